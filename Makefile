@@ -1,0 +1,203 @@
+# The whole build. `make help` lists the targets; V=1 shows the commands.
+#
+# Everything made goes to $(BUILD), objects to a folder of it that is named after the compiler and
+# the sanitizers, so that objects of different flags never mix:
+#
+#     make check SANITIZE=address,undefined CC=clang     ->  build/clang-address-undefined/
+#
+# Flags of yours go into CFLAGS and LDFLAGS; WERROR=1 makes warnings errors.
+
+BUILD    ?= build
+SANITIZE ?=
+CFLAGS   ?= -O2 -g
+LISTEN   ?= 127.0.0.1:8080
+PREFIX   ?= /usr/local
+UNITDIR  ?= $(PREFIX)/lib/systemd/system
+JOBS     ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+
+comma := ,
+space := $(subst ,, )
+COMPILER := $(subst $(space),-,$(notdir $(CC)))
+B     := $(BUILD)/$(COMPILER)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
+
+# ------------------------------------------------------------------------------------- sources --
+# A new file is found by itself: lib/*.c, server/*.c, tests/*/test_*.c, tests/support/*.c,
+# tests/bench/bench_*.c, tests/fuzz/fuzz_*.c.
+
+MACHINE     := $(shell $(CC) -dumpmachine 2>/dev/null || uname -m)
+KERNELS     := generic dispatch $(if $(filter x86_64%,$(MACHINE)),avx2 avx512)
+LIB_SRC     := $(wildcard lib/*.c) $(KERNELS:%=lib/kernels/%.c)
+SERVER_SRC  := $(filter-out server/main.c,$(wildcard server/*.c))
+SUPPORT_SRC := $(filter-out tests/support/failing_malloc.c,$(wildcard tests/support/*.c))
+PRELOAD_SRC := $(wildcard tests/support/failing_malloc.c)
+TEST_SRC    := $(wildcard tests/*/test_*.c)
+FUZZ_SRC    := $(wildcard tests/fuzz/fuzz_*.c)
+BENCH_SRC   := $(wildcard tests/bench/bench_*.c)
+C_FILES     := $(wildcard lib/*.[ch] lib/kernels/*.[ch] server/*.[ch] tests/*/*.[ch])
+
+LIB_OBJ     := $(LIB_SRC:%.c=$B/%.o)
+SERVER_OBJ  := $(SERVER_SRC:%.c=$B/%.o)
+SUPPORT_OBJ := $(SUPPORT_SRC:%.c=$B/%.o)
+PRELOAD     := $(PRELOAD_SRC:%.c=$B/%.so)
+TESTS       := $(TEST_SRC:%.c=$B/%)
+INNER_SRC   := $(filter-out tests/http/% tests/faults/% tests/deploy/%,$(TEST_SRC))
+REPLAYS     := $(FUZZ_SRC:%.c=$B/%)
+BENCHES     := $(BENCH_SRC:%.c=$B/%)
+DAEMON      := $(if $(SANITIZE),$B/attnd,$(BUILD)/attnd)
+
+# --------------------------------------------------------------------------------------- flags --
+
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
+            $(if $(WERROR),-Werror)
+SANITIZER := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+FLAGS    := -std=c11 -D_GNU_SOURCE $(CFLAGS) $(WARNINGS) $(SANITIZER)
+
+# Asked when a recipe needs them, because make may run before the packages are there. The library
+# sees no folder but its own, so that the compiler guards the layers too.
+package       = $(shell pkg-config $1)
+SERVER_CFLAGS = $(call package,--cflags libmicrohttpd libcjson openblas)
+SERVER_LIBS   = $(call package,--libs libmicrohttpd libcjson openblas) -lpthread -lm
+TEST_CFLAGS   = $(SERVER_CFLAGS) $(call package,--cflags libcurl cmocka)
+TEST_LIBS     = $(SERVER_LIBS) $(call package,--libs libcurl cmocka)
+
+$B/lib/%.o:         MODULE_FLAGS = -Ilib
+$B/lib/layer.o:     MODULE_FLAGS = -Ilib $(call package,--cflags openblas)
+$B/server/%.o:      MODULE_FLAGS = -Ilib -Iserver $(SERVER_CFLAGS)
+$B/tests/%.o:       MODULE_FLAGS = -Ilib -Iserver -Itests/support $(TEST_CFLAGS)
+
+# One source of kernels, a set of flags for each table. lib/kernels/dispatch.c asks the CPU for the
+# features that are named here; who changes one changes the other.
+KERNEL_FLAGS := -Ilib -O3 -ffp-contract=fast -fno-math-errno
+$B/lib/kernels/%.o:      MODULE_FLAGS = $(KERNEL_FLAGS)
+$B/lib/kernels/avx2.o:   MODULE_FLAGS = $(KERNEL_FLAGS) -mavx2 -mfma
+$B/lib/kernels/avx512.o: MODULE_FLAGS = $(KERNEL_FLAGS) -mavx512f -mavx512dq -mavx512bw -mavx512vl \
+                                        -mprefer-vector-width=512
+
+# --------------------------------------------------------------------------------------- build --
+
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-5s %s\n' $1 $2)
+
+daemon: $(DAEMON)                ## the daemon, at build/attnd (what `make` does)
+
+$(BUILD)/attnd: $B/attnd
+	$Q cp -f $< $@
+
+$B/attnd: $B/server/main.o $B/libserver.a $B/libattn.a
+	$(call say,LINK,$@)
+	$Q $(CC) $(FLAGS) $^ $(LDFLAGS) $(SERVER_LIBS) -o $@
+
+$B/libattn.a:    $(LIB_OBJ)
+$B/libserver.a:  $(SERVER_OBJ)
+$B/libsupport.a: $(SUPPORT_OBJ)
+$B/%.a:
+	$(call say,AR,$@)
+	$Q rm -f $@ && $(AR) rcs $@ $^
+
+$B/%.o: %.c $B/flags
+	$(call say,CC,$<)
+	$Q mkdir -p $(@D)
+	$Q $(CC) $(FLAGS) $(MODULE_FLAGS) -MMD -MP -c $< -o $@
+
+# Other flags than last time: everything in the folder is made anew.
+$B/flags: FORCE
+	$Q mkdir -p $B
+	$Q echo '$(CC) $(FLAGS) $(KERNEL_FLAGS)' | cmp -s - $@ || echo '$(CC) $(FLAGS) $(KERNEL_FLAGS)' > $@
+
+TEST_LINKED := $B/libsupport.a $B/libserver.a $B/libattn.a
+
+$(TESTS) $(BENCHES): $B/tests/%: $B/tests/%.o $(TEST_LINKED)
+	$(call say,LINK,$@)
+	$Q $(CC) $(FLAGS) $^ $(LDFLAGS) $(TEST_LIBS) -o $@
+
+$(REPLAYS): $B/tests/fuzz/%: $B/tests/fuzz/%.o $B/tests/fuzz/replay.o $(TEST_LINKED)
+	$(call say,LINK,$@)
+	$Q $(CC) $(FLAGS) $^ $(LDFLAGS) $(TEST_LIBS) -o $@
+
+$(PRELOAD): $B/%.so: %.c $B/flags
+	$(call say,LINK,$@)
+	$Q mkdir -p $(@D)
+	$Q $(CC) $(FLAGS) -fPIC -shared $< $(LDFLAGS) -ldl -o $@
+
+# ------------------------------------------------------------------------------------- the two --
+
+REQUEST := curl -s http://$(LISTEN)/v1/attention -H 'Content-Type: application/json' \
+           -d '{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]}'
+
+run: ## install what is missing, build, serve on 127.0.0.1:8080 (LISTEN=...), print a curl line
+	@deploy/install-packages.sh build run
+	@$(MAKE) --no-print-directory -j$(JOBS) daemon
+	@printf '\n%s\n\n' "$(REQUEST)"
+	@exec $(BUILD)/attnd --listen $(LISTEN) --models examples/models
+
+test: ## install what is missing, build, run the whole suite: plain, and with sanitizers
+	@deploy/install-packages.sh build test
+	@$(MAKE) --no-print-directory -j$(JOBS) programs
+	@$(MAKE) --no-print-directory -j$(JOBS) SANITIZE=address,undefined inner-programs
+	@$(MAKE) --no-print-directory -j$(JOBS) SANITIZE=thread threaded-programs
+	@tests/run $(BUILD)/$(COMPILER)
+
+# -------------------------------------------------------------------------------------- checks --
+
+check: programs ## the tests without installing; SANITIZE=address,undefined or thread
+	@tests/run $(BUILD)/$(COMPILER) '$(SANITIZE)'
+
+# What tests/run runs. Those that talk to the daemon from outside need no sanitizer of their own.
+programs: inner-programs $(TESTS) $(PRELOAD)
+inner-programs: $(DAEMON) $(INNER_SRC:%.c=$B/%) $(REPLAYS)
+threaded-programs: $(DAEMON) $(patsubst %.c,$B/%,$(if $(INNER_SRC),$(shell grep -l '<pthread.h>' $(INNER_SRC))))
+
+check-layers: ## who may include whom
+	@tests/check-layers
+
+lint: check-layers ## clang-format, clang-tidy, cppcheck, layers, lengths
+	clang-format --dry-run -Werror $(C_FILES)
+	tests/check-lengths $(C_FILES)
+	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability,performance \
+	    --inline-suppr --suppress=missingIncludeSystem -D_GNU_SOURCE -D__x86_64__ -Ilib -Iserver \
+	    $(LIB_SRC) $(SERVER_SRC) server/main.c
+	printf '%s\n' $(LIB_SRC) $(SERVER_SRC) server/main.c | xargs -P $(JOBS) -n 1 sh -c \
+	    'clang-tidy --quiet --warnings-as-errors="*" "$$@" -- $(FLAGS) -Ilib -Iserver $(SERVER_CFLAGS)' sh
+
+bench: $(BENCHES) $(DAEMON) ## what things cost; not part of the tests
+	@for program in $(BENCHES); do echo "== $$program"; $$program || exit 1; done
+
+fuzz: ## each fuzz target for FUZZ_SECONDS=60, with clang's libFuzzer
+	@$(MAKE) --no-print-directory -j$(JOBS) CC=clang BUILD=$(BUILD)/fuzz \
+	    SANITIZE=fuzzer-no-link,address,undefined fuzz-programs
+	@for name in $(FUZZ_SRC:tests/fuzz/fuzz_%.c=%); do \
+	    mkdir -p $(BUILD)/fuzz/corpus/$$name && \
+	    $(BUILD)/fuzz/fuzz_$$name -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
+	        -artifact_prefix=$(BUILD)/fuzz/ $(BUILD)/fuzz/corpus/$$name tests/fuzz/corpus/$$name \
+	        || exit 1; done
+
+fuzz-programs: $(FUZZ_SRC:tests/fuzz/%.c=$(BUILD)/%)
+$(BUILD)/fuzz_%: $B/tests/fuzz/fuzz_%.o $(TEST_LINKED)
+	$Q $(CC) $(FLAGS) -fsanitize=fuzzer $^ $(LDFLAGS) $(TEST_LIBS) -o $@
+
+# ------------------------------------------------------------------------------------ the rest --
+
+install: daemon ## to DESTDIR, PREFIX=/usr/local: the daemon and its systemd unit
+	install -D -m 755 $(BUILD)/attnd $(DESTDIR)$(PREFIX)/bin/attnd
+	install -d $(DESTDIR)$(UNITDIR)
+	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' deploy/systemd/attnd.service \
+	    > $(DESTDIR)$(UNITDIR)/attnd.service
+
+compdb: ## compile_commands.json, for editors and clang tools
+	@$(MAKE) --no-print-directory -Bn V=1 programs | awk -v folder='$(CURDIR)' \
+	    'match($$0, / -c [^ ]+\.c /) { printf "%s\n{\"directory\":\"%s\",\"command\":\"%s\",\"file\":\"%s\"}", \
+	         n++ ? "," : "[", folder, $$0, substr($$0, RSTART + 4, RLENGTH - 5) } \
+	     END { print "\n]" }' > compile_commands.json
+
+clean: ## remove build/
+	rm -rf $(BUILD) compile_commands.json
+
+help: ## this
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
+
+.DEFAULT_GOAL := daemon
+.PHONY: daemon run test check programs inner-programs threaded-programs check-layers lint bench fuzz fuzz-programs install compdb \
+        clean help FORCE
+.SECONDARY:
+-include $(shell find $B -name '*.d' 2>/dev/null)

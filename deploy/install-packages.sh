@@ -1,0 +1,66 @@
+#!/bin/bash
+# install-packages.sh - installs what is missing of what attnd needs, from Debian's archive.
+#
+#     deploy/install-packages.sh [build] [run] [test]
+#
+# build: a compiler and the libraries of the daemon. run: the client of the line that `make run`
+# prints. test: the libraries of the tests. Nothing is touched, and no archive asked, where all of
+# it is there; what is installed is said first. Asks nothing, so it needs no terminal.
+set -eu
+
+# PACKAGE and the command that finds out whether it is needed.
+needs() { # GROUP
+    case $1 in
+    build)
+        echo 'gcc                  command -v cc'
+        echo 'libc6-dev            test -e /usr/include/stdio.h'
+        echo 'pkg-config           command -v pkg-config'
+        echo 'libmicrohttpd-dev    pkg-config --exists libmicrohttpd'
+        echo 'libcjson-dev         pkg-config --exists libcjson'
+        echo 'libopenblas-dev      pkg-config --exists openblas'
+        ;;
+    run)
+        echo 'curl                 command -v curl'
+        ;;
+    test)
+        echo 'libcurl4-openssl-dev pkg-config --exists libcurl'
+        echo 'libcmocka-dev        pkg-config --exists cmocka'
+        ;;
+    *)
+        echo "usage: $0 [build] [run] [test]" >&2
+        exit 2
+        ;;
+    esac
+}
+
+missing=()
+for group; do
+    list=$(needs "$group")
+    while read -r package present; do
+        eval "$present" >/dev/null 2>&1 || missing+=("$package")
+    done <<<"$list"
+done
+if [ ${#missing[@]} -eq 0 ]; then
+    exit 0
+fi
+
+if ! command -v apt-get >/dev/null; then
+    echo "attnd needs these, under their names in Debian; please install: ${missing[*]}" >&2
+    exit 1
+fi
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+        echo "attnd needs: ${missing[*]}. Neither root nor sudo; please run as root:" >&2
+        echo "    apt-get install --no-install-recommends ${missing[*]}" >&2
+        exit 1
+    fi
+    as_root=(sudo)
+fi
+
+echo "attnd: installing ${missing[*]}"
+apt_get() {
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y "$@" </dev/null
+}
+apt_get update
+apt_get install --no-install-recommends "${missing[@]}"

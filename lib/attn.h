@@ -1,0 +1,158 @@
+/* attn.h - scaled dot-product attention on the CPU.
+ *
+ *     scores     = scale * query . key^T                       [q_len, kv_len]
+ *     softcapped = softcap * tanh(scores / softcap)            if softcap > 0, else scores
+ *     masked     = softcapped + mask                           causal, window, kv_len, yours
+ *     weights    = softmax(masked)                             row by row
+ *     context    = weights . value                             [q_len, v_head_dim]
+ *     lse        = log(sum(exp(masked)))                       row by row
+ *
+ * The meaning is that of ONNX Attention, opset 23 to 25. Three steps:
+ *
+ *   1. Describe: fill a struct attn_problem with views of memory you own.
+ *   2. Plan:     attn_plan_init() checks it once and sizes the workspace.
+ *   3. Run:      attn_plan_run() once per task, from any thread. It cannot fail.
+ *
+ * A query row that may attend to nothing has weights 0, context 0 and lse
+ * -INFINITY, never NaN. What a masked key or value holds, NaN and infinity
+ * included, never reaches the context.
+ *
+ * The library does no I/O, starts no threads, reads no environment and
+ * allocates no memory. Equal inputs give equal bits, however many threads run
+ * the tasks and whichever outputs are asked for. */
+#ifndef ATTN_H
+#define ATTN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---------------------------------------------------------------- status -- */
+
+#define ATTN_STATUS_MAP(X)                                                                         \
+    X(OK, "success")                                                                               \
+    X(ERR_NO_DATA, "a required tensor has no data")                                                \
+    X(ERR_DTYPE, "this tensor cannot have this dtype")                                             \
+    X(ERR_SHAPE, "the shapes of these tensors do not agree")                                       \
+    X(ERR_HEADS, "query heads must be a multiple of key/value heads")                              \
+    X(ERR_STRIDE, "the last dimension of this tensor must be contiguous")                          \
+    X(ERR_LENGTH, "a kv_len or past_len is out of range")                                          \
+    X(ERR_OPTION, "an option is out of range")                                                     \
+    X(ERR_TOO_LARGE, "the sizes overflow")
+
+enum attn_status {
+#define X(name, message) ATTN_##name,
+    ATTN_STATUS_MAP(X)
+#undef X
+};
+
+const char *attn_status_name(enum attn_status status);    /* "ATTN_ERR_SHAPE" */
+const char *attn_status_message(enum attn_status status); /* a sentence */
+
+/* --------------------------------------------------------------- tensors -- */
+
+enum attn_dtype { ATTN_F64, ATTN_F32, ATTN_F16, ATTN_BF16, ATTN_BOOL };
+
+size_t attn_dtype_size(enum attn_dtype dtype); /* in bytes */
+
+/* A view: someone else's memory, with a shape. A view never owns.
+ *
+ * Dimensions are [batch, heads, length, head_dim]. Any memory layout with a
+ * contiguous head_dim is a choice of strides, so [batch, length, heads,
+ * head_dim] needs no copy and no flag; stride 0 broadcasts. */
+struct attn_tensor {
+    void *data; /* NULL: this optional tensor is absent */
+    enum attn_dtype dtype;
+    int64_t shape[4];
+    int64_t stride[4]; /* in elements, not bytes */
+};
+
+/* The dense row-major view of data. */
+struct attn_tensor attn_tensor_dense(void *data, enum attn_dtype dtype, int64_t batch,
+                                     int64_t heads, int64_t length, int64_t head_dim);
+
+/* Rows of heads * head_dim columns, [batch, length, heads * head_dim] dense in
+ * memory with row_stride elements from row to row, seen as
+ * [batch, heads, length, head_dim]. */
+struct attn_tensor attn_tensor_rows(void *data, enum attn_dtype dtype, int64_t batch, int64_t heads,
+                                    int64_t length, int64_t head_dim, int64_t row_stride);
+
+/* --------------------------------------------------------------- problem -- */
+
+/* Query row i stands at position p = past_len + i; key j at position j. */
+struct attn_options {
+    float scale;          /* softmax scale, usually 1/sqrt(head_dim); finite */
+    float softcap;        /* 0: off; finite, not negative */
+    bool causal;          /* a row sees keys j <= p */
+    int64_t window_left;  /* a row sees keys j >= p - window_left; -1: all before it */
+    int64_t window_right; /* a row sees keys j <= p + window_right; -1: all after it */
+};
+
+/* scale = 1/sqrt(head_dim), no cap, not causal, no window. */
+struct attn_options attn_options_default(int64_t head_dim);
+
+struct attn_problem {
+    struct attn_options options;
+
+    struct attn_tensor query; /* F32 [batch, q_heads,  q_len,  head_dim]   */
+    struct attn_tensor key;   /* F32 [batch, kv_heads, kv_len, head_dim]   */
+    struct attn_tensor value; /* F32 [batch, kv_heads, kv_len, v_head_dim] */
+
+    /* Optional. Each dimension is that of [batch, q_heads, q_len, kv_len] or 1,
+     * which broadcasts; any stride. BOOL (one byte): true may attend. F32: added
+     * to the scores; -INFINITY forbids. */
+    struct attn_tensor mask;
+
+    /* Optional lengths, each 0 or more. A length past kv_len hides nothing. */
+    const int64_t *kv_len;     /* [batch]: keys j >= kv_len are hidden */
+    const int64_t *row_kv_len; /* [batch, q_len]: the same for each query row */
+    const int64_t *past_len;   /* [batch]: keys that come before query row 0; absent: 0.
+                                  May be negative: then the first rows see nothing when causal */
+
+    /* Outputs, each optional, F32. Each must not overlap any input or output. */
+    struct attn_tensor context;    /* [batch, q_heads, q_len, v_head_dim] */
+    struct attn_tensor lse;        /* [batch, q_heads, q_len, 1], natural logarithm */
+    struct attn_tensor scores;     /* [batch, q_heads, q_len, kv_len], like the three below */
+    struct attn_tensor softcapped; /* what a mask forbids is still a number in these two, */
+    struct attn_tensor masked;     /* -INFINITY in this one, */
+    struct attn_tensor weights;    /* and 0 in this one */
+
+    const struct attn_kernels *kernels; /* NULL: the best this CPU can run */
+};
+
+/* ------------------------------------------------------------------ plan -- */
+
+/* Read the first two fields, leave the rest alone. A plan borrows the
+ * problem's memory and owns nothing, so there is nothing to free. */
+struct attn_plan {
+    int64_t task_count; /* tasks write disjoint rows of the outputs; 0 where there are no rows */
+    size_t workspace_bytes; /* what one running task needs, 64-byte aligned; it does not grow with
+                               kv_len */
+
+    struct attn_problem problem;
+    const struct attn_kernels *kernels;
+    int64_t q_tile;  /* query rows of one task at the most */
+    int64_t width;   /* lanes of one tile: q_tile rounded up to whole vectors */
+    int64_t kv_tile; /* keys of one step */
+    int64_t q_tiles; /* tasks of one head */
+};
+
+/* Check the problem and choose how to run it. q_len and kv_len may be 0; heads,
+ * head_dim and v_head_dim may not.
+ * On failure *where names the field at fault ("key.shape[3]"), a constant
+ * string, and the plan is not to be used; where may be NULL. */
+enum attn_status attn_plan_init(struct attn_plan *plan, const struct attn_problem *problem,
+                                const char **where);
+
+/* Run task number task of plan->task_count, in any order, from any thread.
+ * Tasks that run at the same time need a workspace each. */
+void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace);
+
+/* --------------------------------------------------------------- kernels -- */
+
+/* The tables of kernels that this CPU can run, best first, ended by NULL. */
+const struct attn_kernels *const *attn_kernels_available(void);
+
+const char *attn_kernels_name(const struct attn_kernels *kernels); /* "generic", "avx2", "avx512" */
+
+#endif

@@ -1,0 +1,280 @@
+/* forward.c - the one loop nest of attention.
+ *
+ * A task is a tile of query rows of one head, transposed once so that its rows are the lanes of
+ * vectors. It meets the keys a tile at a time:
+ *
+ *     scores_t = key . query_t          -> scores       each map leaves as soon as it is there,
+ *     cap                               -> softcapped   for those who asked; what is computed
+ *     bounds of each row, mask          -> masked       does not depend on it
+ *     online softmax                    max, sum, and by how much older sums shrink
+ *     context_t = rescale * context_t + value . weights_t
+ *
+ * (Dao et al. 2022, with the roles of rows and lanes as kernels.h has them.) Only weights need the
+ * last max and sum of their row: their rows hold masked scores until the last tile is done. Keys
+ * that no row of the task can see are skipped, unless a map has to show them. */
+#include "internal.h"
+#include "mask.h"
+
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+struct row_task {
+    const struct attn_plan *plan;
+    const struct attn_problem *problem;
+    const struct attn_kernels *kernels;
+    struct attn_workspace work;
+    int64_t batch, q_head, kv_head;
+    int64_t row, row_count; /* query rows [row, row + row_count) */
+
+    /* Of the key ranges of these rows: what any row may see, and what every row may see. */
+    struct key_range any, every;
+
+    bool needs_map;     /* somebody wants to see every pair, hidden or not */
+    bool needs_softmax; /* else the work ends with the masked scores */
+};
+
+/* Keys [first + from, first + to) of the tile that begins at key first. */
+struct tile {
+    int64_t first;
+    int64_t from, to;
+};
+
+static bool is_wanted(const struct attn_tensor *output)
+{
+    return output->data != NULL;
+}
+
+/* -------------------------------------------------------------------- before the keys -- */
+
+static void find_ranges(struct row_task *task)
+{
+    const int64_t kv_len = task->problem->key.shape[2];
+    struct attn_workspace *work = &task->work;
+
+    task->any = (struct key_range){ kv_len, 0 };
+    task->every = (struct key_range){ 0, kv_len };
+    for (int64_t r = 0; r < task->plan->width; r++) {
+        struct key_range range = { 0, kv_len }; /* lanes without a row: nothing to hide */
+        if (r < task->row_count) {
+            range = attn_mask_row(task->problem, task->batch, task->row + r);
+            task->every.low = attn_max(task->every.low, range.low);
+            task->every.high = attn_min(task->every.high, range.high);
+            if (range.low < range.high) {
+                task->any.low = attn_min(task->any.low, range.low);
+                task->any.high = attn_max(task->any.high, range.high);
+            }
+        }
+        work->low[r] = range.low;
+        work->high[r] = range.high;
+    }
+    if (task->any.low >= task->any.high)
+        task->any = (struct key_range){ 0, 0 };
+}
+
+static void begin(struct row_task *task, const struct attn_plan *plan, int64_t number,
+                  void *workspace)
+{
+    const struct attn_problem *problem = &plan->problem;
+    const int64_t head = number / plan->q_tiles;
+    const int64_t q_heads = problem->query.shape[1];
+
+    task->plan = plan;
+    task->problem = problem;
+    task->kernels = plan->kernels;
+    attn_workspace_cut(&task->work, plan, workspace);
+    task->batch = head / q_heads;
+    task->q_head = head % q_heads;
+    task->kv_head = task->q_head / (q_heads / problem->key.shape[1]);
+    task->row = number % plan->q_tiles * plan->q_tile;
+    task->row_count = attn_min(plan->q_tile, problem->query.shape[2] - task->row);
+    task->needs_map = is_wanted(&problem->scores) || is_wanted(&problem->softcapped)
+                      || is_wanted(&problem->masked) || is_wanted(&problem->weights);
+    task->needs_softmax =
+        is_wanted(&problem->context) || is_wanted(&problem->lse) || is_wanted(&problem->weights);
+    find_ranges(task);
+
+    const float *query = attn_tensor_row(&problem->query, task->batch, task->q_head, task->row);
+    task->kernels->transpose_in(task->work.query_t, query, problem->query.stride[2],
+                                task->row_count, problem->query.shape[3], problem->options.scale,
+                                plan->width);
+    for (int64_t r = 0; r < plan->width; r++) {
+        task->work.max[r] = -INFINITY;
+        task->work.sum[r] = 0.0f;
+    }
+    memset(task->work.context_t, 0,
+           (size_t)(problem->value.shape[3] * plan->width) * sizeof(float));
+}
+
+/* --------------------------------------------------------------------- a tile of keys -- */
+
+/* What some row of the task may see of the tile; empty where from == to. */
+static struct tile visible_part(const struct row_task *task, int64_t first, int64_t n)
+{
+    const int64_t from = attn_max(task->any.low - first, 0);
+    const int64_t to = attn_min(task->any.high - first, n);
+
+    return from < to ? (struct tile){ first, from, to } : (struct tile){ first, 0, 0 };
+}
+
+/* Whether a key of the tile lies outside some row's range. */
+static bool is_cut(const struct row_task *task, const struct tile *tile)
+{
+    return task->every.low > tile->first + tile->from || task->every.high < tile->first + tile->to;
+}
+
+static void store_map(const struct row_task *task, const struct attn_tensor *map,
+                      const struct tile *tile)
+{
+    if (!is_wanted(map))
+        return;
+    float *rows = attn_tensor_row(map, task->batch, task->q_head, task->row);
+    task->kernels->transpose_out(rows + tile->first + tile->from, map->stride[2],
+                                 task->work.scores_t, NULL, task->row_count, tile->to - tile->from,
+                                 task->plan->width);
+}
+
+static void score(const struct row_task *task, const struct tile *tile)
+{
+    const struct attn_problem *problem = task->problem;
+    const struct attn_kernels *kernels = task->kernels;
+    const int64_t n = tile->to - tile->from;
+    const int64_t width = task->plan->width;
+    float *scores_t = task->work.scores_t;
+
+    kernels->score_tile(
+        scores_t, task->work.query_t,
+        attn_tensor_row(&problem->key, task->batch, task->kv_head, tile->first + tile->from),
+        problem->key.stride[2], n, problem->key.shape[3], width);
+    store_map(task, &problem->scores, tile);
+    if (problem->options.softcap > 0.0f)
+        kernels->softcap_tile(scores_t, problem->options.softcap, n, width);
+    store_map(task, &problem->softcapped, tile);
+}
+
+static void mask(const struct row_task *task, const struct tile *tile)
+{
+    const struct attn_workspace *work = &task->work;
+    const int64_t n = tile->to - tile->from;
+    const int64_t key = tile->first + tile->from;
+    const int64_t width = task->plan->width;
+
+    if (is_cut(task, tile)) {
+        for (int64_t r = 0; r < width; r++) {
+            work->tile_low[r] = (int32_t)attn_max(0, attn_min(work->low[r] - key, n));
+            work->tile_high[r] = (int32_t)attn_max(0, attn_min(work->high[r] - key, n));
+        }
+        task->kernels->bound_tile(work->scores_t, work->tile_low, work->tile_high, n, width);
+    }
+    if (task->problem->mask.data != NULL) {
+        attn_mask_gather(task->problem, task->kernels, task->batch, task->q_head, task->row,
+                         task->row_count, key, n, width, work->bias_t);
+        task->kernels->bias_tile(work->scores_t, work->bias_t, n, width);
+    }
+}
+
+/* Every row of the task is barred from the whole tile. */
+static void mask_whole(const struct row_task *task, const struct tile *tile)
+{
+    const int64_t count = (tile->to - tile->from) * task->plan->width;
+
+    for (int64_t i = 0; i < count; i++)
+        task->work.scores_t[i] = -INFINITY;
+}
+
+/* scores_t are the masked scores of the tile; they become weights. */
+static void accumulate(const struct row_task *task, const struct tile *tile, float *scores_t)
+{
+    const struct attn_workspace *work = &task->work;
+    const struct attn_tensor *value = &task->problem->value;
+    const struct attn_kernels *kernels = task->kernels;
+    const int64_t n = tile->to - tile->from;
+    const int64_t width = task->plan->width;
+
+    kernels->softmax_tile(scores_t, work->max, work->sum, work->rescale, n, width);
+    if (!is_wanted(&task->problem->context))
+        return;
+    const float *rows =
+        attn_tensor_row(value, task->batch, task->kv_head, tile->first + tile->from);
+    const bool hides = is_cut(task, tile) || task->problem->mask.data != NULL;
+    const bool guarded = hides && !kernels->all_finite(rows, value->stride[2], n, value->shape[3]);
+    if (guarded)
+        kernels->context_tile_guarded(work->context_t, work->rescale, scores_t, rows,
+                                      value->stride[2], n, value->shape[3], width);
+    else
+        kernels->context_tile(work->context_t, work->rescale, scores_t, rows, value->stride[2], n,
+                              value->shape[3], width);
+}
+
+static void run_tile(const struct row_task *task, int64_t first, int64_t n)
+{
+    const struct attn_problem *problem = task->problem;
+    const struct tile visible = visible_part(task, first, n);
+    const struct tile tile = task->needs_map ? (struct tile){ first, 0, n } : visible;
+    const bool is_visible = visible.from < visible.to;
+
+    if (is_visible || is_wanted(&problem->scores) || is_wanted(&problem->softcapped))
+        score(task, &tile);
+    if (is_visible)
+        mask(task, &tile);
+    else
+        mask_whole(task, &tile);
+    store_map(task, &problem->masked, &tile);
+    store_map(task, &problem->weights, &tile);
+    if (is_visible && task->needs_softmax)
+        accumulate(task, &visible,
+                   task->work.scores_t + (visible.from - tile.from) * task->plan->width);
+}
+
+/* --------------------------------------------------------------------- after the keys -- */
+
+static void finish_weights(const struct row_task *task)
+{
+    const struct attn_tensor *weights = &task->problem->weights;
+
+    for (int64_t r = 0; r < task->row_count; r++)
+        task->kernels->weights_row(
+            attn_tensor_row(weights, task->batch, task->q_head, task->row + r), task->work.max[r],
+            task->work.sum[r], weights->shape[3]);
+}
+
+static void finish_lse(const struct row_task *task)
+{
+    const struct attn_workspace *work = &task->work;
+
+    for (int64_t r = 0; r < task->row_count; r++)
+        *attn_tensor_row(&task->problem->lse, task->batch, task->q_head, task->row + r) =
+            work->sum[r] == 0.0f ? -INFINITY
+                                 : (float)((double)work->max[r] + log((double)work->sum[r]));
+}
+
+static void finish_context(const struct row_task *task)
+{
+    const struct attn_tensor *context = &task->problem->context;
+    float *factor = task->work.factor;
+
+    for (int64_t r = 0; r < task->plan->width; r++)
+        factor[r] = task->work.sum[r] == 0.0f ? 0.0f : 1.0f / task->work.sum[r];
+    task->kernels->transpose_out(attn_tensor_row(context, task->batch, task->q_head, task->row),
+                                 context->stride[2], task->work.context_t, factor, task->row_count,
+                                 context->shape[3], task->plan->width);
+}
+
+void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
+{
+    const int64_t kv_len = plan->problem.key.shape[2];
+    struct row_task rows;
+
+    begin(&rows, plan, task, workspace);
+    const int64_t first = rows.needs_map ? 0 : rows.any.low / plan->kv_tile * plan->kv_tile;
+    const int64_t end = rows.needs_map ? kv_len : rows.any.high;
+    for (int64_t key = first; key < end; key += plan->kv_tile)
+        run_tile(&rows, key, attn_min(plan->kv_tile, kv_len - key));
+    if (is_wanted(&plan->problem.weights))
+        finish_weights(&rows);
+    if (is_wanted(&plan->problem.lse))
+        finish_lse(&rows);
+    if (is_wanted(&plan->problem.context))
+        finish_context(&rows);
+}

@@ -1,0 +1,91 @@
+/* internal.h - what the files of the library share and nobody else may see. */
+#ifndef ATTN_INTERNAL_H
+#define ATTN_INTERNAL_H
+
+#include "attn.h"
+
+/* One line a rule: leave with status and the name of the field at fault. */
+#define RETURN_IF(condition, status, field)                                                        \
+    do {                                                                                           \
+        if (condition) {                                                                           \
+            if (where != NULL)                                                                     \
+                *where = (field);                                                                  \
+            return (status);                                                                       \
+        }                                                                                          \
+    } while (0)
+
+/* Leave with what another check found, which has set *where itself. */
+#define RETURN_IF_FAILED(check)                                                                    \
+    do {                                                                                           \
+        const enum attn_status failure = (check);                                                  \
+        if (failure != ATTN_OK)                                                                    \
+            return failure;                                                                        \
+    } while (0)
+
+enum { ATTN_ALIGN_BYTES = 64 };
+
+static inline size_t attn_align_up(size_t bytes)
+{
+    return (bytes + ATTN_ALIGN_BYTES - 1) & ~(size_t)(ATTN_ALIGN_BYTES - 1);
+}
+
+static inline int64_t attn_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t attn_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline int64_t attn_divide_up(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* The first number of a row of an F32 tensor. */
+float *attn_tensor_row(const struct attn_tensor *tensor, int64_t batch, int64_t head, int64_t row);
+
+/* The names of one tensor's fields, as constant strings. */
+struct attn_tensor_names {
+    const char *self, *data, *dtype;
+    const char *shape[4];
+    const char *stride[4];
+};
+
+#define ATTN_TENSOR_NAMES(name)                                                                    \
+    {                                                                                              \
+        name, name ".data", name ".dtype",                                                         \
+            { name ".shape[0]", name ".shape[1]", name ".shape[2]", name ".shape[3]" },            \
+            { name ".stride[0]", name ".stride[1]", name ".stride[2]", name ".stride[3]" },        \
+    }
+
+/* What query, key and value have in common: there must be heads and columns, the rest may be
+ * empty. */
+enum attn_status attn_check_input(const struct attn_tensor *tensor,
+                                  const struct attn_tensor_names *names, const char **where);
+
+/* Every precondition of attn_plan_init(). */
+enum attn_status attn_check(const struct attn_problem *problem, const char **where);
+
+/* The tiles of one running task; kernels.h says how a tile lies. */
+struct attn_workspace {
+    float *query_t;   /* [head_dim][width] */
+    float *context_t; /* [v_head_dim][width] */
+    float *scores_t;  /* [kv_tile][width] */
+    float *bias_t;    /* [kv_tile][width] */
+    float *max;       /* [width], like all below */
+    float *sum;
+    float *rescale;
+    float *factor; /* 1 / sum, or 0 */
+    int64_t *low;  /* the keys [low, high) that a row may see, mask apart */
+    int64_t *high;
+    int32_t *tile_low; /* the same, counted from the first key of the tile */
+    int32_t *tile_high;
+};
+
+/* Cuts memory into the parts that plan needs and returns their bytes; memory NULL only counts. */
+size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *plan, void *memory);
+
+#endif

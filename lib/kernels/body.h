@@ -1,0 +1,464 @@
+/* body.h - the kernels, written once on vectors of VEC_BYTES and compiled once for each
+ * instruction set. The file that includes this says which:
+ *
+ *     #define ATTN_KERNELS      attn_kernels_avx2
+ *     #define ATTN_KERNELS_NAME "avx2"
+ *     #define VEC_BYTES         32
+ *
+ * Vectors are the GCC and Clang vector_size types: explicit width, ordinary operators, the same
+ * code on every CPU. Both products of attention are one register block, multiply(), whose counts
+ * are constants at each call: only then do both compilers unroll it whole and keep its sums in
+ * registers. Everything here is static, so that no copy compiled for a newer CPU can be linked
+ * into the path of an older one. */
+#include "kernels.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+typedef float vec __attribute__((vector_size(VEC_BYTES)));
+typedef int32_t ivec __attribute__((vector_size(VEC_BYTES)));
+typedef uint32_t uvec __attribute__((vector_size(VEC_BYTES)));
+
+#define LANES ((int64_t)(VEC_BYTES / sizeof(float)))
+
+#define INLINE static inline __attribute__((always_inline))
+
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 32")
+#endif
+
+/* The register block. 32 vector registers hold the sums of 6 rows by 4 vectors of queries, 16 hold
+ * 6 by 2; SSE has no multiply-add, and its products need registers of their own. A narrower tile
+ * takes 12 rows, so that enough sums are under way to hide the latency of the multiply-add. */
+#if VEC_BYTES == 64 || defined(__aarch64__)
+enum { BLOCK_VECTORS = 4, BLOCK_ROWS_WIDE = 6 };
+#elif VEC_BYTES == 32
+enum { BLOCK_VECTORS = 2, BLOCK_ROWS_WIDE = 6 };
+#else
+enum { BLOCK_VECTORS = 2, BLOCK_ROWS_WIDE = 4 };
+#endif
+#define BLOCK_ROWS(vectors) ((vectors) == BLOCK_VECTORS ? BLOCK_ROWS_WIDE : 12)
+enum { BLOCK_ROWS_REST = 4, BLOCK_SUMS_MAX = 24 };
+
+/* ------------------------------------------------------------------------- one vector -- */
+
+INLINE vec load(const float *p)
+{
+    vec v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+INLINE void store(float *p, vec v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+/* The first n lanes of p, n <= LANES, the rest 0. Reads no further. */
+INLINE vec load_part(const float *p, int64_t n)
+{
+    vec v = { 0 };
+    memcpy(&v, p, (size_t)n * sizeof(float));
+    return v;
+}
+
+INLINE void store_part(float *p, vec v, int64_t n)
+{
+    memcpy(p, &v, (size_t)n * sizeof(float));
+}
+
+INLINE vec broadcast(float x)
+{
+    return x - (vec){ 0 };
+}
+
+INLINE vec select(ivec mask, vec yes, vec no)
+{
+    return (vec)((mask & (ivec)yes) | (~mask & (ivec)no));
+}
+
+/* e^x for x <= 0. With x = n ln 2 + r and |r| <= ln 2 / 2, e^r is 1 + r + r^2 q(r) with q the
+ * interpolation of (e^r - 1 - r) / r^2 at the Chebyshev nodes (relative error 1.1e-8), and 2^n is
+ * made in the exponent bits: adding 1.5 * 2^23 leaves n in the low bits of the sum. What would be
+ * subnormal is 0, and so is e^-inf, whose r is NaN. */
+INLINE vec exp_nonpositive(vec x)
+{
+    const float shift = 12582912.0f; /* 1.5 * 2^23 */
+    const vec shifted = x * 1.44269504f + shift;
+    const vec n = shifted - shift;
+    const vec r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    vec q = broadcast(1.392626805e-3f);
+    q = q * r + 8.363246670e-3f;
+    q = q * r + 4.166655411e-2f;
+    q = q * r + 1.666657658e-1f;
+    q = q * r + 0.5f;
+    const vec power = (q * r) * r + r + 1.0f;
+    const vec two_to_n = (vec)(((uvec)shifted << 23) + (1u << 23) * 127u);
+    return select(x < -87.33654f, (vec){ 0 }, power * two_to_n);
+}
+
+/* softcap * tanh(score / softcap). Below 0.625 tanh is the odd polynomial of Cephes' tanhf, above
+ * it (1 - e^-2y) / (1 + e^-2y). Where the cap changes the score by less than half an ulp the score
+ * itself is the answer, which also keeps it when score / softcap underflows. */
+INLINE vec cap(vec score, float softcap)
+{
+    const ivec sign_bit = (ivec)broadcast(-0.0f);
+    const vec ratio = score / softcap;
+    const vec y = (vec)((ivec)ratio & ~sign_bit);
+    const vec z = y * y;
+    vec p = broadcast(-5.70498872745e-3f);
+    p = p * z + 2.06390887954e-2f;
+    p = p * z - 5.37397155531e-2f;
+    p = p * z + 1.33314422036e-1f;
+    p = p * z - 3.33332819422e-1f;
+    const vec near = (p * z) * y + y;
+    const vec e = exp_nonpositive(y * -2.0f);
+    const vec far = (1.0f - e) / (1.0f + e);
+    const vec magnitude = softcap * select(y < 0.625f, near, far);
+    const vec capped = (vec)((ivec)magnitude | ((ivec)ratio & sign_bit));
+    return select(y < 0x1p-12f, score, capped);
+}
+
+/* -------------------------------------------------------------------------- transposes -- */
+
+/* Lanes of a and b in turn: a0 b0 a1 b1 ..., from the low or the high half of each. */
+#if VEC_BYTES == 16
+#define INTERLEAVE_LOW(a, b)  __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#elif VEC_BYTES == 32
+#define INTERLEAVE_LOW(a, b)  __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#elif VEC_BYTES == 64
+#define INTERLEAVE_LOW(a, b)                                                                       \
+    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define INTERLEAVE_HIGH(a, b)                                                                      \
+    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#endif
+
+/* A square of LANES vectors. Each pass deals the rows like the two halves of a pack of cards;
+ * after log2(LANES) of them every number stands where its transpose belongs. */
+INLINE void transpose_square(vec square[LANES])
+{
+    UNROLL
+    for (int pass = 1; pass < LANES; pass *= 2) {
+        vec dealt[LANES];
+        UNROLL
+        for (int64_t i = 0; i < LANES / 2; i++) {
+            dealt[2 * i] = INTERLEAVE_LOW(square[i], square[i + LANES / 2]);
+            dealt[2 * i + 1] = INTERLEAVE_HIGH(square[i], square[i + LANES / 2]);
+        }
+        UNROLL
+        for (int i = 0; i < LANES; i++)
+            square[i] = dealt[i];
+    }
+}
+
+static void transpose_in(float *tile, const float *rows, int64_t row_stride, int64_t row_count,
+                         int64_t columns, float factor, int64_t width)
+{
+    for (int64_t r = 0; r < width; r += LANES) {
+        const int64_t present = row_count - r;
+        int64_t c = 0;
+        for (; c + LANES <= columns; c += LANES) {
+            vec square[LANES];
+            UNROLL
+            for (int i = 0; i < LANES; i++)
+                square[i] =
+                    i < present ? load(rows + (r + i) * row_stride + c) * factor : (vec){ 0 };
+            transpose_square(square);
+            UNROLL
+            for (int i = 0; i < LANES; i++)
+                store(tile + (c + i) * width + r, square[i]);
+        }
+        for (; c < columns; c++)
+            for (int i = 0; i < LANES; i++)
+                tile[c * width + r + i] =
+                    i < present ? rows[(r + i) * row_stride + c] * factor : 0.0f;
+    }
+}
+
+static void transpose_out(float *rows, int64_t row_stride, const float *tile, const float *factor,
+                          int64_t row_count, int64_t columns, int64_t width)
+{
+    for (int64_t r = 0; r < row_count; r += LANES) {
+        const int64_t present = row_count - r;
+        const vec scale = factor ? load(factor + r) : broadcast(1.0f);
+        int64_t c = 0;
+        for (; c + LANES <= columns; c += LANES) {
+            vec square[LANES];
+            UNROLL
+            for (int i = 0; i < LANES; i++)
+                square[i] = load(tile + (c + i) * width + r) * scale;
+            transpose_square(square);
+            UNROLL
+            for (int i = 0; i < LANES; i++)
+                if (i < present)
+                    store(rows + (r + i) * row_stride + c, square[i]);
+        }
+        for (; c < columns; c++)
+            for (int i = 0; i < LANES && i < present; i++)
+                rows[(r + i) * row_stride + c] = tile[c * width + r + i] * scale[i];
+    }
+}
+
+/* ---------------------------------------------------------------------- the two products -- */
+
+/* sums[r][v] = sum over k < depth of left[r * left_row + k * left_step] * right[k][v], the right
+ * operand being a tile. Where guarded, a right operand of 0 adds nothing. */
+INLINE void multiply(const int rows, const int vectors, const bool guarded,
+                     vec sums[BLOCK_SUMS_MAX], const float *left, int64_t left_row,
+                     int64_t left_step, const float *right, int64_t width, int64_t depth)
+{
+    UNROLL
+    for (int i = 0; i < rows * vectors; i++)
+        sums[i] = (vec){ 0 };
+    for (int64_t k = 0; k < depth; k++) {
+        vec b[BLOCK_VECTORS];
+        UNROLL
+        for (int v = 0; v < vectors; v++)
+            b[v] = load(right + k * width + v * LANES);
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            const vec a = broadcast(left[r * left_row + k * left_step]);
+            UNROLL
+            for (int v = 0; v < vectors; v++) {
+                const vec sum = sums[r * vectors + v] + a * b[v];
+                sums[r * vectors + v] =
+                    guarded ? select(b[v] == 0.0f, sums[r * vectors + v], sum) : sum;
+            }
+        }
+    }
+}
+
+INLINE void score_block(const int rows, const int vectors, float *scores_t, const float *query_t,
+                        const float *key, int64_t key_stride, int64_t head_dim, int64_t width)
+{
+    vec sums[BLOCK_SUMS_MAX];
+    multiply(rows, vectors, false, sums, key, key_stride, 1, query_t, width, head_dim);
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int v = 0; v < vectors; v++)
+            store(scores_t + r * width + v * LANES, sums[r * vectors + v]);
+    }
+}
+
+INLINE void score_columns(const int vectors, float *scores_t, const float *query_t,
+                          const float *key, int64_t key_stride, int64_t n, int64_t head_dim,
+                          int64_t width)
+{
+    int64_t j = 0;
+    for (; j + BLOCK_ROWS(vectors) <= n; j += BLOCK_ROWS(vectors))
+        score_block(BLOCK_ROWS(vectors), vectors, scores_t + j * width, query_t,
+                    key + j * key_stride, key_stride, head_dim, width);
+    for (; j + BLOCK_ROWS_REST <= n; j += BLOCK_ROWS_REST)
+        score_block(BLOCK_ROWS_REST, vectors, scores_t + j * width, query_t, key + j * key_stride,
+                    key_stride, head_dim, width);
+    for (; j < n; j++)
+        score_block(1, vectors, scores_t + j * width, query_t, key + j * key_stride, key_stride,
+                    head_dim, width);
+}
+
+static void score_tile(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
+                       int64_t n, int64_t head_dim, int64_t width)
+{
+    int64_t c = 0;
+    for (; c + BLOCK_VECTORS * LANES <= width; c += BLOCK_VECTORS * LANES)
+        score_columns(BLOCK_VECTORS, scores_t + c, query_t + c, key, key_stride, n, head_dim,
+                      width);
+    for (; c + 2 * LANES <= width; c += 2 * LANES)
+        score_columns(2, scores_t + c, query_t + c, key, key_stride, n, head_dim, width);
+    for (; c < width; c += LANES)
+        score_columns(1, scores_t + c, query_t + c, key, key_stride, n, head_dim, width);
+}
+
+INLINE void context_block(const int rows, const int vectors, const bool guarded, float *context_t,
+                          const float *rescale, const float *weights_t, const float *value,
+                          int64_t value_stride, int64_t n, int64_t width)
+{
+    vec sums[BLOCK_SUMS_MAX];
+    multiply(rows, vectors, guarded, sums, value, 1, value_stride, weights_t, width, n);
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int v = 0; v < vectors; v++) {
+            float *context = context_t + r * width + v * LANES;
+            store(context, load(context) * load(rescale + v * LANES) + sums[r * vectors + v]);
+        }
+    }
+}
+
+INLINE void context_columns(const int vectors, const bool guarded, float *context_t,
+                            const float *rescale, const float *weights_t, const float *value,
+                            int64_t value_stride, int64_t n, int64_t v_head_dim, int64_t width)
+{
+    const int rows = guarded ? BLOCK_ROWS_REST : BLOCK_ROWS(vectors);
+    int64_t d = 0;
+    for (; d + rows <= v_head_dim; d += rows)
+        context_block(rows, vectors, guarded, context_t + d * width, rescale, weights_t, value + d,
+                      value_stride, n, width);
+    for (; d + BLOCK_ROWS_REST <= v_head_dim; d += BLOCK_ROWS_REST)
+        context_block(BLOCK_ROWS_REST, vectors, guarded, context_t + d * width, rescale, weights_t,
+                      value + d, value_stride, n, width);
+    for (; d < v_head_dim; d++)
+        context_block(1, vectors, guarded, context_t + d * width, rescale, weights_t, value + d,
+                      value_stride, n, width);
+}
+
+static void context_tile(float *context_t, const float *rescale, const float *weights_t,
+                         const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
+                         int64_t width)
+{
+    int64_t c = 0;
+    for (; c + BLOCK_VECTORS * LANES <= width; c += BLOCK_VECTORS * LANES)
+        context_columns(BLOCK_VECTORS, false, context_t + c, rescale + c, weights_t + c, value,
+                        value_stride, n, v_head_dim, width);
+    for (; c + 2 * LANES <= width; c += 2 * LANES)
+        context_columns(2, false, context_t + c, rescale + c, weights_t + c, value, value_stride, n,
+                        v_head_dim, width);
+    for (; c < width; c += LANES)
+        context_columns(1, false, context_t + c, rescale + c, weights_t + c, value, value_stride, n,
+                        v_head_dim, width);
+}
+
+static void context_tile_guarded(float *context_t, const float *rescale, const float *weights_t,
+                                 const float *value, int64_t value_stride, int64_t n,
+                                 int64_t v_head_dim, int64_t width)
+{
+    for (int64_t c = 0; c < width; c += LANES)
+        context_columns(1, true, context_t + c, rescale + c, weights_t + c, value, value_stride, n,
+                        v_head_dim, width);
+}
+
+static bool all_finite(const float *rows, int64_t row_stride, int64_t row_count, int64_t columns)
+{
+    vec sum = { 0 }; /* 0 times a finite number is 0; times any other it is NaN, which stays */
+    for (int64_t r = 0; r < row_count; r++) {
+        const float *row = rows + r * row_stride;
+        int64_t c = 0;
+        for (; c + LANES <= columns; c += LANES)
+            sum += load(row + c) * 0.0f;
+        if (c < columns)
+            sum += load_part(row + c, columns - c) * 0.0f;
+    }
+    for (int i = 0; i < LANES; i++)
+        if (sum[i] != 0.0f)
+            return false;
+    return true;
+}
+
+/* ----------------------------------------------------------------- scores into weights -- */
+
+static void softcap_tile(float *scores_t, float softcap, int64_t n, int64_t width)
+{
+    for (int64_t i = 0; i < n * width; i += LANES)
+        store(scores_t + i, cap(load(scores_t + i), softcap));
+}
+
+static void bound_tile(float *scores_t, const int32_t *low, const int32_t *high, int64_t n,
+                       int64_t width)
+{
+    for (int64_t c = 0; c < width; c += LANES) {
+        ivec first, end;
+        memcpy(&first, low + c, sizeof first);
+        memcpy(&end, high + c, sizeof end);
+        for (int64_t j = 0; j < n; j++) {
+            float *scores = scores_t + j * width + c;
+            const ivec key = (int32_t)j - (ivec){ 0 };
+            const ivec visible = (first <= key) & (key < end);
+            store(scores, select(visible, load(scores), broadcast(-INFINITY)));
+        }
+    }
+}
+
+static void bias_tile(float *scores_t, const float *bias_t, int64_t n, int64_t width)
+{
+    for (int64_t i = 0; i < n * width; i += LANES) {
+        const vec bias = load(bias_t + i);
+        store(scores_t + i, select(bias == -INFINITY, bias, load(scores_t + i) + bias));
+    }
+}
+
+/* The greatest of max and n scores of each lane of one vector; NaN is passed over. Four chains
+ * hide the latency of the comparison. */
+INLINE vec greatest(vec max, const float *scores_t, int64_t n, int64_t width)
+{
+    vec chain[4] = { max, max, max, max };
+    int64_t j = 0;
+    for (; j + 4 <= n; j += 4) {
+        UNROLL
+        for (int i = 0; i < 4; i++) {
+            const vec score = load(scores_t + (j + i) * width);
+            chain[i] = select(score > chain[i], score, chain[i]);
+        }
+    }
+    for (; j < n; j++) {
+        const vec score = load(scores_t + j * width);
+        chain[0] = select(score > chain[0], score, chain[0]);
+    }
+    chain[0] = select(chain[1] > chain[0], chain[1], chain[0]);
+    chain[2] = select(chain[3] > chain[2], chain[3], chain[2]);
+    return select(chain[2] > chain[0], chain[2], chain[0]);
+}
+
+static void softmax_tile(float *scores_t, float *max, float *sum, float *rescale, int64_t n,
+                         int64_t width)
+{
+    for (int64_t c = 0; c < width; c += LANES) {
+        const vec old_max = load(max + c);
+        const vec new_max = greatest(old_max, scores_t + c, n, width);
+        /* A lane that has seen nothing subtracts 0: -INFINITY - -INFINITY would be NaN. */
+        const vec base = select(new_max == -INFINITY, (vec){ 0 }, new_max);
+        const vec factor = exp_nonpositive(old_max - base);
+        vec tile_sum = { 0 };
+        for (int64_t j = 0; j < n; j++) {
+            float *scores = scores_t + j * width + c;
+            const vec weight = exp_nonpositive(load(scores) - base);
+            store(scores, weight);
+            tile_sum += weight;
+        }
+        store(max + c, new_max);
+        store(sum + c, load(sum + c) * factor + tile_sum);
+        store(rescale + c, factor);
+    }
+}
+
+INLINE vec finish_weights(vec score, float max, float factor)
+{
+    const vec weight = exp_nonpositive(score - max) * factor;
+    return select(score == -INFINITY, (vec){ 0 }, weight);
+}
+
+static void weights_row(float *row, float max, float sum, int64_t n)
+{
+    if (sum == 0.0f) {
+        for (int64_t j = 0; j < n; j++)
+            row[j] = 0.0f;
+        return;
+    }
+    const float factor = 1.0f / sum;
+    int64_t j = 0;
+    for (; j + LANES <= n; j += LANES)
+        store(row + j, finish_weights(load(row + j), max, factor));
+    if (j < n)
+        store_part(row + j, finish_weights(load_part(row + j, n - j), max, factor), n - j);
+}
+
+const struct attn_kernels ATTN_KERNELS = {
+    .name = ATTN_KERNELS_NAME,
+    .lanes = LANES,
+    .transpose_in = transpose_in,
+    .transpose_out = transpose_out,
+    .score_tile = score_tile,
+    .softcap_tile = softcap_tile,
+    .bound_tile = bound_tile,
+    .bias_tile = bias_tile,
+    .softmax_tile = softmax_tile,
+    .context_tile = context_tile,
+    .context_tile_guarded = context_tile_guarded,
+    .all_finite = all_finite,
+    .weights_row = weights_row,
+};

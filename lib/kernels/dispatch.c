@@ -1,0 +1,44 @@
+/* dispatch.c - which tables of kernels this CPU can run.
+ *
+ * A pure function of the CPU: the choice is kept nowhere, so a plan, a test or a log line can name
+ * any table of the list. The features asked for are exactly those of the -m flags that the
+ * Makefile gives avx2.o and avx512.o; whoever changes one changes the other. */
+#include "kernels.h"
+
+#include <stddef.h>
+
+#ifdef __x86_64__
+
+const struct attn_kernels *const *attn_kernels_available(void)
+{
+    static const struct attn_kernels *const tables[] = {
+        &attn_kernels_avx512,
+        &attn_kernels_avx2,
+        &attn_kernels_generic,
+        NULL,
+    };
+
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+        return &tables[2];
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
+        && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        return &tables[0];
+    return &tables[1];
+}
+
+#else
+
+const struct attn_kernels *const *attn_kernels_available(void)
+{
+    static const struct attn_kernels *const tables[] = { &attn_kernels_generic, NULL };
+
+    return tables;
+}
+
+#endif
+
+const char *attn_kernels_name(const struct attn_kernels *kernels)
+{
+    return kernels->name;
+}

@@ -1,0 +1,99 @@
+/* kernels.h - the contract between the loop nest and one instruction set.
+ *
+ * The lanes of a vector are query rows. Everything a kernel works on is a
+ * transposed tile, [columns][width]: one column of a tile is the same feature
+ * or the same key for width query rows, so the online softmax needs no sum
+ * across a vector. Keys and values are read where they lie, one number at a
+ * time, and meet a whole vector of queries; nothing of them is ever packed.
+ *
+ *     query_t   [head_dim][width]       scores_t  [n][width], n keys, turned
+ *     context_t [v_head_dim][width]               into weights in place
+ *
+ * width is a positive multiple of the table's lanes, at most ATTN_WIDTH_MAX.
+ * Counts (n, row_count, columns, head_dim, v_head_dim) may be 0. Strides are
+ * in elements. A kernel is pure: it reads and writes only what its arguments
+ * point at, needs no alignment beyond that of a float, and its arguments do not
+ * overlap. What it does to one lane does not depend on width or on other lanes. */
+#ifndef ATTN_KERNELS_H
+#define ATTN_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { ATTN_WIDTH_MAX = 64 };
+
+struct attn_kernels {
+    const char *name; /* "generic", "avx2", "avx512" */
+    int64_t lanes;    /* query rows in one vector: 4, 8 or 16 */
+
+    /* tile[c][r] = rows[r * row_stride + c] * factor for r < row_count <= width, c < columns;
+     * lanes r >= row_count become 0. */
+    void (*transpose_in)(float *tile, const float *rows, int64_t row_stride, int64_t row_count,
+                         int64_t columns, float factor, int64_t width);
+
+    /* rows[r * row_stride + c] = tile[c][r] * factor[r] for r < row_count <= width, c < columns.
+     * factor is [width], or NULL for 1; nothing but those numbers is written. */
+    void (*transpose_out)(float *rows, int64_t row_stride, const float *tile, const float *factor,
+                          int64_t row_count, int64_t columns, int64_t width);
+
+    /* scores_t[j][r] = sum over d of key[j * key_stride + d] * query_t[d][r], for j < n. */
+    void (*score_tile)(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
+                       int64_t n, int64_t head_dim, int64_t width);
+
+    /* score = softcap * tanh(score / softcap), softcap > 0, to a few ulp for a score of any size;
+     * an infinite score becomes plus or minus softcap, NaN stays NaN. */
+    void (*softcap_tile)(float *scores_t, float softcap, int64_t n, int64_t width);
+
+    /* Key j stays visible to lane r if low[r] <= j < high[r]; otherwise its score becomes
+     * -INFINITY, whatever it was. low and high are [width]. */
+    void (*bound_tile)(float *scores_t, const int32_t *low, const int32_t *high, int64_t n,
+                       int64_t width);
+
+    /* score += bias, bias_t being [n][width]; a bias of -INFINITY makes the score -INFINITY,
+     * whatever it was. */
+    void (*bias_tile)(float *scores_t, const float *bias_t, int64_t n, int64_t width);
+
+    /* One step of the online softmax (Milakov and Gimelshein 2018). max, sum and rescale are
+     * [width]; before the first step max is -INFINITY and sum 0.
+     *
+     *     new_max = max(max, scores)            rescale = exp(max - new_max)
+     *     score   = exp(score - new_max)        sum     = sum * rescale + sum of the new weights
+     *
+     * A lane all of whose scores so far are -INFINITY keeps max -INFINITY and sum 0, and has
+     * weights 0. exp is within 2 ulp, 1 at 0, and 0 where it would be below the least normal
+     * number. */
+    void (*softmax_tile)(float *scores_t, float *max, float *sum, float *rescale, int64_t n,
+                         int64_t width);
+
+    /* context_t[c][r] = context_t[c][r] * rescale[r]
+     *                 + sum over j < n of weights_t[j][r] * value[j * value_stride + c]. */
+    void (*context_tile)(float *context_t, const float *rescale, const float *weights_t,
+                         const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
+                         int64_t width);
+
+    /* The same, but a weight of 0 adds nothing even where the value is infinite or NaN. For the
+     * tiles that have hidden pairs and fail all_finite(). */
+    void (*context_tile_guarded)(float *context_t, const float *rescale, const float *weights_t,
+                                 const float *value, int64_t value_stride, int64_t n,
+                                 int64_t v_head_dim, int64_t width);
+
+    /* Whether rows[r * row_stride + c] is finite for every r < row_count, c < columns. */
+    bool (*all_finite)(const float *rows, int64_t row_stride, int64_t row_count, int64_t columns);
+
+    /* A row of masked scores becomes weights in place: exp(score - max) / sum for n keys, max and
+     * sum being what softmax_tile() left for this row. A score of -INFINITY becomes 0; where sum is
+     * 0, so does every one. */
+    void (*weights_row)(float *row, float max, float sum, int64_t n);
+};
+
+extern const struct attn_kernels attn_kernels_generic;
+#ifdef __x86_64__
+extern const struct attn_kernels attn_kernels_avx2;
+extern const struct attn_kernels attn_kernels_avx512;
+#endif
+
+/* As in attn.h, which is for callers: the kernels know nothing of tensors. */
+const struct attn_kernels *const *attn_kernels_available(void);
+const char *attn_kernels_name(const struct attn_kernels *kernels);
+
+#endif

@@ -1,0 +1,99 @@
+/* layer.h - an attention layer: projections around attention.
+ *
+ *     q = query . Wq^T + bq      k = key . Wk^T + bk      v = value . Wv^T + bv
+ *     rotary embedding of q and k, where the layer has it
+ *     context = attention(q, k, v), heads concatenated, . Wo^T + bo
+ *
+ * Like a plan of attn.h, but in stages: every task of a stage may run at any
+ * time after the last task of the stage before it has ended.
+ *
+ *     for (stage = 0; stage < plan.stage_count; stage++)
+ *         for (task = 0; task < plan.task_count[stage]; task++)
+ *             attn_layer_run(&plan, stage, task, scratch, workspace);
+ *
+ * The products are OpenBLAS's; set it to one thread before the first one. */
+#ifndef ATTN_LAYER_H
+#define ATTN_LAYER_H
+
+#include "attn.h"
+
+/* y = x . weight^T + bias. Borrowed memory, dense, row-major. */
+struct attn_linear {
+    const float *weight; /* [out, in], or [in, out] where in_out; NULL: the identity, y = x */
+    const float *bias;   /* [out], or NULL */
+    int64_t out;
+    int64_t in;
+    bool in_out;
+};
+
+/* Rotary position embedding (Su et al. 2021) of the first dim columns of every head: column pair
+ * c is turned by position * theta^(-2c/dim). */
+struct attn_rope {
+    int64_t dim;      /* even, at most head_dim; 0: no rotary embedding */
+    double theta;     /* 10000 in the paper */
+    bool interleaved; /* pairs are (2c, 2c+1), else (c, c + dim/2) */
+};
+
+struct attn_layer {
+    int64_t q_heads, kv_heads, head_dim, v_head_dim;
+    struct attn_linear q_proj; /* out = q_heads * head_dim */
+    struct attn_linear k_proj; /* out = kv_heads * head_dim */
+    struct attn_linear v_proj; /* out = kv_heads * v_head_dim */
+    struct attn_linear o_proj; /* in = q_heads * v_head_dim */
+    struct attn_rope rope;
+};
+
+/* Columns of the context that the layer gives. */
+int64_t attn_layer_d_out(const struct attn_layer *layer);
+
+/* One call of a layer, batch 1. Query row i is at position past_len + i, key j at j. */
+struct attn_layer_problem {
+    const struct attn_layer *layer;
+    struct attn_options options;
+
+    /* F32. [1, 1, length, columns]; where the projection is the identity also
+     * [1, heads, length, head_dim] already cut into heads. The rows of a tensor
+     * that is projected are dense. */
+    struct attn_tensor query, key, value;
+
+    struct attn_tensor mask;   /* as in attn.h, to [1, q_heads, q_len, kv_len] */
+    const int64_t *kv_len;     /* [1] or NULL */
+    const int64_t *row_kv_len; /* [q_len] or NULL */
+    int64_t past_len;
+
+    /* Outputs, each dense F32 or NULL. */
+    float *context; /* [q_len, d_out] */
+    float *lse;     /* [q_heads, q_len] */
+    float *scores;  /* [q_heads, q_len, kv_len], like the three below */
+    float *softcapped;
+    float *masked;
+    float *weights;
+
+    const struct attn_kernels *kernels; /* NULL: the best this CPU can run */
+};
+
+enum { ATTN_LAYER_STAGES_MAX = 3 };
+
+/* Borrows the problem's memory and the layer; owns nothing. Read the first four
+ * fields, leave the rest alone. */
+struct attn_layer_plan {
+    int stage_count;                           /* 0 where there is nothing to compute */
+    int64_t task_count[ATTN_LAYER_STAGES_MAX]; /* of each stage, 1 or more */
+    size_t scratch_bytes;   /* shared by all tasks of one run, 64-byte aligned; may be 0 */
+    size_t workspace_bytes; /* what one running task needs besides, 64-byte aligned; may be 0 */
+
+    struct attn_layer_problem problem;
+    struct attn_plan attention; /* its tensors in scratch are bound when a task runs */
+    int stage_kind[ATTN_LAYER_STAGES_MAX];
+    size_t q_offset, k_offset, v_offset, context_offset; /* into scratch, in bytes */
+};
+
+/* As attn_plan_init(): everything is checked here and running cannot fail.
+ * *where names the field ("query.shape[3]"), in the words of this header. */
+enum attn_status attn_layer_plan_init(struct attn_layer_plan *plan,
+                                      const struct attn_layer_problem *problem, const char **where);
+
+void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task, void *scratch,
+                    void *workspace);
+
+#endif

@@ -1,0 +1,34 @@
+/* layer_internal.h - what the plan of a layer and its tasks share. */
+#ifndef ATTN_LAYER_INTERNAL_H
+#define ATTN_LAYER_INTERNAL_H
+
+#include "layer.h"
+
+enum attn_layer_stage { ATTN_LAYER_PROJECT, ATTN_LAYER_ATTEND, ATTN_LAYER_OUTPUT };
+
+/* Rows of one task of PROJECT or OUTPUT, whatever the number of workers: OpenBLAS gives other
+ * bits for other row counts. */
+enum { ATTN_LAYER_CHUNK_ROWS = 256 };
+
+/* One of query, key and value on its way into attention. */
+struct attn_operand {
+    const struct attn_tensor *input;
+    const struct attn_linear *linear;
+    int64_t heads, head_dim;
+    int64_t first_position; /* of its row 0 */
+    bool is_turned;         /* by rotary embedding */
+    bool is_prepared;       /* attention reads it from scratch, not where the caller has it */
+    const struct attn_tensor_names *names;
+    const char *linear_name;
+};
+
+enum { ATTN_OPERAND_COUNT = 3 };
+
+/* Query, key and value, in this order. */
+void attn_layer_operands(const struct attn_layer_problem *problem,
+                         struct attn_operand operands[ATTN_OPERAND_COUNT]);
+
+/* What the caller has of an operand that is not projected, as [1, heads, length, head_dim]. */
+struct attn_tensor attn_operand_caller_view(const struct attn_operand *operand);
+
+#endif

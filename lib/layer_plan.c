@@ -1,0 +1,275 @@
+/* layer_plan.c - checks the call of a layer, lays out its scratch memory and lists its stages.
+ *
+ * A stage that has nothing to do is left out, and so is a projection that is the identity: then
+ * attention reads the caller's memory. The checks speak of the layer and of the caller's tensors;
+ * what a layer shares with attention itself (options, mask, lengths) attn_plan_init() checks, in
+ * the same words. */
+#include "internal.h"
+#include "layer_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Scratch has at most four parts; where the bytes of each fit four times, their sum fits. */
+enum { ROW_PARTS_BYTES = 4 * sizeof(float) };
+
+int64_t attn_layer_d_out(const struct attn_layer *layer)
+{
+    return layer->o_proj.weight != NULL ? layer->o_proj.out : layer->q_heads * layer->v_head_dim;
+}
+
+static const struct attn_tensor_names QUERY = ATTN_TENSOR_NAMES("query");
+static const struct attn_tensor_names KEY = ATTN_TENSOR_NAMES("key");
+static const struct attn_tensor_names VALUE = ATTN_TENSOR_NAMES("value");
+
+void attn_layer_operands(const struct attn_layer_problem *problem,
+                         struct attn_operand operands[ATTN_OPERAND_COUNT])
+{
+    const struct attn_layer *layer = problem->layer;
+    const bool is_turned = layer->rope.dim > 0;
+
+    operands[0] = (struct attn_operand){
+        .input = &problem->query,
+        .linear = &layer->q_proj,
+        .heads = layer->q_heads,
+        .head_dim = layer->head_dim,
+        .first_position = problem->past_len,
+        .is_turned = is_turned,
+        .is_prepared = layer->q_proj.weight != NULL || is_turned,
+        .names = &QUERY,
+        .linear_name = "layer.q_proj",
+    };
+    operands[1] = (struct attn_operand){
+        .input = &problem->key,
+        .linear = &layer->k_proj,
+        .heads = layer->kv_heads,
+        .head_dim = layer->head_dim,
+        .is_turned = is_turned,
+        .is_prepared = layer->k_proj.weight != NULL || is_turned,
+        .names = &KEY,
+        .linear_name = "layer.k_proj",
+    };
+    operands[2] = (struct attn_operand){
+        .input = &problem->value,
+        .linear = &layer->v_proj,
+        .heads = layer->kv_heads,
+        .head_dim = layer->v_head_dim,
+        /* Only the context is made of values. */
+        .is_prepared = layer->v_proj.weight != NULL && problem->context != NULL,
+        .names = &VALUE,
+        .linear_name = "layer.v_proj",
+    };
+}
+
+/* -------------------------------------------------------------------------- the checks -- */
+
+static enum attn_status check_layer(const struct attn_layer *layer, const char **where)
+{
+    const struct attn_rope *rope = &layer->rope;
+    const struct attn_linear *o_proj = &layer->o_proj;
+    int64_t columns;
+
+    RETURN_IF(layer->q_heads < 1, ATTN_ERR_SHAPE, "layer.q_heads");
+    RETURN_IF(layer->kv_heads < 1, ATTN_ERR_SHAPE, "layer.kv_heads");
+    RETURN_IF(layer->q_heads % layer->kv_heads != 0, ATTN_ERR_HEADS, "layer.q_heads");
+    RETURN_IF(layer->head_dim < 1, ATTN_ERR_SHAPE, "layer.head_dim");
+    RETURN_IF(layer->v_head_dim < 1, ATTN_ERR_SHAPE, "layer.v_head_dim");
+    RETURN_IF(__builtin_mul_overflow(layer->q_heads, layer->head_dim, &columns)
+                  || columns > INT32_MAX,
+              ATTN_ERR_TOO_LARGE, "layer.head_dim");
+    RETURN_IF(__builtin_mul_overflow(layer->q_heads, layer->v_head_dim, &columns)
+                  || columns > INT32_MAX,
+              ATTN_ERR_TOO_LARGE, "layer.v_head_dim");
+    RETURN_IF(o_proj->weight != NULL && o_proj->in != columns, ATTN_ERR_SHAPE, "layer.o_proj.in");
+    RETURN_IF(o_proj->weight != NULL && o_proj->out < 1, ATTN_ERR_SHAPE, "layer.o_proj.out");
+    RETURN_IF(o_proj->weight != NULL && o_proj->out > INT32_MAX, ATTN_ERR_TOO_LARGE,
+              "layer.o_proj.out");
+    RETURN_IF(rope->dim < 0, ATTN_ERR_OPTION, "layer.rope.dim");
+    RETURN_IF(rope->dim % 2 != 0, ATTN_ERR_OPTION, "layer.rope.dim");
+    RETURN_IF(rope->dim > layer->head_dim, ATTN_ERR_OPTION, "layer.rope.dim");
+    RETURN_IF(rope->dim > 0 && !(isfinite(rope->theta) && rope->theta > 0.0), ATTN_ERR_OPTION,
+              "layer.rope.theta");
+    return ATTN_OK;
+}
+
+static enum attn_status check_projected(const struct attn_operand *operand, const char **where)
+{
+    const struct attn_tensor *input = operand->input;
+    const struct attn_linear *linear = operand->linear;
+
+    RETURN_IF(linear->out != operand->heads * operand->head_dim, ATTN_ERR_SHAPE,
+              operand->linear_name);
+    RETURN_IF(linear->in < 1, ATTN_ERR_SHAPE, operand->linear_name);
+    RETURN_IF(linear->in > INT32_MAX, ATTN_ERR_TOO_LARGE, operand->linear_name);
+    RETURN_IF(input->shape[1] != 1, ATTN_ERR_SHAPE, operand->names->shape[1]);
+    RETURN_IF(input->shape[3] != linear->in, ATTN_ERR_SHAPE, operand->names->shape[3]);
+    RETURN_IF(input->shape[2] > 1 && input->stride[2] != linear->in, ATTN_ERR_STRIDE,
+              operand->names->stride[2]);
+    return ATTN_OK;
+}
+
+/* Not projected: rows of all heads, or already cut into heads. */
+static enum attn_status check_identity(const struct attn_operand *operand, const char **where)
+{
+    const struct attn_tensor *input = operand->input;
+    const bool is_cut = input->shape[1] == operand->heads && operand->heads > 1;
+    const int64_t columns = is_cut ? operand->head_dim : operand->heads * operand->head_dim;
+
+    RETURN_IF(!is_cut && input->shape[1] != 1, ATTN_ERR_SHAPE, operand->names->shape[1]);
+    RETURN_IF(input->shape[3] != columns, ATTN_ERR_SHAPE, operand->names->shape[3]);
+    return ATTN_OK;
+}
+
+static enum attn_status check_operand(const struct attn_operand *operand, const char **where)
+{
+    const struct attn_tensor *input = operand->input;
+    const int64_t columns = operand->heads * operand->head_dim;
+    int64_t bytes;
+
+    RETURN_IF_FAILED(attn_check_input(input, operand->names, where));
+    RETURN_IF(input->shape[0] != 1, ATTN_ERR_SHAPE, operand->names->shape[0]);
+    RETURN_IF(__builtin_mul_overflow(input->shape[2], columns * ROW_PARTS_BYTES, &bytes),
+              ATTN_ERR_TOO_LARGE, operand->names->shape[2]);
+    return operand->linear->weight != NULL ? check_projected(operand, where)
+                                           : check_identity(operand, where);
+}
+
+/* The bytes of the context can be counted, before and after the output projection. */
+static enum attn_status check_context(const struct attn_layer_problem *problem, const char **where)
+{
+    const struct attn_layer *layer = problem->layer;
+    const int64_t columns = attn_max(attn_layer_d_out(layer), layer->q_heads * layer->v_head_dim);
+    int64_t bytes;
+
+    RETURN_IF(__builtin_mul_overflow(problem->query.shape[2], columns * ROW_PARTS_BYTES, &bytes),
+              ATTN_ERR_TOO_LARGE, "query.shape[2]");
+    return ATTN_OK;
+}
+
+/* ---------------------------------------------------------------------------- the plan -- */
+
+struct attn_tensor attn_operand_caller_view(const struct attn_operand *operand)
+{
+    struct attn_tensor view = *operand->input;
+
+    if (view.shape[1] == 1) {
+        view.shape[1] = operand->heads;
+        view.shape[3] = operand->head_dim;
+        view.stride[1] = operand->head_dim;
+    }
+    return view;
+}
+
+/* The operand as attention sees it. What is yet to be prepared stands at the caller's address
+ * until a task binds it to scratch; a value that nobody needs stays there, unread. */
+static struct attn_tensor attention_view(const struct attn_operand *operand)
+{
+    const int64_t columns = operand->heads * operand->head_dim;
+
+    if (operand->linear->weight == NULL && !operand->is_prepared)
+        return attn_operand_caller_view(operand);
+    return attn_tensor_rows(operand->input->data, ATTN_F32, 1, operand->heads,
+                            operand->input->shape[2], operand->head_dim, columns);
+}
+
+static struct attn_problem attention_problem(const struct attn_layer_problem *problem,
+                                             const struct attn_operand operands[ATTN_OPERAND_COUNT])
+{
+    const struct attn_layer *layer = problem->layer;
+    const int64_t q_heads = layer->q_heads;
+    const int64_t q_len = problem->query.shape[2];
+    const int64_t kv_len = problem->key.shape[2];
+    const struct attn_tensor map = attn_tensor_dense(NULL, ATTN_F32, 1, q_heads, q_len, kv_len);
+    struct attn_problem attention = {
+        .options = problem->options,
+        .query = attention_view(&operands[0]),
+        .key = attention_view(&operands[1]),
+        .value = attention_view(&operands[2]),
+        .mask = problem->mask,
+        .kv_len = problem->kv_len,
+        .row_kv_len = problem->row_kv_len,
+        .context = attn_tensor_rows(problem->context, ATTN_F32, 1, q_heads, q_len,
+                                    layer->v_head_dim, q_heads * layer->v_head_dim),
+        .lse = attn_tensor_dense(problem->lse, ATTN_F32, 1, q_heads, q_len, 1),
+        .scores = map,
+        .softcapped = map,
+        .masked = map,
+        .weights = map,
+        .kernels = problem->kernels,
+    };
+
+    attention.scores.data = problem->scores;
+    attention.softcapped.data = problem->softcapped;
+    attention.masked.data = problem->masked;
+    attention.weights.data = problem->weights;
+    return attention;
+}
+
+static void add_stage(struct attn_layer_plan *plan, enum attn_layer_stage kind, int64_t task_count)
+{
+    if (task_count == 0)
+        return;
+    plan->stage_kind[plan->stage_count] = (int)kind;
+    plan->task_count[plan->stage_count++] = task_count;
+}
+
+/* Room in scratch for length rows of columns. */
+static size_t reserve(struct attn_layer_plan *plan, int64_t length, int64_t columns)
+{
+    const size_t offset = plan->scratch_bytes;
+
+    plan->scratch_bytes += attn_align_up((size_t)(length * columns) * sizeof(float));
+    return offset;
+}
+
+static void lay_out(struct attn_layer_plan *plan,
+                    const struct attn_operand operands[ATTN_OPERAND_COUNT])
+{
+    const struct attn_layer_problem *problem = &plan->problem;
+    const struct attn_layer *layer = problem->layer;
+    const int64_t q_len = problem->query.shape[2];
+    size_t *const offsets[ATTN_OPERAND_COUNT] = { &plan->q_offset, &plan->k_offset,
+                                                  &plan->v_offset };
+    int64_t chunks = 0;
+
+    for (int i = 0; i < ATTN_OPERAND_COUNT; i++) {
+        const int64_t length = operands[i].input->shape[2];
+        if (!operands[i].is_prepared)
+            continue;
+        *offsets[i] = reserve(plan, length, operands[i].heads * operands[i].head_dim);
+        chunks += attn_divide_up(length, ATTN_LAYER_CHUNK_ROWS);
+    }
+    add_stage(plan, ATTN_LAYER_PROJECT, chunks);
+    add_stage(plan, ATTN_LAYER_ATTEND, plan->attention.task_count);
+    plan->workspace_bytes = plan->attention.workspace_bytes;
+    if (problem->context != NULL && layer->o_proj.weight != NULL) {
+        plan->context_offset = reserve(plan, q_len, layer->o_proj.in);
+        add_stage(plan, ATTN_LAYER_OUTPUT, attn_divide_up(q_len, ATTN_LAYER_CHUNK_ROWS));
+    }
+}
+
+static bool has_output(const struct attn_layer_problem *problem)
+{
+    return problem->context != NULL || problem->lse != NULL || problem->scores != NULL
+           || problem->softcapped != NULL || problem->masked != NULL || problem->weights != NULL;
+}
+
+enum attn_status attn_layer_plan_init(struct attn_layer_plan *plan,
+                                      const struct attn_layer_problem *problem, const char **where)
+{
+    struct attn_operand operands[ATTN_OPERAND_COUNT];
+    struct attn_problem attention;
+
+    RETURN_IF_FAILED(check_layer(problem->layer, where));
+    attn_layer_operands(problem, operands);
+    for (int i = 0; i < ATTN_OPERAND_COUNT; i++)
+        RETURN_IF_FAILED(check_operand(&operands[i], where));
+    RETURN_IF_FAILED(check_context(problem, where));
+    memset(plan, 0, sizeof *plan);
+    plan->problem = *problem;
+    attention = attention_problem(problem, operands);
+    RETURN_IF_FAILED(attn_plan_init(&plan->attention, &attention, where));
+    if (has_output(problem) && problem->query.shape[2] > 0)
+        lay_out(plan, operands);
+    return ATTN_OK;
+}

@@ -1,0 +1,84 @@
+/* mask.c - causal, window, the lengths and the caller's mask.
+ *
+ * Everything that follows from positions and lengths leaves one interval of keys a query row, so
+ * the loop nest skips tiles that lie outside it and pays nothing for those that lie inside. Only
+ * the caller's own mask is looked at pair by pair. Positions may be any int64_t: sums saturate, and
+ * because the row, which is never negative, is added last, what has saturated stays on the side of
+ * the keys where the exact sum is. */
+#include "mask.h"
+
+#include "internal.h"
+
+#include <math.h>
+
+static int64_t add_saturated(int64_t a, int64_t b)
+{
+    int64_t sum;
+
+    return __builtin_add_overflow(a, b, &sum) ? (b < 0 ? INT64_MIN : INT64_MAX) : sum;
+}
+
+struct key_range attn_mask_row(const struct attn_problem *problem, int64_t batch, int64_t row)
+{
+    const struct attn_options *options = &problem->options;
+    const int64_t past_len = problem->past_len != NULL ? problem->past_len[batch] : 0;
+    int64_t low = 0;
+    int64_t high = problem->key.shape[2];
+
+    if (problem->kv_len != NULL)
+        high = attn_min(high, problem->kv_len[batch]);
+    if (problem->row_kv_len != NULL)
+        high = attn_min(high, problem->row_kv_len[batch * problem->query.shape[2] + row]);
+    if (options->causal)
+        high = attn_min(high, add_saturated(past_len, row + 1));
+    if (options->window_left >= 0)
+        low = attn_max(low, add_saturated(add_saturated(past_len, -options->window_left), row));
+    if (options->window_right >= 0)
+        high =
+            attn_min(high, add_saturated(add_saturated(past_len, options->window_right), row + 1));
+    return low < high ? (struct key_range){ low, high } : (struct key_range){ 0, 0 };
+}
+
+/* The stride of dimension d as the problem's shape sees it: a dimension of 1 broadcasts. */
+static int64_t mask_stride(const struct attn_tensor *mask, int d)
+{
+    return mask->shape[d] == 1 ? 0 : mask->stride[d];
+}
+
+static void gather_bool(const uint8_t *allowed, int64_t row_stride, int64_t key_stride,
+                        int64_t row_count, int64_t n, int64_t width, float *bias_t)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t r = 0; r < width; r++)
+            bias_t[j * width + r] =
+                r >= row_count || allowed[r * row_stride + j * key_stride] != 0 ? 0.0f : -INFINITY;
+}
+
+static void gather_float(const float *bias, int64_t row_stride, int64_t key_stride,
+                         int64_t row_count, int64_t n, int64_t width, float *bias_t)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t r = 0; r < width; r++)
+            bias_t[j * width + r] = r < row_count ? bias[r * row_stride + j * key_stride] : 0.0f;
+}
+
+void attn_mask_gather(const struct attn_problem *problem, const struct attn_kernels *kernels,
+                      int64_t batch, int64_t head, int64_t row, int64_t row_count, int64_t key,
+                      int64_t n, int64_t width, float *bias_t)
+{
+    const struct attn_tensor *mask = &problem->mask;
+    const int64_t row_stride = mask_stride(mask, 2);
+    const int64_t key_stride = mask_stride(mask, 3);
+    const int64_t first = batch * mask_stride(mask, 0) + head * mask_stride(mask, 1)
+                          + row * row_stride + key * key_stride;
+
+    if (mask->dtype == ATTN_BOOL)
+        gather_bool((const uint8_t *)mask->data + first, row_stride, key_stride, row_count, n,
+                    width, bias_t);
+    else if (key_stride == 1)
+        kernels->transpose_in(bias_t, (const float *)mask->data + first, row_stride, row_count, n,
+                              1.0f, width);
+    else
+        gather_float((const float *)mask->data + first, row_stride, key_stride, row_count, n, width,
+                     bias_t);
+}

@@ -1,0 +1,23 @@
+/* mask.h - which keys a query row may attend to. */
+#ifndef ATTN_MASK_H
+#define ATTN_MASK_H
+
+#include "attn.h"
+
+#include "kernels/kernels.h"
+
+/* The keys [low, high) that one query row may see by causal, window, kv_len, row_kv_len and
+ * past_len together. Within 0 and kv_len; { 0, 0 } where it sees none. */
+struct key_range {
+    int64_t low, high;
+};
+
+struct key_range attn_mask_row(const struct attn_problem *problem, int64_t batch, int64_t row);
+
+/* The caller's mask of row_count query rows from row on and n keys from key on, as a transposed
+ * tile of biases [n][width]: 0 and -INFINITY for BOOL; lanes past row_count are 0. */
+void attn_mask_gather(const struct attn_problem *problem, const struct attn_kernels *kernels,
+                      int64_t batch, int64_t head, int64_t row, int64_t row_count, int64_t key,
+                      int64_t n, int64_t width, float *bias_t);
+
+#endif

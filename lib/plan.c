@@ -1,0 +1,78 @@
+/* plan.c - checks a problem once, chooses its tiles, lays out the workspace and numbers the tasks.
+ *
+ * A task is one tile of query rows of one head. All sizes follow from the problem's shape and the
+ * kernel table alone, never from how many threads will run the tasks, so bits do not either. */
+#include "internal.h"
+
+#include "kernels/kernels.h"
+
+/* Keys of one step: a multiple of the 6 and 12 keys that a kernel takes at a time, and few enough
+ * that the scores of a tile stay in a near cache. */
+enum { KV_TILE = 96 };
+
+/* Above this the tiles of query and context no longer fit a near cache, and a task takes fewer
+ * query rows instead. */
+enum { QUERY_AND_CONTEXT_BYTES_MAX = 160 * 1024 };
+
+static void choose_tiles(struct attn_plan *plan)
+{
+    const struct attn_problem *problem = &plan->problem;
+    const int64_t lanes = plan->kernels->lanes;
+    const int64_t column_bytes =
+        (problem->query.shape[3] + problem->value.shape[3]) * (int64_t)sizeof(float);
+    int64_t q_tile = ATTN_WIDTH_MAX;
+
+    while (q_tile > lanes && column_bytes * q_tile > QUERY_AND_CONTEXT_BYTES_MAX)
+        q_tile /= 2;
+    plan->q_tile = attn_min(q_tile, attn_max(problem->query.shape[2], 1));
+    plan->width = attn_divide_up(plan->q_tile, lanes) * lanes;
+    plan->kv_tile = KV_TILE;
+    plan->q_tiles = attn_divide_up(problem->query.shape[2], plan->q_tile);
+}
+
+/* The next part of memory. Where memory is NULL only *offset moves. */
+static void *cut(void *memory, size_t *offset, int64_t count, size_t size)
+{
+    void *part = memory != NULL ? (char *)memory + *offset : NULL;
+
+    *offset += attn_align_up((size_t)count * size);
+    return part;
+}
+
+size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *plan, void *memory)
+{
+    const struct attn_problem *problem = &plan->problem;
+    const int64_t width = plan->width;
+    const int64_t scores = plan->kv_tile * width;
+    size_t bytes = 0;
+
+    work->query_t = cut(memory, &bytes, problem->query.shape[3] * width, sizeof(float));
+    work->context_t = cut(memory, &bytes, problem->value.shape[3] * width, sizeof(float));
+    work->scores_t = cut(memory, &bytes, scores, sizeof(float));
+    work->bias_t = cut(memory, &bytes, problem->mask.data != NULL ? scores : 0, sizeof(float));
+    work->max = cut(memory, &bytes, width, sizeof(float));
+    work->sum = cut(memory, &bytes, width, sizeof(float));
+    work->rescale = cut(memory, &bytes, width, sizeof(float));
+    work->factor = cut(memory, &bytes, width, sizeof(float));
+    work->low = cut(memory, &bytes, width, sizeof(int64_t));
+    work->high = cut(memory, &bytes, width, sizeof(int64_t));
+    work->tile_low = cut(memory, &bytes, width, sizeof(int32_t));
+    work->tile_high = cut(memory, &bytes, width, sizeof(int32_t));
+    return bytes;
+}
+
+enum attn_status attn_plan_init(struct attn_plan *plan, const struct attn_problem *problem,
+                                const char **where)
+{
+    struct attn_workspace work;
+
+    RETURN_IF_FAILED(attn_check(problem, where));
+    *plan = (struct attn_plan){
+        .problem = *problem,
+        .kernels = problem->kernels != NULL ? problem->kernels : attn_kernels_available()[0],
+    };
+    choose_tiles(plan);
+    plan->task_count = problem->query.shape[0] * problem->query.shape[1] * plan->q_tiles;
+    plan->workspace_bytes = attn_workspace_cut(&work, plan, NULL);
+    return ATTN_OK;
+}

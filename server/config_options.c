@@ -1,0 +1,124 @@
+/* config_options.c - see config_options.h.
+ *
+ * Defaults are text and go through the same reader as what a user types, so that
+ * --help cannot tell something else than what happens. */
+#include "config_options.h"
+
+#include "config.h"
+#include "nearest.h"
+#include "version.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FIELD(name) offsetof(struct config, name), sizeof(((struct config *)0)->name)
+#define NOT_BUILT(flag)                                                                            \
+    {                                                                                              \
+        .name = (flag), .kind = CONFIG_NOT_BUILT, .value = ""                                      \
+    }
+
+/* Units of the bounds. A small multiple of the largest size must still fit into a size_t. */
+#define MS         ((int64_t)1000000)
+#define DAY        ((int64_t)86400 * 1000 * MS)
+#define BYTES_MOST ((int64_t)1 << 40)
+
+const struct config_option CONFIG_OPTIONS[] = {
+    { "listen", CONFIG_LISTEN, "ADDR:PORT", "127.0.0.1:8080",
+      "may be repeated; port 0 takes a free one", FIELD(listen), 0, 0 },
+    { "models", CONFIG_TEXT, "DIR", NULL, "the models' directory; none: the built-in ones alone",
+      FIELD(models), 0, 0 },
+    { "model-name", CONFIG_TEXT, "NAME", NULL, "its name, where DIR is itself one model",
+      FIELD(model_name), 0, 0 },
+    { "model-control", CONFIG_CHOICE, "none|explicit", "none",
+      "whether clients may put and delete models", FIELD(model_control), 0, 0 },
+    { "models-strict", CONFIG_SWITCH, "", NULL, "do not start where a model fails to load",
+      FIELD(models_strict), 0, 0 },
+    { "workers", CONFIG_INTEGER, "N", NULL, "threads that compute; unset: the CPUs granted",
+      FIELD(workers), 1, 64 },
+    { "kernels", CONFIG_TEXT, "generic|avx2|avx512", NULL,
+      "what computes attention; unset: the best this CPU runs", FIELD(kernels), 0, 0 },
+    { "body-max", CONFIG_SIZE, "SIZE", "64MiB", "the largest request body", FIELD(body_bytes_max),
+      1, BYTES_MOST },
+    { "answer-max", CONFIG_SIZE, "SIZE", "256MiB", "the largest answer", FIELD(answer_bytes_max), 1,
+      BYTES_MOST },
+    { "queue-max", CONFIG_INTEGER, "N", "1024", "requests accepted and not done; more get 429",
+      FIELD(queue_max), 1, 1000000 },
+    { "timeout", CONFIG_TIME, "TIME", "60s", "the longest a request may take", FIELD(timeout_ns),
+      MS, DAY },
+    { "body-timeout", CONFIG_TIME, "TIME", "30s", "the longest a body may take to arrive",
+      FIELD(body_timeout_ns), MS, DAY },
+    { "drain-delay", CONFIG_TIME, "TIME", "0s", "how long SIGTERM still lets requests in",
+      FIELD(drain_delay_ns), 0, DAY },
+    { "drain-max", CONFIG_TIME, "TIME", "60s", "how long what was accepted may take after that",
+      FIELD(drain_max_ns), 0, DAY },
+    { "connections-max", CONFIG_INTEGER, "N", "10000", "open connections", FIELD(connections_max),
+      1, 1000000 },
+    { "connections-per-ip-max", CONFIG_INTEGER, "N", "0", "the same of one address; 0: no limit",
+      FIELD(connections_per_ip_max), 0, 1000000 },
+    { "log-level", CONFIG_CHOICE, "debug|info|warning|error", "info", "the least that is logged",
+      FIELD(log_level), 0, 0 },
+    { "log-format", CONFIG_CHOICE, "text|json", "text", "the form of a line", FIELD(log_format), 0,
+      0 },
+    { "json-nonfinite", CONFIG_CHOICE, "reject|allow", "reject",
+      "numbers in JSON that no float holds", FIELD(json_nonfinite_allowed), 0, 0 },
+    { "check-config", CONFIG_SWITCH, "", NULL, "load everything, print what would be served, exit",
+      FIELD(check_config), 0, 0 },
+    { "version", CONFIG_PRINTS, "", NULL, "print the version", 0, 0, 0, 0 },
+    { "help", CONFIG_PRINTS, "", NULL, "print this", 0, 0, 0, 0 },
+    NOT_BUILT("queue-cost-max"),
+    NOT_BUILT("batch-max"),
+    NOT_BUILT("batch-delay"),
+    NOT_BUILT("api-keys"),
+    NOT_BUILT("tls-cert"),
+    NOT_BUILT("tls-key"),
+    NOT_BUILT("cors-origin"),
+    NOT_BUILT("model-memory-max"),
+    NOT_BUILT("memory-max"),
+    NOT_BUILT("pin-workers"),
+    NOT_BUILT("metrics-nv-aliases"),
+};
+
+enum { OPTION_COUNT = sizeof CONFIG_OPTIONS / sizeof CONFIG_OPTIONS[0] };
+
+const int CONFIG_OPTION_COUNT = OPTION_COUNT;
+
+const struct config_option *config_option_find(const char *name, size_t length)
+{
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (strlen(CONFIG_OPTIONS[i].name) == length
+            && memcmp(CONFIG_OPTIONS[i].name, name, length) == 0)
+            return &CONFIG_OPTIONS[i];
+    return NULL;
+}
+
+const struct config_option *config_option_nearest(const char *name)
+{
+    const char *names[OPTION_COUNT];
+    int count = 0;
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (CONFIG_OPTIONS[i].kind != CONFIG_NOT_BUILT)
+            names[count++] = CONFIG_OPTIONS[i].name;
+    const char *near = nearest_name(name, names, count);
+    return near ? config_option_find(near, strlen(near)) : NULL;
+}
+
+void config_options_print(void)
+{
+    printf("attnd " ATTND_VERSION ": an attention service\n\n"
+           "  attnd [FLAG]...            serve\n"
+           "  attnd model show PATH      what a file or checkpoint holds\n"
+           "  attnd health [URL]         ask /readyz; exit 0 or 1\n\n");
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        const struct config_option *option = &CONFIG_OPTIONS[i];
+        char left[80];
+        if (option->kind == CONFIG_NOT_BUILT)
+            continue;
+        snprintf(left, sizeof left, "--%s %s", option->name, option->value);
+        printf("  %-38s %s%s%s%s\n", left, option->help, option->initial ? " [" : "",
+               option->initial ? option->initial : "", option->initial ? "]" : "");
+    }
+    printf(
+        "\nSIZE takes KiB, MiB, GiB or nothing for bytes; TIME takes ms or s. Each flag is also\n"
+        "a variable: --body-max is ATTND_BODY_MAX, ATTND_LISTEN takes commas, a switch 1 or 0.\n"
+        "A flag wins.\n");
+}

@@ -1,0 +1,286 @@
+/* exchange.c - what an exchange is, apart from libmicrohttpd: its route, its
+ * body, its id and its answer. */
+#include "exchange.h"
+
+#include "clock.h"
+#include "text.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+/* ------------------------------------------------------------ request id -- */
+
+static bool id_acceptable(const char *id)
+{
+    const size_t length = strlen(id);
+    if (length == 0 || length > EXCHANGE_ID_MAX)
+        return false;
+    for (const char *c = id; *c; c++)
+        if (*c <= ' ' || *c > '~' || *c == '"' || *c == '\\')
+            return false;
+    return true;
+}
+
+/* One random word a process and a counter, mixed by splitmix64: unique within the
+ * process, and unlikely to meet another's. */
+static uint64_t id_next(void)
+{
+    static _Atomic uint64_t counter;
+    uint64_t x = atomic_fetch_add(&counter, 0x9e3779b97f4a7c15u);
+    if (x == 0) {
+        uint64_t seed;
+        if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
+            seed = (uint64_t)clock_now_ns() ^ (uint64_t)time(NULL) << 32;
+        atomic_fetch_add(&counter, seed);
+        x = seed;
+    }
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+void exchange_set_request_id(struct exchange *exchange, const char *given)
+{
+    if (given && id_acceptable(given))
+        snprintf(exchange->request_id, sizeof exchange->request_id, "%s", given);
+    else
+        snprintf(exchange->request_id, sizeof exchange->request_id, "%016llx",
+                 (unsigned long long)id_next());
+}
+
+/* ---------------------------------------------------------------- routes -- */
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
+        return (c | 0x20) - 'a' + 10;
+    return -1;
+}
+
+/* Percent-decodes one segment. False where it does not fit, has a broken escape
+ * or a NUL byte: no name of ours has one. */
+static bool decode_segment(char *out, size_t out_size, const char *segment, size_t length)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < length; i++) {
+        char c = segment[i];
+        if (c == '%') {
+            const int high = i + 2 < length ? hex_digit(segment[i + 1]) : -1;
+            const int low = i + 2 < length ? hex_digit(segment[i + 2]) : -1;
+            if (high < 0 || low < 0)
+                return false;
+            c = (char)(high * 16 + low);
+            i += 2;
+        }
+        if (c == '\0' || used + 1 >= out_size)
+            return false;
+        out[used++] = c;
+    }
+    out[used] = '\0';
+    return used > 0;
+}
+
+static bool path_matches(const char *pattern, const char *path, char *param, size_t param_size)
+{
+    for (;;) {
+        if (*pattern == '{') {
+            const size_t length = strcspn(path, "/");
+            if (!decode_segment(param, param_size, path, length))
+                return false;
+            path += length;
+            pattern = strchr(pattern, '}') + 1;
+        } else if (*pattern != *path) {
+            return false;
+        } else if (*pattern == '\0') {
+            return true;
+        } else {
+            pattern++;
+            path++;
+        }
+    }
+}
+
+static bool method_matches(const char *route_method, const char *method)
+{
+    return strcmp(route_method, method) == 0
+           || (strcmp(route_method, "GET") == 0 && strcmp(method, "HEAD") == 0);
+}
+
+static void allow_append(char *allow, size_t size, const char *method)
+{
+    const size_t used = strlen(allow);
+    const char *more = strcmp(method, "GET") == 0 ? "GET, HEAD" : method;
+    snprintf(allow + used, size - used, "%s%s", used ? ", " : "", more);
+}
+
+void exchange_find_route(struct exchange *exchange, const struct route *routes, int route_count,
+                         const char *method, const char *path)
+{
+    char *allow = exchange->answer.allow;
+    for (int i = 0; i < route_count; i++) {
+        if (!path_matches(routes[i].pattern, path, exchange->param, sizeof exchange->param))
+            continue;
+        if (method_matches(routes[i].method, method)) {
+            exchange->route = &routes[i];
+            exchange->metrics_index = routes[i].metrics_index;
+            allow[0] = '\0';
+            return;
+        }
+        allow_append(allow, sizeof exchange->answer.allow, routes[i].method);
+    }
+    if (allow[0])
+        fault_set(&exchange->fault, FAULT_METHOD, "%s is not offered here; it takes %s",
+                  exchange->method, allow);
+    else
+        fault_set(&exchange->fault, FAULT_NOT_FOUND, "there is nothing at %s", exchange->path);
+}
+
+/* ------------------------------------------------------------------ body -- */
+
+static bool body_reserve(struct exchange *exchange, size_t size, size_t bytes_max)
+{
+    if (size <= exchange->body_capacity)
+        return true;
+    size_t capacity = exchange->body_capacity ? exchange->body_capacity * 2 : 16384;
+    if (capacity < size)
+        capacity = size;
+    if (capacity > bytes_max)
+        capacity = bytes_max;
+    char *body = realloc(exchange->body, capacity);
+    if (!body)
+        return fault_no_memory(&exchange->fault);
+    exchange->body = body;
+    exchange->body_capacity = capacity;
+    return true;
+}
+
+bool exchange_receive(struct exchange *exchange, const char *bytes, size_t size, size_t bytes_max)
+{
+    exchange->received += size;
+    if (exchange->received > bytes_max && exchange->fault.code == FAULT_NONE)
+        fault_set(&exchange->fault, FAULT_TOO_LARGE, "the body is longer than %zu bytes",
+                  bytes_max);
+    if (exchange->fault.code == FAULT_NONE
+        && body_reserve(exchange, exchange->body_size + size, bytes_max)) {
+        memcpy(exchange->body + exchange->body_size, bytes, size);
+        exchange->body_size += size;
+        return true;
+    }
+    free(exchange->body);
+    exchange->body = NULL;
+    exchange->body_size = exchange->body_capacity = 0;
+    return exchange->received / 2 <= bytes_max;
+}
+
+struct byte_slice exchange_take_body(struct exchange *exchange)
+{
+    const struct byte_slice body = { exchange->body, exchange->body_size };
+    exchange->body = NULL;
+    exchange->body_size = exchange->body_capacity = 0;
+    return body;
+}
+
+void exchange_free(struct exchange *exchange)
+{
+    if (!exchange)
+        return;
+    if (exchange->release)
+        exchange->release(exchange->owner);
+    free(exchange->body);
+    free(exchange->answer.data);
+    free(exchange);
+}
+
+/* ---------------------------------------------------------------- answer -- */
+
+void *exchange_context(const struct exchange *exchange)
+{
+    return exchange->context;
+}
+
+const char *exchange_request_id(const struct exchange *exchange)
+{
+    return exchange->request_id;
+}
+
+const char *exchange_param(const struct exchange *exchange)
+{
+    return exchange->param;
+}
+
+int64_t exchange_started_ns(const struct exchange *exchange)
+{
+    return exchange->started_ns;
+}
+
+void exchange_park(struct exchange *exchange, int64_t deadline_ns,
+                   void (*end)(void *owner, enum exchange_end why), void (*release)(void *owner),
+                   void *owner)
+{
+    exchange->parked = true;
+    exchange->deadline_ns = deadline_ns;
+    exchange->end = end;
+    exchange->release = release;
+    exchange->owner = owner;
+}
+
+void exchange_set_server_timing(struct exchange *exchange, const char *value)
+{
+    snprintf(exchange->answer.server_timing, sizeof exchange->answer.server_timing, "%s", value);
+}
+
+void exchange_reply(struct exchange *exchange, int status, const char *content_type, char *data,
+                    size_t size)
+{
+    exchange->answer.status = status;
+    exchange->answer.content_type = content_type;
+    exchange->answer.data = data;
+    exchange->answer.size = size;
+    exchange->answer.retry_later = status == 503 || status == 429;
+    if (exchange->parked)
+        http_exchange_answered(exchange); /* the connection thread's from here on */
+    else
+        exchange->answered = true;
+}
+
+void exchange_reply_text(struct exchange *exchange, int status, const char *content_type,
+                         struct text *text)
+{
+    struct fault fault;
+    if (text_finish(text, &fault)) {
+        exchange_reply(exchange, status, content_type, text->data, text->used);
+        return;
+    }
+    text_free(text);
+    exchange_fail(exchange, &fault);
+}
+
+void exchange_fail(struct exchange *exchange, const struct fault *fault)
+{
+    const enum fault_code code = fault->code;
+    struct text text;
+    text_init(&text, 8192);
+    text_raw(&text, "{\"error\":");
+    text_string(&text, fault->message);
+    text_raw(&text, ",\"code\":");
+    text_string(&text, fault_code_name(code));
+    if (fault->pointer[0]) {
+        text_raw(&text, ",\"pointer\":");
+        text_string(&text, fault->pointer);
+    }
+    text_raw(&text, ",\"request_id\":");
+    text_string(&text, exchange->request_id);
+    text_raw(&text, "}\n");
+    if (text.failed != FAULT_NONE)
+        text_free(&text); /* no memory even for this: the status alone has to do */
+
+    exchange->answer.close = code == FAULT_DRAINING;
+    exchange->answer.encodings = code == FAULT_ENCODING;
+    exchange_reply(exchange, fault_http_status(code), "application/json", text.data, text.used);
+}

@@ -1,0 +1,84 @@
+/* exchange.h - the inside of an exchange, between http.c and exchange.c only.
+ *
+ * An exchange belongs to one connection thread. While it is parked another
+ * thread may write its answer, and nothing else; the hand-over back goes through
+ * the connection thread's list of answered exchanges, under that list's lock. */
+#ifndef ATTND_EXCHANGE_H
+#define ATTND_EXCHANGE_H
+
+#include "http.h"
+
+enum { EXCHANGE_ID_MAX = 128, EXCHANGE_PARAM_MAX = 256, EXCHANGE_LOGGED_MAX = 256 };
+
+struct exchange_answer {
+    int status;
+    const char *content_type;
+    char *data; /* malloc'd */
+    size_t size;
+    bool close;              /* the connection after it */
+    bool retry_later;        /* Retry-After: 1 */
+    bool encodings;          /* Accept-Encoding: identity */
+    char allow[64];          /* "" is none */
+    char server_timing[160]; /* "" is none */
+};
+
+struct exchange {
+    struct http_thread *thread;
+    void *connection; /* struct MHD_Connection */
+    void *context;
+    const struct route *route; /* NULL: the path has none, and fault says so */
+    int metrics_index;
+
+    char request_id[EXCHANGE_ID_MAX + 1];
+    char param[EXCHANGE_PARAM_MAX];
+    char method[16];
+    char path[EXCHANGE_LOGGED_MAX];        /* as sent, cut; for the log */
+    char traceparent[EXCHANGE_LOGGED_MAX]; /* the same */
+    char client[64];
+
+    int64_t started_ns;
+    int64_t body_deadline_ns;
+
+    char *body; /* malloc'd */
+    size_t body_size, body_capacity;
+    size_t received; /* body bytes, dropped ones too */
+
+    struct fault fault; /* known before the body: answered once it has been read */
+    struct exchange_answer answer;
+    bool reading; /* its body is still coming */
+    bool parked;
+    bool answered;
+    bool queued; /* the answer is libmicrohttpd's */
+
+    int64_t deadline_ns;
+    void (*end)(void *owner, enum exchange_end why);
+    void (*release)(void *owner);
+    void *owner;
+
+    /* In the thread's list of exchanges that wait for something. */
+    struct exchange *next, *previous;
+    bool listed;
+    /* In the thread's list of parked exchanges that were answered. */
+    struct exchange *next_answered;
+};
+
+/* Takes the client's id where it is 1 to 128 visible ASCII characters without quotes and
+ * backslashes, else makes one. */
+void exchange_set_request_id(struct exchange *exchange, const char *given);
+
+/* Finds the route of method and raw path, fills route, param and metrics_index;
+ * else sets exchange->fault (not_found, method) and answer.allow. */
+void exchange_find_route(struct exchange *exchange, const struct route *routes, int route_count,
+                         const char *method, const char *path);
+
+/* Takes size bytes of body, at most bytes_max in all. False: more than a client
+ * may send after its fault is known; the connection is to be closed. */
+bool exchange_receive(struct exchange *exchange, const char *bytes, size_t size, size_t bytes_max);
+
+/* Frees what the exchange owns, and itself. */
+void exchange_free(struct exchange *exchange);
+
+/* http.c: the answer of a parked exchange is complete; from any thread. */
+void http_exchange_answered(struct exchange *exchange);
+
+#endif

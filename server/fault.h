@@ -1,0 +1,77 @@
+/* fault.h - what went wrong, once, in the words the client will read.
+ *
+ * A fault has a code (the table of API.md section 5, which fixes the HTTP
+ * status), a message that names the field, what came and what was expected, and
+ * where it makes sense a JSON pointer. Setting one allocates nothing. */
+#ifndef ATTND_FAULT_H
+#define ATTND_FAULT_H
+
+#include "attn.h"
+
+#include <stdarg.h>
+
+#define FAULT_MAP(X)                                                                               \
+    /* name              code on the wire     http */                                              \
+    X(JSON, "json", 400)                                                                           \
+    X(FIELD, "field", 400)                                                                         \
+    X(DUPLICATE, "duplicate", 400)                                                                 \
+    X(TYPE, "type", 400)                                                                           \
+    X(SHAPE, "shape", 400)                                                                         \
+    X(RAGGED, "ragged", 400)                                                                       \
+    X(NONFINITE, "nonfinite", 400)                                                                 \
+    X(OPTION, "option", 400)                                                                       \
+    X(LENGTH, "length", 400)                                                                       \
+    X(DTYPE, "dtype", 400)                                                                         \
+    X(BINARY, "binary", 400)                                                                       \
+    X(ENCODING, "encoding", 415)                                                                   \
+    X(CONTENT_TYPE, "content_type", 415)                                                           \
+    X(NOT_FOUND, "not_found", 404)                                                                 \
+    X(METHOD, "method", 405)                                                                       \
+    X(CONFLICT, "conflict", 409)                                                                   \
+    X(FORBIDDEN, "forbidden", 403)                                                                 \
+    X(TOO_LARGE, "too_large", 413)                                                                 \
+    X(ANSWER_TOO_LARGE, "answer_too_large", 413)                                                   \
+    X(TIMEOUT, "timeout", 408)                                                                     \
+    X(OVERLOADED, "overloaded", 429)                                                               \
+    X(DEADLINE, "deadline", 504)                                                                   \
+    X(LOADING, "loading", 503)                                                                     \
+    X(DRAINING, "draining", 503)                                                                   \
+    X(MEMORY, "memory", 503)
+
+enum fault_code {
+    FAULT_NONE,
+#define X(name, code, http) FAULT_##name,
+    FAULT_MAP(X)
+#undef X
+};
+
+enum { FAULT_MESSAGE_MAX = 320, FAULT_POINTER_MAX = 128 };
+
+struct fault {
+    enum fault_code code;
+    char message[FAULT_MESSAGE_MAX]; /* UTF-8, cut at a character where too long */
+    char pointer[FAULT_POINTER_MAX]; /* RFC 6901, "/requests/1/query"; "" is none */
+};
+
+int fault_http_status(enum fault_code code);
+const char *fault_code_name(enum fault_code code);
+
+/* Sets the code and the message and clears the pointer. Returns false, so that
+ * a function can end with return fault_set(...). */
+bool fault_set(struct fault *fault, enum fault_code code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The same with a JSON pointer, taken as it is. */
+bool fault_set_at(struct fault *fault, const char *pointer, enum fault_code code,
+                  const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* Puts prefix before the pointer: "/query" becomes "/requests/1/query". */
+void fault_prefix_pointer(struct fault *fault, const char *prefix);
+
+/* The message every lack of memory gets. Returns false. */
+bool fault_no_memory(struct fault *fault);
+
+/* What a check of the library found: where is its field name ("query.shape[3]"). */
+bool fault_from_attn(struct fault *fault, enum attn_status status, const char *where);
+
+#endif

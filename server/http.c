@@ -1,0 +1,419 @@
+/* http.c - see http.h: one request, from its headers to its answer.
+ *
+ * libmicrohttpd closes a connection that is answered in the first call of its
+ * access handler, so answers wait for a later call, except those that must come
+ * before the body. It notices nothing of a suspended connection and has no bound
+ * on a whole body's time: both timers are kept here. */
+#include "http_internal.h"
+
+#include "clock.h"
+#include "log.h"
+#include "metrics.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ----------------------------------------------------------- the waiting -- */
+
+static void waiting_add(struct exchange *exchange)
+{
+    struct http_thread *thread = exchange->thread;
+    if (exchange->listed)
+        return;
+    exchange->previous = NULL;
+    exchange->next = thread->waiting;
+    if (thread->waiting)
+        thread->waiting->previous = exchange;
+    thread->waiting = exchange;
+    exchange->listed = true;
+}
+
+static void waiting_remove(struct exchange *exchange)
+{
+    if (!exchange->listed)
+        return;
+    *(exchange->previous ? &exchange->previous->next : &exchange->thread->waiting) = exchange->next;
+    if (exchange->next)
+        exchange->next->previous = exchange->previous;
+    exchange->listed = false;
+}
+
+static struct http_connection *connection_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+/* The body did not come in time. libmicrohttpd takes no answer while a body is
+ * arriving, so this one goes to the socket directly; it has sent nothing of its
+ * own for this request that could be cut in two. */
+static void body_timed_out(struct exchange *exchange)
+{
+    char answer[512];
+    char body[256];
+    const int body_size =
+        snprintf(body, sizeof body,
+                 "{\"error\":\"the body did not arrive in time\",\"code\":\"timeout\","
+                 "\"request_id\":\"%.*s\"}\n",
+                 EXCHANGE_ID_MAX, exchange->request_id);
+    const int size = snprintf(
+        answer, sizeof answer,
+        "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
+        "Content-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n\r\n%s",
+        body_size, exchange->request_id, body);
+    const int socket = connection_of(exchange->connection)->socket;
+    exchange->answer.status = 408;
+    if (send(socket, answer, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        log_line(LOG_DEBUG, "timeout not sent", LOG_STRING("reason", strerror(errno)));
+    shutdown(socket, SHUT_RDWR);
+}
+
+void http_check_timers(struct http_thread *thread)
+{
+    const int64_t now_ns = clock_now_ns();
+    if (!thread->waiting || now_ns - thread->timers_checked_ns < HTTP_TIMER_MS * 1000000)
+        return;
+    thread->timers_checked_ns = now_ns;
+    for (struct exchange *exchange = thread->waiting, *next; exchange; exchange = next) {
+        next = exchange->next;
+        if (exchange->reading && now_ns > exchange->body_deadline_ns) {
+            waiting_remove(exchange);
+            body_timed_out(exchange);
+        } else if (exchange->parked && exchange->deadline_ns && now_ns > exchange->deadline_ns) {
+            waiting_remove(exchange);
+            exchange->end(exchange->owner, EXCHANGE_DEADLINE);
+        }
+    }
+}
+
+/* --------------------------------------------------------------- answers -- */
+
+static bool add_header(struct MHD_Response *response, const char *name, const char *value)
+{
+    return !value[0] || MHD_add_response_header(response, name, value) == MHD_YES;
+}
+
+static struct MHD_Response *make_response(struct exchange *exchange)
+{
+    struct exchange_answer *answer = &exchange->answer;
+    struct MHD_Response *response =
+        answer->data
+            ? MHD_create_response_from_buffer(answer->size, answer->data, MHD_RESPMEM_MUST_FREE)
+            : MHD_create_response_from_buffer(0, (void *)"", MHD_RESPMEM_PERSISTENT);
+    if (!response)
+        return NULL;
+    answer->data = NULL;
+    if (add_header(response, "Content-Type", answer->content_type ? answer->content_type : "")
+        && add_header(response, "X-Request-Id", exchange->request_id)
+        && add_header(response, "Server-Timing", answer->server_timing)
+        && add_header(response, "Allow", answer->allow)
+        && add_header(response, "Retry-After", answer->retry_later ? "1" : "")
+        && add_header(response, "Accept-Encoding", answer->encodings ? "identity" : "")
+        && add_header(response, "Connection", answer->close ? "close" : ""))
+        return response;
+    MHD_destroy_response(response);
+    return NULL;
+}
+
+static enum MHD_Result queue_answer(struct exchange *exchange)
+{
+    struct MHD_Response *response = make_response(exchange);
+    exchange->queued = true;
+    if (!response) {
+        exchange->answer.status = 503;
+        return MHD_queue_response(exchange->connection, 503, exchange->thread->http->no_memory);
+    }
+    const enum MHD_Result result =
+        MHD_queue_response(exchange->connection, (unsigned)exchange->answer.status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+void http_exchange_answered(struct exchange *exchange)
+{
+    struct http_thread *thread = exchange->thread;
+    pthread_mutex_lock(&thread->mutex);
+    const bool first = !thread->answered;
+    exchange->next_answered = thread->answered;
+    thread->answered = exchange;
+    pthread_mutex_unlock(&thread->mutex);
+    const uint64_t one = 1;
+    if (first && write(thread->event, &one, sizeof one) < 0)
+        log_line(LOG_ERROR, "eventfd", LOG_STRING("reason", strerror(errno)));
+}
+
+void http_resume_answered(struct http_thread *thread)
+{
+    pthread_mutex_lock(&thread->mutex);
+    struct exchange *exchange = thread->answered;
+    thread->answered = NULL;
+    pthread_mutex_unlock(&thread->mutex);
+    while (exchange) {
+        struct exchange *next = exchange->next_answered;
+        waiting_remove(exchange);
+        exchange->release(exchange->owner);
+        exchange->release = NULL;
+        exchange->answered = true;
+        MHD_resume_connection(exchange->connection);
+        exchange = next;
+    }
+}
+
+/* ------------------------------------------------------------ departures -- */
+
+/* libmicrohttpd reads until a short read and then waits for an edge, so an end of
+ * stream that came with the last bytes stays unseen until the idle timeout. This
+ * second set of descriptors sees it. A client that leaves while its exchange is
+ * parked ends it: a half-closed socket cannot be told from a closed one. */
+void http_check_departures(struct http_thread *thread)
+{
+    struct epoll_event events[64];
+    int count;
+    do {
+        count = epoll_wait(thread->departures, events, 64, 0);
+        for (int i = 0; i < count; i++) {
+            struct http_connection *connection = events[i].data.ptr;
+            connection->left = true;
+            /* Shutting down is one more edge: it must not come back here. */
+            epoll_ctl(thread->departures, EPOLL_CTL_DEL, connection->socket, NULL);
+            struct exchange *exchange = connection->exchange;
+            if (!exchange || exchange->reading) {
+                shutdown(connection->socket, SHUT_RDWR);
+            } else if (exchange->parked && exchange->listed) {
+                waiting_remove(exchange);
+                exchange->end(exchange->owner, EXCHANGE_LEFT);
+            }
+        }
+    } while (count == 64);
+}
+
+void http_on_connection(void *context, struct MHD_Connection *connection, void **state,
+                        enum MHD_ConnectionNotificationCode code)
+{
+    struct http_thread *thread = context;
+    struct http_connection *record = *state;
+    metrics_gauge_add(METRICS_CONNECTIONS, code == MHD_CONNECTION_NOTIFY_STARTED ? 1 : -1);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        record = calloc(1, sizeof *record);
+        *state = record;
+        if (!record)
+            return; /* its requests get 503 */
+        record->socket =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        struct epoll_event event = { .events = EPOLLRDHUP | EPOLLET, .data.ptr = record };
+        if (epoll_ctl(thread->departures, EPOLL_CTL_ADD, record->socket, &event) != 0)
+            log_line(LOG_DEBUG, "departures", LOG_STRING("reason", strerror(errno)));
+    } else if (record) {
+        if (!record->left)
+            epoll_ctl(thread->departures, EPOLL_CTL_DEL, record->socket, NULL);
+        free(record);
+    }
+}
+
+/* -------------------------------------------------------------- requests -- */
+
+static void describe_client(struct exchange *exchange)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    if (!info)
+        return;
+    const struct sockaddr *address = info->client_addr;
+    if (address->sa_family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, exchange->client,
+                  sizeof exchange->client);
+    else if (address->sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)address)->sin6_addr, exchange->client,
+                  sizeof exchange->client);
+}
+
+const char *exchange_header(const struct exchange *exchange, const char *name)
+{
+    return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
+}
+
+const char *exchange_body_type(const struct exchange *exchange)
+{
+    static _Thread_local char type[64];
+    const char *header = exchange_header(exchange, "Content-Type");
+    snprintf(type, sizeof type, "%s", header ? header : "");
+    type[strcspn(type, "; \t")] = '\0';
+    return type;
+}
+
+/* The Content-Length, 0 without one; libmicrohttpd has refused what is not a number. */
+static uint64_t announced_bytes(const struct exchange *exchange)
+{
+    const char *header = exchange_header(exchange, "Content-Length");
+    return header ? strtoull(header, NULL, 10) : 0;
+}
+
+static struct exchange *exchange_create(struct http_thread *thread,
+                                        struct MHD_Connection *connection, const char *method,
+                                        const char *path)
+{
+    struct http *http = thread->http;
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    if (!exchange)
+        return NULL;
+    exchange->thread = thread;
+    exchange->connection = connection;
+    exchange->context = http->options.context;
+    exchange->metrics_index = http->options.unknown_route_metrics_index;
+    exchange->started_ns = clock_now_ns();
+    exchange->body_deadline_ns = exchange->started_ns + http->options.body_timeout_ns;
+    exchange->reading = true;
+    snprintf(exchange->method, sizeof exchange->method, "%s", method);
+    snprintf(exchange->path, sizeof exchange->path, "%s", path);
+    const char *traceparent = exchange_header(exchange, "traceparent");
+    snprintf(exchange->traceparent, sizeof exchange->traceparent, "%s",
+             traceparent ? traceparent : "");
+    describe_client(exchange);
+    exchange_set_request_id(exchange, exchange_header(exchange, "X-Request-Id"));
+    exchange_find_route(exchange, http->options.routes, http->options.route_count, method, path);
+    atomic_fetch_add(&http->active_count, 1);
+    metrics_gauge_add(METRICS_REQUESTS_ACTIVE, 1);
+    return exchange;
+}
+
+/* What can be said before the body is read. */
+static void check_headers(struct exchange *exchange)
+{
+    struct http *http = exchange->thread->http;
+    const char *coding = exchange_header(exchange, "Content-Encoding");
+    if (atomic_load(&http->refusing) && !(exchange->route && exchange->route->health)) {
+        fault_set(&exchange->fault, FAULT_DRAINING, "the daemon is stopping");
+        metrics_refused("draining");
+    } else if (announced_bytes(exchange) > http->options.body_bytes_max) {
+        fault_set(&exchange->fault, FAULT_TOO_LARGE,
+                  "the body is %llu bytes; at most %zu are taken",
+                  (unsigned long long)announced_bytes(exchange), http->options.body_bytes_max);
+    } else if (exchange->fault.code == FAULT_NONE && coding
+               && strcasecmp(coding, "identity") != 0) {
+        fault_set(&exchange->fault, FAULT_ENCODING,
+                  "Content-Encoding is '%.40s'; expected identity", coding);
+    }
+}
+
+static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connection *connection,
+                                  const char *method, const char *path, void **state)
+{
+    struct http_connection *record = connection_of(connection);
+    struct exchange *exchange = record ? exchange_create(thread, connection, method, path) : NULL;
+    if (!exchange)
+        return MHD_queue_response(connection, 503, thread->http->no_memory);
+    *state = exchange;
+    record->exchange = exchange;
+    check_headers(exchange);
+    const bool before_body =
+        exchange->fault.code == FAULT_TOO_LARGE
+        || (exchange->fault.code == FAULT_DRAINING && announced_bytes(exchange) > 0);
+    if (before_body) {
+        exchange->reading = false;
+        exchange_fail(exchange, &exchange->fault);
+        return queue_answer(exchange);
+    }
+    if (announced_bytes(exchange) > 0 || exchange_header(exchange, "Transfer-Encoding"))
+        waiting_add(exchange);
+    return MHD_YES;
+}
+
+/* The whole body is here: let the handler answer or park. */
+static enum MHD_Result dispatch(struct exchange *exchange)
+{
+    exchange->reading = false;
+    waiting_remove(exchange);
+    if (exchange->fault.code != FAULT_NONE)
+        exchange_fail(exchange, &exchange->fault);
+    else
+        exchange->route->handle(exchange);
+    if (!exchange->parked) {
+        assert(exchange->answered);
+        return queue_answer(exchange);
+    }
+    waiting_add(exchange);
+    MHD_suspend_connection(exchange->connection);
+    return MHD_YES;
+}
+
+enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection, const char *path,
+                                const char *method, const char *version, const char *upload,
+                                size_t *upload_size, void **state)
+{
+    (void)version;
+    struct http_thread *thread = context;
+    struct exchange *exchange = *state;
+    if (!exchange)
+        return first_call(thread, connection, method, path, state);
+    if (*upload_size > 0) {
+        const size_t bytes_max = thread->http->options.body_bytes_max;
+        const bool taken = exchange_receive(exchange, upload, *upload_size, bytes_max);
+        *upload_size = 0;
+        return taken ? MHD_YES : MHD_NO;
+    }
+    if (exchange->queued)
+        return MHD_YES;
+    if (exchange->answered && connection_of(connection)->left) {
+        exchange->answer.status = 0;
+        return MHD_NO;
+    }
+    if (exchange->answered)
+        return queue_answer(exchange);
+    if (exchange->parked) /* woken without an answer: nothing to do yet */
+        return MHD_YES;
+    return dispatch(exchange);
+}
+
+static void log_exchange(const struct exchange *exchange, int status, int64_t duration_ns)
+{
+    const enum log_level level =
+        exchange->route && exchange->route->health && status == 200 ? LOG_DEBUG : LOG_INFO;
+    if (!log_enabled(level))
+        return;
+    struct log_field fields[10];
+    size_t count = 0;
+    fields[count++] = LOG_STRING("method", exchange->method);
+    fields[count++] = LOG_STRING("path", exchange->path);
+    fields[count++] = LOG_NUMBER("status", status);
+    fields[count++] = LOG_NUMBER("ms", (double)duration_ns / 1e6);
+    fields[count++] = LOG_NUMBER("bytes_in", exchange->received);
+    fields[count++] = LOG_NUMBER("bytes_out", exchange->answer.size);
+    fields[count++] = LOG_STRING("client", exchange->client);
+    fields[count++] = LOG_STRING("request_id", exchange->request_id);
+    if (exchange->traceparent[0])
+        fields[count++] = LOG_STRING("traceparent", exchange->traceparent);
+    log_event(level, "request", fields, count);
+}
+
+/* The end of every exchange, well answered or not. A client that left before its
+ * answer is logged as 499. */
+void http_on_completed(void *context, struct MHD_Connection *connection, void **state,
+                       enum MHD_RequestTerminationCode reason)
+{
+    (void)reason;
+    struct http_thread *thread = context;
+    struct exchange *exchange = *state;
+    if (!exchange)
+        return;
+    struct http_connection *record = connection_of(connection);
+    record->exchange = NULL;
+    if (record->left)
+        shutdown(record->socket, SHUT_RDWR);
+    const int status = exchange->answer.status ? exchange->answer.status : 499;
+    const int64_t duration_ns = clock_now_ns() - exchange->started_ns;
+    metrics_request(exchange->metrics_index, status, duration_ns, exchange->received,
+                    exchange->answer.size);
+    log_exchange(exchange, status, duration_ns);
+    waiting_remove(exchange);
+    exchange_free(exchange);
+    *state = NULL;
+    metrics_gauge_add(METRICS_REQUESTS_ACTIVE, -1);
+    atomic_fetch_sub(&thread->http->active_count, 1);
+}

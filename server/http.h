@@ -1,0 +1,103 @@
+/* http.h - the only door to libmicrohttpd.
+ *
+ * Connection threads of our own drive it over its epoll descriptor. They move
+ * bytes and nothing else: a handler runs on one of them once the whole body is
+ * there, and either replies at once or parks the exchange; then any thread may
+ * reply later. */
+#ifndef ATTND_HTTP_H
+#define ATTND_HTTP_H
+
+#include "fault.h"
+
+#include <stdint.h>
+
+struct exchange; /* one HTTP request and its coming response */
+
+struct byte_slice {
+    const void *data;
+    size_t size;
+};
+
+struct route {
+    const char *method;
+    const char *pattern; /* "/v1/models/{model}": a braced segment matches any one segment */
+    void (*handle)(struct exchange *exchange);
+    bool health;       /* answered also while the daemon stops */
+    int metrics_index; /* from metrics_route() */
+};
+
+struct http_options {
+    const char *const *listen; /* "127.0.0.1:8080", "[::1]:0" */
+    int listen_count;
+    int thread_count;
+    size_t body_bytes_max;
+    int64_t body_timeout_ns;
+    int connections_max;
+    int connections_per_ip_max; /* 0: none */
+    struct route *routes;
+    int route_count;
+    int unknown_route_metrics_index; /* for paths that no route matches */
+    void *context;                   /* for exchange_context() */
+};
+
+struct http;
+
+/* Binds, starts the threads and logs a "listening" line for each address. */
+bool http_create(struct http **http, const struct http_options *options, struct fault *fault);
+
+/* From now on no connection is taken and a new request on an old one gets 503
+ * and Connection: close. Returns when no thread will accept any more. */
+void http_stop_accepting(struct http *http);
+
+/* Exchanges between their first byte and the end of their answer. */
+int64_t http_active_count(const struct http *http);
+
+/* Ends threads and connections. No exchange may be parked any more. NULL is fine. */
+void http_free(struct http *http);
+
+/* ---------------------------------------------------------- in a handler -- */
+
+void *exchange_context(const struct exchange *exchange);
+const char *exchange_request_id(const struct exchange *exchange);
+
+/* These three on the connection thread alone, before exchange_park(). */
+const char *exchange_header(const struct exchange *exchange, const char *name); /* or NULL */
+const char *exchange_param(const struct exchange *exchange); /* the braced segment, decoded; "" */
+const char *exchange_body_type(const struct exchange *exchange); /* Content-Type without
+                                                                    parameters, "" if none */
+
+/* The body, which the caller frees with free(); data NULL where it is empty. Once. */
+struct byte_slice exchange_take_body(struct exchange *exchange);
+
+int64_t exchange_started_ns(const struct exchange *exchange);
+
+enum exchange_end {
+    EXCHANGE_DEADLINE, /* its time passed */
+    EXCHANGE_LEFT,     /* the client closed its end: whatever is answered, nobody reads it */
+};
+
+/* Park before handing the exchange to another thread. Past deadline_ns (0: none), or
+ * when the client leaves, end(owner, why) is called on the connection thread, once at
+ * the most; whoever replies still does. release(owner) is called on the connection
+ * thread when no call of end can come any more. */
+void exchange_park(struct exchange *exchange, int64_t deadline_ns,
+                   void (*end)(void *owner, enum exchange_end why), void (*release)(void *owner),
+                   void *owner);
+
+/* --------------------------------------- the end of an exchange, exactly one -- */
+
+/* Extra header lines of the answer; copied. Before the reply. */
+void exchange_set_server_timing(struct exchange *exchange, const char *value);
+
+/* data is malloc'd and taken; NULL for an empty answer. content_type is a constant. */
+void exchange_reply(struct exchange *exchange, int status, const char *content_type, char *data,
+                    size_t size);
+
+/* The same with a text, which is taken; where writing it failed, that fault. */
+struct text;
+void exchange_reply_text(struct exchange *exchange, int status, const char *content_type,
+                         struct text *text);
+
+void exchange_fail(struct exchange *exchange, const struct fault *fault);
+
+#endif

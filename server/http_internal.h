@@ -1,0 +1,71 @@
+/* http_internal.h - what http.c (one request) and http_threads.c (the threads that
+ * drive libmicrohttpd) share. These two alone include microhttpd.h. */
+#ifndef ATTND_HTTP_INTERNAL_H
+#define ATTND_HTTP_INTERNAL_H
+
+#include "exchange.h"
+#include "listener.h"
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    HTTP_LISTEN_MAX = 8,
+    HTTP_TIMER_MS = 10, /* how late a deadline may be noticed */
+};
+
+/* libmicrohttpd's context of a connection. */
+struct http_connection {
+    int socket;
+    struct exchange *exchange; /* the one that is under way, or NULL */
+    bool left;                 /* the client has closed its end */
+};
+
+struct http_thread {
+    struct http *http;
+    pthread_t thread;
+    int event; /* eventfd */
+    struct MHD_Daemon *daemons[HTTP_LISTEN_MAX];
+    int poll_fds[HTTP_LISTEN_MAX];
+    int daemon_count;
+    struct exchange *waiting; /* parked or still reading, in no order */
+    int64_t timers_checked_ns;
+    int departures; /* epoll of clients that have closed their end */
+
+    pthread_mutex_t mutex;
+    struct exchange *answered; /* under mutex */
+};
+
+struct http {
+    struct http_options options;
+    struct listener listeners[HTTP_LISTEN_MAX];
+    struct MHD_Response *no_memory;
+    _Atomic int64_t active_count;
+    _Atomic bool refusing; /* new requests get 503 */
+    _Atomic int accepting; /* threads that still accept */
+    _Atomic bool stopping;
+    int thread_count;
+    struct http_thread threads[];
+};
+
+/* libmicrohttpd's callbacks; their context is the struct http_thread. */
+enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection, const char *path,
+                                const char *method, const char *version, const char *upload,
+                                size_t *upload_size, void **state);
+void http_on_completed(void *context, struct MHD_Connection *connection, void **state,
+                       enum MHD_RequestTerminationCode reason);
+
+void http_on_connection(void *context, struct MHD_Connection *connection, void **state,
+                        enum MHD_ConnectionNotificationCode code);
+
+/* Closes connections whose client has left in the middle of a request, or between two. */
+void http_check_departures(struct http_thread *thread);
+
+/* Wakes the connections whose parked exchanges have been answered meanwhile. */
+void http_resume_answered(struct http_thread *thread);
+
+/* Ends bodies that take too long and expires parked exchanges. */
+void http_check_timers(struct http_thread *thread);
+
+#endif

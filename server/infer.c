@@ -1,0 +1,294 @@
+/* infer.c - the whole story of an inference: bytes -> request -> job -> tasks ->
+ * context -> bytes.
+ *
+ * The connection thread only takes the body and submits the job. Stage 0 of the
+ * job reads and plans, the following stages are those of the layers' plans, all
+ * items side by side, and the job's end writes the answer; all of it on workers. */
+#include "infer_handlers.h"
+
+#include "clock.h"
+#include "json.h"
+#include "metrics.h"
+#include "wire_v1.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct infer {
+    struct job job; /* first: a job is its infer */
+    struct service *service;
+    struct exchange *exchange;
+    struct byte_slice body;
+    bool batch;
+
+    struct json_document document;
+    struct infer_request request;
+    struct fault fault;
+    int64_t *first_task; /* [item_count + 1] of the stage that runs */
+
+    int64_t submitted_ns, begun_ns, parsed_ns, computed_ns;
+};
+
+/* --------------------------------------------------- bytes to request -- */
+
+static void read_and_plan(struct infer *infer)
+{
+    const struct config *config = infer->service->config;
+    const struct json_options options = { .nonfinite_allowed = config->json_nonfinite_allowed };
+    struct infer_request *request = &infer->request;
+    const struct infer_limits limits = {
+        .store = infer->service->store,
+        .kernels = infer->service->kernels,
+        .worker_count = scheduler_worker_count(infer->service->scheduler),
+        .workspace_bytes = SERVICE_WORKSPACE_BYTES,
+        .answer_bytes_max = config->answer_bytes_max,
+        .scratch_bytes_max = service_request_bytes_max(config),
+    };
+    arena_init(&request->arena, limits.scratch_bytes_max);
+    request->nonfinite_allowed = config->json_nonfinite_allowed;
+    const bool read = json_read(&infer->document, infer->body.data ? infer->body.data : "",
+                                infer->body.size, &options, &infer->fault);
+    free((void *)infer->body.data);
+    infer->body.data = NULL;
+    if (!read || !wire_v1_read(request, infer->batch, &infer->document, &infer->fault)
+        || !infer_plan(request, &limits, &infer->fault))
+        return;
+    infer->first_task =
+        arena_calloc(&request->arena, (size_t)request->item_count + 1, sizeof(int64_t));
+    if (!infer->first_task)
+        fault_no_memory(&infer->fault);
+}
+
+/* ------------------------------------------------------ request to tasks -- */
+
+static struct infer *infer_of(struct job *job)
+{
+    return (struct infer *)job;
+}
+
+/* Numbers the tasks of a stage through all items. */
+static int64_t stage_tasks(struct job *job, int stage)
+{
+    struct infer *infer = infer_of(job);
+    const struct infer_request *request = &infer->request;
+    if (infer->fault.code != FAULT_NONE)
+        return 0;
+    if (stage == 1)
+        infer->parsed_ns = clock_now_ns();
+    int64_t count = 0;
+    for (int64_t i = 0; i < request->item_count; i++) {
+        const struct attn_layer_plan *plan = &request->items[i].plan;
+        infer->first_task[i] = count;
+        if (stage - 1 < plan->stage_count)
+            count += plan->task_count[stage - 1];
+    }
+    infer->first_task[request->item_count] = count;
+    return count;
+}
+
+static int64_t item_of_task(const struct infer *infer, int64_t task)
+{
+    int64_t low = 0, high = infer->request.item_count;
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        if (infer->first_task[middle] <= task)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void run(struct job *job, int stage, int64_t task, const struct worker *worker)
+{
+    struct infer *infer = infer_of(job);
+    if (stage == 0) {
+        infer->begun_ns = clock_now_ns();
+        read_and_plan(infer);
+        return;
+    }
+    const int64_t i = item_of_task(infer, task);
+    const struct infer_item *item = &infer->request.items[i];
+    void *workspace = item->workspaces ? (char *)item->workspaces
+                                             + (size_t)worker->index * item->plan.workspace_bytes
+                                       : worker->workspace;
+    attn_layer_run(&item->plan, stage - 1, task - infer->first_task[i], item->scratch, workspace);
+}
+
+/* ---------------------------------------------------- context to bytes -- */
+
+/* What may have gone wrong while the tasks ran. */
+static void check_outcome(struct infer *infer, enum job_outcome outcome)
+{
+    if (outcome == JOB_DEADLINE) {
+        fault_set(&infer->fault, FAULT_DEADLINE, "the time that the request may take has passed");
+        metrics_refused("deadline");
+    } else if (outcome == JOB_LEFT) {
+        fault_set(&infer->fault, FAULT_TIMEOUT, "the client left");
+        metrics_refused("left");
+    } else if (outcome == JOB_CANCELLED) {
+        fault_set(&infer->fault, FAULT_DRAINING, "the daemon is stopping");
+        metrics_refused("draining");
+    }
+    for (int64_t i = 0; i < infer->request.item_count; i++) {
+        const struct model *model = infer->request.items[i].model;
+        if (model && infer->fault.code == FAULT_NONE && model_damaged(model))
+            fault_set(&infer->fault, FAULT_LOADING,
+                      "the file of model '%s' was cut short while it was served", model->name);
+    }
+}
+
+static void set_timing(struct infer *infer, int64_t item_count, int64_t written_ns)
+{
+    char value[128];
+    const struct metrics_inference timing = {
+        .parse_ns = infer->parsed_ns - infer->begun_ns,
+        .queue_ns = infer->begun_ns - infer->submitted_ns,
+        .compute_ns = infer->computed_ns - infer->parsed_ns,
+        .write_ns = written_ns - infer->computed_ns,
+        .item_count = item_count,
+    };
+    metrics_inference(&timing);
+    snprintf(value, sizeof value,
+             "parse;dur=%.3f, queue;dur=%.3f, compute;dur=%.3f, write;dur=%.3f",
+             (double)timing.parse_ns / 1e6, (double)timing.queue_ns / 1e6,
+             (double)timing.compute_ns / 1e6, (double)timing.write_ns / 1e6);
+    exchange_set_server_timing(infer->exchange, value);
+}
+
+static void done(struct job *job, enum job_outcome outcome)
+{
+    struct infer *infer = infer_of(job);
+    struct exchange *exchange = infer->exchange;
+    const struct config *config = infer->service->config;
+    const int64_t item_count = infer->request.item_count;
+    struct text text;
+    infer->computed_ns = clock_now_ns();
+    check_outcome(infer, outcome);
+    text_init(&text, 2 * config->answer_bytes_max + 65536);
+    if (infer->fault.code == FAULT_NONE)
+        wire_v1_write(&infer->request, &text);
+    free((void *)infer->body.data);
+    infer->body.data = NULL;
+    infer_request_free(&infer->request);
+    json_free(&infer->document);
+    if (infer->fault.code != FAULT_NONE) {
+        text_free(&text);
+        exchange_fail(exchange, &infer->fault);
+        return;
+    }
+    set_timing(infer, item_count, clock_now_ns());
+    exchange_reply_text(exchange, 200, "application/json", &text);
+}
+
+/* ------------------------------------------------------------- handlers -- */
+
+static const struct job_kind infer_job = { stage_tasks, run, done };
+
+static void end(void *owner, enum exchange_end why)
+{
+    struct infer *infer = owner;
+    scheduler_stop_job(infer->service->scheduler, &infer->job,
+                       why == EXCHANGE_LEFT ? JOB_LEFT : JOB_DEADLINE);
+}
+
+/* X-Timeout-Ms may shorten the time that a request may take, not lengthen it. */
+static bool read_deadline(const struct exchange *exchange, const struct config *config,
+                          int64_t *deadline_ns, struct fault *fault)
+{
+    int64_t timeout_ns = config->timeout_ns;
+    const char *header = exchange_header(exchange, "X-Timeout-Ms");
+    if (header) {
+        char *end;
+        const double timeout_ms = strtod(header, &end);
+        if (end == header || *end || !(timeout_ms > 0) || !isfinite(timeout_ms))
+            return fault_set(fault, FAULT_OPTION,
+                             "X-Timeout-Ms is '%.40s'; expected a number above 0", header);
+        if (timeout_ms * 1e6 < (double)timeout_ns)
+            timeout_ns = (int64_t)(timeout_ms * 1e6);
+    }
+    *deadline_ns = exchange_started_ns(exchange) + timeout_ns;
+    return true;
+}
+
+static void handle(struct exchange *exchange, bool batch)
+{
+    struct service *service = exchange_context(exchange);
+    struct fault fault = { .code = FAULT_NONE };
+    int64_t deadline_ns = 0;
+    if (!service_accepts(service, &fault) || !service_takes_json(exchange, &fault)
+        || !read_deadline(exchange, service->config, &deadline_ns, &fault)) {
+        exchange_fail(exchange, &fault);
+        return;
+    }
+    struct infer *infer = calloc(1, sizeof *infer);
+    if (!infer) {
+        fault_no_memory(&fault);
+        exchange_fail(exchange, &fault);
+        return;
+    }
+    infer->job.kind = &infer_job;
+    infer->job.deadline_ns = deadline_ns;
+    infer->service = service;
+    infer->exchange = exchange;
+    infer->batch = batch;
+    infer->submitted_ns = clock_now_ns();
+    infer->body = exchange_take_body(exchange);
+    exchange_park(exchange, deadline_ns, end, free, infer);
+    if (scheduler_submit(service->scheduler, &infer->job))
+        return;
+    fault_set(&fault, FAULT_OVERLOADED, "the queue is full: %d requests wait",
+              service->config->queue_max);
+    metrics_refused("overloaded");
+    free((void *)infer->body.data);
+    exchange_fail(exchange, &fault);
+}
+
+void infer_handle_attention(struct exchange *exchange)
+{
+    handle(exchange, false);
+}
+
+void infer_handle_batch(struct exchange *exchange)
+{
+    handle(exchange, true);
+}
+
+bool infer_warm_up(struct service *service, struct fault *fault)
+{
+    static const char body[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]}";
+    struct infer infer = { .service = service };
+    char *copy = strdup(body);
+    if (!copy)
+        return fault_no_memory(fault);
+    infer.body = (struct byte_slice){ copy, sizeof body - 1 };
+    void *workspace = aligned_alloc(64, SERVICE_WORKSPACE_BYTES);
+    const struct worker worker = { 0, workspace, SERVICE_WORKSPACE_BYTES };
+    struct text text;
+    text_init(&text, 65536);
+    if (!workspace)
+        fault_no_memory(&infer.fault);
+    else
+        run(&infer.job, 0, 0, &worker);
+    for (int stage = 1; infer.fault.code == FAULT_NONE; stage++) {
+        const int64_t count = stage_tasks(&infer.job, stage);
+        for (int64_t task = 0; task < count; task++)
+            run(&infer.job, stage, task, &worker);
+        if (count == 0)
+            break;
+    }
+    if (infer.fault.code == FAULT_NONE)
+        wire_v1_write(&infer.request, &text);
+    if (infer.fault.code == FAULT_NONE)
+        text_finish(&text, &infer.fault);
+    text_free(&text);
+    free((void *)infer.body.data);
+    free(workspace);
+    infer_request_free(&infer.request);
+    json_free(&infer.document);
+    *fault = infer.fault;
+    return fault->code == FAULT_NONE;
+}

@@ -1,0 +1,100 @@
+/* infer.h - what a client asked for and what it will get, as plain data.
+ *
+ * A request is a list of items, each one attention of its own length; a single
+ * call is a list of one. A wire fills in what was asked (the first half of an
+ * item), infer_plan.c adds what it means for the model, the scheduler's tasks
+ * compute, and the wire writes the second half. Nothing here knows HTTP or JSON. */
+#ifndef ATTND_INFER_H
+#define ATTND_INFER_H
+
+#include "arena.h"
+#include "fault.h"
+#include "layer.h"
+#include "model.h"
+
+enum { INFER_RANK_MAX = 8 };
+
+#define INFER_OUTPUT_MAP(X)                                                                        \
+    X(CONTEXT, "context")                                                                          \
+    X(WEIGHTS, "weights")                                                                          \
+    X(SCORES, "scores")                                                                            \
+    X(SOFTCAPPED, "softcapped")                                                                    \
+    X(MASKED, "masked")                                                                            \
+    X(LSE, "lse")
+
+enum infer_output {
+#define X(name, text) INFER_##name,
+    INFER_OUTPUT_MAP(X)
+#undef X
+        INFER_OUTPUT_COUNT
+};
+
+extern const char *const infer_output_names[INFER_OUTPUT_COUNT];
+
+/* Numbers as they came: dense, row-major. */
+struct infer_array {
+    const float *values; /* NULL: absent */
+    int rank;
+    int64_t shape[INFER_RANK_MAX];
+};
+
+struct infer_item {
+    /* As asked. Absent fields are NULL or, where a flag says so, not set. */
+    const char *model_name;
+    int64_t layer_index;
+    struct infer_array query, key, value;
+    struct infer_array mask; /* added to the scores; -INFINITY forbids */
+    int64_t *kv_len;         /* [kv_len_count] */
+    int64_t kv_len_count;    /* 0: absent; 1 and !kv_len_rows: one for all rows */
+    bool kv_len_rows;        /* one for each query row */
+    int64_t past_len;
+    bool has_causal, causal;
+    bool has_scale, has_softcap, has_window_left, has_window_right;
+    float scale, softcap;
+    int64_t window_left, window_right;
+    int64_t q_heads, kv_heads; /* 0: not said */
+    bool outputs[INFER_OUTPUT_COUNT];
+
+    /* As planned. */
+    struct fault fault;  /* this item's own; then nothing below counts */
+    struct model *model; /* retained */
+    struct attn_layer layer;
+    struct attn_layer_plan plan;
+    int64_t q_len, kv_len_max, d_out;
+    float *results[INFER_OUTPUT_COUNT]; /* NULL where not asked for */
+    void *scratch;
+    void *workspaces; /* one for each worker, where the workers' own is too small */
+};
+
+struct infer_request {
+    struct arena arena; /* owns everything the items point at, but the models */
+    struct infer_item *items;
+    int64_t item_count;
+    bool nonfinite_allowed; /* NaN and infinities may come in JSON */
+    bool batch;             /* the answer is a list; an item's fault is its own */
+};
+
+/* What a plan needs to know of the daemon. */
+struct model_store;
+struct infer_limits {
+    struct model_store *store;
+    const struct attn_kernels *kernels;
+    int worker_count;
+    size_t workspace_bytes; /* of a worker */
+    size_t answer_bytes_max;
+    size_t scratch_bytes_max; /* of one request */
+};
+
+/* Resolves models, checks every shape and option, plans, and allocates results and
+ * scratch in the arena. Items that fail carry their fault (pointer relative to the
+ * item: "/query"). False only for a fault of the request as a whole. */
+bool infer_plan(struct infer_request *request, const struct infer_limits *limits,
+                struct fault *fault);
+
+/* The shape of an output as it is answered; returns its rank. */
+int infer_output_shape(const struct infer_item *item, enum infer_output output, int64_t shape[3]);
+
+/* Releases models and the arena. */
+void infer_request_free(struct infer_request *request);
+
+#endif

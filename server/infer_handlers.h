@@ -1,0 +1,15 @@
+/* infer_handlers.h - POST /v1/attention and its batch form. */
+#ifndef ATTND_INFER_HANDLERS_H
+#define ATTND_INFER_HANDLERS_H
+
+#include "http.h"
+#include "service.h"
+
+void infer_handle_attention(struct exchange *exchange);
+void infer_handle_batch(struct exchange *exchange);
+
+/* One small attention from text to text, so that a daemon that says it is ready
+ * has run all the code once. */
+bool infer_warm_up(struct service *service, struct fault *fault);
+
+#endif

@@ -1,0 +1,73 @@
+/* json.h - a JSON body: a strict pass, tensors straight from the text, and a
+ * cJSON tree of the small rest.
+ *
+ * A cJSON node is 64 bytes, so a body with a million numbers would build a list
+ * of 64 MB. json_read() therefore walks the text once: it checks the grammar of
+ * RFC 8259 to the letter (cJSON's is wider), reads every array whose leaves are
+ * numbers, booleans or null into one block of floats, and hands cJSON only the
+ * envelope that is left, in which each such array is the placeholder [index].
+ *
+ * What is checked here: grammar, UTF-8, nesting, exactly one value, no key twice
+ * in one object (RFC 6901 pointer of the second one), the number of envelope
+ * values. What is only noted, for the field that takes the array to judge: ragged
+ * rows, numbers that are not finite, mixed kinds. */
+#ifndef ATTND_JSON_H
+#define ATTND_JSON_H
+
+#include "fault.h"
+
+#include <cjson/cJSON.h>
+
+enum {
+    JSON_DEPTH_MAX = 64,               /* nested arrays and objects */
+    JSON_RANK_MAX = 8,                 /* of an array of numbers; deeper is ragged */
+    JSON_ENVELOPE_VALUES_MAX = 1000000 /* values that become cJSON nodes */
+};
+
+/* An array of numbers as it stood in the text. Elements are row-major in values:
+ * numbers rounded correctly to float32; true and false as 1 and 0; null as
+ * -INFINITY. [] has rank 1 and shape {0}; [[],[]] rank 2 and shape {2, 0}. */
+struct json_numbers {
+    float *values;
+    int64_t count;
+    int rank;
+    int64_t shape[JSON_RANK_MAX];
+    size_t offset; /* of its '[' in the text */
+
+    bool has_number, has_bool, has_null;
+    int64_t nonfinite_index; /* first number beyond float32's range, or NaN or Infinity where these
+                                are allowed; -1: none */
+
+    /* Rows of unequal length or unequal depth: the indices of the first row at fault
+     * (ragged_depth of them), and a clause that says what is wrong with it: "has 1 columns;
+     * row 0 has 2". ragged_depth 0: not ragged. */
+    int ragged_depth;
+    int64_t ragged_index[JSON_RANK_MAX];
+    char ragged_message[96];
+};
+
+struct json_document {
+    cJSON *root;
+    struct json_numbers *arrays;
+    int64_t array_count;
+    float *values; /* all arrays' elements, one block */
+};
+
+struct json_options {
+    bool nonfinite_allowed; /* take NaN, Infinity and -Infinity in arrays of numbers */
+};
+
+/* Reads size bytes of text. On false the fault is json (with the byte offset of
+ * the first error), duplicate, too_large or memory, and the document is empty.
+ * text need not end with a NUL byte; it is not kept. A number of the tree that is
+ * beyond the range of double is infinite there. */
+bool json_read(struct json_document *document, const char *text, size_t size,
+               const struct json_options *options, struct fault *fault);
+
+void json_free(struct json_document *document);
+
+/* The array that a node of the tree stands for; NULL where the node is no array
+ * of numbers. The empty array is one. */
+const struct json_numbers *json_numbers_of(const struct json_document *document, const cJSON *node);
+
+#endif

@@ -1,0 +1,29 @@
+/* json_numbers.h - numbers between text and float32, rounded correctly both ways. */
+#ifndef ATTND_JSON_NUMBERS_H
+#define ATTND_JSON_NUMBERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { JSON_FLOAT_BYTES_MAX = 16 }; /* "-1.17549435e-38" and one more */
+enum { JSON_NUMBER_DIGITS_MAX = 40, JSON_NUMBER_BYTES_MAX = 63 };
+
+/* Reads a number of the JSON grammar at text, which ends before end. Returns the
+ * byte after it, or NULL where there is none (a leading zero, a bare sign, ...).
+ * *value is the nearest float32 (ties to even), an infinity beyond its range. */
+const char *json_read_float(const char *text, const char *end, float *value);
+
+/* Rewrites a number of the JSON grammar, of any length, in at most
+ * JSON_NUMBER_BYTES_MAX bytes and a NUL byte, keeping JSON_NUMBER_DIGITS_MAX
+ * digits and the fact that there were more: not every cJSON takes longer ones. Returns
+ * and fails as json_read_float() does; *size is what was written. */
+const char *json_shorten_number(const char *text, const char *end, char *out, size_t *size);
+
+/* Writes the shortest decimal that reads back to the same float32, and of those
+ * the nearest; null where value is not finite. out has JSON_FLOAT_BYTES_MAX bytes,
+ * of which any may be written; returns how many count, no NUL byte. Integers have
+ * no point: "2", "-0", "1e+20". */
+size_t json_write_float(char *out, float value);
+
+#endif

@@ -1,0 +1,176 @@
+/* log.c - see log.h.
+ *
+ * A line is put together in a buffer on the stack, so that logging needs no
+ * memory and goes on where there is none, and is no longer than PIPE_BUF, up to
+ * which the kernel keeps one write() whole in a pipe too. A value is cut at a
+ * length that leaves room for the fields after it; a field that still finds none
+ * is left out, and the line says so. */
+#include "log.h"
+
+#include "text.h"
+#include "utf8.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    LINE_BYTES_MAX = PIPE_BUF,
+    VALUE_BYTES_MAX = 512,
+    TAIL_BYTES_MAX = 32, /* for what ends a line: "truncated" and the newline */
+};
+
+static const char *const LEVEL_NAMES[] = { "debug", "info", "warning", "error" };
+
+static enum log_level least_level = LOG_INFO;
+static enum log_format line_format = LOG_TEXT;
+
+void log_configure(enum log_level level, enum log_format format)
+{
+    least_level = level;
+    line_format = format;
+}
+
+bool log_enabled(enum log_level level)
+{
+    return level >= least_level;
+}
+
+/* Characters that are well-formed and still not safe to show: delete, the second set of control
+ * characters (a terminal may obey them) and Unicode's own ends of lines. */
+static bool is_treacherous(const char *character, size_t size)
+{
+    const unsigned char *byte = (const unsigned char *)character;
+    return (size == 1 && byte[0] == 0x7f) || (size == 2 && byte[0] == 0xc2 && byte[1] < 0xa0)
+           || (size == 3 && byte[0] == 0xe2 && byte[1] == 0x80 && (byte[2] | 1) == 0xa9);
+}
+
+/* Copies value as UTF-8 without treacherous characters, cut where it is too long. */
+static void copy_value(char out[VALUE_BYTES_MAX + 8], const char *value)
+{
+    size_t used = 0, left = strlen(value);
+    while (left > 0 && used < VALUE_BYTES_MAX) {
+        const size_t size = utf8_character_size(value, left);
+        const bool safe = size > 0 && !is_treacherous(value, size);
+        const size_t taken = size > 0 ? size : 1;
+        memcpy(out + used, safe ? value : "\xEF\xBF\xBD", safe ? size : 3);
+        used += safe ? size : 3;
+        value += taken;
+        left -= taken;
+    }
+    memcpy(out + used, left > 0 ? "..." : "", left > 0 ? 4 : 1);
+}
+
+/* A word that needs no quotes in a line of text. */
+static bool is_plain(const char *value)
+{
+    if (!value[0])
+        return false;
+    for (; *value; value++)
+        if (*value <= ' ' || *value > '~' || *value == '"' || *value == '=' || *value == '\\')
+            return false;
+    return true;
+}
+
+static void write_number(struct text *line, double number)
+{
+    if (fabs(number) < 9007199254740992.0 && number == floor(number))
+        text_integer(line, (int64_t)number);
+    else if (line_format == LOG_JSON && !isfinite(number))
+        text_raw(line, "null");
+    else
+        text_format(line, "%.6g", number);
+}
+
+static void write_field(struct text *line, const struct log_field *field)
+{
+    char value[VALUE_BYTES_MAX + 8];
+    if (line_format == LOG_JSON) {
+        text_raw(line, ",");
+        text_key(line, field->name);
+    } else {
+        text_format(line, " %s=", field->name);
+    }
+    if (!field->string) {
+        write_number(line, field->number);
+        return;
+    }
+    copy_value(value, field->string);
+    if (line_format == LOG_TEXT && is_plain(value))
+        text_raw(line, value);
+    else
+        text_string(line, value);
+}
+
+static void write_time(struct text *line)
+{
+    struct timespec now;
+    struct tm utc;
+    char seconds[32];
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    strftime(seconds, sizeof seconds, "%Y-%m-%dT%H:%M:%S", &utc);
+    text_format(line, "%s.%03dZ", seconds, (int)(now.tv_nsec / 1000000));
+}
+
+static void write_head(struct text *line, enum log_level level, const char *event)
+{
+    const bool json = line_format == LOG_JSON;
+    text_raw(line, json ? "{\"time\":\"" : "");
+    write_time(line);
+    text_format(line, json ? "\",\"level\":\"%s\",\"event\":" : " %s ", LEVEL_NAMES[level]);
+    if (json)
+        text_string(line, event);
+    else
+        text_raw(line, event);
+}
+
+/* What cannot be written is lost: there is nobody left to tell. */
+static void put(const char *line, size_t size)
+{
+    while (size > 0) {
+        const ssize_t written = write(STDERR_FILENO, line, size);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return;
+        line += written;
+        size -= (size_t)written;
+    }
+}
+
+void log_event(enum log_level level, const char *event, const struct log_field *fields,
+               size_t field_count)
+{
+    if (!log_enabled(level))
+        return;
+    const int saved_errno = errno;
+    char buffer[LINE_BYTES_MAX + 1];
+    bool truncated = false;
+    /* With all its capacity there from the start the text never asks for memory. */
+    struct text line = {
+        .data = buffer,
+        .capacity = LINE_BYTES_MAX - TAIL_BYTES_MAX,
+        .bytes_max = LINE_BYTES_MAX - TAIL_BYTES_MAX,
+    };
+    write_head(&line, level, event);
+    for (size_t i = 0; i < field_count; i++) {
+        const size_t before = line.used;
+        write_field(&line, &fields[i]);
+        if (line.failed == FAULT_NONE)
+            continue;
+        line.used = before;
+        line.failed = FAULT_NONE;
+        truncated = true;
+    }
+    line.capacity = line.bytes_max = LINE_BYTES_MAX;
+    if (line_format == LOG_JSON)
+        text_raw(&line, truncated ? ",\"truncated\":true}\n" : "}\n");
+    else
+        text_raw(&line, truncated ? " truncated=true\n" : "\n");
+    put(buffer, line.used);
+    errno = saved_errno;
+}

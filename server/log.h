@@ -1,0 +1,45 @@
+/* log.h - one line an event, to standard error, as text or JSON.
+ *
+ *     2026-11-21T09:00:00.123Z info listening address=127.0.0.1:8080
+ *     {"time":"2026-11-21T09:00:00.123Z","level":"info","event":"listening","address":"127.0.0.1:8080"}
+ *
+ * A line is one write(); lines of different threads never mix. Values are
+ * escaped: no client can forge a line. */
+#ifndef ATTND_LOG_H
+#define ATTND_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR };
+enum log_format { LOG_TEXT, LOG_JSON };
+
+/* Once, before threads start. */
+void log_configure(enum log_level level, enum log_format format);
+
+/* A field of a line: a string, or (string NULL) a number printed with %.6g, integers in full. */
+struct log_field {
+    const char *name;
+    const char *string;
+    double number;
+};
+#define LOG_STRING(name, value) log_field_string((name), (value))
+#define LOG_NUMBER(name, value) ((struct log_field){ (name), NULL, (double)(value) })
+
+static inline struct log_field log_field_string(const char *name, const char *value)
+{
+    return (struct log_field){ name, value ? value : "", 0 };
+}
+
+void log_event(enum log_level level, const char *event, const struct log_field *fields,
+               size_t field_count);
+
+/* log_line(LOG_INFO, "listening", LOG_STRING("address", address)); at least one field. */
+#define log_line(level, event, ...)                                                                \
+    log_event((level), (event), (const struct log_field[]){ __VA_ARGS__ },                         \
+              sizeof((const struct log_field[]){ __VA_ARGS__ }) / sizeof(struct log_field))
+
+bool log_enabled(enum log_level level);
+
+#endif

@@ -1,0 +1,255 @@
+/* main.c - the daemon's life: read the configuration, listen, load the models,
+ * serve until a signal comes, drain, stop. Nothing else. */
+#include "blas_core.h"
+#include "clock.h"
+#include "config.h"
+#include "cpu_count.h"
+#include "health_command.h"
+#include "http.h"
+#include "infer_handlers.h"
+#include "log.h"
+#include "metrics.h"
+#include "model_command.h"
+#include "model_guard.h"
+#include "routes.h"
+#include "service.h"
+#include "version.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { WORKERS_MAX = 64, CONNECTION_THREAD_SHARE = 4 };
+
+static bool fail(const char *what, const struct fault *fault)
+{
+    log_line(LOG_ERROR, what, LOG_STRING("reason", fault->message));
+    return false;
+}
+
+/* ----------------------------------------------------------- preparation -- */
+
+static bool choose_kernels(struct service *service, struct fault *fault)
+{
+    const struct attn_kernels *const *tables = attn_kernels_available();
+    const char *wanted = service->config->kernels;
+    service->kernels = tables[0];
+    for (; *tables; tables++)
+        if (!wanted || strcmp(attn_kernels_name(*tables), wanted) == 0) {
+            service->kernels = *tables;
+            return true;
+        }
+    return fault_set(fault, FAULT_OPTION, "this CPU cannot run the kernels '%s'; its best are %s",
+                     wanted, attn_kernels_name(service->kernels));
+}
+
+/* As many file descriptors as the system lets this process have: each connection is one. */
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        log_line(LOG_WARNING, "file limit", LOG_STRING("reason", strerror(errno)));
+}
+
+static sigset_t signals_of_interest(void)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    return signals;
+}
+
+/* ---------------------------------------------------------------- models -- */
+
+static void log_model(void *context, const char *name, const struct model *model,
+                      const char *reason)
+{
+    (void)context;
+    if (model)
+        log_line(LOG_INFO, "model", LOG_STRING("name", name), LOG_STRING("source", model->source),
+                 LOG_NUMBER("layers", model->layer_count),
+                 LOG_NUMBER("parameters", model->parameter_count));
+    else
+        log_line(LOG_WARNING, "model unavailable", LOG_STRING("name", name),
+                 LOG_STRING("reason", reason));
+}
+
+static void print_model(void *context, const char *name, const struct model *model,
+                        const char *reason)
+{
+    (void)context;
+    if (model)
+        printf("%s: %s, %lld layers, %lld parameters, %s\n", name, model->attention,
+               (long long)model->layer_count, (long long)model->parameter_count, model->source);
+    else
+        printf("%s: UNAVAILABLE: %s\n", name, reason);
+}
+
+/* Tells visit of every model, those that failed included, before it judges them. */
+static bool load_models(struct service *service,
+                        void (*visit)(void *context, const char *name, const struct model *model,
+                                      const char *reason),
+                        int *failed_count, struct fault *fault)
+{
+    const struct model_store_options options = {
+        .directory = service->config->models,
+        .model_name = service->config->model_name,
+    };
+    if (!model_store_create(&service->store, &options, failed_count, fault))
+        return false;
+    model_store_each(service->store, visit, NULL);
+    if (*failed_count > 0 && service->config->models_strict)
+        return fault_set(fault, FAULT_LOADING, "%d models failed to load (--models-strict)",
+                         *failed_count);
+    return true;
+}
+
+static int check_config(struct service *service)
+{
+    struct fault fault;
+    int failed_count = 0;
+    const bool loaded = load_models(service, print_model, &failed_count, &fault);
+    if (!loaded)
+        fprintf(stderr, "attnd: %s\n", fault.message);
+    model_store_free(service->store);
+    return loaded && failed_count == 0 ? 0 : 1;
+}
+
+/* --------------------------------------------------------------- service -- */
+
+static bool load_and_warm_up(struct service *service, struct fault *fault)
+{
+    int failed_count = 0;
+    if (!load_models(service, log_model, &failed_count, fault))
+        return false;
+    if (!infer_warm_up(service, fault))
+        return false;
+    atomic_store(&service->state, SERVICE_SERVING);
+    metrics_gauge_set(METRICS_READY, 1);
+    return true;
+}
+
+static void sleep_until(int64_t deadline_ns, int step_ms, struct http *http)
+{
+    while (clock_now_ns() < deadline_ns && (!http || http_active_count(http) > 0))
+        poll(NULL, 0, step_ms);
+}
+
+/* Ready turns 503; for the drain delay requests are still served; then no new
+ * connection is taken and what was accepted is answered. */
+static void drain(struct service *service, struct http *http)
+{
+    const struct config *config = service->config;
+    const int64_t start_ns = clock_now_ns();
+    log_line(LOG_INFO, "draining", LOG_NUMBER("delay_ms", config->drain_delay_ns / 1000000));
+    atomic_store(&service->state, SERVICE_DRAINING);
+    metrics_gauge_set(METRICS_READY, 0);
+    sleep_until(start_ns + config->drain_delay_ns, 10, NULL);
+    http_stop_accepting(http);
+    sleep_until(start_ns + config->drain_delay_ns + config->drain_max_ns, 1, http);
+    if (http_active_count(http) > 0) {
+        log_line(LOG_WARNING, "drain cut short", LOG_NUMBER("active", http_active_count(http)));
+        scheduler_cancel_all(service->scheduler);
+        sleep_until(clock_now_ns() + 2000000000, 1, http);
+    }
+}
+
+static void wait_for_signal(const sigset_t *signals)
+{
+    int signal_number = SIGHUP;
+    while (signal_number == SIGHUP)
+        if (sigwait(signals, &signal_number) != 0)
+            return;
+    log_line(LOG_INFO, "signal", LOG_STRING("name", strsignal(signal_number)));
+}
+
+static bool serve(struct service *service, const sigset_t *signals, struct fault *fault)
+{
+    const struct config *config = service->config;
+    int route_count;
+    const int workers = scheduler_worker_count(service->scheduler);
+    const struct http_options options = {
+        .listen = config->listen,
+        .listen_count = config->listen_count,
+        .thread_count = (workers + CONNECTION_THREAD_SHARE - 1) / CONNECTION_THREAD_SHARE,
+        .body_bytes_max = config->body_bytes_max,
+        .body_timeout_ns = config->body_timeout_ns,
+        .connections_max = config->connections_max,
+        .connections_per_ip_max = config->connections_per_ip_max,
+        .routes = routes_table(&route_count),
+        .route_count = route_count,
+        .unknown_route_metrics_index = routes_unknown(),
+        .context = service,
+    };
+    struct http *http = NULL;
+    if (!http_create(&http, &options, fault))
+        return false;
+    const int64_t start_ns = clock_now_ns();
+    const bool loaded = load_and_warm_up(service, fault);
+    if (loaded) {
+        log_line(LOG_INFO, "ready", LOG_NUMBER("ms", (double)(clock_now_ns() - start_ns) / 1e6));
+        wait_for_signal(signals);
+        drain(service, http);
+    }
+    http_free(http);
+    return loaded;
+}
+
+static int run(struct service *service)
+{
+    const struct config *config = service->config;
+    const sigset_t signals = signals_of_interest();
+    const int workers = config->workers ? config->workers : cpu_count();
+    const int worker_count = workers < WORKERS_MAX ? workers : WORKERS_MAX;
+    struct fault fault;
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    raise_file_limit();
+    log_line(LOG_INFO, "starting", LOG_STRING("version", ATTND_VERSION),
+             LOG_STRING("kernels", attn_kernels_name(service->kernels)),
+             LOG_STRING("blas_core", blas_core_name()), LOG_NUMBER("workers", worker_count));
+    metrics_build_info(ATTND_VERSION, attn_kernels_name(service->kernels), blas_core_name());
+    metrics_gauge_set(METRICS_WORKERS, worker_count);
+    service->scheduler = scheduler_create(worker_count, config->queue_max, SERVICE_WORKSPACE_BYTES);
+    bool served = service->scheduler || fault_no_memory(&fault);
+    served = served && serve(service, &signals, &fault);
+    if (!served)
+        fail("not started", &fault);
+    scheduler_free(service->scheduler);
+    model_store_free(service->store);
+    log_line(LOG_INFO, "stopped", LOG_NUMBER("status", served ? 0 : 1));
+    return served ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "health") == 0)
+        return health_command(argc, argv);
+    if (argc > 1 && strcmp(argv[1], "model") == 0)
+        return model_command(argc, argv);
+
+    struct config config;
+    struct service service = { .config = &config };
+    struct fault fault;
+    const enum config_outcome outcome = config_read(&config, argc, argv);
+    if (outcome != CONFIG_RUN)
+        return outcome == CONFIG_EXIT_OK ? 0 : 1;
+    blas_core_select(argv);
+    log_configure(config.log_level, config.log_format);
+    model_guard_install();
+    if (!choose_kernels(&service, &fault)) {
+        fail("not started", &fault);
+        return 1;
+    }
+    return config.check_config ? check_config(&service) : run(&service);
+}

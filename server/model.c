@@ -1,0 +1,184 @@
+/* model.c - see model.h.
+ *
+ * The parsed header and config live only while a model is being made; what stays
+ * is the layers, and of the file what they point at. */
+#include "model.h"
+
+#include "model_config.h"
+#include "model_layers.h"
+#include "model_mapping.h"
+#include "model_storage.h"
+#include "safetensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { CONFIG_BYTES_MAX = 16 << 20 };
+
+/* ------------------------------------------------------------ life and death -- */
+
+bool model_storage_create(struct model **model, const char *name, const char *source,
+                          int64_t layer_count, struct fault *fault)
+{
+    struct model *made = calloc(1, sizeof *made);
+    struct model_storage *storage = calloc(1, sizeof *storage);
+    if (!made || !storage) {
+        free(made);
+        free(storage);
+        return fault_no_memory(fault);
+    }
+    arena_init(&storage->arena, SIZE_MAX);
+    atomic_init(&storage->references, 1);
+    snprintf(made->name, sizeof made->name, "%s", name);
+    made->storage = storage;
+    made->attention = made->dtype = "";
+    made->source = arena_strdup(&storage->arena, source);
+    made->layers = arena_calloc(&storage->arena, (size_t)layer_count, sizeof *made->layers);
+    made->layer_count = layer_count;
+    if (!made->source || !made->layers) {
+        model_release(made);
+        return fault_no_memory(fault);
+    }
+    *model = made;
+    return true;
+}
+
+struct model *model_retain(struct model *model)
+{
+    atomic_fetch_add_explicit(&model->storage->references, 1, memory_order_relaxed);
+    return model;
+}
+
+void model_release(struct model *model)
+{
+    if (!model
+        || atomic_fetch_sub_explicit(&model->storage->references, 1, memory_order_acq_rel) > 1)
+        return;
+    struct model_storage *storage = model->storage;
+    if (storage->release)
+        storage->release(storage->context);
+    arena_free(&storage->arena);
+    free(storage);
+    free(model);
+}
+
+bool model_damaged(const struct model *model)
+{
+    return model_guard_damaged(model->storage->guard);
+}
+
+/* ------------------------------------------------------------- from bytes -- */
+
+static bool build(struct model **model, const char *name, const char *source,
+                  const struct safetensors *file, const struct model_config *config,
+                  struct fault *fault)
+{
+    struct model *made;
+    struct model_parameters parameters;
+    if (!model_storage_create(&made, name, source, config->layers, fault))
+        return false;
+    made->attention = config->attention;
+    bool good = model_parameters_init(&parameters, file, &made->storage->arena, fault)
+                && model_layers_build(made->layers, config, &parameters, fault);
+    made->dtype = parameters.dtype;
+    made->parameter_count = parameters.count;
+    made->parameter_bytes = parameters.bytes;
+    model_parameters_free(&parameters);
+    if (good)
+        *model = made;
+    else
+        model_release(made);
+    return good;
+}
+
+static bool read_config(struct model_config *config, const struct safetensors *file,
+                        const char *text, struct fault *fault)
+{
+    if (text)
+        return model_config_read(config, text, strlen(text), fault);
+    const struct safetensors_pair *pair = safetensors_metadata(file, "attnd");
+    if (!pair)
+        return fault_set(fault, FAULT_FIELD,
+                         "the file has no config: there is no \"attnd\" in its __metadata__");
+    return model_config_read(config, pair->value, pair->value_length, fault);
+}
+
+bool model_create(struct model **model, const char *name, const char *source, const void *bytes,
+                  size_t size, const char *config, void (*release)(void *context), void *context,
+                  struct fault *fault)
+{
+    struct safetensors file;
+    struct model_config read;
+    if (!safetensors_read(&file, bytes, size, fault))
+        return false;
+    bool good = read_config(&read, &file, config, fault);
+    if (good) {
+        good = build(model, name, source, &file, &read, fault);
+        model_config_free(&read);
+    }
+    safetensors_free(&file);
+    if (good) {
+        (*model)->storage->release = release;
+        (*model)->storage->context = context;
+    }
+    return good;
+}
+
+/* -------------------------------------------------------------- from disk -- */
+
+/* The whole of a small text file, with a NUL byte behind it; malloc'd. */
+static char *read_text(const char *path, struct fault *fault)
+{
+    struct stat status;
+    const int file = model_mapping_open_file(path, &status, fault);
+    if (file < 0)
+        return NULL;
+    char *text = NULL;
+    if (status.st_size > CONFIG_BYTES_MAX) {
+        fault_set(fault, FAULT_TOO_LARGE, "'%s' has %lld bytes; expected at most %d", path,
+                  (long long)status.st_size, CONFIG_BYTES_MAX);
+    } else if (!(text = malloc((size_t)status.st_size + 1))) {
+        fault_no_memory(fault);
+    } else {
+        const ssize_t got = read(file, text, (size_t)status.st_size);
+        text[got > 0 ? got : 0] = '\0';
+        if (got != status.st_size) {
+            fault_set(fault, FAULT_NOT_FOUND, "cannot read '%s' whole", path);
+            free(text);
+            text = NULL;
+        }
+    }
+    close(file);
+    return text;
+}
+
+static bool create_mapped(struct model **model, const char *name, const char *source,
+                          const char *path, const char *config, struct fault *fault)
+{
+    struct model_mapping *mapping = model_mapping_create(path, fault);
+    if (!mapping)
+        return false;
+    if (!model_create(model, name, source, mapping->bytes, mapping->size, config,
+                      model_mapping_free, mapping, fault)) {
+        model_mapping_free(mapping);
+        return false;
+    }
+    (*model)->storage->guard = mapping->guard;
+    if (!model_damaged(*model))
+        return true;
+    model_release(*model);
+    return fault_set(fault, FAULT_LOADING, "'%s' was cut short while it was loaded", path);
+}
+
+bool model_load(struct model **model, const char *name, const char *source, const char *path,
+                const char *config_path, struct fault *fault)
+{
+    char *config = config_path ? read_text(config_path, fault) : NULL;
+    const bool good =
+        (config || !config_path) && create_mapped(model, name, source, path, config, fault);
+    free(config);
+    return good;
+}

@@ -1,0 +1,70 @@
+/* model.h - one loaded model: validated layers over a mapped file, refcounted.
+ *
+ * A model is immutable once made. Whoever resolves one holds a reference until
+ * its answer has been computed, so a swap or a delete never pulls parameters
+ * from under a request. */
+#ifndef ATTND_MODEL_H
+#define ATTND_MODEL_H
+
+#include "fault.h"
+#include "layer.h"
+#include "text.h"
+
+enum { MODEL_NAME_MAX = 128 };
+
+struct model_layer {
+    struct attn_layer layer;     /* as the library takes it; parameters borrowed from the model */
+    struct attn_options options; /* the model's own scale, softcap, causal, windows */
+    int64_t d_query, d_key, d_value, d_out;
+};
+
+struct model {
+    char name[MODEL_NAME_MAX + 1];
+    const char *attention; /* "scaled_dot_product" or "dot" */
+    const char *dtype;     /* of the file's parameters: "F32", "BF16", ...; "" without any */
+    char *source;          /* "built-in", or the path it was loaded from */
+    bool built_in;
+    bool parameterless; /* sdpa: query, key and value are used as they are, heads from the
+                           request; layers[0] then says nothing but its options */
+    int64_t parameter_count;
+    int64_t parameter_bytes; /* in the file */
+    struct model_layer *layers;
+    int64_t layer_count;
+    /* private: mapping, converted parameters, reference count */
+    struct model_storage *storage;
+};
+
+/* From the bytes of a safetensors file whose config is under "attnd" in its
+ * metadata (config NULL), or with the JSON text of a config beside it. The model
+ * copies nothing that it can view: bytes must stay until the model goes; release
+ * (may be NULL) is then called with context. On false nothing is kept and release is not called. */
+bool model_create(struct model **model, const char *name, const char *source, const void *bytes,
+                  size_t size, const char *config, void (*release)(void *context), void *context,
+                  struct fault *fault);
+
+/* From a file on disk, mapped; source is where the model says it is from. config_path NULL: the
+ * config is in the metadata. */
+bool model_load(struct model **model, const char *name, const char *source, const char *path,
+                const char *config_path, struct fault *fault);
+
+/* The built-in ones. */
+bool model_create_demo(struct model **model, struct fault *fault);
+bool model_create_sdpa(struct model **model, struct fault *fault);
+
+struct model *model_retain(struct model *model);
+void model_release(struct model *model); /* NULL is fine; the last one frees */
+
+/* True where the mapped file was cut short under the model: what was computed with
+ * it since is not to be answered. */
+bool model_damaged(const struct model *model);
+
+/* A safetensors file from a typed body:
+ * {"config":{...},"parameters":{"q_proj.weight":[[...]],...}}. *bytes is malloc'd, the caller's. */
+struct json_document;
+bool model_file_from_json(void **bytes, size_t *size, const struct json_document *document,
+                          struct fault *fault);
+
+/* The JSON object of GET /v1/models/{model} (API.md section 2). */
+void model_describe(const struct model *model, struct text *text);
+
+#endif

@@ -1,0 +1,146 @@
+/* model_command.c - see model_command.h.
+ *
+ * Only the header of a file is read, whatever its size. Names come from the file and
+ * may hold anything, so control characters are not given to the terminal. */
+#include "model_command.h"
+
+#include "model.h"
+#include "model_directory.h"
+#include "model_mapping.h"
+#include "safetensors.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { EXIT_SHOWN = 0, EXIT_REFUSED = 1, EXIT_USAGE = 2, VALUE_BYTES_SHOWN = 500 };
+
+static void print_bytes(const char *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        const unsigned char c = (unsigned char)bytes[i];
+        if (c < 0x20 || c == 0x7F)
+            printf("\\x%02x", c);
+        else
+            putchar(c);
+    }
+}
+
+static void print_metadata(const struct safetensors *file)
+{
+    printf("metadata: %" PRId64 "\n", file->metadata_count);
+    for (int64_t i = 0; i < file->metadata_count; i++) {
+        const struct safetensors_pair *pair = &file->metadata[i];
+        const bool is_long = pair->value_length > VALUE_BYTES_SHOWN;
+        printf("    ");
+        print_bytes(pair->key, pair->key_length);
+        printf(" = ");
+        print_bytes(pair->value, is_long ? VALUE_BYTES_SHOWN : pair->value_length);
+        printf(is_long ? "... (%zu bytes)\n" : "\n", pair->value_length);
+    }
+}
+
+/* Piece by piece: a rank has no limit. */
+static void print_shape(const struct safetensors_entry *entry)
+{
+    uint64_t few[8];
+    const int64_t shown = entry->rank < 8 ? entry->rank : 8;
+    safetensors_shape(entry, few, shown);
+    printf("[");
+    for (int64_t i = 0; i < shown; i++)
+        printf("%s%" PRIu64, i > 0 ? "," : "", few[i]);
+    if (entry->rank > shown)
+        printf(",... (%" PRId64 " dimensions)", entry->rank);
+    printf("]");
+}
+
+static void print_tensors(const struct safetensors *file)
+{
+    printf("tensors: %" PRId64 "\n", file->entry_count);
+    for (int64_t i = 0; i < file->entry_count; i++) {
+        const struct safetensors_entry *entry = &file->entries[i];
+        printf("    ");
+        print_bytes(entry->name, entry->name_length);
+        printf("  %s ", entry->dtype);
+        print_shape(entry);
+        printf(" %zu bytes\n", entry->size);
+    }
+}
+
+static void print_model(const struct model *model)
+{
+    printf("model: %s, %" PRId64 " parameters in %" PRId64 " bytes of %s%s\nlayers: %" PRId64 "\n",
+           model->attention, model->parameter_count, model->parameter_bytes,
+           model->dtype[0] ? model->dtype : "nothing",
+           model->layers[0].options.causal ? ", causal" : "", model->layer_count);
+    for (int64_t i = 0; i < model->layer_count; i++) {
+        const struct model_layer *layer = &model->layers[i];
+        printf("    %" PRId64 ": query %" PRId64 ", key %" PRId64 ", value %" PRId64
+               " columns -> %" PRId64 "; q_heads %" PRId64 ", kv_heads %" PRId64
+               ", head_dim %" PRId64 ", v_head_dim %" PRId64 "\n",
+               i, layer->d_query, layer->d_key, layer->d_value, layer->d_out, layer->layer.q_heads,
+               layer->layer.kv_heads, layer->layer.head_dim, layer->layer.v_head_dim);
+    }
+}
+
+static bool show(const struct model_place *place, struct fault *fault)
+{
+    struct safetensors file;
+    struct model *model;
+    struct fault reason;
+    struct model_mapping *mapping = model_mapping_create(place->path, fault);
+    if (!mapping)
+        return false;
+    const bool good = safetensors_read(&file, mapping->bytes, mapping->size, fault);
+    if (good) {
+        printf("file: ");
+        print_bytes(place->path, strlen(place->path));
+        printf("\n%zu bytes, %zu of them the header\n", mapping->size, file.header_size);
+        print_metadata(&file);
+        print_tensors(&file);
+        safetensors_free(&file);
+        if (model_load(&model, "shown", place->path, place->path, place->config_path, &reason)) {
+            print_model(model);
+            model_release(model);
+        } else {
+            printf("model: none that can be served: ");
+            print_bytes(reason.message, strlen(reason.message));
+            printf("\n");
+        }
+    }
+    model_mapping_free(mapping);
+    return good;
+}
+
+static bool show_path(const char *path, struct fault *fault)
+{
+    struct model_place place = { .path = path };
+    struct arena arena;
+    struct stat status;
+    bool good = true;
+    arena_init(&arena, SIZE_MAX);
+    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
+        good = model_directory_look(&arena, &place, path) || fault_no_memory(fault);
+    if (good && !place.path)
+        good = fault_set(fault, FAULT_NOT_FOUND, "'%s': %s", path, place.problem);
+    good = good && show(&place, fault);
+    arena_free(&arena);
+    return good;
+}
+
+int model_command(int argc, char **argv)
+{
+    struct fault fault;
+    if (argc == 4 && strcmp(argv[2], "show") == 0) {
+        model_guard_install();
+        if (show_path(argv[3], &fault))
+            return fflush(stdout) == 0 ? EXIT_SHOWN : EXIT_REFUSED;
+        fprintf(stderr, "attnd: %s\n", fault.message);
+        return EXIT_REFUSED;
+    }
+    if (argc > 2 && strcmp(argv[2], "new") == 0)
+        fprintf(stderr, "attnd: \"model new\" is not built into this version\n");
+    fprintf(stderr, "usage: attnd model show PATH\n");
+    return EXIT_USAGE;
+}

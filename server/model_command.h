@@ -1,0 +1,10 @@
+/* model_command.h - attnd model show PATH. */
+#ifndef ATTND_MODEL_COMMAND_H
+#define ATTND_MODEL_COMMAND_H
+
+/* argv[1] is "model". Prints what a safetensors file or a model's directory holds. Returns the exit
+ * status: 0 for any well-formed safetensors file, with or without a config of ours; 1 with the
+ * reason on standard error; 2 where the command itself is wrong. */
+int model_command(int argc, char **argv);
+
+#endif

@@ -1,0 +1,69 @@
+/* model_describe.c - a model as clients see it (API.md section 2, GET /v1/models/{model}).
+ *
+ * A model without parameters has no layers to tell of: its widths are those of
+ * each request. */
+#include "model_describe.h"
+
+static void member_string(struct text *text, const char *key, const char *value)
+{
+    text_raw(text, ",");
+    text_key(text, key);
+    text_string(text, value);
+}
+
+static void member_integer(struct text *text, const char *key, int64_t value)
+{
+    text_raw(text, ",");
+    text_key(text, key);
+    text_integer(text, value);
+}
+
+static void describe_layer(struct text *text, int64_t index, const struct model_layer *layer)
+{
+    const bool is_self = layer->d_query == layer->d_key && layer->d_query == layer->d_value;
+    text_raw(text, index > 0 ? "," : "");
+    text_raw(text, "{\"index\":");
+    text_integer(text, index);
+    member_string(text, "kind", is_self ? "self" : "cross");
+    member_integer(text, "d_query", layer->d_query);
+    member_integer(text, "d_key", layer->d_key);
+    member_integer(text, "d_value", layer->d_value);
+    member_integer(text, "d_out", layer->d_out);
+    member_integer(text, "q_heads", layer->layer.q_heads);
+    member_integer(text, "kv_heads", layer->layer.kv_heads);
+    member_integer(text, "head_dim", layer->layer.head_dim);
+    member_integer(text, "v_head_dim", layer->layer.v_head_dim);
+    text_raw(text, "}");
+}
+
+static void describe(struct text *text, const char *name, const char *source,
+                     const struct model *model, const char *reason)
+{
+    text_raw(text, "{\"name\":");
+    text_string(text, name);
+    member_string(text, "attention", model ? model->attention : "");
+    member_string(text, "state", reason ? "UNAVAILABLE" : "READY");
+    member_string(text, "reason", reason ? reason : "");
+    member_string(text, "source", source);
+    member_string(text, "dtype", model ? model->dtype : "");
+    member_integer(text, "parameter_count", model ? model->parameter_count : 0);
+    member_integer(text, "bytes", model ? model->parameter_bytes : 0);
+    text_raw(text,
+             model && model->layers[0].options.causal ? ",\"causal\":true" : ",\"causal\":false");
+    text_raw(text, ",\"layers\":[");
+    for (int64_t i = 0; model && !model->parameterless && i < model->layer_count; i++)
+        describe_layer(text, i, &model->layers[i]);
+    text_raw(text, "]}");
+}
+
+void model_describe(const struct model *model, struct text *text)
+{
+    describe(text, model->name, model->source, model,
+             model_damaged(model) ? MODEL_DAMAGED_REASON : NULL);
+}
+
+void model_describe_failed(const char *name, const char *source, const char *reason,
+                           struct text *text)
+{
+    describe(text, name, source, NULL, reason);
+}

@@ -1,0 +1,13 @@
+/* model_describe.h - the description of a model that is not there, in the form of
+ * model_describe(). */
+#ifndef ATTND_MODEL_DESCRIBE_H
+#define ATTND_MODEL_DESCRIBE_H
+
+#include "model.h"
+
+#define MODEL_DAMAGED_REASON "its file was cut short while it was served"
+
+void model_describe_failed(const char *name, const char *source, const char *reason,
+                           struct text *text);
+
+#endif

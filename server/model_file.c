@@ -1,0 +1,159 @@
+/* model_file.c - a model that somebody typed, as the safetensors file it means.
+ *
+ * {"config":{...}, "parameters":{"q_proj.weight":[[...]], ...}}. The config goes
+ * into the metadata as it is; here only what a file could not say wrong is checked:
+ * kinds, ragged rows, names. The file is then checked as any other. */
+#include "json.h"
+#include "model.h"
+#include "model_config.h"
+#include "model_names.h"
+#include "nearest.h"
+#include "safetensors.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The pointer of a parameter; / and ~ in its name are escaped as RFC 6901 says. */
+static void pointer_of(const char *name, char pointer[FAULT_POINTER_MAX])
+{
+    size_t used = (size_t)snprintf(pointer, FAULT_POINTER_MAX, "/parameters/");
+    for (; *name && used + 3 < FAULT_POINTER_MAX; name++) {
+        const bool is_escaped = *name == '~' || *name == '/';
+        pointer[used++] = is_escaped ? '~' : *name;
+        if (is_escaped)
+            pointer[used++] = *name == '~' ? '0' : '1';
+    }
+    pointer[used] = '\0';
+}
+
+static bool refuse_ragged(const char *name, const char *pointer, const struct json_numbers *numbers,
+                          struct fault *fault)
+{
+    char row[FAULT_POINTER_MAX] = "", at[FAULT_POINTER_MAX];
+    size_t row_used = 0, at_used = (size_t)snprintf(at, sizeof at, "%s", pointer);
+    for (int i = 0; i < numbers->ragged_depth; i++) {
+        const int64_t index = numbers->ragged_index[i];
+        if (row_used < sizeof row)
+            row_used +=
+                (size_t)snprintf(row + row_used, sizeof row - row_used, "[%" PRId64 "]", index);
+        if (at_used < sizeof at)
+            at_used += (size_t)snprintf(at + at_used, sizeof at - at_used, "/%" PRId64, index);
+    }
+    return fault_set_at(fault, at, FAULT_RAGGED, "%.60s%s %s", name, row, numbers->ragged_message);
+}
+
+static bool read_parameter(struct safetensors_tensor *tensor, const struct json_document *document,
+                           const cJSON *node, struct fault *fault)
+{
+    const struct json_numbers *numbers = json_numbers_of(document, node);
+    const char *name = node->string;
+    char pointer[FAULT_POINTER_MAX];
+    pointer_of(name, pointer);
+    if (!numbers || numbers->has_bool || numbers->has_null)
+        return fault_set_at(fault, pointer, FAULT_TYPE,
+                            "%.60s is not an array of numbers and of nothing else", name);
+    if (numbers->ragged_depth > 0)
+        return refuse_ragged(name, pointer, numbers, fault);
+    if (numbers->nonfinite_index >= 0)
+        return fault_set_at(fault, pointer, FAULT_NONFINITE,
+                            "%.60s holds a number beyond the range of a 32-bit float, its element "
+                            "%" PRId64,
+                            name, numbers->nonfinite_index);
+    if (numbers->rank > 2)
+        return fault_set_at(fault, pointer, FAULT_SHAPE,
+                            "%.60s has %d dimensions; expected rows of numbers, or for a bias one "
+                            "row",
+                            name, numbers->rank);
+    *tensor = (struct safetensors_tensor){
+        .name = name,
+        .rank = numbers->rank,
+        .shape = { numbers->shape[0], numbers->rank > 1 ? numbers->shape[1] : 0 },
+        .values = numbers->values,
+    };
+    return true;
+}
+
+/* Without a "tensors" map a name that is no parameter's is a mistake. */
+static bool check_name(const char *name, const struct model_config *config, struct fault *fault)
+{
+    char buffer[MODEL_NAMES_BYTES], pointer[FAULT_POINTER_MAX];
+    const char *nearest;
+    if (config->tensors || model_names_known(name, config->layers, buffer, &nearest))
+        return true;
+    pointer_of(name, pointer);
+    if (nearest)
+        return fault_set_at(fault, pointer, FAULT_FIELD,
+                            "there is no parameter '%.60s'; did you mean '%s'?", name, nearest);
+    return fault_set_at(fault, pointer, FAULT_FIELD,
+                        "there is no parameter '%.60s'; expected %sq_proj.weight, k_proj.bias, ...",
+                        name, config->layers > 1 ? "layers.N." : "");
+}
+
+static bool check_members(const cJSON *root, struct fault *fault)
+{
+    static const char *const KNOWN[] = { "config", "parameters" };
+    char pointer[FAULT_POINTER_MAX];
+    if (!cJSON_IsObject(root))
+        return fault_set(fault, FAULT_TYPE,
+                         "the body is not an object; expected {\"config\":..., "
+                         "\"parameters\":...}");
+    for (const cJSON *node = root->child; node; node = node->next) {
+        if (strcmp(node->string, KNOWN[0]) == 0 || strcmp(node->string, KNOWN[1]) == 0)
+            continue;
+        const char *nearest = nearest_name(node->string, KNOWN, 2);
+        snprintf(pointer, sizeof pointer, "/%.*s", (int)strcspn(node->string, "/~"), node->string);
+        return fault_set_at(fault, pointer, FAULT_FIELD, "there is no field '%.60s'%s%s%s",
+                            node->string, nearest ? "; did you mean '" : "; expected config and ",
+                            nearest ? nearest : "parameters", nearest ? "'?" : "");
+    }
+    for (int i = 0; i < 2; i++) {
+        const cJSON *node = cJSON_GetObjectItemCaseSensitive(root, KNOWN[i]);
+        if (cJSON_IsObject(node))
+            continue;
+        snprintf(pointer, sizeof pointer, "/%s", KNOWN[i]);
+        return node ? fault_set_at(fault, pointer, FAULT_TYPE, "%s is not an object", KNOWN[i])
+                    : fault_set(fault, FAULT_FIELD, "%s is missing", KNOWN[i]);
+    }
+    return true;
+}
+
+static bool write_file(void **bytes, size_t *size, const struct json_document *document,
+                       const cJSON *parameters, const char *config_text,
+                       const struct model_config *config, struct fault *fault)
+{
+    int64_t count = 0;
+    for (const cJSON *node = parameters->child; node; node = node->next)
+        count++;
+    struct safetensors_tensor *tensors = calloc((size_t)count + 1, sizeof *tensors);
+    if (!tensors)
+        return fault_no_memory(fault);
+    bool good = true;
+    int64_t i = 0;
+    for (const cJSON *node = parameters->child; good && node; node = node->next)
+        good = check_name(node->string, config, fault)
+               && read_parameter(&tensors[i++], document, node, fault);
+    good = good && safetensors_write(bytes, size, tensors, count, "attnd", config_text, fault);
+    free(tensors);
+    return good;
+}
+
+bool model_file_from_json(void **bytes, size_t *size, const struct json_document *document,
+                          struct fault *fault)
+{
+    struct model_config config;
+    if (!check_members(document->root, fault))
+        return false;
+    char *text = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(document->root, "config"));
+    if (!text)
+        return fault_no_memory(fault);
+    bool good = model_config_read(&config, text, strlen(text), fault);
+    if (good) {
+        const cJSON *parameters = cJSON_GetObjectItemCaseSensitive(document->root, "parameters");
+        good = write_file(bytes, size, document, parameters, text, &config, fault);
+        model_config_free(&config);
+    }
+    free(text);
+    return good;
+}

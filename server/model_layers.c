@@ -1,0 +1,328 @@
+/* model_layers.c - see model_layers.h.
+ *
+ * For each layer: find its projections, settle heads and widths from what the
+ * config gives and what the shapes are, then check each shape against them. After
+ * this the library has nothing left to refuse about a model. */
+#include "model_layers.h"
+
+#include "model_names.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A projection as it is in the file. */
+struct projection {
+    const struct safetensors_entry *weight, *bias; /* NULL: the identity; none */
+    int64_t out, in;                               /* 0 where weight is NULL */
+};
+
+struct builder {
+    const struct model_config *config;
+    struct model_parameters *parameters;
+    int64_t layer;
+    struct projection projections[MODEL_PROJECTION_COUNT];
+    int64_t q_heads, kv_heads, head_dim, v_head_dim;
+    struct fault *fault;
+};
+
+enum { SHAPE_TEXT_BYTES = 96, SHAPE_DIMENSIONS_SHOWN = 4 };
+
+/* "[64, 32]" */
+static const char *shape_text(const struct safetensors_entry *entry, char text[SHAPE_TEXT_BYTES])
+{
+    uint64_t shape[SHAPE_DIMENSIONS_SHOWN];
+    const int64_t shown =
+        entry->rank < SHAPE_DIMENSIONS_SHOWN ? entry->rank : SHAPE_DIMENSIONS_SHOWN;
+    size_t used = 1;
+    safetensors_shape(entry, shape, shown);
+    text[0] = '[';
+    for (int64_t i = 0; i < shown; i++)
+        used += (size_t)snprintf(text + used, SHAPE_TEXT_BYTES - used, "%s%" PRIu64,
+                                 i > 0 ? ", " : "", shape[i]);
+    snprintf(text + used, SHAPE_TEXT_BYTES - used, "%s]", entry->rank > shown ? ", ..." : "");
+    return text;
+}
+
+static bool refuse_tensor(struct builder *builder, const struct safetensors_entry *entry,
+                          const char *expected)
+{
+    char shape[SHAPE_TEXT_BYTES], pointer[FAULT_POINTER_MAX];
+    snprintf(pointer, sizeof pointer, "/parameters/%s", entry->name);
+    return fault_set_at(builder->fault, pointer, FAULT_SHAPE,
+                        "tensor '%.60s' has shape %s; expected %s", entry->name,
+                        shape_text(entry, shape), expected);
+}
+
+/* --------------------------------------------------------------- finding -- */
+
+/* *entry is NULL where the file has no such tensor and the config does not name one. */
+static bool find_tensor(struct builder *builder, enum model_projection projection, bool is_bias,
+                        const struct safetensors_entry **entry)
+{
+    char name[MODEL_NAMES_BYTES];
+    model_names_write(name, builder->layer, builder->config->layers, projection, is_bias);
+    const char *tensor = model_config_tensor(builder->config, name);
+    *entry = safetensors_find(builder->parameters->file, tensor);
+    if (!*entry && tensor != name)
+        return fault_set_at(builder->fault, "/config/tensors", FAULT_FIELD,
+                            "%s is '%.60s' in \"tensors\", and the file has no tensor of that name",
+                            name, tensor);
+    return true;
+}
+
+static bool find_projection(struct builder *builder, enum model_projection which)
+{
+    struct projection *projection = &builder->projections[which];
+    const bool in_out = builder->config->in_out;
+    uint64_t shape[2];
+    *projection = (struct projection){ .weight = NULL };
+    if (!find_tensor(builder, which, false, &projection->weight)
+        || !find_tensor(builder, which, true, &projection->bias))
+        return false;
+    const struct safetensors_entry *weight = projection->weight, *bias = projection->bias;
+    if (!weight)
+        return !bias
+               || fault_set(builder->fault, FAULT_FIELD,
+                            "tensor '%.60s' is a bias of a projection that has no weight",
+                            bias->name);
+    if (weight->rank != 2)
+        return refuse_tensor(builder, weight, in_out ? "[in, out]" : "[out, in]");
+    safetensors_shape(weight, shape, 2);
+    if (shape[0] < 1 || shape[0] > INT32_MAX || shape[1] < 1 || shape[1] > INT32_MAX)
+        return refuse_tensor(builder, weight, "dimensions from 1 to 2147483647");
+    projection->out = (int64_t)shape[in_out ? 1 : 0];
+    projection->in = (int64_t)shape[in_out ? 0 : 1];
+    if (bias && bias->rank == 1)
+        safetensors_shape(bias, shape, 1);
+    if (bias && (bias->rank != 1 || shape[0] != (uint64_t)projection->out)) {
+        char expected[SHAPE_TEXT_BYTES];
+        snprintf(expected, sizeof expected, "[%" PRId64 "], as its weight has outputs",
+                 projection->out);
+        return refuse_tensor(builder, bias, expected);
+    }
+    return true;
+}
+
+/* -------------------------------------------------------------- settling -- */
+
+/* How often part goes into whole; where it does not, 1, and the check of shapes says so. */
+static int64_t parts(int64_t whole, int64_t part)
+{
+    return whole / part > 0 ? whole / part : 1;
+}
+
+static int64_t first_of(int64_t a, int64_t b, int64_t c)
+{
+    return a ? a : b ? b : c;
+}
+
+static bool settle(struct builder *builder)
+{
+    const struct model_config *config = builder->config;
+    const int64_t q_out = builder->projections[MODEL_Q].out;
+    const int64_t k_out = builder->projections[MODEL_K].out;
+    const int64_t v_out = builder->projections[MODEL_V].out;
+    const int64_t o_in = builder->projections[MODEL_O].in;
+    int64_t q_heads = config->q_heads, kv_heads = config->kv_heads;
+    int64_t head_dim = config->head_dim, v_head_dim = config->v_head_dim;
+
+    if (!head_dim && q_heads && q_out)
+        head_dim = parts(q_out, q_heads);
+    else if (!head_dim && kv_heads && k_out)
+        head_dim = parts(k_out, kv_heads);
+    else if (!head_dim && (q_out || k_out))
+        head_dim = parts(first_of(q_out, k_out, 0), first_of(q_heads, kv_heads, 1));
+    if (!head_dim)
+        return fault_set_at(builder->fault, "/config", FAULT_FIELD,
+                            "head_dim is missing, and there is neither a q_proj.weight nor a "
+                            "k_proj.weight to settle it");
+    if (!q_heads)
+        q_heads = q_out ? parts(q_out, head_dim) : first_of(kv_heads, 1, 1);
+    if (!kv_heads)
+        kv_heads = k_out                 ? parts(k_out, head_dim)
+                   : v_out && v_head_dim ? parts(v_out, v_head_dim)
+                                         : q_heads;
+    if (!v_head_dim)
+        v_head_dim = v_out ? parts(v_out, kv_heads) : o_in ? parts(o_in, q_heads) : head_dim;
+    builder->q_heads = q_heads;
+    builder->kv_heads = kv_heads;
+    builder->head_dim = head_dim;
+    builder->v_head_dim = v_head_dim;
+    return true;
+}
+
+/* -------------------------------------------------------------- checking -- */
+
+static bool check_columns(struct builder *builder, enum model_projection which, int64_t got,
+                          const char *side, int64_t heads, const char *heads_name, int64_t dim,
+                          const char *dim_name)
+{
+    const struct safetensors_entry *weight = builder->projections[which].weight;
+    char expected[2 * SHAPE_TEXT_BYTES];
+    if (heads * dim > INT32_MAX)
+        return fault_set_at(builder->fault, "/config", FAULT_TOO_LARGE,
+                            "%s * %s is %" PRId64 "; expected at most 2147483647", heads_name,
+                            dim_name, heads * dim);
+    if (!weight || got == heads * dim)
+        return true;
+    snprintf(expected, sizeof expected,
+             "%" PRId64 " %s (%s * %s = %" PRId64 " * %" PRId64 "), not %" PRId64, heads * dim,
+             side, heads_name, dim_name, heads, dim, got);
+    return refuse_tensor(builder, weight, expected);
+}
+
+static bool check_shapes(struct builder *builder)
+{
+    const struct projection *projections = builder->projections;
+    if (!check_columns(builder, MODEL_Q, projections[MODEL_Q].out, "outputs", builder->q_heads,
+                       "q_heads", builder->head_dim, "head_dim")
+        || !check_columns(builder, MODEL_K, projections[MODEL_K].out, "outputs", builder->kv_heads,
+                          "kv_heads", builder->head_dim, "head_dim")
+        || !check_columns(builder, MODEL_V, projections[MODEL_V].out, "outputs", builder->kv_heads,
+                          "kv_heads", builder->v_head_dim, "v_head_dim")
+        || !check_columns(builder, MODEL_O, projections[MODEL_O].in, "inputs", builder->q_heads,
+                          "q_heads", builder->v_head_dim, "v_head_dim"))
+        return false;
+    if (builder->q_heads % builder->kv_heads != 0)
+        return fault_set_at(builder->fault, "/config", FAULT_SHAPE,
+                            "q_heads is %" PRId64 "; expected a multiple of kv_heads, which is "
+                            "%" PRId64,
+                            builder->q_heads, builder->kv_heads);
+    return true;
+}
+
+static bool check_rope(struct builder *builder)
+{
+    const struct model_config *config = builder->config;
+    const int64_t dim = first_of(config->rope_dim, builder->head_dim, 0);
+    if (config->has_rope && (dim > builder->head_dim || dim % 2 != 0))
+        return fault_set_at(builder->fault, "/config/rope/dim", FAULT_OPTION,
+                            "rope's dim is %" PRId64 "; expected an even number of at most "
+                            "head_dim, which is %" PRId64,
+                            dim, builder->head_dim);
+    return true;
+}
+
+/* --------------------------------------------------------------- building -- */
+
+static bool set_linear(struct builder *builder, enum model_projection which,
+                       struct attn_linear *linear)
+{
+    const struct projection *projection = &builder->projections[which];
+    *linear = (struct attn_linear){
+        .out = projection->out,
+        .in = projection->in,
+        .in_out = builder->config->in_out,
+    };
+    return (!projection->weight
+            || model_parameters_get(builder->parameters, projection->weight, &linear->weight,
+                                    builder->fault))
+           && (!projection->bias
+               || model_parameters_get(builder->parameters, projection->bias, &linear->bias,
+                                       builder->fault));
+}
+
+static struct attn_options options_of(const struct builder *builder)
+{
+    const struct model_config *config = builder->config;
+    struct attn_options options = attn_options_default(builder->head_dim);
+    if (config->has_scale)
+        options.scale = config->scale;
+    else if (strcmp(config->attention, "dot") == 0)
+        options.scale = 1;
+    options.softcap = config->softcap;
+    options.causal = config->causal;
+    options.window_left = config->window_left;
+    options.window_right = config->window_right;
+    return options;
+}
+
+static bool set_layer(struct builder *builder, struct model_layer *layer)
+{
+    const struct model_config *config = builder->config;
+    const struct projection *projections = builder->projections;
+    const int64_t k_columns = builder->kv_heads * builder->head_dim;
+    const int64_t v_columns = builder->kv_heads * builder->v_head_dim;
+    *layer = (struct model_layer){
+        .layer = {
+            .q_heads = builder->q_heads,
+            .kv_heads = builder->kv_heads,
+            .head_dim = builder->head_dim,
+            .v_head_dim = builder->v_head_dim,
+        },
+        .options = options_of(builder),
+        .d_query = first_of(projections[MODEL_Q].in, builder->q_heads * builder->head_dim, 0),
+        .d_key = first_of(projections[MODEL_K].in, k_columns, 0),
+        .d_value = first_of(projections[MODEL_V].in, v_columns, 0),
+        .d_out = first_of(projections[MODEL_O].out, builder->q_heads * builder->v_head_dim, 0),
+    };
+    if (config->has_rope)
+        layer->layer.rope = (struct attn_rope){
+            .dim = first_of(config->rope_dim, builder->head_dim, 0),
+            .theta = config->rope_theta,
+            .interleaved = config->rope_interleaved,
+        };
+    return set_linear(builder, MODEL_Q, &layer->layer.q_proj)
+           && set_linear(builder, MODEL_K, &layer->layer.k_proj)
+           && set_linear(builder, MODEL_V, &layer->layer.v_proj)
+           && set_linear(builder, MODEL_O, &layer->layer.o_proj);
+}
+
+/* Which projections this layer has, one bit each. */
+static unsigned present(const struct builder *builder)
+{
+    unsigned bits = 0;
+    for (int i = 0; i < MODEL_PROJECTION_COUNT; i++)
+        bits |= (builder->projections[i].weight != NULL ? 1u : 0u) << i;
+    return bits;
+}
+
+/* A layer that lacks what layer 0 has was mistyped or cut off, and is not meant to be without. */
+static bool check_present(struct builder *builder, unsigned first)
+{
+    char name[MODEL_NAMES_BYTES], other[MODEL_NAMES_BYTES];
+    const unsigned differing = present(builder) ^ first;
+    if (differing == 0)
+        return true;
+    const enum model_projection which = (enum model_projection)__builtin_ctz(differing);
+    const bool is_missing = (first >> which & 1u) != 0;
+    model_names_write(name, is_missing ? builder->layer : 0, builder->config->layers, which, false);
+    model_names_write(other, is_missing ? 0 : builder->layer, builder->config->layers, which,
+                      false);
+    return fault_set_at(builder->fault, "/parameters", FAULT_FIELD,
+                        "%s is missing; there is %s, and all layers have the same projections",
+                        name, other);
+}
+
+static bool find_layer(struct builder *builder)
+{
+    for (int i = 0; i < MODEL_PROJECTION_COUNT; i++)
+        if (!find_projection(builder, (enum model_projection)i))
+            return false;
+    return true;
+}
+
+bool model_layers_build(struct model_layer *layers, const struct model_config *config,
+                        struct model_parameters *parameters, struct fault *fault)
+{
+    struct builder builder = { .config = config, .parameters = parameters, .fault = fault };
+    unsigned first = 0;
+    for (; builder.layer < config->layers; builder.layer++) {
+        if (!find_layer(&builder))
+            return false;
+        if (builder.layer == 0)
+            first = present(&builder);
+        if (builder.layer == 0 && first == 0 && parameters->file->entry_count > 0)
+            return fault_set_at(fault, "/parameters", FAULT_FIELD,
+                                "none of the file's %" PRId64 " tensors is a parameter of layer 0 "
+                                "of %" PRId64 " (%sq_proj.weight, ...); \"tensors\" gives them "
+                                "other names",
+                                parameters->file->entry_count, config->layers,
+                                config->layers > 1 ? "layers.0." : "");
+        if (!check_present(&builder, first) || !settle(&builder) || !check_shapes(&builder)
+            || !check_rope(&builder) || !set_layer(&builder, &layers[builder.layer]))
+            return false;
+    }
+    return true;
+}

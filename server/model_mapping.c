@@ -1,0 +1,59 @@
+/* model_mapping.c - see model_mapping.h. */
+#include "model_mapping.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* O_NONBLOCK: a pipe that somebody put there must not hold up the start. */
+int model_mapping_open_file(const char *path, struct stat *status, struct fault *fault)
+{
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0 || fstat(file, status) != 0) {
+        fault_set(fault, FAULT_NOT_FOUND, "cannot open '%s': %s", path, strerror(errno));
+    } else if (!S_ISREG(status->st_mode) || status->st_size == 0) {
+        fault_set(fault, FAULT_BINARY, "'%s' is %s", path,
+                  S_ISREG(status->st_mode) ? "empty" : "not a regular file");
+    } else {
+        return file;
+    }
+    if (file >= 0)
+        close(file);
+    return -1;
+}
+
+struct model_mapping *model_mapping_create(const char *path, struct fault *fault)
+{
+    struct stat status;
+    const int file = model_mapping_open_file(path, &status, fault);
+    if (file < 0)
+        return NULL;
+    const size_t size = (size_t)status.st_size;
+    struct model_mapping *mapping = calloc(1, sizeof *mapping);
+    void *bytes = mapping ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
+    close(file);
+    if (bytes == MAP_FAILED) {
+        free(mapping);
+        fault_no_memory(fault);
+        return NULL;
+    }
+    *mapping = (struct model_mapping){ bytes, size, model_guard_add(bytes, size) };
+    if (mapping->guard)
+        return mapping;
+    model_mapping_free(mapping);
+    fault_set(fault, FAULT_MEMORY, "more than %d files are mapped", MODEL_GUARD_MAPPINGS_MAX);
+    return NULL;
+}
+
+void model_mapping_free(void *mapping)
+{
+    struct model_mapping *freed = mapping;
+    if (!freed)
+        return;
+    model_guard_remove(freed->guard);
+    munmap(freed->bytes, freed->size);
+    free(freed);
+}

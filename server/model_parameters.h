@@ -1,0 +1,31 @@
+/* model_parameters.h - a file's tensors as the library takes them: dense F32.
+ *
+ * What is F32 and aligned is used where it lies; the rest is converted, once for
+ * each tensor however often a config names it, so that a small file cannot ask
+ * for a large memory. */
+#ifndef ATTND_MODEL_PARAMETERS_H
+#define ATTND_MODEL_PARAMETERS_H
+
+#include "arena.h"
+#include "safetensors.h"
+
+struct model_parameters {
+    const struct safetensors *file;
+    struct arena *arena;     /* holds what is converted */
+    const float **converted; /* [file->entry_count], NULL where it is not; malloc'd */
+
+    int64_t count;     /* numbers used so far, */
+    int64_t bytes;     /* and their bytes in the file */
+    const char *dtype; /* of all of them, "mixed", or "" */
+};
+
+bool model_parameters_init(struct model_parameters *parameters, const struct safetensors *file,
+                           struct arena *arena, struct fault *fault);
+void model_parameters_free(struct model_parameters *parameters);
+
+/* entry's numbers; of any of F32, F16, BF16, F64, else the fault is dtype. */
+bool model_parameters_get(struct model_parameters *parameters,
+                          const struct safetensors_entry *entry, const float **values,
+                          struct fault *fault);
+
+#endif

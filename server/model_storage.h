@@ -1,0 +1,23 @@
+/* model_storage.h - what a model keeps to itself, between model*.c only. */
+#ifndef ATTND_MODEL_STORAGE_H
+#define ATTND_MODEL_STORAGE_H
+
+#include "arena.h"
+#include "model.h"
+#include "model_guard.h"
+
+#include <stdatomic.h>
+
+struct model_storage {
+    _Atomic int references;
+    struct arena arena; /* layers, converted parameters, source */
+    void (*release)(void *context);
+    void *context;
+    const struct model_guard *guard; /* of the mapped file, or NULL */
+};
+
+/* A model of so many layers, all zero, that nobody else knows yet; one reference. */
+bool model_storage_create(struct model **model, const char *name, const char *source,
+                          int64_t layer_count, struct fault *fault);
+
+#endif

@@ -1,0 +1,47 @@
+/* model_store.h - the models that are served: the built-in ones and a directory.
+ *
+ * Every change is made whole and swapped in under one lock: a name resolves to
+ * the old model or to the new one, never to something between. Thread-safe. */
+#ifndef ATTND_MODEL_STORE_H
+#define ATTND_MODEL_STORE_H
+
+#include "model.h"
+
+struct model_store;
+
+struct model_store_options {
+    const char *directory;  /* must outlive the store; NULL: the built-in models alone */
+    const char *model_name; /* for a directory that is itself one model; NULL: its own name */
+};
+
+/* Creates the store with the built-in models and loads the directory, in name order. A model that
+ * fails to load is listed as UNAVAILABLE with its reason; *failed_count says how many. False only
+ * where the store cannot be at all (no memory, a directory that cannot be read). */
+bool model_store_create(struct model_store **store, const struct model_store_options *options,
+                        int *failed_count, struct fault *fault);
+void model_store_free(struct model_store *store);
+
+/* The model of that name, retained; name NULL: the only model that is not built in.
+ * not_found names what there is; a model that failed to load is 503 loading with its reason. */
+bool model_store_resolve(struct model_store *store, const char *name, struct model **model,
+                         struct fault *fault);
+
+/* Validates bytes (a safetensors file) whole, writes it to <directory>/<name>.safetensors by
+ * temporary file, fsync and rename, and swaps it in. *created: there was none of that name. */
+bool model_store_put(struct model_store *store, const char *name, const void *bytes, size_t size,
+                     bool *created, struct model **model, struct fault *fault);
+
+bool model_store_delete(struct model_store *store, const char *name, struct fault *fault);
+
+/* The objects of GET /v1/models and GET /v1/models/{model}. */
+void model_store_describe_all(struct model_store *store, struct text *text);
+bool model_store_describe(struct model_store *store, const char *name, struct text *text,
+                          struct fault *fault);
+
+/* Calls visit for every model and failed name, in name order; reason NULL where it is served. */
+void model_store_each(struct model_store *store,
+                      void (*visit)(void *context, const char *name, const struct model *model,
+                                    const char *reason),
+                      void *context);
+
+#endif

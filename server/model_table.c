@@ -1,0 +1,128 @@
+/* model_table.c - see model_table.h. */
+#include "model_table.h"
+
+#include "model_describe.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS_MIN = 16, NAMES_REST_BYTES = 32 };
+
+bool model_table_reserve(struct model_table *table, struct fault *fault)
+{
+    if (table->count < table->capacity)
+        return true;
+    const int64_t capacity = table->capacity ? 2 * table->capacity : ROWS_MIN;
+    struct model_row *rows = realloc(table->rows, (size_t)capacity * sizeof *rows);
+    if (!rows)
+        return fault_no_memory(fault);
+    table->rows = rows;
+    table->capacity = capacity;
+    return true;
+}
+
+bool model_row_init(struct model_row *row, const char *name, enum model_origin origin,
+                    struct model *model, const char *source, const char *reason,
+                    struct fault *fault)
+{
+    *row = (struct model_row){
+        .name = strdup(name),
+        .origin = origin,
+        .model = model,
+        .source = strdup(source),
+        .reason = model ? NULL : strdup(reason),
+    };
+    if (row->name && row->source && (model || row->reason))
+        return true;
+    model_row_free(row);
+    return fault_no_memory(fault);
+}
+
+void model_row_free(struct model_row *row)
+{
+    if (!row)
+        return;
+    model_release(row->model);
+    free(row->name);
+    free(row->source);
+    free(row->reason);
+    *row = (struct model_row){ .name = NULL };
+}
+
+/* The index of name, or of the first row behind it. */
+static int64_t place_of(const struct model_table *table, const char *name)
+{
+    int64_t low = 0, high = table->count;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (strcmp(table->rows[middle].name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct model_row *model_table_find(const struct model_table *table, const char *name)
+{
+    const int64_t place = place_of(table, name);
+    return place < table->count && strcmp(table->rows[place].name, name) == 0 ? &table->rows[place]
+                                                                              : NULL;
+}
+
+void model_table_set(struct model_table *table, const struct model_row *row, struct model_row *old)
+{
+    const int64_t place = place_of(table, row->name);
+    struct model_row *rows = table->rows + place;
+    *old = (struct model_row){ .name = NULL };
+    if (place < table->count && strcmp(rows->name, row->name) == 0) {
+        *old = *rows;
+    } else {
+        memmove(rows + 1, rows, (size_t)(table->count - place) * sizeof *rows);
+        table->count++;
+    }
+    *rows = *row;
+}
+
+void model_table_take(struct model_table *table, struct model_row *row, struct model_row *old)
+{
+    *old = *row;
+    table->count--;
+    memmove(row, row + 1, (size_t)(table->rows + table->count - row) * sizeof *row);
+}
+
+void model_table_free(struct model_table *table)
+{
+    for (int64_t i = 0; i < table->count; i++)
+        model_row_free(&table->rows[i]);
+    free(table->rows);
+    *table = (struct model_table){ .rows = NULL };
+}
+
+const char *model_row_reason(const struct model_row *row)
+{
+    if (!row->model)
+        return row->reason;
+    return model_damaged(row->model) ? MODEL_DAMAGED_REASON : NULL;
+}
+
+void model_table_names(const struct model_table *table, bool with_built_in, char *text, size_t size)
+{
+    size_t used = 0;
+    int64_t left = 0;
+    text[0] = '\0';
+    for (int64_t i = 0; i < table->count; i++) {
+        const struct model_row *row = &table->rows[i];
+        if (row->origin == MODEL_BUILT_IN && !with_built_in)
+            continue;
+        if (left > 0 || used + strlen(row->name) + NAMES_REST_BYTES > size)
+            left++;
+        else
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", row->name);
+    }
+    if (left > 0)
+        snprintf(text + used, size - used, "%s%" PRId64 " more", used > 0 ? " and " : "", left);
+}

@@ -1,0 +1,52 @@
+/* model_table.h - the store's rows, sorted by name. Not thread-safe: model_store.c
+ * holds the lock. */
+#ifndef ATTND_MODEL_TABLE_H
+#define ATTND_MODEL_TABLE_H
+
+#include "model.h"
+
+enum model_origin { MODEL_BUILT_IN, MODEL_FILE, MODEL_FOLDER };
+
+/* A name: a model, or the reason why there is none. */
+struct model_row {
+    char *name;
+    enum model_origin origin;
+    struct model *model;   /* one reference is the row's; NULL: it failed to load */
+    char *source, *reason; /* where it failed */
+};
+
+struct model_table {
+    struct model_row *rows;
+    int64_t count, capacity;
+};
+
+/* Room for one more row, so that model_table_set() cannot fail. */
+bool model_table_reserve(struct model_table *table, struct fault *fault);
+
+/* A row of its own copies; model NULL: reason says why. The model's reference passes to the row,
+ * also on false. */
+bool model_row_init(struct model_row *row, const char *name, enum model_origin origin,
+                    struct model *model, const char *source, const char *reason,
+                    struct fault *fault);
+void model_row_free(struct model_row *row);
+
+/* NULL where there is none of that name. */
+struct model_row *model_table_find(const struct model_table *table, const char *name);
+
+/* Puts row in place, which then belongs to the table; *old is the row it replaces, for the caller
+ * to free, or zeroed. There must be room. */
+void model_table_set(struct model_table *table, const struct model_row *row, struct model_row *old);
+
+/* Takes a row of the table out; it is then the caller's. */
+void model_table_take(struct model_table *table, struct model_row *row, struct model_row *old);
+
+void model_table_free(struct model_table *table);
+
+/* Why a row's model cannot be used; NULL where it can. */
+const char *model_row_reason(const struct model_row *row);
+
+/* "demo, sdpa, tiny and 12 more": the names, built-in ones or not, cut at size. */
+void model_table_names(const struct model_table *table, bool with_built_in, char *text,
+                       size_t size);
+
+#endif

@@ -1,0 +1,39 @@
+/* service.h - what the handlers share: one daemon. */
+#ifndef ATTND_SERVICE_H
+#define ATTND_SERVICE_H
+
+#include "config.h"
+#include "http.h"
+#include "model_store.h"
+#include "scheduler.h"
+
+#include <stdatomic.h>
+
+/* What each worker holds; a plan that needs more brings its own. */
+enum { SERVICE_WORKSPACE_BYTES = 1 << 20 };
+
+enum service_state {
+    SERVICE_LOADING, /* connections are taken, models are not there yet */
+    SERVICE_SERVING,
+    SERVICE_DRAINING, /* SIGTERM came: not ready, but requests are still served */
+};
+
+struct service {
+    const struct config *config;
+    const struct attn_kernels *kernels;
+    struct model_store *store; /* to be read once state is past SERVICE_LOADING */
+    struct scheduler *scheduler;
+    _Atomic int state; /* enum service_state */
+};
+
+/* False while the models are being loaded; the fault says so. */
+bool service_accepts(struct service *service, struct fault *fault);
+
+/* False where the body is said to be anything but JSON. No Content-Type, and the one that curl
+ * sends by default, count as JSON. */
+bool service_takes_json(const struct exchange *exchange, struct fault *fault);
+
+/* What one request may take to compute in, in bytes. */
+size_t service_request_bytes_max(const struct config *config);
+
+#endif

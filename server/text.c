@@ -1,0 +1,237 @@
+/* text.c - see text.h.
+ *
+ * The memory has always one byte more than the capacity says: vsnprintf() ends
+ * what it writes with a NUL byte, and so it may do that in place, also where the
+ * text fills its bound to the last byte. */
+#include "text.h"
+
+#include "json_numbers.h"
+#include "utf8.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_CAPACITY_MIN = 1024, TEXT_FORMAT_BYTES = 256 };
+
+void text_init(struct text *text, size_t bytes_max)
+{
+    /* The byte for vsnprintf() must not make the size wrap. */
+    *text = (struct text){ .bytes_max = bytes_max < SIZE_MAX ? bytes_max : SIZE_MAX - 1 };
+}
+
+void text_free(struct text *text)
+{
+    if (!text)
+        return;
+    free(text->data);
+    *text = (struct text){ .bytes_max = text->bytes_max };
+}
+
+static bool grow(struct text *text, size_t size)
+{
+    if (size > text->bytes_max - text->used) {
+        text->failed = FAULT_ANSWER_TOO_LARGE;
+        return false;
+    }
+    size_t capacity = text->capacity < TEXT_CAPACITY_MIN / 2  ? TEXT_CAPACITY_MIN
+                      : text->capacity <= text->bytes_max / 2 ? text->capacity * 2
+                                                              : text->bytes_max;
+    if (capacity < text->used + size)
+        capacity = text->used + size;
+    if (capacity > text->bytes_max)
+        capacity = text->bytes_max;
+    char *data = realloc(text->data, capacity + 1);
+    if (!data) {
+        text->failed = FAULT_MEMORY;
+        return false;
+    }
+    text->data = data;
+    text->capacity = capacity;
+    return true;
+}
+
+char *text_reserve(struct text *text, size_t size)
+{
+    if (text->failed != FAULT_NONE)
+        return NULL;
+    if ((!text->data || size > text->capacity - text->used) && !grow(text, size))
+        return NULL;
+    return text->data + text->used;
+}
+
+void text_bytes(struct text *text, const char *bytes, size_t size)
+{
+    char *out = text_reserve(text, size);
+    if (!out || size == 0)
+        return;
+    memcpy(out, bytes, size);
+    text->used += size;
+}
+
+void text_raw(struct text *text, const char *literal)
+{
+    text_bytes(text, literal, strlen(literal));
+}
+
+/* What stands for an ASCII byte inside a string; NULL where that is the byte itself. */
+static const char *escape_of(unsigned char byte, char hex[7])
+{
+    switch (byte) {
+    case '"':
+        return "\\\"";
+    case '\\':
+        return "\\\\";
+    case '\b':
+        return "\\b";
+    case '\f':
+        return "\\f";
+    case '\n':
+        return "\\n";
+    case '\r':
+        return "\\r";
+    case '\t':
+        return "\\t";
+    default:
+        if (byte >= 0x20)
+            return NULL;
+        snprintf(hex, 7, "\\u%04x", (unsigned)byte);
+        return hex;
+    }
+}
+
+/* Bytes that are not UTF-8 become U+FFFD, one for each: names come from anywhere,
+ * and a parser may refuse a whole answer for one bad byte. */
+void text_string(struct text *text, const char *string)
+{
+    const char *end = string + strlen(string);
+    const char *plain = string; /* begin of what can be copied as it is */
+    const char *p = string;
+    text_bytes(text, "\"", 1);
+    while (p < end) {
+        char hex[7];
+        const char *instead = escape_of((unsigned char)*p, hex);
+        size_t size = 1;
+        if (!instead) {
+            size = utf8_character_size(p, (size_t)(end - p));
+            if (size == 0) {
+                size = 1;
+                instead = "\xEF\xBF\xBD";
+            }
+        }
+        if (instead) {
+            text_bytes(text, plain, (size_t)(p - plain));
+            text_raw(text, instead);
+            plain = p + size;
+        }
+        p += size;
+    }
+    text_bytes(text, plain, (size_t)(p - plain));
+    text_bytes(text, "\"", 1);
+}
+
+void text_key(struct text *text, const char *key)
+{
+    text_string(text, key);
+    text_bytes(text, ":", 1);
+}
+
+void text_integer(struct text *text, int64_t value)
+{
+    char digits[20]; /* of the largest magnitude, 2^63, and a sign */
+    char *end = digits + sizeof digits, *p = end;
+    uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    do {
+        *--p = (char)('0' + magnitude % 10);
+        magnitude /= 10;
+    } while (magnitude > 0);
+    if (value < 0)
+        *--p = '-';
+    text_bytes(text, p, (size_t)(end - p));
+}
+
+void text_float(struct text *text, float value)
+{
+    if (text->capacity - text->used >= JSON_FLOAT_BYTES_MAX && text->failed == FAULT_NONE) {
+        text->used += json_write_float(text->data + text->used, value);
+        return;
+    }
+    /* Near the end only what the number really takes may be asked for, lest the
+     * bound is met before it is reached. */
+    char number[JSON_FLOAT_BYTES_MAX] = { 0 };
+    text_bytes(text, number, json_write_float(number, value));
+}
+
+void text_format(struct text *text, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    char shorter[TEXT_FORMAT_BYTES];
+    const int length = vsnprintf(shorter, sizeof shorter, format, args);
+    if (length < 0) {
+        if (text->failed == FAULT_NONE)
+            text->failed = FAULT_MEMORY;
+    } else if ((size_t)length < sizeof shorter) {
+        text_bytes(text, shorter, (size_t)length);
+    } else {
+        char *out = text_reserve(text, (size_t)length);
+        if (out) {
+            vsnprintf(out, (size_t)length + 1, format, again);
+            text->used += (size_t)length;
+        }
+    }
+    va_end(again);
+    va_end(args);
+}
+
+static void write_row(struct text *text, const float *values, int64_t count)
+{
+    text_bytes(text, "[", 1);
+    for (int64_t j = 0; j < count && text->failed == FAULT_NONE; j++) {
+        if (text->capacity - text->used > JSON_FLOAT_BYTES_MAX) {
+            char *out = text->data + text->used;
+            *out = ',';
+            text->used += (j > 0) + json_write_float(out + (j > 0), values[j]);
+        } else {
+            text_bytes(text, ",", j > 0);
+            text_float(text, values[j]);
+        }
+    }
+    text_bytes(text, "]", 1);
+}
+
+/* Writes shape[0] rows and returns where the next one begins in values. */
+static const float *write_rows(struct text *text, const float *values, int rank,
+                               const int64_t *shape)
+{
+    if (rank == 1) {
+        write_row(text, values, shape[0]);
+        return values + shape[0];
+    }
+    text_bytes(text, "[", 1);
+    for (int64_t i = 0; i < shape[0] && text->failed == FAULT_NONE; i++) {
+        text_bytes(text, ",", i > 0);
+        values = write_rows(text, values, rank - 1, shape + 1);
+    }
+    text_bytes(text, "]", 1);
+    return values;
+}
+
+void text_tensor(struct text *text, const float *values, int rank, const int64_t *shape)
+{
+    if (rank == 0)
+        text_float(text, *values);
+    else
+        write_rows(text, values, rank, shape);
+}
+
+bool text_finish(const struct text *text, struct fault *fault)
+{
+    if (text->failed == FAULT_NONE)
+        return true;
+    if (text->failed == FAULT_ANSWER_TOO_LARGE)
+        return fault_set(fault, FAULT_ANSWER_TOO_LARGE, "the answer is over the limit of %zu bytes",
+                         text->bytes_max);
+    return fault_no_memory(fault);
+}

@@ -1,0 +1,39 @@
+/* text.h - JSON text that is being written.
+ *
+ * A growing buffer with a bound. A failure (no memory, past the bound) is
+ * remembered; what is written after it is dropped, so that only the end needs a
+ * check. */
+#ifndef ATTND_TEXT_H
+#define ATTND_TEXT_H
+
+#include "fault.h"
+
+struct text {
+    char *data; /* malloc'd, not NUL-terminated; whoever takes it sets it to NULL here */
+    size_t used;
+    size_t capacity;
+    size_t bytes_max;
+    enum fault_code failed; /* FAULT_NONE, FAULT_MEMORY or FAULT_ANSWER_TOO_LARGE */
+};
+
+void text_init(struct text *text, size_t bytes_max);
+void text_free(struct text *text);
+
+/* Room for size more bytes; NULL where it failed. Advance text->used by what was written. */
+char *text_reserve(struct text *text, size_t size);
+
+void text_raw(struct text *text, const char *literal);              /* as it is */
+void text_bytes(struct text *text, const char *bytes, size_t size); /* as they are */
+void text_string(struct text *text, const char *string);            /* "quoted, escaped" */
+void text_key(struct text *text, const char *key);                  /* "key": */
+void text_integer(struct text *text, int64_t value);
+void text_float(struct text *text, float value); /* null where not finite */
+void text_format(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Nested arrays, row-major: rank 2 and shape {2, 3} give [[a,b,c],[d,e,f]]. */
+void text_tensor(struct text *text, const float *values, int rank, const int64_t *shape);
+
+/* False where something failed on the way; then the fault says what. */
+bool text_finish(const struct text *text, struct fault *fault);
+
+#endif

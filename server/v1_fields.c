@@ -1,0 +1,405 @@
+/* v1_fields.c - see v1_fields.h.
+ *
+ * One table holds every field: its name and how it is read. */
+#include "v1_fields.h"
+
+#include "nearest.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---------------------------------------------------------- single values -- */
+
+const char *v1_kind_of(const struct v1_reader *reader, const cJSON *node)
+{
+    return json_numbers_of(reader->document, node) ? "an array of numbers"
+           : cJSON_IsArray(node)                   ? "an array"
+           : cJSON_IsObject(node)                  ? "an object"
+           : cJSON_IsString(node)                  ? "a string"
+           : cJSON_IsBool(node)                    ? "a boolean"
+           : cJSON_IsNumber(node)                  ? "a number"
+                                                   : "null";
+}
+
+bool v1_wrong_type(struct v1_reader *reader, const cJSON *node, const char *expected)
+{
+    return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE, "%s is %s; expected %s",
+                        reader->name, v1_kind_of(reader, node), expected);
+}
+
+/* Every integer up to it is a double. */
+static const double INTEGER_MAX = 9007199254740992.0;
+
+static bool read_integer(struct v1_reader *reader, const cJSON *node, int64_t least,
+                         enum fault_code code, int64_t *value)
+{
+    if (!cJSON_IsNumber(node))
+        return v1_wrong_type(reader, node, "an integer");
+    const double number = node->valuedouble;
+    if (!(number >= (double)least && number <= INTEGER_MAX) || number != floor(number))
+        return fault_set_at(reader->fault, reader->pointer, code,
+                            "%s is %.17g; expected an integer of %" PRId64 " or more", reader->name,
+                            number, least);
+    *value = (int64_t)number;
+    return true;
+}
+
+static bool read_float(struct v1_reader *reader, const cJSON *node, float *value)
+{
+    if (!cJSON_IsNumber(node))
+        return v1_wrong_type(reader, node, "a number");
+    *value = (float)node->valuedouble;
+    if (!isfinite(*value))
+        return fault_set_at(reader->fault, reader->pointer, FAULT_NONFINITE,
+                            "%s is beyond the range of a 32-bit float", reader->name);
+    return true;
+}
+
+static bool read_bool(struct v1_reader *reader, const cJSON *node, bool *value)
+{
+    if (!cJSON_IsBool(node))
+        return v1_wrong_type(reader, node, "true or false");
+    *value = cJSON_IsTrue(node);
+    return true;
+}
+
+/* --------------------------------------------------------------- arrays -- */
+
+static bool ragged(struct v1_reader *reader, const struct json_numbers *numbers)
+{
+    char pointer[FAULT_POINTER_MAX];
+    char row[FAULT_POINTER_MAX];
+    size_t pointer_used = (size_t)snprintf(pointer, sizeof pointer, "%s", reader->pointer);
+    size_t row_used = 0;
+    row[0] = '\0';
+    for (int i = 0; i < numbers->ragged_depth; i++) {
+        const int64_t index = numbers->ragged_index[i];
+        if (pointer_used < sizeof pointer)
+            pointer_used += (size_t)snprintf(pointer + pointer_used, sizeof pointer - pointer_used,
+                                             "/%" PRId64, index);
+        if (row_used < sizeof row)
+            row_used +=
+                (size_t)snprintf(row + row_used, sizeof row - row_used, "[%" PRId64 "]", index);
+    }
+    return fault_set_at(reader->fault, pointer, FAULT_RAGGED, "%s%s %s", reader->name, row,
+                        numbers->ragged_message);
+}
+
+/* An array of numbers of one shape; what its leaves may be is the caller's to check. */
+static const struct json_numbers *read_numbers(struct v1_reader *reader, const cJSON *node,
+                                               const char *expected)
+{
+    const struct json_numbers *numbers = json_numbers_of(reader->document, node);
+    if (!numbers) {
+        v1_wrong_type(reader, node, expected);
+        return NULL;
+    }
+    if (numbers->ragged_depth > 0) {
+        ragged(reader, numbers);
+        return NULL;
+    }
+    if (numbers->nonfinite_index >= 0 && !reader->request->nonfinite_allowed) {
+        fault_set_at(reader->fault, reader->pointer, FAULT_NONFINITE,
+                     "%s holds a number beyond the range of a 32-bit float, at element %" PRId64,
+                     reader->name, numbers->nonfinite_index);
+        return NULL;
+    }
+    return numbers;
+}
+
+static void take_array(struct infer_array *array, const struct json_numbers *numbers)
+{
+    static const float none;
+    array->values = numbers->count > 0 ? numbers->values : &none;
+    array->rank = numbers->rank;
+    memcpy(array->shape, numbers->shape, sizeof array->shape);
+}
+
+static bool read_rows(struct v1_reader *reader, const cJSON *node, struct infer_array *array)
+{
+    const struct json_numbers *numbers = read_numbers(reader, node, "an array of numbers");
+    if (!numbers)
+        return false;
+    if (numbers->has_bool || numbers->has_null)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
+                            "%s holds %s; expected numbers", reader->name,
+                            numbers->has_bool ? "a boolean" : "null");
+    take_array(array, numbers);
+    return true;
+}
+
+static bool read_query(struct v1_reader *reader, const cJSON *node)
+{
+    return read_rows(reader, node, &reader->item->query);
+}
+
+static bool read_key(struct v1_reader *reader, const cJSON *node)
+{
+    return read_rows(reader, node, &reader->item->key);
+}
+
+static bool read_value(struct v1_reader *reader, const cJSON *node)
+{
+    return read_rows(reader, node, &reader->item->value);
+}
+
+/* Booleans become what is added to the scores: 0 where true, -INFINITY where
+ * false. Each array is read once, so it is changed where it lies. */
+static bool read_mask(struct v1_reader *reader, const cJSON *node)
+{
+    const struct json_numbers *numbers =
+        read_numbers(reader, node, "an array of booleans or of numbers");
+    if (!numbers)
+        return false;
+    if (numbers->has_bool && (numbers->has_number || numbers->has_null))
+        return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
+                            "mask mixes booleans and numbers; expected one or the other");
+    if (numbers->has_bool)
+        for (int64_t i = 0; i < numbers->count; i++)
+            numbers->values[i] = numbers->values[i] != 0.0f ? 0.0f : -INFINITY;
+    take_array(&reader->item->mask, numbers);
+    return true;
+}
+
+/* A number, or one a query row. */
+static bool read_kv_len(struct v1_reader *reader, const cJSON *node)
+{
+    const float exact_max = 16777216.0f; /* the integers that a float32 holds exactly */
+    struct infer_item *item = reader->item;
+    int64_t one = 0;
+    item->kv_len_rows = cJSON_IsArray(node);
+    if (!item->kv_len_rows && !read_integer(reader, node, 0, FAULT_LENGTH, &one))
+        return false;
+    const struct json_numbers *numbers =
+        item->kv_len_rows ? read_numbers(reader, node, "a number, or an array of them") : NULL;
+    if (item->kv_len_rows && !numbers)
+        return false;
+    if (numbers && (numbers->rank != 1 || numbers->has_bool || numbers->has_null))
+        return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
+                            "kv_len is not a list of numbers; expected one for each query row");
+    item->kv_len_count = numbers ? numbers->count : 1;
+    item->kv_len =
+        arena_calloc(&reader->request->arena, (size_t)item->kv_len_count, sizeof *item->kv_len);
+    if (!item->kv_len)
+        return fault_no_memory(reader->fault);
+    item->kv_len[0] = one;
+    for (int64_t i = 0; numbers && i < numbers->count; i++) {
+        const float number = numbers->values[i];
+        if (!(number >= 0 && number <= exact_max) || number != floorf(number))
+            return fault_set_at(reader->fault, reader->pointer, FAULT_LENGTH,
+                                "kv_len[%" PRId64 "] is %.9g; expected an integer from 0 to %.0f",
+                                i, (double)number, (double)exact_max);
+        item->kv_len[i] = (int64_t)number;
+    }
+    return true;
+}
+
+/* --------------------------------------------------------- other fields -- */
+
+static bool read_model(struct v1_reader *reader, const cJSON *node)
+{
+    if (!cJSON_IsString(node))
+        return v1_wrong_type(reader, node, "a string");
+    reader->item->model_name = node->valuestring;
+    return true;
+}
+
+static bool read_layer(struct v1_reader *reader, const cJSON *node)
+{
+    if (cJSON_IsNumber(node) && node->valuedouble > INTEGER_MAX) {
+        reader->item->layer_index = INT64_MAX; /* no model has it: not found, like any other */
+        return true;
+    }
+    return read_integer(reader, node, 0, FAULT_OPTION, &reader->item->layer_index);
+}
+
+static bool read_causal(struct v1_reader *reader, const cJSON *node)
+{
+    reader->item->has_causal = true;
+    return read_bool(reader, node, &reader->item->causal);
+}
+
+static bool read_window_left(struct v1_reader *reader, const cJSON *node)
+{
+    reader->item->has_window_left = true;
+    return read_integer(reader, node, -1, FAULT_OPTION, &reader->item->window_left);
+}
+
+static bool read_window_right(struct v1_reader *reader, const cJSON *node)
+{
+    reader->item->has_window_right = true;
+    return read_integer(reader, node, -1, FAULT_OPTION, &reader->item->window_right);
+}
+
+static bool read_past_len(struct v1_reader *reader, const cJSON *node)
+{
+    return read_integer(reader, node, 0, FAULT_LENGTH, &reader->item->past_len);
+}
+
+static bool read_scale(struct v1_reader *reader, const cJSON *node)
+{
+    reader->item->has_scale = true;
+    return read_float(reader, node, &reader->item->scale);
+}
+
+static bool read_softcap(struct v1_reader *reader, const cJSON *node)
+{
+    reader->item->has_softcap = true;
+    if (!read_float(reader, node, &reader->item->softcap))
+        return false;
+    if (reader->item->softcap < 0)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
+                            "softcap is %.9g; expected 0 (off) or more",
+                            (double)reader->item->softcap);
+    return true;
+}
+
+static bool read_heads(struct v1_reader *reader, const cJSON *node, int64_t *heads)
+{
+    const int64_t heads_max = 1 << 20;
+    if (!read_integer(reader, node, 1, FAULT_OPTION, heads))
+        return false;
+    if (*heads > heads_max)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
+                            "%s is %" PRId64 "; expected at most %" PRId64, reader->name, *heads,
+                            heads_max);
+    return true;
+}
+
+static bool read_q_heads(struct v1_reader *reader, const cJSON *node)
+{
+    return read_heads(reader, node, &reader->item->q_heads);
+}
+
+static bool read_kv_heads(struct v1_reader *reader, const cJSON *node)
+{
+    return read_heads(reader, node, &reader->item->kv_heads);
+}
+
+static bool read_outputs(struct v1_reader *reader, const cJSON *node)
+{
+    memset(reader->item->outputs, 0, sizeof reader->item->outputs);
+    if (!cJSON_IsArray(node)
+        || (cJSON_GetArraySize(node) && json_numbers_of(reader->document, node)))
+        return v1_wrong_type(reader, node, "an array of names");
+    const cJSON *name;
+    cJSON_ArrayForEach(name, node)
+    {
+        int output = 0;
+        if (!cJSON_IsString(name))
+            return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
+                                "outputs holds %s; expected names", v1_kind_of(reader, name));
+        while (output < INFER_OUTPUT_COUNT
+               && strcmp(infer_output_names[output], name->valuestring) != 0)
+            output++;
+        if (output == INFER_OUTPUT_COUNT)
+            return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
+                                "there is no output '%.60s'; expected any of context, weights, "
+                                "scores, softcapped, masked, lse",
+                                name->valuestring);
+        reader->item->outputs[output] = true;
+    }
+    return true;
+}
+
+/* Fields of the contract that this build takes with their default value only. */
+static bool read_default_only(struct v1_reader *reader, const cJSON *node)
+{
+    const bool is_default =
+        strcmp(reader->name, "seed") == 0
+            ? cJSON_IsNumber(node)
+            : cJSON_IsFalse(node) || (cJSON_IsNumber(node) && node->valuedouble == 0)
+                  || (cJSON_IsString(node) && strcmp(node->valuestring, "softmax") == 0);
+    if (is_default)
+        return true;
+    return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
+                        "%s is not in this build, but for its default", reader->name);
+}
+
+struct field {
+    const char *name;
+    bool (*read)(struct v1_reader *reader, const cJSON *node);
+};
+
+static const struct field fields[] = {
+    { "model", read_model },
+    { "layer", read_layer },
+    { "query", read_query },
+    { "key", read_key },
+    { "value", read_value },
+    { "mask", read_mask },
+    { "causal", read_causal },
+    { "kv_len", read_kv_len },
+    { "window_left", read_window_left },
+    { "window_right", read_window_right },
+    { "past_len", read_past_len },
+    { "scale", read_scale },
+    { "softcap", read_softcap },
+    { "q_heads", read_q_heads },
+    { "kv_heads", read_kv_heads },
+    { "outputs", read_outputs },
+    { "alibi_slopes", read_default_only },
+    { "sinks", read_default_only },
+    { "weight_map", read_default_only },
+    { "normalizer", read_default_only },
+    { "dropout", read_default_only },
+    { "seed", read_default_only },
+    { "partial", read_default_only },
+    { "kv_offset", read_default_only },
+};
+
+enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
+
+/* -------------------------------------------------------------- objects -- */
+
+static bool unknown_field(struct v1_reader *reader, const char *name)
+{
+    const char *known[FIELD_COUNT + 1];
+    for (int i = 0; i < FIELD_COUNT; i++)
+        known[i] = fields[i].name;
+    known[FIELD_COUNT] = "requests";
+    const char *nearest = nearest_name(name, known, FIELD_COUNT + (reader->request->batch ? 1 : 0));
+    if (nearest)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
+                            "there is no field '%.60s'; did you mean '%s'?", name, nearest);
+    return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "there is no field '%.60s'",
+                        name);
+}
+
+/* The pointer is "/name", its / and ~ escaped as RFC 6901 says. */
+void v1_turn_to(struct v1_reader *reader, const char *name)
+{
+    size_t used = 0;
+    reader->name = name;
+    reader->pointer[used++] = '/';
+    for (; *name && used + 3 < sizeof reader->pointer; name++) {
+        if (*name == '~' || *name == '/') {
+            reader->pointer[used++] = '~';
+            reader->pointer[used++] = *name == '~' ? '0' : '1';
+        } else {
+            reader->pointer[used++] = *name;
+        }
+    }
+    reader->pointer[used] = '\0';
+}
+
+bool v1_read_object(struct v1_reader *reader, const cJSON *object, bool has_requests)
+{
+    const cJSON *node;
+    cJSON_ArrayForEach(node, object)
+    {
+        int i = 0;
+        if (has_requests && strcmp(node->string, "requests") == 0)
+            continue;
+        while (i < FIELD_COUNT && strcmp(fields[i].name, node->string) != 0)
+            i++;
+        v1_turn_to(reader, node->string);
+        if (i == FIELD_COUNT)
+            return unknown_field(reader, node->string);
+        if (!cJSON_IsNull(node) && !fields[i].read(reader, node))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,30 @@
+/* v1_fields.h - the fields of a request of the native API, read one by one. */
+#ifndef ATTND_V1_FIELDS_H
+#define ATTND_V1_FIELDS_H
+
+#include "infer.h"
+#include "json.h"
+
+struct v1_reader {
+    const struct json_document *document;
+    struct infer_request *request;
+    struct infer_item *item;
+    const char *name; /* of the field that is being read */
+    char pointer[FAULT_POINTER_MAX];
+    struct fault *fault;
+};
+
+/* What a JSON value is, in words: "an array of numbers". */
+const char *v1_kind_of(const struct v1_reader *reader, const cJSON *node);
+
+/* Sets a fault that says what the field is and what was expected. Returns false. */
+bool v1_wrong_type(struct v1_reader *reader, const cJSON *node, const char *expected);
+
+/* Turns to the field called name: sets reader->name and the pointer to it. */
+void v1_turn_to(struct v1_reader *reader, const char *name);
+
+/* Reads every field of an object into reader->item; "requests" is passed over where
+ * the object is a batch. null is as good as absent. */
+bool v1_read_object(struct v1_reader *reader, const cJSON *object, bool has_requests);
+
+#endif

@@ -1,0 +1,281 @@
+/* test_onnx_attention.c - the node tests of the ONNX operator Attention, opset 23 to 25.
+ *
+ * The translation of the operator to struct attn_problem, which is the whole of
+ * this file, follows its specification:
+ *
+ *   3-D inputs     rows of heads * head_dim columns: a choice of strides
+ *   past_key       goes before K on the length axis; the queries come after it
+ *   nonpad_kv_seqlen   hides the keys past it and says where the last query stands:
+ *                  past_len = nonpad_kv_seqlen - q_len
+ *   attn_mask      broadcasts from the right; a last axis shorter than the keys is
+ *                  continued with "forbidden"
+ *   qk_matmul_output_mode   0 scores, 1 softcapped, 2 masked, 3 weights */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "attention_case.h"
+#include "tensor_file.h"
+
+#include <glob.h>
+#include <inttypes.h>
+#include <math.h>
+
+enum { CASES = 67, CASES_OPSET_25 = 7 };
+
+/* One case being run: the file, its attributes, and copies that must be freed. */
+struct onnx_case {
+    struct tensor_file file;
+    cJSON *attributes;
+    struct attention_case memory; /* its buffers and problem; not its own inputs */
+    int64_t *past_len, *kv_len;
+    bool is_half, is_rank_3;
+};
+
+static double attribute(const struct onnx_case *c, const char *name, double otherwise)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(c->attributes, name);
+    return value != NULL ? value->valuedouble : otherwise;
+}
+
+/* A view of input or output name as [batch, heads, length, head_dim] in fresh memory. */
+static struct attn_tensor view(struct onnx_case *c, const struct tensor *tensor, int64_t heads)
+{
+    float *floats = tensor_floats(tensor);
+    float *data = attention_case_alloc(&c->memory, (size_t)tensor->count * sizeof *data);
+    memcpy(data, floats, (size_t)tensor->count * sizeof *data);
+    free(floats);
+    const int64_t *shape = tensor->shape;
+    if (tensor->rank == 4)
+        return attn_tensor_dense(data, ATTN_F32, shape[0], shape[1], shape[2], shape[3]);
+    assert_int_equal(tensor->rank, 3);
+    assert_int_equal(shape[2] % heads, 0);
+    return attn_tensor_rows(data, ATTN_F32, shape[0], heads, shape[1], shape[2] / heads, shape[2]);
+}
+
+/* present = past, then new, on the length axis. */
+static struct attn_tensor with_past(struct onnx_case *c, struct attn_tensor now, const char *name,
+                                    int64_t *past_length)
+{
+    struct tensor stored;
+    *past_length = 0;
+    if (!tensor_file_find(&c->file, name, &stored))
+        return now;
+    const struct attn_tensor past = view(c, &stored, now.shape[1]);
+    *past_length = past.shape[2];
+    struct attn_tensor both =
+        attention_case_tensor(&c->memory, ATTN_F32, LAYOUT_DENSE, now.shape[0], now.shape[1],
+                              past.shape[2] + now.shape[2], now.shape[3]);
+    for (int64_t b = 0; b < both.shape[0]; b++)
+        for (int64_t h = 0; h < both.shape[1]; h++)
+            for (int64_t l = 0; l < both.shape[2]; l++)
+                memcpy(attention_at(&both, b, h, l, 0),
+                       l < past.shape[2] ? attention_at(&past, b, h, l, 0)
+                                         : attention_at(&now, b, h, l - past.shape[2], 0),
+                       (size_t)both.shape[3] * sizeof(float));
+    return both;
+}
+
+/* The mask, its missing axes added in front and its last one continued to all the keys. */
+static void set_mask(struct onnx_case *c)
+{
+    struct tensor stored;
+    struct attn_problem *problem = &c->memory.problem;
+    if (!tensor_file_find(&c->file, "in.attn_mask", &stored))
+        return;
+    int64_t shape[4] = { 1, 1, 1, 1 };
+    for (int i = 0; i < stored.rank; i++)
+        shape[4 - stored.rank + i] = stored.shape[i];
+    const int64_t key_count = problem->key.shape[2];
+    const int64_t given = shape[3], wide = given == 1 ? 1 : key_count;
+    const int64_t rows = shape[0] * shape[1] * shape[2];
+    const bool is_bool = stored.type == TENSOR_BOOL;
+    problem->mask = attention_case_tensor(&c->memory, is_bool ? ATTN_BOOL : ATTN_F32, LAYOUT_DENSE,
+                                          shape[0], shape[1], shape[2], wide);
+    float *floats = is_bool ? NULL : tensor_floats(&stored);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < wide; j++) {
+            const int64_t to = r * wide + j, from = r * given + j;
+            if (is_bool)
+                ((unsigned char *)problem->mask.data)[to] =
+                    j < given && ((const unsigned char *)stored.data)[from];
+            else
+                ((float *)problem->mask.data)[to] = j < given ? floats[from] : -INFINITY;
+        }
+    free(floats);
+}
+
+static void set_lengths(struct onnx_case *c, int64_t past_length)
+{
+    struct tensor nonpad;
+    struct attn_problem *problem = &c->memory.problem;
+    const int64_t batch = problem->query.shape[0], q_len = problem->query.shape[2];
+    c->past_len = attention_case_alloc(&c->memory, (size_t)batch * sizeof *c->past_len);
+    c->kv_len = attention_case_alloc(&c->memory, (size_t)batch * sizeof *c->kv_len);
+    const bool has_nonpad = tensor_file_find(&c->file, "in.nonpad_kv_seqlen", &nonpad);
+    for (int64_t b = 0; b < batch; b++) {
+        c->past_len[b] = past_length;
+        if (has_nonpad) {
+            c->kv_len[b] = tensor_integer(&nonpad, b);
+            c->past_len[b] = c->kv_len[b] - q_len;
+        }
+    }
+    problem->past_len = c->past_len;
+    if (has_nonpad)
+        problem->kv_len = c->kv_len;
+}
+
+static void set_options(struct onnx_case *c)
+{
+    struct attn_options *options = &c->memory.problem.options;
+    *options = attn_options_default(c->memory.problem.query.shape[3]);
+    options->scale = (float)attribute(c, "scale", (double)options->scale);
+    options->softcap = (float)attribute(c, "softcap", 0);
+    options->causal = attribute(c, "is_causal", 0) != 0;
+    options->window_left = (int64_t)attribute(c, "left_window_size", -1);
+    options->window_right = (int64_t)attribute(c, "right_window_size", -1);
+}
+
+static void expect_known_names(const struct onnx_case *c)
+{
+    static const char *const known =
+        " q_num_heads kv_num_heads scale softcap is_causal qk_matmul_output_mode "
+        "left_window_size right_window_size in.Q in.K in.V in.attn_mask in.past_key "
+        "in.past_value in.nonpad_kv_seqlen out.Y out.present_key out.present_value "
+        "out.qk_matmul_output __metadata__ ";
+    const cJSON *const objects[] = { c->attributes, c->file.header };
+    for (size_t i = 0; i < 2; i++)
+        for (const cJSON *item = objects[i]->child; item != NULL; item = item->next) {
+            char word[64];
+            snprintf(word, sizeof word, " %s ", item->string);
+            if (strstr(known, word) == NULL)
+                fail_msg("%s: nobody translates %s", c->file.path, item->string);
+        }
+}
+
+static void onnx_case_open(struct onnx_case *c, const char *path)
+{
+    memset(c, 0, sizeof *c);
+    tensor_file_open(&c->file, path);
+    c->attributes = cJSON_Parse(tensor_file_metadata(&c->file, "attributes"));
+    assert_non_null(c->attributes);
+    expect_known_names(c);
+    struct attn_problem *problem = &c->memory.problem;
+    const int64_t q_heads = (int64_t)attribute(c, "q_num_heads", 0);
+    const int64_t kv_heads = (int64_t)attribute(c, "kv_num_heads", 0);
+    const struct tensor query = tensor_file_get(&c->file, "in.Q");
+    const struct tensor key = tensor_file_get(&c->file, "in.K");
+    const struct tensor value = tensor_file_get(&c->file, "in.V");
+    int64_t past_length, past_length_of_value;
+    c->is_half = query.type == TENSOR_F16;
+    c->is_rank_3 = query.rank == 3;
+    problem->query = view(c, &query, q_heads);
+    problem->key = with_past(c, view(c, &key, kv_heads), "in.past_key", &past_length);
+    problem->value =
+        with_past(c, view(c, &value, kv_heads), "in.past_value", &past_length_of_value);
+    assert_int_equal(past_length, past_length_of_value);
+    set_options(c);
+    set_mask(c);
+    set_lengths(c, past_length);
+}
+
+static void onnx_case_close(struct onnx_case *c)
+{
+    attention_case_free(&c->memory);
+    cJSON_Delete(c->attributes);
+    tensor_file_close(&c->file);
+}
+
+/* Compares got with the stored output; a stored F16 was rounded to 11 bits. */
+static int64_t compare(struct onnx_case *c, const char *name, const struct attn_tensor *got)
+{
+    struct tensor stored;
+    if (!tensor_file_find(&c->file, name, &stored))
+        return 0;
+    const struct attn_tensor want = view(c, &stored, got->shape[1]);
+    const double tolerance = c->is_half ? 1e-3 : 2e-6;
+    int64_t wrong = 0;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(got->shape[i], want.shape[i]);
+    for (int64_t b = 0; b < got->shape[0]; b++)
+        for (int64_t h = 0; h < got->shape[1]; h++)
+            for (int64_t i = 0; i < got->shape[2]; i++)
+                for (int64_t j = 0; j < got->shape[3]; j++) {
+                    const double x = (double)*attention_at(got, b, h, i, j);
+                    const double y = (double)*attention_at(&want, b, h, i, j);
+                    if (isinf(y) ? x == y : fabs(x - y) <= tolerance * (1 + fabs(y)))
+                        continue;
+                    if (wrong++ == 0)
+                        print_error("%s: %s[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64
+                                    "] = %.9g, want %.9g\n",
+                                    c->file.path, name, b, h, i, j, x, y);
+                }
+    return wrong;
+}
+
+/* Runs a case on one table of kernels; returns the number of wrong elements. */
+static int64_t run_case(const char *path, const struct attn_kernels *kernels)
+{
+    struct onnx_case c;
+    onnx_case_open(&c, path);
+    struct attn_problem *problem = &c.memory.problem;
+    const int mode = (int)attribute(&c, "qk_matmul_output_mode", 0);
+    assert_in_range(mode, 0, 3);
+    struct tensor map;
+    const bool wants_map = tensor_file_find(&c.file, "out.qk_matmul_output", &map);
+    const unsigned maps[4] = { OUT_SCORES, OUT_SOFTCAPPED, OUT_MASKED, OUT_WEIGHTS };
+    struct attn_tensor *const outputs[4] = { &problem->scores, &problem->softcapped,
+                                             &problem->masked, &problem->weights };
+    problem->kernels = kernels;
+    attention_case_outputs(&c.memory, OUT_CONTEXT | (wants_map ? maps[mode] : 0),
+                           c.is_rank_3 ? LAYOUT_ROWS : LAYOUT_DENSE);
+    attention_run(problem);
+    int64_t wrong = compare(&c, "out.Y", &problem->context);
+    wrong += compare(&c, "out.present_key", &problem->key);
+    wrong += compare(&c, "out.present_value", &problem->value);
+    if (wants_map)
+        wrong += compare(&c, "out.qk_matmul_output", outputs[mode]);
+    onnx_case_close(&c);
+    return wrong;
+}
+
+static void run_folder(const char *pattern, size_t count)
+{
+    glob_t found;
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    int failed = 0;
+    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            if (run_case(found.gl_pathv[i], *k) > 0) {
+                print_error("%s: %s differs\n", attn_kernels_name(*k), found.gl_pathv[i]);
+                failed++;
+            }
+    print_message("%zu cases of %s on every table, %d failed\n", found.gl_pathc, pattern, failed);
+    assert_int_equal(found.gl_pathc, count);
+    globfree(&found);
+    assert_int_equal(failed, 0);
+}
+
+static void test_opset_23_and_24(void **state)
+{
+    (void)state;
+    run_folder("tests/conformance/onnx/attention/*.safetensors", CASES - CASES_OPSET_25);
+}
+
+static void test_opset_25(void **state)
+{
+    (void)state;
+    run_folder("tests/conformance/onnx/attention_opset25/*.safetensors", CASES_OPSET_25);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_opset_23_and_24),
+        cmocka_unit_test(test_opset_25),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,389 @@
+/* test_deploy.c - what the Dockerfile and the files in deploy/ say about the daemon is true.
+ *
+ * Their variables and flags are among those of --help and are accepted with the values given; their
+ * probes ask for what the running daemon answers; ports, names, users and versions agree among
+ * them; and who ends the daemon waits as long as it may take. */
+#include "daemon.h"
+#include "http_client.h"
+#include "manifest.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COMPOSE          "deploy/compose.yaml"
+#define DEPLOYMENT       "deploy/kubernetes/deployment.yaml"
+#define SERVICE          "deploy/kubernetes/service.yaml"
+#define AUTOSCALER       "deploy/kubernetes/hpa.yaml"
+#define SERVINGRUNTIME   "deploy/kserve/servingruntime.yaml"
+#define INFERENCESERVICE "deploy/kserve/inferenceservice.yaml"
+#define UNIT             "deploy/systemd/attnd.service"
+
+#define POD       "spec.template.spec."
+#define CONTAINER POD "containers.0."
+
+enum { TEXT_BYTES = 512, LIST_MAX = 16 };
+
+static char *help; /* of the daemon */
+
+static int read_help(void **state)
+{
+    (void)state;
+    struct daemon_result result = daemon_command((const char *const[]){ "--help", NULL }, NULL);
+    assert_int_equal(result.exit_code, 0);
+    help = strdup(result.output);
+    daemon_result_free(&result);
+    return 0;
+}
+
+static int free_help(void **state)
+{
+    (void)state;
+    free(help);
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------- helpers -- */
+
+static const char *format(char text[TEXT_BYTES], const char *form, ...)
+    __attribute__((format(printf, 2, 3)));
+static const char *format(char text[TEXT_BYTES], const char *form, ...)
+{
+    va_list list;
+    va_start(list, form);
+    assert_true(vsnprintf(text, TEXT_BYTES, form, list) < TEXT_BYTES);
+    va_end(list);
+    return text;
+}
+
+/* What follows a word in a text, up to white space: "EXPOSE " gives "8080". */
+static const char *word_after(char word[TEXT_BYTES], const char *text, const char *before)
+{
+    const char *found = strstr(text, before);
+    if (!found)
+        fail_msg("there is no '%s'", before);
+    found += strlen(before);
+    return format(word, "%.*s", (int)strcspn(found, " \t\n\""), found);
+}
+
+static void assert_is_flag(const char *name, size_t length, const char *file)
+{
+    char wanted[TEXT_BYTES];
+    format(wanted, "  --%.*s ", (int)length, name);
+    if (!strstr(help, wanted))
+        fail_msg("%s names --%.*s, which the daemon does not have", file, (int)length, name);
+}
+
+/* 5 of "5s". */
+static double seconds(const char *text)
+{
+    char *end;
+    const double value = strtod(text, &end);
+    assert_true(end > text && (strcmp(end, "s") == 0 || *end == '\0'));
+    return value;
+}
+
+/* The default of a time, which --help gives in brackets. */
+static double default_seconds(const char *flag)
+{
+    const char *line = strstr(help, flag);
+    assert_non_null(line);
+    return seconds(strtok(strdupa(strchr(line, '[') + 1), "]"));
+}
+
+/* "ATTND_NAME=value" of the Dockerfile's ENV or the unit's Environment=, the models replaced by
+ * folder; the caller's to free. */
+static void variables_of(const char *file, const char *folder, char *list[LIST_MAX])
+{
+    char *text = manifest_file_text(file), word[TEXT_BYTES];
+    int count = 0;
+    for (const char *c = text; (c = strstr(c, "ATTND_")); c += strlen(word)) {
+        format(word, "%.*s", (int)strcspn(c, " \n"), c);
+        assert_true(count < LIST_MAX - 1);
+        if (strncmp(word, "ATTND_MODELS=", 13) == 0)
+            assert_true(asprintf(&list[count++], "ATTND_MODELS=%s", folder) > 0);
+        else if (strchr(word, '='))
+            list[count++] = strdup(word);
+    }
+    list[count] = NULL;
+    free(text);
+}
+
+static void assert_accepted(const char *file, const char *const *arguments, char **environment)
+{
+    const char *all[LIST_MAX] = { "--check-config" };
+    for (int i = 0; arguments && arguments[i]; i++)
+        all[i + 1] = arguments[i];
+    struct daemon_result result = daemon_command(all, (const char *const *)environment);
+    if (result.exit_code != 0)
+        fail_msg("%s: --check-config ends with %d: %s%s", file, result.exit_code, result.output,
+                 result.errors);
+    daemon_result_free(&result);
+}
+
+/* ------------------------------------------------------------------------------------ tests -- */
+
+static void test_variables_are_flags(void **state)
+{
+    (void)state;
+    static const char *const files[] = { "Dockerfile", COMPOSE, DEPLOYMENT, UNIT };
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char *text = manifest_file_text(files[i]), name[TEXT_BYTES];
+        int found = 0;
+        for (const char *c = text; (c = strstr(c, "ATTND_")); found++) {
+            c += strlen("ATTND_");
+            size_t length = 0;
+            for (; isupper((unsigned char)c[length]) || c[length] == '_'; length++)
+                name[length] = c[length] == '_' ? '-' : (char)tolower((unsigned char)c[length]);
+            assert_is_flag(name, length, files[i]);
+        }
+        assert_true(found > 0);
+        free(text);
+    }
+}
+
+static void test_variables_are_accepted(void **state)
+{
+    (void)state;
+    static const char *const files[] = { "Dockerfile", UNIT };
+    char *folder = daemon_directory_create(), *environment[LIST_MAX];
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        variables_of(files[i], folder, environment);
+        assert_non_null(environment[0]);
+        assert_accepted(files[i], NULL, environment);
+        for (int j = 0; environment[j]; j++)
+            free(environment[j]);
+    }
+    daemon_directory_remove(folder);
+}
+
+static void test_pod_variables_are_accepted(void **state)
+{
+    (void)state;
+    struct manifest deployment, compose;
+    manifest_read(&deployment, DEPLOYMENT);
+    manifest_read(&compose, COMPOSE);
+    char variables[LIST_MAX][TEXT_BYTES], path[TEXT_BYTES], *environment[LIST_MAX] = { 0 };
+    int count = 0;
+    for (const char *name; count < LIST_MAX - 2; count++) {
+        name = manifest_find(&deployment, format(path, CONTAINER "env.%d.name", count));
+        if (!name)
+            break;
+        format(variables[count], "%s=%s", name,
+               manifest_get(&deployment, format(path, CONTAINER "env.%d.value", count)));
+        environment[count] = variables[count];
+    }
+    assert_true(count > 0);
+    assert_accepted(DEPLOYMENT, NULL, environment);
+    format(variables[0], "ATTND_LOG_FORMAT=%s",
+           manifest_get(&compose, "services.attnd.environment.ATTND_LOG_FORMAT"));
+    environment[1] = NULL;
+    assert_accepted(COMPOSE, NULL, environment);
+    manifest_free(&deployment);
+    manifest_free(&compose);
+}
+
+/* As KServe does: the name of the service for {{.Name}}, the downloaded model at /mnt/models. */
+static void test_serving_runtime_arguments(void **state)
+{
+    (void)state;
+    struct manifest runtime;
+    manifest_read(&runtime, SERVINGRUNTIME);
+    char given[LIST_MAX][TEXT_BYTES], path[TEXT_BYTES];
+    const char *arguments[LIST_MAX] = { 0 };
+    int count = 0;
+    for (const char *text; count < LIST_MAX - 2; count++) {
+        text = manifest_find(&runtime, format(path, "spec.containers.0.args.%d", count));
+        if (!text)
+            break;
+        assert_int_equal(strncmp(text, "--", 2), 0);
+        assert_is_flag(text + 2, strcspn(text + 2, "="), SERVINGRUNTIME);
+        const char *name = strstr(text, "{{.Name}}"), *folder = strstr(text, "/mnt/models");
+        if (name)
+            format(given[count], "%.*sstories260k", (int)(name - text), text);
+        else if (folder)
+            format(given[count], "%.*sexamples/models/stories260K", (int)(folder - text), text);
+        else
+            format(given[count], "%s", text);
+        arguments[count] = given[count];
+    }
+    assert_true(count > 0);
+    assert_accepted(SERVINGRUNTIME, arguments, NULL);
+    manifest_free(&runtime);
+}
+
+static void assert_answers(struct http_client *client, const char *path)
+{
+    struct http_response response = http_client_get(client, path);
+    if (response.status != 200)
+        fail_msg("GET %s answers %ld", path, response.status);
+    http_response_free(&response);
+}
+
+static void test_probes_are_answered(void **state)
+{
+    (void)state;
+    struct manifest deployment, runtime;
+    manifest_read(&deployment, DEPLOYMENT);
+    manifest_read(&runtime, SERVINGRUNTIME);
+    struct daemon server;
+    struct http_client client;
+    daemon_start(&server, NULL);
+    http_client_init(&client, server.port);
+    assert_answers(&client, manifest_get(&deployment, CONTAINER "livenessProbe.httpGet.path"));
+    assert_answers(&client, manifest_get(&deployment, CONTAINER "readinessProbe.httpGet.path"));
+    assert_answers(&client, manifest_get(&runtime, "spec.containers.0.livenessProbe.httpGet.path"));
+    assert_answers(&client,
+                   manifest_get(&runtime, "spec.containers.0.readinessProbe.httpGet.path"));
+    assert_answers(&client, manifest_get(&runtime, "spec.annotations.prometheus.kserve.io/path"));
+    http_client_free(&client);
+    daemon_stop(&server);
+    manifest_free(&deployment);
+    manifest_free(&runtime);
+}
+
+static void test_ports_agree(void **state)
+{
+    (void)state;
+    struct manifest deployment, service, runtime, compose;
+    manifest_read(&deployment, DEPLOYMENT);
+    manifest_read(&service, SERVICE);
+    manifest_read(&runtime, SERVINGRUNTIME);
+    manifest_read(&compose, COMPOSE);
+    char *dockerfile = manifest_file_text("Dockerfile");
+    char port[TEXT_BYTES], text[TEXT_BYTES];
+    word_after(port, dockerfile, "EXPOSE ");
+
+    word_after(text, dockerfile, "ATTND_LISTEN=");
+    assert_string_equal(strrchr(text, ':') + 1, port);
+    assert_string_equal(manifest_get(&deployment, CONTAINER "ports.0.containerPort"), port);
+    const char *name = manifest_get(&deployment, CONTAINER "ports.0.name");
+    assert_string_equal(manifest_get(&service, "spec.ports.0.targetPort"), name);
+    assert_string_equal(manifest_get(&deployment, CONTAINER "livenessProbe.httpGet.port"), name);
+    assert_string_equal(manifest_get(&deployment, CONTAINER "readinessProbe.httpGet.port"), name);
+
+    assert_string_equal(manifest_get(&runtime, "spec.containers.0.ports.0.containerPort"), port);
+    assert_string_equal(manifest_get(&runtime, "spec.containers.0.livenessProbe.httpGet.port"),
+                        port);
+    assert_string_equal(manifest_get(&runtime, "spec.containers.0.readinessProbe.httpGet.port"),
+                        port);
+    assert_string_equal(manifest_get(&runtime, "spec.annotations.prometheus.kserve.io/port"), port);
+    assert_string_equal(strrchr(manifest_get(&compose, "services.attnd.ports.0"), ':') + 1, port);
+    free(dockerfile);
+    manifest_free(&deployment);
+    manifest_free(&service);
+    manifest_free(&runtime);
+    manifest_free(&compose);
+}
+
+static void test_names_agree(void **state)
+{
+    (void)state;
+    static const char LABEL[] = "app.kubernetes.io/name";
+    struct manifest deployment, service, autoscaler, runtime, inference;
+    manifest_read(&deployment, DEPLOYMENT);
+    manifest_read(&service, SERVICE);
+    manifest_read(&autoscaler, AUTOSCALER);
+    manifest_read(&runtime, SERVINGRUNTIME);
+    manifest_read(&inference, INFERENCESERVICE);
+    char path[TEXT_BYTES];
+    const char *label =
+        manifest_get(&deployment, format(path, "spec.template.metadata.labels.%s", LABEL));
+    assert_string_equal(
+        manifest_get(&deployment, format(path, "spec.selector.matchLabels.%s", LABEL)), label);
+    assert_string_equal(manifest_get(&service, format(path, "spec.selector.%s", LABEL)), label);
+    assert_string_equal(manifest_get(&autoscaler, "spec.scaleTargetRef.name"),
+                        manifest_get(&deployment, "metadata.name"));
+    assert_string_equal(manifest_get(&autoscaler, "spec.scaleTargetRef.kind"),
+                        manifest_get(&deployment, "kind"));
+    assert_string_equal(manifest_get(&deployment, CONTAINER "volumeMounts.0.name"),
+                        manifest_get(&deployment, POD "volumes.0.name"));
+    assert_string_equal(manifest_get(&runtime, "spec.containers.0.name"), "kserve-container");
+    assert_string_equal(manifest_get(&inference, "spec.predictor.model.runtime"),
+                        manifest_get(&runtime, "metadata.name"));
+    assert_string_equal(manifest_get(&inference, "spec.predictor.model.modelFormat.name"),
+                        manifest_get(&runtime, "spec.supportedModelFormats.0.name"));
+    manifest_free(&deployment);
+    manifest_free(&service);
+    manifest_free(&autoscaler);
+    manifest_free(&runtime);
+    manifest_free(&inference);
+}
+
+/* Whoever sends SIGTERM waits for the delay and for --drain-max before it kills. */
+static void test_time_to_end(void **state)
+{
+    (void)state;
+    struct manifest deployment, compose;
+    manifest_read(&deployment, DEPLOYMENT);
+    manifest_read(&compose, COMPOSE);
+    char *dockerfile = manifest_file_text("Dockerfile"), *unit = manifest_file_text(UNIT);
+    char delay[TEXT_BYTES], stop[TEXT_BYTES];
+    const double longest = default_seconds("--drain-max");
+    word_after(delay, dockerfile, "ATTND_DRAIN_DELAY=");
+
+    assert_string_equal(manifest_get(&deployment, CONTAINER "env.1.name"), "ATTND_DRAIN_DELAY");
+    assert_true(seconds(manifest_get(&deployment, POD "terminationGracePeriodSeconds"))
+                > seconds(manifest_get(&deployment, CONTAINER "lifecycle.preStop.sleep.seconds"))
+                      + seconds(manifest_get(&deployment, CONTAINER "env.1.value")) + longest);
+    assert_true(seconds(manifest_get(&compose, "services.attnd.stop_grace_period"))
+                > seconds(delay) + longest);
+    assert_true(seconds(word_after(stop, unit, "TimeoutStopSec="))
+                > default_seconds("--drain-delay") + longest);
+    free(dockerfile);
+    free(unit);
+    manifest_free(&deployment);
+    manifest_free(&compose);
+}
+
+static void test_user_and_version(void **state)
+{
+    (void)state;
+    struct manifest deployment, runtime, compose;
+    manifest_read(&deployment, DEPLOYMENT);
+    manifest_read(&runtime, SERVINGRUNTIME);
+    manifest_read(&compose, COMPOSE);
+    char *dockerfile = manifest_file_text("Dockerfile");
+    char user[TEXT_BYTES], version[TEXT_BYTES], image[TEXT_BYTES], label[TEXT_BYTES];
+    word_after(user, dockerfile, "USER ");
+    user[strcspn(user, ":")] = '\0';
+    assert_string_equal(manifest_get(&deployment, POD "securityContext.runAsUser"), user);
+    assert_string_equal(manifest_get(&runtime, "spec.containers.0.securityContext.runAsUser"),
+                        user);
+
+    struct daemon_result result = daemon_command((const char *const[]){ "--version", NULL }, NULL);
+    word_after(version, result.output, "attnd ");
+    daemon_result_free(&result);
+    assert_string_equal(word_after(label, dockerfile, "image.version=\""), version);
+    format(image, "attnd:%s", version);
+    assert_string_equal(manifest_get(&deployment, CONTAINER "image"), image);
+    assert_string_equal(manifest_get(&runtime, "spec.containers.0.image"), image);
+    assert_string_equal(manifest_get(&compose, "services.attnd.image"), image);
+    free(dockerfile);
+    manifest_free(&deployment);
+    manifest_free(&runtime);
+    manifest_free(&compose);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_variables_are_flags),
+        cmocka_unit_test(test_variables_are_accepted),
+        cmocka_unit_test(test_pod_variables_are_accepted),
+        cmocka_unit_test(test_serving_runtime_arguments),
+        cmocka_unit_test(test_probes_are_answered),
+        cmocka_unit_test(test_ports_agree),
+        cmocka_unit_test(test_names_agree),
+        cmocka_unit_test(test_time_to_end),
+        cmocka_unit_test(test_user_and_version),
+    };
+    return cmocka_run_group_tests(tests, read_help, free_help);
+}

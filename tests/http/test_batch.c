@@ -1,0 +1,284 @@
+/* test_batch.c - POST /v1/attention/batch: many calls in one, each of its own length.
+ *
+ * An item must be answered as the same call alone would be, to the last digit,
+ * and its fault must touch nobody else. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+#include "request_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char PATH[] = "/v1/attention/batch";
+
+static struct daemon server;
+static struct http_client client;
+
+/* The results, as many as said; *answer is the caller's to delete. */
+static const cJSON *post(const char *body, int count, cJSON **answer)
+{
+    *answer = answer_post(&client, PATH, body);
+    answer_expect_members(*answer, "results");
+    const cJSON *results = cJSON_GetObjectItemCaseSensitive(*answer, "results");
+    assert_true(cJSON_IsArray(results));
+    assert_int_equal(cJSON_GetArraySize(results), count);
+    return results;
+}
+
+static void test_empty(void **state)
+{
+    (void)state;
+    cJSON *answer;
+    post("{\"requests\":[]}", 0, &answer);
+    cJSON_Delete(answer);
+    post("{\"model\":\"demo\",\"causal\":true,\"requests\":[]}", 0, &answer);
+    cJSON_Delete(answer);
+}
+
+/* One sequence length a call, and what each is alone. */
+static void test_ragged_items_equal_single_calls(void **state)
+{
+    (void)state;
+    static const int lengths[][2] = { { 1, 1 }, { 17, 3 }, { 4, 130 }, { 64, 64 }, { 3, 0 } };
+    enum { COUNT = sizeof(lengths) / sizeof(lengths[0]) };
+    static const char shared[] = "\"model\":\"sdpa\",\"causal\":true,\"softcap\":3,\"q_heads\":2,"
+                                 "\"kv_heads\":2,\"past_len\":1,"
+                                 "\"outputs\":[\"context\",\"weights\",\"lse\"]";
+    struct request_text batch = { 0 };
+    cJSON *alone[COUNT];
+    request_text_add(&batch, "{%s,\"requests\":[", shared);
+    for (int i = 0; i < COUNT; i++) {
+        struct request_text item = { 0 }, single = { 0 };
+        request_text_add(&item, "\"query\":");
+        request_text_random(&item, (uint64_t)i, lengths[i][0], 6);
+        request_text_add(&item, ",\"key\":");
+        request_text_random(&item, (uint64_t)i + 100, lengths[i][1], 6);
+        request_text_add(&single, "{%s,%s}", shared, item.data);
+        request_text_add(&batch, "%s{%s}", i ? "," : "", item.data);
+        alone[i] = answer_post(&client, "/v1/attention", single.data);
+        free(item.data);
+        free(single.data);
+    }
+    request_text_add(&batch, "]}");
+    cJSON *answer;
+    const cJSON *results = post(batch.data, COUNT, &answer);
+    for (int i = 0; i < COUNT; i++) {
+        const cJSON *item = cJSON_GetArrayItem(results, i);
+        answer_expect_equal(item, alone[i], "context");
+        answer_expect_equal(item, alone[i], "weights");
+        answer_expect_equal(item, alone[i], "lse");
+        answer_expect_equal(item, alone[i], "model");
+        answer_expect_equal(item, alone[i], "layer");
+        cJSON_Delete(alone[i]);
+    }
+    cJSON_Delete(answer);
+    free(batch.data);
+}
+
+static void test_shared_fields(void **state)
+{
+    (void)state;
+    cJSON *answer;
+    const cJSON *results = post("{\"model\":\"sdpa\",\"key\":[[1],[1]],\"value\":[[2],[4]],"
+                                "\"kv_len\":1,\"outputs\":[\"context\"],\"requests\":["
+                                "{\"query\":[[1]]},"
+                                "{\"query\":[[1],[1]],\"kv_len\":2},"
+                                "{\"query\":[[0]],\"value\":[[7,8],[9,10]]},"
+                                "{\"query\":[[0]],\"outputs\":[\"lse\"]},"
+                                "{\"model\":\"demo\",\"query\":[[0,0,1]],\"key\":[[1,0,0]],"
+                                "\"value\":[[1,1,1]]}]}",
+                                5, &answer);
+    answer_expect(cJSON_GetArrayItem(results, 0), "context", "[[2]]", 1e-6);
+    answer_expect(cJSON_GetArrayItem(results, 1), "context", "[[3],[3]]", 1e-6);
+    answer_expect(cJSON_GetArrayItem(results, 2), "context", "[[7,8]]", 1e-6);
+    answer_expect(cJSON_GetArrayItem(results, 3), "lse", "[[0]]", 1e-6);
+    answer_expect_members(cJSON_GetArrayItem(results, 3), "model,layer,lse");
+    answer_expect(cJSON_GetArrayItem(results, 4), "context", "[[1,2,1]]", 1e-6);
+    answer_expect(cJSON_GetArrayItem(results, 4), "model", "\"demo\"", 0);
+    cJSON_Delete(answer);
+}
+
+/* Published: ten equal keys, values 0 to 39 in rows of four, of which 2 and 6 count. */
+static void test_equal_keys(void **state)
+{
+    (void)state;
+    struct request_text text = { 0 };
+    request_text_add(&text,
+                     "{\"model\":\"sdpa\",\"query\":[[1,1]],\"outputs\":[\"context\"],\"key\":[");
+    for (int j = 0; j < 10; j++)
+        request_text_add(&text, j ? ",[1,1]" : "[1,1]");
+    request_text_add(&text, "],\"value\":[");
+    for (int j = 0; j < 40; j += 4)
+        request_text_add(&text, "%s[%d,%d,%d,%d]", j ? "," : "", j, j + 1, j + 2, j + 3);
+    request_text_add(&text, "],\"requests\":[{\"kv_len\":2},{\"kv_len\":6}]}");
+    cJSON *answer;
+    const cJSON *results = post(text.data, 2, &answer);
+    answer_expect(cJSON_GetArrayItem(results, 0), "context", "[[2,3,4,5]]", 1e-6);
+    answer_expect(cJSON_GetArrayItem(results, 1), "context", "[[10,11,12,13]]", 1e-6);
+    cJSON_Delete(answer);
+    free(text.data);
+}
+
+/* A query that all share, over keys of their own. */
+static void test_shared_query(void **state)
+{
+    (void)state;
+    cJSON *answer;
+    const cJSON *results = post("{\"model\":\"sdpa\",\"query\":[[0]],\"requests\":[{\"key\":[[1]]},"
+                                "{},{\"key\":[[1],[3]]}]}",
+                                3, &answer);
+    answer_expect(cJSON_GetArrayItem(results, 0), "context", "[[1]]", 1e-6);
+    answer_expect(cJSON_GetArrayItem(results, 1), "context", "[[0]]", 1e-6);
+    answer_expect(cJSON_GetArrayItem(results, 2), "context", "[[2]]", 1e-6);
+    cJSON_Delete(answer);
+}
+
+struct faulty_item {
+    const char *item;
+    const char *code;
+    const char *field; /* the pointer inside the item; NULL: any */
+};
+
+static const struct faulty_item FAULTY[] = {
+    { "{\"query\":[[1,2]]}", "shape", "/query" },
+    { "{\"query\":\"words\"}", "type", "/query" },
+    { "{\"query\":[[1,0,0],[1,0]]}", "ragged", "/query*" },
+    { "{\"query\":[[1,0,1e400]]}", "nonfinite", "/query*" },
+    { "{\"query\":[[1,0,0]],\"querry\":1}", "field", "/querry" },
+    { "{\"query\":[[1,0,0]],\"requests\":[]}", "field", "/requests" },
+    { "{\"query\":[[1,0,0]],\"model\":\"nobody\"}", "not_found", "/model" },
+    { "{\"query\":[[1,0,0]],\"layer\":1}", "not_found", "/layer" },
+    { "{\"query\":[[1,0,0]],\"causal\":1}", "type", "/causal" },
+    { "{\"query\":[[1,0,0]],\"kv_len\":-1}", "length|option", "/kv_len" },
+    { "{\"query\":[[1,0,0]],\"outputs\":[\"wieghts\"]}", "option", "/outputs*" },
+    { "{\"query\":[[1,0,0]],\"mask\":[[true,false]]}", "shape", "/mask" },
+    { "{}", "field", NULL },
+    { "\"query\"", "type", "" },
+    { "null", "type", "" },
+    { "[]", "type", "" },
+};
+
+/* Good items between the bad ones: each stays what it is. */
+static void test_faults_stay_where_they_are(void **state)
+{
+    (void)state;
+    enum { FAULTS = sizeof(FAULTY) / sizeof(FAULTY[0]) };
+    static const char good[] = "{\"query\":[[0,0,1]],\"key\":[[1,0,0]],\"value\":[[1,1,1]]}";
+    struct request_text batch = { 0 };
+    request_text_add(&batch, "{\"model\":\"demo\",\"requests\":[%s", good);
+    for (int i = 0; i < FAULTS; i++)
+        request_text_add(&batch, ",%s,%s", FAULTY[i].item, good);
+    request_text_add(&batch, "]}");
+    cJSON *answer;
+    const cJSON *results = post(batch.data, 2 * FAULTS + 1, &answer);
+    for (int i = 0; i <= FAULTS; i++)
+        answer_expect(cJSON_GetArrayItem(results, 2 * i), "context", "[[1,2,1]]", 1e-6);
+    for (int i = 0; i < FAULTS; i++) {
+        char pointer[64];
+        int index = 2 * i + 1;
+        snprintf(pointer, sizeof(pointer), "/requests/%d%s", index,
+                 FAULTY[i].field ? FAULTY[i].field : "");
+        answer_expect_item_fault(cJSON_GetArrayItem(results, index), FAULTY[i].code,
+                                 FAULTY[i].field ? pointer : NULL);
+    }
+    cJSON_Delete(answer);
+    free(batch.data);
+}
+
+static void test_nothing_but_faults(void **state)
+{
+    (void)state;
+    cJSON *answer;
+    const cJSON *results = post("{\"model\":\"nobody\",\"requests\":[{\"model\":\"demo\","
+                                "\"query\":[[1]]},{\"query\":[[1]],\"model\":\"somebody\"}]}",
+                                2, &answer);
+    answer_expect_item_fault(cJSON_GetArrayItem(results, 0), "shape", "/requests/0/query");
+    answer_expect_item_fault(cJSON_GetArrayItem(results, 1), "not_found", "/requests/1/model");
+    cJSON_Delete(answer);
+}
+
+/* What is wrong with the whole is answered as a whole. */
+static void test_faults_of_the_whole(void **state)
+{
+    (void)state;
+    answer_refused(&client, PATH, "{\"model\":\"demo\"}", 400, "field", NULL);
+    answer_refused(&client, PATH, "{\"requests\":{}}", 400, "type", "/requests");
+    answer_refused(&client, PATH, "{\"requests\":null}", 400, "type", "/requests");
+    answer_refused(&client, PATH, "{\"requests\":\"x\"}", 400, "type", "/requests");
+    answer_refused(&client, PATH, "{\"requests\":[],\"modell\":\"demo\"}", 400, "field", "/modell");
+    answer_refused(&client, PATH, "{\"requests\":[{}],\"requests\":[]}", 400, "duplicate",
+                   "/requests");
+    answer_refused(&client, PATH,
+                   "{\"model\":\"demo\",\"requests\":[{},{\"query\":[1],\"query\":[2]}]}", 400,
+                   "duplicate", "/requests/1/query");
+    answer_refused(&client, PATH, "{\"model\":\"demo\",\"requests\":[{},]}", 400, "json", NULL);
+    answer_refused(&client, PATH, "[]", 400, "type|field", NULL);
+}
+
+/* Many items, each with an answer that tells which it is. */
+static void test_order_of_many(void **state)
+{
+    (void)state;
+    enum { COUNT = 3000 };
+    struct request_text batch = { 0 };
+    request_text_add(&batch, "{\"outputs\":[\"context\"],\"model\":\"sdpa\",\"requests\":[");
+    for (int i = 0; i < COUNT; i++)
+        request_text_add(&batch, "%s{\"query\":[[1]],\"key\":[[1]],\"value\":[[%d,%d]]}",
+                         i ? "," : "", i, -i);
+    request_text_add(&batch, "]}");
+    cJSON *answer;
+    const cJSON *item = post(batch.data, COUNT, &answer)->child;
+    for (int i = 0; i < COUNT; i++, item = item->next) {
+        char wanted[64];
+        snprintf(wanted, sizeof(wanted), "[[%d,%d]]", i, -i);
+        answer_expect(item, "context", wanted, 0);
+    }
+    cJSON_Delete(answer);
+    free(batch.data);
+}
+
+static void test_stops_cleanly(void **state)
+{
+    (void)state;
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    daemon_start(&server, NULL);
+    http_client_init(&client, server.port);
+    return 0;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_ragged_items_equal_single_calls),
+        cmocka_unit_test(test_shared_fields),
+        cmocka_unit_test(test_equal_keys),
+        cmocka_unit_test(test_shared_query),
+        cmocka_unit_test(test_faults_stay_where_they_are),
+        cmocka_unit_test(test_nothing_but_faults),
+        cmocka_unit_test(test_faults_of_the_whole),
+        cmocka_unit_test(test_order_of_many),
+        cmocka_unit_test(test_stops_cleanly),
+    };
+    return cmocka_run_group_tests(tests, start, clear);
+}

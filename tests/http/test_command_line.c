@@ -1,0 +1,280 @@
+/* test_command_line.c - flags, environment, addresses, and the other commands of the program. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char PATH[] = "/v1/attention";
+static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+
+static struct daemon server;
+
+static const char *const FLAGS[] = {
+    "--listen",        "--models",     "--model-name",      "--model-control",
+    "--models-strict", "--workers",    "--kernels",         "--body-max",
+    "--answer-max",    "--queue-max",  "--timeout",         "--body-timeout",
+    "--drain-delay",   "--drain-max",  "--connections-max", "--connections-per-ip-max",
+    "--log-level",     "--log-format", "--json-nonfinite",  "--check-config",
+    "--version",       "--help",
+};
+
+static void test_help_and_version(void **state)
+{
+    (void)state;
+    struct daemon_result result = daemon_command((const char *const[]){ "--help", NULL }, NULL);
+    assert_int_equal(result.exit_code, 0);
+    for (size_t i = 0; i < sizeof(FLAGS) / sizeof(FLAGS[0]); i++)
+        if (!strstr(result.output, FLAGS[i]))
+            fail_msg("--help does not name %s", FLAGS[i]);
+    assert_non_null(strstr(result.output, "64MiB"));
+    daemon_result_free(&result);
+    result = daemon_command((const char *const[]){ "--version", NULL }, NULL);
+    assert_int_equal(result.exit_code, 0);
+    assert_true(strncmp(result.output, "attnd ", 6) == 0);
+    daemon_result_free(&result);
+}
+
+/* Refused at once, in a line that names what is wrong. */
+static void expect_refused(const char *flag, const char *value, const char *word)
+{
+    const char *const arguments[] = {
+        "--listen", "127.0.0.1:0", "--check-config", flag, value, NULL
+    };
+    struct daemon_result result = daemon_command(arguments, NULL);
+    if (result.exit_code <= 0 || result.exit_code >= 126 || !strstr(result.errors, word))
+        fail_msg("%s %s ended with %d, without \"%s\": %s%s", flag, value ? value : "",
+                 result.exit_code, word, result.output, result.errors);
+    daemon_result_free(&result);
+}
+
+static void test_bad_flags(void **state)
+{
+    (void)state;
+    expect_refused("--nonsense", NULL, "--nonsense");
+    expect_refused("--body-mx", "1", "--body-max");
+    expect_refused("--Workers", "1", "--workers");
+    expect_refused("words", NULL, "words");
+    expect_refused("-x", NULL, "-x");
+    expect_refused("--workers", NULL, "--workers");
+    expect_refused("--models-strict=yes", NULL, "--models-strict");
+    static const struct {
+        const char *flag;
+        const char *values[8];
+    } bad[] = {
+        { "--workers", { "-1", "x", "1.5", "", "2x", "99999999999999999999" } },
+        { "--kernels", { "avx1024", "", "AVX2" } },
+        { "--body-max", { "x", "-1", "1XiB", "1.5.5", "", "99999999999GiB", "MiB" } },
+        { "--answer-max", { "ten", "-5MiB" } },
+        { "--queue-max", { "0", "-1", "many", "1KiB" } },
+        { "--timeout", { "10x", "-1s", "s", "", "1e3" } },
+        { "--body-timeout", { "soon" } },
+        { "--drain-delay", { "-1ms", "later" } },
+        { "--connections-max", { "0", "x" } },
+        { "--log-level", { "loud", "" } },
+        { "--log-format", { "xml" } },
+        { "--json-nonfinite", { "maybe" } },
+        { "--model-control", { "both" } },
+    };
+    for (size_t b = 0; b < sizeof(bad) / sizeof(bad[0]); b++)
+        for (int v = 0; v < 8 && bad[b].values[v]; v++)
+            expect_refused(bad[b].flag, bad[b].values[v], bad[b].flag + 2);
+}
+
+/* What the contract has and this build has not is refused, not ignored. */
+static void test_flags_of_later(void **state)
+{
+    (void)state;
+    static const char *const flags[][2] = {
+        { "--api-keys", "keys" },      { "--tls-cert", "cert" },        { "--tls-key", "key" },
+        { "--cors-origin", "*" },      { "--memory-max", "1GiB" },      { "--batch-max", "8" },
+        { "--queue-cost-max", "1e9" }, { "--batch-delay", "1ms" },      { "--pin-workers", NULL },
+        { "--model-memory-max", "1" }, { "--metrics-nv-aliases", NULL }
+    };
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+        expect_refused(flags[i][0], flags[i][1], flags[i][0]);
+    expect_refused("--listen", "unix:/tmp/attnd.sock", "unix");
+    expect_refused("--listen=unix:/tmp/attnd.sock", NULL, "unix");
+}
+
+static long status_of(int port, size_t body_size)
+{
+    struct http_client client;
+    char *body = malloc(body_size + 1);
+    memset(body, ' ', body_size);
+    body[body_size] = '\0';
+    memcpy(body, GOOD, sizeof(GOOD) - 1);
+    http_client_init(&client, port);
+    struct http_response response = http_client_post(&client, PATH, body);
+    long status = response.status;
+    http_response_free(&response);
+    http_client_free(&client);
+    free(body);
+    return status;
+}
+
+static void test_environment(void **state)
+{
+    (void)state;
+    const char *const environment[] = { "ATTND_BODY_MAX=1KiB", "ATTND_LISTEN=127.0.0.1:0",
+                                        "ATTND_LOG_FORMAT=json", NULL };
+    daemon_start(&server,
+                 &(struct daemon_options){ .environment = environment, .listen_count = 1 });
+    assert_int_equal(status_of(server.port, 1024), 200);
+    assert_int_equal(status_of(server.port, 1025), 413);
+    char *log = daemon_log(&server);
+    assert_true(*log == '{');
+    free(log);
+    daemon_stop(&server);
+
+    const char *const arguments[] = { "--body-max=2KiB", "--log-format", "text", NULL };
+    daemon_start(&server,
+                 &(struct daemon_options){ .environment = environment, .arguments = arguments });
+    assert_int_equal(status_of(server.port, 2048), 200);
+    assert_int_equal(status_of(server.port, 2049), 413);
+    daemon_stop(&server);
+
+    static const char *const bad[][2] = { { "ATTND_BODY_MAX=lots", "ATTND_BODY_MAX" },
+                                          { "ATTND_NONSENSE=1", "ATTND_NONSENSE" },
+                                          { "ATTND_API_KEYS=file", "ATTND_API_KEYS" },
+                                          { "ATTND_WORKERS=-1", "ATTND_WORKERS" },
+                                          { "ATTND_MODELS_STRICT=maybe", "ATTND_MODELS_STRICT" } };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct daemon_result result =
+            daemon_command((const char *const[]){ "--check-config", NULL },
+                           (const char *const[]){ bad[i][0], NULL });
+        if (result.exit_code <= 0 || !strstr(result.errors, bad[i][1]))
+            fail_msg("%s ended with %d: %s", bad[i][0], result.exit_code, result.errors);
+        daemon_result_free(&result);
+    }
+}
+
+/* ------------------------------------------------------------------- addresses -- */
+
+static void test_several_addresses(void **state)
+{
+    (void)state;
+    const char *const arguments[] = { "--listen", "127.0.0.1:0", "--listen=127.0.0.1:0",
+                                      "--listen", "0.0.0.0:0",   NULL };
+    daemon_start(&server, &(struct daemon_options){ .arguments = arguments, .listen_count = 3 });
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(status_of(server.ports[i], 100), 200);
+        assert_true(i == 0 || server.ports[i] != server.ports[i - 1]);
+    }
+    daemon_stop(&server);
+    const char *const environment[] = { "ATTND_LISTEN=127.0.0.1:0,127.0.0.1:0", NULL };
+    daemon_start(&server,
+                 &(struct daemon_options){ .environment = environment, .listen_count = 2 });
+    assert_int_equal(status_of(server.ports[0], 100), 200);
+    assert_int_equal(status_of(server.ports[1], 100), 200);
+    daemon_stop(&server);
+}
+
+static void test_port_in_use(void **state)
+{
+    (void)state;
+    daemon_start(&server, NULL);
+    char address[64];
+    snprintf(address, sizeof(address), "127.0.0.1:%d", server.port);
+    struct daemon_result result =
+        daemon_command((const char *const[]){ "--listen", address, NULL }, NULL);
+    assert_int_equal(result.exit_code, 1);
+    if (!strstr(result.errors, address))
+        fail_msg("%s is not named: %s", address, result.errors);
+    daemon_result_free(&result);
+    assert_int_equal(status_of(server.port, 100), 200);
+    daemon_stop(&server);
+    /* And free again at once: no waiting for old connections. */
+    const char *const arguments[] = { "--listen", address, NULL };
+    daemon_start(&server, &(struct daemon_options){ .arguments = arguments, .listen_count = 1 });
+    assert_int_equal(status_of(server.port, 100), 200);
+    daemon_stop(&server);
+}
+
+static void test_bad_addresses(void **state)
+{
+    (void)state;
+    static const char *const addresses[] = { "",
+                                             "8080",
+                                             ":8080",
+                                             "127.0.0.1",
+                                             "127.0.0.1:",
+                                             "127.0.0.1:x",
+                                             "127.0.0.1:65536",
+                                             "127.0.0.1:-1",
+                                             "[::1",
+                                             "[::1]",
+                                             "nowhere.invalid:80",
+                                             "203.0.113.7:0" };
+    for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
+        struct daemon_result result =
+            daemon_command((const char *const[]){ "--listen", addresses[i], NULL }, NULL);
+        if (result.exit_code <= 0 || strlen(result.errors) < 10)
+            fail_msg("--listen '%s' ended with %d: %s", addresses[i], result.exit_code,
+                     result.errors);
+        daemon_result_free(&result);
+    }
+}
+
+static void test_kernels(void **state)
+{
+    (void)state;
+    daemon_start_with(&server, "--kernels", "generic", NULL);
+    assert_int_equal(status_of(server.port, 100), 200);
+    struct http_client client;
+    http_client_init(&client, server.port);
+    struct http_response response = http_client_get(&client, "/metrics");
+    assert_non_null(strstr(response.body, "kernels=\"generic\""));
+    http_response_free(&response);
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+/* The container's health check: by the address it is given, or the daemon's own setting. */
+static void test_health_command(void **state)
+{
+    (void)state;
+    daemon_start(&server, NULL);
+    char url[64], listen[64];
+    snprintf(url, sizeof(url), "http://127.0.0.1:%d", server.port);
+    snprintf(listen, sizeof(listen), "ATTND_LISTEN=0.0.0.0:%d", server.port);
+    struct daemon_result result =
+        daemon_command((const char *const[]){ "health", url, NULL }, NULL);
+    assert_int_equal(result.exit_code, 0);
+    daemon_result_free(&result);
+    result = daemon_command((const char *const[]){ "health", NULL },
+                            (const char *const[]){ listen, NULL });
+    assert_int_equal(result.exit_code, 0);
+    daemon_result_free(&result);
+    daemon_stop(&server);
+    result = daemon_command((const char *const[]){ "health", url, NULL }, NULL);
+    assert_int_equal(result.exit_code, 1);
+    daemon_result_free(&result);
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    return 0;
+}
+
+#define TEST(function) cmocka_unit_test_teardown(function, clear)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_help_and_version), TEST(test_bad_flags),         TEST(test_flags_of_later),
+        TEST(test_environment),      TEST(test_several_addresses), TEST(test_port_in_use),
+        TEST(test_bad_addresses),    TEST(test_kernels),           TEST(test_health_command),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

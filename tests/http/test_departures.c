@@ -1,0 +1,258 @@
+/* test_departures.c - clients that leave half-way, and clients that never do anything.
+ *
+ * Whatever they were in the middle of, the daemon must be the same afterwards: no
+ * memory kept, no descriptor open, no work left in the queue, and those beside
+ * them served as ever. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+#include "request_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+static const char PATH[] = "/v1/attention";
+static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+
+enum { DEPARTURES = 200 };
+
+static struct daemon server;
+static struct http_client client;
+
+enum leaving { LEAVE_BY_CLOSE, LEAVE_BY_RESET, LEAVE_HALF_CLOSED };
+
+static void leave(struct http_raw *raw, enum leaving how)
+{
+    if (how == LEAVE_BY_RESET)
+        setsockopt(raw->socket, SOL_SOCKET, SO_LINGER, &(struct linger){ .l_onoff = 1 },
+                   sizeof(struct linger));
+    if (how == LEAVE_HALF_CLOSED)
+        shutdown(raw->socket, SHUT_WR);
+    else
+        http_raw_close(raw);
+}
+
+/* Connects, sends size bytes of a request with this body, waits, leaves. */
+static void depart(const char *body, size_t size, double wait, enum leaving how)
+{
+    struct http_raw raw;
+    char head[256];
+    int head_size = snprintf(head, sizeof(head),
+                             "POST /v1/attention HTTP/1.1\r\nHost: localhost\r\n"
+                             "Content-Length: %zu\r\n\r\n",
+                             strlen(body));
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send(&raw, head, (size_t)head_size));
+    http_raw_send(&raw, body, size);
+    if (wait > 0)
+        daemon_pause(wait);
+    leave(&raw, how);
+    if (how == LEAVE_HALF_CLOSED) {
+        assert_true(http_raw_is_closed(&raw, 10 * daemon_slowness()));
+        http_raw_close(&raw);
+    }
+}
+
+static void expect_descriptors(int count)
+{
+    double until = daemon_now() + 10 * daemon_slowness();
+    int now;
+    while ((now = daemon_descriptor_count(&server)) > count) {
+        if (daemon_now() > until)
+            fail_msg("%d descriptors are open, %d were", now, count);
+        daemon_pause(0.02);
+    }
+}
+
+static void expect_served_within(double seconds)
+{
+    struct http_response response = http_client_post(&client, PATH, GOOD);
+    assert_int_equal(response.status, 200);
+    assert_true(response.seconds < seconds * daemon_slowness());
+    http_response_free(&response);
+}
+
+/* Sends the body so far and leaves, so many times; memory may not grow with the second half. */
+static void depart_many(const char *body, size_t size, double wait)
+{
+    expect_served_within(10);
+    int descriptors = daemon_descriptor_count(&server);
+    size_t memory = 0;
+    for (int i = 0; i < DEPARTURES; i++) {
+        depart(body, size, wait, i % 2 ? LEAVE_BY_CLOSE : LEAVE_BY_RESET);
+        if (i == DEPARTURES / 2)
+            memory = daemon_memory_bytes(&server);
+    }
+    expect_served_within(10);
+    expect_descriptors(descriptors);
+    size_t after = daemon_memory_bytes(&server);
+    if (after > memory + (size_t)DEPARTURES / 4 * strlen(body))
+        fail_msg("resident memory went from %zu to %zu bytes", memory, after);
+}
+
+/* Half of a body of 512 KiB. */
+static void test_leaving_in_the_body(void **state)
+{
+    (void)state;
+    struct request_text text = { 0 };
+    request_text_add(&text, "{\"model\":\"sdpa\",\"query\":");
+    request_text_random(&text, 1, 800, 64);
+    request_text_add(&text, "}");
+    depart_many(text.data, text.used / 2, 0);
+    depart_many(text.data, 0, 0);
+    free(text.data);
+}
+
+/* A whole request that takes a second: were they all computed, the next would wait for minutes. */
+static void test_leaving_while_computing(void **state)
+{
+    (void)state;
+    char *slow = request_text_slow(&client, 1, "");
+    depart_many(slow, strlen(slow), 0.01);
+    depart(slow, strlen(slow), 0.05, LEAVE_HALF_CLOSED);
+    expect_served_within(10);
+    free(slow);
+}
+
+/* The answer is larger than what the socket's buffers take, and nobody reads it. */
+static void test_leaving_in_the_answer(void **state)
+{
+    (void)state;
+    struct request_text text = { 0 };
+    request_text_add(&text, "{\"model\":\"sdpa\",\"outputs\":[\"weights\"],\"query\":");
+    request_text_random(&text, 2, 1000, 2);
+    request_text_add(&text, "}");
+    int descriptors = daemon_descriptor_count(&server);
+    for (int i = 0; i < 20; i++)
+        depart(text.data, text.used, 0.1, i % 2 ? LEAVE_BY_CLOSE : LEAVE_BY_RESET);
+    expect_served_within(10);
+    expect_descriptors(descriptors);
+    free(text.data);
+}
+
+/* In the middle of the request line, of the headers, of a chunk. */
+static void test_leaving_before_the_body(void **state)
+{
+    (void)state;
+    static const char *const starts[] = {
+        "",
+        "P",
+        "POST /v1/att",
+        "POST /v1/attention HTTP/1.1\r\n",
+        "POST /v1/attention HTTP/1.1\r\nHost: loc",
+        "POST /v1/attention HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "POST /v1/attention HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5",
+        "POST /v1/attention HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
+        "chunked\r\n\r\n5\r\n{",
+        "POST /v1/attention HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
+        "Content-Length: 100\r\n\r\n",
+    };
+    expect_served_within(10);
+    int descriptors = daemon_descriptor_count(&server);
+    for (int i = 0; i < 20; i++)
+        for (size_t s = 0; s < sizeof(starts) / sizeof(starts[0]); s++) {
+            struct http_raw raw;
+            http_raw_connect(&raw, server.port);
+            http_raw_send_text(&raw, starts[s]);
+            leave(&raw, i % 2 ? LEAVE_BY_CLOSE : LEAVE_BY_RESET);
+        }
+    expect_served_within(10);
+    expect_descriptors(descriptors);
+}
+
+/* Two thousand connections on which nothing is sent, and requests on another. */
+static void test_idle_connections(void **state)
+{
+    (void)state;
+    enum { IDLE = 2000 };
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (limit.rlim_cur < IDLE + 100) {
+        print_message("    the limit of %lu open files is too low for this test\n",
+                      (unsigned long)limit.rlim_cur);
+        skip();
+    }
+    expect_served_within(10);
+    int descriptors = daemon_descriptor_count(&server);
+    size_t memory = daemon_memory_bytes(&server);
+    struct http_raw *idle = calloc(IDLE, sizeof(*idle));
+    for (int i = 0; i < IDLE; i++) {
+        http_raw_connect(&idle[i], server.port);
+        if (i % 3 == 1)
+            http_raw_send_text(&idle[i], "POST /v1/attention HTT");
+        if (i % 3 == 2)
+            http_raw_send_text(&idle[i], "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        if (i % 10 == 0)
+            expect_served_within(5);
+    }
+    for (int i = 0; i < 200; i++)
+        expect_served_within(5);
+    /* They are connections still: each that asked was answered, and can ask again. */
+    for (int i = 2; i < IDLE; i += 3) {
+        struct http_response response = http_raw_receive(&idle[i], 5 * daemon_slowness());
+        assert_int_equal(response.status, 200);
+        http_response_free(&response);
+    }
+    size_t now = daemon_memory_bytes(&server);
+    assert_true(now < memory + (size_t)(IDLE * 48.0 * 1024 * daemon_slowness()));
+    for (int i = 0; i < IDLE; i++)
+        http_raw_close(&idle[i]);
+    free(idle);
+    expect_served_within(10);
+    expect_descriptors(descriptors);
+}
+
+static void test_stops_cleanly(void **state)
+{
+    (void)state;
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+/* As many descriptors as the hard limit grants, for us and the daemon; a sanitizer's quarantine
+ * would look like a leak. */
+static int start(void **state)
+{
+    (void)state;
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    char quarantine[512];
+    const char *given = getenv("ASAN_OPTIONS");
+    snprintf(quarantine, sizeof(quarantine),
+             "%s:quarantine_size_mb=8:thread_local_quarantine_size_kb=64", given ? given : "");
+    setenv("ASAN_OPTIONS", quarantine, 1);
+    daemon_start_with(&server, "--workers", "2", NULL);
+    http_client_init(&client, server.port);
+    return 0;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_leaving_before_the_body),
+        cmocka_unit_test(test_leaving_in_the_body),
+        cmocka_unit_test(test_leaving_while_computing),
+        cmocka_unit_test(test_leaving_in_the_answer),
+        cmocka_unit_test(test_idle_connections),
+        cmocka_unit_test(test_stops_cleanly),
+    };
+    return cmocka_run_group_tests(tests, start, clear);
+}

@@ -1,0 +1,451 @@
+/* test_limits.c - what is too large, too many, or too slow, and clients that leave.
+ *
+ * Each limit has a daemon of its own in which it is small. A refusal must come
+ * before the work it saves: before the body is read, before the answer is
+ * computed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+#include "request_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char PATH[] = "/v1/attention";
+static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+
+static struct daemon server;
+
+static void expect_served(int port)
+{
+    struct http_client client;
+    http_client_init(&client, port);
+    cJSON_Delete(answer_post(&client, PATH, GOOD));
+    http_client_free(&client);
+}
+
+static char *head_text(const char *more)
+{
+    char *text;
+    assert_true(asprintf(&text,
+                         "POST /v1/attention HTTP/1.1\r\nHost: localhost\r\n"
+                         "Content-Type: application/json\r\n%s\r\n",
+                         more)
+                > 0);
+    return text;
+}
+
+/* ------------------------------------------------------------------------ size -- */
+
+enum { BODY_MAX = 65536 };
+
+static void start_small(void)
+{
+    daemon_start_with(&server, "--body-max", "64KiB", NULL);
+}
+
+/* Only headers are sent: the refusal cannot wait for a body. */
+static void refused_on_headers(const char *more)
+{
+    struct http_raw raw;
+    char *head = head_text(more);
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send_text(&raw, head));
+    struct http_response response = http_raw_receive(&raw, 5 * daemon_slowness());
+    answer_expect_fault(&response, 413, "too_large", NULL);
+    assert_non_null(strstr(response.body, "65536"));
+    assert_true(http_raw_is_closed(&raw, 5 * daemon_slowness()));
+    http_response_free(&response);
+    http_raw_close(&raw);
+    free(head);
+}
+
+static void test_content_length_over_the_limit(void **state)
+{
+    (void)state;
+    start_small();
+    refused_on_headers("Content-Length: 65537\r\n");
+    refused_on_headers("Content-Length: 1000000000000\r\n");
+    refused_on_headers("Content-Length: 65537\r\nExpect: 100-continue\r\n");
+    expect_served(server.port);
+    daemon_stop(&server);
+}
+
+/* What no integer holds: the library below may answer in its own words. */
+static void test_content_length_that_is_none(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "Content-Length: 18446744073709551616\r\n",
+        "Content-Length: 18446744073709551615\r\n",
+        "Content-Length: -1\r\n",
+        "Content-Length: x\r\n",
+        "Content-Length: 5 5\r\n",
+    };
+    start_small();
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        struct http_raw raw;
+        char *head = head_text(lines[i]);
+        http_raw_connect(&raw, server.port);
+        assert_true(http_raw_send_text(&raw, head));
+        struct http_response response = http_raw_receive(&raw, 5 * daemon_slowness());
+        if (response.status != 400 && response.status != 413 && !raw.closed)
+            fail_msg("%s was answered with %ld", lines[i], response.status);
+        http_response_free(&response);
+        http_raw_close(&raw);
+        free(head);
+    }
+    expect_served(server.port);
+    daemon_stop(&server);
+}
+
+static void test_body_at_the_limit(void **state)
+{
+    (void)state;
+    start_small();
+    struct http_client client;
+    http_client_init(&client, server.port);
+    char *body = malloc(BODY_MAX + 1);
+    memset(body, ' ', BODY_MAX);
+    memcpy(body, GOOD, sizeof(GOOD) - 1);
+    for (int chunked = 0; chunked < 2; chunked++) {
+        struct http_response response = http_client_send(
+            &client, &(struct http_request){
+                         .path = PATH, .body = body, .body_size = BODY_MAX, .chunked = chunked });
+        assert_int_equal(response.status, 200);
+        http_response_free(&response);
+    }
+    free(body);
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+/* A body of no declared length that never ends is answered, or cut off, before long. */
+static void test_chunked_over_the_limit(void **state)
+{
+    (void)state;
+    enum { CHUNK = 16384, CHUNKS = 4096 };
+    start_small();
+    struct http_raw raw;
+    char *head = head_text("Transfer-Encoding: chunked\r\n");
+    char chunk[CHUNK + 16];
+    int size = snprintf(chunk, sizeof(chunk), "%x\r\n%*s\r\n", CHUNK, CHUNK, "");
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send_text(&raw, head));
+    int sent = 0;
+    while (sent < CHUNKS && http_raw_send(&raw, chunk, (size_t)size))
+        sent++;
+    struct http_response response = { 0 };
+    if (sent == CHUNKS) {
+        http_raw_send_text(&raw, "0\r\n\r\n");
+        response = http_raw_receive(&raw, 5 * daemon_slowness());
+        answer_expect_fault(&response, 413, "too_large", NULL);
+    }
+    http_response_free(&response);
+    http_raw_close(&raw);
+    free(head);
+
+    /* A little over it is answered. */
+    struct http_client client;
+    http_client_init(&client, server.port);
+    char *body = calloc(1, BODY_MAX + 2);
+    memset(body, ' ', BODY_MAX + 1);
+    response = http_client_send(
+        &client, &(struct http_request){ .path = PATH, .body = body, .chunked = true });
+    if (response.status != 0)
+        answer_expect_fault(&response, 413, "too_large", NULL);
+    http_response_free(&response);
+    http_client_free(&client);
+    free(body);
+    expect_served(server.port);
+    assert_true(daemon_memory_bytes(&server) < (size_t)(400e6 * daemon_slowness()));
+    daemon_stop(&server);
+}
+
+/* 64 heads, 4000 queries, 8000 keys: eight thousand million bytes of weights, and seconds of work.
+ */
+static void test_answer_over_the_limit(void **state)
+{
+    (void)state;
+    daemon_start_with(&server, "--answer-max", "1MiB", NULL);
+    struct http_client client;
+    http_client_init(&client, server.port);
+    struct request_text text = { 0 };
+    request_text_add(&text, "{\"model\":\"sdpa\",\"q_heads\":64,\"kv_heads\":1,"
+                            "\"outputs\":[\"lse\",\"weights\"],\"key\":");
+    request_text_random(&text, 1, 8000, 1);
+    request_text_add(&text, ",\"query\":");
+    request_text_random(&text, 2, 4000, 64);
+    request_text_add(&text, "}");
+    cJSON_Delete(answer_post(&client, PATH, GOOD));
+    size_t before = daemon_memory_bytes(&server);
+    struct http_response response = http_client_post(&client, PATH, text.data);
+    answer_expect_fault(&response, 413, "answer_too_large", NULL);
+    assert_non_null(strstr(response.body, "1048576"));
+    assert_true(response.seconds < 5 * daemon_slowness());
+    assert_false(response.on_new_connection);
+    assert_true(daemon_memory_bytes(&server) < before + (size_t)(200e6 * daemon_slowness()));
+    http_response_free(&response);
+    free(text.data);
+    http_client_free(&client);
+    expect_served(server.port);
+    daemon_stop(&server);
+}
+
+/* Each item's answer is small, all together are not. */
+static void test_batch_answer_over_the_limit(void **state)
+{
+    (void)state;
+    daemon_start_with(&server, "--answer-max", "64KiB", NULL);
+    struct http_client client;
+    http_client_init(&client, server.port);
+    struct request_text text = { 0 };
+    request_text_add(&text, "{\"model\":\"sdpa\",\"query\":");
+    request_text_random(&text, 3, 40, 4);
+    request_text_add(&text, ",\"requests\":[{}");
+    for (int i = 0; i < 20; i++)
+        request_text_add(&text, ",{}");
+    request_text_add(&text, "]}");
+    struct http_response response = http_client_post(&client, "/v1/attention/batch", text.data);
+    answer_expect_fault(&response, 413, "answer_too_large", NULL);
+    http_response_free(&response);
+    free(text.data);
+    http_client_free(&client);
+    expect_served(server.port);
+    daemon_stop(&server);
+}
+
+/* ------------------------------------------------------------------------ time -- */
+
+static void test_deadline(void **state)
+{
+    (void)state;
+    daemon_start_with(&server, "--workers", "1", NULL);
+    struct http_client client;
+    http_client_init(&client, server.port);
+    double seconds = 1.5;
+    char *slow = request_text_slow(&client, seconds, "");
+    const char *const hurried[] = { "X-Timeout-Ms: 100", "Content-Type: application/json", NULL };
+    const char *const patient[] = { "X-Timeout-Ms: 60000", "Content-Type: application/json", NULL };
+    struct http_response response = http_client_send(
+        &client, &(struct http_request){ .path = PATH, .body = slow, .headers = hurried });
+    answer_expect_fault(&response, 504, "deadline", NULL);
+    assert_true(response.seconds < seconds);
+    assert_false(response.on_new_connection);
+    http_response_free(&response);
+
+    /* Behind a slow one, in the queue: its time is over before its turn, and not later. */
+    struct http_background ahead;
+    http_background_start(&ahead, server.port,
+                          &(struct http_request){ .path = PATH, .body = slow, .headers = patient });
+    daemon_pause(0.3);
+    response = http_client_send(
+        &client, &(struct http_request){ .path = PATH, .body = slow, .headers = hurried });
+    answer_expect_fault(&response, 504, "deadline", NULL);
+    http_response_free(&response);
+    response = http_background_join(&ahead);
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    expect_served(server.port);
+    free(slow);
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+/* --timeout is the longest that a request may take, whatever it asks for. */
+static void test_longest_time(void **state)
+{
+    (void)state;
+    daemon_start(&server, NULL);
+    struct http_client client;
+    http_client_init(&client, server.port);
+    char *slow = request_text_slow(&client, 2, "");
+    http_client_free(&client);
+    daemon_stop(&server);
+
+    daemon_start_with(&server, "--timeout", "200ms", NULL);
+    http_client_init(&client, server.port);
+    const char *const patient[] = { "X-Timeout-Ms: 60000", NULL };
+    struct http_response response = http_client_send(
+        &client, &(struct http_request){ .path = PATH, .body = slow, .headers = patient });
+    answer_expect_fault(&response, 504, "deadline", NULL);
+    http_response_free(&response);
+    response = http_client_post(&client, PATH, slow);
+    answer_expect_fault(&response, 504, "deadline", NULL);
+    http_response_free(&response);
+    free(slow);
+    http_client_free(&client);
+    expect_served(server.port);
+    daemon_stop(&server);
+}
+
+/* 408, or just closed, and soon after the time is over. */
+static void expect_given_up(struct http_raw *raw, double seconds)
+{
+    struct http_response response = http_raw_receive(raw, seconds);
+    if (response.status != 0)
+        answer_expect_fault(&response, 408, "timeout", NULL);
+    else if (!raw->closed)
+        fail_msg("a body that does not come is still waited for");
+    http_response_free(&response);
+    assert_true(http_raw_is_closed(raw, seconds));
+    http_raw_close(raw);
+}
+
+static void test_slow_body(void **state)
+{
+    (void)state;
+    daemon_start_with(&server, "--body-timeout", "1s", NULL);
+    char *head = head_text("Content-Length: 30\r\n");
+    struct http_raw none, half, trickle, chunked;
+    http_raw_connect(&none, server.port);
+    http_raw_connect(&half, server.port);
+    http_raw_connect(&trickle, server.port);
+    http_raw_connect(&chunked, server.port);
+    double start = daemon_now();
+    assert_true(http_raw_send_text(&none, head));
+    assert_true(http_raw_send_text(&half, head));
+    assert_true(http_raw_send(&half, GOOD, 15));
+    assert_true(http_raw_send_text(&trickle, head));
+    free(head);
+    head = head_text("Transfer-Encoding: chunked\r\n");
+    assert_true(http_raw_send_text(&chunked, head));
+    assert_true(http_raw_send_text(&chunked, "5\r\n{\"mod\r\n"));
+    free(head);
+    /* A byte now and then does not buy time. */
+    bool taken = true;
+    for (int i = 0; i < 25 && taken; i++) {
+        taken = http_raw_send(&trickle, GOOD + i, 1);
+        expect_served(server.port);
+        daemon_pause(0.1);
+    }
+    double patience = 4 * daemon_slowness();
+    expect_given_up(&none, patience);
+    expect_given_up(&half, patience);
+    expect_given_up(&chunked, patience);
+    expect_given_up(&trickle, patience);
+    assert_true(daemon_now() - start > 1);
+    expect_served(server.port);
+    daemon_stop(&server);
+}
+
+/* ------------------------------------------------------------------ how many -- */
+
+static void test_queue_full(void **state)
+{
+    (void)state;
+    enum { COUNT = 10, QUEUE = 3 };
+    daemon_start_with(&server, "--workers", "1", "--queue-max", "3", NULL);
+    struct http_client client;
+    http_client_init(&client, server.port);
+    char *slow = request_text_slow(&client, 0.6, "");
+    struct http_request requests[COUNT];
+    struct http_response responses[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        requests[i] = (struct http_request){ .path = PATH, .body = slow };
+    struct http_crowd crowd;
+    http_crowd_init(&crowd, server.port, COUNT);
+    http_crowd_send(&crowd, requests, responses);
+    int served = 0;
+    for (int i = 0; i < COUNT; i++) {
+        char value[32] = "";
+        if (responses[i].status == 200) {
+            served++;
+        } else {
+            answer_expect_fault(&responses[i], 429, "overloaded", NULL);
+            assert_non_null(
+                http_response_header(&responses[i], "Retry-After", value, sizeof(value)));
+            assert_true(atoi(value) >= 1 && strspn(value, "0123456789") == strlen(value));
+        }
+        http_response_free(&responses[i]);
+    }
+    assert_true(served >= QUEUE && served < COUNT);
+    /* The connections of the refused are good for another try. */
+    for (int i = 0; i < COUNT; i++) {
+        struct http_response response =
+            http_client_send(&client, &(struct http_request){ .path = PATH, .body = GOOD });
+        assert_int_equal(response.status, 200);
+        http_response_free(&response);
+    }
+    http_crowd_free(&crowd);
+    http_client_free(&client);
+    free(slow);
+    daemon_stop(&server);
+}
+
+/* No more than so many are served at the same time; one that leaves makes room. */
+static void limited_by(const char *flag)
+{
+    enum { COUNT = 30, LIMIT = 10 };
+    daemon_start_with(&server, flag, "10", NULL);
+    struct http_raw raw[COUNT];
+    int served = 0;
+    for (int i = 0; i < COUNT; i++) {
+        http_raw_connect(&raw[i], server.port);
+        http_raw_send_text(&raw[i], "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    }
+    for (int i = 0; i < COUNT; i++) {
+        struct http_response response = http_raw_receive(&raw[i], i ? 0.05 : 1);
+        served += response.status == 200;
+        http_response_free(&response);
+    }
+    assert_true(served >= 2 && served <= LIMIT);
+    for (int i = 0; i < COUNT; i++)
+        http_raw_close(&raw[i]);
+    double until = daemon_now() + 5 * daemon_slowness();
+    for (bool again = false; !again;) {
+        http_raw_connect(&raw[0], server.port);
+        http_raw_send_text(&raw[0], "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        struct http_response response = http_raw_receive(&raw[0], 1);
+        again = response.status == 200;
+        http_response_free(&response);
+        http_raw_close(&raw[0]);
+        assert_true(again || daemon_now() < until);
+    }
+    daemon_stop(&server);
+}
+
+static void test_connections_max(void **state)
+{
+    (void)state;
+    limited_by("--connections-max");
+}
+
+static void test_connections_per_ip_max(void **state)
+{
+    (void)state;
+    limited_by("--connections-per-ip-max");
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_content_length_over_the_limit, clear),
+        cmocka_unit_test_teardown(test_content_length_that_is_none, clear),
+        cmocka_unit_test_teardown(test_body_at_the_limit, clear),
+        cmocka_unit_test_teardown(test_chunked_over_the_limit, clear),
+        cmocka_unit_test_teardown(test_answer_over_the_limit, clear),
+        cmocka_unit_test_teardown(test_batch_answer_over_the_limit, clear),
+        cmocka_unit_test_teardown(test_deadline, clear),
+        cmocka_unit_test_teardown(test_longest_time, clear),
+        cmocka_unit_test_teardown(test_slow_body, clear),
+        cmocka_unit_test_teardown(test_queue_full, clear),
+        cmocka_unit_test_teardown(test_connections_max, clear),
+        cmocka_unit_test_teardown(test_connections_per_ip_max, clear),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,193 @@
+/* test_models_in_use.c - models that are replaced, deleted or damaged while requests use them.
+ *
+ * Every answer comes from one version of a model, whole: the one that was there
+ * when its request came. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+#include "model_client.h"
+#include "request_text.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct daemon server;
+static struct http_client client;
+static char *directory;
+
+static void expect_factor(const char *model, double factor)
+{
+    assert_true(model_factor(&client, model) == factor);
+}
+
+struct users {
+    int port;
+    _Atomic bool end;
+    _Atomic int answers, wrong;
+};
+
+static void *use(void *context)
+{
+    struct users *users = context;
+    struct http_client own;
+    http_client_init(&own, users->port);
+    while (!users->end) {
+        struct http_response response = http_client_post(
+            &own, "/v1/attention", "{\"model\":\"swapped\",\"query\":" MODEL_BYTES_WORDS "}");
+        cJSON *answer = cJSON_Parse(response.body);
+        const cJSON *rows = cJSON_GetObjectItem(answer, "context");
+        double factor = rows ? rows->child->child->valuedouble / 0.98522025 : 0;
+        double second = rows ? rows->child->child->next->valuedouble / 1.74174051 : 0;
+        double whole = round(factor);
+        if (response.status != 200 || fabs(factor - whole) > 1e-4 || fabs(second - whole) > 1e-4
+            || whole < 1 || whole > 2)
+            users->wrong++;
+        users->answers++;
+        cJSON_Delete(answer);
+        http_response_free(&response);
+    }
+    http_client_free(&own);
+    return NULL;
+}
+
+static void test_replaced_while_in_use(void **state)
+{
+    (void)state;
+    enum { USERS = 3, PUTS = 60 };
+    pthread_t threads[USERS];
+    struct users users = { .port = server.port };
+    model_put_demo(&client, "swapped", 1, 201);
+    for (int i = 0; i < USERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, use, &users), 0);
+    for (int i = 0; i < PUTS; i++) {
+        model_put_demo(&client, "swapped", i % 2 ? 1 : 2, 200);
+        expect_factor("swapped", i % 2 ? 1 : 2);
+    }
+    users.end = true;
+    for (int i = 0; i < USERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_true(users.answers > 20);
+    assert_int_equal(users.wrong, 0);
+}
+
+/* A long request, begun on the old parameters, ends on them though the file is replaced and gone.
+ */
+static void test_deleted_while_in_use(void **state)
+{
+    (void)state;
+    struct http_response response = model_put_json(
+        &client, "slow",
+        "{\"config\":{\"attention\":\"dot\",\"q_heads\":64,\"kv_heads\":1},\"parameters\":{"
+        "\"q_proj.weight\":[[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],"
+        "[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],"
+        "[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],"
+        "[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0],[0]],"
+        "\"k_proj.weight\":[[1]],\"v_proj.weight\":[[7]]}}");
+    cJSON_Delete(answer_json(&response, 201));
+    http_response_free(&response);
+    enum { ROWS = 2000, KEYS = 8000 };
+    struct request_text text = { 0 };
+    request_text_add(&text, "{\"model\":\"slow\",\"outputs\":[\"context\"],\"query\":[[1]");
+    for (int i = 1; i < ROWS; i++)
+        request_text_add(&text, ",[1]");
+    request_text_add(&text, "],\"key\":[[1]");
+    for (int i = 1; i < KEYS; i++)
+        request_text_add(&text, ",[1]");
+    request_text_add(&text, "]}");
+    struct http_background long_one;
+    http_background_start(&long_one, server.port,
+                          &(struct http_request){ .path = "/v1/attention", .body = text.data });
+    answer_wait_for_active(&client, 1);
+    model_delete_well(&client, "slow");
+    response = http_background_join(&long_one);
+    cJSON *answer = answer_json(&response, 200);
+    const int64_t shape[] = { ROWS, 64 };
+    double *context = answer_numbers(answer, "context", 2, shape);
+    for (int i = 0; i < ROWS * 64; i++)
+        assert_true(fabs(context[i] - 7) < 1e-4);
+    free(context);
+    cJSON_Delete(answer);
+    http_response_free(&response);
+    free(text.data);
+}
+
+/* Somebody truncates the mapped file: its requests are refused, the daemon lives, and so does every
+ * other model. A file put anew heals it. */
+static void test_file_cut_short(void **state)
+{
+    (void)state;
+    enum { WIDTH = 96 };
+    struct request_text text = { 0 };
+    request_text_add(&text, "{\"config\":{\"attention\":\"dot\"},\"parameters\":{");
+    for (int p = 0; p < 3; p++) {
+        request_text_add(&text, "%s\"%c_proj.weight\":", p ? "," : "", "qkv"[p]);
+        request_text_random(&text, (uint64_t)p, WIDTH, WIDTH);
+    }
+    request_text_add(&text, "}}");
+    struct request_text question = { 0 };
+    request_text_add(&question, "{\"model\":\"cut\",\"query\":");
+    request_text_random(&question, 9, 4, WIDTH);
+    request_text_add(&question, "}");
+    for (int round = 0; round < 2; round++) {
+        struct http_response response = model_put_json(&client, "cut", text.data);
+        cJSON_Delete(answer_json(&response, round ? 200 : 201));
+        http_response_free(&response);
+        if (round)
+            break;
+        char path[512];
+        snprintf(path, sizeof(path), "%s/cut.safetensors", directory);
+        assert_int_equal(truncate(path, 4096), 0);
+        answer_refused(&client, "/v1/attention", question.data, 503, "loading", NULL);
+        model_put_demo(&client, "beside", 3, 201);
+        expect_factor("beside", 3);
+    }
+    cJSON_Delete(answer_post(&client, "/v1/attention", question.data));
+    free(question.data);
+    free(text.data);
+}
+
+static void test_stops_cleanly(void **state)
+{
+    (void)state;
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    directory = daemon_directory_create();
+    daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
+    http_client_init(&client, server.port);
+    return 0;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    daemon_directory_remove(directory);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_replaced_while_in_use),
+        cmocka_unit_test(test_deleted_while_in_use),
+        cmocka_unit_test(test_file_cut_short),
+        cmocka_unit_test(test_stops_cleanly),
+    };
+    return cmocka_run_group_tests(tests, start, clear);
+}

@@ -1,0 +1,229 @@
+/* test_parallel.c - many connections that all wait at the same moment.
+ *
+ * libmicrohttpd's own epoll threads stall when exactly 128 connections of one
+ * thread are ready; so crowds just below, at, and above that size, each request
+ * parked behind a slow one, and every answer looked at. Then the same bits
+ * whatever the number of workers and the load. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+#include "request_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char PATH[] = "/v1/attention";
+
+static struct daemon server;
+
+/* ---------------------------------------------------------------------- crowds -- */
+
+enum { CROWD_MAX = 256, ROUNDS = 30 };
+
+/* Whoever sends i gets i back. */
+static void crowd_round(struct http_crowd *crowd, int round)
+{
+    static char bodies[CROWD_MAX][128];
+    struct http_request requests[CROWD_MAX];
+    struct http_response responses[CROWD_MAX];
+    for (int i = 0; i < crowd->count; i++) {
+        snprintf(bodies[i], sizeof(bodies[i]),
+                 "{\"model\":\"sdpa\",\"query\":[[1]],\"value\":[[%d,%d]]}", i, round);
+        requests[i] = (struct http_request){ .path = PATH, .body = bodies[i] };
+    }
+    http_crowd_send(crowd, requests, responses);
+    for (int i = 0; i < crowd->count; i++) {
+        char wanted[64];
+        snprintf(wanted, sizeof(wanted), "[[%d,%d]]", i, round);
+        cJSON *answer = answer_json(&responses[i], 200);
+        answer_expect(answer, "context", wanted, 0);
+        assert_true(responses[i].on_new_connection == (round == 0));
+        cJSON_Delete(answer);
+        http_response_free(&responses[i]);
+    }
+}
+
+/* Rounds in lock step: one stall of a second in any of them is seen in the sum. */
+static void test_crowds(void **state)
+{
+    (void)state;
+    static const int counts[] = { 127, 128, 129, 256 };
+    for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+        struct http_crowd crowd;
+        http_crowd_init(&crowd, server.port, counts[c]);
+        double start = daemon_now();
+        for (int round = 0; round < ROUNDS; round++)
+            crowd_round(&crowd, round);
+        double seconds = daemon_now() - start;
+        print_message("    %d connections: %.0f requests a second\n", counts[c],
+                      counts[c] * ROUNDS / seconds);
+        assert_true(seconds < 20 * daemon_slowness());
+        http_crowd_free(&crowd);
+    }
+}
+
+/* All workers busy for a while, so that the whole crowd is parked before the first is woken. */
+static void test_crowds_parked(void **state)
+{
+    (void)state;
+    static const int counts[] = { 127, 128, 129, 256 };
+    struct http_client client;
+    http_client_init(&client, server.port);
+    char *slow = request_text_slow(&client, 0.5, "");
+    http_client_free(&client);
+    for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++)
+        for (int round = 0; round < 3; round++) {
+            struct http_crowd crowd;
+            struct http_background ahead;
+            http_crowd_init(&crowd, server.port, counts[c]);
+            http_background_start(&ahead, server.port,
+                                  &(struct http_request){ .path = PATH, .body = slow });
+            daemon_pause(0.05);
+            double start = daemon_now();
+            crowd_round(&crowd, 0);
+            assert_true(daemon_now() - start < 10 * daemon_slowness());
+            struct http_response response = http_background_join(&ahead);
+            assert_int_equal(response.status, 200);
+            http_response_free(&response);
+            http_crowd_free(&crowd);
+        }
+    free(slow);
+}
+
+/* ------------------------------------------------------------------------ bits -- */
+
+enum { SAMPLES = 8 };
+
+static char *sample_body(int sample)
+{
+    static const int sizes[SAMPLES][4] = {
+        /* queries, keys, heads, head_dim */
+        { 1, 1, 1, 3 },   { 7, 300, 2, 5 },   { 65, 129, 4, 16 },  { 130, 97, 1, 64 },
+        { 16, 16, 8, 8 }, { 33, 1000, 1, 1 }, { 300, 300, 2, 32 }, { 2, 4000, 4, 12 }
+    };
+    struct request_text text = { 0 };
+    const int *size = sizes[sample];
+    request_text_add(&text,
+                     "{\"model\":\"sdpa\",\"q_heads\":%d,\"kv_heads\":%d,\"causal\":%s,"
+                     "\"past_len\":%d,\"outputs\":[\"context\",\"lse\"],\"query\":",
+                     size[2], size[2], sample % 2 ? "true" : "false", size[1] / 2);
+    request_text_random(&text, (uint64_t)sample, size[0], size[2] * size[3]);
+    request_text_add(&text, ",\"key\":");
+    request_text_random(&text, (uint64_t)sample + 100, size[1], size[2] * size[3]);
+    request_text_add(&text, "}");
+    return text.data;
+}
+
+/* Every body from several connections at once; each answer must be the one it had alone. */
+static void expect_in_a_crowd(int port, char *const *bodies, int count, char *const *answers)
+{
+    enum { COPIES = 6 };
+    struct http_crowd crowd;
+    struct http_request requests[SAMPLES * COPIES];
+    struct http_response responses[SAMPLES * COPIES];
+    http_crowd_init(&crowd, port, count * COPIES);
+    for (int i = 0; i < count * COPIES; i++)
+        requests[i] = (struct http_request){ .path = PATH, .body = bodies[i % count] };
+    http_crowd_send(&crowd, requests, responses);
+    for (int i = 0; i < count * COPIES; i++) {
+        assert_int_equal(responses[i].status, 200);
+        assert_string_equal(responses[i].body, answers[i % count]);
+        http_response_free(&responses[i]);
+    }
+    http_crowd_free(&crowd);
+}
+
+/* Alone and in a crowd, on daemons with other numbers of workers: the same text every time. */
+static void expect_equal_bits(char *const *bodies, int count)
+{
+    static const char *const workers[] = { "1", "4", "3" };
+    char *answers[SAMPLES] = { NULL };
+    for (size_t w = 0; w < sizeof(workers) / sizeof(workers[0]); w++) {
+        struct daemon other;
+        struct http_client client;
+        daemon_start_with(&other, "--models", "examples/models", "--workers", workers[w], NULL);
+        http_client_init(&client, other.port);
+        for (int i = 0; i < count; i++) {
+            struct http_response response = http_client_post(&client, PATH, bodies[i]);
+            assert_int_equal(response.status, 200);
+            if (w == 0)
+                answers[i] = strdup(response.body);
+            assert_string_equal(response.body, answers[i]);
+            http_response_free(&response);
+        }
+        expect_in_a_crowd(other.port, bodies, count, answers);
+        http_client_free(&client);
+        daemon_stop(&other);
+    }
+    for (int i = 0; i < count; i++)
+        free(answers[i]);
+}
+
+static void test_equal_bits(void **state)
+{
+    (void)state;
+    char *bodies[SAMPLES];
+    for (int i = 0; i < SAMPLES; i++)
+        bodies[i] = sample_body(i);
+    expect_equal_bits(bodies, SAMPLES);
+    for (int i = 0; i < SAMPLES; i++)
+        free(bodies[i]);
+}
+
+/* The same through a model's projections, whose products could be split by rows. */
+static void test_equal_bits_of_a_model(void **state)
+{
+    (void)state;
+    static const int lengths[] = { 1, 2, 33, 150 };
+    enum { COUNT = sizeof(lengths) / sizeof(lengths[0]) };
+    char *bodies[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        struct request_text text = { 0 };
+        request_text_add(&text, "{\"model\":\"stories260K\",\"layer\":3,\"query\":");
+        request_text_random(&text, (uint64_t)i + 50, lengths[i], 64);
+        request_text_add(&text, "}");
+        bodies[i] = text.data;
+    }
+    expect_equal_bits(bodies, COUNT);
+    for (int i = 0; i < COUNT; i++)
+        free(bodies[i]);
+}
+
+static void test_stops_cleanly(void **state)
+{
+    (void)state;
+    daemon_stop(&server);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    daemon_start(&server, NULL);
+    return 0;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_crowds),
+        cmocka_unit_test(test_crowds_parked),
+        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_equal_bits),
+        cmocka_unit_test(test_equal_bits_of_a_model),
+    };
+    return cmocka_run_group_tests(tests, start, clear);
+}

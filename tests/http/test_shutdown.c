@@ -1,0 +1,211 @@
+/* test_shutdown.c - SIGTERM: not ready at once, still serving for the drain delay,
+ * every accepted request answered, exit 0. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+#include "request_text.h"
+
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static const char PATH[] = "/v1/attention";
+static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+
+static struct daemon server;
+
+static bool is_refusing(int port)
+{
+    int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    bool refused = connect(descriptor, (struct sockaddr *)&address, sizeof(address)) != 0;
+    close(descriptor);
+    return refused;
+}
+
+static void test_drain_delay(void **state)
+{
+    (void)state;
+    daemon_start_with(&server, "--drain-delay", "3s", NULL);
+    struct http_client kept, fresh;
+    http_client_init(&kept, server.port);
+    char *slow = request_text_slow(&kept, 1, "");
+    struct http_background long_one;
+    http_background_start(&long_one, server.port,
+                          &(struct http_request){ .path = PATH, .body = slow });
+    answer_wait_for_active(&kept, 1);
+    double start = daemon_now();
+    kill(server.pid, SIGTERM);
+    daemon_pause(0.2);
+
+    http_client_init(&fresh, server.port);
+    for (int i = 0; i < 2; i++) {
+        struct http_client *client = i ? &kept : &fresh;
+        struct http_response response = http_client_get(client, "/readyz");
+        cJSON *ready = answer_json(&response, 503);
+        answer_expect_members(ready, "ready,reason");
+        answer_expect(ready, "ready", "false", 0);
+        answer_expect(ready, "reason", "\"draining\"", 0);
+        cJSON_Delete(ready);
+        http_response_free(&response);
+        response = http_client_get(client, "/livez");
+        assert_int_equal(response.status, 200);
+        http_response_free(&response);
+        cJSON_Delete(answer_post(client, PATH, GOOD));
+    }
+    struct http_response response = http_background_join(&long_one);
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    assert_int_equal(daemon_wait(&server, 15 * daemon_slowness()), 0);
+    assert_true(daemon_now() - start > 2.9);
+    assert_true(is_refusing(server.port));
+    http_client_free(&kept);
+    http_client_free(&fresh);
+    free(slow);
+}
+
+/* No delay: what was accepted is answered, computing or still in the queue; nothing new is taken.
+ */
+static void test_accepted_requests_are_answered(void **state)
+{
+    (void)state;
+    enum { COUNT = 6 };
+    daemon_start_with(&server, "--workers", "1", NULL);
+    struct http_client client;
+    http_client_init(&client, server.port);
+    char *slow = request_text_slow(&client, 0.4, "");
+    struct http_background accepted[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        http_background_start(&accepted[i], server.port,
+                              &(struct http_request){ .path = PATH, .body = slow });
+    answer_wait_for_active(&client, COUNT);
+    kill(server.pid, SIGTERM);
+    for (double until = daemon_now() + 5 * daemon_slowness(); !is_refusing(server.port);) {
+        assert_true(daemon_now() < until);
+        daemon_pause(0.02);
+    }
+    /* On an old connection: told to come back, or the connection is gone. */
+    struct http_response response = http_client_post(&client, PATH, GOOD);
+    if (response.status != 0) {
+        char value[64];
+        answer_expect_fault(&response, 503, "draining", NULL);
+        assert_non_null(http_response_header(&response, "Connection", value, sizeof(value)));
+        assert_string_equal(value, "close");
+    }
+    http_response_free(&response);
+    for (int i = 0; i < COUNT; i++) {
+        response = http_background_join(&accepted[i]);
+        assert_int_equal(response.status, 200);
+        http_response_free(&response);
+    }
+    assert_int_equal(daemon_wait(&server, 15 * daemon_slowness()), 0);
+    http_client_free(&client);
+    free(slow);
+}
+
+static void test_idle_connections_do_not_hold_it(void **state)
+{
+    (void)state;
+    enum { IDLE = 50 };
+    struct http_raw idle[IDLE];
+    daemon_start(&server, NULL);
+    for (int i = 0; i < IDLE; i++) {
+        http_raw_connect(&idle[i], server.port);
+        if (i % 2) {
+            http_raw_send_text(&idle[i], "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
+            struct http_response response = http_raw_receive(&idle[i], 5 * daemon_slowness());
+            assert_int_equal(response.status, 200);
+            http_response_free(&response);
+        }
+    }
+    double start = daemon_now();
+    daemon_stop(&server);
+    assert_true(daemon_now() - start < 5 * daemon_slowness());
+    for (int i = 0; i < IDLE; i++)
+        http_raw_close(&idle[i]);
+}
+
+/* A request that outlives --drain-max is given up, and the exit is in order all the same. */
+static void test_drain_max(void **state)
+{
+    (void)state;
+    daemon_start_with(&server, "--workers", "1", "--drain-max", "300ms", NULL);
+    struct http_client client;
+    http_client_init(&client, server.port);
+    char *slow = request_text_slow(&client, 3, "");
+    struct http_background long_one;
+    http_background_start(&long_one, server.port,
+                          &(struct http_request){ .path = PATH, .body = slow });
+    answer_wait_for_active(&client, 1);
+    double start = daemon_now();
+    daemon_stop(&server);
+    assert_true(daemon_now() - start < 2.5 * daemon_slowness());
+    struct http_response response = http_background_join(&long_one);
+    assert_true(response.status == 0 || response.status == 503 || response.status == 200);
+    http_response_free(&response);
+    http_client_free(&client);
+    free(slow);
+}
+
+static void test_interrupt(void **state)
+{
+    (void)state;
+    daemon_start(&server, NULL);
+    kill(server.pid, SIGINT);
+    assert_int_equal(daemon_wait(&server, 10 * daemon_slowness()), 0);
+}
+
+/* Impatient, the signal again and again; a signal before anything was loaded; and signals that are
+ * no reason to end. */
+static void test_signals_again(void **state)
+{
+    (void)state;
+    daemon_start_with(&server, "--drain-delay", "300ms", NULL);
+    for (int i = 0; i < 5; i++)
+        kill(server.pid, i % 2 ? SIGINT : SIGTERM);
+    assert_int_equal(daemon_wait(&server, 10 * daemon_slowness()), 0);
+    daemon_start(&server, &(struct daemon_options){ .may_not_be_ready = true });
+    kill(server.pid, SIGTERM);
+    assert_int_equal(daemon_wait(&server, 10 * daemon_slowness()), 0);
+    daemon_start(&server, NULL);
+    kill(server.pid, SIGPIPE);
+    kill(server.pid, SIGHUP);
+    struct http_client client;
+    http_client_init(&client, server.port);
+    cJSON_Delete(answer_post(&client, PATH, GOOD));
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    return 0;
+}
+
+#define TEST(function) cmocka_unit_test_teardown(function, clear)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_drain_delay),
+        TEST(test_accepted_requests_are_answered),
+        TEST(test_idle_connections_do_not_hold_it),
+        TEST(test_drain_max),
+        TEST(test_interrupt),
+        TEST(test_signals_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

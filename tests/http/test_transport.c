@@ -1,0 +1,245 @@
+/* test_transport.c - the less usual shapes that a correct HTTP request can have, and some
+ * that are not HTTP at all.
+ *
+ * Mostly over bare sockets: a client library would never send them so. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+#include "request_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char PATH[] = "/v1/attention";
+static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}"; /* 30 bytes */
+
+static struct daemon server;
+static struct http_client client;
+
+static void test_head_and_options(void **state)
+{
+    (void)state;
+    struct http_response response =
+        http_client_send(&client, &(struct http_request){ .method = "HEAD", .path = "/livez" });
+    assert_true(response.status == 200 || response.status == 405);
+    assert_int_equal(response.body_size, 0);
+    http_response_free(&response);
+    response =
+        http_client_send(&client, &(struct http_request){ .method = "OPTIONS", .path = PATH });
+    if (response.status == 405) {
+        char allow[128];
+        answer_expect_fault(&response, 405, "method", NULL);
+        assert_non_null(http_response_header(&response, "Allow", allow, sizeof(allow)));
+        assert_non_null(strstr(allow, "POST"));
+    } else {
+        assert_true(response.status == 200 || response.status == 204);
+    }
+    http_response_free(&response);
+    /* The connection is in step: the next answer is the next question's. */
+    response = http_client_post(&client, PATH, GOOD);
+    cJSON_Delete(answer_json(&response, 200));
+    http_response_free(&response);
+}
+
+static void expect_raw(struct http_raw *raw, long status)
+{
+    struct http_response response = http_raw_receive(raw, 5 * daemon_slowness());
+    if (response.status != status)
+        fail_msg("expected %ld, not %ld: %s", status, response.status,
+                 response.body ? response.body : "");
+    http_response_free(&response);
+}
+
+static void test_expect_continue(void **state)
+{
+    (void)state;
+    struct http_raw raw;
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send_text(&raw, "POST /v1/attention HTTP/1.1\r\nHost: x\r\n"
+                                         "Content-Length: 30\r\nExpect: 100-continue\r\n\r\n"));
+    expect_raw(&raw, 100);
+    assert_true(http_raw_send_text(&raw, GOOD));
+    expect_raw(&raw, 200);
+    http_raw_close(&raw);
+}
+
+static void test_chunked(void **state)
+{
+    (void)state;
+    struct http_response response = http_client_send(
+        &client, &(struct http_request){ .path = PATH, .body = GOOD, .chunked = true });
+    cJSON_Delete(answer_json(&response, 200));
+    http_response_free(&response);
+    /* A byte a chunk, with an extension and a trailer. */
+    struct request_text text = { 0 };
+    request_text_add(&text, "POST /v1/attention HTTP/1.1\r\nHost: x\r\n"
+                            "Transfer-Encoding: chunked\r\n\r\n");
+    for (const char *c = GOOD; *c; c++)
+        request_text_add(&text, "1;x=y\r\n%c\r\n", *c);
+    request_text_add(&text, "0\r\nX-Trailer: x\r\n\r\n");
+    struct http_raw raw;
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send_text(&raw, text.data));
+    expect_raw(&raw, 200);
+    /* A large one, of many chunks. */
+    text.used = 0;
+    request_text_add(&text, "{\"model\":\"sdpa\",\"outputs\":[\"lse\"],\"query\":");
+    request_text_random(&text, 3, 2000, 32);
+    request_text_add(&text, "}");
+    response = http_client_send(
+        &client, &(struct http_request){ .path = PATH, .body = text.data, .chunked = true });
+    cJSON_Delete(answer_json(&response, 200));
+    http_response_free(&response);
+    http_raw_close(&raw);
+    free(text.data);
+}
+
+/* Several requests in one packet; the answers come in order. */
+static void test_pipelined(void **state)
+{
+    (void)state;
+    enum { COUNT = 50 };
+    struct request_text text = { 0 };
+    for (int i = 0; i < COUNT; i++) {
+        char body[128];
+        int size = snprintf(body, sizeof(body),
+                            "{\"model\":\"sdpa\",\"query\":[[1]],\"value\":[[%d]]}", i);
+        request_text_add(&text,
+                         "POST /v1/attention HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s",
+                         size, body);
+        request_text_add(&text, "GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n");
+        request_text_add(&text,
+                         "POST /v1/attention HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n{");
+    }
+    struct http_raw raw;
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send_text(&raw, text.data));
+    for (int i = 0; i < COUNT; i++) {
+        char wanted[32];
+        struct http_response response = http_raw_receive(&raw, 5 * daemon_slowness());
+        snprintf(wanted, sizeof(wanted), "[[%d]]", i);
+        cJSON *answer = answer_json(&response, 200);
+        answer_expect(answer, "context", wanted, 0);
+        cJSON_Delete(answer);
+        http_response_free(&response);
+        expect_raw(&raw, 404);
+        expect_raw(&raw, 400);
+    }
+    http_raw_close(&raw);
+    free(text.data);
+}
+
+/* A request a byte at a time is a request. */
+static void test_byte_by_byte(void **state)
+{
+    (void)state;
+    struct request_text text = { 0 };
+    request_text_add(
+        &text, "POST /v1/attention HTTP/1.1\r\nHost: x\r\nContent-Length: 30\r\n\r\n%s", GOOD);
+    struct http_raw raw;
+    http_raw_connect(&raw, server.port);
+    for (size_t i = 0; i < text.used; i++) {
+        assert_true(http_raw_send(&raw, text.data + i, 1));
+        daemon_pause(0.0005);
+    }
+    expect_raw(&raw, 200);
+    http_raw_close(&raw);
+    free(text.data);
+}
+
+static void test_connection_close(void **state)
+{
+    (void)state;
+    static const char *const requests[] = {
+        "POST /v1/attention HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 30\r\n\r\n",
+        "POST /v1/attention HTTP/1.0\r\nContent-Length: 30\r\n\r\n"
+    };
+    for (int i = 0; i < 2; i++) {
+        struct http_raw raw;
+        http_raw_connect(&raw, server.port);
+        assert_true(http_raw_send_text(&raw, requests[i]));
+        assert_true(http_raw_send_text(&raw, GOOD));
+        expect_raw(&raw, 200);
+        assert_true(http_raw_is_closed(&raw, 5 * daemon_slowness()));
+        http_raw_close(&raw);
+    }
+}
+
+/* What is not HTTP gets a 4xx or a closed door, and nobody else notices. */
+static void test_not_http(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "\r\n\r\n\r\n\r\n",
+        "words\r\n\r\n",
+        "GET\r\n\r\n",
+        "GET /livez\r\n\r\n",
+        "GET /livez HTTP/9.9\r\nHost: x\r\n\r\n",
+        "POST /v1/attention HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        ("POST /v1/attention HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+         "fffffffffffffffffff\r\n{"),
+        "\x16\x03\x01\x02\x01\x01\xFC\x03\x03",
+    };
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        struct http_raw raw;
+        http_raw_connect(&raw, server.port);
+        http_raw_send_text(&raw, lines[i]);
+        struct http_response response = http_raw_receive(&raw, 0.2);
+        assert_true(response.status == 0 || response.status >= 400);
+        assert_true(response.status != 500);
+        http_response_free(&response);
+        http_raw_close(&raw);
+        cJSON_Delete(answer_post(&client, PATH, GOOD));
+    }
+    /* Headers without end. */
+    struct http_raw raw;
+    http_raw_connect(&raw, server.port);
+    http_raw_send_text(&raw, "GET /livez HTTP/1.1\r\n");
+    bool taken = true;
+    for (int i = 0; i < 20000 && taken; i++)
+        taken =
+            http_raw_send_text(&raw, "X-Filler: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n");
+    assert_false(taken);
+    http_raw_close(&raw);
+    cJSON_Delete(answer_post(&client, PATH, GOOD));
+}
+
+static void test_stops_cleanly(void **state)
+{
+    (void)state;
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    daemon_start(&server, NULL);
+    http_client_init(&client, server.port);
+    return 0;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_head_and_options), cmocka_unit_test(test_expect_continue),
+        cmocka_unit_test(test_chunked),          cmocka_unit_test(test_pipelined),
+        cmocka_unit_test(test_byte_by_byte),     cmocka_unit_test(test_connection_close),
+        cmocka_unit_test(test_not_http),         cmocka_unit_test(test_stops_cleanly),
+    };
+    return cmocka_run_group_tests(tests, start, clear);
+}

@@ -1,0 +1,147 @@
+/* hiding.h - the ways to hide a key from a query, each with its rule spelled out.
+ *
+ * Shared by the tests that compare the ways and by those that put poison behind
+ * them. sees() is the rule in plain C, hide() asks the library for the same. */
+#ifndef HIDING_H
+#define HIDING_H
+
+#include "attention_case.h"
+
+#include <math.h>
+
+/* Several tiles of queries and of keys, one row alone, grouped heads, less than a tile. */
+static const struct attention_sizes SIZES[] = {
+    { 2, 4, 2, 67, 130, 16, 9 },
+    { 1, 2, 1, 1, 230, 32, 32 },
+    { 1, 3, 1, 130, 101, 5, 18 },
+    { 1, 1, 1, 20, 12, 8, 8 },
+};
+
+enum { SIZE_COUNT = sizeof SIZES / sizeof SIZES[0] };
+
+enum way {
+    WAY_CAUSAL,
+    WAY_CAUSAL_PAST,
+    WAY_CAUSAL_BEFORE, /* negative past: the first rows see nothing */
+    WAY_WINDOW,
+    WAY_WINDOW_LEFT,
+    WAY_WINDOW_RIGHT,
+    WAY_KV_LEN,
+    WAY_ROW_KV_LEN,
+    WAY_BOOL,
+    WAY_FLOAT,
+    WAY_HEADS, /* a mask by head: heads of one group differ */
+    WAY_COUNT
+};
+
+static const char *const WAY_NAMES[] = { "causal",     "causal with past", "causal, negative past",
+                                         "window",     "left window",      "right window",
+                                         "kv_len",     "row_kv_len",       "bool mask",
+                                         "float mask", "mask by head" };
+
+/* The past of batch item b. */
+static inline int64_t past_of(enum way way, const struct attention_sizes *s, int64_t b)
+{
+    switch (way) {
+    case WAY_CAUSAL_PAST:
+    case WAY_WINDOW:
+        return s->kv_len / 3 + 7 * b;
+    case WAY_CAUSAL_BEFORE:
+        return -s->q_len / 4 - b;
+    default:
+        return 0;
+    }
+}
+
+/* The rule in one line each: whether query i of head h sees key j. */
+static inline bool sees(enum way way, const struct attention_sizes *s, int64_t b, int64_t h,
+                        int64_t i, int64_t j)
+{
+    const int64_t p = past_of(way, s, b) + i;
+    switch (way) {
+    case WAY_CAUSAL:
+    case WAY_CAUSAL_PAST:
+    case WAY_CAUSAL_BEFORE:
+        return j <= p;
+    case WAY_WINDOW:
+        return p - 5 <= j && j <= p + 9;
+    case WAY_WINDOW_LEFT:
+        return p - 21 <= j;
+    case WAY_WINDOW_RIGHT:
+        return j <= p + 30;
+    case WAY_KV_LEN:
+        return j < s->kv_len / 2 + 3 * b;
+    case WAY_ROW_KV_LEN:
+        return j < (i * 5 + b) % (s->kv_len + 3);
+    case WAY_HEADS:
+        return (h + j) % 2 == 0;
+    default:
+        return (i * 3 + j * 7 + b) % 5 < 2 && i % 11 != 4;
+    }
+}
+
+static inline void set_mask(struct attention_case *c, enum way way, const struct attention_sizes *s)
+{
+    const bool is_float = way == WAY_FLOAT;
+    c->problem.mask = attention_case_tensor(c, is_float ? ATTN_F32 : ATTN_BOOL, LAYOUT_DENSE,
+                                            s->batch, s->q_heads, s->q_len, s->kv_len);
+    int64_t at = 0;
+    for (int64_t b = 0; b < s->batch; b++)
+        for (int64_t h = 0; h < s->q_heads; h++)
+            for (int64_t i = 0; i < s->q_len; i++)
+                for (int64_t j = 0; j < s->kv_len; j++, at++) {
+                    const bool seen = sees(way, s, b, h, i, j);
+                    if (is_float)
+                        ((float *)c->problem.mask.data)[at] = seen ? 0.0f : -INFINITY;
+                    else
+                        ((unsigned char *)c->problem.mask.data)[at] = seen;
+                }
+}
+
+/* Hides by the option or the lengths that have the rule's name. */
+static inline void hide(struct attention_case *c, enum way way, const struct attention_sizes *s)
+{
+    struct attn_options *options = &c->problem.options;
+    int64_t *past = attention_case_alloc(c, (size_t)s->batch * sizeof *past);
+    int64_t *lengths = attention_case_alloc(c, (size_t)s->batch * sizeof *lengths);
+    int64_t *rows = attention_case_alloc(c, (size_t)(s->batch * s->q_len) * sizeof *rows);
+    for (int64_t b = 0; b < s->batch; b++) {
+        past[b] = past_of(way, s, b);
+        lengths[b] = s->kv_len / 2 + 3 * b;
+        for (int64_t i = 0; i < s->q_len; i++)
+            rows[b * s->q_len + i] = (i * 5 + b) % (s->kv_len + 3);
+    }
+    options->causal = way <= WAY_CAUSAL_BEFORE;
+    options->window_left = way == WAY_WINDOW ? 5 : way == WAY_WINDOW_LEFT ? 21 : -1;
+    options->window_right = way == WAY_WINDOW ? 9 : way == WAY_WINDOW_RIGHT ? 30 : -1;
+    if (way == WAY_CAUSAL_PAST || way == WAY_CAUSAL_BEFORE || way == WAY_WINDOW)
+        c->problem.past_len = past;
+    if (way == WAY_KV_LEN)
+        c->problem.kv_len = lengths;
+    if (way == WAY_ROW_KV_LEN)
+        c->problem.row_kv_len = rows;
+    if (way >= WAY_BOOL)
+        set_mask(c, way, s);
+}
+
+/* A case of fixed numbers, hidden as said, on kernels, without outputs. */
+static inline void make_case(struct attention_case *c, const struct attention_sizes *s,
+                             enum way way, const struct attn_kernels *kernels)
+{
+    attention_case_init(c, s, LAYOUT_DENSE, 4242);
+    c->problem.kernels = kernels;
+    hide(c, way, s);
+}
+
+typedef void (*check_fn)(const struct attention_sizes *s, enum way way,
+                         const struct attn_kernels *kernels);
+
+static inline void for_all(check_fn check)
+{
+    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+        for (int s = 0; s < SIZE_COUNT; s++)
+            for (int way = 0; way < WAY_COUNT; way++)
+                check(&SIZES[s], (enum way)way, *k);
+}
+
+#endif

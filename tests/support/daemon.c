@@ -1,0 +1,349 @@
+/* daemon.c - starting, watching and ending the daemon under test.
+ *
+ * What the daemon writes goes to a memory file and not to a pipe: nobody has to
+ * read it for the daemon to go on, and it is there in full when a test fails. The
+ * port is read from the "listening" log line, as a user would. */
+#include "daemon.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "http_client.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LIST_MAX = 64, LOG_SHOWN_BYTES = 3000 };
+
+double daemon_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+void daemon_pause(double seconds)
+{
+    struct timespec time = { .tv_sec = (time_t)seconds };
+    time.tv_nsec = (long)((seconds - (double)time.tv_sec) * 1e9);
+    nanosleep(&time, NULL);
+}
+
+double daemon_slowness(void)
+{
+    const char *text = getenv("ATTND_TEST_SLOW");
+    double factor = text ? strtod(text, NULL) : 1;
+    return factor > 1 ? factor : 1;
+}
+
+static const char *program(void)
+{
+    const char *path = getenv("ATTND");
+    return path && *path ? path : "build/attnd";
+}
+
+static char *file_text(int descriptor)
+{
+    struct stat status;
+    if (fstat(descriptor, &status) != 0)
+        status.st_size = 0;
+    char *text = calloc(1, (size_t)status.st_size + 1);
+    assert_non_null(text);
+    ssize_t size = pread(descriptor, text, (size_t)status.st_size, 0);
+    text[size > 0 ? size : 0] = '\0';
+    return text;
+}
+
+/* The environment of this process without our own variables, then the given ones. */
+static char **environment_for(const char *const *more)
+{
+    size_t count = 0, more_count = 0, kept = 0;
+    while (environ[count])
+        count++;
+    while (more && more[more_count])
+        more_count++;
+    char **list = calloc(count + more_count + 1, sizeof(*list));
+    assert_non_null(list);
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(environ[i], "ATTND", 5) != 0)
+            list[kept++] = environ[i];
+    for (size_t i = 0; i < more_count; i++)
+        list[kept++] = strdup(more[i]);
+    return list;
+}
+
+static pid_t spawn(char *const *arguments, const char *const *environment, int output, int errors)
+{
+    char **variables = environment_for(environment);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        signal(SIGPIPE, SIG_DFL);
+        int nothing = open("/dev/null", O_RDONLY);
+        dup2(nothing, 0);
+        dup2(output, 1);
+        dup2(errors, 2);
+        close_range(3, ~0u, 0);
+        execve(program(), arguments, variables);
+        fprintf(stderr, "cannot start %s: %s\n", program(), strerror(errno));
+        _exit(127);
+    }
+    free(variables);
+    return pid;
+}
+
+static int memory_file(void)
+{
+    int descriptor = memfd_create("attnd-output", MFD_CLOEXEC);
+    assert_true(descriptor >= 0);
+    return descriptor;
+}
+
+static void show_log(const struct daemon *server)
+{
+    char *text = daemon_log(server);
+    size_t size = strlen(text);
+    const char *tail = size > LOG_SHOWN_BYTES ? text + size - LOG_SHOWN_BYTES : text;
+    fprintf(stderr, "---- the daemon wrote%s:\n%s----\n", tail == text ? "" : " (its end)", tail);
+    free(text);
+}
+
+/* The ports of the "listening" lines; how many there are. */
+static int read_ports(struct daemon *server)
+{
+    char *text = daemon_log(server);
+    int count = 0;
+    for (char *line = text, *end; count < DAEMON_PORTS_MAX && (end = strchr(line, '\n'));
+         line = end + 1) {
+        *end = '\0';
+        char *address = strstr(line, "listening") ? strstr(line, "address") : NULL;
+        char *port = address ? strrchr(address, ':') : NULL;
+        if (port)
+            server->ports[count++] = atoi(port + 1);
+    }
+    free(text);
+    return count;
+}
+
+static bool is_ready(const struct daemon *server)
+{
+    struct http_client client;
+    http_client_init(&client, server->port);
+    struct http_response response = http_client_get(&client, "/readyz");
+    bool ready = response.status == 200;
+    http_response_free(&response);
+    http_client_free(&client);
+    return ready;
+}
+
+void daemon_start(struct daemon *server, const struct daemon_options *options)
+{
+    static const struct daemon_options nothing = { 0 };
+    if (!options)
+        options = &nothing;
+    char *arguments[LIST_MAX] = { (char *)(uintptr_t)program() };
+    int count = 1, listen_count = options->listen_count;
+    if (listen_count == 0) {
+        arguments[count++] = (char *)(uintptr_t) "--listen";
+        arguments[count++] = (char *)(uintptr_t) "127.0.0.1:0";
+        listen_count = 1;
+    }
+    for (int i = 0; options->arguments && options->arguments[i]; i++) {
+        assert_true(count < LIST_MAX - 1);
+        arguments[count++] = (char *)(uintptr_t)options->arguments[i];
+    }
+    *server = (struct daemon){ .log = memory_file() };
+    server->pid = spawn(arguments, options->environment, server->log, server->log);
+
+    double until = daemon_now() + 20 * daemon_slowness();
+    for (bool up = false; !up; daemon_pause(0.003)) {
+        if (!server->port && read_ports(server) >= listen_count)
+            server->port = server->ports[0];
+        up = server->port && (options->may_not_be_ready || is_ready(server));
+        if (!up && (daemon_now() > until || daemon_wait(server, 0) != -1)) {
+            show_log(server);
+            daemon_kill(server);
+            fail_msg("%s does not get ready", program());
+        }
+    }
+}
+
+void daemon_start_with(struct daemon *server, const char *argument, ...)
+{
+    const char *arguments[LIST_MAX] = { argument };
+    int count = 1;
+    va_list list;
+    va_start(list, argument);
+    while (count < LIST_MAX - 1 && (arguments[count] = va_arg(list, const char *)))
+        count++;
+    va_end(list);
+    daemon_start(server, &(struct daemon_options){ .arguments = arguments });
+}
+
+static int exit_code(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int daemon_wait(struct daemon *server, double seconds)
+{
+    int status;
+    for (double until = daemon_now() + seconds;; daemon_pause(0.003)) {
+        if (server->pid <= 0)
+            return 0;
+        if (waitpid(server->pid, &status, WNOHANG) == server->pid) {
+            server->pid = 0;
+            return exit_code(status);
+        }
+        if (daemon_now() >= until)
+            return -1;
+    }
+}
+
+void daemon_stop(struct daemon *server)
+{
+    if (server->pid <= 0)
+        return;
+    kill(server->pid, SIGTERM);
+    int code = daemon_wait(server, 30 * daemon_slowness());
+    if (code != 0)
+        show_log(server);
+    daemon_kill(server);
+    if (code == -1)
+        fail_msg("the daemon did not end on SIGTERM");
+    assert_int_equal(code, 0);
+}
+
+void daemon_kill(struct daemon *server)
+{
+    if (server->pid > 0) {
+        kill(server->pid, SIGKILL);
+        waitpid(server->pid, NULL, 0);
+    }
+    if (server->log > 0)
+        close(server->log);
+    server->pid = 0;
+    server->log = 0;
+}
+
+char *daemon_log(const struct daemon *server)
+{
+    return file_text(server->log);
+}
+
+size_t daemon_memory_bytes(const struct daemon *server)
+{
+    char path[64], line[256];
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)server->pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t kibibytes = 0;
+    while (fgets(line, sizeof(line), file))
+        if (strncmp(line, "VmRSS:", 6) == 0)
+            kibibytes = strtoul(line + 6, NULL, 10);
+    fclose(file);
+    assert_true(kibibytes > 0);
+    return kibibytes * 1024;
+}
+
+int daemon_descriptor_count(const struct daemon *server)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)server->pid);
+    return daemon_directory_count(path);
+}
+
+/* ------------------------------------------------------- its other commands -- */
+
+struct daemon_result daemon_command(const char *const *arguments, const char *const *environment)
+{
+    char *list[LIST_MAX] = { (char *)(uintptr_t)program() };
+    for (int i = 0; arguments[i]; i++) {
+        assert_true(i < LIST_MAX - 2);
+        list[i + 1] = (char *)(uintptr_t)arguments[i];
+    }
+    int output = memory_file(), errors = memory_file();
+    struct daemon child = { .pid = spawn(list, environment, output, errors) };
+    struct daemon_result result = { .exit_code = daemon_wait(&child, 20 * daemon_slowness()) };
+    daemon_kill(&child);
+    result.output = file_text(output);
+    result.errors = file_text(errors);
+    close(output);
+    close(errors);
+    return result;
+}
+
+void daemon_result_free(struct daemon_result *result)
+{
+    free(result->output);
+    free(result->errors);
+    *result = (struct daemon_result){ 0 };
+}
+
+/* ------------------------------------------------------------- directories -- */
+
+char *daemon_directory_create(void)
+{
+    const char *parent = getenv("TMPDIR");
+    char *path = NULL;
+    assert_true(asprintf(&path, "%s/attnd-test-XXXXXX", parent && *parent ? parent : "/tmp") > 0);
+    assert_non_null(mkdtemp(path));
+    return path;
+}
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
+{
+    (void)status, (void)type, (void)where;
+    return remove(path);
+}
+
+void daemon_directory_remove(char *directory)
+{
+    if (directory)
+        nftw(directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    free(directory);
+}
+
+void daemon_directory_write(const char *directory, const char *name, const void *bytes, size_t size)
+{
+    char path[1024];
+    int used = snprintf(path, sizeof(path), "%s/", directory);
+    for (const char *c = name; *c; c++) {
+        if (*c == '/')
+            assert_true(mkdir(path, 0777) == 0 || errno == EEXIST);
+        assert_true(used < (int)sizeof(path) - 1);
+        path[used++] = *c;
+        path[used] = '\0';
+    }
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+int daemon_directory_count(const char *directory)
+{
+    DIR *stream = opendir(directory);
+    assert_non_null(stream);
+    int count = 0;
+    for (struct dirent *entry; (entry = readdir(stream));)
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    closedir(stream);
+    return count;
+}

@@ -1,0 +1,88 @@
+/* daemon.h - the real daemon as a child process, for tests that talk to it over HTTP.
+ *
+ * The program is build/attnd or what the environment variable ATTND names, so that the same tests
+ * serve the plain build and the ones with sanitizers. It gets a free port and an environment
+ * without our own ATTND_ variables; what it writes is kept, and shown where something is wrong. */
+#ifndef DAEMON_H
+#define DAEMON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+enum { DAEMON_PORTS_MAX = 8 };
+
+struct daemon {
+    pid_t pid; /* 0: does not run */
+    int port;  /* the first of ports */
+    int ports[DAEMON_PORTS_MAX];
+    int log; /* descriptor of what it wrote to stdout and stderr */
+};
+
+struct daemon_options {
+    const char *const *arguments;   /* ended by NULL; NULL is none */
+    const char *const *environment; /* "NAME=value", ended by NULL; NULL is none */
+    int listen_count;               /* arguments or environment name so many addresses; 0: none, and
+                                       --listen 127.0.0.1:0 is added */
+    bool may_not_be_ready;          /* do not wait for /readyz */
+};
+
+/* How much longer everything takes than in a plain build: ATTND_TEST_SLOW, at least 1. */
+double daemon_slowness(void);
+
+/* Starts it and waits until it listens and is ready; anything else fails the test. options may be
+ * NULL. The child dies with this process. */
+void daemon_start(struct daemon *server, const struct daemon_options *options);
+
+/* daemon_start() with nothing but arguments, which NULL ends. */
+void daemon_start_with(struct daemon *server, const char *argument, ...) __attribute__((sentinel));
+
+/* Waits for the end, at most seconds (not scaled). The exit status, 128 + the signal, or -1 where
+ * it still runs. */
+int daemon_wait(struct daemon *server, double seconds);
+
+/* SIGTERM, and fails the test unless the daemon exits with 0 in 30 s (scaled): with a sanitizer's
+ * report it does not. Does nothing where it does not run. */
+void daemon_stop(struct daemon *server);
+
+/* Ends it without a question, for clearing up after a failed test. */
+void daemon_kill(struct daemon *server);
+
+/* What it wrote so far; the caller's to free. */
+char *daemon_log(const struct daemon *server);
+
+/* Resident bytes, and open descriptors. */
+size_t daemon_memory_bytes(const struct daemon *server);
+int daemon_descriptor_count(const struct daemon *server);
+
+/* ------------------------------------------------------- its other commands -- */
+
+struct daemon_result {
+    int exit_code; /* -1: it did not end in 20 s (scaled) and was killed; 128 + a signal's number */
+    char *output;  /* its stdout */
+    char *errors;  /* its stderr */
+};
+
+/* Runs the program to its end. Both lists end with NULL; environment may be NULL. */
+struct daemon_result daemon_command(const char *const *arguments, const char *const *environment);
+void daemon_result_free(struct daemon_result *result);
+
+/* ------------------------------------------------------------- directories -- */
+
+char *daemon_directory_create(void);           /* a new one under $TMPDIR; free with the next */
+void daemon_directory_remove(char *directory); /* with all that is in it; NULL is fine */
+
+/* Writes directory/name, name being "a", "a/b" or "a/b/c"; makes the directories between. */
+void daemon_directory_write(const char *directory, const char *name, const void *bytes,
+                            size_t size);
+
+/* Entries of the directory itself, "." and ".." not counted. */
+int daemon_directory_count(const char *directory);
+
+/* Sleeps. */
+void daemon_pause(double seconds);
+
+/* Seconds of the monotonic clock. */
+double daemon_now(void);
+
+#endif

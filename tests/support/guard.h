@@ -1,0 +1,50 @@
+/* guard.h - memory whose last byte touches an unreadable page.
+ *
+ * A kernel that reads or writes one element past its arguments dies at once,
+ * also where a sanitizer does not look (inline assembly, a build without it).
+ * Memory of a sanitized malloc has no such page, so tests of kernels use this. */
+#ifndef GUARD_H
+#define GUARD_H
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct guard_buffer {
+    void *data;   /* the bytes asked for; never NULL, also for 0 bytes */
+    void *base;   /* the mapping, which begins one unreadable page early */
+    size_t total; /* its bytes, both guard pages counted */
+};
+
+/* bytes of memory, each byte 0xA5 (a float of about -2.9e-16), its end on the guard page.
+ * Ends the program where there is no memory: no test can go on without. */
+static inline struct guard_buffer guard_alloc(size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t used = (bytes + page - 1) / page * page;
+    struct guard_buffer buffer = { .total = used + 2 * page };
+    buffer.base = mmap(NULL, buffer.total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *begin = (char *)buffer.base + page;
+    if (buffer.base == MAP_FAILED
+        || (used > 0 && mprotect(begin, used, PROT_READ | PROT_WRITE) != 0)) {
+        perror("guard_alloc");
+        exit(1);
+    }
+    if (used > 0)
+        memset(begin, 0xA5, used);
+    buffer.data = begin + used - bytes;
+    return buffer;
+}
+
+/* Takes a zeroed buffer too. */
+static inline void guard_free(struct guard_buffer *buffer)
+{
+    if (buffer->base != NULL)
+        munmap(buffer->base, buffer->total);
+    memset(buffer, 0, sizeof *buffer);
+}
+
+#endif

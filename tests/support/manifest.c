@@ -1,0 +1,166 @@
+/* manifest.c - see manifest.h.
+ *
+ * The path of a line follows from a stack of the keys above it, each with its
+ * indent; "- " opens a member of a list, whose keys stand two columns further in. */
+#include "manifest.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEPTH_MAX = 32, PATH_BYTES = 512 };
+
+struct level {
+    int indent;
+    int index;       /* of a member of a list; -1: a key */
+    const char *key; /* points into the text */
+};
+
+struct reader {
+    struct manifest *manifest;
+    const char *file;
+    int line;
+    struct level levels[DEPTH_MAX];
+    int depth;
+};
+
+char *manifest_file_text(const char *file)
+{
+    FILE *stream = fopen(file, "r");
+    if (!stream)
+        fail_msg("%s cannot be opened (tests run from the root of the repository)", file);
+    char *text = NULL;
+    size_t size = 0;
+    if (getdelim(&text, &size, '\0', stream) < 0)
+        fail_msg("%s is empty", file);
+    fclose(stream);
+    return text;
+}
+
+static void push(struct reader *reader, struct level level)
+{
+    if (reader->depth == DEPTH_MAX)
+        fail_msg("%s:%d: too deep", reader->file, reader->line);
+    reader->levels[reader->depth++] = level;
+}
+
+static void pop_to(struct reader *reader, int indent)
+{
+    while (reader->depth > 0 && reader->levels[reader->depth - 1].indent >= indent)
+        reader->depth--;
+}
+
+static void add_value(struct reader *reader, char *value)
+{
+    char path[PATH_BYTES] = "";
+    size_t used = 0;
+    for (int i = 0; i < reader->depth; i++) {
+        const struct level *level = &reader->levels[i];
+        const char *dot = i > 0 ? "." : "";
+        const int more = level->index >= 0
+                             ? snprintf(path + used, sizeof path - used, "%s%d", dot, level->index)
+                             : snprintf(path + used, sizeof path - used, "%s%s", dot, level->key);
+        used += (size_t)more;
+        assert_true(used < sizeof path);
+    }
+    size_t length = strlen(value);
+    if (length >= 2 && (*value == '"' || *value == '\'') && value[length - 1] == *value) {
+        value[length - 1] = '\0';
+        value++;
+    }
+    struct manifest *manifest = reader->manifest;
+    manifest->entries =
+        realloc(manifest->entries, (size_t)(manifest->count + 1) * sizeof *manifest->entries);
+    assert_non_null(manifest->entries);
+    manifest->entries[manifest->count++] =
+        (struct manifest_entry){ .path = strdup(path), .value = strdup(value) };
+}
+
+/* The colon that ends a key, or NULL: "a: b" and "a:" have one, "--listen=0.0.0.0:80" has none. */
+static char *find_colon(char *text)
+{
+    if (*text == '"' || *text == '\'')
+        return NULL;
+    for (char *c = text; (c = strchr(c, ':')); c++)
+        if (c[1] == ' ' || c[1] == '\0')
+            return c;
+    return NULL;
+}
+
+static void open_member(struct reader *reader, int indent)
+{
+    pop_to(reader, indent + 1);
+    struct level *top = reader->depth > 0 ? &reader->levels[reader->depth - 1] : NULL;
+    if (top && top->indent == indent && top->index >= 0)
+        top->index++;
+    else
+        push(reader, (struct level){ .indent = indent, .index = 0 });
+}
+
+static void read_line(struct reader *reader, char *line)
+{
+    int indent = (int)strspn(line, " ");
+    char *text = line + indent;
+    if (*text == '\0' || *text == '#')
+        return;
+    if (strncmp(text, "- ", 2) == 0) {
+        open_member(reader, indent);
+        indent += 2;
+        text += 2;
+    }
+    char *colon = find_colon(text);
+    if (colon) {
+        *colon = '\0';
+        pop_to(reader, indent);
+        push(reader, (struct level){ .indent = indent, .index = -1, .key = text });
+        text = colon + 1 + strspn(colon + 1, " ");
+    } else if (reader->depth == 0 || reader->levels[reader->depth - 1].index < 0) {
+        fail_msg("%s:%d: neither a key nor a member of a list", reader->file, reader->line);
+    }
+    if (*text)
+        add_value(reader, text);
+}
+
+void manifest_read(struct manifest *manifest, const char *file)
+{
+    char *text = manifest_file_text(file), *rest = text;
+    *manifest = (struct manifest){ 0 };
+    struct reader reader = { .manifest = manifest, .file = file };
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        reader.line++;
+        read_line(&reader, line);
+    }
+    free(text);
+}
+
+void manifest_free(struct manifest *manifest)
+{
+    for (int i = 0; i < manifest->count; i++) {
+        free(manifest->entries[i].path);
+        free(manifest->entries[i].value);
+    }
+    free(manifest->entries);
+    *manifest = (struct manifest){ 0 };
+}
+
+const char *manifest_find(const struct manifest *manifest, const char *path)
+{
+    for (int i = 0; i < manifest->count; i++)
+        if (strcmp(manifest->entries[i].path, path) == 0)
+            return manifest->entries[i].value;
+    return NULL;
+}
+
+const char *manifest_get(const struct manifest *manifest, const char *path)
+{
+    const char *value = manifest_find(manifest, path);
+    if (!value)
+        fail_msg("there is no %s", path);
+    return value;
+}

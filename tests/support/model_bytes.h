@@ -1,0 +1,27 @@
+/* model_bytes.h - the bytes of a model file, written out by hand: nothing of the
+ * daemon's own writer is used. */
+#ifndef MODEL_BYTES_H
+#define MODEL_BYTES_H
+
+#include <stddef.h>
+
+/* The tutorial's four words, and the context of the first of them under demo. */
+#define MODEL_BYTES_WORDS "[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]"
+#define MODEL_BYTES_CONTEXT                                                                        \
+    {                                                                                              \
+        0.98522025, 1.74174051, 0.75652026                                                         \
+    }
+
+struct model_bytes {
+    char *data; /* malloc'd, the caller's */
+    size_t size;
+};
+
+/* A safetensors file of this header text and count floats. */
+struct model_bytes model_bytes_of(const char *header, const float *values, size_t count);
+
+/* The tutorial's matrices, the value matrix times factor, so that the context is
+ * factor times demo's. more is put into the config: ",\"causal\":true". */
+struct model_bytes model_bytes_demo(float factor, const char *more);
+
+#endif

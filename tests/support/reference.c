@@ -1,0 +1,309 @@
+/* reference.c - attention in double, straight from the formulas.
+ *
+ * Inputs are first copied to dense arrays of double, so that the strides of a
+ * view and the arithmetic are apart: the copy is the only place that knows
+ * strides, the sums the only place that knows attention. */
+#include "reference.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *allocate(int64_t count, size_t size)
+{
+    void *memory = calloc(count > 0 ? (size_t)count : 1, size);
+    if (memory == NULL) {
+        perror("reference");
+        exit(1);
+    }
+    return memory;
+}
+
+static double *allocate_doubles(int64_t count)
+{
+    return allocate(count, sizeof(double));
+}
+
+/* The index of element [b, h, l, d] in tensor->data; a dimension of 1 broadcasts. */
+static int64_t element(const struct attn_tensor *tensor, int64_t b, int64_t h, int64_t l, int64_t d)
+{
+    const int64_t at[4] = { b, h, l, d };
+    int64_t offset = 0;
+    for (int i = 0; i < 4; i++)
+        offset += (tensor->shape[i] == 1 ? 0 : at[i]) * tensor->stride[i];
+    return offset;
+}
+
+/* A dense copy of an F32 view. */
+static double *copy_dense(const struct attn_tensor *tensor)
+{
+    const int64_t *shape = tensor->shape;
+    double *copy = allocate_doubles(shape[0] * shape[1] * shape[2] * shape[3]);
+    double *to = copy;
+    const float *from = tensor->data;
+    for (int64_t b = 0; b < shape[0]; b++)
+        for (int64_t h = 0; h < shape[1]; h++)
+            for (int64_t l = 0; l < shape[2]; l++)
+                for (int64_t d = 0; d < shape[3]; d++)
+                    *to++ = (double)from[element(tensor, b, h, l, d)];
+    return copy;
+}
+
+/* What is common to a bare call and to one inside a layer. */
+struct operands {
+    const double *query, *key, *value; /* dense, as in struct attn_problem */
+    int64_t batch, q_heads, kv_heads, q_len, kv_len, head_dim, v_head_dim;
+    const struct attn_options *options;
+    const struct attn_tensor *mask;
+    const int64_t *lengths, *row_lengths; /* kv_len and row_kv_len of the problem, or NULL */
+    const int64_t *past_len;              /* [batch] or NULL */
+};
+
+/* Positions are compared as doubles: a window may be as wide as int64_t allows. */
+static bool is_visible(const struct operands *o, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+    const double p = (double)i + (o->past_len != NULL ? (double)o->past_len[b] : 0.0);
+    const struct attn_options *options = o->options;
+    if (options->causal && (double)j > p)
+        return false;
+    if (options->window_left >= 0 && (double)j < p - (double)options->window_left)
+        return false;
+    if (options->window_right >= 0 && (double)j > p + (double)options->window_right)
+        return false;
+    if (o->lengths != NULL && j >= o->lengths[b])
+        return false;
+    if (o->row_lengths != NULL && j >= o->row_lengths[b * o->q_len + i])
+        return false;
+    if (o->mask->data == NULL)
+        return true;
+    const int64_t at = element(o->mask, b, h, i, j);
+    if (o->mask->dtype == ATTN_BOOL)
+        return ((const unsigned char *)o->mask->data)[at] != 0;
+    return ((const float *)o->mask->data)[at] != -INFINITY;
+}
+
+static double bias(const struct operands *o, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+    if (o->mask->data == NULL || o->mask->dtype != ATTN_F32)
+        return 0.0;
+    return (double)((const float *)o->mask->data)[element(o->mask, b, h, i, j)];
+}
+
+static double softcap(double score, double cap)
+{
+    return cap > 0 ? cap * tanh(score / cap) : score;
+}
+
+/* weights[n] = softmax(masked[n]), where -INFINITY has no weight; returns the log-sum-exp. */
+static double softmax(const double *masked, double *weights, int64_t n)
+{
+    double max = -INFINITY, sum = 0;
+    bool is_empty = true;
+    for (int64_t j = 0; j < n; j++) {
+        is_empty = is_empty && masked[j] == -INFINITY; /* NaN is something, if not a number */
+        max = fmax(max, masked[j]);
+    }
+    for (int64_t j = 0; j < n; j++)
+        sum += weights[j] = masked[j] == -INFINITY ? 0.0 : exp(masked[j] - max);
+    for (int64_t j = 0; j < n; j++)
+        weights[j] = is_empty ? 0.0 : weights[j] / sum;
+    return is_empty ? -INFINITY : max + log(sum);
+}
+
+static void reference_row(const struct operands *o, struct reference *r, int64_t b, int64_t h,
+                          int64_t i)
+{
+    const int64_t row = (b * o->q_heads + h) * o->q_len + i;
+    const int64_t kv_head = b * o->kv_heads + h / (o->q_heads / o->kv_heads);
+    const double *query = o->query + row * o->head_dim;
+    double *context = r->context + row * o->v_head_dim;
+    const int64_t map = row * o->kv_len;
+    for (int64_t j = 0; j < o->kv_len; j++) {
+        const double *key = o->key + (kv_head * o->kv_len + j) * o->head_dim;
+        double dot = 0;
+        for (int64_t d = 0; d < o->head_dim; d++)
+            dot += query[d] * key[d];
+        r->scores[map + j] = (double)o->options->scale * dot;
+        r->softcapped[map + j] = softcap(r->scores[map + j], (double)o->options->softcap);
+        r->masked[map + j] =
+            is_visible(o, b, h, i, j) ? r->softcapped[map + j] + bias(o, b, h, i, j) : -INFINITY;
+    }
+    r->lse[row] = softmax(r->masked + map, r->weights + map, o->kv_len);
+    for (int64_t j = 0; j < o->kv_len; j++) {
+        if (r->masked[map + j] == -INFINITY)
+            continue; /* what a masked value holds does not count, NaN included */
+        const double *value = o->value + (kv_head * o->kv_len + j) * o->v_head_dim;
+        for (int64_t d = 0; d < o->v_head_dim; d++)
+            context[d] += r->weights[map + j] * value[d];
+    }
+}
+
+static void reference_run(const struct operands *o, struct reference *r)
+{
+    const int64_t rows = o->batch * o->q_heads * o->q_len;
+    memset(r, 0, sizeof *r);
+    r->batch = o->batch;
+    r->q_heads = o->q_heads;
+    r->q_len = o->q_len;
+    r->kv_len = o->kv_len;
+    r->v_head_dim = o->v_head_dim;
+    r->context = allocate_doubles(rows * o->v_head_dim);
+    r->lse = allocate_doubles(rows);
+    r->scores = allocate_doubles(rows * o->kv_len);
+    r->softcapped = allocate_doubles(rows * o->kv_len);
+    r->masked = allocate_doubles(rows * o->kv_len);
+    r->weights = allocate_doubles(rows * o->kv_len);
+    for (int64_t b = 0; b < o->batch; b++)
+        for (int64_t h = 0; h < o->q_heads; h++)
+            for (int64_t i = 0; i < o->q_len; i++)
+                reference_row(o, r, b, h, i);
+}
+
+void reference_attention(const struct attn_problem *problem, struct reference *reference)
+{
+    double *query = copy_dense(&problem->query);
+    double *key = copy_dense(&problem->key);
+    double *value = copy_dense(&problem->value);
+    const struct operands operands = {
+        .query = query,
+        .key = key,
+        .value = value,
+        .batch = problem->query.shape[0],
+        .q_heads = problem->query.shape[1],
+        .kv_heads = problem->key.shape[1],
+        .q_len = problem->query.shape[2],
+        .kv_len = problem->key.shape[2],
+        .head_dim = problem->query.shape[3],
+        .v_head_dim = problem->value.shape[3],
+        .options = &problem->options,
+        .mask = &problem->mask,
+        .lengths = problem->kv_len,
+        .row_lengths = problem->row_kv_len,
+        .past_len = problem->past_len,
+    };
+    reference_run(&operands, reference);
+    free(query);
+    free(key);
+    free(value);
+}
+
+void reference_linear(const struct attn_linear *linear, const double *x, int64_t rows,
+                      int64_t x_columns, double *y)
+{
+    if (linear->weight == NULL) {
+        memcpy(y, x, (size_t)(rows * x_columns) * sizeof *y);
+        return;
+    }
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t o = 0; o < linear->out; o++) {
+            double sum = linear->bias != NULL ? (double)linear->bias[o] : 0.0;
+            for (int64_t c = 0; c < linear->in; c++)
+                sum +=
+                    x[i * x_columns + c]
+                    * (double)
+                          linear->weight[linear->in_out ? c * linear->out + o : o * linear->in + c];
+            y[i * linear->out + o] = sum;
+        }
+}
+
+void reference_rope(const struct attn_rope *rope, int64_t position, double *row)
+{
+    const int64_t half = rope->dim / 2;
+    for (int64_t c = 0; c < half; c++) {
+        const double angle =
+            (double)position * pow(rope->theta, -2.0 * (double)c / (double)rope->dim);
+        double *first = row + (rope->interleaved ? 2 * c : c);
+        double *second = row + (rope->interleaved ? 2 * c + 1 : c + half);
+        const double x = *first, y = *second;
+        *first = x * cos(angle) - y * sin(angle);
+        *second = x * sin(angle) + y * cos(angle);
+    }
+}
+
+/* Projects one input of a layer, cuts it into [heads, length, dim] and turns it where rope is
+ * given. */
+static double *layer_input(const struct attn_linear *linear, const struct attn_tensor *input,
+                           int64_t heads, int64_t dim, const struct attn_rope *rope, int64_t start)
+{
+    const int64_t length = input->shape[2];
+    double *x = copy_dense(input);
+    double *cut = allocate_doubles(heads * length * dim);
+    if (input->shape[1] == heads && input->shape[3] == dim && linear->weight == NULL) {
+        memcpy(cut, x, (size_t)(heads * length * dim) * sizeof *cut);
+    } else {
+        double *y = allocate_doubles(length * heads * dim);
+        reference_linear(linear, x, length, input->shape[3], y);
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t l = 0; l < length; l++)
+                memcpy(cut + (h * length + l) * dim, y + (l * heads + h) * dim,
+                       (size_t)dim * sizeof *cut);
+        free(y);
+    }
+    free(x);
+    for (int64_t h = 0; rope != NULL && rope->dim > 0 && h < heads; h++)
+        for (int64_t l = 0; l < length; l++)
+            reference_rope(rope, start + l, cut + (h * length + l) * dim);
+    return cut;
+}
+
+/* Heads concatenated, then the output projection. */
+static void layer_output(const struct attn_layer *layer, struct reference *r)
+{
+    const int64_t columns = r->q_heads * r->v_head_dim;
+    const int64_t d_out = layer->o_proj.weight != NULL ? layer->o_proj.out : columns;
+    double *joined = allocate_doubles(r->q_len * columns);
+    for (int64_t h = 0; h < r->q_heads; h++)
+        for (int64_t i = 0; i < r->q_len; i++)
+            memcpy(joined + i * columns + h * r->v_head_dim,
+                   r->context + (h * r->q_len + i) * r->v_head_dim,
+                   (size_t)r->v_head_dim * sizeof *joined);
+    r->projected = allocate_doubles(r->q_len * d_out);
+    reference_linear(&layer->o_proj, joined, r->q_len, columns, r->projected);
+    free(joined);
+}
+
+void reference_layer(const struct attn_layer_problem *problem, struct reference *reference)
+{
+    const struct attn_layer *layer = problem->layer;
+    double *query = layer_input(&layer->q_proj, &problem->query, layer->q_heads, layer->head_dim,
+                                &layer->rope, problem->past_len);
+    double *key = layer_input(&layer->k_proj, &problem->key, layer->kv_heads, layer->head_dim,
+                              &layer->rope, 0);
+    double *value =
+        layer_input(&layer->v_proj, &problem->value, layer->kv_heads, layer->v_head_dim, NULL, 0);
+    const struct operands operands = {
+        .query = query,
+        .key = key,
+        .value = value,
+        .batch = 1,
+        .q_heads = layer->q_heads,
+        .kv_heads = layer->kv_heads,
+        .q_len = problem->query.shape[2],
+        .kv_len = problem->key.shape[2],
+        .head_dim = layer->head_dim,
+        .v_head_dim = layer->v_head_dim,
+        .options = &problem->options,
+        .mask = &problem->mask,
+        .lengths = problem->kv_len,
+        .row_lengths = problem->row_kv_len,
+        .past_len = &problem->past_len,
+    };
+    reference_run(&operands, reference);
+    layer_output(layer, reference);
+    free(query);
+    free(key);
+    free(value);
+}
+
+void reference_free(struct reference *reference)
+{
+    free(reference->context);
+    free(reference->lse);
+    free(reference->scores);
+    free(reference->softcapped);
+    free(reference->masked);
+    free(reference->weights);
+    free(reference->projected);
+    memset(reference, 0, sizeof *reference);
+}

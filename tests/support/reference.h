@@ -1,0 +1,38 @@
+/* reference.h - attention in double, in the form of the textbook.
+ *
+ * Written from the formulas of attn.h and layer.h alone and knowing nothing of
+ * how lib/ computes: no tiles, no online softmax, one loop per sum. Slow on
+ * purpose; what lib/ answers is compared with this. */
+#ifndef REFERENCE_H
+#define REFERENCE_H
+
+#include "layer.h"
+
+/* Everything attention can answer, dense, in double. */
+struct reference {
+    int64_t batch, q_heads, q_len, kv_len, v_head_dim;
+    double *context; /* [batch, q_heads, q_len, v_head_dim] */
+    double *lse;     /* [batch, q_heads, q_len] */
+    double *scores;  /* [batch, q_heads, q_len, kv_len], like the three below */
+    double *softcapped;
+    double *masked;
+    double *weights;
+    double *projected; /* [q_len, d_out]: the layer's context; NULL where there is no layer */
+};
+
+/* The problem's outputs are not looked at. reference_free() releases what was made. */
+void reference_attention(const struct attn_problem *problem, struct reference *reference);
+
+/* The same through projections and rotary embedding. */
+void reference_layer(const struct attn_layer_problem *problem, struct reference *reference);
+
+void reference_free(struct reference *reference);
+
+/* y[rows][linear->out] = x . weight^T + bias in double; x has x_columns columns. */
+void reference_linear(const struct attn_linear *linear, const double *x, int64_t rows,
+                      int64_t x_columns, double *y);
+
+/* Turns row[rope->dim] to its position in place. */
+void reference_rope(const struct attn_rope *rope, int64_t position, double *row);
+
+#endif

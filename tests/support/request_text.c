@@ -1,0 +1,104 @@
+/* request_text.c - bodies made by program: matrices, and requests of a chosen duration. */
+#include "request_text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "fill.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOW_HEADS = 64, SLOW_QUERIES_MAX = 4096, SLOW_KEYS = 32768 };
+
+static void reserve(struct request_text *text, size_t size)
+{
+    if (text->capacity - text->used > size)
+        return;
+    text->capacity = 2 * (text->used + size) + 64;
+    text->data = realloc(text->data, text->capacity);
+    assert_non_null(text->data);
+}
+
+void request_text_add(struct request_text *text, const char *format, ...)
+{
+    va_list list, again;
+    va_start(list, format);
+    va_copy(again, list);
+    int size = vsnprintf(NULL, 0, format, list);
+    assert_true(size >= 0);
+    reserve(text, (size_t)size + 1);
+    vsnprintf(text->data + text->used, (size_t)size + 1, format, again);
+    text->used += (size_t)size;
+    va_end(again);
+    va_end(list);
+}
+
+void request_text_matrix(struct request_text *text, const float *values, int64_t rows,
+                         int64_t columns)
+{
+    request_text_add(text, "[");
+    for (int64_t i = 0; i < rows; i++) {
+        request_text_add(text, i ? ",[" : "[");
+        for (int64_t j = 0; j < columns; j++)
+            request_text_add(text, j ? ",%.9g" : "%.9g", (double)values[i * columns + j]);
+        request_text_add(text, "]");
+    }
+    request_text_add(text, "]");
+}
+
+void request_text_random(struct request_text *text, uint64_t seed, int64_t rows, int64_t columns)
+{
+    struct fill fill = { seed };
+    float *values = malloc((size_t)(rows * columns) * sizeof(*values));
+    assert_non_null(values);
+    fill_floats(&fill, values, rows * columns, -1, 1);
+    request_text_matrix(text, values, rows, columns);
+    free(values);
+}
+
+static void add_digits(struct request_text *text, int64_t rows, int64_t columns)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        request_text_add(text, i ? ",[" : "[");
+        for (int64_t j = 0; j < columns; j++)
+            request_text_add(text, j ? ",%d" : "%d", (int)((i * 7 + j * 3) % 5));
+        request_text_add(text, "]");
+    }
+}
+
+static char *slow_body(int64_t queries, int64_t keys, const char *more)
+{
+    struct request_text text = { 0 };
+    request_text_add(&text,
+                     "{\"model\":\"sdpa\",\"q_heads\":%d,\"kv_heads\":1,\"outputs\":[\"lse\"]",
+                     SLOW_HEADS);
+    request_text_add(&text, ",\"query\":[");
+    add_digits(&text, queries, SLOW_HEADS);
+    request_text_add(&text, "],\"key\":[");
+    add_digits(&text, keys, 1);
+    request_text_add(&text, "]%s}", more);
+    return text.data;
+}
+
+char *request_text_slow(struct http_client *client, double seconds, const char *more)
+{
+    int64_t queries = 2;
+    for (double measured = 0;; queries *= 2) {
+        char *body = slow_body(queries, SLOW_KEYS, "");
+        struct http_response response = http_client_post(client, "/v1/attention", body);
+        assert_int_equal(response.status, 200);
+        measured = response.seconds;
+        http_response_free(&response);
+        free(body);
+        if (measured < seconds / 8 && queries < SLOW_QUERIES_MAX)
+            continue;
+        double wanted = (double)queries * seconds / measured;
+        return slow_body(wanted < SLOW_QUERIES_MAX ? (int64_t)wanted + 1 : SLOW_QUERIES_MAX,
+                         SLOW_KEYS, more);
+    }
+}

@@ -1,0 +1,410 @@
+/* test_config.c - flags and variables: every default, every kind of value, and
+ * for everything refused the name of the flag in the one line that is printed. */
+#include "capture.h"
+#include "config.h"
+#include "config_options.h"
+#include "config_value.h"
+#include "version.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ARGUMENTS_MAX = 24 };
+
+/* Reads words, parted by single spaces, as the arguments. */
+static enum config_outcome read_words(struct config *config, const char *words)
+{
+    static char text[1024]; /* config borrows from it */
+    char *argv[ARGUMENTS_MAX] = { "attnd" };
+    int argc = 1;
+    assert_true(strlen(words) < sizeof text);
+    strcpy(text, words);
+    char *rest = text;
+    for (char *word = strsep(&rest, " "); word && word[0]; word = strsep(&rest, " ")) {
+        assert_true(argc < ARGUMENTS_MAX - 1);
+        argv[argc++] = word;
+    }
+    return config_read(config, argc, argv);
+}
+
+static void assert_accepted(struct config *config, const char *words)
+{
+    struct capture capture;
+    capture_begin(&capture, STDERR_FILENO);
+    const enum config_outcome outcome = read_words(config, words);
+    char *printed = capture_end(&capture, NULL);
+    assert_string_equal(printed, "");
+    assert_int_equal(outcome, CONFIG_RUN);
+    free(printed);
+}
+
+/* It is refused, with exactly this behind "attnd: ". */
+static void assert_refused(const char *words, const char *message)
+{
+    struct config config;
+    struct capture capture;
+    char expected[512];
+    capture_begin(&capture, STDERR_FILENO);
+    const enum config_outcome outcome = read_words(&config, words);
+    char *printed = capture_end(&capture, NULL);
+    snprintf(expected, sizeof expected, "attnd: %s\n", message);
+    assert_string_equal(printed, expected);
+    assert_int_equal(outcome, CONFIG_EXIT_ERROR);
+    free(printed);
+}
+
+static void assert_variable_refused(const char *name, const char *value, const char *message)
+{
+    setenv(name, value, 1);
+    assert_refused("", message);
+    unsetenv(name);
+}
+
+static void test_defaults(void **state)
+{
+    struct config config;
+    (void)state;
+    memset(&config, 0x5a, sizeof config);
+    assert_accepted(&config, "");
+    assert_int_equal(config.listen_count, 1);
+    assert_string_equal(config.listen[0], "127.0.0.1:8080");
+    assert_null(config.models);
+    assert_null(config.model_name);
+    assert_int_equal(config.model_control, MODEL_CONTROL_NONE);
+    assert_false(config.models_strict);
+    assert_int_equal(config.workers, 0);
+    assert_null(config.kernels);
+    assert_int_equal(config.body_bytes_max, 64 << 20);
+    assert_int_equal(config.answer_bytes_max, 256 << 20);
+    assert_int_equal(config.queue_max, 1024);
+    assert_int_equal(config.timeout_ns, 60000000000);
+    assert_int_equal(config.body_timeout_ns, 30000000000);
+    assert_int_equal(config.drain_delay_ns, 0);
+    assert_int_equal(config.drain_max_ns, 60000000000);
+    assert_int_equal(config.connections_max, 10000);
+    assert_int_equal(config.connections_per_ip_max, 0);
+    assert_int_equal(config.log_level, LOG_INFO);
+    assert_int_equal(config.log_format, LOG_TEXT);
+    assert_false(config.json_nonfinite_allowed);
+    assert_false(config.check_config);
+}
+
+static void test_every_flag(void **state)
+{
+    struct config config;
+    (void)state;
+    assert_accepted(&config, "--models /m --model-name one --model-control explicit "
+                             "--models-strict --workers 64 --kernels avx2 --body-max 1KiB "
+                             "--answer-max=2GiB --queue-max 7");
+    assert_string_equal(config.models, "/m");
+    assert_string_equal(config.model_name, "one");
+    assert_int_equal(config.model_control, MODEL_CONTROL_EXPLICIT);
+    assert_true(config.models_strict);
+    assert_int_equal(config.workers, 64);
+    assert_string_equal(config.kernels, "avx2");
+    assert_int_equal(config.body_bytes_max, 1024);
+    assert_int_equal(config.answer_bytes_max, (size_t)2 << 30);
+    assert_int_equal(config.queue_max, 7);
+    assert_accepted(&config, "--timeout=1ms --body-timeout 2s --drain-delay 1500ms --drain-max 0 "
+                             "--connections-max 1 --connections-per-ip-max 3 --log-level error "
+                             "--log-format json --json-nonfinite allow --check-config");
+    assert_int_equal(config.timeout_ns, 1000000);
+    assert_int_equal(config.body_timeout_ns, 2000000000);
+    assert_int_equal(config.drain_delay_ns, 1500000000);
+    assert_int_equal(config.drain_max_ns, 0);
+    assert_int_equal(config.connections_max, 1);
+    assert_int_equal(config.connections_per_ip_max, 3);
+    assert_int_equal(config.log_level, LOG_ERROR);
+    assert_int_equal(config.log_format, LOG_JSON);
+    assert_true(config.json_nonfinite_allowed);
+    assert_true(config.check_config);
+    assert_accepted(&config, "--log-level debug --log-level warning --models=--odd=name");
+    assert_int_equal(config.log_level, LOG_WARNING);
+    assert_string_equal(config.models, "--odd=name");
+}
+
+static void test_listen(void **state)
+{
+    struct config config;
+    (void)state;
+    assert_accepted(&config, "--listen [::1]:0 --listen=0.0.0.0:65535");
+    assert_int_equal(config.listen_count, 2);
+    assert_string_equal(config.listen[0], "[::1]:0");
+    assert_string_equal(config.listen[1], "0.0.0.0:65535");
+    setenv("ATTND_LISTEN", "127.0.0.1:1,[::]:2,127.0.0.1:3", 1);
+    assert_accepted(&config, "");
+    assert_string_equal(getenv("ATTND_LISTEN"), "127.0.0.1:1,[::]:2,127.0.0.1:3");
+    assert_int_equal(config.listen_count, 3);
+    assert_string_equal(config.listen[0], "127.0.0.1:1");
+    assert_string_equal(config.listen[1], "[::]:2");
+    assert_string_equal(config.listen[2], "127.0.0.1:3");
+    assert_accepted(&config, "--listen 127.0.0.1:9");
+    assert_int_equal(config.listen_count, 1);
+    assert_string_equal(config.listen[0], "127.0.0.1:9");
+    unsetenv("ATTND_LISTEN");
+    static const char EXPECTED[] = "expected ADDR:PORT as in 127.0.0.1:8080 or [::1]:8080";
+    static const char *const BROKEN[] = { "127.0.0.1", "127.0.0.1:", ":8080",  "h:65536",
+                                          "h:-1",      "h:80x",      "8080",   "a:1,b:2",
+                                          "h:080808",  "h:+1",       "h:0x10", "h:99999999999999" };
+    for (size_t i = 0; i < sizeof BROKEN / sizeof BROKEN[0]; i++) {
+        char words[64], message[256];
+        snprintf(words, sizeof words, "--listen %s", BROKEN[i]);
+        snprintf(message, sizeof message, "--listen: '%s' came; %s", BROKEN[i], EXPECTED);
+        assert_refused(words, message);
+    }
+    assert_refused("--listen unix:/run/attnd.sock",
+                   "--listen: 'unix:/run/attnd.sock' came; unix sockets are not in this build");
+    assert_refused("--listen a:1 --listen a:2 --listen a:3 --listen a:4 --listen a:5 "
+                   "--listen a:6 --listen a:7 --listen a:8 --listen a:9",
+                   "--listen: more than 8 addresses");
+    assert_variable_refused("ATTND_LISTEN", "a:1,,a:2",
+                            "ATTND_LISTEN: '' came; expected ADDR:PORT as in 127.0.0.1:8080 or "
+                            "[::1]:8080");
+    char *many = calloc(1, 4097);
+    assert_non_null(many);
+    memset(many, 'a', 4096);
+    assert_variable_refused("ATTND_LISTEN", many,
+                            "ATTND_LISTEN: more than 1023 bytes of addresses");
+    free(many);
+}
+
+static void test_values_refused(void **state)
+{
+    (void)state;
+    static const char WORKERS[] = "came; expected an integer, from 1 to 64";
+    static const char SIZE[] = "came; expected bytes, or KiB, MiB or GiB as in 64MiB, from 1 to "
+                               "1024GiB";
+    static const char TIME[] = "came; expected ms or s as in 500ms, from 1ms to 86400s";
+    static const struct {
+        const char *flag, *value, *expected;
+    } CASES[] = {
+        { "--workers", "0", WORKERS },
+        { "--workers", "65", WORKERS },
+        { "--workers", "-1", WORKERS },
+        { "--workers", "two", WORKERS },
+        { "--workers", "1.5", WORKERS },
+        { "--workers", "1k", WORKERS },
+        { "--body-max", "0", SIZE },
+        { "--body-max", "64MB", SIZE },
+        { "--body-max", "64Mib", SIZE },
+        { "--body-max", "MiB", SIZE },
+        { "--body-max", "1.5GiB", SIZE },
+        { "--body-max", "1025GiB", SIZE },
+        { "--body-max", "9223372036854775808", SIZE },
+        { "--body-max", "9007199254740993KiB", SIZE },
+        { "--timeout", "60", TIME },
+        { "--timeout", "0s", TIME },
+        { "--timeout", "1us", TIME },
+        { "--timeout", "86401s", TIME },
+        { "--timeout", "9223372036854775s", TIME },
+        { "--log-level", "inf", "came; expected debug|info|warning|error" },
+        { "--log-format", "text|json", "came; expected text|json" },
+        { "--model-control", "poll", "came; expected none|explicit" },
+        { "--json-nonfinite", "1", "came; expected reject|allow" },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char words[128], message[256];
+        snprintf(words, sizeof words, "%s %s", CASES[i].flag, CASES[i].value);
+        snprintf(message, sizeof message, "%s: '%s' %s", CASES[i].flag, CASES[i].value,
+                 CASES[i].expected);
+        assert_refused(words, message);
+        snprintf(words, sizeof words, "%s=%s", CASES[i].flag, CASES[i].value);
+        assert_refused(words, message);
+    }
+    assert_refused("--body-max", "--body-max: needs a value: SIZE");
+    assert_refused("--body-max=", "--body-max: needs a value: SIZE");
+    assert_refused("--body-max --workers 2", "--body-max: needs a value: SIZE");
+    assert_refused("--check-config=yes", "--check-config: takes no value, and 'yes' came");
+    assert_refused("--models-strict=1", "--models-strict: takes no value, and '1' came");
+}
+
+static void test_names_refused(void **state)
+{
+    (void)state;
+    assert_refused("--body-mx 1", "--body-mx: there is no such flag; the nearest is --body-max");
+    assert_refused("--timout=1s", "--timout: there is no such flag; the nearest is --timeout");
+    assert_refused("--qqqqqqqqqqqq", "--qqqqqqqqqqqq: there is no such flag; --help lists them");
+    assert_refused("serve", "serve: is not a flag; flags begin with --, --help lists them");
+    assert_refused("-v", "-v: is not a flag; flags begin with --, --help lists them");
+    assert_refused("--check-config 1", "1: is not a flag; flags begin with --, --help lists them");
+    static const char *const NOT_BUILT[] = {
+        "queue-cost-max",   "batch-max",   "batch-delay",        "api-keys",
+        "tls-cert",         "tls-key",     "cors-origin",        "memory-max",
+        "model-memory-max", "pin-workers", "metrics-nv-aliases",
+    };
+    for (size_t i = 0; i < sizeof NOT_BUILT / sizeof NOT_BUILT[0]; i++) {
+        char words[64], message[96];
+        snprintf(words, sizeof words, "--%s x", NOT_BUILT[i]);
+        snprintf(message, sizeof message, "--%s: is not in this build", NOT_BUILT[i]);
+        assert_refused(words, message);
+    }
+}
+
+static void test_variables(void **state)
+{
+    struct config config;
+    (void)state;
+    setenv("ATTND_BODY_MAX", "5MiB", 1);
+    setenv("ATTND_DRAIN_DELAY", "5s", 1);
+    setenv("ATTND_CONNECTIONS_PER_IP_MAX", "2", 1);
+    setenv("ATTND_LOG_FORMAT", "json", 1);
+    setenv("ATTND_MODELS", "/mnt/models", 1);
+    assert_accepted(&config, "--body-max 6MiB");
+    assert_int_equal(config.body_bytes_max, 6 << 20);
+    assert_int_equal(config.drain_delay_ns, 5000000000);
+    assert_int_equal(config.connections_per_ip_max, 2);
+    assert_int_equal(config.log_format, LOG_JSON);
+    assert_string_equal(config.models, "/mnt/models");
+    setenv("ATTND_BODY_MAX", "", 1);
+    assert_accepted(&config, "");
+    assert_int_equal(config.body_bytes_max, 64 << 20);
+    unsetenv("ATTND_BODY_MAX");
+    unsetenv("ATTND_DRAIN_DELAY");
+    unsetenv("ATTND_CONNECTIONS_PER_IP_MAX");
+    unsetenv("ATTND_LOG_FORMAT");
+    unsetenv("ATTND_MODELS");
+    static const struct {
+        const char *text;
+        bool value;
+    } SWITCHES[] = { { "1", true }, { "0", false }, { "true", true }, { "false", false } };
+    for (size_t i = 0; i < sizeof SWITCHES / sizeof SWITCHES[0]; i++) {
+        setenv("ATTND_CHECK_CONFIG", SWITCHES[i].text, 1);
+        assert_accepted(&config, "");
+        assert_int_equal(config.check_config, SWITCHES[i].value);
+    }
+    assert_accepted(&config, "--check-config");
+    assert_true(config.check_config);
+    unsetenv("ATTND_CHECK_CONFIG");
+}
+
+static void test_variables_refused(void **state)
+{
+    (void)state;
+    assert_variable_refused("ATTND_CHECK_CONFIG", "yes",
+                            "ATTND_CHECK_CONFIG: 'yes' came; expected 1, 0, true or false");
+    assert_variable_refused("ATTND_WORKERS", "0",
+                            "ATTND_WORKERS: '0' came; expected an integer, from 1 to 64");
+    assert_variable_refused("ATTND_API_KEYS", "/k", "ATTND_API_KEYS: is not in this build");
+    assert_variable_refused("ATTND_BODYMAX", "1",
+                            "ATTND_BODYMAX: there is no such variable; the nearest is "
+                            "ATTND_BODY_MAX");
+    assert_variable_refused("ATTND_QQQQQQQQQQQQ", "1",
+                            "ATTND_QQQQQQQQQQQQ: there is no such variable; --help lists the "
+                            "flags");
+    assert_variable_refused("ATTND_HELP", "1",
+                            "ATTND_HELP: there is no such variable; --help lists the flags");
+}
+
+/* What Kubernetes adds for a Service is no mistake of anybody; the same name with something that a
+ * person would write is. */
+static void test_service_links(void **state)
+{
+    static const char *const LINKS[][2] = {
+        { "ATTND_SERVICE_HOST", "10.0.0.1" },
+        { "ATTND_SERVICE_PORT", "8080" },
+        { "ATTND_SERVICE_PORT_HTTP", "8080" },
+        { "ATTND_PORT", "tcp://10.0.0.1:8080" },
+        { "ATTND_PORT_8080_TCP", "tcp://10.0.0.1:8080" },
+        { "ATTND_PORT_8080_TCP_ADDR", "10.0.0.1" },
+        { "ATTND_PORTAL_PORT_80_TCP_PROTO", "tcp" },
+    };
+    struct config config;
+    (void)state;
+    for (size_t i = 0; i < sizeof LINKS / sizeof LINKS[0]; i++) {
+        setenv(LINKS[i][0], LINKS[i][1], 1);
+        assert_accepted(&config, "");
+        unsetenv(LINKS[i][0]);
+    }
+    assert_variable_refused("ATTND_PORT", "9000",
+                            "ATTND_PORT: there is no such variable; --help lists the flags");
+}
+
+static void test_help_and_version(void **state)
+{
+    struct config config;
+    struct capture capture;
+    (void)state;
+    capture_begin(&capture, STDOUT_FILENO);
+    const enum config_outcome version = read_words(&config, "--version");
+    char *printed = capture_end(&capture, NULL);
+    assert_int_equal(version, CONFIG_EXIT_OK);
+    assert_string_equal(printed, "attnd " ATTND_VERSION "\n");
+    free(printed);
+    setenv("ATTND_WORKERS", "broken", 1);
+    capture_begin(&capture, STDOUT_FILENO);
+    const enum config_outcome help = read_words(&config, "--body-max --help");
+    printed = capture_end(&capture, NULL);
+    unsetenv("ATTND_WORKERS");
+    assert_int_equal(help, CONFIG_EXIT_OK);
+    for (int i = 0; i < CONFIG_OPTION_COUNT; i++) {
+        char flag[64];
+        snprintf(flag, sizeof flag, "  --%s ", CONFIG_OPTIONS[i].name);
+        const bool built = CONFIG_OPTIONS[i].kind != CONFIG_NOT_BUILT;
+        assert_int_equal(strstr(printed, flag) != NULL, built);
+    }
+    assert_non_null(strstr(printed, "[64MiB]"));
+    for (const char *line = printed; *line; line += strcspn(line, "\n") + 1)
+        assert_true(strcspn(line, "\n") <= 100);
+    free(printed);
+}
+
+static void test_values(void **state)
+{
+    int64_t value = -5;
+    (void)state;
+    assert_true(config_value_size("9223372036854775807", &value));
+    assert_int_equal(value, INT64_MAX);
+    assert_false(config_value_size("9223372036854775808", &value));
+    assert_false(config_value_time("9223372037s", &value));
+    assert_true(config_value_time("007ms", &value));
+    assert_int_equal(value, 7000000);
+    value = 3;
+    assert_false(config_value_integer("", &value));
+    assert_false(config_value_integer(" 1", &value));
+    assert_false(config_value_size("", &value));
+    assert_false(config_value_time("", &value));
+    assert_int_equal(value, 3);
+    assert_int_equal(config_value_choice("b", "a|b|c"), 1);
+    assert_int_equal(config_value_choice("c", "a|b|c"), 2);
+    assert_int_equal(config_value_choice("", "a|b|c"), -1);
+    assert_int_equal(config_value_choice("a|b", "a|b|c"), -1);
+}
+
+static int forget_variables(void **state)
+{
+    (void)state;
+    for (char **entry = environ; *entry;) {
+        char name[128];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*entry, "="), *entry);
+        if (strncmp(name, "ATTND_", 6) == 0 && unsetenv(name) == 0)
+            entry = environ;
+        else
+            entry++;
+    }
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_every_flag),
+        cmocka_unit_test(test_listen),
+        cmocka_unit_test(test_values_refused),
+        cmocka_unit_test(test_names_refused),
+        cmocka_unit_test(test_variables),
+        cmocka_unit_test(test_variables_refused),
+        cmocka_unit_test(test_service_links),
+        cmocka_unit_test(test_help_and_version),
+        cmocka_unit_test(test_values),
+    };
+    return cmocka_run_group_tests(tests, forget_variables, NULL);
+}

@@ -1,0 +1,170 @@
+/* Routes, request ids and bodies of an exchange, apart from HTTP. */
+#include "exchange.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void handle(struct exchange *exchange)
+{
+    (void)exchange;
+}
+
+static const struct route routes[] = {
+    { "GET", "/v1/models", handle, false, 1 },
+    { "GET", "/v1/models/{model}", handle, false, 2 },
+    { "PUT", "/v1/models/{model}", handle, false, 3 },
+    { "POST", "/v1/models/{model}/versions/x", handle, false, 4 },
+};
+
+static struct exchange *find(const char *method, const char *path)
+{
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    assert_non_null(exchange);
+    exchange_find_route(exchange, routes, 4, method, path);
+    return exchange;
+}
+
+static void assert_route(const char *method, const char *path, int index, const char *param)
+{
+    struct exchange *exchange = find(method, path);
+    assert_ptr_equal(exchange->route, &routes[index]);
+    assert_string_equal(exchange->param, param);
+    assert_int_equal(exchange->metrics_index, routes[index].metrics_index);
+    assert_string_equal(exchange->answer.allow, "");
+    exchange_free(exchange);
+}
+
+static void test_routes_match(void **state)
+{
+    (void)state;
+    assert_route("GET", "/v1/models", 0, "");
+    assert_route("HEAD", "/v1/models", 0, "");
+    assert_route("GET", "/v1/models/demo", 1, "demo");
+    assert_route("PUT", "/v1/models/demo", 2, "demo");
+    assert_route("GET", "/v1/models/a%2Fb", 1, "a/b");
+    assert_route("GET", "/v1/models/%e4%BD%a0", 1, "\xe4\xbd\xa0");
+    assert_route("POST", "/v1/models/demo/versions/x", 3, "demo");
+}
+
+static void assert_no_route(const char *method, const char *path, enum fault_code code,
+                            const char *allow)
+{
+    struct exchange *exchange = find(method, path);
+    assert_null(exchange->route);
+    assert_int_equal(exchange->fault.code, code);
+    assert_string_equal(exchange->answer.allow, allow);
+    exchange_free(exchange);
+}
+
+static void test_routes_do_not_match(void **state)
+{
+    (void)state;
+    assert_no_route("GET", "/", FAULT_NOT_FOUND, "");
+    assert_no_route("GET", "/v1/models/", FAULT_NOT_FOUND, "");
+    assert_no_route("GET", "/v1/models/a/b", FAULT_NOT_FOUND, "");
+    assert_no_route("GET", "/v1/model", FAULT_NOT_FOUND, "");
+    assert_no_route("GET", "/v1/models/a%2", FAULT_NOT_FOUND, "");
+    assert_no_route("GET", "/v1/models/a%zz", FAULT_NOT_FOUND, "");
+    assert_no_route("GET", "/v1/models/a%00b", FAULT_NOT_FOUND, "");
+    assert_no_route("DELETE", "/v1/models/demo", FAULT_METHOD, "GET, HEAD, PUT");
+    assert_no_route("GET", "/v1/models/demo/versions/x", FAULT_METHOD, "POST");
+    char path[1000];
+    memset(path, 'a', sizeof path);
+    memcpy(path, "/v1/models/", 11);
+    path[sizeof path - 1] = '\0';
+    assert_no_route("GET", path, FAULT_NOT_FOUND, "");
+}
+
+static void assert_id(const char *given, bool kept)
+{
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    assert_non_null(exchange);
+    exchange_set_request_id(exchange, given);
+    assert_true(strlen(exchange->request_id) > 0);
+    if (kept)
+        assert_string_equal(exchange->request_id, given);
+    else if (given)
+        assert_string_not_equal(exchange->request_id, given);
+    exchange_free(exchange);
+}
+
+static void test_request_ids(void **state)
+{
+    (void)state;
+    char longest[EXCHANGE_ID_MAX + 2];
+    memset(longest, 'x', sizeof longest);
+    longest[EXCHANGE_ID_MAX + 1] = '\0';
+    assert_id(longest, false);
+    longest[EXCHANGE_ID_MAX] = '\0';
+    assert_id(longest, true);
+    assert_id("a-b_c.1/~", true);
+    assert_id(NULL, false);
+    assert_id("", false);
+    assert_id("a b", false);
+    assert_id("a\"b", false);
+    assert_id("a\\b", false);
+    assert_id("a\nb", false);
+    assert_id("\xc3\xa9", false);
+}
+
+static void test_made_ids_differ(void **state)
+{
+    (void)state;
+    struct exchange *one = calloc(1, sizeof *one), *two = calloc(1, sizeof *two);
+    assert_non_null(one);
+    assert_non_null(two);
+    exchange_set_request_id(one, NULL);
+    exchange_set_request_id(two, NULL);
+    assert_string_not_equal(one->request_id, two->request_id);
+    exchange_free(one);
+    exchange_free(two);
+}
+
+static void test_a_body_is_collected(void **state)
+{
+    (void)state;
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    assert_non_null(exchange);
+    char bytes[1000];
+    for (int i = 0; i < 100; i++) {
+        memset(bytes, i, sizeof bytes);
+        assert_true(exchange_receive(exchange, bytes, sizeof bytes, 100000));
+    }
+    const struct byte_slice body = exchange_take_body(exchange);
+    assert_int_equal(body.size, 100000);
+    for (size_t i = 0; i < body.size; i++)
+        assert_int_equal(((const char *)body.data)[i], (char)(i / 1000));
+    assert_null(exchange_take_body(exchange).data);
+    free((void *)body.data);
+    exchange_free(exchange);
+}
+
+static void test_a_body_has_a_bound(void **state)
+{
+    (void)state;
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    assert_non_null(exchange);
+    const char bytes[100] = { 0 };
+    int taken = 0;
+    while (exchange_receive(exchange, bytes, sizeof bytes, 1000) && taken < 1000)
+        taken++;
+    assert_int_equal(exchange->fault.code, FAULT_TOO_LARGE);
+    assert_int_equal(exchange->body_capacity, 0); /* nothing is kept of it */
+    assert_true(taken >= 19 && taken <= 21);      /* twice the bound, then no more */
+    exchange_free(exchange);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_routes_match),        cmocka_unit_test(test_routes_do_not_match),
+        cmocka_unit_test(test_request_ids),         cmocka_unit_test(test_made_ids_differ),
+        cmocka_unit_test(test_a_body_is_collected), cmocka_unit_test(test_a_body_has_a_bound),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

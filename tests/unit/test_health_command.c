@@ -1,0 +1,266 @@
+/* test_health_command.c - attnd health against a server of a few lines, which
+ * gives whatever answer the case wants: exit status, what it asks for, and how
+ * long it takes where nothing comes. */
+#include "capture.h"
+#include "clock.h"
+#include "health_command.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct server {
+    int socket;
+    int port;
+    const char *answer; /* sent byte by byte; NULL: the connection is closed, "": nothing comes */
+    char request[1024];
+    pthread_t thread;
+};
+
+static void *serve_one(void *argument)
+{
+    struct server *server = argument;
+    const int connection = accept(server->socket, NULL, NULL);
+    size_t used = 0;
+    while (used < sizeof server->request - 1 && !strstr(server->request, "\r\n\r\n")) {
+        const ssize_t size =
+            recv(connection, server->request + used, sizeof server->request - 1 - used, 0);
+        if (size <= 0)
+            break;
+        used += (size_t)size;
+    }
+    for (const char *p = server->answer; p && *p; p++)
+        if (send(connection, p, 1, MSG_NOSIGNAL) != 1)
+            break;
+    if (server->answer && !server->answer[0]) {
+        char byte;
+        while (recv(connection, &byte, 1, 0) > 0) /* until the other end gives up */
+            ;
+    }
+    close(connection);
+    return NULL;
+}
+
+static void server_start(struct server *server, const char *answer)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET };
+    socklen_t size = sizeof address;
+    memset(server, 0, sizeof *server);
+    server->answer = answer;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    server->socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(server->socket >= 0);
+    assert_int_equal(bind(server->socket, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(server->socket, 1), 0);
+    assert_int_equal(getsockname(server->socket, (struct sockaddr *)&address, &size), 0);
+    server->port = ntohs(address.sin_port);
+    assert_int_equal(pthread_create(&server->thread, NULL, serve_one, server), 0);
+}
+
+static void server_stop(struct server *server)
+{
+    pthread_join(server->thread, NULL);
+    close(server->socket);
+}
+
+/* Runs the command; what it printed must be one line where it failed, and nothing otherwise. */
+static int run(const char *url, char *printed, size_t printed_size)
+{
+    struct capture capture;
+    char *argv[] = { "attnd", "health", (char *)url, NULL };
+    capture_begin(&capture, STDERR_FILENO);
+    const int status = health_command(url ? 3 : 2, argv);
+    char *text = capture_end(&capture, NULL);
+    snprintf(printed, printed_size, "%s", text);
+    if (status == 0)
+        assert_string_equal(text, "");
+    else
+        assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+    free(text);
+    return status;
+}
+
+static void test_answers(void **state)
+{
+    static const struct {
+        const char *answer;
+        int status;
+        const char *said;
+    } CASES[] = {
+        { "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 0, "" },
+        { "HTTP/1.0 200 OK\r\n\r\n", 0, "" },
+        { "HTTP/1.1 200\r\n\r\n", 0, "" },
+        { "HTTP/1.1 503 Service Unavailable\r\n\r\n{}", 1, "/readyz answered 503" },
+        { "HTTP/1.1 404 Not Found\r\n\r\n", 1, "/readyz answered 404" },
+        { "HTTP/1.1 204 No Content\r\n\r\n", 1, "/readyz answered 204" },
+        { "200 OK\r\n\r\n", 1, "what answers is not HTTP" },
+        { "SSH-2.0-OpenSSH_9.2\r\n", 1, "what answers is not HTTP" },
+        { "HTTP/1.1 200", 1, "reset" }, /* ends before its line does */
+        { NULL, 1, "reset" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct server server;
+        char url[64], printed[512], authority[64];
+        server_start(&server, CASES[i].answer);
+        snprintf(url, sizeof url, "http://127.0.0.1:%d", server.port);
+        const int status = run(url, printed, sizeof printed);
+        server_stop(&server);
+        assert_int_equal(status, CASES[i].status);
+        snprintf(authority, sizeof authority, "attnd health: 127.0.0.1:%d: ", server.port);
+        if (status != 0)
+            assert_memory_equal(printed, authority, strlen(authority));
+        if (!strstr(printed, CASES[i].said))
+            fail_msg("case %zu printed '%s', expected '%s'", i, printed, CASES[i].said);
+    }
+}
+
+static void test_what_it_asks(void **state)
+{
+    static const struct {
+        const char *path, *asked;
+    } CASES[] = {
+        { "", "GET /readyz HTTP/1.1\r\n" },
+        { "/", "GET /readyz HTTP/1.1\r\n" },
+        { "/base", "GET /base/readyz HTTP/1.1\r\n" },
+        { "/a/b//", "GET /a/b/readyz HTTP/1.1\r\n" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct server server;
+        char url[64], host[64], printed[256];
+        server_start(&server, "HTTP/1.1 200 OK\r\n\r\n");
+        snprintf(url, sizeof url, "http://localhost:%d%s", server.port, CASES[i].path);
+        const int status = run(url, printed, sizeof printed);
+        server_stop(&server);
+        assert_int_equal(status, 0);
+        assert_memory_equal(server.request, CASES[i].asked, strlen(CASES[i].asked));
+        snprintf(host, sizeof host, "\r\nHost: localhost:%d\r\n", server.port);
+        assert_non_null(strstr(server.request, host));
+        assert_non_null(strstr(server.request, "\r\nConnection: close\r\n"));
+    }
+}
+
+/* Without a URL it asks where the daemon of the same environment listens. */
+static void test_the_listen_variable(void **state)
+{
+    static const char *const FORMS[] = { "127.0.0.1:%d", "0.0.0.0:%d", "127.0.0.1:%d,[::1]:1" };
+    char printed[512];
+    (void)state;
+    for (size_t i = 0; i < sizeof FORMS / sizeof FORMS[0]; i++) {
+        struct server server;
+        char listen[64], port[8];
+        server_start(&server, "HTTP/1.1 200 OK\r\n\r\n");
+        snprintf(port, sizeof port, "%d", server.port);
+        const char *at = strstr(FORMS[i], "%d");
+        snprintf(listen, sizeof listen, "%.*s%s%s", (int)(at - FORMS[i]), FORMS[i], port, at + 2);
+        setenv("ATTND_LISTEN", listen, 1);
+        const int status = run(NULL, printed, sizeof printed);
+        server_stop(&server);
+        assert_int_equal(status, 0);
+    }
+    static const char *const BROKEN[] = { "127.0.0.1:0", "unix:/run/attnd.sock", ":80", "[::1" };
+    for (size_t i = 0; i < sizeof BROKEN / sizeof BROKEN[0]; i++) {
+        setenv("ATTND_LISTEN", BROKEN[i], 1);
+        assert_int_equal(run(NULL, printed, sizeof printed), 1);
+        assert_non_null(strstr(printed, "ATTND_LISTEN"));
+    }
+    unsetenv("ATTND_LISTEN");
+}
+
+static void test_urls_refused(void **state)
+{
+    static const char *const URLS[] = {
+        "",
+        "127.0.0.1:8080",
+        "https://127.0.0.1:8080",
+        "http://",
+        "http:///readyz",
+        "http://h:99999",
+        "http://h:8o",
+        "http://[::1",
+        "http://[::1]x",
+        "http://h/a b",
+        "http://h/\r\nX: y",
+    };
+    char printed[512];
+    (void)state;
+    for (size_t i = 0; i < sizeof URLS / sizeof URLS[0]; i++) {
+        struct capture capture;
+        char *argv[] = { "attnd", "health", (char *)URLS[i], NULL };
+        capture_begin(&capture, STDERR_FILENO);
+        const int status = health_command(3, argv);
+        char *text = capture_end(&capture, NULL);
+        assert_int_equal(status, 1);
+        assert_non_null(strstr(text, "expected a URL such as http://127.0.0.1:8080"));
+        free(text);
+    }
+    char *long_url = calloc(1, 5000);
+    assert_non_null(long_url);
+    memset(long_url, 'a', 4999);
+    memcpy(long_url, "http://", 7);
+    assert_int_equal(run(long_url, printed, sizeof printed), 1);
+    memcpy(long_url, "http://h/", 9);
+    assert_int_equal(run(long_url, printed, sizeof printed), 1);
+    free(long_url);
+    char *argv[] = { "attnd", "health", "http://a", "http://b", NULL };
+    assert_int_equal(health_command(4, argv), 1);
+}
+
+static void test_nobody_listens(void **state)
+{
+    struct server server;
+    char url[64], printed[256];
+    (void)state;
+    server_start(&server, "HTTP/1.1 200 OK\r\n\r\n");
+    snprintf(url, sizeof url, "http://127.0.0.1:%d", server.port);
+    assert_int_equal(run(url, printed, sizeof printed), 0);
+    server_stop(&server);
+    assert_int_equal(run(url, printed, sizeof printed), 1);
+    assert_non_null(strstr(printed, "Connection refused"));
+}
+
+static void test_silence_takes_three_seconds(void **state)
+{
+    struct server server;
+    char url[64], printed[256];
+    (void)state;
+    server_start(&server, "");
+    snprintf(url, sizeof url, "http://127.0.0.1:%d", server.port);
+    const int64_t start_ns = clock_now_ns();
+    assert_int_equal(run(url, printed, sizeof printed), 1);
+    const int64_t ms = (clock_now_ns() - start_ns) / 1000000;
+    server_stop(&server);
+    assert_true(ms >= 2900 && ms < 6000);
+    assert_non_null(strstr(printed, "timed out"));
+}
+
+static int forget_variable(void **state)
+{
+    (void)state;
+    return unsetenv("ATTND_LISTEN");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_what_it_asks),
+        cmocka_unit_test(test_the_listen_variable),
+        cmocka_unit_test(test_urls_refused),
+        cmocka_unit_test(test_nobody_listens),
+        cmocka_unit_test(test_silence_takes_three_seconds),
+    };
+    return cmocka_run_group_tests(tests, forget_variable, NULL);
+}

@@ -1,0 +1,156 @@
+/* test_rope.c - rotary embedding, seen from outside.
+ *
+ * Nothing public turns a row, so the test reads turned rows through scores: with
+ * scale 1 and a single key at position 0, which is never turned, that is the unit
+ * vector of column d, the score of query row i is column d of the turned row i.
+ * The same with the roles changed reads the turned keys. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "attention_case.h"
+
+#include <math.h>
+
+enum { ROWS = 19, DIM_MAX = 16 };
+
+struct rope_case {
+    int64_t head_dim;
+    struct attn_rope rope;
+    int64_t past_len;
+};
+
+static const struct rope_case CASES[] = {
+    { 2, { 2, 10000.0, true }, 0 },          { 2, { 2, 10000.0, false }, 0 },
+    { 8, { 8, 10000.0, true }, 0 },          { 8, { 8, 10000.0, false }, 0 },
+    { 8, { 4, 10000.0, true }, 3 },          { 8, { 4, 10000.0, false }, 3 },
+    { 16, { 16, 500000.0, false }, 0 },      { 16, { 16, 10000.0, true }, 4000 },
+    { 16, { 10, 1000000.0, true }, 100000 }, { 16, { 6, 10000.0, false }, 131072 },
+    { 7, { 6, 100.5, false }, 11 },          { 5, { 0, 10000.0, true }, 9 },
+};
+
+enum { CASE_COUNT = sizeof CASES / sizeof CASES[0] };
+
+/* One head without projections; scores[q_len, kv_len]. */
+static void run_scores(const struct rope_case *c, float *query, int64_t q_len, float *key,
+                       int64_t kv_len, int64_t past_len, float *scores)
+{
+    struct attn_layer layer = { .q_heads = 1,
+                                .kv_heads = 1,
+                                .head_dim = c->head_dim,
+                                .v_head_dim = c->head_dim,
+                                .rope = c->rope };
+    struct attn_layer_problem problem = { .layer = &layer, .past_len = past_len };
+    problem.options = attn_options_default(c->head_dim);
+    problem.options.scale = 1.0f;
+    problem.query = attn_tensor_dense(query, ATTN_F32, 1, 1, q_len, c->head_dim);
+    problem.key = attn_tensor_dense(key, ATTN_F32, 1, 1, kv_len, c->head_dim);
+    problem.value = problem.key;
+    problem.scores = scores;
+    attention_run_layer(&problem);
+}
+
+/* turned[ROWS][head_dim]: rows as the layer turns them, as queries or as keys. */
+static void read_turned(const struct rope_case *c, float *rows, bool as_keys, float *turned)
+{
+    for (int64_t d = 0; d < c->head_dim; d++) {
+        float unit[DIM_MAX] = { 0 }, column[ROWS];
+        unit[d] = 1.0f;
+        if (as_keys)
+            run_scores(c, unit, 1, rows, ROWS, 0, column);
+        else
+            run_scores(c, rows, ROWS, unit, 1, c->past_len, column);
+        for (int64_t i = 0; i < ROWS; i++)
+            turned[i * c->head_dim + d] = column[i];
+    }
+}
+
+static void check_turned(const struct rope_case *c, bool as_keys)
+{
+    float rows[ROWS * DIM_MAX], turned[ROWS * DIM_MAX];
+    struct fill fill = { (uint64_t)(c - CASES) + 1 };
+    fill_floats(&fill, rows, ROWS * c->head_dim, -1, 1);
+    read_turned(c, rows, as_keys, turned);
+    for (int64_t i = 0; i < ROWS; i++) {
+        double want[DIM_MAX];
+        for (int64_t d = 0; d < c->head_dim; d++)
+            want[d] = (double)rows[i * c->head_dim + d];
+        reference_rope(&c->rope, (as_keys ? 0 : c->past_len) + i, want);
+        for (int64_t d = 0; d < c->head_dim; d++) {
+            const float got = turned[i * c->head_dim + d];
+            if (d >= c->rope.dim) /* beyond dim nothing is touched */
+                assert_true(got == rows[i * c->head_dim + d]);
+            else if (!(fabs((double)got - want[d]) <= 1e-6))
+                fail_msg("case %d, row %d, column %d: %.9g, want %.9g", (int)(c - CASES), (int)i,
+                         (int)d, (double)got, want[d]);
+        }
+    }
+}
+
+static void test_queries(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CASE_COUNT; i++)
+        check_turned(&CASES[i], false);
+}
+
+static void test_keys(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CASE_COUNT; i++)
+        check_turned(&CASES[i], true);
+}
+
+/* By hand: a quarter turn. With theta^0 = 1 the first pair turns by its position in radians, so
+ * (1, 0) at position 2 is (cos 2, sin 2); interleaved the pair is columns 0 and 1, else 0 and 2. */
+static void test_known_turn(void **state)
+{
+    (void)state;
+    const struct rope_case interleaved = { 4, { 4, 10000.0, true }, 0 };
+    const struct rope_case halves = { 4, { 4, 10000.0, false }, 0 };
+    float rows[ROWS * 4] = { 0 }, turned[ROWS * 4];
+    rows[2 * 4] = 1.0f;
+    read_turned(&interleaved, rows, false, turned);
+    assert_float_equal(turned[8], -0.41614684f, 1e-6);
+    assert_float_equal(turned[9], 0.90929743f, 1e-6);
+    assert_true(turned[10] == 0.0f && turned[11] == 0.0f);
+    read_turned(&halves, rows, false, turned);
+    assert_float_equal(turned[8], -0.41614684f, 1e-6);
+    assert_float_equal(turned[10], 0.90929743f, 1e-6);
+    assert_true(turned[9] == 0.0f && turned[11] == 0.0f);
+}
+
+/* What the embedding is for: a score depends on how far apart two rows are, not on where. */
+static void test_scores_are_relative(void **state)
+{
+    (void)state;
+    const struct rope_case c = { 8, { 8, 10000.0, true }, 0 };
+    float query[8], key[8], keys[ROWS * 8], scores[ROWS];
+    struct fill fill = { 99 };
+    fill_floats(&fill, query, 8, -1, 1);
+    fill_floats(&fill, key, 8, -1, 1);
+    for (int j = 0; j < ROWS; j++)
+        memcpy(keys + j * 8, key, sizeof key);
+    float first[ROWS];
+    run_scores(&c, query, 1, keys, ROWS, 0, first); /* key j is at distance j */
+    for (int64_t past = 1; past < ROWS; past++) {
+        run_scores(&c, query, 1, keys, ROWS, past, scores);
+        for (int64_t j = past; j < ROWS; j++)
+            assert_float_equal(scores[j], first[j - past], 2e-6);
+    }
+    assert_true(fabsf(first[1] - first[0]) > 1e-3f); /* and it does depend on the distance */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_queries),
+        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_known_turn),
+        cmocka_unit_test(test_scores_are_relative),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
