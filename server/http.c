@@ -78,7 +78,7 @@ static void body_timed_out(struct exchange *exchange)
 void http_check_timers(struct http_thread *thread)
 {
     const int64_t now_ns = clock_now_ns();
-    if (!thread->waiting || now_ns - thread->timers_checked_ns < HTTP_TIMER_MS * 1000000)
+    if (!thread->waiting || now_ns - thread->timers_checked_ns < HTTP_TIMER_MS * INT64_C(1000000))
         return;
     thread->timers_checked_ns = now_ns;
     for (struct exchange *exchange = thread->waiting, *next; exchange; exchange = next) {

@@ -31,7 +31,7 @@ static bool split_address(const char *address, char *host, size_t host_size, con
 
 static bool describe(struct listener *listener, const char *asked, struct fault *fault)
 {
-    struct sockaddr_storage name;
+    struct sockaddr_storage name = { .ss_family = AF_UNSPEC };
     socklen_t size = sizeof name;
     char host[64], port[8];
     if (getsockname(listener->socket, (struct sockaddr *)&name, &size) != 0

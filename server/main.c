@@ -151,7 +151,7 @@ static void drain(struct service *service, struct http *http)
 {
     const struct config *config = service->config;
     const int64_t start_ns = clock_now_ns();
-    log_line(LOG_INFO, "draining", LOG_NUMBER("delay_ms", config->drain_delay_ns / 1000000));
+    log_line(LOG_INFO, "draining", LOG_NUMBER("delay_ms", (double)config->drain_delay_ns / 1e6));
     atomic_store(&service->state, SERVICE_DRAINING);
     metrics_gauge_set(METRICS_READY, 0);
     sleep_until(start_ns + config->drain_delay_ns, 10, NULL);

@@ -28,7 +28,8 @@ bool model_storage_create(struct model **model, const char *name, const char *so
     if (!made || !storage) {
         free(made);
         free(storage);
-        return fault_no_memory(fault);
+        fault_no_memory(fault);
+        return false;
     }
     arena_init(&storage->arena, SIZE_MAX);
     atomic_init(&storage->references, 1);
@@ -40,7 +41,8 @@ bool model_storage_create(struct model **model, const char *name, const char *so
     made->layer_count = layer_count;
     if (!made->source || !made->layers) {
         model_release(made);
-        return fault_no_memory(fault);
+        fault_no_memory(fault);
+        return false;
     }
     *model = made;
     return true;
@@ -100,9 +102,11 @@ static bool read_config(struct model_config *config, const struct safetensors *f
     if (text)
         return model_config_read(config, text, strlen(text), fault);
     const struct safetensors_pair *pair = safetensors_metadata(file, "attnd");
-    if (!pair)
-        return fault_set(fault, FAULT_FIELD,
-                         "the file has no config: there is no \"attnd\" in its __metadata__");
+    if (!pair) {
+        fault_set(fault, FAULT_FIELD,
+                  "the file has no config: there is no \"attnd\" in its __metadata__");
+        return false;
+    }
     return model_config_read(config, pair->value, pair->value_length, fault);
 }
 

@@ -122,9 +122,10 @@ static bool show_path(const char *path, struct fault *fault)
     arena_init(&arena, SIZE_MAX);
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
         good = model_directory_look(&arena, &place, path) || fault_no_memory(fault);
-    if (good && !place.path)
+    if (good && place.path)
+        good = show(&place, fault);
+    else if (good)
         good = fault_set(fault, FAULT_NOT_FOUND, "'%s': %s", path, place.problem);
-    good = good && show(&place, fault);
     arena_free(&arena);
     return good;
 }

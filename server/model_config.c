@@ -325,7 +325,7 @@ static bool refuse_published(const cJSON *root, struct fault *fault)
                         "this is the config of a published checkpoint (model_type '%.40s'), which "
                         "this version cannot map; it reads attnd's own config, with \"attention\" "
                         "and \"tensors\"",
-                        cJSON_IsString(type) ? type->valuestring : "unknown");
+                        type && cJSON_IsString(type) ? type->valuestring : "unknown");
 }
 
 bool model_config_read(struct model_config *config, const char *text, size_t size,

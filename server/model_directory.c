@@ -24,13 +24,10 @@ bool model_directory_name_good(const char *name)
 
 static const char *join(struct arena *arena, const char *folder, const char *name)
 {
-    const size_t folder_length = strlen(folder), name_length = strlen(name);
-    char *path = arena_alloc(arena, folder_length + name_length + 2);
-    if (!path)
-        return NULL;
-    memcpy(path, folder, folder_length);
-    path[folder_length] = '/';
-    memcpy(path + folder_length + 1, name, name_length + 1);
+    const size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = arena_alloc(arena, size);
+    if (path)
+        snprintf(path, size, "%s/%s", folder, name);
     return path;
 }
 

@@ -138,7 +138,7 @@ static void end(void *owner, enum exchange_end why)
 static bool looks_like_safetensors(struct byte_slice body)
 {
     uint64_t length = 0;
-    if (body.size < 8)
+    if (!body.data || body.size < 8)
         return false;
     for (int i = 7; i >= 0; i--)
         length = length << 8 | ((const unsigned char *)body.data)[i];
@@ -175,13 +175,12 @@ static void submit(struct exchange *exchange, bool delete)
     struct model_job *model_job = NULL;
     const struct byte_slice body = exchange_take_body(exchange);
     bool is_json = false;
-    bool ready =
-        may_change(service, &fault) && (delete || body_is_json(exchange, body, &is_json, &fault));
-    if (ready) {
+    if (may_change(service, &fault) && (delete || body_is_json(exchange, body, &is_json, &fault))) {
         model_job = calloc(1, sizeof *model_job);
-        ready = model_job || fault_no_memory(&fault);
+        if (!model_job)
+            fault_no_memory(&fault);
     }
-    if (!ready) {
+    if (!model_job) {
         free((void *)body.data);
         exchange_fail(exchange, &fault);
         return;

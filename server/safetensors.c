@@ -85,7 +85,7 @@ static bool read_shape(struct reader *reader, struct safetensors_entry *entry)
 
 static bool read_offsets(struct reader *reader, struct safetensors_entry *entry)
 {
-    uint64_t offsets[2];
+    uint64_t offsets[2] = { 0, 0 };
     int64_t count = 0;
     if (!header_array_open(&reader->scan))
         return false;

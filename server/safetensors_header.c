@@ -34,13 +34,15 @@ void header_scan_free(struct header_scan *scan)
 static bool expected(struct header_scan *scan, const char *what)
 {
     scan->failed = true;
-    return json_scan_expected(&scan->json, what);
+    json_scan_expected(&scan->json, what);
+    return false;
 }
 
 static bool fail(struct header_scan *scan, const char *at, const char *message)
 {
     scan->failed = true;
-    return json_scan_fail(&scan->json, at, message);
+    json_scan_fail(&scan->json, at, message);
+    return false;
 }
 
 /* Past c and the white space before it. */
@@ -179,7 +181,7 @@ bool header_read_u64(struct header_scan *scan, uint64_t *number)
 
 /* ----------------------------------------------------- arrays and objects -- */
 
-static bool open(struct header_scan *scan, char bracket, const char *what)
+static bool open_bracket(struct header_scan *scan, char bracket, const char *what)
 {
     if (!take(scan, bracket))
         return expected(scan, what);
@@ -190,7 +192,7 @@ static bool open(struct header_scan *scan, char bracket, const char *what)
 
 bool header_array_open(struct header_scan *scan)
 {
-    return open(scan, '[', "an array");
+    return open_bracket(scan, '[', "an array");
 }
 
 bool header_array_next(struct header_scan *scan, int64_t *count)
@@ -208,7 +210,7 @@ bool header_array_next(struct header_scan *scan, int64_t *count)
 bool header_object_open(struct header_scan *scan, struct header_object *object)
 {
     object->first_key = scan->key_count;
-    return open(scan, '{', "an object");
+    return open_bracket(scan, '{', "an object");
 }
 
 static bool push_key(struct header_scan *scan, const struct header_string *key)
