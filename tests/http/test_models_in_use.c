@@ -96,7 +96,7 @@ static void test_deleted_while_in_use(void **state)
         "\"k_proj.weight\":[[1]],\"v_proj.weight\":[[7]]}}");
     cJSON_Delete(answer_json(&response, 201));
     http_response_free(&response);
-    enum { ROWS = 2000, KEYS = 8000 };
+    enum { ROWS = 1000, KEYS = 8000 };
     struct request_text text = { 0 };
     request_text_add(&text, "{\"model\":\"slow\",\"outputs\":[\"context\"],\"query\":[[1]");
     for (int i = 1; i < ROWS; i++)
@@ -109,6 +109,7 @@ static void test_deleted_while_in_use(void **state)
     http_background_start(&long_one, server.port,
                           &(struct http_request){ .path = "/v1/attention", .body = text.data });
     answer_wait_for_active(&client, 1);
+    daemon_pause(0.1 * daemon_slowness()); /* until it has been read, and its model found */
     model_delete_well(&client, "slow");
     response = http_background_join(&long_one);
     cJSON *answer = answer_json(&response, 200);

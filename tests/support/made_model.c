@@ -1,8 +1,6 @@
 /* made_model.c - see made_model.h. */
 #include "made_model.h"
 
-#include "safetensors.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,4 +56,16 @@ void made_model_write(const char *path, const void *bytes, size_t size)
     FILE *stream = fopen(path, "wb");
     if (!stream || fwrite(bytes, 1, size, stream) != size || fclose(stream) != 0)
         stop(path);
+}
+
+bool made_file_read(struct safetensors *file, struct guard_buffer *guard, const char *header,
+                    size_t header_size, size_t data_size, struct fault *fault)
+{
+    *guard = guard_alloc(8 + header_size + data_size);
+    unsigned char *bytes = guard->data;
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (unsigned char)((uint64_t)header_size >> (8 * i));
+    memcpy(bytes + 8, header, header_size);
+    memset(bytes + 8 + header_size, 0x3F, data_size);
+    return safetensors_read(file, bytes, 8 + header_size + data_size, fault);
 }

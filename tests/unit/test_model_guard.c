@@ -1,0 +1,57 @@
+/* test_model_guard.c - the table of watched mappings, and faults that are not theirs. What the
+ * guard is for is in test_model.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "model_guard.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Any other SIGBUS still ends the process, as it would without the handler. */
+static void test_other_faults(void **state)
+{
+    (void)state;
+    fflush(NULL);
+    model_guard_install();
+    const pid_t child = fork();
+    if (child == 0) {
+        raise(SIGBUS);
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+}
+
+static void test_guard_table(void **state)
+{
+    static struct model_guard *guards[MODEL_GUARD_MAPPINGS_MAX];
+    static char bytes[16];
+    (void)state;
+    for (int i = 0; i < MODEL_GUARD_MAPPINGS_MAX; i++) {
+        guards[i] = model_guard_add(bytes, sizeof bytes);
+        assert_non_null(guards[i]);
+    }
+    assert_null(model_guard_add(bytes, sizeof bytes));
+    model_guard_remove(guards[7]);
+    assert_ptr_equal(model_guard_add(bytes, sizeof bytes), guards[7]);
+    for (int i = 0; i < MODEL_GUARD_MAPPINGS_MAX; i++)
+        model_guard_remove(guards[i]);
+    model_guard_remove(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_other_faults),
+        cmocka_unit_test(test_guard_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,45 @@
+/* test_nearest.c - what a mistyped name was meant to be. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "nearest.h"
+
+#include <string.h>
+
+static void test_nearest(void **state)
+{
+    static const char *const KNOWN[] = { "query",    "key",     "value",      "q_heads",
+                                         "kv_heads", "outputs", "window_left" };
+    static const char *const PAIRS[][2] = {
+        { "querry", "query" },   { "qurey", "query" },
+        { "Query", "query" },    { "kye", "key" },
+        { "keys", "key" },       { "q_head", "q_heads" },
+        { "output", "outputs" }, { "k", NULL },
+        { "zebra", NULL },       { "", NULL },
+        { "left", NULL },        { "windowleft", "window_left" },
+        { "qheads", "q_heads" }, { "kvheads", "kv_heads" },
+    };
+    char longer[1000];
+    (void)state;
+    for (size_t i = 0; i < sizeof PAIRS / sizeof PAIRS[0]; i++) {
+        const char *near = nearest_name(PAIRS[i][0], KNOWN, 7);
+        if (near != PAIRS[i][1] && (!near || !PAIRS[i][1] || strcmp(near, PAIRS[i][1]) != 0))
+            fail_msg("'%s' is near '%s'", PAIRS[i][0], near ? near : "nothing");
+    }
+    memset(longer, 'q', sizeof longer);
+    longer[sizeof longer - 1] = '\0';
+    assert_null(nearest_name(longer, KNOWN, 7));
+    assert_null(nearest_name("query", KNOWN, 0));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nearest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
