@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -36,7 +35,7 @@ static void waiting_add(struct exchange *exchange)
     exchange->listed = true;
 }
 
-static void waiting_remove(struct exchange *exchange)
+void http_waiting_remove(struct exchange *exchange)
 {
     if (!exchange->listed)
         return;
@@ -44,11 +43,6 @@ static void waiting_remove(struct exchange *exchange)
     if (exchange->next)
         exchange->next->previous = exchange->previous;
     exchange->listed = false;
-}
-
-static struct http_connection *connection_of(struct MHD_Connection *connection)
-{
-    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
 /* The body did not come in time. libmicrohttpd takes no answer while a body is
@@ -68,7 +62,7 @@ static void body_timed_out(struct exchange *exchange)
         "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
         "Content-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n\r\n%s",
         body_size, exchange->request_id, body);
-    const int socket = connection_of(exchange->connection)->socket;
+    const int socket = http_connection_of(exchange->connection)->socket;
     exchange->answer.status = 408;
     if (send(socket, answer, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         log_line(LOG_DEBUG, "timeout not sent", LOG_STRING("reason", strerror(errno)));
@@ -84,10 +78,10 @@ void http_check_timers(struct http_thread *thread)
     for (struct exchange *exchange = thread->waiting, *next; exchange; exchange = next) {
         next = exchange->next;
         if (exchange->reading && now_ns > exchange->body_deadline_ns) {
-            waiting_remove(exchange);
+            http_waiting_remove(exchange);
             body_timed_out(exchange);
         } else if (exchange->parked && exchange->deadline_ns && now_ns > exchange->deadline_ns) {
-            waiting_remove(exchange);
+            http_waiting_remove(exchange);
             exchange->end(exchange->owner, EXCHANGE_DEADLINE);
         }
     }
@@ -157,63 +151,12 @@ void http_resume_answered(struct http_thread *thread)
     pthread_mutex_unlock(&thread->mutex);
     while (exchange) {
         struct exchange *next = exchange->next_answered;
-        waiting_remove(exchange);
+        http_waiting_remove(exchange);
         exchange->release(exchange->owner);
         exchange->release = NULL;
         exchange->answered = true;
         MHD_resume_connection(exchange->connection);
         exchange = next;
-    }
-}
-
-/* ------------------------------------------------------------ departures -- */
-
-/* libmicrohttpd reads until a short read and then waits for an edge, so an end of
- * stream that came with the last bytes stays unseen until the idle timeout. This
- * second set of descriptors sees it. A client that leaves while its exchange is
- * parked ends it: a half-closed socket cannot be told from a closed one. */
-void http_check_departures(struct http_thread *thread)
-{
-    struct epoll_event events[64];
-    int count;
-    do {
-        count = epoll_wait(thread->departures, events, 64, 0);
-        for (int i = 0; i < count; i++) {
-            struct http_connection *connection = events[i].data.ptr;
-            connection->left = true;
-            /* Shutting down is one more edge: it must not come back here. */
-            epoll_ctl(thread->departures, EPOLL_CTL_DEL, connection->socket, NULL);
-            struct exchange *exchange = connection->exchange;
-            if (!exchange || exchange->reading) {
-                shutdown(connection->socket, SHUT_RDWR);
-            } else if (exchange->parked && exchange->listed) {
-                waiting_remove(exchange);
-                exchange->end(exchange->owner, EXCHANGE_LEFT);
-            }
-        }
-    } while (count == 64);
-}
-
-void http_on_connection(void *context, struct MHD_Connection *connection, void **state,
-                        enum MHD_ConnectionNotificationCode code)
-{
-    struct http_thread *thread = context;
-    struct http_connection *record = *state;
-    metrics_gauge_add(METRICS_CONNECTIONS, code == MHD_CONNECTION_NOTIFY_STARTED ? 1 : -1);
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        record = calloc(1, sizeof *record);
-        *state = record;
-        if (!record)
-            return; /* its requests get 503 */
-        record->socket =
-            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-        struct epoll_event event = { .events = EPOLLRDHUP | EPOLLET, .data.ptr = record };
-        if (epoll_ctl(thread->departures, EPOLL_CTL_ADD, record->socket, &event) != 0)
-            log_line(LOG_DEBUG, "departures", LOG_STRING("reason", strerror(errno)));
-    } else if (record) {
-        if (!record->left)
-            epoll_ctl(thread->departures, EPOLL_CTL_DEL, record->socket, NULL);
-        free(record);
     }
 }
 
@@ -305,7 +248,7 @@ static void check_headers(struct exchange *exchange)
 static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connection *connection,
                                   const char *method, const char *path, void **state)
 {
-    struct http_connection *record = connection_of(connection);
+    struct http_connection *record = http_connection_of(connection);
     struct exchange *exchange = record ? exchange_create(thread, connection, method, path) : NULL;
     if (!exchange)
         return MHD_queue_response(connection, 503, thread->http->no_memory);
@@ -329,7 +272,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
 static enum MHD_Result dispatch(struct exchange *exchange)
 {
     exchange->reading = false;
-    waiting_remove(exchange);
+    http_waiting_remove(exchange);
     if (exchange->fault.code != FAULT_NONE)
         exchange_fail(exchange, &exchange->fault);
     else
@@ -360,7 +303,7 @@ enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection
     }
     if (exchange->queued)
         return MHD_YES;
-    if (exchange->answered && connection_of(connection)->left) {
+    if (exchange->answered && http_connection_of(connection)->left) {
         exchange->answer.status = 0;
         return MHD_NO;
     }
@@ -402,7 +345,7 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
     struct exchange *exchange = *state;
     if (!exchange)
         return;
-    struct http_connection *record = connection_of(connection);
+    struct http_connection *record = http_connection_of(connection);
     record->exchange = NULL;
     if (record->left)
         shutdown(record->socket, SHUT_RDWR);
@@ -411,7 +354,7 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
     metrics_request(exchange->metrics_index, status, duration_ns, exchange->received,
                     exchange->answer.size);
     log_exchange(exchange, status, duration_ns);
-    waiting_remove(exchange);
+    http_waiting_remove(exchange);
     exchange_free(exchange);
     *state = NULL;
     metrics_gauge_add(METRICS_REQUESTS_ACTIVE, -1);

@@ -20,6 +20,8 @@ struct http_connection {
     int socket;
     struct exchange *exchange; /* the one that is under way, or NULL */
     bool left;                 /* the client has closed its end */
+    bool leaving;              /* and that is still to be acted upon: in the thread's list */
+    struct http_connection *next, *previous;
 };
 
 struct http_thread {
@@ -31,7 +33,9 @@ struct http_thread {
     int daemon_count;
     struct exchange *waiting; /* parked or still reading, in no order */
     int64_t timers_checked_ns;
-    int departures; /* epoll of clients that have closed their end */
+    struct http_connection *leaving;
+    bool closed_some; /* since the last run: libmicrohttpd may take connections again */
+    int departures;   /* epoll of clients that have closed their end */
 
     pthread_mutex_t mutex;
     struct exchange *answered; /* under mutex */
@@ -59,8 +63,17 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
 void http_on_connection(void *context, struct MHD_Connection *connection, void **state,
                         enum MHD_ConnectionNotificationCode code);
 
-/* Closes connections whose client has left in the middle of a request, or between two. */
-void http_check_departures(struct http_thread *thread);
+struct http_connection *http_connection_of(struct MHD_Connection *connection);
+
+/* Notes the clients that have closed their end; before libmicrohttpd is run. */
+void http_see_departures(struct http_thread *thread);
+
+/* Closes the connections of those that left in the middle of a request or between
+ * two, and ends parked exchanges; after libmicrohttpd has been run. */
+void http_end_departures(struct http_thread *thread);
+
+/* Takes an exchange off its thread's list of those that wait. */
+void http_waiting_remove(struct exchange *exchange);
 
 /* Wakes the connections whose parked exchanges have been answered meanwhile. */
 void http_resume_answered(struct http_thread *thread);

@@ -49,6 +49,9 @@ static void log_library(void *context, const char *format, va_list arguments)
 static int poll_timeout_ms(struct http_thread *thread)
 {
     uint64_t timeout_ms = 1000;
+    /* Below the limit of connections again, it listens from its next run on. */
+    if (thread->closed_some)
+        return 0;
     for (int i = 0; i < thread->daemon_count; i++) {
         MHD_UNSIGNED_LONG_LONG daemon_ms;
         if (MHD_get_timeout(thread->daemons[i], &daemon_ms) == MHD_YES && daemon_ms < timeout_ms)
@@ -89,9 +92,11 @@ static void *connection_thread(void *argument)
             accepting = false;
         }
         http_resume_answered(thread);
+        http_see_departures(thread);
+        thread->closed_some = false;
         for (int i = 0; i < thread->daemon_count; i++)
             MHD_run(thread->daemons[i]);
-        http_check_departures(thread);
+        http_end_departures(thread);
         http_check_timers(thread);
     }
     return NULL;

@@ -169,6 +169,24 @@ static void test_leaving_before_the_body(void **state)
     expect_descriptors(descriptors);
 }
 
+/* Half a connection closed behind a whole request that is answered where it was read: what came
+ * before the end of the stream is answered. */
+static void test_half_closed_after_the_request(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 50; i++) {
+        struct http_raw raw;
+        http_raw_connect(&raw, server.port);
+        assert_true(http_raw_send_text(&raw, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        shutdown(raw.socket, SHUT_WR);
+        struct http_response response = http_raw_receive(&raw, 5 * daemon_slowness());
+        assert_int_equal(response.status, 200);
+        http_response_free(&response);
+        assert_true(http_raw_is_closed(&raw, 5 * daemon_slowness()));
+        http_raw_close(&raw);
+    }
+}
+
 /* Two thousand connections on which nothing is sent, and requests on another. */
 static void test_idle_connections(void **state)
 {
@@ -251,6 +269,7 @@ int main(void)
         cmocka_unit_test(test_leaving_in_the_body),
         cmocka_unit_test(test_leaving_while_computing),
         cmocka_unit_test(test_leaving_in_the_answer),
+        cmocka_unit_test(test_half_closed_after_the_request),
         cmocka_unit_test(test_idle_connections),
         cmocka_unit_test(test_stops_cleanly),
     };

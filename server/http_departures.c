@@ -1,0 +1,109 @@
+/* http_departures.c - connections, and the clients that leave them.
+ *
+ * libmicrohttpd reads until a short read and then waits for an edge, so an end of
+ * stream that came with the last bytes stays unseen until the idle timeout; and it
+ * looks at nothing while a connection is suspended. A second set of descriptors
+ * sees it. What was seen before a run of libmicrohttpd is acted upon after it, so
+ * that bytes which came before the end have been read by then. A client that leaves
+ * while its exchange is parked ends it: a half-closed socket cannot be told from a
+ * closed one. */
+#include "http_internal.h"
+
+#include "log.h"
+#include "metrics.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+struct http_connection *http_connection_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+static void leaving_add(struct http_thread *thread, struct http_connection *connection)
+{
+    connection->previous = NULL;
+    connection->next = thread->leaving;
+    if (thread->leaving)
+        thread->leaving->previous = connection;
+    thread->leaving = connection;
+    connection->leaving = true;
+}
+
+static void leaving_remove(struct http_thread *thread, struct http_connection *connection)
+{
+    if (!connection->leaving)
+        return;
+    *(connection->previous ? &connection->previous->next : &thread->leaving) = connection->next;
+    if (connection->next)
+        connection->next->previous = connection->previous;
+    connection->leaving = false;
+}
+
+void http_see_departures(struct http_thread *thread)
+{
+    struct epoll_event events[64];
+    int count;
+    do {
+        count = epoll_wait(thread->departures, events, 64, 0);
+        for (int i = 0; i < count; i++) {
+            struct http_connection *connection = events[i].data.ptr;
+            connection->left = true;
+            /* Shutting down is one more edge: it must not come back here. */
+            epoll_ctl(thread->departures, EPOLL_CTL_DEL, connection->socket, NULL);
+            leaving_add(thread, connection);
+        }
+    } while (count == 64);
+}
+
+void http_end_departures(struct http_thread *thread)
+{
+    while (thread->leaving) {
+        struct http_connection *connection = thread->leaving;
+        struct exchange *exchange = connection->exchange;
+        leaving_remove(thread, connection);
+        if (!exchange || exchange->reading) {
+            shutdown(connection->socket, SHUT_RDWR);
+        } else if (exchange->parked && exchange->listed) {
+            http_waiting_remove(exchange);
+            exchange->end(exchange->owner, EXCHANGE_LEFT);
+        }
+    }
+}
+
+static struct http_connection *connection_create(struct http_thread *thread,
+                                                 struct MHD_Connection *connection)
+{
+    struct http_connection *record = calloc(1, sizeof *record);
+    if (!record)
+        return NULL; /* its requests get 503 */
+    record->socket =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    struct epoll_event event = { .events = EPOLLRDHUP | EPOLLET, .data.ptr = record };
+    if (epoll_ctl(thread->departures, EPOLL_CTL_ADD, record->socket, &event) != 0)
+        log_line(LOG_DEBUG, "departures", LOG_STRING("reason", strerror(errno)));
+    return record;
+}
+
+void http_on_connection(void *context, struct MHD_Connection *connection, void **state,
+                        enum MHD_ConnectionNotificationCode code)
+{
+    struct http_thread *thread = context;
+    struct http_connection *record = *state;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        metrics_gauge_add(METRICS_CONNECTIONS, 1);
+        *state = connection_create(thread, connection);
+        return;
+    }
+    metrics_gauge_add(METRICS_CONNECTIONS, -1);
+    thread->closed_some = true;
+    if (record) {
+        if (!record->left)
+            epoll_ctl(thread->departures, EPOLL_CTL_DEL, record->socket, NULL);
+        leaving_remove(thread, record);
+        free(record);
+    }
+}
