@@ -121,6 +121,8 @@ static int check_config(struct service *service)
     const bool loaded = load_models(service, print_model, &failed_count, &fault);
     if (!loaded)
         fprintf(stderr, "attnd: %s\n", fault.message);
+    else if (failed_count > 0)
+        fprintf(stderr, "attnd: %d models failed to load\n", failed_count);
     model_store_free(service->store);
     return loaded && failed_count == 0 ? 0 : 1;
 }

@@ -1,0 +1,250 @@
+/* A lack of memory at any allocation is an answer, never an end.
+ *
+ * The daemon runs behind failing_malloc.so. Each scenario is one request, made again
+ * and again while the 1st, the 2nd, the 3rd ... allocation from its beginning fails,
+ * until it needs fewer than that. Every time it must be answered with its usual answer
+ * or with 503 memory (or, where libmicrohttpd itself got no memory, have its connection
+ * closed), and the same request must be answered well right after. The start of the
+ * daemon is gone through in the same way: it serves, or ends with a message. */
+#include "answer.h"
+#include "daemon.h"
+#include "failing_malloc.h"
+#include "http_client.h"
+#include "model_bytes.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { ALLOCATIONS_MAX = 2000 };
+
+static struct daemon server;
+static struct failing_malloc *control;
+static char *directory;
+static char preload[512], control_variable[512];
+
+static const char *const *environment(void)
+{
+    static const char *variables[3];
+    variables[0] = preload;
+    variables[1] = control_variable;
+    return variables;
+}
+
+static void fail_from(uint64_t n, uint64_t times)
+{
+    atomic_store(&control->failed, 0);
+    atomic_store(&control->count, 0);
+    atomic_store(&control->fail_times, times);
+    atomic_store(&control->fail_first, n);
+}
+
+static struct http_response send_once(const struct http_request *request)
+{
+    struct http_client client;
+    http_client_init(&client, server.port);
+    struct http_response response = http_client_send(&client, request);
+    http_client_free(&client);
+    return response;
+}
+
+static void expect_well(const struct http_request *request, long status)
+{
+    struct http_response response = send_once(request);
+    if (response.status != status)
+        fail_msg("%s: expected %ld, not %ld: %s", request->path, status, response.status,
+                 response.body ? response.body : "");
+    http_response_free(&response);
+}
+
+/* One round; true while an allocation failed in it. */
+static bool round_of(const struct http_request *request, long status, uint64_t n, uint64_t times,
+                     int *refused)
+{
+    fail_from(n, times);
+    struct http_response response = send_once(request);
+    const bool failed = atomic_load(&control->failed) > 0;
+    fail_from(0, 0);
+    if (response.status != status && response.status != 0) {
+        if (response.status != 503)
+            fail_msg("allocation %d: status %ld: %s", (int)n, response.status, response.body);
+        assert_non_null(strstr(response.body, "\"code\":\"memory\""));
+        ++*refused;
+    }
+    http_response_free(&response);
+    return failed;
+}
+
+static void go_through(const struct http_request *request, long status, uint64_t times)
+{
+    int refused = 0;
+    uint64_t n = 1;
+    expect_well(request, status);
+    while (n < ALLOCATIONS_MAX && round_of(request, status, n, times, &refused)) {
+        expect_well(request, status);
+        n++;
+    }
+    print_message("    %d allocations, %d answers of 503\n", (int)n - 1, refused);
+    assert_true(n > 5 && n < ALLOCATIONS_MAX);
+    assert_true(refused > 0);
+}
+
+static void test_attention(void **state)
+{
+    (void)state;
+    const struct http_request request = {
+        .path = "/v1/attention",
+        .body = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]],\"kv_len\":[1,2],"
+                "\"outputs\":[\"context\",\"weights\",\"lse\"]}",
+    };
+    go_through(&request, 200, 1);
+    go_through(&request, 200, 1000000);
+}
+
+static void test_batch(void **state)
+{
+    (void)state;
+    const struct http_request request = {
+        .path = "/v1/attention/batch",
+        .body = "{\"model\":\"demo\",\"requests\":[{\"query\":[[1,0,0]]},{\"query\":[1]},"
+                "{\"model\":\"sdpa\",\"query\":[[1,2],[3,4]]}]}",
+    };
+    go_through(&request, 200, 1);
+}
+
+static void test_faulty_request(void **state)
+{
+    (void)state;
+    const struct http_request request = { .path = "/v1/attention", .body = "{\"query\":[[1,2],}" };
+    int refused = 0;
+    expect_well(&request, 400);
+    for (uint64_t n = 1; n < ALLOCATIONS_MAX && round_of(&request, 400, n, 1, &refused); n++)
+        expect_well(&request, 400);
+}
+
+static void test_descriptions(void **state)
+{
+    (void)state;
+    go_through(&(struct http_request){ .path = "/v1/models" }, 200, 1);
+    go_through(&(struct http_request){ .path = "/metrics" }, 200, 1);
+}
+
+static void test_typed_model(void **state)
+{
+    (void)state;
+    const struct http_request request = {
+        .method = "PUT",
+        .path = "/v1/models/typed",
+        .body = "{\"config\":{\"attention\":\"scaled_dot_product\"},\"parameters\":"
+                "{\"q_proj.weight\":[[1,2],[3,4]],\"k_proj.weight\":[[1,2],[3,4]]}}",
+    };
+    struct http_response response = send_once(&request);
+    assert_int_equal(response.status, 201);
+    http_response_free(&response);
+    go_through(&request, 200, 1);
+}
+
+static void test_model_file(void **state)
+{
+    (void)state;
+    static const char *const headers[] = { "Content-Type: application/x-safetensors", NULL };
+    struct model_bytes file = model_bytes_demo(2, "");
+    const struct http_request request = {
+        .method = "PUT",
+        .path = "/v1/models/file",
+        .body = file.data,
+        .body_size = file.size,
+        .headers = headers,
+    };
+    struct http_response response = send_once(&request);
+    assert_int_equal(response.status, 201);
+    http_response_free(&response);
+    go_through(&request, 200, 1);
+    free(file.data);
+}
+
+static void test_stops_cleanly(void **state)
+{
+    (void)state;
+    fail_from(0, 0);
+    daemon_stop(&server);
+}
+
+/* The daemon's start, every allocation of it: served, or an end with a message. */
+static void test_start(void **state)
+{
+    (void)state;
+    const char *const arguments[] = { "--check-config", "--models", directory, NULL };
+    int ended = 0;
+    uint64_t n = 1;
+    for (; n < ALLOCATIONS_MAX; n++) {
+        fail_from(n, 1);
+        struct daemon_result result = daemon_command(arguments, environment());
+        const bool failed = atomic_load(&control->failed) > 0;
+        if (result.exit_code != 0 && (result.exit_code != 1 || strlen(result.errors) == 0))
+            fail_msg("allocation %d: the daemon ended with %d:\n%s", (int)n, result.exit_code,
+                     result.errors);
+        ended += result.exit_code == 1;
+        daemon_result_free(&result);
+        if (!failed)
+            break;
+    }
+    fail_from(0, 0);
+    print_message("    %d allocations, %d ends with a message\n", (int)n - 1, ended);
+    assert_true(n > 20 && n < ALLOCATIONS_MAX && ended > 0);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    char path[400];
+    const char *library = getenv("FAILING_MALLOC");
+    char *absolute = realpath(library ? library : "build/cc/tests/support/failing_malloc.so", NULL);
+    if (!absolute)
+        return 1;
+    directory = daemon_directory_create();
+    char *state_directory = daemon_directory_create();
+    snprintf(path, sizeof path, "%s/control", state_directory);
+    snprintf(preload, sizeof preload, "LD_PRELOAD=%s", absolute);
+    snprintf(control_variable, sizeof control_variable, "FAIL_ALLOCATION_CONTROL=%s", path);
+    free(absolute);
+    const struct failing_malloc none = { 0 };
+    daemon_directory_write(state_directory, "control", &none, sizeof none);
+    const int file = open(path, O_RDWR);
+    control = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    *state = state_directory;
+    if (control == MAP_FAILED)
+        return 1;
+    const char *const arguments[] = { "--models", directory, "--model-control", "explicit", NULL };
+    daemon_start(&server,
+                 &(struct daemon_options){ .arguments = arguments, .environment = environment() });
+    return 0;
+}
+
+static int clear(void **state)
+{
+    daemon_kill(&server);
+    daemon_directory_remove(directory);
+    daemon_directory_remove(*state);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_attention),      cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_faulty_request), cmocka_unit_test(test_descriptions),
+        cmocka_unit_test(test_typed_model),    cmocka_unit_test(test_model_file),
+        cmocka_unit_test(test_stops_cleanly),  cmocka_unit_test(test_start),
+    };
+    return cmocka_run_group_tests(tests, start, clear);
+}
