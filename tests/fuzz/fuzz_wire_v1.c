@@ -1,0 +1,120 @@
+/* fuzz_wire_v1.c - any bytes as a request: read, planned, computed, written.
+ *
+ * The first byte chooses single or batch. Whatever comes must end in a fault with a
+ * message, or in an answer that is JSON again, in which every row of weights sums to
+ * 1 or is all zeros. */
+#include "infer.h"
+#include "json.h"
+#include "model_store.h"
+#include "wire_v1.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { WORKSPACE_BYTES = 1 << 18, WORK_MAX = 1 << 22 };
+
+static void require(bool condition)
+{
+    if (!condition)
+        abort();
+}
+
+static void run(const struct infer_item *item, void *workspace)
+{
+    const struct attn_layer_plan *plan = &item->plan;
+    void *own = item->workspaces ? item->workspaces : workspace;
+    for (int stage = 0; stage < plan->stage_count; stage++)
+        for (int64_t task = 0; task < plan->task_count[stage]; task++)
+            attn_layer_run(plan, stage, task, item->scratch, own);
+}
+
+static void check_weights(const struct infer_item *item)
+{
+    int64_t shape[3];
+    const float *row = item->results[INFER_WEIGHTS];
+    if (!row || !item->results[INFER_SCORES])
+        return;
+    infer_output_shape(item, INFER_WEIGHTS, shape);
+    for (int64_t r = 0; r < shape[0] * shape[1]; r++, row += shape[2]) {
+        double sum = 0;
+        for (int64_t j = 0; j < shape[2]; j++)
+            sum += (double)row[j];
+        /* Scores that overflow give NaN; that is the caller's data. */
+        require(isnan(sum) || sum == 0 || fabs(sum - 1) < 1e-4);
+    }
+}
+
+static bool is_small(const struct infer_request *request)
+{
+    int64_t work = 0;
+    for (int64_t i = 0; i < request->item_count; i++) {
+        const struct infer_item *item = &request->items[i];
+        if (item->fault.code == FAULT_NONE)
+            work += item->q_len * item->kv_len_max * (item->d_out + 1);
+    }
+    return work < WORK_MAX;
+}
+
+static void answer(struct infer_request *request, void *workspace)
+{
+    struct json_document answered;
+    const struct json_options options = { .nonfinite_allowed = false };
+    struct fault fault;
+    struct text text;
+    for (int64_t i = 0; i < request->item_count; i++) {
+        struct infer_item *item = &request->items[i];
+        if (item->fault.code != FAULT_NONE) {
+            require(item->fault.message[0] != '\0');
+            continue;
+        }
+        run(item, workspace);
+        check_weights(item);
+    }
+    text_init(&text, (size_t)1 << 28);
+    wire_v1_write(request, &text);
+    require(text_finish(&text, &fault));
+    require(json_read(&answered, text.data, text.used, &options, &fault)
+            || fault.code == FAULT_TOO_LARGE);
+    json_free(&answered);
+    text_free(&text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct model_store *store;
+    static void *workspace;
+    const struct model_store_options no_directory = { .directory = NULL };
+    const struct json_options options = { .nonfinite_allowed = size > 0 && (data[0] & 2) != 0 };
+    struct fault fault = { .code = FAULT_NONE };
+    struct json_document document;
+    struct infer_request request = { .nonfinite_allowed = options.nonfinite_allowed };
+    int failed_count;
+    if (!store) {
+        require(model_store_create(&store, &no_directory, &failed_count, &fault));
+        workspace = aligned_alloc(64, WORKSPACE_BYTES);
+        require(workspace != NULL);
+    }
+    if (size == 0)
+        return 0;
+    const struct infer_limits limits = {
+        .store = store,
+        .worker_count = 1,
+        .workspace_bytes = WORKSPACE_BYTES,
+        .answer_bytes_max = 1 << 24,
+        .scratch_bytes_max = 1 << 26,
+    };
+    arena_init(&request.arena, limits.scratch_bytes_max);
+    const bool planned = json_read(&document, (const char *)data + 1, size - 1, &options, &fault)
+                         && wire_v1_read(&request, (data[0] & 1) != 0, &document, &fault)
+                         && infer_plan(&request, &limits, &fault);
+    if (!planned)
+        require(fault.code != FAULT_NONE && fault.message[0] != '\0');
+    else if (is_small(&request))
+        answer(&request, workspace);
+    infer_request_free(&request);
+    json_free(&document);
+    return 0;
+}
