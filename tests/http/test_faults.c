@@ -284,7 +284,7 @@ static void test_unknown_paths(void **state)
         "/",
         "/v1/attention/gradients",
         "/v1/attention/merge",
-        "/v1/softmax",
+        "/v1/softmax/0",
         "/openapi.json",
         "/v2/models/demo/infer",
     };
