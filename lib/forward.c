@@ -5,7 +5,7 @@
  *
  *     scores_t = key . query_t          -> scores       each map leaves as soon as it is there,
  *     cap                               -> softcapped   for those who asked; what is computed
- *     bounds of each row, mask          -> masked       does not depend on it
+ *     ALiBi, bounds of each row, mask   -> masked       does not depend on it
  *     online softmax                    max, sum, and by how much older sums shrink
  *     context_t = rescale * context_t + value . weights_t
  *
@@ -79,6 +79,7 @@ static void begin(struct row_task *task, const struct attn_plan *plan, int64_t n
     const struct attn_problem *problem = &plan->problem;
     const int64_t head = number / plan->q_tiles;
     const int64_t q_heads = problem->query.shape[1];
+    const float sink = problem->sinks != NULL ? problem->sinks[head % q_heads] : -INFINITY;
 
     task->plan = plan;
     task->problem = problem;
@@ -100,8 +101,8 @@ static void begin(struct row_task *task, const struct attn_plan *plan, int64_t n
                                 task->row_count, problem->query.shape[3], problem->options.scale,
                                 plan->width);
     for (int64_t r = 0; r < plan->width; r++) {
-        task->work.max[r] = -INFINITY;
-        task->work.sum[r] = 0.0f;
+        task->work.max[r] = sink;
+        task->work.sum[r] = sink == -INFINITY ? 0.0f : 1.0f;
     }
     memset(task->work.context_t, 0,
            (size_t)(problem->value.shape[3] * plan->width) * sizeof(float));
@@ -160,6 +161,12 @@ static void mask(const struct row_task *task, const struct tile *tile)
     const int64_t key = tile->first + tile->from;
     const int64_t width = task->plan->width;
 
+    if (task->problem->alibi_slopes != NULL) {
+        attn_mask_distances(task->problem, task->batch, task->row, tile->first, width,
+                            work->distance);
+        task->kernels->alibi_tile(work->scores_t, task->problem->alibi_slopes[task->q_head],
+                                  work->distance, tile->from, n, width);
+    }
     if (is_cut(task, tile)) {
         for (int64_t r = 0; r < width; r++) {
             work->tile_low[r] = (int32_t)attn_max(0, attn_min(work->low[r] - key, n));
