@@ -117,12 +117,13 @@ static void take_array(struct infer_array *array, const struct json_numbers *num
     memcpy(array->shape, numbers->shape, sizeof array->shape);
 }
 
-static bool read_rows(struct v1_reader *reader, const cJSON *node, struct infer_array *array)
+bool v1_read_array(struct v1_reader *reader, const cJSON *node, bool null_allowed,
+                   struct infer_array *array)
 {
     const struct json_numbers *numbers = read_numbers(reader, node, "an array of numbers");
     if (!numbers)
         return false;
-    if (numbers->has_bool || numbers->has_null)
+    if (numbers->has_bool || (numbers->has_null && !null_allowed))
         return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
                             "%s holds %s; expected numbers", reader->name,
                             numbers->has_bool ? "a boolean" : "null");
@@ -132,17 +133,17 @@ static bool read_rows(struct v1_reader *reader, const cJSON *node, struct infer_
 
 static bool read_query(struct v1_reader *reader, const cJSON *node)
 {
-    return read_rows(reader, node, &reader->item->query);
+    return v1_read_array(reader, node, false, &reader->item->query);
 }
 
 static bool read_key(struct v1_reader *reader, const cJSON *node)
 {
-    return read_rows(reader, node, &reader->item->key);
+    return v1_read_array(reader, node, false, &reader->item->key);
 }
 
 static bool read_value(struct v1_reader *reader, const cJSON *node)
 {
-    return read_rows(reader, node, &reader->item->value);
+    return v1_read_array(reader, node, false, &reader->item->value);
 }
 
 /* Booleans become what is added to the scores: 0 where true, -INFINITY where
@@ -198,7 +199,7 @@ static bool read_kv_len(struct v1_reader *reader, const cJSON *node)
 
 /* --------------------------------------------------------- other fields -- */
 
-static bool read_model(struct v1_reader *reader, const cJSON *node)
+bool v1_read_model(struct v1_reader *reader, const cJSON *node)
 {
     if (!cJSON_IsString(node))
         return v1_wrong_type(reader, node, "a string");
@@ -206,7 +207,7 @@ static bool read_model(struct v1_reader *reader, const cJSON *node)
     return true;
 }
 
-static bool read_layer(struct v1_reader *reader, const cJSON *node)
+bool v1_read_layer(struct v1_reader *reader, const cJSON *node)
 {
     if (cJSON_IsNumber(node) && node->valuedouble > INTEGER_MAX) {
         reader->item->layer_index = INT64_MAX; /* no model has it: not found, like any other */
@@ -236,6 +237,26 @@ static bool read_window_right(struct v1_reader *reader, const cJSON *node)
 static bool read_past_len(struct v1_reader *reader, const cJSON *node)
 {
     return read_integer(reader, node, 0, FAULT_LENGTH, &reader->item->past_len);
+}
+
+static bool read_kv_offset(struct v1_reader *reader, const cJSON *node)
+{
+    return read_integer(reader, node, 0, FAULT_LENGTH, &reader->item->kv_offset);
+}
+
+static bool read_alibi_slopes(struct v1_reader *reader, const cJSON *node)
+{
+    return v1_read_array(reader, node, false, &reader->item->alibi_slopes);
+}
+
+static bool read_sinks(struct v1_reader *reader, const cJSON *node)
+{
+    return v1_read_array(reader, node, false, &reader->item->sinks);
+}
+
+static bool read_partial(struct v1_reader *reader, const cJSON *node)
+{
+    return read_bool(reader, node, &reader->item->partial);
 }
 
 static bool read_scale(struct v1_reader *reader, const cJSON *node)
@@ -324,8 +345,8 @@ struct field {
 };
 
 static const struct field fields[] = {
-    { "model", read_model },
-    { "layer", read_layer },
+    { "model", v1_read_model },
+    { "layer", v1_read_layer },
     { "query", read_query },
     { "key", read_key },
     { "value", read_value },
@@ -340,19 +361,30 @@ static const struct field fields[] = {
     { "q_heads", read_q_heads },
     { "kv_heads", read_kv_heads },
     { "outputs", read_outputs },
-    { "alibi_slopes", read_default_only },
-    { "sinks", read_default_only },
+    { "alibi_slopes", read_alibi_slopes },
+    { "sinks", read_sinks },
     { "weight_map", read_default_only },
     { "normalizer", read_default_only },
     { "dropout", read_default_only },
     { "seed", read_default_only },
-    { "partial", read_default_only },
-    { "kv_offset", read_default_only },
+    { "partial", read_partial },
+    { "kv_offset", read_kv_offset },
 };
 
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
 
 /* -------------------------------------------------------------- objects -- */
+
+bool v1_unknown_field(struct v1_reader *reader, const char *name, const char *const *known,
+                      int known_count)
+{
+    const char *nearest = nearest_name(name, known, known_count);
+    if (nearest)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
+                            "there is no field '%.60s'; did you mean '%s'?", name, nearest);
+    return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "there is no field '%.60s'",
+                        name);
+}
 
 static bool unknown_field(struct v1_reader *reader, const char *name)
 {
@@ -360,12 +392,7 @@ static bool unknown_field(struct v1_reader *reader, const char *name)
     for (int i = 0; i < FIELD_COUNT; i++)
         known[i] = fields[i].name;
     known[FIELD_COUNT] = "requests";
-    const char *nearest = nearest_name(name, known, FIELD_COUNT + (reader->request->batch ? 1 : 0));
-    if (nearest)
-        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
-                            "there is no field '%.60s'; did you mean '%s'?", name, nearest);
-    return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "there is no field '%.60s'",
-                        name);
+    return v1_unknown_field(reader, name, known, FIELD_COUNT + (reader->request->batch ? 1 : 0));
 }
 
 /* The pointer is "/name", its / and ~ escaped as RFC 6901 says. */
