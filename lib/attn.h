@@ -86,6 +86,13 @@ struct attn_options {
     bool causal;          /* a row sees keys at k <= p */
     int64_t window_left;  /* a row sees keys at k >= p - window_left; -1: all before it */
     int64_t window_right; /* a row sees keys at k <= p + window_right; -1: all after it */
+
+    /* Dropout of the weights (Srivastava et al. 2014), inverted: each weight becomes 0 with this
+     * probability, else it is divided by 1 - dropout; what the weights then are makes the context.
+     * lse is not touched. Which ones follows from seed, batch item, head, query row and the key's
+     * position alone (Philox4x32-10). */
+    float dropout; /* 0: off; below 1 */
+    uint64_t seed;
 };
 
 /* scale = 1/sqrt(head_dim), no cap, not causal, no window. */

@@ -45,6 +45,8 @@ static enum attn_status check_options(const struct attn_options *options, const 
     RETURN_IF(options->softcap < 0.0f, ATTN_ERR_OPTION, "options.softcap");
     RETURN_IF(options->window_left < -1, ATTN_ERR_OPTION, "options.window_left");
     RETURN_IF(options->window_right < -1, ATTN_ERR_OPTION, "options.window_right");
+    RETURN_IF(!(options->dropout >= 0.0f && options->dropout < 1.0f), ATTN_ERR_OPTION,
+              "options.dropout");
     return ATTN_OK;
 }
 

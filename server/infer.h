@@ -59,6 +59,8 @@ struct infer_item {
     bool has_causal, causal;
     bool has_scale, has_softcap, has_window_left, has_window_right;
     float scale, softcap;
+    float dropout; /* 0: off */
+    uint64_t seed;
     int64_t window_left, window_right;
     int64_t q_heads, kv_heads; /* 0: not said */
     bool outputs[INFER_OUTPUT_COUNT];

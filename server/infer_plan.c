@@ -240,6 +240,8 @@ static struct attn_options plan_options(const struct infer_item *item)
         options.window_left = item->window_left;
     if (item->has_window_right)
         options.window_right = item->window_right;
+    options.dropout = item->dropout;
+    options.seed = item->seed;
     return options;
 }
 

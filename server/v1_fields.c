@@ -277,6 +277,27 @@ static bool read_softcap(struct v1_reader *reader, const cJSON *node)
     return true;
 }
 
+static bool read_dropout(struct v1_reader *reader, const cJSON *node)
+{
+    float *dropout = &reader->item->dropout;
+    if (!read_float(reader, node, dropout))
+        return false;
+    if (!(*dropout >= 0 && *dropout < 1))
+        return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
+                            "dropout is %.9g; expected 0 (off) or more, and less than 1",
+                            (double)*dropout);
+    return true;
+}
+
+static bool read_seed(struct v1_reader *reader, const cJSON *node)
+{
+    int64_t seed = 0;
+    if (!read_integer(reader, node, 0, FAULT_OPTION, &seed))
+        return false;
+    reader->item->seed = (uint64_t)seed;
+    return true;
+}
+
 static bool read_heads(struct v1_reader *reader, const cJSON *node, int64_t *heads)
 {
     const int64_t heads_max = 1 << 20;
@@ -328,12 +349,8 @@ static bool read_outputs(struct v1_reader *reader, const cJSON *node)
 /* Fields of the contract that this build takes with their default value only. */
 static bool read_default_only(struct v1_reader *reader, const cJSON *node)
 {
-    const bool is_default =
-        strcmp(reader->name, "seed") == 0
-            ? cJSON_IsNumber(node)
-            : cJSON_IsFalse(node) || (cJSON_IsNumber(node) && node->valuedouble == 0)
-                  || (cJSON_IsString(node) && strcmp(node->valuestring, "softmax") == 0);
-    if (is_default)
+    if (cJSON_IsFalse(node) || (cJSON_IsNumber(node) && node->valuedouble == 0)
+        || (cJSON_IsString(node) && strcmp(node->valuestring, "softmax") == 0))
         return true;
     return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
                         "%s is not in this build, but for its default", reader->name);
@@ -365,8 +382,8 @@ static const struct field fields[] = {
     { "sinks", read_sinks },
     { "weight_map", read_default_only },
     { "normalizer", read_default_only },
-    { "dropout", read_default_only },
-    { "seed", read_default_only },
+    { "dropout", read_dropout },
+    { "seed", read_seed },
     { "partial", read_partial },
     { "kv_offset", read_kv_offset },
 };

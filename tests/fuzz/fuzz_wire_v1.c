@@ -2,7 +2,7 @@
  *
  * The first byte chooses single, batch or merge. Whatever comes must end in a fault with a
  * message, or in an answer that is JSON again, in which every row of weights sums to
- * 1, to less beside a sink, or is all zeros. */
+ * 1, to less beside a sink (dropout apart), or is all zeros. */
 #include "infer.h"
 #include "json.h"
 #include "model_store.h"
@@ -44,7 +44,8 @@ static void check_weights(const struct infer_item *item)
         for (int64_t j = 0; j < shape[2]; j++)
             sum += (double)row[j];
         /* Scores that overflow give NaN; that is the caller's data. */
-        require(isnan(sum) || sum == 0 || fabs(sum - 1) < 1e-4 || (item->sinks.values && sum < 1));
+        require(isnan(sum) || sum == 0 || item->dropout > 0 || fabs(sum - 1) < 1e-4
+                || (item->sinks.values && sum < 1));
     }
 }
 

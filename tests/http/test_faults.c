@@ -72,8 +72,13 @@ static const struct refusal REFUSALS[] = {
       "/weight_map*" },
     { DEMO("\"query\":[[1,0,0]],\"normalizer\":\"sparsemax\""), 400, "field|option",
       "/normalizer" },
-    { DEMO("\"query\":[[1,0,0]],\"dropout\":0.5,\"seed\":1"), 400, "field|option", NULL },
-    /* one number for each head, and positions */
+    /* one number for each head, positions, and dropout */
+    { DEMO("\"query\":[[1,0,0]],\"dropout\":1"), 400, "option", "/dropout" },
+    { DEMO("\"query\":[[1,0,0]],\"dropout\":-0.1"), 400, "option", "/dropout" },
+    { DEMO("\"query\":[[1,0,0]],\"dropout\":true"), 400, "type", "/dropout" },
+    { DEMO("\"query\":[[1,0,0]],\"seed\":-1"), 400, "option", "/seed" },
+    { DEMO("\"query\":[[1,0,0]],\"seed\":1.5"), 400, "option", "/seed" },
+    { DEMO("\"query\":[[1,0,0]],\"seed\":\"a\""), 400, "type", "/seed" },
     { DEMO("\"query\":[[1,0,0]],\"alibi_slopes\":[1,2]"), 400, "shape", "/alibi_slopes" },
     { DEMO("\"query\":[[1,0,0]],\"alibi_slopes\":[]"), 400, "shape", "/alibi_slopes" },
     { DEMO("\"query\":[[1,0,0]],\"alibi_slopes\":[[1]]"), 400, "shape", "/alibi_slopes" },

@@ -1,4 +1,5 @@
-/* test_merge.c - positions, linear biases and sinks over HTTP, and POST /v1/attention/merge.
+/* test_merge.c - positions, linear biases, sinks and dropout over HTTP, and POST
+ * /v1/attention/merge.
  *
  * Numbers worked out by hand first: queries of 0 give every key the score 0, so that biases alone
  * make the weights. Then the law: a trained layer's answers over parts of the keys, merged, are its
@@ -129,6 +130,53 @@ static void test_merge_by_hand(void **state)
                   "[[1,2,3]]", "[[0]]");
     expect_merged("{\"model\":\"sdpa\",\"parts\":[{\"context\":[[],[]],\"lse\":[[],[]]}]}", "[]",
                   "[[],[]]");
+}
+
+/* ------------------------------------------------------------ dropout -- */
+
+static cJSON *drop(const char *more)
+{
+    char body[300];
+    snprintf(body, sizeof body,
+             "{\"model\":\"sdpa\",\"query\":[[0],[0],[0]],\"key\":[[1],[2],[3],[4]],"
+             "\"outputs\":[\"weights\",\"context\",\"lse\"]%s}",
+             more);
+    return answer_post(&client, ATTENTION, body);
+}
+
+/* Each weight of 1/4 becomes 0 or 1/2, the context follows, lse does not. */
+static void test_dropout(void **state)
+{
+    (void)state;
+    static const int64_t map[3] = { 1, 3, 4 }, rows[2] = { 3, 1 };
+    cJSON *answer = drop(",\"dropout\":0.5,\"seed\":42");
+    double *weights = answer_numbers(answer, "weights", 3, map);
+    double *context = answer_numbers(answer, "context", 2, rows);
+    int dropped = 0;
+    for (int i = 0; i < 3; i++) {
+        double sum = 0;
+        for (int j = 0; j < 4; j++) {
+            const double weight = weights[i * 4 + j];
+            assert_true(weight == 0 || weight == 0.5);
+            dropped += weight == 0;
+            sum += weight * (j + 1);
+        }
+        assert_true(context[i] == sum);
+    }
+    assert_true(dropped > 0 && dropped < 12);
+    answer_expect(answer, "lse", "[[1.3862943611,1.3862943611,1.3862943611]]", TOLERANCE);
+    cJSON *same = drop(",\"seed\":42,\"dropout\":0.5"),
+          *other = drop(",\"dropout\":0.5,\"seed\":7");
+    cJSON *off = drop(",\"dropout\":0,\"seed\":42"), *plain = drop("");
+    answer_expect_equal(same, answer, "weights");
+    answer_expect_equal(off, plain, "weights");
+    assert_false(cJSON_Compare(cJSON_GetObjectItem(other, "weights"),
+                               cJSON_GetObjectItem(answer, "weights"), true));
+    cJSON *const all[] = { answer, same, other, off, plain };
+    for (int i = 0; i < 5; i++)
+        cJSON_Delete(all[i]);
+    free(weights);
+    free(context);
 }
 
 /* ------------------------------------------------------------ the law -- */
@@ -293,9 +341,13 @@ static int clear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_hand),       cmocka_unit_test(test_partial),
-        cmocka_unit_test(test_merge_by_hand), cmocka_unit_test(test_split_keys_of_a_trained_layer),
-        cmocka_unit_test(test_faults),        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_by_hand),
+        cmocka_unit_test(test_partial),
+        cmocka_unit_test(test_merge_by_hand),
+        cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_split_keys_of_a_trained_layer),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, clear);
 }
