@@ -6,13 +6,15 @@
  *     scores_t = key . query_t (or the  -> scores       each map leaves as soon as it is there,
  *         additive score of each pair)
  *     cap                               -> softcapped   for those who asked; what is computed
- *     bounds of each row, mask          -> masked       does not depend on it
+ *     ALiBi, bounds of each row, mask   -> masked       does not depend on it
  *     online softmax                    max, sum, and by how much older sums shrink
+ *     dropout                           of what the context is made of
  *     context_t = rescale * context_t + value . weights_t
  *
  * (Dao et al. 2022, with the roles of rows and lanes as kernels.h has them.) Only weights need the
  * last max and sum of their row: their rows hold masked scores until the last tile is done. Keys
  * that no row of the task can see are skipped, unless a map has to show them. */
+#include "dropout.h"
 #include "internal.h"
 #include "mask.h"
 
@@ -80,6 +82,7 @@ static void begin(struct row_task *task, const struct attn_plan *plan, int64_t n
     const struct attn_problem *problem = &plan->problem;
     const int64_t head = number / plan->q_tiles;
     const int64_t q_heads = problem->query.shape[1];
+    const float sink = problem->sinks != NULL ? problem->sinks[head % q_heads] : -INFINITY;
 
     task->plan = plan;
     task->problem = problem;
@@ -102,8 +105,8 @@ static void begin(struct row_task *task, const struct attn_plan *plan, int64_t n
                                 problem->additive_weight != NULL ? 1.0f : problem->options.scale,
                                 plan->width);
     for (int64_t r = 0; r < plan->width; r++) {
-        task->work.max[r] = -INFINITY;
-        task->work.sum[r] = 0.0f;
+        task->work.max[r] = sink;
+        task->work.sum[r] = sink == -INFINITY ? 0.0f : 1.0f;
     }
     memset(task->work.context_t, 0,
            (size_t)(problem->value.shape[3] * plan->width) * sizeof(float));
@@ -168,6 +171,12 @@ static void mask(const struct row_task *task, const struct tile *tile)
     const int64_t key = tile->first + tile->from;
     const int64_t width = task->plan->width;
 
+    if (task->problem->alibi_slopes != NULL) {
+        attn_mask_distances(task->problem, task->batch, task->row, tile->first, width,
+                            work->distance);
+        task->kernels->alibi_tile(work->scores_t, task->problem->alibi_slopes[task->q_head],
+                                  work->distance, tile->from, n, width);
+    }
     if (is_cut(task, tile)) {
         for (int64_t r = 0; r < width; r++) {
             work->tile_low[r] = (int32_t)attn_max(0, attn_min(work->low[r] - key, n));
@@ -191,6 +200,16 @@ static void mask_whole(const struct row_task *task, const struct tile *tile)
         task->work.scores_t[i] = -INFINITY;
 }
 
+/* Of a tile of weights. */
+static void drop(const struct row_task *task, const struct tile *tile, float *weights_t)
+{
+    const int64_t width = task->plan->width;
+
+    for (int64_t r = 0; r < task->row_count; r++)
+        attn_dropout_row(task->problem, task->batch, task->q_head, task->row + r,
+                         tile->first + tile->from, tile->to - tile->from, weights_t + r, width);
+}
+
 /* scores_t are the masked scores of the tile; they become weights. */
 static void accumulate(const struct row_task *task, const struct tile *tile, float *scores_t)
 {
@@ -199,13 +218,16 @@ static void accumulate(const struct row_task *task, const struct tile *tile, flo
     const struct attn_kernels *kernels = task->kernels;
     const int64_t n = tile->to - tile->from;
     const int64_t width = task->plan->width;
+    const bool drops = task->problem->options.dropout > 0.0f;
 
     kernels->softmax_tile(scores_t, work->max, work->sum, work->rescale, n, width);
     if (!is_wanted(&task->problem->context))
         return;
+    if (drops)
+        drop(task, tile, scores_t);
     const float *rows =
         attn_tensor_row(value, task->batch, task->kv_head, tile->first + tile->from);
-    const bool hides = is_cut(task, tile) || task->problem->mask.data != NULL;
+    const bool hides = is_cut(task, tile) || task->problem->mask.data != NULL || drops;
     const bool guarded = hides && !kernels->all_finite(rows, value->stride[2], n, value->shape[3]);
     if (guarded)
         kernels->context_tile_guarded(work->context_t, work->rescale, scores_t, rows,
@@ -241,10 +263,13 @@ static void finish_weights(const struct row_task *task)
 {
     const struct attn_tensor *weights = &task->problem->weights;
 
-    for (int64_t r = 0; r < task->row_count; r++)
-        task->kernels->weights_row(
-            attn_tensor_row(weights, task->batch, task->q_head, task->row + r), task->work.max[r],
-            task->work.sum[r], weights->shape[3]);
+    for (int64_t r = 0; r < task->row_count; r++) {
+        float *row = attn_tensor_row(weights, task->batch, task->q_head, task->row + r);
+        task->kernels->weights_row(row, task->work.max[r], task->work.sum[r], weights->shape[3]);
+        if (task->problem->options.dropout > 0.0f)
+            attn_dropout_row(task->problem, task->batch, task->q_head, task->row + r, 0,
+                             weights->shape[3], row, 1);
+    }
 }
 
 static void finish_lse(const struct row_task *task)

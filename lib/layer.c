@@ -101,7 +101,7 @@ static void run_attend(const struct attn_layer_plan *plan, int64_t task, void *s
         problem->key.data = scratch_at(scratch, plan->k_offset);
     if (operands[2].is_prepared)
         problem->value.data = scratch_at(scratch, plan->v_offset);
-    if (problem->context.data != NULL && plan->problem.layer->o_proj.weight != NULL)
+    if (attn_layer_has_output(&plan->problem))
         problem->context.data = scratch_at(scratch, plan->context_offset);
     problem->past_len = &plan->problem.past_len;
     attn_plan_run(&attention, task, workspace);
@@ -126,6 +126,9 @@ void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task,
         break;
     case ATTN_LAYER_ATTEND:
         run_attend(plan, task, scratch, workspace);
+        break;
+    case ATTN_LAYER_MERGE:
+        attn_layer_run_merge(plan, task, scratch, workspace);
         break;
     case ATTN_LAYER_OUTPUT:
         run_output(plan, task, scratch);

@@ -62,7 +62,7 @@ struct attn_layer {
 /* Columns of the context that the layer gives. */
 int64_t attn_layer_d_out(const struct attn_layer *layer);
 
-/* One call of a layer, batch 1. Query row i is at position past_len + i, key j at j. */
+/* One call of a layer, batch 1. Query row i is at position past_len + i, key j at kv_offset + j. */
 struct attn_layer_problem {
     const struct attn_layer *layer;
     struct attn_options options;
@@ -76,9 +76,13 @@ struct attn_layer_problem {
     const int64_t *kv_len;     /* [1] or NULL */
     const int64_t *row_kv_len; /* [q_len] or NULL */
     int64_t past_len;
+    int64_t kv_offset;
+    const float *alibi_slopes; /* [q_heads] or NULL, as in attn.h */
+    const float *sinks;        /* the same */
+    bool partial;              /* the context stops before the output projection */
 
     /* Outputs, each dense F32 or NULL. */
-    float *context; /* [q_len, d_out] */
+    float *context; /* [q_len, d_out]; partial: [q_heads, q_len, v_head_dim] */
     float *lse;     /* [q_heads, q_len] */
     float *scores;  /* [q_heads, q_len, kv_len], like the three below */
     float *softcapped;
@@ -99,7 +103,8 @@ struct attn_layer_plan {
     size_t workspace_bytes; /* what one running task needs besides, 64-byte aligned; may be 0 */
 
     struct attn_layer_problem problem;
-    struct attn_plan attention; /* its tensors in scratch are bound when a task runs */
+    const struct attn_layer_merge *merge; /* of merge.h; NULL: a call of attention */
+    struct attn_plan attention;           /* its tensors in scratch are bound when a task runs */
     int stage_kind[ATTN_LAYER_STAGES_MAX];
     size_t q_offset, k_offset, v_offset, context_offset; /* into scratch, in bytes */
 };

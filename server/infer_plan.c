@@ -6,6 +6,8 @@
 #include "infer.h"
 
 #include "model_fit.h"
+#include "infer_merge.h"
+#include "infer_per_head.h"
 #include "model_store.h"
 
 #include <inttypes.h>
@@ -244,6 +246,8 @@ static struct attn_options plan_options(const struct infer_item *item)
         options.window_left = item->window_left;
     if (item->has_window_right)
         options.window_right = item->window_right;
+    options.dropout = item->dropout;
+    options.seed = item->seed;
     return options;
 }
 
@@ -298,6 +302,12 @@ static bool plan_mask(const struct infer_item *item, struct attn_layer_problem *
 
 int infer_output_shape(const struct infer_item *item, enum infer_output output, int64_t shape[3])
 {
+    if (output == INFER_CONTEXT && item->partial) {
+        shape[0] = item->layer.q_heads;
+        shape[1] = item->q_len;
+        shape[2] = item->layer.v_head_dim;
+        return 3;
+    }
     if (output == INFER_CONTEXT) {
         shape[0] = item->q_len;
         shape[1] = item->d_out;
@@ -411,8 +421,13 @@ static bool plan_shapes(struct infer_item *item, struct attn_layer_problem *prob
         .key = inputs.key.tensor,
         .value = inputs.value.tensor,
         .past_len = item->past_len,
+        .kv_offset = item->kv_offset,
+        .partial = item->partial,
     };
-    return plan_kv_len(item, problem, fault) && plan_mask(item, problem, fault);
+    if (item->partial)
+        item->outputs[INFER_LSE] = true;
+    return plan_kv_len(item, problem, fault) && plan_mask(item, problem, fault)
+           && infer_plan_per_head(item, problem, fault);
 }
 
 static bool plan_run(struct infer_request *request, struct infer_item *item,
@@ -429,7 +444,9 @@ static bool plan_run(struct infer_request *request, struct infer_item *item,
     problem->lse = item->results[INFER_LSE];
     problem->kernels = limits->kernels;
     const char *where = "";
-    const enum attn_status status = attn_layer_plan_init(&item->plan, problem, &where);
+    const enum attn_status status = item->parts
+                                        ? infer_merge_plan(item, &where)
+                                        : attn_layer_plan_init(&item->plan, problem, &where);
     if (status != ATTN_OK)
         return fault_from_attn(fault, status, where);
     return allocate_scratch(request, item, limits, fault);
@@ -439,9 +456,12 @@ static bool plan_run(struct infer_request *request, struct infer_item *item,
 static bool plan_item(struct infer_request *request, struct infer_item *item,
                       const struct infer_limits *limits, size_t *bytes_total, struct fault *fault)
 {
-    struct attn_layer_problem problem;
+    struct attn_layer_problem problem = { 0 };
     size_t bytes;
-    if (!resolve(item, limits, fault) || !plan_shapes(item, &problem, fault))
+    if (!resolve(item, limits, fault))
+        return false;
+    if (!(item->parts ? infer_merge_shapes(request, item, fault)
+                      : plan_shapes(item, &problem, fault)))
         return false;
     if (!answer_bytes(item, &bytes) || bytes > limits->answer_bytes_max
         || (*bytes_total += bytes) > limits->answer_bytes_max)

@@ -206,7 +206,7 @@ static bool read_kv_len(struct v1_reader *reader, const cJSON *node)
 
 /* --------------------------------------------------------- other fields -- */
 
-static bool read_model(struct v1_reader *reader, const cJSON *node)
+bool v1_read_model(struct v1_reader *reader, const cJSON *node)
 {
     if (!cJSON_IsString(node))
         return v1_wrong_type(reader, node, "a string");
@@ -214,7 +214,7 @@ static bool read_model(struct v1_reader *reader, const cJSON *node)
     return true;
 }
 
-static bool read_layer(struct v1_reader *reader, const cJSON *node)
+bool v1_read_layer(struct v1_reader *reader, const cJSON *node)
 {
     if (cJSON_IsNumber(node) && node->valuedouble > INTEGER_MAX) {
         reader->item->layer_index = INT64_MAX; /* no model has it: not found, like any other */
@@ -246,6 +246,26 @@ static bool read_past_len(struct v1_reader *reader, const cJSON *node)
     return v1_read_integer(reader, node, 0, FAULT_LENGTH, &reader->item->past_len);
 }
 
+static bool read_kv_offset(struct v1_reader *reader, const cJSON *node)
+{
+    return v1_read_integer(reader, node, 0, FAULT_LENGTH, &reader->item->kv_offset);
+}
+
+static bool read_alibi_slopes(struct v1_reader *reader, const cJSON *node)
+{
+    return v1_read_array(reader, node, false, &reader->item->alibi_slopes);
+}
+
+static bool read_sinks(struct v1_reader *reader, const cJSON *node)
+{
+    return v1_read_array(reader, node, false, &reader->item->sinks);
+}
+
+static bool read_partial(struct v1_reader *reader, const cJSON *node)
+{
+    return read_bool(reader, node, &reader->item->partial);
+}
+
 static bool read_scale(struct v1_reader *reader, const cJSON *node)
 {
     reader->item->has_scale = true;
@@ -261,6 +281,27 @@ static bool read_softcap(struct v1_reader *reader, const cJSON *node)
         return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
                             "softcap is %.9g; expected 0 (off) or more",
                             (double)reader->item->softcap);
+    return true;
+}
+
+static bool read_dropout(struct v1_reader *reader, const cJSON *node)
+{
+    float *dropout = &reader->item->dropout;
+    if (!read_float(reader, node, dropout))
+        return false;
+    if (!(*dropout >= 0 && *dropout < 1))
+        return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
+                            "dropout is %.9g; expected 0 (off) or more, and less than 1",
+                            (double)*dropout);
+    return true;
+}
+
+static bool read_seed(struct v1_reader *reader, const cJSON *node)
+{
+    int64_t seed = 0;
+    if (!read_integer(reader, node, 0, FAULT_OPTION, &seed))
+        return false;
+    reader->item->seed = (uint64_t)seed;
     return true;
 }
 
@@ -315,12 +356,8 @@ static bool read_outputs(struct v1_reader *reader, const cJSON *node)
 /* Fields of the contract that this build takes with their default value only. */
 static bool read_default_only(struct v1_reader *reader, const cJSON *node)
 {
-    const bool is_default =
-        strcmp(reader->name, "seed") == 0
-            ? cJSON_IsNumber(node)
-            : cJSON_IsFalse(node) || (cJSON_IsNumber(node) && node->valuedouble == 0)
-                  || (cJSON_IsString(node) && strcmp(node->valuestring, "softmax") == 0);
-    if (is_default)
+    if (cJSON_IsFalse(node) || (cJSON_IsNumber(node) && node->valuedouble == 0)
+        || (cJSON_IsString(node) && strcmp(node->valuestring, "softmax") == 0))
         return true;
     return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
                         "%s is not in this build, but for its default", reader->name);
@@ -332,8 +369,8 @@ struct field {
 };
 
 static const struct field fields[] = {
-    { "model", read_model },
-    { "layer", read_layer },
+    { "model", v1_read_model },
+    { "layer", v1_read_layer },
     { "query", read_query },
     { "key", read_key },
     { "value", read_value },
@@ -348,14 +385,14 @@ static const struct field fields[] = {
     { "q_heads", read_q_heads },
     { "kv_heads", read_kv_heads },
     { "outputs", read_outputs },
-    { "alibi_slopes", read_default_only },
-    { "sinks", read_default_only },
+    { "alibi_slopes", read_alibi_slopes },
+    { "sinks", read_sinks },
     { "weight_map", read_default_only },
     { "normalizer", read_default_only },
-    { "dropout", read_default_only },
-    { "seed", read_default_only },
-    { "partial", read_default_only },
-    { "kv_offset", read_default_only },
+    { "dropout", read_dropout },
+    { "seed", read_seed },
+    { "partial", read_partial },
+    { "kv_offset", read_kv_offset },
 };
 
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };

@@ -300,6 +300,20 @@ static void softcap_tile(float *scores_t, float softcap, int64_t n, int64_t widt
         store(scores_t + i, cap(load(scores_t + i), softcap));
 }
 
+static void alibi_tile(float *scores_t, float slope, const float *distance, int64_t first,
+                       int64_t n, int64_t width)
+{
+    const ivec sign_bit = (ivec)broadcast(-0.0f);
+    for (int64_t c = 0; c < width; c += LANES) {
+        const vec from = load(distance + c);
+        for (int64_t j = 0; j < n; j++) {
+            float *scores = scores_t + j * width + c;
+            const vec apart = (vec)((ivec)(from - (float)(first + j)) & ~sign_bit);
+            store(scores, load(scores) - apart * slope);
+        }
+    }
+}
+
 static void bound_tile(float *scores_t, const int32_t *low, const int32_t *high, int64_t n,
                        int64_t width)
 {
@@ -397,6 +411,7 @@ const struct attn_kernels ATTN_KERNELS = {
     .score_tile = score_tile,
     .additive_tile = additive_tile,
     .softcap_tile = softcap_tile,
+    .alibi_tile = alibi_tile,
     .bound_tile = bound_tile,
     .bias_tile = bias_tile,
     .softmax_tile = softmax_tile,

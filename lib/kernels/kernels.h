@@ -51,6 +51,11 @@ struct attn_kernels {
      * an infinite score becomes plus or minus softcap, NaN stays NaN. */
     void (*softcap_tile)(float *scores_t, float softcap, int64_t n, int64_t width);
 
+    /* score -= slope * |distance[r] - (first + j)|, the keys being first, first + 1, ... of a tile
+     * whose key 0 stands distance[r] before lane r. distance is [width]; slope is finite. */
+    void (*alibi_tile)(float *scores_t, float slope, const float *distance, int64_t first,
+                       int64_t n, int64_t width);
+
     /* Key j stays visible to lane r if low[r] <= j < high[r]; otherwise its score becomes
      * -INFINITY, whatever it was. low and high are [width]. */
     void (*bound_tile)(float *scores_t, const int32_t *low, const int32_t *high, int64_t n,
