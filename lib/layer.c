@@ -4,7 +4,7 @@
  *     ATTEND   the tasks of one struct attn_plan
  *     OUTPUT   chunks of rows of the context: product and bias
  *
- * This is the only file that knows OpenBLAS. */
+ * This file and layer_gradient.c are the only ones that know OpenBLAS. */
 #include "layer.h"
 
 #include "internal.h"
