@@ -299,7 +299,7 @@ static bool read_dropout(struct v1_reader *reader, const cJSON *node)
 static bool read_seed(struct v1_reader *reader, const cJSON *node)
 {
     int64_t seed = 0;
-    if (!read_integer(reader, node, 0, FAULT_OPTION, &seed))
+    if (!v1_read_integer(reader, node, 0, FAULT_OPTION, &seed))
         return false;
     reader->item->seed = (uint64_t)seed;
     return true;
