@@ -4,7 +4,12 @@
 
 #include "layer.h"
 
-enum attn_layer_stage { ATTN_LAYER_PROJECT, ATTN_LAYER_ATTEND, ATTN_LAYER_OUTPUT };
+enum attn_layer_stage {
+    ATTN_LAYER_PROJECT,
+    ATTN_LAYER_ATTEND,
+    ATTN_LAYER_SELECT,
+    ATTN_LAYER_OUTPUT
+};
 
 /* Rows of one task of PROJECT or OUTPUT, whatever the number of workers: OpenBLAS gives other
  * bits for other row counts. */

@@ -54,6 +54,8 @@ struct infer_item {
     int64_t window_left, window_right;
     int64_t q_heads, kv_heads; /* 0: not said */
     bool outputs[INFER_OUTPUT_COUNT];
+    bool has_weight_map;
+    struct attn_weight_map weight_map; /* its outputs are planned */
 
     /* As planned. */
     struct fault fault;  /* this item's own; then nothing below counts */
@@ -61,7 +63,7 @@ struct infer_item {
     struct attn_layer layer;
     struct attn_layer_plan plan;
     int64_t q_len, kv_len_max, d_out;
-    float *results[INFER_OUTPUT_COUNT]; /* NULL where not asked for */
+    float *results[INFER_OUTPUT_COUNT]; /* NULL where not asked for; of top_k, its values */
     void *scratch;
     void *workspaces; /* one for each worker, where the workers' own is too small */
 };
