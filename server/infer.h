@@ -66,6 +66,8 @@ struct infer_item {
     bool outputs[INFER_OUTPUT_COUNT];
     struct infer_part *parts; /* merge these; NULL: attention, by all of the above */
     int64_t part_count;
+    bool has_weight_map;
+    struct attn_weight_map weight_map; /* its outputs are planned */
 
     /* As planned. */
     struct fault fault;  /* this item's own; then nothing below counts */
@@ -74,7 +76,7 @@ struct infer_item {
     struct attn_layer_merge merge; /* what the plan of a merge points at */
     struct attn_layer_plan plan;
     int64_t q_len, kv_len_max, d_out;
-    float *results[INFER_OUTPUT_COUNT]; /* NULL where not asked for */
+    float *results[INFER_OUTPUT_COUNT]; /* NULL where not asked for; of top_k, its values */
     void *scratch;
     void *workspaces; /* one for each worker, where the workers' own is too small */
 };

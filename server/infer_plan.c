@@ -4,6 +4,7 @@
  * disagreement is a fault that names the field, what came and what was expected.
  * What the library would refuse is refused here first, in the client's words. */
 #include "infer.h"
+#include "infer_weight_map.h"
 
 #include "model_fit.h"
 #include "infer_merge.h"
@@ -313,6 +314,11 @@ int infer_output_shape(const struct infer_item *item, enum infer_output output, 
         shape[1] = item->d_out;
         return 2;
     }
+    if (output == INFER_WEIGHTS && infer_has_weight_map(item)) {
+        attn_weight_map_shape(&item->weight_map, item->layer.q_heads, item->q_len, item->kv_len_max,
+                              shape);
+        return 3;
+    }
     shape[0] = item->layer.q_heads;
     shape[1] = item->q_len;
     shape[2] = item->kv_len_max;
@@ -331,6 +337,15 @@ static bool output_count(const struct infer_item *item, enum infer_output output
     return true;
 }
 
+/* The numbers that an output takes in the answer: with top_k, indices as well. */
+static bool answered_count(const struct infer_item *item, enum infer_output output, size_t *count)
+{
+    const bool has_indices =
+        output == INFER_WEIGHTS && infer_has_weight_map(item) && item->weight_map.top_k > 0;
+    return output_count(item, output, count)
+           && !__builtin_mul_overflow(*count, has_indices ? 2 : 1, count);
+}
+
 /* The most bytes that the numbers of an item can take in the answer. */
 static bool answer_bytes(const struct infer_item *item, size_t *bytes)
 {
@@ -338,7 +353,7 @@ static bool answer_bytes(const struct infer_item *item, size_t *bytes)
     for (int i = 0; i < INFER_OUTPUT_COUNT; i++) {
         size_t count;
         if (item->outputs[i]
-            && (!output_count(item, i, &count)
+            && (!answered_count(item, i, &count)
                 || __builtin_mul_overflow(count, (size_t)ANSWER_BYTES_PER_NUMBER, &count)
                 || __builtin_add_overflow(*bytes, count, bytes)))
             return false;
@@ -427,7 +442,8 @@ static bool plan_shapes(struct infer_item *item, struct attn_layer_problem *prob
     if (item->partial)
         item->outputs[INFER_LSE] = true;
     return plan_kv_len(item, problem, fault) && plan_mask(item, problem, fault)
-           && infer_plan_per_head(item, problem, fault);
+           && infer_plan_per_head(item, problem, fault)
+           && infer_check_weight_map(item, fault);
 }
 
 static bool plan_run(struct infer_request *request, struct infer_item *item,
@@ -443,6 +459,8 @@ static bool plan_run(struct infer_request *request, struct infer_item *item,
     problem->masked = item->results[INFER_MASKED];
     problem->lse = item->results[INFER_LSE];
     problem->kernels = limits->kernels;
+    if (!infer_plan_weight_map(request, item, problem, limits, fault))
+        return false;
     const char *where = "";
     const enum attn_status status = item->parts
                                         ? infer_merge_plan(item, &where)

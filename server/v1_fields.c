@@ -4,6 +4,7 @@
 #include "v1_fields.h"
 
 #include "nearest.h"
+#include "v1_weight_map.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -387,7 +388,7 @@ static const struct field fields[] = {
     { "outputs", read_outputs },
     { "alibi_slopes", read_alibi_slopes },
     { "sinks", read_sinks },
-    { "weight_map", read_default_only },
+    { "weight_map", v1_read_weight_map },
     { "normalizer", read_default_only },
     { "dropout", read_dropout },
     { "seed", read_seed },
