@@ -9,6 +9,8 @@
 #include "model_fit.h"
 #include "infer_merge.h"
 #include "infer_per_head.h"
+#include "infer_gradient.h"
+#include "infer_tasks.h"
 #include "model_store.h"
 
 #include <inttypes.h>
@@ -379,16 +381,17 @@ static bool allocate_results(struct infer_request *request, struct infer_item *i
 static bool allocate_scratch(struct infer_request *request, struct infer_item *item,
                              const struct infer_limits *limits, struct fault *fault)
 {
-    const struct attn_layer_plan *plan = &item->plan;
+    const size_t scratch_bytes = infer_tasks_scratch_bytes(item);
+    const size_t workspace_bytes = infer_tasks_workspace_bytes(item);
     size_t workspaces = 0;
-    if (plan->workspace_bytes > limits->workspace_bytes)
-        workspaces = plan->workspace_bytes * (size_t)limits->worker_count;
-    if (plan->scratch_bytes > limits->scratch_bytes_max || workspaces > limits->scratch_bytes_max)
+    if (workspace_bytes > limits->workspace_bytes)
+        workspaces = workspace_bytes * (size_t)limits->worker_count;
+    if (scratch_bytes > limits->scratch_bytes_max || workspaces > limits->scratch_bytes_max)
         return fault_set(fault, FAULT_TOO_LARGE,
                          "the request needs %zu bytes to compute in; at most %zu are given",
-                         plan->scratch_bytes + workspaces, limits->scratch_bytes_max);
-    if (plan->scratch_bytes) {
-        item->scratch = arena_alloc(&request->arena, plan->scratch_bytes);
+                         scratch_bytes + workspaces, limits->scratch_bytes_max);
+    if (scratch_bytes) {
+        item->scratch = arena_alloc(&request->arena, scratch_bytes);
         if (!item->scratch)
             return fault_no_memory(fault);
     }
@@ -450,6 +453,10 @@ static bool plan_run(struct infer_request *request, struct infer_item *item,
                      struct attn_layer_problem *problem, const struct infer_limits *limits,
                      struct fault *fault)
 {
+    problem->kernels = limits->kernels;
+    if (request->gradients)
+        return infer_gradient_plan(request, item, problem, fault)
+               && allocate_scratch(request, item, limits, fault);
     if (!allocate_results(request, item, fault))
         return false;
     problem->context = item->results[INFER_CONTEXT];
@@ -458,7 +465,6 @@ static bool plan_run(struct infer_request *request, struct infer_item *item,
     problem->softcapped = item->results[INFER_SOFTCAPPED];
     problem->masked = item->results[INFER_MASKED];
     problem->lse = item->results[INFER_LSE];
-    problem->kernels = limits->kernels;
     if (!infer_plan_weight_map(request, item, problem, limits, fault))
         return false;
     const char *where = "";
@@ -481,7 +487,9 @@ static bool plan_item(struct infer_request *request, struct infer_item *item,
     if (!(item->parts ? infer_merge_shapes(request, item, fault)
                       : plan_shapes(item, &problem, fault)))
         return false;
-    if (!answer_bytes(item, &bytes) || bytes > limits->answer_bytes_max
+    if (request->gradients && !infer_gradient_check(item, &problem, &bytes, fault))
+        return false;
+    if ((!request->gradients && !answer_bytes(item, &bytes)) || bytes > limits->answer_bytes_max
         || (*bytes_total += bytes) > limits->answer_bytes_max)
         return fault_set(fault, FAULT_ANSWER_TOO_LARGE,
                          "the answer may take more than the %zu bytes that are given "
