@@ -45,6 +45,8 @@ static enum attn_status check_options(const struct attn_options *options, const 
     RETURN_IF(options->softcap < 0.0f, ATTN_ERR_OPTION, "options.softcap");
     RETURN_IF(options->window_left < -1, ATTN_ERR_OPTION, "options.window_left");
     RETURN_IF(options->window_right < -1, ATTN_ERR_OPTION, "options.window_right");
+    RETURN_IF(!(options->dropout >= 0.0f && options->dropout < 1.0f), ATTN_ERR_OPTION,
+              "options.dropout");
     return ATTN_OK;
 }
 
@@ -119,6 +121,17 @@ static enum attn_status check_lengths(const struct attn_problem *problem, const 
     return ATTN_OK;
 }
 
+static enum attn_status check_heads(const struct attn_problem *problem, const char **where)
+{
+    const int64_t q_heads = problem->query.shape[1];
+
+    for (int64_t h = 0; problem->alibi_slopes != NULL && h < q_heads; h++)
+        RETURN_IF(!isfinite(problem->alibi_slopes[h]), ATTN_ERR_OPTION, "alibi_slopes");
+    for (int64_t h = 0; problem->sinks != NULL && h < q_heads; h++)
+        RETURN_IF(!(problem->sinks[h] < INFINITY), ATTN_ERR_OPTION, "sinks");
+    return ATTN_OK;
+}
+
 static bool is_empty(const struct attn_tensor *tensor)
 {
     for (int d = 0; d < 4; d++)
@@ -169,6 +182,7 @@ enum attn_status attn_check(const struct attn_problem *problem, const char **whe
     RETURN_IF_FAILED(check_key_and_value(problem, where));
     RETURN_IF_FAILED(check_mask(&problem->mask, map, where));
     RETURN_IF_FAILED(check_lengths(problem, where));
+    RETURN_IF_FAILED(check_heads(problem, where));
     RETURN_IF_FAILED(check_output(&problem->context, &CONTEXT, problem, v_head_dim, where));
     RETURN_IF_FAILED(check_output(&problem->lse, &LSE, problem, 1, where));
     RETURN_IF_FAILED(check_output(&problem->scores, &SCORES, problem, kv_len, where));

@@ -39,6 +39,9 @@ static inline int64_t attn_max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* Holds sums and differences of any positions. */
+__extension__ typedef __int128 attn_wide;
+
 static inline int64_t attn_divide_up(int64_t a, int64_t b)
 {
     return a / b + (a % b != 0);
@@ -84,8 +87,9 @@ struct attn_workspace {
     float *max;       /* [width], like all below */
     float *sum;
     float *rescale;
-    float *factor; /* 1 / sum, or 0 */
-    int64_t *low;  /* the keys [low, high) that a row may see, mask apart */
+    float *factor;   /* 1 / sum, or 0 */
+    float *distance; /* from the first key of the tile to the row; absent without ALiBi */
+    int64_t *low;    /* the keys [low, high) that a row may see, mask apart */
     int64_t *high;
     int32_t *tile_low; /* the same, counted from the first key of the tile */
     int32_t *tile_high;

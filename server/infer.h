@@ -10,6 +10,7 @@
 #include "arena.h"
 #include "fault.h"
 #include "layer.h"
+#include "merge.h"
 #include "model.h"
 
 enum { INFER_RANK_MAX = 8 };
@@ -38,6 +39,11 @@ struct infer_array {
     int64_t shape[INFER_RANK_MAX];
 };
 
+/* A partial answer that is to be merged with others. */
+struct infer_part {
+    struct infer_array context, lse;
+};
+
 struct infer_item {
     /* As asked. Absent fields are NULL or, where a flag says so, not set. */
     const char *model_name;
@@ -46,25 +52,34 @@ struct infer_item {
     struct infer_array mask; /* added to the scores; -INFINITY forbids */
     bool mask_is_bool;       /* it was, and has no gradient */
     struct infer_array context_gradient;
-    int64_t *kv_len;      /* [kv_len_count] */
-    int64_t kv_len_count; /* 0: absent; 1 and !kv_len_rows: one for all rows */
-    bool kv_len_rows;     /* one for each query row */
-    int64_t past_len;
+    int64_t *kv_len;         /* [kv_len_count] */
+    int64_t kv_len_count;    /* 0: absent; 1 and !kv_len_rows: one for all rows */
+    bool kv_len_rows;        /* one for each query row */
+    int64_t past_len, kv_offset;
+    struct infer_array alibi_slopes, sinks;
+    bool partial; /* the context before the output projection, and lse */
     bool has_causal, causal;
     bool has_scale, has_softcap, has_window_left, has_window_right;
     float scale, softcap;
+    float dropout; /* 0: off */
+    uint64_t seed;
     int64_t window_left, window_right;
     int64_t q_heads, kv_heads; /* 0: not said */
     bool outputs[INFER_OUTPUT_COUNT];
+    struct infer_part *parts; /* merge these; NULL: attention, by all of the above */
+    int64_t part_count;
+    bool has_weight_map;
+    struct attn_weight_map weight_map; /* its outputs are planned */
 
     /* As planned. */
     struct fault fault;  /* this item's own; then nothing below counts */
     struct model *model; /* retained */
     struct attn_layer layer;
+    struct attn_layer_merge merge; /* what the plan of a merge points at */
     struct attn_layer_plan plan;
     struct infer_gradient *gradient; /* in place of plan, where gradients are asked for */
     int64_t q_len, kv_len_max, d_out;
-    float *results[INFER_OUTPUT_COUNT]; /* NULL where not asked for */
+    float *results[INFER_OUTPUT_COUNT]; /* NULL where not asked for; of top_k, its values */
     void *scratch;
     void *workspaces; /* one for each worker, where the workers' own is too small */
 };

@@ -4,7 +4,11 @@
  * disagreement is a fault that names the field, what came and what was expected.
  * What the library would refuse is refused here first, in the client's words. */
 #include "infer.h"
+#include "infer_weight_map.h"
 
+#include "model_fit.h"
+#include "infer_merge.h"
+#include "infer_per_head.h"
 #include "infer_gradient.h"
 #include "infer_tasks.h"
 #include "model_store.h"
@@ -141,16 +145,21 @@ static bool expect_heads(int64_t given, int64_t own, const char *name, const cha
 static bool plan_model_inputs(struct infer_item *item, struct planned_inputs *inputs,
                               struct fault *fault)
 {
-    const struct model_layer *layer = &item->model->layers[item->layer_index];
-    item->layer = layer->layer;
-    item->d_out = layer->d_out;
-    return read_inputs(inputs, item, false, fault)
-           && expect_columns(&inputs->query, layer->d_query, item, fault)
-           && expect_columns(&inputs->key, layer->d_key, item, fault)
-           && expect_columns(&inputs->value, layer->d_value, item, fault)
-           && expect_heads(item->q_heads, layer->layer.q_heads, "q_heads", "/q_heads", item->model,
+    struct model_layer layer;
+    if (!read_inputs(inputs, item, false, fault))
+        return false;
+    const struct model_widths widths = { inputs->query.columns, inputs->key.columns,
+                                         inputs->value.columns };
+    if (!model_fit(&layer, item->model, item->layer_index, &widths, fault))
+        return false;
+    item->layer = layer.layer;
+    item->d_out = layer.d_out;
+    return expect_columns(&inputs->query, layer.d_query, item, fault)
+           && expect_columns(&inputs->key, layer.d_key, item, fault)
+           && expect_columns(&inputs->value, layer.d_value, item, fault)
+           && expect_heads(item->q_heads, layer.layer.q_heads, "q_heads", "/q_heads", item->model,
                            fault)
-           && expect_heads(item->kv_heads, layer->layer.kv_heads, "kv_heads", "/kv_heads",
+           && expect_heads(item->kv_heads, layer.layer.kv_heads, "kv_heads", "/kv_heads",
                            item->model, fault);
 }
 
@@ -240,6 +249,8 @@ static struct attn_options plan_options(const struct infer_item *item)
         options.window_left = item->window_left;
     if (item->has_window_right)
         options.window_right = item->window_right;
+    options.dropout = item->dropout;
+    options.seed = item->seed;
     return options;
 }
 
@@ -294,10 +305,21 @@ static bool plan_mask(const struct infer_item *item, struct attn_layer_problem *
 
 int infer_output_shape(const struct infer_item *item, enum infer_output output, int64_t shape[3])
 {
+    if (output == INFER_CONTEXT && item->partial) {
+        shape[0] = item->layer.q_heads;
+        shape[1] = item->q_len;
+        shape[2] = item->layer.v_head_dim;
+        return 3;
+    }
     if (output == INFER_CONTEXT) {
         shape[0] = item->q_len;
         shape[1] = item->d_out;
         return 2;
+    }
+    if (output == INFER_WEIGHTS && infer_has_weight_map(item)) {
+        attn_weight_map_shape(&item->weight_map, item->layer.q_heads, item->q_len, item->kv_len_max,
+                              shape);
+        return 3;
     }
     shape[0] = item->layer.q_heads;
     shape[1] = item->q_len;
@@ -317,6 +339,15 @@ static bool output_count(const struct infer_item *item, enum infer_output output
     return true;
 }
 
+/* The numbers that an output takes in the answer: with top_k, indices as well. */
+static bool answered_count(const struct infer_item *item, enum infer_output output, size_t *count)
+{
+    const bool has_indices =
+        output == INFER_WEIGHTS && infer_has_weight_map(item) && item->weight_map.top_k > 0;
+    return output_count(item, output, count)
+           && !__builtin_mul_overflow(*count, has_indices ? 2 : 1, count);
+}
+
 /* The most bytes that the numbers of an item can take in the answer. */
 static bool answer_bytes(const struct infer_item *item, size_t *bytes)
 {
@@ -324,7 +355,7 @@ static bool answer_bytes(const struct infer_item *item, size_t *bytes)
     for (int i = 0; i < INFER_OUTPUT_COUNT; i++) {
         size_t count;
         if (item->outputs[i]
-            && (!output_count(item, i, &count)
+            && (!answered_count(item, i, &count)
                 || __builtin_mul_overflow(count, (size_t)ANSWER_BYTES_PER_NUMBER, &count)
                 || __builtin_add_overflow(*bytes, count, bytes)))
             return false;
@@ -408,8 +439,14 @@ static bool plan_shapes(struct infer_item *item, struct attn_layer_problem *prob
         .key = inputs.key.tensor,
         .value = inputs.value.tensor,
         .past_len = item->past_len,
+        .kv_offset = item->kv_offset,
+        .partial = item->partial,
     };
-    return plan_kv_len(item, problem, fault) && plan_mask(item, problem, fault);
+    if (item->partial)
+        item->outputs[INFER_LSE] = true;
+    return plan_kv_len(item, problem, fault) && plan_mask(item, problem, fault)
+           && infer_plan_per_head(item, problem, fault)
+           && infer_check_weight_map(item, fault);
 }
 
 static bool plan_run(struct infer_request *request, struct infer_item *item,
@@ -428,8 +465,12 @@ static bool plan_run(struct infer_request *request, struct infer_item *item,
     problem->softcapped = item->results[INFER_SOFTCAPPED];
     problem->masked = item->results[INFER_MASKED];
     problem->lse = item->results[INFER_LSE];
+    if (!infer_plan_weight_map(request, item, problem, limits, fault))
+        return false;
     const char *where = "";
-    const enum attn_status status = attn_layer_plan_init(&item->plan, problem, &where);
+    const enum attn_status status = item->parts
+                                        ? infer_merge_plan(item, &where)
+                                        : attn_layer_plan_init(&item->plan, problem, &where);
     if (status != ATTN_OK)
         return fault_from_attn(fault, status, where);
     return allocate_scratch(request, item, limits, fault);
@@ -439,9 +480,12 @@ static bool plan_run(struct infer_request *request, struct infer_item *item,
 static bool plan_item(struct infer_request *request, struct infer_item *item,
                       const struct infer_limits *limits, size_t *bytes_total, struct fault *fault)
 {
-    struct attn_layer_problem problem;
+    struct attn_layer_problem problem = { 0 };
     size_t bytes;
-    if (!resolve(item, limits, fault) || !plan_shapes(item, &problem, fault))
+    if (!resolve(item, limits, fault))
+        return false;
+    if (!(item->parts ? infer_merge_shapes(request, item, fault)
+                      : plan_shapes(item, &problem, fault)))
         return false;
     if (request->gradients && !infer_gradient_check(item, &problem, &bytes, fault))
         return false;

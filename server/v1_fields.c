@@ -4,6 +4,7 @@
 #include "v1_fields.h"
 
 #include "nearest.h"
+#include "v1_weight_map.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -32,8 +33,8 @@ bool v1_wrong_type(struct v1_reader *reader, const cJSON *node, const char *expe
 /* Every integer up to it is a double. */
 static const double INTEGER_MAX = 9007199254740992.0;
 
-static bool read_integer(struct v1_reader *reader, const cJSON *node, int64_t least,
-                         enum fault_code code, int64_t *value)
+bool v1_read_integer(struct v1_reader *reader, const cJSON *node, int64_t least,
+                     enum fault_code code, int64_t *value)
 {
     if (!cJSON_IsNumber(node))
         return v1_wrong_type(reader, node, "an integer");
@@ -87,9 +88,8 @@ static bool ragged(struct v1_reader *reader, const struct json_numbers *numbers)
                         numbers->ragged_message);
 }
 
-/* An array of numbers of one shape; what its leaves may be is the caller's to check. */
-static const struct json_numbers *read_numbers(struct v1_reader *reader, const cJSON *node,
-                                               const char *expected)
+const struct json_numbers *v1_read_numbers(struct v1_reader *reader, const cJSON *node,
+                                           const char *expected)
 {
     const struct json_numbers *numbers = json_numbers_of(reader->document, node);
     if (!numbers) {
@@ -117,12 +117,13 @@ static void take_array(struct infer_array *array, const struct json_numbers *num
     memcpy(array->shape, numbers->shape, sizeof array->shape);
 }
 
-static bool read_rows(struct v1_reader *reader, const cJSON *node, struct infer_array *array)
+bool v1_read_array(struct v1_reader *reader, const cJSON *node, bool null_allowed,
+                   struct infer_array *array)
 {
-    const struct json_numbers *numbers = read_numbers(reader, node, "an array of numbers");
+    const struct json_numbers *numbers = v1_read_numbers(reader, node, "an array of numbers");
     if (!numbers)
         return false;
-    if (numbers->has_bool || numbers->has_null)
+    if (numbers->has_bool || (numbers->has_null && !null_allowed))
         return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
                             "%s holds %s; expected numbers", reader->name,
                             numbers->has_bool ? "a boolean" : "null");
@@ -132,22 +133,22 @@ static bool read_rows(struct v1_reader *reader, const cJSON *node, struct infer_
 
 static bool read_query(struct v1_reader *reader, const cJSON *node)
 {
-    return read_rows(reader, node, &reader->item->query);
+    return v1_read_array(reader, node, false, &reader->item->query);
 }
 
 static bool read_key(struct v1_reader *reader, const cJSON *node)
 {
-    return read_rows(reader, node, &reader->item->key);
+    return v1_read_array(reader, node, false, &reader->item->key);
 }
 
 static bool read_value(struct v1_reader *reader, const cJSON *node)
 {
-    return read_rows(reader, node, &reader->item->value);
+    return v1_read_array(reader, node, false, &reader->item->value);
 }
 
 static bool read_context_gradient(struct v1_reader *reader, const cJSON *node)
 {
-    return read_rows(reader, node, &reader->item->context_gradient);
+    return v1_read_array(reader, node, false, &reader->item->context_gradient);
 }
 
 /* Booleans become what is added to the scores: 0 where true, -INFINITY where
@@ -155,7 +156,7 @@ static bool read_context_gradient(struct v1_reader *reader, const cJSON *node)
 static bool read_mask(struct v1_reader *reader, const cJSON *node)
 {
     const struct json_numbers *numbers =
-        read_numbers(reader, node, "an array of booleans or of numbers");
+        v1_read_numbers(reader, node, "an array of booleans or of numbers");
     if (!numbers)
         return false;
     if (numbers->has_bool && (numbers->has_number || numbers->has_null))
@@ -169,42 +170,50 @@ static bool read_mask(struct v1_reader *reader, const cJSON *node)
     return true;
 }
 
-/* A number, or one a query row. */
-static bool read_kv_len(struct v1_reader *reader, const cJSON *node)
+bool v1_integers_of(struct v1_reader *reader, const struct json_numbers *numbers,
+                    enum fault_code code, int64_t **values)
 {
     const float exact_max = 16777216.0f; /* the integers that a float32 holds exactly */
-    struct infer_item *item = reader->item;
-    int64_t one = 0;
-    item->kv_len_rows = cJSON_IsArray(node);
-    if (!item->kv_len_rows && !read_integer(reader, node, 0, FAULT_LENGTH, &one))
-        return false;
-    const struct json_numbers *numbers =
-        item->kv_len_rows ? read_numbers(reader, node, "a number, or an array of them") : NULL;
-    if (item->kv_len_rows && !numbers)
-        return false;
-    if (numbers && (numbers->rank != 1 || numbers->has_bool || numbers->has_null))
-        return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
-                            "kv_len is not a list of numbers; expected one for each query row");
-    item->kv_len_count = numbers ? numbers->count : 1;
-    item->kv_len =
-        arena_calloc(&reader->request->arena, (size_t)item->kv_len_count, sizeof *item->kv_len);
-    if (!item->kv_len)
+    *values = arena_calloc(&reader->request->arena, (size_t)numbers->count, sizeof **values);
+    if (!*values)
         return fault_no_memory(reader->fault);
-    item->kv_len[0] = one;
-    for (int64_t i = 0; numbers && i < numbers->count; i++) {
+    for (int64_t i = 0; i < numbers->count; i++) {
         const float number = numbers->values[i];
         if (!(number >= 0 && number <= exact_max) || number != floorf(number))
-            return fault_set_at(reader->fault, reader->pointer, FAULT_LENGTH,
-                                "kv_len[%" PRId64 "] is %.9g; expected an integer from 0 to %.0f",
-                                i, (double)number, (double)exact_max);
-        item->kv_len[i] = (int64_t)number;
+            return fault_set_at(reader->fault, reader->pointer, code,
+                                "%s[%" PRId64 "] is %.9g; expected an integer from 0 to %.0f",
+                                reader->name, i, (double)number, (double)exact_max);
+        (*values)[i] = (int64_t)number;
     }
     return true;
 }
 
+/* A number, or one a query row. */
+static bool read_kv_len(struct v1_reader *reader, const cJSON *node)
+{
+    struct infer_item *item = reader->item;
+    item->kv_len_rows = cJSON_IsArray(node);
+    if (item->kv_len_rows) {
+        const struct json_numbers *numbers =
+            v1_read_numbers(reader, node, "a number, or an array of them");
+        if (!numbers)
+            return false;
+        if (numbers->rank != 1 || numbers->has_bool || numbers->has_null)
+            return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
+                                "kv_len is not a list of numbers; expected one for each query row");
+        item->kv_len_count = numbers->count;
+        return v1_integers_of(reader, numbers, FAULT_LENGTH, &item->kv_len);
+    }
+    item->kv_len_count = 1;
+    item->kv_len = arena_calloc(&reader->request->arena, 1, sizeof *item->kv_len);
+    if (!item->kv_len)
+        return fault_no_memory(reader->fault);
+    return v1_read_integer(reader, node, 0, FAULT_LENGTH, item->kv_len);
+}
+
 /* --------------------------------------------------------- other fields -- */
 
-static bool read_model(struct v1_reader *reader, const cJSON *node)
+bool v1_read_model(struct v1_reader *reader, const cJSON *node)
 {
     if (!cJSON_IsString(node))
         return v1_wrong_type(reader, node, "a string");
@@ -212,13 +221,13 @@ static bool read_model(struct v1_reader *reader, const cJSON *node)
     return true;
 }
 
-static bool read_layer(struct v1_reader *reader, const cJSON *node)
+bool v1_read_layer(struct v1_reader *reader, const cJSON *node)
 {
     if (cJSON_IsNumber(node) && node->valuedouble > INTEGER_MAX) {
         reader->item->layer_index = INT64_MAX; /* no model has it: not found, like any other */
         return true;
     }
-    return read_integer(reader, node, 0, FAULT_OPTION, &reader->item->layer_index);
+    return v1_read_integer(reader, node, 0, FAULT_OPTION, &reader->item->layer_index);
 }
 
 static bool read_causal(struct v1_reader *reader, const cJSON *node)
@@ -230,18 +239,38 @@ static bool read_causal(struct v1_reader *reader, const cJSON *node)
 static bool read_window_left(struct v1_reader *reader, const cJSON *node)
 {
     reader->item->has_window_left = true;
-    return read_integer(reader, node, -1, FAULT_OPTION, &reader->item->window_left);
+    return v1_read_integer(reader, node, -1, FAULT_OPTION, &reader->item->window_left);
 }
 
 static bool read_window_right(struct v1_reader *reader, const cJSON *node)
 {
     reader->item->has_window_right = true;
-    return read_integer(reader, node, -1, FAULT_OPTION, &reader->item->window_right);
+    return v1_read_integer(reader, node, -1, FAULT_OPTION, &reader->item->window_right);
 }
 
 static bool read_past_len(struct v1_reader *reader, const cJSON *node)
 {
-    return read_integer(reader, node, 0, FAULT_LENGTH, &reader->item->past_len);
+    return v1_read_integer(reader, node, 0, FAULT_LENGTH, &reader->item->past_len);
+}
+
+static bool read_kv_offset(struct v1_reader *reader, const cJSON *node)
+{
+    return v1_read_integer(reader, node, 0, FAULT_LENGTH, &reader->item->kv_offset);
+}
+
+static bool read_alibi_slopes(struct v1_reader *reader, const cJSON *node)
+{
+    return v1_read_array(reader, node, false, &reader->item->alibi_slopes);
+}
+
+static bool read_sinks(struct v1_reader *reader, const cJSON *node)
+{
+    return v1_read_array(reader, node, false, &reader->item->sinks);
+}
+
+static bool read_partial(struct v1_reader *reader, const cJSON *node)
+{
+    return read_bool(reader, node, &reader->item->partial);
 }
 
 static bool read_scale(struct v1_reader *reader, const cJSON *node)
@@ -262,10 +291,31 @@ static bool read_softcap(struct v1_reader *reader, const cJSON *node)
     return true;
 }
 
+static bool read_dropout(struct v1_reader *reader, const cJSON *node)
+{
+    float *dropout = &reader->item->dropout;
+    if (!read_float(reader, node, dropout))
+        return false;
+    if (!(*dropout >= 0 && *dropout < 1))
+        return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
+                            "dropout is %.9g; expected 0 (off) or more, and less than 1",
+                            (double)*dropout);
+    return true;
+}
+
+static bool read_seed(struct v1_reader *reader, const cJSON *node)
+{
+    int64_t seed = 0;
+    if (!v1_read_integer(reader, node, 0, FAULT_OPTION, &seed))
+        return false;
+    reader->item->seed = (uint64_t)seed;
+    return true;
+}
+
 static bool read_heads(struct v1_reader *reader, const cJSON *node, int64_t *heads)
 {
     const int64_t heads_max = 1 << 20;
-    if (!read_integer(reader, node, 1, FAULT_OPTION, heads))
+    if (!v1_read_integer(reader, node, 1, FAULT_OPTION, heads))
         return false;
     if (*heads > heads_max)
         return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
@@ -316,12 +366,8 @@ static bool read_outputs(struct v1_reader *reader, const cJSON *node)
 /* Fields of the contract that this build takes with their default value only. */
 static bool read_default_only(struct v1_reader *reader, const cJSON *node)
 {
-    const bool is_default =
-        strcmp(reader->name, "seed") == 0
-            ? cJSON_IsNumber(node)
-            : cJSON_IsFalse(node) || (cJSON_IsNumber(node) && node->valuedouble == 0)
-                  || (cJSON_IsString(node) && strcmp(node->valuestring, "softmax") == 0);
-    if (is_default)
+    if (cJSON_IsFalse(node) || (cJSON_IsNumber(node) && node->valuedouble == 0)
+        || (cJSON_IsString(node) && strcmp(node->valuestring, "softmax") == 0))
         return true;
     return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
                         "%s is not in this build, but for its default", reader->name);
@@ -333,8 +379,8 @@ struct field {
 };
 
 static const struct field fields[] = {
-    { "model", read_model },
-    { "layer", read_layer },
+    { "model", v1_read_model },
+    { "layer", v1_read_layer },
     { "query", read_query },
     { "key", read_key },
     { "value", read_value },
@@ -349,14 +395,14 @@ static const struct field fields[] = {
     { "q_heads", read_q_heads },
     { "kv_heads", read_kv_heads },
     { "outputs", read_outputs },
-    { "alibi_slopes", read_default_only },
-    { "sinks", read_default_only },
-    { "weight_map", read_default_only },
+    { "alibi_slopes", read_alibi_slopes },
+    { "sinks", read_sinks },
+    { "weight_map", v1_read_weight_map },
     { "normalizer", read_default_only },
-    { "dropout", read_default_only },
-    { "seed", read_default_only },
-    { "partial", read_default_only },
-    { "kv_offset", read_default_only },
+    { "dropout", read_dropout },
+    { "seed", read_seed },
+    { "partial", read_partial },
+    { "kv_offset", read_kv_offset },
     { "context_gradient", read_context_gradient }, /* the last, for gradients alone */
 };
 
@@ -370,6 +416,17 @@ static int field_count(const struct v1_reader *reader)
 
 /* -------------------------------------------------------------- objects -- */
 
+bool v1_unknown_field(struct v1_reader *reader, const char *name, const char *const *known,
+                      int known_count)
+{
+    const char *nearest = nearest_name(name, known, known_count);
+    if (nearest)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
+                            "there is no field '%.60s'; did you mean '%s'?", name, nearest);
+    return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "there is no field '%.60s'",
+                        name);
+}
+
 static bool unknown_field(struct v1_reader *reader, const char *name)
 {
     const char *known[FIELD_COUNT + 1];
@@ -377,12 +434,7 @@ static bool unknown_field(struct v1_reader *reader, const char *name)
     for (int i = 0; i < count; i++)
         known[i] = fields[i].name;
     known[count] = "requests";
-    const char *nearest = nearest_name(name, known, count + (reader->request->batch ? 1 : 0));
-    if (nearest)
-        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
-                            "there is no field '%.60s'; did you mean '%s'?", name, nearest);
-    return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "there is no field '%.60s'",
-                        name);
+    return v1_unknown_field(reader, name, known, count + (reader->request->batch ? 1 : 0));
 }
 
 /* The pointer is "/name", its / and ~ escaped as RFC 6901 says. */

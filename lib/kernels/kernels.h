@@ -40,9 +40,21 @@ struct attn_kernels {
     void (*score_tile)(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
                        int64_t n, int64_t head_dim, int64_t width);
 
+    /* scores_t[j][r] = scale * sum over d of weight[d] * tanh(key[j * key_stride + d] +
+     * query_t[d][r]) for j < n, weight being [head_dim]; tanh to a few ulp for a sum of any size.
+     */
+    void (*additive_tile)(float *scores_t, const float *query_t, const float *key,
+                          int64_t key_stride, const float *weight, float scale, int64_t n,
+                          int64_t head_dim, int64_t width);
+
     /* score = softcap * tanh(score / softcap), softcap > 0, to a few ulp for a score of any size;
      * an infinite score becomes plus or minus softcap, NaN stays NaN. */
     void (*softcap_tile)(float *scores_t, float softcap, int64_t n, int64_t width);
+
+    /* score -= slope * |distance[r] - (first + j)|, the keys being first, first + 1, ... of a tile
+     * whose key 0 stands distance[r] before lane r. distance is [width]; slope is finite. */
+    void (*alibi_tile)(float *scores_t, float slope, const float *distance, int64_t first,
+                       int64_t n, int64_t width);
 
     /* Key j stays visible to lane r if low[r] <= j < high[r]; otherwise its score becomes
      * -INFINITY, whatever it was. low and high are [width]. */
