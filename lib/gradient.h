@@ -6,6 +6,7 @@
  *
  *     value_gradient = P^T . G
  *     dP             = G . v^T
+ *     dP             = dropout of dP, value_gradient from the dropout of P, where there is one
  *     delta          = sum over keys of P * dP, one number a row
  *     mask_gradient  = P * (dP - delta)                            summed where the mask broadcasts
  *     dS             = mask_gradient * (1 - tanh^2(scores / softcap))   where softcap > 0
@@ -26,7 +27,8 @@
 #include "attn.h"
 
 struct attn_gradient_problem {
-    struct attn_problem attention; /* what was computed; its outputs are not looked at */
+    struct attn_problem attention; /* what was computed; its outputs are not looked at. All of it
+                                      but an additive_weight, which is refused */
 
     struct attn_tensor context_gradient; /* F32 [batch, q_heads, q_len, v_head_dim] */
 

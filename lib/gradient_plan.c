@@ -24,6 +24,7 @@ static enum attn_status check(const struct attn_gradient_problem *problem, const
     const int64_t *query = attention->query.shape;
     const int64_t context[4] = { query[0], query[1], query[2], attention->value.shape[3] };
 
+    RETURN_IF(attention->additive_weight != NULL, ATTN_ERR_OPTION, "attention.additive_weight");
     RETURN_IF_FAILED(attn_check_input(&problem->context_gradient, &CONTEXT, where));
     for (int d = 0; d < 4; d++)
         RETURN_IF(problem->context_gradient.shape[d] != context[d], ATTN_ERR_SHAPE,
@@ -116,6 +117,8 @@ size_t attn_gradient_workspace_cut(struct attn_gradient_workspace *work,
     work->delta = cut(memory, &bytes, width, sizeof(float));
     work->rescale = cut(memory, &bytes, width, sizeof(float));
     work->ones = cut(memory, &bytes, width, sizeof(float));
+    work->distance =
+        cut(memory, &bytes, attention->alibi_slopes != NULL ? width : 0, sizeof(float));
     work->ranges = cut(memory, &bytes, attn_max(width, plan->other_tile), sizeof(struct key_range));
     work->low = cut(memory, &bytes, width, sizeof(int32_t));
     work->high = cut(memory, &bytes, width, sizeof(int32_t));

@@ -5,6 +5,7 @@
 #include "infer_gradient.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 enum { ANSWER_BYTES_PER_NUMBER = 16 }; /* the longest float32, and its comma */
 
@@ -38,6 +39,20 @@ static int64_t count_of(const struct attn_tensor *tensor)
 
 /* ---------------------------------------------------------------- checks -- */
 
+/* What attention has and its gradients have not. */
+static bool check_kind(const struct infer_item *item, struct fault *fault)
+{
+    const char *attention = item->model->attention;
+    if (strcmp(attention, "scaled_dot_product") != 0 && strcmp(attention, "dot") != 0)
+        return fault_set_at(fault, "/model", FAULT_OPTION,
+                            "model '%s' has %s scores, whose gradients are not in this build",
+                            item->model->name, attention);
+    if (item->partial)
+        return fault_set_at(fault, "/partial", FAULT_OPTION,
+                            "partial is true; gradients are those of a whole answer");
+    return true;
+}
+
 static bool check_shape(const struct infer_item *item, struct fault *fault)
 {
     const struct infer_array *gradient = &item->context_gradient;
@@ -69,7 +84,7 @@ bool infer_gradient_check(const struct infer_item *item, const struct attn_layer
                           size_t *bytes, struct fault *fault)
 {
     const struct attn_layer *layer = problem->layer;
-    if (!check_shape(item, fault))
+    if (!check_kind(item, fault) || !check_shape(item, fault))
         return false;
     /* Each is the size of something that is in memory already. */
     int64_t count = count_of(&problem->query) + count_of(&problem->key) + count_of(&problem->value);
