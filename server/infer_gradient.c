@@ -5,6 +5,7 @@
 #include "infer_gradient.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 enum { ANSWER_BYTES_PER_NUMBER = 16 }; /* the longest float32, and its comma */
 
@@ -65,11 +66,35 @@ static bool check_shape(const struct infer_item *item, struct fault *fault)
     return true;
 }
 
+/* What this build cannot take a gradient through is refused by name. */
+static bool check_built(const struct infer_item *item, struct fault *fault)
+{
+    const struct {
+        bool is_used;
+        const char *name, *pointer;
+    } unbuilt[] = {
+        { item->alibi_slopes.values != NULL, "alibi_slopes", "/alibi_slopes" },
+        { item->sinks.values != NULL, "sinks", "/sinks" },
+        { item->kv_offset != 0, "kv_offset", "/kv_offset" },
+        { item->dropout != 0.0f, "dropout", "/dropout" },
+        { item->partial, "partial", "/partial" },
+        { item->has_weight_map, "weight_map", "/weight_map" },
+        { strcmp(item->model->attention, "scaled_dot_product") != 0
+              && strcmp(item->model->attention, "dot") != 0,
+          "a score other than the dot product", "/model" },
+    };
+    for (size_t i = 0; i < sizeof unbuilt / sizeof unbuilt[0]; i++)
+        if (unbuilt[i].is_used)
+            return fault_set_at(fault, unbuilt[i].pointer, FAULT_FIELD,
+                                "gradients through %s are not in this build", unbuilt[i].name);
+    return true;
+}
+
 bool infer_gradient_check(const struct infer_item *item, const struct attn_layer_problem *problem,
                           size_t *bytes, struct fault *fault)
 {
     const struct attn_layer *layer = problem->layer;
-    if (!check_shape(item, fault))
+    if (!check_built(item, fault) || !check_shape(item, fault))
         return false;
     /* Each is the size of something that is in memory already. */
     int64_t count = count_of(&problem->query) + count_of(&problem->key) + count_of(&problem->value);

@@ -295,7 +295,6 @@ static void test_unknown_paths(void **state)
         "/%ff",
         /* not in this version */
         "/",
-        "/v1/attention/gradients",
         "/v1/softmax/0",
         "/openapi.json",
         "/v2/models/demo/infer",
