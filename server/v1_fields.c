@@ -298,6 +298,19 @@ static bool read_seed(struct v1_reader *reader, const cJSON *node)
     return true;
 }
 
+static bool read_normalizer(struct v1_reader *reader, const cJSON *node)
+{
+    if (!cJSON_IsString(node))
+        return v1_wrong_type(reader, node, "\"softmax\" or \"sparsemax\"");
+    const bool is_sparse = strcmp(node->valuestring, "sparsemax") == 0;
+    if (!is_sparse && strcmp(node->valuestring, "softmax") != 0)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
+                            "there is no normalizer '%.60s'; expected softmax or sparsemax",
+                            node->valuestring);
+    reader->item->normalizer = is_sparse ? ATTN_SPARSEMAX : ATTN_SOFTMAX;
+    return true;
+}
+
 static bool read_heads(struct v1_reader *reader, const cJSON *node, int64_t *heads)
 {
     const int64_t heads_max = 1 << 20;
@@ -381,7 +394,7 @@ static const struct field fields[] = {
     { "alibi_slopes", read_alibi_slopes },
     { "sinks", read_sinks },
     { "weight_map", read_default_only },
-    { "normalizer", read_default_only },
+    { "normalizer", read_normalizer },
     { "dropout", read_dropout },
     { "seed", read_seed },
     { "partial", read_partial },
