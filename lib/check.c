@@ -142,26 +142,34 @@ static bool is_empty(const struct attn_tensor *tensor)
     return false;
 }
 
-/* An output has exactly the shape [batch, q_heads, q_len, columns] and no two rows in one place;
- * the strides of a dense view of nothing are 0, and that is no fault. */
+enum attn_status attn_check_output(const struct attn_tensor *tensor,
+                                   const struct attn_tensor_names *names, const int64_t shape[4],
+                                   const char **where)
+{
+    if (tensor->data == NULL)
+        return ATTN_OK;
+    RETURN_IF(tensor->dtype != ATTN_F32, ATTN_ERR_DTYPE, names->dtype);
+    for (int d = 0; d < 4; d++)
+        RETURN_IF(tensor->shape[d] != shape[d], ATTN_ERR_SHAPE, names->shape[d]);
+    if (is_empty(tensor))
+        return ATTN_OK;
+    for (int d = 0; d < 3; d++)
+        RETURN_IF(tensor->shape[d] > 1 && tensor->stride[d] < 1, ATTN_ERR_STRIDE, names->stride[d]);
+    RETURN_IF(shape[3] > 1 && tensor->stride[3] != 1, ATTN_ERR_STRIDE, names->stride[3]);
+    RETURN_IF(extent_overflows(tensor), ATTN_ERR_TOO_LARGE, names->self);
+    return ATTN_OK;
+}
+
+/* An output of attention has the shape [batch, q_heads, q_len, columns]. */
 static enum attn_status check_output(const struct attn_tensor *tensor,
                                      const struct attn_tensor_names *names,
                                      const struct attn_problem *problem, int64_t columns,
                                      const char **where)
 {
-    if (tensor->data == NULL)
-        return ATTN_OK;
-    RETURN_IF(tensor->dtype != ATTN_F32, ATTN_ERR_DTYPE, names->dtype);
-    for (int d = 0; d < 3; d++)
-        RETURN_IF(tensor->shape[d] != problem->query.shape[d], ATTN_ERR_SHAPE, names->shape[d]);
-    RETURN_IF(tensor->shape[3] != columns, ATTN_ERR_SHAPE, names->shape[3]);
-    if (is_empty(tensor))
-        return ATTN_OK;
-    for (int d = 0; d < 3; d++)
-        RETURN_IF(tensor->shape[d] > 1 && tensor->stride[d] < 1, ATTN_ERR_STRIDE, names->stride[d]);
-    RETURN_IF(columns > 1 && tensor->stride[3] != 1, ATTN_ERR_STRIDE, names->stride[3]);
-    RETURN_IF(extent_overflows(tensor), ATTN_ERR_TOO_LARGE, names->self);
-    return ATTN_OK;
+    const int64_t *query = problem->query.shape;
+    const int64_t shape[4] = { query[0], query[1], query[2], columns };
+
+    return attn_check_output(tensor, names, shape, where);
 }
 
 enum attn_status attn_check(const struct attn_problem *problem, const char **where)

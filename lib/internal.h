@@ -70,6 +70,12 @@ struct attn_tensor_names {
 enum attn_status attn_check_input(const struct attn_tensor *tensor,
                                   const struct attn_tensor_names *names, const char **where);
 
+/* An output that is present has exactly this shape and no two rows in one place; the strides of a
+ * dense view of nothing are 0, and that is no fault. */
+enum attn_status attn_check_output(const struct attn_tensor *tensor,
+                                   const struct attn_tensor_names *names, const int64_t shape[4],
+                                   const char **where);
+
 /* Every precondition of attn_plan_init(). */
 enum attn_status attn_check(const struct attn_problem *problem, const char **where);
 

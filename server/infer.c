@@ -13,7 +13,6 @@
 #include "wire_v1.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,16 +130,7 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
 /* What may have gone wrong while the tasks ran. */
 static void check_outcome(struct infer *infer, enum job_outcome outcome)
 {
-    if (outcome == JOB_DEADLINE) {
-        fault_set(&infer->fault, FAULT_DEADLINE, "the time that the request may take has passed");
-        metrics_refused("deadline");
-    } else if (outcome == JOB_LEFT) {
-        fault_set(&infer->fault, FAULT_TIMEOUT, "the client left");
-        metrics_refused("left");
-    } else if (outcome == JOB_CANCELLED) {
-        fault_set(&infer->fault, FAULT_DRAINING, "the daemon is stopping");
-        metrics_refused("draining");
-    }
+    service_check_outcome(outcome, &infer->fault);
     for (int64_t i = 0; i < infer->request.item_count; i++) {
         const struct model *model = infer->request.items[i].model;
         if (model && infer->fault.code == FAULT_NONE && model_damaged(model))
@@ -203,25 +193,6 @@ static void end(void *owner, enum exchange_end why)
                        why == EXCHANGE_LEFT ? JOB_LEFT : JOB_DEADLINE);
 }
 
-/* X-Timeout-Ms may shorten the time that a request may take, not lengthen it. */
-static bool read_deadline(const struct exchange *exchange, const struct config *config,
-                          int64_t *deadline_ns, struct fault *fault)
-{
-    int64_t timeout_ns = config->timeout_ns;
-    const char *header = exchange_header(exchange, "X-Timeout-Ms");
-    if (header) {
-        char *end;
-        const double timeout_ms = strtod(header, &end);
-        if (end == header || *end || !(timeout_ms > 0) || !isfinite(timeout_ms))
-            return fault_set(fault, FAULT_OPTION,
-                             "X-Timeout-Ms is '%.40s'; expected a number above 0", header);
-        if (timeout_ms * 1e6 < (double)timeout_ns)
-            timeout_ns = (int64_t)(timeout_ms * 1e6);
-    }
-    *deadline_ns = exchange_started_ns(exchange) + timeout_ns;
-    return true;
-}
-
 static bool read_single(struct infer_request *request, const struct json_document *document,
                         struct fault *fault)
 {
@@ -244,7 +215,7 @@ static void handle(struct exchange *exchange, const struct infer_wire *wire)
     struct fault fault = { .code = FAULT_NONE };
     int64_t deadline_ns = 0;
     if (!service_accepts(service, &fault) || !service_takes_json(exchange, &fault)
-        || !read_deadline(exchange, service->config, &deadline_ns, &fault)) {
+        || !service_read_deadline(service, exchange, &deadline_ns, &fault)) {
         exchange_fail(exchange, &fault);
         return;
     }
@@ -264,9 +235,7 @@ static void handle(struct exchange *exchange, const struct infer_wire *wire)
     exchange_park(exchange, deadline_ns, end, free, infer);
     if (scheduler_submit(service->scheduler, &infer->job))
         return;
-    fault_set(&fault, FAULT_OVERLOADED, "the queue is full: %d requests wait",
-              service->config->queue_max);
-    metrics_refused("overloaded");
+    service_refuse_overloaded(service, &fault);
     free((void *)infer->body.data);
     exchange_fail(exchange, &fault);
 }

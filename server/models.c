@@ -6,7 +6,6 @@
 
 #include "clock.h"
 #include "json.h"
-#include "metrics.h"
 #include "service.h"
 
 #include <stdio.h>
@@ -196,9 +195,7 @@ static void submit(struct exchange *exchange, bool delete)
     exchange_park(exchange, model_job->job.deadline_ns, end, free, model_job);
     if (scheduler_submit(service->scheduler, &model_job->job))
         return;
-    fault_set(&fault, FAULT_OVERLOADED, "the queue is full: %d requests wait",
-              service->config->queue_max);
-    metrics_refused("overloaded");
+    service_refuse_overloaded(service, &fault);
     free((void *)body.data);
     exchange_fail(exchange, &fault);
 }

@@ -5,6 +5,7 @@
 #include "infer_handlers.h"
 #include "metrics.h"
 #include "models.h"
+#include "softmax_handler.h"
 
 struct route *routes_table(int *count)
 {
@@ -14,6 +15,7 @@ struct route *routes_table(int *count)
         { "GET", "/metrics", health_metrics, true, 0 },
         { "POST", "/v1/attention", infer_handle_attention, false, 0 },
         { "POST", "/v1/attention/batch", infer_handle_batch, false, 0 },
+        { "POST", "/v1/softmax", softmax_handle, false, 0 },
         { "POST", "/v1/attention/merge", infer_handle_merge, false, 0 },
         { "GET", "/v1/models", models_list, false, 0 },
         { "GET", "/v1/models/{model}", models_get, false, 0 },

@@ -1,6 +1,10 @@
 /* service.c - see service.h. */
 #include "service.h"
 
+#include "metrics.h"
+
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -19,6 +23,45 @@ bool service_takes_json(const struct exchange *exchange, struct fault *fault)
         return true;
     return fault_set(fault, FAULT_CONTENT_TYPE,
                      "Content-Type is '%.60s'; expected application/json", type);
+}
+
+bool service_read_deadline(const struct service *service, const struct exchange *exchange,
+                           int64_t *deadline_ns, struct fault *fault)
+{
+    int64_t timeout_ns = service->config->timeout_ns;
+    const char *header = exchange_header(exchange, "X-Timeout-Ms");
+    if (header) {
+        char *end;
+        const double timeout_ms = strtod(header, &end);
+        if (end == header || *end || !(timeout_ms > 0) || !isfinite(timeout_ms))
+            return fault_set(fault, FAULT_OPTION,
+                             "X-Timeout-Ms is '%.40s'; expected a number above 0", header);
+        if (timeout_ms * 1e6 < (double)timeout_ns)
+            timeout_ns = (int64_t)(timeout_ms * 1e6);
+    }
+    *deadline_ns = exchange_started_ns(exchange) + timeout_ns;
+    return true;
+}
+
+void service_check_outcome(enum job_outcome outcome, struct fault *fault)
+{
+    if (outcome == JOB_DEADLINE) {
+        fault_set(fault, FAULT_DEADLINE, "the time that the request may take has passed");
+        metrics_refused("deadline");
+    } else if (outcome == JOB_LEFT) {
+        fault_set(fault, FAULT_TIMEOUT, "the client left");
+        metrics_refused("left");
+    } else if (outcome == JOB_CANCELLED) {
+        fault_set(fault, FAULT_DRAINING, "the daemon is stopping");
+        metrics_refused("draining");
+    }
+}
+
+void service_refuse_overloaded(const struct service *service, struct fault *fault)
+{
+    fault_set(fault, FAULT_OVERLOADED, "the queue is full: %d requests wait",
+              service->config->queue_max);
+    metrics_refused("overloaded");
 }
 
 /* Results are half an answer's bytes at the most (a float is 4 bytes, its text

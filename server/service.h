@@ -33,6 +33,17 @@ bool service_accepts(struct service *service, struct fault *fault);
  * sends by default, count as JSON. */
 bool service_takes_json(const struct exchange *exchange, struct fault *fault);
 
+/* By when a request has to be done. X-Timeout-Ms may shorten the time that it may take, not
+ * lengthen it. */
+bool service_read_deadline(const struct service *service, const struct exchange *exchange,
+                           int64_t *deadline_ns, struct fault *fault);
+
+/* Sets the fault of a job that ended early, and counts it; a job that finished changes nothing. */
+void service_check_outcome(enum job_outcome outcome, struct fault *fault);
+
+/* The fault of a job that the scheduler did not take; counts it. */
+void service_refuse_overloaded(const struct service *service, struct fault *fault);
+
 /* What one request may take to compute in, in bytes. */
 size_t service_request_bytes_max(const struct config *config);
 

@@ -32,8 +32,8 @@ bool v1_wrong_type(struct v1_reader *reader, const cJSON *node, const char *expe
 /* Every integer up to it is a double. */
 static const double INTEGER_MAX = 9007199254740992.0;
 
-static bool read_integer(struct v1_reader *reader, const cJSON *node, int64_t least,
-                         enum fault_code code, int64_t *value)
+bool v1_read_integer(struct v1_reader *reader, const cJSON *node, int64_t least,
+                     enum fault_code code, int64_t *value)
 {
     if (!cJSON_IsNumber(node))
         return v1_wrong_type(reader, node, "an integer");
@@ -87,9 +87,8 @@ static bool ragged(struct v1_reader *reader, const struct json_numbers *numbers)
                         numbers->ragged_message);
 }
 
-/* An array of numbers of one shape; what its leaves may be is the caller's to check. */
-static const struct json_numbers *read_numbers(struct v1_reader *reader, const cJSON *node,
-                                               const char *expected)
+const struct json_numbers *v1_read_numbers(struct v1_reader *reader, const cJSON *node,
+                                           const char *expected)
 {
     const struct json_numbers *numbers = json_numbers_of(reader->document, node);
     if (!numbers) {
@@ -120,7 +119,7 @@ static void take_array(struct infer_array *array, const struct json_numbers *num
 bool v1_read_array(struct v1_reader *reader, const cJSON *node, bool null_allowed,
                    struct infer_array *array)
 {
-    const struct json_numbers *numbers = read_numbers(reader, node, "an array of numbers");
+    const struct json_numbers *numbers = v1_read_numbers(reader, node, "an array of numbers");
     if (!numbers)
         return false;
     if (numbers->has_bool || (numbers->has_null && !null_allowed))
@@ -151,7 +150,7 @@ static bool read_value(struct v1_reader *reader, const cJSON *node)
 static bool read_mask(struct v1_reader *reader, const cJSON *node)
 {
     const struct json_numbers *numbers =
-        read_numbers(reader, node, "an array of booleans or of numbers");
+        v1_read_numbers(reader, node, "an array of booleans or of numbers");
     if (!numbers)
         return false;
     if (numbers->has_bool && (numbers->has_number || numbers->has_null))
@@ -164,37 +163,45 @@ static bool read_mask(struct v1_reader *reader, const cJSON *node)
     return true;
 }
 
+bool v1_integers_of(struct v1_reader *reader, const struct json_numbers *numbers,
+                    enum fault_code code, int64_t **values)
+{
+    const float exact_max = 16777216.0f; /* the integers that a float32 holds exactly */
+    *values = arena_calloc(&reader->request->arena, (size_t)numbers->count, sizeof **values);
+    if (!*values)
+        return fault_no_memory(reader->fault);
+    for (int64_t i = 0; i < numbers->count; i++) {
+        const float number = numbers->values[i];
+        if (!(number >= 0 && number <= exact_max) || number != floorf(number))
+            return fault_set_at(reader->fault, reader->pointer, code,
+                                "%s[%" PRId64 "] is %.9g; expected an integer from 0 to %.0f",
+                                reader->name, i, (double)number, (double)exact_max);
+        (*values)[i] = (int64_t)number;
+    }
+    return true;
+}
+
 /* A number, or one a query row. */
 static bool read_kv_len(struct v1_reader *reader, const cJSON *node)
 {
-    const float exact_max = 16777216.0f; /* the integers that a float32 holds exactly */
     struct infer_item *item = reader->item;
-    int64_t one = 0;
     item->kv_len_rows = cJSON_IsArray(node);
-    if (!item->kv_len_rows && !read_integer(reader, node, 0, FAULT_LENGTH, &one))
-        return false;
-    const struct json_numbers *numbers =
-        item->kv_len_rows ? read_numbers(reader, node, "a number, or an array of them") : NULL;
-    if (item->kv_len_rows && !numbers)
-        return false;
-    if (numbers && (numbers->rank != 1 || numbers->has_bool || numbers->has_null))
-        return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
-                            "kv_len is not a list of numbers; expected one for each query row");
-    item->kv_len_count = numbers ? numbers->count : 1;
-    item->kv_len =
-        arena_calloc(&reader->request->arena, (size_t)item->kv_len_count, sizeof *item->kv_len);
+    if (item->kv_len_rows) {
+        const struct json_numbers *numbers =
+            v1_read_numbers(reader, node, "a number, or an array of them");
+        if (!numbers)
+            return false;
+        if (numbers->rank != 1 || numbers->has_bool || numbers->has_null)
+            return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
+                                "kv_len is not a list of numbers; expected one for each query row");
+        item->kv_len_count = numbers->count;
+        return v1_integers_of(reader, numbers, FAULT_LENGTH, &item->kv_len);
+    }
+    item->kv_len_count = 1;
+    item->kv_len = arena_calloc(&reader->request->arena, 1, sizeof *item->kv_len);
     if (!item->kv_len)
         return fault_no_memory(reader->fault);
-    item->kv_len[0] = one;
-    for (int64_t i = 0; numbers && i < numbers->count; i++) {
-        const float number = numbers->values[i];
-        if (!(number >= 0 && number <= exact_max) || number != floorf(number))
-            return fault_set_at(reader->fault, reader->pointer, FAULT_LENGTH,
-                                "kv_len[%" PRId64 "] is %.9g; expected an integer from 0 to %.0f",
-                                i, (double)number, (double)exact_max);
-        item->kv_len[i] = (int64_t)number;
-    }
-    return true;
+    return v1_read_integer(reader, node, 0, FAULT_LENGTH, item->kv_len);
 }
 
 /* --------------------------------------------------------- other fields -- */
@@ -213,7 +220,7 @@ bool v1_read_layer(struct v1_reader *reader, const cJSON *node)
         reader->item->layer_index = INT64_MAX; /* no model has it: not found, like any other */
         return true;
     }
-    return read_integer(reader, node, 0, FAULT_OPTION, &reader->item->layer_index);
+    return v1_read_integer(reader, node, 0, FAULT_OPTION, &reader->item->layer_index);
 }
 
 static bool read_causal(struct v1_reader *reader, const cJSON *node)
@@ -225,23 +232,23 @@ static bool read_causal(struct v1_reader *reader, const cJSON *node)
 static bool read_window_left(struct v1_reader *reader, const cJSON *node)
 {
     reader->item->has_window_left = true;
-    return read_integer(reader, node, -1, FAULT_OPTION, &reader->item->window_left);
+    return v1_read_integer(reader, node, -1, FAULT_OPTION, &reader->item->window_left);
 }
 
 static bool read_window_right(struct v1_reader *reader, const cJSON *node)
 {
     reader->item->has_window_right = true;
-    return read_integer(reader, node, -1, FAULT_OPTION, &reader->item->window_right);
+    return v1_read_integer(reader, node, -1, FAULT_OPTION, &reader->item->window_right);
 }
 
 static bool read_past_len(struct v1_reader *reader, const cJSON *node)
 {
-    return read_integer(reader, node, 0, FAULT_LENGTH, &reader->item->past_len);
+    return v1_read_integer(reader, node, 0, FAULT_LENGTH, &reader->item->past_len);
 }
 
 static bool read_kv_offset(struct v1_reader *reader, const cJSON *node)
 {
-    return read_integer(reader, node, 0, FAULT_LENGTH, &reader->item->kv_offset);
+    return v1_read_integer(reader, node, 0, FAULT_LENGTH, &reader->item->kv_offset);
 }
 
 static bool read_alibi_slopes(struct v1_reader *reader, const cJSON *node)
@@ -292,7 +299,7 @@ static bool read_dropout(struct v1_reader *reader, const cJSON *node)
 static bool read_seed(struct v1_reader *reader, const cJSON *node)
 {
     int64_t seed = 0;
-    if (!read_integer(reader, node, 0, FAULT_OPTION, &seed))
+    if (!v1_read_integer(reader, node, 0, FAULT_OPTION, &seed))
         return false;
     reader->item->seed = (uint64_t)seed;
     return true;
@@ -314,7 +321,7 @@ static bool read_normalizer(struct v1_reader *reader, const cJSON *node)
 static bool read_heads(struct v1_reader *reader, const cJSON *node, int64_t *heads)
 {
     const int64_t heads_max = 1 << 20;
-    if (!read_integer(reader, node, 1, FAULT_OPTION, heads))
+    if (!v1_read_integer(reader, node, 1, FAULT_OPTION, heads))
         return false;
     if (*heads > heads_max)
         return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,

@@ -28,6 +28,18 @@ bool v1_unknown_field(struct v1_reader *reader, const char *name, const char *co
 bool v1_read_array(struct v1_reader *reader, const cJSON *node, bool null_allowed,
                    struct infer_array *array);
 
+/* An integer of least or more; another number gets a fault of this code. */
+bool v1_read_integer(struct v1_reader *reader, const cJSON *node, int64_t least,
+                     enum fault_code code, int64_t *value);
+
+/* An array of numbers of one shape, or NULL and a fault; what its leaves may be is the caller's to
+ * check. */
+const struct json_numbers *v1_read_numbers(struct v1_reader *reader, const cJSON *node,
+                                           const char *expected);
+
+/* The numbers as integers of 0 or more, in the request's arena; others get a fault of this code. */
+bool v1_integers_of(struct v1_reader *reader, const struct json_numbers *numbers,
+                    enum fault_code code, int64_t **values);
 bool v1_read_model(struct v1_reader *reader, const cJSON *node);
 bool v1_read_layer(struct v1_reader *reader, const cJSON *node);
 

@@ -300,7 +300,7 @@ static void test_unknown_paths(void **state)
         /* not in this version */
         "/",
         "/v1/attention/gradients",
-        "/v1/softmax",
+        "/v1/softmax/0",
         "/openapi.json",
         "/v2/models/demo/infer",
     };

@@ -1,0 +1,159 @@
+/* test_softmax.c - lib/softmax.h: against long double, and what it promises about odd rows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "fill.h"
+#include "softmax.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NUMBERS_MAX = 7 * 33 * 7 };
+
+/* The sum without the 1 that one of the largest numbers brings, which would round small ones away.
+ */
+static long double others_than_largest(const struct attn_softmax *softmax, const float *input,
+                                       int64_t begin, int64_t visible, long double max)
+{
+    long double others = 0;
+    bool left_out = false;
+    for (int64_t i = 0; i < visible && i < softmax->length; i++) {
+        const long double above = (long double)input[begin + i * softmax->inner] - max;
+        if (above < 0 || left_out)
+            others += expl(above);
+        left_out = left_out || above == 0;
+    }
+    return others;
+}
+
+/* The definition, row by row in long double; visible numbers only. */
+static void expect_row(const struct attn_softmax *softmax, const float *input, int64_t row)
+{
+    const int64_t inner = softmax->inner, length = softmax->length;
+    const int64_t begin = row / inner * length * inner + row % inner;
+    const int64_t visible =
+        softmax->visible ? softmax->visible[row / softmax->rows_per_visible] : length;
+    long double max = -INFINITY, others;
+    for (int64_t i = 0; i < visible && i < length; i++)
+        max = fmaxl(max, (long double)input[begin + i * inner]);
+    others = others_than_largest(softmax, input, begin, visible, max);
+    for (int64_t i = 0; i < length; i++) {
+        const long double above = (long double)input[begin + i * inner] - max;
+        const float got = softmax->output[begin + i * inner];
+        float want = softmax->is_log ? -INFINITY : 0.0f;
+        if (i < visible && max > -INFINITY)
+            want = (float)(softmax->is_log ? above - log1pl(others) : expl(above) / (1 + others));
+        /* One rounding: the same float, or its neighbour where double fell on the other side. */
+        if (got != want && got != nextafterf(want, got))
+            fail_msg("row %lld, number %lld: %.9g, want %.9g", (long long)row, (long long)i,
+                     (double)got, (double)want);
+    }
+}
+
+static void run_and_expect(struct attn_softmax *softmax, int64_t split)
+{
+    const int64_t rows = softmax->outer * softmax->inner;
+    attn_softmax_run(softmax, 0, split);
+    attn_softmax_run(softmax, split, rows - split);
+    for (int64_t r = 0; r < rows; r++)
+        expect_row(softmax, softmax->input, r);
+}
+
+static void test_every_axis_of_every_shape(void **state)
+{
+    static const int64_t SIZES[] = { 1, 2, 3, 7, 16, 33 };
+    static float input[NUMBERS_MAX], output[NUMBERS_MAX];
+    (void)state;
+    for (int o = 0; o < 4; o++)
+        for (int l = 0; l < 6; l++)
+            for (int i = 0; i < 4; i++)
+                for (int is_log = 0; is_log < 2; is_log++) {
+                    struct attn_softmax softmax = { input,    output, SIZES[o], SIZES[l],
+                                                    SIZES[i], NULL,   1,        is_log != 0 };
+                    const int64_t count = SIZES[o] * SIZES[l] * SIZES[i];
+                    struct fill fill = { (uint64_t)count };
+                    fill_floats(&fill, input, count, -20, 20);
+                    run_and_expect(&softmax, SIZES[o] * SIZES[i] / 2);
+                }
+}
+
+static void test_lengths_hide(void **state)
+{
+    static const int64_t visible[] = { 0, 1, 5, 9, 12 };
+    float input[5 * 2 * 9], output[5 * 2 * 9];
+    struct fill fill = { 3 };
+    (void)state;
+    fill_floats(&fill, input, 90, -1, 1);
+    for (int is_log = 0; is_log < 2; is_log++) {
+        struct attn_softmax softmax = { input, output, 10, 9, 1, visible, 2, is_log != 0 };
+        run_and_expect(&softmax, 3);
+    }
+}
+
+/* What is hidden is not read, whatever it holds. */
+static void test_hidden_numbers_do_not_matter(void **state)
+{
+    static const int64_t visible[] = { 2, 0 };
+    float numbers[] = { 1, 1, NAN, INFINITY, NAN, NAN, NAN, NAN };
+    static const float want[] = { 0.5f, 0.5f, 0, 0, 0, 0, 0, 0 };
+    struct attn_softmax softmax = { numbers, numbers, 2, 4, 1, visible, 1, false };
+    (void)state;
+    attn_softmax_run(&softmax, 0, 2);
+    assert_memory_equal(numbers, want, sizeof want);
+}
+
+static void test_odd_rows(void **state)
+{
+    (void)state;
+    float nothing[] = { -INFINITY, -INFINITY };
+    float some[] = { -INFINITY, 3, 3 };
+    float huge[] = { 3e38f, -3e38f, 3e38f };
+    float bad[] = { 1, NAN, 2 };
+    float infinite[] = { 1, INFINITY };
+    struct attn_softmax softmax = { nothing, nothing, 1, 2, 1, NULL, 0, false };
+    attn_softmax_run(&softmax, 0, 1);
+    assert_true(nothing[0] == 0 && nothing[1] == 0);
+    softmax = (struct attn_softmax){ some, some, 1, 3, 1, NULL, 0, false };
+    attn_softmax_run(&softmax, 0, 1);
+    assert_true(some[0] == 0 && some[1] == 0.5f && some[2] == 0.5f);
+    softmax = (struct attn_softmax){ huge, huge, 1, 3, 1, NULL, 0, false };
+    attn_softmax_run(&softmax, 0, 1);
+    assert_true(huge[0] == 0.5f && huge[1] == 0 && huge[2] == 0.5f);
+    softmax = (struct attn_softmax){ bad, bad, 1, 3, 1, NULL, 0, false };
+    attn_softmax_run(&softmax, 0, 1);
+    assert_true(isnan(bad[0]) && isnan(bad[1]) && isnan(bad[2]));
+    softmax = (struct attn_softmax){ infinite, infinite, 1, 2, 1, NULL, 0, false };
+    attn_softmax_run(&softmax, 0, 1);
+    assert_true(isnan(infinite[0]) && isnan(infinite[1]));
+}
+
+/* A sum in float would be off by more than a tenth here. */
+static void test_long_row_of_equal_numbers(void **state)
+{
+    const int64_t length = 100000;
+    float *numbers = malloc((size_t)length * sizeof *numbers);
+    struct attn_softmax softmax = { numbers, numbers, 1, length, 1, NULL, 0, true };
+    (void)state;
+    assert_non_null(numbers);
+    for (int64_t i = 0; i < length; i++)
+        numbers[i] = 12345.0f;
+    attn_softmax_run(&softmax, 0, 1);
+    for (int64_t i = 0; i < length; i++)
+        assert_true(numbers[i] == (float)-log(100000.0));
+    free(numbers);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_axis_of_every_shape),    cmocka_unit_test(test_lengths_hide),
+        cmocka_unit_test(test_hidden_numbers_do_not_matter), cmocka_unit_test(test_odd_rows),
+        cmocka_unit_test(test_long_row_of_equal_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
