@@ -21,9 +21,8 @@ void attn_dropout_row(const struct attn_problem *problem, int64_t batch, int64_t
     for (int64_t j = 0; j < n; j++) {
         const uint64_t position = start + (uint64_t)j;
         if (j == 0 || position % 4 == 0) {
-            const uint64_t low = (position / 4 & UINT32_MAX) | (uint64_t)row << 32;
-            const uint64_t high = ((uint64_t)head & UINT32_MAX) | (uint64_t)batch << 32;
-            attn_philox(options->seed, low, high, words);
+            attn_philox(options->seed, (uint64_t)(uint32_t)row << 32 | (uint32_t)(position / 4),
+                        (uint64_t)(uint32_t)batch << 32 | (uint32_t)head, words);
         }
         weights[j * stride] *= words[position % 4] < threshold ? 0.0f : kept;
     }

@@ -30,6 +30,8 @@ static enum attn_status check(const struct attn_gradient_problem *problem, const
     RETURN_IF(attention->sinks != NULL, ATTN_ERR_OPTION, "attention.sinks");
     RETURN_IF(attention->kv_offset != 0, ATTN_ERR_OPTION, "attention.kv_offset");
     RETURN_IF(attention->options.dropout != 0.0f, ATTN_ERR_OPTION, "attention.options.dropout");
+    RETURN_IF(attention->options.normalizer != ATTN_SOFTMAX, ATTN_ERR_OPTION,
+              "attention.options.normalizer");
     RETURN_IF_FAILED(attn_check_input(&problem->context_gradient, &CONTEXT, where));
     for (int d = 0; d < 4; d++)
         RETURN_IF(problem->context_gradient.shape[d] != context[d], ATTN_ERR_SHAPE,

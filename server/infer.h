@@ -63,6 +63,7 @@ struct infer_item {
     float scale, softcap;
     float dropout; /* 0: off */
     uint64_t seed;
+    enum attn_normalizer normalizer;
     int64_t window_left, window_right;
     int64_t q_heads, kv_heads; /* 0: not said */
     bool outputs[INFER_OUTPUT_COUNT];

@@ -77,6 +77,7 @@ static bool check_built(const struct infer_item *item, struct fault *fault)
         { item->sinks.values != NULL, "sinks", "/sinks" },
         { item->kv_offset != 0, "kv_offset", "/kv_offset" },
         { item->dropout != 0.0f, "dropout", "/dropout" },
+        { item->normalizer != ATTN_SOFTMAX, "sparsemax", "/normalizer" },
         { item->partial, "partial", "/partial" },
         { item->has_weight_map, "weight_map", "/weight_map" },
         { strcmp(item->model->attention, "scaled_dot_product") != 0

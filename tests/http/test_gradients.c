@@ -336,6 +336,9 @@ static void test_faults(void **state)
           "field", "/dropout" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"partial\":true,\"context_gradient\":[[1,2]]}",
           "field", "/partial" },
+        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"normalizer\":\"sparsemax\","
+          "\"context_gradient\":[[1,2]]}",
+          "field", "/normalizer" },
         { "{\"model\":\"nobody\",\"query\":[[1,2]],\"context_gradient\":[[1,2]]}", "not_found",
           "/model" },
     };

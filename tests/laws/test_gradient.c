@@ -201,12 +201,11 @@ static void apply(struct gradient_case *c, const struct variant *v, uint64_t see
     int64_t *lengths =
         attention_case_alloc(&c->forward, (size_t)(query[0] * (query[2] + 2)) * sizeof *lengths);
     int64_t *past = lengths + query[0], *rows = past + query[0];
-    attention->options =
-        (struct attn_options){ .scale = v->scale,
-                               .softcap = v->softcap,
-                               .causal = v->causal,
-                               .window_left = v->window_left,
-                               .window_right = v->window_right };
+    attention->options = (struct attn_options){ .scale = v->scale,
+                                                .softcap = v->softcap,
+                                                .causal = v->causal,
+                                                .window_left = v->window_left,
+                                                .window_right = v->window_right };
     for (int64_t b = 0; b < query[0]; b++) {
         lengths[b] = v->kv_len;
         past[b] = v->past_len;

@@ -95,6 +95,9 @@ static void test_refused_terms(void **state)
     attention->options.dropout = 0.5f;
     expect_refused(&c, ATTN_ERR_OPTION, "attention.options.dropout");
     *attention = good;
+    attention->options.normalizer = ATTN_SPARSEMAX;
+    expect_refused(&c, ATTN_ERR_OPTION, "attention.options.normalizer");
+    *attention = good;
     attention_case_free(&c.forward);
 }
 
