@@ -7,6 +7,8 @@
  *     context    = weights . value                             [q_len, v_head_dim]
  *     lse        = log(sum(exp(masked)))                       row by row
  *
+ * or, where the problem has an additive_weight v, scores = scale * v . tanh(query + key).
+ *
  * The meaning is that of ONNX Attention, opset 23 to 25. Three steps:
  *
  *   1. Describe: fill a struct attn_problem with views of memory you own.
@@ -97,6 +99,12 @@ struct attn_problem {
     struct attn_tensor query; /* F32 [batch, q_heads,  q_len,  head_dim]   */
     struct attn_tensor key;   /* F32 [batch, kv_heads, kv_len, head_dim]   */
     struct attn_tensor value; /* F32 [batch, kv_heads, kv_len, v_head_dim] */
+
+    /* Optional, [head_dim], the same for every head: additive scores (Bahdanau et al. 2015,
+     * appendix A.1.2) in place of the dot product,
+     *     scores = scale * sum over d of additive_weight[d] * tanh(query[d] + key[d])
+     * where scale is usually 1. */
+    const float *additive_weight;
 
     /* Optional. Each dimension is that of [batch, q_heads, q_len, kv_len] or 1,
      * which broadcasts; any stride. BOOL (one byte): true may attend. F32: added

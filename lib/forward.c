@@ -3,7 +3,8 @@
  * A task is a tile of query rows of one head, transposed once so that its rows are the lanes of
  * vectors. It meets the keys a tile at a time:
  *
- *     scores_t = key . query_t          -> scores       each map leaves as soon as it is there,
+ *     scores_t = key . query_t (or the  -> scores       each map leaves as soon as it is there,
+ *         additive score of each pair)
  *     cap                               -> softcapped   for those who asked; what is computed
  *     bounds of each row, mask          -> masked       does not depend on it
  *     online softmax                    max, sum, and by how much older sums shrink
@@ -97,7 +98,8 @@ static void begin(struct row_task *task, const struct attn_plan *plan, int64_t n
 
     const float *query = attn_tensor_row(&problem->query, task->batch, task->q_head, task->row);
     task->kernels->transpose_in(task->work.query_t, query, problem->query.stride[2],
-                                task->row_count, problem->query.shape[3], problem->options.scale,
+                                task->row_count, problem->query.shape[3],
+                                problem->additive_weight != NULL ? 1.0f : problem->options.scale,
                                 plan->width);
     for (int64_t r = 0; r < plan->width; r++) {
         task->work.max[r] = -INFINITY;
@@ -139,14 +141,20 @@ static void score(const struct row_task *task, const struct tile *tile)
 {
     const struct attn_problem *problem = task->problem;
     const struct attn_kernels *kernels = task->kernels;
+    const float *key =
+        attn_tensor_row(&problem->key, task->batch, task->kv_head, tile->first + tile->from);
+    const int64_t key_stride = problem->key.stride[2];
+    const int64_t head_dim = problem->key.shape[3];
     const int64_t n = tile->to - tile->from;
     const int64_t width = task->plan->width;
     float *scores_t = task->work.scores_t;
 
-    kernels->score_tile(
-        scores_t, task->work.query_t,
-        attn_tensor_row(&problem->key, task->batch, task->kv_head, tile->first + tile->from),
-        problem->key.stride[2], n, problem->key.shape[3], width);
+    if (problem->additive_weight != NULL)
+        kernels->additive_tile(scores_t, task->work.query_t, key, key_stride,
+                               problem->additive_weight, problem->options.scale, n, head_dim,
+                               width);
+    else
+        kernels->score_tile(scores_t, task->work.query_t, key, key_stride, n, head_dim, width);
     store_map(task, &problem->scores, tile);
     if (problem->options.softcap > 0.0f)
         kernels->softcap_tile(scores_t, problem->options.softcap, n, width);

@@ -26,12 +26,14 @@ static void apply_linear(const struct attn_linear *linear, const float *x, float
     const blasint rows = (blasint)row_count;
     const blasint out = (blasint)linear->out;
     const blasint in = (blasint)linear->in;
+    const blasint dense = linear->in_out ? out : in;
+    const blasint stride = linear->stride > 0 ? (blasint)linear->stride : dense;
 
     for (int64_t i = 0; linear->bias != NULL && i < row_count; i++)
         memcpy(y + i * linear->out, linear->bias, (size_t)linear->out * sizeof(float));
     cblas_sgemm(CblasRowMajor, CblasNoTrans, linear->in_out ? CblasNoTrans : CblasTrans, rows, out,
-                in, 1.0f, x, in, linear->weight, linear->in_out ? out : in,
-                linear->bias != NULL ? 1.0f : 0.0f, y, out);
+                in, 1.0f, x, in, linear->weight, stride, linear->bias != NULL ? 1.0f : 0.0f, y,
+                out);
 }
 
 /* row_count rows from first on, wherever their heads lie, to dense rows of heads * head_dim. */

@@ -24,7 +24,17 @@ struct attn_linear {
     int64_t out;
     int64_t in;
     bool in_out;
+    int64_t stride; /* numbers from one row of weight to the next; 0: the rows are dense */
 };
+
+/* The first columns inputs of joined as one projection and the rest as another, both over joined's
+ * memory, 0 < columns < joined->in:
+ *
+ *     joined([a; b]) = left(a) + right(b)
+ *
+ * The bias goes to left. */
+void attn_linear_split(const struct attn_linear *joined, int64_t columns, struct attn_linear *left,
+                       struct attn_linear *right);
 
 /* Rotary position embedding (Su et al. 2021) of the first dim columns of every head: column pair
  * c is turned by position * theta^(-2c/dim). */
@@ -41,6 +51,12 @@ struct attn_layer {
     struct attn_linear v_proj; /* out = kv_heads * v_head_dim */
     struct attn_linear o_proj; /* in = q_heads * v_head_dim */
     struct attn_rope rope;
+
+    /* [head_dim], borrowed, or NULL for the dot product. With it the score of q and k is
+     * scale * additive_weight . tanh(q + k): with q_proj and k_proj the additive score of Bahdanau
+     * et al. 2015, with both halves of one projection (attn_linear_split()) the concat score of
+     * Luong et al. 2015, whose general score is a q_proj over [head_dim = d_key] without it. */
+    const float *additive_weight;
 };
 
 /* Columns of the context that the layer gives. */

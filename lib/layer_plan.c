@@ -18,6 +18,20 @@ int64_t attn_layer_d_out(const struct attn_layer *layer)
     return layer->o_proj.weight != NULL ? layer->o_proj.out : layer->q_heads * layer->v_head_dim;
 }
 
+void attn_linear_split(const struct attn_linear *joined, int64_t columns, struct attn_linear *left,
+                       struct attn_linear *right)
+{
+    const int64_t dense = joined->in_out ? joined->out : joined->in;
+    const int64_t stride = joined->stride > 0 ? joined->stride : dense;
+
+    *left = *right = *joined;
+    left->in = columns;
+    left->stride = right->stride = stride;
+    right->in = joined->in - columns;
+    right->weight += joined->in_out ? columns * stride : columns;
+    right->bias = NULL;
+}
+
 static const struct attn_tensor_names QUERY = ATTN_TENSOR_NAMES("query");
 static const struct attn_tensor_names KEY = ATTN_TENSOR_NAMES("key");
 static const struct attn_tensor_names VALUE = ATTN_TENSOR_NAMES("value");
@@ -101,6 +115,9 @@ static enum attn_status check_projected(const struct attn_operand *operand, cons
               operand->linear_name);
     RETURN_IF(linear->in < 1, ATTN_ERR_SHAPE, operand->linear_name);
     RETURN_IF(linear->in > INT32_MAX, ATTN_ERR_TOO_LARGE, operand->linear_name);
+    RETURN_IF(linear->stride != 0 && linear->stride < (linear->in_out ? linear->out : linear->in),
+              ATTN_ERR_STRIDE, operand->linear_name);
+    RETURN_IF(linear->stride > INT32_MAX, ATTN_ERR_TOO_LARGE, operand->linear_name);
     RETURN_IF(input->shape[1] != 1, ATTN_ERR_SHAPE, operand->names->shape[1]);
     RETURN_IF(input->shape[3] != linear->in, ATTN_ERR_SHAPE, operand->names->shape[3]);
     RETURN_IF(input->shape[2] > 1 && input->stride[2] != linear->in, ATTN_ERR_STRIDE,
@@ -185,6 +202,7 @@ static struct attn_problem attention_problem(const struct attn_layer_problem *pr
         .query = attention_view(&operands[0]),
         .key = attention_view(&operands[1]),
         .value = attention_view(&operands[2]),
+        .additive_weight = layer->additive_weight,
         .mask = problem->mask,
         .kv_len = problem->kv_len,
         .row_kv_len = problem->row_kv_len,

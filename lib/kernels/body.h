@@ -100,14 +100,10 @@ INLINE vec exp_nonpositive(vec x)
     return select(x < -87.33654f, (vec){ 0 }, power * two_to_n);
 }
 
-/* softcap * tanh(score / softcap). Below 0.625 tanh is the odd polynomial of Cephes' tanhf, above
- * it (1 - e^-2y) / (1 + e^-2y). Where the cap changes the score by less than half an ulp the score
- * itself is the answer, which also keeps it when score / softcap underflows. */
-INLINE vec cap(vec score, float softcap)
+/* tanh of a number that is not negative: below 0.625 the odd polynomial of Cephes' tanhf, above it
+ * (1 - e^-2y) / (1 + e^-2y). */
+INLINE vec tanh_nonnegative(vec y)
 {
-    const ivec sign_bit = (ivec)broadcast(-0.0f);
-    const vec ratio = score / softcap;
-    const vec y = (vec)((ivec)ratio & ~sign_bit);
     const vec z = y * y;
     vec p = broadcast(-5.70498872745e-3f);
     p = p * z + 2.06390887954e-2f;
@@ -117,8 +113,27 @@ INLINE vec cap(vec score, float softcap)
     const vec near = (p * z) * y + y;
     const vec e = exp_nonpositive(y * -2.0f);
     const vec far = (1.0f - e) / (1.0f + e);
-    const vec magnitude = softcap * select(y < 0.625f, near, far);
-    const vec capped = (vec)((ivec)magnitude | ((ivec)ratio & sign_bit));
+    return select(y < 0.625f, near, far);
+}
+
+/* magnitude with the sign of x; magnitude itself has none. */
+INLINE vec with_sign(vec magnitude, vec x)
+{
+    return (vec)((ivec)magnitude | ((ivec)x & (ivec)broadcast(-0.0f)));
+}
+
+INLINE vec absolute(vec x)
+{
+    return (vec)((ivec)x & ~(ivec)broadcast(-0.0f));
+}
+
+/* softcap * tanh(score / softcap). Where the cap changes the score by less than half an ulp the
+ * score itself is the answer, which also keeps it when score / softcap underflows. */
+INLINE vec cap(vec score, float softcap)
+{
+    const vec ratio = score / softcap;
+    const vec y = absolute(ratio);
+    const vec capped = with_sign(softcap * tanh_nonnegative(y), ratio);
     return select(y < 0x1p-12f, score, capped);
 }
 
@@ -273,6 +288,30 @@ static void score_tile(float *scores_t, const float *query_t, const float *key, 
         score_columns(2, scores_t + c, query_t + c, key, key_stride, n, head_dim, width);
     for (; c < width; c += LANES)
         score_columns(1, scores_t + c, query_t + c, key, key_stride, n, head_dim, width);
+}
+
+/* One vector of queries against one key. A chain of sums waits for nothing but its own addition,
+ * since the tanh of a feature needs no other feature. */
+INLINE vec additive_score(const float *query_t, const float *key, const float *weight,
+                          int64_t head_dim, int64_t width)
+{
+    vec sum = { 0 };
+    for (int64_t d = 0; d < head_dim; d++) {
+        const vec x = load(query_t + d * width) + key[d];
+        sum += weight[d] * with_sign(tanh_nonnegative(absolute(x)), x);
+    }
+    return sum;
+}
+
+static void additive_tile(float *scores_t, const float *query_t, const float *key,
+                          int64_t key_stride, const float *weight, float scale, int64_t n,
+                          int64_t head_dim, int64_t width)
+{
+    for (int64_t c = 0; c < width; c += LANES)
+        for (int64_t j = 0; j < n; j++)
+            store(scores_t + j * width + c,
+                  scale
+                      * additive_score(query_t + c, key + j * key_stride, weight, head_dim, width));
 }
 
 INLINE void context_block(const int rows, const int vectors, const bool guarded, float *context_t,
@@ -453,6 +492,7 @@ const struct attn_kernels ATTN_KERNELS = {
     .transpose_in = transpose_in,
     .transpose_out = transpose_out,
     .score_tile = score_tile,
+    .additive_tile = additive_tile,
     .softcap_tile = softcap_tile,
     .bound_tile = bound_tile,
     .bias_tile = bias_tile,

@@ -40,6 +40,13 @@ struct attn_kernels {
     void (*score_tile)(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
                        int64_t n, int64_t head_dim, int64_t width);
 
+    /* scores_t[j][r] = scale * sum over d of weight[d] * tanh(key[j * key_stride + d] +
+     * query_t[d][r]) for j < n, weight being [head_dim]; tanh to a few ulp for a sum of any size.
+     */
+    void (*additive_tile)(float *scores_t, const float *query_t, const float *key,
+                          int64_t key_stride, const float *weight, float scale, int64_t n,
+                          int64_t head_dim, int64_t width);
+
     /* score = softcap * tanh(score / softcap), softcap > 0, to a few ulp for a score of any size;
      * an infinite score becomes plus or minus softcap, NaN stays NaN. */
     void (*softcap_tile)(float *scores_t, float softcap, int64_t n, int64_t width);

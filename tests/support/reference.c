@@ -54,6 +54,7 @@ static double *copy_dense(const struct attn_tensor *tensor)
 struct operands {
     const double *query, *key, *value; /* dense, as in struct attn_problem */
     int64_t batch, q_heads, kv_heads, q_len, kv_len, head_dim, v_head_dim;
+    const float *additive_weight; /* [head_dim], or NULL */
     const struct attn_options *options;
     const struct attn_tensor *mask;
     const int64_t *lengths, *row_lengths; /* kv_len and row_kv_len of the problem, or NULL */
@@ -121,10 +122,12 @@ static void reference_row(const struct operands *o, struct reference *r, int64_t
     const int64_t map = row * o->kv_len;
     for (int64_t j = 0; j < o->kv_len; j++) {
         const double *key = o->key + (kv_head * o->kv_len + j) * o->head_dim;
-        double dot = 0;
+        double sum = 0;
         for (int64_t d = 0; d < o->head_dim; d++)
-            dot += query[d] * key[d];
-        r->scores[map + j] = (double)o->options->scale * dot;
+            sum += o->additive_weight != NULL
+                       ? (double)o->additive_weight[d] * tanh(query[d] + key[d])
+                       : query[d] * key[d];
+        r->scores[map + j] = (double)o->options->scale * sum;
         r->softcapped[map + j] = softcap(r->scores[map + j], (double)o->options->softcap);
         r->masked[map + j] =
             is_visible(o, b, h, i, j) ? r->softcapped[map + j] + bias(o, b, h, i, j) : -INFINITY;
@@ -176,6 +179,7 @@ void reference_attention(const struct attn_problem *problem, struct reference *r
         .kv_len = problem->key.shape[2],
         .head_dim = problem->query.shape[3],
         .v_head_dim = problem->value.shape[3],
+        .additive_weight = problem->additive_weight,
         .options = &problem->options,
         .mask = &problem->mask,
         .lengths = problem->kv_len,
@@ -195,14 +199,14 @@ void reference_linear(const struct attn_linear *linear, const double *x, int64_t
         memcpy(y, x, (size_t)(rows * x_columns) * sizeof *y);
         return;
     }
+    const int64_t dense = linear->in_out ? linear->out : linear->in;
+    const int64_t stride = linear->stride > 0 ? linear->stride : dense;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t o = 0; o < linear->out; o++) {
             double sum = linear->bias != NULL ? (double)linear->bias[o] : 0.0;
             for (int64_t c = 0; c < linear->in; c++)
-                sum +=
-                    x[i * x_columns + c]
-                    * (double)
-                          linear->weight[linear->in_out ? c * linear->out + o : o * linear->in + c];
+                sum += x[i * x_columns + c]
+                       * (double)linear->weight[linear->in_out ? c * stride + o : o * stride + c];
             y[i * linear->out + o] = sum;
         }
 }
@@ -283,6 +287,7 @@ void reference_layer(const struct attn_layer_problem *problem, struct reference 
         .kv_len = problem->key.shape[2],
         .head_dim = layer->head_dim,
         .v_head_dim = layer->v_head_dim,
+        .additive_weight = layer->additive_weight,
         .options = &problem->options,
         .mask = &problem->mask,
         .lengths = problem->kv_len,
