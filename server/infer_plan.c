@@ -5,6 +5,7 @@
  * What the library would refuse is refused here first, in the client's words. */
 #include "infer.h"
 
+#include "model_fit.h"
 #include "model_store.h"
 
 #include <inttypes.h>
@@ -139,16 +140,21 @@ static bool expect_heads(int64_t given, int64_t own, const char *name, const cha
 static bool plan_model_inputs(struct infer_item *item, struct planned_inputs *inputs,
                               struct fault *fault)
 {
-    const struct model_layer *layer = &item->model->layers[item->layer_index];
-    item->layer = layer->layer;
-    item->d_out = layer->d_out;
-    return read_inputs(inputs, item, false, fault)
-           && expect_columns(&inputs->query, layer->d_query, item, fault)
-           && expect_columns(&inputs->key, layer->d_key, item, fault)
-           && expect_columns(&inputs->value, layer->d_value, item, fault)
-           && expect_heads(item->q_heads, layer->layer.q_heads, "q_heads", "/q_heads", item->model,
+    struct model_layer layer;
+    if (!read_inputs(inputs, item, false, fault))
+        return false;
+    const struct model_widths widths = { inputs->query.columns, inputs->key.columns,
+                                         inputs->value.columns };
+    if (!model_fit(&layer, item->model, item->layer_index, &widths, fault))
+        return false;
+    item->layer = layer.layer;
+    item->d_out = layer.d_out;
+    return expect_columns(&inputs->query, layer.d_query, item, fault)
+           && expect_columns(&inputs->key, layer.d_key, item, fault)
+           && expect_columns(&inputs->value, layer.d_value, item, fault)
+           && expect_heads(item->q_heads, layer.layer.q_heads, "q_heads", "/q_heads", item->model,
                            fault)
-           && expect_heads(item->kv_heads, layer->layer.kv_heads, "kv_heads", "/kv_heads",
+           && expect_heads(item->kv_heads, layer.layer.kv_heads, "kv_heads", "/kv_heads",
                            item->model, fault);
 }
 

@@ -68,6 +68,15 @@ static void print_tensors(const struct safetensors *file)
     }
 }
 
+/* A width that each call settles is "any". */
+static void print_width(const char *before, int64_t width)
+{
+    if (width >= 0)
+        printf("%s%" PRId64, before, width);
+    else
+        printf("%sany", before);
+}
+
 static void print_model(const struct model *model)
 {
     printf("model: %s, %" PRId64 " parameters in %" PRId64 " bytes of %s%s\nlayers: %" PRId64 "\n",
@@ -76,11 +85,15 @@ static void print_model(const struct model *model)
            model->layers[0].options.causal ? ", causal" : "", model->layer_count);
     for (int64_t i = 0; i < model->layer_count; i++) {
         const struct model_layer *layer = &model->layers[i];
-        printf("    %" PRId64 ": query %" PRId64 ", key %" PRId64 ", value %" PRId64
-               " columns -> %" PRId64 "; q_heads %" PRId64 ", kv_heads %" PRId64
-               ", head_dim %" PRId64 ", v_head_dim %" PRId64 "\n",
-               i, layer->d_query, layer->d_key, layer->d_value, layer->d_out, layer->layer.q_heads,
-               layer->layer.kv_heads, layer->layer.head_dim, layer->layer.v_head_dim);
+        printf("    %" PRId64 ":", i);
+        print_width(" query ", layer->d_query);
+        print_width(", key ", layer->d_key);
+        print_width(", value ", layer->d_value);
+        print_width(" columns -> ", layer->d_out);
+        printf("; q_heads %" PRId64 ", kv_heads %" PRId64 ", head_dim %" PRId64,
+               layer->layer.q_heads, layer->layer.kv_heads, layer->layer.head_dim);
+        print_width(", v_head_dim ", layer->layer.v_head_dim ? layer->layer.v_head_dim : -1);
+        printf("\n");
     }
 }
 
