@@ -7,6 +7,7 @@
 #include "model.h"
 #include "model_directory.h"
 #include "model_mapping.h"
+#include "model_new.h"
 #include "safetensors.h"
 
 #include <inttypes.h>
@@ -154,7 +155,7 @@ int model_command(int argc, char **argv)
         return EXIT_REFUSED;
     }
     if (argc > 2 && strcmp(argv[2], "new") == 0)
-        fprintf(stderr, "attnd: \"model new\" is not built into this version\n");
-    fprintf(stderr, "usage: attnd model show PATH\n");
+        return model_new(argc, argv);
+    fprintf(stderr, "usage: attnd model show PATH\n       " MODEL_NEW_USAGE "\n");
     return EXIT_USAGE;
 }
