@@ -13,6 +13,7 @@
 #include "safetensors.h"
 #include "text.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -260,6 +261,7 @@ static bool write_model(const struct plan *plan, struct fault *fault)
     void *bytes = NULL;
     size_t size;
     int64_t count;
+    assert(plan->path);
     if (bytes_of(plan) > BYTES_MAX)
         return fault_set(fault, FAULT_TOO_LARGE,
                          "the parameters take %" PRId64 " bytes; expected at most %" PRId64,
