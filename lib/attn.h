@@ -3,7 +3,7 @@
  *     scores     = scale * query . key^T                       [q_len, kv_len]
  *     softcapped = softcap * tanh(scores / softcap)            if softcap > 0, else scores
  *     masked     = softcapped + mask                           causal, window, kv_len, ALiBi, yours
- *     weights    = softmax(masked)                             row by row
+ *     weights    = softmax(masked), or sparsemax(masked)       row by row
  *     context    = weights . value                             [q_len, v_head_dim]
  *     lse        = log(sum(exp(masked)))                       row by row
  *
@@ -81,6 +81,13 @@ struct attn_tensor attn_tensor_rows(void *data, enum attn_dtype dtype, int64_t b
 
 /* --------------------------------------------------------------- problem -- */
 
+/* How masked scores become weights. lse is that of the softmax under both. */
+enum attn_normalizer {
+    ATTN_SOFTMAX,
+    ATTN_SPARSEMAX, /* the nearest point of the simplex (Martins and Astudillo 2016): weights of
+                       scores far below the greatest are 0. Parts of keys cannot be merged */
+};
+
 /* Query row i stands at position p = past_len + i; key j at position k = kv_offset + j. */
 struct attn_options {
     float scale;          /* softmax scale, usually 1/sqrt(head_dim); finite */
@@ -95,6 +102,8 @@ struct attn_options {
      * position alone (Philox4x32-10). */
     float dropout; /* 0: off; below 1 */
     uint64_t seed;
+
+    enum attn_normalizer normalizer;
 };
 
 /* scale = 1/sqrt(head_dim), no cap, not causal, no window. */

@@ -47,6 +47,8 @@ static enum attn_status check_options(const struct attn_options *options, const 
     RETURN_IF(options->window_right < -1, ATTN_ERR_OPTION, "options.window_right");
     RETURN_IF(!(options->dropout >= 0.0f && options->dropout < 1.0f), ATTN_ERR_OPTION,
               "options.dropout");
+    RETURN_IF(options->normalizer != ATTN_SOFTMAX && options->normalizer != ATTN_SPARSEMAX,
+              ATTN_ERR_OPTION, "options.normalizer");
     return ATTN_OK;
 }
 

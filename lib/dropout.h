@@ -4,12 +4,11 @@
 
 #include "attn.h"
 
-/* Philox4x32 of 10 rounds (Salmon, Moraes, Dror and Shaw 2011): four random words for each counter,
- * the same on every machine. */
-void attn_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t words[4]);
-
 /* Multiplies the weights of one query row, those of keys [first, first + n), by 0 or by
- * 1 / (1 - options.dropout); they lie stride apart. first is an index of the problem's keys. */
+ * 1 / (1 - options.dropout); they lie stride apart. first is an index of the problem's keys.
+ *
+ * The word of a pair is number k mod 4 of the four that Philox4x32-10 (philox.h) has for the seed
+ * and the counter (k div 4, row, head, batch), k the position of the key. */
 void attn_dropout_row(const struct attn_problem *problem, int64_t batch, int64_t head, int64_t row,
                       int64_t first, int64_t n, float *weights, int64_t stride);
 

@@ -36,6 +36,7 @@ struct row_task {
 
     bool needs_map;     /* somebody wants to see every pair, hidden or not */
     bool needs_softmax; /* else the work ends with the masked scores */
+    bool is_sparse;     /* the weights are those of sparsemax; max and lse still the softmax's */
 };
 
 /* Keys [first + from, first + to) of the tile that begins at key first. */
@@ -97,6 +98,7 @@ static void begin(struct row_task *task, const struct attn_plan *plan, int64_t n
                       || is_wanted(&problem->masked) || is_wanted(&problem->weights);
     task->needs_softmax =
         is_wanted(&problem->context) || is_wanted(&problem->lse) || is_wanted(&problem->weights);
+    task->is_sparse = problem->options.normalizer == ATTN_SPARSEMAX;
     find_ranges(task);
 
     const float *query = attn_tensor_row(&problem->query, task->batch, task->q_head, task->row);
@@ -138,6 +140,12 @@ static void store_map(const struct row_task *task, const struct attn_tensor *map
     task->kernels->transpose_out(rows + tile->first + tile->from, map->stride[2],
                                  task->work.scores_t, NULL, task->row_count, tile->to - tile->from,
                                  task->plan->width);
+}
+
+/* Where the tile of the first visible key begins. */
+static int64_t first_tile(const struct row_task *task)
+{
+    return task->any.low / task->plan->kv_tile * task->plan->kv_tile;
 }
 
 static void score(const struct row_task *task, const struct tile *tile)
@@ -210,31 +218,40 @@ static void drop(const struct row_task *task, const struct tile *tile, float *we
                          tile->first + tile->from, tile->to - tile->from, weights_t + r, width);
 }
 
+/* The weights of a tile, which have their max and sum in the workspace, into the context. */
+static void add_context(const struct row_task *task, const struct tile *tile, float *weights_t)
+{
+    const struct attn_workspace *work = &task->work;
+    const struct attn_problem *problem = task->problem;
+    const struct attn_tensor *value = &problem->value;
+    const struct attn_kernels *kernels = task->kernels;
+    const int64_t n = tile->to - tile->from;
+    const int64_t width = task->plan->width;
+    const bool drops = problem->options.dropout > 0.0f;
+
+    if (drops)
+        drop(task, tile, weights_t);
+    const float *rows =
+        attn_tensor_row(value, task->batch, task->kv_head, tile->first + tile->from);
+    const bool hides = is_cut(task, tile) || problem->mask.data != NULL || drops || task->is_sparse;
+    const bool guarded = hides && !kernels->all_finite(rows, value->stride[2], n, value->shape[3]);
+    if (guarded)
+        kernels->context_tile_guarded(work->context_t, work->rescale, weights_t, rows,
+                                      value->stride[2], n, value->shape[3], width);
+    else
+        kernels->context_tile(work->context_t, work->rescale, weights_t, rows, value->stride[2], n,
+                              value->shape[3], width);
+}
+
 /* scores_t are the masked scores of the tile; they become weights. */
 static void accumulate(const struct row_task *task, const struct tile *tile, float *scores_t)
 {
     const struct attn_workspace *work = &task->work;
-    const struct attn_tensor *value = &task->problem->value;
-    const struct attn_kernels *kernels = task->kernels;
-    const int64_t n = tile->to - tile->from;
-    const int64_t width = task->plan->width;
-    const bool drops = task->problem->options.dropout > 0.0f;
 
-    kernels->softmax_tile(scores_t, work->max, work->sum, work->rescale, n, width);
-    if (!is_wanted(&task->problem->context))
-        return;
-    if (drops)
-        drop(task, tile, scores_t);
-    const float *rows =
-        attn_tensor_row(value, task->batch, task->kv_head, tile->first + tile->from);
-    const bool hides = is_cut(task, tile) || task->problem->mask.data != NULL || drops;
-    const bool guarded = hides && !kernels->all_finite(rows, value->stride[2], n, value->shape[3]);
-    if (guarded)
-        kernels->context_tile_guarded(work->context_t, work->rescale, scores_t, rows,
-                                      value->stride[2], n, value->shape[3], width);
-    else
-        kernels->context_tile(work->context_t, work->rescale, scores_t, rows, value->stride[2], n,
-                              value->shape[3], width);
+    task->kernels->softmax_tile(scores_t, work->max, work->sum, work->rescale,
+                                tile->to - tile->from, task->plan->width);
+    if (is_wanted(&task->problem->context) && !task->is_sparse)
+        add_context(task, tile, scores_t);
 }
 
 static void run_tile(const struct row_task *task, int64_t first, int64_t n)
@@ -257,6 +274,64 @@ static void run_tile(const struct row_task *task, int64_t first, int64_t n)
                    task->work.scores_t + (visible.from - tile.from) * task->plan->width);
 }
 
+/* -------------------------------------------------------------------------- sparsemax -- */
+
+/* The masked scores of what is visible of a tile, once more. Maps that are written again get what
+ * they have. */
+static bool score_again(const struct row_task *task, int64_t first, struct tile *tile)
+{
+    const int64_t kv_len = task->problem->key.shape[2];
+
+    *tile = visible_part(task, first, attn_min(task->plan->kv_tile, kv_len - first));
+    if (tile->from >= tile->to)
+        return false;
+    score(task, tile);
+    mask(task, tile);
+    return true;
+}
+
+/* Rounds over the keys until every row has its threshold. */
+static void find_thresholds(const struct row_task *task)
+{
+    struct attn_threshold *rows = task->work.thresholds;
+    const float sink =
+        task->problem->sinks != NULL ? task->problem->sinks[task->q_head] : -INFINITY;
+    struct tile tile;
+    bool again = true;
+
+    for (int64_t r = 0; r < task->row_count; r++)
+        attn_threshold_init(&rows[r], task->work.max[r], sink);
+    while (again) {
+        for (int64_t key = first_tile(task); key < task->any.high; key += task->plan->kv_tile)
+            if (score_again(task, key, &tile))
+                attn_threshold_add(rows, task->row_count, task->work.scores_t, tile.to - tile.from,
+                                   task->plan->width);
+        again = false;
+        for (int64_t r = 0; r < task->row_count; r++)
+            again = attn_threshold_improve(&rows[r]) || again;
+    }
+}
+
+static void add_sparse_context(const struct row_task *task)
+{
+    const struct attn_workspace *work = &task->work;
+    const int64_t width = task->plan->width;
+    struct tile tile;
+
+    for (int64_t r = 0; r < width; r++) {
+        work->rescale[r] = 1.0f;
+        work->sum[r] = 1.0f;
+    }
+    for (int64_t key = first_tile(task); key < task->any.high; key += task->plan->kv_tile) {
+        if (!score_again(task, key, &tile))
+            continue;
+        for (int64_t r = 0; r < task->row_count; r++)
+            attn_sparsemax_row(&work->thresholds[r], work->scores_t + r, tile.to - tile.from,
+                               width);
+        add_context(task, &tile, work->scores_t);
+    }
+}
+
 /* --------------------------------------------------------------------- after the keys -- */
 
 static void finish_weights(const struct row_task *task)
@@ -265,7 +340,11 @@ static void finish_weights(const struct row_task *task)
 
     for (int64_t r = 0; r < task->row_count; r++) {
         float *row = attn_tensor_row(weights, task->batch, task->q_head, task->row + r);
-        task->kernels->weights_row(row, task->work.max[r], task->work.sum[r], weights->shape[3]);
+        if (task->is_sparse)
+            attn_sparsemax_row(&task->work.thresholds[r], row, weights->shape[3], 1);
+        else
+            task->kernels->weights_row(row, task->work.max[r], task->work.sum[r],
+                                       weights->shape[3]);
         if (task->problem->options.dropout > 0.0f)
             attn_dropout_row(task->problem, task->batch, task->q_head, task->row + r, 0,
                              weights->shape[3], row, 1);
@@ -300,14 +379,18 @@ void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
     struct row_task rows;
 
     begin(&rows, plan, task, workspace);
-    const int64_t first = rows.needs_map ? 0 : rows.any.low / plan->kv_tile * plan->kv_tile;
+    const int64_t first = rows.needs_map ? 0 : first_tile(&rows);
     const int64_t end = rows.needs_map ? kv_len : rows.any.high;
     for (int64_t key = first; key < end; key += plan->kv_tile)
         run_tile(&rows, key, attn_min(plan->kv_tile, kv_len - key));
-    if (is_wanted(&plan->problem.weights))
-        finish_weights(&rows);
     if (is_wanted(&plan->problem.lse))
         finish_lse(&rows);
+    if (rows.is_sparse && (is_wanted(&plan->problem.weights) || is_wanted(&plan->problem.context)))
+        find_thresholds(&rows);
+    if (is_wanted(&plan->problem.weights))
+        finish_weights(&rows);
+    if (rows.is_sparse && is_wanted(&plan->problem.context))
+        add_sparse_context(&rows);
     if (is_wanted(&plan->problem.context))
         finish_context(&rows);
 }

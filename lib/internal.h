@@ -3,6 +3,7 @@
 #define ATTN_INTERNAL_H
 
 #include "attn.h"
+#include "sparsemax.h"
 
 /* One line a rule: leave with status and the name of the field at fault. */
 #define RETURN_IF(condition, status, field)                                                        \
@@ -89,7 +90,8 @@ struct attn_workspace {
     float *rescale;
     float *factor;   /* 1 / sum, or 0 */
     float *distance; /* from the first key of the tile to the row; absent without ALiBi */
-    int64_t *low;    /* the keys [low, high) that a row may see, mask apart */
+    struct attn_threshold *thresholds; /* absent without sparsemax */
+    int64_t *low;                      /* the keys [low, high) that a row may see, mask apart */
     int64_t *high;
     int32_t *tile_low; /* the same, counted from the first key of the tile */
     int32_t *tile_high;

@@ -55,6 +55,9 @@ size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *p
     work->rescale = cut(memory, &bytes, width, sizeof(float));
     work->factor = cut(memory, &bytes, width, sizeof(float));
     work->distance = cut(memory, &bytes, problem->alibi_slopes != NULL ? width : 0, sizeof(float));
+    work->thresholds =
+        cut(memory, &bytes, problem->options.normalizer == ATTN_SPARSEMAX ? width : 0,
+            sizeof *work->thresholds);
     work->low = cut(memory, &bytes, width, sizeof(int64_t));
     work->high = cut(memory, &bytes, width, sizeof(int64_t));
     work->tile_low = cut(memory, &bytes, width, sizeof(int32_t));

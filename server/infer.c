@@ -10,8 +10,8 @@
 #include "infer_tasks.h"
 #include "json.h"
 #include "metrics.h"
-#include "wire_merge.h"
 #include "wire_gradient.h"
+#include "wire_merge.h"
 #include "wire_v1.h"
 
 #include <assert.h>

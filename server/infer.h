@@ -52,9 +52,9 @@ struct infer_item {
     struct infer_array mask; /* added to the scores; -INFINITY forbids */
     bool mask_is_bool;       /* it was, and has no gradient */
     struct infer_array context_gradient;
-    int64_t *kv_len;         /* [kv_len_count] */
-    int64_t kv_len_count;    /* 0: absent; 1 and !kv_len_rows: one for all rows */
-    bool kv_len_rows;        /* one for each query row */
+    int64_t *kv_len;      /* [kv_len_count] */
+    int64_t kv_len_count; /* 0: absent; 1 and !kv_len_rows: one for all rows */
+    bool kv_len_rows;     /* one for each query row */
     int64_t past_len, kv_offset;
     struct infer_array alibi_slopes, sinks;
     bool partial; /* the context before the output projection, and lse */
@@ -63,6 +63,7 @@ struct infer_item {
     float scale, softcap;
     float dropout; /* 0: off */
     uint64_t seed;
+    enum attn_normalizer normalizer;
     int64_t window_left, window_right;
     int64_t q_heads, kv_heads; /* 0: not said */
     bool outputs[INFER_OUTPUT_COUNT];

@@ -7,6 +7,20 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+bool infer_merge_plan_part(struct infer_item *item, struct attn_layer_problem *problem,
+                           struct fault *fault)
+{
+    if (!item->partial)
+        return true;
+    if (item->normalizer != ATTN_SOFTMAX)
+        return fault_set_at(fault, "/partial", FAULT_OPTION,
+                            "partial is true and normalizer is not softmax; only answers of a "
+                            "softmax can be merged");
+    problem->partial = true;
+    item->outputs[INFER_LSE] = true;
+    return true;
+}
+
 struct part_shape {
     int64_t q_heads, q_len, v_head_dim; /* v_head_dim 0: there are no rows to tell it from */
 };

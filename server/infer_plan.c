@@ -6,11 +6,11 @@
 #include "infer.h"
 #include "infer_weight_map.h"
 
-#include "model_fit.h"
+#include "infer_gradient.h"
 #include "infer_merge.h"
 #include "infer_per_head.h"
-#include "infer_gradient.h"
 #include "infer_tasks.h"
+#include "model_fit.h"
 #include "model_store.h"
 
 #include <inttypes.h>
@@ -251,6 +251,7 @@ static struct attn_options plan_options(const struct infer_item *item)
         options.window_right = item->window_right;
     options.dropout = item->dropout;
     options.seed = item->seed;
+    options.normalizer = item->normalizer;
     return options;
 }
 
@@ -440,13 +441,10 @@ static bool plan_shapes(struct infer_item *item, struct attn_layer_problem *prob
         .value = inputs.value.tensor,
         .past_len = item->past_len,
         .kv_offset = item->kv_offset,
-        .partial = item->partial,
     };
-    if (item->partial)
-        item->outputs[INFER_LSE] = true;
     return plan_kv_len(item, problem, fault) && plan_mask(item, problem, fault)
            && infer_plan_per_head(item, problem, fault)
-           && infer_check_weight_map(item, fault);
+           && infer_merge_plan_part(item, problem, fault) && infer_check_weight_map(item, fault);
 }
 
 static bool plan_run(struct infer_request *request, struct infer_item *item,

@@ -312,6 +312,19 @@ static bool read_seed(struct v1_reader *reader, const cJSON *node)
     return true;
 }
 
+static bool read_normalizer(struct v1_reader *reader, const cJSON *node)
+{
+    if (!cJSON_IsString(node))
+        return v1_wrong_type(reader, node, "\"softmax\" or \"sparsemax\"");
+    const bool is_sparse = strcmp(node->valuestring, "sparsemax") == 0;
+    if (!is_sparse && strcmp(node->valuestring, "softmax") != 0)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
+                            "there is no normalizer '%.60s'; expected softmax or sparsemax",
+                            node->valuestring);
+    reader->item->normalizer = is_sparse ? ATTN_SPARSEMAX : ATTN_SOFTMAX;
+    return true;
+}
+
 static bool read_heads(struct v1_reader *reader, const cJSON *node, int64_t *heads)
 {
     const int64_t heads_max = 1 << 20;
@@ -363,16 +376,6 @@ static bool read_outputs(struct v1_reader *reader, const cJSON *node)
     return true;
 }
 
-/* Fields of the contract that this build takes with their default value only. */
-static bool read_default_only(struct v1_reader *reader, const cJSON *node)
-{
-    if (cJSON_IsFalse(node) || (cJSON_IsNumber(node) && node->valuedouble == 0)
-        || (cJSON_IsString(node) && strcmp(node->valuestring, "softmax") == 0))
-        return true;
-    return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
-                        "%s is not in this build, but for its default", reader->name);
-}
-
 struct field {
     const char *name;
     bool (*read)(struct v1_reader *reader, const cJSON *node);
@@ -398,7 +401,7 @@ static const struct field fields[] = {
     { "alibi_slopes", read_alibi_slopes },
     { "sinks", read_sinks },
     { "weight_map", v1_read_weight_map },
-    { "normalizer", read_default_only },
+    { "normalizer", read_normalizer },
     { "dropout", read_dropout },
     { "seed", read_seed },
     { "partial", read_partial },

@@ -67,13 +67,14 @@ static const struct refusal REFUSALS[] = {
     { DEMO("\"query\":[[1,0,0]],\"a/b~\":1"), 400, "field", "/a~1b~0" },
     { DEMO("\"query\":[[1,0,0]],\"\":1"), 400, "field", "/" },
     { DEMO("\"query\":[[1,0,0]],\"requests\":[]"), 400, "field", "/requests" },
-    /* what this version does not do is refused, not ignored */
-    { DEMO("\"query\":[[1,0,0]],\"normalizer\":\"sparsemax\""), 400, "field|option",
-      "/normalizer" },
     /* one number for each head, positions, and dropout */
     { DEMO("\"query\":[[1,0,0]],\"dropout\":1"), 400, "option", "/dropout" },
     { DEMO("\"query\":[[1,0,0]],\"dropout\":-0.1"), 400, "option", "/dropout" },
     { DEMO("\"query\":[[1,0,0]],\"dropout\":true"), 400, "type", "/dropout" },
+    { DEMO("\"query\":[[1,0,0]],\"normalizer\":\"entmax\""), 400, "option", "/normalizer" },
+    { DEMO("\"query\":[[1,0,0]],\"normalizer\":false"), 400, "type", "/normalizer" },
+    { DEMO("\"query\":[[1,0,0]],\"normalizer\":\"sparsemax\",\"partial\":true"), 400, "option",
+      "/partial" },
     { DEMO("\"query\":[[1,0,0]],\"seed\":-1"), 400, "option", "/seed" },
     { DEMO("\"query\":[[1,0,0]],\"seed\":1.5"), 400, "option", "/seed" },
     { DEMO("\"query\":[[1,0,0]],\"seed\":\"a\""), 400, "type", "/seed" },
@@ -295,7 +296,6 @@ static void test_unknown_paths(void **state)
         "/%ff",
         /* not in this version */
         "/",
-        "/v1/attention/gradients",
         "/v1/softmax/0",
         "/openapi.json",
         "/v2/models/demo/infer",

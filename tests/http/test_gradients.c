@@ -117,7 +117,7 @@ struct call {
 
 static const struct call CALLS[] = {
     { "\"model\":\"sdpa\",\"q_heads\":2,\"kv_heads\":1,\"causal\":true,\"past_len\":1,"
-      "\"softcap\":1.5",
+      "\"softcap\":1.5,\"alibi_slopes\":[0.5,0.25],\"sinks\":[0,0.5]",
       NULL,
       3,
       4,
@@ -126,7 +126,7 @@ static const struct call CALLS[] = {
         { "value", 4, 2, false, { 0 } },
         { "mask", 3, 4, false, { 0 } } },
       { 0 } },
-    { "\"model\":\"moved\",\"window_left\":2",
+    { "\"model\":\"moved\",\"window_left\":2,\"dropout\":0.3,\"seed\":5,\"kv_offset\":1",
       "{\"q_heads\":2,\"kv_heads\":1,\"head_dim\":2,\"rope\":{\"theta\":10}}",
       4,
       5,
@@ -324,6 +324,12 @@ static void test_faults(void **state)
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"outputs\":[\"context\"],"
           "\"context_gradient\":[[1,2]]}",
           "field", "/outputs" },
+        /* not in this build */
+        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"partial\":true,\"context_gradient\":[[1,2]]}",
+          "field", "/partial" },
+        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"normalizer\":\"sparsemax\","
+          "\"context_gradient\":[[1,2]]}",
+          "field", "/normalizer" },
         { "{\"model\":\"nobody\",\"query\":[[1,2]],\"context_gradient\":[[1,2]]}", "not_found",
           "/model" },
     };

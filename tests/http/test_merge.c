@@ -57,6 +57,15 @@ static const struct example EXAMPLES[] = {
       "[[[0,0,0],[1,0,0]]]", "[[null,0]]" },
     { "a window from an offset on", ZEROS ",\"window_left\":0,\"window_right\":0,\"kv_offset\":1}",
       "[[0],[7]]", "[[[0,0,0],[1,0,0]]]", "[[null,0]]" },
+    { "sparsemax, as in the entmax package's own example",
+      "{\"model\":\"sdpa\",\"query\":[[1]],\"key\":[[-2],[0],[0.5]],\"value\":[[1],[2],[4]],"
+      "\"normalizer\":\"sparsemax\",\"outputs\":[\"context\",\"weights\",\"lse\"]}",
+      "[[3.5]]", "[[[0,0.25,0.75]]]", "[[1.0239095]]" },
+    { "sparsemax of one key that is far ahead",
+      "{\"model\":\"sdpa\",\"query\":[[2]],\"key\":[[-2],[0],[0.5]],\"value\":[[1],[2],[4]],"
+      "\"normalizer\":\"sparsemax\",\"outputs\":[\"context\",\"weights\",\"lse\"],"
+      "\"causal\":true,\"past_len\":1}",
+      "[[2]]", "[[[0,1,0]]]", "[[0.0181499279]]" },
     { "a slope and a sink for each head",
       "{\"model\":\"sdpa\",\"query\":[[0,0]],\"key\":[[1,1],[2,2]],\"q_heads\":2,"
       "\"alibi_slopes\":[0," LN2 "],\"sinks\":[0,-1000],"

@@ -125,6 +125,30 @@ static double softmax(const double *masked, double *weights, int64_t n, double s
     return is_empty ? -INFINITY : max + log(sum);
 }
 
+static int descending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x < y) - (x > y);
+}
+
+/* weights[n] = sparsemax(masked[n]) by the paper's own algorithm: sorted scores, the longest prefix
+ * whose members all exceed the threshold it gives. */
+static void sparsemax(const double *masked, double *weights, int64_t n, double sink)
+{
+    double *sorted = allocate_doubles(n + 1), sum = 0, threshold = INFINITY;
+    memcpy(sorted, masked, (size_t)n * sizeof *sorted);
+    sorted[n] = sink;
+    qsort(sorted, (size_t)n + 1, sizeof *sorted, descending);
+    for (int64_t k = 1; k <= n + 1 && sorted[k - 1] != -INFINITY; k++) {
+        sum += sorted[k - 1];
+        if (1 + (double)k * sorted[k - 1] > sum)
+            threshold = (sum - 1) / (double)k;
+    }
+    for (int64_t j = 0; j < n; j++)
+        weights[j] = fmax(masked[j] - threshold, 0);
+    free(sorted);
+}
+
 static void reference_row(const struct operands *o, struct reference *r, int64_t b, int64_t h,
                           int64_t i)
 {
@@ -147,6 +171,9 @@ static void reference_row(const struct operands *o, struct reference *r, int64_t
     }
     r->lse[row] = softmax(r->masked + map, r->weights + map, o->kv_len,
                           o->sinks != NULL ? (double)o->sinks[h] : -INFINITY);
+    if (o->options->normalizer == ATTN_SPARSEMAX)
+        sparsemax(r->masked + map, r->weights + map, o->kv_len,
+                  o->sinks != NULL ? (double)o->sinks[h] : -INFINITY);
     for (int64_t j = 0; j < o->kv_len; j++) {
         if (r->masked[map + j] == -INFINITY)
             continue; /* what a masked value holds does not count, NaN included */

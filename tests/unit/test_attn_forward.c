@@ -37,7 +37,7 @@ struct variant {
     enum order mask_order;
     float softcap;
     int64_t kv_offset;
-    bool alibi, sinks;
+    bool alibi, sinks, sparse;
     bool own_scale; /* else the default */
     float scale;
     enum attention_layout layout, out_layout;
@@ -135,6 +135,28 @@ static const struct variant VARIANTS[] = {
       .window_right = -1,
       .kv_len = true,
       .layout = LAYOUT_ROWS },
+    { .name = "sparsemax", .sparse = true, .own_scale = true, .scale = 1.0f },
+    { .name = "sparsemax, steep", .sparse = true, .own_scale = true, .scale = 9.0f },
+    { .name = "sparsemax, causal, sinks, alibi",
+      .sparse = true,
+      .causal = true,
+      .past = PAST_BOTTOM_RIGHT,
+      .sinks = true,
+      .alibi = true,
+      .layout = LAYOUT_ROWS,
+      .out_layout = LAYOUT_GAPS },
+    { .name = "sparsemax, float mask with -inf",
+      .sparse = true,
+      .mask = MASK_INFINITE,
+      .mask_dims = H | Q | K,
+      .softcap = 2.0f },
+    { .name = "sparsemax, window 5, 90, kv_len",
+      .sparse = true,
+      .windowed = true,
+      .window_left = 5,
+      .window_right = 90,
+      .past = PAST_EACH,
+      .kv_len = true },
     { .name = "negative scale", .own_scale = true, .scale = -1.0f },
     { .name = "scale of nothing", .own_scale = true, .mask = MASK_BOOL, .mask_dims = H | K },
     { .name = "everything",
@@ -246,6 +268,8 @@ static void make_case(struct attention_case *c, const struct attention_sizes *si
     options->softcap = variant->softcap;
     options->window_left = variant->windowed ? variant->window_left : -1;
     options->window_right = variant->windowed ? variant->window_right : -1;
+    if (variant->sparse)
+        options->normalizer = ATTN_SPARSEMAX;
     if (variant->own_scale)
         options->scale = variant->scale;
     if (variant->mask != MASK_NONE)
