@@ -6,6 +6,7 @@
  *
  *     value_gradient = P^T . G
  *     dP             = G . v^T
+ *     dP             = dropout of dP, value_gradient from the dropout of P, where there is one
  *     delta          = sum over keys of P * dP, one number a row
  *     mask_gradient  = P * (dP - delta)                            summed where the mask broadcasts
  *     dS             = mask_gradient * (1 - tanh^2(scores / softcap))   where softcap > 0
@@ -26,8 +27,8 @@
 #include "attn.h"
 
 struct attn_gradient_problem {
-    /* What was computed; its outputs are not looked at. additive_weight, alibi_slopes, sinks,
-     * kv_offset, dropout and a normalizer other than softmax are refused with ATTN_ERR_OPTION. */
+    /* What was computed; its outputs are not looked at. An additive_weight and a normalizer other
+     * than softmax are refused. */
     struct attn_problem attention;
 
     struct attn_tensor context_gradient; /* F32 [batch, q_heads, q_len, v_head_dim] */

@@ -32,6 +32,7 @@ struct attn_gradient_workspace {
     float *delta;
     float *rescale;
     float *ones;
+    float *distance;          /* from key to query row, for ALiBi; absent without it */
     struct key_range *ranges; /* what each query row may see, mask apart: [width] or [other_tile] */
     int32_t *low;             /* [width]: the same, counted from the first key of the tile */
     int32_t *high;
@@ -57,8 +58,8 @@ struct attn_row_tile {
 void attn_row_tile_begin(struct attn_row_tile *tile, const struct attn_gradient_plan *plan,
                          int64_t batch, int64_t q_head, int64_t row, void *workspace);
 
-/* weights_t and gradient_t become the weights and the gradients of the masked scores of keys
- * [key, key + n), from work.max, work.sum (as a factor) and work.delta. */
+/* weights_t and gradient_t become the weights (before dropout) and the gradients of the masked
+ * scores of keys [key, key + n), from work.max, work.sum (as a factor) and work.delta. */
 void attn_row_tile_gradient(const struct attn_row_tile *tile, int64_t key, int64_t n);
 
 /* The same numbers for keys as lanes (gradient_keys.c), for the mask (gradient_mask.c), and for

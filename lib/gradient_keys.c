@@ -5,6 +5,7 @@
  * write one number. The products are the same as in the forward pass with the roles changed; the
  * scale stays on the query's side, so that every score has the same bits as there and no weight
  * can be above 1. */
+#include "dropout.h"
 #include "gradient_internal.h"
 
 #include "kernels/kernels.h"
@@ -114,6 +115,30 @@ static void bound(const struct key_task *task, const struct row_step *step)
     }
 }
 
+/* ALiBi with keys as lanes: from the row to the key, whose size is the same. */
+static void add_alibi(const struct key_task *task, const struct row_step *step)
+{
+    const struct attn_problem *attention = &task->plan->problem.attention;
+    float *distance = task->work.distance;
+
+    for (int64_t j = 0; j < task->plan->key_width; j++) {
+        attn_mask_distances(attention, task->batch, step->row, task->key + j, 1, &distance[j]);
+        distance[j] = -distance[j];
+    }
+    task->plan->kernels->alibi_tile(task->work.weights_t, attention->alibi_slopes[step->q_head],
+                                    distance, 0, step->n, task->plan->key_width);
+}
+
+/* Of weights, or of their gradients. */
+static void drop(const struct key_task *task, const struct row_step *step, float *tile_t)
+{
+    const struct attn_problem *attention = &task->plan->problem.attention;
+
+    for (int64_t i = 0; attention->options.dropout > 0.0f && i < step->n; i++)
+        attn_dropout_row(attention, task->batch, step->q_head, step->row + i, task->key,
+                         task->key_count, tile_t + i * task->plan->key_width, 1);
+}
+
 /* weights_t become the weights of the step, gradient_t the gradients of their scores. */
 static void differentiate(const struct key_task *task, const struct row_step *step)
 {
@@ -133,6 +158,8 @@ static void differentiate(const struct key_task *task, const struct row_step *st
         kernels->softcap_tile(work->weights_t, softcap, n, width);
         memcpy(work->capped_t, work->weights_t, (size_t)(n * width) * sizeof(float));
     }
+    if (attention->alibi_slopes != NULL)
+        add_alibi(task, step);
     if (step->hides)
         bound(task, step);
     if (attention->mask.data != NULL) {
@@ -145,6 +172,7 @@ static void differentiate(const struct key_task *task, const struct row_step *st
     kernels->score_tile(work->gradient_t, work->second_t,
                         attn_tensor_row(context, task->batch, step->q_head, step->row),
                         context->stride[2], n, context->shape[3], width);
+    drop(task, step, work->gradient_t);
     kernels->softmax_gradient_tile(work->gradient_t, work->weights_t, task->rows->delta + first, 1,
                                    n, width);
     if (softcap > 0.0f)
@@ -171,6 +199,7 @@ static void run_step(const struct key_task *task, const struct row_step *step)
 
     scale_queries(task, step);
     differentiate(task, step);
+    drop(task, step, work->weights_t);
     if (problem->value_gradient.data != NULL)
         add_rows(task, step, work->second_sum_t, work->weights_t,
                  attn_tensor_row(context, task->batch, step->q_head, step->row), context->stride[2],

@@ -24,12 +24,7 @@ static enum attn_status check(const struct attn_gradient_problem *problem, const
     const int64_t *query = attention->query.shape;
     const int64_t context[4] = { query[0], query[1], query[2], attention->value.shape[3] };
 
-    /* What goes backwards has no term for these. */
     RETURN_IF(attention->additive_weight != NULL, ATTN_ERR_OPTION, "attention.additive_weight");
-    RETURN_IF(attention->alibi_slopes != NULL, ATTN_ERR_OPTION, "attention.alibi_slopes");
-    RETURN_IF(attention->sinks != NULL, ATTN_ERR_OPTION, "attention.sinks");
-    RETURN_IF(attention->kv_offset != 0, ATTN_ERR_OPTION, "attention.kv_offset");
-    RETURN_IF(attention->options.dropout != 0.0f, ATTN_ERR_OPTION, "attention.options.dropout");
     RETURN_IF(attention->options.normalizer != ATTN_SOFTMAX, ATTN_ERR_OPTION,
               "attention.options.normalizer");
     RETURN_IF_FAILED(attn_check_input(&problem->context_gradient, &CONTEXT, where));
@@ -124,6 +119,8 @@ size_t attn_gradient_workspace_cut(struct attn_gradient_workspace *work,
     work->delta = cut(memory, &bytes, width, sizeof(float));
     work->rescale = cut(memory, &bytes, width, sizeof(float));
     work->ones = cut(memory, &bytes, width, sizeof(float));
+    work->distance =
+        cut(memory, &bytes, attention->alibi_slopes != NULL ? width : 0, sizeof(float));
     work->ranges = cut(memory, &bytes, attn_max(width, plan->other_tile), sizeof(struct key_range));
     work->low = cut(memory, &bytes, width, sizeof(int32_t));
     work->high = cut(memory, &bytes, width, sizeof(int32_t));

@@ -6,6 +6,7 @@
  * Dao 2023 takes from G . context, here without the context and from the very numbers it is
  * subtracted from. The second time each tile of weights is computed again, to the same bits, and
  * becomes gradients. */
+#include "dropout.h"
 #include "gradient_internal.h"
 
 #include "kernels/kernels.h"
@@ -73,6 +74,23 @@ static bool hides(const struct attn_row_tile *tile, int64_t key, int64_t n)
            || tile->plan->problem.attention.mask.data != NULL;
 }
 
+/* gradient_t become the gradients of the weights of n keys: what the context is made of has passed
+ * through dropout, and so does the way back. */
+static void differentiate(const struct attn_row_tile *tile, int64_t key, int64_t n)
+{
+    const struct attn_gradient_plan *plan = tile->plan;
+    const struct attn_problem *attention = &plan->problem.attention;
+    const int64_t width = plan->row_width;
+    float *gradient_t = tile->work.gradient_t;
+
+    plan->kernels->score_tile(gradient_t, tile->work.second_t,
+                              attn_tensor_row(&attention->value, tile->batch, tile->kv_head, key),
+                              attention->value.stride[2], n, attention->value.shape[3], width);
+    for (int64_t r = 0; attention->options.dropout > 0.0f && r < tile->row_count; r++)
+        attn_dropout_row(attention, tile->batch, tile->q_head, tile->row + r, key, n,
+                         gradient_t + r, width);
+}
+
 /* weights_t become the masked scores of n keys, and gradient_t the gradients of their weights. */
 static void score(const struct attn_row_tile *tile, int64_t key, int64_t n)
 {
@@ -89,6 +107,11 @@ static void score(const struct attn_row_tile *tile, int64_t key, int64_t n)
         plan->kernels->softcap_tile(work->weights_t, softcap, n, width);
         memcpy(work->capped_t, work->weights_t, (size_t)(n * width) * sizeof(float));
     }
+    if (attention->alibi_slopes != NULL) {
+        attn_mask_distances(attention, tile->batch, tile->row, key, width, work->distance);
+        plan->kernels->alibi_tile(work->weights_t, attention->alibi_slopes[tile->q_head],
+                                  work->distance, 0, n, width);
+    }
     if (hides(tile, key, n)) {
         for (int64_t r = 0; r < width; r++) {
             work->low[r] = (int32_t)attn_max(0, attn_min(work->ranges[r].low - key, n));
@@ -101,9 +124,7 @@ static void score(const struct attn_row_tile *tile, int64_t key, int64_t n)
                          tile->row_count, key, n, width, work->bias_t);
         plan->kernels->bias_tile(work->weights_t, work->bias_t, n, width);
     }
-    plan->kernels->score_tile(work->gradient_t, work->second_t,
-                              attn_tensor_row(&attention->value, tile->batch, tile->kv_head, key),
-                              attention->value.stride[2], n, attention->value.shape[3], width);
+    differentiate(tile, key, n);
 }
 
 void attn_row_tile_gradient(const struct attn_row_tile *tile, int64_t key, int64_t n)
@@ -128,10 +149,12 @@ static void measure(const struct attn_row_tile *tile, const struct attn_gradient
     const int64_t *query = plan->problem.attention.query.shape;
     const int64_t first = (tile->batch * query[1] + tile->q_head) * query[2] + tile->row;
     const int64_t width = plan->row_width;
+    const float *sinks = plan->problem.attention.sinks;
+    const float sink = sinks != NULL ? sinks[tile->q_head] : -INFINITY;
 
     for (int64_t r = 0; r < width; r++) {
-        work->max[r] = -INFINITY;
-        work->sum[r] = 0.0f;
+        work->max[r] = sink;
+        work->sum[r] = sink == -INFINITY ? 0.0f : 1.0f;
         work->delta[r] = 0.0f;
     }
     for (int64_t key = tile->any.low; key < tile->any.high; key += plan->other_tile) {

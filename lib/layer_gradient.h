@@ -19,7 +19,8 @@ struct attn_linear_gradient {
 };
 
 struct attn_layer_gradient_problem {
-    struct attn_layer_problem layer; /* the call; its outputs are not looked at */
+    struct attn_layer_problem layer; /* the call; its outputs are not looked at. Neither partial nor
+                                        of additive scores, which are refused */
 
     const float *context_gradient; /* [q_len, d_out], dense */
 

@@ -70,6 +70,7 @@ static enum attn_status check_linear(const struct attn_linear *linear,
                                      const char **where)
 {
     RETURN_IF(gradient->weight != NULL && linear->weight == NULL, ATTN_ERR_NO_DATA, name);
+    RETURN_IF(linear->stride > 0, ATTN_ERR_STRIDE, name);
     RETURN_IF(gradient->bias != NULL && linear->bias == NULL, ATTN_ERR_NO_DATA, name);
     return ATTN_OK;
 }
@@ -79,6 +80,8 @@ static enum attn_status check(const struct attn_layer_gradient_problem *problem,
     const struct attn_layer *layer = problem->layer.layer;
 
     RETURN_IF(problem->context_gradient == NULL, ATTN_ERR_NO_DATA, "context_gradient");
+    RETURN_IF(problem->layer.partial, ATTN_ERR_OPTION, "layer.partial");
+    RETURN_IF(layer->additive_weight != NULL, ATTN_ERR_OPTION, "layer.additive_weight");
     RETURN_IF_FAILED(check_linear(&layer->q_proj, &problem->q_proj, "q_proj", where));
     RETURN_IF_FAILED(check_linear(&layer->k_proj, &problem->k_proj, "k_proj", where));
     RETURN_IF_FAILED(check_linear(&layer->v_proj, &problem->v_proj, "v_proj", where));

@@ -170,25 +170,33 @@ struct variant {
     int64_t window_left, window_right, past_len, kv_len;
     bool row_kv_len;
     int mask; /* bits of the dimensions that the mask has whole; -1: none */
+    bool alibi, sinks;
+    float dropout;
+    int64_t kv_offset;
 };
 
 static const struct variant VARIANTS[] = {
-    { "scale", -1.5f, 0, false, -1, -1, 0, -1, false, -1 },
-    { "softcap", 1, 0.75f, false, -1, -1, 0, -1, false, -1 },
-    { "causal", 0.5f, 0, true, -1, -1, 0, -1, false, -1 },
-    { "causal after past keys", 0.5f, 0, true, -1, -1, 2, -1, false, -1 },
-    { "causal, rows that see nothing", 0.5f, 0, true, -1, -1, -2, -1, false, -1 },
-    { "window", 0.5f, 2, false, 1, 1, 0, -1, false, -1 },
-    { "kv_len", 0.5f, 0, false, -1, -1, 0, 2, false, -1 },
-    { "no keys that count", 0.5f, 0, false, -1, -1, 0, 0, false, -1 },
-    { "kv_len of each row", 0.5f, 0, false, -1, -1, 0, -1, true, -1 },
-    { "whole mask", 0.5f, 0, false, -1, -1, 0, -1, false, 15 },
-    { "mask of rows and keys", 0.5f, 0, false, -1, -1, 0, -1, false, 12 },
-    { "mask of keys", 0.5f, 1.5f, false, -1, -1, 0, -1, false, 8 },
-    { "mask of rows", 0.5f, 0, true, -1, -1, 1, -1, false, 4 },
-    { "mask of heads", 0.5f, 0, true, -1, -1, 1, -1, false, 2 },
-    { "mask of one number", 0.5f, 0, true, -1, -1, 1, -1, false, 0 },
-    { "everything", 0.7f, 1, true, 3, -1, 1, 4, false, 13 },
+    { "scale", -1.5f, 0, false, -1, -1, 0, -1, false, -1, false, false, 0, 0 },
+    { "softcap", 1, 0.75f, false, -1, -1, 0, -1, false, -1, false, false, 0, 0 },
+    { "causal", 0.5f, 0, true, -1, -1, 0, -1, false, -1, false, false, 0, 0 },
+    { "causal after past keys", 0.5f, 0, true, -1, -1, 2, -1, false, -1, false, false, 0, 0 },
+    { "causal, rows that see nothing", 0.5f, 0, true, -1, -1, -2, -1, false, -1, false, false, 0,
+      0 },
+    { "window", 0.5f, 2, false, 1, 1, 0, -1, false, -1, false, false, 0, 0 },
+    { "kv_len", 0.5f, 0, false, -1, -1, 0, 2, false, -1, false, false, 0, 0 },
+    { "no keys that count", 0.5f, 0, false, -1, -1, 0, 0, false, -1, false, false, 0, 0 },
+    { "kv_len of each row", 0.5f, 0, false, -1, -1, 0, -1, true, -1, false, false, 0, 0 },
+    { "whole mask", 0.5f, 0, false, -1, -1, 0, -1, false, 15, false, false, 0, 0 },
+    { "mask of rows and keys", 0.5f, 0, false, -1, -1, 0, -1, false, 12, false, false, 0, 0 },
+    { "mask of keys", 0.5f, 1.5f, false, -1, -1, 0, -1, false, 8, false, false, 0, 0 },
+    { "mask of rows", 0.5f, 0, true, -1, -1, 1, -1, false, 4, false, false, 0, 0 },
+    { "mask of heads", 0.5f, 0, true, -1, -1, 1, -1, false, 2, false, false, 0, 0 },
+    { "mask of one number", 0.5f, 0, true, -1, -1, 1, -1, false, 0, false, false, 0, 0 },
+    { "ALiBi", 0.5f, 0, false, -1, -1, 3, -1, false, -1, true, false, 0, 1 },
+    { "sinks", 0.5f, 1, true, -1, -1, -1, -1, false, -1, false, true, 0, 0 },
+    { "dropout", 0.5f, 0, false, -1, -1, 0, -1, false, -1, false, false, 0.4f, 0 },
+    { "all three", 0.5f, 2, true, 3, -1, 2, -1, false, 12, true, true, 0.3f, 1 },
+    { "everything", 0.7f, 1, true, 3, -1, 1, 4, false, 13, false, false, 0, 0 },
 };
 
 static void apply(struct gradient_case *c, const struct variant *v, uint64_t seed)
@@ -201,11 +209,18 @@ static void apply(struct gradient_case *c, const struct variant *v, uint64_t see
     int64_t *lengths =
         attention_case_alloc(&c->forward, (size_t)(query[0] * (query[2] + 2)) * sizeof *lengths);
     int64_t *past = lengths + query[0], *rows = past + query[0];
-    attention->options = (struct attn_options){ .scale = v->scale,
-                                                .softcap = v->softcap,
-                                                .causal = v->causal,
-                                                .window_left = v->window_left,
-                                                .window_right = v->window_right };
+    attention->options.scale = v->scale;
+    attention->options.softcap = v->softcap;
+    attention->options.causal = v->causal;
+    attention->options.window_left = v->window_left;
+    attention->options.window_right = v->window_right;
+    attention->options.dropout = v->dropout;
+    attention->options.seed = seed;
+    attention->kv_offset = v->kv_offset;
+    float *heads = attention_case_alloc(&c->forward, (size_t)(2 * query[1]) * sizeof *heads);
+    difference_fill(&fill, heads, 2 * query[1]);
+    attention->alibi_slopes = v->alibi ? heads : NULL;
+    attention->sinks = v->sinks ? heads + query[1] : NULL;
     for (int64_t b = 0; b < query[0]; b++) {
         lengths[b] = v->kv_len;
         past[b] = v->past_len;

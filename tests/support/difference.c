@@ -1,6 +1,7 @@
 /* difference.c - see difference.h. */
 #include "difference.h"
 
+#include "dropout.h"
 #include "reference.h"
 
 #include <math.h>
@@ -20,23 +21,45 @@ void difference_fill(struct fill *fill, float *numbers, int64_t count)
     difference_round(numbers, count);
 }
 
+/* context[d] of one row from its weights, each times what dropout makes of 1: that is known to be
+ * right (tests/laws/test_attn_dropout.c) and the same on the way back. */
+static double dropped_context(const struct attn_problem *problem, const double *weights, int64_t b,
+                              int64_t h, int64_t i, int64_t d)
+{
+    const struct attn_tensor *value = &problem->value;
+    const int64_t kv_head = h / (problem->query.shape[1] / value->shape[1]);
+    double context = 0;
+    for (int64_t j = 0; j < value->shape[2]; j++) {
+        float factor = 1;
+        attn_dropout_row(problem, b, h, i, j, 1, &factor, 1);
+        if (weights[j] != 0)
+            context += weights[j] * (double)factor
+                       * (double)((const float *)
+                                      value->data)[b * value->stride[0] + kv_head * value->stride[1]
+                                                   + j * value->stride[2] + d * value->stride[3]];
+    }
+    return context;
+}
+
 double difference_loss(const struct attn_problem *problem,
                        const struct attn_tensor *context_gradient)
 {
     const int64_t *shape = context_gradient->shape, *stride = context_gradient->stride;
-    struct reference reference;
+    const int64_t kv_len = problem->key.shape[2];
+    struct reference r;
     double loss = 0;
-    reference_attention(problem, &reference);
-    const double *context = reference.context;
-    for (int64_t b = 0; b < shape[0]; b++)
-        for (int64_t h = 0; h < shape[1]; h++)
-            for (int64_t i = 0; i < shape[2]; i++)
-                for (int64_t d = 0; d < shape[3]; d++)
-                    loss += *context++
-                            * (double)((const float *)
-                                           context_gradient->data)[b * stride[0] + h * stride[1]
-                                                                   + i * stride[2] + d * stride[3]];
-    reference_free(&reference);
+    reference_attention(problem, &r);
+    for (int64_t n = 0; n < shape[0] * shape[1] * shape[2]; n++) {
+        const int64_t i = n % shape[2], h = n / shape[2] % shape[1], b = n / shape[2] / shape[1];
+        for (int64_t d = 0; d < shape[3]; d++)
+            loss +=
+                (problem->options.dropout > 0
+                     ? dropped_context(problem, r.weights + n * kv_len, b, h, i, d)
+                     : r.context[n * shape[3] + d])
+                * (double)((const float *)context_gradient->data)[b * stride[0] + h * stride[1]
+                                                                  + i * stride[2] + d * stride[3]];
+    }
+    reference_free(&r);
     return loss;
 }
 

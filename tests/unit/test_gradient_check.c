@@ -83,18 +83,6 @@ static void test_refused_terms(void **state)
     attention->additive_weight = numbers;
     expect_refused(&c, ATTN_ERR_OPTION, "attention.additive_weight");
     *attention = good;
-    attention->alibi_slopes = numbers;
-    expect_refused(&c, ATTN_ERR_OPTION, "attention.alibi_slopes");
-    *attention = good;
-    attention->sinks = numbers;
-    expect_refused(&c, ATTN_ERR_OPTION, "attention.sinks");
-    *attention = good;
-    attention->kv_offset = 1;
-    expect_refused(&c, ATTN_ERR_OPTION, "attention.kv_offset");
-    *attention = good;
-    attention->options.dropout = 0.5f;
-    expect_refused(&c, ATTN_ERR_OPTION, "attention.options.dropout");
-    *attention = good;
     attention->options.normalizer = ATTN_SPARSEMAX;
     expect_refused(&c, ATTN_ERR_OPTION, "attention.options.normalizer");
     *attention = good;
