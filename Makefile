@@ -32,6 +32,7 @@ SERVER_SRC  := $(filter-out server/main.c,$(wildcard server/*.c))
 SUPPORT_SRC := $(filter-out tests/support/failing_malloc.c,$(wildcard tests/support/*.c))
 PRELOAD_SRC := $(wildcard tests/support/failing_malloc.c)
 TEST_SRC    := $(wildcard tests/*/test_*.c)
+THREADED_SRC = $(shell grep -l '<pthread.h>' $(INNER_SRC) /dev/null)
 FUZZ_SRC    := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC   := $(wildcard tests/bench/bench_*.c)
 C_FILES     := $(wildcard lib/*.[ch] lib/kernels/*.[ch] server/*.[ch] tests/*/*.[ch])
@@ -62,7 +63,7 @@ TEST_CFLAGS   = $(SERVER_CFLAGS) $(call package,--cflags libcurl cmocka)
 TEST_LIBS     = $(SERVER_LIBS) $(call package,--libs libcurl cmocka)
 
 $B/lib/%.o:         MODULE_FLAGS = -Ilib
-$B/lib/layer.o:     MODULE_FLAGS = -Ilib $(call package,--cflags openblas)
+$B/lib/layer.o $B/lib/layer_gradient.o: MODULE_FLAGS = -Ilib $(call package,--cflags openblas)
 $B/server/%.o:      MODULE_FLAGS = -Ilib -Iserver $(SERVER_CFLAGS)
 $B/tests/%.o:       MODULE_FLAGS = -Ilib -Iserver -Itests/support $(TEST_CFLAGS)
 
@@ -148,7 +149,7 @@ check: programs ## the tests without installing; SANITIZE=address,undefined or t
 # What tests/run runs. Those that talk to the daemon from outside need no sanitizer of their own.
 programs: inner-programs $(TESTS) $(PRELOAD)
 inner-programs: $(DAEMON) $(INNER_SRC:%.c=$B/%) $(REPLAYS)
-threaded-programs: $(DAEMON) $(patsubst %.c,$B/%,$(if $(INNER_SRC),$(shell grep -l '<pthread.h>' $(INNER_SRC))))
+threaded-programs: $(DAEMON) $(THREADED_SRC:%.c=$B/%)
 
 check-layers: ## who may include whom
 	@tests/check-layers

@@ -34,7 +34,7 @@ daemon_below() { # PID
 
 try_run() {
     local log=$folder/run.log line pid daemon answer
-    inside make -C /root/attnd run >"$log" 2>&1 &
+    inside env -C /root/attnd make run >"$log" 2>&1 &
     pid=$!
     for _ in $(seq 3000); do
         grep -q ' ready ' "$log" && break
@@ -55,7 +55,7 @@ try_run() {
 
 try_tests() {
     local log=$folder/test.log start=$SECONDS
-    inside make -C /root/attnd test >"$log" 2>&1 || { tail -n 80 "$log"; fail "make test"; }
+    inside env -C /root/attnd make test >"$log" 2>&1 || { tail -n 80 "$log"; fail "make test"; }
     tail -n 1 "$log" | grep -E '^[0-9]+ passed, 0 failed$' || fail "the closing line: $(tail -n 1 "$log")"
     ok "make test, in $((SECONDS - start)) s"
     inside git -C /root/attnd status --porcelain | grep . && fail "make test leaves files behind"

@@ -25,6 +25,7 @@ needs() { # GROUP
     test)
         echo 'libcurl4-openssl-dev pkg-config --exists libcurl'
         echo 'libcmocka-dev        pkg-config --exists cmocka'
+        echo 'curl                 command -v curl'
         ;;
     *)
         echo "usage: $0 [build] [run] [test]" >&2

@@ -2,10 +2,12 @@
  *
  *     scores     = scale * query . key^T                       [q_len, kv_len]
  *     softcapped = softcap * tanh(scores / softcap)            if softcap > 0, else scores
- *     masked     = softcapped + mask                           causal, window, kv_len, yours
+ *     masked     = softcapped + mask                           causal, window, kv_len, ALiBi, yours
  *     weights    = softmax(masked)                             row by row
  *     context    = weights . value                             [q_len, v_head_dim]
  *     lse        = log(sum(exp(masked)))                       row by row
+ *
+ * or, where the problem has an additive_weight v, scores = scale * v . tanh(query + key).
  *
  * The meaning is that of ONNX Attention, opset 23 to 25. Three steps:
  *
@@ -79,13 +81,20 @@ struct attn_tensor attn_tensor_rows(void *data, enum attn_dtype dtype, int64_t b
 
 /* --------------------------------------------------------------- problem -- */
 
-/* Query row i stands at position p = past_len + i; key j at position j. */
+/* Query row i stands at position p = past_len + i; key j at position k = kv_offset + j. */
 struct attn_options {
     float scale;          /* softmax scale, usually 1/sqrt(head_dim); finite */
     float softcap;        /* 0: off; finite, not negative */
-    bool causal;          /* a row sees keys j <= p */
-    int64_t window_left;  /* a row sees keys j >= p - window_left; -1: all before it */
-    int64_t window_right; /* a row sees keys j <= p + window_right; -1: all after it */
+    bool causal;          /* a row sees keys at k <= p */
+    int64_t window_left;  /* a row sees keys at k >= p - window_left; -1: all before it */
+    int64_t window_right; /* a row sees keys at k <= p + window_right; -1: all after it */
+
+    /* Dropout of the weights (Srivastava et al. 2014), inverted: each weight becomes 0 with this
+     * probability, else it is divided by 1 - dropout; what the weights then are makes the context.
+     * lse is not touched. Which ones follows from seed, batch item, head, query row and the key's
+     * position alone (Philox4x32-10). */
+    float dropout; /* 0: off; below 1 */
+    uint64_t seed;
 };
 
 /* scale = 1/sqrt(head_dim), no cap, not causal, no window. */
@@ -98,6 +107,12 @@ struct attn_problem {
     struct attn_tensor key;   /* F32 [batch, kv_heads, kv_len, head_dim]   */
     struct attn_tensor value; /* F32 [batch, kv_heads, kv_len, v_head_dim] */
 
+    /* Optional, [head_dim], the same for every head: additive scores (Bahdanau et al. 2015,
+     * appendix A.1.2) in place of the dot product,
+     *     scores = scale * sum over d of additive_weight[d] * tanh(query[d] + key[d])
+     * where scale is usually 1. */
+    const float *additive_weight;
+
     /* Optional. Each dimension is that of [batch, q_heads, q_len, kv_len] or 1,
      * which broadcasts; any stride. BOOL (one byte): true may attend. F32: added
      * to the scores; -INFINITY forbids. */
@@ -108,6 +123,17 @@ struct attn_problem {
     const int64_t *row_kv_len; /* [batch, q_len]: the same for each query row */
     const int64_t *past_len;   /* [batch]: keys that come before query row 0; absent: 0.
                                   May be negative: then the first rows see nothing when causal */
+    int64_t kv_offset;         /* the position of key 0, where the keys are a part of a longer
+                                  sequence; of either sign. Lengths count keys, not positions */
+
+    /* Optional, [q_heads], finite: attention with linear biases (Press, Smith and Lewis 2022). The
+     * score of a key at position k gets -slope * |p - k|, with the masks. */
+    const float *alibi_slopes;
+
+    /* Optional, [q_heads], finite or -INFINITY: one more key with this score and no value (Xiao et
+     * al. 2024). It counts in the softmax of a row and in its lse and shows in no map; a row that
+     * sees nothing else has context 0 and lse = sink. -INFINITY: this head has none. */
+    const float *sinks;
 
     /* Outputs, each optional, F32. Each must not overlap any input or output. */
     struct attn_tensor context;    /* [batch, q_heads, q_len, v_head_dim] */

@@ -45,6 +45,8 @@ static enum attn_status check_options(const struct attn_options *options, const 
     RETURN_IF(options->softcap < 0.0f, ATTN_ERR_OPTION, "options.softcap");
     RETURN_IF(options->window_left < -1, ATTN_ERR_OPTION, "options.window_left");
     RETURN_IF(options->window_right < -1, ATTN_ERR_OPTION, "options.window_right");
+    RETURN_IF(!(options->dropout >= 0.0f && options->dropout < 1.0f), ATTN_ERR_OPTION,
+              "options.dropout");
     return ATTN_OK;
 }
 
@@ -119,6 +121,17 @@ static enum attn_status check_lengths(const struct attn_problem *problem, const 
     return ATTN_OK;
 }
 
+static enum attn_status check_heads(const struct attn_problem *problem, const char **where)
+{
+    const int64_t q_heads = problem->query.shape[1];
+
+    for (int64_t h = 0; problem->alibi_slopes != NULL && h < q_heads; h++)
+        RETURN_IF(!isfinite(problem->alibi_slopes[h]), ATTN_ERR_OPTION, "alibi_slopes");
+    for (int64_t h = 0; problem->sinks != NULL && h < q_heads; h++)
+        RETURN_IF(!(problem->sinks[h] < INFINITY), ATTN_ERR_OPTION, "sinks");
+    return ATTN_OK;
+}
+
 static bool is_empty(const struct attn_tensor *tensor)
 {
     for (int d = 0; d < 4; d++)
@@ -127,26 +140,34 @@ static bool is_empty(const struct attn_tensor *tensor)
     return false;
 }
 
-/* An output has exactly the shape [batch, q_heads, q_len, columns] and no two rows in one place;
- * the strides of a dense view of nothing are 0, and that is no fault. */
+enum attn_status attn_check_output(const struct attn_tensor *tensor,
+                                   const struct attn_tensor_names *names, const int64_t shape[4],
+                                   const char **where)
+{
+    if (tensor->data == NULL)
+        return ATTN_OK;
+    RETURN_IF(tensor->dtype != ATTN_F32, ATTN_ERR_DTYPE, names->dtype);
+    for (int d = 0; d < 4; d++)
+        RETURN_IF(tensor->shape[d] != shape[d], ATTN_ERR_SHAPE, names->shape[d]);
+    if (is_empty(tensor))
+        return ATTN_OK;
+    for (int d = 0; d < 3; d++)
+        RETURN_IF(tensor->shape[d] > 1 && tensor->stride[d] < 1, ATTN_ERR_STRIDE, names->stride[d]);
+    RETURN_IF(shape[3] > 1 && tensor->stride[3] != 1, ATTN_ERR_STRIDE, names->stride[3]);
+    RETURN_IF(extent_overflows(tensor), ATTN_ERR_TOO_LARGE, names->self);
+    return ATTN_OK;
+}
+
+/* An output of attention has the shape [batch, q_heads, q_len, columns]. */
 static enum attn_status check_output(const struct attn_tensor *tensor,
                                      const struct attn_tensor_names *names,
                                      const struct attn_problem *problem, int64_t columns,
                                      const char **where)
 {
-    if (tensor->data == NULL)
-        return ATTN_OK;
-    RETURN_IF(tensor->dtype != ATTN_F32, ATTN_ERR_DTYPE, names->dtype);
-    for (int d = 0; d < 3; d++)
-        RETURN_IF(tensor->shape[d] != problem->query.shape[d], ATTN_ERR_SHAPE, names->shape[d]);
-    RETURN_IF(tensor->shape[3] != columns, ATTN_ERR_SHAPE, names->shape[3]);
-    if (is_empty(tensor))
-        return ATTN_OK;
-    for (int d = 0; d < 3; d++)
-        RETURN_IF(tensor->shape[d] > 1 && tensor->stride[d] < 1, ATTN_ERR_STRIDE, names->stride[d]);
-    RETURN_IF(columns > 1 && tensor->stride[3] != 1, ATTN_ERR_STRIDE, names->stride[3]);
-    RETURN_IF(extent_overflows(tensor), ATTN_ERR_TOO_LARGE, names->self);
-    return ATTN_OK;
+    const int64_t *query = problem->query.shape;
+    const int64_t shape[4] = { query[0], query[1], query[2], columns };
+
+    return attn_check_output(tensor, names, shape, where);
 }
 
 enum attn_status attn_check(const struct attn_problem *problem, const char **where)
@@ -161,6 +182,7 @@ enum attn_status attn_check(const struct attn_problem *problem, const char **whe
     RETURN_IF_FAILED(check_key_and_value(problem, where));
     RETURN_IF_FAILED(check_mask(&problem->mask, map, where));
     RETURN_IF_FAILED(check_lengths(problem, where));
+    RETURN_IF_FAILED(check_heads(problem, where));
     RETURN_IF_FAILED(check_output(&problem->context, &CONTEXT, problem, v_head_dim, where));
     RETURN_IF_FAILED(check_output(&problem->lse, &LSE, problem, 1, where));
     RETURN_IF_FAILED(check_output(&problem->scores, &SCORES, problem, kv_len, where));

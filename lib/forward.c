@@ -3,15 +3,18 @@
  * A task is a tile of query rows of one head, transposed once so that its rows are the lanes of
  * vectors. It meets the keys a tile at a time:
  *
- *     scores_t = key . query_t          -> scores       each map leaves as soon as it is there,
+ *     scores_t = key . query_t (or the  -> scores       each map leaves as soon as it is there,
+ *         additive score of each pair)
  *     cap                               -> softcapped   for those who asked; what is computed
- *     bounds of each row, mask          -> masked       does not depend on it
+ *     ALiBi, bounds of each row, mask   -> masked       does not depend on it
  *     online softmax                    max, sum, and by how much older sums shrink
+ *     dropout                           of what the context is made of
  *     context_t = rescale * context_t + value . weights_t
  *
  * (Dao et al. 2022, with the roles of rows and lanes as kernels.h has them.) Only weights need the
  * last max and sum of their row: their rows hold masked scores until the last tile is done. Keys
  * that no row of the task can see are skipped, unless a map has to show them. */
+#include "dropout.h"
 #include "internal.h"
 #include "mask.h"
 
@@ -79,6 +82,7 @@ static void begin(struct row_task *task, const struct attn_plan *plan, int64_t n
     const struct attn_problem *problem = &plan->problem;
     const int64_t head = number / plan->q_tiles;
     const int64_t q_heads = problem->query.shape[1];
+    const float sink = problem->sinks != NULL ? problem->sinks[head % q_heads] : -INFINITY;
 
     task->plan = plan;
     task->problem = problem;
@@ -97,11 +101,12 @@ static void begin(struct row_task *task, const struct attn_plan *plan, int64_t n
 
     const float *query = attn_tensor_row(&problem->query, task->batch, task->q_head, task->row);
     task->kernels->transpose_in(task->work.query_t, query, problem->query.stride[2],
-                                task->row_count, problem->query.shape[3], problem->options.scale,
+                                task->row_count, problem->query.shape[3],
+                                problem->additive_weight != NULL ? 1.0f : problem->options.scale,
                                 plan->width);
     for (int64_t r = 0; r < plan->width; r++) {
-        task->work.max[r] = -INFINITY;
-        task->work.sum[r] = 0.0f;
+        task->work.max[r] = sink;
+        task->work.sum[r] = sink == -INFINITY ? 0.0f : 1.0f;
     }
     memset(task->work.context_t, 0,
            (size_t)(problem->value.shape[3] * plan->width) * sizeof(float));
@@ -139,14 +144,20 @@ static void score(const struct row_task *task, const struct tile *tile)
 {
     const struct attn_problem *problem = task->problem;
     const struct attn_kernels *kernels = task->kernels;
+    const float *key =
+        attn_tensor_row(&problem->key, task->batch, task->kv_head, tile->first + tile->from);
+    const int64_t key_stride = problem->key.stride[2];
+    const int64_t head_dim = problem->key.shape[3];
     const int64_t n = tile->to - tile->from;
     const int64_t width = task->plan->width;
     float *scores_t = task->work.scores_t;
 
-    kernels->score_tile(
-        scores_t, task->work.query_t,
-        attn_tensor_row(&problem->key, task->batch, task->kv_head, tile->first + tile->from),
-        problem->key.stride[2], n, problem->key.shape[3], width);
+    if (problem->additive_weight != NULL)
+        kernels->additive_tile(scores_t, task->work.query_t, key, key_stride,
+                               problem->additive_weight, problem->options.scale, n, head_dim,
+                               width);
+    else
+        kernels->score_tile(scores_t, task->work.query_t, key, key_stride, n, head_dim, width);
     store_map(task, &problem->scores, tile);
     if (problem->options.softcap > 0.0f)
         kernels->softcap_tile(scores_t, problem->options.softcap, n, width);
@@ -160,6 +171,12 @@ static void mask(const struct row_task *task, const struct tile *tile)
     const int64_t key = tile->first + tile->from;
     const int64_t width = task->plan->width;
 
+    if (task->problem->alibi_slopes != NULL) {
+        attn_mask_distances(task->problem, task->batch, task->row, tile->first, width,
+                            work->distance);
+        task->kernels->alibi_tile(work->scores_t, task->problem->alibi_slopes[task->q_head],
+                                  work->distance, tile->from, n, width);
+    }
     if (is_cut(task, tile)) {
         for (int64_t r = 0; r < width; r++) {
             work->tile_low[r] = (int32_t)attn_max(0, attn_min(work->low[r] - key, n));
@@ -183,6 +200,16 @@ static void mask_whole(const struct row_task *task, const struct tile *tile)
         task->work.scores_t[i] = -INFINITY;
 }
 
+/* Of a tile of weights. */
+static void drop(const struct row_task *task, const struct tile *tile, float *weights_t)
+{
+    const int64_t width = task->plan->width;
+
+    for (int64_t r = 0; r < task->row_count; r++)
+        attn_dropout_row(task->problem, task->batch, task->q_head, task->row + r,
+                         tile->first + tile->from, tile->to - tile->from, weights_t + r, width);
+}
+
 /* scores_t are the masked scores of the tile; they become weights. */
 static void accumulate(const struct row_task *task, const struct tile *tile, float *scores_t)
 {
@@ -191,13 +218,16 @@ static void accumulate(const struct row_task *task, const struct tile *tile, flo
     const struct attn_kernels *kernels = task->kernels;
     const int64_t n = tile->to - tile->from;
     const int64_t width = task->plan->width;
+    const bool drops = task->problem->options.dropout > 0.0f;
 
     kernels->softmax_tile(scores_t, work->max, work->sum, work->rescale, n, width);
     if (!is_wanted(&task->problem->context))
         return;
+    if (drops)
+        drop(task, tile, scores_t);
     const float *rows =
         attn_tensor_row(value, task->batch, task->kv_head, tile->first + tile->from);
-    const bool hides = is_cut(task, tile) || task->problem->mask.data != NULL;
+    const bool hides = is_cut(task, tile) || task->problem->mask.data != NULL || drops;
     const bool guarded = hides && !kernels->all_finite(rows, value->stride[2], n, value->shape[3]);
     if (guarded)
         kernels->context_tile_guarded(work->context_t, work->rescale, scores_t, rows,
@@ -233,10 +263,13 @@ static void finish_weights(const struct row_task *task)
 {
     const struct attn_tensor *weights = &task->problem->weights;
 
-    for (int64_t r = 0; r < task->row_count; r++)
-        task->kernels->weights_row(
-            attn_tensor_row(weights, task->batch, task->q_head, task->row + r), task->work.max[r],
-            task->work.sum[r], weights->shape[3]);
+    for (int64_t r = 0; r < task->row_count; r++) {
+        float *row = attn_tensor_row(weights, task->batch, task->q_head, task->row + r);
+        task->kernels->weights_row(row, task->work.max[r], task->work.sum[r], weights->shape[3]);
+        if (task->problem->options.dropout > 0.0f)
+            attn_dropout_row(task->problem, task->batch, task->q_head, task->row + r, 0,
+                             weights->shape[3], row, 1);
+    }
 }
 
 static void finish_lse(const struct row_task *task)

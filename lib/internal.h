@@ -39,6 +39,9 @@ static inline int64_t attn_max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* Holds sums and differences of any positions. */
+__extension__ typedef __int128 attn_wide;
+
 static inline int64_t attn_divide_up(int64_t a, int64_t b)
 {
     return a / b + (a % b != 0);
@@ -66,6 +69,12 @@ struct attn_tensor_names {
 enum attn_status attn_check_input(const struct attn_tensor *tensor,
                                   const struct attn_tensor_names *names, const char **where);
 
+/* An output that is present has exactly this shape and no two rows in one place; the strides of a
+ * dense view of nothing are 0, and that is no fault. */
+enum attn_status attn_check_output(const struct attn_tensor *tensor,
+                                   const struct attn_tensor_names *names, const int64_t shape[4],
+                                   const char **where);
+
 /* Every precondition of attn_plan_init(). */
 enum attn_status attn_check(const struct attn_problem *problem, const char **where);
 
@@ -78,8 +87,9 @@ struct attn_workspace {
     float *max;       /* [width], like all below */
     float *sum;
     float *rescale;
-    float *factor; /* 1 / sum, or 0 */
-    int64_t *low;  /* the keys [low, high) that a row may see, mask apart */
+    float *factor;   /* 1 / sum, or 0 */
+    float *distance; /* from the first key of the tile to the row; absent without ALiBi */
+    int64_t *low;    /* the keys [low, high) that a row may see, mask apart */
     int64_t *high;
     int32_t *tile_low; /* the same, counted from the first key of the tile */
     int32_t *tile_high;

@@ -5,7 +5,7 @@
  *     SELECT   what such a map leaves to be done
  *     OUTPUT   chunks of rows of the context: product and bias
  *
- * This is the only file that knows OpenBLAS. */
+ * This file and layer_gradient.c are the only ones that know OpenBLAS. */
 #include "layer.h"
 
 #include "internal.h"
@@ -27,12 +27,14 @@ static void apply_linear(const struct attn_linear *linear, const float *x, float
     const blasint rows = (blasint)row_count;
     const blasint out = (blasint)linear->out;
     const blasint in = (blasint)linear->in;
+    const blasint dense = linear->in_out ? out : in;
+    const blasint stride = linear->stride > 0 ? (blasint)linear->stride : dense;
 
     for (int64_t i = 0; linear->bias != NULL && i < row_count; i++)
         memcpy(y + i * linear->out, linear->bias, (size_t)linear->out * sizeof(float));
     cblas_sgemm(CblasRowMajor, CblasNoTrans, linear->in_out ? CblasNoTrans : CblasTrans, rows, out,
-                in, 1.0f, x, in, linear->weight, linear->in_out ? out : in,
-                linear->bias != NULL ? 1.0f : 0.0f, y, out);
+                in, 1.0f, x, in, linear->weight, stride, linear->bias != NULL ? 1.0f : 0.0f, y,
+                out);
 }
 
 /* row_count rows from first on, wherever their heads lie, to dense rows of heads * head_dim. */
@@ -100,7 +102,7 @@ static void run_attend(const struct attn_layer_plan *plan, int64_t task, void *s
         problem->key.data = scratch_at(scratch, plan->k_offset);
     if (operands[2].is_prepared)
         problem->value.data = scratch_at(scratch, plan->v_offset);
-    if (problem->context.data != NULL && plan->problem.layer->o_proj.weight != NULL)
+    if (attn_layer_has_output(&plan->problem))
         problem->context.data = scratch_at(scratch, plan->context_offset);
     problem->past_len = &plan->problem.past_len;
     if (plan->problem.weight_map != NULL)
@@ -128,6 +130,9 @@ void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task,
         break;
     case ATTN_LAYER_ATTEND:
         run_attend(plan, task, scratch, workspace);
+        break;
+    case ATTN_LAYER_MERGE:
+        attn_layer_run_merge(plan, task, scratch, workspace);
         break;
     case ATTN_LAYER_SELECT:
         attn_weight_map_select(plan->problem.weight_map, &plan->attention, task);

@@ -25,7 +25,17 @@ struct attn_linear {
     int64_t out;
     int64_t in;
     bool in_out;
+    int64_t stride; /* numbers from one row of weight to the next; 0: the rows are dense */
 };
+
+/* The first columns inputs of joined as one projection and the rest as another, both over joined's
+ * memory, 0 < columns < joined->in:
+ *
+ *     joined([a; b]) = left(a) + right(b)
+ *
+ * The bias goes to left. */
+void attn_linear_split(const struct attn_linear *joined, int64_t columns, struct attn_linear *left,
+                       struct attn_linear *right);
 
 /* Rotary position embedding (Su et al. 2021) of the first dim columns of every head: column pair
  * c is turned by position * theta^(-2c/dim). */
@@ -42,12 +52,18 @@ struct attn_layer {
     struct attn_linear v_proj; /* out = kv_heads * v_head_dim */
     struct attn_linear o_proj; /* in = q_heads * v_head_dim */
     struct attn_rope rope;
+
+    /* [head_dim], borrowed, or NULL for the dot product. With it the score of q and k is
+     * scale * additive_weight . tanh(q + k): with q_proj and k_proj the additive score of Bahdanau
+     * et al. 2015, with both halves of one projection (attn_linear_split()) the concat score of
+     * Luong et al. 2015, whose general score is a q_proj over [head_dim = d_key] without it. */
+    const float *additive_weight;
 };
 
 /* Columns of the context that the layer gives. */
 int64_t attn_layer_d_out(const struct attn_layer *layer);
 
-/* One call of a layer, batch 1. Query row i is at position past_len + i, key j at j. */
+/* One call of a layer, batch 1. Query row i is at position past_len + i, key j at kv_offset + j. */
 struct attn_layer_problem {
     const struct attn_layer *layer;
     struct attn_options options;
@@ -61,9 +77,13 @@ struct attn_layer_problem {
     const int64_t *kv_len;     /* [1] or NULL */
     const int64_t *row_kv_len; /* [q_len] or NULL */
     int64_t past_len;
+    int64_t kv_offset;
+    const float *alibi_slopes; /* [q_heads] or NULL, as in attn.h */
+    const float *sinks;        /* the same */
+    bool partial;              /* the context stops before the output projection */
 
     /* Outputs, each dense F32 or NULL. */
-    float *context; /* [q_len, d_out] */
+    float *context; /* [q_len, d_out]; partial: [q_heads, q_len, v_head_dim] */
     float *lse;     /* [q_heads, q_len] */
     float *scores;  /* [q_heads, q_len, kv_len], like the three below */
     float *softcapped;
@@ -87,7 +107,8 @@ struct attn_layer_plan {
     size_t workspace_bytes; /* what one running task needs besides, 64-byte aligned; may be 0 */
 
     struct attn_layer_problem problem;
-    struct attn_plan attention; /* its tensors in scratch are bound when a task runs */
+    const struct attn_layer_merge *merge; /* of merge.h; NULL: a call of attention */
+    struct attn_plan attention;           /* its tensors in scratch are bound when a task runs */
     int stage_kind[ATTN_LAYER_STAGES_MAX];
     size_t q_offset, k_offset, v_offset, context_offset; /* into scratch, in bytes */
 };

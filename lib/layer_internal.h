@@ -7,6 +7,7 @@
 enum attn_layer_stage {
     ATTN_LAYER_PROJECT,
     ATTN_LAYER_ATTEND,
+    ATTN_LAYER_MERGE,
     ATTN_LAYER_SELECT,
     ATTN_LAYER_OUTPUT
 };
@@ -32,6 +33,16 @@ enum { ATTN_OPERAND_COUNT = 3 };
 /* Query, key and value, in this order. */
 void attn_layer_operands(const struct attn_layer_problem *problem,
                          struct attn_operand operands[ATTN_OPERAND_COUNT]);
+
+/* The shape of o_proj, where there is one. */
+enum attn_status attn_layer_check_output(const struct attn_layer *layer, const char **where);
+
+/* One task of the stage MERGE (merge.h). */
+void attn_layer_run_merge(const struct attn_layer_plan *plan, int64_t task, void *scratch,
+                          void *workspace);
+
+/* Whether the call ends with the output projection. */
+bool attn_layer_has_output(const struct attn_layer_problem *problem);
 
 /* What the caller has of an operand that is not projected, as [1, heads, length, head_dim]. */
 struct attn_tensor attn_operand_caller_view(const struct attn_operand *operand);

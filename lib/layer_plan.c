@@ -18,6 +18,20 @@ int64_t attn_layer_d_out(const struct attn_layer *layer)
     return layer->o_proj.weight != NULL ? layer->o_proj.out : layer->q_heads * layer->v_head_dim;
 }
 
+void attn_linear_split(const struct attn_linear *joined, int64_t columns, struct attn_linear *left,
+                       struct attn_linear *right)
+{
+    const int64_t dense = joined->in_out ? joined->out : joined->in;
+    const int64_t stride = joined->stride > 0 ? joined->stride : dense;
+
+    *left = *right = *joined;
+    left->in = columns;
+    left->stride = right->stride = stride;
+    right->in = joined->in - columns;
+    right->weight += joined->in_out ? columns * stride : columns;
+    right->bias = NULL;
+}
+
 static const struct attn_tensor_names QUERY = ATTN_TENSOR_NAMES("query");
 static const struct attn_tensor_names KEY = ATTN_TENSOR_NAMES("key");
 static const struct attn_tensor_names VALUE = ATTN_TENSOR_NAMES("value");
@@ -44,6 +58,7 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
         .linear = &layer->k_proj,
         .heads = layer->kv_heads,
         .head_dim = layer->head_dim,
+        .first_position = problem->kv_offset,
         .is_turned = is_turned,
         .is_prepared = layer->k_proj.weight != NULL || is_turned,
         .names = &KEY,
@@ -61,12 +76,28 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
     };
 }
 
+bool attn_layer_has_output(const struct attn_layer_problem *problem)
+{
+    return problem->context != NULL && problem->layer->o_proj.weight != NULL && !problem->partial;
+}
+
 /* -------------------------------------------------------------------------- the checks -- */
+
+enum attn_status attn_layer_check_output(const struct attn_layer *layer, const char **where)
+{
+    const struct attn_linear *o_proj = &layer->o_proj;
+
+    if (o_proj->weight == NULL)
+        return ATTN_OK;
+    RETURN_IF(o_proj->in != layer->q_heads * layer->v_head_dim, ATTN_ERR_SHAPE, "layer.o_proj.in");
+    RETURN_IF(o_proj->out < 1, ATTN_ERR_SHAPE, "layer.o_proj.out");
+    RETURN_IF(o_proj->out > INT32_MAX, ATTN_ERR_TOO_LARGE, "layer.o_proj.out");
+    return ATTN_OK;
+}
 
 static enum attn_status check_layer(const struct attn_layer *layer, const char **where)
 {
     const struct attn_rope *rope = &layer->rope;
-    const struct attn_linear *o_proj = &layer->o_proj;
     int64_t columns;
 
     RETURN_IF(layer->q_heads < 1, ATTN_ERR_SHAPE, "layer.q_heads");
@@ -80,10 +111,7 @@ static enum attn_status check_layer(const struct attn_layer *layer, const char *
     RETURN_IF(__builtin_mul_overflow(layer->q_heads, layer->v_head_dim, &columns)
                   || columns > INT32_MAX,
               ATTN_ERR_TOO_LARGE, "layer.v_head_dim");
-    RETURN_IF(o_proj->weight != NULL && o_proj->in != columns, ATTN_ERR_SHAPE, "layer.o_proj.in");
-    RETURN_IF(o_proj->weight != NULL && o_proj->out < 1, ATTN_ERR_SHAPE, "layer.o_proj.out");
-    RETURN_IF(o_proj->weight != NULL && o_proj->out > INT32_MAX, ATTN_ERR_TOO_LARGE,
-              "layer.o_proj.out");
+    RETURN_IF_FAILED(attn_layer_check_output(layer, where));
     RETURN_IF(rope->dim < 0, ATTN_ERR_OPTION, "layer.rope.dim");
     RETURN_IF(rope->dim % 2 != 0, ATTN_ERR_OPTION, "layer.rope.dim");
     RETURN_IF(rope->dim > layer->head_dim, ATTN_ERR_OPTION, "layer.rope.dim");
@@ -101,6 +129,9 @@ static enum attn_status check_projected(const struct attn_operand *operand, cons
               operand->linear_name);
     RETURN_IF(linear->in < 1, ATTN_ERR_SHAPE, operand->linear_name);
     RETURN_IF(linear->in > INT32_MAX, ATTN_ERR_TOO_LARGE, operand->linear_name);
+    RETURN_IF(linear->stride != 0 && linear->stride < (linear->in_out ? linear->out : linear->in),
+              ATTN_ERR_STRIDE, operand->linear_name);
+    RETURN_IF(linear->stride > INT32_MAX, ATTN_ERR_TOO_LARGE, operand->linear_name);
     RETURN_IF(input->shape[1] != 1, ATTN_ERR_SHAPE, operand->names->shape[1]);
     RETURN_IF(input->shape[3] != linear->in, ATTN_ERR_SHAPE, operand->names->shape[3]);
     RETURN_IF(input->shape[2] > 1 && input->stride[2] != linear->in, ATTN_ERR_STRIDE,
@@ -185,9 +216,13 @@ static struct attn_problem attention_problem(const struct attn_layer_problem *pr
         .query = attention_view(&operands[0]),
         .key = attention_view(&operands[1]),
         .value = attention_view(&operands[2]),
+        .additive_weight = layer->additive_weight,
         .mask = problem->mask,
         .kv_len = problem->kv_len,
         .row_kv_len = problem->row_kv_len,
+        .kv_offset = problem->kv_offset,
+        .alibi_slopes = problem->alibi_slopes,
+        .sinks = problem->sinks,
         .context = attn_tensor_rows(problem->context, ATTN_F32, 1, q_heads, q_len,
                                     layer->v_head_dim, q_heads * layer->v_head_dim),
         .lse = attn_tensor_dense(problem->lse, ATTN_F32, 1, q_heads, q_len, 1),
@@ -198,6 +233,9 @@ static struct attn_problem attention_problem(const struct attn_layer_problem *pr
         .kernels = problem->kernels,
     };
 
+    if (problem->partial)
+        attention.context =
+            attn_tensor_dense(problem->context, ATTN_F32, 1, q_heads, q_len, layer->v_head_dim);
     attention.scores.data = problem->scores;
     attention.softcapped.data = problem->softcapped;
     attention.masked.data = problem->masked;
@@ -256,13 +294,13 @@ static void lay_out(struct attn_layer_plan *plan,
     }
     add_stage(plan, ATTN_LAYER_PROJECT, chunks);
     add_attention(plan);
-    if (problem->context != NULL && layer->o_proj.weight != NULL) {
+    if (attn_layer_has_output(problem)) {
         plan->context_offset = reserve(plan, q_len, layer->o_proj.in);
         add_stage(plan, ATTN_LAYER_OUTPUT, attn_divide_up(q_len, ATTN_LAYER_CHUNK_ROWS));
     }
 }
 
-static bool has_output(const struct attn_layer_problem *problem)
+static bool is_asked(const struct attn_layer_problem *problem)
 {
     return problem->context != NULL || problem->lse != NULL || problem->scores != NULL
            || problem->softcapped != NULL || problem->masked != NULL || problem->weights != NULL
@@ -286,7 +324,7 @@ enum attn_status attn_layer_plan_init(struct attn_layer_plan *plan,
     RETURN_IF_FAILED(attn_plan_init(&plan->attention, &attention, where));
     if (problem->weight_map != NULL)
         RETURN_IF_FAILED(attn_weight_map_check(problem->weight_map, &plan->attention, where));
-    if (has_output(problem) && problem->query.shape[2] > 0)
+    if (is_asked(problem) && problem->query.shape[2] > 0)
         lay_out(plan, operands);
     return ATTN_OK;
 }

@@ -2,41 +2,55 @@
  *
  * Everything that follows from positions and lengths leaves one interval of keys a query row, so
  * the loop nest skips tiles that lie outside it and pays nothing for those that lie inside. Only
- * the caller's own mask is looked at pair by pair. Positions may be any int64_t: sums saturate, and
- * because the row, which is never negative, is added last, what has saturated stays on the side of
- * the keys where the exact sum is. */
+ * the caller's own mask is looked at pair by pair. Positions may be any int64_t, so what is made of
+ * them is computed in 128 bits and clamped to the keys that there are. */
 #include "mask.h"
 
 #include "internal.h"
 
 #include <math.h>
 
-static int64_t add_saturated(int64_t a, int64_t b)
+/* k - p for key 0: how far the first key stands ahead of the row. */
+static attn_wide key_ahead(const struct attn_problem *problem, int64_t batch, int64_t row)
 {
-    int64_t sum;
+    const int64_t past_len = problem->past_len != NULL ? problem->past_len[batch] : 0;
 
-    return __builtin_add_overflow(a, b, &sum) ? (b < 0 ? INT64_MIN : INT64_MAX) : sum;
+    return (attn_wide)problem->kv_offset - past_len - row;
+}
+
+static int64_t clamp_key(attn_wide key, int64_t kv_len)
+{
+    return key < 0 ? 0 : key > kv_len ? kv_len : (int64_t)key;
 }
 
 struct key_range attn_mask_row(const struct attn_problem *problem, int64_t batch, int64_t row)
 {
     const struct attn_options *options = &problem->options;
-    const int64_t past_len = problem->past_len != NULL ? problem->past_len[batch] : 0;
+    const int64_t kv_len = problem->key.shape[2];
+    const attn_wide here = -key_ahead(problem, batch, row); /* the key at the row's position */
     int64_t low = 0;
-    int64_t high = problem->key.shape[2];
+    int64_t high = kv_len;
 
     if (problem->kv_len != NULL)
         high = attn_min(high, problem->kv_len[batch]);
     if (problem->row_kv_len != NULL)
         high = attn_min(high, problem->row_kv_len[batch * problem->query.shape[2] + row]);
     if (options->causal)
-        high = attn_min(high, add_saturated(past_len, row + 1));
+        high = attn_min(high, clamp_key(here + 1, kv_len));
     if (options->window_left >= 0)
-        low = attn_max(low, add_saturated(add_saturated(past_len, -options->window_left), row));
+        low = clamp_key(here - options->window_left, kv_len);
     if (options->window_right >= 0)
-        high =
-            attn_min(high, add_saturated(add_saturated(past_len, options->window_right), row + 1));
+        high = attn_min(high, clamp_key(here + options->window_right + 1, kv_len));
     return low < high ? (struct key_range){ low, high } : (struct key_range){ 0, 0 };
+}
+
+void attn_mask_distances(const struct attn_problem *problem, int64_t batch, int64_t row,
+                         int64_t key, int64_t width, float *distance)
+{
+    const attn_wide first = -key_ahead(problem, batch, row) - key;
+
+    for (int64_t r = 0; r < width; r++)
+        distance[r] = (float)(first + r);
 }
 
 /* The stride of dimension d as the problem's shape sees it: a dimension of 1 broadcasts. */

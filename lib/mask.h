@@ -6,13 +6,17 @@
 
 #include "kernels/kernels.h"
 
-/* The keys [low, high) that one query row may see by causal, window, kv_len, row_kv_len and
- * past_len together. Within 0 and kv_len; { 0, 0 } where it sees none. */
+/* The keys [low, high) that one query row may see by causal, window, kv_len, row_kv_len,
+ * past_len and kv_offset together. Within 0 and kv_len; { 0, 0 } where it sees none. */
 struct key_range {
     int64_t low, high;
 };
 
 struct key_range attn_mask_row(const struct attn_problem *problem, int64_t batch, int64_t row);
+
+/* distance[r] = p - k for the query rows from row on and the key of index key; width lanes. */
+void attn_mask_distances(const struct attn_problem *problem, int64_t batch, int64_t row,
+                         int64_t key, int64_t width, float *distance);
 
 /* The caller's mask of row_count query rows from row on and n keys from key on, as a transposed
  * tile of biases [n][width]: 0 and -INFINITY for BOOL; lanes past row_count are 0. */

@@ -54,6 +54,7 @@ size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *p
     work->sum = cut(memory, &bytes, width, sizeof(float));
     work->rescale = cut(memory, &bytes, width, sizeof(float));
     work->factor = cut(memory, &bytes, width, sizeof(float));
+    work->distance = cut(memory, &bytes, problem->alibi_slopes != NULL ? width : 0, sizeof(float));
     work->low = cut(memory, &bytes, width, sizeof(int64_t));
     work->high = cut(memory, &bytes, width, sizeof(int64_t));
     work->tile_low = cut(memory, &bytes, width, sizeof(int32_t));

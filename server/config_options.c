@@ -104,10 +104,12 @@ const struct config_option *config_option_nearest(const char *name)
 
 void config_options_print(void)
 {
-    printf("attnd " ATTND_VERSION ": an attention service\n\n"
-           "  attnd [FLAG]...            serve\n"
-           "  attnd model show PATH      what a file or checkpoint holds\n"
-           "  attnd health [URL]         ask /readyz; exit 0 or 1\n\n");
+    printf(
+        "attnd " ATTND_VERSION ": an attention service\n\n"
+        "  attnd [FLAG]...            serve\n"
+        "  attnd model show PATH      what a file or checkpoint holds\n"
+        "  attnd model new FLAGS FILE a model to begin with, from a seed; alone it says its flags\n"
+        "  attnd health [URL]         ask /readyz; exit 0 or 1\n\n");
     for (int i = 0; i < OPTION_COUNT; i++) {
         const struct config_option *option = &CONFIG_OPTIONS[i];
         char left[80];

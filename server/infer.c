@@ -7,8 +7,11 @@
 #include "infer_handlers.h"
 
 #include "clock.h"
+#include "infer_tasks.h"
 #include "json.h"
 #include "metrics.h"
+#include "wire_gradient.h"
+#include "wire_merge.h"
 #include "wire_v1.h"
 
 #include <assert.h>
@@ -16,12 +19,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How one endpoint's body becomes a request, and a request its answer. */
+struct infer_wire {
+    bool (*read)(struct infer_request *request, const struct json_document *document,
+                 struct fault *fault);
+    void (*write)(const struct infer_request *request, struct text *text);
+};
+
 struct infer {
     struct job job; /* first: a job is its infer */
     struct service *service;
     struct exchange *exchange;
     struct byte_slice body;
-    bool batch;
+    const struct infer_wire *wire;
 
     struct json_document document;
     struct infer_request request;
@@ -52,7 +62,7 @@ static void read_and_plan(struct infer *infer)
                                 infer->body.size, &options, &infer->fault);
     free((void *)infer->body.data);
     infer->body.data = NULL;
-    if (!read || !wire_v1_read(request, infer->batch, &infer->document, &infer->fault)
+    if (!read || !infer->wire->read(request, &infer->document, &infer->fault)
         || !infer_plan(request, &limits, &infer->fault))
         return;
     infer->first_task =
@@ -79,10 +89,8 @@ static int64_t stage_tasks(struct job *job, int stage)
         infer->parsed_ns = clock_now_ns();
     int64_t count = 0;
     for (int64_t i = 0; i < request->item_count; i++) {
-        const struct attn_layer_plan *plan = &request->items[i].plan;
         infer->first_task[i] = count;
-        if (stage - 1 < plan->stage_count)
-            count += plan->task_count[stage - 1];
+        count += infer_tasks_count(&request->items[i], stage - 1);
     }
     infer->first_task[request->item_count] = count;
     return count;
@@ -111,10 +119,11 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
     }
     const int64_t i = item_of_task(infer, task);
     const struct infer_item *item = &infer->request.items[i];
-    void *workspace = item->workspaces ? (char *)item->workspaces
-                                             + (size_t)worker->index * item->plan.workspace_bytes
-                                       : worker->workspace;
-    attn_layer_run(&item->plan, stage - 1, task - infer->first_task[i], item->scratch, workspace);
+    void *workspace =
+        item->workspaces
+            ? (char *)item->workspaces + (size_t)worker->index * infer_tasks_workspace_bytes(item)
+            : worker->workspace;
+    infer_tasks_run(item, stage - 1, task - infer->first_task[i], workspace);
 }
 
 /* ---------------------------------------------------- context to bytes -- */
@@ -160,7 +169,7 @@ static void done(struct job *job, enum job_outcome outcome)
     check_outcome(infer, outcome);
     text_init(&text, 2 * config->answer_bytes_max + 65536);
     if (infer->fault.code == FAULT_NONE)
-        wire_v1_write(&infer->request, &text);
+        infer->wire->write(&infer->request, &text);
     free((void *)infer->body.data);
     infer->body.data = NULL;
     infer_request_free(&infer->request);
@@ -185,7 +194,24 @@ static void end(void *owner, enum exchange_end why)
                        why == EXCHANGE_LEFT ? JOB_LEFT : JOB_DEADLINE);
 }
 
-static void handle(struct exchange *exchange, bool batch)
+static bool read_single(struct infer_request *request, const struct json_document *document,
+                        struct fault *fault)
+{
+    return wire_v1_read(request, false, document, fault);
+}
+
+static bool read_batch(struct infer_request *request, const struct json_document *document,
+                       struct fault *fault)
+{
+    return wire_v1_read(request, true, document, fault);
+}
+
+static const struct infer_wire single_wire = { read_single, wire_v1_write };
+static const struct infer_wire batch_wire = { read_batch, wire_v1_write };
+static const struct infer_wire merge_wire = { wire_merge_read, wire_merge_write };
+static const struct infer_wire gradient_wire = { wire_gradient_read, wire_gradient_write };
+
+static void handle(struct exchange *exchange, const struct infer_wire *wire)
 {
     struct service *service = exchange_context(exchange);
     struct fault fault = { .code = FAULT_NONE };
@@ -205,7 +231,7 @@ static void handle(struct exchange *exchange, bool batch)
     infer->job.deadline_ns = deadline_ns;
     infer->service = service;
     infer->exchange = exchange;
-    infer->batch = batch;
+    infer->wire = wire;
     infer->submitted_ns = clock_now_ns();
     infer->body = exchange_take_body(exchange);
     exchange_park(exchange, deadline_ns, end, free, infer);
@@ -218,18 +244,28 @@ static void handle(struct exchange *exchange, bool batch)
 
 void infer_handle_attention(struct exchange *exchange)
 {
-    handle(exchange, false);
+    handle(exchange, &single_wire);
 }
 
 void infer_handle_batch(struct exchange *exchange)
 {
-    handle(exchange, true);
+    handle(exchange, &batch_wire);
+}
+
+void infer_handle_merge(struct exchange *exchange)
+{
+    handle(exchange, &merge_wire);
+}
+
+void infer_handle_gradients(struct exchange *exchange)
+{
+    handle(exchange, &gradient_wire);
 }
 
 bool infer_warm_up(struct service *service, struct fault *fault)
 {
     static const char body[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]}";
-    struct infer infer = { .service = service };
+    struct infer infer = { .service = service, .wire = &single_wire };
     char *copy = strdup(body);
     if (!copy)
         return fault_no_memory(fault);
@@ -250,7 +286,7 @@ bool infer_warm_up(struct service *service, struct fault *fault)
             break;
     }
     if (infer.fault.code == FAULT_NONE)
-        wire_v1_write(&infer.request, &text);
+        infer.wire->write(&infer.request, &text);
     if (infer.fault.code == FAULT_NONE)
         text_finish(&text, &infer.fault);
     text_free(&text);

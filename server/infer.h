@@ -10,6 +10,7 @@
 #include "arena.h"
 #include "fault.h"
 #include "layer.h"
+#include "merge.h"
 #include "model.h"
 
 enum { INFER_RANK_MAX = 8 };
@@ -38,22 +39,35 @@ struct infer_array {
     int64_t shape[INFER_RANK_MAX];
 };
 
+/* A partial answer that is to be merged with others. */
+struct infer_part {
+    struct infer_array context, lse;
+};
+
 struct infer_item {
     /* As asked. Absent fields are NULL or, where a flag says so, not set. */
     const char *model_name;
     int64_t layer_index;
     struct infer_array query, key, value;
     struct infer_array mask; /* added to the scores; -INFINITY forbids */
-    int64_t *kv_len;         /* [kv_len_count] */
-    int64_t kv_len_count;    /* 0: absent; 1 and !kv_len_rows: one for all rows */
-    bool kv_len_rows;        /* one for each query row */
-    int64_t past_len;
+    bool mask_is_bool;       /* it was, and has no gradient */
+    struct infer_array context_gradient;
+    int64_t *kv_len;      /* [kv_len_count] */
+    int64_t kv_len_count; /* 0: absent; 1 and !kv_len_rows: one for all rows */
+    bool kv_len_rows;     /* one for each query row */
+    int64_t past_len, kv_offset;
+    struct infer_array alibi_slopes, sinks;
+    bool partial; /* the context before the output projection, and lse */
     bool has_causal, causal;
     bool has_scale, has_softcap, has_window_left, has_window_right;
     float scale, softcap;
+    float dropout; /* 0: off */
+    uint64_t seed;
     int64_t window_left, window_right;
     int64_t q_heads, kv_heads; /* 0: not said */
     bool outputs[INFER_OUTPUT_COUNT];
+    struct infer_part *parts; /* merge these; NULL: attention, by all of the above */
+    int64_t part_count;
     bool has_weight_map;
     struct attn_weight_map weight_map; /* its outputs are planned */
 
@@ -61,7 +75,9 @@ struct infer_item {
     struct fault fault;  /* this item's own; then nothing below counts */
     struct model *model; /* retained */
     struct attn_layer layer;
+    struct attn_layer_merge merge; /* what the plan of a merge points at */
     struct attn_layer_plan plan;
+    struct infer_gradient *gradient; /* in place of plan, where gradients are asked for */
     int64_t q_len, kv_len_max, d_out;
     float *results[INFER_OUTPUT_COUNT]; /* NULL where not asked for; of top_k, its values */
     void *scratch;
@@ -74,6 +90,7 @@ struct infer_request {
     int64_t item_count;
     bool nonfinite_allowed; /* NaN and infinities may come in JSON */
     bool batch;             /* the answer is a list; an item's fault is its own */
+    bool gradients;         /* the answer is gradients, not attention */
 };
 
 /* What a plan needs to know of the daemon. */

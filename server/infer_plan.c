@@ -6,6 +6,11 @@
 #include "infer.h"
 #include "infer_weight_map.h"
 
+#include "infer_gradient.h"
+#include "infer_merge.h"
+#include "infer_per_head.h"
+#include "infer_tasks.h"
+#include "model_fit.h"
 #include "model_store.h"
 
 #include <inttypes.h>
@@ -140,16 +145,21 @@ static bool expect_heads(int64_t given, int64_t own, const char *name, const cha
 static bool plan_model_inputs(struct infer_item *item, struct planned_inputs *inputs,
                               struct fault *fault)
 {
-    const struct model_layer *layer = &item->model->layers[item->layer_index];
-    item->layer = layer->layer;
-    item->d_out = layer->d_out;
-    return read_inputs(inputs, item, false, fault)
-           && expect_columns(&inputs->query, layer->d_query, item, fault)
-           && expect_columns(&inputs->key, layer->d_key, item, fault)
-           && expect_columns(&inputs->value, layer->d_value, item, fault)
-           && expect_heads(item->q_heads, layer->layer.q_heads, "q_heads", "/q_heads", item->model,
+    struct model_layer layer;
+    if (!read_inputs(inputs, item, false, fault))
+        return false;
+    const struct model_widths widths = { inputs->query.columns, inputs->key.columns,
+                                         inputs->value.columns };
+    if (!model_fit(&layer, item->model, item->layer_index, &widths, fault))
+        return false;
+    item->layer = layer.layer;
+    item->d_out = layer.d_out;
+    return expect_columns(&inputs->query, layer.d_query, item, fault)
+           && expect_columns(&inputs->key, layer.d_key, item, fault)
+           && expect_columns(&inputs->value, layer.d_value, item, fault)
+           && expect_heads(item->q_heads, layer.layer.q_heads, "q_heads", "/q_heads", item->model,
                            fault)
-           && expect_heads(item->kv_heads, layer->layer.kv_heads, "kv_heads", "/kv_heads",
+           && expect_heads(item->kv_heads, layer.layer.kv_heads, "kv_heads", "/kv_heads",
                            item->model, fault);
 }
 
@@ -239,6 +249,8 @@ static struct attn_options plan_options(const struct infer_item *item)
         options.window_left = item->window_left;
     if (item->has_window_right)
         options.window_right = item->window_right;
+    options.dropout = item->dropout;
+    options.seed = item->seed;
     return options;
 }
 
@@ -293,6 +305,12 @@ static bool plan_mask(const struct infer_item *item, struct attn_layer_problem *
 
 int infer_output_shape(const struct infer_item *item, enum infer_output output, int64_t shape[3])
 {
+    if (output == INFER_CONTEXT && item->partial) {
+        shape[0] = item->layer.q_heads;
+        shape[1] = item->q_len;
+        shape[2] = item->layer.v_head_dim;
+        return 3;
+    }
     if (output == INFER_CONTEXT) {
         shape[0] = item->q_len;
         shape[1] = item->d_out;
@@ -363,16 +381,17 @@ static bool allocate_results(struct infer_request *request, struct infer_item *i
 static bool allocate_scratch(struct infer_request *request, struct infer_item *item,
                              const struct infer_limits *limits, struct fault *fault)
 {
-    const struct attn_layer_plan *plan = &item->plan;
+    const size_t scratch_bytes = infer_tasks_scratch_bytes(item);
+    const size_t workspace_bytes = infer_tasks_workspace_bytes(item);
     size_t workspaces = 0;
-    if (plan->workspace_bytes > limits->workspace_bytes)
-        workspaces = plan->workspace_bytes * (size_t)limits->worker_count;
-    if (plan->scratch_bytes > limits->scratch_bytes_max || workspaces > limits->scratch_bytes_max)
+    if (workspace_bytes > limits->workspace_bytes)
+        workspaces = workspace_bytes * (size_t)limits->worker_count;
+    if (scratch_bytes > limits->scratch_bytes_max || workspaces > limits->scratch_bytes_max)
         return fault_set(fault, FAULT_TOO_LARGE,
                          "the request needs %zu bytes to compute in; at most %zu are given",
-                         plan->scratch_bytes + workspaces, limits->scratch_bytes_max);
-    if (plan->scratch_bytes) {
-        item->scratch = arena_alloc(&request->arena, plan->scratch_bytes);
+                         scratch_bytes + workspaces, limits->scratch_bytes_max);
+    if (scratch_bytes) {
+        item->scratch = arena_alloc(&request->arena, scratch_bytes);
         if (!item->scratch)
             return fault_no_memory(fault);
     }
@@ -420,15 +439,23 @@ static bool plan_shapes(struct infer_item *item, struct attn_layer_problem *prob
         .key = inputs.key.tensor,
         .value = inputs.value.tensor,
         .past_len = item->past_len,
+        .kv_offset = item->kv_offset,
+        .partial = item->partial,
     };
+    if (item->partial)
+        item->outputs[INFER_LSE] = true;
     return plan_kv_len(item, problem, fault) && plan_mask(item, problem, fault)
-           && infer_check_weight_map(item, fault);
+           && infer_plan_per_head(item, problem, fault) && infer_check_weight_map(item, fault);
 }
 
 static bool plan_run(struct infer_request *request, struct infer_item *item,
                      struct attn_layer_problem *problem, const struct infer_limits *limits,
                      struct fault *fault)
 {
+    problem->kernels = limits->kernels;
+    if (request->gradients)
+        return infer_gradient_plan(request, item, problem, fault)
+               && allocate_scratch(request, item, limits, fault);
     if (!allocate_results(request, item, fault))
         return false;
     problem->context = item->results[INFER_CONTEXT];
@@ -437,11 +464,12 @@ static bool plan_run(struct infer_request *request, struct infer_item *item,
     problem->softcapped = item->results[INFER_SOFTCAPPED];
     problem->masked = item->results[INFER_MASKED];
     problem->lse = item->results[INFER_LSE];
-    problem->kernels = limits->kernels;
     if (!infer_plan_weight_map(request, item, problem, limits, fault))
         return false;
     const char *where = "";
-    const enum attn_status status = attn_layer_plan_init(&item->plan, problem, &where);
+    const enum attn_status status = item->parts
+                                        ? infer_merge_plan(item, &where)
+                                        : attn_layer_plan_init(&item->plan, problem, &where);
     if (status != ATTN_OK)
         return fault_from_attn(fault, status, where);
     return allocate_scratch(request, item, limits, fault);
@@ -451,11 +479,16 @@ static bool plan_run(struct infer_request *request, struct infer_item *item,
 static bool plan_item(struct infer_request *request, struct infer_item *item,
                       const struct infer_limits *limits, size_t *bytes_total, struct fault *fault)
 {
-    struct attn_layer_problem problem;
+    struct attn_layer_problem problem = { 0 };
     size_t bytes;
-    if (!resolve(item, limits, fault) || !plan_shapes(item, &problem, fault))
+    if (!resolve(item, limits, fault))
         return false;
-    if (!answer_bytes(item, &bytes) || bytes > limits->answer_bytes_max
+    if (!(item->parts ? infer_merge_shapes(request, item, fault)
+                      : plan_shapes(item, &problem, fault)))
+        return false;
+    if (request->gradients && !infer_gradient_check(item, &problem, &bytes, fault))
+        return false;
+    if ((!request->gradients && !answer_bytes(item, &bytes)) || bytes > limits->answer_bytes_max
         || (*bytes_total += bytes) > limits->answer_bytes_max)
         return fault_set(fault, FAULT_ANSWER_TOO_LARGE,
                          "the answer may take more than the %zu bytes that are given "

@@ -82,7 +82,7 @@ static bool build(struct model **model, const char *name, const char *source,
     struct model_parameters parameters;
     if (!model_storage_create(&made, name, source, config->layers, fault))
         return false;
-    made->attention = config->attention;
+    made->attention = config->attention->name;
     bool good = model_parameters_init(&parameters, file, &made->storage->arena, fault)
                 && model_layers_build(made->layers, config, &parameters, fault);
     made->dtype = parameters.dtype;

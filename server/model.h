@@ -15,12 +15,15 @@ enum { MODEL_NAME_MAX = 128 };
 struct model_layer {
     struct attn_layer layer;     /* as the library takes it; parameters borrowed from the model */
     struct attn_options options; /* the model's own scale, softcap, causal, windows */
+
+    /* -1: left open by the model and settled by each call (model_fit.h). */
     int64_t d_query, d_key, d_value, d_out;
+    struct attn_linear concat_proj; /* over key and query joined; weight NULL: not of this kind */
 };
 
 struct model {
     char name[MODEL_NAME_MAX + 1];
-    const char *attention; /* "scaled_dot_product" or "dot" */
+    const char *attention; /* "scaled_dot_product" or another of model_attention.h */
     const char *dtype;     /* of the file's parameters: "F32", "BF16", ...; "" without any */
     char *source;          /* "built-in", or the path it was loaded from */
     bool built_in;

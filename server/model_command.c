@@ -7,6 +7,7 @@
 #include "model.h"
 #include "model_directory.h"
 #include "model_mapping.h"
+#include "model_new.h"
 #include "safetensors.h"
 
 #include <inttypes.h>
@@ -68,6 +69,15 @@ static void print_tensors(const struct safetensors *file)
     }
 }
 
+/* A width that each call settles is "any". */
+static void print_width(const char *before, int64_t width)
+{
+    if (width >= 0)
+        printf("%s%" PRId64, before, width);
+    else
+        printf("%sany", before);
+}
+
 static void print_model(const struct model *model)
 {
     printf("model: %s, %" PRId64 " parameters in %" PRId64 " bytes of %s%s\nlayers: %" PRId64 "\n",
@@ -76,11 +86,15 @@ static void print_model(const struct model *model)
            model->layers[0].options.causal ? ", causal" : "", model->layer_count);
     for (int64_t i = 0; i < model->layer_count; i++) {
         const struct model_layer *layer = &model->layers[i];
-        printf("    %" PRId64 ": query %" PRId64 ", key %" PRId64 ", value %" PRId64
-               " columns -> %" PRId64 "; q_heads %" PRId64 ", kv_heads %" PRId64
-               ", head_dim %" PRId64 ", v_head_dim %" PRId64 "\n",
-               i, layer->d_query, layer->d_key, layer->d_value, layer->d_out, layer->layer.q_heads,
-               layer->layer.kv_heads, layer->layer.head_dim, layer->layer.v_head_dim);
+        printf("    %" PRId64 ":", i);
+        print_width(" query ", layer->d_query);
+        print_width(", key ", layer->d_key);
+        print_width(", value ", layer->d_value);
+        print_width(" columns -> ", layer->d_out);
+        printf("; q_heads %" PRId64 ", kv_heads %" PRId64 ", head_dim %" PRId64,
+               layer->layer.q_heads, layer->layer.kv_heads, layer->layer.head_dim);
+        print_width(", v_head_dim ", layer->layer.v_head_dim ? layer->layer.v_head_dim : -1);
+        printf("\n");
     }
 }
 
@@ -141,7 +155,7 @@ int model_command(int argc, char **argv)
         return EXIT_REFUSED;
     }
     if (argc > 2 && strcmp(argv[2], "new") == 0)
-        fprintf(stderr, "attnd: \"model new\" is not built into this version\n");
-    fprintf(stderr, "usage: attnd model show PATH\n");
+        return model_new(argc, argv);
+    fprintf(stderr, "usage: attnd model show PATH\n       " MODEL_NEW_USAGE "\n");
     return EXIT_USAGE;
 }

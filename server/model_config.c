@@ -93,24 +93,13 @@ struct field {
 
 static bool read_attention(struct field_reader *reader, const cJSON *node)
 {
-    static const char *const KNOWN[] = { "scaled_dot_product", "dot" };
-    static const char *const LATER[] = { "general", "additive", "concat" };
     if (!cJSON_IsString(node))
         return wrong_type(reader, node, "a string");
-    for (int i = 0; i < 2; i++)
-        if (strcmp(node->valuestring, KNOWN[i]) == 0) {
-            reader->config->attention = KNOWN[i];
-            return true;
-        }
-    for (int i = 0; i < 3; i++)
-        if (strcmp(node->valuestring, LATER[i]) == 0)
-            return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
-                                "attention is '%s', which this version does not compute; it has "
-                                "scaled_dot_product and dot",
-                                LATER[i]);
-    return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
-                        "attention is '%.60s'; expected scaled_dot_product or dot",
-                        node->valuestring);
+    reader->config->attention = model_attention_find(node->valuestring);
+    return reader->config->attention
+           || fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
+                           "attention is '%.60s'; expected %s", node->valuestring,
+                           model_attention_names());
 }
 
 static bool read_layers(struct field_reader *reader, const cJSON *node)
@@ -306,7 +295,8 @@ static bool check_tensors(struct field_reader *reader)
     for (; node; node = node->next) {
         snprintf(reader->pointer, sizeof reader->pointer, "/config/tensors");
         point_to(reader, node->string);
-        if (!model_names_known(node->string, reader->config->layers, buffer, &nearest))
+        if (!model_names_known(node->string, reader->config->layers,
+                               reader->config->attention->allowed, buffer, &nearest))
             return unknown_field(reader, "tensors", nearest);
         if (!cJSON_IsString(node))
             return wrong_type(reader, node, "a string, a tensor's name in the file");
@@ -333,7 +323,7 @@ bool model_config_read(struct model_config *config, const char *text, size_t siz
 {
     const struct json_options options = { .nonfinite_allowed = false };
     *config = (struct model_config){
-        .attention = "scaled_dot_product",
+        .attention = model_attention_find("scaled_dot_product"),
         .layers = 1,
         .window_left = -1,
         .window_right = -1,

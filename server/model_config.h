@@ -4,11 +4,12 @@
 #define ATTND_MODEL_CONFIG_H
 
 #include "json.h"
+#include "model_attention.h"
 
 enum { MODEL_LAYERS_MAX = 1000 };
 
 struct model_config {
-    const char *attention; /* "scaled_dot_product" or "dot"; a constant */
+    const struct model_attention *attention;
     int64_t layers;
     int64_t q_heads, kv_heads, head_dim, v_head_dim; /* 0: left out */
     bool causal;

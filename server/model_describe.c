@@ -18,21 +18,33 @@ static void member_integer(struct text *text, const char *key, int64_t value)
     text_integer(text, value);
 }
 
+/* A width that each call settles is null. */
+static void member_width(struct text *text, const char *key, int64_t width)
+{
+    text_raw(text, ",");
+    text_key(text, key);
+    if (width >= 0)
+        text_integer(text, width);
+    else
+        text_raw(text, "null");
+}
+
 static void describe_layer(struct text *text, int64_t index, const struct model_layer *layer)
 {
-    const bool is_self = layer->d_query == layer->d_key && layer->d_query == layer->d_value;
+    const bool is_self = layer->d_query >= 0 && layer->d_query == layer->d_key
+                         && (layer->d_value < 0 || layer->d_value == layer->d_key);
     text_raw(text, index > 0 ? "," : "");
     text_raw(text, "{\"index\":");
     text_integer(text, index);
     member_string(text, "kind", is_self ? "self" : "cross");
-    member_integer(text, "d_query", layer->d_query);
-    member_integer(text, "d_key", layer->d_key);
-    member_integer(text, "d_value", layer->d_value);
-    member_integer(text, "d_out", layer->d_out);
+    member_width(text, "d_query", layer->d_query);
+    member_width(text, "d_key", layer->d_key);
+    member_width(text, "d_value", layer->d_value);
+    member_width(text, "d_out", layer->d_out);
     member_integer(text, "q_heads", layer->layer.q_heads);
     member_integer(text, "kv_heads", layer->layer.kv_heads);
     member_integer(text, "head_dim", layer->layer.head_dim);
-    member_integer(text, "v_head_dim", layer->layer.v_head_dim);
+    member_width(text, "v_head_dim", layer->layer.v_head_dim > 0 ? layer->layer.v_head_dim : -1);
     text_raw(text, "}");
 }
 

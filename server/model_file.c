@@ -80,15 +80,18 @@ static bool check_name(const char *name, const struct model_config *config, stru
 {
     char buffer[MODEL_NAMES_BYTES], pointer[FAULT_POINTER_MAX];
     const char *nearest;
-    if (config->tensors || model_names_known(name, config->layers, buffer, &nearest))
+    if (config->tensors
+        || model_names_known(name, config->layers, config->attention->allowed, buffer, &nearest))
         return true;
     pointer_of(name, pointer);
     if (nearest)
         return fault_set_at(fault, pointer, FAULT_FIELD,
-                            "there is no parameter '%.60s'; did you mean '%s'?", name, nearest);
-    return fault_set_at(fault, pointer, FAULT_FIELD,
-                        "there is no parameter '%.60s'; expected %sq_proj.weight, k_proj.bias, ...",
-                        name, config->layers > 1 ? "layers.N." : "");
+                            "%s attention has no parameter '%.60s'; did you mean '%s'?",
+                            config->attention->name, name, nearest);
+    return fault_set_at(
+        fault, pointer, FAULT_FIELD, "%s attention has no parameter '%.60s'; expected %s%s, ...",
+        config->attention->name, name, config->layers > 1 ? "layers.N." : "",
+        config->attention->is_dot ? "q_proj.weight, k_proj.bias" : config->attention->widths);
 }
 
 static bool check_members(const cJSON *root, struct fault *fault)

@@ -5,31 +5,16 @@
  * this the library has nothing left to refuse about a model. */
 #include "model_layers.h"
 
-#include "model_names.h"
+#include "model_builder.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
-/* A projection as it is in the file. */
-struct projection {
-    const struct safetensors_entry *weight, *bias; /* NULL: the identity; none */
-    int64_t out, in;                               /* 0 where weight is NULL */
-};
-
-struct builder {
-    const struct model_config *config;
-    struct model_parameters *parameters;
-    int64_t layer;
-    struct projection projections[MODEL_PROJECTION_COUNT];
-    int64_t q_heads, kv_heads, head_dim, v_head_dim;
-    struct fault *fault;
-};
-
-enum { SHAPE_TEXT_BYTES = 96, SHAPE_DIMENSIONS_SHOWN = 4 };
+enum { SHAPE_DIMENSIONS_SHOWN = 4 };
 
 /* "[64, 32]" */
-static const char *shape_text(const struct safetensors_entry *entry, char text[SHAPE_TEXT_BYTES])
+static const char *shape_text(const struct safetensors_entry *entry,
+                              char text[MODEL_BUILDER_TEXT_BYTES])
 {
     uint64_t shape[SHAPE_DIMENSIONS_SHOWN];
     const int64_t shown =
@@ -38,16 +23,17 @@ static const char *shape_text(const struct safetensors_entry *entry, char text[S
     safetensors_shape(entry, shape, shown);
     text[0] = '[';
     for (int64_t i = 0; i < shown; i++)
-        used += (size_t)snprintf(text + used, SHAPE_TEXT_BYTES - used, "%s%" PRIu64,
+        used += (size_t)snprintf(text + used, MODEL_BUILDER_TEXT_BYTES - used, "%s%" PRIu64,
                                  i > 0 ? ", " : "", shape[i]);
-    snprintf(text + used, SHAPE_TEXT_BYTES - used, "%s]", entry->rank > shown ? ", ..." : "");
+    snprintf(text + used, MODEL_BUILDER_TEXT_BYTES - used, "%s]",
+             entry->rank > shown ? ", ..." : "");
     return text;
 }
 
-static bool refuse_tensor(struct builder *builder, const struct safetensors_entry *entry,
+bool model_builder_refuse(struct model_builder *builder, const struct safetensors_entry *entry,
                           const char *expected)
 {
-    char shape[SHAPE_TEXT_BYTES], pointer[FAULT_POINTER_MAX];
+    char shape[MODEL_BUILDER_TEXT_BYTES], pointer[FAULT_POINTER_MAX];
     snprintf(pointer, sizeof pointer, "/parameters/%s", entry->name);
     return fault_set_at(builder->fault, pointer, FAULT_SHAPE,
                         "tensor '%.60s' has shape %s; expected %s", entry->name,
@@ -57,8 +43,8 @@ static bool refuse_tensor(struct builder *builder, const struct safetensors_entr
 /* --------------------------------------------------------------- finding -- */
 
 /* *entry is NULL where the file has no such tensor and the config does not name one. */
-static bool find_tensor(struct builder *builder, enum model_projection projection, bool is_bias,
-                        const struct safetensors_entry **entry)
+bool model_builder_find(struct model_builder *builder, enum model_projection projection,
+                        bool is_bias, const struct safetensors_entry **entry)
 {
     char name[MODEL_NAMES_BYTES];
     model_names_write(name, builder->layer, builder->config->layers, projection, is_bias);
@@ -71,14 +57,14 @@ static bool find_tensor(struct builder *builder, enum model_projection projectio
     return true;
 }
 
-static bool find_projection(struct builder *builder, enum model_projection which)
+static bool find_projection(struct model_builder *builder, enum model_projection which)
 {
-    struct projection *projection = &builder->projections[which];
+    struct model_builder_projection *projection = &builder->projections[which];
     const bool in_out = builder->config->in_out;
     uint64_t shape[2];
-    *projection = (struct projection){ .weight = NULL };
-    if (!find_tensor(builder, which, false, &projection->weight)
-        || !find_tensor(builder, which, true, &projection->bias))
+    *projection = (struct model_builder_projection){ .weight = NULL };
+    if (!model_builder_find(builder, which, false, &projection->weight)
+        || !model_builder_find(builder, which, true, &projection->bias))
         return false;
     const struct safetensors_entry *weight = projection->weight, *bias = projection->bias;
     if (!weight)
@@ -87,19 +73,19 @@ static bool find_projection(struct builder *builder, enum model_projection which
                             "tensor '%.60s' is a bias of a projection that has no weight",
                             bias->name);
     if (weight->rank != 2)
-        return refuse_tensor(builder, weight, in_out ? "[in, out]" : "[out, in]");
+        return model_builder_refuse(builder, weight, in_out ? "[in, out]" : "[out, in]");
     safetensors_shape(weight, shape, 2);
     if (shape[0] < 1 || shape[0] > INT32_MAX || shape[1] < 1 || shape[1] > INT32_MAX)
-        return refuse_tensor(builder, weight, "dimensions from 1 to 2147483647");
+        return model_builder_refuse(builder, weight, "dimensions from 1 to 2147483647");
     projection->out = (int64_t)shape[in_out ? 1 : 0];
     projection->in = (int64_t)shape[in_out ? 0 : 1];
     if (bias && bias->rank == 1)
         safetensors_shape(bias, shape, 1);
     if (bias && (bias->rank != 1 || shape[0] != (uint64_t)projection->out)) {
-        char expected[SHAPE_TEXT_BYTES];
+        char expected[MODEL_BUILDER_TEXT_BYTES];
         snprintf(expected, sizeof expected, "[%" PRId64 "], as its weight has outputs",
                  projection->out);
-        return refuse_tensor(builder, bias, expected);
+        return model_builder_refuse(builder, bias, expected);
     }
     return true;
 }
@@ -117,7 +103,7 @@ static int64_t first_of(int64_t a, int64_t b, int64_t c)
     return a ? a : b ? b : c;
 }
 
-static bool settle(struct builder *builder)
+static bool settle(struct model_builder *builder)
 {
     const struct model_config *config = builder->config;
     const int64_t q_out = builder->projections[MODEL_Q].out;
@@ -154,12 +140,12 @@ static bool settle(struct builder *builder)
 
 /* -------------------------------------------------------------- checking -- */
 
-static bool check_columns(struct builder *builder, enum model_projection which, int64_t got,
+static bool check_columns(struct model_builder *builder, enum model_projection which, int64_t got,
                           const char *side, int64_t heads, const char *heads_name, int64_t dim,
                           const char *dim_name)
 {
     const struct safetensors_entry *weight = builder->projections[which].weight;
-    char expected[2 * SHAPE_TEXT_BYTES];
+    char expected[2 * MODEL_BUILDER_TEXT_BYTES];
     if (heads * dim > INT32_MAX)
         return fault_set_at(builder->fault, "/config", FAULT_TOO_LARGE,
                             "%s * %s is %" PRId64 "; expected at most 2147483647", heads_name,
@@ -169,12 +155,12 @@ static bool check_columns(struct builder *builder, enum model_projection which, 
     snprintf(expected, sizeof expected,
              "%" PRId64 " %s (%s * %s = %" PRId64 " * %" PRId64 "), not %" PRId64, heads * dim,
              side, heads_name, dim_name, heads, dim, got);
-    return refuse_tensor(builder, weight, expected);
+    return model_builder_refuse(builder, weight, expected);
 }
 
-static bool check_shapes(struct builder *builder)
+static bool check_shapes(struct model_builder *builder)
 {
-    const struct projection *projections = builder->projections;
+    const struct model_builder_projection *projections = builder->projections;
     if (!check_columns(builder, MODEL_Q, projections[MODEL_Q].out, "outputs", builder->q_heads,
                        "q_heads", builder->head_dim, "head_dim")
         || !check_columns(builder, MODEL_K, projections[MODEL_K].out, "outputs", builder->kv_heads,
@@ -192,7 +178,7 @@ static bool check_shapes(struct builder *builder)
     return true;
 }
 
-static bool check_rope(struct builder *builder)
+static bool check_rope(struct model_builder *builder)
 {
     const struct model_config *config = builder->config;
     const int64_t dim = first_of(config->rope_dim, builder->head_dim, 0);
@@ -206,10 +192,10 @@ static bool check_rope(struct builder *builder)
 
 /* --------------------------------------------------------------- building -- */
 
-static bool set_linear(struct builder *builder, enum model_projection which,
+static bool set_linear(struct model_builder *builder, enum model_projection which,
                        struct attn_linear *linear)
 {
-    const struct projection *projection = &builder->projections[which];
+    const struct model_builder_projection *projection = &builder->projections[which];
     *linear = (struct attn_linear){
         .out = projection->out,
         .in = projection->in,
@@ -223,13 +209,13 @@ static bool set_linear(struct builder *builder, enum model_projection which,
                                        builder->fault));
 }
 
-static struct attn_options options_of(const struct builder *builder)
+static struct attn_options options_of(const struct model_builder *builder)
 {
     const struct model_config *config = builder->config;
     struct attn_options options = attn_options_default(builder->head_dim);
     if (config->has_scale)
         options.scale = config->scale;
-    else if (strcmp(config->attention, "dot") == 0)
+    else if (!config->attention->is_scaled)
         options.scale = 1;
     options.softcap = config->softcap;
     options.causal = config->causal;
@@ -238,10 +224,10 @@ static struct attn_options options_of(const struct builder *builder)
     return options;
 }
 
-static bool set_layer(struct builder *builder, struct model_layer *layer)
+static bool set_layer(struct model_builder *builder, struct model_layer *layer)
 {
     const struct model_config *config = builder->config;
-    const struct projection *projections = builder->projections;
+    const struct model_builder_projection *projections = builder->projections;
     const int64_t k_columns = builder->kv_heads * builder->head_dim;
     const int64_t v_columns = builder->kv_heads * builder->v_head_dim;
     *layer = (struct model_layer){
@@ -266,20 +252,21 @@ static bool set_layer(struct builder *builder, struct model_layer *layer)
     return set_linear(builder, MODEL_Q, &layer->layer.q_proj)
            && set_linear(builder, MODEL_K, &layer->layer.k_proj)
            && set_linear(builder, MODEL_V, &layer->layer.v_proj)
-           && set_linear(builder, MODEL_O, &layer->layer.o_proj);
+           && set_linear(builder, MODEL_O, &layer->layer.o_proj)
+           && set_linear(builder, MODEL_CONCAT, &layer->concat_proj);
 }
 
 /* Which projections this layer has, one bit each. */
-static unsigned present(const struct builder *builder)
+static unsigned present(const struct model_builder *builder)
 {
     unsigned bits = 0;
-    for (int i = 0; i < MODEL_PROJECTION_COUNT; i++)
+    for (int i = 0; i < MODEL_PARAMETER_COUNT; i++)
         bits |= (builder->projections[i].weight != NULL ? 1u : 0u) << i;
     return bits;
 }
 
 /* A layer that lacks what layer 0 has was mistyped or cut off, and is not meant to be without. */
-static bool check_present(struct builder *builder, unsigned first)
+static bool check_present(struct model_builder *builder, unsigned first)
 {
     char name[MODEL_NAMES_BYTES], other[MODEL_NAMES_BYTES];
     const unsigned differing = present(builder) ^ first;
@@ -295,33 +282,42 @@ static bool check_present(struct builder *builder, unsigned first)
                         name, other);
 }
 
-static bool find_layer(struct builder *builder)
+static bool find_layer(struct model_builder *builder)
 {
-    for (int i = 0; i < MODEL_PROJECTION_COUNT; i++)
-        if (!find_projection(builder, (enum model_projection)i))
+    const struct model_attention *attention = builder->config->attention;
+    for (int i = 0; i < MODEL_PARAMETER_COUNT; i++) {
+        const enum model_projection which = (enum model_projection)i;
+        if (!(attention->allowed & model_parameter_bit(which)))
+            continue;
+        if (which == MODEL_SCORE ? !model_scores_find(builder) : !find_projection(builder, which))
             return false;
+    }
     return true;
 }
 
 bool model_layers_build(struct model_layer *layers, const struct model_config *config,
                         struct model_parameters *parameters, struct fault *fault)
 {
-    struct builder builder = { .config = config, .parameters = parameters, .fault = fault };
+    struct model_builder builder = { .config = config, .parameters = parameters, .fault = fault };
     unsigned first = 0;
     for (; builder.layer < config->layers; builder.layer++) {
         if (!find_layer(&builder))
             return false;
         if (builder.layer == 0)
             first = present(&builder);
-        if (builder.layer == 0 && first == 0 && parameters->file->entry_count > 0)
+        if (config->attention->is_dot && builder.layer == 0 && first == 0
+            && parameters->file->entry_count > 0)
             return fault_set_at(fault, "/parameters", FAULT_FIELD,
                                 "none of the file's %" PRId64 " tensors is a parameter of layer 0 "
                                 "of %" PRId64 " (%sq_proj.weight, ...); \"tensors\" gives them "
                                 "other names",
                                 parameters->file->entry_count, config->layers,
                                 config->layers > 1 ? "layers.0." : "");
-        if (!check_present(&builder, first) || !settle(&builder) || !check_shapes(&builder)
-            || !check_rope(&builder) || !set_layer(&builder, &layers[builder.layer]))
+        struct model_layer *layer = &layers[builder.layer];
+        if (!check_present(&builder, first)
+            || !(config->attention->is_dot ? settle(&builder) : model_scores_settle(&builder))
+            || !check_shapes(&builder) || !check_rope(&builder) || !set_layer(&builder, layer)
+            || (!config->attention->is_dot && !model_scores_set(&builder, layer)))
             return false;
     }
     return true;

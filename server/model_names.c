@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const PROJECTIONS[MODEL_PROJECTION_COUNT] = { "q_proj", "k_proj", "v_proj",
-                                                                 "o_proj" };
+static const char *const PROJECTIONS[MODEL_PARAMETER_COUNT] = {
+    "q_proj", "k_proj", "v_proj", "o_proj", "concat_proj", "score",
+};
 
 void model_names_write(char name[MODEL_NAMES_BYTES], int64_t layer, int64_t layers,
                        enum model_projection projection, bool is_bias)
@@ -36,19 +37,25 @@ static size_t layer_prefix(const char *name, int64_t layers)
     return is_plain && *p == '.' && layer < layers ? (size_t)(p + 1 - name) : 0;
 }
 
-bool model_names_known(const char *name, int64_t layers, char buffer[MODEL_NAMES_BYTES],
-                       const char **nearest)
+bool model_names_known(const char *name, int64_t layers, unsigned allowed,
+                       char buffer[MODEL_NAMES_BYTES], const char **nearest)
 {
-    char names[2 * MODEL_PROJECTION_COUNT][MODEL_NAMES_BYTES];
-    const char *known[2 * MODEL_PROJECTION_COUNT];
+    char names[2 * MODEL_PARAMETER_COUNT][MODEL_NAMES_BYTES];
+    const char *known[2 * MODEL_PARAMETER_COUNT];
+    int count = 0;
     const size_t prefix = layer_prefix(name, layers);
-    for (int i = 0; i < 2 * MODEL_PROJECTION_COUNT; i++) {
-        model_names_write(names[i], 0, 1, (enum model_projection)(i / 2), i % 2 != 0);
-        known[i] = names[i];
-        if ((layers <= 1 || prefix > 0) && strcmp(name + prefix, known[i]) == 0)
+    for (int i = 0; i < 2 * MODEL_PARAMETER_COUNT; i++) {
+        const enum model_projection projection = (enum model_projection)(i / 2);
+        const bool is_bias = i % 2 != 0;
+        if (!(allowed >> projection & 1u) || (projection == MODEL_SCORE && is_bias))
+            continue;
+        model_names_write(names[count], 0, 1, projection, is_bias);
+        known[count] = names[count];
+        if ((layers <= 1 || prefix > 0) && strcmp(name + prefix, known[count]) == 0)
             return true;
+        count++;
     }
-    *nearest = nearest_name(name + prefix, known, 2 * MODEL_PROJECTION_COUNT);
+    *nearest = nearest_name(name + prefix, known, count);
     if (*nearest) {
         snprintf(buffer, MODEL_NAMES_BYTES, "%.*s%s", (int)prefix, name, *nearest);
         if (layers > 1 && prefix == 0)

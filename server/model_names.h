@@ -6,8 +6,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The projections of a layer. */
-enum model_projection { MODEL_Q, MODEL_K, MODEL_V, MODEL_O, MODEL_PROJECTION_COUNT };
+/* The projections of a layer, and what the score functions beside the dot product have. */
+enum model_projection {
+    MODEL_Q,
+    MODEL_K,
+    MODEL_V,
+    MODEL_O,
+    MODEL_PROJECTION_COUNT,
+    MODEL_CONCAT = MODEL_PROJECTION_COUNT, /* "concat_proj", in place of q_proj and k_proj */
+    MODEL_SCORE,                           /* "score", which has no bias */
+    MODEL_PARAMETER_COUNT
+};
 
 enum { MODEL_NAMES_BYTES = 64 }; /* of the longest, with its NUL byte */
 
@@ -15,9 +24,10 @@ enum { MODEL_NAMES_BYTES = 64 }; /* of the longest, with its NUL byte */
 void model_names_write(char name[MODEL_NAMES_BYTES], int64_t layer, int64_t layers,
                        enum model_projection projection, bool is_bias);
 
-/* Whether name is a parameter of a model of so many layers. Where it is none, *nearest is the one
- * that may have been meant, in buffer, or NULL. */
-bool model_names_known(const char *name, int64_t layers, char buffer[MODEL_NAMES_BYTES],
-                       const char **nearest);
+/* Whether name is a parameter of a model of so many layers that has the parameters whose bits,
+ * 1 << projection, are in allowed. Where it is none, *nearest is the one that may have been meant,
+ * in buffer, or NULL. */
+bool model_names_known(const char *name, int64_t layers, unsigned allowed,
+                       char buffer[MODEL_NAMES_BYTES], const char **nearest);
 
 #endif

@@ -146,6 +146,11 @@ static bool read_value(struct v1_reader *reader, const cJSON *node)
     return v1_read_array(reader, node, false, &reader->item->value);
 }
 
+static bool read_context_gradient(struct v1_reader *reader, const cJSON *node)
+{
+    return v1_read_array(reader, node, false, &reader->item->context_gradient);
+}
+
 /* Booleans become what is added to the scores: 0 where true, -INFINITY where
  * false. Each array is read once, so it is changed where it lies. */
 static bool read_mask(struct v1_reader *reader, const cJSON *node)
@@ -161,6 +166,7 @@ static bool read_mask(struct v1_reader *reader, const cJSON *node)
         for (int64_t i = 0; i < numbers->count; i++)
             numbers->values[i] = numbers->values[i] != 0.0f ? 0.0f : -INFINITY;
     take_array(&reader->item->mask, numbers);
+    reader->item->mask_is_bool = numbers->has_bool;
     return true;
 }
 
@@ -207,7 +213,7 @@ static bool read_kv_len(struct v1_reader *reader, const cJSON *node)
 
 /* --------------------------------------------------------- other fields -- */
 
-static bool read_model(struct v1_reader *reader, const cJSON *node)
+bool v1_read_model(struct v1_reader *reader, const cJSON *node)
 {
     if (!cJSON_IsString(node))
         return v1_wrong_type(reader, node, "a string");
@@ -215,7 +221,7 @@ static bool read_model(struct v1_reader *reader, const cJSON *node)
     return true;
 }
 
-static bool read_layer(struct v1_reader *reader, const cJSON *node)
+bool v1_read_layer(struct v1_reader *reader, const cJSON *node)
 {
     if (cJSON_IsNumber(node) && node->valuedouble > INTEGER_MAX) {
         reader->item->layer_index = INT64_MAX; /* no model has it: not found, like any other */
@@ -247,6 +253,26 @@ static bool read_past_len(struct v1_reader *reader, const cJSON *node)
     return v1_read_integer(reader, node, 0, FAULT_LENGTH, &reader->item->past_len);
 }
 
+static bool read_kv_offset(struct v1_reader *reader, const cJSON *node)
+{
+    return v1_read_integer(reader, node, 0, FAULT_LENGTH, &reader->item->kv_offset);
+}
+
+static bool read_alibi_slopes(struct v1_reader *reader, const cJSON *node)
+{
+    return v1_read_array(reader, node, false, &reader->item->alibi_slopes);
+}
+
+static bool read_sinks(struct v1_reader *reader, const cJSON *node)
+{
+    return v1_read_array(reader, node, false, &reader->item->sinks);
+}
+
+static bool read_partial(struct v1_reader *reader, const cJSON *node)
+{
+    return read_bool(reader, node, &reader->item->partial);
+}
+
 static bool read_scale(struct v1_reader *reader, const cJSON *node)
 {
     reader->item->has_scale = true;
@@ -262,6 +288,27 @@ static bool read_softcap(struct v1_reader *reader, const cJSON *node)
         return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
                             "softcap is %.9g; expected 0 (off) or more",
                             (double)reader->item->softcap);
+    return true;
+}
+
+static bool read_dropout(struct v1_reader *reader, const cJSON *node)
+{
+    float *dropout = &reader->item->dropout;
+    if (!read_float(reader, node, dropout))
+        return false;
+    if (!(*dropout >= 0 && *dropout < 1))
+        return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
+                            "dropout is %.9g; expected 0 (off) or more, and less than 1",
+                            (double)*dropout);
+    return true;
+}
+
+static bool read_seed(struct v1_reader *reader, const cJSON *node)
+{
+    int64_t seed = 0;
+    if (!v1_read_integer(reader, node, 0, FAULT_OPTION, &seed))
+        return false;
+    reader->item->seed = (uint64_t)seed;
     return true;
 }
 
@@ -289,6 +336,9 @@ static bool read_kv_heads(struct v1_reader *reader, const cJSON *node)
 
 static bool read_outputs(struct v1_reader *reader, const cJSON *node)
 {
+    if (reader->request->gradients)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
+                            "outputs is not a field of gradients; all of them are answered");
     memset(reader->item->outputs, 0, sizeof reader->item->outputs);
     if (!cJSON_IsArray(node)
         || (cJSON_GetArraySize(node) && json_numbers_of(reader->document, node)))
@@ -316,12 +366,8 @@ static bool read_outputs(struct v1_reader *reader, const cJSON *node)
 /* Fields of the contract that this build takes with their default value only. */
 static bool read_default_only(struct v1_reader *reader, const cJSON *node)
 {
-    const bool is_default =
-        strcmp(reader->name, "seed") == 0
-            ? cJSON_IsNumber(node)
-            : cJSON_IsFalse(node) || (cJSON_IsNumber(node) && node->valuedouble == 0)
-                  || (cJSON_IsString(node) && strcmp(node->valuestring, "softmax") == 0);
-    if (is_default)
+    if (cJSON_IsFalse(node) || (cJSON_IsNumber(node) && node->valuedouble == 0)
+        || (cJSON_IsString(node) && strcmp(node->valuestring, "softmax") == 0))
         return true;
     return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
                         "%s is not in this build, but for its default", reader->name);
@@ -333,8 +379,8 @@ struct field {
 };
 
 static const struct field fields[] = {
-    { "model", read_model },
-    { "layer", read_layer },
+    { "model", v1_read_model },
+    { "layer", v1_read_layer },
     { "query", read_query },
     { "key", read_key },
     { "value", read_value },
@@ -349,17 +395,24 @@ static const struct field fields[] = {
     { "q_heads", read_q_heads },
     { "kv_heads", read_kv_heads },
     { "outputs", read_outputs },
-    { "alibi_slopes", read_default_only },
-    { "sinks", read_default_only },
+    { "alibi_slopes", read_alibi_slopes },
+    { "sinks", read_sinks },
     { "weight_map", v1_read_weight_map },
     { "normalizer", read_default_only },
-    { "dropout", read_default_only },
-    { "seed", read_default_only },
-    { "partial", read_default_only },
-    { "kv_offset", read_default_only },
+    { "dropout", read_dropout },
+    { "seed", read_seed },
+    { "partial", read_partial },
+    { "kv_offset", read_kv_offset },
+    { "context_gradient", read_context_gradient }, /* the last, for gradients alone */
 };
 
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
+
+/* The fields that the request may have: the first so many. */
+static int field_count(const struct v1_reader *reader)
+{
+    return reader->request->gradients ? FIELD_COUNT : FIELD_COUNT - 1;
+}
 
 /* -------------------------------------------------------------- objects -- */
 
@@ -377,10 +430,11 @@ bool v1_unknown_field(struct v1_reader *reader, const char *name, const char *co
 static bool unknown_field(struct v1_reader *reader, const char *name)
 {
     const char *known[FIELD_COUNT + 1];
-    for (int i = 0; i < FIELD_COUNT; i++)
+    const int count = field_count(reader);
+    for (int i = 0; i < count; i++)
         known[i] = fields[i].name;
-    known[FIELD_COUNT] = "requests";
-    return v1_unknown_field(reader, name, known, FIELD_COUNT + (reader->request->batch ? 1 : 0));
+    known[count] = "requests";
+    return v1_unknown_field(reader, name, known, count + (reader->request->batch ? 1 : 0));
 }
 
 /* The pointer is "/name", its / and ~ escaped as RFC 6901 says. */
@@ -402,16 +456,17 @@ void v1_turn_to(struct v1_reader *reader, const char *name)
 
 bool v1_read_object(struct v1_reader *reader, const cJSON *object, bool has_requests)
 {
+    const int count = field_count(reader);
     const cJSON *node;
     cJSON_ArrayForEach(node, object)
     {
         int i = 0;
         if (has_requests && strcmp(node->string, "requests") == 0)
             continue;
-        while (i < FIELD_COUNT && strcmp(fields[i].name, node->string) != 0)
+        while (i < count && strcmp(fields[i].name, node->string) != 0)
             i++;
         v1_turn_to(reader, node->string);
-        if (i == FIELD_COUNT)
+        if (i == count)
             return unknown_field(reader, node->string);
         if (!cJSON_IsNull(node) && !fields[i].read(reader, node))
             return false;

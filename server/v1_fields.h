@@ -40,6 +40,8 @@ const struct json_numbers *v1_read_numbers(struct v1_reader *reader, const cJSON
 /* The numbers as integers of 0 or more, in the request's arena; others get a fault of this code. */
 bool v1_integers_of(struct v1_reader *reader, const struct json_numbers *numbers,
                     enum fault_code code, int64_t **values);
+bool v1_read_model(struct v1_reader *reader, const cJSON *node);
+bool v1_read_layer(struct v1_reader *reader, const cJSON *node);
 
 /* Turns to the field called name: sets reader->name and the pointer to it. */
 void v1_turn_to(struct v1_reader *reader, const char *name);

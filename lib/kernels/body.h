@@ -11,24 +11,11 @@
  * registers. Everything here is static, so that no copy compiled for a newer CPU can be linked
  * into the path of an older one. */
 #include "kernels.h"
+#include "vector.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
-
-typedef float vec __attribute__((vector_size(VEC_BYTES)));
-typedef int32_t ivec __attribute__((vector_size(VEC_BYTES)));
-typedef uint32_t uvec __attribute__((vector_size(VEC_BYTES)));
-
-#define LANES ((int64_t)(VEC_BYTES / sizeof(float)))
-
-#define INLINE static inline __attribute__((always_inline))
-
-#ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 32")
-#endif
 
 /* The register block. 32 vector registers hold the sums of 6 rows by 4 vectors of queries, 16 hold
  * 6 by 2; SSE has no multiply-add, and its products need registers of their own. A narrower tile
@@ -42,85 +29,6 @@ enum { BLOCK_VECTORS = 2, BLOCK_ROWS_WIDE = 4 };
 #endif
 #define BLOCK_ROWS(vectors) ((vectors) == BLOCK_VECTORS ? BLOCK_ROWS_WIDE : 12)
 enum { BLOCK_ROWS_REST = 4, BLOCK_SUMS_MAX = 24 };
-
-/* ------------------------------------------------------------------------- one vector -- */
-
-INLINE vec load(const float *p)
-{
-    vec v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-INLINE void store(float *p, vec v)
-{
-    memcpy(p, &v, sizeof v);
-}
-
-/* The first n lanes of p, n <= LANES, the rest 0. Reads no further. */
-INLINE vec load_part(const float *p, int64_t n)
-{
-    vec v = { 0 };
-    memcpy(&v, p, (size_t)n * sizeof(float));
-    return v;
-}
-
-INLINE void store_part(float *p, vec v, int64_t n)
-{
-    memcpy(p, &v, (size_t)n * sizeof(float));
-}
-
-INLINE vec broadcast(float x)
-{
-    return x - (vec){ 0 };
-}
-
-INLINE vec select(ivec mask, vec yes, vec no)
-{
-    return (vec)((mask & (ivec)yes) | (~mask & (ivec)no));
-}
-
-/* e^x for x <= 0. With x = n ln 2 + r and |r| <= ln 2 / 2, e^r is 1 + r + r^2 q(r) with q the
- * interpolation of (e^r - 1 - r) / r^2 at the Chebyshev nodes (relative error 1.1e-8), and 2^n is
- * made in the exponent bits: adding 1.5 * 2^23 leaves n in the low bits of the sum. What would be
- * subnormal is 0, and so is e^-inf, whose r is NaN. */
-INLINE vec exp_nonpositive(vec x)
-{
-    const float shift = 12582912.0f; /* 1.5 * 2^23 */
-    const vec shifted = x * 1.44269504f + shift;
-    const vec n = shifted - shift;
-    const vec r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-    vec q = broadcast(1.392626805e-3f);
-    q = q * r + 8.363246670e-3f;
-    q = q * r + 4.166655411e-2f;
-    q = q * r + 1.666657658e-1f;
-    q = q * r + 0.5f;
-    const vec power = (q * r) * r + r + 1.0f;
-    const vec two_to_n = (vec)(((uvec)shifted << 23) + (1u << 23) * 127u);
-    return select(x < -87.33654f, (vec){ 0 }, power * two_to_n);
-}
-
-/* softcap * tanh(score / softcap). Below 0.625 tanh is the odd polynomial of Cephes' tanhf, above
- * it (1 - e^-2y) / (1 + e^-2y). Where the cap changes the score by less than half an ulp the score
- * itself is the answer, which also keeps it when score / softcap underflows. */
-INLINE vec cap(vec score, float softcap)
-{
-    const ivec sign_bit = (ivec)broadcast(-0.0f);
-    const vec ratio = score / softcap;
-    const vec y = (vec)((ivec)ratio & ~sign_bit);
-    const vec z = y * y;
-    vec p = broadcast(-5.70498872745e-3f);
-    p = p * z + 2.06390887954e-2f;
-    p = p * z - 5.37397155531e-2f;
-    p = p * z + 1.33314422036e-1f;
-    p = p * z - 3.33332819422e-1f;
-    const vec near = (p * z) * y + y;
-    const vec e = exp_nonpositive(y * -2.0f);
-    const vec far = (1.0f - e) / (1.0f + e);
-    const vec magnitude = softcap * select(y < 0.625f, near, far);
-    const vec capped = (vec)((ivec)magnitude | ((ivec)ratio & sign_bit));
-    return select(y < 0x1p-12f, score, capped);
-}
 
 /* -------------------------------------------------------------------------- transposes -- */
 
@@ -275,6 +183,30 @@ static void score_tile(float *scores_t, const float *query_t, const float *key, 
         score_columns(1, scores_t + c, query_t + c, key, key_stride, n, head_dim, width);
 }
 
+/* One vector of queries against one key. A chain of sums waits for nothing but its own addition,
+ * since the tanh of a feature needs no other feature. */
+INLINE vec additive_score(const float *query_t, const float *key, const float *weight,
+                          int64_t head_dim, int64_t width)
+{
+    vec sum = { 0 };
+    for (int64_t d = 0; d < head_dim; d++) {
+        const vec x = load(query_t + d * width) + key[d];
+        sum += weight[d] * with_sign(tanh_nonnegative(absolute(x)), x);
+    }
+    return sum;
+}
+
+static void additive_tile(float *scores_t, const float *query_t, const float *key,
+                          int64_t key_stride, const float *weight, float scale, int64_t n,
+                          int64_t head_dim, int64_t width)
+{
+    for (int64_t c = 0; c < width; c += LANES)
+        for (int64_t j = 0; j < n; j++)
+            store(scores_t + j * width + c,
+                  scale
+                      * additive_score(query_t + c, key + j * key_stride, weight, head_dim, width));
+}
+
 INLINE void context_block(const int rows, const int vectors, const bool guarded, float *context_t,
                           const float *rescale, const float *weights_t, const float *value,
                           int64_t value_stride, int64_t n, int64_t width)
@@ -352,10 +284,34 @@ static bool all_finite(const float *rows, int64_t row_stride, int64_t row_count,
 
 /* ----------------------------------------------------------------- scores into weights -- */
 
+/* softcap * tanh(score / softcap). Where the cap changes the score by less than half an ulp the
+ * score itself is the answer, which also keeps it when score / softcap underflows. */
+INLINE vec cap(vec score, float softcap)
+{
+    const vec ratio = score / softcap;
+    const vec y = absolute(ratio);
+    const vec capped = with_sign(softcap * tanh_nonnegative(y), ratio);
+    return select(y < 0x1p-12f, score, capped);
+}
+
 static void softcap_tile(float *scores_t, float softcap, int64_t n, int64_t width)
 {
     for (int64_t i = 0; i < n * width; i += LANES)
         store(scores_t + i, cap(load(scores_t + i), softcap));
+}
+
+static void alibi_tile(float *scores_t, float slope, const float *distance, int64_t first,
+                       int64_t n, int64_t width)
+{
+    const ivec sign_bit = (ivec)broadcast(-0.0f);
+    for (int64_t c = 0; c < width; c += LANES) {
+        const vec from = load(distance + c);
+        for (int64_t j = 0; j < n; j++) {
+            float *scores = scores_t + j * width + c;
+            const vec apart = (vec)((ivec)(from - (float)(first + j)) & ~sign_bit);
+            store(scores, load(scores) - apart * slope);
+        }
+    }
 }
 
 static void bound_tile(float *scores_t, const int32_t *low, const int32_t *high, int64_t n,
@@ -447,13 +403,73 @@ static void weights_row(float *row, float max, float sum, int64_t n)
         store_part(row + j, finish_weights(load_part(row + j, n - j), max, factor), n - j);
 }
 
+/* ------------------------------------------------------------------------------ gradients -- */
+
+static void delta_tile(float *delta, const float *rescale, const float *weights_t,
+                       const float *gradient_t, int64_t n, int64_t width)
+{
+    for (int64_t c = 0; c < width; c += LANES) {
+        vec sum = { 0 };
+        for (int64_t j = 0; j < n; j++) {
+            const vec weight = load(weights_t + j * width + c);
+            const vec gradient = load(gradient_t + j * width + c);
+            sum = select(weight == 0.0f, sum, sum + weight * gradient);
+        }
+        store(delta + c, load(delta + c) * load(rescale + c) + sum);
+    }
+}
+
+/* What belongs to the query row of lanes c.. of row j. */
+INLINE vec of_query(const float *numbers, int64_t step, int64_t j, int64_t c)
+{
+    return step == 0 ? load(numbers + c) : broadcast(numbers[j]);
+}
+
+static void weights_tile(float *scores_t, const float *max, const float *factor, int64_t step,
+                         int64_t n, int64_t width)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t c = 0; c < width; c += LANES) {
+            float *at = scores_t + j * width + c;
+            const vec score = load(at);
+            const vec weight =
+                exp_nonpositive(score - of_query(max, step, j, c)) * of_query(factor, step, j, c);
+            store(at, select(score == -INFINITY, (vec){ 0 }, weight));
+        }
+}
+
+static void softmax_gradient_tile(float *gradient_t, const float *weights_t, const float *delta,
+                                  int64_t step, int64_t n, int64_t width)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t c = 0; c < width; c += LANES) {
+            float *at = gradient_t + j * width + c;
+            const vec weight = load(weights_t + j * width + c);
+            const vec gradient = weight * (load(at) - of_query(delta, step, j, c));
+            store(at, select(weight == 0.0f, (vec){ 0 }, gradient));
+        }
+}
+
+static void softcap_gradient_tile(float *gradient_t, const float *capped_t, float softcap,
+                                  int64_t n, int64_t width)
+{
+    for (int64_t i = 0; i < n * width; i += LANES) {
+        const vec gradient = load(gradient_t + i);
+        const vec ratio = load(capped_t + i) / softcap;
+        const vec slope = (1.0f - ratio) * (1.0f + ratio);
+        store(gradient_t + i, select(gradient == 0.0f, gradient, gradient * slope));
+    }
+}
+
 const struct attn_kernels ATTN_KERNELS = {
     .name = ATTN_KERNELS_NAME,
     .lanes = LANES,
     .transpose_in = transpose_in,
     .transpose_out = transpose_out,
     .score_tile = score_tile,
+    .additive_tile = additive_tile,
     .softcap_tile = softcap_tile,
+    .alibi_tile = alibi_tile,
     .bound_tile = bound_tile,
     .bias_tile = bias_tile,
     .softmax_tile = softmax_tile,
@@ -461,4 +477,8 @@ const struct attn_kernels ATTN_KERNELS = {
     .context_tile_guarded = context_tile_guarded,
     .all_finite = all_finite,
     .weights_row = weights_row,
+    .delta_tile = delta_tile,
+    .weights_tile = weights_tile,
+    .softmax_gradient_tile = softmax_gradient_tile,
+    .softcap_gradient_tile = softcap_gradient_tile,
 };

@@ -40,9 +40,21 @@ struct attn_kernels {
     void (*score_tile)(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
                        int64_t n, int64_t head_dim, int64_t width);
 
+    /* scores_t[j][r] = scale * sum over d of weight[d] * tanh(key[j * key_stride + d] +
+     * query_t[d][r]) for j < n, weight being [head_dim]; tanh to a few ulp for a sum of any size.
+     */
+    void (*additive_tile)(float *scores_t, const float *query_t, const float *key,
+                          int64_t key_stride, const float *weight, float scale, int64_t n,
+                          int64_t head_dim, int64_t width);
+
     /* score = softcap * tanh(score / softcap), softcap > 0, to a few ulp for a score of any size;
      * an infinite score becomes plus or minus softcap, NaN stays NaN. */
     void (*softcap_tile)(float *scores_t, float softcap, int64_t n, int64_t width);
+
+    /* score -= slope * |distance[r] - (first + j)|, the keys being first, first + 1, ... of a tile
+     * whose key 0 stands distance[r] before lane r. distance is [width]; slope is finite. */
+    void (*alibi_tile)(float *scores_t, float slope, const float *distance, int64_t first,
+                       int64_t n, int64_t width);
 
     /* Key j stays visible to lane r if low[r] <= j < high[r]; otherwise its score becomes
      * -INFINITY, whatever it was. low and high are [width]. */
@@ -84,6 +96,30 @@ struct attn_kernels {
      * sum being what softmax_tile() left for this row. A score of -INFINITY becomes 0; where sum is
      * 0, so does every one. */
     void (*weights_row)(float *row, float max, float sum, int64_t n);
+
+    /* For gradients, where a tile is [n][width] too, but its lanes are query rows or keys. What
+     * belongs to a query row comes as step 0: one for each lane, [width], or as step 1: one for
+     * each row of the tile, [n]. A weight of 0 makes the gradient of its score 0, whatever else
+     * stands there, so that nothing of a hidden pair, NaN included, goes on. */
+
+    /* After softmax_tile(): delta[r] = delta[r] * rescale[r]
+     *                                  + sum over j < n of weights_t[j][r] * gradient_t[j][r]. */
+    void (*delta_tile)(float *delta, const float *rescale, const float *weights_t,
+                       const float *gradient_t, int64_t n, int64_t width);
+
+    /* Masked scores become weights in place: exp(score - max) * factor, -INFINITY becomes 0. */
+    void (*weights_tile)(float *scores_t, const float *max, const float *factor, int64_t step,
+                         int64_t n, int64_t width);
+
+    /* The gradient of a weight becomes that of its masked score in place: through softmax,
+     * gradient = weight * (gradient - delta). */
+    void (*softmax_gradient_tile)(float *gradient_t, const float *weights_t, const float *delta,
+                                  int64_t step, int64_t n, int64_t width);
+
+    /* The gradient of a capped score becomes that of the score in place: through softcap * tanh,
+     * gradient = gradient * (1 - (capped / softcap)^2). A gradient of 0 stays 0. */
+    void (*softcap_gradient_tile)(float *gradient_t, const float *capped_t, float softcap,
+                                  int64_t n, int64_t width);
 };
 
 extern const struct attn_kernels attn_kernels_generic;

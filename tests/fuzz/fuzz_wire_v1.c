@@ -1,11 +1,13 @@
 /* fuzz_wire_v1.c - any bytes as a request: read, planned, computed, written.
  *
- * The first byte chooses single or batch. Whatever comes must end in a fault with a
+ * The first byte chooses single, batch or merge. Whatever comes must end in a fault with a
  * message, or in an answer that is JSON again, in which every row of weights sums to
- * 1 or is all zeros; those of a smaller map are from 0 to 1, the k largest in order. */
+ * 1, to less beside a sink, or is all zeros; those of a smaller map are from 0 to 1, the k
+ * largest in order (dropout apart). */
 #include "infer.h"
 #include "json.h"
 #include "model_store.h"
+#include "wire_merge.h"
 #include "wire_v1.h"
 
 #include <math.h>
@@ -43,7 +45,8 @@ static void check_weights(const struct infer_item *item)
         for (int64_t j = 0; j < shape[2]; j++)
             sum += (double)row[j];
         /* Scores that overflow give NaN; that is the caller's data. */
-        require(isnan(sum) || sum == 0 || fabs(sum - 1) < 1e-4);
+        require(isnan(sum) || sum == 0 || item->dropout > 0 || fabs(sum - 1) < 1e-4
+                || (item->sinks.values && sum < 1));
     }
 }
 
@@ -51,7 +54,7 @@ static void check_weight_map(const struct infer_item *item)
 {
     int64_t shape[3];
     const float *row = item->results[INFER_WEIGHTS];
-    if (!row || !item->has_weight_map)
+    if (!row || !item->has_weight_map || item->dropout > 0)
         return;
     infer_output_shape(item, INFER_WEIGHTS, shape);
     for (int64_t r = 0; r < shape[0] * shape[1]; r++, row += shape[2])
@@ -68,9 +71,16 @@ static bool is_small(const struct infer_request *request)
     for (int64_t i = 0; i < request->item_count; i++) {
         const struct infer_item *item = &request->items[i];
         if (item->fault.code == FAULT_NONE)
-            work += item->q_len * item->kv_len_max * (item->d_out + 1);
+            work += item->q_len * (item->kv_len_max + item->part_count) * (item->d_out + 1);
     }
     return work < WORK_MAX;
+}
+
+static bool read_request(struct infer_request *request, uint8_t how,
+                         const struct json_document *document, struct fault *fault)
+{
+    return (how & 4) != 0 ? wire_merge_read(request, document, fault)
+                          : wire_v1_read(request, (how & 1) != 0, document, fault);
 }
 
 static void answer(struct infer_request *request, void *workspace)
@@ -90,7 +100,10 @@ static void answer(struct infer_request *request, void *workspace)
         check_weight_map(item);
     }
     text_init(&text, (size_t)1 << 28);
-    wire_v1_write(request, &text);
+    if (request->items && request->item_count == 1 && request->items[0].parts)
+        wire_merge_write(request, &text);
+    else
+        wire_v1_write(request, &text);
     require(text_finish(&text, &fault));
     require(json_read(&answered, text.data, text.used, &options, &fault)
             || fault.code == FAULT_TOO_LARGE);
@@ -124,7 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     };
     arena_init(&request.arena, limits.scratch_bytes_max);
     const bool planned = json_read(&document, (const char *)data + 1, size - 1, &options, &fault)
-                         && wire_v1_read(&request, (data[0] & 1) != 0, &document, &fault)
+                         && read_request(&request, data[0], &document, &fault)
                          && infer_plan(&request, &limits, &fault);
     if (!planned)
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');

@@ -219,6 +219,8 @@ static void test_put_json_refused(void **state)
         "{\"config\":{\"attention\":\"nothing\"},\"parameters\":{\"q_proj.weight\":[[1]],"
         "\"k_proj.weight\":[[1]],\"v_proj.weight\":[[1]]}}",
         "{\"config\":{\"attention\":\"additive\"},\"parameters\":{\"q_proj.weight\":[[1]],"
+        "\"k_proj.weight\":[[1]],\"score.weight\":[1,2]}}",
+        "{\"config\":{\"attention\":\"dot\"},\"parameters\":{\"q_proj.weight\":[[1]],"
         "\"k_proj.weight\":[[1]],\"score.weight\":[1]}}",
         "{\"config\":{\"atention\":\"dot\"},\"parameters\":{\"q_proj.weight\":[[1]],"
         "\"k_proj.weight\":[[1]],\"v_proj.weight\":[[1]]}}",

@@ -54,22 +54,31 @@ static double *copy_dense(const struct attn_tensor *tensor)
 struct operands {
     const double *query, *key, *value; /* dense, as in struct attn_problem */
     int64_t batch, q_heads, kv_heads, q_len, kv_len, head_dim, v_head_dim;
+    const float *additive_weight; /* [head_dim], or NULL */
     const struct attn_options *options;
     const struct attn_tensor *mask;
     const int64_t *lengths, *row_lengths; /* kv_len and row_kv_len of the problem, or NULL */
     const int64_t *past_len;              /* [batch] or NULL */
+    int64_t kv_offset;
+    const float *alibi_slopes, *sinks; /* [q_heads] or NULL */
 };
+
+static double distance(const struct operands *o, int64_t b, int64_t i, int64_t j)
+{
+    const double p = (double)i + (o->past_len != NULL ? (double)o->past_len[b] : 0.0);
+    return p - ((double)o->kv_offset + (double)j);
+}
 
 /* Positions are compared as doubles: a window may be as wide as int64_t allows. */
 static bool is_visible(const struct operands *o, int64_t b, int64_t h, int64_t i, int64_t j)
 {
-    const double p = (double)i + (o->past_len != NULL ? (double)o->past_len[b] : 0.0);
+    const double behind = distance(o, b, i, j);
     const struct attn_options *options = o->options;
-    if (options->causal && (double)j > p)
+    if (options->causal && behind < 0)
         return false;
-    if (options->window_left >= 0 && (double)j < p - (double)options->window_left)
+    if (options->window_left >= 0 && behind > (double)options->window_left)
         return false;
-    if (options->window_right >= 0 && (double)j > p + (double)options->window_right)
+    if (options->window_right >= 0 && -behind > (double)options->window_right)
         return false;
     if (o->lengths != NULL && j >= o->lengths[b])
         return false;
@@ -85,9 +94,11 @@ static bool is_visible(const struct operands *o, int64_t b, int64_t h, int64_t i
 
 static double bias(const struct operands *o, int64_t b, int64_t h, int64_t i, int64_t j)
 {
+    const double slope = o->alibi_slopes != NULL ? (double)o->alibi_slopes[h] : 0.0;
+    const double linear = -slope * fabs(distance(o, b, i, j));
     if (o->mask->data == NULL || o->mask->dtype != ATTN_F32)
-        return 0.0;
-    return (double)((const float *)o->mask->data)[element(o->mask, b, h, i, j)];
+        return linear;
+    return linear + (double)((const float *)o->mask->data)[element(o->mask, b, h, i, j)];
 }
 
 static double softcap(double score, double cap)
@@ -95,17 +106,20 @@ static double softcap(double score, double cap)
     return cap > 0 ? cap * tanh(score / cap) : score;
 }
 
-/* weights[n] = softmax(masked[n]), where -INFINITY has no weight; returns the log-sum-exp. */
-static double softmax(const double *masked, double *weights, int64_t n)
+/* weights[n] = softmax(masked[n]), where -INFINITY has no weight, with one more score, the sink;
+ * returns the log-sum-exp. */
+static double softmax(const double *masked, double *weights, int64_t n, double sink)
 {
-    double max = -INFINITY, sum = 0;
-    bool is_empty = true;
+    double max = sink, sum = 0;
+    bool is_empty = sink == -INFINITY;
     for (int64_t j = 0; j < n; j++) {
         is_empty = is_empty && masked[j] == -INFINITY; /* NaN is something, if not a number */
         max = fmax(max, masked[j]);
     }
     for (int64_t j = 0; j < n; j++)
         sum += weights[j] = masked[j] == -INFINITY ? 0.0 : exp(masked[j] - max);
+    if (sink != -INFINITY)
+        sum += exp(sink - max);
     for (int64_t j = 0; j < n; j++)
         weights[j] = is_empty ? 0.0 : weights[j] / sum;
     return is_empty ? -INFINITY : max + log(sum);
@@ -121,15 +135,18 @@ static void reference_row(const struct operands *o, struct reference *r, int64_t
     const int64_t map = row * o->kv_len;
     for (int64_t j = 0; j < o->kv_len; j++) {
         const double *key = o->key + (kv_head * o->kv_len + j) * o->head_dim;
-        double dot = 0;
+        double sum = 0;
         for (int64_t d = 0; d < o->head_dim; d++)
-            dot += query[d] * key[d];
-        r->scores[map + j] = (double)o->options->scale * dot;
+            sum += o->additive_weight != NULL
+                       ? (double)o->additive_weight[d] * tanh(query[d] + key[d])
+                       : query[d] * key[d];
+        r->scores[map + j] = (double)o->options->scale * sum;
         r->softcapped[map + j] = softcap(r->scores[map + j], (double)o->options->softcap);
         r->masked[map + j] =
             is_visible(o, b, h, i, j) ? r->softcapped[map + j] + bias(o, b, h, i, j) : -INFINITY;
     }
-    r->lse[row] = softmax(r->masked + map, r->weights + map, o->kv_len);
+    r->lse[row] = softmax(r->masked + map, r->weights + map, o->kv_len,
+                          o->sinks != NULL ? (double)o->sinks[h] : -INFINITY);
     for (int64_t j = 0; j < o->kv_len; j++) {
         if (r->masked[map + j] == -INFINITY)
             continue; /* what a masked value holds does not count, NaN included */
@@ -176,11 +193,15 @@ void reference_attention(const struct attn_problem *problem, struct reference *r
         .kv_len = problem->key.shape[2],
         .head_dim = problem->query.shape[3],
         .v_head_dim = problem->value.shape[3],
+        .additive_weight = problem->additive_weight,
         .options = &problem->options,
         .mask = &problem->mask,
         .lengths = problem->kv_len,
         .row_lengths = problem->row_kv_len,
         .past_len = problem->past_len,
+        .kv_offset = problem->kv_offset,
+        .alibi_slopes = problem->alibi_slopes,
+        .sinks = problem->sinks,
     };
     reference_run(&operands, reference);
     free(query);
@@ -195,14 +216,14 @@ void reference_linear(const struct attn_linear *linear, const double *x, int64_t
         memcpy(y, x, (size_t)(rows * x_columns) * sizeof *y);
         return;
     }
+    const int64_t dense = linear->in_out ? linear->out : linear->in;
+    const int64_t stride = linear->stride > 0 ? linear->stride : dense;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t o = 0; o < linear->out; o++) {
             double sum = linear->bias != NULL ? (double)linear->bias[o] : 0.0;
             for (int64_t c = 0; c < linear->in; c++)
-                sum +=
-                    x[i * x_columns + c]
-                    * (double)
-                          linear->weight[linear->in_out ? c * linear->out + o : o * linear->in + c];
+                sum += x[i * x_columns + c]
+                       * (double)linear->weight[linear->in_out ? c * stride + o : o * stride + c];
             y[i * linear->out + o] = sum;
         }
 }
@@ -269,7 +290,7 @@ void reference_layer(const struct attn_layer_problem *problem, struct reference 
     double *query = layer_input(&layer->q_proj, &problem->query, layer->q_heads, layer->head_dim,
                                 &layer->rope, problem->past_len);
     double *key = layer_input(&layer->k_proj, &problem->key, layer->kv_heads, layer->head_dim,
-                              &layer->rope, 0);
+                              &layer->rope, problem->kv_offset);
     double *value =
         layer_input(&layer->v_proj, &problem->value, layer->kv_heads, layer->v_head_dim, NULL, 0);
     const struct operands operands = {
@@ -283,11 +304,15 @@ void reference_layer(const struct attn_layer_problem *problem, struct reference 
         .kv_len = problem->key.shape[2],
         .head_dim = layer->head_dim,
         .v_head_dim = layer->v_head_dim,
+        .additive_weight = layer->additive_weight,
         .options = &problem->options,
         .mask = &problem->mask,
         .lengths = problem->kv_len,
         .row_lengths = problem->row_kv_len,
         .past_len = &problem->past_len,
+        .kv_offset = problem->kv_offset,
+        .alibi_slopes = problem->alibi_slopes,
+        .sinks = problem->sinks,
     };
     reference_run(&operands, reference);
     layer_output(layer, reference);

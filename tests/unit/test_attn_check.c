@@ -332,6 +332,29 @@ static void test_too_large(void **state)
     assert_non_null(strstr(where, "value"));
 }
 
+/* One number for each query head: what it may be, and what not. */
+static void test_per_head_numbers(void **state)
+{
+    (void)state;
+    float slopes[Q_HEADS] = { 0.5f, -0.5f, 0.0f, 1e30f };
+    float sinks[Q_HEADS] = { 0.5f, -INFINITY, 0.0f, -1e30f };
+    struct attn_problem problem = valid_problem();
+    problem.alibi_slopes = slopes;
+    problem.sinks = sinks;
+    problem.kv_offset = INT64_MIN;
+    expect(&problem, ATTN_OK, "");
+    static const float bads[] = { NAN, INFINITY, -INFINITY };
+    for (int i = 0; i < 3; i++) {
+        slopes[Q_HEADS - 1] = bads[i];
+        expect(&problem, ATTN_ERR_OPTION, "alibi_slopes");
+    }
+    slopes[Q_HEADS - 1] = 1.0f;
+    for (int i = 0; i < 2; i++) {
+        sinks[Q_HEADS - 1] = bads[i];
+        expect(&problem, ATTN_ERR_OPTION, "sinks");
+    }
+}
+
 static void test_empty_lengths(void **state)
 {
     (void)state;
@@ -440,6 +463,7 @@ int main(void)
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_extreme_past_len),
         cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_per_head_numbers),
         cmocka_unit_test(test_empty_lengths),
         cmocka_unit_test(test_workspace_does_not_grow),
         cmocka_unit_test(test_status_names),

@@ -36,6 +36,8 @@ struct variant {
     unsigned mask_dims;
     enum order mask_order;
     float softcap;
+    int64_t kv_offset;
+    bool alibi, sinks;
     bool own_scale; /* else the default */
     float scale;
     enum attention_layout layout, out_layout;
@@ -99,6 +101,40 @@ static const struct variant VARIANTS[] = {
     { .name = "softcap", .softcap = 0.7f, .layout = LAYOUT_BROADCAST },
     { .name = "softcap, causal", .softcap = 30.0f, .causal = true, .out_layout = LAYOUT_GAPS },
     { .name = "steep", .own_scale = true, .scale = 25.0f, .layout = LAYOUT_BROADCAST },
+    { .name = "alibi", .alibi = true },
+    { .name = "alibi, causal bottom right, softcap",
+      .alibi = true,
+      .causal = true,
+      .past = PAST_BOTTOM_RIGHT,
+      .softcap = 3.0f,
+      .out_layout = LAYOUT_GAPS },
+    { .name = "alibi, float mask with -inf",
+      .alibi = true,
+      .past = PAST_EACH,
+      .mask = MASK_INFINITE,
+      .mask_dims = H | Q | K },
+    { .name = "sinks", .sinks = true },
+    { .name = "sinks, causal, negative past",
+      .sinks = true,
+      .causal = true,
+      .past = PAST_NEGATIVE },
+    { .name = "sinks, bool mask", .sinks = true, .mask = MASK_BOOL, .mask_dims = B | Q | K },
+    { .name = "offset, causal", .kv_offset = 9, .causal = true, .past = PAST_BOTTOM_RIGHT },
+    { .name = "negative offset, window 4, 30",
+      .kv_offset = -7,
+      .windowed = true,
+      .window_left = 4,
+      .window_right = 30,
+      .past = PAST_EACH },
+    { .name = "offset, alibi, sinks, window 25",
+      .kv_offset = 20,
+      .alibi = true,
+      .sinks = true,
+      .windowed = true,
+      .window_left = 25,
+      .window_right = -1,
+      .kv_len = true,
+      .layout = LAYOUT_ROWS },
     { .name = "negative scale", .own_scale = true, .scale = -1.0f },
     { .name = "scale of nothing", .own_scale = true, .mask = MASK_BOOL, .mask_dims = H | K },
     { .name = "everything",
@@ -185,6 +221,21 @@ static void add_lengths(struct attention_case *c, const struct variant *variant,
     problem->row_kv_len = variant->row_kv_len ? rows : NULL;
 }
 
+/* A slope and a sink for each head; of the sinks one is none. */
+static void add_per_head(struct attention_case *c, const struct variant *variant, struct fill *fill)
+{
+    const int64_t q_heads = c->problem.query.shape[1];
+    float *slopes = attention_case_alloc(c, (size_t)q_heads * sizeof *slopes);
+    float *sinks = attention_case_alloc(c, (size_t)q_heads * sizeof *sinks);
+    for (int64_t h = 0; h < q_heads; h++) {
+        slopes[h] = h % 3 == 2 ? -0.01f : exp2f(-(float)(h + 3));
+        sinks[h] = h % 4 == 1 ? -INFINITY : fill_float(fill, -2, 8);
+    }
+    c->problem.kv_offset = variant->kv_offset;
+    c->problem.alibi_slopes = variant->alibi ? slopes : NULL;
+    c->problem.sinks = variant->sinks ? sinks : NULL;
+}
+
 static void make_case(struct attention_case *c, const struct attention_sizes *sizes,
                       const struct variant *variant, uint64_t seed)
 {
@@ -200,6 +251,7 @@ static void make_case(struct attention_case *c, const struct attention_sizes *si
     if (variant->mask != MASK_NONE)
         add_mask(c, variant, &fill);
     add_lengths(c, variant, &fill);
+    add_per_head(c, variant, &fill);
 }
 
 /* Elements between the rows of an output are not the library's to write. */

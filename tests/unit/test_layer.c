@@ -22,6 +22,7 @@
 static const double TOLERANCE = 2e-5;
 
 enum { HEADS_CUT = 1, SELF = 2, CAUSAL = 4, MASKED = 8, LENGTHS = 16, ROW_LENGTHS = 32 };
+enum { ADDITIVE = 64, CONCAT = 128 }; /* CONCAT: additive, q_proj and k_proj cut out of one */
 enum { Q_PROJ = 1, K_PROJ = 2, V_PROJ = 4, O_PROJ = 8, ALL_PROJ = 15 };
 enum { OUTPUT_COUNT = 6, BUFFERS = 32 };
 
@@ -51,6 +52,13 @@ static const struct shape SHAPES[] = {
     { "query projected", 2, 1, 8, 8, 10, 0, Q_PROJ, true, false, 8, true, 0, HEADS_CUT },
     { "key and output", 2, 1, 8, 4, 10, 3, K_PROJ | O_PROJ, true, true, 0, true, 0, ROW_LENGTHS },
     { "value projected", 2, 1, 8, 4, 10, 0, V_PROJ, true, false, 0, true, 0, LENGTHS | CAUSAL },
+    { "additive", 1, 1, 24, 8, 16, 12, ALL_PROJ, true, false, 0, false, 0, ADDITIVE | MASKED },
+    { "additive, in_out", 1, 1, 7, 5, 9, 0, Q_PROJ | K_PROJ, true, true, 0, false, 2,
+      ADDITIVE | CAUSAL },
+    { "additive, no projection", 2, 1, 5, 6, 0, 0, 0, false, false, 0, false, 0,
+      ADDITIVE | ROW_LENGTHS },
+    { "concat", 1, 1, 13, 4, 10, 0, Q_PROJ | K_PROJ, true, false, 0, false, 0, CONCAT | LENGTHS },
+    { "concat, in_out", 1, 1, 8, 8, 10, 5, ALL_PROJ, true, true, 0, false, 0, CONCAT | SELF },
     { "output alone", 3, 3, 4, 4, 0, 1, O_PROJ, true, false, 0, true, 0, 0 },
 };
 
@@ -151,6 +159,12 @@ static void layer_case_init(struct layer_case *c, const struct shape *shape, int
     layer->k_proj = make_linear(c, shape, K_PROJ, shape->kv_heads * shape->head_dim, d);
     layer->v_proj = make_linear(c, shape, V_PROJ, shape->kv_heads * shape->v_head_dim, d);
     layer->o_proj = make_linear(c, shape, O_PROJ, shape->d_out, shape->q_heads * shape->v_head_dim);
+    if (shape->flags & (ADDITIVE | CONCAT))
+        layer->additive_weight = allocate_filled(c, shape->head_dim, 1.0f);
+    if (shape->flags & CONCAT) {
+        const struct attn_linear joined = make_linear(c, shape, Q_PROJ, shape->head_dim, 2 * d);
+        attn_linear_split(&joined, d, &layer->k_proj, &layer->q_proj);
+    }
     layer->rope = (struct attn_rope){ shape->rope_dim, 10000.0, shape->interleaved };
     struct attn_layer_problem *problem = &c->problem;
     problem->layer = layer;
@@ -364,6 +378,9 @@ static const struct bad BADS[] = {
     { LAYER(head_dim), 0, ATTN_ERR_SHAPE, "head_dim" },
     { LAYER(v_head_dim), 0, ATTN_ERR_SHAPE, "v_head_dim" },
     { LAYER(q_proj.out), 63, ATTN_ERR_SHAPE, "q_proj" },
+    { LAYER(q_proj.stride), 63, ATTN_ERR_STRIDE, "q_proj" },
+    { LAYER(k_proj.stride), -1, ATTN_ERR_STRIDE, "k_proj" },
+    { LAYER(v_proj.stride), INT64_C(1) << 31, ATTN_ERR_TOO_LARGE, "v_proj" },
     { LAYER(k_proj.out), 64, ATTN_ERR_SHAPE, "k_proj" },
     { LAYER(v_proj.out), 31, ATTN_ERR_SHAPE, "v_proj" },
     { LAYER(o_proj.in), 32, ATTN_ERR_SHAPE, "o_proj" },

@@ -1,0 +1,12 @@
+/* dropout.h - which weights a dropout drops. */
+#ifndef ATTN_DROPOUT_H
+#define ATTN_DROPOUT_H
+
+#include "attn.h"
+
+/* Multiplies the weights of one query row, those of keys [first, first + n), by 0 or by
+ * 1 / (1 - options.dropout); they lie stride apart. first is an index of the problem's keys. */
+void attn_dropout_row(const struct attn_problem *problem, int64_t batch, int64_t head, int64_t row,
+                      int64_t first, int64_t n, float *weights, int64_t stride);
+
+#endif

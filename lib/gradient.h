@@ -1,0 +1,72 @@
+/* gradient.h - the vector-Jacobian product of attention.
+ *
+ * Given how much something depends on each number of the context, how much does it depend on
+ * each number of query, key, value and mask? With G the gradient of the context, P the weights,
+ * q, k, v the inputs, and a sum over all query heads that share a key/value head:
+ *
+ *     value_gradient = P^T . G
+ *     dP             = G . v^T
+ *     delta          = sum over keys of P * dP, one number a row
+ *     mask_gradient  = P * (dP - delta)                            summed where the mask broadcasts
+ *     dS             = mask_gradient * (1 - tanh^2(scores / softcap))   where softcap > 0
+ *     query_gradient = scale * dS . k
+ *     key_gradient   = scale * dS^T . q
+ *
+ * As in FlashAttention-2 (Dao 2023, algorithm 2) no [q_len, kv_len] map is ever kept: tiles of
+ * weights are computed again from the maximum and the sum of their row, so memory grows with the
+ * length alone. A pair that is hidden (mask, causal, window, lengths) adds nothing to any gradient,
+ * whatever its query, key or value holds, NaN included; a row that sees nothing has gradient 0.
+ *
+ * Run like a layer (layer.h): every task of stage 0 must have ended before the first of stage 1.
+ * Equal inputs give equal bits, however many threads run the tasks and whichever gradients are
+ * asked for: tasks own disjoint parts of the outputs. */
+#ifndef ATTN_GRADIENT_H
+#define ATTN_GRADIENT_H
+
+#include "attn.h"
+
+struct attn_gradient_problem {
+    /* What was computed; its outputs are not looked at. additive_weight, alibi_slopes, sinks,
+     * kv_offset and dropout are refused with ATTN_ERR_OPTION. */
+    struct attn_problem attention;
+
+    struct attn_tensor context_gradient; /* F32 [batch, q_heads, q_len, v_head_dim] */
+
+    /* Outputs, each optional, F32, of the shape of what they are the gradient of. None may overlap
+     * another or an input. mask_gradient takes an F32 mask. */
+    struct attn_tensor query_gradient;
+    struct attn_tensor key_gradient;
+    struct attn_tensor value_gradient;
+    struct attn_tensor mask_gradient;
+};
+
+enum { ATTN_GRADIENT_STAGES = 2 };
+
+/* Borrows the problem's memory and owns nothing. Read the first three fields, leave the rest
+ * alone. */
+struct attn_gradient_plan {
+    int64_t task_count[ATTN_GRADIENT_STAGES]; /* may be 0 */
+    size_t scratch_bytes;   /* shared by all tasks of one run, 64-byte aligned; some bytes for each
+                               query row */
+    size_t workspace_bytes; /* what one running task needs besides, 64-byte aligned */
+
+    struct attn_gradient_problem problem;
+    const struct attn_kernels *kernels;
+    int64_t row_tile, row_width; /* query rows of one task, and the lanes they take */
+    int64_t key_tile, key_width; /* the same for tasks of keys */
+    int64_t row_tiles, key_tiles;
+    int64_t key_tasks; /* of stage 1; those of the mask come after */
+    int64_t mask_row_tiles;
+    int64_t other_tile; /* keys, or query rows, that a tile of lanes meets in one step */
+};
+
+/* Check the problem and choose how to run it; errors as of attn_plan_init(). */
+enum attn_status attn_gradient_plan_init(struct attn_gradient_plan *plan,
+                                         const struct attn_gradient_problem *problem,
+                                         const char **where);
+
+/* Run one task. It cannot fail. */
+void attn_gradient_run(const struct attn_gradient_plan *plan, int stage, int64_t task,
+                       void *scratch, void *workspace);
+
+#endif

@@ -1,0 +1,190 @@
+/* gradient_plan.c - checks a gradient's problem, chooses its tiles, lays out its memory and numbers
+ * its tasks.
+ *
+ * Stage 0 has a task for each tile of query rows of each head. Stage 1 has one for each tile of
+ * keys of each key/value head, then, where the gradient of the mask is asked for, one for each tile
+ * of rows of the mask: that is computed apart, because a mask may broadcast over anything. All
+ * sizes follow from the shapes and the kernel table alone. */
+#include "gradient_internal.h"
+
+#include "kernels/kernels.h"
+
+/* As in plan.c: the others of one step, and the most bytes of what is transposed. */
+enum { OTHER_TILE = 96, LANES_BYTES_MAX = 320 * 1024 };
+
+static const struct attn_tensor_names CONTEXT = ATTN_TENSOR_NAMES("context_gradient");
+static const struct attn_tensor_names QUERY = ATTN_TENSOR_NAMES("query_gradient");
+static const struct attn_tensor_names KEY = ATTN_TENSOR_NAMES("key_gradient");
+static const struct attn_tensor_names VALUE = ATTN_TENSOR_NAMES("value_gradient");
+static const struct attn_tensor_names MASK = ATTN_TENSOR_NAMES("mask_gradient");
+
+static enum attn_status check(const struct attn_gradient_problem *problem, const char **where)
+{
+    const struct attn_problem *attention = &problem->attention;
+    const int64_t *query = attention->query.shape;
+    const int64_t context[4] = { query[0], query[1], query[2], attention->value.shape[3] };
+
+    /* What goes backwards has no term for these. */
+    RETURN_IF(attention->additive_weight != NULL, ATTN_ERR_OPTION, "attention.additive_weight");
+    RETURN_IF(attention->alibi_slopes != NULL, ATTN_ERR_OPTION, "attention.alibi_slopes");
+    RETURN_IF(attention->sinks != NULL, ATTN_ERR_OPTION, "attention.sinks");
+    RETURN_IF(attention->kv_offset != 0, ATTN_ERR_OPTION, "attention.kv_offset");
+    RETURN_IF(attention->options.dropout != 0.0f, ATTN_ERR_OPTION, "attention.options.dropout");
+    RETURN_IF_FAILED(attn_check_input(&problem->context_gradient, &CONTEXT, where));
+    for (int d = 0; d < 4; d++)
+        RETURN_IF(problem->context_gradient.shape[d] != context[d], ATTN_ERR_SHAPE,
+                  CONTEXT.shape[d]);
+    RETURN_IF_FAILED(attn_check_output(&problem->query_gradient, &QUERY, query, where));
+    RETURN_IF_FAILED(attn_check_output(&problem->key_gradient, &KEY, attention->key.shape, where));
+    RETURN_IF_FAILED(
+        attn_check_output(&problem->value_gradient, &VALUE, attention->value.shape, where));
+    if (problem->mask_gradient.data != NULL) {
+        RETURN_IF(attention->mask.data == NULL, ATTN_ERR_NO_DATA, "attention.mask.data");
+        RETURN_IF(attention->mask.dtype != ATTN_F32, ATTN_ERR_DTYPE, "attention.mask.dtype");
+    }
+    return attn_check_output(&problem->mask_gradient, &MASK, attention->mask.shape, where);
+}
+
+/* The forward problem without its outputs, which attn_plan_init() need not look at. */
+static struct attn_problem inputs_of(const struct attn_problem *attention)
+{
+    struct attn_problem inputs = *attention;
+
+    inputs.context.data = NULL;
+    inputs.lse.data = NULL;
+    inputs.scores.data = NULL;
+    inputs.softcapped.data = NULL;
+    inputs.masked.data = NULL;
+    inputs.weights.data = NULL;
+    return inputs;
+}
+
+/* How many of length lanes a task takes; *width is the same in whole vectors. */
+static int64_t choose_tile(const struct attn_gradient_plan *plan, int64_t length, int64_t *width)
+{
+    const struct attn_problem *attention = &plan->problem.attention;
+    const int64_t lanes = plan->kernels->lanes;
+    const int64_t lane_bytes =
+        2 * (attention->query.shape[3] + attention->value.shape[3]) * (int64_t)sizeof(float);
+    int64_t tile = ATTN_WIDTH_MAX;
+
+    while (tile > lanes && lane_bytes * tile > LANES_BYTES_MAX)
+        tile /= 2;
+    tile = attn_min(tile, attn_max(length, 1));
+    *width = attn_divide_up(tile, lanes) * lanes;
+    return tile;
+}
+
+/* The next part of memory. Where memory is NULL only *offset moves. */
+static void *cut(void *memory, size_t *offset, int64_t count, size_t size)
+{
+    void *part = memory != NULL ? (char *)memory + *offset : NULL;
+
+    *offset += attn_align_up((size_t)count * size);
+    return part;
+}
+
+size_t attn_gradient_rows_cut(struct attn_gradient_rows *rows,
+                              const struct attn_gradient_plan *plan, void *memory)
+{
+    const int64_t *query = plan->problem.attention.query.shape;
+    const int64_t count = query[0] * query[1] * query[2];
+    size_t bytes = 0;
+
+    rows->max = cut(memory, &bytes, count, sizeof(float));
+    rows->factor = cut(memory, &bytes, count, sizeof(float));
+    rows->delta = cut(memory, &bytes, count, sizeof(float));
+    return bytes;
+}
+
+size_t attn_gradient_workspace_cut(struct attn_gradient_workspace *work,
+                                   const struct attn_gradient_plan *plan, void *memory)
+{
+    const struct attn_problem *attention = &plan->problem.attention;
+    const int64_t width = attn_max(plan->row_width, plan->key_width);
+    const int64_t head_dim = attention->query.shape[3];
+    const int64_t v_head_dim = attention->value.shape[3];
+    const int64_t tile = plan->other_tile * width;
+    size_t bytes = 0;
+
+    work->first_t = cut(memory, &bytes, head_dim * width, sizeof(float));
+    work->second_t = cut(memory, &bytes, v_head_dim * width, sizeof(float));
+    work->first_sum_t = cut(memory, &bytes, head_dim * width, sizeof(float));
+    work->second_sum_t = cut(memory, &bytes, v_head_dim * width, sizeof(float));
+    work->query_rows = cut(memory, &bytes, plan->other_tile * head_dim, sizeof(float));
+    work->weights_t = cut(memory, &bytes, tile, sizeof(float));
+    work->gradient_t = cut(memory, &bytes, tile, sizeof(float));
+    work->capped_t =
+        cut(memory, &bytes, attention->options.softcap > 0.0f ? tile : 0, sizeof(float));
+    work->bias_t = cut(memory, &bytes, attention->mask.data != NULL ? tile : 0, sizeof(float));
+    work->max = cut(memory, &bytes, width, sizeof(float));
+    work->sum = cut(memory, &bytes, width, sizeof(float));
+    work->delta = cut(memory, &bytes, width, sizeof(float));
+    work->rescale = cut(memory, &bytes, width, sizeof(float));
+    work->ones = cut(memory, &bytes, width, sizeof(float));
+    work->ranges = cut(memory, &bytes, attn_max(width, plan->other_tile), sizeof(struct key_range));
+    work->low = cut(memory, &bytes, width, sizeof(int32_t));
+    work->high = cut(memory, &bytes, width, sizeof(int32_t));
+    return bytes;
+}
+
+static void count_tasks(struct attn_gradient_plan *plan)
+{
+    const struct attn_gradient_problem *problem = &plan->problem;
+    const int64_t *query = problem->attention.query.shape;
+    const int64_t *key = problem->attention.key.shape;
+    const int64_t *mask = problem->mask_gradient.shape;
+    int64_t mask_tasks = 0;
+
+    plan->row_tiles = attn_divide_up(query[2], plan->row_tile);
+    plan->key_tiles = attn_divide_up(key[2], plan->key_tile);
+    if (problem->key_gradient.data != NULL || problem->value_gradient.data != NULL)
+        plan->key_tasks = key[0] * key[1] * plan->key_tiles;
+    if (problem->mask_gradient.data != NULL && mask[3] > 0) {
+        plan->mask_row_tiles = mask[2] == query[2] ? plan->row_tiles : 1;
+        mask_tasks = mask[0] * mask[1] * plan->mask_row_tiles;
+    }
+    plan->task_count[0] = query[0] * query[1] * plan->row_tiles;
+    plan->task_count[1] = plan->key_tasks + mask_tasks;
+}
+
+enum attn_status attn_gradient_plan_init(struct attn_gradient_plan *plan,
+                                         const struct attn_gradient_problem *problem,
+                                         const char **where)
+{
+    const struct attn_problem inputs = inputs_of(&problem->attention);
+    struct attn_gradient_workspace work;
+    struct attn_gradient_rows rows;
+    int64_t row_count;
+
+    RETURN_IF_FAILED(attn_check(&inputs, where));
+    RETURN_IF_FAILED(check(problem, where));
+    row_count = inputs.query.shape[0] * inputs.query.shape[1] * inputs.query.shape[2];
+    RETURN_IF(row_count > INT64_MAX / 64, ATTN_ERR_TOO_LARGE, "attention.query");
+    *plan = (struct attn_gradient_plan){
+        .problem = *problem,
+        .kernels = inputs.kernels != NULL ? inputs.kernels : attn_kernels_available()[0],
+        .other_tile = OTHER_TILE,
+    };
+    plan->problem.attention = inputs;
+    plan->row_tile = choose_tile(plan, inputs.query.shape[2], &plan->row_width);
+    plan->key_tile = choose_tile(plan, inputs.key.shape[2], &plan->key_width);
+    count_tasks(plan);
+    plan->scratch_bytes = attn_gradient_rows_cut(&rows, plan, NULL);
+    plan->workspace_bytes = attn_gradient_workspace_cut(&work, plan, NULL);
+    return ATTN_OK;
+}
+
+void attn_gradient_run(const struct attn_gradient_plan *plan, int stage, int64_t task,
+                       void *scratch, void *workspace)
+{
+    struct attn_gradient_rows rows;
+
+    attn_gradient_rows_cut(&rows, plan, scratch);
+    if (stage == 0)
+        attn_gradient_run_rows(plan, task, &rows, workspace);
+    else if (task < plan->key_tasks)
+        attn_gradient_run_keys(plan, task, &rows, workspace);
+    else
+        attn_gradient_run_mask(plan, task - plan->key_tasks, &rows, workspace);
+}

@@ -1,0 +1,106 @@
+/* vector.h - one vector of VEC_BYTES: moving it, and the functions of it that the kernels need.
+ *
+ * Accuracies are in units in the last place of the exact answer and hold for every lane alone. */
+#ifndef ATTN_VECTOR_H
+#define ATTN_VECTOR_H
+
+#include <stdint.h>
+#include <string.h>
+
+typedef float vec __attribute__((vector_size(VEC_BYTES)));
+typedef int32_t ivec __attribute__((vector_size(VEC_BYTES)));
+typedef uint32_t uvec __attribute__((vector_size(VEC_BYTES)));
+
+#define LANES ((int64_t)(VEC_BYTES / sizeof(float)))
+
+#define INLINE static inline __attribute__((always_inline))
+
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 32")
+#endif
+
+INLINE vec load(const float *p)
+{
+    vec v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+INLINE void store(float *p, vec v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+/* The first n lanes of p, n <= LANES, the rest 0. Reads no further. */
+INLINE vec load_part(const float *p, int64_t n)
+{
+    vec v = { 0 };
+    memcpy(&v, p, (size_t)n * sizeof(float));
+    return v;
+}
+
+INLINE void store_part(float *p, vec v, int64_t n)
+{
+    memcpy(p, &v, (size_t)n * sizeof(float));
+}
+
+INLINE vec broadcast(float x)
+{
+    return x - (vec){ 0 };
+}
+
+INLINE vec select(ivec mask, vec yes, vec no)
+{
+    return (vec)((mask & (ivec)yes) | (~mask & (ivec)no));
+}
+
+/* e^x for x <= 0. With x = n ln 2 + r and |r| <= ln 2 / 2, e^r is 1 + r + r^2 q(r) with q the
+ * interpolation of (e^r - 1 - r) / r^2 at the Chebyshev nodes (relative error 1.1e-8), and 2^n is
+ * made in the exponent bits: adding 1.5 * 2^23 leaves n in the low bits of the sum. What would be
+ * subnormal is 0, and so is e^-inf, whose r is NaN. */
+INLINE vec exp_nonpositive(vec x)
+{
+    const float shift = 12582912.0f; /* 1.5 * 2^23 */
+    const vec shifted = x * 1.44269504f + shift;
+    const vec n = shifted - shift;
+    const vec r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    vec q = broadcast(1.392626805e-3f);
+    q = q * r + 8.363246670e-3f;
+    q = q * r + 4.166655411e-2f;
+    q = q * r + 1.666657658e-1f;
+    q = q * r + 0.5f;
+    const vec power = (q * r) * r + r + 1.0f;
+    const vec two_to_n = (vec)(((uvec)shifted << 23) + (1u << 23) * 127u);
+    return select(x < -87.33654f, (vec){ 0 }, power * two_to_n);
+}
+
+/* tanh of a number that is not negative: below 0.625 the odd polynomial of Cephes' tanhf, above it
+ * (1 - e^-2y) / (1 + e^-2y). */
+INLINE vec tanh_nonnegative(vec y)
+{
+    const vec z = y * y;
+    vec p = broadcast(-5.70498872745e-3f);
+    p = p * z + 2.06390887954e-2f;
+    p = p * z - 5.37397155531e-2f;
+    p = p * z + 1.33314422036e-1f;
+    p = p * z - 3.33332819422e-1f;
+    const vec near = (p * z) * y + y;
+    const vec e = exp_nonpositive(y * -2.0f);
+    const vec far = (1.0f - e) / (1.0f + e);
+    return select(y < 0.625f, near, far);
+}
+
+/* magnitude with the sign of x; magnitude itself has none. */
+INLINE vec with_sign(vec magnitude, vec x)
+{
+    return (vec)((ivec)magnitude | ((ivec)x & (ivec)broadcast(-0.0f)));
+}
+
+INLINE vec absolute(vec x)
+{
+    return (vec)((ivec)x & ~(ivec)broadcast(-0.0f));
+}
+
+#endif

@@ -1,0 +1,32 @@
+/* philox.h - Philox4x32-10, a generator without a state: numbers are a function of a key and a
+ * counter, so that any of them can be had alone, in any order, by any thread, the same everywhere.
+ *
+ * Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3", with the
+ * constants of the authors' Random123. */
+#ifndef ATTN_PHILOX_H
+#define ATTN_PHILOX_H
+
+#include <stdint.h>
+
+/* Four numbers of 32 random bits under seed, at the counter of 128 bits (low, high). */
+static inline void attn_philox(uint64_t seed, uint64_t low, uint64_t high, uint32_t bits[4])
+{
+    uint32_t key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
+    uint32_t x[4] = { (uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high,
+                      (uint32_t)(high >> 32) };
+
+    for (int round = 0; round < 10; round++) {
+        const uint64_t a = UINT64_C(0xD2511F53) * x[0];
+        const uint64_t b = UINT64_C(0xCD9E8D57) * x[2];
+        x[0] = (uint32_t)(b >> 32) ^ x[1] ^ key[0];
+        x[1] = (uint32_t)b;
+        x[2] = (uint32_t)(a >> 32) ^ x[3] ^ key[1];
+        x[3] = (uint32_t)a;
+        key[0] += 0x9E3779B9u;
+        key[1] += 0xBB67AE85u;
+    }
+    for (int i = 0; i < 4; i++)
+        bits[i] = x[i];
+}
+
+#endif

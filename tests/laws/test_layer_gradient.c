@@ -1,0 +1,285 @@
+/* test_layer_gradient.c - the gradients of a whole layer against finite differences of the double
+ * reference: inputs, mask, and every weight and bias, in both layouts, with rotary embedding. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "difference.h"
+#include "guard.h"
+#include "layer_gradient.h"
+
+#include <cblas.h>
+
+#include <inttypes.h>
+#include <math.h>
+
+static const double TOLERANCE = 5e-5;
+
+enum { D_QUERY = 5, D_KEY = 4, D_VALUE = 3, D_OUT = 6, ARRAYS_MAX = 16 };
+
+/* Something to differentiate by, and where its gradient is. */
+struct array {
+    const char *name;
+    float *numbers;
+    float *gradient;
+    int64_t count;
+};
+
+struct layer_case {
+    struct attn_layer layer;
+    struct attn_layer_gradient_problem problem;
+    struct array arrays[ARRAYS_MAX];
+    int array_count;
+    struct guard_buffer buffers[40];
+    int buffer_count;
+    struct fill fill;
+};
+
+static float *numbers(struct layer_case *c, int64_t count)
+{
+    struct guard_buffer *buffer = &c->buffers[c->buffer_count++];
+    *buffer = guard_alloc((size_t)count * sizeof(float));
+    difference_fill(&c->fill, buffer->data, count);
+    return buffer->data;
+}
+
+/* count numbers, whose gradient goes to what is returned. */
+static struct array *add(struct layer_case *c, const char *name, int64_t count)
+{
+    struct array *array = &c->arrays[c->array_count++];
+    *array = (struct array){ name, numbers(c, count), numbers(c, count), count };
+    return array;
+}
+
+static void add_linear(struct layer_case *c, const char *name, struct attn_linear *linear,
+                       struct attn_linear_gradient *gradient, int64_t out, int64_t in, bool in_out,
+                       bool biased)
+{
+    const struct array *weight = add(c, name, out * in);
+    *linear = (struct attn_linear){ .weight = weight->numbers, .out = out, .in = in };
+    linear->in_out = in_out;
+    gradient->weight = weight->gradient;
+    if (biased) {
+        const struct array *bias = add(c, name, out);
+        linear->bias = bias->numbers;
+        gradient->bias = bias->gradient;
+    }
+}
+
+struct shape {
+    const char *name;
+    int64_t q_len, kv_len, q_heads, kv_heads, head_dim, v_head_dim;
+    bool projected, in_out, biased, rope, interleaved, cut, masked;
+};
+
+static const struct shape SHAPES[] = {
+    { "sdpa", 3, 4, 2, 1, 4, 2, false, false, false, false, false, false, true },
+    { "sdpa cut into heads", 3, 4, 2, 2, 4, 2, false, false, false, false, false, true, false },
+    { "sdpa with rope", 3, 4, 2, 1, 4, 2, false, false, false, true, false, false, false },
+    { "cut, with rope", 3, 4, 2, 2, 4, 2, false, false, false, true, true, true, false },
+    { "projections", 4, 3, 2, 1, 4, 3, true, false, false, false, false, false, false },
+    { "with biases", 4, 3, 2, 1, 4, 3, true, false, true, false, false, false, true },
+    { "in_out", 4, 3, 4, 2, 2, 3, true, true, true, false, false, false, false },
+    { "with rope", 4, 5, 2, 2, 6, 3, true, false, true, true, false, false, true },
+    { "interleaved", 4, 5, 2, 2, 6, 3, true, true, true, true, true, false, false },
+    { "more than a chunk", 300, 270, 2, 1, 4, 2, true, false, true, true, true, false, false },
+    { "no keys", 3, 0, 2, 1, 4, 3, true, false, true, false, false, false, false },
+    { "no rows", 0, 3, 2, 1, 4, 3, true, false, true, true, false, false, false },
+};
+
+static struct attn_tensor input(struct layer_case *c, const char *name, int64_t length,
+                                int64_t heads, int64_t columns, float **gradient)
+{
+    const struct array *array = add(c, name, heads * length * columns);
+    *gradient = array->gradient;
+    return attn_tensor_dense(array->numbers, ATTN_F32, 1, heads, length, columns);
+}
+
+static void layer_case_init(struct layer_case *c, const struct shape *s, uint64_t seed)
+{
+    memset(c, 0, sizeof *c);
+    c->fill = (struct fill){ seed };
+    struct attn_layer *layer = &c->layer;
+    struct attn_layer_gradient_problem *p = &c->problem;
+    layer->q_heads = s->q_heads;
+    layer->kv_heads = s->kv_heads;
+    layer->head_dim = s->head_dim;
+    layer->v_head_dim = s->v_head_dim;
+    if (s->rope)
+        layer->rope = (struct attn_rope){ s->interleaved ? s->head_dim : s->head_dim - 2, 100,
+                                          s->interleaved };
+    if (s->projected) {
+        add_linear(c, "q_proj", &layer->q_proj, &p->q_proj, s->q_heads * s->head_dim, D_QUERY,
+                   s->in_out, s->biased);
+        add_linear(c, "k_proj", &layer->k_proj, &p->k_proj, s->kv_heads * s->head_dim, D_KEY,
+                   s->in_out, s->biased);
+        add_linear(c, "v_proj", &layer->v_proj, &p->v_proj, s->kv_heads * s->v_head_dim, D_VALUE,
+                   s->in_out, s->biased);
+        add_linear(c, "o_proj", &layer->o_proj, &p->o_proj, D_OUT, s->q_heads * s->v_head_dim,
+                   s->in_out, s->biased);
+    }
+    const int64_t q = s->cut ? s->q_heads : 1, kv = s->cut ? s->kv_heads : 1;
+    p->layer.layer = layer;
+    p->layer.options = attn_options_default(s->head_dim);
+    p->layer.past_len = 1;
+    p->layer.query = input(c, "query", s->q_len, q,
+                           s->projected ? D_QUERY : s->q_heads * s->head_dim / q, &p->query);
+    p->layer.key = input(c, "key", s->kv_len, kv,
+                         s->projected ? D_KEY : s->kv_heads * s->head_dim / kv, &p->key);
+    p->layer.value = input(c, "value", s->kv_len, kv,
+                           s->projected ? D_VALUE : s->kv_heads * s->v_head_dim / kv, &p->value);
+    if (s->masked) {
+        const struct array *mask = add(c, "mask", s->q_heads * s->q_len * s->kv_len);
+        p->layer.mask =
+            attn_tensor_dense(mask->numbers, ATTN_F32, 1, s->q_heads, s->q_len, s->kv_len);
+        p->mask = mask->gradient;
+        p->layer.options.causal = true;
+        p->layer.options.softcap = 2;
+    }
+    p->context_gradient = numbers(c, s->q_len * attn_layer_d_out(layer));
+}
+
+static void layer_case_free(struct layer_case *c)
+{
+    for (int i = 0; i < c->buffer_count; i++)
+        guard_free(&c->buffers[i]);
+}
+
+static void run(const struct layer_case *c)
+{
+    struct attn_layer_gradient_plan plan;
+    const char *where = "";
+    const enum attn_status status = attn_layer_gradient_plan_init(&plan, &c->problem, &where);
+    if (status != ATTN_OK)
+        fail_msg("refused: %s at %s", attn_status_name(status), where);
+    assert_true(plan.stage_count <= ATTN_LAYER_GRADIENT_STAGES_MAX);
+    struct guard_buffer scratch = guard_alloc((plan.scratch_bytes + 63) / 64 * 64);
+    struct guard_buffer workspace = guard_alloc((plan.workspace_bytes + 63) / 64 * 64);
+    memset(scratch.data, 0xFF, plan.scratch_bytes);
+    memset(workspace.data, 0xFF, plan.workspace_bytes);
+    for (int stage = 0; stage < plan.stage_count; stage++) {
+        assert_true(plan.task_count[stage] > 0);
+        for (int64_t task = plan.task_count[stage]; task-- > 0;)
+            attn_layer_gradient_run(&plan, stage, task, scratch.data, workspace.data);
+    }
+    guard_free(&scratch);
+    guard_free(&workspace);
+}
+
+static void test_differences(void **state)
+{
+    enum { SOME = 60, SAMPLES = 5 };
+    (void)state;
+    for (size_t s = 0; s < sizeof SHAPES / sizeof SHAPES[0]; s++) {
+        struct layer_case c;
+        print_message("    %s\n", SHAPES[s].name);
+        layer_case_init(&c, &SHAPES[s], 1000 + s);
+        run(&c);
+        const bool large = SHAPES[s].q_len > 100;
+        for (int a = 0; a < c.array_count; a++) {
+            const struct array *array = &c.arrays[a];
+            const bool sampled = large || array->count > SOME;
+            for (int64_t k = 0; k < (sampled ? SAMPLES : array->count); k++) {
+                const int64_t i = sampled ? fill_below(&c.fill, array->count) : k;
+                const double got = (double)array->gradient[i];
+                const double want = difference_layer_by(
+                    &c.problem.layer, c.problem.context_gradient, array->numbers + i);
+                if (!(fabs(got - want) <= TOLERANCE * (1 + fabs(want))))
+                    fail_msg("%s[%" PRId64 "] is %.9g, want %.9g", array->name, i, got, want);
+            }
+        }
+        layer_case_free(&c);
+    }
+}
+
+/* One gradient at a time has the bits that it has among all. */
+static void test_alone(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < sizeof SHAPES / sizeof SHAPES[0]; s++) {
+        struct layer_case all, one;
+        layer_case_init(&all, &SHAPES[s], 2000 + s);
+        run(&all);
+        for (int a = 0; a < all.array_count; a++) {
+            layer_case_init(&one, &SHAPES[s], 2000 + s);
+            struct attn_layer_gradient_problem *p = &one.problem;
+            const struct array *array = &one.arrays[a];
+            float **const outputs[] = {
+                &p->query,         &p->key,         &p->value,         &p->mask,
+                &p->q_proj.weight, &p->q_proj.bias, &p->k_proj.weight, &p->k_proj.bias,
+                &p->v_proj.weight, &p->v_proj.bias, &p->o_proj.weight, &p->o_proj.bias,
+            };
+            for (size_t o = 0; o < sizeof outputs / sizeof outputs[0]; o++)
+                if (*outputs[o] != array->gradient)
+                    *outputs[o] = NULL;
+            run(&one);
+            assert_memory_equal(array->gradient, all.arrays[a].gradient,
+                                (size_t)array->count * sizeof(float));
+            layer_case_free(&one);
+        }
+        layer_case_free(&all);
+    }
+}
+
+/* NaN in key and value rows that nobody sees reaches no gradient, the projections' included. */
+static void test_hidden_rows(void **state)
+{
+    (void)state;
+    for (int in_out = 0; in_out < 2; in_out++) {
+        const struct shape shape = { "hidden", 4,           6,    2,    1,     4,     3,
+                                     true,     in_out != 0, true, true, false, false, false };
+        const int64_t kv_len = 4;
+        struct layer_case clean, dirty;
+        struct layer_case *const both[2] = { &clean, &dirty };
+        for (int k = 0; k < 2; k++) {
+            layer_case_init(both[k], &shape, 77);
+            both[k]->problem.layer.kv_len = &kv_len;
+        }
+        float *key = dirty.problem.layer.key.data, *value = dirty.problem.layer.value.data;
+        for (int64_t i = kv_len * D_KEY; i < 6 * D_KEY; i++)
+            key[i] = i % 2 ? NAN : INFINITY;
+        for (int64_t i = kv_len * D_VALUE; i < 6 * D_VALUE; i++)
+            value[i] = i % 2 ? NAN : -INFINITY;
+        run(&clean);
+        run(&dirty);
+        for (int a = 0; a < clean.array_count; a++)
+            for (int64_t i = 0; i < clean.arrays[a].count; i++)
+                assert_true(
+                    fabs((double)clean.arrays[a].gradient[i] - (double)dirty.arrays[a].gradient[i])
+                    <= 1e-6);
+        layer_case_free(&clean);
+        layer_case_free(&dirty);
+    }
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    struct attn_layer_gradient_plan plan;
+    const char *where = "";
+    struct layer_case c;
+    layer_case_init(&c, &SHAPES[4], 3000);
+    c.problem.q_proj.bias = c.problem.q_proj.weight;
+    assert_int_equal(attn_layer_gradient_plan_init(&plan, &c.problem, &where), ATTN_ERR_NO_DATA);
+    assert_string_equal(where, "q_proj");
+    c.problem.q_proj.bias = NULL;
+    c.problem.context_gradient = NULL;
+    assert_int_equal(attn_layer_gradient_plan_init(&plan, &c.problem, &where), ATTN_ERR_NO_DATA);
+    assert_string_equal(where, "context_gradient");
+    layer_case_free(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_differences),
+        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_hidden_rows),
+        cmocka_unit_test(test_refused),
+    };
+    openblas_set_num_threads(1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,34 @@
+/* difference.h - derivatives of what the double reference computes, by finite differences.
+ *
+ * The loss is the sum over all numbers of context * context_gradient. A number x of an input is
+ * moved by h and 2h both ways, h a power of two, so that what the float holds is exactly what was
+ * meant where x is of no more than 2^-12 steps; the five points give the derivative to an error of
+ * h^4. Nothing here knows how lib/ computes a gradient. */
+#ifndef DIFFERENCE_H
+#define DIFFERENCE_H
+
+#include "layer.h"
+
+#include "fill.h"
+
+/* Rounds numbers to multiples of 2^-12, so that they can be moved exactly. */
+void difference_round(float *numbers, int64_t count);
+
+/* Numbers from seed, uniform in [-1, 1) in steps of 2^-12. */
+void difference_fill(struct fill *fill, float *numbers, int64_t count);
+
+/* The loss of a bare call. context_gradient is F32 [batch, q_heads, q_len, v_head_dim]. */
+double difference_loss(const struct attn_problem *problem,
+                       const struct attn_tensor *context_gradient);
+
+/* The loss of a layer's call; context_gradient is [q_len, d_out]. */
+double difference_layer_loss(const struct attn_layer_problem *problem,
+                             const float *context_gradient);
+
+/* The derivative of the loss by *x, which belongs to the problem and is put back. */
+double difference_by(const struct attn_problem *problem, const struct attn_tensor *context_gradient,
+                     float *x);
+double difference_layer_by(const struct attn_layer_problem *problem, const float *context_gradient,
+                           float *x);
+
+#endif
