@@ -340,15 +340,6 @@ static bool output_count(const struct infer_item *item, enum infer_output output
     return true;
 }
 
-/* The numbers that an output takes in the answer: with top_k, indices as well. */
-static bool answered_count(const struct infer_item *item, enum infer_output output, size_t *count)
-{
-    const bool has_indices =
-        output == INFER_WEIGHTS && infer_has_weight_map(item) && item->weight_map.top_k > 0;
-    return output_count(item, output, count)
-           && !__builtin_mul_overflow(*count, has_indices ? 2 : 1, count);
-}
-
 /* The most bytes that the numbers of an item can take in the answer. */
 static bool answer_bytes(const struct infer_item *item, size_t *bytes)
 {
@@ -356,7 +347,8 @@ static bool answer_bytes(const struct infer_item *item, size_t *bytes)
     for (int i = 0; i < INFER_OUTPUT_COUNT; i++) {
         size_t count;
         if (item->outputs[i]
-            && (!answered_count(item, i, &count)
+            && (!output_count(item, i, &count)
+                || __builtin_mul_overflow(count, infer_numbers_per_element(item, i), &count)
                 || __builtin_mul_overflow(count, (size_t)ANSWER_BYTES_PER_NUMBER, &count)
                 || __builtin_add_overflow(*bytes, count, bytes)))
             return false;
