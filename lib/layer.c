@@ -1,7 +1,8 @@
 /* layer.c - the tasks of an attention layer.
  *
  *     PROJECT  chunks of rows of query, key and value: product, bias, rotary embedding -> scratch
- *     ATTEND   the tasks of one struct attn_plan
+ *     ATTEND   the tasks of one struct attn_plan, or those of a smaller weight map around them
+ *     SELECT   what such a map leaves to be done
  *     OUTPUT   chunks of rows of the context: product and bias
  *
  * This file and layer_gradient.c are the only ones that know OpenBLAS. */
@@ -104,7 +105,10 @@ static void run_attend(const struct attn_layer_plan *plan, int64_t task, void *s
     if (attn_layer_has_output(&plan->problem))
         problem->context.data = scratch_at(scratch, plan->context_offset);
     problem->past_len = &plan->problem.past_len;
-    attn_plan_run(&attention, task, workspace);
+    if (plan->problem.weight_map != NULL)
+        attn_weight_map_run(plan->problem.weight_map, &attention, task, workspace);
+    else
+        attn_plan_run(&attention, task, workspace);
 }
 
 static void run_output(const struct attn_layer_plan *plan, int64_t chunk, void *scratch)
@@ -129,6 +133,9 @@ void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task,
         break;
     case ATTN_LAYER_MERGE:
         attn_layer_run_merge(plan, task, scratch, workspace);
+        break;
+    case ATTN_LAYER_SELECT:
+        attn_weight_map_select(plan->problem.weight_map, &plan->attention, task);
         break;
     case ATTN_LAYER_OUTPUT:
         run_output(plan, task, scratch);

@@ -16,6 +16,7 @@
 #define ATTN_LAYER_H
 
 #include "attn.h"
+#include "weight_map.h"
 
 /* y = x . weight^T + bias. Borrowed memory, dense, row-major. */
 struct attn_linear {
@@ -89,10 +90,13 @@ struct attn_layer_problem {
     float *masked;
     float *weights;
 
+    /* The weights again, smaller, or NULL; not beside weights. It stays with the caller. */
+    const struct attn_weight_map *weight_map;
+
     const struct attn_kernels *kernels; /* NULL: the best this CPU can run */
 };
 
-enum { ATTN_LAYER_STAGES_MAX = 3 };
+enum { ATTN_LAYER_STAGES_MAX = 4 };
 
 /* Borrows the problem's memory and the layer; owns nothing. Read the first four
  * fields, leave the rest alone. */

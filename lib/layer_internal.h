@@ -8,6 +8,7 @@ enum attn_layer_stage {
     ATTN_LAYER_PROJECT,
     ATTN_LAYER_ATTEND,
     ATTN_LAYER_MERGE,
+    ATTN_LAYER_SELECT,
     ATTN_LAYER_OUTPUT
 };
 

@@ -260,6 +260,21 @@ static size_t reserve(struct attn_layer_plan *plan, int64_t length, int64_t colu
     return offset;
 }
 
+static void add_attention(struct attn_layer_plan *plan)
+{
+    const struct attn_plan *attention = &plan->attention;
+    const struct attn_weight_map *map = plan->problem.weight_map;
+
+    if (map == NULL) {
+        add_stage(plan, ATTN_LAYER_ATTEND, attention->task_count);
+        plan->workspace_bytes = attention->workspace_bytes;
+    } else {
+        add_stage(plan, ATTN_LAYER_ATTEND, attn_weight_map_tasks(map, attention));
+        add_stage(plan, ATTN_LAYER_SELECT, attn_weight_map_select_tasks(map, attention));
+        plan->workspace_bytes = attn_weight_map_workspace_bytes(map, attention);
+    }
+}
+
 static void lay_out(struct attn_layer_plan *plan,
                     const struct attn_operand operands[ATTN_OPERAND_COUNT])
 {
@@ -278,8 +293,7 @@ static void lay_out(struct attn_layer_plan *plan,
         chunks += attn_divide_up(length, ATTN_LAYER_CHUNK_ROWS);
     }
     add_stage(plan, ATTN_LAYER_PROJECT, chunks);
-    add_stage(plan, ATTN_LAYER_ATTEND, plan->attention.task_count);
-    plan->workspace_bytes = plan->attention.workspace_bytes;
+    add_attention(plan);
     if (attn_layer_has_output(problem)) {
         plan->context_offset = reserve(plan, q_len, layer->o_proj.in);
         add_stage(plan, ATTN_LAYER_OUTPUT, attn_divide_up(q_len, ATTN_LAYER_CHUNK_ROWS));
@@ -289,7 +303,8 @@ static void lay_out(struct attn_layer_plan *plan,
 static bool is_asked(const struct attn_layer_problem *problem)
 {
     return problem->context != NULL || problem->lse != NULL || problem->scores != NULL
-           || problem->softcapped != NULL || problem->masked != NULL || problem->weights != NULL;
+           || problem->softcapped != NULL || problem->masked != NULL || problem->weights != NULL
+           || problem->weight_map != NULL;
 }
 
 enum attn_status attn_layer_plan_init(struct attn_layer_plan *plan,
@@ -307,6 +322,8 @@ enum attn_status attn_layer_plan_init(struct attn_layer_plan *plan,
     plan->problem = *problem;
     attention = attention_problem(problem, operands);
     RETURN_IF_FAILED(attn_plan_init(&plan->attention, &attention, where));
+    if (problem->weight_map != NULL)
+        RETURN_IF_FAILED(attn_weight_map_check(problem->weight_map, &plan->attention, where));
     if (is_asked(problem) && problem->query.shape[2] > 0)
         lay_out(plan, operands);
     return ATTN_OK;

@@ -7,8 +7,10 @@
 #include "infer_handlers.h"
 
 #include "clock.h"
+#include "infer_tasks.h"
 #include "json.h"
 #include "metrics.h"
+#include "wire_gradient.h"
 #include "wire_merge.h"
 #include "wire_v1.h"
 
@@ -87,10 +89,8 @@ static int64_t stage_tasks(struct job *job, int stage)
         infer->parsed_ns = clock_now_ns();
     int64_t count = 0;
     for (int64_t i = 0; i < request->item_count; i++) {
-        const struct attn_layer_plan *plan = &request->items[i].plan;
         infer->first_task[i] = count;
-        if (stage - 1 < plan->stage_count)
-            count += plan->task_count[stage - 1];
+        count += infer_tasks_count(&request->items[i], stage - 1);
     }
     infer->first_task[request->item_count] = count;
     return count;
@@ -119,10 +119,11 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
     }
     const int64_t i = item_of_task(infer, task);
     const struct infer_item *item = &infer->request.items[i];
-    void *workspace = item->workspaces ? (char *)item->workspaces
-                                             + (size_t)worker->index * item->plan.workspace_bytes
-                                       : worker->workspace;
-    attn_layer_run(&item->plan, stage - 1, task - infer->first_task[i], item->scratch, workspace);
+    void *workspace =
+        item->workspaces
+            ? (char *)item->workspaces + (size_t)worker->index * infer_tasks_workspace_bytes(item)
+            : worker->workspace;
+    infer_tasks_run(item, stage - 1, task - infer->first_task[i], workspace);
 }
 
 /* ---------------------------------------------------- context to bytes -- */
@@ -208,6 +209,7 @@ static bool read_batch(struct infer_request *request, const struct json_document
 static const struct infer_wire single_wire = { read_single, wire_v1_write };
 static const struct infer_wire batch_wire = { read_batch, wire_v1_write };
 static const struct infer_wire merge_wire = { wire_merge_read, wire_merge_write };
+static const struct infer_wire gradient_wire = { wire_gradient_read, wire_gradient_write };
 
 static void handle(struct exchange *exchange, const struct infer_wire *wire)
 {
@@ -253,6 +255,11 @@ void infer_handle_batch(struct exchange *exchange)
 void infer_handle_merge(struct exchange *exchange)
 {
     handle(exchange, &merge_wire);
+}
+
+void infer_handle_gradients(struct exchange *exchange)
+{
+    handle(exchange, &gradient_wire);
 }
 
 bool infer_warm_up(struct service *service, struct fault *fault)

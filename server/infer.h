@@ -50,9 +50,11 @@ struct infer_item {
     int64_t layer_index;
     struct infer_array query, key, value;
     struct infer_array mask; /* added to the scores; -INFINITY forbids */
-    int64_t *kv_len;         /* [kv_len_count] */
-    int64_t kv_len_count;    /* 0: absent; 1 and !kv_len_rows: one for all rows */
-    bool kv_len_rows;        /* one for each query row */
+    bool mask_is_bool;       /* it was, and has no gradient */
+    struct infer_array context_gradient;
+    int64_t *kv_len;      /* [kv_len_count] */
+    int64_t kv_len_count; /* 0: absent; 1 and !kv_len_rows: one for all rows */
+    bool kv_len_rows;     /* one for each query row */
     int64_t past_len, kv_offset;
     struct infer_array alibi_slopes, sinks;
     bool partial; /* the context before the output projection, and lse */
@@ -67,6 +69,8 @@ struct infer_item {
     bool outputs[INFER_OUTPUT_COUNT];
     struct infer_part *parts; /* merge these; NULL: attention, by all of the above */
     int64_t part_count;
+    bool has_weight_map;
+    struct attn_weight_map weight_map; /* its outputs are planned */
 
     /* As planned. */
     struct fault fault;  /* this item's own; then nothing below counts */
@@ -74,8 +78,9 @@ struct infer_item {
     struct attn_layer layer;
     struct attn_layer_merge merge; /* what the plan of a merge points at */
     struct attn_layer_plan plan;
+    struct infer_gradient *gradient; /* in place of plan, where gradients are asked for */
     int64_t q_len, kv_len_max, d_out;
-    float *results[INFER_OUTPUT_COUNT]; /* NULL where not asked for */
+    float *results[INFER_OUTPUT_COUNT]; /* NULL where not asked for; of top_k, its values */
     void *scratch;
     void *workspaces; /* one for each worker, where the workers' own is too small */
 };
@@ -86,6 +91,7 @@ struct infer_request {
     int64_t item_count;
     bool nonfinite_allowed; /* NaN and infinities may come in JSON */
     bool batch;             /* the answer is a list; an item's fault is its own */
+    bool gradients;         /* the answer is gradients, not attention */
 };
 
 /* What a plan needs to know of the daemon. */

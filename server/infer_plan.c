@@ -4,10 +4,13 @@
  * disagreement is a fault that names the field, what came and what was expected.
  * What the library would refuse is refused here first, in the client's words. */
 #include "infer.h"
+#include "infer_weight_map.h"
 
-#include "model_fit.h"
+#include "infer_gradient.h"
 #include "infer_merge.h"
 #include "infer_per_head.h"
+#include "infer_tasks.h"
+#include "model_fit.h"
 #include "model_store.h"
 
 #include <inttypes.h>
@@ -314,6 +317,11 @@ int infer_output_shape(const struct infer_item *item, enum infer_output output, 
         shape[1] = item->d_out;
         return 2;
     }
+    if (output == INFER_WEIGHTS && infer_has_weight_map(item)) {
+        attn_weight_map_shape(&item->weight_map, item->layer.q_heads, item->q_len, item->kv_len_max,
+                              shape);
+        return 3;
+    }
     shape[0] = item->layer.q_heads;
     shape[1] = item->q_len;
     shape[2] = item->kv_len_max;
@@ -332,6 +340,15 @@ static bool output_count(const struct infer_item *item, enum infer_output output
     return true;
 }
 
+/* The numbers that an output takes in the answer: with top_k, indices as well. */
+static bool answered_count(const struct infer_item *item, enum infer_output output, size_t *count)
+{
+    const bool has_indices =
+        output == INFER_WEIGHTS && infer_has_weight_map(item) && item->weight_map.top_k > 0;
+    return output_count(item, output, count)
+           && !__builtin_mul_overflow(*count, has_indices ? 2 : 1, count);
+}
+
 /* The most bytes that the numbers of an item can take in the answer. */
 static bool answer_bytes(const struct infer_item *item, size_t *bytes)
 {
@@ -339,7 +356,7 @@ static bool answer_bytes(const struct infer_item *item, size_t *bytes)
     for (int i = 0; i < INFER_OUTPUT_COUNT; i++) {
         size_t count;
         if (item->outputs[i]
-            && (!output_count(item, i, &count)
+            && (!answered_count(item, i, &count)
                 || __builtin_mul_overflow(count, (size_t)ANSWER_BYTES_PER_NUMBER, &count)
                 || __builtin_add_overflow(*bytes, count, bytes)))
             return false;
@@ -365,16 +382,17 @@ static bool allocate_results(struct infer_request *request, struct infer_item *i
 static bool allocate_scratch(struct infer_request *request, struct infer_item *item,
                              const struct infer_limits *limits, struct fault *fault)
 {
-    const struct attn_layer_plan *plan = &item->plan;
+    const size_t scratch_bytes = infer_tasks_scratch_bytes(item);
+    const size_t workspace_bytes = infer_tasks_workspace_bytes(item);
     size_t workspaces = 0;
-    if (plan->workspace_bytes > limits->workspace_bytes)
-        workspaces = plan->workspace_bytes * (size_t)limits->worker_count;
-    if (plan->scratch_bytes > limits->scratch_bytes_max || workspaces > limits->scratch_bytes_max)
+    if (workspace_bytes > limits->workspace_bytes)
+        workspaces = workspace_bytes * (size_t)limits->worker_count;
+    if (scratch_bytes > limits->scratch_bytes_max || workspaces > limits->scratch_bytes_max)
         return fault_set(fault, FAULT_TOO_LARGE,
                          "the request needs %zu bytes to compute in; at most %zu are given",
-                         plan->scratch_bytes + workspaces, limits->scratch_bytes_max);
-    if (plan->scratch_bytes) {
-        item->scratch = arena_alloc(&request->arena, plan->scratch_bytes);
+                         scratch_bytes + workspaces, limits->scratch_bytes_max);
+    if (scratch_bytes) {
+        item->scratch = arena_alloc(&request->arena, scratch_bytes);
         if (!item->scratch)
             return fault_no_memory(fault);
     }
@@ -408,9 +426,8 @@ static bool plan_shapes(struct infer_item *item, struct attn_layer_problem *prob
                         struct fault *fault)
 {
     struct planned_inputs inputs;
-    const bool planned = item->model->parameterless ? plan_plain_inputs(item, &inputs, fault)
-                                                    : plan_model_inputs(item, &inputs, fault);
-    if (!planned)
+    if (!(item->model->parameterless ? plan_plain_inputs(item, &inputs, fault)
+                                     : plan_model_inputs(item, &inputs, fault)))
         return false;
     set_views(&inputs, item);
     item->q_len = inputs.query.length;
@@ -426,13 +443,17 @@ static bool plan_shapes(struct infer_item *item, struct attn_layer_problem *prob
     };
     return plan_kv_len(item, problem, fault) && plan_mask(item, problem, fault)
            && infer_plan_per_head(item, problem, fault)
-           && infer_merge_plan_part(item, problem, fault);
+           && infer_merge_plan_part(item, problem, fault) && infer_check_weight_map(item, fault);
 }
 
 static bool plan_run(struct infer_request *request, struct infer_item *item,
                      struct attn_layer_problem *problem, const struct infer_limits *limits,
                      struct fault *fault)
 {
+    problem->kernels = limits->kernels;
+    if (request->gradients)
+        return infer_gradient_plan(request, item, problem, fault)
+               && allocate_scratch(request, item, limits, fault);
     if (!allocate_results(request, item, fault))
         return false;
     problem->context = item->results[INFER_CONTEXT];
@@ -441,7 +462,8 @@ static bool plan_run(struct infer_request *request, struct infer_item *item,
     problem->softcapped = item->results[INFER_SOFTCAPPED];
     problem->masked = item->results[INFER_MASKED];
     problem->lse = item->results[INFER_LSE];
-    problem->kernels = limits->kernels;
+    if (!infer_plan_weight_map(request, item, problem, limits, fault))
+        return false;
     const char *where = "";
     const enum attn_status status = item->parts
                                         ? infer_merge_plan(item, &where)
@@ -462,7 +484,9 @@ static bool plan_item(struct infer_request *request, struct infer_item *item,
     if (!(item->parts ? infer_merge_shapes(request, item, fault)
                       : plan_shapes(item, &problem, fault)))
         return false;
-    if (!answer_bytes(item, &bytes) || bytes > limits->answer_bytes_max
+    if (request->gradients && !infer_gradient_check(item, &problem, &bytes, fault))
+        return false;
+    if ((!request->gradients && !answer_bytes(item, &bytes)) || bytes > limits->answer_bytes_max
         || (*bytes_total += bytes) > limits->answer_bytes_max)
         return fault_set(fault, FAULT_ANSWER_TOO_LARGE,
                          "the answer may take more than the %zu bytes that are given "

@@ -4,6 +4,7 @@
 #include "v1_fields.h"
 
 #include "nearest.h"
+#include "v1_weight_map.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -145,6 +146,11 @@ static bool read_value(struct v1_reader *reader, const cJSON *node)
     return v1_read_array(reader, node, false, &reader->item->value);
 }
 
+static bool read_context_gradient(struct v1_reader *reader, const cJSON *node)
+{
+    return v1_read_array(reader, node, false, &reader->item->context_gradient);
+}
+
 /* Booleans become what is added to the scores: 0 where true, -INFINITY where
  * false. Each array is read once, so it is changed where it lies. */
 static bool read_mask(struct v1_reader *reader, const cJSON *node)
@@ -160,6 +166,7 @@ static bool read_mask(struct v1_reader *reader, const cJSON *node)
         for (int64_t i = 0; i < numbers->count; i++)
             numbers->values[i] = numbers->values[i] != 0.0f ? 0.0f : -INFINITY;
     take_array(&reader->item->mask, numbers);
+    reader->item->mask_is_bool = numbers->has_bool;
     return true;
 }
 
@@ -342,6 +349,9 @@ static bool read_kv_heads(struct v1_reader *reader, const cJSON *node)
 
 static bool read_outputs(struct v1_reader *reader, const cJSON *node)
 {
+    if (reader->request->gradients)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
+                            "outputs is not a field of gradients; all of them are answered");
     memset(reader->item->outputs, 0, sizeof reader->item->outputs);
     if (!cJSON_IsArray(node)
         || (cJSON_GetArraySize(node) && json_numbers_of(reader->document, node)))
@@ -364,16 +374,6 @@ static bool read_outputs(struct v1_reader *reader, const cJSON *node)
         reader->item->outputs[output] = true;
     }
     return true;
-}
-
-/* Fields of the contract that this build takes with their default value only. */
-static bool read_default_only(struct v1_reader *reader, const cJSON *node)
-{
-    if (cJSON_IsFalse(node) || (cJSON_IsNumber(node) && node->valuedouble == 0)
-        || (cJSON_IsString(node) && strcmp(node->valuestring, "softmax") == 0))
-        return true;
-    return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
-                        "%s is not in this build, but for its default", reader->name);
 }
 
 struct field {
@@ -400,15 +400,22 @@ static const struct field fields[] = {
     { "outputs", read_outputs },
     { "alibi_slopes", read_alibi_slopes },
     { "sinks", read_sinks },
-    { "weight_map", read_default_only },
+    { "weight_map", v1_read_weight_map },
     { "normalizer", read_normalizer },
     { "dropout", read_dropout },
     { "seed", read_seed },
     { "partial", read_partial },
     { "kv_offset", read_kv_offset },
+    { "context_gradient", read_context_gradient }, /* the last, for gradients alone */
 };
 
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
+
+/* The fields that the request may have: the first so many. */
+static int field_count(const struct v1_reader *reader)
+{
+    return reader->request->gradients ? FIELD_COUNT : FIELD_COUNT - 1;
+}
 
 /* -------------------------------------------------------------- objects -- */
 
@@ -426,10 +433,11 @@ bool v1_unknown_field(struct v1_reader *reader, const char *name, const char *co
 static bool unknown_field(struct v1_reader *reader, const char *name)
 {
     const char *known[FIELD_COUNT + 1];
-    for (int i = 0; i < FIELD_COUNT; i++)
+    const int count = field_count(reader);
+    for (int i = 0; i < count; i++)
         known[i] = fields[i].name;
-    known[FIELD_COUNT] = "requests";
-    return v1_unknown_field(reader, name, known, FIELD_COUNT + (reader->request->batch ? 1 : 0));
+    known[count] = "requests";
+    return v1_unknown_field(reader, name, known, count + (reader->request->batch ? 1 : 0));
 }
 
 /* The pointer is "/name", its / and ~ escaped as RFC 6901 says. */
@@ -451,16 +459,17 @@ void v1_turn_to(struct v1_reader *reader, const char *name)
 
 bool v1_read_object(struct v1_reader *reader, const cJSON *object, bool has_requests)
 {
+    const int count = field_count(reader);
     const cJSON *node;
     cJSON_ArrayForEach(node, object)
     {
         int i = 0;
         if (has_requests && strcmp(node->string, "requests") == 0)
             continue;
-        while (i < FIELD_COUNT && strcmp(fields[i].name, node->string) != 0)
+        while (i < count && strcmp(fields[i].name, node->string) != 0)
             i++;
         v1_turn_to(reader, node->string);
-        if (i == FIELD_COUNT)
+        if (i == count)
             return unknown_field(reader, node->string);
         if (!cJSON_IsNull(node) && !fields[i].read(reader, node))
             return false;

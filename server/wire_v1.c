@@ -4,6 +4,7 @@
  * others start from. */
 #include "wire_v1.h"
 
+#include "infer_weight_map.h"
 #include "v1_fields.h"
 
 #include <inttypes.h>
@@ -71,6 +72,33 @@ bool wire_v1_read(struct infer_request *request, bool batch, const struct json_d
 
 /* --------------------------------------------------------------- answers -- */
 
+static void write_indices(const int64_t *indices, const int64_t shape[3], struct text *text)
+{
+    text_raw(text, "[");
+    for (int64_t h = 0; h < shape[0] && text->failed == FAULT_NONE; h++) {
+        text_raw(text, h > 0 ? ",[" : "[");
+        for (int64_t i = 0; i < shape[1] && text->failed == FAULT_NONE; i++) {
+            text_raw(text, i > 0 ? ",[" : "[");
+            for (int64_t j = 0; j < shape[2]; j++) {
+                text_raw(text, j > 0 ? "," : "");
+                text_integer(text, *indices++);
+            }
+            text_raw(text, "]");
+        }
+        text_raw(text, "]");
+    }
+    text_raw(text, "]");
+}
+
+static void write_top_k(const struct infer_item *item, const int64_t shape[3], struct text *text)
+{
+    text_raw(text, "{\"indices\":");
+    write_indices(item->weight_map.indices, shape, text);
+    text_raw(text, ",\"values\":");
+    text_tensor(text, item->results[INFER_WEIGHTS], 3, shape);
+    text_raw(text, "}");
+}
+
 static void write_item(const struct infer_item *item, struct text *text)
 {
     text_raw(text, "{\"model\":");
@@ -84,7 +112,10 @@ static void write_item(const struct infer_item *item, struct text *text)
         const int rank = infer_output_shape(item, i, shape);
         text_raw(text, ",");
         text_key(text, infer_output_names[i]);
-        text_tensor(text, item->results[i], rank, shape);
+        if (i == INFER_WEIGHTS && infer_has_weight_map(item) && item->weight_map.top_k > 0)
+            write_top_k(item, shape, text);
+        else
+            text_tensor(text, item->results[i], rank, shape);
     }
     text_raw(text, "}");
 }

@@ -467,62 +467,6 @@ static void test_empty(void **state)
     attention_case_free(&c.forward);
 }
 
-/* ------------------------------------------------------------------------------- refused -- */
-
-static void expect_refused(struct gradient_case *c, enum attn_status status, const char *field)
-{
-    struct attn_gradient_plan plan;
-    const char *where = "";
-    c->problem.attention = c->forward.problem;
-    assert_int_equal(attn_gradient_plan_init(&plan, &c->problem, &where), status);
-    assert_string_equal(where, field);
-}
-
-static void test_refused(void **state)
-{
-    (void)state;
-    struct gradient_case c;
-    gradient_case_init(&c, &SMALL[2], LAYOUT_DENSE, 51);
-    const struct attn_gradient_problem good = c.problem;
-    struct attn_problem *attention = &c.forward.problem;
-    static const float per_head[8] = { 0 };
-    attention->alibi_slopes = per_head;
-    expect_refused(&c, ATTN_ERR_OPTION, "attention.alibi_slopes");
-    attention->alibi_slopes = NULL;
-    attention->sinks = per_head;
-    expect_refused(&c, ATTN_ERR_OPTION, "attention.sinks");
-    attention->sinks = NULL;
-    attention->options.dropout = 0.5f;
-    expect_refused(&c, ATTN_ERR_OPTION, "attention.options.dropout");
-    attention->options.dropout = 0.0f;
-    attention->options.normalizer = ATTN_SPARSEMAX;
-    expect_refused(&c, ATTN_ERR_OPTION, "attention.options.normalizer");
-    attention->options.normalizer = ATTN_SOFTMAX;
-    c.problem.context_gradient.data = NULL;
-    expect_refused(&c, ATTN_ERR_NO_DATA, "context_gradient.data");
-    c.problem = good;
-    c.problem.context_gradient.shape[3]++;
-    expect_refused(&c, ATTN_ERR_SHAPE, "context_gradient.shape[3]");
-    c.problem = good;
-    c.problem.query_gradient.shape[2]++;
-    expect_refused(&c, ATTN_ERR_SHAPE, "query_gradient.shape[2]");
-    c.problem = good;
-    c.problem.key_gradient.dtype = ATTN_F16;
-    expect_refused(&c, ATTN_ERR_DTYPE, "key_gradient.dtype");
-    c.problem = good;
-    c.problem.value_gradient.stride[1] = 0;
-    expect_refused(&c, ATTN_ERR_STRIDE, "value_gradient.stride[1]");
-    c.problem = good;
-    c.problem.mask_gradient = c.problem.query_gradient;
-    expect_refused(&c, ATTN_ERR_NO_DATA, "attention.mask.data");
-    unsigned char allowed = 1;
-    c.forward.problem.mask = attn_tensor_dense(&allowed, ATTN_BOOL, 1, 1, 1, 1);
-    expect_refused(&c, ATTN_ERR_DTYPE, "attention.mask.dtype");
-    c.forward.problem.options.scale = NAN;
-    expect_refused(&c, ATTN_ERR_OPTION, "options.scale");
-    attention_case_free(&c.forward);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,7 +474,6 @@ int main(void)
         cmocka_unit_test(test_many_tiles), cmocka_unit_test(test_sums),
         cmocka_unit_test(test_poison),     cmocka_unit_test(test_large_scores),
         cmocka_unit_test(test_bits),       cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,42 @@
+/* infer_gradient.h - the gradients that an item asks for in place of attention. */
+#ifndef ATTND_INFER_GRADIENT_H
+#define ATTND_INFER_GRADIENT_H
+
+#include "infer.h"
+#include "layer_gradient.h"
+#include "model_names.h"
+
+/* The inputs of an item, and where their gradients are. */
+enum infer_input { INFER_QUERY, INFER_KEY, INFER_VALUE, INFER_INPUT_COUNT };
+
+struct infer_gradient {
+    struct attn_layer_gradient_plan plan;
+    float *inputs[INFER_INPUT_COUNT];
+    float *input; /* their sum in self-attention, else NULL */
+    float *mask;  /* NULL where no float mask was given */
+    struct attn_linear_gradient projections[MODEL_PROJECTION_COUNT];
+};
+
+/* Checks the context's gradient against the shapes of the item's problem; *bytes is the most that
+ * the answer may take. */
+bool infer_gradient_check(const struct infer_item *item, const struct attn_layer_problem *problem,
+                          size_t *bytes, struct fault *fault);
+
+/* Allocates item->gradient and all its results in the arena, and plans. */
+bool infer_gradient_plan(struct infer_request *request, struct infer_item *item,
+                         const struct attn_layer_problem *problem, struct fault *fault);
+
+/* The shape of an input's gradient as it is answered; returns its rank. A flat query is one row. */
+int infer_gradient_shape(const struct infer_item *item, enum infer_input input, int64_t shape[3]);
+
+/* The same for the mask's. */
+int infer_gradient_mask_shape(const struct infer_item *item, int64_t shape[3]);
+
+/* Sums up gradient->input once the tasks have run. */
+void infer_gradient_finish(struct infer_gradient *gradient);
+
+/* The item's linear number projection. */
+const struct attn_linear *infer_gradient_linear(const struct attn_layer *layer,
+                                                enum model_projection projection);
+
+#endif

@@ -1,0 +1,92 @@
+/* test_gradient_check.c - what the plan of a gradient refuses, and the field that it names. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "attention_case.h"
+#include "gradient.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A case with its gradients. */
+struct gradient_case {
+    struct attention_case forward;
+    struct attn_gradient_problem problem;
+};
+
+static void gradient_case_init(struct gradient_case *c)
+{
+    static const struct attention_sizes sizes = { 2, 4, 2, 3, 4, 3, 2 };
+    memset(c, 0, sizeof *c);
+    attention_case_init(&c->forward, &sizes, LAYOUT_DENSE, 51);
+    struct attention_case *f = &c->forward;
+    c->problem.context_gradient = attention_case_tensor(f, ATTN_F32, LAYOUT_DENSE, 2, 4, 3, 2);
+    c->problem.query_gradient = attention_case_tensor(f, ATTN_F32, LAYOUT_DENSE, 2, 4, 3, 3);
+    c->problem.key_gradient = attention_case_tensor(f, ATTN_F32, LAYOUT_DENSE, 2, 2, 4, 3);
+    c->problem.value_gradient = attention_case_tensor(f, ATTN_F32, LAYOUT_DENSE, 2, 2, 4, 2);
+}
+
+static void expect_refused(struct gradient_case *c, enum attn_status status, const char *field)
+{
+    struct attn_gradient_plan plan;
+    const char *where = "";
+    c->problem.attention = c->forward.problem;
+    assert_int_equal(attn_gradient_plan_init(&plan, &c->problem, &where), status);
+    assert_string_equal(where, field);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    struct gradient_case c;
+    gradient_case_init(&c);
+    const struct attn_gradient_problem good = c.problem;
+    expect_refused(&c, ATTN_OK, "");
+    struct attn_problem *attention = &c.forward.problem;
+    static const float per_head[4] = { 0 };
+    attention->alibi_slopes = per_head;
+    expect_refused(&c, ATTN_ERR_OPTION, "attention.alibi_slopes");
+    attention->alibi_slopes = NULL;
+    attention->sinks = per_head;
+    expect_refused(&c, ATTN_ERR_OPTION, "attention.sinks");
+    attention->sinks = NULL;
+    attention->options.dropout = 0.5f;
+    expect_refused(&c, ATTN_ERR_OPTION, "attention.options.dropout");
+    attention->options.dropout = 0.0f;
+    attention->options.normalizer = ATTN_SPARSEMAX;
+    expect_refused(&c, ATTN_ERR_OPTION, "attention.options.normalizer");
+    attention->options.normalizer = ATTN_SOFTMAX;
+    c.problem.context_gradient.data = NULL;
+    expect_refused(&c, ATTN_ERR_NO_DATA, "context_gradient.data");
+    c.problem = good;
+    c.problem.context_gradient.shape[3]++;
+    expect_refused(&c, ATTN_ERR_SHAPE, "context_gradient.shape[3]");
+    c.problem = good;
+    c.problem.query_gradient.shape[2]++;
+    expect_refused(&c, ATTN_ERR_SHAPE, "query_gradient.shape[2]");
+    c.problem = good;
+    c.problem.key_gradient.dtype = ATTN_F16;
+    expect_refused(&c, ATTN_ERR_DTYPE, "key_gradient.dtype");
+    c.problem = good;
+    c.problem.value_gradient.stride[1] = 0;
+    expect_refused(&c, ATTN_ERR_STRIDE, "value_gradient.stride[1]");
+    c.problem = good;
+    c.problem.mask_gradient = c.problem.query_gradient;
+    expect_refused(&c, ATTN_ERR_NO_DATA, "attention.mask.data");
+    unsigned char allowed = 1;
+    c.forward.problem.mask = attn_tensor_dense(&allowed, ATTN_BOOL, 1, 1, 1, 1);
+    expect_refused(&c, ATTN_ERR_DTYPE, "attention.mask.dtype");
+    c.forward.problem.options.scale = NAN;
+    expect_refused(&c, ATTN_ERR_OPTION, "options.scale");
+    attention_case_free(&c.forward);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_refused) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
