@@ -26,8 +26,8 @@
 #include "attn.h"
 
 struct attn_gradient_problem {
-    /* What was computed; its outputs are not looked at. A softmax without dropout, ALiBi and sinks:
-     * those are refused. */
+    /* What was computed; its outputs are not looked at. additive_weight, alibi_slopes, sinks,
+     * kv_offset, dropout and a normalizer other than softmax are refused with ATTN_ERR_OPTION. */
     struct attn_problem attention;
 
     struct attn_tensor context_gradient; /* F32 [batch, q_heads, q_len, v_head_dim] */

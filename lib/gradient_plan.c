@@ -24,11 +24,14 @@ static enum attn_status check(const struct attn_gradient_problem *problem, const
     const int64_t *query = attention->query.shape;
     const int64_t context[4] = { query[0], query[1], query[2], attention->value.shape[3] };
 
-    RETURN_IF(attention->options.dropout > 0.0f, ATTN_ERR_OPTION, "attention.options.dropout");
-    RETURN_IF(attention->options.normalizer != ATTN_SOFTMAX, ATTN_ERR_OPTION,
-              "attention.options.normalizer");
+    /* What goes backwards has no term for these. */
+    RETURN_IF(attention->additive_weight != NULL, ATTN_ERR_OPTION, "attention.additive_weight");
     RETURN_IF(attention->alibi_slopes != NULL, ATTN_ERR_OPTION, "attention.alibi_slopes");
     RETURN_IF(attention->sinks != NULL, ATTN_ERR_OPTION, "attention.sinks");
+    RETURN_IF(attention->kv_offset != 0, ATTN_ERR_OPTION, "attention.kv_offset");
+    RETURN_IF(attention->options.dropout != 0.0f, ATTN_ERR_OPTION, "attention.options.dropout");
+    RETURN_IF(attention->options.normalizer != ATTN_SOFTMAX, ATTN_ERR_OPTION,
+              "attention.options.normalizer");
     RETURN_IF_FAILED(attn_check_input(&problem->context_gradient, &CONTEXT, where));
     for (int d = 0; d < 4; d++)
         RETURN_IF(problem->context_gradient.shape[d] != context[d], ATTN_ERR_SHAPE,

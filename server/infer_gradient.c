@@ -5,6 +5,7 @@
 #include "infer_gradient.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 enum { ANSWER_BYTES_PER_NUMBER = 16 }; /* the longest float32, and its comma */
 
@@ -65,24 +66,28 @@ static bool check_shape(const struct infer_item *item, struct fault *fault)
     return true;
 }
 
-/* What attention can do and its gradient cannot. */
-static bool check_fields(const struct infer_item *item, struct fault *fault)
+/* What this build cannot take a gradient through is refused by name. */
+static bool check_built(const struct infer_item *item, struct fault *fault)
 {
     const struct {
-        bool is_given;
-        const char *pointer;
-    } fields[] = {
-        { item->alibi_slopes.values != NULL, "/alibi_slopes" },
-        { item->sinks.values != NULL, "/sinks" },
-        { item->dropout > 0, "/dropout" },
-        { item->normalizer != ATTN_SOFTMAX, "/normalizer" },
-        { item->partial, "/partial" },
+        bool is_used;
+        const char *name, *pointer;
+    } unbuilt[] = {
+        { item->alibi_slopes.values != NULL, "alibi_slopes", "/alibi_slopes" },
+        { item->sinks.values != NULL, "sinks", "/sinks" },
+        { item->kv_offset != 0, "kv_offset", "/kv_offset" },
+        { item->dropout != 0.0f, "dropout", "/dropout" },
+        { item->normalizer != ATTN_SOFTMAX, "sparsemax", "/normalizer" },
+        { item->partial, "partial", "/partial" },
+        { item->has_weight_map, "weight_map", "/weight_map" },
+        { strcmp(item->model->attention, "scaled_dot_product") != 0
+              && strcmp(item->model->attention, "dot") != 0,
+          "a score other than the dot product", "/model" },
     };
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if (fields[i].is_given)
-            return fault_set_at(fault, fields[i].pointer, FAULT_OPTION,
-                                "there are no gradients where %s is given; leave it out",
-                                fields[i].pointer + 1);
+    for (size_t i = 0; i < sizeof unbuilt / sizeof unbuilt[0]; i++)
+        if (unbuilt[i].is_used)
+            return fault_set_at(fault, unbuilt[i].pointer, FAULT_FIELD,
+                                "gradients through %s are not in this build", unbuilt[i].name);
     return true;
 }
 
@@ -90,7 +95,7 @@ bool infer_gradient_check(const struct infer_item *item, const struct attn_layer
                           size_t *bytes, struct fault *fault)
 {
     const struct attn_layer *layer = problem->layer;
-    if (!check_shape(item, fault) || !check_fields(item, fault))
+    if (!check_built(item, fault) || !check_shape(item, fault))
         return false;
     /* Each is the size of something that is in memory already. */
     int64_t count = count_of(&problem->query) + count_of(&problem->key) + count_of(&problem->value);

@@ -105,7 +105,7 @@ static void test_scores_of_counting_rows(void **state)
         query[i] = 1.0f;
     for (int i = 0; i < 30; i++)
         key[i] = (float)(i / 10 + 2);
-    const struct attn_linear linear = { w, zeros, 10, 10, false };
+    const struct attn_linear linear = { .weight = w, .bias = zeros, .out = 10, .in = 10 };
     const struct attn_layer layer = {
         1, 1, 10, 10, .q_proj = linear, .k_proj = linear, .v_proj = linear
     };

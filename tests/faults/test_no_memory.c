@@ -109,6 +109,27 @@ static void test_attention(void **state)
     go_through(&request, 200, 1000000);
 }
 
+static void test_weight_map(void **state)
+{
+    (void)state;
+    const struct http_request request = {
+        .path = "/v1/attention",
+        .body = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]],"
+                "\"weight_map\":{\"rows\":[0,1],\"pool\":[1,2],\"top_k\":1}}",
+    };
+    go_through(&request, 200, 1);
+}
+
+static void test_softmax(void **state)
+{
+    (void)state;
+    const struct http_request request = {
+        .path = "/v1/softmax",
+        .body = "{\"input\":[[1,2],[3,4]],\"kv_len\":[1,2]}",
+    };
+    go_through(&request, 200, 1);
+}
+
 static void test_batch(void **state)
 {
     (void)state;
@@ -242,6 +263,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attention),      cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_weight_map),     cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_faulty_request), cmocka_unit_test(test_descriptions),
         cmocka_unit_test(test_typed_model),    cmocka_unit_test(test_model_file),
         cmocka_unit_test(test_stops_cleanly),  cmocka_unit_test(test_start),

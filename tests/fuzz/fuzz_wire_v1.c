@@ -2,7 +2,8 @@
  *
  * The first byte chooses single, batch or merge. Whatever comes must end in a fault with a
  * message, or in an answer that is JSON again, in which every row of weights sums to
- * 1, to less beside a sink (dropout apart), or is all zeros. */
+ * 1, to less beside a sink, or is all zeros; those of a smaller map are from 0 to 1, the k
+ * largest in order (dropout apart). */
 #include "infer.h"
 #include "json.h"
 #include "model_store.h"
@@ -36,7 +37,7 @@ static void check_weights(const struct infer_item *item)
 {
     int64_t shape[3];
     const float *row = item->results[INFER_WEIGHTS];
-    if (!row || !item->results[INFER_SCORES])
+    if (!row || !item->results[INFER_SCORES] || item->has_weight_map)
         return;
     infer_output_shape(item, INFER_WEIGHTS, shape);
     for (int64_t r = 0; r < shape[0] * shape[1]; r++, row += shape[2]) {
@@ -47,6 +48,21 @@ static void check_weights(const struct infer_item *item)
         require(isnan(sum) || sum == 0 || item->dropout > 0 || fabs(sum - 1) < 1e-4
                 || (item->sinks.values && sum < 1));
     }
+}
+
+static void check_weight_map(const struct infer_item *item)
+{
+    int64_t shape[3];
+    const float *row = item->results[INFER_WEIGHTS];
+    if (!row || !item->has_weight_map || item->dropout > 0)
+        return;
+    infer_output_shape(item, INFER_WEIGHTS, shape);
+    for (int64_t r = 0; r < shape[0] * shape[1]; r++, row += shape[2])
+        for (int64_t j = 0; j < shape[2]; j++) {
+            require(isnan(row[j]) || (row[j] >= 0 && row[j] <= 1.0001f));
+            if (item->weight_map.top_k > 0 && j > 0)
+                require(row[j - 1] >= row[j] || isnan(row[j]));
+        }
 }
 
 static bool is_small(const struct infer_request *request)
@@ -81,6 +97,7 @@ static void answer(struct infer_request *request, void *workspace)
         }
         run(item, workspace);
         check_weights(item);
+        check_weight_map(item);
     }
     text_init(&text, (size_t)1 << 28);
     if (request->items && request->item_count == 1 && request->items[0].parts)

@@ -309,16 +309,16 @@ static void test_faults(void **state)
         { "{\"model\":\"sdpa\",\"context_gradient\":[[1]]}", "field", "/query" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,2]],\"alibi_slopes\":[1]"
           "}",
-          "option", "/alibi_slopes" },
+          "field", "/alibi_slopes" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,2]],\"sinks\":[1]}",
-          "option", "/sinks" },
+          "field", "/sinks" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,2]],\"dropout\":0.5}",
-          "option", "/dropout" },
+          "field", "/dropout" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,2]],\"normalizer\":"
           "\"sparsemax\"}",
-          "option", "/normalizer" },
+          "field", "/normalizer" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,2]],\"partial\":true}",
-          "option", "/partial" },
+          "field", "/partial" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1]]}", "shape",
           "/context_gradient" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,2],[3,4]]}", "shape",
@@ -336,6 +336,21 @@ static void test_faults(void **state)
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"outputs\":[\"context\"],"
           "\"context_gradient\":[[1,2]]}",
           "field", "/outputs" },
+        /* not in this build */
+        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"alibi_slopes\":[1],\"context_gradient\":[[1,2]]"
+          "}",
+          "field", "/alibi_slopes" },
+        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"sinks\":[0],\"context_gradient\":[[1,2]]}",
+          "field", "/sinks" },
+        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"kv_offset\":3,\"context_gradient\":[[1,2]]}",
+          "field", "/kv_offset" },
+        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"dropout\":0.5,\"context_gradient\":[[1,2]]}",
+          "field", "/dropout" },
+        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"partial\":true,\"context_gradient\":[[1,2]]}",
+          "field", "/partial" },
+        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"normalizer\":\"sparsemax\","
+          "\"context_gradient\":[[1,2]]}",
+          "field", "/normalizer" },
         { "{\"model\":\"nobody\",\"query\":[[1,2]],\"context_gradient\":[[1,2]]}", "not_found",
           "/model" },
     };

@@ -85,8 +85,39 @@ static void test_refused(void **state)
     attention_case_free(&c.forward);
 }
 
+/* What has no term in the gradient must not be passed over. */
+static void test_refused_terms(void **state)
+{
+    (void)state;
+    const float numbers[64] = { 0 };
+    struct gradient_case c;
+    gradient_case_init(&c);
+    struct attn_problem *attention = &c.forward.problem;
+    const struct attn_problem good = *attention;
+    attention->additive_weight = numbers;
+    expect_refused(&c, ATTN_ERR_OPTION, "attention.additive_weight");
+    *attention = good;
+    attention->alibi_slopes = numbers;
+    expect_refused(&c, ATTN_ERR_OPTION, "attention.alibi_slopes");
+    *attention = good;
+    attention->sinks = numbers;
+    expect_refused(&c, ATTN_ERR_OPTION, "attention.sinks");
+    *attention = good;
+    attention->kv_offset = 1;
+    expect_refused(&c, ATTN_ERR_OPTION, "attention.kv_offset");
+    *attention = good;
+    attention->options.dropout = 0.5f;
+    expect_refused(&c, ATTN_ERR_OPTION, "attention.options.dropout");
+    *attention = good;
+    attention->options.normalizer = ATTN_SPARSEMAX;
+    expect_refused(&c, ATTN_ERR_OPTION, "attention.options.normalizer");
+    *attention = good;
+    attention_case_free(&c.forward);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_refused) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_refused),
+                                        cmocka_unit_test(test_refused_terms) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,212 @@
+/* test_kernels_gradient.c - the kernels of the gradient against double arithmetic, one number at a
+ * time, with NaN and infinity where a weight is 0. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "fill.h"
+#include "guard.h"
+#include "kernels/kernels.h"
+
+#include <math.h>
+
+enum { LENGTHS = 5 };
+static const int64_t lengths[LENGTHS] = { 0, 1, 2, 7, 33 };
+
+struct tiles {
+    struct guard_buffer buffers[10];
+    int count;
+    struct fill fill;
+};
+
+static float *made(struct tiles *tiles, int64_t count, float low, float high)
+{
+    struct guard_buffer *buffer = &tiles->buffers[tiles->count++];
+    *buffer = guard_alloc((size_t)count * sizeof(float));
+    fill_floats(&tiles->fill, buffer->data, count, low, high);
+    return buffer->data;
+}
+
+static float *copied(struct tiles *tiles, const float *numbers, int64_t count)
+{
+    float *copy = made(tiles, count, 0, 1);
+    memcpy(copy, numbers, (size_t)count * sizeof(float));
+    return copy;
+}
+
+static void tiles_free(struct tiles *tiles)
+{
+    for (int i = 0; i < tiles->count; i++)
+        guard_free(&tiles->buffers[i]);
+}
+
+/* Runs test for every table, every length and every width of a few vectors. */
+static void for_each(void (*test)(const struct attn_kernels *kernels, struct tiles *tiles,
+                                  int64_t n, int64_t width))
+{
+    const struct attn_kernels *const *tables = attn_kernels_available();
+    for (int t = 0; tables[t] != NULL; t++)
+        for (int l = 0; l < LENGTHS; l++)
+            for (int64_t width = tables[t]->lanes;
+                 width <= 4 * tables[t]->lanes && width <= ATTN_WIDTH_MAX;
+                 width += tables[t]->lanes) {
+                struct tiles tiles = { .fill = { (uint64_t)(1000 * t + 10 * l + 1) } };
+                test(tables[t], &tiles, lengths[l], width);
+                tiles_free(&tiles);
+            }
+}
+
+static void expect_near(float got, double want, double tolerance)
+{
+    if (!(fabs((double)got - want) <= tolerance * (1 + fabs(want))))
+        fail_msg("%.9g, want %.9g", (double)got, want);
+}
+
+/* Some weights are 0, and what stands beside them is no number. */
+static void poison(float *weights, float *gradients, int64_t count)
+{
+    for (int64_t i = 0; i < count; i += 3) {
+        weights[i] = 0;
+        gradients[i] = i % 2 ? NAN : INFINITY;
+    }
+}
+
+static void delta(const struct attn_kernels *kernels, struct tiles *tiles, int64_t n, int64_t width)
+{
+    float *sum = made(tiles, width, -1, 1), *before = copied(tiles, sum, width);
+    const float *rescale = made(tiles, width, 0, 1);
+    float *weights = made(tiles, n * width, 0, 1), *gradients = made(tiles, n * width, -1, 1);
+    poison(weights, gradients, n * width);
+    kernels->delta_tile(sum, rescale, weights, gradients, n, width);
+    for (int64_t r = 0; r < width; r++) {
+        double want = (double)before[r] * (double)rescale[r];
+        for (int64_t j = r; j < n * width; j += width)
+            if (weights[j] != 0)
+                want += (double)weights[j] * (double)gradients[j];
+        expect_near(sum[r], want, 2e-6);
+    }
+}
+
+static void test_delta(void **state)
+{
+    (void)state;
+    for_each(delta);
+}
+
+static void weights(const struct attn_kernels *kernels, struct tiles *tiles, int64_t n,
+                    int64_t width)
+{
+    for (int64_t step = 0; step < 2; step++) {
+        const int64_t queries = step ? n : width;
+        float *scores = made(tiles, n * width, -9, 1);
+        for (int64_t i = 0; i < n * width; i += 4)
+            scores[i] = -INFINITY;
+        const float *before = copied(tiles, scores, n * width);
+        float *max = made(tiles, queries, 1, 2), *factor = made(tiles, queries, 0, 1);
+        for (int64_t q = 0; q < queries; q += 5)
+            factor[q] = 0;
+        kernels->weights_tile(scores, max, factor, step, n, width);
+        for (int64_t i = 0; i < n * width; i++) {
+            const int64_t q = step ? i / width : i % width;
+            if (before[i] == -INFINITY)
+                assert_true(scores[i] == 0.0f);
+            else
+                expect_near(scores[i], exp((double)before[i] - (double)max[q]) * (double)factor[q],
+                            1e-6);
+        }
+    }
+}
+
+static void test_weights(void **state)
+{
+    (void)state;
+    for_each(weights);
+}
+
+/* A row that sees nothing has the maximum -INFINITY and the factor 0. */
+static void nothing(const struct attn_kernels *kernels, struct tiles *tiles, int64_t n,
+                    int64_t width)
+{
+    float *scores = made(tiles, n * width, 0, 1), *max = made(tiles, width, 0, 1);
+    float *factor = made(tiles, width, 0, 1);
+    for (int64_t i = 0; i < n * width; i++)
+        scores[i] = -INFINITY;
+    for (int64_t r = 0; r < width; r++) {
+        max[r] = -INFINITY;
+        factor[r] = 0;
+    }
+    kernels->weights_tile(scores, max, factor, 0, n, width);
+    for (int64_t i = 0; i < n * width; i++)
+        assert_true(scores[i] == 0.0f);
+}
+
+static void test_nothing(void **state)
+{
+    (void)state;
+    for_each(nothing);
+}
+
+static void softmax_gradient(const struct attn_kernels *kernels, struct tiles *tiles, int64_t n,
+                             int64_t width)
+{
+    for (int64_t step = 0; step < 2; step++) {
+        float *chances = made(tiles, n * width, 0, 1), *gradients = made(tiles, n * width, -1, 1);
+        poison(chances, gradients, n * width);
+        const float *before = copied(tiles, gradients, n * width);
+        const float *sums = made(tiles, step ? n : width, -1, 1);
+        kernels->softmax_gradient_tile(gradients, chances, sums, step, n, width);
+        for (int64_t i = 0; i < n * width; i++) {
+            const int64_t q = step ? i / width : i % width;
+            if (chances[i] == 0)
+                assert_true(gradients[i] == 0.0f);
+            else
+                expect_near(gradients[i],
+                            (double)chances[i] * ((double)before[i] - (double)sums[q]), 1e-6);
+        }
+    }
+}
+
+static void test_softmax_gradient(void **state)
+{
+    (void)state;
+    for_each(softmax_gradient);
+}
+
+static void softcap_gradient(const struct attn_kernels *kernels, struct tiles *tiles, int64_t n,
+                             int64_t width)
+{
+    const float softcap = 3;
+    float *capped = made(tiles, n * width, -softcap, softcap);
+    float *gradients = made(tiles, n * width, -1, 1);
+    poison(gradients, capped, n * width);
+    const float *before = copied(tiles, gradients, n * width);
+    kernels->softcap_gradient_tile(gradients, capped, softcap, n, width);
+    for (int64_t i = 0; i < n * width; i++) {
+        const double ratio = (double)capped[i] / 3;
+        if (before[i] == 0)
+            assert_true(gradients[i] == 0.0f);
+        else
+            expect_near(gradients[i], (double)before[i] * (1 - ratio * ratio), 1e-6);
+    }
+}
+
+static void test_softcap_gradient(void **state)
+{
+    (void)state;
+    for_each(softcap_gradient);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_delta),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_softmax_gradient),
+        cmocka_unit_test(test_softcap_gradient),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
