@@ -418,9 +418,8 @@ static bool plan_shapes(struct infer_item *item, struct attn_layer_problem *prob
                         struct fault *fault)
 {
     struct planned_inputs inputs;
-    const bool planned = item->model->parameterless ? plan_plain_inputs(item, &inputs, fault)
-                                                    : plan_model_inputs(item, &inputs, fault);
-    if (!planned)
+    if (!(item->model->parameterless ? plan_plain_inputs(item, &inputs, fault)
+                                     : plan_model_inputs(item, &inputs, fault)))
         return false;
     set_views(&inputs, item);
     item->q_len = inputs.query.length;
