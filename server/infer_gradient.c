@@ -4,10 +4,10 @@
  * parameter of the layer. */
 #include "infer_gradient.h"
 
+#include "infer_results.h"
+
 #include <inttypes.h>
 #include <string.h>
-
-enum { ANSWER_BYTES_PER_NUMBER = 16 }; /* the longest float32, and its comma */
 
 const struct attn_linear *infer_gradient_linear(const struct attn_layer *layer,
                                                 enum model_projection projection)
@@ -103,7 +103,7 @@ bool infer_gradient_check(const struct infer_item *item, const struct attn_layer
         if (linear->weight)
             count += linear->out * (linear->in + (linear->bias ? 1 : 0));
     }
-    *bytes = (size_t)count * ANSWER_BYTES_PER_NUMBER;
+    *bytes = (size_t)count * INFER_ANSWER_BYTES_PER_NUMBER;
     return true;
 }
 
