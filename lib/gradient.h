@@ -27,9 +27,9 @@
 #include "attn.h"
 
 struct attn_gradient_problem {
-    struct attn_problem attention; /* what was computed; its outputs are not looked at. An
-                                      additive_weight and a normalizer other than softmax are
-                                      refused with ATTN_ERR_OPTION */
+    /* What was computed; its outputs are not looked at. An additive_weight and a normalizer other
+     * than softmax are refused. */
+    struct attn_problem attention;
 
     struct attn_tensor context_gradient; /* F32 [batch, q_heads, q_len, v_head_dim] */
 

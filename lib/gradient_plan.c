@@ -24,7 +24,6 @@ static enum attn_status check(const struct attn_gradient_problem *problem, const
     const int64_t *query = attention->query.shape;
     const int64_t context[4] = { query[0], query[1], query[2], attention->value.shape[3] };
 
-    /* What goes backwards has no term for these. */
     RETURN_IF(attention->additive_weight != NULL, ATTN_ERR_OPTION, "attention.additive_weight");
     RETURN_IF(attention->options.normalizer != ATTN_SOFTMAX, ATTN_ERR_OPTION,
               "attention.options.normalizer");

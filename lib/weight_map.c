@@ -114,7 +114,8 @@ enum attn_status attn_weight_map_check(const struct attn_weight_map *map,
 
 /* ----------------------------------------------------------------------- the workspace -- */
 
-/* Behind the plan's own workspace, row by row of the tile, kv_len columns each. */
+/* Behind the plan's own workspace, row by row of the tile, kv_len columns each. The last two are in
+ * one place, since a map needs one of them at the most. */
 struct workspace {
     float *rows; /* weights of one head */
     double *sum; /* for MEAN */
@@ -126,28 +127,35 @@ static size_t row_numbers(const struct attn_plan *plan)
     return (size_t)(plan->q_tile * plan->problem.key.shape[2]);
 }
 
-static size_t cut(const struct attn_weight_map *map, const struct attn_plan *plan, void *memory,
-                  struct workspace *work)
+/* Where what is reduced over heads begins, in bytes. */
+static size_t reduced_offset(const struct attn_plan *plan)
 {
-    const size_t rows = attn_align_up(plan->workspace_bytes);
-    const size_t reduced = rows + attn_align_up(row_numbers(plan) * sizeof(float));
+    return attn_align_up(plan->workspace_bytes) + attn_align_up(row_numbers(plan) * sizeof(float));
+}
+
+static size_t reduced_bytes(const struct attn_weight_map *map, const struct attn_plan *plan)
+{
     const size_t size = map->heads == ATTN_MAP_MEAN  ? sizeof(double)
                         : map->heads == ATTN_MAP_MAX ? sizeof(float)
                                                      : 0;
 
-    if (memory != NULL) {
-        work->rows = (float *)(void *)((char *)memory + rows);
-        work->sum = (double *)(void *)((char *)memory + reduced);
-        work->max = (float *)(void *)((char *)memory + reduced);
-        memset(work->sum, 0, row_numbers(plan) * size);
-    }
-    return reduced + attn_align_up(row_numbers(plan) * size);
+    return row_numbers(plan) * size;
+}
+
+static struct workspace open_workspace(const struct attn_weight_map *map,
+                                       const struct attn_plan *plan, void *memory)
+{
+    void *rows = (char *)memory + attn_align_up(plan->workspace_bytes);
+    void *reduced = (char *)memory + reduced_offset(plan);
+
+    memset(reduced, 0, reduced_bytes(map, plan));
+    return (struct workspace){ .rows = rows, .sum = reduced, .max = reduced };
 }
 
 size_t attn_weight_map_workspace_bytes(const struct attn_weight_map *map,
                                        const struct attn_plan *plan)
 {
-    return cut(map, plan, NULL, NULL);
+    return reduced_offset(plan) + attn_align_up(reduced_bytes(map, plan));
 }
 
 /* ---------------------------------------------------------------- from a row to its end -- */
@@ -285,9 +293,8 @@ static void run_each(const struct attn_weight_map *map, const struct attn_plan *
     const int64_t number = chosen_head(map, head);
     const struct span span = chosen_rows(map, plan, tile);
     const bool is_wanted = number >= 0 && span.first < span.end;
-    struct workspace work;
+    const struct workspace work = open_workspace(map, plan, workspace);
 
-    cut(map, plan, workspace, &work);
     run_plan(plan, head, tile, workspace, is_wanted ? work.rows : NULL);
     for (int64_t i = span.first; is_wanted && i < span.end; i++)
         deliver(map, &sizes, plan->problem.key.shape[2], number, i,
@@ -329,9 +336,8 @@ static void run_all_heads(const struct attn_weight_map *map, const struct attn_p
     const int64_t q_heads = plan->problem.query.shape[1];
     const struct span span = chosen_rows(map, plan, tile);
     const bool is_wanted = span.first < span.end;
-    struct workspace work;
+    const struct workspace work = open_workspace(map, plan, workspace);
 
-    cut(map, plan, workspace, &work);
     for (int64_t head = 0; head < q_heads; head++) {
         run_plan(plan, head, tile, workspace, is_wanted ? work.rows : NULL);
         for (int64_t i = span.first; i < span.end; i++)

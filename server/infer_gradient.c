@@ -4,10 +4,10 @@
  * parameter of the layer. */
 #include "infer_gradient.h"
 
+#include "infer_results.h"
+
 #include <inttypes.h>
 #include <string.h>
-
-enum { ANSWER_BYTES_PER_NUMBER = 16 }; /* the longest float32, and its comma */
 
 const struct attn_linear *infer_gradient_linear(const struct attn_layer *layer,
                                                 enum model_projection projection)
@@ -39,6 +39,26 @@ static int64_t count_of(const struct attn_tensor *tensor)
 
 /* ---------------------------------------------------------------- checks -- */
 
+/* What attention has and its gradients have not. */
+static bool check_kind(const struct infer_item *item, struct fault *fault)
+{
+    const char *attention = item->model->attention;
+    if (strcmp(attention, "scaled_dot_product") != 0 && strcmp(attention, "dot") != 0)
+        return fault_set_at(fault, "/model", FAULT_OPTION,
+                            "model '%s' has %s scores, whose gradients are not in this build",
+                            item->model->name, attention);
+    if (item->partial)
+        return fault_set_at(fault, "/partial", FAULT_OPTION,
+                            "partial is true; gradients are those of a whole answer");
+    if (item->normalizer != ATTN_SOFTMAX)
+        return fault_set_at(fault, "/normalizer", FAULT_OPTION,
+                            "normalizer is sparsemax, whose gradients are not in this build");
+    if (item->has_weight_map)
+        return fault_set_at(fault, "/weight_map", FAULT_OPTION,
+                            "weight_map is given; gradients have no map");
+    return true;
+}
+
 static bool check_shape(const struct infer_item *item, struct fault *fault)
 {
     const struct infer_array *gradient = &item->context_gradient;
@@ -66,32 +86,11 @@ static bool check_shape(const struct infer_item *item, struct fault *fault)
     return true;
 }
 
-/* What this build cannot take a gradient through is refused by name. */
-static bool check_built(const struct infer_item *item, struct fault *fault)
-{
-    const struct {
-        bool is_used;
-        const char *name, *pointer;
-    } unbuilt[] = {
-        { item->normalizer != ATTN_SOFTMAX, "sparsemax", "/normalizer" },
-        { item->partial, "partial", "/partial" },
-        { item->has_weight_map, "weight_map", "/weight_map" },
-        { strcmp(item->model->attention, "scaled_dot_product") != 0
-              && strcmp(item->model->attention, "dot") != 0,
-          "a score other than the dot product", "/model" },
-    };
-    for (size_t i = 0; i < sizeof unbuilt / sizeof unbuilt[0]; i++)
-        if (unbuilt[i].is_used)
-            return fault_set_at(fault, unbuilt[i].pointer, FAULT_FIELD,
-                                "gradients through %s are not in this build", unbuilt[i].name);
-    return true;
-}
-
 bool infer_gradient_check(const struct infer_item *item, const struct attn_layer_problem *problem,
                           size_t *bytes, struct fault *fault)
 {
     const struct attn_layer *layer = problem->layer;
-    if (!check_built(item, fault) || !check_shape(item, fault))
+    if (!check_kind(item, fault) || !check_shape(item, fault))
         return false;
     /* Each is the size of something that is in memory already. */
     int64_t count = count_of(&problem->query) + count_of(&problem->key) + count_of(&problem->value);
@@ -104,7 +103,7 @@ bool infer_gradient_check(const struct infer_item *item, const struct attn_layer
         if (linear->weight)
             count += linear->out * (linear->in + (linear->bias ? 1 : 0));
     }
-    *bytes = (size_t)count * ANSWER_BYTES_PER_NUMBER;
+    *bytes = (size_t)count * INFER_ANSWER_BYTES_PER_NUMBER;
     return true;
 }
 

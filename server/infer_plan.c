@@ -9,6 +9,7 @@
 #include "infer_gradient.h"
 #include "infer_merge.h"
 #include "infer_per_head.h"
+#include "infer_results.h"
 #include "infer_tasks.h"
 #include "model_fit.h"
 #include "model_store.h"
@@ -16,14 +17,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-
-enum { ANSWER_BYTES_PER_NUMBER = 16 }; /* the longest float32, and its comma */
-
-const char *const infer_output_names[INFER_OUTPUT_COUNT] = {
-#define X(name, text) text,
-    INFER_OUTPUT_MAP(X)
-#undef X
-};
 
 /* One input in the form the library takes. */
 struct planned_input {
@@ -302,108 +295,6 @@ static bool plan_mask(const struct infer_item *item, struct attn_layer_problem *
     return true;
 }
 
-/* --------------------------------------------------------------- results -- */
-
-int infer_output_shape(const struct infer_item *item, enum infer_output output, int64_t shape[3])
-{
-    if (output == INFER_CONTEXT && item->partial) {
-        shape[0] = item->layer.q_heads;
-        shape[1] = item->q_len;
-        shape[2] = item->layer.v_head_dim;
-        return 3;
-    }
-    if (output == INFER_CONTEXT) {
-        shape[0] = item->q_len;
-        shape[1] = item->d_out;
-        return 2;
-    }
-    if (output == INFER_WEIGHTS && infer_has_weight_map(item)) {
-        attn_weight_map_shape(&item->weight_map, item->layer.q_heads, item->q_len, item->kv_len_max,
-                              shape);
-        return 3;
-    }
-    shape[0] = item->layer.q_heads;
-    shape[1] = item->q_len;
-    shape[2] = item->kv_len_max;
-    return output == INFER_LSE ? 2 : 3;
-}
-
-/* False on overflow. */
-static bool output_count(const struct infer_item *item, enum infer_output output, size_t *count)
-{
-    int64_t shape[3];
-    const int rank = infer_output_shape(item, output, shape);
-    *count = 1;
-    for (int i = 0; i < rank; i++)
-        if (__builtin_mul_overflow(*count, (size_t)shape[i], count))
-            return false;
-    return true;
-}
-
-/* The numbers that an output takes in the answer: with top_k, indices as well. */
-static bool answered_count(const struct infer_item *item, enum infer_output output, size_t *count)
-{
-    const bool has_indices =
-        output == INFER_WEIGHTS && infer_has_weight_map(item) && item->weight_map.top_k > 0;
-    return output_count(item, output, count)
-           && !__builtin_mul_overflow(*count, has_indices ? 2 : 1, count);
-}
-
-/* The most bytes that the numbers of an item can take in the answer. */
-static bool answer_bytes(const struct infer_item *item, size_t *bytes)
-{
-    *bytes = 0;
-    for (int i = 0; i < INFER_OUTPUT_COUNT; i++) {
-        size_t count;
-        if (item->outputs[i]
-            && (!answered_count(item, i, &count)
-                || __builtin_mul_overflow(count, (size_t)ANSWER_BYTES_PER_NUMBER, &count)
-                || __builtin_add_overflow(*bytes, count, bytes)))
-            return false;
-    }
-    return true;
-}
-
-static bool allocate_results(struct infer_request *request, struct infer_item *item,
-                             struct fault *fault)
-{
-    for (int i = 0; i < INFER_OUTPUT_COUNT; i++) {
-        size_t count;
-        if (!item->outputs[i])
-            continue;
-        if (output_count(item, i, &count))
-            item->results[i] = arena_alloc(&request->arena, count * sizeof(float));
-        if (!item->results[i])
-            return fault_no_memory(fault);
-    }
-    return true;
-}
-
-static bool allocate_scratch(struct infer_request *request, struct infer_item *item,
-                             const struct infer_limits *limits, struct fault *fault)
-{
-    const size_t scratch_bytes = infer_tasks_scratch_bytes(item);
-    const size_t workspace_bytes = infer_tasks_workspace_bytes(item);
-    size_t workspaces = 0;
-    if (workspace_bytes > limits->workspace_bytes)
-        workspaces = workspace_bytes * (size_t)limits->worker_count;
-    if (scratch_bytes > limits->scratch_bytes_max || workspaces > limits->scratch_bytes_max)
-        return fault_set(fault, FAULT_TOO_LARGE,
-                         "the request needs %zu bytes to compute in; at most %zu are given",
-                         scratch_bytes + workspaces, limits->scratch_bytes_max);
-    if (scratch_bytes) {
-        item->scratch = arena_alloc(&request->arena, scratch_bytes);
-        if (!item->scratch)
-            return fault_no_memory(fault);
-    }
-    if (workspaces) {
-        item->workspaces = arena_alloc(&request->arena, workspaces);
-        if (!item->workspaces)
-            return fault_no_memory(fault);
-    }
-    return true;
-}
-
 /* ----------------------------------------------------------------- plans -- */
 
 static bool resolve(struct infer_item *item, const struct infer_limits *limits, struct fault *fault)
@@ -426,9 +317,8 @@ static bool plan_shapes(struct infer_item *item, struct attn_layer_problem *prob
                         struct fault *fault)
 {
     struct planned_inputs inputs;
-    const bool planned = item->model->parameterless ? plan_plain_inputs(item, &inputs, fault)
-                                                    : plan_model_inputs(item, &inputs, fault);
-    if (!planned)
+    if (!(item->model->parameterless ? plan_plain_inputs(item, &inputs, fault)
+                                     : plan_model_inputs(item, &inputs, fault)))
         return false;
     set_views(&inputs, item);
     item->q_len = inputs.query.length;
@@ -454,8 +344,8 @@ static bool plan_run(struct infer_request *request, struct infer_item *item,
     problem->kernels = limits->kernels;
     if (request->gradients)
         return infer_gradient_plan(request, item, problem, fault)
-               && allocate_scratch(request, item, limits, fault);
-    if (!allocate_results(request, item, fault))
+               && infer_allocate_scratch(request, item, limits, fault);
+    if (!infer_allocate_results(request, item, fault))
         return false;
     problem->context = item->results[INFER_CONTEXT];
     problem->weights = item->results[INFER_WEIGHTS];
@@ -471,7 +361,7 @@ static bool plan_run(struct infer_request *request, struct infer_item *item,
                                         : attn_layer_plan_init(&item->plan, problem, &where);
     if (status != ATTN_OK)
         return fault_from_attn(fault, status, where);
-    return allocate_scratch(request, item, limits, fault);
+    return infer_allocate_scratch(request, item, limits, fault);
 }
 
 /* Plans item and adds the bytes its answer may take to *bytes_total. */
@@ -487,12 +377,12 @@ static bool plan_item(struct infer_request *request, struct infer_item *item,
         return false;
     if (request->gradients && !infer_gradient_check(item, &problem, &bytes, fault))
         return false;
-    if ((!request->gradients && !answer_bytes(item, &bytes)) || bytes > limits->answer_bytes_max
-        || (*bytes_total += bytes) > limits->answer_bytes_max)
+    if ((!request->gradients && !infer_answer_bytes(item, &bytes))
+        || bytes > limits->answer_bytes_max || (*bytes_total += bytes) > limits->answer_bytes_max)
         return fault_set(fault, FAULT_ANSWER_TOO_LARGE,
                          "the answer may take more than the %zu bytes that are given "
                          "(%d for each number)",
-                         limits->answer_bytes_max, ANSWER_BYTES_PER_NUMBER);
+                         limits->answer_bytes_max, INFER_ANSWER_BYTES_PER_NUMBER);
     return plan_run(request, item, &problem, limits, fault);
 }
 

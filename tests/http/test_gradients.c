@@ -307,6 +307,18 @@ static void test_faults(void **state)
     } faults[] = {
         { "{\"model\":\"sdpa\",\"query\":[[1,2]]}", "field", "/context_gradient" },
         { "{\"model\":\"sdpa\",\"context_gradient\":[[1]]}", "field", "/query" },
+        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,2]],\"alibi_slopes\":[1]"
+          "}",
+          "field", "/alibi_slopes" },
+        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,2]],\"sinks\":[1]}",
+          "field", "/sinks" },
+        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,2]],\"dropout\":0.5}",
+          "field", "/dropout" },
+        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,2]],\"normalizer\":"
+          "\"sparsemax\"}",
+          "field", "/normalizer" },
+        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,2]],\"partial\":true}",
+          "field", "/partial" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1]]}", "shape",
           "/context_gradient" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,2],[3,4]]}", "shape",
@@ -326,10 +338,13 @@ static void test_faults(void **state)
           "field", "/outputs" },
         /* not in this build */
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"partial\":true,\"context_gradient\":[[1,2]]}",
-          "field", "/partial" },
+          "option", "/partial" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"normalizer\":\"sparsemax\","
           "\"context_gradient\":[[1,2]]}",
-          "field", "/normalizer" },
+          "option", "/normalizer" },
+        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"weight_map\":{\"top_k\":1},"
+          "\"context_gradient\":[[1,2]]}",
+          "option", "/weight_map" },
         { "{\"model\":\"nobody\",\"query\":[[1,2]],\"context_gradient\":[[1,2]]}", "not_found",
           "/model" },
     };

@@ -1,0 +1,20 @@
+/* infer_results.h - the sizes and the memory of a planned item's results. */
+#ifndef ATTND_INFER_RESULTS_H
+#define ATTND_INFER_RESULTS_H
+
+#include "infer.h"
+
+enum { INFER_ANSWER_BYTES_PER_NUMBER = 16 }; /* the longest float32, and its comma */
+
+/* The most bytes that the numbers of an item can take in the answer; false on overflow. */
+bool infer_answer_bytes(const struct infer_item *item, size_t *bytes);
+
+/* item->results, in the request's arena. */
+bool infer_allocate_results(struct infer_request *request, struct infer_item *item,
+                            struct fault *fault);
+
+/* item->scratch and, where the workers' own are too small, item->workspaces. */
+bool infer_allocate_scratch(struct infer_request *request, struct infer_item *item,
+                            const struct infer_limits *limits, struct fault *fault);
+
+#endif
