@@ -307,13 +307,6 @@ static void test_faults(void **state)
     } faults[] = {
         { "{\"model\":\"sdpa\",\"query\":[[1,2]]}", "field", "/context_gradient" },
         { "{\"model\":\"sdpa\",\"context_gradient\":[[1]]}", "field", "/query" },
-        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,2]],\"alibi_slopes\":[1]"
-          "}",
-          "field", "/alibi_slopes" },
-        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,2]],\"sinks\":[1]}",
-          "field", "/sinks" },
-        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,2]],\"dropout\":0.5}",
-          "field", "/dropout" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,2]],\"normalizer\":"
           "\"sparsemax\"}",
           "field", "/normalizer" },
