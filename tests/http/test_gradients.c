@@ -307,11 +307,6 @@ static void test_faults(void **state)
     } faults[] = {
         { "{\"model\":\"sdpa\",\"query\":[[1,2]]}", "field", "/context_gradient" },
         { "{\"model\":\"sdpa\",\"context_gradient\":[[1]]}", "field", "/query" },
-        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,2]],\"normalizer\":"
-          "\"sparsemax\"}",
-          "field", "/normalizer" },
-        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,2]],\"partial\":true}",
-          "field", "/partial" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1]]}", "shape",
           "/context_gradient" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,2],[3,4]]}", "shape",
