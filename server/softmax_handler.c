@@ -4,6 +4,7 @@
  * The answer is computed where the numbers of the request lie, so it takes no memory of its own. */
 #include "softmax_handler.h"
 
+#include "infer_results.h"
 #include "service.h"
 #include "softmax.h"
 #include "text.h"
@@ -13,10 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    ANSWER_BYTES_PER_NUMBER = 16, /* the longest float32, and its comma */
-    TASK_NUMBERS = 16384
-};
+enum { TASK_NUMBERS = 16384 };
 
 struct softmax_job {
     struct job job; /* first: a job is its softmax_job */
@@ -176,11 +174,11 @@ static bool read_request(struct softmax_job *job, struct fault *fault)
     settle_shape(job);
     if (!read_kv_len(job, &reader, cJSON_GetObjectItemCaseSensitive(root, "kv_len")))
         return false;
-    if ((size_t)job->input->count > bytes_max / ANSWER_BYTES_PER_NUMBER)
+    if ((size_t)job->input->count > bytes_max / INFER_ANSWER_BYTES_PER_NUMBER)
         return fault_set(fault, FAULT_ANSWER_TOO_LARGE,
                          "the answer may take more than the %zu bytes that are given "
                          "(%d for each number)",
-                         bytes_max, ANSWER_BYTES_PER_NUMBER);
+                         bytes_max, INFER_ANSWER_BYTES_PER_NUMBER);
     return true;
 }
 
