@@ -37,7 +37,7 @@ void models_get(struct exchange *exchange)
     struct text text;
     text_init(&text, service->config->answer_bytes_max);
     if (!service_accepts(service, &fault)
-        || !model_store_describe(service->store, exchange_param(exchange), &text, &fault)) {
+        || !model_store_describe(service->store, exchange_param(exchange, 0), &text, &fault)) {
         text_free(&text);
         exchange_fail(exchange, &fault);
         return;
@@ -191,7 +191,7 @@ static void submit(struct exchange *exchange, bool delete)
     model_job->body = body;
     model_job->delete = delete;
     model_job->body_is_json = is_json;
-    snprintf(model_job->name, sizeof model_job->name, "%s", exchange_param(exchange));
+    snprintf(model_job->name, sizeof model_job->name, "%s", exchange_param(exchange, 0));
     exchange_park(exchange, model_job->job.deadline_ns, end, free, model_job);
     if (scheduler_submit(service->scheduler, &model_job->job))
         return;
