@@ -72,6 +72,8 @@ static inline void random_mask(struct attention_case *c, struct fill *fill, enum
     for (int d = 0; d < 4; d++)
         if (random_chance(fill, 4))
             shape[d] = 1;
+    if (random_chance(fill, 4) && shape[3] > 2)
+        shape[3] = 2 + fill_below(fill, shape[3] - 2); /* it ends early */
     if (random_chance(fill, 3))
         dtype = ATTN_BOOL;
     c->problem.mask =
