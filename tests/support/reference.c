@@ -86,6 +86,8 @@ static bool is_visible(const struct operands *o, int64_t b, int64_t h, int64_t i
         return false;
     if (o->mask->data == NULL)
         return true;
+    if (o->mask->shape[3] > 1 && j >= o->mask->shape[3])
+        return false; /* a mask that ends early forbids the rest */
     const int64_t at = element(o->mask, b, h, i, j);
     if (o->mask->dtype == ATTN_BOOL)
         return ((const unsigned char *)o->mask->data)[at] != 0;
