@@ -98,7 +98,7 @@ static void scale_queries(const struct key_task *task, const struct row_step *st
             attn_tensor_row(&attention->query, task->batch, step->q_head, step->row + i);
         float *scaled = task->work.query_rows + i * head_dim;
         for (int64_t d = 0; d < head_dim; d++)
-            scaled[d] = query[d] * attention->options.scale;
+            scaled[d] = query[d] * (float)attention->options.scale;
     }
 }
 
@@ -150,7 +150,7 @@ static void differentiate(const struct key_task *task, const struct row_step *st
     const int64_t *query = attention->query.shape;
     const int64_t first = (task->batch * query[1] + step->q_head) * query[2] + step->row;
     const int64_t n = step->n, width = plan->key_width;
-    const float softcap = attention->options.softcap;
+    const float softcap = (float)attention->options.softcap;
 
     kernels->score_tile(work->weights_t, work->first_t, work->query_rows, query[3], n, query[3],
                         width);

@@ -50,6 +50,8 @@ static enum attn_status check(const struct attn_gradient_problem *problem, const
     RETURN_IF(attention->additive_weight != NULL, ATTN_ERR_OPTION, "attention.additive_weight");
     RETURN_IF(attention->options.normalizer != ATTN_SOFTMAX, ATTN_ERR_OPTION,
               "attention.options.normalizer");
+    RETURN_IF(attention->options.softmax_precision == ATTN_F64, ATTN_ERR_OPTION,
+              "attention.options.softmax_precision");
     RETURN_IF_FAILED(check_dtypes(problem, where));
     RETURN_IF_FAILED(attn_check_input(&problem->context_gradient, &CONTEXT, where));
     for (int d = 0; d < 4; d++)
@@ -136,7 +138,7 @@ size_t attn_gradient_workspace_cut(struct attn_gradient_workspace *work,
     work->weights_t = cut(memory, &bytes, tile, sizeof(float));
     work->gradient_t = cut(memory, &bytes, tile, sizeof(float));
     work->capped_t =
-        cut(memory, &bytes, attention->options.softcap > 0.0f ? tile : 0, sizeof(float));
+        cut(memory, &bytes, attention->options.softcap > 0.0 ? tile : 0, sizeof(float));
     work->bias_t = cut(memory, &bytes, attention->mask.data != NULL ? tile : 0, sizeof(float));
     work->max = cut(memory, &bytes, width, sizeof(float));
     work->sum = cut(memory, &bytes, width, sizeof(float));

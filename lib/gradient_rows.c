@@ -57,7 +57,7 @@ void attn_row_tile_begin(struct attn_row_tile *tile, const struct attn_gradient_
     find_ranges(tile);
     plan->kernels->transpose_in(tile->work.first_t, attn_tensor_row(query, batch, q_head, row),
                                 query->stride[2], tile->row_count, query->shape[3],
-                                attention->options.scale, plan->row_width);
+                                (float)attention->options.scale, plan->row_width);
     plan->kernels->transpose_in(tile->work.second_t, attn_tensor_row(context, batch, q_head, row),
                                 context->stride[2], tile->row_count, context->shape[3], 1.0f,
                                 plan->row_width);
@@ -98,7 +98,7 @@ static void score(const struct attn_row_tile *tile, int64_t key, int64_t n)
     const struct attn_problem *attention = &plan->problem.attention;
     const struct attn_gradient_workspace *work = &tile->work;
     const int64_t width = plan->row_width;
-    const float softcap = attention->options.softcap;
+    const float softcap = (float)attention->options.softcap;
 
     plan->kernels->score_tile(work->weights_t, work->first_t,
                               attn_tensor_row(&attention->key, tile->batch, tile->kv_head, key),
@@ -197,7 +197,7 @@ void attn_gradient_run_rows(const struct attn_gradient_plan *plan, int64_t task,
     const int64_t head = task / plan->row_tiles;
     const int64_t q_heads = attention->query.shape[1];
     const int64_t width = plan->row_width;
-    const float softcap = attention->options.softcap;
+    const float softcap = (float)attention->options.softcap;
     struct attn_row_tile tile;
 
     attn_row_tile_begin(&tile, plan, head / q_heads, head % q_heads,
@@ -215,7 +215,7 @@ void attn_gradient_run_rows(const struct attn_gradient_plan *plan, int64_t task,
         add_keys(&tile, key, n);
     }
     for (int64_t r = 0; r < width; r++)
-        tile.work.rescale[r] = attention->options.scale;
+        tile.work.rescale[r] = (float)attention->options.scale;
     plan->kernels->transpose_out(attn_tensor_row(gradient, tile.batch, tile.q_head, tile.row),
                                  gradient->stride[2], tile.work.first_sum_t, tile.work.rescale,
                                  tile.row_count, gradient->shape[3], width);
