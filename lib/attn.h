@@ -124,7 +124,9 @@ struct attn_problem {
 
     /* Optional. Each dimension is that of [batch, q_heads, q_len, kv_len] or 1,
      * which broadcasts; any stride. BOOL (one byte): true may attend. F32: added
-     * to the scores; -INFINITY forbids. */
+     * to the scores; -INFINITY forbids. Of more than one key and fewer than
+     * kv_len, the mask forbids those past its end (ONNX Attention-24: the last
+     * dimension "can also be shorter"); one is "broadcastable", and broadcasts. */
     struct attn_tensor mask;
 
     /* Optional lengths, each 0 or more. A length past kv_len hides nothing. */

@@ -98,15 +98,17 @@ static enum attn_status check_key_and_value(const struct attn_problem *problem, 
     return ATTN_OK;
 }
 
-/* map is the shape that the mask may fill or broadcast to. */
+/* map is the shape that the mask may fill or broadcast to; its last axis may end early. */
 static enum attn_status check_mask(const struct attn_tensor *mask, const int64_t map[4],
                                    const char **where)
 {
     if (mask->data == NULL)
         return ATTN_OK;
     RETURN_IF(mask->dtype != ATTN_F32 && mask->dtype != ATTN_BOOL, ATTN_ERR_DTYPE, MASK.dtype);
-    for (int d = 0; d < 4; d++)
+    for (int d = 0; d < 3; d++)
         RETURN_IF(mask->shape[d] != 1 && mask->shape[d] != map[d], ATTN_ERR_SHAPE, MASK.shape[d]);
+    RETURN_IF(mask->shape[3] > attn_max(map[3], 1), ATTN_ERR_SHAPE, MASK.shape[3]);
+    RETURN_IF(mask->shape[3] < 1 && mask->shape[3] != map[3], ATTN_ERR_SHAPE, MASK.shape[3]);
     RETURN_IF(extent_overflows(mask), ATTN_ERR_TOO_LARGE, MASK.self);
     return ATTN_OK;
 }

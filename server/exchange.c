@@ -5,6 +5,7 @@
 #include "clock.h"
 #include "text.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,12 +87,17 @@ static bool decode_segment(char *out, size_t out_size, const char *segment, size
     return used > 0;
 }
 
-static bool path_matches(const char *pattern, const char *path, char *param, size_t param_size)
+static bool path_matches(const char *pattern, const char *path,
+                         char params[ROUTE_PARAMS_MAX][EXCHANGE_PARAM_MAX])
 {
+    int param = 0;
+    for (int i = 0; i < ROUTE_PARAMS_MAX; i++)
+        params[i][0] = '\0';
     for (;;) {
         if (*pattern == '{') {
+            assert(param < ROUTE_PARAMS_MAX);
             const size_t length = strcspn(path, "/");
-            if (!decode_segment(param, param_size, path, length))
+            if (!decode_segment(params[param++], EXCHANGE_PARAM_MAX, path, length))
                 return false;
             path += length;
             pattern = strchr(pattern, '}') + 1;
@@ -112,10 +118,13 @@ static bool method_matches(const char *route_method, const char *method)
            || (strcmp(route_method, "GET") == 0 && strcmp(method, "HEAD") == 0);
 }
 
+/* Two patterns may match one path, and offer the same. */
 static void allow_append(char *allow, size_t size, const char *method)
 {
     const size_t used = strlen(allow);
     const char *more = strcmp(method, "GET") == 0 ? "GET, HEAD" : method;
+    if (strstr(allow, more))
+        return;
     snprintf(allow + used, size - used, "%s%s", used ? ", " : "", more);
 }
 
@@ -124,7 +133,7 @@ void exchange_find_route(struct exchange *exchange, const struct route *routes, 
 {
     char *allow = exchange->answer.allow;
     for (int i = 0; i < route_count; i++) {
-        if (!path_matches(routes[i].pattern, path, exchange->param, sizeof exchange->param))
+        if (!path_matches(routes[i].pattern, path, exchange->params))
             continue;
         if (method_matches(routes[i].method, method)) {
             exchange->route = &routes[i];
@@ -209,9 +218,10 @@ const char *exchange_request_id(const struct exchange *exchange)
     return exchange->request_id;
 }
 
-const char *exchange_param(const struct exchange *exchange)
+const char *exchange_param(const struct exchange *exchange, int index)
 {
-    return exchange->param;
+    assert(index >= 0 && index < ROUTE_PARAMS_MAX);
+    return exchange->params[index];
 }
 
 int64_t exchange_started_ns(const struct exchange *exchange)

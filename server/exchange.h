@@ -30,7 +30,7 @@ struct exchange {
     int metrics_index;
 
     char request_id[EXCHANGE_ID_MAX + 1];
-    char param[EXCHANGE_PARAM_MAX];
+    char params[ROUTE_PARAMS_MAX][EXCHANGE_PARAM_MAX];
     char method[16];
     char path[EXCHANGE_LOGGED_MAX];        /* as sent, cut; for the log */
     char traceparent[EXCHANGE_LOGGED_MAX]; /* the same */
@@ -66,7 +66,7 @@ struct exchange {
  * backslashes, else makes one. */
 void exchange_set_request_id(struct exchange *exchange, const char *given);
 
-/* Finds the route of method and raw path, fills route, param and metrics_index;
+/* Finds the route of method and raw path, fills route, params and metrics_index;
  * else sets exchange->fault (not_found, method) and answer.allow. */
 void exchange_find_route(struct exchange *exchange, const struct route *routes, int route_count,
                          const char *method, const char *path);

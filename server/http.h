@@ -18,9 +18,12 @@ struct byte_slice {
     size_t size;
 };
 
+enum { ROUTE_PARAMS_MAX = 2 };
+
 struct route {
     const char *method;
-    const char *pattern; /* "/v1/models/{model}": a braced segment matches any one segment */
+    const char *pattern; /* "/v1/models/{model}": a braced segment matches any one segment; the
+                            first route that matches is taken */
     void (*handle)(struct exchange *exchange);
     bool health;       /* answered also while the daemon stops */
     int metrics_index; /* from metrics_route() */
@@ -62,7 +65,8 @@ const char *exchange_request_id(const struct exchange *exchange);
 
 /* These three on the connection thread alone, before exchange_park(). */
 const char *exchange_header(const struct exchange *exchange, const char *name); /* or NULL */
-const char *exchange_param(const struct exchange *exchange); /* the braced segment, decoded; "" */
+const char *exchange_param(const struct exchange *exchange,
+                           int index); /* of the braced segments, decoded; "" */
 const char *exchange_body_type(const struct exchange *exchange); /* Content-Type without
                                                                     parameters, "" if none */
 

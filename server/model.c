@@ -159,8 +159,8 @@ static char *read_text(const char *path, struct fault *fault)
     return text;
 }
 
-static bool create_mapped(struct model **model, const char *name, const char *source,
-                          const char *path, const char *config, struct fault *fault)
+bool model_load_configured(struct model **model, const char *name, const char *source,
+                           const char *path, const char *config, struct fault *fault)
 {
     struct model_mapping *mapping = model_mapping_create(path, fault);
     if (!mapping)
@@ -182,7 +182,7 @@ bool model_load(struct model **model, const char *name, const char *source, cons
 {
     char *config = config_path ? read_text(config_path, fault) : NULL;
     const bool good =
-        (config || !config_path) && create_mapped(model, name, source, path, config, fault);
+        (config || !config_path) && model_load_configured(model, name, source, path, config, fault);
     free(config);
     return good;
 }

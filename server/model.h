@@ -50,6 +50,10 @@ bool model_create(struct model **model, const char *name, const char *source, co
 bool model_load(struct model **model, const char *name, const char *source, const char *path,
                 const char *config_path, struct fault *fault);
 
+/* The same with the JSON text of the config; NULL: it is in the metadata. */
+bool model_load_configured(struct model **model, const char *name, const char *source,
+                           const char *path, const char *config, struct fault *fault);
+
 /* The built-in ones. */
 bool model_create_demo(struct model **model, struct fault *fault);
 bool model_create_sdpa(struct model **model, struct fault *fault);

@@ -19,24 +19,35 @@ static const struct route routes[] = {
     { "GET", "/v1/models/{model}", handle, false, 2 },
     { "PUT", "/v1/models/{model}", handle, false, 3 },
     { "POST", "/v1/models/{model}/versions/x", handle, false, 4 },
+    { "GET", "/v2/models/stats", handle, false, 5 },
+    { "GET", "/v2/models/{model}", handle, false, 6 },
+    { "GET", "/v2/models/{model}/versions/{version}/ready", handle, false, 7 },
 };
+enum { ROUTE_COUNT = sizeof routes / sizeof routes[0] };
 
 static struct exchange *find(const char *method, const char *path)
 {
     struct exchange *exchange = calloc(1, sizeof *exchange);
     assert_non_null(exchange);
-    exchange_find_route(exchange, routes, 4, method, path);
+    exchange_find_route(exchange, routes, ROUTE_COUNT, method, path);
     return exchange;
+}
+
+static void assert_route_of_two(const char *method, const char *path, int index, const char *first,
+                                const char *second)
+{
+    struct exchange *exchange = find(method, path);
+    assert_ptr_equal(exchange->route, &routes[index]);
+    assert_string_equal(exchange_param(exchange, 0), first);
+    assert_string_equal(exchange_param(exchange, 1), second);
+    assert_int_equal(exchange->metrics_index, routes[index].metrics_index);
+    assert_string_equal(exchange->answer.allow, "");
+    exchange_free(exchange);
 }
 
 static void assert_route(const char *method, const char *path, int index, const char *param)
 {
-    struct exchange *exchange = find(method, path);
-    assert_ptr_equal(exchange->route, &routes[index]);
-    assert_string_equal(exchange->param, param);
-    assert_int_equal(exchange->metrics_index, routes[index].metrics_index);
-    assert_string_equal(exchange->answer.allow, "");
-    exchange_free(exchange);
+    assert_route_of_two(method, path, index, param, "");
 }
 
 static void test_routes_match(void **state)
@@ -49,6 +60,10 @@ static void test_routes_match(void **state)
     assert_route("GET", "/v1/models/a%2Fb", 1, "a/b");
     assert_route("GET", "/v1/models/%e4%BD%a0", 1, "\xe4\xbd\xa0");
     assert_route("POST", "/v1/models/demo/versions/x", 3, "demo");
+    assert_route_of_two("GET", "/v2/models/de%6Do/versions/%31/ready", 6, "demo", "1");
+    /* The first of two that match; a segment that a pattern before it took is forgotten. */
+    assert_route("GET", "/v2/models/stats", 4, "");
+    assert_route("GET", "/v2/models/stat", 5, "stat");
 }
 
 static void assert_no_route(const char *method, const char *path, enum fault_code code,
@@ -73,6 +88,7 @@ static void test_routes_do_not_match(void **state)
     assert_no_route("GET", "/v1/models/a%00b", FAULT_NOT_FOUND, "");
     assert_no_route("DELETE", "/v1/models/demo", FAULT_METHOD, "GET, HEAD, PUT");
     assert_no_route("GET", "/v1/models/demo/versions/x", FAULT_METHOD, "POST");
+    assert_no_route("POST", "/v2/models/stats", FAULT_METHOD, "GET, HEAD");
     char path[1000];
     memset(path, 'a', sizeof path);
     memcpy(path, "/v1/models/", 11);
