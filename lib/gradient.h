@@ -41,7 +41,9 @@
 #include "attn.h"
 
 struct attn_gradient_problem {
-    struct attn_problem attention; /* what was computed; its outputs are not looked at */
+    /* What was computed; its outputs are not looked at. Query, key, value and a mask of numbers are
+     * F32. */
+    struct attn_problem attention;
 
     struct attn_tensor context_gradient; /* F32 [batch, q_heads, q_len, v_head_dim] */
 
