@@ -255,24 +255,11 @@ void reference_linear(const struct attn_linear *linear, const double *x, int64_t
         }
 }
 
-void reference_rope(const struct attn_rope *rope, int64_t position, double *row)
-{
-    const int64_t half = rope->dim / 2;
-    for (int64_t c = 0; c < half; c++) {
-        const double angle =
-            (double)position * pow(rope->theta, -2.0 * (double)c / (double)rope->dim);
-        double *first = row + (rope->interleaved ? 2 * c : c);
-        double *second = row + (rope->interleaved ? 2 * c + 1 : c + half);
-        const double x = *first, y = *second;
-        *first = x * cos(angle) - y * sin(angle);
-        *second = x * sin(angle) + y * cos(angle);
-    }
-}
-
 /* Projects one input of a layer, cuts it into [heads, length, dim] and turns it where rope is
  * given. */
 static double *layer_input(const struct attn_linear *linear, const struct attn_tensor *input,
-                           int64_t heads, int64_t dim, const struct attn_rope *rope, int64_t start)
+                           int64_t heads, int64_t dim, const struct attn_rope *rope, int64_t start,
+                           double sequence_length)
 {
     const int64_t length = input->shape[2];
     double *x = copy_dense(input);
@@ -291,7 +278,7 @@ static double *layer_input(const struct attn_linear *linear, const struct attn_t
     free(x);
     for (int64_t h = 0; rope != NULL && rope->dim > 0 && h < heads; h++)
         for (int64_t l = 0; l < length; l++)
-            reference_rope(rope, start + l, cut + (h * length + l) * dim);
+            reference_rope(rope, start + l, sequence_length, cut + (h * length + l) * dim);
     return cut;
 }
 
@@ -314,12 +301,15 @@ static void layer_output(const struct attn_layer *layer, struct reference *r)
 void reference_layer(const struct attn_layer_problem *problem, struct reference *reference)
 {
     const struct attn_layer *layer = problem->layer;
+    const double query_end = (double)problem->past_len + (double)problem->query.shape[2];
+    const double key_end = (double)problem->kv_offset + (double)problem->key.shape[2];
+    const double end = query_end > key_end ? query_end : key_end;
     double *query = layer_input(&layer->q_proj, &problem->query, layer->q_heads, layer->head_dim,
-                                &layer->rope, problem->past_len);
+                                &layer->rope, problem->past_len, end);
     double *key = layer_input(&layer->k_proj, &problem->key, layer->kv_heads, layer->head_dim,
-                              &layer->rope, problem->kv_offset);
-    double *value =
-        layer_input(&layer->v_proj, &problem->value, layer->kv_heads, layer->v_head_dim, NULL, 0);
+                              &layer->rope, problem->kv_offset, end);
+    double *value = layer_input(&layer->v_proj, &problem->value, layer->kv_heads, layer->v_head_dim,
+                                NULL, 0, 0);
     const struct operands operands = {
         .query = query,
         .key = key,
