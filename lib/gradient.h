@@ -27,8 +27,8 @@
 #include "attn.h"
 
 struct attn_gradient_problem {
-    /* What was computed; its outputs are not looked at. An additive_weight and a normalizer other
-     * than softmax are refused. */
+    /* What was computed; its outputs are not looked at. Query, key, value and a mask of numbers are
+     * F32. An additive_weight and a normalizer other than softmax are refused. */
     struct attn_problem attention;
 
     struct attn_tensor context_gradient; /* F32 [batch, q_heads, q_len, v_head_dim] */

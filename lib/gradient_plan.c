@@ -18,6 +18,29 @@ static const struct attn_tensor_names KEY = ATTN_TENSOR_NAMES("key_gradient");
 static const struct attn_tensor_names VALUE = ATTN_TENSOR_NAMES("value_gradient");
 static const struct attn_tensor_names MASK = ATTN_TENSOR_NAMES("mask_gradient");
 
+/* What goes backwards is F32 throughout; a mask may be BOOL. */
+static enum attn_status check_dtypes(const struct attn_gradient_problem *problem,
+                                     const char **where)
+{
+    const struct {
+        const struct attn_tensor *tensor;
+        const char *field;
+    } tensors[] = {
+        { &problem->attention.query, "query.dtype" }, { &problem->attention.key, "key.dtype" },
+        { &problem->attention.value, "value.dtype" }, { &problem->context_gradient, CONTEXT.dtype },
+        { &problem->query_gradient, QUERY.dtype },    { &problem->key_gradient, KEY.dtype },
+        { &problem->value_gradient, VALUE.dtype },    { &problem->mask_gradient, MASK.dtype },
+    };
+
+    for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++)
+        RETURN_IF(tensors[i].tensor->data != NULL && tensors[i].tensor->dtype != ATTN_F32,
+                  ATTN_ERR_DTYPE, tensors[i].field);
+    RETURN_IF(problem->attention.mask.data != NULL && problem->attention.mask.dtype != ATTN_F32
+                  && problem->attention.mask.dtype != ATTN_BOOL,
+              ATTN_ERR_DTYPE, "attention.mask.dtype");
+    return ATTN_OK;
+}
+
 static enum attn_status check(const struct attn_gradient_problem *problem, const char **where)
 {
     const struct attn_problem *attention = &problem->attention;
@@ -27,6 +50,7 @@ static enum attn_status check(const struct attn_gradient_problem *problem, const
     RETURN_IF(attention->additive_weight != NULL, ATTN_ERR_OPTION, "attention.additive_weight");
     RETURN_IF(attention->options.normalizer != ATTN_SOFTMAX, ATTN_ERR_OPTION,
               "attention.options.normalizer");
+    RETURN_IF_FAILED(check_dtypes(problem, where));
     RETURN_IF_FAILED(attn_check_input(&problem->context_gradient, &CONTEXT, where));
     for (int d = 0; d < 4; d++)
         RETURN_IF(problem->context_gradient.shape[d] != context[d], ATTN_ERR_SHAPE,

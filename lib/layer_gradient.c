@@ -6,7 +6,6 @@
 
 #include "internal.h"
 #include "layer_gradient_internal.h"
-#include "rope.h"
 
 #include "kernels/kernels.h"
 
@@ -138,31 +137,19 @@ static void run_linears(const struct attn_layer_gradient_plan *plan, int64_t tas
 
 /* ---------------------------------------------------------------- the rotary embedding -- */
 
-/* The other way round is the same turn of (a, -b) pairs, whose second halves change sign again. */
-static void negate_second(const struct attn_rope *rope, float *row)
-{
-    const int64_t half = rope->dim / 2;
-
-    for (int64_t c = 0; c < half; c++) {
-        float *second = row + (rope->interleaved ? 2 * c + 1 : c + half);
-        *second = -*second;
-    }
-}
-
-static void turn_chunk(const struct attn_rope *rope, const struct attn_operand *operand,
+static void turn_chunk(const struct attn_layer_problem *problem, const struct attn_operand *operand,
                        const struct attn_tensor *view, int64_t chunk)
 {
     const int64_t first = chunk * ATTN_LAYER_CHUNK_ROWS;
     const int64_t row_count = attn_min(ATTN_LAYER_CHUNK_ROWS, view->shape[2] - first);
 
-    for (int64_t h = 0; h < view->shape[1]; h++) {
-        for (int64_t i = 0; i < row_count; i++)
-            negate_second(rope, attn_tensor_row(view, 0, h, first + i));
-        attn_rope_turn(rope, attn_tensor_row(view, 0, h, first), view->stride[2], row_count, 1,
-                       view->shape[3], (double)operand->first_position + (double)first);
-        for (int64_t i = 0; i < row_count; i++)
-            negate_second(rope, attn_tensor_row(view, 0, h, first + i));
-    }
+    for (int64_t h = 0; h < view->shape[1]; h++)
+        attn_operand_turn(problem, operand, first,
+                          &(struct attn_rope_rows){ .data = attn_tensor_row(view, 0, h, first),
+                                                    .row_stride = view->stride[2],
+                                                    .row_count = row_count,
+                                                    .heads = 1,
+                                                    .transposed = true });
 }
 
 static void run_turn(const struct attn_layer_gradient_plan *plan, int64_t task, void *scratch)
@@ -177,7 +164,7 @@ static void run_turn(const struct attn_layer_gradient_plan *plan, int64_t task, 
             continue;
         const int64_t chunks = attn_divide_up(operands[i].input->shape[2], ATTN_LAYER_CHUNK_ROWS);
         if (task < chunks) {
-            turn_chunk(&plan->problem.layer.layer->rope, &operands[i], &gradients[i].view, task);
+            turn_chunk(&plan->problem.layer, &operands[i], &gradients[i].view, task);
             return;
         }
         task -= chunks;

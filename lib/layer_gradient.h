@@ -2,7 +2,8 @@
  *
  *     y = x . W^T + b       gives   dx = dy . W      dW = dy^T . x      db = sum over rows of dy
  *
- * around gradient.h, and rotary embedding turned back by the same angles, for it is orthogonal.
+ * around gradient.h, and rotary embedding turned back by the same angles, times YaRN's attention
+ * factor.
  * Run like a layer, stage by stage (layer.h). Equal inputs give equal bits, however many threads
  * run the tasks. What a key or value row holds that no query row sees reaches no gradient. */
 #ifndef ATTN_LAYER_GRADIENT_H

@@ -5,6 +5,7 @@
 #include "clock.h"
 #include "text.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,12 +87,17 @@ static bool decode_segment(char *out, size_t out_size, const char *segment, size
     return used > 0;
 }
 
-static bool path_matches(const char *pattern, const char *path, char *param, size_t param_size)
+static bool path_matches(const char *pattern, const char *path,
+                         char params[ROUTE_PARAMS_MAX][EXCHANGE_PARAM_MAX])
 {
+    int param = 0;
+    for (int i = 0; i < ROUTE_PARAMS_MAX; i++)
+        params[i][0] = '\0';
     for (;;) {
         if (*pattern == '{') {
+            assert(param < ROUTE_PARAMS_MAX);
             const size_t length = strcspn(path, "/");
-            if (!decode_segment(param, param_size, path, length))
+            if (!decode_segment(params[param++], EXCHANGE_PARAM_MAX, path, length))
                 return false;
             path += length;
             pattern = strchr(pattern, '}') + 1;
@@ -112,10 +118,13 @@ static bool method_matches(const char *route_method, const char *method)
            || (strcmp(route_method, "GET") == 0 && strcmp(method, "HEAD") == 0);
 }
 
+/* Two patterns may match one path, and offer the same. */
 static void allow_append(char *allow, size_t size, const char *method)
 {
     const size_t used = strlen(allow);
     const char *more = strcmp(method, "GET") == 0 ? "GET, HEAD" : method;
+    if (strstr(allow, more))
+        return;
     snprintf(allow + used, size - used, "%s%s", used ? ", " : "", more);
 }
 
@@ -124,7 +133,7 @@ void exchange_find_route(struct exchange *exchange, const struct route *routes, 
 {
     char *allow = exchange->answer.allow;
     for (int i = 0; i < route_count; i++) {
-        if (!path_matches(routes[i].pattern, path, exchange->param, sizeof exchange->param))
+        if (!path_matches(routes[i].pattern, path, exchange->params))
             continue;
         if (method_matches(routes[i].method, method)) {
             exchange->route = &routes[i];
@@ -162,13 +171,14 @@ static bool body_reserve(struct exchange *exchange, size_t size, size_t bytes_ma
 
 bool exchange_receive(struct exchange *exchange, const char *bytes, size_t size, size_t bytes_max)
 {
+    const size_t offset = exchange->body_offset;
     exchange->received += size;
     if (exchange->received > bytes_max && exchange->fault.code == FAULT_NONE)
         fault_set(&exchange->fault, FAULT_TOO_LARGE, "the body is longer than %zu bytes",
                   bytes_max);
     if (exchange->fault.code == FAULT_NONE
-        && body_reserve(exchange, exchange->body_size + size, bytes_max)) {
-        memcpy(exchange->body + exchange->body_size, bytes, size);
+        && body_reserve(exchange, offset + exchange->body_size + size, offset + bytes_max)) {
+        memcpy(exchange->body + offset + exchange->body_size, bytes, size);
         exchange->body_size += size;
         return true;
     }
@@ -178,11 +188,22 @@ bool exchange_receive(struct exchange *exchange, const char *bytes, size_t size,
     return exchange->received / 2 <= bytes_max;
 }
 
-struct byte_slice exchange_take_body(struct exchange *exchange)
+struct byte_slice exchange_take_body_in_place(struct exchange *exchange, void **memory)
 {
-    const struct byte_slice body = { exchange->body, exchange->body_size };
+    const struct byte_slice body = { exchange->body ? exchange->body + exchange->body_offset : NULL,
+                                     exchange->body_size };
+    *memory = exchange->body;
     exchange->body = NULL;
     exchange->body_size = exchange->body_capacity = 0;
+    return body;
+}
+
+struct byte_slice exchange_take_body(struct exchange *exchange)
+{
+    void *memory;
+    struct byte_slice body = exchange_take_body_in_place(exchange, &memory);
+    if (body.data != memory)
+        body.data = memmove(memory, body.data, body.size);
     return body;
 }
 
@@ -194,6 +215,8 @@ void exchange_free(struct exchange *exchange)
         exchange->release(exchange->owner);
     free(exchange->body);
     free(exchange->answer.data);
+    if (exchange->answer.release)
+        exchange->answer.release(exchange->answer.owner);
     free(exchange);
 }
 
@@ -209,9 +232,10 @@ const char *exchange_request_id(const struct exchange *exchange)
     return exchange->request_id;
 }
 
-const char *exchange_param(const struct exchange *exchange)
+const char *exchange_param(const struct exchange *exchange, int index)
 {
-    return exchange->param;
+    assert(index >= 0 && index < ROUTE_PARAMS_MAX);
+    return exchange->params[index];
 }
 
 int64_t exchange_started_ns(const struct exchange *exchange)
@@ -235,18 +259,43 @@ void exchange_set_server_timing(struct exchange *exchange, const char *value)
     snprintf(exchange->answer.server_timing, sizeof exchange->answer.server_timing, "%s", value);
 }
 
-void exchange_reply(struct exchange *exchange, int status, const char *content_type, char *data,
-                    size_t size)
+static void answer(struct exchange *exchange, int status, const char *content_type)
 {
     exchange->answer.status = status;
     exchange->answer.content_type = content_type;
-    exchange->answer.data = data;
-    exchange->answer.size = size;
     exchange->answer.retry_later = status == 503 || status == 429;
     if (exchange->parked)
         http_exchange_answered(exchange); /* the connection thread's from here on */
     else
         exchange->answered = true;
+}
+
+void exchange_reply(struct exchange *exchange, int status, const char *content_type, char *data,
+                    size_t size)
+{
+    exchange->answer.data = data;
+    exchange->answer.size = size;
+    answer(exchange, status, content_type);
+}
+
+void exchange_reply_parts(struct exchange *exchange, int status, const char *content_type,
+                          const struct exchange_part *parts, int part_count,
+                          void (*release)(void *owner), void *owner)
+{
+    assert(part_count > 0 && part_count <= EXCHANGE_PARTS_MAX);
+    exchange->answer.parts = parts;
+    exchange->answer.part_count = part_count;
+    exchange->answer.release = release;
+    exchange->answer.owner = owner;
+    exchange->answer.size = 0;
+    for (int i = 0; i < part_count; i++)
+        exchange->answer.size += parts[i].size;
+    answer(exchange, status, content_type);
+}
+
+void exchange_set_header_length(struct exchange *exchange, size_t length)
+{
+    exchange->answer.header_length = length;
 }
 
 void exchange_reply_text(struct exchange *exchange, int status, const char *content_type,

@@ -13,8 +13,13 @@ enum { EXCHANGE_ID_MAX = 128, EXCHANGE_PARAM_MAX = 256, EXCHANGE_LOGGED_MAX = 25
 struct exchange_answer {
     int status;
     const char *content_type;
-    char *data; /* malloc'd */
-    size_t size;
+    char *data;                        /* malloc'd */
+    size_t size;                       /* of data, or of all parts */
+    const struct exchange_part *parts; /* in place of data; NULL: none */
+    int part_count;
+    void (*release)(void *owner); /* of the parts */
+    void *owner;
+    size_t header_length;    /* Inference-Header-Content-Length; 0: none */
     bool close;              /* the connection after it */
     bool retry_later;        /* Retry-After: 1 */
     bool encodings;          /* Accept-Encoding: identity */
@@ -30,7 +35,7 @@ struct exchange {
     int metrics_index;
 
     char request_id[EXCHANGE_ID_MAX + 1];
-    char param[EXCHANGE_PARAM_MAX];
+    char params[ROUTE_PARAMS_MAX][EXCHANGE_PARAM_MAX];
     char method[16];
     char path[EXCHANGE_LOGGED_MAX];        /* as sent, cut; for the log */
     char traceparent[EXCHANGE_LOGGED_MAX]; /* the same */
@@ -39,8 +44,8 @@ struct exchange {
     int64_t started_ns;
     int64_t body_deadline_ns;
 
-    char *body; /* malloc'd */
-    size_t body_size, body_capacity;
+    char *body; /* malloc'd; its bytes begin at body_offset */
+    size_t body_offset, body_size, body_capacity;
     size_t received; /* body bytes, dropped ones too */
 
     struct fault fault; /* known before the body: answered once it has been read */
@@ -66,7 +71,7 @@ struct exchange {
  * backslashes, else makes one. */
 void exchange_set_request_id(struct exchange *exchange, const char *given);
 
-/* Finds the route of method and raw path, fills route, param and metrics_index;
+/* Finds the route of method and raw path, fills route, params and metrics_index;
  * else sets exchange->fault (not_found, method) and answer.allow. */
 void exchange_find_route(struct exchange *exchange, const struct route *routes, int route_count,
                          const char *method, const char *path);

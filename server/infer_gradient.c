@@ -24,7 +24,7 @@ const struct attn_linear *infer_gradient_linear(const struct attn_layer *layer,
 /* Key and value absent: the query is all three. */
 static bool is_self_attention(const struct infer_item *item)
 {
-    return !item->key.values && !item->value.values;
+    return !item->key.data && !item->value.data;
 }
 
 static bool has_mask(const struct infer_item *item, const struct attn_layer_problem *problem)
@@ -63,7 +63,7 @@ static bool check_shape(const struct infer_item *item, struct fault *fault)
 {
     const struct infer_array *gradient = &item->context_gradient;
     const int64_t *shape = gradient->shape;
-    if (!gradient->values)
+    if (!gradient->data)
         return fault_set_at(fault, "/context_gradient", FAULT_FIELD,
                             "context_gradient is missing; expected [%" PRId64 "][%" PRId64
                             "], as the context is",
@@ -148,7 +148,7 @@ bool infer_gradient_plan(struct infer_request *request, struct infer_item *item,
     const struct infer_gradient *gradient = item->gradient;
     const struct attn_layer_gradient_problem whole = {
         .layer = *problem,
-        .context_gradient = item->context_gradient.values,
+        .context_gradient = item->context_gradient.data,
         .query = gradient->inputs[INFER_QUERY],
         .key = gradient->inputs[INFER_KEY],
         .value = gradient->inputs[INFER_VALUE],
@@ -182,10 +182,10 @@ static int shape_of(const struct attn_tensor *tensor, int rank, int64_t shape[3]
 int infer_gradient_shape(const struct infer_item *item, enum infer_input input, int64_t shape[3])
 {
     const struct attn_layer_problem *problem = &item->gradient->plan.problem.layer;
-    const struct infer_array *key = item->key.values ? &item->key : &item->query;
+    const struct infer_array *key = item->key.data ? &item->key : &item->query;
     const struct infer_array *const arrays[INFER_INPUT_COUNT] = { &item->query, key,
-                                                                  item->value.values ? &item->value
-                                                                                     : key };
+                                                                  item->value.data ? &item->value
+                                                                                   : key };
     const struct attn_tensor *const tensors[INFER_INPUT_COUNT] = { &problem->query, &problem->key,
                                                                    &problem->value };
     return shape_of(tensors[input], arrays[input]->rank, shape);

@@ -33,6 +33,7 @@ struct model {
     int64_t parameter_bytes; /* in the file */
     struct model_layer *layers;
     int64_t layer_count;
+    struct model_statistics *statistics; /* changes while all else stays */
     /* private: mapping, converted parameters, reference count */
     struct model_storage *storage;
 };
@@ -49,6 +50,10 @@ bool model_create(struct model **model, const char *name, const char *source, co
  * config is in the metadata. */
 bool model_load(struct model **model, const char *name, const char *source, const char *path,
                 const char *config_path, struct fault *fault);
+
+/* The same with the JSON text of the config; NULL: it is in the metadata. */
+bool model_load_configured(struct model **model, const char *name, const char *source,
+                           const char *path, const char *config, struct fault *fault);
 
 /* The built-in ones. */
 bool model_create_demo(struct model **model, struct fault *fault);

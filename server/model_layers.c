@@ -181,7 +181,7 @@ static bool check_shapes(struct model_builder *builder)
 static bool check_rope(struct model_builder *builder)
 {
     const struct model_config *config = builder->config;
-    const int64_t dim = first_of(config->rope_dim, builder->head_dim, 0);
+    const int64_t dim = first_of(config->rope.dim, builder->head_dim, 0);
     if (config->has_rope && (dim > builder->head_dim || dim % 2 != 0))
         return fault_set_at(builder->fault, "/config/rope/dim", FAULT_OPTION,
                             "rope's dim is %" PRId64 "; expected an even number of at most "
@@ -243,12 +243,10 @@ static bool set_layer(struct model_builder *builder, struct model_layer *layer)
         .d_value = first_of(projections[MODEL_V].in, v_columns, 0),
         .d_out = first_of(projections[MODEL_O].out, builder->q_heads * builder->v_head_dim, 0),
     };
-    if (config->has_rope)
-        layer->layer.rope = (struct attn_rope){
-            .dim = first_of(config->rope_dim, builder->head_dim, 0),
-            .theta = config->rope_theta,
-            .interleaved = config->rope_interleaved,
-        };
+    if (config->has_rope) {
+        layer->layer.rope = config->rope;
+        layer->layer.rope.dim = first_of(config->rope.dim, builder->head_dim, 0);
+    }
     return set_linear(builder, MODEL_Q, &layer->layer.q_proj)
            && set_linear(builder, MODEL_K, &layer->layer.k_proj)
            && set_linear(builder, MODEL_V, &layer->layer.v_proj)

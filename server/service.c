@@ -15,6 +15,16 @@ bool service_accepts(struct service *service, struct fault *fault)
     return true;
 }
 
+bool service_may_change_models(struct service *service, struct fault *fault)
+{
+    if (!service_accepts(service, fault))
+        return false;
+    if (service->config->model_control != MODEL_CONTROL_EXPLICIT)
+        return fault_set(fault, FAULT_FORBIDDEN,
+                         "models are not changed over HTTP without --model-control=explicit");
+    return true;
+}
+
 bool service_takes_json(const struct exchange *exchange, struct fault *fault)
 {
     const char *type = exchange_body_type(exchange);

@@ -29,6 +29,9 @@ struct service {
 /* False while the models are being loaded; the fault says so. */
 bool service_accepts(struct service *service, struct fault *fault);
 
+/* The same, and false where the operator did not allow clients to change the models. */
+bool service_may_change_models(struct service *service, struct fault *fault);
+
 /* False where the body is said to be anything but JSON. No Content-Type, and the one that curl
  * sends by default, count as JSON. */
 bool service_takes_json(const struct exchange *exchange, struct fault *fault);

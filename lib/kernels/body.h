@@ -10,6 +10,7 @@
  * are constants at each call: only then do both compilers unroll it whole and keep its sums in
  * registers. Everything here is static, so that no copy compiled for a newer CPU can be linked
  * into the path of an older one. */
+#include "half.h"
 #include "kernels.h"
 #include "vector.h"
 
@@ -477,6 +478,10 @@ const struct attn_kernels ATTN_KERNELS = {
     .context_tile_guarded = context_tile_guarded,
     .all_finite = all_finite,
     .weights_row = weights_row,
+    .widen_f16 = widen_f16,
+    .widen_bf16 = widen_bf16,
+    .narrow_f16 = narrow_f16,
+    .narrow_bf16 = narrow_bf16,
     .delta_tile = delta_tile,
     .weights_tile = weights_tile,
     .softmax_gradient_tile = softmax_gradient_tile,

@@ -97,6 +97,14 @@ struct attn_kernels {
      * 0, so does every one. */
     void (*weights_row)(float *row, float max, float sum, int64_t n);
 
+    /* n numbers of 16 bits to float, exactly, and back, to the nearest, ties to even: IEEE 754
+     * binary16, and bfloat16, the upper half of a float. What is too large becomes infinite, and
+     * NaN stays NaN. Halves need the alignment of a uint16_t. */
+    void (*widen_f16)(float *to, const uint16_t *from, int64_t n);
+    void (*widen_bf16)(float *to, const uint16_t *from, int64_t n);
+    void (*narrow_f16)(uint16_t *to, const float *from, int64_t n);
+    void (*narrow_bf16)(uint16_t *to, const float *from, int64_t n);
+
     /* For gradients, where a tile is [n][width] too, but its lanes are query rows or keys. What
      * belongs to a query row comes as step 0: one for each lane, [width], or as step 1: one for
      * each row of the tile, [n]. A weight of 0 makes the gradient of its score 0, whatever else

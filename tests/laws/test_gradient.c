@@ -169,7 +169,7 @@ struct variant {
     bool causal;
     int64_t window_left, window_right, past_len, kv_len;
     bool row_kv_len;
-    int mask; /* bits of the dimensions that the mask has whole; -1: none */
+    int mask; /* bits of the dimensions that the mask has whole, 16: its keys end early; -1: none */
     bool alibi, sinks;
     float dropout;
     int64_t kv_offset;
@@ -192,6 +192,8 @@ static const struct variant VARIANTS[] = {
     { "mask of rows", 0.5f, 0, true, -1, -1, 1, -1, false, 4, false, false, 0, 0 },
     { "mask of heads", 0.5f, 0, true, -1, -1, 1, -1, false, 2, false, false, 0, 0 },
     { "mask of one number", 0.5f, 0, true, -1, -1, 1, -1, false, 0, false, false, 0, 0 },
+    { "mask that ends early", 0.5f, 1, false, -1, -1, 0, -1, false, 31, false, false, 0, 0 },
+    { "mask of keys that ends early", 0.5f, 0, true, -1, -1, 1, -1, false, 24, false, false, 0, 0 },
     { "ALiBi", 0.5f, 0, false, -1, -1, 3, -1, false, -1, true, false, 0, 1 },
     { "sinks", 0.5f, 1, true, -1, -1, -1, -1, false, -1, false, true, 0, 0 },
     { "dropout", 0.5f, 0, false, -1, -1, 0, -1, false, -1, false, false, 0.4f, 0 },
@@ -232,6 +234,8 @@ static void apply(struct gradient_case *c, const struct variant *v, uint64_t see
     attention->row_kv_len = v->row_kv_len ? rows : NULL;
     for (int d = 0; d < 4; d++)
         shape[d] = v->mask >> d & 1 ? whole[d] : 1;
+    if (v->mask >= 16)
+        shape[3] -= shape[3] / 3;
     if (v->mask >= 0)
         add_mask(c, shape, seed);
 }

@@ -109,8 +109,9 @@ static void layer_case_init(struct layer_case *c, const struct shape *s, uint64_
     layer->head_dim = s->head_dim;
     layer->v_head_dim = s->v_head_dim;
     if (s->rope)
-        layer->rope = (struct attn_rope){ s->interleaved ? s->head_dim : s->head_dim - 2, 100,
-                                          s->interleaved };
+        layer->rope = (struct attn_rope){ .dim = s->interleaved ? s->head_dim : s->head_dim - 2,
+                                          .theta = 100,
+                                          .interleaved = s->interleaved };
     if (s->projected) {
         add_linear(c, "q_proj", &layer->q_proj, &p->q_proj, s->q_heads * s->head_dim, D_QUERY,
                    s->in_out, s->biased);

@@ -111,9 +111,9 @@ static const struct integer_fault INTEGER_FAULTS[] = {
     SHAPE(mask, 0, 3),
     SHAPE(mask, 1, 2), /* a mask has query heads, not key heads */
     SHAPE(mask, 2, 2),
-    SHAPE(mask, 3, 4),
     SHAPE(mask, 3, 6),
     SHAPE(mask, 3, 0),
+    SHAPE(mask, 3, -1),
     SHAPE(mask, 0, -1),
     SHAPE(context, 0, 1),
     SHAPE(context, 1, 2),
@@ -157,6 +157,8 @@ static const struct integer_fault INTEGER_FAULTS[] = {
     { offsetof(struct attn_problem, mask.shape[1]), 1, ATTN_OK, "" },
     { offsetof(struct attn_problem, mask.shape[2]), 1, ATTN_OK, "" },
     { offsetof(struct attn_problem, mask.shape[3]), 1, ATTN_OK, "" },
+    { offsetof(struct attn_problem, mask.shape[3]), 4, ATTN_OK, "" }, /* ends before the keys */
+    { offsetof(struct attn_problem, mask.shape[3]), 2, ATTN_OK, "" },
     { offsetof(struct attn_problem, mask.stride[3]), 2, ATTN_OK, "" },
     { offsetof(struct attn_problem, mask.stride[3]), 0, ATTN_OK, "" },
     { offsetof(struct attn_problem, mask.stride[3]), -1, ATTN_OK, "" },
@@ -207,7 +209,7 @@ static void test_dtypes(void **state)
                 (struct attn_tensor *)(void *)((char *)&problem + TENSORS[t].offset);
             const bool is_mask = tensor == &problem.mask;
             tensor->dtype = dtypes[d];
-            if (dtypes[d] == ATTN_F32 || (is_mask && dtypes[d] == ATTN_BOOL))
+            if (dtypes[d] != ATTN_F64 && (dtypes[d] != ATTN_BOOL || is_mask))
                 expect(&problem, ATTN_OK, "");
             else
                 expect(&problem, ATTN_ERR_DTYPE, TENSORS[t].field);

@@ -19,24 +19,35 @@ static const struct route routes[] = {
     { "GET", "/v1/models/{model}", handle, false, 2 },
     { "PUT", "/v1/models/{model}", handle, false, 3 },
     { "POST", "/v1/models/{model}/versions/x", handle, false, 4 },
+    { "GET", "/v2/models/stats", handle, false, 5 },
+    { "GET", "/v2/models/{model}", handle, false, 6 },
+    { "GET", "/v2/models/{model}/versions/{version}/ready", handle, false, 7 },
 };
+enum { ROUTE_COUNT = sizeof routes / sizeof routes[0] };
 
 static struct exchange *find(const char *method, const char *path)
 {
     struct exchange *exchange = calloc(1, sizeof *exchange);
     assert_non_null(exchange);
-    exchange_find_route(exchange, routes, 4, method, path);
+    exchange_find_route(exchange, routes, ROUTE_COUNT, method, path);
     return exchange;
+}
+
+static void assert_route_of_two(const char *method, const char *path, int index, const char *first,
+                                const char *second)
+{
+    struct exchange *exchange = find(method, path);
+    assert_ptr_equal(exchange->route, &routes[index]);
+    assert_string_equal(exchange_param(exchange, 0), first);
+    assert_string_equal(exchange_param(exchange, 1), second);
+    assert_int_equal(exchange->metrics_index, routes[index].metrics_index);
+    assert_string_equal(exchange->answer.allow, "");
+    exchange_free(exchange);
 }
 
 static void assert_route(const char *method, const char *path, int index, const char *param)
 {
-    struct exchange *exchange = find(method, path);
-    assert_ptr_equal(exchange->route, &routes[index]);
-    assert_string_equal(exchange->param, param);
-    assert_int_equal(exchange->metrics_index, routes[index].metrics_index);
-    assert_string_equal(exchange->answer.allow, "");
-    exchange_free(exchange);
+    assert_route_of_two(method, path, index, param, "");
 }
 
 static void test_routes_match(void **state)
@@ -49,6 +60,10 @@ static void test_routes_match(void **state)
     assert_route("GET", "/v1/models/a%2Fb", 1, "a/b");
     assert_route("GET", "/v1/models/%e4%BD%a0", 1, "\xe4\xbd\xa0");
     assert_route("POST", "/v1/models/demo/versions/x", 3, "demo");
+    assert_route_of_two("GET", "/v2/models/de%6Do/versions/%31/ready", 6, "demo", "1");
+    /* The first of two that match; a segment that a pattern before it took is forgotten. */
+    assert_route("GET", "/v2/models/stats", 4, "");
+    assert_route("GET", "/v2/models/stat", 5, "stat");
 }
 
 static void assert_no_route(const char *method, const char *path, enum fault_code code,
@@ -73,6 +88,7 @@ static void test_routes_do_not_match(void **state)
     assert_no_route("GET", "/v1/models/a%00b", FAULT_NOT_FOUND, "");
     assert_no_route("DELETE", "/v1/models/demo", FAULT_METHOD, "GET, HEAD, PUT");
     assert_no_route("GET", "/v1/models/demo/versions/x", FAULT_METHOD, "POST");
+    assert_no_route("POST", "/v2/models/stats", FAULT_METHOD, "GET, HEAD");
     char path[1000];
     memset(path, 'a', sizeof path);
     memcpy(path, "/v1/models/", 11);
@@ -144,6 +160,51 @@ static void test_a_body_is_collected(void **state)
     exchange_free(exchange);
 }
 
+static void test_a_body_may_begin_anywhere(void **state)
+{
+    (void)state;
+    for (size_t offset = 0; offset < 16; offset++) {
+        struct exchange *exchange = calloc(1, sizeof *exchange);
+        assert_non_null(exchange);
+        exchange->body_offset = offset;
+        for (int i = 0; i < 5000; i++)
+            assert_true(exchange_receive(exchange, "0123456", 7, 35000));
+        void *memory;
+        struct byte_slice body;
+        if (offset % 2 == 0) {
+            body = exchange_take_body_in_place(exchange, &memory);
+            assert_ptr_equal(body.data, (char *)memory + offset);
+        } else {
+            body = exchange_take_body(exchange);
+            memory = (void *)body.data; /* what free() takes */
+        }
+        assert_int_equal(body.size, 35000);
+        for (size_t i = 0; i < body.size; i++)
+            assert_int_equal(((const char *)body.data)[i], '0' + (int)(i % 7));
+        free(memory);
+        exchange_free(exchange);
+    }
+}
+
+static void count_release(void *owner)
+{
+    ++*(int *)owner;
+}
+
+static void test_parts_are_given_back(void **state)
+{
+    (void)state;
+    int released = 0;
+    const struct exchange_part parts[] = { { "abc", 3 }, { "", 0 }, { "defg", 4 } };
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    assert_non_null(exchange);
+    exchange_reply_parts(exchange, 200, "text/plain", parts, 3, count_release, &released);
+    assert_int_equal(exchange->answer.size, 7);
+    assert_int_equal(released, 0);
+    exchange_free(exchange); /* whoever asked left before it was sent */
+    assert_int_equal(released, 1);
+}
+
 static void test_a_body_has_a_bound(void **state)
 {
     (void)state;
@@ -162,9 +223,14 @@ static void test_a_body_has_a_bound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_routes_match),        cmocka_unit_test(test_routes_do_not_match),
-        cmocka_unit_test(test_request_ids),         cmocka_unit_test(test_made_ids_differ),
-        cmocka_unit_test(test_a_body_is_collected), cmocka_unit_test(test_a_body_has_a_bound),
+        cmocka_unit_test(test_routes_match),
+        cmocka_unit_test(test_routes_do_not_match),
+        cmocka_unit_test(test_request_ids),
+        cmocka_unit_test(test_made_ids_differ),
+        cmocka_unit_test(test_a_body_is_collected),
+        cmocka_unit_test(test_a_body_has_a_bound),
+        cmocka_unit_test(test_a_body_may_begin_anywhere),
+        cmocka_unit_test(test_parts_are_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,6 +58,9 @@ static void test_refused(void **state)
     c.problem.key_gradient.dtype = ATTN_F16;
     expect_refused(&c, ATTN_ERR_DTYPE, "key_gradient.dtype");
     c.problem = good;
+    c.forward.problem.value.dtype = ATTN_BF16;
+    expect_refused(&c, ATTN_ERR_DTYPE, "value.dtype");
+    c.forward.problem.value.dtype = ATTN_F32;
     c.problem.value_gradient.stride[1] = 0;
     expect_refused(&c, ATTN_ERR_STRIDE, "value_gradient.stride[1]");
     c.problem = good;
@@ -65,6 +68,9 @@ static void test_refused(void **state)
     expect_refused(&c, ATTN_ERR_NO_DATA, "attention.mask.data");
     unsigned char allowed = 1;
     c.forward.problem.mask = attn_tensor_dense(&allowed, ATTN_BOOL, 1, 1, 1, 1);
+    expect_refused(&c, ATTN_ERR_DTYPE, "attention.mask.dtype");
+    c.problem.mask_gradient.data = NULL;
+    c.forward.problem.mask.dtype = ATTN_F16;
     expect_refused(&c, ATTN_ERR_DTYPE, "attention.mask.dtype");
     c.forward.problem.options.scale = NAN;
     expect_refused(&c, ATTN_ERR_OPTION, "options.scale");
