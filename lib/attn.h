@@ -53,7 +53,7 @@ const char *attn_status_message(enum attn_status status); /* a sentence */
 
 /* --------------------------------------------------------------- tensors -- */
 
-enum attn_dtype { ATTN_F64, ATTN_F32, ATTN_F16, ATTN_BF16, ATTN_BOOL };
+enum attn_dtype { ATTN_F32, ATTN_F64, ATTN_F16, ATTN_BF16, ATTN_BOOL };
 
 size_t attn_dtype_size(enum attn_dtype dtype); /* in bytes */
 
@@ -112,9 +112,10 @@ struct attn_options attn_options_default(int64_t head_dim);
 struct attn_problem {
     struct attn_options options;
 
-    struct attn_tensor query; /* F32 [batch, q_heads,  q_len,  head_dim]   */
-    struct attn_tensor key;   /* F32 [batch, kv_heads, kv_len, head_dim]   */
-    struct attn_tensor value; /* F32 [batch, kv_heads, kv_len, v_head_dim] */
+    /* Each F32, F16 or BF16. Scores, softmax and sums are computed in float, from any of them. */
+    struct attn_tensor query; /* [batch, q_heads,  q_len,  head_dim]   */
+    struct attn_tensor key;   /* [batch, kv_heads, kv_len, head_dim]   */
+    struct attn_tensor value; /* [batch, kv_heads, kv_len, v_head_dim] */
 
     /* Optional, [head_dim], the same for every head: additive scores (Bahdanau et al. 2015,
      * appendix A.1.2) in place of the dot product,
@@ -123,9 +124,9 @@ struct attn_problem {
     const float *additive_weight;
 
     /* Optional. Each dimension is that of [batch, q_heads, q_len, kv_len] or 1,
-     * which broadcasts; any stride. BOOL (one byte): true may attend. F32: added
-     * to the scores; -INFINITY forbids. Of more than one key and fewer than
-     * kv_len, the mask forbids those past its end (ONNX Attention-24: the last
+     * which broadcasts; any stride. BOOL (one byte): true may attend. F32, F16 or
+     * BF16: added to the scores; -INFINITY forbids. Of more than one key and fewer
+     * than kv_len, the mask forbids those past its end (ONNX Attention-24: the last
      * dimension "can also be shorter"); one is "broadcastable", and broadcasts. */
     struct attn_tensor mask;
 
@@ -146,7 +147,8 @@ struct attn_problem {
      * sees nothing else has context 0 and lse = sink. -INFINITY: this head has none. */
     const float *sinks;
 
-    /* Outputs, each optional, F32. Each must not overlap any input or output. */
+    /* Outputs, each optional, F32, or F16 or BF16: the same numbers, rounded to the nearest, ties
+     * to even; what is too large becomes infinite. Each must not overlap any input or output. */
     struct attn_tensor context;    /* [batch, q_heads, q_len, v_head_dim] */
     struct attn_tensor lse;        /* [batch, q_heads, q_len, 1], natural logarithm */
     struct attn_tensor scores;     /* [batch, q_heads, q_len, kv_len], like the three below */

@@ -7,9 +7,13 @@
  * them is computed in 128 bits and clamped to the keys that there are. */
 #include "mask.h"
 
+#include "convert.h"
 #include "internal.h"
 
 #include <math.h>
+
+/* Keys of a row that are widened at a time. */
+enum { HALF_PIECE = 64 };
 
 /* k - p for key 0: how far the first key stands ahead of the row. */
 static attn_wide key_ahead(const struct attn_problem *problem, int64_t batch, int64_t row)
@@ -85,6 +89,24 @@ static void gather_float(const float *bias, int64_t row_stride, int64_t key_stri
             bias_t[j * width + r] = r < row_count ? bias[r * row_stride + j * key_stride] : 0.0f;
 }
 
+/* Numbers of 16 bits from first on, a row of keys at a time. */
+static void gather_half(const struct attn_kernels *kernels, const struct attn_tensor *mask,
+                        int64_t first, int64_t row_count, int64_t n, int64_t width, float *bias_t)
+{
+    float piece[HALF_PIECE];
+
+    for (int64_t r = 0; r < width; r++)
+        for (int64_t j = 0; j < n; j += HALF_PIECE) {
+            const int64_t count = attn_min(HALF_PIECE, n - j);
+            if (r < row_count)
+                attn_widen(kernels, mask->data, mask->dtype,
+                           first + r * mask_stride(mask, 2) + j * mask_stride(mask, 3),
+                           mask_stride(mask, 3), count, piece);
+            for (int64_t k = 0; k < count; k++)
+                bias_t[(j + k) * width + r] = r < row_count ? piece[k] : 0.0f;
+        }
+}
+
 void attn_mask_gather(const struct attn_problem *problem, const struct attn_kernels *kernels,
                       int64_t batch, int64_t head, int64_t row, int64_t row_count, int64_t key,
                       int64_t n, int64_t width, float *bias_t)
@@ -104,6 +126,8 @@ void attn_mask_gather(const struct attn_problem *problem, const struct attn_kern
     if (mask->dtype == ATTN_BOOL)
         gather_bool((const uint8_t *)mask->data + first, row_stride, key_stride, row_count, n,
                     width, bias_t);
+    else if (mask->dtype != ATTN_F32)
+        gather_half(kernels, mask, first, row_count, n, width, bias_t);
     else if (key_stride == 1)
         kernels->transpose_in(bias_t, (const float *)mask->data + first, row_stride, row_count, n,
                               1.0f, width);

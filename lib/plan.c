@@ -39,6 +39,29 @@ static void *cut(void *memory, size_t *offset, int64_t count, size_t size)
     return part;
 }
 
+/* Numbers of rows * columns, where the tensor is there and the kernels cannot work in its place. */
+static int64_t block_numbers(const struct attn_tensor *tensor, int64_t rows, int64_t columns)
+{
+    return tensor->data != NULL && tensor->dtype != ATTN_F32 ? rows * columns : 0;
+}
+
+/* Of the largest block of a task that is widened or rounded. */
+static int64_t block_numbers_max(const struct attn_plan *plan)
+{
+    const struct attn_problem *problem = &plan->problem;
+    const struct attn_tensor *const maps[] = { &problem->scores, &problem->softcapped,
+                                               &problem->masked, &problem->weights };
+    int64_t max = block_numbers(&problem->query, plan->q_tile, problem->query.shape[3]);
+
+    max = attn_max(max, block_numbers(&problem->key, plan->kv_tile, problem->key.shape[3]));
+    max = attn_max(max, block_numbers(&problem->value, plan->kv_tile, problem->value.shape[3]));
+    max = attn_max(max, block_numbers(&problem->context, plan->q_tile, problem->value.shape[3]));
+    max = attn_max(max, block_numbers(&problem->lse, plan->q_tile, 1));
+    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++)
+        max = attn_max(max, block_numbers(maps[i], plan->q_tile, plan->kv_tile));
+    return max;
+}
+
 size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *plan, void *memory)
 {
     const struct attn_problem *problem = &plan->problem;
@@ -50,6 +73,7 @@ size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *p
     work->context_t = cut(memory, &bytes, problem->value.shape[3] * width, sizeof(float));
     work->scores_t = cut(memory, &bytes, scores, sizeof(float));
     work->bias_t = cut(memory, &bytes, problem->mask.data != NULL ? scores : 0, sizeof(float));
+    work->rows = cut(memory, &bytes, block_numbers_max(plan), sizeof(float));
     work->max = cut(memory, &bytes, width, sizeof(float));
     work->sum = cut(memory, &bytes, width, sizeof(float));
     work->rescale = cut(memory, &bytes, width, sizeof(float));
