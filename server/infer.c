@@ -7,6 +7,7 @@
 #include "infer_handlers.h"
 
 #include "clock.h"
+#include "infer_statistics.h"
 #include "infer_tasks.h"
 #include "infer_wire_v1.h"
 #include "metrics.h"
@@ -167,21 +168,29 @@ static void check_outcome(struct infer *infer, enum job_outcome outcome)
     }
 }
 
-static void set_timing(struct infer *infer, int64_t item_count, int64_t written_ns)
+/* The stages so far; those that did not come to be took no time. */
+static struct metrics_inference timing_of(const struct infer *infer)
+{
+    const int64_t now_ns = clock_now_ns();
+    const int64_t begun_ns = infer->begun_ns ? infer->begun_ns : infer->computed_ns;
+    const int64_t parsed_ns = infer->parsed_ns ? infer->parsed_ns : infer->computed_ns;
+    return (struct metrics_inference){
+        .parse_ns = parsed_ns - begun_ns,
+        .queue_ns = begun_ns - infer->submitted_ns,
+        .compute_ns = infer->computed_ns - parsed_ns,
+        .write_ns = now_ns - infer->computed_ns,
+        .item_count = infer->call.request.item_count,
+    };
+}
+
+static void set_timing(struct infer *infer, const struct metrics_inference *timing)
 {
     char value[128];
-    const struct metrics_inference timing = {
-        .parse_ns = infer->parsed_ns - infer->begun_ns,
-        .queue_ns = infer->begun_ns - infer->submitted_ns,
-        .compute_ns = infer->computed_ns - infer->parsed_ns,
-        .write_ns = written_ns - infer->computed_ns,
-        .item_count = item_count,
-    };
-    metrics_inference(&timing);
+    metrics_inference(timing);
     snprintf(value, sizeof value,
              "parse;dur=%.3f, queue;dur=%.3f, compute;dur=%.3f, write;dur=%.3f",
-             (double)timing.parse_ns / 1e6, (double)timing.queue_ns / 1e6,
-             (double)timing.compute_ns / 1e6, (double)timing.write_ns / 1e6);
+             (double)timing->parse_ns / 1e6, (double)timing->queue_ns / 1e6,
+             (double)timing->compute_ns / 1e6, (double)timing->write_ns / 1e6);
     exchange_set_server_timing(infer->exchange, value);
 }
 
@@ -215,19 +224,20 @@ static void done(struct job *job, enum job_outcome outcome)
 {
     struct infer *infer = infer_of(job);
     struct infer_call *call = &infer->call;
-    const int64_t item_count = call->request.item_count;
     infer->computed_ns = clock_now_ns();
     check_outcome(infer, outcome);
     if (infer->fault.code == FAULT_NONE)
         call->wire->write(call, &infer->fault);
     if (infer->fault.code == FAULT_NONE)
         text_finish(&call->text, &infer->fault);
+    const struct metrics_inference timing = timing_of(infer);
+    infer_statistics(&call->request, infer->fault.code != FAULT_NONE, &timing);
     if (infer->fault.code != FAULT_NONE) {
         call_free(call);
         exchange_fail(infer->exchange, &infer->fault);
         return;
     }
-    set_timing(infer, item_count, clock_now_ns());
+    set_timing(infer, &timing);
     reply(infer);
 }
 

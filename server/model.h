@@ -33,6 +33,7 @@ struct model {
     int64_t parameter_bytes; /* in the file */
     struct model_layer *layers;
     int64_t layer_count;
+    struct model_statistics *statistics; /* changes while all else stays */
     /* private: mapping, converted parameters, reference count */
     struct model_storage *storage;
 };
