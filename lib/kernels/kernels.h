@@ -128,6 +128,18 @@ struct attn_kernels {
      * gradient = gradient * (1 - (capped / softcap)^2). A gradient of 0 stays 0. */
     void (*softcap_gradient_tile)(float *gradient_t, const float *capped_t, float softcap,
                                   int64_t n, int64_t width);
+
+    /* The way back through additive_tile(): with t = tanh(rows[j * row_stride + d] + lanes_t[d][r])
+     *
+     *     sum_t[d][r]        += scale * weight[d] * sum over j < n of gradient_t[j][r] * (1 - t^2)
+     *     weight_sum_t[d][r] += scale             * sum over j < n of gradient_t[j][r] * t
+     *
+     * weight is [head_dim]; weight_sum_t may be NULL. A gradient of 0 adds nothing, whatever the
+     * row or the lane holds. */
+    void (*additive_gradient_tile)(float *sum_t, float *weight_sum_t, const float *lanes_t,
+                                   const float *rows, int64_t row_stride, const float *gradient_t,
+                                   const float *weight, float scale, int64_t n, int64_t head_dim,
+                                   int64_t width);
 };
 
 extern const struct attn_kernels attn_kernels_generic;
