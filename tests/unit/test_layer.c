@@ -184,7 +184,7 @@ static void layer_case_init(struct layer_case *c, const struct shape *shape, int
 static void **output(struct attn_layer_problem *problem, int index)
 {
     void **const all[OUTPUT_COUNT] = { &problem->context,    &problem->lse,    &problem->scores,
-                                        &problem->softcapped, &problem->masked, &problem->weights };
+                                       &problem->softcapped, &problem->masked, &problem->weights };
     return all[index];
 }
 
