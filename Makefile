@@ -103,6 +103,8 @@ $B/%.o: %.c $B/flags
 	$Q mkdir -p $(@D)
 	$Q $(CC) $(FLAGS) $(MODULE_FLAGS) -MMD -MP -c $< -o $@
 
+$B/server/openapi.o: server/openapi.json
+
 # Other flags than last time: everything in the folder is made anew.
 $B/flags: FORCE
 	$Q mkdir -p $B
