@@ -64,9 +64,10 @@ struct attn_layer_problem {
     const struct attn_layer *layer;
     struct attn_options options;
 
-    /* F32. [1, 1, length, columns]; where the projection is the identity also
+    /* [1, 1, length, columns]; where the projection is the identity also
      * [1, heads, length, head_dim] already cut into heads. The rows of a tensor
-     * that is projected are dense. */
+     * that is projected are dense. F32; where there is neither a projection nor
+     * a rotary embedding any dtype that attn.h takes. */
     struct attn_tensor query, key, value;
 
     struct attn_tensor mask;   /* as in attn.h, to [1, q_heads, q_len, kv_len] */

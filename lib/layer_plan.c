@@ -163,6 +163,8 @@ static enum attn_status check_operand(const struct attn_operand *operand, const 
     int64_t bytes;
 
     RETURN_IF_FAILED(attn_check_input(input, operand->names, where));
+    RETURN_IF((operand->linear->weight != NULL || operand->is_turned) && input->dtype != ATTN_F32,
+              ATTN_ERR_DTYPE, operand->names->dtype);
     RETURN_IF(input->shape[0] != 1, ATTN_ERR_SHAPE, operand->names->shape[0]);
     RETURN_IF(__builtin_mul_overflow(input->shape[2], columns * ROW_PARTS_BYTES, &bytes),
               ATTN_ERR_TOO_LARGE, operand->names->shape[2]);

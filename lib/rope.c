@@ -1,9 +1,9 @@
 /* rope.c - turning rows: by positions, as a layer does, and by a caller's cosines and sines, as
  * ONNX does.
  *
- * Angles are computed in double and only their cosine and sine are rounded to float: at position
- * 100 000 a float angle would already be off by hundredths of a turn. Every head of a row turns by
- * the same angles, so they are computed once a row. */
+ * Angles are computed in double: at position 100 000 a float angle would already be off by
+ * hundredths of a turn. The sums are taken in double too, so that a turned number is rounded once.
+ * Every head of a row turns by the same angles, so they are computed once a row. */
 #include "rope.h"
 
 #include "internal.h"
@@ -27,13 +27,13 @@ static struct pairing pair_up(int64_t dim, bool interleaved)
 
 /* One pair of every head of a row; strides are from head to head. */
 static void turn_pair(const float *from, int64_t from_stride, float *to, int64_t to_stride,
-                      int64_t heads, int64_t apart, float cosine, float sine)
+                      int64_t heads, int64_t apart, double cosine, double sine)
 {
     for (int64_t h = 0; h < heads; h++) {
-        const float a = from[h * from_stride];
-        const float b = from[h * from_stride + apart];
-        to[h * to_stride] = a * cosine - b * sine;
-        to[h * to_stride + apart] = a * sine + b * cosine;
+        const double a = (double)from[h * from_stride];
+        const double b = (double)from[h * from_stride + apart];
+        to[h * to_stride] = (float)(a * cosine - b * sine);
+        to[h * to_stride + apart] = (float)(a * sine + b * cosine);
     }
 }
 
@@ -49,7 +49,7 @@ void attn_rope_turn(const struct attn_rope *rope, const struct attn_rope_rows *r
             const double sine = rows->transposed ? -sin(angle) : sin(angle);
             float *pair = rows->data + i * rows->row_stride + c * pairs.step;
             turn_pair(pair, rows->head_dim, pair, rows->head_dim, rows->heads, pairs.apart,
-                      (float)(factor * cos(angle)), (float)(factor * sine));
+                      factor * cos(angle), factor * sine);
         }
     }
 }
@@ -94,8 +94,8 @@ static void turn_row(const struct attn_rotary_embedding *rotary, const struct pa
 
     for (int64_t c = 0; c < pairs->count; c++)
         turn_pair(from + c * pairs->step, input->stride[1], to + c * pairs->step, output->stride[1],
-                  input->shape[1], pairs->apart, rotary->cos_cache[angles + c],
-                  rotary->sin_cache[angles + c]);
+                  input->shape[1], pairs->apart, (double)rotary->cos_cache[angles + c],
+                  (double)rotary->sin_cache[angles + c]);
     for (int64_t h = 0; rest > 0 && h < input->shape[1]; h++)
         memmove(to + h * output->stride[1] + 2 * pairs->count,
                 from + h * input->stride[1] + 2 * pairs->count, (size_t)rest * sizeof(float));

@@ -9,7 +9,7 @@
  * checkpoint's rope_scaling (Hugging Face transformers, modeling_rope_utils.py), and
  * attn_rope_frequency() says which formula is whose.
  *
- * Frequencies and angles are double, so position 1 000 000 is turned right to the last digit.
+ * All arithmetic is double and a turned number is rounded once, at position 1 000 000 too.
  * Libraries whose frequencies are float32 are off by hundredths of a radian there. */
 #ifndef ATTN_ROPE_H
 #define ATTN_ROPE_H

@@ -7,6 +7,7 @@
 #include "model_config.h"
 #include "model_layers.h"
 #include "model_mapping.h"
+#include "model_statistics.h"
 #include "model_storage.h"
 #include "safetensors.h"
 
@@ -39,7 +40,8 @@ bool model_storage_create(struct model **model, const char *name, const char *so
     made->source = arena_strdup(&storage->arena, source);
     made->layers = arena_calloc(&storage->arena, (size_t)layer_count, sizeof *made->layers);
     made->layer_count = layer_count;
-    if (!made->source || !made->layers) {
+    made->statistics = arena_calloc(&storage->arena, 1, sizeof *made->statistics);
+    if (!made->source || !made->layers || !made->statistics) {
         model_release(made);
         fault_no_memory(fault);
         return false;

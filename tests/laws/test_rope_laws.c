@@ -1,6 +1,6 @@
 /* test_rope_laws.c - what holds of rotary embedding under every scaling: scores go by distance,
- * lengths are kept, the transposed turn is the way back, parts of keys merge into the whole, and
- * gradients are those of the double reference. */
+ * lengths are kept, the transposed turn is the way back, numbers are rounded once, parts of keys
+ * merge into the whole, and gradients are those of the double reference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -112,6 +112,28 @@ static void test_lengths_and_the_way_back(void **state)
         }
         if (k % TYPES == ATTN_ROPE_YARN)
             assert_true(factor != 1.0 || rope.scaling.factor == 1.0);
+    }
+}
+
+/* A turned number is the nearest float, also far away. */
+static void test_rounded_once(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 300; k++) {
+        struct fill fill = { (uint64_t)(4000 + k) };
+        const int64_t head_dim = 2 + fill_below(&fill, DIM_MAX - 1);
+        const struct attn_rope rope =
+            random_rope((enum attn_rope_type)(k % TYPES), head_dim, &fill);
+        const int64_t position = fill_below(&fill, 2000000) - 1000000;
+        float row[DIM_MAX];
+        double want[DIM_MAX];
+        fill_floats(&fill, row, head_dim, -1, 1);
+        for (int64_t d = 0; d < head_dim; d++)
+            want[d] = (double)row[d];
+        reference_rope(&rope, position, 5000, want);
+        turn(&rope, row, head_dim, (double)position, false);
+        for (int64_t d = 0; d < head_dim; d++)
+            assert_true(fabs((double)row[d] - want[d]) <= 0x1p-24 * fabs(want[d]) + 2e-9);
     }
 }
 
@@ -262,6 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scores_go_by_distance),
         cmocka_unit_test(test_lengths_and_the_way_back),
+        cmocka_unit_test(test_rounded_once),
         cmocka_unit_test(test_parts_merge),
         cmocka_unit_test(test_gradients),
     };

@@ -5,6 +5,8 @@
  * strides, the sums the only place that knows attention. */
 #include "reference.h"
 
+#include "number.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,18 +37,17 @@ static int64_t element(const struct attn_tensor *tensor, int64_t b, int64_t h, i
     return offset;
 }
 
-/* A dense copy of an F32 view. */
+/* A dense copy of a view. */
 static double *copy_dense(const struct attn_tensor *tensor)
 {
     const int64_t *shape = tensor->shape;
     double *copy = allocate_doubles(shape[0] * shape[1] * shape[2] * shape[3]);
     double *to = copy;
-    const float *from = tensor->data;
     for (int64_t b = 0; b < shape[0]; b++)
         for (int64_t h = 0; h < shape[1]; h++)
             for (int64_t l = 0; l < shape[2]; l++)
                 for (int64_t d = 0; d < shape[3]; d++)
-                    *to++ = (double)from[element(tensor, b, h, l, d)];
+                    *to++ = number_get(tensor->data, tensor->dtype, element(tensor, b, h, l, d));
     return copy;
 }
 
@@ -86,19 +87,21 @@ static bool is_visible(const struct operands *o, int64_t b, int64_t h, int64_t i
         return false;
     if (o->mask->data == NULL)
         return true;
+    if (o->mask->shape[3] > 1 && j >= o->mask->shape[3])
+        return false; /* a mask that ends early forbids the rest */
     const int64_t at = element(o->mask, b, h, i, j);
     if (o->mask->dtype == ATTN_BOOL)
         return ((const unsigned char *)o->mask->data)[at] != 0;
-    return ((const float *)o->mask->data)[at] != -INFINITY;
+    return number_get(o->mask->data, o->mask->dtype, at) != -INFINITY;
 }
 
 static double bias(const struct operands *o, int64_t b, int64_t h, int64_t i, int64_t j)
 {
     const double slope = o->alibi_slopes != NULL ? (double)o->alibi_slopes[h] : 0.0;
     const double linear = -slope * fabs(distance(o, b, i, j));
-    if (o->mask->data == NULL || o->mask->dtype != ATTN_F32)
+    if (o->mask->data == NULL || o->mask->dtype == ATTN_BOOL)
         return linear;
-    return linear + (double)((const float *)o->mask->data)[element(o->mask, b, h, i, j)];
+    return linear + number_get(o->mask->data, o->mask->dtype, element(o->mask, b, h, i, j));
 }
 
 static double softcap(double score, double cap)

@@ -121,7 +121,8 @@ static void test_strides(void **state)
         }
 }
 
-/* With the cosines and sines of a position it is what a layer does. */
+/* With the cosines and sines of a position it is what a layer does, but for their rounding to
+ * float. */
 static void test_as_a_layer(void **state)
 {
     (void)state;
@@ -158,7 +159,8 @@ static void test_as_a_layer(void **state)
             };
             attn_rope_turn(&rope, &rows);
         }
-        assert_memory_equal(c.input, c.output, sizeof c.input);
+        for (int i = 0; i < COUNT; i++)
+            assert_true(fabs((double)c.input[i] - (double)c.output[i]) <= 2e-7);
     }
 }
 
