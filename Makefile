@@ -166,6 +166,9 @@ lint: check-layers ## clang-format, clang-tidy, cppcheck, layers, lengths
 bench: $(BENCHES) $(DAEMON) ## what things cost; not part of the tests
 	@for program in $(BENCHES); do echo "== $$program"; $$program || exit 1; done
 
+exactness: $B/tests/bench/bench_exactness ## how far from the truth; the tables of lib/README.md
+	@$<
+
 fuzz: ## each fuzz target for FUZZ_SECONDS=60, with clang's libFuzzer
 	@$(MAKE) --no-print-directory -j$(JOBS) CC=clang BUILD=$(BUILD)/fuzz \
 	    SANITIZE=fuzzer-no-link,address,undefined fuzz-programs
@@ -200,7 +203,7 @@ help: ## this
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run test check programs inner-programs threaded-programs check-layers lint bench fuzz fuzz-programs install compdb \
+.PHONY: daemon run test check programs inner-programs threaded-programs check-layers lint bench exactness fuzz fuzz-programs install compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)
