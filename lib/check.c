@@ -4,6 +4,7 @@
  * no index leaves its tensor, no output row is written by two tasks. */
 #include "internal.h"
 
+#include <float.h>
 #include <math.h>
 
 /* The most columns of a row; larger ones could overflow the bytes of a workspace. */
@@ -38,24 +39,27 @@ static bool extent_overflows(const struct attn_tensor *tensor)
     return false;
 }
 
+/* Whether numbers of this dtype can be computed with. */
+static bool is_float(enum attn_dtype dtype)
+{
+    return dtype == ATTN_F32 || dtype == ATTN_F16 || dtype == ATTN_BF16 || dtype == ATTN_F64;
+}
+
 static enum attn_status check_options(const struct attn_options *options, const char **where)
 {
-    RETURN_IF(!isfinite(options->scale), ATTN_ERR_OPTION, "options.scale");
-    RETURN_IF(!isfinite(options->softcap), ATTN_ERR_OPTION, "options.softcap");
-    RETURN_IF(options->softcap < 0.0f, ATTN_ERR_OPTION, "options.softcap");
+    RETURN_IF(!(fabs(options->scale) <= (double)FLT_MAX), ATTN_ERR_OPTION, "options.scale");
+    RETURN_IF(!(options->softcap >= 0.0 && options->softcap <= (double)FLT_MAX), ATTN_ERR_OPTION,
+              "options.softcap");
+    RETURN_IF(options->softcap > 0.0 && (float)options->softcap == 0.0f, ATTN_ERR_OPTION,
+              "options.softcap");
     RETURN_IF(options->window_left < -1, ATTN_ERR_OPTION, "options.window_left");
     RETURN_IF(options->window_right < -1, ATTN_ERR_OPTION, "options.window_right");
     RETURN_IF(!(options->dropout >= 0.0f && options->dropout < 1.0f), ATTN_ERR_OPTION,
               "options.dropout");
     RETURN_IF(options->normalizer != ATTN_SOFTMAX && options->normalizer != ATTN_SPARSEMAX,
               ATTN_ERR_OPTION, "options.normalizer");
+    RETURN_IF(!is_float(options->softmax_precision), ATTN_ERR_OPTION, "options.softmax_precision");
     return ATTN_OK;
-}
-
-/* Whether numbers of this dtype can be computed with. */
-static bool is_float(enum attn_dtype dtype)
-{
-    return dtype == ATTN_F32 || dtype == ATTN_F16 || dtype == ATTN_BF16;
 }
 
 enum attn_status attn_check_input(const struct attn_tensor *tensor,

@@ -121,9 +121,9 @@ static void begin(struct row_task *task, const struct attn_plan *plan, int64_t n
     int64_t stride;
     const float *query =
         attn_block_read(task->kernels, &problem->query, &block, task->work.rows, &stride);
-    task->kernels->transpose_in(task->work.query_t, query, stride, task->row_count, block.columns,
-                                problem->additive_weight != NULL ? 1.0f : problem->options.scale,
-                                plan->width);
+    task->kernels->transpose_in(
+        task->work.query_t, query, stride, task->row_count, block.columns,
+        problem->additive_weight != NULL ? 1.0f : (float)problem->options.scale, plan->width);
     for (int64_t r = 0; r < plan->width; r++) {
         task->work.max[r] = sink;
         task->work.sum[r] = sink == -INFINITY ? 0.0f : 1.0f;
@@ -203,13 +203,13 @@ static void score(const struct row_task *task, const struct tile *tile)
 
     if (problem->additive_weight != NULL)
         kernels->additive_tile(scores_t, task->work.query_t, key, key_stride,
-                               problem->additive_weight, problem->options.scale, n, head_dim,
+                               problem->additive_weight, (float)problem->options.scale, n, head_dim,
                                width);
     else
         kernels->score_tile(scores_t, task->work.query_t, key, key_stride, n, head_dim, width);
     store_map(task, &problem->scores, tile);
-    if (problem->options.softcap > 0.0f)
-        kernels->softcap_tile(scores_t, problem->options.softcap, n, width);
+    if (problem->options.softcap > 0.0)
+        kernels->softcap_tile(scores_t, (float)problem->options.softcap, n, width);
     store_map(task, &problem->softcapped, tile);
 }
 
@@ -451,6 +451,10 @@ void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
     const int64_t kv_len = plan->problem.key.shape[2];
     struct row_task rows;
 
+    if (plan->in_double) {
+        attn_double_run(plan, task, workspace);
+        return;
+    }
     begin(&rows, plan, task, workspace);
     const int64_t first = rows.needs_map ? 0 : first_tile(&rows);
     const int64_t end = rows.needs_map ? kv_len : rows.any.high;

@@ -42,7 +42,7 @@
 
 struct attn_gradient_problem {
     /* What was computed; its outputs are not looked at. Query, key, value and a mask of numbers are
-     * F32. */
+     * F32. A softmax_precision of F64 is refused. */
     struct attn_problem attention;
 
     struct attn_tensor context_gradient; /* F32 [batch, q_heads, q_len, v_head_dim] */

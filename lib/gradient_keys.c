@@ -148,7 +148,7 @@ static void score(const struct key_task *task, const struct row_step *step)
     const struct attn_problem *attention = &plan->problem.attention;
     const struct attn_gradient_workspace *work = &task->work;
     const int64_t n = step->n, width = plan->key_width;
-    const float softcap = attention->options.softcap;
+    const float softcap = (float)attention->options.softcap;
 
     attn_gradient_score(plan, work, work->query_rows, attention->query.shape[3], n, width);
     if (softcap > 0.0f) {

@@ -51,6 +51,8 @@ static enum attn_status check(const struct attn_gradient_problem *problem, const
     const int64_t *query = attention->query.shape;
     const int64_t context[4] = { query[0], query[1], query[2], attention->value.shape[3] };
 
+    RETURN_IF(attention->options.softmax_precision == ATTN_F64, ATTN_ERR_OPTION,
+              "attention.options.softmax_precision");
     RETURN_IF_FAILED(check_dtypes(problem, where));
     RETURN_IF_FAILED(attn_check_input(&problem->context_gradient, &CONTEXT, where));
     for (int d = 0; d < 4; d++)
@@ -159,7 +161,7 @@ size_t attn_gradient_workspace_cut(struct attn_gradient_workspace *work,
     work->support_t = cut(
         memory, &bytes, attention->options.normalizer == ATTN_SPARSEMAX ? tile : 0, sizeof(float));
     work->capped_t =
-        cut(memory, &bytes, attention->options.softcap > 0.0f ? tile : 0, sizeof(float));
+        cut(memory, &bytes, attention->options.softcap > 0.0 ? tile : 0, sizeof(float));
     work->bias_t = cut(memory, &bytes, attention->mask.data != NULL ? tile : 0, sizeof(float));
     work->max = cut(memory, &bytes, width, sizeof(float));
     work->sum = cut(memory, &bytes, width, sizeof(float));

@@ -101,7 +101,7 @@ static void score(const struct attn_row_tile *tile, int64_t key, int64_t n)
     const struct attn_problem *attention = &plan->problem.attention;
     const struct attn_gradient_workspace *work = &tile->work;
     const int64_t width = plan->row_width;
-    const float softcap = attention->options.softcap;
+    const float softcap = (float)attention->options.softcap;
 
     attn_gradient_score(plan, work,
                         attn_tensor_row(&attention->key, tile->batch, tile->kv_head, key),

@@ -11,7 +11,7 @@
 
 float attn_gradient_query_factor(const struct attn_problem *attention)
 {
-    return attention->additive_weight != NULL ? 1.0f : attention->options.scale;
+    return attention->additive_weight != NULL ? 1.0f : (float)attention->options.scale;
 }
 
 void attn_gradient_score(const struct attn_gradient_plan *plan,
@@ -23,7 +23,7 @@ void attn_gradient_score(const struct attn_gradient_plan *plan,
 
     if (attention->additive_weight != NULL)
         plan->kernels->additive_tile(work->weights_t, work->first_t, rows, row_stride,
-                                     attention->additive_weight, attention->options.scale, n,
+                                     attention->additive_weight, (float)attention->options.scale, n,
                                      head_dim, width);
     else
         plan->kernels->score_tile(work->weights_t, work->first_t, rows, row_stride, n, head_dim,
@@ -55,15 +55,15 @@ void attn_gradient_add(const struct attn_gradient_plan *plan,
     const struct attn_problem *attention = &plan->problem.attention;
     const struct attn_kernels *kernels = plan->kernels;
     const int64_t head_dim = attention->query.shape[3];
-    const float softcap = attention->options.softcap;
+    const float softcap = (float)attention->options.softcap;
 
     if (softcap > 0.0f)
         kernels->softcap_gradient_tile(work->gradient_t, work->capped_t, softcap, n, width);
     if (attention->additive_weight != NULL)
         kernels->additive_gradient_tile(work->first_sum_t, sums_weight ? work->weight_sum_t : NULL,
                                         work->first_t, rows, row_stride, work->gradient_t,
-                                        attention->additive_weight, attention->options.scale, n,
-                                        head_dim, width);
+                                        attention->additive_weight, (float)attention->options.scale,
+                                        n, head_dim, width);
     else if (hides && !kernels->all_finite(rows, row_stride, n, head_dim))
         kernels->context_tile_guarded(work->first_sum_t, work->ones, work->gradient_t, rows,
                                       row_stride, n, head_dim, width);

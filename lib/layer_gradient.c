@@ -27,22 +27,28 @@ static void input_gradient(const struct attn_linear *linear, const float *dy, fl
 
     cblas_sgemm(CblasRowMajor, CblasNoTrans, linear->in_out ? CblasTrans : CblasNoTrans,
                 (blasint)row_count, in, out, 1.0f, dy, out, linear->weight,
-                linear->in_out ? out : in, 0.0f, dx, in);
+                (blasint)attn_linear_stride(linear), 0.0f, dx, in);
+}
+
+static void clear_rows(float *rows, int64_t row_stride, int64_t row_count, int64_t columns)
+{
+    for (int64_t i = 0; i < row_count; i++)
+        memset(rows + i * row_stride, 0, (size_t)columns * sizeof(float));
 }
 
 /* sum[m][n] = left[rows][m]^T . right[rows][n], where a 0 of one side, which guard_left chooses,
  * adds nothing even where the other is not finite. */
-static void multiply_guarded(float *sum, const float *left, int64_t left_stride, int64_t m,
-                             const float *right, int64_t right_stride, int64_t n, int64_t row_count,
+static void multiply_guarded(float *sum, int64_t sum_stride, const float *left, int64_t left_stride,
+                             int64_t m, const float *right, int64_t n, int64_t row_count,
                              bool guard_left)
 {
-    memset(sum, 0, (size_t)(m * n) * sizeof(float));
+    clear_rows(sum, sum_stride, m, n);
     for (int64_t i = 0; i < row_count; i++)
         for (int64_t a = 0; a < m; a++)
             for (int64_t b = 0; b < n; b++) {
-                const float x = left[i * left_stride + a], y = right[i * right_stride + b];
+                const float x = left[i * left_stride + a], y = right[i * n + b];
                 if ((guard_left ? x : y) != 0.0f)
-                    sum[a * n + b] += x * y;
+                    sum[a * sum_stride + b] += x * y;
             }
 }
 
@@ -58,16 +64,17 @@ static void weight_gradient(const struct attn_layer_gradient_plan *plan,
     const int64_t m = attn_min(ATTN_LAYER_GRADIENT_WEIGHT_ROWS, left_columns - first);
     const float *left = (linear->in_out ? x : dy) + first;
     const float *right = linear->in_out ? dy : x;
-    float *sum = weight + first * right_columns;
+    const int64_t stride = attn_linear_stride(linear);
+    float *sum = weight + first * stride;
 
     if (row_count == 0)
-        memset(sum, 0, (size_t)(m * right_columns) * sizeof(float));
+        clear_rows(sum, stride, m, right_columns);
     else if (plan->gradient.kernels->all_finite(x, linear->in, row_count, linear->in))
         cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)m, (blasint)right_columns,
                     (blasint)row_count, 1.0f, left, (blasint)left_columns, right,
-                    (blasint)right_columns, 0.0f, sum, (blasint)right_columns);
+                    (blasint)right_columns, 0.0f, sum, (blasint)stride);
     else
-        multiply_guarded(sum, left, left_columns, m, right, right_columns, right_columns, row_count,
+        multiply_guarded(sum, stride, left, left_columns, m, right, right_columns, row_count,
                          !linear->in_out);
 }
 
@@ -182,7 +189,10 @@ static void clear(float *numbers, int64_t count)
 static void clear_linear(const struct attn_linear *linear,
                          const struct attn_linear_gradient *gradient)
 {
-    clear(gradient->weight, linear->out * linear->in);
+    if (gradient->weight != NULL)
+        clear_rows(gradient->weight, attn_linear_stride(linear),
+                   linear->in_out ? linear->in : linear->out,
+                   linear->in_out ? linear->out : linear->in);
     clear(gradient->bias, linear->out);
 }
 
@@ -203,6 +213,9 @@ static void run_zero(const struct attn_layer_gradient_problem *problem)
     clear_linear(&layer->k_proj, &problem->k_proj);
     clear_linear(&layer->v_proj, &problem->v_proj);
     clear_linear(&layer->o_proj, &problem->o_proj);
+    clear(problem->additive_weight, layer->head_dim);
+    clear(problem->alibi_slopes, layer->q_heads);
+    clear(problem->sinks, layer->q_heads);
 }
 
 static void run_context(const struct attn_layer_gradient_plan *plan, int64_t chunk, void *scratch)

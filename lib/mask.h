@@ -19,6 +19,16 @@ struct key_range attn_mask_row(const struct attn_problem *problem, int64_t batch
 void attn_mask_distances(const struct attn_problem *problem, int64_t batch, int64_t row,
                          int64_t key, int64_t width, float *distance);
 
+/* The same in double, for one row. */
+double attn_mask_distance(const struct attn_problem *problem, int64_t batch, int64_t row,
+                          int64_t key);
+
+/* The caller's mask of one query row and n keys from key on, as biases; what lies past the end of a
+ * mask that is shorter than the keys is 0. */
+void attn_mask_biases(const struct attn_problem *problem, const struct attn_kernels *kernels,
+                      int64_t batch, int64_t head, int64_t row, int64_t key, int64_t n,
+                      double *biases);
+
 /* The caller's mask of row_count query rows from row on and n keys from key on, as a transposed
  * tile of biases [n][width]: 0 and -INFINITY for BOOL; lanes past row_count are 0. So is what lies
  * past the end of a short mask, since attn_mask_row() hides it. */

@@ -15,6 +15,20 @@ enum { KV_TILE = 96 };
  * query rows instead. */
 enum { QUERY_AND_CONTEXT_BYTES_MAX = 160 * 1024 };
 
+static bool is_double(const struct attn_tensor *tensor)
+{
+    return tensor->data != NULL && tensor->dtype == ATTN_F64;
+}
+
+static bool needs_double(const struct attn_problem *problem)
+{
+    return problem->options.softmax_precision == ATTN_F64 || is_double(&problem->query)
+           || is_double(&problem->key) || is_double(&problem->value) || is_double(&problem->mask)
+           || is_double(&problem->context) || is_double(&problem->lse)
+           || is_double(&problem->scores) || is_double(&problem->softcapped)
+           || is_double(&problem->masked) || is_double(&problem->weights);
+}
+
 static void choose_tiles(struct attn_plan *plan)
 {
     const struct attn_problem *problem = &plan->problem;
@@ -25,9 +39,11 @@ static void choose_tiles(struct attn_plan *plan)
 
     while (q_tile > lanes && column_bytes * q_tile > QUERY_AND_CONTEXT_BYTES_MAX)
         q_tile /= 2;
+    if (plan->in_double)
+        q_tile = ATTN_DOUBLE_ROWS;
     plan->q_tile = attn_min(q_tile, attn_max(problem->query.shape[2], 1));
     plan->width = attn_divide_up(plan->q_tile, lanes) * lanes;
-    plan->kv_tile = KV_TILE;
+    plan->kv_tile = plan->in_double ? ATTN_DOUBLE_KEYS : KV_TILE;
     plan->q_tiles = attn_divide_up(problem->query.shape[2], plan->q_tile);
 }
 
@@ -105,9 +121,11 @@ enum attn_status attn_plan_init(struct attn_plan *plan, const struct attn_proble
     *plan = (struct attn_plan){
         .problem = *problem,
         .kernels = problem->kernels != NULL ? problem->kernels : attn_kernels_available()[0],
+        .in_double = needs_double(problem),
     };
     choose_tiles(plan);
     plan->task_count = problem->query.shape[0] * problem->query.shape[1] * plan->q_tiles;
-    plan->workspace_bytes = attn_workspace_cut(&work, plan, NULL);
+    plan->workspace_bytes = plan->in_double ? attn_double_workspace_bytes(problem)
+                                            : attn_workspace_cut(&work, plan, NULL);
     return ATTN_OK;
 }

@@ -254,6 +254,30 @@ static bool set_layer(struct model_builder *builder, struct model_layer *layer)
            && set_linear(builder, MODEL_CONCAT, &layer->concat_proj);
 }
 
+static bool keep_tensor(struct model_builder *builder, const struct safetensors_entry *entry,
+                        struct model_tensor *tensor)
+{
+    uint64_t shape[2];
+    if (!entry)
+        return true;
+    tensor->name = arena_strdup(builder->parameters->arena, entry->name);
+    tensor->rank = (int)entry->rank; /* 1 or 2, as has been checked */
+    safetensors_shape(entry, shape, entry->rank);
+    for (int i = 0; i < tensor->rank; i++)
+        tensor->shape[i] = (int64_t)shape[i];
+    return tensor->name || fault_no_memory(builder->fault);
+}
+
+/* What answers need to know of the file after it has been closed. */
+static bool keep_tensors(struct model_builder *builder, struct model_layer *layer)
+{
+    for (int i = 0; i < MODEL_PARAMETER_COUNT; i++)
+        if (!keep_tensor(builder, builder->projections[i].weight, &layer->tensors[i][0])
+            || !keep_tensor(builder, builder->projections[i].bias, &layer->tensors[i][1]))
+            return false;
+    return true;
+}
+
 /* Which projections this layer has, one bit each. */
 static unsigned present(const struct model_builder *builder)
 {
@@ -315,6 +339,7 @@ bool model_layers_build(struct model_layer *layers, const struct model_config *c
         if (!check_present(&builder, first)
             || !(config->attention->is_dot ? settle(&builder) : model_scores_settle(&builder))
             || !check_shapes(&builder) || !check_rope(&builder) || !set_layer(&builder, layer)
+            || !keep_tensors(&builder, layer)
             || (!config->attention->is_dot && !model_scores_set(&builder, layer)))
             return false;
     }

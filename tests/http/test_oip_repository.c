@@ -98,6 +98,19 @@ static void expect_state(const char *body, const char *name, const char *state, 
     cJSON_Delete(index);
 }
 
+/* The gauges of the metrics follow every change. */
+static void expect_gauges(int ready, int failed)
+{
+    char lines[2][100];
+    struct http_response response = http_client_get(&client, "/metrics");
+    snprintf(lines[0], sizeof(lines[0]), "\nattnd_models_ready %d\n", ready);
+    snprintf(lines[1], sizeof(lines[1]), "\nattnd_models_failed %d\n", failed);
+    for (int i = 0; i < 2; i++)
+        if (!strstr(response.body, lines[i]))
+            fail_msg("the metrics do not have%s", lines[i]);
+    http_response_free(&response);
+}
+
 static void test_index(void **state)
 {
     (void)state;
@@ -109,6 +122,7 @@ static void test_index(void **state)
     }
     expect_state("{\"ready\":true}", "demo", "READY", "");
     expect_state("{\"ready\":true}", "broken", NULL, "");
+    expect_gauges(3, 1);
 }
 
 static void test_index_refused(void **state)
@@ -217,6 +231,7 @@ static void test_unload(void **state)
     expect_done("first", "unload", NULL);
     expect_state(NULL, "first", "UNAVAILABLE", "unloaded");
     expect_state("{\"ready\":true}", "first", NULL, "");
+    expect_gauges(4, 0);
     answer_refused(&client, "/v1/attention", REQUEST, 503, "loading", NULL);
     struct http_response response = http_client_get(&client, "/v2/models/first/ready");
     cJSON_Delete(answer_json(&response, 503));
@@ -228,6 +243,7 @@ static void test_unload(void **state)
     expect_done("first", "unload", "{\"parameters\":{\"unload_dependents\":true}}");
     expect_done("first", "load", NULL);
     assert_true(model_factor(&client, "first") == 3);
+    expect_gauges(5, 0);
     expect_refused("nobody", "unload", NULL, 404, "not_found", "");
 }
 

@@ -89,6 +89,54 @@ static void test_refused(void **state)
     http_response_free(&response);
 }
 
+/* Keys in two parts, each with its offset, merged, and all of them in one call. */
+static void test_parts(void **state)
+{
+    static const char *const KEYS[] = { "[1,2,3,4,5,6,7,8],[8,7,6,5,4,3,2,1]",
+                                        "[1,-1,1,-1,1,-1,1,-1]" };
+    char body[768], part[512];
+    (void)state;
+    struct http_response response =
+        model_put_json(&client, "turned",
+                       "{\"config\":{\"head_dim\":8,\"causal\":true,\"rope\":{\"scaling\":"
+                       "{\"rope_type\":\"yarn\",\"factor\":4" TRAINED "256}}},"
+                       "\"parameters\":{}}");
+    cJSON_Delete(answer_json(&response, 200));
+    http_response_free(&response);
+    cJSON *parts = cJSON_CreateArray();
+    for (int i = 0; i < 2; i++) {
+        snprintf(part, sizeof part,
+                 "{\"model\":\"turned\",\"query\":[[1,2,1,0,1,0,1,1]],\"key\":[%s],"
+                 "\"past_len\":1002,\"kv_offset\":%d,\"partial\":true}",
+                 KEYS[i], i == 0 ? 1000 : 1002);
+        cJSON_AddItemToArray(parts, answer_post(&client, "/v1/attention", part));
+    }
+    char *texts[2][2];
+    for (int i = 0; i < 2; i++) {
+        const cJSON *answer = cJSON_GetArrayItem(parts, i);
+        texts[i][0] = cJSON_PrintUnformatted(cJSON_GetObjectItem(answer, "context"));
+        texts[i][1] = cJSON_PrintUnformatted(cJSON_GetObjectItem(answer, "lse"));
+    }
+    snprintf(body, sizeof body,
+             "{\"model\":\"turned\",\"parts\":[{\"context\":%s,\"lse\":%s},"
+             "{\"context\":%s,\"lse\":%s}]}",
+             texts[0][0], texts[0][1], texts[1][0], texts[1][1]);
+    for (int i = 0; i < 4; i++)
+        cJSON_free(texts[i / 2][i % 2]);
+    cJSON *merged = answer_post(&client, "/v1/attention/merge", body);
+    snprintf(body, sizeof body,
+             "{\"model\":\"turned\",\"query\":[[1,2,1,0,1,0,1,1]],\"key\":[%s,%s],"
+             "\"past_len\":1002,\"kv_offset\":1000}",
+             KEYS[0], KEYS[1]);
+    cJSON *whole = answer_post(&client, "/v1/attention", body);
+    char *want = cJSON_PrintUnformatted(cJSON_GetObjectItem(whole, "context"));
+    answer_expect(merged, "context", want, 1e-6);
+    cJSON_free(want);
+    cJSON_Delete(whole);
+    cJSON_Delete(merged);
+    cJSON_Delete(parts);
+}
+
 /* A model read from its directory again is the model that was put. */
 static void test_after_a_restart(void **state)
 {
@@ -134,9 +182,8 @@ static int clear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scalings),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_after_a_restart),
+        cmocka_unit_test(test_scalings),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_parts),         cmocka_unit_test(test_after_a_restart),
         cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, clear);

@@ -146,24 +146,37 @@ static inline void hide(struct attention_case *c, enum way way, const struct att
                     way >= WAY_SHORT_BOOL ? short_len(s) : s->kv_len);
 }
 
+/* The softmax_precision of the cases that make_case() makes. */
+static enum attn_dtype case_precision = ATTN_F32;
+
 /* A case of fixed numbers, hidden as said, on kernels, without outputs. */
 static inline void make_case(struct attention_case *c, const struct attention_sizes *s,
                              enum way way, const struct attn_kernels *kernels)
 {
     attention_case_init(c, s, LAYOUT_DENSE, 4242);
     c->problem.kernels = kernels;
+    c->problem.options.softmax_precision = case_precision;
     hide(c, way, s);
 }
 
 typedef void (*check_fn)(const struct attention_sizes *s, enum way way,
                          const struct attn_kernels *kernels);
 
+static inline void for_sizes_and_ways(check_fn check, const struct attn_kernels *kernels)
+{
+    for (int s = 0; s < SIZE_COUNT; s++)
+        for (int way = 0; way < WAY_COUNT; way++)
+            check(&SIZES[s], (enum way)way, kernels);
+}
+
+/* On every table of kernels, and in double. */
 static inline void for_all(check_fn check)
 {
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
-        for (int s = 0; s < SIZE_COUNT; s++)
-            for (int way = 0; way < WAY_COUNT; way++)
-                check(&SIZES[s], (enum way)way, *k);
+        for_sizes_and_ways(check, *k);
+    case_precision = ATTN_F64;
+    for_sizes_and_ways(check, NULL);
+    case_precision = ATTN_F32;
 }
 
 #endif

@@ -72,6 +72,9 @@ static void test_refused(void **state)
     c.problem.mask_gradient.data = NULL;
     c.forward.problem.mask.dtype = ATTN_F16;
     expect_refused(&c, ATTN_ERR_DTYPE, "attention.mask.dtype");
+    c.forward.problem.mask.data = NULL;
+    c.forward.problem.options.softmax_precision = ATTN_F64;
+    expect_refused(&c, ATTN_ERR_OPTION, "attention.options.softmax_precision");
     c.forward.problem.options.scale = NAN;
     expect_refused(&c, ATTN_ERR_OPTION, "options.scale");
     attention_case_free(&c.forward);
