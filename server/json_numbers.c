@@ -244,24 +244,27 @@ static inline uint32_t window_of_others(const char *text)
 #endif
 }
 
-/* The number that count digits at text spell; 0 < count <= 24. Of more than 19, the last 64 bits.
- */
-static inline uint64_t fraction_value(const char *text, int count)
+/* The number that count digits at text spell; 0 < count <= 16. */
+static inline uint64_t sixteen_digits_value(const char *text, int count)
 {
-    const int some = count < 16 ? count : 16;
     const uint64_t low = load_eight(text) - EIGHT_ZEROS, high = load_eight(text + 8) - EIGHT_ZEROS;
-    const uint128 digits = ((uint128)high << 64 | low) << (128 - 8 * some);
-    const uint64_t value = eight_digits_value((uint64_t)digits) * 100000000
-                           + eight_digits_value((uint64_t)(digits >> 64));
-    if (count <= 16)
-        return value;
-    return value * JSON_POW10_INTEGER[count - 16] + digits_value(load_eight(text + 16), count - 16);
+    const uint128 digits = ((uint128)high << 64 | low) << (128 - 8 * count);
+    return eight_digits_value((uint64_t)digits) * 100000000
+           + eight_digits_value((uint64_t)(digits >> 64));
+}
+
+/* The same; 16 < count <= 24. Of more than 19 digits, the last 64 bits. */
+static uint64_t more_digits_value(const char *text, int count)
+{
+    return sixteen_digits_value(text, 16) * JSON_POW10_INTEGER[count - 16]
+           + digits_value(load_eight(text + 16), count - 16);
 }
 
 /* Reads a number of the usual kinds: up to eight digits, a fraction, an exponent. NULL where
  * it is of another kind or none at all. What is looked for first, and without a branch on what
  * cannot be foreseen, is the end: where the next number begins hangs on nothing else. */
-static inline const char *read_quickly(const char *text, const char *end, float *value)
+__attribute__((noinline)) static const char *read_quickly(const char *text, const char *end,
+                                                          float *value)
 {
     const bool negative = *text == '-';
     const uint32_t others = window_of_others(text) & ~(uint32_t)negative;
@@ -289,8 +292,9 @@ static inline const char *read_quickly(const char *text, const char *end, float 
         const int64_t count = after - fraction;
         if (count == 0 || integer_count * (significand > 0) + count > QUICK_DIGITS_MAX)
             return NULL;
-        significand =
-            significand * JSON_POW10_INTEGER[count] + fraction_value(fraction, (int)count);
+        significand = significand * JSON_POW10_INTEGER[count]
+                      + (count <= 16 ? sixteen_digits_value(fraction, (int)count)
+                                     : more_digits_value(fraction, (int)count));
         exponent = -count;
     }
     if ((*after | 0x20) == 'e') {
@@ -300,7 +304,9 @@ static inline const char *read_quickly(const char *text, const char *end, float 
             return NULL;
         exponent += written;
     }
-    return round_quickly(significand, exponent, negative, value) ? after : NULL;
+    /* What comes after must not wait for this: a branch, never a selection. */
+    const bool settled = round_quickly(significand, exponent, negative, value);
+    return __builtin_expect(settled, true) ? after : NULL;
 }
 
 size_t json_read_floats(const char **text, const char *end, float *values)
