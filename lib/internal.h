@@ -69,6 +69,9 @@ struct attn_tensor_names {
             { name ".stride[0]", name ".stride[1]", name ".stride[2]", name ".stride[3]" },        \
     }
 
+/* Whether this dtype is one of numbers. */
+bool attn_is_number(enum attn_dtype dtype);
+
 /* What query, key and value have in common: there must be heads and columns, the rest may be
  * empty. */
 enum attn_status attn_check_input(const struct attn_tensor *tensor,
