@@ -96,7 +96,10 @@ struct attn_workspace {
     float *max;       /* [width], like all below */
     float *sum;
     float *rescale;
-    float *factor;   /* 1 / sum, or 0 */
+    float *factor;       /* 1 / sum, or 0 */
+    float *fold_rescale; /* like all to sum_lost absent where sums are short: fold.h */
+    float *sum_total, *sum_lost;
+    float *context_total_t, *context_lost_t; /* [v_head_dim][width] */
     float *distance; /* from the first key of the tile to the row; absent without ALiBi */
     struct attn_threshold *thresholds; /* absent without sparsemax */
     int64_t *low;                      /* the keys [low, high) that a row may see, mask apart */
