@@ -114,6 +114,17 @@ $(TESTS) $(BENCHES): $B/tests/%: $B/tests/%.o $(TEST_LINKED)
 	$(call say,LINK,$@)
 	$Q $(CC) $(FLAGS) $^ $(LDFLAGS) $(TEST_LIBS) -o $@
 
+# Another reader of JSON, to be compared with, where it is installed.
+ifeq ($(shell pkg-config --exists simdjson && command -v $(CXX) >/dev/null && echo yes),yes)
+$B/tests/bench/bench_json: $B/tests/bench/simdjson_reader.o
+$B/tests/bench/bench_json: TEST_LIBS += $(call package,--libs simdjson) -lstdc++
+$B/tests/bench/bench_json.o: MODULE_FLAGS += -DWITH_SIMDJSON
+endif
+$B/tests/bench/%.o: tests/bench/%.cpp
+	$(call say,CXX,$<)
+	$Q mkdir -p $(@D)
+	$Q $(CXX) -std=c++17 -O3 -g $(call package,--cflags simdjson) -c $< -o $@
+
 $(REPLAYS): $B/tests/fuzz/%: $B/tests/fuzz/%.o $B/tests/fuzz/replay.o $(TEST_LINKED)
 	$(call say,LINK,$@)
 	$Q $(CC) $(FLAGS) $^ $(LDFLAGS) $(TEST_LIBS) -o $@

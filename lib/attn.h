@@ -53,7 +53,7 @@ const char *attn_status_message(enum attn_status status); /* a sentence */
 
 /* --------------------------------------------------------------- tensors -- */
 
-enum attn_dtype { ATTN_F64, ATTN_F32, ATTN_F16, ATTN_BF16, ATTN_BOOL };
+enum attn_dtype { ATTN_F32, ATTN_F64, ATTN_F16, ATTN_BF16, ATTN_BOOL };
 
 size_t attn_dtype_size(enum attn_dtype dtype); /* in bytes */
 
@@ -90,8 +90,8 @@ enum attn_normalizer {
 
 /* Query row i stands at position p = past_len + i; key j at position k = kv_offset + j. */
 struct attn_options {
-    float scale;          /* softmax scale, usually 1/sqrt(head_dim); finite */
-    float softcap;        /* 0: off; finite, not negative */
+    double scale;         /* softmax scale, usually 1/sqrt(head_dim); finite, as a float too */
+    double softcap;       /* 0: off; else positive and finite, as a float too */
     bool causal;          /* a row sees keys at k <= p */
     int64_t window_left;  /* a row sees keys at k >= p - window_left; -1: all before it */
     int64_t window_right; /* a row sees keys at k <= p + window_right; -1: all after it */
@@ -104,6 +104,11 @@ struct attn_options {
     uint64_t seed;
 
     enum attn_normalizer normalizer;
+
+    /* In what scores, softmax and sums are computed at the least (ONNX Attention,
+     * softmax_precision). F64: all in double, as also where any tensor of the problem is F64. F32,
+     * F16 and BF16: in float, which is finer than the last two ask for. */
+    enum attn_dtype softmax_precision;
 };
 
 /* scale = 1/sqrt(head_dim), no cap, not causal, no window. */
@@ -112,9 +117,11 @@ struct attn_options attn_options_default(int64_t head_dim);
 struct attn_problem {
     struct attn_options options;
 
-    struct attn_tensor query; /* F32 [batch, q_heads,  q_len,  head_dim]   */
-    struct attn_tensor key;   /* F32 [batch, kv_heads, kv_len, head_dim]   */
-    struct attn_tensor value; /* F32 [batch, kv_heads, kv_len, v_head_dim] */
+    /* Each F32, F16, BF16 or F64. Computed with is float; where a tensor of the problem is F64 or
+     * softmax_precision asks for it, double, throughout and by another, slower path. */
+    struct attn_tensor query; /* [batch, q_heads,  q_len,  head_dim]   */
+    struct attn_tensor key;   /* [batch, kv_heads, kv_len, head_dim]   */
+    struct attn_tensor value; /* [batch, kv_heads, kv_len, v_head_dim] */
 
     /* Optional, [head_dim], the same for every head: additive scores (Bahdanau et al. 2015,
      * appendix A.1.2) in place of the dot product,
@@ -123,8 +130,10 @@ struct attn_problem {
     const float *additive_weight;
 
     /* Optional. Each dimension is that of [batch, q_heads, q_len, kv_len] or 1,
-     * which broadcasts; any stride. BOOL (one byte): true may attend. F32: added
-     * to the scores; -INFINITY forbids. */
+     * which broadcasts; any stride. BOOL (one byte): true may attend. F32, F16,
+     * BF16 or F64: added to the scores; -INFINITY forbids. Of more than one key and
+     * fewer than kv_len, the mask forbids those past its end (ONNX Attention-24: the last
+     * dimension "can also be shorter"); one is "broadcastable", and broadcasts. */
     struct attn_tensor mask;
 
     /* Optional lengths, each 0 or more. A length past kv_len hides nothing. */
@@ -144,7 +153,8 @@ struct attn_problem {
      * sees nothing else has context 0 and lse = sink. -INFINITY: this head has none. */
     const float *sinks;
 
-    /* Outputs, each optional, F32. Each must not overlap any input or output. */
+    /* Outputs, each optional, F32, F16, BF16 or F64: the same numbers, rounded to the nearest, ties
+     * to even; what is too large becomes infinite. Each must not overlap any input or output. */
     struct attn_tensor context;    /* [batch, q_heads, q_len, v_head_dim] */
     struct attn_tensor lse;        /* [batch, q_heads, q_len, 1], natural logarithm */
     struct attn_tensor scores;     /* [batch, q_heads, q_len, kv_len], like the three below */
@@ -166,6 +176,7 @@ struct attn_plan {
 
     struct attn_problem problem;
     const struct attn_kernels *kernels;
+    bool in_double;  /* rather than in float; then no kernels run but those that convert */
     int64_t q_tile;  /* query rows of one task at the most */
     int64_t width;   /* lanes of one tile: q_tile rounded up to whole vectors */
     int64_t kv_tile; /* keys of one step */

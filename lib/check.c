@@ -4,6 +4,7 @@
  * no index leaves its tensor, no output row is written by two tasks. */
 #include "internal.h"
 
+#include <float.h>
 #include <math.h>
 
 /* The most columns of a row; larger ones could overflow the bytes of a workspace. */
@@ -38,17 +39,26 @@ static bool extent_overflows(const struct attn_tensor *tensor)
     return false;
 }
 
+/* Whether numbers of this dtype can be computed with. */
+static bool is_float(enum attn_dtype dtype)
+{
+    return dtype == ATTN_F32 || dtype == ATTN_F16 || dtype == ATTN_BF16 || dtype == ATTN_F64;
+}
+
 static enum attn_status check_options(const struct attn_options *options, const char **where)
 {
-    RETURN_IF(!isfinite(options->scale), ATTN_ERR_OPTION, "options.scale");
-    RETURN_IF(!isfinite(options->softcap), ATTN_ERR_OPTION, "options.softcap");
-    RETURN_IF(options->softcap < 0.0f, ATTN_ERR_OPTION, "options.softcap");
+    RETURN_IF(!(fabs(options->scale) <= (double)FLT_MAX), ATTN_ERR_OPTION, "options.scale");
+    RETURN_IF(!(options->softcap >= 0.0 && options->softcap <= (double)FLT_MAX), ATTN_ERR_OPTION,
+              "options.softcap");
+    RETURN_IF(options->softcap > 0.0 && (float)options->softcap == 0.0f, ATTN_ERR_OPTION,
+              "options.softcap");
     RETURN_IF(options->window_left < -1, ATTN_ERR_OPTION, "options.window_left");
     RETURN_IF(options->window_right < -1, ATTN_ERR_OPTION, "options.window_right");
     RETURN_IF(!(options->dropout >= 0.0f && options->dropout < 1.0f), ATTN_ERR_OPTION,
               "options.dropout");
     RETURN_IF(options->normalizer != ATTN_SOFTMAX && options->normalizer != ATTN_SPARSEMAX,
               ATTN_ERR_OPTION, "options.normalizer");
+    RETURN_IF(!is_float(options->softmax_precision), ATTN_ERR_OPTION, "options.softmax_precision");
     return ATTN_OK;
 }
 
@@ -56,7 +66,7 @@ enum attn_status attn_check_input(const struct attn_tensor *tensor,
                                   const struct attn_tensor_names *names, const char **where)
 {
     RETURN_IF(tensor->data == NULL, ATTN_ERR_NO_DATA, names->data);
-    RETURN_IF(tensor->dtype != ATTN_F32, ATTN_ERR_DTYPE, names->dtype);
+    RETURN_IF(!is_float(tensor->dtype), ATTN_ERR_DTYPE, names->dtype);
     RETURN_IF(tensor->shape[0] < 0, ATTN_ERR_SHAPE, names->shape[0]);
     RETURN_IF(tensor->shape[1] < 1, ATTN_ERR_SHAPE, names->shape[1]);
     RETURN_IF(tensor->shape[2] < 0, ATTN_ERR_SHAPE, names->shape[2]);
@@ -98,15 +108,17 @@ static enum attn_status check_key_and_value(const struct attn_problem *problem, 
     return ATTN_OK;
 }
 
-/* map is the shape that the mask may fill or broadcast to. */
+/* map is the shape that the mask may fill or broadcast to; its last axis may end early. */
 static enum attn_status check_mask(const struct attn_tensor *mask, const int64_t map[4],
                                    const char **where)
 {
     if (mask->data == NULL)
         return ATTN_OK;
-    RETURN_IF(mask->dtype != ATTN_F32 && mask->dtype != ATTN_BOOL, ATTN_ERR_DTYPE, MASK.dtype);
-    for (int d = 0; d < 4; d++)
+    RETURN_IF(!is_float(mask->dtype) && mask->dtype != ATTN_BOOL, ATTN_ERR_DTYPE, MASK.dtype);
+    for (int d = 0; d < 3; d++)
         RETURN_IF(mask->shape[d] != 1 && mask->shape[d] != map[d], ATTN_ERR_SHAPE, MASK.shape[d]);
+    RETURN_IF(mask->shape[3] > attn_max(map[3], 1), ATTN_ERR_SHAPE, MASK.shape[3]);
+    RETURN_IF(mask->shape[3] < 1 && mask->shape[3] != map[3], ATTN_ERR_SHAPE, MASK.shape[3]);
     RETURN_IF(extent_overflows(mask), ATTN_ERR_TOO_LARGE, MASK.self);
     return ATTN_OK;
 }
@@ -148,7 +160,7 @@ enum attn_status attn_check_output(const struct attn_tensor *tensor,
 {
     if (tensor->data == NULL)
         return ATTN_OK;
-    RETURN_IF(tensor->dtype != ATTN_F32, ATTN_ERR_DTYPE, names->dtype);
+    RETURN_IF(!is_float(tensor->dtype), ATTN_ERR_DTYPE, names->dtype);
     for (int d = 0; d < 4; d++)
         RETURN_IF(tensor->shape[d] != shape[d], ATTN_ERR_SHAPE, names->shape[d]);
     if (is_empty(tensor))

@@ -11,5 +11,8 @@
  * and the counter (k div 4, row, head, batch), k the position of the key. */
 void attn_dropout_row(const struct attn_problem *problem, int64_t batch, int64_t head, int64_t row,
                       int64_t first, int64_t n, float *weights, int64_t stride);
+void attn_dropout_row_double(const struct attn_problem *problem, int64_t batch, int64_t head,
+                             int64_t row, int64_t first, int64_t n, double *weights,
+                             int64_t stride);
 
 #endif

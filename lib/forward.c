@@ -13,7 +13,10 @@
  *
  * (Dao et al. 2022, with the roles of rows and lanes as kernels.h has them.) Only weights need the
  * last max and sum of their row: their rows hold masked scores until the last tile is done. Keys
- * that no row of the task can see are skipped, unless a map has to show them. */
+ * that no row of the task can see are skipped, unless a map has to show them. What is not F32
+ * is widened or rounded a tile at a time (convert.h); weights that are not are made in a second
+ * pass over the keys, for their rows could not hold the scores. */
+#include "convert.h"
 #include "dropout.h"
 #include "internal.h"
 #include "mask.h"
@@ -34,7 +37,8 @@ struct row_task {
     /* Of the key ranges of these rows: what any row may see, and what every row may see. */
     struct key_range any, every;
 
-    bool needs_map;     /* somebody wants to see every pair, hidden or not */
+    bool needs_map;     /* of the first pass: somebody wants to see every pair, hidden or not */
+    bool keeps_weights; /* their rows hold masked scores until the last tile is done */
     bool needs_softmax; /* else the work ends with the masked scores */
     bool is_sparse;     /* the weights are those of sparsemax; max and lse still the softmax's */
 };
@@ -48,6 +52,13 @@ struct tile {
 static bool is_wanted(const struct attn_tensor *output)
 {
     return output->data != NULL;
+}
+
+/* columns columns from column on of the task's rows. */
+static struct attn_block block_of(const struct row_task *task, int64_t column, int64_t columns)
+{
+    return (struct attn_block){ task->batch,     task->q_head, task->row,
+                                task->row_count, column,       columns };
 }
 
 /* -------------------------------------------------------------------- before the keys -- */
@@ -94,18 +105,21 @@ static void begin(struct row_task *task, const struct attn_plan *plan, int64_t n
     task->kv_head = task->q_head / (q_heads / problem->key.shape[1]);
     task->row = number % plan->q_tiles * plan->q_tile;
     task->row_count = attn_min(plan->q_tile, problem->query.shape[2] - task->row);
+    task->keeps_weights = is_wanted(&problem->weights) && problem->weights.dtype == ATTN_F32;
     task->needs_map = is_wanted(&problem->scores) || is_wanted(&problem->softcapped)
-                      || is_wanted(&problem->masked) || is_wanted(&problem->weights);
+                      || is_wanted(&problem->masked) || task->keeps_weights;
     task->needs_softmax =
         is_wanted(&problem->context) || is_wanted(&problem->lse) || is_wanted(&problem->weights);
     task->is_sparse = problem->options.normalizer == ATTN_SPARSEMAX;
     find_ranges(task);
 
-    const float *query = attn_tensor_row(&problem->query, task->batch, task->q_head, task->row);
-    task->kernels->transpose_in(task->work.query_t, query, problem->query.stride[2],
-                                task->row_count, problem->query.shape[3],
-                                problem->additive_weight != NULL ? 1.0f : problem->options.scale,
-                                plan->width);
+    const struct attn_block block = block_of(task, 0, problem->query.shape[3]);
+    int64_t stride;
+    const float *query =
+        attn_block_read(task->kernels, &problem->query, &block, task->work.rows, &stride);
+    task->kernels->transpose_in(
+        task->work.query_t, query, stride, task->row_count, block.columns,
+        problem->additive_weight != NULL ? 1.0f : (float)problem->options.scale, plan->width);
     for (int64_t r = 0; r < plan->width; r++) {
         task->work.max[r] = sink;
         task->work.sum[r] = sink == -INFINITY ? 0.0f : 1.0f;
@@ -131,15 +145,38 @@ static bool is_cut(const struct row_task *task, const struct tile *tile)
     return task->every.low > tile->first + tile->from || task->every.high < tile->first + tile->to;
 }
 
+/* A transposed tile to the columns of an output from column on. */
+static void store(const struct row_task *task, const struct attn_tensor *output, int64_t column,
+                  int64_t columns, const float *tile, const float *factor)
+{
+    const struct attn_block block = block_of(task, column, columns);
+    int64_t stride;
+    float *rows = attn_block_place(output, &block, task->work.rows, &stride);
+
+    task->kernels->transpose_out(rows, stride, tile, factor, task->row_count, columns,
+                                 task->plan->width);
+    attn_block_written(task->kernels, output, &block, rows);
+}
+
 static void store_map(const struct row_task *task, const struct attn_tensor *map,
                       const struct tile *tile)
 {
-    if (!is_wanted(map))
-        return;
-    float *rows = attn_tensor_row(map, task->batch, task->q_head, task->row);
-    task->kernels->transpose_out(rows + tile->first + tile->from, map->stride[2],
-                                 task->work.scores_t, NULL, task->row_count, tile->to - tile->from,
-                                 task->plan->width);
+    if (is_wanted(map))
+        store(task, map, tile->first + tile->from, tile->to - tile->from, task->work.scores_t,
+              NULL);
+}
+
+/* The keys or values of the tile as floats. */
+static const float *rows_of(const struct row_task *task, const struct attn_tensor *tensor,
+                            const struct tile *tile, int64_t *stride)
+{
+    const struct attn_block block = { .batch = task->batch,
+                                      .head = task->kv_head,
+                                      .row = tile->first + tile->from,
+                                      .row_count = tile->to - tile->from,
+                                      .columns = tensor->shape[3] };
+
+    return attn_block_read(task->kernels, tensor, &block, task->work.rows, stride);
 }
 
 /* Where the tile of the first visible key begins. */
@@ -152,9 +189,8 @@ static void score(const struct row_task *task, const struct tile *tile)
 {
     const struct attn_problem *problem = task->problem;
     const struct attn_kernels *kernels = task->kernels;
-    const float *key =
-        attn_tensor_row(&problem->key, task->batch, task->kv_head, tile->first + tile->from);
-    const int64_t key_stride = problem->key.stride[2];
+    int64_t key_stride;
+    const float *key = rows_of(task, &problem->key, tile, &key_stride);
     const int64_t head_dim = problem->key.shape[3];
     const int64_t n = tile->to - tile->from;
     const int64_t width = task->plan->width;
@@ -162,13 +198,13 @@ static void score(const struct row_task *task, const struct tile *tile)
 
     if (problem->additive_weight != NULL)
         kernels->additive_tile(scores_t, task->work.query_t, key, key_stride,
-                               problem->additive_weight, problem->options.scale, n, head_dim,
+                               problem->additive_weight, (float)problem->options.scale, n, head_dim,
                                width);
     else
         kernels->score_tile(scores_t, task->work.query_t, key, key_stride, n, head_dim, width);
     store_map(task, &problem->scores, tile);
-    if (problem->options.softcap > 0.0f)
-        kernels->softcap_tile(scores_t, problem->options.softcap, n, width);
+    if (problem->options.softcap > 0.0)
+        kernels->softcap_tile(scores_t, (float)problem->options.softcap, n, width);
     store_map(task, &problem->softcapped, tile);
 }
 
@@ -231,15 +267,15 @@ static void add_context(const struct row_task *task, const struct tile *tile, fl
 
     if (drops)
         drop(task, tile, weights_t);
-    const float *rows =
-        attn_tensor_row(value, task->batch, task->kv_head, tile->first + tile->from);
+    int64_t stride;
+    const float *rows = rows_of(task, value, tile, &stride);
     const bool hides = is_cut(task, tile) || problem->mask.data != NULL || drops || task->is_sparse;
-    const bool guarded = hides && !kernels->all_finite(rows, value->stride[2], n, value->shape[3]);
+    const bool guarded = hides && !kernels->all_finite(rows, stride, n, value->shape[3]);
     if (guarded)
-        kernels->context_tile_guarded(work->context_t, work->rescale, weights_t, rows,
-                                      value->stride[2], n, value->shape[3], width);
+        kernels->context_tile_guarded(work->context_t, work->rescale, weights_t, rows, stride, n,
+                                      value->shape[3], width);
     else
-        kernels->context_tile(work->context_t, work->rescale, weights_t, rows, value->stride[2], n,
+        kernels->context_tile(work->context_t, work->rescale, weights_t, rows, stride, n,
                               value->shape[3], width);
 }
 
@@ -268,13 +304,14 @@ static void run_tile(const struct row_task *task, int64_t first, int64_t n)
     else
         mask_whole(task, &tile);
     store_map(task, &problem->masked, &tile);
-    store_map(task, &problem->weights, &tile);
+    if (task->keeps_weights)
+        store_map(task, &problem->weights, &tile);
     if (is_visible && task->needs_softmax)
         accumulate(task, &visible,
                    task->work.scores_t + (visible.from - tile.from) * task->plan->width);
 }
 
-/* -------------------------------------------------------------------------- sparsemax -- */
+/* ----------------------------------------------------------------------- a second pass -- */
 
 /* The masked scores of what is visible of a tile, once more. Maps that are written again get what
  * they have. */
@@ -334,31 +371,63 @@ static void add_sparse_context(const struct row_task *task)
 
 /* --------------------------------------------------------------------- after the keys -- */
 
+/* The masked scores of row r and of n keys from key on become weights. */
+static void finish_row(const struct row_task *task, int64_t r, float *row, int64_t key, int64_t n)
+{
+    if (task->is_sparse)
+        attn_sparsemax_row(&task->work.thresholds[r], row, n, 1);
+    else
+        task->kernels->weights_row(row, task->work.max[r], task->work.sum[r], n);
+    if (task->problem->options.dropout > 0.0f)
+        attn_dropout_row(task->problem, task->batch, task->q_head, task->row + r, key, n, row, 1);
+}
+
+/* Weights that are not F32, from the scores computed again. */
+static void store_weights(const struct row_task *task)
+{
+    const struct attn_tensor *weights = &task->problem->weights;
+    const int64_t kv_len = weights->shape[3];
+    float *rows = task->work.rows;
+    struct tile tile;
+
+    for (int64_t key = 0; key < kv_len; key += task->plan->kv_tile) {
+        const int64_t n = attn_min(task->plan->kv_tile, kv_len - key);
+        const struct attn_block block = block_of(task, key, n);
+        const bool is_visible = score_again(task, key, &tile);
+        memset(rows, 0, (size_t)(task->row_count * n) * sizeof *rows);
+        if (is_visible) {
+            const int64_t visible = tile.to - tile.from;
+            task->kernels->transpose_out(rows + tile.from, n, task->work.scores_t, NULL,
+                                         task->row_count, visible, task->plan->width);
+            for (int64_t r = 0; r < task->row_count; r++)
+                finish_row(task, r, rows + r * n + tile.from, key + tile.from, visible);
+        }
+        attn_block_written(task->kernels, weights, &block, rows);
+    }
+}
+
 static void finish_weights(const struct row_task *task)
 {
     const struct attn_tensor *weights = &task->problem->weights;
 
-    for (int64_t r = 0; r < task->row_count; r++) {
-        float *row = attn_tensor_row(weights, task->batch, task->q_head, task->row + r);
-        if (task->is_sparse)
-            attn_sparsemax_row(&task->work.thresholds[r], row, weights->shape[3], 1);
-        else
-            task->kernels->weights_row(row, task->work.max[r], task->work.sum[r],
-                                       weights->shape[3]);
-        if (task->problem->options.dropout > 0.0f)
-            attn_dropout_row(task->problem, task->batch, task->q_head, task->row + r, 0,
-                             weights->shape[3], row, 1);
+    if (!task->keeps_weights) {
+        store_weights(task);
+        return;
     }
+    for (int64_t r = 0; r < task->row_count; r++)
+        finish_row(task, r, attn_tensor_row(weights, task->batch, task->q_head, task->row + r), 0,
+                   weights->shape[3]);
 }
 
 static void finish_lse(const struct row_task *task)
 {
     const struct attn_workspace *work = &task->work;
 
-    for (int64_t r = 0; r < task->row_count; r++)
-        *attn_tensor_row(&task->problem->lse, task->batch, task->q_head, task->row + r) =
-            work->sum[r] == 0.0f ? -INFINITY
-                                 : (float)((double)work->max[r] + log((double)work->sum[r]));
+    for (int64_t r = 0; r < task->plan->width; r++)
+        work->factor[r] = work->sum[r] == 0.0f
+                              ? -INFINITY
+                              : (float)((double)work->max[r] + log((double)work->sum[r]));
+    store(task, &task->problem->lse, 0, 1, work->factor, NULL);
 }
 
 static void finish_context(const struct row_task *task)
@@ -368,9 +437,7 @@ static void finish_context(const struct row_task *task)
 
     for (int64_t r = 0; r < task->plan->width; r++)
         factor[r] = task->work.sum[r] == 0.0f ? 0.0f : 1.0f / task->work.sum[r];
-    task->kernels->transpose_out(attn_tensor_row(context, task->batch, task->q_head, task->row),
-                                 context->stride[2], task->work.context_t, factor, task->row_count,
-                                 context->shape[3], task->plan->width);
+    store(task, context, 0, context->shape[3], task->work.context_t, factor);
 }
 
 void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
@@ -378,6 +445,10 @@ void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
     const int64_t kv_len = plan->problem.key.shape[2];
     struct row_task rows;
 
+    if (plan->in_double) {
+        attn_double_run(plan, task, workspace);
+        return;
+    }
     begin(&rows, plan, task, workspace);
     const int64_t first = rows.needs_map ? 0 : first_tile(&rows);
     const int64_t end = rows.needs_map ? kv_len : rows.any.high;

@@ -10,11 +10,16 @@
 #include "internal.h"
 #include "mask.h"
 
-/* One number for each query row, [batch * q_heads * q_len]. */
+/* What stage 0 leaves: one of each for each query row, [batch * q_heads * q_len], but for the last.
+ * What is not needed is absent. */
 struct attn_gradient_rows {
     float *max;    /* of the row's masked scores */
     float *factor; /* 1 / sum of exp(score - max), 0 for a row that sees nothing */
-    float *delta;  /* sum over keys of weight * gradient of the weight */
+    float *delta;  /* sum over keys of slope * gradient of the weight, over the sum of the slopes */
+    struct attn_threshold *thresholds; /* sparsemax: found */
+    double *slopes; /* -sum over keys of gradient of the masked score * |p - k| */
+    double
+        *weight_sums; /* [tasks of stage 0][head_dim]: each one's part of the additive weight's */
 };
 
 struct attn_gradient_workspace {
@@ -23,8 +28,10 @@ struct attn_gradient_workspace {
     float *first_sum_t;  /* [head_dim][width]: gradients of queries, or of keys */
     float *second_sum_t; /* [v_head_dim][width]: gradients of values */
     float *query_rows;   /* [other_tile][head_dim]: the others' queries times scale */
-    float *weights_t;    /* [other_tile][width], like the three below */
+    float *weight_sum_t; /* [head_dim][width]: gradients of the additive weight; may be absent */
+    float *weights_t;    /* [other_tile][width], like the four below */
     float *gradient_t;
+    float *support_t; /* 1 where a weight is not 0; of sparsemax, else absent */
     float *capped_t;
     float *bias_t;
     float *max; /* [width], like the four below */
@@ -49,26 +56,56 @@ struct attn_row_tile {
     const struct attn_gradient_plan *plan;
     struct attn_gradient_workspace work;
     int64_t batch, q_head, kv_head;
-    int64_t row, row_count; /* query rows [row, row + row_count) */
-    struct key_range any;   /* the keys that some row may see */
-    struct key_range every; /* the keys that every row may see */
+    int64_t row, row_count;            /* query rows [row, row + row_count) */
+    int64_t first;                     /* the place of the first in struct attn_gradient_rows */
+    struct attn_threshold *thresholds; /* of these rows; of sparsemax, else absent */
+    struct key_range any;              /* the keys that some row may see */
+    struct key_range every;            /* the keys that every row may see */
 };
 
 /* Transposes queries and gradients of the context, and finds what the rows may see. */
 void attn_row_tile_begin(struct attn_row_tile *tile, const struct attn_gradient_plan *plan,
-                         int64_t batch, int64_t q_head, int64_t row, void *workspace);
+                         int64_t batch, int64_t q_head, int64_t row,
+                         const struct attn_gradient_rows *rows, void *workspace);
 
 /* weights_t and gradient_t become the weights (before dropout) and the gradients of the masked
  * scores of keys [key, key + n), from work.max, work.sum (as a factor) and work.delta. */
 void attn_row_tile_gradient(const struct attn_row_tile *tile, int64_t key, int64_t n);
 
-/* The same numbers for keys as lanes (gradient_keys.c), for the mask (gradient_mask.c), and for
- * query rows (gradient_rows.c): the tasks. */
+/* What both kinds of tile do alike (gradient_scores.c). */
+
+/* What queries are multiplied by before they are scored: the additive score does that later. */
+float attn_gradient_query_factor(const struct attn_problem *attention);
+
+/* weights_t become the scores of the lanes against n rows of others. */
+void attn_gradient_score(const struct attn_gradient_plan *plan,
+                         const struct attn_gradient_workspace *work, const float *rows,
+                         int64_t row_stride, int64_t n, int64_t width);
+
+/* gradient_t, of weights, become those of the masked scores. step as in kernels.h. */
+void attn_gradient_normalize(const struct attn_gradient_plan *plan,
+                             const struct attn_gradient_workspace *work, const float *delta,
+                             int64_t step, int64_t n, int64_t width);
+
+/* support_t becomes the slopes of sparsemax at weights_t. */
+void attn_gradient_support(const struct attn_gradient_workspace *work, int64_t n, int64_t width);
+
+/* gradient_t, of masked scores, go through softcap and score into first_sum_t, and into
+ * weight_sum_t where sums_weight; hides: some pair may be hidden, and adds nothing even where the
+ * row is not finite. */
+void attn_gradient_add(const struct attn_gradient_plan *plan,
+                       const struct attn_gradient_workspace *work, const float *rows,
+                       int64_t row_stride, int64_t n, int64_t width, bool hides, bool sums_weight);
+
+/* The same numbers for keys as lanes (gradient_keys.c), for the mask (gradient_mask.c), for what is
+ * summed over all rows (gradient_sums.c), and for query rows (gradient_rows.c): the tasks. */
 void attn_gradient_run_rows(const struct attn_gradient_plan *plan, int64_t task,
                             const struct attn_gradient_rows *rows, void *workspace);
 void attn_gradient_run_keys(const struct attn_gradient_plan *plan, int64_t task,
                             const struct attn_gradient_rows *rows, void *workspace);
 void attn_gradient_run_mask(const struct attn_gradient_plan *plan, int64_t task,
                             const struct attn_gradient_rows *rows, void *workspace);
+void attn_gradient_run_sums(const struct attn_gradient_plan *plan,
+                            const struct attn_gradient_rows *rows);
 
 #endif

@@ -77,7 +77,7 @@ static bool find_ranges(const struct key_task *task, struct row_step *step)
     const int64_t end = task->key + task->key_count;
     bool is_visible = false;
 
-    step->hides = attention->mask.data != NULL;
+    step->hides = attention->mask.data != NULL || task->rows->thresholds != NULL;
     for (int64_t i = 0; i < step->n; i++) {
         const struct key_range range = attn_mask_row(attention, task->batch, step->row + i);
         task->work.ranges[i] = range;
@@ -87,18 +87,19 @@ static bool find_ranges(const struct key_task *task, struct row_step *step)
     return is_visible;
 }
 
-/* query_rows become the queries of the step times scale. */
+/* query_rows become the queries of the step times what they are scored with. */
 static void scale_queries(const struct key_task *task, const struct row_step *step)
 {
     const struct attn_problem *attention = &task->plan->problem.attention;
     const int64_t head_dim = attention->query.shape[3];
+    const float factor = attn_gradient_query_factor(attention);
 
     for (int64_t i = 0; i < step->n; i++) {
         const float *query =
             attn_tensor_row(&attention->query, task->batch, step->q_head, step->row + i);
         float *scaled = task->work.query_rows + i * head_dim;
         for (int64_t d = 0; d < head_dim; d++)
-            scaled[d] = query[d] * attention->options.scale;
+            scaled[d] = query[d] * factor;
     }
 }
 
@@ -139,21 +140,17 @@ static void drop(const struct key_task *task, const struct row_step *step, float
                          task->key_count, tile_t + i * task->plan->key_width, 1);
 }
 
-/* weights_t become the weights of the step, gradient_t the gradients of their scores. */
-static void differentiate(const struct key_task *task, const struct row_step *step)
+/* weights_t become the masked scores of the step. */
+static void score(const struct key_task *task, const struct row_step *step)
 {
     const struct attn_gradient_plan *plan = task->plan;
     const struct attn_kernels *kernels = plan->kernels;
     const struct attn_problem *attention = &plan->problem.attention;
-    const struct attn_tensor *context = &plan->problem.context_gradient;
     const struct attn_gradient_workspace *work = &task->work;
-    const int64_t *query = attention->query.shape;
-    const int64_t first = (task->batch * query[1] + step->q_head) * query[2] + step->row;
     const int64_t n = step->n, width = plan->key_width;
-    const float softcap = attention->options.softcap;
+    const float softcap = (float)attention->options.softcap;
 
-    kernels->score_tile(work->weights_t, work->first_t, work->query_rows, query[3], n, query[3],
-                        width);
+    attn_gradient_score(plan, work, work->query_rows, attention->query.shape[3], n, width);
     if (softcap > 0.0f) {
         kernels->softcap_tile(work->weights_t, softcap, n, width);
         memcpy(work->capped_t, work->weights_t, (size_t)(n * width) * sizeof(float));
@@ -167,46 +164,62 @@ static void differentiate(const struct key_task *task, const struct row_step *st
                          task->key_count, step->row, n, width, work->bias_t);
         kernels->bias_tile(work->weights_t, work->bias_t, n, width);
     }
-    kernels->weights_tile(work->weights_t, task->rows->max + first, task->rows->factor + first, 1,
-                          n, width);
+}
+
+/* weights_t become the weights of the step, gradient_t the gradients of their masked scores. */
+static void differentiate(const struct key_task *task, const struct row_step *step)
+{
+    const struct attn_gradient_plan *plan = task->plan;
+    const struct attn_kernels *kernels = plan->kernels;
+    const struct attn_problem *attention = &plan->problem.attention;
+    const struct attn_tensor *context = &plan->problem.context_gradient;
+    const struct attn_gradient_workspace *work = &task->work;
+    const int64_t *query = attention->query.shape;
+    const int64_t first = (task->batch * query[1] + step->q_head) * query[2] + step->row;
+    const int64_t n = step->n, width = plan->key_width;
+
+    score(task, step);
+    if (task->rows->thresholds == NULL)
+        kernels->weights_tile(work->weights_t, task->rows->max + first, task->rows->factor + first,
+                              1, n, width);
+    for (int64_t i = 0; task->rows->thresholds != NULL && i < n; i++)
+        attn_sparsemax_row(&task->rows->thresholds[first + i], work->weights_t + i * width,
+                           task->key_count, 1);
     kernels->score_tile(work->gradient_t, work->second_t,
                         attn_tensor_row(context, task->batch, step->q_head, step->row),
                         context->stride[2], n, context->shape[3], width);
     drop(task, step, work->gradient_t);
-    kernels->softmax_gradient_tile(work->gradient_t, work->weights_t, task->rows->delta + first, 1,
-                                   n, width);
-    if (softcap > 0.0f)
-        kernels->softcap_gradient_tile(work->gradient_t, work->capped_t, softcap, n, width);
+    attn_gradient_normalize(plan, work, task->rows->delta + first, 1, n, width);
 }
 
-/* sum_t += tile_t . rows, where a hidden pair adds nothing even to a row that is not finite. */
-static void add_rows(const struct key_task *task, const struct row_step *step, float *sum_t,
-                     const float *tile_t, const float *rows, int64_t row_stride, int64_t columns)
+/* second_sum_t += weights_t . gradients of the context, where a hidden pair adds nothing even to a
+ * row that is not finite. */
+static void add_values(const struct key_task *task, const struct row_step *step)
 {
     const struct attn_kernels *kernels = task->plan->kernels;
-    const bool guarded = step->hides && !kernels->all_finite(rows, row_stride, step->n, columns);
+    const struct attn_tensor *context = &task->plan->problem.context_gradient;
+    const float *rows = attn_tensor_row(context, task->batch, step->q_head, step->row);
+    const int64_t stride = context->stride[2], columns = context->shape[3];
+    const bool guarded = step->hides && !kernels->all_finite(rows, stride, step->n, columns);
 
     (guarded ? kernels->context_tile_guarded : kernels->context_tile)(
-        sum_t, task->work.ones, tile_t, rows, row_stride, step->n, columns, task->plan->key_width);
+        task->work.second_sum_t, task->work.ones, task->work.weights_t, rows, stride, step->n,
+        columns, task->plan->key_width);
 }
 
 static void run_step(const struct key_task *task, const struct row_step *step)
 {
     const struct attn_gradient_problem *problem = &task->plan->problem;
-    const struct attn_tensor *context = &problem->context_gradient;
-    const int64_t head_dim = problem->attention.query.shape[3];
     const struct attn_gradient_workspace *work = &task->work;
 
     scale_queries(task, step);
     differentiate(task, step);
     drop(task, step, work->weights_t);
     if (problem->value_gradient.data != NULL)
-        add_rows(task, step, work->second_sum_t, work->weights_t,
-                 attn_tensor_row(context, task->batch, step->q_head, step->row), context->stride[2],
-                 context->shape[3]);
+        add_values(task, step);
     if (problem->key_gradient.data != NULL)
-        add_rows(task, step, work->first_sum_t, work->gradient_t, work->query_rows, head_dim,
-                 head_dim);
+        attn_gradient_add(task->plan, work, work->query_rows, problem->attention.query.shape[3],
+                          step->n, task->plan->key_width, step->hides, false);
 }
 
 static void store(const struct key_task *task, const struct attn_tensor *gradient,

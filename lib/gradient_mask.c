@@ -36,16 +36,14 @@ static void add_tile(const struct attn_row_tile *tile)
 static void run_tile(const struct attn_gradient_plan *plan, int64_t batch, int64_t q_head,
                      int64_t row, const struct attn_gradient_rows *rows, void *workspace)
 {
-    const int64_t *query = plan->problem.attention.query.shape;
-    const int64_t first = (batch * query[1] + q_head) * query[2] + row;
     struct attn_row_tile tile;
 
-    attn_row_tile_begin(&tile, plan, batch, q_head, row, workspace);
+    attn_row_tile_begin(&tile, plan, batch, q_head, row, rows, workspace);
     for (int64_t r = 0; r < plan->row_width; r++) {
         const bool is_row = r < tile.row_count;
-        tile.work.max[r] = is_row ? rows->max[first + r] : 0.0f;
-        tile.work.sum[r] = is_row ? rows->factor[first + r] : 0.0f;
-        tile.work.delta[r] = is_row ? rows->delta[first + r] : 0.0f;
+        tile.work.max[r] = is_row ? rows->max[tile.first + r] : 0.0f;
+        tile.work.sum[r] = is_row ? rows->factor[tile.first + r] : 0.0f;
+        tile.work.delta[r] = is_row ? rows->delta[tile.first + r] : 0.0f;
     }
     add_tile(&tile);
 }

@@ -3,8 +3,9 @@
  *
  * Stage 0 has a task for each tile of query rows of each head. Stage 1 has one for each tile of
  * keys of each key/value head, then, where the gradient of the mask is asked for, one for each tile
- * of rows of the mask: that is computed apart, because a mask may broadcast over anything. All
- * sizes follow from the shapes and the kernel table alone. */
+ * of rows of the mask: that is computed apart, because a mask may broadcast over anything. A last
+ * one adds up what stage 0 has summed over the rows of each tile. All sizes follow from the shapes
+ * and the kernel table alone. */
 #include "gradient_internal.h"
 
 #include "kernels/kernels.h"
@@ -12,11 +13,37 @@
 /* As in plan.c: the others of one step, and the most bytes of what is transposed. */
 enum { OTHER_TILE = 96, LANES_BYTES_MAX = 320 * 1024 };
 
+/* The bytes of what stage 0 leaves of so many rows can be counted. */
+static const int64_t ROWS_MAX = INT64_MAX / 256;
+
 static const struct attn_tensor_names CONTEXT = ATTN_TENSOR_NAMES("context_gradient");
 static const struct attn_tensor_names QUERY = ATTN_TENSOR_NAMES("query_gradient");
 static const struct attn_tensor_names KEY = ATTN_TENSOR_NAMES("key_gradient");
 static const struct attn_tensor_names VALUE = ATTN_TENSOR_NAMES("value_gradient");
 static const struct attn_tensor_names MASK = ATTN_TENSOR_NAMES("mask_gradient");
+
+/* What goes backwards is F32 throughout; a mask may be BOOL. */
+static enum attn_status check_dtypes(const struct attn_gradient_problem *problem,
+                                     const char **where)
+{
+    const struct {
+        const struct attn_tensor *tensor;
+        const char *field;
+    } tensors[] = {
+        { &problem->attention.query, "query.dtype" }, { &problem->attention.key, "key.dtype" },
+        { &problem->attention.value, "value.dtype" }, { &problem->context_gradient, CONTEXT.dtype },
+        { &problem->query_gradient, QUERY.dtype },    { &problem->key_gradient, KEY.dtype },
+        { &problem->value_gradient, VALUE.dtype },    { &problem->mask_gradient, MASK.dtype },
+    };
+
+    for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++)
+        RETURN_IF(tensors[i].tensor->data != NULL && tensors[i].tensor->dtype != ATTN_F32,
+                  ATTN_ERR_DTYPE, tensors[i].field);
+    RETURN_IF(problem->attention.mask.data != NULL && problem->attention.mask.dtype != ATTN_F32
+                  && problem->attention.mask.dtype != ATTN_BOOL,
+              ATTN_ERR_DTYPE, "attention.mask.dtype");
+    return ATTN_OK;
+}
 
 static enum attn_status check(const struct attn_gradient_problem *problem, const char **where)
 {
@@ -24,9 +51,9 @@ static enum attn_status check(const struct attn_gradient_problem *problem, const
     const int64_t *query = attention->query.shape;
     const int64_t context[4] = { query[0], query[1], query[2], attention->value.shape[3] };
 
-    RETURN_IF(attention->additive_weight != NULL, ATTN_ERR_OPTION, "attention.additive_weight");
-    RETURN_IF(attention->options.normalizer != ATTN_SOFTMAX, ATTN_ERR_OPTION,
-              "attention.options.normalizer");
+    RETURN_IF(attention->options.softmax_precision == ATTN_F64, ATTN_ERR_OPTION,
+              "attention.options.softmax_precision");
+    RETURN_IF_FAILED(check_dtypes(problem, where));
     RETURN_IF_FAILED(attn_check_input(&problem->context_gradient, &CONTEXT, where));
     for (int d = 0; d < 4; d++)
         RETURN_IF(problem->context_gradient.shape[d] != context[d], ATTN_ERR_SHAPE,
@@ -39,7 +66,15 @@ static enum attn_status check(const struct attn_gradient_problem *problem, const
         RETURN_IF(attention->mask.data == NULL, ATTN_ERR_NO_DATA, "attention.mask.data");
         RETURN_IF(attention->mask.dtype != ATTN_F32, ATTN_ERR_DTYPE, "attention.mask.dtype");
     }
-    return attn_check_output(&problem->mask_gradient, &MASK, attention->mask.shape, where);
+    RETURN_IF_FAILED(
+        attn_check_output(&problem->mask_gradient, &MASK, attention->mask.shape, where));
+    RETURN_IF(problem->additive_weight_gradient != NULL && attention->additive_weight == NULL,
+              ATTN_ERR_NO_DATA, "attention.additive_weight");
+    RETURN_IF(problem->alibi_slopes_gradient != NULL && attention->alibi_slopes == NULL,
+              ATTN_ERR_NO_DATA, "attention.alibi_slopes");
+    RETURN_IF(problem->sinks_gradient != NULL && attention->sinks == NULL, ATTN_ERR_NO_DATA,
+              "attention.sinks");
+    return ATTN_OK;
 }
 
 /* The forward problem without its outputs, which attn_plan_init() need not look at. */
@@ -72,10 +107,10 @@ static int64_t choose_tile(const struct attn_gradient_plan *plan, int64_t length
     return tile;
 }
 
-/* The next part of memory. Where memory is NULL only *offset moves. */
+/* The next part of memory; NULL where it has nothing. Where memory is NULL only *offset moves. */
 static void *cut(void *memory, size_t *offset, int64_t count, size_t size)
 {
-    void *part = memory != NULL ? (char *)memory + *offset : NULL;
+    void *part = memory != NULL && count > 0 ? (char *)memory + *offset : NULL;
 
     *offset += attn_align_up((size_t)count * size);
     return part;
@@ -91,6 +126,15 @@ size_t attn_gradient_rows_cut(struct attn_gradient_rows *rows,
     rows->max = cut(memory, &bytes, count, sizeof(float));
     rows->factor = cut(memory, &bytes, count, sizeof(float));
     rows->delta = cut(memory, &bytes, count, sizeof(float));
+    rows->thresholds = cut(memory, &bytes,
+                           plan->problem.attention.options.normalizer == ATTN_SPARSEMAX ? count : 0,
+                           sizeof *rows->thresholds);
+    rows->slopes = cut(memory, &bytes, plan->problem.alibi_slopes_gradient != NULL ? count : 0,
+                       sizeof(double));
+    rows->weight_sums =
+        cut(memory, &bytes,
+            plan->problem.additive_weight_gradient != NULL ? plan->task_count[0] * query[3] : 0,
+            sizeof(double));
     return bytes;
 }
 
@@ -109,10 +153,15 @@ size_t attn_gradient_workspace_cut(struct attn_gradient_workspace *work,
     work->first_sum_t = cut(memory, &bytes, head_dim * width, sizeof(float));
     work->second_sum_t = cut(memory, &bytes, v_head_dim * width, sizeof(float));
     work->query_rows = cut(memory, &bytes, plan->other_tile * head_dim, sizeof(float));
+    work->weight_sum_t =
+        cut(memory, &bytes, plan->problem.additive_weight_gradient != NULL ? head_dim * width : 0,
+            sizeof(float));
     work->weights_t = cut(memory, &bytes, tile, sizeof(float));
     work->gradient_t = cut(memory, &bytes, tile, sizeof(float));
+    work->support_t = cut(
+        memory, &bytes, attention->options.normalizer == ATTN_SPARSEMAX ? tile : 0, sizeof(float));
     work->capped_t =
-        cut(memory, &bytes, attention->options.softcap > 0.0f ? tile : 0, sizeof(float));
+        cut(memory, &bytes, attention->options.softcap > 0.0 ? tile : 0, sizeof(float));
     work->bias_t = cut(memory, &bytes, attention->mask.data != NULL ? tile : 0, sizeof(float));
     work->max = cut(memory, &bytes, width, sizeof(float));
     work->sum = cut(memory, &bytes, width, sizeof(float));
@@ -133,7 +182,9 @@ static void count_tasks(struct attn_gradient_plan *plan)
     const int64_t *query = problem->attention.query.shape;
     const int64_t *key = problem->attention.key.shape;
     const int64_t *mask = problem->mask_gradient.shape;
-    int64_t mask_tasks = 0;
+    const bool has_sums = problem->additive_weight_gradient != NULL
+                          || problem->alibi_slopes_gradient != NULL
+                          || problem->sinks_gradient != NULL;
 
     plan->row_tiles = attn_divide_up(query[2], plan->row_tile);
     plan->key_tiles = attn_divide_up(key[2], plan->key_tile);
@@ -141,10 +192,10 @@ static void count_tasks(struct attn_gradient_plan *plan)
         plan->key_tasks = key[0] * key[1] * plan->key_tiles;
     if (problem->mask_gradient.data != NULL && mask[3] > 0) {
         plan->mask_row_tiles = mask[2] == query[2] ? plan->row_tiles : 1;
-        mask_tasks = mask[0] * mask[1] * plan->mask_row_tiles;
+        plan->mask_tasks = mask[0] * mask[1] * plan->mask_row_tiles;
     }
     plan->task_count[0] = query[0] * query[1] * plan->row_tiles;
-    plan->task_count[1] = plan->key_tasks + mask_tasks;
+    plan->task_count[1] = plan->key_tasks + plan->mask_tasks + (has_sums ? 1 : 0);
 }
 
 enum attn_status attn_gradient_plan_init(struct attn_gradient_plan *plan,
@@ -159,7 +210,10 @@ enum attn_status attn_gradient_plan_init(struct attn_gradient_plan *plan,
     RETURN_IF_FAILED(attn_check(&inputs, where));
     RETURN_IF_FAILED(check(problem, where));
     row_count = inputs.query.shape[0] * inputs.query.shape[1] * inputs.query.shape[2];
-    RETURN_IF(row_count > INT64_MAX / 64, ATTN_ERR_TOO_LARGE, "attention.query");
+    RETURN_IF(row_count > ROWS_MAX, ATTN_ERR_TOO_LARGE, "attention.query");
+    RETURN_IF(problem->additive_weight_gradient != NULL
+                  && row_count > ROWS_MAX / inputs.query.shape[3],
+              ATTN_ERR_TOO_LARGE, "attention.query");
     *plan = (struct attn_gradient_plan){
         .problem = *problem,
         .kernels = inputs.kernels != NULL ? inputs.kernels : attn_kernels_available()[0],
@@ -184,6 +238,8 @@ void attn_gradient_run(const struct attn_gradient_plan *plan, int stage, int64_t
         attn_gradient_run_rows(plan, task, &rows, workspace);
     else if (task < plan->key_tasks)
         attn_gradient_run_keys(plan, task, &rows, workspace);
-    else
+    else if (task < plan->key_tasks + plan->mask_tasks)
         attn_gradient_run_mask(plan, task - plan->key_tasks, &rows, workspace);
+    else
+        attn_gradient_run_sums(plan, &rows);
 }

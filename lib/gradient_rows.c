@@ -41,7 +41,8 @@ static void find_ranges(struct attn_row_tile *tile)
 }
 
 void attn_row_tile_begin(struct attn_row_tile *tile, const struct attn_gradient_plan *plan,
-                         int64_t batch, int64_t q_head, int64_t row, void *workspace)
+                         int64_t batch, int64_t q_head, int64_t row,
+                         const struct attn_gradient_rows *rows, void *workspace)
 {
     const struct attn_problem *attention = &plan->problem.attention;
     const struct attn_tensor *query = &attention->query;
@@ -54,10 +55,12 @@ void attn_row_tile_begin(struct attn_row_tile *tile, const struct attn_gradient_
     tile->kv_head = q_head / (query->shape[1] / attention->key.shape[1]);
     tile->row = row;
     tile->row_count = attn_min(plan->row_tile, query->shape[2] - row);
+    tile->first = (batch * query->shape[1] + q_head) * query->shape[2] + row;
+    tile->thresholds = rows->thresholds != NULL ? rows->thresholds + tile->first : NULL;
     find_ranges(tile);
     plan->kernels->transpose_in(tile->work.first_t, attn_tensor_row(query, batch, q_head, row),
                                 query->stride[2], tile->row_count, query->shape[3],
-                                attention->options.scale, plan->row_width);
+                                attn_gradient_query_factor(attention), plan->row_width);
     plan->kernels->transpose_in(tile->work.second_t, attn_tensor_row(context, batch, q_head, row),
                                 context->stride[2], tile->row_count, context->shape[3], 1.0f,
                                 plan->row_width);
@@ -71,7 +74,7 @@ void attn_row_tile_begin(struct attn_row_tile *tile, const struct attn_gradient_
 static bool hides(const struct attn_row_tile *tile, int64_t key, int64_t n)
 {
     return tile->every.low > key || tile->every.high < key + n
-           || tile->plan->problem.attention.mask.data != NULL;
+           || tile->plan->problem.attention.mask.data != NULL || tile->thresholds != NULL;
 }
 
 /* gradient_t become the gradients of the weights of n keys: what the context is made of has passed
@@ -91,18 +94,18 @@ static void differentiate(const struct attn_row_tile *tile, int64_t key, int64_t
                          gradient_t + r, width);
 }
 
-/* weights_t become the masked scores of n keys, and gradient_t the gradients of their weights. */
+/* weights_t become the masked scores of n keys. */
 static void score(const struct attn_row_tile *tile, int64_t key, int64_t n)
 {
     const struct attn_gradient_plan *plan = tile->plan;
     const struct attn_problem *attention = &plan->problem.attention;
     const struct attn_gradient_workspace *work = &tile->work;
     const int64_t width = plan->row_width;
-    const float softcap = attention->options.softcap;
+    const float softcap = (float)attention->options.softcap;
 
-    plan->kernels->score_tile(work->weights_t, work->first_t,
-                              attn_tensor_row(&attention->key, tile->batch, tile->kv_head, key),
-                              attention->key.stride[2], n, attention->key.shape[3], width);
+    attn_gradient_score(plan, work,
+                        attn_tensor_row(&attention->key, tile->batch, tile->kv_head, key),
+                        attention->key.stride[2], n, width);
     if (softcap > 0.0f) {
         plan->kernels->softcap_tile(work->weights_t, softcap, n, width);
         memcpy(work->capped_t, work->weights_t, (size_t)(n * width) * sizeof(float));
@@ -124,7 +127,14 @@ static void score(const struct attn_row_tile *tile, int64_t key, int64_t n)
                          tile->row_count, key, n, width, work->bias_t);
         plan->kernels->bias_tile(work->weights_t, work->bias_t, n, width);
     }
-    differentiate(tile, key, n);
+}
+
+/* weights_t, masked scores, become the weights of sparsemax. */
+static void make_sparse(const struct attn_row_tile *tile, int64_t n)
+{
+    for (int64_t r = 0; r < tile->row_count; r++)
+        attn_sparsemax_row(&tile->thresholds[r], tile->work.weights_t + r, n,
+                           tile->plan->row_width);
 }
 
 void attn_row_tile_gradient(const struct attn_row_tile *tile, int64_t key, int64_t n)
@@ -134,33 +144,43 @@ void attn_row_tile_gradient(const struct attn_row_tile *tile, int64_t key, int64
     const int64_t width = tile->plan->row_width;
 
     score(tile, key, n);
-    kernels->weights_tile(work->weights_t, work->max, work->sum, 0, n, width);
-    kernels->softmax_gradient_tile(work->gradient_t, work->weights_t, work->delta, 0, n, width);
+    differentiate(tile, key, n);
+    if (tile->thresholds != NULL)
+        make_sparse(tile, n);
+    else
+        kernels->weights_tile(work->weights_t, work->max, work->sum, 0, n, width);
+    attn_gradient_normalize(tile->plan, work, work->delta, 0, n, width);
 }
 
 /* --------------------------------------------------------------------------------- the task -- */
 
-/* Leaves max, 1 / sum and delta of each row in the workspace and in rows. */
-static void measure(const struct attn_row_tile *tile, const struct attn_gradient_rows *rows)
+/* The next n keys from *key on that some row may see, where there are any. */
+static bool next_keys(const struct attn_row_tile *tile, int64_t key, int64_t *n)
 {
-    const struct attn_gradient_plan *plan = tile->plan;
-    const struct attn_kernels *kernels = plan->kernels;
+    *n = attn_min(tile->plan->other_tile, tile->any.high - key);
+    return key < tile->any.high;
+}
+
+/* max, 1 / sum and delta of each row's softmax; where it is not what makes the weights, max alone
+ * counts. */
+static void measure_softmax(const struct attn_row_tile *tile, float sink)
+{
+    const struct attn_kernels *kernels = tile->plan->kernels;
     const struct attn_gradient_workspace *work = &tile->work;
-    const int64_t *query = plan->problem.attention.query.shape;
-    const int64_t first = (tile->batch * query[1] + tile->q_head) * query[2] + tile->row;
-    const int64_t width = plan->row_width;
-    const float *sinks = plan->problem.attention.sinks;
-    const float sink = sinks != NULL ? sinks[tile->q_head] : -INFINITY;
+    const int64_t width = tile->plan->row_width;
+    int64_t n;
 
     for (int64_t r = 0; r < width; r++) {
         work->max[r] = sink;
         work->sum[r] = sink == -INFINITY ? 0.0f : 1.0f;
         work->delta[r] = 0.0f;
     }
-    for (int64_t key = tile->any.low; key < tile->any.high; key += plan->other_tile) {
-        const int64_t n = attn_min(plan->other_tile, tile->any.high - key);
+    for (int64_t key = tile->any.low; next_keys(tile, key, &n); key += n) {
         score(tile, key, n);
         kernels->softmax_tile(work->weights_t, work->max, work->sum, work->rescale, n, width);
+        if (tile->thresholds != NULL)
+            continue;
+        differentiate(tile, key, n);
         kernels->delta_tile(work->delta, work->rescale, work->weights_t, work->gradient_t, n,
                             width);
     }
@@ -168,55 +188,125 @@ static void measure(const struct attn_row_tile *tile, const struct attn_gradient
         work->sum[r] = work->sum[r] == 0.0f ? 0.0f : 1.0f / work->sum[r];
         work->delta[r] *= work->sum[r];
     }
-    memcpy(rows->max + first, work->max, (size_t)tile->row_count * sizeof(float));
-    memcpy(rows->factor + first, work->sum, (size_t)tile->row_count * sizeof(float));
-    memcpy(rows->delta + first, work->delta, (size_t)tile->row_count * sizeof(float));
 }
 
-/* first_sum_t += gradients of the scores . keys. */
-static void add_keys(const struct attn_row_tile *tile, int64_t key, int64_t n)
+/* The threshold of each row, in rounds over the keys as in forward.c, and delta as the mean of what
+ * the support has. */
+static void measure_sparsemax(const struct attn_row_tile *tile, float sink)
+{
+    const struct attn_gradient_workspace *work = &tile->work;
+    const int64_t width = tile->plan->row_width;
+    bool again = true;
+    int64_t n;
+
+    for (int64_t r = 0; r < tile->row_count; r++)
+        attn_threshold_init(&tile->thresholds[r], work->max[r], sink);
+    while (again) {
+        for (int64_t key = tile->any.low; next_keys(tile, key, &n); key += n) {
+            score(tile, key, n);
+            attn_threshold_add(tile->thresholds, tile->row_count, work->weights_t, n, width);
+        }
+        again = false;
+        for (int64_t r = 0; r < tile->row_count; r++)
+            again = attn_threshold_improve(&tile->thresholds[r]) || again;
+    }
+    for (int64_t key = tile->any.low; next_keys(tile, key, &n); key += n) {
+        score(tile, key, n);
+        differentiate(tile, key, n);
+        make_sparse(tile, n);
+        attn_gradient_support(work, n, width);
+        tile->plan->kernels->delta_tile(work->delta, work->ones, work->support_t, work->gradient_t,
+                                        n, width);
+    }
+    for (int64_t r = 0; r < tile->row_count; r++)
+        if (tile->thresholds[r].count > 0)
+            work->delta[r] /= (float)tile->thresholds[r].count;
+}
+
+static void measure(const struct attn_row_tile *tile, const struct attn_gradient_rows *rows)
+{
+    const struct attn_gradient_workspace *work = &tile->work;
+    const float *sinks = tile->plan->problem.attention.sinks;
+    const float sink = sinks != NULL ? sinks[tile->q_head] : -INFINITY;
+    const size_t bytes = (size_t)tile->row_count * sizeof(float);
+
+    measure_softmax(tile, sink);
+    if (tile->thresholds != NULL)
+        measure_sparsemax(tile, sink);
+    memcpy(rows->max + tile->first, work->max, bytes);
+    memcpy(rows->factor + tile->first, work->sum, bytes);
+    memcpy(rows->delta + tile->first, work->delta, bytes);
+}
+
+/* Adds what n masked scores say of the slope of ALiBi, row by row. */
+static void add_slopes(const struct attn_row_tile *tile, double *slopes, int64_t n)
+{
+    const struct attn_gradient_workspace *work = &tile->work;
+
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t r = 0; r < tile->row_count; r++)
+            slopes[r] -= (double)work->gradient_t[j * tile->plan->row_width + r]
+                         * fabs((double)work->distance[r] - (double)j);
+}
+
+/* The gradients of the scores, into what the query and the sums over rows need. */
+static void add_scores(const struct attn_row_tile *tile, const struct attn_gradient_rows *rows)
 {
     const struct attn_gradient_plan *plan = tile->plan;
-    const struct attn_kernels *kernels = plan->kernels;
     const struct attn_tensor *keys = &plan->problem.attention.key;
-    const struct attn_gradient_workspace *work = &tile->work;
-    const float *rows = attn_tensor_row(keys, tile->batch, tile->kv_head, key);
-    const bool guarded =
-        hides(tile, key, n) && !kernels->all_finite(rows, keys->stride[2], n, keys->shape[3]);
+    int64_t n;
 
-    (guarded ? kernels->context_tile_guarded
-             : kernels->context_tile)(work->first_sum_t, work->ones, work->gradient_t, rows,
-                                      keys->stride[2], n, keys->shape[3], plan->row_width);
+    for (int64_t r = 0; rows->slopes != NULL && r < tile->row_count; r++)
+        rows->slopes[tile->first + r] = 0.0;
+    for (int64_t key = tile->any.low; next_keys(tile, key, &n); key += n) {
+        attn_row_tile_gradient(tile, key, n);
+        if (rows->slopes != NULL)
+            add_slopes(tile, rows->slopes + tile->first, n);
+        attn_gradient_add(plan, &tile->work, attn_tensor_row(keys, tile->batch, tile->kv_head, key),
+                          keys->stride[2], n, plan->row_width, hides(tile, key, n), true);
+    }
+}
+
+static void store_query(const struct attn_row_tile *tile)
+{
+    const struct attn_gradient_plan *plan = tile->plan;
+    const struct attn_problem *attention = &plan->problem.attention;
+    const struct attn_tensor *gradient = &plan->problem.query_gradient;
+
+    if (gradient->data == NULL)
+        return;
+    for (int64_t r = 0; r < plan->row_width; r++)
+        tile->work.rescale[r] = attn_gradient_query_factor(attention);
+    plan->kernels->transpose_out(attn_tensor_row(gradient, tile->batch, tile->q_head, tile->row),
+                                 gradient->stride[2], tile->work.first_sum_t, tile->work.rescale,
+                                 tile->row_count, gradient->shape[3], plan->row_width);
 }
 
 void attn_gradient_run_rows(const struct attn_gradient_plan *plan, int64_t task,
                             const struct attn_gradient_rows *rows, void *workspace)
 {
-    const struct attn_problem *attention = &plan->problem.attention;
-    const struct attn_tensor *gradient = &plan->problem.query_gradient;
+    const struct attn_gradient_problem *problem = &plan->problem;
     const int64_t head = task / plan->row_tiles;
-    const int64_t q_heads = attention->query.shape[1];
+    const int64_t q_heads = problem->attention.query.shape[1];
+    const int64_t head_dim = problem->attention.query.shape[3];
     const int64_t width = plan->row_width;
-    const float softcap = attention->options.softcap;
+    const size_t sum_bytes = (size_t)(head_dim * width) * sizeof(float);
     struct attn_row_tile tile;
 
     attn_row_tile_begin(&tile, plan, head / q_heads, head % q_heads,
-                        task % plan->row_tiles * plan->row_tile, workspace);
+                        task % plan->row_tiles * plan->row_tile, rows, workspace);
     measure(&tile, rows);
-    if (gradient->data == NULL)
+    if (problem->query_gradient.data == NULL && rows->slopes == NULL && rows->weight_sums == NULL)
         return;
-    memset(tile.work.first_sum_t, 0, (size_t)(gradient->shape[3] * width) * sizeof(float));
-    for (int64_t key = tile.any.low; key < tile.any.high; key += plan->other_tile) {
-        const int64_t n = attn_min(plan->other_tile, tile.any.high - key);
-        attn_row_tile_gradient(&tile, key, n);
-        if (softcap > 0.0f)
-            plan->kernels->softcap_gradient_tile(tile.work.gradient_t, tile.work.capped_t, softcap,
-                                                 n, width);
-        add_keys(&tile, key, n);
+    memset(tile.work.first_sum_t, 0, sum_bytes);
+    if (rows->weight_sums != NULL)
+        memset(tile.work.weight_sum_t, 0, sum_bytes);
+    add_scores(&tile, rows);
+    store_query(&tile);
+    for (int64_t d = 0; rows->weight_sums != NULL && d < head_dim; d++) {
+        double sum = 0.0;
+        for (int64_t r = 0; r < tile.row_count; r++)
+            sum += (double)tile.work.weight_sum_t[d * width + r];
+        rows->weight_sums[task * head_dim + d] = sum;
     }
-    for (int64_t r = 0; r < width; r++)
-        tile.work.rescale[r] = attention->options.scale;
-    plan->kernels->transpose_out(attn_tensor_row(gradient, tile.batch, tile.q_head, tile.row),
-                                 gradient->stride[2], tile.work.first_sum_t, tile.work.rescale,
-                                 tile.row_count, gradient->shape[3], width);
 }

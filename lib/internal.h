@@ -48,6 +48,10 @@ static inline int64_t attn_divide_up(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
+/* Of the first number of a row, in elements from data on. */
+int64_t attn_tensor_index(const struct attn_tensor *tensor, int64_t batch, int64_t head,
+                          int64_t row);
+
 /* The first number of a row of an F32 tensor. */
 float *attn_tensor_row(const struct attn_tensor *tensor, int64_t batch, int64_t head, int64_t row);
 
@@ -85,6 +89,7 @@ struct attn_workspace {
     float *context_t; /* [v_head_dim][width] */
     float *scores_t;  /* [kv_tile][width] */
     float *bias_t;    /* [kv_tile][width] */
+    float *rows;      /* a block of what is not F32, on its way in or out; else absent */
     float *max;       /* [width], like all below */
     float *sum;
     float *rescale;
@@ -99,5 +104,12 @@ struct attn_workspace {
 
 /* Cuts memory into the parts that plan needs and returns their bytes; memory NULL only counts. */
 size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *plan, void *memory);
+
+/* The workspace of a plan that computes in double (forward_double.c), and one of its tasks: at most
+ * ATTN_DOUBLE_ROWS query rows, ATTN_DOUBLE_KEYS keys at a time. */
+enum { ATTN_DOUBLE_ROWS = 8, ATTN_DOUBLE_KEYS = 64 };
+
+size_t attn_double_workspace_bytes(const struct attn_problem *problem);
+void attn_double_run(const struct attn_plan *plan, int64_t task, void *workspace);
 
 #endif

@@ -10,7 +10,6 @@
 
 #include "internal.h"
 #include "layer_internal.h"
-#include "rope.h"
 
 #include <cblas.h>
 #include <string.h>
@@ -50,8 +49,8 @@ static void copy_rows(const struct attn_operand *operand, float *y, int64_t firs
                    (size_t)operand->head_dim * sizeof(float));
 }
 
-static void project_chunk(const struct attn_rope *rope, const struct attn_operand *operand,
-                          float *prepared, int64_t chunk)
+static void project_chunk(const struct attn_layer_problem *problem,
+                          const struct attn_operand *operand, float *prepared, int64_t chunk)
 {
     const int64_t columns = operand->heads * operand->head_dim;
     const int64_t first = chunk * ATTN_LAYER_CHUNK_ROWS;
@@ -64,8 +63,11 @@ static void project_chunk(const struct attn_rope *rope, const struct attn_operan
     else
         copy_rows(operand, y, first, row_count);
     if (operand->is_turned)
-        attn_rope_turn(rope, y, columns, row_count, operand->heads, operand->head_dim,
-                       (double)operand->first_position + (double)first);
+        attn_operand_turn(problem, operand, first,
+                          &(struct attn_rope_rows){ .data = y,
+                                                    .row_stride = columns,
+                                                    .row_count = row_count,
+                                                    .heads = operand->heads });
 }
 
 /* Task numbers run through the chunks of query, then of key, then of value. */
@@ -80,8 +82,7 @@ static void run_project(const struct attn_layer_plan *plan, int64_t task, void *
             continue;
         const int64_t chunks = attn_divide_up(operands[i].input->shape[2], ATTN_LAYER_CHUNK_ROWS);
         if (task < chunks) {
-            project_chunk(&plan->problem.layer->rope, &operands[i], scratch_at(scratch, offsets[i]),
-                          task);
+            project_chunk(&plan->problem, &operands[i], scratch_at(scratch, offsets[i]), task);
             return;
         }
         task -= chunks;

@@ -16,6 +16,7 @@
 #define ATTN_LAYER_H
 
 #include "attn.h"
+#include "rope.h"
 #include "weight_map.h"
 
 /* y = x . weight^T + bias. Borrowed memory, dense, row-major. */
@@ -37,14 +38,6 @@ struct attn_linear {
 void attn_linear_split(const struct attn_linear *joined, int64_t columns, struct attn_linear *left,
                        struct attn_linear *right);
 
-/* Rotary position embedding (Su et al. 2021) of the first dim columns of every head: column pair
- * c is turned by position * theta^(-2c/dim). */
-struct attn_rope {
-    int64_t dim;      /* even, at most head_dim; 0: no rotary embedding */
-    double theta;     /* 10000 in the paper */
-    bool interleaved; /* pairs are (2c, 2c+1), else (c, c + dim/2) */
-};
-
 struct attn_layer {
     int64_t q_heads, kv_heads, head_dim, v_head_dim;
     struct attn_linear q_proj; /* out = q_heads * head_dim */
@@ -63,14 +56,18 @@ struct attn_layer {
 /* Columns of the context that the layer gives. */
 int64_t attn_layer_d_out(const struct attn_layer *layer);
 
-/* One call of a layer, batch 1. Query row i is at position past_len + i, key j at kv_offset + j. */
+/* One call of a layer, batch 1. Query row i is at position past_len + i, key j at kv_offset + j.
+ * The length that dynamic scaling of a rotary embedding goes by is one more than the last of these
+ * positions, hidden by kv_len or not. So with it parts of keys merge into the whole where every
+ * part has that position, as with a query at the end of the sequence. */
 struct attn_layer_problem {
     const struct attn_layer *layer;
     struct attn_options options;
 
-    /* F32. [1, 1, length, columns]; where the projection is the identity also
+    /* [1, 1, length, columns]; where the projection is the identity also
      * [1, heads, length, head_dim] already cut into heads. The rows of a tensor
-     * that is projected are dense. */
+     * that is projected are dense. F32; where there is neither a projection nor
+     * a rotary embedding any dtype that attn.h takes. */
     struct attn_tensor query, key, value;
 
     struct attn_tensor mask;   /* as in attn.h, to [1, q_heads, q_len, kv_len] */

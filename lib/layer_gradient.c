@@ -6,7 +6,6 @@
 
 #include "internal.h"
 #include "layer_gradient_internal.h"
-#include "rope.h"
 
 #include "kernels/kernels.h"
 
@@ -28,22 +27,28 @@ static void input_gradient(const struct attn_linear *linear, const float *dy, fl
 
     cblas_sgemm(CblasRowMajor, CblasNoTrans, linear->in_out ? CblasTrans : CblasNoTrans,
                 (blasint)row_count, in, out, 1.0f, dy, out, linear->weight,
-                linear->in_out ? out : in, 0.0f, dx, in);
+                (blasint)attn_linear_stride(linear), 0.0f, dx, in);
+}
+
+static void clear_rows(float *rows, int64_t row_stride, int64_t row_count, int64_t columns)
+{
+    for (int64_t i = 0; i < row_count; i++)
+        memset(rows + i * row_stride, 0, (size_t)columns * sizeof(float));
 }
 
 /* sum[m][n] = left[rows][m]^T . right[rows][n], where a 0 of one side, which guard_left chooses,
  * adds nothing even where the other is not finite. */
-static void multiply_guarded(float *sum, const float *left, int64_t left_stride, int64_t m,
-                             const float *right, int64_t right_stride, int64_t n, int64_t row_count,
+static void multiply_guarded(float *sum, int64_t sum_stride, const float *left, int64_t left_stride,
+                             int64_t m, const float *right, int64_t n, int64_t row_count,
                              bool guard_left)
 {
-    memset(sum, 0, (size_t)(m * n) * sizeof(float));
+    clear_rows(sum, sum_stride, m, n);
     for (int64_t i = 0; i < row_count; i++)
         for (int64_t a = 0; a < m; a++)
             for (int64_t b = 0; b < n; b++) {
-                const float x = left[i * left_stride + a], y = right[i * right_stride + b];
+                const float x = left[i * left_stride + a], y = right[i * n + b];
                 if ((guard_left ? x : y) != 0.0f)
-                    sum[a * n + b] += x * y;
+                    sum[a * sum_stride + b] += x * y;
             }
 }
 
@@ -59,16 +64,17 @@ static void weight_gradient(const struct attn_layer_gradient_plan *plan,
     const int64_t m = attn_min(ATTN_LAYER_GRADIENT_WEIGHT_ROWS, left_columns - first);
     const float *left = (linear->in_out ? x : dy) + first;
     const float *right = linear->in_out ? dy : x;
-    float *sum = weight + first * right_columns;
+    const int64_t stride = attn_linear_stride(linear);
+    float *sum = weight + first * stride;
 
     if (row_count == 0)
-        memset(sum, 0, (size_t)(m * right_columns) * sizeof(float));
+        clear_rows(sum, stride, m, right_columns);
     else if (plan->gradient.kernels->all_finite(x, linear->in, row_count, linear->in))
         cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)m, (blasint)right_columns,
                     (blasint)row_count, 1.0f, left, (blasint)left_columns, right,
-                    (blasint)right_columns, 0.0f, sum, (blasint)right_columns);
+                    (blasint)right_columns, 0.0f, sum, (blasint)stride);
     else
-        multiply_guarded(sum, left, left_columns, m, right, right_columns, right_columns, row_count,
+        multiply_guarded(sum, stride, left, left_columns, m, right, right_columns, row_count,
                          !linear->in_out);
 }
 
@@ -138,31 +144,19 @@ static void run_linears(const struct attn_layer_gradient_plan *plan, int64_t tas
 
 /* ---------------------------------------------------------------- the rotary embedding -- */
 
-/* The other way round is the same turn of (a, -b) pairs, whose second halves change sign again. */
-static void negate_second(const struct attn_rope *rope, float *row)
-{
-    const int64_t half = rope->dim / 2;
-
-    for (int64_t c = 0; c < half; c++) {
-        float *second = row + (rope->interleaved ? 2 * c + 1 : c + half);
-        *second = -*second;
-    }
-}
-
-static void turn_chunk(const struct attn_rope *rope, const struct attn_operand *operand,
+static void turn_chunk(const struct attn_layer_problem *problem, const struct attn_operand *operand,
                        const struct attn_tensor *view, int64_t chunk)
 {
     const int64_t first = chunk * ATTN_LAYER_CHUNK_ROWS;
     const int64_t row_count = attn_min(ATTN_LAYER_CHUNK_ROWS, view->shape[2] - first);
 
-    for (int64_t h = 0; h < view->shape[1]; h++) {
-        for (int64_t i = 0; i < row_count; i++)
-            negate_second(rope, attn_tensor_row(view, 0, h, first + i));
-        attn_rope_turn(rope, attn_tensor_row(view, 0, h, first), view->stride[2], row_count, 1,
-                       view->shape[3], (double)operand->first_position + (double)first);
-        for (int64_t i = 0; i < row_count; i++)
-            negate_second(rope, attn_tensor_row(view, 0, h, first + i));
-    }
+    for (int64_t h = 0; h < view->shape[1]; h++)
+        attn_operand_turn(problem, operand, first,
+                          &(struct attn_rope_rows){ .data = attn_tensor_row(view, 0, h, first),
+                                                    .row_stride = view->stride[2],
+                                                    .row_count = row_count,
+                                                    .heads = 1,
+                                                    .transposed = true });
 }
 
 static void run_turn(const struct attn_layer_gradient_plan *plan, int64_t task, void *scratch)
@@ -177,7 +171,7 @@ static void run_turn(const struct attn_layer_gradient_plan *plan, int64_t task, 
             continue;
         const int64_t chunks = attn_divide_up(operands[i].input->shape[2], ATTN_LAYER_CHUNK_ROWS);
         if (task < chunks) {
-            turn_chunk(&plan->problem.layer.layer->rope, &operands[i], &gradients[i].view, task);
+            turn_chunk(&plan->problem.layer, &operands[i], &gradients[i].view, task);
             return;
         }
         task -= chunks;
@@ -195,7 +189,10 @@ static void clear(float *numbers, int64_t count)
 static void clear_linear(const struct attn_linear *linear,
                          const struct attn_linear_gradient *gradient)
 {
-    clear(gradient->weight, linear->out * linear->in);
+    if (gradient->weight != NULL)
+        clear_rows(gradient->weight, attn_linear_stride(linear),
+                   linear->in_out ? linear->in : linear->out,
+                   linear->in_out ? linear->out : linear->in);
     clear(gradient->bias, linear->out);
 }
 
@@ -216,6 +213,9 @@ static void run_zero(const struct attn_layer_gradient_problem *problem)
     clear_linear(&layer->k_proj, &problem->k_proj);
     clear_linear(&layer->v_proj, &problem->v_proj);
     clear_linear(&layer->o_proj, &problem->o_proj);
+    clear(problem->additive_weight, layer->head_dim);
+    clear(problem->alibi_slopes, layer->q_heads);
+    clear(problem->sinks, layer->q_heads);
 }
 
 static void run_context(const struct attn_layer_gradient_plan *plan, int64_t chunk, void *scratch)

@@ -2,7 +2,8 @@
  *
  *     y = x . W^T + b       gives   dx = dy . W      dW = dy^T . x      db = sum over rows of dy
  *
- * around gradient.h, and rotary embedding turned back by the same angles, for it is orthogonal.
+ * around gradient.h, and rotary embedding turned back by the same angles, times YaRN's attention
+ * factor.
  * Run like a layer, stage by stage (layer.h). Equal inputs give equal bits, however many threads
  * run the tasks. What a key or value row holds that no query row sees reaches no gradient. */
 #ifndef ATTN_LAYER_GRADIENT_H
@@ -14,13 +15,20 @@
 /* Of a struct attn_linear, in its layout; each NULL where it is not asked for, and both where the
  * projection is the identity. */
 struct attn_linear_gradient {
-    float *weight; /* [out, in], or [in, out] where in_out */
-    float *bias;   /* [out] */
+    float
+        *weight; /* [out, in], or [in, out] where in_out; from row to row as far as the weight's */
+    float *bias; /* [out] */
 };
 
+/* The parts of joined's gradient, numbers that attn_linear_split() cuts in the same way: what is
+ * left by a layer of the two parts in left and right is the gradient of joined. */
+void attn_linear_gradient_split(const struct attn_linear *joined, int64_t columns,
+                                const struct attn_linear_gradient *gradient,
+                                struct attn_linear_gradient *left,
+                                struct attn_linear_gradient *right);
+
 struct attn_layer_gradient_problem {
-    struct attn_layer_problem layer; /* the call; its outputs are not looked at. Neither partial nor
-                                        of additive scores, which are refused */
+    struct attn_layer_problem layer; /* the call, not partial; its outputs are not looked at */
 
     const float *context_gradient; /* [q_len, d_out], dense */
 
@@ -31,6 +39,9 @@ struct attn_layer_gradient_problem {
     float *value;
     float *mask; /* of the shape of the mask, which must be F32 */
     struct attn_linear_gradient q_proj, k_proj, v_proj, o_proj;
+    float *additive_weight; /* [head_dim] */
+    float *alibi_slopes;    /* [q_heads], like the one below */
+    float *sinks;
 };
 
 enum { ATTN_LAYER_GRADIENT_STAGES_MAX = 7 };

@@ -9,6 +9,24 @@
 
 #include <string.h>
 
+void attn_linear_gradient_split(const struct attn_linear *joined, int64_t columns,
+                                const struct attn_linear_gradient *gradient,
+                                struct attn_linear_gradient *left,
+                                struct attn_linear_gradient *right)
+{
+    *left = *gradient;
+    *right = (struct attn_linear_gradient){ .weight = gradient->weight };
+    if (right->weight != NULL)
+        right->weight += joined->in_out ? columns * attn_linear_stride(joined) : columns;
+}
+
+int64_t attn_linear_stride(const struct attn_linear *linear)
+{
+    const int64_t dense = linear->in_out ? linear->out : linear->in;
+
+    return linear->stride > 0 ? linear->stride : dense;
+}
+
 struct attn_linear_task_counts attn_linear_task_counts(const struct attn_linear *linear,
                                                        const struct attn_linear_gradient *gradient,
                                                        const float *input, int64_t row_count)
@@ -70,7 +88,6 @@ static enum attn_status check_linear(const struct attn_linear *linear,
                                      const char **where)
 {
     RETURN_IF(gradient->weight != NULL && linear->weight == NULL, ATTN_ERR_NO_DATA, name);
-    RETURN_IF(linear->stride > 0, ATTN_ERR_STRIDE, name);
     RETURN_IF(gradient->bias != NULL && linear->bias == NULL, ATTN_ERR_NO_DATA, name);
     return ATTN_OK;
 }
@@ -81,11 +98,15 @@ static enum attn_status check(const struct attn_layer_gradient_problem *problem,
 
     RETURN_IF(problem->context_gradient == NULL, ATTN_ERR_NO_DATA, "context_gradient");
     RETURN_IF(problem->layer.partial, ATTN_ERR_OPTION, "layer.partial");
-    RETURN_IF(layer->additive_weight != NULL, ATTN_ERR_OPTION, "layer.additive_weight");
     RETURN_IF_FAILED(check_linear(&layer->q_proj, &problem->q_proj, "q_proj", where));
     RETURN_IF_FAILED(check_linear(&layer->k_proj, &problem->k_proj, "k_proj", where));
     RETURN_IF_FAILED(check_linear(&layer->v_proj, &problem->v_proj, "v_proj", where));
     RETURN_IF_FAILED(check_linear(&layer->o_proj, &problem->o_proj, "o_proj", where));
+    RETURN_IF(problem->additive_weight != NULL && layer->additive_weight == NULL, ATTN_ERR_NO_DATA,
+              "additive_weight");
+    RETURN_IF(problem->alibi_slopes != NULL && problem->layer.alibi_slopes == NULL,
+              ATTN_ERR_NO_DATA, "alibi_slopes");
+    RETURN_IF(problem->sinks != NULL && problem->layer.sinks == NULL, ATTN_ERR_NO_DATA, "sinks");
     return ATTN_OK;
 }
 
@@ -125,6 +146,9 @@ gradient_problem(const struct attn_layer_gradient_plan *plan,
         .query_gradient = gradients[0].view,
         .key_gradient = gradients[1].view,
         .value_gradient = gradients[2].view,
+        .additive_weight_gradient = problem->additive_weight,
+        .alibi_slopes_gradient = problem->alibi_slopes,
+        .sinks_gradient = problem->sinks,
     };
 
     gradient.mask_gradient = attn_tensor_dense(problem->mask, ATTN_F32, mask->shape[0],

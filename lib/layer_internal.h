@@ -34,6 +34,11 @@ enum { ATTN_OPERAND_COUNT = 3 };
 void attn_layer_operands(const struct attn_layer_problem *problem,
                          struct attn_operand operands[ATTN_OPERAND_COUNT]);
 
+/* Turns rows of an operand, of which row 0 of rows is row first, to their positions in the call.
+ * The caller fills the fields of memory, heads, row_count and transposed. */
+void attn_operand_turn(const struct attn_layer_problem *problem, const struct attn_operand *operand,
+                       int64_t first, struct attn_rope_rows *rows);
+
 /* The shape of o_proj, where there is one. */
 enum attn_status attn_layer_check_output(const struct attn_layer *layer, const char **where);
 

@@ -7,7 +7,6 @@
 #include "internal.h"
 #include "layer_internal.h"
 
-#include <math.h>
 #include <string.h>
 
 /* Scratch has at most four parts; where the bytes of each fit four times, their sum fits. */
@@ -76,6 +75,18 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
     };
 }
 
+void attn_operand_turn(const struct attn_layer_problem *problem, const struct attn_operand *operand,
+                       int64_t first, struct attn_rope_rows *rows)
+{
+    const double query_end = (double)problem->past_len + (double)problem->query.shape[2];
+    const double key_end = (double)problem->kv_offset + (double)problem->key.shape[2];
+
+    rows->head_dim = operand->head_dim;
+    rows->first_position = (double)operand->first_position + (double)first;
+    rows->sequence_length = query_end > key_end ? query_end : key_end;
+    attn_rope_turn(&problem->layer->rope, rows);
+}
+
 bool attn_layer_has_output(const struct attn_layer_problem *problem)
 {
     return problem->context != NULL && problem->layer->o_proj.weight != NULL && !problem->partial;
@@ -97,7 +108,6 @@ enum attn_status attn_layer_check_output(const struct attn_layer *layer, const c
 
 static enum attn_status check_layer(const struct attn_layer *layer, const char **where)
 {
-    const struct attn_rope *rope = &layer->rope;
     int64_t columns;
 
     RETURN_IF(layer->q_heads < 1, ATTN_ERR_SHAPE, "layer.q_heads");
@@ -112,12 +122,7 @@ static enum attn_status check_layer(const struct attn_layer *layer, const char *
                   || columns > INT32_MAX,
               ATTN_ERR_TOO_LARGE, "layer.v_head_dim");
     RETURN_IF_FAILED(attn_layer_check_output(layer, where));
-    RETURN_IF(rope->dim < 0, ATTN_ERR_OPTION, "layer.rope.dim");
-    RETURN_IF(rope->dim % 2 != 0, ATTN_ERR_OPTION, "layer.rope.dim");
-    RETURN_IF(rope->dim > layer->head_dim, ATTN_ERR_OPTION, "layer.rope.dim");
-    RETURN_IF(rope->dim > 0 && !(isfinite(rope->theta) && rope->theta > 0.0), ATTN_ERR_OPTION,
-              "layer.rope.theta");
-    return ATTN_OK;
+    return attn_rope_check(&layer->rope, layer->head_dim, where);
 }
 
 static enum attn_status check_projected(const struct attn_operand *operand, const char **where)
@@ -158,6 +163,8 @@ static enum attn_status check_operand(const struct attn_operand *operand, const 
     int64_t bytes;
 
     RETURN_IF_FAILED(attn_check_input(input, operand->names, where));
+    RETURN_IF((operand->linear->weight != NULL || operand->is_turned) && input->dtype != ATTN_F32,
+              ATTN_ERR_DTYPE, operand->names->dtype);
     RETURN_IF(input->shape[0] != 1, ATTN_ERR_SHAPE, operand->names->shape[0]);
     RETURN_IF(__builtin_mul_overflow(input->shape[2], columns * ROW_PARTS_BYTES, &bytes),
               ATTN_ERR_TOO_LARGE, operand->names->shape[2]);

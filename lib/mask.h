@@ -7,7 +7,8 @@
 #include "kernels/kernels.h"
 
 /* The keys [low, high) that one query row may see by causal, window, kv_len, row_kv_len,
- * past_len and kv_offset together. Within 0 and kv_len; { 0, 0 } where it sees none. */
+ * past_len, kv_offset and the length of a short mask together. Within 0 and kv_len; { 0, 0 } where
+ * it sees none. */
 struct key_range {
     int64_t low, high;
 };
@@ -18,8 +19,19 @@ struct key_range attn_mask_row(const struct attn_problem *problem, int64_t batch
 void attn_mask_distances(const struct attn_problem *problem, int64_t batch, int64_t row,
                          int64_t key, int64_t width, float *distance);
 
+/* The same in double, for one row. */
+double attn_mask_distance(const struct attn_problem *problem, int64_t batch, int64_t row,
+                          int64_t key);
+
+/* The caller's mask of one query row and n keys from key on, as biases; what lies past the end of a
+ * mask that is shorter than the keys is 0. */
+void attn_mask_biases(const struct attn_problem *problem, const struct attn_kernels *kernels,
+                      int64_t batch, int64_t head, int64_t row, int64_t key, int64_t n,
+                      double *biases);
+
 /* The caller's mask of row_count query rows from row on and n keys from key on, as a transposed
- * tile of biases [n][width]: 0 and -INFINITY for BOOL; lanes past row_count are 0. */
+ * tile of biases [n][width]: 0 and -INFINITY for BOOL; lanes past row_count are 0. So is what lies
+ * past the end of a short mask, since attn_mask_row() hides it. */
 void attn_mask_gather(const struct attn_problem *problem, const struct attn_kernels *kernels,
                       int64_t batch, int64_t head, int64_t row, int64_t row_count, int64_t key,
                       int64_t n, int64_t width, float *bias_t);

@@ -14,6 +14,20 @@ enum { KV_TILE = 96 };
  * query rows instead. */
 enum { QUERY_AND_CONTEXT_BYTES_MAX = 160 * 1024 };
 
+static bool is_double(const struct attn_tensor *tensor)
+{
+    return tensor->data != NULL && tensor->dtype == ATTN_F64;
+}
+
+static bool needs_double(const struct attn_problem *problem)
+{
+    return problem->options.softmax_precision == ATTN_F64 || is_double(&problem->query)
+           || is_double(&problem->key) || is_double(&problem->value) || is_double(&problem->mask)
+           || is_double(&problem->context) || is_double(&problem->lse)
+           || is_double(&problem->scores) || is_double(&problem->softcapped)
+           || is_double(&problem->masked) || is_double(&problem->weights);
+}
+
 static void choose_tiles(struct attn_plan *plan)
 {
     const struct attn_problem *problem = &plan->problem;
@@ -24,9 +38,11 @@ static void choose_tiles(struct attn_plan *plan)
 
     while (q_tile > lanes && column_bytes * q_tile > QUERY_AND_CONTEXT_BYTES_MAX)
         q_tile /= 2;
+    if (plan->in_double)
+        q_tile = ATTN_DOUBLE_ROWS;
     plan->q_tile = attn_min(q_tile, attn_max(problem->query.shape[2], 1));
     plan->width = attn_divide_up(plan->q_tile, lanes) * lanes;
-    plan->kv_tile = KV_TILE;
+    plan->kv_tile = plan->in_double ? ATTN_DOUBLE_KEYS : KV_TILE;
     plan->q_tiles = attn_divide_up(problem->query.shape[2], plan->q_tile);
 }
 
@@ -37,6 +53,29 @@ static void *cut(void *memory, size_t *offset, int64_t count, size_t size)
 
     *offset += attn_align_up((size_t)count * size);
     return part;
+}
+
+/* Numbers of rows * columns, where the tensor is there and the kernels cannot work in its place. */
+static int64_t block_numbers(const struct attn_tensor *tensor, int64_t rows, int64_t columns)
+{
+    return tensor->data != NULL && tensor->dtype != ATTN_F32 ? rows * columns : 0;
+}
+
+/* Of the largest block of a task that is widened or rounded. */
+static int64_t block_numbers_max(const struct attn_plan *plan)
+{
+    const struct attn_problem *problem = &plan->problem;
+    const struct attn_tensor *const maps[] = { &problem->scores, &problem->softcapped,
+                                               &problem->masked, &problem->weights };
+    int64_t max = block_numbers(&problem->query, plan->q_tile, problem->query.shape[3]);
+
+    max = attn_max(max, block_numbers(&problem->key, plan->kv_tile, problem->key.shape[3]));
+    max = attn_max(max, block_numbers(&problem->value, plan->kv_tile, problem->value.shape[3]));
+    max = attn_max(max, block_numbers(&problem->context, plan->q_tile, problem->value.shape[3]));
+    max = attn_max(max, block_numbers(&problem->lse, plan->q_tile, 1));
+    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++)
+        max = attn_max(max, block_numbers(maps[i], plan->q_tile, plan->kv_tile));
+    return max;
 }
 
 size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *plan, void *memory)
@@ -50,6 +89,7 @@ size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *p
     work->context_t = cut(memory, &bytes, problem->value.shape[3] * width, sizeof(float));
     work->scores_t = cut(memory, &bytes, scores, sizeof(float));
     work->bias_t = cut(memory, &bytes, problem->mask.data != NULL ? scores : 0, sizeof(float));
+    work->rows = cut(memory, &bytes, block_numbers_max(plan), sizeof(float));
     work->max = cut(memory, &bytes, width, sizeof(float));
     work->sum = cut(memory, &bytes, width, sizeof(float));
     work->rescale = cut(memory, &bytes, width, sizeof(float));
@@ -74,9 +114,11 @@ enum attn_status attn_plan_init(struct attn_plan *plan, const struct attn_proble
     *plan = (struct attn_plan){
         .problem = *problem,
         .kernels = problem->kernels != NULL ? problem->kernels : attn_kernels_available()[0],
+        .in_double = needs_double(problem),
     };
     choose_tiles(plan);
     plan->task_count = problem->query.shape[0] * problem->query.shape[1] * plan->q_tiles;
-    plan->workspace_bytes = attn_workspace_cut(&work, plan, NULL);
+    plan->workspace_bytes = plan->in_double ? attn_double_workspace_bytes(problem)
+                                            : attn_workspace_cut(&work, plan, NULL);
     return ATTN_OK;
 }

@@ -15,30 +15,33 @@ static void begin_round(struct attn_threshold *row)
     row->count = has_sink ? 1 : 0;
 }
 
-void attn_threshold_init(struct attn_threshold *row, float max, float sink)
+void attn_threshold_init(struct attn_threshold *row, double max, double sink)
 {
     *row = (struct attn_threshold){
-        .base = max == -INFINITY ? 0.0 : (double)max,
+        .base = max == -INFINITY ? 0.0 : max,
         .threshold = -1.0,
         .last_count = -1,
     };
-    row->sink = (double)sink - row->base;
+    row->sink = sink - row->base;
     begin_round(row);
+}
+
+void attn_threshold_see(struct attn_threshold *row, double masked)
+{
+    const double score = masked - row->base;
+
+    if (row->is_found || score <= row->threshold)
+        return;
+    row->sum += score;
+    row->count++;
 }
 
 void attn_threshold_add(struct attn_threshold *rows, int64_t row_count, const float *scores_t,
                         int64_t n, int64_t width)
 {
-    for (int64_t r = 0; r < row_count; r++) {
-        struct attn_threshold *row = &rows[r];
-        for (int64_t j = 0; !row->is_found && j < n; j++) {
-            const double score = (double)scores_t[j * width + r] - row->base;
-            if (!(score <= row->threshold)) {
-                row->sum += score;
-                row->count++;
-            }
-        }
-    }
+    for (int64_t r = 0; r < row_count; r++)
+        for (int64_t j = 0; !rows[r].is_found && j < n; j++)
+            attn_threshold_see(&rows[r], (double)scores_t[j * width + r]);
 }
 
 bool attn_threshold_improve(struct attn_threshold *row)
@@ -55,10 +58,15 @@ bool attn_threshold_improve(struct attn_threshold *row)
     return true;
 }
 
+double attn_sparsemax(const struct attn_threshold *row, double masked)
+{
+    const double score = masked - row->base;
+
+    return score <= row->threshold ? 0.0 : score - row->threshold;
+}
+
 void attn_sparsemax_row(const struct attn_threshold *row, float *scores, int64_t n, int64_t stride)
 {
-    for (int64_t j = 0; j < n; j++) {
-        const double score = (double)scores[j * stride] - row->base;
-        scores[j * stride] = score <= row->threshold ? 0.0f : (float)(score - row->threshold);
-    }
+    for (int64_t j = 0; j < n; j++)
+        scores[j * stride] = (float)attn_sparsemax(row, (double)scores[j * stride]);
 }

@@ -24,7 +24,10 @@ struct attn_threshold {
 };
 
 /* max is the greatest score of the row, its sink included; -INFINITY where there is none. */
-void attn_threshold_init(struct attn_threshold *row, float max, float sink);
+void attn_threshold_init(struct attn_threshold *row, double max, double sink);
+
+/* One masked score of the row. */
+void attn_threshold_see(struct attn_threshold *row, double masked);
 
 /* Of a tile of masked scores, [n][width] transposed, those of lanes 0 to row_count - 1. */
 void attn_threshold_add(struct attn_threshold *rows, int64_t row_count, const float *scores_t,
@@ -32,6 +35,9 @@ void attn_threshold_add(struct attn_threshold *rows, int64_t row_count, const fl
 
 /* Ends a round: whether the row needs another one. */
 bool attn_threshold_improve(struct attn_threshold *row);
+
+/* The weight of a masked score, once the threshold is found. */
+double attn_sparsemax(const struct attn_threshold *row, double masked);
 
 /* n masked scores, stride apart, become weights. */
 void attn_sparsemax_row(const struct attn_threshold *row, float *scores, int64_t n, int64_t stride);

@@ -56,16 +56,21 @@ struct attn_tensor attn_tensor_rows(void *data, enum attn_dtype dtype, int64_t b
 struct attn_options attn_options_default(int64_t head_dim)
 {
     return (struct attn_options){
-        .scale = (float)(1.0 / sqrt((double)head_dim)),
-        .softcap = 0.0f,
+        .scale = 1.0 / sqrt((double)head_dim),
+        .softcap = 0.0,
         .causal = false,
         .window_left = -1,
         .window_right = -1,
     };
 }
 
+int64_t attn_tensor_index(const struct attn_tensor *tensor, int64_t batch, int64_t head,
+                          int64_t row)
+{
+    return batch * tensor->stride[0] + head * tensor->stride[1] + row * tensor->stride[2];
+}
+
 float *attn_tensor_row(const struct attn_tensor *tensor, int64_t batch, int64_t head, int64_t row)
 {
-    return (float *)tensor->data + batch * tensor->stride[0] + head * tensor->stride[1]
-           + row * tensor->stride[2];
+    return (float *)tensor->data + attn_tensor_index(tensor, batch, head, row);
 }

@@ -171,13 +171,14 @@ static bool body_reserve(struct exchange *exchange, size_t size, size_t bytes_ma
 
 bool exchange_receive(struct exchange *exchange, const char *bytes, size_t size, size_t bytes_max)
 {
+    const size_t offset = exchange->body_offset;
     exchange->received += size;
     if (exchange->received > bytes_max && exchange->fault.code == FAULT_NONE)
         fault_set(&exchange->fault, FAULT_TOO_LARGE, "the body is longer than %zu bytes",
                   bytes_max);
     if (exchange->fault.code == FAULT_NONE
-        && body_reserve(exchange, exchange->body_size + size, bytes_max)) {
-        memcpy(exchange->body + exchange->body_size, bytes, size);
+        && body_reserve(exchange, offset + exchange->body_size + size, offset + bytes_max)) {
+        memcpy(exchange->body + offset + exchange->body_size, bytes, size);
         exchange->body_size += size;
         return true;
     }
@@ -187,11 +188,22 @@ bool exchange_receive(struct exchange *exchange, const char *bytes, size_t size,
     return exchange->received / 2 <= bytes_max;
 }
 
-struct byte_slice exchange_take_body(struct exchange *exchange)
+struct byte_slice exchange_take_body_in_place(struct exchange *exchange, void **memory)
 {
-    const struct byte_slice body = { exchange->body, exchange->body_size };
+    const struct byte_slice body = { exchange->body ? exchange->body + exchange->body_offset : NULL,
+                                     exchange->body_size };
+    *memory = exchange->body;
     exchange->body = NULL;
     exchange->body_size = exchange->body_capacity = 0;
+    return body;
+}
+
+struct byte_slice exchange_take_body(struct exchange *exchange)
+{
+    void *memory;
+    struct byte_slice body = exchange_take_body_in_place(exchange, &memory);
+    if (body.data != memory)
+        body.data = memmove(memory, body.data, body.size);
     return body;
 }
 
@@ -203,6 +215,8 @@ void exchange_free(struct exchange *exchange)
         exchange->release(exchange->owner);
     free(exchange->body);
     free(exchange->answer.data);
+    if (exchange->answer.release)
+        exchange->answer.release(exchange->answer.owner);
     free(exchange);
 }
 
@@ -245,18 +259,43 @@ void exchange_set_server_timing(struct exchange *exchange, const char *value)
     snprintf(exchange->answer.server_timing, sizeof exchange->answer.server_timing, "%s", value);
 }
 
-void exchange_reply(struct exchange *exchange, int status, const char *content_type, char *data,
-                    size_t size)
+static void answer(struct exchange *exchange, int status, const char *content_type)
 {
     exchange->answer.status = status;
     exchange->answer.content_type = content_type;
-    exchange->answer.data = data;
-    exchange->answer.size = size;
     exchange->answer.retry_later = status == 503 || status == 429;
     if (exchange->parked)
         http_exchange_answered(exchange); /* the connection thread's from here on */
     else
         exchange->answered = true;
+}
+
+void exchange_reply(struct exchange *exchange, int status, const char *content_type, char *data,
+                    size_t size)
+{
+    exchange->answer.data = data;
+    exchange->answer.size = size;
+    answer(exchange, status, content_type);
+}
+
+void exchange_reply_parts(struct exchange *exchange, int status, const char *content_type,
+                          const struct exchange_part *parts, int part_count,
+                          void (*release)(void *owner), void *owner)
+{
+    assert(part_count > 0 && part_count <= EXCHANGE_PARTS_MAX);
+    exchange->answer.parts = parts;
+    exchange->answer.part_count = part_count;
+    exchange->answer.release = release;
+    exchange->answer.owner = owner;
+    exchange->answer.size = 0;
+    for (int i = 0; i < part_count; i++)
+        exchange->answer.size += parts[i].size;
+    answer(exchange, status, content_type);
+}
+
+void exchange_set_header_length(struct exchange *exchange, size_t length)
+{
+    exchange->answer.header_length = length;
 }
 
 void exchange_reply_text(struct exchange *exchange, int status, const char *content_type,

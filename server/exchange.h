@@ -13,8 +13,13 @@ enum { EXCHANGE_ID_MAX = 128, EXCHANGE_PARAM_MAX = 256, EXCHANGE_LOGGED_MAX = 25
 struct exchange_answer {
     int status;
     const char *content_type;
-    char *data; /* malloc'd */
-    size_t size;
+    char *data;                        /* malloc'd */
+    size_t size;                       /* of data, or of all parts */
+    const struct exchange_part *parts; /* in place of data; NULL: none */
+    int part_count;
+    void (*release)(void *owner); /* of the parts */
+    void *owner;
+    size_t header_length;    /* Inference-Header-Content-Length; 0: none */
     bool close;              /* the connection after it */
     bool retry_later;        /* Retry-After: 1 */
     bool encodings;          /* Accept-Encoding: identity */
@@ -39,8 +44,8 @@ struct exchange {
     int64_t started_ns;
     int64_t body_deadline_ns;
 
-    char *body; /* malloc'd */
-    size_t body_size, body_capacity;
+    char *body; /* malloc'd; its bytes begin at body_offset */
+    size_t body_offset, body_size, body_capacity;
     size_t received; /* body bytes, dropped ones too */
 
     struct fault fault; /* known before the body: answered once it has been read */

@@ -94,17 +94,40 @@ static bool add_header(struct MHD_Response *response, const char *name, const ch
     return !value[0] || MHD_add_response_header(response, name, value) == MHD_YES;
 }
 
+/* Takes the bytes of the answer; whatever comes, they are given back when they have been sent. */
+static struct MHD_Response *take_bytes(struct exchange_answer *answer)
+{
+    struct MHD_IoVec vector[EXCHANGE_PARTS_MAX];
+    struct MHD_Response *response;
+    if (!answer->parts) {
+        if (!answer->data)
+            return MHD_create_response_from_buffer(0, (void *)"", MHD_RESPMEM_PERSISTENT);
+        response =
+            MHD_create_response_from_buffer(answer->size, answer->data, MHD_RESPMEM_MUST_FREE);
+        if (response)
+            answer->data = NULL;
+        return response;
+    }
+    for (int i = 0; i < answer->part_count; i++)
+        vector[i] = (struct MHD_IoVec){ answer->parts[i].data, answer->parts[i].size };
+    response = MHD_create_response_from_iovec(vector, (unsigned)answer->part_count, answer->release,
+                                              answer->owner);
+    if (response)
+        answer->release = NULL;
+    return response;
+}
+
 static struct MHD_Response *make_response(struct exchange *exchange)
 {
     struct exchange_answer *answer = &exchange->answer;
-    struct MHD_Response *response =
-        answer->data
-            ? MHD_create_response_from_buffer(answer->size, answer->data, MHD_RESPMEM_MUST_FREE)
-            : MHD_create_response_from_buffer(0, (void *)"", MHD_RESPMEM_PERSISTENT);
+    struct MHD_Response *response = take_bytes(answer);
+    char header_length[24] = "";
     if (!response)
         return NULL;
-    answer->data = NULL;
+    if (answer->header_length > 0)
+        snprintf(header_length, sizeof header_length, "%zu", answer->header_length);
     if (add_header(response, "Content-Type", answer->content_type ? answer->content_type : "")
+        && add_header(response, "Inference-Header-Content-Length", header_length)
         && add_header(response, "X-Request-Id", exchange->request_id)
         && add_header(response, "Server-Timing", answer->server_timing)
         && add_header(response, "Allow", answer->allow)
@@ -198,6 +221,14 @@ static uint64_t announced_bytes(const struct exchange *exchange)
     return header ? strtoull(header, NULL, 10) : 0;
 }
 
+/* What follows the header of the Open Inference Protocol shall be aligned in memory, whatever that
+ * header's length. */
+static size_t body_offset(const struct exchange *exchange)
+{
+    const char *header = exchange_header(exchange, "Inference-Header-Content-Length");
+    return header ? -(size_t)strtoull(header, NULL, 10) % _Alignof(max_align_t) : 0;
+}
+
 static struct exchange *exchange_create(struct http_thread *thread,
                                         struct MHD_Connection *connection, const char *method,
                                         const char *path)
@@ -212,6 +243,7 @@ static struct exchange *exchange_create(struct http_thread *thread,
     exchange->metrics_index = http->options.unknown_route_metrics_index;
     exchange->started_ns = clock_now_ns();
     exchange->body_deadline_ns = exchange->started_ns + http->options.body_timeout_ns;
+    exchange->body_offset = body_offset(exchange);
     exchange->reading = true;
     snprintf(exchange->method, sizeof exchange->method, "%s", method);
     snprintf(exchange->path, sizeof exchange->path, "%s", path);

@@ -13,6 +13,14 @@
 
 struct exchange; /* one HTTP request and its coming response */
 
+/* Bytes of an answer. */
+struct exchange_part {
+    const void *data;
+    size_t size;
+};
+
+enum { EXCHANGE_PARTS_MAX = 16 };
+
 struct byte_slice {
     const void *data;
     size_t size;
@@ -73,6 +81,10 @@ const char *exchange_body_type(const struct exchange *exchange); /* Content-Type
 /* The body, which the caller frees with free(); data NULL where it is empty. Once. */
 struct byte_slice exchange_take_body(struct exchange *exchange);
 
+/* The same where it came: the caller frees *memory. What follows so many bytes as a header
+ * Inference-Header-Content-Length says is aligned as malloc() aligns. */
+struct byte_slice exchange_take_body_in_place(struct exchange *exchange, void **memory);
+
 int64_t exchange_started_ns(const struct exchange *exchange);
 
 enum exchange_end {
@@ -92,10 +104,17 @@ void exchange_park(struct exchange *exchange, int64_t deadline_ns,
 
 /* Extra header lines of the answer; copied. Before the reply. */
 void exchange_set_server_timing(struct exchange *exchange, const char *value);
+void exchange_set_header_length(struct exchange *exchange, size_t length);
 
 /* data is malloc'd and taken; NULL for an empty answer. content_type is a constant. */
 void exchange_reply(struct exchange *exchange, int status, const char *content_type, char *data,
                     size_t size);
+
+/* The same with parts, which are sent as they lie and not copied. They stay until release(owner) is
+ * called, on the connection thread. */
+void exchange_reply_parts(struct exchange *exchange, int status, const char *content_type,
+                          const struct exchange_part *parts, int part_count,
+                          void (*release)(void *owner), void *owner);
 
 /* The same with a text, which is taken; where writing it failed, that fault. */
 struct text;

@@ -7,68 +7,95 @@
 #include "infer_handlers.h"
 
 #include "clock.h"
+#include "infer_statistics.h"
 #include "infer_tasks.h"
-#include "json.h"
+#include "infer_wire_v1.h"
 #include "metrics.h"
-#include "wire_gradient.h"
-#include "wire_merge.h"
-#include "wire_v1.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* How one endpoint's body becomes a request, and a request its answer. */
-struct infer_wire {
-    bool (*read)(struct infer_request *request, const struct json_document *document,
-                 struct fault *fault);
-    void (*write)(const struct infer_request *request, struct text *text);
-};
-
 struct infer {
     struct job job; /* first: a job is its infer */
     struct service *service;
     struct exchange *exchange;
-    struct byte_slice body;
-    const struct infer_wire *wire;
-
-    struct json_document document;
-    struct infer_request request;
+    struct infer_call call;
     struct fault fault;
     int64_t *first_task; /* [item_count + 1] of the stage that runs */
+    int holders;         /* the exchange, and an answer whose parts lie in the call */
 
+    int64_t started_ns; /* the exchange */
     int64_t submitted_ns, begun_ns, parsed_ns, computed_ns;
 };
 
 /* --------------------------------------------------- bytes to request -- */
 
-static void read_and_plan(struct infer *infer)
+bool infer_wire_read_json(struct infer_call *call, const void *bytes, size_t size,
+                          struct fault *fault)
 {
-    const struct config *config = infer->service->config;
-    const struct json_options options = { .nonfinite_allowed = config->json_nonfinite_allowed };
-    struct infer_request *request = &infer->request;
-    const struct infer_limits limits = {
-        .store = infer->service->store,
-        .kernels = infer->service->kernels,
-        .worker_count = scheduler_worker_count(infer->service->scheduler),
+    const struct json_options options = { .nonfinite_allowed = call->request.nonfinite_allowed };
+    return json_read(&call->document, bytes ? bytes : "", size, &options, fault);
+}
+
+void infer_wire_drop_body(struct infer_call *call)
+{
+    free(call->body_memory);
+    call->body_memory = NULL;
+    call->body = (struct byte_slice){ NULL, 0 };
+}
+
+/* From here on call_free() may come at any time. */
+static void call_init(struct infer_call *call, const struct service *service,
+                      const struct infer_wire *wire)
+{
+    const struct config *config = service->config;
+    call->wire = wire;
+    call->content_type = "application/json";
+    call->limits = (struct infer_limits){
+        .store = service->store,
+        .kernels = service->kernels,
+        .worker_count = scheduler_worker_count(service->scheduler),
         .workspace_bytes = SERVICE_WORKSPACE_BYTES,
         .answer_bytes_max = config->answer_bytes_max,
         .scratch_bytes_max = service_request_bytes_max(config),
     };
-    arena_init(&request->arena, limits.scratch_bytes_max);
-    request->nonfinite_allowed = config->json_nonfinite_allowed;
-    const bool read = json_read(&infer->document, infer->body.data ? infer->body.data : "",
-                                infer->body.size, &options, &infer->fault);
-    free((void *)infer->body.data);
-    infer->body.data = NULL;
-    if (!read || !infer->wire->read(request, &infer->document, &infer->fault)
-        || !infer_plan(request, &limits, &infer->fault))
+    call->request.nonfinite_allowed = config->json_nonfinite_allowed;
+    arena_init(&call->request.arena, call->limits.scratch_bytes_max);
+    text_init(&call->text, 2 * config->answer_bytes_max + 65536);
+}
+
+static void call_free(struct infer_call *call)
+{
+    infer_wire_drop_body(call);
+    text_free(&call->text);
+    infer_request_free(&call->request);
+    json_free(&call->document);
+}
+
+static void read_and_plan(struct infer *infer)
+{
+    struct infer_call *call = &infer->call;
+    struct infer_request *request = &call->request;
+    if (!call->wire->read(call, &infer->fault)
+        || !infer_plan(request, &call->limits, &infer->fault))
         return;
     infer->first_task =
         arena_calloc(&request->arena, (size_t)request->item_count + 1, sizeof(int64_t));
     if (!infer->first_task)
         fault_no_memory(&infer->fault);
+}
+
+/* Stage 0 is one task, so no other worker looks at the deadline meanwhile. */
+static void shorten_deadline(struct infer *infer)
+{
+    const int64_t timeout_ns = infer->call.timeout_ns;
+    if (timeout_ns > 0) {
+        const int64_t deadline_ns = infer->started_ns + timeout_ns;
+        if (deadline_ns < infer->job.deadline_ns)
+            infer->job.deadline_ns = deadline_ns;
+    }
 }
 
 /* ------------------------------------------------------ request to tasks -- */
@@ -82,7 +109,7 @@ static struct infer *infer_of(struct job *job)
 static int64_t stage_tasks(struct job *job, int stage)
 {
     struct infer *infer = infer_of(job);
-    const struct infer_request *request = &infer->request;
+    const struct infer_request *request = &infer->call.request;
     if (infer->fault.code != FAULT_NONE)
         return 0;
     if (stage == 1)
@@ -98,7 +125,7 @@ static int64_t stage_tasks(struct job *job, int stage)
 
 static int64_t item_of_task(const struct infer *infer, int64_t task)
 {
-    int64_t low = 0, high = infer->request.item_count;
+    int64_t low = 0, high = infer->call.request.item_count;
     while (high - low > 1) {
         const int64_t middle = low + (high - low) / 2;
         if (infer->first_task[middle] <= task)
@@ -115,10 +142,11 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
     if (stage == 0) {
         infer->begun_ns = clock_now_ns();
         read_and_plan(infer);
+        shorten_deadline(infer);
         return;
     }
     const int64_t i = item_of_task(infer, task);
-    const struct infer_item *item = &infer->request.items[i];
+    const struct infer_item *item = &infer->call.request.items[i];
     void *workspace =
         item->workspaces
             ? (char *)item->workspaces + (size_t)worker->index * infer_tasks_workspace_bytes(item)
@@ -132,55 +160,85 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
 static void check_outcome(struct infer *infer, enum job_outcome outcome)
 {
     service_check_outcome(outcome, &infer->fault);
-    for (int64_t i = 0; i < infer->request.item_count; i++) {
-        const struct model *model = infer->request.items[i].model;
+    for (int64_t i = 0; i < infer->call.request.item_count; i++) {
+        const struct model *model = infer->call.request.items[i].model;
         if (model && infer->fault.code == FAULT_NONE && model_damaged(model))
             fault_set(&infer->fault, FAULT_LOADING,
                       "the file of model '%s' was cut short while it was served", model->name);
     }
 }
 
-static void set_timing(struct infer *infer, int64_t item_count, int64_t written_ns)
+/* The stages so far; those that did not come to be took no time. */
+static struct metrics_inference timing_of(const struct infer *infer)
+{
+    const int64_t now_ns = clock_now_ns();
+    const int64_t begun_ns = infer->begun_ns ? infer->begun_ns : infer->computed_ns;
+    const int64_t parsed_ns = infer->parsed_ns ? infer->parsed_ns : infer->computed_ns;
+    return (struct metrics_inference){
+        .parse_ns = parsed_ns - begun_ns,
+        .queue_ns = begun_ns - infer->submitted_ns,
+        .compute_ns = infer->computed_ns - parsed_ns,
+        .write_ns = now_ns - infer->computed_ns,
+        .item_count = infer->call.request.item_count,
+    };
+}
+
+static void set_timing(struct infer *infer, const struct metrics_inference *timing)
 {
     char value[128];
-    const struct metrics_inference timing = {
-        .parse_ns = infer->parsed_ns - infer->begun_ns,
-        .queue_ns = infer->begun_ns - infer->submitted_ns,
-        .compute_ns = infer->computed_ns - infer->parsed_ns,
-        .write_ns = written_ns - infer->computed_ns,
-        .item_count = item_count,
-    };
-    metrics_inference(&timing);
+    metrics_inference(timing);
     snprintf(value, sizeof value,
              "parse;dur=%.3f, queue;dur=%.3f, compute;dur=%.3f, write;dur=%.3f",
-             (double)timing.parse_ns / 1e6, (double)timing.queue_ns / 1e6,
-             (double)timing.compute_ns / 1e6, (double)timing.write_ns / 1e6);
+             (double)timing->parse_ns / 1e6, (double)timing->queue_ns / 1e6,
+             (double)timing->compute_ns / 1e6, (double)timing->write_ns / 1e6);
     exchange_set_server_timing(infer->exchange, value);
+}
+
+/* On the connection thread, when the exchange or the answer needs the infer no more. */
+static void release(void *owner)
+{
+    struct infer *infer = owner;
+    if (--infer->holders > 0)
+        return;
+    call_free(&infer->call);
+    free(infer);
+}
+
+static void reply(struct infer *infer)
+{
+    struct infer_call *call = &infer->call;
+    if (call->part_count == 0) {
+        struct text text = call->text;
+        call->text.data = NULL;
+        call_free(call);
+        exchange_reply_text(infer->exchange, 200, call->content_type, &text);
+        return;
+    }
+    infer->holders = 2;
+    exchange_set_header_length(infer->exchange, call->has_header_length ? call->text.used : 0);
+    exchange_reply_parts(infer->exchange, 200, call->content_type, call->parts, call->part_count,
+                         release, infer);
 }
 
 static void done(struct job *job, enum job_outcome outcome)
 {
     struct infer *infer = infer_of(job);
-    struct exchange *exchange = infer->exchange;
-    const struct config *config = infer->service->config;
-    const int64_t item_count = infer->request.item_count;
-    struct text text;
+    struct infer_call *call = &infer->call;
     infer->computed_ns = clock_now_ns();
     check_outcome(infer, outcome);
-    text_init(&text, 2 * config->answer_bytes_max + 65536);
     if (infer->fault.code == FAULT_NONE)
-        infer->wire->write(&infer->request, &text);
-    free((void *)infer->body.data);
-    infer->body.data = NULL;
-    infer_request_free(&infer->request);
-    json_free(&infer->document);
+        call->wire->write(call, &infer->fault);
+    if (infer->fault.code == FAULT_NONE)
+        text_finish(&call->text, &infer->fault);
+    const struct metrics_inference timing = timing_of(infer);
+    infer_statistics(&call->request, infer->fault.code != FAULT_NONE, &timing);
     if (infer->fault.code != FAULT_NONE) {
-        text_free(&text);
-        exchange_fail(exchange, &infer->fault);
+        call_free(call);
+        exchange_fail(infer->exchange, &infer->fault);
         return;
     }
-    set_timing(infer, item_count, clock_now_ns());
-    exchange_reply_text(exchange, 200, "application/json", &text);
+    set_timing(infer, &timing);
+    reply(infer);
 }
 
 /* ------------------------------------------------------------- handlers -- */
@@ -194,106 +252,94 @@ static void end(void *owner, enum exchange_end why)
                        why == EXCHANGE_LEFT ? JOB_LEFT : JOB_DEADLINE);
 }
 
-static bool read_single(struct infer_request *request, const struct json_document *document,
-                        struct fault *fault)
+static struct infer *infer_create(struct service *service, const struct infer_wire *wire)
 {
-    return wire_v1_read(request, false, document, fault);
+    struct infer *infer = calloc(1, sizeof *infer);
+    if (!infer)
+        return NULL;
+    infer->job.kind = &infer_job;
+    infer->service = service;
+    infer->holders = 1;
+    infer->submitted_ns = clock_now_ns();
+    call_init(&infer->call, service, wire);
+    return infer;
 }
-
-static bool read_batch(struct infer_request *request, const struct json_document *document,
-                       struct fault *fault)
-{
-    return wire_v1_read(request, true, document, fault);
-}
-
-static const struct infer_wire single_wire = { read_single, wire_v1_write };
-static const struct infer_wire batch_wire = { read_batch, wire_v1_write };
-static const struct infer_wire merge_wire = { wire_merge_read, wire_merge_write };
-static const struct infer_wire gradient_wire = { wire_gradient_read, wire_gradient_write };
 
 static void handle(struct exchange *exchange, const struct infer_wire *wire)
 {
     struct service *service = exchange_context(exchange);
     struct fault fault = { .code = FAULT_NONE };
+    struct infer *infer = NULL;
     int64_t deadline_ns = 0;
-    if (!service_accepts(service, &fault) || !service_takes_json(exchange, &fault)
-        || !service_read_deadline(service, exchange, &deadline_ns, &fault)) {
+    bool done_well = service_accepts(service, &fault)
+                     && service_read_deadline(service, exchange, &deadline_ns, &fault);
+    if (done_well && !(infer = infer_create(service, wire)))
+        done_well = fault_no_memory(&fault);
+    if (!done_well
+        || !(wire->begin ? wire->begin(&infer->call, exchange, &fault)
+                         : service_takes_json(exchange, &fault))) {
+        if (infer)
+            release(infer);
         exchange_fail(exchange, &fault);
         return;
     }
-    struct infer *infer = calloc(1, sizeof *infer);
-    if (!infer) {
-        fault_no_memory(&fault);
-        exchange_fail(exchange, &fault);
-        return;
-    }
-    infer->job.kind = &infer_job;
     infer->job.deadline_ns = deadline_ns;
-    infer->service = service;
     infer->exchange = exchange;
-    infer->wire = wire;
-    infer->submitted_ns = clock_now_ns();
-    infer->body = exchange_take_body(exchange);
-    exchange_park(exchange, deadline_ns, end, free, infer);
+    infer->started_ns = exchange_started_ns(exchange);
+    infer->call.body = exchange_take_body_in_place(exchange, &infer->call.body_memory);
+    exchange_park(exchange, deadline_ns, end, release, infer);
     if (scheduler_submit(service->scheduler, &infer->job))
         return;
     service_refuse_overloaded(service, &fault);
-    free((void *)infer->body.data);
     exchange_fail(exchange, &fault);
 }
 
 void infer_handle_attention(struct exchange *exchange)
 {
-    handle(exchange, &single_wire);
+    handle(exchange, &infer_wire_v1_single);
 }
 
 void infer_handle_batch(struct exchange *exchange)
 {
-    handle(exchange, &batch_wire);
+    handle(exchange, &infer_wire_v1_batch);
 }
 
 void infer_handle_merge(struct exchange *exchange)
 {
-    handle(exchange, &merge_wire);
+    handle(exchange, &infer_wire_v1_merge);
 }
 
 void infer_handle_gradients(struct exchange *exchange)
 {
-    handle(exchange, &gradient_wire);
+    handle(exchange, &infer_wire_v1_gradients);
 }
 
 bool infer_warm_up(struct service *service, struct fault *fault)
 {
     static const char body[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]}";
-    struct infer infer = { .service = service, .wire = &single_wire };
-    char *copy = strdup(body);
-    if (!copy)
+    struct infer *infer = infer_create(service, &infer_wire_v1_single);
+    if (!infer)
         return fault_no_memory(fault);
-    infer.body = (struct byte_slice){ copy, sizeof body - 1 };
+    infer->call.body = (struct byte_slice){ body, sizeof body - 1 };
     void *workspace = aligned_alloc(64, SERVICE_WORKSPACE_BYTES);
     const struct worker worker = { 0, workspace, SERVICE_WORKSPACE_BYTES };
-    struct text text;
-    text_init(&text, 65536);
     if (!workspace)
-        fault_no_memory(&infer.fault);
+        fault_no_memory(&infer->fault);
     else
-        run(&infer.job, 0, 0, &worker);
-    for (int stage = 1; infer.fault.code == FAULT_NONE; stage++) {
-        const int64_t count = stage_tasks(&infer.job, stage);
+        run(&infer->job, 0, 0, &worker);
+    for (int stage = 1; infer->fault.code == FAULT_NONE; stage++) {
+        const int64_t count = stage_tasks(&infer->job, stage);
         for (int64_t task = 0; task < count; task++)
-            run(&infer.job, stage, task, &worker);
+            run(&infer->job, stage, task, &worker);
         if (count == 0)
             break;
     }
-    if (infer.fault.code == FAULT_NONE)
-        infer.wire->write(&infer.request, &text);
-    if (infer.fault.code == FAULT_NONE)
-        text_finish(&text, &infer.fault);
-    text_free(&text);
-    free((void *)infer.body.data);
+    if (infer->fault.code == FAULT_NONE)
+        infer->call.wire->write(&infer->call, &infer->fault);
+    if (infer->fault.code == FAULT_NONE)
+        text_finish(&infer->call.text, &infer->fault);
     free(workspace);
-    infer_request_free(&infer.request);
-    json_free(&infer.document);
-    *fault = infer.fault;
+    *fault = infer->fault;
+    release(infer);
     return fault->code == FAULT_NONE;
 }

@@ -34,7 +34,8 @@ extern const char *const infer_output_names[INFER_OUTPUT_COUNT];
 
 /* Numbers as they came: dense, row-major. */
 struct infer_array {
-    const float *values; /* NULL: absent */
+    const void *data; /* NULL: absent; aligned to its dtype */
+    enum attn_dtype dtype;
     int rank;
     int64_t shape[INFER_RANK_MAX];
 };
@@ -49,8 +50,8 @@ struct infer_item {
     const char *model_name;
     int64_t layer_index;
     struct infer_array query, key, value;
-    struct infer_array mask; /* added to the scores; -INFINITY forbids */
-    bool mask_is_bool;       /* it was, and has no gradient */
+    struct infer_array mask; /* added to the scores; -INFINITY forbids. BOOL: true may attend */
+    bool mask_is_bool;       /* it has no gradient; JSON's booleans are numbers here already */
     struct infer_array context_gradient;
     int64_t *kv_len;      /* [kv_len_count] */
     int64_t kv_len_count; /* 0: absent; 1 and !kv_len_rows: one for all rows */
@@ -80,7 +81,9 @@ struct infer_item {
     struct attn_layer_plan plan;
     struct infer_gradient *gradient; /* in place of plan, where gradients are asked for */
     int64_t q_len, kv_len_max, d_out;
-    float *results[INFER_OUTPUT_COUNT]; /* NULL where not asked for; of top_k, its values */
+    enum attn_dtype answer_dtype;      /* the query's, as it came */
+    enum attn_dtype result_dtype;      /* of all results, see infer_convert.h */
+    void *results[INFER_OUTPUT_COUNT]; /* NULL where not asked for; of top_k, its values */
     void *scratch;
     void *workspaces; /* one for each worker, where the workers' own is too small */
 };

@@ -1,7 +1,8 @@
 /* infer_gradient.c - see infer_gradient.h.
  *
- * Every gradient that there is gets answered: of the three inputs, of a float mask, and of each
- * parameter of the layer. */
+ * Every gradient that there is gets answered: of the three inputs, of a float mask, of slopes and
+ * sinks, and of each parameter of the layer as the model's file has it. What the layer has become
+ * of these, say two projections of one matrix, is known to set_parameters() alone. */
 #include "infer_gradient.h"
 
 #include "infer_results.h"
@@ -9,22 +10,21 @@
 #include <inttypes.h>
 #include <string.h>
 
-const struct attn_linear *infer_gradient_linear(const struct attn_layer *layer,
-                                                enum model_projection projection)
+static const struct model_layer *model_layer_of(const struct infer_item *item)
 {
-    const struct attn_linear *const linears[MODEL_PROJECTION_COUNT] = {
-        [MODEL_Q] = &layer->q_proj,
-        [MODEL_K] = &layer->k_proj,
-        [MODEL_V] = &layer->v_proj,
-        [MODEL_O] = &layer->o_proj,
-    };
-    return linears[projection];
+    return &item->model->layers[item->layer_index];
+}
+
+const struct model_tensor *infer_gradient_tensor(const struct infer_item *item,
+                                                 enum model_projection projection, bool is_bias)
+{
+    return &model_layer_of(item)->tensors[projection][is_bias];
 }
 
 /* Key and value absent: the query is all three. */
 static bool is_self_attention(const struct infer_item *item)
 {
-    return !item->key.values && !item->value.values;
+    return !item->key.data && !item->value.data;
 }
 
 static bool has_mask(const struct infer_item *item, const struct attn_layer_problem *problem)
@@ -37,22 +37,19 @@ static int64_t count_of(const struct attn_tensor *tensor)
     return tensor->shape[0] * tensor->shape[1] * tensor->shape[2] * tensor->shape[3];
 }
 
+static int64_t tensor_count(const struct model_tensor *tensor)
+{
+    return !tensor->name ? 0 : tensor->shape[0] * (tensor->rank == 2 ? tensor->shape[1] : 1);
+}
+
 /* ---------------------------------------------------------------- checks -- */
 
-/* What attention has and its gradients have not. */
-static bool check_kind(const struct infer_item *item, struct fault *fault)
+/* Fields of attention that say nothing to its gradients. */
+static bool check_fields(const struct infer_item *item, struct fault *fault)
 {
-    const char *attention = item->model->attention;
-    if (strcmp(attention, "scaled_dot_product") != 0 && strcmp(attention, "dot") != 0)
-        return fault_set_at(fault, "/model", FAULT_OPTION,
-                            "model '%s' has %s scores, whose gradients are not in this build",
-                            item->model->name, attention);
     if (item->partial)
         return fault_set_at(fault, "/partial", FAULT_OPTION,
                             "partial is true; gradients are those of a whole answer");
-    if (item->normalizer != ATTN_SOFTMAX)
-        return fault_set_at(fault, "/normalizer", FAULT_OPTION,
-                            "normalizer is sparsemax, whose gradients are not in this build");
     if (item->has_weight_map)
         return fault_set_at(fault, "/weight_map", FAULT_OPTION,
                             "weight_map is given; gradients have no map");
@@ -63,7 +60,7 @@ static bool check_shape(const struct infer_item *item, struct fault *fault)
 {
     const struct infer_array *gradient = &item->context_gradient;
     const int64_t *shape = gradient->shape;
-    if (!gradient->values)
+    if (!gradient->data)
         return fault_set_at(fault, "/context_gradient", FAULT_FIELD,
                             "context_gradient is missing; expected [%" PRId64 "][%" PRId64
                             "], as the context is",
@@ -89,8 +86,7 @@ static bool check_shape(const struct infer_item *item, struct fault *fault)
 bool infer_gradient_check(const struct infer_item *item, const struct attn_layer_problem *problem,
                           size_t *bytes, struct fault *fault)
 {
-    const struct attn_layer *layer = problem->layer;
-    if (!check_kind(item, fault) || !check_shape(item, fault))
+    if (!check_fields(item, fault) || !check_shape(item, fault))
         return false;
     /* Each is the size of something that is in memory already. */
     int64_t count = count_of(&problem->query) + count_of(&problem->key) + count_of(&problem->value);
@@ -98,11 +94,12 @@ bool infer_gradient_check(const struct infer_item *item, const struct attn_layer
         count += count_of(&problem->query);
     if (has_mask(item, problem))
         count += count_of(&problem->mask);
-    for (int i = 0; i < MODEL_PROJECTION_COUNT; i++) {
-        const struct attn_linear *linear = infer_gradient_linear(layer, i);
-        if (linear->weight)
-            count += linear->out * (linear->in + (linear->bias ? 1 : 0));
-    }
+    if (problem->alibi_slopes)
+        count += item->layer.q_heads;
+    if (problem->sinks)
+        count += item->layer.q_heads;
+    for (int i = 0; i < 2 * MODEL_PARAMETER_COUNT; i++)
+        count += tensor_count(infer_gradient_tensor(item, i / 2, i % 2 != 0));
     *bytes = (size_t)count * INFER_ANSWER_BYTES_PER_NUMBER;
     return true;
 }
@@ -126,15 +123,44 @@ static bool allocate_results(struct infer_request *request, struct infer_item *i
         done = allocate(request, &gradient->input, count_of(&problem->query));
     if (done && has_mask(item, problem))
         done = allocate(request, &gradient->mask, count_of(&problem->mask));
-    for (int i = 0; done && i < MODEL_PROJECTION_COUNT; i++) {
-        const struct attn_linear *linear = infer_gradient_linear(problem->layer, i);
-        struct attn_linear_gradient *projection = &gradient->projections[i];
-        if (linear->weight)
-            done = allocate(request, &projection->weight, linear->out * linear->in);
-        if (done && linear->bias)
-            done = allocate(request, &projection->bias, linear->out);
+    if (done && problem->alibi_slopes)
+        done = allocate(request, &gradient->alibi_slopes, item->layer.q_heads);
+    if (done && problem->sinks)
+        done = allocate(request, &gradient->sinks, item->layer.q_heads);
+    for (int i = 0; done && i < 2 * MODEL_PARAMETER_COUNT; i++) {
+        const struct model_tensor *tensor = infer_gradient_tensor(item, i / 2, i % 2 != 0);
+        if (tensor->name)
+            done = allocate(request, &gradient->parameters[i / 2][i % 2], tensor_count(tensor));
     }
     return done || fault_no_memory(fault);
+}
+
+static struct attn_linear_gradient linear(const struct infer_gradient *gradient,
+                                          enum model_projection projection)
+{
+    return (struct attn_linear_gradient){ gradient->parameters[projection][0],
+                                          gradient->parameters[projection][1] };
+}
+
+/* Where the gradients of the layer's parameters go, whatever of the layer they have become. */
+static void set_parameters(const struct infer_item *item, struct attn_layer_gradient_problem *whole)
+{
+    const struct infer_gradient *gradient = item->gradient;
+    const struct attn_linear *concat_proj = &model_layer_of(item)->concat_proj;
+    float *score = gradient->parameters[MODEL_SCORE][0];
+    whole->q_proj = linear(gradient, MODEL_Q);
+    whole->k_proj = linear(gradient, MODEL_K);
+    whole->v_proj = linear(gradient, MODEL_V);
+    whole->o_proj = linear(gradient, MODEL_O);
+    if (concat_proj->weight) {
+        const struct attn_linear_gradient joined = linear(gradient, MODEL_CONCAT);
+        attn_linear_gradient_split(concat_proj, item->layer.k_proj.in, &joined, &whole->k_proj,
+                                   &whole->q_proj);
+    }
+    if (item->layer.additive_weight)
+        whole->additive_weight = score;
+    else if (score)
+        whole->q_proj.weight = score; /* of general scores */
 }
 
 bool infer_gradient_plan(struct infer_request *request, struct infer_item *item,
@@ -146,19 +172,18 @@ bool infer_gradient_plan(struct infer_request *request, struct infer_item *item,
     if (!allocate_results(request, item, problem, fault))
         return false;
     const struct infer_gradient *gradient = item->gradient;
-    const struct attn_layer_gradient_problem whole = {
+    struct attn_layer_gradient_problem whole = {
         .layer = *problem,
-        .context_gradient = item->context_gradient.values,
+        .context_gradient = item->context_gradient.data,
         .query = gradient->inputs[INFER_QUERY],
         .key = gradient->inputs[INFER_KEY],
         .value = gradient->inputs[INFER_VALUE],
         .mask = gradient->mask,
-        .q_proj = gradient->projections[MODEL_Q],
-        .k_proj = gradient->projections[MODEL_K],
-        .v_proj = gradient->projections[MODEL_V],
-        .o_proj = gradient->projections[MODEL_O],
+        .alibi_slopes = gradient->alibi_slopes,
+        .sinks = gradient->sinks,
     };
     const char *where = "";
+    set_parameters(item, &whole);
     const enum attn_status status =
         attn_layer_gradient_plan_init(&item->gradient->plan, &whole, &where);
     return status == ATTN_OK || fault_from_attn(fault, status, where);
@@ -182,10 +207,10 @@ static int shape_of(const struct attn_tensor *tensor, int rank, int64_t shape[3]
 int infer_gradient_shape(const struct infer_item *item, enum infer_input input, int64_t shape[3])
 {
     const struct attn_layer_problem *problem = &item->gradient->plan.problem.layer;
-    const struct infer_array *key = item->key.values ? &item->key : &item->query;
+    const struct infer_array *key = item->key.data ? &item->key : &item->query;
     const struct infer_array *const arrays[INFER_INPUT_COUNT] = { &item->query, key,
-                                                                  item->value.values ? &item->value
-                                                                                     : key };
+                                                                  item->value.data ? &item->value
+                                                                                   : key };
     const struct attn_tensor *const tensors[INFER_INPUT_COUNT] = { &problem->query, &problem->key,
                                                                    &problem->value };
     return shape_of(tensors[input], arrays[input]->rank, shape);
@@ -196,10 +221,28 @@ int infer_gradient_mask_shape(const struct infer_item *item, int64_t shape[3])
     return shape_of(&item->gradient->plan.problem.layer.mask, item->mask.rank, shape);
 }
 
-void infer_gradient_finish(struct infer_gradient *gradient)
+/* Adds the gradient of parameter number i to that of an earlier one that is the same tensor. */
+static void join_parameter(const struct infer_item *item, int i)
 {
+    float **values = &item->gradient->parameters[i / 2][i % 2];
+    const struct model_tensor *tensor = infer_gradient_tensor(item, i / 2, i % 2 != 0);
+    for (int k = 0; k < i && *values; k++) {
+        float *first = item->gradient->parameters[k / 2][k % 2];
+        if (!first || strcmp(infer_gradient_tensor(item, k / 2, k % 2 != 0)->name, tensor->name))
+            continue;
+        for (int64_t n = 0; n < tensor_count(tensor); n++)
+            first[n] += (*values)[n];
+        *values = NULL;
+    }
+}
+
+void infer_gradient_finish(struct infer_item *item)
+{
+    struct infer_gradient *gradient = item->gradient;
     const int64_t count = count_of(&gradient->plan.problem.layer.query);
     for (int64_t i = 0; gradient->input && i < count; i++)
         gradient->input[i] = gradient->inputs[INFER_QUERY][i] + gradient->inputs[INFER_KEY][i]
                              + gradient->inputs[INFER_VALUE][i];
+    for (int i = 1; i < 2 * MODEL_PARAMETER_COUNT; i++)
+        join_parameter(item, i);
 }

@@ -4,7 +4,6 @@
 
 #include "infer.h"
 #include "layer_gradient.h"
-#include "model_names.h"
 
 /* The inputs of an item, and where their gradients are. */
 enum infer_input { INFER_QUERY, INFER_KEY, INFER_VALUE, INFER_INPUT_COUNT };
@@ -12,9 +11,11 @@ enum infer_input { INFER_QUERY, INFER_KEY, INFER_VALUE, INFER_INPUT_COUNT };
 struct infer_gradient {
     struct attn_layer_gradient_plan plan;
     float *inputs[INFER_INPUT_COUNT];
-    float *input; /* their sum in self-attention, else NULL */
-    float *mask;  /* NULL where no float mask was given */
-    struct attn_linear_gradient projections[MODEL_PROJECTION_COUNT];
+    float *input;                /* their sum in self-attention, else NULL */
+    float *mask;                 /* NULL where no float mask was given */
+    float *alibi_slopes, *sinks; /* NULL where none were given */
+    /* Weight and bias of each parameter, as in struct model_layer; NULL where there is none. */
+    float *parameters[MODEL_PARAMETER_COUNT][2];
 };
 
 /* Checks the context's gradient against the shapes of the item's problem; *bytes is the most that
@@ -32,11 +33,12 @@ int infer_gradient_shape(const struct infer_item *item, enum infer_input input, 
 /* The same for the mask's. */
 int infer_gradient_mask_shape(const struct infer_item *item, int64_t shape[3]);
 
-/* Sums up gradient->input once the tasks have run. */
-void infer_gradient_finish(struct infer_gradient *gradient);
+/* What the tasks leave to be summed up: gradient->input, and the parameters that are one tensor of
+ * the model's file, all but the first of which become NULL. */
+void infer_gradient_finish(struct infer_item *item);
 
-/* The item's linear number projection. */
-const struct attn_linear *infer_gradient_linear(const struct attn_layer *layer,
-                                                enum model_projection projection);
+/* The tensors of the item's layer, as in struct model_layer. */
+const struct model_tensor *infer_gradient_tensor(const struct infer_item *item,
+                                                 enum model_projection projection, bool is_bias);
 
 #endif

@@ -107,7 +107,7 @@ bool infer_merge_shapes(struct infer_request *request, struct infer_item *item, 
         } else if (!same(&shape, &first)) {
             return refuse(fault, i, "context", "of the shape of parts[0].context");
         }
-        parts[i] = (struct attn_part){ item->parts[i].context.values, item->parts[i].lse.values };
+        parts[i] = (struct attn_part){ item->parts[i].context.data, item->parts[i].lse.data };
     }
     item->q_len = first.q_len;
     item->merge = (struct attn_layer_merge){

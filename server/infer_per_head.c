@@ -7,7 +7,8 @@
 static bool take(const struct infer_array *array, const char *name, const char *pointer,
                  int64_t q_heads, const float **values, struct fault *fault)
 {
-    if (!array->values)
+    const float *numbers = array->data;
+    if (!numbers)
         return true;
     if (array->rank != 1)
         return fault_set_at(
@@ -19,10 +20,10 @@ static bool take(const struct infer_array *array, const char *name, const char *
                             "%s has %" PRId64 " numbers; there are %" PRId64 " query heads", name,
                             array->shape[0], q_heads);
     for (int64_t h = 0; h < q_heads; h++)
-        if (!isfinite(array->values[h]))
+        if (!isfinite(numbers[h]))
             return fault_set_at(fault, pointer, FAULT_OPTION,
                                 "%s[%" PRId64 "] is not finite; expected a number", name, h);
-    *values = array->values;
+    *values = numbers;
     return true;
 }
 

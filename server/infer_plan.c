@@ -6,6 +6,7 @@
 #include "infer.h"
 #include "infer_weight_map.h"
 
+#include "infer_convert.h"
 #include "infer_gradient.h"
 #include "infer_merge.h"
 #include "infer_per_head.h"
@@ -69,7 +70,7 @@ static bool read_input(struct planned_input *input, const struct infer_array *ar
 
 static struct attn_tensor view(const struct planned_input *input, const struct infer_array *array)
 {
-    return attn_tensor_dense((void *)array->values, ATTN_F32, 1, input->heads ? input->heads : 1,
+    return attn_tensor_dense((void *)array->data, array->dtype, 1, input->heads ? input->heads : 1,
                              input->length, input->columns);
 }
 
@@ -92,8 +93,8 @@ struct planned_inputs {
 static bool read_inputs(struct planned_inputs *inputs, const struct infer_item *item, bool heads,
                         struct fault *fault)
 {
-    const struct infer_array *key = item->key.values ? &item->key : &item->query;
-    const struct infer_array *value = item->value.values ? &item->value : key;
+    const struct infer_array *key = item->key.data ? &item->key : &item->query;
+    const struct infer_array *value = item->value.data ? &item->value : key;
     inputs->query = (struct planned_input){ .name = "query", .pointer = "/query" };
     inputs->key = (struct planned_input){ .name = "key", .pointer = "/key" };
     inputs->value = (struct planned_input){ .name = "value", .pointer = "/value" };
@@ -101,7 +102,7 @@ static bool read_inputs(struct planned_inputs *inputs, const struct infer_item *
         inputs->key.pointer = "/query";
     if (value == &item->query || value == &item->key)
         inputs->value.pointer = value == &item->key ? "/key" : "/query";
-    if (!item->query.values)
+    if (!item->query.data)
         return fault_set_at(fault, "/query", FAULT_FIELD, "query is missing");
     if (!read_input(&inputs->query, &item->query, true, heads, fault)
         || !read_input(&inputs->key, key, key == &item->query, heads, fault)
@@ -116,8 +117,8 @@ static bool read_inputs(struct planned_inputs *inputs, const struct infer_item *
 
 static void set_views(struct planned_inputs *inputs, const struct infer_item *item)
 {
-    const struct infer_array *key = item->key.values ? &item->key : &item->query;
-    const struct infer_array *value = item->value.values ? &item->value : key;
+    const struct infer_array *key = item->key.data ? &item->key : &item->query;
+    const struct infer_array *value = item->value.data ? &item->value : key;
     inputs->query.tensor = view(&inputs->query, &item->query);
     inputs->key.tensor = view(&inputs->key, key);
     inputs->value.tensor = view(&inputs->value, value);
@@ -274,7 +275,7 @@ static bool plan_mask(const struct infer_item *item, struct attn_layer_problem *
 {
     const struct infer_array *mask = &item->mask;
     const int64_t heads = item->layer.q_heads;
-    if (!mask->values || (is_empty(mask) && (item->q_len == 0 || item->kv_len_max == 0)))
+    if (!mask->data || (is_empty(mask) && (item->q_len == 0 || item->kv_len_max == 0)))
         return true;
     const int64_t *shape = mask->shape + (mask->rank == 3 ? 1 : 0);
     const bool fits = (mask->rank == 2 || (mask->rank == 3 && mask->shape[0] == heads))
@@ -290,7 +291,7 @@ static bool plan_mask(const struct infer_item *item, struct attn_layer_problem *
                             "], or one for each of %" PRId64 " heads",
                             came, item->q_len, item->kv_len_max, heads);
     }
-    problem->mask = attn_tensor_dense((void *)mask->values, ATTN_F32, 1,
+    problem->mask = attn_tensor_dense((void *)mask->data, mask->dtype, 1,
                                       mask->rank == 3 ? heads : 1, item->q_len, item->kv_len_max);
     return true;
 }
@@ -370,7 +371,7 @@ static bool plan_item(struct infer_request *request, struct infer_item *item,
 {
     struct attn_layer_problem problem = { 0 };
     size_t bytes;
-    if (!resolve(item, limits, fault))
+    if (!resolve(item, limits, fault) || !infer_convert_inputs(request, item, fault))
         return false;
     if (!(item->parts ? infer_merge_shapes(request, item, fault)
                       : plan_shapes(item, &problem, fault)))

@@ -34,8 +34,7 @@ int infer_output_shape(const struct infer_item *item, enum infer_output output, 
     return output == INFER_LSE ? 2 : 3;
 }
 
-/* False on overflow. */
-static bool output_count(const struct infer_item *item, enum infer_output output, size_t *count)
+bool infer_output_count(const struct infer_item *item, enum infer_output output, size_t *count)
 {
     int64_t shape[3];
     const int rank = infer_output_shape(item, output, shape);
@@ -52,7 +51,7 @@ bool infer_answer_bytes(const struct infer_item *item, size_t *bytes)
     for (int i = 0; i < INFER_OUTPUT_COUNT; i++) {
         size_t count;
         if (item->outputs[i]
-            && (!output_count(item, i, &count)
+            && (!infer_output_count(item, i, &count)
                 || __builtin_mul_overflow(count, infer_numbers_per_element(item, i), &count)
                 || __builtin_mul_overflow(count, (size_t)INFER_ANSWER_BYTES_PER_NUMBER, &count)
                 || __builtin_add_overflow(*bytes, count, bytes)))
@@ -68,8 +67,9 @@ bool infer_allocate_results(struct infer_request *request, struct infer_item *it
         size_t count;
         if (!item->outputs[i])
             continue;
-        if (output_count(item, i, &count))
-            item->results[i] = arena_alloc(&request->arena, count * sizeof(float));
+        if (infer_output_count(item, i, &count))
+            item->results[i] =
+                arena_alloc(&request->arena, count * attn_dtype_size(item->result_dtype));
         if (!item->results[i])
             return fault_no_memory(fault);
     }

@@ -6,6 +6,9 @@
 
 enum { INFER_ANSWER_BYTES_PER_NUMBER = 16 }; /* the longest float32, and its comma */
 
+/* Numbers of an output; false on overflow. */
+bool infer_output_count(const struct infer_item *item, enum infer_output output, size_t *count);
+
 /* The most bytes that the numbers of an item can take in the answer; false on overflow. */
 bool infer_answer_bytes(const struct infer_item *item, size_t *bytes);
 

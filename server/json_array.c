@@ -127,6 +127,28 @@ static bool read_leaf(struct walk *walk, char c, float *value)
     return true;
 }
 
+/* Reads one leaf, or as many numbers as stand here in a row. */
+static bool read_leaves(struct walk *walk, char c)
+{
+    struct json_scan *scan = walk->scan;
+    struct json_numbers *numbers = walk->numbers;
+    float *values = &numbers->values[numbers->count];
+    int64_t count = 0;
+    if (c == '-' || json_scan_is_digit(c))
+        count = (int64_t)json_read_floats(&scan->p, scan->end, values);
+    if (count > 0) {
+        numbers->has_number = true;
+    } else {
+        if (!read_leaf(walk, c, values))
+            return false;
+        count = 1;
+    }
+    numbers->count += count;
+    add_child(walk, CHILD_LEAF);
+    walk->levels[walk->level].count += count - 1;
+    return true;
+}
+
 /* What is here makes all the open arrays plain. */
 static void enter_plain(const struct walk *walk, struct json_plain_arrays *plain)
 {
@@ -146,7 +168,6 @@ static void set_shape(struct walk *walk)
 static enum json_array_kind walk_arrays(struct walk *walk)
 {
     struct json_scan *scan = walk->scan;
-    struct json_numbers *numbers = walk->numbers;
     bool opened = false; /* the last token is a '[', so a ']' may follow */
     do {
         const char c = json_scan_peek(scan);
@@ -157,10 +178,8 @@ static enum json_array_kind walk_arrays(struct walk *walk)
         } else if (c == '"' || c == '{') {
             return JSON_ARRAY_PLAIN;
         } else {
-            if (!read_leaf(walk, c, &numbers->values[numbers->count]))
+            if (!read_leaves(walk, c))
                 return JSON_ARRAY_FAULT;
-            numbers->count++;
-            add_child(walk, CHILD_LEAF);
             opened = false;
         }
         json_scan_space(scan);

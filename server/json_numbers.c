@@ -1,15 +1,11 @@
-/* json_numbers.c - see json_numbers.h.
+/* json_numbers.c - see json_numbers.h: text to float32.
  *
- * Reading: the digits become one integer of 64 bits, eight at a time, and one
+ * The digits become one integer of 64 bits, eight at a time, and one
  * multiplication with a power of ten gives a double that is wrong by 3.1 units in
  * its last place at most. A float32 keeps 29 bits fewer, so this settles the
  * rounding unless the double lies within that error of the middle between two
  * floats. What it does not settle (about one number in 10^7, and all that are
- * extreme or very long) goes to strtof().
- *
- * Writing: Schubfach (R. Giulietti, "The Schubfach way to render doubles", 2020)
- * in its float32 form, which finds the shortest digits with three products of
- * 64 bits and no loop; then the digits become text without a division each. */
+ * extreme or very long) goes to strtof(). */
 #include "json_numbers.h"
 
 #include "json_pow10.h"
@@ -19,10 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint32_t POWERS[] = { 1,      10,      100,      1000,      10000,
-                                   100000, 1000000, 10000000, 100000000, 1000000000 };
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
-/* ------------------------------------------------------------------ read -- */
+__extension__ typedef unsigned __int128 uint128;
 
 enum {
     DIGITS_EXACT_MAX = 19, /* any 19 digits fit 64 bits */
@@ -40,27 +37,45 @@ static bool is_digit(char c)
     return (unsigned char)(c - '0') < 10;
 }
 
-/* How many of the first eight bytes, the first in the low byte of word, are digits. */
-static int leading_digit_count(uint64_t word)
+static const uint64_t EIGHT_ZEROS = 0x3030303030303030;
+
+/* Eight bytes of text, the first in the low byte. */
+static inline uint64_t load_eight(const char *text)
+{
+    uint64_t word;
+    memcpy(&word, text, sizeof word);
+    return le64toh(word);
+}
+
+/* Of eight bytes, those before the first that is not 0; 8 where all are. */
+static inline int leading_zero_bytes(uint64_t word)
+{
+    return word ? __builtin_ctzll(word) / 8 : 8;
+}
+
+/* 0 in each byte of word that is a digit, up to the first other, which is not 0 here. */
+static inline uint64_t other_than_digits(uint64_t word)
 {
     /* The high half of a digit is 3, and stays 3 when 6 is added. */
     const uint64_t high = 0xF0F0F0F0F0F0F0F0;
-    const uint64_t other =
-        ((word & high) | ((word + 0x0606060606060606) & high) >> 4) ^ 0x3333333333333333;
-    return other ? __builtin_ctzll(other) / 8 : 8;
+    return ((word & high) | ((word + 0x0606060606060606) & high) >> 4) ^ 0x3333333333333333;
+}
+
+/* The number that eight digits are, the first in the low byte, as numbers. */
+static inline uint64_t eight_digits_value(uint64_t digits)
+{
+    digits = digits * 10 + (digits >> 8); /* pairs, in every other byte */
+    const uint64_t mask = 0x000000FF000000FF;
+    return ((digits & mask) * (100 + (1000000ULL << 32))
+            + ((digits >> 16) & mask) * (1 + (10000ULL << 32)))
+           >> 32;
 }
 
 /* The number that count of the first bytes of word spell; 0 < count <= 8. Shifting
  * them to the end makes zeros of what is missing before them. */
-static uint64_t digits_value(uint64_t word, int count)
+static inline uint64_t digits_value(uint64_t word, int count)
 {
-    word = (word - 0x3030303030303030) << (64 - 8 * count);
-    word = word * 10 + (word >> 8); /* pairs, in every other byte */
-    const uint64_t mask = 0x000000FF000000FF;
-    return ((((word & mask) * (100 + (1000000ULL << 32)))
-             + (((word >> 16) & mask) * (1 + (10000ULL << 32))))
-            >> 32)
-           & 0xFFFFFFFF;
+    return eight_digits_value((word - EIGHT_ZEROS) << (64 - 8 * count));
 }
 
 /* Reads digits from text on, as many as there are, and appends them to *significand,
@@ -68,13 +83,11 @@ static uint64_t digits_value(uint64_t word, int count)
 static const char *read_digits(const char *text, const char *end, uint64_t *significand)
 {
     while (end - text >= 8) {
-        uint64_t word;
-        memcpy(&word, text, sizeof word);
-        word = le64toh(word);
-        const int count = leading_digit_count(word);
+        const uint64_t word = load_eight(text);
+        const int count = leading_zero_bytes(other_than_digits(word));
         if (count == 0)
             return text;
-        *significand = *significand * POWERS[count] + digits_value(word, count);
+        *significand = *significand * JSON_POW10_INTEGER[count] + digits_value(word, count);
         text += count;
         if (count < 8)
             return text;
@@ -186,32 +199,156 @@ static bool significand_is_exact(const struct token *token)
     return token->digits_end - p <= DIGITS_EXACT_MAX;
 }
 
-const char *json_read_float(const char *text, const char *end, float *value)
+/* significand * 10^exponent, rounded to a float by way of a double; false where that
+ * does not settle it. significand < 2^63. */
+static inline bool round_quickly(uint64_t significand, int64_t exponent, bool negative,
+                                 float *value)
+{
+    if (exponent < JSON_POW10_DOUBLE_MIN || exponent > JSON_POW10_DOUBLE_MAX)
+        return false;
+    const double near =
+        (double)(int64_t)significand * JSON_POW10_DOUBLE[exponent - JSON_POW10_DOUBLE_MIN];
+    uint64_t bits;
+    memcpy(&bits, &near, sizeof bits);
+    const uint64_t below_float = bits & 0x1FFFFFFF; /* the 29 bits that rounding removes */
+    const bool settled = below_float - (0x10000000 - 4) > 8;
+    const float magnitude = (float)near;
+    uint32_t float_bits;
+    memcpy(&float_bits, &magnitude, sizeof float_bits);
+    float_bits |= (uint32_t)negative << 31;
+    memcpy(value, &float_bits, sizeof *value);
+    return settled && near <= 0x1.fffffep127 && (near >= 0x1.000001p-126 || significand == 0);
+}
+
+enum {
+    QUICK_BYTES = 40, /* that have to be readable */
+    QUICK_WINDOW = 32,
+    QUICK_DIGITS_MAX = 18 /* any of them are below 2^63 */
+};
+
+/* A bit for each of QUICK_WINDOW bytes that is no digit, the first in the lowest bit. */
+static inline uint32_t window_of_others(const char *text)
+{
+#ifdef __SSE2__
+    const __m128i bias = _mm_set1_epi8((char)('0' + 128)), top = _mm_set1_epi8(9 - 128);
+    const __m128i low = _mm_loadu_si128((const __m128i *)text);
+    const __m128i high = _mm_loadu_si128((const __m128i *)(text + 16));
+    const int low_others = _mm_movemask_epi8(_mm_cmpgt_epi8(_mm_sub_epi8(low, bias), top));
+    const int high_others = _mm_movemask_epi8(_mm_cmpgt_epi8(_mm_sub_epi8(high, bias), top));
+    return (uint32_t)low_others | (uint32_t)high_others << 16;
+#else
+    uint32_t others = 0;
+    for (int i = 0; i < QUICK_WINDOW; i++)
+        others |= (uint32_t)!is_digit(text[i]) << i;
+    return others;
+#endif
+}
+
+/* The number that count digits at text spell; 0 < count <= 16. */
+static inline uint64_t sixteen_digits_value(const char *text, int count)
+{
+    const uint64_t low = load_eight(text) - EIGHT_ZEROS, high = load_eight(text + 8) - EIGHT_ZEROS;
+    const uint128 digits = ((uint128)high << 64 | low) << (128 - 8 * count);
+    return eight_digits_value((uint64_t)digits) * 100000000
+           + eight_digits_value((uint64_t)(digits >> 64));
+}
+
+/* The same; 16 < count <= 24. Of more than 19 digits, the last 64 bits. */
+static uint64_t more_digits_value(const char *text, int count)
+{
+    return sixteen_digits_value(text, 16) * JSON_POW10_INTEGER[count - 16]
+           + digits_value(load_eight(text + 16), count - 16);
+}
+
+/* Reads a number of the usual kinds: up to eight digits, a fraction, an exponent. NULL where
+ * it is of another kind or none at all. What is looked for first, and without a branch on what
+ * cannot be foreseen, is the end: where the next number begins hangs on nothing else. */
+__attribute__((noinline)) static const char *read_quickly(const char *text, const char *end,
+                                                          float *value)
+{
+    const bool negative = *text == '-';
+    const uint32_t others = window_of_others(text) & ~(uint32_t)negative;
+    if (others == 0)
+        return NULL;
+    const char *after = text + __builtin_ctz(others);
+    const char *digits = text + negative;
+    const int64_t integer_count = after - digits;
+    if (integer_count == 0 || integer_count > 8)
+        return NULL;
+    uint64_t significand;
+    if (integer_count == 1)
+        significand = (uint64_t)(*digits - '0');
+    else if (*digits == '0')
+        return NULL;
+    else
+        significand = digits_value(load_eight(digits), (int)integer_count);
+    int64_t exponent = 0;
+    if (*after == '.') {
+        const uint32_t behind = others & (others - 1);
+        if (behind == 0)
+            return NULL;
+        const char *fraction = after + 1;
+        after = text + __builtin_ctz(behind);
+        const int64_t count = after - fraction;
+        if (count == 0 || integer_count * (significand > 0) + count > QUICK_DIGITS_MAX)
+            return NULL;
+        significand = significand * JSON_POW10_INTEGER[count]
+                      + (count <= 16 ? sixteen_digits_value(fraction, (int)count)
+                                     : more_digits_value(fraction, (int)count));
+        exponent = -count;
+    }
+    if ((*after | 0x20) == 'e') {
+        int64_t written;
+        after = read_exponent(after, end, &written);
+        if (!after)
+            return NULL;
+        exponent += written;
+    }
+    /* What comes after must not wait for this: a branch, never a selection. */
+    const bool settled = round_quickly(significand, exponent, negative, value);
+    return __builtin_expect(settled, true) ? after : NULL;
+}
+
+size_t json_read_floats(const char **text, const char *end, float *values)
+{
+    const char *p = *text;
+    size_t count = 0;
+    while (end - p >= QUICK_BYTES) {
+        p = read_quickly(p, end, &values[count]);
+        if (!p)
+            break;
+        *text = p;
+        count++;
+        if (p == end || *p++ != ',')
+            break;
+        while (p < end && *p == ' ') /* a branch is foreseen, a sum would be waited for */
+            p++;
+    }
+    return count;
+}
+
+static const char *read_any(const char *text, const char *end, float *value)
 {
     struct token token;
     text = read_token(text, end, &token);
     if (!text)
         return NULL;
     const int64_t exponent = token.exponent - token.fraction_digits;
-    const bool in_table = exponent >= JSON_POW10_DOUBLE_MIN && exponent <= JSON_POW10_DOUBLE_MAX;
-    if (significand_is_exact(&token) && (in_table || token.significand == 0)) {
-        if (token.significand == 0) {
-            *value = token.negative ? -0.0f : 0.0f;
-            return text;
-        }
-        const double near =
-            (double)token.significand * JSON_POW10_DOUBLE[exponent - JSON_POW10_DOUBLE_MIN];
-        uint64_t bits;
-        memcpy(&bits, &near, sizeof bits);
-        const uint64_t below_float = bits & 0x1FFFFFFF; /* the 29 bits that rounding removes */
-        const bool settled = below_float - (0x10000000 - 4) > 8;
-        if (settled && near >= 0x1.000001p-126 && near <= 0x1.fffffep127) {
-            *value = (float)(token.negative ? -near : near);
-            return text;
-        }
-    }
+    if (token.significand <= INT64_MAX && significand_is_exact(&token)
+        && round_quickly(token.significand, exponent, token.negative, value))
+        return text;
     *value = read_slowly(&token);
     return text;
+}
+
+const char *json_read_float(const char *text, const char *end, float *value)
+{
+    if (end - text >= QUICK_BYTES) {
+        const char *after = read_quickly(text, end, value);
+        if (after)
+            return after;
+    }
+    return read_any(text, end, value);
 }
 
 const char *json_shorten_number(const char *text, const char *end, char *out, size_t *size)
@@ -221,176 +358,4 @@ const char *json_shorten_number(const char *text, const char *end, char *out, si
     if (text)
         *size = write_decimal(&token, JSON_NUMBER_DIGITS_MAX, out);
     return text;
-}
-
-/* ----------------------------------------------------------------- write -- */
-
-/* digits * 10^exponent, 0 < digits < 10^9; trailing zeros are possible. */
-struct decimal {
-    uint32_t digits;
-    int exponent;
-};
-
-/* floor(log10(2^e)) and floor(log10(3/4 * 2^e)), floor(log2(10^e)): exact for the
- * exponents of float32; the arithmetic shift rounds down. */
-static int floor_log10_pow2(int e)
-{
-    return (e * 1262611) >> 22;
-}
-
-static int floor_log10_three_quarters_pow2(int e)
-{
-    return (e * 1262611 - 524031) >> 22;
-}
-
-static int floor_log2_pow10(int e)
-{
-    return (e * 1741647) >> 19;
-}
-
-/* g * c / 2^64, rounded to odd: the last bit is also set where more was cut off
- * than the error of g explains. */
-static uint32_t multiply_round_to_odd(uint64_t g, uint32_t c)
-{
-    const uint64_t high = (g >> 32) * c;
-    const uint64_t low = (g & 0xFFFFFFFF) * c;
-    const uint64_t sum = high + (low >> 32);
-    return (uint32_t)(sum >> 32) | ((uint32_t)sum > 1);
-}
-
-/* The shortest decimal inside the interval that rounds to the float with these
- * fields, and of those the nearest. Names as in the paper: the float is c * 2^q,
- * s is four times the candidate before its last two bits are settled. */
-static struct decimal shortest_decimal(uint32_t fraction, uint32_t biased_exponent)
-{
-    const uint32_t c = biased_exponent ? fraction | 0x800000 : fraction;
-    const int q = (biased_exponent ? (int)biased_exponent : 1) - 150;
-    if (q <= 0 && q > -24 && (c & ((1u << -q) - 1)) == 0)
-        return (struct decimal){ c >> -q, 0 };
-
-    const uint32_t odd = c & 1; /* an even float owns the ends of its interval */
-    const bool lower_is_closer = fraction == 0 && biased_exponent > 1;
-    const int k = lower_is_closer ? floor_log10_three_quarters_pow2(q) : floor_log10_pow2(q);
-    const int h = q + floor_log2_pow10(-k) + 1;
-    const uint64_t g = JSON_POW10_G[-k - JSON_POW10_G_MIN];
-    const uint32_t lower = multiply_round_to_odd(g, (4 * c - 2 + lower_is_closer) << h) + odd;
-    const uint32_t middle = multiply_round_to_odd(g, (4 * c) << h);
-    const uint32_t upper = multiply_round_to_odd(g, (4 * c + 2) << h) - odd;
-
-    const uint32_t s = middle / 4;
-    if (s >= 10) { /* one digit less */
-        const uint32_t tens = s / 10;
-        const bool down_inside = lower <= 40 * tens;
-        const bool up_inside = 40 * tens + 40 <= upper;
-        if (down_inside != up_inside)
-            return (struct decimal){ tens + up_inside, k + 1 };
-    }
-    const bool down_inside = lower <= 4 * s;
-    const bool up_inside = 4 * s + 4 <= upper;
-    if (down_inside != up_inside)
-        return (struct decimal){ s + up_inside, k };
-    const uint32_t half = 4 * s + 2;
-    const bool round_up = middle > half || (middle == half && (s & 1));
-    return (struct decimal){ s + round_up, k };
-}
-
-static int digit_count(uint32_t value) /* > 0 */
-{
-    const int guess = (32 - __builtin_clz(value)) * 1233 >> 12; /* 1233 / 4096 is log10(2) */
-    return guess + (value >= POWERS[guess]);
-}
-
-/* The eight decimal digits of value < 10^8, one in each byte, the first in the
- * lowest; as numbers, not characters. */
-static uint64_t eight_digits(uint32_t value)
-{
-    const uint64_t fours = value / 10000 | (uint64_t)(value % 10000) << 32;
-    const uint64_t hundreds = (fours * 10486 >> 20) & 0x0000007F0000007F; /* each / 100 */
-    const uint64_t twos = hundreds | (fours - 100 * hundreds) << 16;
-    const uint64_t tens = (twos * 103 >> 10) & 0x000F000F000F000F; /* each / 10 */
-    return tens | (twos - 10 * tens) << 8;
-}
-
-static const char ZEROS[8] = { '0', '.', '0', '0', '0', '0', '0', '0' };
-static const char NOT_FINITE[4] = { 'n', 'u', 'l', 'l' };
-
-/* "0.00123": the first digit stands before the point where point is 1, and
- * point - 1 zeros stand between the point and the digits where it is below. */
-static char *write_plain(char *out, const char *digits, int count, int point)
-{
-    if (point <= 0) {
-        memcpy(out, ZEROS, sizeof ZEROS);
-        memcpy(out + 2 - point, digits, 8);
-        out[10 - point] = digits[8];
-        return out + 2 - point + count;
-    }
-    memcpy(out, digits, 8);
-    if (point >= count) {
-        memcpy(out + 8, digits + 8, 6);
-        return out + point;
-    }
-    out[point] = '.';
-    if (point <= 6)
-        memcpy(out + point + 1, digits + point, 8);
-    else
-        memcpy(out + point + 1, digits + point, 2);
-    return out + count + 1;
-}
-
-/* "1.23e-7". */
-static char *write_scientific(char *out, const char *digits, int count, int exponent)
-{
-    const unsigned magnitude = exponent < 0 ? 0u - (unsigned)exponent : (unsigned)exponent;
-    out[0] = digits[0];
-    out[1] = '.';
-    memcpy(out + 2, digits + 1, 8);
-    out += count > 1 ? count + 1 : 1;
-    *out++ = 'e';
-    *out++ = exponent < 0 ? '-' : '+';
-    if (magnitude >= 10)
-        *out++ = (char)('0' + magnitude / 10);
-    *out++ = (char)('0' + magnitude % 10);
-    return out;
-}
-
-/* Stores of a fixed size and then a length cost less than copies of a known
- * length: so digits is longer than the digits are, and out has to be
- * JSON_FLOAT_BYTES_MAX bytes long for any number. */
-static char *write_decimal_shortest(char *out, struct decimal decimal)
-{
-    const int length = digit_count(decimal.digits);
-    const uint32_t nine = decimal.digits * POWERS[9 - length];
-    const uint64_t rest = eight_digits(nine % 100000000);
-    const uint64_t ascii = htole64(rest | 0x3030303030303030);
-    char digits[16] = "0000000000000000";
-    digits[0] = (char)('0' + nine / 100000000);
-    memcpy(digits + 1, &ascii, sizeof ascii);
-
-    const int count = rest ? 9 - __builtin_clzll(rest) / 8 : 1; /* without zeros at the end */
-    const int point = decimal.exponent + length;
-    const int plain = point <= 0 ? 2 - point + count : point >= count ? point : count + 1;
-    /* As C counts it, with two digits of exponent: 0.001 and 10000 stay readable. */
-    const int scientific = count + (count > 1) + 4;
-    if (plain <= scientific)
-        return write_plain(out, digits, count, point);
-    return write_scientific(out, digits, count, point - 1);
-}
-
-size_t json_write_float(char *out, float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    const uint32_t fraction = bits & 0x7FFFFF, biased_exponent = bits >> 23 & 0xFF;
-    if (biased_exponent == 0xFF) {
-        memcpy(out, NOT_FINITE, sizeof NOT_FINITE);
-        return sizeof NOT_FINITE;
-    }
-    char *p = out;
-    if (bits >> 31)
-        *p++ = '-';
-    if (bits << 1 == 0)
-        *p++ = '0';
-    else
-        p = write_decimal_shortest(p, shortest_decimal(fraction, biased_exponent));
-    return (size_t)(p - out);
 }

@@ -6,13 +6,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { JSON_FLOAT_BYTES_MAX = 16 }; /* "-1.17549435e-38" and one more */
+enum { JSON_FLOAT_BYTES_MAX = 24 }; /* "-1.17549435e-38", and what may be touched behind it */
 enum { JSON_NUMBER_DIGITS_MAX = 40, JSON_NUMBER_BYTES_MAX = 63 };
 
 /* Reads a number of the JSON grammar at text, which ends before end. Returns the
  * byte after it, or NULL where there is none (a leading zero, a bare sign, ...).
  * *value is the nearest float32 (ties to even), an infinity beyond its range. */
 const char *json_read_float(const char *text, const char *end, float *value);
+
+/* Reads the numbers of a row that begin at *text, a comma and at most one space between two,
+ * and sets *text to the byte after the last one read. Returns how many it read: it stops
+ * before whatever is not an ordinary number or too near the end, which says nothing yet
+ * about whether it is one; json_read_float() does. No value is an infinity. */
+size_t json_read_floats(const char **text, const char *end, float *values);
 
 /* Rewrites a number of the JSON grammar, of any length, in at most
  * JSON_NUMBER_BYTES_MAX bytes and a NUL byte, keeping JSON_NUMBER_DIGITS_MAX
@@ -25,5 +31,8 @@ const char *json_shorten_number(const char *text, const char *end, char *out, si
  * of which any may be written; returns how many count, no NUL byte. Integers have
  * no point: "2", "-0", "1e+20". */
 size_t json_write_float(char *out, float value);
+
+/* The same count times, a comma after each. out has JSON_FLOAT_BYTES_MAX bytes for each. */
+size_t json_write_floats(char *out, const float *values, size_t count);
 
 #endif

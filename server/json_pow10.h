@@ -1,4 +1,5 @@
-/* json_pow10.h - powers of ten for json_numbers.c, and for no other file.
+/* json_pow10.h - powers of ten for json_numbers.c and json_write_float.c, and for no
+ * other file.
  *
  * JSON_POW10_G[k - JSON_POW10_G_MIN] is 10^k * 2^(63 - floor(log2(10^k))), rounded
  * up to an integer of 64 bits: the g of R. Giulietti, "The Schubfach way to render
@@ -10,6 +11,14 @@
 #define ATTND_JSON_POW10_H
 
 #include <stdint.h>
+
+/* clang-format off */
+static const uint64_t JSON_POW10_INTEGER[] = {
+    1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000, 10000000000,
+    100000000000, 1000000000000, 10000000000000, 100000000000000, 1000000000000000,
+    10000000000000000, 100000000000000000, 1000000000000000000,
+};
+/* clang-format on */
 
 enum { JSON_POW10_G_MIN = -31, JSON_POW10_G_MAX = 45 };
 enum { JSON_POW10_DOUBLE_MIN = -64, JSON_POW10_DOUBLE_MAX = 64 };

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,18 +26,28 @@ enum {
 
 static const char *const LEVEL_NAMES[] = { "debug", "info", "warning", "error" };
 
-static enum log_level least_level = LOG_INFO;
+static _Atomic unsigned logged_levels = 1u << LOG_INFO | 1u << LOG_WARNING | 1u << LOG_ERROR;
 static enum log_format line_format = LOG_TEXT;
 
 void log_configure(enum log_level level, enum log_format format)
 {
-    least_level = level;
+    log_set_levels(~0u << level);
     line_format = format;
+}
+
+unsigned log_levels(void)
+{
+    return atomic_load_explicit(&logged_levels, memory_order_relaxed);
+}
+
+void log_set_levels(unsigned levels)
+{
+    atomic_store_explicit(&logged_levels, levels, memory_order_relaxed);
 }
 
 bool log_enabled(enum log_level level)
 {
-    return level >= least_level;
+    return (log_levels() >> level & 1u) != 0;
 }
 
 /* Characters that are well-formed and still not safe to show: delete, the second set of control

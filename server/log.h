@@ -42,4 +42,8 @@ void log_event(enum log_level level, const char *event, const struct log_field *
 
 bool log_enabled(enum log_level level);
 
+/* Which levels are logged, as bits: 1 << LOG_INFO is one. At any time, from any thread. */
+unsigned log_levels(void);
+void log_set_levels(unsigned levels);
+
 #endif

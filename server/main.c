@@ -71,34 +71,33 @@ static sigset_t signals_of_interest(void)
 
 /* ---------------------------------------------------------------- models -- */
 
-static void log_model(void *context, const char *name, const struct model *model,
-                      const char *reason)
+static void log_model(void *context, const struct model_listing *listing)
 {
+    const struct model *model = listing->model;
     (void)context;
     if (model)
-        log_line(LOG_INFO, "model", LOG_STRING("name", name), LOG_STRING("source", model->source),
-                 LOG_NUMBER("layers", model->layer_count),
+        log_line(LOG_INFO, "model", LOG_STRING("name", listing->name),
+                 LOG_STRING("source", model->source), LOG_NUMBER("layers", model->layer_count),
                  LOG_NUMBER("parameters", model->parameter_count));
     else
-        log_line(LOG_WARNING, "model unavailable", LOG_STRING("name", name),
-                 LOG_STRING("reason", reason));
+        log_line(LOG_WARNING, "model unavailable", LOG_STRING("name", listing->name),
+                 LOG_STRING("reason", listing->reason));
 }
 
-static void print_model(void *context, const char *name, const struct model *model,
-                        const char *reason)
+static void print_model(void *context, const struct model_listing *listing)
 {
+    const struct model *model = listing->model;
     (void)context;
     if (model)
-        printf("%s: %s, %lld layers, %lld parameters, %s\n", name, model->attention,
+        printf("%s: %s, %lld layers, %lld parameters, %s\n", listing->name, model->attention,
                (long long)model->layer_count, (long long)model->parameter_count, model->source);
     else
-        printf("%s: UNAVAILABLE: %s\n", name, reason);
+        printf("%s: UNAVAILABLE: %s\n", listing->name, listing->reason);
 }
 
 /* Tells visit of every model, those that failed included, before it judges them. */
 static bool load_models(struct service *service,
-                        void (*visit)(void *context, const char *name, const struct model *model,
-                                      const char *reason),
+                        void (*visit)(void *context, const struct model_listing *listing),
                         int *failed_count, struct fault *fault)
 {
     const struct model_store_options options = {

@@ -7,6 +7,7 @@
 #include "model_config.h"
 #include "model_layers.h"
 #include "model_mapping.h"
+#include "model_statistics.h"
 #include "model_storage.h"
 #include "safetensors.h"
 
@@ -39,7 +40,8 @@ bool model_storage_create(struct model **model, const char *name, const char *so
     made->source = arena_strdup(&storage->arena, source);
     made->layers = arena_calloc(&storage->arena, (size_t)layer_count, sizeof *made->layers);
     made->layer_count = layer_count;
-    if (!made->source || !made->layers) {
+    made->statistics = arena_calloc(&storage->arena, 1, sizeof *made->statistics);
+    if (!made->source || !made->layers || !made->statistics) {
         model_release(made);
         fault_no_memory(fault);
         return false;
@@ -159,8 +161,8 @@ static char *read_text(const char *path, struct fault *fault)
     return text;
 }
 
-static bool create_mapped(struct model **model, const char *name, const char *source,
-                          const char *path, const char *config, struct fault *fault)
+bool model_load_configured(struct model **model, const char *name, const char *source,
+                           const char *path, const char *config, struct fault *fault)
 {
     struct model_mapping *mapping = model_mapping_create(path, fault);
     if (!mapping)
@@ -182,7 +184,7 @@ bool model_load(struct model **model, const char *name, const char *source, cons
 {
     char *config = config_path ? read_text(config_path, fault) : NULL;
     const bool good =
-        (config || !config_path) && create_mapped(model, name, source, path, config, fault);
+        (config || !config_path) && model_load_configured(model, name, source, path, config, fault);
     free(config);
     return good;
 }

@@ -8,9 +8,17 @@
 
 #include "fault.h"
 #include "layer.h"
+#include "model_names.h"
 #include "text.h"
 
 enum { MODEL_NAME_MAX = 128 };
+
+/* One of a layer's parameters as the model's file has it. */
+struct model_tensor {
+    const char *name; /* NULL: the layer has no such parameter */
+    int rank;         /* 1 or 2 */
+    int64_t shape[2];
+};
 
 struct model_layer {
     struct attn_layer layer;     /* as the library takes it; parameters borrowed from the model */
@@ -19,6 +27,7 @@ struct model_layer {
     /* -1: left open by the model and settled by each call (model_fit.h). */
     int64_t d_query, d_key, d_value, d_out;
     struct attn_linear concat_proj; /* over key and query joined; weight NULL: not of this kind */
+    struct model_tensor tensors[MODEL_PARAMETER_COUNT][2]; /* weight and bias of each */
 };
 
 struct model {
@@ -33,6 +42,7 @@ struct model {
     int64_t parameter_bytes; /* in the file */
     struct model_layer *layers;
     int64_t layer_count;
+    struct model_statistics *statistics; /* changes while all else stays */
     /* private: mapping, converted parameters, reference count */
     struct model_storage *storage;
 };
@@ -49,6 +59,10 @@ bool model_create(struct model **model, const char *name, const char *source, co
  * config is in the metadata. */
 bool model_load(struct model **model, const char *name, const char *source, const char *path,
                 const char *config_path, struct fault *fault);
+
+/* The same with the JSON text of the config; NULL: it is in the metadata. */
+bool model_load_configured(struct model **model, const char *name, const char *source,
+                           const char *path, const char *config, struct fault *fault);
 
 /* The built-in ones. */
 bool model_create_demo(struct model **model, struct fault *fault);

@@ -5,6 +5,7 @@
 
 #include "json.h"
 #include "model_attention.h"
+#include "rope.h"
 
 enum { MODEL_LAYERS_MAX = 1000 };
 
@@ -18,10 +19,8 @@ struct model_config {
     float softcap;
     int64_t window_left, window_right; /* -1: all */
     bool has_rope;
-    double rope_theta;
-    int64_t rope_dim; /* 0: left out, and then head_dim */
-    bool rope_interleaved;
-    bool in_out; /* matrices are [in, out] */
+    struct attn_rope rope; /* dim 0: left out, and then head_dim */
+    bool in_out;           /* matrices are [in, out] */
 
     /* Private: owns what model_config_tensor() answers. */
     struct json_document document;

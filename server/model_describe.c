@@ -49,12 +49,12 @@ static void describe_layer(struct text *text, int64_t index, const struct model_
 }
 
 static void describe(struct text *text, const char *name, const char *source,
-                     const struct model *model, const char *reason)
+                     const struct model *model, const char *state, const char *reason)
 {
     text_raw(text, "{\"name\":");
     text_string(text, name);
     member_string(text, "attention", model ? model->attention : "");
-    member_string(text, "state", reason ? "UNAVAILABLE" : "READY");
+    member_string(text, "state", state);
     member_string(text, "reason", reason ? reason : "");
     member_string(text, "source", source);
     member_string(text, "dtype", model ? model->dtype : "");
@@ -70,12 +70,13 @@ static void describe(struct text *text, const char *name, const char *source,
 
 void model_describe(const struct model *model, struct text *text)
 {
-    describe(text, model->name, model->source, model,
-             model_damaged(model) ? MODEL_DAMAGED_REASON : NULL);
+    const bool damaged = model_damaged(model);
+    describe(text, model->name, model->source, model, damaged ? "UNAVAILABLE" : "READY",
+             damaged ? MODEL_DAMAGED_REASON : NULL);
 }
 
-void model_describe_failed(const char *name, const char *source, const char *reason,
-                           struct text *text)
+void model_describe_absent(const char *name, const char *source, const char *state,
+                           const char *reason, struct text *text)
 {
-    describe(text, name, source, NULL, reason);
+    describe(text, name, source, NULL, state, reason);
 }

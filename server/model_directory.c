@@ -90,6 +90,26 @@ bool model_directory_look(struct arena *arena, struct model_place *place, const 
     return !failed;
 }
 
+bool model_directory_find(struct arena *arena, struct model_place *place, const char *path,
+                          const char *name)
+{
+    char file_name[MODEL_NAME_MAX + sizeof FILE_ENDING];
+    bool failed = false;
+    *place = (struct model_place){ .name = arena_strdup(arena, name) };
+    snprintf(file_name, sizeof file_name, "%s" FILE_ENDING, name);
+    const char *folder = join(arena, path, name);
+    const char *file = find(arena, path, file_name, &failed);
+    if (!place->name || !folder || failed)
+        return false;
+    if (is_folder(folder)) {
+        place->is_folder = true;
+        place->source = folder;
+        return model_directory_look(arena, place, folder);
+    }
+    place->source = place->path = file && !is_folder(file) ? file : NULL;
+    return true;
+}
+
 static bool add_place(struct model_directory *directory, const struct model_place *place)
 {
     struct model_place *places =

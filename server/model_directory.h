@@ -32,6 +32,11 @@ void model_directory_free(struct model_directory *directory);
  * numbered version in it. False where there is no memory. */
 bool model_directory_look(struct arena *arena, struct model_place *place, const char *folder);
 
+/* Fills place for the model of a name that is good: its folder, or else its file. source is NULL
+ * where the directory has neither. False where there is no memory. */
+bool model_directory_find(struct arena *arena, struct model_place *place, const char *path,
+                          const char *name);
+
 /* 1 to 128 ASCII letters, digits, '.', '_' and '-', the first a letter or digit. */
 bool model_directory_name_good(const char *name);
 

@@ -181,7 +181,7 @@ static bool check_shapes(struct model_builder *builder)
 static bool check_rope(struct model_builder *builder)
 {
     const struct model_config *config = builder->config;
-    const int64_t dim = first_of(config->rope_dim, builder->head_dim, 0);
+    const int64_t dim = first_of(config->rope.dim, builder->head_dim, 0);
     if (config->has_rope && (dim > builder->head_dim || dim % 2 != 0))
         return fault_set_at(builder->fault, "/config/rope/dim", FAULT_OPTION,
                             "rope's dim is %" PRId64 "; expected an even number of at most "
@@ -243,17 +243,39 @@ static bool set_layer(struct model_builder *builder, struct model_layer *layer)
         .d_value = first_of(projections[MODEL_V].in, v_columns, 0),
         .d_out = first_of(projections[MODEL_O].out, builder->q_heads * builder->v_head_dim, 0),
     };
-    if (config->has_rope)
-        layer->layer.rope = (struct attn_rope){
-            .dim = first_of(config->rope_dim, builder->head_dim, 0),
-            .theta = config->rope_theta,
-            .interleaved = config->rope_interleaved,
-        };
+    if (config->has_rope) {
+        layer->layer.rope = config->rope;
+        layer->layer.rope.dim = first_of(config->rope.dim, builder->head_dim, 0);
+    }
     return set_linear(builder, MODEL_Q, &layer->layer.q_proj)
            && set_linear(builder, MODEL_K, &layer->layer.k_proj)
            && set_linear(builder, MODEL_V, &layer->layer.v_proj)
            && set_linear(builder, MODEL_O, &layer->layer.o_proj)
            && set_linear(builder, MODEL_CONCAT, &layer->concat_proj);
+}
+
+static bool keep_tensor(struct model_builder *builder, const struct safetensors_entry *entry,
+                        struct model_tensor *tensor)
+{
+    uint64_t shape[2];
+    if (!entry)
+        return true;
+    tensor->name = arena_strdup(builder->parameters->arena, entry->name);
+    tensor->rank = (int)entry->rank; /* 1 or 2, as has been checked */
+    safetensors_shape(entry, shape, entry->rank);
+    for (int i = 0; i < tensor->rank; i++)
+        tensor->shape[i] = (int64_t)shape[i];
+    return tensor->name || fault_no_memory(builder->fault);
+}
+
+/* What answers need to know of the file after it has been closed. */
+static bool keep_tensors(struct model_builder *builder, struct model_layer *layer)
+{
+    for (int i = 0; i < MODEL_PARAMETER_COUNT; i++)
+        if (!keep_tensor(builder, builder->projections[i].weight, &layer->tensors[i][0])
+            || !keep_tensor(builder, builder->projections[i].bias, &layer->tensors[i][1]))
+            return false;
+    return true;
 }
 
 /* Which projections this layer has, one bit each. */
@@ -317,6 +339,7 @@ bool model_layers_build(struct model_layer *layers, const struct model_config *c
         if (!check_present(&builder, first)
             || !(config->attention->is_dot ? settle(&builder) : model_scores_settle(&builder))
             || !check_shapes(&builder) || !check_rope(&builder) || !set_layer(&builder, layer)
+            || !keep_tensors(&builder, layer)
             || (!config->attention->is_dot && !model_scores_set(&builder, layer)))
             return false;
     }

@@ -1,30 +1,12 @@
-/* model_store.c - see model_store.h.
- *
- * Two locks. "lock" guards the table and is held for moments: many may read, and a
- * change is a swap of pointers. "changing" is held by whoever changes the directory
- * and the table, so that both always end in the same order; the long part of a PUT,
- * checking and writing and syncing the new file, is done before it is taken. */
-#include "model_store.h"
-
+/* model_store.c - what the directory holds at the start, and finding a model by its name. */
 #include "log.h"
+#include "metrics.h"
 #include "model_describe.h"
 #include "model_directory.h"
 #include "model_save.h"
-#include "model_table.h"
+#include "model_store_internal.h"
 
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-
-struct model_store {
-    const char *directory; /* borrowed from the options; NULL: none */
-    bool is_one_model;     /* the directory itself */
-    pthread_rwlock_t lock;
-    pthread_mutex_t changing;
-    struct model_table table;
-};
 
 enum { NAMES_BYTES = 200 };
 
@@ -126,8 +108,20 @@ bool model_store_create(struct model_store **store, const struct model_store_opt
         model_store_free(made);
         return false;
     }
+    model_store_count(made);
     *store = made;
     return true;
+}
+
+void model_store_count(const struct model_store *store)
+{
+    int64_t ready_count = 0, failed_count = 0;
+    for (int64_t i = 0; i < store->table.count; i++) {
+        ready_count += store->table.rows[i].state == MODEL_READY;
+        failed_count += store->table.rows[i].state == MODEL_FAILED;
+    }
+    metrics_gauge_set(METRICS_MODELS_READY, ready_count);
+    metrics_gauge_set(METRICS_MODELS_FAILED, failed_count);
 }
 
 void model_store_free(struct model_store *store)
@@ -142,7 +136,7 @@ void model_store_free(struct model_store *store)
 
 /* --------------------------------------------------------------- finding -- */
 
-static bool unknown_model(const struct model_store *store, const char *name, struct fault *fault)
+bool model_store_unknown(const struct model_store *store, const char *name, struct fault *fault)
 {
     char names[NAMES_BYTES];
     model_table_names(&store->table, true, names, sizeof names);
@@ -160,7 +154,7 @@ static const struct model_row *find_row(const struct model_store *store, const c
     if (name) {
         const struct model_row *row = model_table_find(&store->table, name);
         if (!row)
-            unknown_model(store, name, fault);
+            model_store_unknown(store, name, fault);
         return row;
     }
     for (int64_t i = 0; i < store->table.count; i++)
@@ -196,7 +190,7 @@ static void describe_row(const struct model_row *row, struct text *text)
     if (row->model)
         model_describe(row->model, text);
     else
-        model_describe_failed(row->name, row->source, row->reason, text);
+        model_describe_absent(row->name, row->source, model_row_state(row), row->reason, text);
 }
 
 void model_store_describe_all(struct model_store *store, struct text *text)
@@ -223,164 +217,20 @@ bool model_store_describe(struct model_store *store, const char *name, struct te
 }
 
 void model_store_each(struct model_store *store,
-                      void (*visit)(void *context, const char *name, const struct model *model,
-                                    const char *reason),
+                      void (*visit)(void *context, const struct model_listing *listing),
                       void *context)
 {
     pthread_rwlock_rdlock(&store->lock);
     for (int64_t i = 0; i < store->table.count; i++) {
         const struct model_row *row = &store->table.rows[i];
         const char *reason = model_row_reason(row);
-        visit(context, row->name, reason ? NULL : row->model, reason);
+        const struct model_listing listing = {
+            .name = row->name,
+            .state = model_row_state(row),
+            .model = reason ? NULL : row->model,
+            .reason = reason,
+        };
+        visit(context, &listing);
     }
     pthread_rwlock_unlock(&store->lock);
-}
-
-/* -------------------------------------------------------------- changing -- */
-
-static bool is_folder_on_disk(const struct model_store *store, const char *name)
-{
-    struct stat status;
-    char *path;
-    if (asprintf(&path, "%s/%s", store->directory, name) < 0)
-        return false;
-    const bool is_folder = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-    free(path);
-    return is_folder;
-}
-
-/* What neither PUT nor DELETE may touch. */
-static bool check_changeable(struct model_store *store, const char *name, struct fault *fault)
-{
-    pthread_rwlock_rdlock(&store->lock);
-    const struct model_row *row = model_table_find(&store->table, name);
-    const bool is_built_in = row && row->origin == MODEL_BUILT_IN;
-    const bool is_folder = row && row->origin == MODEL_FOLDER;
-    pthread_rwlock_unlock(&store->lock);
-    if (is_built_in)
-        return fault_set(fault, FAULT_CONFLICT,
-                         "model '%s' is built in; it can be neither replaced nor removed", name);
-    if (is_folder || (store->directory && is_folder_on_disk(store, name)))
-        return fault_set(fault, FAULT_CONFLICT,
-                         "model '%s' is a directory, which is changed on disk and not over HTTP",
-                         name);
-    return true;
-}
-
-static bool check_put(struct model_store *store, const char *name, struct fault *fault)
-{
-    if (!model_directory_name_good(name))
-        return fault_set(fault, FAULT_OPTION,
-                         "a model cannot be called '%.60s'; expected 1 to 128 letters, digits, "
-                         "'.', '_' and '-', the first one a letter or digit",
-                         name);
-    if (!check_changeable(store, name, fault))
-        return false;
-    if (!store->directory)
-        return fault_set(fault, FAULT_CONFLICT,
-                         "there is no directory to save models in (--models DIR)");
-    if (store->is_one_model)
-        return fault_set(fault, FAULT_CONFLICT,
-                         "the models' directory is itself one model; there is no place for others");
-    return true;
-}
-
-static bool check_bytes(const char *name, const void *bytes, size_t size, struct fault *fault)
-{
-    struct model *model;
-    if (!model_create(&model, name, "", bytes, size, NULL, NULL, NULL, fault))
-        return false;
-    model_release(model);
-    return true;
-}
-
-/* The saved file becomes the one of its name, on disk and in the table. */
-static bool swap_in(struct model_store *store, struct model_row *row, struct model_save *save,
-                    bool *created, struct fault *fault)
-{
-    struct model_row old = { .name = NULL };
-    pthread_mutex_lock(&store->changing);
-    pthread_rwlock_wrlock(&store->lock);
-    bool good = model_table_reserve(&store->table, fault);
-    pthread_rwlock_unlock(&store->lock);
-    good = good && check_changeable(store, row->name, fault)
-           && model_save_commit(save, store->directory, row->source, fault);
-    if (good) {
-        pthread_rwlock_wrlock(&store->lock);
-        model_table_set(&store->table, row, &old);
-        pthread_rwlock_unlock(&store->lock);
-        *created = old.name == NULL;
-    }
-    pthread_mutex_unlock(&store->changing);
-    model_row_free(&old);
-    return good;
-}
-
-/* The model is loaded from the temporary file: a mapping stays when its file is renamed. */
-static bool save_and_swap_in(struct model_store *store, const char *name, const char *path,
-                             struct model_save *save, bool *created, struct model **model,
-                             struct fault *fault)
-{
-    struct model *made;
-    struct model_row row;
-    if (!model_load(&made, name, path, save->temporary, NULL, fault))
-        return false;
-    model_retain(made);
-    bool good = model_row_init(&row, name, MODEL_FILE, made, path, NULL, fault);
-    if (good && !swap_in(store, &row, save, created, fault)) {
-        model_row_free(&row);
-        good = false;
-    }
-    if (good)
-        *model = made;
-    else
-        model_release(made);
-    return good;
-}
-
-bool model_store_put(struct model_store *store, const char *name, const void *bytes, size_t size,
-                     bool *created, struct model **model, struct fault *fault)
-{
-    struct model_save save;
-    char *path;
-    if (!check_put(store, name, fault) || !check_bytes(name, bytes, size, fault))
-        return false;
-    if (asprintf(&path, "%s/%s.safetensors", store->directory, name) < 0)
-        return fault_no_memory(fault);
-    bool good = model_save_begin(&save, store->directory, bytes, size, fault);
-    if (good) {
-        good = save_and_swap_in(store, name, path, &save, created, model, fault);
-        model_save_free(&save);
-    }
-    free(path);
-    return good;
-}
-
-/* With "changing" held. */
-static bool remove_row(struct model_store *store, const char *name, struct model_row *old,
-                       struct fault *fault)
-{
-    pthread_rwlock_rdlock(&store->lock);
-    const struct model_row *row = model_table_find(&store->table, name);
-    if (!row)
-        unknown_model(store, name, fault);
-    pthread_rwlock_unlock(&store->lock);
-    /* Only a holder of "changing" takes rows away, so the row stays. */
-    if (!row || !check_changeable(store, name, fault)
-        || !model_save_remove(store->directory, row->source, fault))
-        return false;
-    pthread_rwlock_wrlock(&store->lock);
-    model_table_take(&store->table, model_table_find(&store->table, name), old);
-    pthread_rwlock_unlock(&store->lock);
-    return true;
-}
-
-bool model_store_delete(struct model_store *store, const char *name, struct fault *fault)
-{
-    struct model_row old = { .name = NULL };
-    pthread_mutex_lock(&store->changing);
-    const bool good = remove_row(store, name, &old, fault);
-    pthread_mutex_unlock(&store->changing);
-    model_row_free(&old);
-    return good;
 }

@@ -33,15 +33,31 @@ bool model_store_put(struct model_store *store, const char *name, const void *by
 
 bool model_store_delete(struct model_store *store, const char *name, struct fault *fault);
 
+/* Reads the model of that name from the directory, whether it is served already or not, and swaps
+ * it in; until then, and where it is not good, the old one serves. config (may be NULL) is the
+ * JSON text of a config that stands in for its own until it is loaded again. */
+bool model_store_load(struct model_store *store, const char *name, const char *config,
+                      struct fault *fault);
+
+/* Takes a model out of service; its files and its name in the listings stay. */
+bool model_store_unload(struct model_store *store, const char *name, struct fault *fault);
+
 /* The objects of GET /v1/models and GET /v1/models/{model}. */
 void model_store_describe_all(struct model_store *store, struct text *text);
 bool model_store_describe(struct model_store *store, const char *name, struct text *text,
                           struct fault *fault);
 
-/* Calls visit for every model and failed name, in name order; reason NULL where it is served. */
+/* A name of the store. */
+struct model_listing {
+    const char *name;
+    const char *state;         /* "READY", "LOADING" or "UNAVAILABLE" */
+    const struct model *model; /* NULL unless it is READY */
+    const char *reason;        /* NULL where it is READY */
+};
+
+/* Calls visit for every name, in order. */
 void model_store_each(struct model_store *store,
-                      void (*visit)(void *context, const char *name, const struct model *model,
-                                    const char *reason),
+                      void (*visit)(void *context, const struct model_listing *listing),
                       void *context);
 
 #endif

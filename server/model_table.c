@@ -30,6 +30,7 @@ bool model_row_init(struct model_row *row, const char *name, enum model_origin o
     *row = (struct model_row){
         .name = strdup(name),
         .origin = origin,
+        .state = model ? MODEL_READY : MODEL_FAILED,
         .model = model,
         .source = strdup(source),
         .reason = model ? NULL : strdup(reason),
@@ -99,6 +100,13 @@ void model_table_free(struct model_table *table)
         model_row_free(&table->rows[i]);
     free(table->rows);
     *table = (struct model_table){ .rows = NULL };
+}
+
+const char *model_row_state(const struct model_row *row)
+{
+    if (row->state == MODEL_LOADING)
+        return "LOADING";
+    return model_row_reason(row) ? "UNAVAILABLE" : "READY";
 }
 
 const char *model_row_reason(const struct model_row *row)

@@ -7,12 +7,15 @@
 
 enum model_origin { MODEL_BUILT_IN, MODEL_FILE, MODEL_FOLDER };
 
+enum model_state { MODEL_READY, MODEL_FAILED, MODEL_UNLOADED, MODEL_LOADING };
+
 /* A name: a model, or the reason why there is none. */
 struct model_row {
     char *name;
     enum model_origin origin;
-    struct model *model;   /* one reference is the row's; NULL: it failed to load */
-    char *source, *reason; /* where it failed */
+    enum model_state state;
+    struct model *model;   /* one reference is the row's; NULL unless the state is MODEL_READY */
+    char *source, *reason; /* NULL where there is a model */
 };
 
 struct model_table {
@@ -23,8 +26,8 @@ struct model_table {
 /* Room for one more row, so that model_table_set() cannot fail. */
 bool model_table_reserve(struct model_table *table, struct fault *fault);
 
-/* A row of its own copies; model NULL: reason says why. The model's reference passes to the row,
- * also on false. */
+/* A row of its own copies, READY, or FAILED where model is NULL: reason then says why. The model's
+ * reference passes to the row, also on false. */
 bool model_row_init(struct model_row *row, const char *name, enum model_origin origin,
                     struct model *model, const char *source, const char *reason,
                     struct fault *fault);
@@ -41,6 +44,9 @@ void model_table_set(struct model_table *table, const struct model_row *row, str
 void model_table_take(struct model_table *table, struct model_row *row, struct model_row *old);
 
 void model_table_free(struct model_table *table);
+
+/* "READY", "LOADING" or "UNAVAILABLE". */
+const char *model_row_state(const struct model_row *row);
 
 /* Why a row's model cannot be used; NULL where it can. */
 const char *model_row_reason(const struct model_row *row);

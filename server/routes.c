@@ -5,6 +5,7 @@
 #include "infer_handlers.h"
 #include "metrics.h"
 #include "models.h"
+#include "oip_handlers.h"
 #include "softmax_handler.h"
 
 struct route *routes_table(int *count)
@@ -22,6 +23,30 @@ struct route *routes_table(int *count)
         { "GET", "/v1/models/{model}", models_get, false, 0 },
         { "PUT", "/v1/models/{model}", models_put, false, 0 },
         { "DELETE", "/v1/models/{model}", models_delete, false, 0 },
+        { "GET", "/v2/health/live", health_live, true, 0 },
+        { "GET", "/v2/health/ready", health_ready, true, 0 },
+        { "GET", "/v2", oip_server_metadata, false, 0 },
+        { "GET", "/v2/", oip_server_metadata, false, 0 },
+        { "GET", "/v2/models", oip_server_models, false, 0 },
+        { "GET", "/v2/models/stats", oip_statistics_all, false, 0 },
+        { "GET", "/v2/models/{model}", oip_model_metadata, false, 0 },
+        { "GET", "/v2/models/{model}/versions/{version}", oip_model_metadata, false, 0 },
+        { "GET", "/v2/models/{model}/ready", oip_model_ready, true, 0 },
+        { "GET", "/v2/models/{model}/versions/{version}/ready", oip_model_ready, true, 0 },
+        { "GET", "/v2/models/{model}/config", oip_model_config, false, 0 },
+        { "GET", "/v2/models/{model}/versions/{version}/config", oip_model_config, false, 0 },
+        { "GET", "/v2/models/{model}/stats", oip_statistics_one, false, 0 },
+        { "GET", "/v2/models/{model}/versions/{version}/stats", oip_statistics_one, false, 0 },
+        { "POST", "/v2/repository/index", oip_repository_index, false, 0 },
+        { "POST", "/v2/repository/models/{model}/load", oip_repository_load, false, 0 },
+        { "POST", "/v2/repository/models/{model}/unload", oip_repository_unload, false, 0 },
+        { "POST", "/v2/repository/{repository}/index", oip_repository_named, false, 0 },
+        { "POST", "/v2/repository/{repository}/models/{model}/load", oip_repository_named, false,
+          0 },
+        { "POST", "/v2/repository/{repository}/models/{model}/unload", oip_repository_named, false,
+          0 },
+        { "GET", "/v2/logging", oip_logging_get, false, 0 },
+        { "POST", "/v2/logging", oip_logging_set, false, 0 },
     };
     *count = sizeof routes / sizeof routes[0];
     for (int i = 0; i < *count; i++)

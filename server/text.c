@@ -187,18 +187,26 @@ void text_format(struct text *text, const char *format, ...)
 
 static void write_row(struct text *text, const float *values, int64_t count)
 {
+    const int64_t all = count;
     text_bytes(text, "[", 1);
-    for (int64_t j = 0; j < count && text->failed == FAULT_NONE; j++) {
-        if (text->capacity - text->used > JSON_FLOAT_BYTES_MAX) {
-            char *out = text->data + text->used;
-            *out = ',';
-            text->used += (j > 0) + json_write_float(out + (j > 0), values[j]);
+    while (count > 0 && text->failed == FAULT_NONE) {
+        /* As many as there is room for, with one check for all of them. */
+        const size_t room = (text->capacity - text->used) / JSON_FLOAT_BYTES_MAX;
+        int64_t some = (uint64_t)count < room ? count : (int64_t)room;
+        if (some > 0) {
+            text->used += json_write_floats(text->data + text->used, values, (size_t)some);
         } else {
-            text_bytes(text, ",", j > 0);
-            text_float(text, values[j]);
+            text_float(text, *values);
+            text_bytes(text, ",", 1);
+            some = 1;
         }
+        values += some;
+        count -= some;
     }
-    text_bytes(text, "]", 1);
+    if (all == 0)
+        text_bytes(text, "]", 1);
+    else if (text->failed == FAULT_NONE)
+        text->data[text->used - 1] = ']'; /* in place of the last comma */
 }
 
 /* Writes shape[0] rows and returns where the next one begins in values. */

@@ -112,7 +112,8 @@ const struct json_numbers *v1_read_numbers(struct v1_reader *reader, const cJSON
 static void take_array(struct infer_array *array, const struct json_numbers *numbers)
 {
     static const float none;
-    array->values = numbers->count > 0 ? numbers->values : &none;
+    array->data = numbers->count > 0 ? numbers->values : &none;
+    array->dtype = ATTN_F32;
     array->rank = numbers->rank;
     memcpy(array->shape, numbers->shape, sizeof array->shape);
 }

@@ -14,20 +14,15 @@ bool wire_gradient_read(struct infer_request *request, const struct json_documen
 static void write_parameter(const struct infer_item *item, enum model_projection projection,
                             bool is_bias, bool *is_first, struct text *text)
 {
-    const struct attn_linear *linear = infer_gradient_linear(&item->layer, projection);
-    const struct attn_linear_gradient *gradient = &item->gradient->projections[projection];
-    const float *values = is_bias ? gradient->bias : gradient->weight;
-    const int64_t shape[2] = { linear->in_out && !is_bias ? linear->in : linear->out,
-                               linear->in_out ? linear->out : linear->in };
-    char name[MODEL_NAMES_BYTES];
+    const struct model_tensor *tensor = infer_gradient_tensor(item, projection, is_bias);
+    const float *values = item->gradient->parameters[projection][is_bias];
     if (!values)
         return;
-    model_names_write(name, item->layer_index, item->model->layer_count, projection, is_bias);
     if (!*is_first)
         text_raw(text, ",");
     *is_first = false;
-    text_key(text, name);
-    text_tensor(text, values, is_bias ? 1 : 2, shape);
+    text_key(text, tensor->name);
+    text_tensor(text, values, tensor->rank, tensor->shape);
 }
 
 static void write_member(const char *name, const float *values, int rank, const int64_t *shape,
@@ -41,11 +36,11 @@ static void write_member(const char *name, const float *values, int rank, const 
 void wire_gradient_write(const struct infer_request *request, struct text *text)
 {
     static const char *const names[INFER_INPUT_COUNT] = { "query", "key", "value" };
-    const struct infer_item *item = &request->items[0];
-    struct infer_gradient *gradient = item->gradient;
+    struct infer_item *item = &request->items[0];
+    const struct infer_gradient *gradient = item->gradient;
     bool is_first = true;
     int64_t shape[3];
-    infer_gradient_finish(gradient);
+    infer_gradient_finish(item);
     text_raw(text, "{\"model\":");
     text_string(text, item->model->name);
     text_raw(text, ",\"layer\":");
@@ -62,8 +57,13 @@ void wire_gradient_write(const struct infer_request *request, struct text *text)
         const int rank = infer_gradient_mask_shape(item, shape);
         write_member("mask", gradient->mask, rank, shape, text);
     }
+    shape[0] = item->layer.q_heads;
+    if (gradient->alibi_slopes)
+        write_member("alibi_slopes", gradient->alibi_slopes, 1, shape, text);
+    if (gradient->sinks)
+        write_member("sinks", gradient->sinks, 1, shape, text);
     text_raw(text, ",\"parameters\":{");
-    for (int i = 0; i < MODEL_PROJECTION_COUNT; i++) {
+    for (int i = 0; i < MODEL_PARAMETER_COUNT; i++) {
         write_parameter(item, i, false, &is_first, text);
         write_parameter(item, i, true, &is_first, text);
     }

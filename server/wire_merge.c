@@ -31,8 +31,8 @@ static bool read_part(struct v1_reader *reader, const cJSON *object, struct infe
         if (!read_member(reader, node, part))
             return false;
     }
-    v1_turn_to(reader, !part->context.values ? "context" : "lse");
-    if (!part->context.values || !part->lse.values)
+    v1_turn_to(reader, !part->context.data ? "context" : "lse");
+    if (!part->context.data || !part->lse.data)
         return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "%s is missing",
                             reader->name);
     return true;

@@ -10,6 +10,8 @@
  * are constants at each call: only then do both compilers unroll it whole and keep its sums in
  * registers. Everything here is static, so that no copy compiled for a newer CPU can be linked
  * into the path of an older one. */
+#include "body_gradient.h"
+#include "half.h"
 #include "kernels.h"
 #include "vector.h"
 
@@ -403,64 +405,6 @@ static void weights_row(float *row, float max, float sum, int64_t n)
         store_part(row + j, finish_weights(load_part(row + j, n - j), max, factor), n - j);
 }
 
-/* ------------------------------------------------------------------------------ gradients -- */
-
-static void delta_tile(float *delta, const float *rescale, const float *weights_t,
-                       const float *gradient_t, int64_t n, int64_t width)
-{
-    for (int64_t c = 0; c < width; c += LANES) {
-        vec sum = { 0 };
-        for (int64_t j = 0; j < n; j++) {
-            const vec weight = load(weights_t + j * width + c);
-            const vec gradient = load(gradient_t + j * width + c);
-            sum = select(weight == 0.0f, sum, sum + weight * gradient);
-        }
-        store(delta + c, load(delta + c) * load(rescale + c) + sum);
-    }
-}
-
-/* What belongs to the query row of lanes c.. of row j. */
-INLINE vec of_query(const float *numbers, int64_t step, int64_t j, int64_t c)
-{
-    return step == 0 ? load(numbers + c) : broadcast(numbers[j]);
-}
-
-static void weights_tile(float *scores_t, const float *max, const float *factor, int64_t step,
-                         int64_t n, int64_t width)
-{
-    for (int64_t j = 0; j < n; j++)
-        for (int64_t c = 0; c < width; c += LANES) {
-            float *at = scores_t + j * width + c;
-            const vec score = load(at);
-            const vec weight =
-                exp_nonpositive(score - of_query(max, step, j, c)) * of_query(factor, step, j, c);
-            store(at, select(score == -INFINITY, (vec){ 0 }, weight));
-        }
-}
-
-static void softmax_gradient_tile(float *gradient_t, const float *weights_t, const float *delta,
-                                  int64_t step, int64_t n, int64_t width)
-{
-    for (int64_t j = 0; j < n; j++)
-        for (int64_t c = 0; c < width; c += LANES) {
-            float *at = gradient_t + j * width + c;
-            const vec weight = load(weights_t + j * width + c);
-            const vec gradient = weight * (load(at) - of_query(delta, step, j, c));
-            store(at, select(weight == 0.0f, (vec){ 0 }, gradient));
-        }
-}
-
-static void softcap_gradient_tile(float *gradient_t, const float *capped_t, float softcap,
-                                  int64_t n, int64_t width)
-{
-    for (int64_t i = 0; i < n * width; i += LANES) {
-        const vec gradient = load(gradient_t + i);
-        const vec ratio = load(capped_t + i) / softcap;
-        const vec slope = (1.0f - ratio) * (1.0f + ratio);
-        store(gradient_t + i, select(gradient == 0.0f, gradient, gradient * slope));
-    }
-}
-
 const struct attn_kernels ATTN_KERNELS = {
     .name = ATTN_KERNELS_NAME,
     .lanes = LANES,
@@ -477,8 +421,13 @@ const struct attn_kernels ATTN_KERNELS = {
     .context_tile_guarded = context_tile_guarded,
     .all_finite = all_finite,
     .weights_row = weights_row,
+    .widen_f16 = widen_f16,
+    .widen_bf16 = widen_bf16,
+    .narrow_f16 = narrow_f16,
+    .narrow_bf16 = narrow_bf16,
     .delta_tile = delta_tile,
     .weights_tile = weights_tile,
     .softmax_gradient_tile = softmax_gradient_tile,
     .softcap_gradient_tile = softcap_gradient_tile,
+    .additive_gradient_tile = additive_gradient_tile,
 };

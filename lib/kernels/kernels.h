@@ -97,6 +97,14 @@ struct attn_kernels {
      * 0, so does every one. */
     void (*weights_row)(float *row, float max, float sum, int64_t n);
 
+    /* n numbers of 16 bits to float, exactly, and back, to the nearest, ties to even: IEEE 754
+     * binary16, and bfloat16, the upper half of a float. What is too large becomes infinite, and
+     * NaN stays NaN. Halves need the alignment of a uint16_t. */
+    void (*widen_f16)(float *to, const uint16_t *from, int64_t n);
+    void (*widen_bf16)(float *to, const uint16_t *from, int64_t n);
+    void (*narrow_f16)(uint16_t *to, const float *from, int64_t n);
+    void (*narrow_bf16)(uint16_t *to, const float *from, int64_t n);
+
     /* For gradients, where a tile is [n][width] too, but its lanes are query rows or keys. What
      * belongs to a query row comes as step 0: one for each lane, [width], or as step 1: one for
      * each row of the tile, [n]. A weight of 0 makes the gradient of its score 0, whatever else
@@ -120,6 +128,18 @@ struct attn_kernels {
      * gradient = gradient * (1 - (capped / softcap)^2). A gradient of 0 stays 0. */
     void (*softcap_gradient_tile)(float *gradient_t, const float *capped_t, float softcap,
                                   int64_t n, int64_t width);
+
+    /* The way back through additive_tile(): with t = tanh(rows[j * row_stride + d] + lanes_t[d][r])
+     *
+     *     sum_t[d][r]        += scale * weight[d] * sum over j < n of gradient_t[j][r] * (1 - t^2)
+     *     weight_sum_t[d][r] += scale             * sum over j < n of gradient_t[j][r] * t
+     *
+     * weight is [head_dim]; weight_sum_t may be NULL. A gradient of 0 adds nothing, whatever the
+     * row or the lane holds. */
+    void (*additive_gradient_tile)(float *sum_t, float *weight_sum_t, const float *lanes_t,
+                                   const float *rows, int64_t row_stride, const float *gradient_t,
+                                   const float *weight, float scale, int64_t n, int64_t head_dim,
+                                   int64_t width);
 };
 
 extern const struct attn_kernels attn_kernels_generic;

@@ -92,6 +92,15 @@ INLINE vec tanh_nonnegative(vec y)
     return select(y < 0.625f, near, far);
 }
 
+/* 1 - tanh^2 of a number that is not negative, as 4e / (1 + e)^2 with e = e^-2y: nothing cancels
+ * where tanh is near 1. */
+INLINE vec tanh_slope(vec y)
+{
+    const vec e = exp_nonpositive(y * -2.0f);
+    const vec half = 1.0f + e;
+    return 4.0f * e / (half * half);
+}
+
 /* magnitude with the sign of x; magnitude itself has none. */
 INLINE vec with_sign(vec magnitude, vec x)
 {

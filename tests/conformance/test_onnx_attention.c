@@ -7,8 +7,7 @@
  *   past_key       goes before K on the length axis; the queries come after it
  *   nonpad_kv_seqlen   hides the keys past it and says where the last query stands:
  *                  past_len = nonpad_kv_seqlen - q_len
- *   attn_mask      broadcasts from the right; a last axis shorter than the keys is
- *                  continued with "forbidden"
+ *   attn_mask      broadcasts from the right; its last axis may be shorter than the keys
  *   qk_matmul_output_mode   0 scores, 1 softcapped, 2 masked, 3 weights */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,7 +78,7 @@ static struct attn_tensor with_past(struct onnx_case *c, struct attn_tensor now,
     return both;
 }
 
-/* The mask, its missing axes added in front and its last one continued to all the keys. */
+/* The mask as it is, its missing axes added in front. */
 static void set_mask(struct onnx_case *c)
 {
     struct tensor stored;
@@ -89,22 +88,12 @@ static void set_mask(struct onnx_case *c)
     int64_t shape[4] = { 1, 1, 1, 1 };
     for (int i = 0; i < stored.rank; i++)
         shape[4 - stored.rank + i] = stored.shape[i];
-    const int64_t key_count = problem->key.shape[2];
-    const int64_t given = shape[3], wide = given == 1 ? 1 : key_count;
-    const int64_t rows = shape[0] * shape[1] * shape[2];
     const bool is_bool = stored.type == TENSOR_BOOL;
     problem->mask = attention_case_tensor(&c->memory, is_bool ? ATTN_BOOL : ATTN_F32, LAYOUT_DENSE,
-                                          shape[0], shape[1], shape[2], wide);
+                                          shape[0], shape[1], shape[2], shape[3]);
     float *floats = is_bool ? NULL : tensor_floats(&stored);
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t j = 0; j < wide; j++) {
-            const int64_t to = r * wide + j, from = r * given + j;
-            if (is_bool)
-                ((unsigned char *)problem->mask.data)[to] =
-                    j < given && ((const unsigned char *)stored.data)[from];
-            else
-                ((float *)problem->mask.data)[to] = j < given ? floats[from] : -INFINITY;
-        }
+    memcpy(problem->mask.data, is_bool ? stored.data : (const void *)floats,
+           (size_t)stored.count * attn_dtype_size(problem->mask.dtype));
     free(floats);
 }
 

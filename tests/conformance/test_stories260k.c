@@ -94,7 +94,7 @@ static struct attn_layer make_layer(const struct stored *s)
     layer.k_proj = linear(s->wk, KV_WIDTH);
     layer.v_proj = linear(s->wv, KV_WIDTH);
     layer.o_proj = linear(s->wo, WIDTH);
-    layer.rope = (struct attn_rope){ HEAD_DIM, 10000.0, true };
+    layer.rope = (struct attn_rope){ .dim = HEAD_DIM, .theta = 10000.0, .interleaved = true };
     return layer;
 }
 

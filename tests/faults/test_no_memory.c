@@ -192,6 +192,25 @@ static void test_model_file(void **state)
     free(file.data);
 }
 
+/* After test_model_file(): the file is there. */
+static void test_oip(void **state)
+{
+    (void)state;
+    static const char *const paths[] = { "/v2", "/v2/models", "/v2/models/demo",
+                                         "/v2/models/demo/config", "/v2/models/stats" };
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
+        go_through(&(struct http_request){ .path = paths[i] }, 200, 1);
+    static const struct http_request requests[] = {
+        { .path = "/v2/repository/index", .body = "{\"ready\":true}" },
+        { .path = "/v2/logging", .body = "{\"log_info\":true}" },
+        { .path = "/v2/repository/models/file/load", .body = "{}" },
+        { .path = "/v2/repository/models/file/unload", .body = "{}" },
+        { .path = "/v2/repository/models/file/load", .body = "{\"parameters\":{}}" },
+    };
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++)
+        go_through(&requests[i], 200, 1);
+}
+
 static void test_stops_cleanly(void **state)
 {
     (void)state;
@@ -262,11 +281,17 @@ static int clear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attention),      cmocka_unit_test(test_batch),
-        cmocka_unit_test(test_weight_map),     cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_faulty_request), cmocka_unit_test(test_descriptions),
-        cmocka_unit_test(test_typed_model),    cmocka_unit_test(test_model_file),
-        cmocka_unit_test(test_stops_cleanly),  cmocka_unit_test(test_start),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_weight_map),
+        cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_faulty_request),
+        cmocka_unit_test(test_descriptions),
+        cmocka_unit_test(test_typed_model),
+        cmocka_unit_test(test_model_file),
+        cmocka_unit_test(test_oip),
+        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_start),
     };
     return cmocka_run_group_tests(tests, start, clear);
 }

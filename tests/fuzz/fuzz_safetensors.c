@@ -77,7 +77,7 @@ static void check_model(const struct model *model)
         check_linear(&layer->v_proj, layer->kv_heads * layer->v_head_dim);
         check_linear(&layer->o_proj, model->layers[i].d_out);
         require(layer->q_heads % layer->kv_heads == 0);
-        require(layer->rope.dim % 2 == 0 && layer->rope.dim <= layer->head_dim);
+        require(attn_rope_check(&layer->rope, layer->head_dim, NULL) == ATTN_OK);
     }
 }
 

@@ -75,6 +75,26 @@ static void test_one_word(void **state)
     cJSON_Delete(answer);
 }
 
+/* Scores 0.25 and 0 have the weights 0.625 and 0.375; both are in the support, and the mean of
+ * their gradients 3 and 1 is 2. */
+static void test_sparsemax(void **state)
+{
+    (void)state;
+    cJSON *answer = answer_post(
+        &client, PATH,
+        "{\"model\":\"sdpa\",\"query\":[[0.25]],\"key\":[[1],[0]],\"value\":[[3],[1]],"
+        "\"mask\":[[0,0]],\"normalizer\":\"sparsemax\",\"sinks\":[-1],\"alibi_slopes\":[0],"
+        "\"context_gradient\":[[1]]}");
+    answer_expect_members(answer, "model,layer,query,key,value,mask,alibi_slopes,sinks,parameters");
+    answer_expect(answer, "value", "[[0.625],[0.375]]", 1e-6);
+    answer_expect(answer, "mask", "[[1,-1]]", 1e-6);
+    answer_expect(answer, "query", "[[1]]", 1e-6);
+    answer_expect(answer, "key", "[[0.25],[-0.25]]", 1e-6);
+    answer_expect(answer, "sinks", "[0]", 0);
+    answer_expect(answer, "alibi_slopes", "[1]", 1e-6);
+    cJSON_Delete(answer);
+}
+
 static void test_hidden(void **state)
 {
     (void)state;
@@ -98,7 +118,7 @@ static void test_hidden(void **state)
 
 /* -------------------------------------------------------------------- finite differences -- */
 
-enum { NUMBERS_MAX = 24, ARRAYS_MAX = 9 };
+enum { NUMBERS_MAX = 24, ARRAYS_MAX = 10 };
 
 struct array {
     const char *name;
@@ -117,14 +137,16 @@ struct call {
 
 static const struct call CALLS[] = {
     { "\"model\":\"sdpa\",\"q_heads\":2,\"kv_heads\":1,\"causal\":true,\"past_len\":1,"
-      "\"softcap\":1.5,\"alibi_slopes\":[0.5,0.25],\"sinks\":[0,0.5]",
+      "\"softcap\":1.5",
       NULL,
       3,
       4,
       { { "query", 3, 4, false, { 0 } },
         { "key", 4, 2, false, { 0 } },
         { "value", 4, 2, false, { 0 } },
-        { "mask", 3, 4, false, { 0 } } },
+        { "mask", 3, 4, false, { 0 } },
+        { "alibi_slopes", 0, 2, false, { 0 } },
+        { "sinks", 0, 2, false, { 0 } } },
       { 0 } },
     { "\"model\":\"moved\",\"window_left\":2,\"dropout\":0.3,\"seed\":5,\"kv_offset\":1",
       "{\"q_heads\":2,\"kv_heads\":1,\"head_dim\":2,\"rope\":{\"theta\":10}}",
@@ -148,6 +170,61 @@ static const struct call CALLS[] = {
         { "k_proj.weight", 3, 2, true, { 0 } },
         { "v_proj.weight", 3, 2, true, { 0 } },
         { "v_proj.bias", 0, 2, true, { 0 } } },
+      { 0 } },
+    { "\"model\":\"moved\",\"causal\":true,\"past_len\":1",
+      "{\"attention\":\"general\",\"layout\":\"in_out\"}",
+      3,
+      2,
+      { { "query", 3, 2, false, { 0 } },
+        { "key", 4, 3, false, { 0 } },
+        { "value", 4, 2, false, { 0 } },
+        { "score.weight", 2, 3, true, { 0 } } },
+      { 0 } },
+    { "\"model\":\"moved\",\"kv_len\":[2,4,3],\"sinks\":[0.25]",
+      "{\"attention\":\"additive\",\"softcap\":2}",
+      3,
+      3,
+      { { "query", 3, 2, false, { 0 } },
+        { "key", 4, 3, false, { 0 } },
+        { "value", 4, 2, false, { 0 } },
+        { "mask", 3, 4, false, { 0 } },
+        { "q_proj.weight", 4, 2, true, { 0 } },
+        { "q_proj.bias", 0, 4, true, { 0 } },
+        { "k_proj.weight", 4, 3, true, { 0 } },
+        { "v_proj.weight", 3, 2, true, { 0 } },
+        { "score.weight", 0, 4, true, { 0 } } },
+      { 0 } },
+    { "\"model\":\"moved\"",
+      "{\"attention\":\"concat\"}",
+      3,
+      3,
+      { { "query", 3, 2, false, { 0 } },
+        { "key", 4, 3, false, { 0 } },
+        { "value", 4, 3, false, { 0 } },
+        { "concat_proj.weight", 4, 5, true, { 0 } },
+        { "score.weight", 1, 4, true, { 0 } } },
+      { 0 } },
+    { "\"model\":\"moved\",\"dropout\":0.25",
+      "{\"attention\":\"concat\",\"layout\":\"in_out\"}",
+      3,
+      2,
+      { { "query", 3, 2, false, { 0 } },
+        { "key", 4, 3, false, { 0 } },
+        { "value", 4, 2, false, { 0 } },
+        { "concat_proj.weight", 5, 4, true, { 0 } },
+        { "concat_proj.bias", 0, 4, true, { 0 } },
+        { "score.weight", 4, 1, true, { 0 } },
+        { "o_proj.weight", 2, 2, true, { 0 } } },
+      { 0 } },
+    /* names of the file's own, one of them of two parameters */
+    { "\"model\":\"moved\"",
+      "{\"tensors\":{\"q_proj.weight\":\"both\",\"k_proj.weight\":\"both\","
+      "\"v_proj.weight\":\"attn.value\"},\"q_heads\":1}",
+      4,
+      2,
+      { { "query", 4, 3, false, { 0 } },
+        { "both", 2, 3, true, { 0 } },
+        { "attn.value", 2, 3, true, { 0 } } },
       { 0 } },
 };
 
@@ -324,12 +401,8 @@ static void test_faults(void **state)
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"outputs\":[\"context\"],"
           "\"context_gradient\":[[1,2]]}",
           "field", "/outputs" },
-        /* not in this build */
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"partial\":true,\"context_gradient\":[[1,2]]}",
           "option", "/partial" },
-        { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"normalizer\":\"sparsemax\","
-          "\"context_gradient\":[[1,2]]}",
-          "option", "/normalizer" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"weight_map\":{\"top_k\":1},"
           "\"context_gradient\":[[1,2]]}",
           "option", "/weight_map" },
@@ -403,10 +476,11 @@ static int clear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_hand), cmocka_unit_test(test_one_word),
-        cmocka_unit_test(test_hidden),  cmocka_unit_test(test_differences),
-        cmocka_unit_test(test_shapes),  cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_bits),    cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_by_hand),       cmocka_unit_test(test_sparsemax),
+        cmocka_unit_test(test_one_word),      cmocka_unit_test(test_hidden),
+        cmocka_unit_test(test_differences),   cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_faults),        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, clear);
 }

@@ -59,6 +59,15 @@ static void test_drain_delay(void **state)
         answer_expect(ready, "reason", "\"draining\"", 0);
         cJSON_Delete(ready);
         http_response_free(&response);
+        response = http_client_get(client, "/v2/health/ready");
+        cJSON_Delete(answer_json(&response, 503));
+        http_response_free(&response);
+        response = http_client_get(client, "/v2/models/demo/ready");
+        ready = answer_json(&response, 503);
+        answer_expect_members(ready, "name,ready,reason");
+        answer_expect(ready, "reason", "\"draining\"", 0);
+        cJSON_Delete(ready);
+        http_response_free(&response);
         response = http_client_get(client, "/livez");
         assert_int_equal(response.status, 200);
         http_response_free(&response);

@@ -199,6 +199,72 @@ static void test_softcap_gradient(void **state)
     for_each(softcap_gradient);
 }
 
+/* One sum by features of lanes, with rows and lanes that are no numbers where the gradient is 0. */
+static void additive_gradient(const struct attn_kernels *kernels, struct tiles *tiles, int64_t n,
+                              int64_t width)
+{
+    enum { HEAD_DIM = 5, STRIDE = 7 };
+    const float scale = 0.75f;
+    const float *lanes = made(tiles, HEAD_DIM * width, -3, 3);
+    float *rows = made(tiles, n * STRIDE, -3, 3), *gradients = made(tiles, n * width, -1, 1);
+    for (int64_t j = 0; j < n; j += 3)
+        for (int64_t i = 0; i < width; i++)
+            gradients[j * width + i] = 0;
+    for (int64_t j = 0; j < n; j += 3)
+        rows[j * STRIDE + j % HEAD_DIM] = j % 2 ? NAN : INFINITY;
+    for (int64_t j = 1; j < n; j += 3)
+        rows[j * STRIDE] = j % 2 ? 30.0f : -200.0f; /* tanh is 1, its slope next to nothing */
+    const float *weight = made(tiles, HEAD_DIM, -1, 1);
+    float *sums = made(tiles, HEAD_DIM * width, -1, 1),
+          *weights = made(tiles, HEAD_DIM * width, -1, 1);
+    const float *sums_before = copied(tiles, sums, HEAD_DIM * width);
+    const float *weights_before = copied(tiles, weights, HEAD_DIM * width);
+    kernels->additive_gradient_tile(sums, weights, lanes, rows, STRIDE, gradients, weight, scale, n,
+                                    HEAD_DIM, width);
+    for (int64_t i = 0; i < HEAD_DIM * width; i++) {
+        double slopes = 0, tanhs = 0;
+        for (int64_t j = 0; j < n; j++) {
+            const double gradient = (double)gradients[j * width + i % width];
+            const double t = tanh((double)rows[j * STRIDE + i / width] + (double)lanes[i]);
+            if (gradient != 0) {
+                slopes += gradient * (1 - t) * (1 + t);
+                tanhs += gradient * t;
+            }
+        }
+        expect_near(sums[i],
+                    (double)sums_before[i] + (double)scale * (double)weight[i / width] * slopes,
+                    2e-6);
+        expect_near(weights[i], (double)weights_before[i] + (double)scale * tanhs, 2e-6);
+    }
+    kernels->additive_gradient_tile(sums, NULL, lanes, rows, STRIDE, gradients, weight, scale, n,
+                                    HEAD_DIM, width);
+}
+
+/* Far from 0, where 1 - tanh^2 of a float would be 0 or of few digits, the slope keeps them. */
+static void far_slope(const struct attn_kernels *kernels, struct tiles *tiles, int64_t n,
+                      int64_t width)
+{
+    const float *lanes = made(tiles, width, 4, 12), *gradients = made(tiles, n * width, 0.5f, 1);
+    const float *rows = made(tiles, n, 4, 12), weight = 1;
+    float *sums = made(tiles, width, 0, 1);
+    memset(sums, 0, (size_t)width * sizeof *sums);
+    kernels->additive_gradient_tile(sums, NULL, lanes, rows, 1, gradients, &weight, 1, n, 1, width);
+    for (int64_t i = 0; i < width; i++) {
+        double slopes = 0;
+        for (int64_t j = 0; j < n; j++)
+            slopes +=
+                (double)gradients[j * width + i] / pow(cosh((double)rows[j] + (double)lanes[i]), 2);
+        assert_true(fabs((double)sums[i] - slopes) <= 1e-5 * slopes);
+    }
+}
+
+static void test_additive_gradient(void **state)
+{
+    (void)state;
+    for_each(additive_gradient);
+    for_each(far_slope);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +273,7 @@ int main(void)
         cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_softmax_gradient),
         cmocka_unit_test(test_softcap_gradient),
+        cmocka_unit_test(test_additive_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,14 +30,19 @@ enum way {
     WAY_ROW_KV_LEN,
     WAY_BOOL,
     WAY_FLOAT,
-    WAY_HEADS, /* a mask by head: heads of one group differ */
+    WAY_HEADS,      /* a mask by head: heads of one group differ */
+    WAY_SHORT_BOOL, /* a mask that ends before the keys do */
+    WAY_SHORT_FLOAT,
     WAY_COUNT
 };
 
-static const char *const WAY_NAMES[] = { "causal",     "causal with past", "causal, negative past",
-                                         "window",     "left window",      "right window",
-                                         "kv_len",     "row_kv_len",       "bool mask",
-                                         "float mask", "mask by head" };
+static const char *const WAY_NAMES[] = {
+    "causal",          "causal with past", "causal, negative past",
+    "window",          "left window",      "right window",
+    "kv_len",          "row_kv_len",       "bool mask",
+    "float mask",      "mask by head",     "short bool mask",
+    "short float mask"
+};
 
 /* The past of batch item b. */
 static inline int64_t past_of(enum way way, const struct attention_sizes *s, int64_t b)
@@ -51,6 +56,12 @@ static inline int64_t past_of(enum way way, const struct attention_sizes *s, int
     default:
         return 0;
     }
+}
+
+/* The keys that a short mask has a word on. */
+static inline int64_t short_len(const struct attention_sizes *s)
+{
+    return s->kv_len * 3 / 4;
 }
 
 /* The rule in one line each: whether query i of head h sees key j. */
@@ -75,27 +86,37 @@ static inline bool sees(enum way way, const struct attention_sizes *s, int64_t b
         return j < (i * 5 + b) % (s->kv_len + 3);
     case WAY_HEADS:
         return (h + j) % 2 == 0;
+    case WAY_SHORT_BOOL:
+    case WAY_SHORT_FLOAT:
+        return j < short_len(s) && (i * 3 + j * 7 + b) % 5 < 2 && i % 11 != 4;
     default:
         return (i * 3 + j * 7 + b) % 5 < 2 && i % 11 != 4;
     }
 }
 
-static inline void set_mask(struct attention_case *c, enum way way, const struct attention_sizes *s)
+/* The rule as a mask over the first keys. */
+static inline void set_mask_of(struct attention_case *c, enum way way,
+                               const struct attention_sizes *s, bool is_float, int64_t keys)
 {
-    const bool is_float = way == WAY_FLOAT;
     c->problem.mask = attention_case_tensor(c, is_float ? ATTN_F32 : ATTN_BOOL, LAYOUT_DENSE,
-                                            s->batch, s->q_heads, s->q_len, s->kv_len);
+                                            s->batch, s->q_heads, s->q_len, keys);
     int64_t at = 0;
     for (int64_t b = 0; b < s->batch; b++)
         for (int64_t h = 0; h < s->q_heads; h++)
             for (int64_t i = 0; i < s->q_len; i++)
-                for (int64_t j = 0; j < s->kv_len; j++, at++) {
+                for (int64_t j = 0; j < keys; j++, at++) {
                     const bool seen = sees(way, s, b, h, i, j);
                     if (is_float)
                         ((float *)c->problem.mask.data)[at] = seen ? 0.0f : -INFINITY;
                     else
                         ((unsigned char *)c->problem.mask.data)[at] = seen;
                 }
+}
+
+/* The whole of it, as booleans. */
+static inline void set_mask(struct attention_case *c, enum way way, const struct attention_sizes *s)
+{
+    set_mask_of(c, way, s, false, s->kv_len);
 }
 
 /* Hides by the option or the lengths that have the rule's name. */
@@ -121,8 +142,12 @@ static inline void hide(struct attention_case *c, enum way way, const struct att
     if (way == WAY_ROW_KV_LEN)
         c->problem.row_kv_len = rows;
     if (way >= WAY_BOOL)
-        set_mask(c, way, s);
+        set_mask_of(c, way, s, way == WAY_FLOAT || way == WAY_SHORT_FLOAT,
+                    way >= WAY_SHORT_BOOL ? short_len(s) : s->kv_len);
 }
+
+/* The softmax_precision of the cases that make_case() makes. */
+static enum attn_dtype case_precision = ATTN_F32;
 
 /* A case of fixed numbers, hidden as said, on kernels, without outputs. */
 static inline void make_case(struct attention_case *c, const struct attention_sizes *s,
@@ -130,18 +155,28 @@ static inline void make_case(struct attention_case *c, const struct attention_si
 {
     attention_case_init(c, s, LAYOUT_DENSE, 4242);
     c->problem.kernels = kernels;
+    c->problem.options.softmax_precision = case_precision;
     hide(c, way, s);
 }
 
 typedef void (*check_fn)(const struct attention_sizes *s, enum way way,
                          const struct attn_kernels *kernels);
 
+static inline void for_sizes_and_ways(check_fn check, const struct attn_kernels *kernels)
+{
+    for (int s = 0; s < SIZE_COUNT; s++)
+        for (int way = 0; way < WAY_COUNT; way++)
+            check(&SIZES[s], (enum way)way, kernels);
+}
+
+/* On every table of kernels, and in double. */
 static inline void for_all(check_fn check)
 {
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
-        for (int s = 0; s < SIZE_COUNT; s++)
-            for (int way = 0; way < WAY_COUNT; way++)
-                check(&SIZES[s], (enum way)way, *k);
+        for_sizes_and_ways(check, *k);
+    case_precision = ATTN_F64;
+    for_sizes_and_ways(check, NULL);
+    case_precision = ATTN_F32;
 }
 
 #endif

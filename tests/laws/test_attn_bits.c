@@ -63,19 +63,27 @@ typedef void (*check_fn)(struct attention_case *c, struct attn_problem *want,
                          const struct attention_sizes *sizes);
 
 /* check gets a case whose outputs were computed once, and that problem. */
+static void for_sizes(unsigned outputs, check_fn check, const struct attn_kernels *kernels,
+                      enum attn_dtype precision)
+{
+    for (int s = 0; s < SIZE_COUNT; s++) {
+        struct attention_case c;
+        make_case(&c, &SIZES[s], LAYOUT_DENSE, kernels);
+        c.problem.options.softmax_precision = precision;
+        attention_case_outputs(&c, outputs, LAYOUT_DENSE);
+        attention_run(&c.problem);
+        struct attn_problem want = c.problem;
+        attention_case_outputs(&c, outputs, LAYOUT_DENSE);
+        check(&c, &want, &SIZES[s]);
+        attention_case_free(&c);
+    }
+}
+
 static void for_all(unsigned outputs, check_fn check)
 {
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
-        for (int s = 0; s < SIZE_COUNT; s++) {
-            struct attention_case c;
-            make_case(&c, &SIZES[s], LAYOUT_DENSE, *k);
-            attention_case_outputs(&c, outputs, LAYOUT_DENSE);
-            attention_run(&c.problem);
-            struct attn_problem want = c.problem;
-            attention_case_outputs(&c, outputs, LAYOUT_DENSE);
-            check(&c, &want, &SIZES[s]);
-            attention_case_free(&c);
-        }
+        for_sizes(outputs, check, *k, ATTN_F32);
+    for_sizes(outputs, check, NULL, ATTN_F64);
 }
 
 /* ---------------------------------------------------- tasks, workspaces -- */

@@ -1,7 +1,7 @@
 /* test_attn_laws.c - what is true of attention whatever the numbers.
  *
  * No expected numbers here: each test runs the library twice, or looks at one
- * output through another. On every table of kernels and at sizes with several
+ * output through another. On every table of kernels, in double, and at sizes with several
  * tiles of queries and of keys. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,16 +27,23 @@ enum { SIZE_COUNT = sizeof SIZES / sizeof SIZES[0] };
 
 typedef void (*check_fn)(struct attention_case *c, const struct attention_sizes *sizes);
 
+static void for_sizes(check_fn check, const struct attn_kernels *kernels, enum attn_dtype precision)
+{
+    for (int s = 0; s < SIZE_COUNT; s++) {
+        struct attention_case c;
+        attention_case_init(&c, &SIZES[s], LAYOUT_DENSE, 900 + (uint64_t)s);
+        c.problem.kernels = kernels;
+        c.problem.options.softmax_precision = precision;
+        check(&c, &SIZES[s]);
+        attention_case_free(&c);
+    }
+}
+
 static void for_all(check_fn check)
 {
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
-        for (int s = 0; s < SIZE_COUNT; s++) {
-            struct attention_case c;
-            attention_case_init(&c, &SIZES[s], LAYOUT_DENSE, 900 + (uint64_t)s);
-            c.problem.kernels = *k;
-            check(&c, &SIZES[s]);
-            attention_case_free(&c);
-        }
+        for_sizes(check, *k, ATTN_F32);
+    for_sizes(check, NULL, ATTN_F64);
 }
 
 static double at(const struct attn_tensor *t, int64_t b, int64_t h, int64_t i, int64_t j)

@@ -43,7 +43,8 @@ static void check_equals_mask(const struct attention_sizes *s, enum way way,
     make_case(&by_option, s, way, kernels);
     attention_case_init(&by_mask, s, LAYOUT_DENSE, 4242);
     by_mask.problem.kernels = kernels;
-    set_mask(&by_mask, way == WAY_FLOAT ? WAY_BOOL : way, s); /* a float mask and its bool one */
+    by_mask.problem.options.softmax_precision = case_precision;
+    set_mask(&by_mask, way, s); /* whole, and a bool one for a float one */
     const unsigned sets[] = { OUT_ALL, OUT_CONTEXT | OUT_LSE };
     for (int i = 0; i < 2; i++) {
         attention_case_outputs(&by_option, sets[i], LAYOUT_DENSE);

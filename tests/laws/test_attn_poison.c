@@ -61,13 +61,14 @@ static void add_poison_mask(struct attention_case *c, const struct attention_siz
                             bool as_float)
 {
     struct attn_tensor old = c->problem.mask;
+    const int64_t keys = old.data != NULL ? old.shape[3] : s->kv_len;
     c->problem.mask = attention_case_tensor(c, as_float ? ATTN_F32 : ATTN_BOOL, LAYOUT_DENSE,
-                                            s->batch, s->q_heads, s->q_len, s->kv_len);
+                                            s->batch, s->q_heads, s->q_len, keys);
     int64_t at = 0;
     for (int64_t b = 0; b < s->batch; b++)
         for (int64_t h = 0; h < s->q_heads; h++)
             for (int64_t i = 0; i < s->q_len; i++)
-                for (int64_t j = 0; j < s->kv_len; j++, at++) {
+                for (int64_t j = 0; j < keys; j++, at++) {
                     bool seen = sees_poison(h, i, j);
                     if (old.data != NULL && old.dtype == ATTN_BOOL)
                         seen = seen && ((unsigned char *)old.data)[at];
@@ -119,8 +120,8 @@ static int64_t compare_poisoned(const struct attention_sizes *s, enum way way,
     make_case(&poisoned, s, way, kernels);
     clean.problem.options.softcap = poisoned.problem.options.softcap = softcap;
     if (poison_mask) {
-        add_poison_mask(&clean, s, way == WAY_BOOL);
-        add_poison_mask(&poisoned, s, way == WAY_BOOL);
+        add_poison_mask(&clean, s, way == WAY_BOOL || way == WAY_SHORT_BOOL);
+        add_poison_mask(&poisoned, s, way == WAY_BOOL || way == WAY_SHORT_BOOL);
     }
     if (what & POISON_KEYS)
         poison(&poisoned.problem.key);

@@ -10,135 +10,12 @@
 
 #include <cmocka.h>
 
-#include "attention_case.h"
-#include "difference.h"
-#include "gradient.h"
+#include "gradient_case.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
-
-static const double TOLERANCE = 2e-5;
-
-/* A case with its gradients. */
-struct gradient_case {
-    struct attention_case forward;
-    struct attn_gradient_problem problem;
-};
-
-static struct attn_tensor like(struct attention_case *c, const struct attn_tensor *tensor)
-{
-    return attention_case_tensor(c, ATTN_F32, LAYOUT_GAPS, tensor->shape[0], tensor->shape[1],
-                                 tensor->shape[2], tensor->shape[3]);
-}
-
-static void round_tensor(struct fill *fill, const struct attn_tensor *tensor)
-{
-    for (int64_t b = 0; b < tensor->shape[0]; b++)
-        for (int64_t h = 0; h < tensor->shape[1]; h++)
-            for (int64_t i = 0; i < tensor->shape[2]; i++)
-                difference_fill(fill, attention_at(tensor, b, h, i, 0), tensor->shape[3]);
-}
-
-static void gradient_case_init(struct gradient_case *c, const struct attention_sizes *sizes,
-                               enum attention_layout layout, uint64_t seed)
-{
-    struct fill fill = { seed };
-    attention_case_init(&c->forward, sizes, layout, seed);
-    memset(&c->problem, 0, sizeof c->problem);
-    struct attn_problem *attention = &c->forward.problem;
-    round_tensor(&fill, &attention->query);
-    round_tensor(&fill, &attention->key);
-    round_tensor(&fill, &attention->value);
-    c->problem.context_gradient = attention_case_tensor(
-        &c->forward, ATTN_F32, layout == LAYOUT_BROADCAST ? LAYOUT_DENSE : layout, sizes->batch,
-        sizes->q_heads, sizes->q_len, sizes->v_head_dim);
-    round_tensor(&fill, &c->problem.context_gradient);
-    c->problem.query_gradient = like(&c->forward, &attention->query);
-    c->problem.key_gradient = like(&c->forward, &attention->key);
-    c->problem.value_gradient = like(&c->forward, &attention->value);
-}
-
-/* A float mask of this shape, with some pairs forbidden, and room for its gradient. */
-static void add_mask(struct gradient_case *c, const int64_t shape[4], uint64_t seed)
-{
-    struct fill fill = { seed };
-    struct attn_tensor *mask = &c->forward.problem.mask;
-    *mask = attention_case_tensor(&c->forward, ATTN_F32, LAYOUT_DENSE, shape[0], shape[1], shape[2],
-                                  shape[3]);
-    round_tensor(&fill, mask);
-    float *numbers = mask->data;
-    for (int64_t i = 0; i < shape[0] * shape[1] * shape[2] * shape[3]; i++)
-        if (fill_below(&fill, 5) == 0)
-            numbers[i] = -INFINITY;
-    c->problem.mask_gradient = like(&c->forward, mask);
-}
-
-static void run_plan(const struct attn_gradient_plan *plan, bool backwards)
-{
-    struct guard_buffer scratch = guard_alloc((plan->scratch_bytes + 63) / 64 * 64);
-    struct guard_buffer workspace = guard_alloc((plan->workspace_bytes + 63) / 64 * 64);
-    memset(scratch.data, 0xFF, plan->scratch_bytes);
-    memset(workspace.data, 0xFF, plan->workspace_bytes);
-    for (int stage = 0; stage < ATTN_GRADIENT_STAGES; stage++)
-        for (int64_t task = 0; task < plan->task_count[stage]; task++)
-            attn_gradient_run(plan, stage, backwards ? plan->task_count[stage] - 1 - task : task,
-                              scratch.data, workspace.data);
-    guard_free(&scratch);
-    guard_free(&workspace);
-}
-
-static void plan_case(struct gradient_case *c, const struct attn_kernels *kernels,
-                      struct attn_gradient_plan *plan)
-{
-    const char *where = "";
-    c->problem.attention = c->forward.problem;
-    c->problem.attention.kernels = kernels;
-    const enum attn_status status = attn_gradient_plan_init(plan, &c->problem, &where);
-    if (status != ATTN_OK)
-        fail_msg("refused: %s at %s", attn_status_name(status), where);
-}
-
-static void run_case(struct gradient_case *c, const struct attn_kernels *kernels)
-{
-    struct attn_gradient_plan plan;
-    plan_case(c, kernels, &plan);
-    run_plan(&plan, false);
-}
-
-/* Compares every number of a gradient, or where there are more than some, so many of them. */
-static void compare(const struct gradient_case *c, const char *name,
-                    const struct attn_tensor *input, const struct attn_tensor *gradient,
-                    struct fill *fill)
-{
-    enum { SOME = 160, SAMPLES = 12 };
-    const int64_t *s = input->shape;
-    const int64_t count = s[0] * s[1] * s[2] * s[3];
-    for (int64_t k = 0; k < (count > SOME ? SAMPLES : count); k++) {
-        int64_t at = count > SOME ? fill_below(fill, count) : k;
-        const int64_t d = at % s[3], i = at / s[3] % s[2], h = at / s[3] / s[2] % s[1],
-                      b = at / s[3] / s[2] / s[1];
-        float *x = attention_at(input, b, h, i, d);
-        const double got = (double)*attention_at(gradient, b, h, i, d);
-        const double want =
-            isfinite(*x) ? difference_by(&c->forward.problem, &c->problem.context_gradient, x) : 0;
-        if (!(fabs(got - want) <= TOLERANCE * (1 + fabs(want))))
-            fail_msg("%s[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "] is %.9g, want %.9g", name,
-                     b, h, i, d, got, want);
-    }
-}
-
-static void compare_all(const struct gradient_case *c, uint64_t seed)
-{
-    const struct attn_problem *attention = &c->forward.problem;
-    struct fill fill = { seed };
-    compare(c, "query", &attention->query, &c->problem.query_gradient, &fill);
-    compare(c, "key", &attention->key, &c->problem.key_gradient, &fill);
-    compare(c, "value", &attention->value, &c->problem.value_gradient, &fill);
-    if (c->problem.mask_gradient.data != NULL)
-        compare(c, "mask", &attention->mask, &c->problem.mask_gradient, &fill);
-}
 
 static const struct attention_sizes SMALL[] = {
     { 1, 1, 1, 1, 1, 1, 1 },
@@ -156,106 +33,17 @@ static void test_small(void **state)
             for (int t = 0; tables[t] != NULL; t++) {
                 struct gradient_case c;
                 gradient_case_init(&c, &SMALL[s], layout, 100 + s);
-                run_case(&c, tables[t]);
-                compare_all(&c, 1);
+                gradient_case_run(&c, tables[t]);
+                assert_int_equal(gradient_case_compare(&c, 1), 0);
                 attention_case_free(&c.forward);
             }
-}
-
-/* Options, one line each. */
-struct variant {
-    const char *name;
-    float scale, softcap;
-    bool causal;
-    int64_t window_left, window_right, past_len, kv_len;
-    bool row_kv_len;
-    int mask; /* bits of the dimensions that the mask has whole; -1: none */
-    bool alibi, sinks;
-    float dropout;
-    int64_t kv_offset;
-};
-
-static const struct variant VARIANTS[] = {
-    { "scale", -1.5f, 0, false, -1, -1, 0, -1, false, -1, false, false, 0, 0 },
-    { "softcap", 1, 0.75f, false, -1, -1, 0, -1, false, -1, false, false, 0, 0 },
-    { "causal", 0.5f, 0, true, -1, -1, 0, -1, false, -1, false, false, 0, 0 },
-    { "causal after past keys", 0.5f, 0, true, -1, -1, 2, -1, false, -1, false, false, 0, 0 },
-    { "causal, rows that see nothing", 0.5f, 0, true, -1, -1, -2, -1, false, -1, false, false, 0,
-      0 },
-    { "window", 0.5f, 2, false, 1, 1, 0, -1, false, -1, false, false, 0, 0 },
-    { "kv_len", 0.5f, 0, false, -1, -1, 0, 2, false, -1, false, false, 0, 0 },
-    { "no keys that count", 0.5f, 0, false, -1, -1, 0, 0, false, -1, false, false, 0, 0 },
-    { "kv_len of each row", 0.5f, 0, false, -1, -1, 0, -1, true, -1, false, false, 0, 0 },
-    { "whole mask", 0.5f, 0, false, -1, -1, 0, -1, false, 15, false, false, 0, 0 },
-    { "mask of rows and keys", 0.5f, 0, false, -1, -1, 0, -1, false, 12, false, false, 0, 0 },
-    { "mask of keys", 0.5f, 1.5f, false, -1, -1, 0, -1, false, 8, false, false, 0, 0 },
-    { "mask of rows", 0.5f, 0, true, -1, -1, 1, -1, false, 4, false, false, 0, 0 },
-    { "mask of heads", 0.5f, 0, true, -1, -1, 1, -1, false, 2, false, false, 0, 0 },
-    { "mask of one number", 0.5f, 0, true, -1, -1, 1, -1, false, 0, false, false, 0, 0 },
-    { "ALiBi", 0.5f, 0, false, -1, -1, 3, -1, false, -1, true, false, 0, 1 },
-    { "sinks", 0.5f, 1, true, -1, -1, -1, -1, false, -1, false, true, 0, 0 },
-    { "dropout", 0.5f, 0, false, -1, -1, 0, -1, false, -1, false, false, 0.4f, 0 },
-    { "all three", 0.5f, 2, true, 3, -1, 2, -1, false, 12, true, true, 0.3f, 1 },
-    { "everything", 0.7f, 1, true, 3, -1, 1, 4, false, 13, false, false, 0, 0 },
-};
-
-static void apply(struct gradient_case *c, const struct variant *v, uint64_t seed)
-{
-    struct attn_problem *attention = &c->forward.problem;
-    const int64_t *query = attention->query.shape;
-    const int64_t whole[4] = { query[0], query[1], query[2], attention->key.shape[2] };
-    int64_t shape[4];
-    struct fill fill = { seed };
-    int64_t *lengths =
-        attention_case_alloc(&c->forward, (size_t)(query[0] * (query[2] + 2)) * sizeof *lengths);
-    int64_t *past = lengths + query[0], *rows = past + query[0];
-    attention->options.scale = v->scale;
-    attention->options.softcap = v->softcap;
-    attention->options.causal = v->causal;
-    attention->options.window_left = v->window_left;
-    attention->options.window_right = v->window_right;
-    attention->options.dropout = v->dropout;
-    attention->options.seed = seed;
-    attention->kv_offset = v->kv_offset;
-    float *heads = attention_case_alloc(&c->forward, (size_t)(2 * query[1]) * sizeof *heads);
-    difference_fill(&fill, heads, 2 * query[1]);
-    attention->alibi_slopes = v->alibi ? heads : NULL;
-    attention->sinks = v->sinks ? heads + query[1] : NULL;
-    for (int64_t b = 0; b < query[0]; b++) {
-        lengths[b] = v->kv_len;
-        past[b] = v->past_len;
-        for (int64_t i = 0; i < query[2]; i++)
-            rows[b * query[2] + i] = fill_below(&fill, whole[3] + 2);
-    }
-    attention->past_len = past;
-    attention->kv_len = v->kv_len >= 0 ? lengths : NULL;
-    attention->row_kv_len = v->row_kv_len ? rows : NULL;
-    for (int d = 0; d < 4; d++)
-        shape[d] = v->mask >> d & 1 ? whole[d] : 1;
-    if (v->mask >= 0)
-        add_mask(c, shape, seed);
-}
-
-static void run_variants(const struct attention_sizes *sizes, uint64_t seed)
-{
-    const struct attn_kernels *const *tables = attn_kernels_available();
-    for (size_t i = 0; i < sizeof VARIANTS / sizeof VARIANTS[0]; i++)
-        for (int t = 0; tables[t] != NULL; t++) {
-            struct gradient_case c;
-            gradient_case_init(&c, sizes, LAYOUT_GAPS, seed + i);
-            apply(&c, &VARIANTS[i], seed + i);
-            print_message("    %s\n", VARIANTS[i].name);
-            run_case(&c, tables[t]);
-            compare_all(&c, seed + i);
-            attention_case_free(&c.forward);
-        }
 }
 
 static void test_variants(void **state)
 {
     (void)state;
     static const struct attention_sizes small = { 2, 4, 2, 4, 5, 3, 2 };
-    run_variants(&small, 500);
+    gradient_run_variants(&small, 0, 1, 500);
 }
 
 /* More than one tile of rows, of keys and of others. */
@@ -263,7 +51,7 @@ static void test_many_tiles(void **state)
 {
     (void)state;
     static const struct attention_sizes large = { 1, 2, 1, 101, 131, 5, 7 };
-    run_variants(&large, 900);
+    gradient_run_variants(&large, 0, 1, 900);
 }
 
 /* ---------------------------------------------------------------------------- identities -- */
@@ -277,8 +65,8 @@ static void test_sums(void **state)
     static const struct attention_sizes sizes = { 1, 3, 1, 70, 90, 8, 4 };
     struct gradient_case c;
     gradient_case_init(&c, &sizes, LAYOUT_DENSE, 7);
-    add_mask(&c, (const int64_t[4]){ 1, 3, 70, 90 }, 7);
-    run_case(&c, NULL);
+    gradient_case_add_mask(&c, (const int64_t[4]){ 1, 3, 70, 90 }, 7);
+    gradient_case_run(&c, NULL);
     for (int64_t h = 0; h < 3; h++)
         for (int64_t i = 0; i < 70; i++) {
             double sum = 0;
@@ -346,8 +134,8 @@ static void test_poison(void **state)
             poison(&dirty.forward.problem.value, 100, 120);
             poison(&dirty.forward.problem.query, 50, 77);
             poison(&dirty.problem.context_gradient, 50, 77);
-            run_case(&clean, tables[t]);
-            run_case(&dirty, tables[t]);
+            gradient_case_run(&clean, tables[t]);
+            gradient_case_run(&dirty, tables[t]);
             expect_zero(&dirty.problem.query_gradient, 50, 77);
             expect_zero(&dirty.problem.key_gradient, 100, 120);
             expect_zero(&dirty.problem.value_gradient, 100, 120);
@@ -379,7 +167,7 @@ static void test_large_scores(void **state)
         for (int64_t d = 0; d < 2; d++)
             *attention_at(&c.forward.problem.key, 0, 0, j, d) = d == 0 ? 300.0f : 0.0f;
     c.forward.problem.options.scale = 40;
-    run_case(&c, NULL);
+    gradient_case_run(&c, NULL);
     for (int64_t j = 0; j < 4; j++)
         for (int64_t d = 0; d < 3; d++) {
             double want = 0;
@@ -431,35 +219,79 @@ static void run_threads(const struct attn_gradient_plan *plan, int thread_count)
     guard_free(&scratch);
 }
 
+static void bits_case_init(struct gradient_case *c, unsigned kinds)
+{
+    static const struct attention_sizes sizes = { 1, 4, 2, 150, 170, 9, 6 };
+    gradient_case_init(c, &sizes, LAYOUT_DENSE, 31);
+    gradient_case_set_kinds(c, kinds, 33);
+    gradient_case_add_mask(c, (const int64_t[4]){ 1, 1, 150, 170 }, 32);
+    gradient_case_add_heads(c, true, true, 34);
+}
+
+enum { TENSOR_COUNT = 4, LIST_COUNT = 3 };
+
+/* Leaves the gradient number kept alone; nothing where that is negative. */
+static void ask_for(struct attn_gradient_problem *problem, int kept)
+{
+    struct attn_tensor *const tensors[TENSOR_COUNT] = { &problem->query_gradient,
+                                                        &problem->key_gradient,
+                                                        &problem->value_gradient,
+                                                        &problem->mask_gradient };
+    float **const lists[LIST_COUNT] = { &problem->additive_weight_gradient,
+                                        &problem->alibi_slopes_gradient, &problem->sinks_gradient };
+    for (int g = 0; kept >= 0 && g < TENSOR_COUNT; g++)
+        if (g != kept)
+            tensors[g]->data = NULL;
+    for (int g = 0; kept >= 0 && g < LIST_COUNT; g++)
+        if (TENSOR_COUNT + g != kept)
+            *lists[g] = NULL;
+}
+
+static void expect_list(const float *got, const float *want, int64_t count)
+{
+    if (got != NULL)
+        assert_memory_equal(got, want, (size_t)count * sizeof *got);
+}
+
+static void expect_same_bits(const struct gradient_case *want, const struct gradient_case *got)
+{
+    const struct attn_gradient_problem *a = &want->problem, *b = &got->problem;
+    const struct attn_tensor *const wanted[TENSOR_COUNT] = { &a->query_gradient, &a->key_gradient,
+                                                             &a->value_gradient,
+                                                             &a->mask_gradient };
+    const struct attn_tensor *const given[TENSOR_COUNT] = { &b->query_gradient, &b->key_gradient,
+                                                            &b->value_gradient, &b->mask_gradient };
+    for (int g = 0; g < TENSOR_COUNT; g++)
+        if (given[g]->data != NULL)
+            assert_int_equal(attention_differing_bits(wanted[g], given[g]), 0);
+    expect_list(b->additive_weight_gradient, a->additive_weight_gradient, 9);
+    expect_list(b->alibi_slopes_gradient, a->alibi_slopes_gradient, 4);
+    expect_list(b->sinks_gradient, a->sinks_gradient, 4);
+}
+
 /* One thread from the first task to the last, one the other way, four, and each gradient asked for
  * alone. */
 static void test_bits(void **state)
 {
     (void)state;
-    static const struct attention_sizes sizes = { 1, 4, 2, 150, 170, 9, 6 };
+    static const unsigned kinds[] = { 0, GRADIENT_ADDITIVE | GRADIENT_SPARSE };
     struct gradient_case c, other;
     struct attn_gradient_plan plan;
-    for (int way = 0; way < 6; way++) {
-        gradient_case_init(&c, &sizes, LAYOUT_DENSE, 31);
-        gradient_case_init(&other, &sizes, LAYOUT_DENSE, 31);
-        add_mask(&c, (const int64_t[4]){ 1, 1, 150, 170 }, 32);
-        add_mask(&other, (const int64_t[4]){ 1, 1, 150, 170 }, 32);
-        run_case(&c, NULL);
-        struct attn_tensor *const gradients = &other.problem.query_gradient;
-        for (int g = 0; way >= 2 && g < 4; g++)
-            if (g != way - 2)
-                gradients[g].data = NULL;
-        plan_case(&other, NULL, &plan);
-        if (way == 0)
-            run_plan(&plan, true);
-        else
-            run_threads(&plan, 4);
-        for (int g = 0; g < 4; g++)
-            if (gradients[g].data != NULL)
-                assert_int_equal(
-                    attention_differing_bits(&c.problem.query_gradient + g, &gradients[g]), 0);
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        bits_case_init(&c, kinds[k]);
+        gradient_case_run(&c, NULL);
+        for (int way = 0; way < 2 + TENSOR_COUNT + LIST_COUNT; way++) {
+            bits_case_init(&other, kinds[k]);
+            ask_for(&other.problem, way - 2);
+            gradient_case_plan(&other, NULL, &plan);
+            if (way == 0)
+                gradient_run(&plan, true);
+            else
+                run_threads(&plan, 4);
+            expect_same_bits(&c, &other);
+            attention_case_free(&other.forward);
+        }
         attention_case_free(&c.forward);
-        attention_case_free(&other.forward);
     }
 }
 
@@ -472,12 +304,12 @@ static void test_empty(void **state)
     static const struct attention_sizes no_keys = { 1, 2, 1, 5, 0, 3, 2 };
     struct gradient_case c;
     gradient_case_init(&c, &no_rows, LAYOUT_DENSE, 41);
-    run_case(&c, NULL);
+    gradient_case_run(&c, NULL);
     expect_zero(&c.problem.key_gradient, 0, 9);
     expect_zero(&c.problem.value_gradient, 0, 9);
     attention_case_free(&c.forward);
     gradient_case_init(&c, &no_keys, LAYOUT_DENSE, 42);
-    run_case(&c, NULL);
+    gradient_case_run(&c, NULL);
     expect_zero(&c.problem.query_gradient, 0, 5);
     attention_case_free(&c.forward);
 }

@@ -1,5 +1,6 @@
 /* test_layer_gradient.c - the gradients of a whole layer against finite differences of the double
- * reference: inputs, mask, and every weight and bias, in both layouts, with rotary embedding. */
+ * reference: inputs, mask, and every weight and bias, in both layouts, with rotary embedding and
+ * under every score function. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,25 +70,44 @@ static void add_linear(struct layer_case *c, const char *name, struct attn_linea
     }
 }
 
+enum kind { DOT, GENERAL, ADDITIVE, CONCAT, SPARSE };
+
 struct shape {
     const char *name;
+    enum kind kind;
     int64_t q_len, kv_len, q_heads, kv_heads, head_dim, v_head_dim;
     bool projected, in_out, biased, rope, interleaved, cut, masked;
 };
 
 static const struct shape SHAPES[] = {
-    { "sdpa", 3, 4, 2, 1, 4, 2, false, false, false, false, false, false, true },
-    { "sdpa cut into heads", 3, 4, 2, 2, 4, 2, false, false, false, false, false, true, false },
-    { "sdpa with rope", 3, 4, 2, 1, 4, 2, false, false, false, true, false, false, false },
-    { "cut, with rope", 3, 4, 2, 2, 4, 2, false, false, false, true, true, true, false },
-    { "projections", 4, 3, 2, 1, 4, 3, true, false, false, false, false, false, false },
-    { "with biases", 4, 3, 2, 1, 4, 3, true, false, true, false, false, false, true },
-    { "in_out", 4, 3, 4, 2, 2, 3, true, true, true, false, false, false, false },
-    { "with rope", 4, 5, 2, 2, 6, 3, true, false, true, true, false, false, true },
-    { "interleaved", 4, 5, 2, 2, 6, 3, true, true, true, true, true, false, false },
-    { "more than a chunk", 300, 270, 2, 1, 4, 2, true, false, true, true, true, false, false },
-    { "no keys", 3, 0, 2, 1, 4, 3, true, false, true, false, false, false, false },
-    { "no rows", 0, 3, 2, 1, 4, 3, true, false, true, true, false, false, false },
+    { "sdpa", DOT, 3, 4, 2, 1, 4, 2, false, false, false, false, false, false, true },
+    { "sdpa cut into heads", DOT, 3, 4, 2, 2, 4, 2, false, false, false, false, false, true,
+      false },
+    { "sdpa with rope", DOT, 3, 4, 2, 1, 4, 2, false, false, false, true, false, false, false },
+    { "cut, with rope", DOT, 3, 4, 2, 2, 4, 2, false, false, false, true, true, true, false },
+    { "projections", DOT, 4, 3, 2, 1, 4, 3, true, false, false, false, false, false, false },
+    { "with biases", DOT, 4, 3, 2, 1, 4, 3, true, false, true, false, false, false, true },
+    { "in_out", DOT, 4, 3, 4, 2, 2, 3, true, true, true, false, false, false, false },
+    { "with rope", DOT, 4, 5, 2, 2, 6, 3, true, false, true, true, false, false, true },
+    { "interleaved", DOT, 4, 5, 2, 2, 6, 3, true, true, true, true, true, false, false },
+    { "more than a chunk", DOT, 300, 270, 2, 1, 4, 2, true, false, true, true, true, false, false },
+    { "no keys", DOT, 3, 0, 2, 1, 4, 3, true, false, true, false, false, false, false },
+    { "no rows", DOT, 0, 3, 2, 1, 4, 3, true, false, true, true, false, false, false },
+    { "general", GENERAL, 4, 5, 1, 1, D_KEY, 3, true, true, true, false, false, false, true },
+    { "general, nothing else", GENERAL, 3, 4, 1, 1, D_KEY, 3, false, true, false, false, false,
+      false, false },
+    { "additive", ADDITIVE, 4, 5, 1, 1, 7, 3, true, false, true, false, false, false, true },
+    { "additive, in_out", ADDITIVE, 4, 5, 1, 1, 7, 3, true, true, false, false, false, false,
+      false },
+    { "additive, nothing else", ADDITIVE, 3, 4, 2, 1, 3, 2, false, false, false, false, false, true,
+      true },
+    { "concat", CONCAT, 4, 5, 1, 1, 7, 3, true, false, true, false, false, false, true },
+    { "concat, in_out", CONCAT, 4, 5, 1, 1, 7, 3, true, true, true, false, false, false, false },
+    { "concat, more than a chunk", CONCAT, 270, 280, 1, 1, 5, 2, true, true, true, false, false,
+      false, false },
+    { "concat, no keys", CONCAT, 3, 0, 1, 1, 7, 3, true, true, true, false, false, false, false },
+    { "concat, no rows", CONCAT, 0, 3, 1, 1, 7, 3, true, false, true, false, false, false, false },
+    { "sparsemax", SPARSE, 4, 5, 2, 1, 4, 3, true, false, true, true, true, false, true },
 };
 
 static struct attn_tensor input(struct layer_case *c, const char *name, int64_t length,
@@ -96,6 +116,36 @@ static struct attn_tensor input(struct layer_case *c, const char *name, int64_t 
     const struct array *array = add(c, name, heads * length * columns);
     *gradient = array->gradient;
     return attn_tensor_dense(array->numbers, ATTN_F32, 1, heads, length, columns);
+}
+
+/* What query and key go through before they are scored. */
+static void add_scores(struct layer_case *c, const struct shape *s)
+{
+    struct attn_layer *layer = &c->layer;
+    struct attn_layer_gradient_problem *p = &c->problem;
+    const int64_t out = s->q_heads * s->head_dim;
+    struct attn_linear joined;
+    struct attn_linear_gradient gradient = { 0 };
+    if (s->kind == CONCAT) {
+        add_linear(c, "concat_proj", &joined, &gradient, out, D_KEY + D_QUERY, s->in_out,
+                   s->biased);
+        attn_linear_split(&joined, D_KEY, &layer->k_proj, &layer->q_proj);
+        attn_linear_gradient_split(&joined, D_KEY, &gradient, &p->k_proj, &p->q_proj);
+        return;
+    }
+    add_linear(c, "q_proj", &layer->q_proj, &p->q_proj, out, D_QUERY, s->in_out, s->biased);
+    if (s->kind != GENERAL)
+        add_linear(c, "k_proj", &layer->k_proj, &p->k_proj, s->kv_heads * s->head_dim, D_KEY,
+                   s->in_out, s->biased);
+}
+
+/* A few numbers, and where their gradient goes. */
+static const float *add_list(struct layer_case *c, const char *name, int64_t count,
+                             float **gradient)
+{
+    const struct array *array = add(c, name, count);
+    *gradient = array->gradient;
+    return array->numbers;
 }
 
 static void layer_case_init(struct layer_case *c, const struct shape *s, uint64_t seed)
@@ -109,24 +159,28 @@ static void layer_case_init(struct layer_case *c, const struct shape *s, uint64_
     layer->head_dim = s->head_dim;
     layer->v_head_dim = s->v_head_dim;
     if (s->rope)
-        layer->rope = (struct attn_rope){ s->interleaved ? s->head_dim : s->head_dim - 2, 100,
-                                          s->interleaved };
+        layer->rope = (struct attn_rope){ .dim = s->interleaved ? s->head_dim : s->head_dim - 2,
+                                          .theta = 100,
+                                          .interleaved = s->interleaved };
+    if (s->projected || s->kind == GENERAL)
+        add_scores(c, s);
     if (s->projected) {
-        add_linear(c, "q_proj", &layer->q_proj, &p->q_proj, s->q_heads * s->head_dim, D_QUERY,
-                   s->in_out, s->biased);
-        add_linear(c, "k_proj", &layer->k_proj, &p->k_proj, s->kv_heads * s->head_dim, D_KEY,
-                   s->in_out, s->biased);
         add_linear(c, "v_proj", &layer->v_proj, &p->v_proj, s->kv_heads * s->v_head_dim, D_VALUE,
                    s->in_out, s->biased);
         add_linear(c, "o_proj", &layer->o_proj, &p->o_proj, D_OUT, s->q_heads * s->v_head_dim,
                    s->in_out, s->biased);
     }
+    if (s->kind == ADDITIVE || s->kind == CONCAT)
+        layer->additive_weight = add_list(c, "additive_weight", s->head_dim, &p->additive_weight);
+    const bool projects_query = s->projected || s->kind == GENERAL;
     const int64_t q = s->cut ? s->q_heads : 1, kv = s->cut ? s->kv_heads : 1;
     p->layer.layer = layer;
     p->layer.options = attn_options_default(s->head_dim);
+    if (s->kind == SPARSE)
+        p->layer.options.normalizer = ATTN_SPARSEMAX;
     p->layer.past_len = 1;
     p->layer.query = input(c, "query", s->q_len, q,
-                           s->projected ? D_QUERY : s->q_heads * s->head_dim / q, &p->query);
+                           projects_query ? D_QUERY : s->q_heads * s->head_dim / q, &p->query);
     p->layer.key = input(c, "key", s->kv_len, kv,
                          s->projected ? D_KEY : s->kv_heads * s->head_dim / kv, &p->key);
     p->layer.value = input(c, "value", s->kv_len, kv,
@@ -138,6 +192,8 @@ static void layer_case_init(struct layer_case *c, const struct shape *s, uint64_
         p->mask = mask->gradient;
         p->layer.options.causal = true;
         p->layer.options.softcap = 2;
+        p->layer.alibi_slopes = add_list(c, "alibi_slopes", s->q_heads, &p->alibi_slopes);
+        p->layer.sinks = add_list(c, "sinks", s->q_heads, &p->sinks);
     }
     p->context_gradient = numbers(c, s->q_len * attn_layer_d_out(layer));
 }
@@ -195,6 +251,12 @@ static void test_differences(void **state)
     }
 }
 
+/* Of one matrix two projections may have their parts. */
+static bool is_part(const float *gradient, const struct array *array)
+{
+    return gradient >= array->gradient && gradient < array->gradient + array->count;
+}
+
 /* One gradient at a time has the bits that it has among all. */
 static void test_alone(void **state)
 {
@@ -208,12 +270,13 @@ static void test_alone(void **state)
             struct attn_layer_gradient_problem *p = &one.problem;
             const struct array *array = &one.arrays[a];
             float **const outputs[] = {
-                &p->query,         &p->key,         &p->value,         &p->mask,
-                &p->q_proj.weight, &p->q_proj.bias, &p->k_proj.weight, &p->k_proj.bias,
-                &p->v_proj.weight, &p->v_proj.bias, &p->o_proj.weight, &p->o_proj.bias,
+                &p->query,           &p->key,          &p->value,         &p->mask,
+                &p->q_proj.weight,   &p->q_proj.bias,  &p->k_proj.weight, &p->k_proj.bias,
+                &p->v_proj.weight,   &p->v_proj.bias,  &p->o_proj.weight, &p->o_proj.bias,
+                &p->additive_weight, &p->alibi_slopes, &p->sinks,
             };
             for (size_t o = 0; o < sizeof outputs / sizeof outputs[0]; o++)
-                if (*outputs[o] != array->gradient)
+                if (!is_part(*outputs[o], array))
                     *outputs[o] = NULL;
             run(&one);
             assert_memory_equal(array->gradient, all.arrays[a].gradient,
@@ -228,9 +291,20 @@ static void test_alone(void **state)
 static void test_hidden_rows(void **state)
 {
     (void)state;
-    for (int in_out = 0; in_out < 2; in_out++) {
-        const struct shape shape = { "hidden", 4,           6,    2,    1,     4,     3,
-                                     true,     in_out != 0, true, true, false, false, false };
+    for (int way = 0; way < 4; way++) {
+        const bool concat = way >= 2;
+        const struct shape shape = { .name = "hidden",
+                                     .kind = concat ? CONCAT : DOT,
+                                     .q_len = 4,
+                                     .kv_len = 6,
+                                     .q_heads = concat ? 1 : 2,
+                                     .kv_heads = 1,
+                                     .head_dim = 4,
+                                     .v_head_dim = 3,
+                                     .projected = true,
+                                     .in_out = way % 2 != 0,
+                                     .biased = true,
+                                     .rope = !concat };
         const int64_t kv_len = 4;
         struct layer_case clean, dirty;
         struct layer_case *const both[2] = { &clean, &dirty };
@@ -269,6 +343,18 @@ static void test_refused(void **state)
     c.problem.context_gradient = NULL;
     assert_int_equal(attn_layer_gradient_plan_init(&plan, &c.problem, &where), ATTN_ERR_NO_DATA);
     assert_string_equal(where, "context_gradient");
+    c.problem.context_gradient = c.problem.query;
+    c.problem.additive_weight = c.problem.query;
+    assert_int_equal(attn_layer_gradient_plan_init(&plan, &c.problem, &where), ATTN_ERR_NO_DATA);
+    assert_string_equal(where, "additive_weight");
+    c.problem.additive_weight = NULL;
+    c.problem.alibi_slopes = c.problem.query;
+    assert_int_equal(attn_layer_gradient_plan_init(&plan, &c.problem, &where), ATTN_ERR_NO_DATA);
+    assert_string_equal(where, "alibi_slopes");
+    c.problem.alibi_slopes = NULL;
+    c.problem.sinks = c.problem.query;
+    assert_int_equal(attn_layer_gradient_plan_init(&plan, &c.problem, &where), ATTN_ERR_NO_DATA);
+    assert_string_equal(where, "sinks");
     layer_case_free(&c);
 }
 

@@ -195,6 +195,22 @@ cJSON *answer_post(struct http_client *client, const char *path, const char *bod
     return answer;
 }
 
+cJSON *answer_get(struct http_client *client, const char *path)
+{
+    struct http_response response = http_client_get(client, path);
+    cJSON *answer = answer_json(&response, 200);
+    http_response_free(&response);
+    return answer;
+}
+
+void answer_send_refused(struct http_client *client, const struct http_request *request,
+                         long status, const char *code, const char *pointer)
+{
+    struct http_response response = http_client_send(client, request);
+    answer_expect_fault(&response, status, code, pointer);
+    http_response_free(&response);
+}
+
 void answer_refused(struct http_client *client, const char *path, const char *body, long status,
                     const char *code, const char *pointer)
 {

@@ -42,6 +42,13 @@ double *answer_numbers(const cJSON *answer, const char *name, int rank, const in
  */
 cJSON *answer_post(struct http_client *client, const char *path, const char *body);
 
+/* Gets path, which must be 200. The caller's to cJSON_Delete(). */
+cJSON *answer_get(struct http_client *client, const char *path);
+
+/* Sends a request, which must be refused with this fault. */
+void answer_send_refused(struct http_client *client, const struct http_request *request,
+                         long status, const char *code, const char *pointer);
+
 /* Posts the body, which must be refused with this fault. */
 void answer_refused(struct http_client *client, const char *path, const char *body, long status,
                     const char *code, const char *pointer);

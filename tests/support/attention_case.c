@@ -1,6 +1,8 @@
 /* attention_case.c - makes, runs and compares calls of attention for the tests. */
 #include "attention_case.h"
 
+#include "number.h"
+
 #include <inttypes.h>
 #include <math.h>
 
@@ -176,7 +178,7 @@ static int64_t compare_output(const struct attn_tensor *got, const double *want,
         for (int64_t h = 0; h < got->shape[1]; h++)
             for (int64_t i = 0; i < got->shape[2]; i++)
                 for (int64_t j = 0; j < got->shape[3]; j++, want++) {
-                    const double x = (double)*attention_at(got, b, h, i, j);
+                    const double x = number_at(got, b, h, i, j);
                     /* A masked weight and the context of an empty row are 0, not nearly 0. */
                     if (is_near(x, *want, tolerance, index == 0 || index == 5))
                         continue;

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-static const float STEP = 0x1p-7f;
+static const float STEP = 0x1p-19f;
 
 void difference_round(float *numbers, int64_t count)
 {
@@ -95,6 +95,29 @@ double difference_by(const struct attn_problem *problem, const struct attn_tenso
     }
     *x = kept;
     return five_points(at);
+}
+
+/* Which weights are 0, as they are after *x is moved by step. */
+static void find_support(const struct attn_problem *problem, float *x, float step,
+                         struct reference *r)
+{
+    const float kept = *x;
+    *x = kept + step;
+    reference_attention(problem, r);
+    *x = kept;
+}
+
+bool difference_is_smooth(const struct attn_problem *problem, float *x)
+{
+    struct reference low, high;
+    bool is_same = true;
+    find_support(problem, x, MOVES[0] * STEP, &low);
+    find_support(problem, x, MOVES[3] * STEP, &high);
+    for (int64_t i = 0; i < low.batch * low.q_heads * low.q_len * low.kv_len; i++)
+        is_same = is_same && (low.weights[i] == 0) == (high.weights[i] == 0);
+    reference_free(&low);
+    reference_free(&high);
+    return is_same;
 }
 
 double difference_layer_by(const struct attn_layer_problem *problem, const float *context_gradient,

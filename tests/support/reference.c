@@ -5,6 +5,8 @@
  * strides, the sums the only place that knows attention. */
 #include "reference.h"
 
+#include "number.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,18 +37,17 @@ static int64_t element(const struct attn_tensor *tensor, int64_t b, int64_t h, i
     return offset;
 }
 
-/* A dense copy of an F32 view. */
+/* A dense copy of a view. */
 static double *copy_dense(const struct attn_tensor *tensor)
 {
     const int64_t *shape = tensor->shape;
     double *copy = allocate_doubles(shape[0] * shape[1] * shape[2] * shape[3]);
     double *to = copy;
-    const float *from = tensor->data;
     for (int64_t b = 0; b < shape[0]; b++)
         for (int64_t h = 0; h < shape[1]; h++)
             for (int64_t l = 0; l < shape[2]; l++)
                 for (int64_t d = 0; d < shape[3]; d++)
-                    *to++ = (double)from[element(tensor, b, h, l, d)];
+                    *to++ = number_get(tensor->data, tensor->dtype, element(tensor, b, h, l, d));
     return copy;
 }
 
@@ -86,19 +87,21 @@ static bool is_visible(const struct operands *o, int64_t b, int64_t h, int64_t i
         return false;
     if (o->mask->data == NULL)
         return true;
+    if (o->mask->shape[3] > 1 && j >= o->mask->shape[3])
+        return false; /* a mask that ends early forbids the rest */
     const int64_t at = element(o->mask, b, h, i, j);
     if (o->mask->dtype == ATTN_BOOL)
         return ((const unsigned char *)o->mask->data)[at] != 0;
-    return ((const float *)o->mask->data)[at] != -INFINITY;
+    return number_get(o->mask->data, o->mask->dtype, at) != -INFINITY;
 }
 
 static double bias(const struct operands *o, int64_t b, int64_t h, int64_t i, int64_t j)
 {
     const double slope = o->alibi_slopes != NULL ? (double)o->alibi_slopes[h] : 0.0;
     const double linear = -slope * fabs(distance(o, b, i, j));
-    if (o->mask->data == NULL || o->mask->dtype != ATTN_F32)
+    if (o->mask->data == NULL || o->mask->dtype == ATTN_BOOL)
         return linear;
-    return linear + (double)((const float *)o->mask->data)[element(o->mask, b, h, i, j)];
+    return linear + number_get(o->mask->data, o->mask->dtype, element(o->mask, b, h, i, j));
 }
 
 static double softcap(double score, double cap)
@@ -255,24 +258,11 @@ void reference_linear(const struct attn_linear *linear, const double *x, int64_t
         }
 }
 
-void reference_rope(const struct attn_rope *rope, int64_t position, double *row)
-{
-    const int64_t half = rope->dim / 2;
-    for (int64_t c = 0; c < half; c++) {
-        const double angle =
-            (double)position * pow(rope->theta, -2.0 * (double)c / (double)rope->dim);
-        double *first = row + (rope->interleaved ? 2 * c : c);
-        double *second = row + (rope->interleaved ? 2 * c + 1 : c + half);
-        const double x = *first, y = *second;
-        *first = x * cos(angle) - y * sin(angle);
-        *second = x * sin(angle) + y * cos(angle);
-    }
-}
-
 /* Projects one input of a layer, cuts it into [heads, length, dim] and turns it where rope is
  * given. */
 static double *layer_input(const struct attn_linear *linear, const struct attn_tensor *input,
-                           int64_t heads, int64_t dim, const struct attn_rope *rope, int64_t start)
+                           int64_t heads, int64_t dim, const struct attn_rope *rope, int64_t start,
+                           double sequence_length)
 {
     const int64_t length = input->shape[2];
     double *x = copy_dense(input);
@@ -291,7 +281,7 @@ static double *layer_input(const struct attn_linear *linear, const struct attn_t
     free(x);
     for (int64_t h = 0; rope != NULL && rope->dim > 0 && h < heads; h++)
         for (int64_t l = 0; l < length; l++)
-            reference_rope(rope, start + l, cut + (h * length + l) * dim);
+            reference_rope(rope, start + l, sequence_length, cut + (h * length + l) * dim);
     return cut;
 }
 
@@ -314,12 +304,15 @@ static void layer_output(const struct attn_layer *layer, struct reference *r)
 void reference_layer(const struct attn_layer_problem *problem, struct reference *reference)
 {
     const struct attn_layer *layer = problem->layer;
+    const double query_end = (double)problem->past_len + (double)problem->query.shape[2];
+    const double key_end = (double)problem->kv_offset + (double)problem->key.shape[2];
+    const double end = query_end > key_end ? query_end : key_end;
     double *query = layer_input(&layer->q_proj, &problem->query, layer->q_heads, layer->head_dim,
-                                &layer->rope, problem->past_len);
+                                &layer->rope, problem->past_len, end);
     double *key = layer_input(&layer->k_proj, &problem->key, layer->kv_heads, layer->head_dim,
-                              &layer->rope, problem->kv_offset);
-    double *value =
-        layer_input(&layer->v_proj, &problem->value, layer->kv_heads, layer->v_head_dim, NULL, 0);
+                              &layer->rope, problem->kv_offset, end);
+    double *value = layer_input(&layer->v_proj, &problem->value, layer->kv_heads, layer->v_head_dim,
+                                NULL, 0, 0);
     const struct operands operands = {
         .query = query,
         .key = key,

@@ -32,7 +32,8 @@ void reference_free(struct reference *reference);
 void reference_linear(const struct attn_linear *linear, const double *x, int64_t rows,
                       int64_t x_columns, double *y);
 
-/* Turns row[rope->dim] to its position in place. */
-void reference_rope(const struct attn_rope *rope, int64_t position, double *row);
+/* Turns row[rope->dim] to its position in place, in a call of sequence_length positions. */
+void reference_rope(const struct attn_rope *rope, int64_t position, double sequence_length,
+                    double *row);
 
 #endif

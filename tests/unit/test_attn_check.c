@@ -111,9 +111,9 @@ static const struct integer_fault INTEGER_FAULTS[] = {
     SHAPE(mask, 0, 3),
     SHAPE(mask, 1, 2), /* a mask has query heads, not key heads */
     SHAPE(mask, 2, 2),
-    SHAPE(mask, 3, 4),
     SHAPE(mask, 3, 6),
     SHAPE(mask, 3, 0),
+    SHAPE(mask, 3, -1),
     SHAPE(mask, 0, -1),
     SHAPE(context, 0, 1),
     SHAPE(context, 1, 2),
@@ -157,6 +157,8 @@ static const struct integer_fault INTEGER_FAULTS[] = {
     { offsetof(struct attn_problem, mask.shape[1]), 1, ATTN_OK, "" },
     { offsetof(struct attn_problem, mask.shape[2]), 1, ATTN_OK, "" },
     { offsetof(struct attn_problem, mask.shape[3]), 1, ATTN_OK, "" },
+    { offsetof(struct attn_problem, mask.shape[3]), 4, ATTN_OK, "" }, /* ends before the keys */
+    { offsetof(struct attn_problem, mask.shape[3]), 2, ATTN_OK, "" },
     { offsetof(struct attn_problem, mask.stride[3]), 2, ATTN_OK, "" },
     { offsetof(struct attn_problem, mask.stride[3]), 0, ATTN_OK, "" },
     { offsetof(struct attn_problem, mask.stride[3]), -1, ATTN_OK, "" },
@@ -207,7 +209,7 @@ static void test_dtypes(void **state)
                 (struct attn_tensor *)(void *)((char *)&problem + TENSORS[t].offset);
             const bool is_mask = tensor == &problem.mask;
             tensor->dtype = dtypes[d];
-            if (dtypes[d] == ATTN_F32 || (is_mask && dtypes[d] == ATTN_BOOL))
+            if (dtypes[d] != ATTN_BOOL || is_mask)
                 expect(&problem, ATTN_OK, "");
             else
                 expect(&problem, ATTN_ERR_DTYPE, TENSORS[t].field);
@@ -239,7 +241,7 @@ static void test_scale_and_softcap(void **state)
 {
     (void)state;
     static const struct {
-        float scale, softcap;
+        double scale, softcap;
         enum attn_status status;
         const char *field;
     } cases[] = {
@@ -253,12 +255,27 @@ static void test_scale_and_softcap(void **state)
         { 1.0f, INFINITY, ATTN_ERR_OPTION, "options.softcap" },
         { 1.0f, -1.0f, ATTN_ERR_OPTION, "options.softcap" },
         { 1.0f, -1e-40f, ATTN_ERR_OPTION, "options.softcap" },
+        { 1.0f, 1e-44, ATTN_OK, "" }, /* what a float can hold, subnormal or not */
+        { 1e39, 0.0f, ATTN_ERR_OPTION, "options.scale" },
+        { 1.0f, 1e39, ATTN_ERR_OPTION, "options.softcap" },
+        { 1.0f, 1e-60, ATTN_ERR_OPTION, "options.softcap" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct attn_problem problem = valid_problem();
         problem.options.scale = cases[i].scale;
         problem.options.softcap = cases[i].softcap;
         expect(&problem, cases[i].status, cases[i].field);
+    }
+}
+
+static void test_softmax_precision(void **state)
+{
+    (void)state;
+    struct attn_problem problem = valid_problem();
+    for (int dtype = ATTN_F32; dtype <= ATTN_BOOL; dtype++) {
+        problem.options.softmax_precision = (enum attn_dtype)dtype;
+        expect(&problem, dtype == ATTN_BOOL ? ATTN_ERR_OPTION : ATTN_OK,
+               "options.softmax_precision");
     }
 }
 
@@ -378,7 +395,7 @@ static void test_empty_lengths(void **state)
 static void test_workspace_does_not_grow(void **state)
 {
     (void)state;
-    size_t bytes[2];
+    size_t bytes[6];
     for (int i = 0; i < 2; i++) {
         const int64_t length = i == 0 ? 1000 : 1000000;
         struct attn_plan plan;
@@ -390,9 +407,17 @@ static void test_workspace_does_not_grow(void **state)
         problem.weights = attn_tensor_dense(outputs, ATTN_F32, 1, 4, 100, length);
         assert_int_equal(attn_plan_init(&plan, &problem, NULL), ATTN_OK);
         bytes[i] = plan.workspace_bytes;
+        problem.weights.dtype = ATTN_BF16;
+        assert_int_equal(attn_plan_init(&plan, &problem, NULL), ATTN_OK);
+        bytes[2 + i] = plan.workspace_bytes;
+        problem.weights.dtype = ATTN_F64;
+        assert_int_equal(attn_plan_init(&plan, &problem, NULL), ATTN_OK);
+        bytes[4 + i] = plan.workspace_bytes;
     }
-    assert_int_equal(bytes[0], bytes[1]);
-    assert_true(bytes[0] <= 256 * 1024);
+    for (int i = 0; i < 6; i += 2) {
+        assert_int_equal(bytes[i], bytes[i + 1]);
+        assert_true(bytes[i] <= 256 * 1024);
+    }
 }
 
 /* ---------------------------------------------------- names and helpers -- */
@@ -460,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_dtypes),
         cmocka_unit_test(test_absent_tensors),
         cmocka_unit_test(test_scale_and_softcap),
+        cmocka_unit_test(test_softmax_precision),
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_extreme_past_len),
         cmocka_unit_test(test_too_large),

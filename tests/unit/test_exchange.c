@@ -160,6 +160,51 @@ static void test_a_body_is_collected(void **state)
     exchange_free(exchange);
 }
 
+static void test_a_body_may_begin_anywhere(void **state)
+{
+    (void)state;
+    for (size_t offset = 0; offset < 16; offset++) {
+        struct exchange *exchange = calloc(1, sizeof *exchange);
+        assert_non_null(exchange);
+        exchange->body_offset = offset;
+        for (int i = 0; i < 5000; i++)
+            assert_true(exchange_receive(exchange, "0123456", 7, 35000));
+        void *memory;
+        struct byte_slice body;
+        if (offset % 2 == 0) {
+            body = exchange_take_body_in_place(exchange, &memory);
+            assert_ptr_equal(body.data, (char *)memory + offset);
+        } else {
+            body = exchange_take_body(exchange);
+            memory = (void *)body.data; /* what free() takes */
+        }
+        assert_int_equal(body.size, 35000);
+        for (size_t i = 0; i < body.size; i++)
+            assert_int_equal(((const char *)body.data)[i], '0' + (int)(i % 7));
+        free(memory);
+        exchange_free(exchange);
+    }
+}
+
+static void count_release(void *owner)
+{
+    ++*(int *)owner;
+}
+
+static void test_parts_are_given_back(void **state)
+{
+    (void)state;
+    int released = 0;
+    const struct exchange_part parts[] = { { "abc", 3 }, { "", 0 }, { "defg", 4 } };
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    assert_non_null(exchange);
+    exchange_reply_parts(exchange, 200, "text/plain", parts, 3, count_release, &released);
+    assert_int_equal(exchange->answer.size, 7);
+    assert_int_equal(released, 0);
+    exchange_free(exchange); /* whoever asked left before it was sent */
+    assert_int_equal(released, 1);
+}
+
 static void test_a_body_has_a_bound(void **state)
 {
     (void)state;
@@ -178,9 +223,14 @@ static void test_a_body_has_a_bound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_routes_match),        cmocka_unit_test(test_routes_do_not_match),
-        cmocka_unit_test(test_request_ids),         cmocka_unit_test(test_made_ids_differ),
-        cmocka_unit_test(test_a_body_is_collected), cmocka_unit_test(test_a_body_has_a_bound),
+        cmocka_unit_test(test_routes_match),
+        cmocka_unit_test(test_routes_do_not_match),
+        cmocka_unit_test(test_request_ids),
+        cmocka_unit_test(test_made_ids_differ),
+        cmocka_unit_test(test_a_body_is_collected),
+        cmocka_unit_test(test_a_body_has_a_bound),
+        cmocka_unit_test(test_a_body_may_begin_anywhere),
+        cmocka_unit_test(test_parts_are_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,6 +58,9 @@ static void test_refused(void **state)
     c.problem.key_gradient.dtype = ATTN_F16;
     expect_refused(&c, ATTN_ERR_DTYPE, "key_gradient.dtype");
     c.problem = good;
+    c.forward.problem.value.dtype = ATTN_BF16;
+    expect_refused(&c, ATTN_ERR_DTYPE, "value.dtype");
+    c.forward.problem.value.dtype = ATTN_F32;
     c.problem.value_gradient.stride[1] = 0;
     expect_refused(&c, ATTN_ERR_STRIDE, "value_gradient.stride[1]");
     c.problem = good;
@@ -66,32 +69,47 @@ static void test_refused(void **state)
     unsigned char allowed = 1;
     c.forward.problem.mask = attn_tensor_dense(&allowed, ATTN_BOOL, 1, 1, 1, 1);
     expect_refused(&c, ATTN_ERR_DTYPE, "attention.mask.dtype");
+    c.problem.mask_gradient.data = NULL;
+    c.forward.problem.mask.dtype = ATTN_F16;
+    expect_refused(&c, ATTN_ERR_DTYPE, "attention.mask.dtype");
+    c.forward.problem.mask.data = NULL;
+    c.forward.problem.options.softmax_precision = ATTN_F64;
+    expect_refused(&c, ATTN_ERR_OPTION, "attention.options.softmax_precision");
     c.forward.problem.options.scale = NAN;
     expect_refused(&c, ATTN_ERR_OPTION, "options.scale");
     attention_case_free(&c.forward);
 }
 
-/* What has no term in the gradient must not be passed over. */
-static void test_refused_terms(void **state)
+/* The gradient of what the problem does not have. */
+static void test_refused_lists(void **state)
 {
     (void)state;
-    const float numbers[64] = { 0 };
+    const float numbers[4] = { 0 };
+    float gradient[4];
     struct gradient_case c;
     gradient_case_init(&c);
     struct attn_problem *attention = &c.forward.problem;
-    const struct attn_problem good = *attention;
+    const struct attn_gradient_problem good = c.problem;
+    c.problem.additive_weight_gradient = gradient;
+    expect_refused(&c, ATTN_ERR_NO_DATA, "attention.additive_weight");
     attention->additive_weight = numbers;
-    expect_refused(&c, ATTN_ERR_OPTION, "attention.additive_weight");
-    *attention = good;
-    attention->options.normalizer = ATTN_SPARSEMAX;
-    expect_refused(&c, ATTN_ERR_OPTION, "attention.options.normalizer");
-    *attention = good;
+    expect_refused(&c, ATTN_OK, "");
+    c.problem = good;
+    c.problem.alibi_slopes_gradient = gradient;
+    expect_refused(&c, ATTN_ERR_NO_DATA, "attention.alibi_slopes");
+    attention->alibi_slopes = numbers;
+    expect_refused(&c, ATTN_OK, "");
+    c.problem = good;
+    c.problem.sinks_gradient = gradient;
+    expect_refused(&c, ATTN_ERR_NO_DATA, "attention.sinks");
+    attention->sinks = numbers;
+    expect_refused(&c, ATTN_OK, "");
     attention_case_free(&c.forward);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_refused),
-                                        cmocka_unit_test(test_refused_terms) };
+                                        cmocka_unit_test(test_refused_lists) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

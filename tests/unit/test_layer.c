@@ -165,7 +165,9 @@ static void layer_case_init(struct layer_case *c, const struct shape *shape, int
         const struct attn_linear joined = make_linear(c, shape, Q_PROJ, shape->head_dim, 2 * d);
         attn_linear_split(&joined, d, &layer->k_proj, &layer->q_proj);
     }
-    layer->rope = (struct attn_rope){ shape->rope_dim, 10000.0, shape->interleaved };
+    layer->rope = (struct attn_rope){ .dim = shape->rope_dim,
+                                      .theta = 10000.0,
+                                      .interleaved = shape->interleaved };
     struct attn_layer_problem *problem = &c->problem;
     problem->layer = layer;
     problem->options = attn_options_default(shape->head_dim);

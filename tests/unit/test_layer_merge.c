@@ -52,7 +52,7 @@ static struct attn_layer make_layer(void)
         .k_proj = { k_weight, k_bias, KV_HEADS * HEAD_DIM, D_MODEL, false },
         .v_proj = { v_weight, v_bias, KV_HEADS * V_HEAD_DIM, D_MODEL, false },
         .o_proj = { o_weight, o_bias, D_OUT, Q_HEADS * V_HEAD_DIM, false },
-        .rope = { HEAD_DIM, 10000.0, true },
+        .rope = { .dim = HEAD_DIM, .theta = 10000.0, .interleaved = true },
     };
 }
 

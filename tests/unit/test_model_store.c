@@ -186,13 +186,13 @@ static void test_no_directory(void **state)
     assert_non_null(strstr(fault.message, "/no/such/directory"));
 }
 
-static void count_visit(void *context, const char *name, const struct model *model,
-                        const char *reason)
+static void count_visit(void *context, const struct model_listing *listing)
 {
     char *names = context;
-    strcat(names, name);
-    strcat(names, model ? " " : "! ");
-    assert_true((model == NULL) == (reason != NULL));
+    strcat(names, listing->name);
+    strcat(names, listing->model ? " " : "! ");
+    assert_true((listing->model == NULL) == (listing->reason != NULL));
+    assert_string_equal(listing->state, listing->model ? "READY" : "UNAVAILABLE");
 }
 
 static void test_listed(void **state)

@@ -1,9 +1,10 @@
 /* test_rope.c - rotary embedding, seen from outside.
  *
- * Nothing public turns a row, so the test reads turned rows through scores: with
- * scale 1 and a single key at position 0, which is never turned, that is the unit
- * vector of column d, the score of query row i is column d of the turned row i.
- * The same with the roles changed reads the turned keys. */
+ * The test reads the rows that a layer turns through its scores: with scale 1 and a
+ * single key at position 0, which is never turned, that is the unit vector of column
+ * d, the score of query row i is column d of the turned row i. The same with the roles
+ * changed reads the turned keys. A key at position 0 is not turned, but multiplied by
+ * YaRN's attention factor all the same. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,13 +24,52 @@ struct rope_case {
     int64_t past_len;
 };
 
+#define ROPE(d, t, i)                                                                              \
+    {                                                                                              \
+        .dim = d, .theta = t, .interleaved = i                                                     \
+    }
+#define LENGTHENED(d, t, i, ...)                                                                   \
+    {                                                                                              \
+        .dim = d, .theta = t, .interleaved = i, .scaling = { __VA_ARGS__ }                         \
+    }
+#define LINEAR(f)     .type = ATTN_ROPE_LINEAR, .factor = f
+#define DYNAMIC(f, l) .type = ATTN_ROPE_DYNAMIC, .factor = f, .original_max_position_embeddings = l
+#define LLAMA3(f, l)                                                                               \
+    .type = ATTN_ROPE_LLAMA3, .factor = f, .original_max_position_embeddings = l,                  \
+    .low_freq_factor = 1, .high_freq_factor = 4
+#define YARN(f, l)                                                                                 \
+    .type = ATTN_ROPE_YARN, .factor = f, .original_max_position_embeddings = l, .beta_fast = 32,   \
+    .beta_slow = 1
+
 static const struct rope_case CASES[] = {
-    { 2, { 2, 10000.0, true }, 0 },          { 2, { 2, 10000.0, false }, 0 },
-    { 8, { 8, 10000.0, true }, 0 },          { 8, { 8, 10000.0, false }, 0 },
-    { 8, { 4, 10000.0, true }, 3 },          { 8, { 4, 10000.0, false }, 3 },
-    { 16, { 16, 500000.0, false }, 0 },      { 16, { 16, 10000.0, true }, 4000 },
-    { 16, { 10, 1000000.0, true }, 100000 }, { 16, { 6, 10000.0, false }, 131072 },
-    { 7, { 6, 100.5, false }, 11 },          { 5, { 0, 10000.0, true }, 9 },
+    { 2, ROPE(2, 10000.0, true), 0 },
+    { 2, ROPE(2, 10000.0, false), 0 },
+    { 8, ROPE(8, 10000.0, true), 0 },
+    { 8, ROPE(8, 10000.0, false), 0 },
+    { 8, ROPE(4, 10000.0, true), 3 },
+    { 8, ROPE(4, 10000.0, false), 3 },
+    { 16, ROPE(16, 500000.0, false), 0 },
+    { 16, ROPE(16, 10000.0, true), 4000 },
+    { 16, ROPE(10, 1000000.0, true), 100000 },
+    { 16, ROPE(6, 10000.0, false), 131072 },
+    { 7, ROPE(6, 100.5, false), 11 },
+    { 5, ROPE(0, 10000.0, true), 9 },
+    { 8, ROPE(8, 10000.0, true), -1000 },
+    { 16, ROPE(16, 10000.0, false), 1000000 },
+    { 8, LENGTHENED(8, 10000.0, true, LINEAR(2.5)), 77 },
+    { 8, LENGTHENED(4, 10000.0, false, LINEAR(1)), 0 },
+    { 8, LENGTHENED(8, 10000.0, false, DYNAMIC(2, 64)), 0 },
+    { 8, LENGTHENED(8, 10000.0, false, DYNAMIC(2, 64)), 1000000 },
+    { 2, LENGTHENED(2, 10000.0, true, DYNAMIC(8, 4)), 5 },
+    { 16, LENGTHENED(16, 500000.0, false, LLAMA3(8, 8192)), 1000000 },
+    { 16, LENGTHENED(12, 10000.0, true, LLAMA3(32, 100)), -50 },
+    { 16, LENGTHENED(16, 10000.0, false, YARN(4, 4096), .truncate = true), 1000000 },
+    { 16, LENGTHENED(16, 150000.0, true, YARN(32, 4096)), 9000 },
+    { 16,
+      LENGTHENED(10, 10000.0, false, YARN(40, 4096), .truncate = true, .mscale = 0.7,
+                 .mscale_all_dim = 1.1),
+      123 },
+    { 16, LENGTHENED(16, 10000.0, true, YARN(4, 100), .attention_factor = 0.5), 7 },
 };
 
 enum { CASE_COUNT = sizeof CASES / sizeof CASES[0] };
@@ -74,16 +114,20 @@ static void check_turned(const struct rope_case *c, bool as_keys)
     struct fill fill = { (uint64_t)(c - CASES) + 1 };
     fill_floats(&fill, rows, ROWS * c->head_dim, -1, 1);
     read_turned(c, rows, as_keys, turned);
+    const int64_t past_len = as_keys ? 0 : c->past_len;
+    double unit[DIM_MAX] = { 1 };
+    reference_rope(&c->rope, 0, 0, unit);
     for (int64_t i = 0; i < ROWS; i++) {
         double want[DIM_MAX];
         for (int64_t d = 0; d < c->head_dim; d++)
             want[d] = (double)rows[i * c->head_dim + d];
-        reference_rope(&c->rope, (as_keys ? 0 : c->past_len) + i, want);
+        reference_rope(&c->rope, past_len + i, (double)(past_len + ROWS > 1 ? past_len + ROWS : 1),
+                       want);
         for (int64_t d = 0; d < c->head_dim; d++) {
             const float got = turned[i * c->head_dim + d];
             if (d >= c->rope.dim) /* beyond dim nothing is touched */
                 assert_true(got == rows[i * c->head_dim + d]);
-            else if (!(fabs((double)got - want[d]) <= 1e-6))
+            else if (!(fabs((double)got - unit[0] * want[d]) <= 1e-6 * fmax(1, unit[0] * unit[0])))
                 fail_msg("case %d, row %d, column %d: %.9g, want %.9g", (int)(c - CASES), (int)i,
                          (int)d, (double)got, want[d]);
         }
@@ -109,8 +153,8 @@ static void test_keys(void **state)
 static void test_known_turn(void **state)
 {
     (void)state;
-    const struct rope_case interleaved = { 4, { 4, 10000.0, true }, 0 };
-    const struct rope_case halves = { 4, { 4, 10000.0, false }, 0 };
+    const struct rope_case interleaved = { 4, ROPE(4, 10000.0, true), 0 };
+    const struct rope_case halves = { 4, ROPE(4, 10000.0, false), 0 };
     float rows[ROWS * 4] = { 0 }, turned[ROWS * 4];
     rows[2 * 4] = 1.0f;
     read_turned(&interleaved, rows, false, turned);
@@ -127,7 +171,7 @@ static void test_known_turn(void **state)
 static void test_scores_are_relative(void **state)
 {
     (void)state;
-    const struct rope_case c = { 8, { 8, 10000.0, true }, 0 };
+    const struct rope_case c = { 8, ROPE(8, 10000.0, true), 0 };
     float query[8], key[8], keys[ROWS * 8], scores[ROWS];
     struct fill fill = { 99 };
     fill_floats(&fill, query, 8, -1, 1);

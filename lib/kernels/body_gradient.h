@@ -1,0 +1,101 @@
+/* body_gradient.h - the kernels that only gradients need, a part of body.h. */
+#ifndef ATTN_BODY_GRADIENT_H
+#define ATTN_BODY_GRADIENT_H
+
+#include "kernels.h"
+#include "vector.h"
+
+#include <math.h>
+#include <stddef.h>
+
+static void delta_tile(float *delta, const float *rescale, const float *weights_t,
+                       const float *gradient_t, int64_t n, int64_t width)
+{
+    for (int64_t c = 0; c < width; c += LANES) {
+        vec sum = { 0 };
+        for (int64_t j = 0; j < n; j++) {
+            const vec weight = load(weights_t + j * width + c);
+            const vec gradient = load(gradient_t + j * width + c);
+            sum = select(weight == 0.0f, sum, sum + weight * gradient);
+        }
+        store(delta + c, load(delta + c) * load(rescale + c) + sum);
+    }
+}
+
+/* What belongs to the query row of lanes c.. of row j. */
+INLINE vec of_query(const float *numbers, int64_t step, int64_t j, int64_t c)
+{
+    return step == 0 ? load(numbers + c) : broadcast(numbers[j]);
+}
+
+static void weights_tile(float *scores_t, const float *max, const float *factor, int64_t step,
+                         int64_t n, int64_t width)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t c = 0; c < width; c += LANES) {
+            float *at = scores_t + j * width + c;
+            const vec score = load(at);
+            const vec weight =
+                exp_nonpositive(score - of_query(max, step, j, c)) * of_query(factor, step, j, c);
+            store(at, select(score == -INFINITY, (vec){ 0 }, weight));
+        }
+}
+
+static void softmax_gradient_tile(float *gradient_t, const float *weights_t, const float *delta,
+                                  int64_t step, int64_t n, int64_t width)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t c = 0; c < width; c += LANES) {
+            float *at = gradient_t + j * width + c;
+            const vec weight = load(weights_t + j * width + c);
+            const vec gradient = weight * (load(at) - of_query(delta, step, j, c));
+            store(at, select(weight == 0.0f, (vec){ 0 }, gradient));
+        }
+}
+
+static void softcap_gradient_tile(float *gradient_t, const float *capped_t, float softcap,
+                                  int64_t n, int64_t width)
+{
+    for (int64_t i = 0; i < n * width; i += LANES) {
+        const vec gradient = load(gradient_t + i);
+        const vec ratio = load(capped_t + i) / softcap;
+        const vec slope = (1.0f - ratio) * (1.0f + ratio);
+        store(gradient_t + i, select(gradient == 0.0f, gradient, gradient * slope));
+    }
+}
+
+/* One feature of one vector of lanes: the sums over n rows of gradient * (1 - tanh^2), and of
+ * gradient * tanh. */
+INLINE void additive_gradient(vec *slopes, vec *tanhs, vec lane, const float *column,
+                              int64_t row_stride, const float *gradient_t, int64_t n, int64_t width)
+{
+    *slopes = *tanhs = (vec){ 0 };
+    for (int64_t j = 0; j < n; j++) {
+        const vec gradient = load(gradient_t + j * width);
+        const vec x = lane + column[j * row_stride];
+        const vec y = absolute(x);
+        const vec slope = *slopes + gradient * tanh_slope(y);
+        const vec tanh = *tanhs + gradient * with_sign(tanh_nonnegative(y), x);
+        *slopes = select(gradient == 0.0f, *slopes, slope);
+        *tanhs = select(gradient == 0.0f, *tanhs, tanh);
+    }
+}
+
+static void additive_gradient_tile(float *sum_t, float *weight_sum_t, const float *lanes_t,
+                                   const float *rows, int64_t row_stride, const float *gradient_t,
+                                   const float *weight, float scale, int64_t n, int64_t head_dim,
+                                   int64_t width)
+{
+    for (int64_t d = 0; d < head_dim; d++)
+        for (int64_t c = 0; c < width; c += LANES) {
+            const int64_t at = d * width + c;
+            vec slopes, tanhs;
+            additive_gradient(&slopes, &tanhs, load(lanes_t + at), rows + d, row_stride,
+                              gradient_t + c, n, width);
+            store(sum_t + at, load(sum_t + at) + slopes * (scale * weight[d]));
+            if (weight_sum_t != NULL)
+                store(weight_sum_t + at, load(weight_sum_t + at) + tanhs * scale);
+        }
+}
+
+#endif

@@ -1,0 +1,104 @@
+/* half.h - rows of 16-bit numbers, IEEE 754 binary16 and bfloat16, to float and back.
+ *
+ * In integers: the same few operations in every table, none of which needs a CPU that knows these
+ * formats, and no subnormal ever meets the arithmetic. To float is exact; from float rounds to the
+ * nearest, ties to even, and what is too large becomes infinite (IEEE 754, 4.3.1). */
+#ifndef ATTN_HALF_H
+#define ATTN_HALF_H
+
+#include "vector.h"
+
+typedef uint16_t hvec __attribute__((vector_size(VEC_BYTES / 2)));
+
+/* The first n numbers of p, n <= LANES, the rest 0. Reads no further. */
+INLINE uvec load_halves(const uint16_t *p, int64_t n)
+{
+    hvec v = { 0 };
+    memcpy(&v, p, (size_t)n * sizeof *p);
+    return __builtin_convertvector(v, uvec);
+}
+
+INLINE void store_halves(uint16_t *p, uvec halves, int64_t n)
+{
+    const hvec v = __builtin_convertvector(halves, hvec);
+    memcpy(p, &v, (size_t)n * sizeof *p);
+}
+
+/* A subnormal of binary16 is a count of 2^-24. */
+INLINE vec float_of_f16(uvec half)
+{
+    const ivec magnitude = (ivec)(half & 0x7fffu);
+    const ivec shifted = magnitude << 13;
+    const ivec normal = shifted + ((127 - 15) << 23);
+    const vec tiny = __builtin_convertvector(magnitude, vec) * 0x1p-24f;
+    const vec finite = select(magnitude < 0x0400, tiny, (vec)normal);
+    const vec number = select(magnitude >= 0x7c00, (vec)(shifted | 0x7f800000), finite);
+    return (vec)((uvec)number | (half & 0x8000u) << 16);
+}
+
+/* Above 2^-14 the exponent moves and 13 bits are rounded away, which may carry up to infinity;
+ * below it, where adding 0.5 leaves a count of 2^-24 in the low bits, the addition rounds. */
+INLINE uvec f16_of_float(vec number)
+{
+    const uvec bits = (uvec)number;
+    const uvec magnitude = bits & 0x7fffffffu;
+    const ivec order = (ivec)magnitude; /* compares as the number does */
+    const uvec normal =
+        (magnitude - (uint32_t)((127 - 15) << 23) + 0x0fffu + (magnitude >> 13 & 1u)) >> 13;
+    const uvec tiny = (uvec)((vec)magnitude + 0.5f) - (126u << 23);
+    vec half = select(order < 0x38800000, (vec)tiny, (vec)normal);
+    half = select(order >= 0x47800000, (vec)((uvec){ 0 } + 0x7c00u), half);
+    half = select(order > 0x7f800000, (vec)((uvec){ 0 } + 0x7e00u), half);
+    return (uvec)half | (bits >> 16 & 0x8000u);
+}
+
+INLINE vec float_of_bf16(uvec half)
+{
+    return (vec)(half << 16);
+}
+
+INLINE uvec bf16_of_float(vec number)
+{
+    const uvec bits = (uvec)number;
+    const uvec rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+    const uvec quiet = bits >> 16 | 0x40u;
+    return (uvec)select((ivec)(bits & 0x7fffffffu) > 0x7f800000, (vec)quiet, (vec)rounded);
+}
+
+static void widen_f16(float *to, const uint16_t *from, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        store(to + i, float_of_f16(load_halves(from + i, LANES)));
+    if (i < n)
+        store_part(to + i, float_of_f16(load_halves(from + i, n - i)), n - i);
+}
+
+static void widen_bf16(float *to, const uint16_t *from, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        store(to + i, float_of_bf16(load_halves(from + i, LANES)));
+    if (i < n)
+        store_part(to + i, float_of_bf16(load_halves(from + i, n - i)), n - i);
+}
+
+static void narrow_f16(uint16_t *to, const float *from, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        store_halves(to + i, f16_of_float(load(from + i)), LANES);
+    if (i < n)
+        store_halves(to + i, f16_of_float(load_part(from + i, n - i)), n - i);
+}
+
+static void narrow_bf16(uint16_t *to, const float *from, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        store_halves(to + i, bf16_of_float(load(from + i)), LANES);
+    if (i < n)
+        store_halves(to + i, bf16_of_float(load_part(from + i, n - i)), n - i);
+}
+
+#endif

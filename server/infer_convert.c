@@ -1,0 +1,65 @@
+/* infer_convert.c - see infer_convert.h. */
+#include "infer_convert.h"
+
+#include "dtype.h"
+#include "infer_results.h"
+
+static bool to_floats(struct infer_request *request, struct infer_array *array, struct fault *fault)
+{
+    if (!array->data || array->dtype == ATTN_F32)
+        return true;
+    size_t count = 1;
+    for (int i = 0; i < array->rank; i++)
+        count *= (size_t)array->shape[i]; /* no overflow: they are in memory */
+    float *values = arena_alloc(&request->arena, count * sizeof *values);
+    if (!values)
+        return fault_no_memory(fault);
+    dtype_read(values, array->data, array->dtype, count);
+    array->data = values;
+    array->dtype = ATTN_F32;
+    return true;
+}
+
+bool infer_convert_inputs(struct infer_request *request, struct infer_item *item,
+                          struct fault *fault)
+{
+    const struct infer_array *first = item->parts ? &item->parts[0].context : &item->query;
+    item->answer_dtype = first->data ? first->dtype : ATTN_F32;
+    item->result_dtype = ATTN_F32;
+    for (int64_t i = 0; i < item->part_count; i++)
+        if (!to_floats(request, &item->parts[i].context, fault)
+            || !to_floats(request, &item->parts[i].lse, fault))
+            return false;
+    return to_floats(request, &item->query, fault) && to_floats(request, &item->key, fault)
+           && to_floats(request, &item->value, fault)
+           && to_floats(request, &item->context_gradient, fault)
+           && to_floats(request, &item->alibi_slopes, fault)
+           && to_floats(request, &item->sinks, fault)
+           && (item->mask.dtype == ATTN_BOOL || to_floats(request, &item->mask, fault));
+}
+
+bool infer_convert_results(struct infer_request *request, struct infer_item *item,
+                           enum attn_dtype dtype, struct fault *fault)
+{
+    for (int i = 0; i < INFER_OUTPUT_COUNT && item->result_dtype != dtype; i++) {
+        size_t count = 0;
+        if (!item->results[i] || !infer_output_count(item, i, &count))
+            continue;
+        float *values = item->results[i];
+        if (item->result_dtype != ATTN_F32) {
+            values = arena_alloc(&request->arena, count * sizeof *values);
+            if (!values)
+                return fault_no_memory(fault);
+            dtype_read(values, item->results[i], item->result_dtype, count);
+        }
+        item->results[i] = values;
+        if (dtype == ATTN_F32)
+            continue;
+        item->results[i] = arena_alloc(&request->arena, count * attn_dtype_size(dtype));
+        if (!item->results[i])
+            return fault_no_memory(fault);
+        dtype_write(item->results[i], dtype, values, count);
+    }
+    item->result_dtype = dtype;
+    return true;
+}

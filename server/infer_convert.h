@@ -1,0 +1,16 @@
+/* infer_convert.h - what a wire brought and wants, in the dtypes that are computed in. */
+#ifndef ATTND_INFER_CONVERT_H
+#define ATTND_INFER_CONVERT_H
+
+#include "infer.h"
+
+/* Turns every array of an item whose model is known into what the plan takes: F32, and for a mask
+ * also BOOL. What is so already stays where it lies. Notes the query's dtype as the answer's. */
+bool infer_convert_inputs(struct infer_request *request, struct infer_item *item,
+                          struct fault *fault);
+
+/* Turns the results of an item that has been computed into dtype, for a wire that answers so. */
+bool infer_convert_results(struct infer_request *request, struct infer_item *item,
+                           enum attn_dtype dtype, struct fault *fault);
+
+#endif

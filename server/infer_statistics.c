@@ -1,0 +1,38 @@
+/* infer_statistics.c - see infer_statistics.h. */
+#include "infer_statistics.h"
+
+#include "model_statistics.h"
+
+static void count_run(struct model_statistics *statistics, int64_t good_count, int64_t bad_count,
+                      const struct metrics_inference *timing)
+{
+    const struct model_execution execution = {
+        .batch_size = good_count,
+        .queue_ns = timing->queue_ns,
+        .input_ns = timing->parse_ns,
+        .infer_ns = timing->compute_ns,
+        .output_ns = timing->write_ns,
+    };
+    const int64_t duration_ns =
+        timing->queue_ns + timing->parse_ns + timing->compute_ns + timing->write_ns;
+    if (good_count > 0)
+        model_statistics_success(statistics, &execution);
+    for (int64_t i = 0; i < bad_count; i++)
+        model_statistics_failure(statistics, duration_ns);
+}
+
+void infer_statistics(const struct infer_request *request, bool failed,
+                      const struct metrics_inference *timing)
+{
+    int64_t end = 0;
+    for (int64_t first = 0; first < request->item_count; first = end) {
+        const struct model *model = request->items[first].model;
+        int64_t good_count = 0;
+        for (end = first; end < request->item_count && request->items[end].model == model; end++)
+            good_count += request->items[end].fault.code == FAULT_NONE;
+        if (model && failed)
+            count_run(model->statistics, 0, 1, timing);
+        else if (model)
+            count_run(model->statistics, good_count, end - first - good_count, timing);
+    }
+}

@@ -1,0 +1,270 @@
+/* json_write_float.c - see json_numbers.h: float32 to text.
+ *
+ * Schubfach (R. Giulietti, "The Schubfach way to render doubles", 2020) in its
+ * float32 form finds the shortest digits with three products and no loop. What costs
+ * time in the numbers of a tensor is then not arithmetic but every branch that the
+ * processor cannot foresee: the sign, how many digits, where the point stands. So all
+ * of these are made by selection: stores of a fixed size at computed places, of which
+ * later ones cover what is too much of earlier ones. Branches are left where tensors
+ * are mostly of one kind: zeros, integers, numbers of a single digit. */
+#include "json_numbers.h"
+
+#include "json_pow10.h"
+
+#include <endian.h>
+#include <string.h>
+
+__extension__ typedef unsigned __int128 uint128;
+
+/* ------------------------------------------------------- shortest digits -- */
+
+/* digits * 10^exponent, 0 < digits < 10^9; trailing zeros are possible. */
+struct decimal {
+    uint32_t digits;
+    int exponent;
+};
+
+/* floor(log10(2^e)) and floor(log10(3/4 * 2^e)), floor(log2(10^e)): exact for the
+ * exponents of float32; the arithmetic shift rounds down. */
+static int floor_log10_pow2(int e)
+{
+    return (e * 1262611) >> 22;
+}
+
+static int floor_log10_three_quarters_pow2(int e)
+{
+    return (e * 1262611 - 524031) >> 22;
+}
+
+static int floor_log2_pow10(int e)
+{
+    return (e * 1741647) >> 19;
+}
+
+/* The shortest decimal that rounds to the float c * 2^q, and of those the nearest. The names
+ * s, k, h, g are the paper's. A power of two is nearer to the float below it than to the one
+ * above, but for the least of the normal ones.
+ *
+ * What is compared are numbers of units, 2^-35 of a last digit, that are off by less than
+ * TOLERANCE. That settles every float32: the ends and the middle of its interval are either
+ * met exactly or missed by more, which a run over all of them shows. */
+static inline struct decimal shortest_decimal(uint32_t c, int q, bool lower_is_closer)
+{
+    enum { UNIT_BITS = 35, TOLERANCE = 2 };
+    const int k = lower_is_closer ? floor_log10_three_quarters_pow2(q) : floor_log10_pow2(q);
+    const int h = q + floor_log2_pow10(-k) + 1;
+    const uint64_t g = JSON_POW10_G[-k - JSON_POW10_G_MIN];
+    const uint64_t x = (uint64_t)((uint128)g * ((uint64_t)c << (h + UNIT_BITS)) >> 64);
+    const uint64_t ulp_half = g >> (65 - h - UNIT_BITS);
+    const uint64_t inside = c & 1 ? -TOLERANCE : TOLERANCE; /* the ends belong to an even c */
+    const uint64_t reach_up = ulp_half + inside;
+    const uint64_t reach_down = (ulp_half >> lower_is_closer) + inside;
+
+    const uint32_t s = (uint32_t)(x >> UNIT_BITS), tens = s / 10;
+    const uint64_t above_tens = x - ((uint64_t)(10 * tens) << UNIT_BITS);
+    const bool up = (10ULL << UNIT_BITS) - above_tens <= reach_up;
+    const uint64_t above = x & ((1ULL << UNIT_BITS) - 1), half = 1ULL << (UNIT_BITS - 1);
+    const uint64_t to_even = s & 1 ? -TOLERANCE : TOLERANCE;
+    const bool nearest_up = above > half + to_even || (lower_is_closer && above > reach_down);
+    const uint32_t full = s + nearest_up, shorter = 10 * (tens + up);
+    const uint32_t mask = -(uint32_t)(up | (above_tens <= reach_down)); /* no branch, please */
+    return (struct decimal){ (shorter & mask) | (full & ~mask), k };
+}
+
+/* The same out of line, for the powers of two. */
+static struct decimal shortest_of_power(uint32_t c, int q, bool lower_is_closer)
+{
+    return shortest_decimal(c, q, lower_is_closer);
+}
+
+/* -------------------------------------------------------- digits as text -- */
+
+/* The number of digits of value, 0 < value < 10^9: (value + this[floor(log2(value))]) >> 32
+ * (D. Lemire, "Computing the number of digits of an integer even faster", 2021). */
+#define DIGITS(count, power) (((uint64_t)(count) << 32) - (power))
+static const uint64_t DIGIT_COUNT[30] = {
+    DIGITS(1, 0),         DIGITS(1, 0),         DIGITS(1, 0),         DIGITS(2, 10),
+    DIGITS(2, 10),        DIGITS(2, 10),        DIGITS(3, 100),       DIGITS(3, 100),
+    DIGITS(3, 100),       DIGITS(4, 1000),      DIGITS(4, 1000),      DIGITS(4, 1000),
+    DIGITS(4, 1000),      DIGITS(5, 10000),     DIGITS(5, 10000),     DIGITS(5, 10000),
+    DIGITS(6, 100000),    DIGITS(6, 100000),    DIGITS(6, 100000),    DIGITS(7, 1000000),
+    DIGITS(7, 1000000),   DIGITS(7, 1000000),   DIGITS(7, 1000000),   DIGITS(8, 10000000),
+    DIGITS(8, 10000000),  DIGITS(8, 10000000),  DIGITS(9, 100000000), DIGITS(9, 100000000),
+    DIGITS(9, 100000000), DIGITS(9, 100000000),
+};
+
+static inline int digit_count(uint32_t value)
+{
+    return (int)((value + DIGIT_COUNT[31 - __builtin_clz(value)]) >> 32);
+}
+
+/* The eight decimal digits of value < 10^8, one in each byte, the first in the
+ * lowest; as numbers, not characters. */
+static inline uint64_t eight_digits(uint32_t value)
+{
+    const uint64_t fours = ((uint64_t)value << 32) - value / 10000 * ((10000ULL << 32) - 1);
+    const uint64_t hundreds = (fours * 10486 >> 20) & 0x0000007F0000007F; /* each / 100 */
+    const uint64_t twos = (fours << 16) - hundreds * ((100 << 16) - 1);
+    const uint64_t tens = (twos * 103 >> 10) & 0x000F000F000F000F; /* each / 10 */
+    return (twos << 8) - tens * ((10 << 8) - 1);
+}
+
+/* A decimal as nine digits from its first one that is not 0. */
+struct digits {
+    char first;
+    uint64_t rest; /* the other eight as numbers, as of eight_digits() */
+    int point;     /* digits before the point; may be negative */
+};
+
+static inline struct digits make_digits(struct decimal decimal, int length)
+{
+    const uint32_t nine = decimal.digits * (uint32_t)JSON_POW10_INTEGER[9 - length];
+    const uint32_t first = nine / 100000000;
+    return (struct digits){ (char)('0' + first), eight_digits(nine - first * 100000000),
+                            decimal.exponent + length };
+}
+
+static inline void put_eight(char *out, uint64_t characters)
+{
+    characters = htole64(characters);
+    memcpy(out, &characters, sizeof characters);
+}
+
+static const uint64_t EIGHT_ZEROS = 0x3030303030303030;
+
+/* ---------------------------------------------------------------- layout -- */
+
+/* Where the parts of a number go whose first digit stands for 10^exponent. */
+struct layout {
+    uint8_t first;       /* offset of the first digit */
+    uint8_t point;       /* of the point */
+    uint8_t tail;        /* of the digits behind the point, where they are not all after first */
+    uint8_t shift;       /* bits of rest that stand before the point */
+    uint8_t extra;       /* bytes besides the digits, without the suffix */
+    uint8_t suffix_size; /* 0 where numbers of this size need none */
+    char suffix[4];
+};
+
+/* clang-format off */
+#define ZEROS(n, e)  { 2 + (n), 1, 3 + (n), 0, 11 + (n), 0, e }   /* 0.00123 */
+#define BEFORE(n, e) { 0, (n), (n) + 1, 8 * ((n) - 1), 10, 0, e } /* 12.3 */
+#define E3(e)        { 0, 1, 2, 0, 10, 3, e }                     /* 1.23e-7 */
+#define E4(e)        { 0, 1, 2, 0, 10, 4, e }
+
+/* Plain where that is no longer than C's form, which has two digits of exponent or more:
+ * 0.00012 and 1234.5 stay readable. For two digits or more, and no integers. */
+enum { EXPONENT_MIN = -45, EXPONENT_MAX = 38 };
+static const struct layout LAYOUTS[EXPONENT_MAX - EXPONENT_MIN + 1] = {
+    E4("e-45"), E4("e-44"), E4("e-43"), E4("e-42"), E4("e-41"), E4("e-40"), E4("e-39"), E4("e-38"),
+    E4("e-37"), E4("e-36"), E4("e-35"), E4("e-34"), E4("e-33"), E4("e-32"), E4("e-31"), E4("e-30"),
+    E4("e-29"), E4("e-28"), E4("e-27"), E4("e-26"), E4("e-25"), E4("e-24"), E4("e-23"), E4("e-22"),
+    E4("e-21"), E4("e-20"), E4("e-19"), E4("e-18"), E4("e-17"), E4("e-16"), E4("e-15"), E4("e-14"),
+    E4("e-13"), E4("e-12"), E4("e-11"), E4("e-10"), E3("e-9"), E3("e-8"), E3("e-7"), E3("e-6"),
+    E3("e-5"), ZEROS(3, "e-4"), ZEROS(2, "e-3"), ZEROS(1, "e-2"), ZEROS(0, "e-1"),
+    BEFORE(1, "e+0"), BEFORE(2, "e+1"), BEFORE(3, "e+2"), BEFORE(4, "e+3"), BEFORE(5, "e+4"),
+    BEFORE(6, "e+5"), BEFORE(7, "e+6"), BEFORE(8, "e+7"), E3("e+8"), E3("e+9"), E4("e+10"),
+    E4("e+11"), E4("e+12"), E4("e+13"), E4("e+14"), E4("e+15"), E4("e+16"), E4("e+17"), E4("e+18"),
+    E4("e+19"), E4("e+20"), E4("e+21"), E4("e+22"), E4("e+23"), E4("e+24"), E4("e+25"), E4("e+26"),
+    E4("e+27"), E4("e+28"), E4("e+29"), E4("e+30"), E4("e+31"), E4("e+32"), E4("e+33"), E4("e+34"),
+    E4("e+35"), E4("e+36"), E4("e+37"), E4("e+38"),
+};
+/* clang-format on */
+
+/* Without zeros at the end. */
+static inline int significant_count(struct digits digits)
+{
+    return digits.rest ? 2 + (63 - __builtin_clzll(digits.rest)) / 8 : 1;
+}
+
+static inline char *write_by_layout(char *out, struct digits digits)
+{
+    const struct layout *layout = &LAYOUTS[digits.point - 1 - EXPONENT_MIN];
+    const uint64_t rest = digits.rest | EIGHT_ZEROS;
+    memcpy(out, "0.000000", 8);
+    out[layout->first] = digits.first;
+    put_eight(out + layout->first + 1, rest);
+    out[layout->point] = '.';
+    put_eight(out + layout->tail, rest >> layout->shift);
+    out += layout->extra - (unsigned)__builtin_ctzll(__builtin_bswap64(digits.rest)) / 8;
+    memcpy(out, layout->suffix, sizeof layout->suffix);
+    return out + layout->suffix_size;
+}
+
+/* What the layouts leave out: integers, and a single digit. */
+static char *write_few_digits(char *out, struct digits digits)
+{
+    const int count = significant_count(digits);
+    const int plain = digits.point <= 0 ? 3 - digits.point : digits.point;
+    if (plain > count + (count > 1) + 4) {
+        const struct layout *layout = &LAYOUTS[digits.point - 1 - EXPONENT_MIN];
+        memcpy(out, "0.", 2);
+        out[0] = digits.first;
+        put_eight(out + 2, digits.rest | EIGHT_ZEROS);
+        out += count > 1 ? count + 1 : 1;
+        memcpy(out, layout->suffix, sizeof layout->suffix);
+        return out + (layout->suffix[3] ? 4 : 3);
+    }
+    if (digits.point <= 0) {
+        memcpy(out, "0.000000", 8);
+        out[2 - digits.point] = digits.first;
+        return out + plain;
+    }
+    out[0] = digits.first;
+    put_eight(out + 1, digits.rest | EIGHT_ZEROS);
+    put_eight(out + 9, EIGHT_ZEROS);
+    return out + plain;
+}
+
+/* Of zero, and of what is not finite. */
+static char *write_special(char *out, uint32_t bits)
+{
+    if (bits >> 23 & 0xFF) {
+        memcpy(out, "null", 4);
+        return out + 4;
+    }
+    memcpy(out, "-0", 2);
+    if (bits == 0)
+        out[0] = '0';
+    return out + 1 + (bits > 0);
+}
+
+__attribute__((always_inline)) static inline char *write_float(char *out, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    const uint32_t fraction = bits & 0x7FFFFF, biased_exponent = bits >> 23 & 0xFF;
+    if (biased_exponent == 0xFF || bits << 1 == 0)
+        return write_special(out, bits);
+    *out = '-';
+    out += bits >> 31;
+    const uint32_t c = biased_exponent ? fraction | 0x800000 : fraction;
+    const int q = (biased_exponent ? (int)biased_exponent : 1) - 150;
+    if (q <= 0 && q > -24 && (c & ((1u << -q) - 1)) == 0) {
+        const struct decimal integer = { c >> -q, 0 };
+        return write_few_digits(out, make_digits(integer, digit_count(integer.digits)));
+    }
+    const struct decimal decimal =
+        fraction ? shortest_decimal(c, q, false) : shortest_of_power(c, q, biased_exponent > 1);
+    int length = 9 - (decimal.digits < 100000000) - (decimal.digits < 10000000);
+    if (decimal.digits < 1000000) /* some denormals */
+        length = digit_count(decimal.digits);
+    const struct digits digits = make_digits(decimal, length);
+    if (digits.rest == 0 || q > 0)
+        return write_few_digits(out, digits);
+    return write_by_layout(out, digits);
+}
+
+size_t json_write_floats(char *out, const float *values, size_t count)
+{
+    char *p = out;
+    for (size_t i = 0; i < count; i++) {
+        p = write_float(p, values[i]);
+        *p++ = ',';
+    }
+    return (size_t)(p - out);
+}
+
+size_t json_write_float(char *out, float value)
+{
+    return json_write_floats(out, &value, 1) - 1;
+}

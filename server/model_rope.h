@@ -1,0 +1,10 @@
+/* model_rope.h - the rotary embedding of a model's config. */
+#ifndef ATTND_MODEL_ROPE_H
+#define ATTND_MODEL_ROPE_H
+
+#include "model_reader.h"
+
+/* Reads "rope": an object, or null for none. */
+bool model_rope_read(struct model_reader *reader, const cJSON *node);
+
+#endif

@@ -1,0 +1,28 @@
+/* model_store_internal.h - the inside of the store, between model_store*.c only.
+ *
+ * Two locks. "lock" guards the table and is held for moments: many may read, and a
+ * change is a swap of pointers. "changing" is held by whoever changes the directory
+ * and the table, so that both always end in the same order. */
+#ifndef ATTND_MODEL_STORE_INTERNAL_H
+#define ATTND_MODEL_STORE_INTERNAL_H
+
+#include "model_store.h"
+#include "model_table.h"
+
+#include <pthread.h>
+
+struct model_store {
+    const char *directory; /* borrowed from the options; NULL: none */
+    bool is_one_model;     /* the directory itself */
+    pthread_rwlock_t lock;
+    pthread_mutex_t changing;
+    struct model_table table;
+};
+
+/* Sets not_found, which names what there is. With "lock" held. Returns false. */
+bool model_store_unknown(const struct model_store *store, const char *name, struct fault *fault);
+
+/* Tells the metrics how many models there are. With "lock" held. */
+void model_store_count(const struct model_store *store);
+
+#endif

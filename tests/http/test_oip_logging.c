@@ -1,0 +1,139 @@
+/* test_oip_logging.c - the logging extension: which lines the daemon writes, asked and changed
+ * while it runs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char PATH[] = "/v2/logging";
+
+static struct daemon server;
+static struct http_client client;
+
+static void expect_settings(cJSON *settings, const char *info, const char *verbose_level,
+                            const char *format)
+{
+    answer_expect_members(settings,
+                          "log_file,log_info,log_warning,log_error,log_verbose_level,log_format");
+    answer_expect(settings, "log_file", "\"\"", 0);
+    answer_expect(settings, "log_info", info, 0);
+    answer_expect(settings, "log_warning", "true", 0);
+    answer_expect(settings, "log_error", "true", 0);
+    answer_expect(settings, "log_verbose_level", verbose_level, 0);
+    answer_expect(settings, "log_format", format, 0);
+    cJSON_Delete(settings);
+}
+
+/* Asks for path and says whether the log has a line of it. */
+static bool is_logged(const char *path)
+{
+    struct http_response response = http_client_get(&client, path);
+    http_response_free(&response);
+    daemon_pause(0.05 * daemon_slowness()); /* the line may follow the answer */
+    char *log = daemon_log(&server);
+    const bool logged = strstr(log, path) != NULL;
+    free(log);
+    return logged;
+}
+
+static void test_levels(void **state)
+{
+    (void)state;
+    expect_settings(answer_get(&client, PATH), "true", "0", "\"default\"");
+    assert_true(is_logged("/info-1"));
+    assert_false(is_logged("/livez?debug-1"));
+    expect_settings(answer_post(&client, PATH, "{\"log_info\":false}"), "false", "0",
+                    "\"default\"");
+    assert_false(is_logged("/info-2"));
+    expect_settings(answer_get(&client, PATH), "false", "0", "\"default\"");
+    expect_settings(answer_post(&client, PATH, "{\"log_info\":true,\"log_verbose_level\":3}"),
+                    "true", "3", "\"default\"");
+    assert_true(is_logged("/info-3"));
+    assert_true(is_logged("/livez"));
+    expect_settings(answer_post(&client, PATH, "{\"log_verbose_level\":0}"), "true", "0",
+                    "\"default\"");
+    expect_settings(answer_post(&client, PATH, ""), "true", "0", "\"default\"");
+    expect_settings(answer_post(&client, PATH, "{}"), "true", "0", "\"default\"");
+    cJSON *settings = answer_post(&client, PATH, "{\"log_warning\":false,\"log_error\":false}");
+    answer_expect(settings, "log_warning", "false", 0);
+    answer_expect(settings, "log_error", "false", 0);
+    cJSON_Delete(settings);
+    expect_settings(answer_post(&client, PATH, "{\"log_warning\":true,\"log_error\":true}"), "true",
+                    "0", "\"default\"");
+}
+
+static void test_format(void **state)
+{
+    (void)state;
+    expect_settings(answer_post(&client, PATH, "{\"log_format\":\"ISO8601\"}"), "true", "0",
+                    "\"ISO8601\"");
+    expect_settings(answer_get(&client, PATH), "true", "0", "\"ISO8601\"");
+    expect_settings(answer_post(&client, PATH, "{\"log_format\":\"default\"}"), "true", "0",
+                    "\"default\"");
+}
+
+/* Nothing of a bad request is taken, the good part neither. */
+static void test_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *body, *code, *pointer;
+    } cases[] = {
+        { "{\"log_info\":false,\"log_error\":1}", "type", "/log_error" },
+        { "{\"log_info\":false,\"log_file\":\"/dev/null\"}", "option", "/log_file" },
+        { "{\"log_info\":false,\"log_format\":\"fancy\"}", "option", "/log_format" },
+        { "{\"log_info\":false,\"log_format\":8601}", "type", "/log_format" },
+        { "{\"log_info\":false,\"log_verbose_level\":-1}", "option", "/log_verbose_level" },
+        { "{\"log_info\":false,\"log_verbose_level\":0.5}", "option", "/log_verbose_level" },
+        { "{\"log_info\":false,\"log_verbose_level\":1e300}", "option", "/log_verbose_level" },
+        { "{\"log_info\":false,\"log_verbose_level\":true}", "type", "/log_verbose_level" },
+        { "{\"log_info\":null}", "type", "/log_info" },
+        { "{\"log_info\":false,\"log_infos\":true}", "field", "" },
+        { "{\"log_info\":false", "json", NULL },
+        { "[false]", "type", "" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        answer_refused(&client, PATH, cases[i].body, 400, cases[i].code, cases[i].pointer);
+    expect_settings(answer_get(&client, PATH), "true", "0", "\"default\"");
+}
+
+static void test_stops_cleanly(void **state)
+{
+    (void)state;
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    daemon_start(&server, NULL);
+    http_client_init(&client, server.port);
+    return 0;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_format),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_stops_cleanly),
+    };
+    return cmocka_run_group_tests(tests, start, clear);
+}

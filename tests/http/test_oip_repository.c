@@ -1,0 +1,335 @@
+/* test_oip_repository.c - the model repository extension: the index, loading and unloading.
+ *
+ * The models are demo with its context multiplied, so that an answer tells which file it came from.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+#include "model_client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct daemon server;
+static struct http_client client;
+static char *directory;
+
+static void write_demo(const char *name, float factor)
+{
+    char file_name[200];
+    struct model_bytes file = model_bytes_demo(factor, "");
+    /* A new file, not new bytes in the one that is mapped. */
+    snprintf(file_name, sizeof(file_name), "%s/%s", directory, name);
+    remove(file_name);
+    daemon_directory_write(directory, name, file.data, file.size);
+    free(file.data);
+}
+
+static struct http_response ask(const char *name, const char *what, const char *body)
+{
+    char path[300];
+    snprintf(path, sizeof(path), "/v2/repository/models/%s/%s", name, what);
+    return http_client_send(&client,
+                            &(struct http_request){ .method = "POST", .path = path, .body = body });
+}
+
+static void expect_done(const char *name, const char *what, const char *body)
+{
+    struct http_response response = ask(name, what, body);
+    cJSON *answer = answer_json(&response, 200);
+    char quoted[100], members[50];
+    snprintf(quoted, sizeof(quoted), "\"%s\"", name);
+    snprintf(members, sizeof(members), "name,%s", what);
+    answer_expect_members(answer, members);
+    answer_expect(answer, "name", quoted, 0);
+    answer_expect(answer, what, "true", 0);
+    cJSON_Delete(answer);
+    http_response_free(&response);
+}
+
+static void expect_refused(const char *name, const char *what, const char *body, long status,
+                           const char *code, const char *pointer)
+{
+    struct http_response response = ask(name, what, body);
+    answer_expect_fault(&response, status, code, pointer);
+    http_response_free(&response);
+}
+
+/* The index; the caller's to delete. */
+static cJSON *read_index(const char *body)
+{
+    struct http_response response = http_client_send(
+        &client,
+        &(struct http_request){ .method = "POST", .path = "/v2/repository/index", .body = body });
+    assert_int_equal(response.status, 200);
+    cJSON *index = cJSON_Parse(response.body);
+    assert_true(cJSON_IsArray(index));
+    http_response_free(&response);
+    return index;
+}
+
+/* state NULL: the name is not in the index. reason is a part of it. */
+static void expect_state(const char *body, const char *name, const char *state, const char *reason)
+{
+    cJSON *index = read_index(body);
+    const cJSON *model;
+    bool found = false;
+    cJSON_ArrayForEach(model, index)
+    {
+        answer_expect_members(model, "name,version,state,reason");
+        answer_expect(model, "version", "\"1\"", 0);
+        if (strcmp(cJSON_GetObjectItem(model, "name")->valuestring, name) != 0)
+            continue;
+        found = true;
+        assert_non_null(state);
+        assert_string_equal(cJSON_GetObjectItem(model, "state")->valuestring, state);
+        const char *given = cJSON_GetObjectItem(model, "reason")->valuestring;
+        if (reason[0] ? !strstr(given, reason) : given[0] != '\0')
+            fail_msg("the reason is: %s", given);
+    }
+    assert_true(found == (state != NULL));
+    cJSON_Delete(index);
+}
+
+/* The gauges of the metrics follow every change. */
+static void expect_gauges(int ready, int failed)
+{
+    char lines[2][100];
+    struct http_response response = http_client_get(&client, "/metrics");
+    snprintf(lines[0], sizeof(lines[0]), "\nattnd_models_ready %d\n", ready);
+    snprintf(lines[1], sizeof(lines[1]), "\nattnd_models_failed %d\n", failed);
+    for (int i = 0; i < 2; i++)
+        if (!strstr(response.body, lines[i]))
+            fail_msg("the metrics do not have%s", lines[i]);
+    http_response_free(&response);
+}
+
+static void test_index(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = { NULL, "{}", "{\"ready\":false}", "{\"other\":[1]}" };
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        expect_state(bodies[i], "demo", "READY", "");
+        expect_state(bodies[i], "first", "READY", "");
+        expect_state(bodies[i], "broken", "UNAVAILABLE", "a safetensors file");
+    }
+    expect_state("{\"ready\":true}", "demo", "READY", "");
+    expect_state("{\"ready\":true}", "broken", NULL, "");
+    expect_gauges(3, 1);
+}
+
+static void test_index_refused(void **state)
+{
+    (void)state;
+    static const char PATH[] = "/v2/repository/index";
+    answer_refused(&client, PATH, "{\"ready\":1}", 400, "type", "/ready");
+    answer_refused(&client, PATH, "{\"ready\":null}", 400, "type", "/ready");
+    answer_refused(&client, PATH, "[true]", 400, "type", "");
+    answer_refused(&client, PATH, "{\"ready\":true", 400, "json", NULL);
+    answer_refused(&client, PATH, "{\"ready\":true,\"ready\":true}", 400, "duplicate", NULL);
+    char *large = malloc(70002);
+    assert_non_null(large);
+    memset(large, ' ', 70000);
+    strcpy(large + 70000, "{");
+    answer_refused(&client, PATH, large, 413, "too_large", "");
+    free(large);
+    const char *const headers[] = { "Content-Type: text/plain", NULL };
+    answer_send_refused(&client,
+                        &(struct http_request){ .path = PATH, .body = "{}", .headers = headers },
+                        415, "content_type", "");
+}
+
+/* The old one answers until the new one does. */
+static void test_load(void **state)
+{
+    (void)state;
+    assert_true(model_factor(&client, "first") == 2);
+    write_demo("first.safetensors", 3);
+    assert_true(model_factor(&client, "first") == 2);
+    expect_done("first", "load", NULL);
+    assert_true(model_factor(&client, "first") == 3);
+
+    write_demo("late.safetensors", 4);
+    assert_false(model_is_listed(&client, "late"));
+    expect_done("late", "load", "{}");
+    assert_true(model_factor(&client, "late") == 4);
+    expect_state(NULL, "late", "READY", "");
+}
+
+static void test_a_failed_load(void **state)
+{
+    (void)state;
+    expect_refused("broken", "load", NULL, 400, "binary", "");
+    expect_state(NULL, "broken", "UNAVAILABLE", "model 'broken' was not loaded");
+    write_demo("broken.safetensors", 5);
+    expect_done("broken", "load", NULL);
+    assert_true(model_factor(&client, "broken") == 5);
+    char path[200];
+    snprintf(path, sizeof(path), "%s/broken.safetensors", directory);
+    remove(path);
+    daemon_directory_write(directory, "broken.safetensors", "xyz", 3);
+    expect_refused("broken", "load", NULL, 400, "binary", "");
+    assert_true(model_factor(&client, "broken") == 5);
+    expect_state(NULL, "broken", "READY", "");
+    expect_refused("nobody", "load", NULL, 404, "not_found", "");
+    expect_refused("%2e%2e%2fx", "load", NULL, 404, "not_found", "");
+    expect_state(NULL, "nobody", NULL, "");
+}
+
+static void test_load_with_a_config(void **state)
+{
+    (void)state;
+    write_demo("first.safetensors", 3);
+    expect_done("first", "load",
+                "{\"parameters\":{\"config\":\"{\\\"attention\\\":\\\"scaled_dot_product\\\","
+                "\\\"layout\\\":\\\"in_out\\\",\\\"causal\\\":true}\"}}");
+    cJSON *model = answer_get(&client, "/v1/models/first");
+    answer_expect(model, "causal", "true", 0);
+    cJSON_Delete(model);
+    expect_done("first", "load", "{\"parameters\":{}}");
+    model = answer_get(&client, "/v1/models/first");
+    answer_expect(model, "causal", "false", 0);
+    cJSON_Delete(model);
+}
+
+static void test_load_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what, *body, *code, *pointer;
+    } cases[] = {
+        { "load", "{", "json", NULL },
+        { "load", "[]", "type", "" },
+        { "load", "{\"parameters\":[]}", "type", "/parameters" },
+        { "load", "{\"parameters\":{\"config\":{}}}", "type", "/parameters/config" },
+        { "load", "{\"parameters\":{\"config\":\"\"}}", "json", NULL },
+        { "load", "{\"parameters\":{\"config\":\"{\\\"causa\\\":true}\"}}", "field", NULL },
+        { "load", "{\"parameters\":{\"file:1/model.safetensors\":\"eA==\"}}", "option",
+          "/parameters" },
+        { "load", "{\"parameters\":{\"unload_dependents\":true}}", "field", "/parameters" },
+        { "unload", "{\"parameters\":{\"config\":\"{}\"}}", "field", "/parameters" },
+        { "unload", "{\"parameters\":{\"unload_dependents\":1}}", "type",
+          "/parameters/unload_dependents" },
+        { "unload", "nonsense", "json", NULL },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        expect_refused("first", cases[i].what, cases[i].body, 400, cases[i].code, cases[i].pointer);
+    assert_true(model_factor(&client, "first") == 3);
+}
+
+static void test_unload(void **state)
+{
+    (void)state;
+    static const char REQUEST[] = "{\"model\":\"first\",\"query\":[[1,0,0]]}";
+    expect_done("first", "unload", NULL);
+    expect_state(NULL, "first", "UNAVAILABLE", "unloaded");
+    expect_state("{\"ready\":true}", "first", NULL, "");
+    expect_gauges(4, 0);
+    answer_refused(&client, "/v1/attention", REQUEST, 503, "loading", NULL);
+    struct http_response response = http_client_get(&client, "/v2/models/first/ready");
+    cJSON_Delete(answer_json(&response, 503));
+    http_response_free(&response);
+    cJSON *model = answer_get(&client, "/v1/models/first");
+    answer_expect(model, "state", "\"UNAVAILABLE\"", 0);
+    answer_expect(model, "reason", "\"unloaded\"", 0);
+    cJSON_Delete(model);
+    expect_done("first", "unload", "{\"parameters\":{\"unload_dependents\":true}}");
+    expect_done("first", "load", NULL);
+    assert_true(model_factor(&client, "first") == 3);
+    expect_gauges(5, 0);
+    expect_refused("nobody", "unload", NULL, 404, "not_found", "");
+}
+
+static void test_built_in(void **state)
+{
+    (void)state;
+    static const char *const whats[] = { "load", "unload" };
+    for (int i = 0; i < 2; i++) {
+        expect_refused("demo", whats[i], NULL, 409, "conflict", "");
+        expect_refused("sdpa", whats[i], "{}", 409, "conflict", "");
+    }
+    assert_true(model_factor(&client, "demo") == 1);
+}
+
+/* There is one repository, which has no name. */
+static void test_named_repository(void **state)
+{
+    (void)state;
+    static const char *const paths[] = { "/v2/repository/other/index",
+                                         "/v2/repository/other/models/first/load",
+                                         "/v2/repository/other/models/first/unload" };
+    for (int i = 0; i < 3; i++)
+        answer_refused(&client, paths[i], "{}", 404, "not_found", "");
+    assert_true(model_factor(&client, "first") == 3);
+}
+
+/* Without --model-control=explicit there is the index, and no more. */
+static void test_not_permitted(void **state)
+{
+    (void)state;
+    struct daemon other;
+    struct http_client own;
+    daemon_start_with(&other, "--models", "examples/models", NULL);
+    http_client_init(&own, other.port);
+    static const char *const paths[] = { "/v2/repository/models/stories260K/load",
+                                         "/v2/repository/models/stories260K/unload",
+                                         "/v2/repository/models/nobody/load" };
+    for (int i = 0; i < 3; i++)
+        answer_refused(&own, paths[i], "{}", 403, "forbidden", "");
+    struct http_response response = http_client_post(&own, "/v2/repository/index", "{}");
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
+static void test_stops_cleanly(void **state)
+{
+    (void)state;
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    directory = daemon_directory_create();
+    write_demo("first.safetensors", 2);
+    daemon_directory_write(directory, "broken.safetensors", "x", 1);
+    daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
+    http_client_init(&client, server.port);
+    return 0;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    daemon_directory_remove(directory);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_index),
+        cmocka_unit_test(test_index_refused),
+        cmocka_unit_test(test_load),
+        cmocka_unit_test(test_a_failed_load),
+        cmocka_unit_test(test_load_with_a_config),
+        cmocka_unit_test(test_load_refused),
+        cmocka_unit_test(test_unload),
+        cmocka_unit_test(test_built_in),
+        cmocka_unit_test(test_named_repository),
+        cmocka_unit_test(test_not_permitted),
+        cmocka_unit_test(test_stops_cleanly),
+    };
+    return cmocka_run_group_tests(tests, start, clear);
+}

@@ -1,0 +1,224 @@
+/* test_oip_statistics.c - the statistics extension: what is counted for which model, by every
+ * endpoint that computes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static struct daemon server;
+static struct http_client client;
+
+static const char *const INFERENCE_STATS[] = { "success",       "fail",          "queue",
+                                               "compute_input", "compute_infer", "compute_output",
+                                               "cache_hit",     "cache_miss" };
+
+static double number_of(const cJSON *object, const char *name)
+{
+    const cJSON *number = cJSON_GetObjectItem(object, name);
+    assert_true(cJSON_IsNumber(number));
+    return number->valuedouble;
+}
+
+static double duration_part(const cJSON *model, const char *name, const char *part)
+{
+    const cJSON *duration =
+        cJSON_GetObjectItem(cJSON_GetObjectItem(model, "inference_stats"), name);
+    answer_expect_members(duration, "count,ns");
+    return number_of(duration, part);
+}
+
+static void check_form(const cJSON *model)
+{
+    answer_expect_members(model, "name,version,last_inference,inference_count,execution_count,"
+                                 "inference_stats,response_stats,batch_stats,memory_usage");
+    answer_expect(model, "version", "\"1\"", 0);
+    answer_expect_members(cJSON_GetObjectItem(model, "inference_stats"),
+                          "success,fail,queue,compute_input,compute_infer,compute_output,"
+                          "cache_hit,cache_miss");
+    for (int i = 0; i < 8; i++)
+        assert_true(duration_part(model, INFERENCE_STATS[i], "ns") >= 0);
+    const cJSON *batch;
+    cJSON_ArrayForEach(batch, cJSON_GetObjectItem(model, "batch_stats"))
+        answer_expect_members(batch, "batch_size,compute_input,compute_infer,compute_output");
+    const cJSON *memory = cJSON_GetArrayItem(cJSON_GetObjectItem(model, "memory_usage"), 0);
+    answer_expect_members(memory, "type,id,byte_size");
+}
+
+/* The statistics of one model; the caller's to delete. */
+static cJSON *statistics_of(const char *name)
+{
+    char path[100];
+    snprintf(path, sizeof(path), "/v2/models/%s/stats", name);
+    cJSON *answer = answer_get(&client, path);
+    answer_expect_members(answer, "model_stats");
+    cJSON *models = cJSON_GetObjectItem(answer, "model_stats");
+    assert_int_equal(cJSON_GetArraySize(models), 1);
+    cJSON *model = cJSON_DetachItemFromArray(models, 0);
+    cJSON_Delete(answer);
+    check_form(model);
+    return model;
+}
+
+/* How often a batch of that size was computed. */
+static double batch_count(const cJSON *model, int size)
+{
+    const cJSON *batch;
+    cJSON_ArrayForEach(
+        batch,
+        cJSON_GetObjectItem(
+            model,
+            "batch_stats")) if (number_of(batch, "batch_size")
+                                == size) return number_of(cJSON_GetObjectItem(batch,
+                                                                              "compute_infer"),
+                                                          "count");
+    return 0;
+}
+
+static void expect_counts(const char *name, double inferences, double executions, double failures)
+{
+    cJSON *model = statistics_of(name);
+    assert_true(number_of(model, "inference_count") == inferences);
+    assert_true(number_of(model, "execution_count") == executions);
+    assert_true(duration_part(model, "success", "count") == executions);
+    assert_true(duration_part(model, "fail", "count") == failures);
+    for (int i = 2; i < 6; i++)
+        assert_true(duration_part(model, INFERENCE_STATS[i], "count") == executions);
+    double stages_ns = 0;
+    for (int i = 2; i < 6; i++)
+        stages_ns += duration_part(model, INFERENCE_STATS[i], "ns");
+    assert_true(duration_part(model, "success", "ns") == stages_ns);
+    assert_true((stages_ns > 0) == (executions > 0));
+    cJSON_Delete(model);
+}
+
+/* Nothing was asked yet, the warm-up apart. */
+static void test_at_first(void **state)
+{
+    (void)state;
+    cJSON *all = answer_get(&client, "/v2/models/stats");
+    answer_expect_members(all, "model_stats");
+    const cJSON *models = cJSON_GetObjectItem(all, "model_stats");
+    assert_int_equal(cJSON_GetArraySize(models), 3);
+    const cJSON *model;
+    cJSON_ArrayForEach(model, models) check_form(model);
+    cJSON_Delete(all);
+    expect_counts("demo", 0, 0, 0);
+    cJSON *demo = statistics_of("demo");
+    assert_true(number_of(demo, "last_inference") == 0);
+    answer_expect(demo, "memory_usage", "[{\"type\":\"CPU\",\"id\":0,\"byte_size\":108}]", 0);
+    answer_expect(demo, "batch_stats", "[]", 0);
+    cJSON_Delete(demo);
+}
+
+static void test_counts(void **state)
+{
+    (void)state;
+    static const char ONE[] = "{\"model\":\"demo\",\"query\":[[1,0,0]]}";
+    const time_t before = time(NULL);
+    for (int i = 0; i < 3; i++)
+        cJSON_Delete(answer_post(&client, "/v1/attention", ONE));
+    expect_counts("demo", 3, 3, 0);
+    cJSON_Delete(answer_post(&client, "/v1/attention/gradients",
+                             "{\"model\":\"demo\",\"query\":[[1,0,0]],\"context_gradient\":"
+                             "[[1,1,1]]}"));
+    cJSON_Delete(answer_post(&client, "/v1/attention/merge",
+                             "{\"model\":\"demo\",\"parts\":[{\"context\":[[[1,2,3]]],\"lse\":"
+                             "[[0]]}]}"));
+    expect_counts("demo", 5, 5, 0);
+    expect_counts("sdpa", 0, 0, 0);
+    cJSON *demo = statistics_of("demo");
+    const double last_s = number_of(demo, "last_inference") / 1000;
+    assert_true(last_s >= (double)before && last_s < (double)time(NULL) + 1);
+    assert_true(batch_count(demo, 1) == 5);
+    cJSON_Delete(demo);
+    answer_refused(&client, "/v1/attention", "{\"model\":\"demo\",\"query\":[[1,0]]}", 400, "shape",
+                   NULL);
+    answer_refused(&client, "/v1/attention", "{\"model\":\"demo\",\"query\":", 400, "json", NULL);
+    expect_counts("demo", 5, 5, 1); /* of the second it was never known that it was demo's */
+}
+
+/* Items in a row of one model are one execution; each bad one is a failure of its own. */
+static void test_batch(void **state)
+{
+    (void)state;
+    cJSON_Delete(answer_post(
+        &client, "/v1/attention/batch",
+        "{\"requests\":[{\"model\":\"sdpa\",\"query\":[[1]]},{\"model\":\"sdpa\",\"query\":[[1]]},"
+        "{\"model\":\"sdpa\",\"query\":[[1]],\"key\":[[1,2]]},{\"model\":\"sdpa\",\"query\":[[2]]},"
+        "{\"model\":\"stories260K\",\"query\":[[1]]},{\"model\":\"nobody\",\"query\":[[1]]},"
+        "{\"model\":\"sdpa\",\"query\":[[1]]}]}"));
+    expect_counts("sdpa", 4, 2, 1);
+    expect_counts("stories260K", 0, 0, 1);
+    cJSON *sdpa = statistics_of("sdpa");
+    assert_true(batch_count(sdpa, 3) == 1);
+    assert_true(batch_count(sdpa, 1) == 1);
+    cJSON_Delete(sdpa);
+    cJSON *answer = answer_post(&client, "/v1/attention/batch", "{\"requests\":[]}");
+    cJSON_Delete(answer);
+    expect_counts("sdpa", 4, 2, 1);
+}
+
+static void test_many_at_once(void **state)
+{
+    enum { CROWD = 16, ROUNDS = 10 };
+    struct http_crowd crowd;
+    struct http_request requests[CROWD];
+    struct http_response responses[CROWD];
+    (void)state;
+    http_crowd_init(&crowd, server.port, CROWD);
+    for (int i = 0; i < CROWD; i++)
+        requests[i] =
+            (struct http_request){ .path = "/v1/attention",
+                                   .body = "{\"model\":\"sdpa\",\"query\":[[1,2],[3,4]]}" };
+    for (int round = 0; round < ROUNDS; round++) {
+        http_crowd_send(&crowd, requests, responses);
+        for (int i = 0; i < CROWD; i++) {
+            assert_int_equal(responses[i].status, 200);
+            http_response_free(&responses[i]);
+        }
+    }
+    http_crowd_free(&crowd);
+    expect_counts("sdpa", 4 + CROWD * ROUNDS, 2 + CROWD * ROUNDS, 1);
+}
+
+static void test_stops_cleanly(void **state)
+{
+    (void)state;
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    daemon_start_with(&server, "--models", "examples/models", NULL);
+    http_client_init(&client, server.port);
+    return 0;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_at_first),      cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_batch),         cmocka_unit_test(test_many_at_once),
+        cmocka_unit_test(test_stops_cleanly),
+    };
+    return cmocka_run_group_tests(tests, start, clear);
+}

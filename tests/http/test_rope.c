@@ -1,0 +1,190 @@
+/* test_rope.c - models with rotary embedding under every scaling, over HTTP.
+ *
+ * A head of 8 columns in halves, and pair 1 or 2 of its four: the query is the first unit vector of
+ * the pair at position 1000, the keys are its first one at 0 and its second one at 1, so that with
+ * scale 1 the scores are m^2 cos(1000 f) and m^2 sin(999 f), f being the pair's frequency and m the
+ * attention factor. The numbers were computed in double by another program from the published
+ * formulas (lib/rope.h). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+#include "model_client.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct daemon server;
+static struct http_client client;
+static char *directory;
+
+struct rope_case {
+    const char *scaling;
+    int pair;
+    const char *scores;
+};
+
+#define TRAINED ",\"original_max_position_embeddings\":"
+
+static const struct rope_case CASES[] = {
+    { "null", 1, "[[[0.862318872,-0.589924161]]]" },
+    { "{\"rope_type\":\"default\"}", 2, "[[[-0.839071529,-0.535603335]]]" },
+    { "{\"rope_type\":\"linear\",\"factor\":3}", 1, "[[[-0.339711812,0.951328739]]]" },
+    { "{\"rope_type\":\"linear\",\"factor\":3}", 2, "[[[-0.981674005,-0.187294664]]]" },
+    { "{\"rope_type\":\"dynamic\",\"factor\":4" TRAINED "256}", 1,
+      "[[[0.494110784,-0.889802819]]]" },
+    { "{\"rope_type\":\"dynamic\",\"factor\":4" TRAINED "1001}", 1,
+      "[[[0.862318872,-0.589924161]]]" },
+    { "{\"rope_type\":\"yarn\",\"factor\":4" TRAINED "256}", 1, "[[[1.22574153,-0.498120716]]]" },
+    { "{\"rope_type\":\"yarn\",\"factor\":4" TRAINED "256,\"mscale\":0.5,\"mscale_all_dim\":2}", 2,
+      "[[[-0.561517905,0.420868878]]]" },
+    { "{\"rope_type\":\"yarn\",\"factor\":4" TRAINED "256,\"attention_factor\":0.5,"
+      "\"beta_fast\":16,\"beta_slow\":2,\"truncate\":false}",
+      1, "[[[0.23037104,0.085312767]]]" },
+    { "{\"rope_type\":\"llama3\",\"factor\":8" TRAINED "1024,\"low_freq_factor\":1,"
+      "\"high_freq_factor\":4}",
+      2, "[[[-0.99849712,0.0578860713]]]" },
+};
+
+static void test_scalings(void **state)
+{
+    static const char *const UNITS[] = { "[0,1,0,0,0,0,0,0]", "[0,0,1,0,0,0,0,0]",
+                                         "[0,0,0,0,0,1,0,0]", "[0,0,0,0,0,0,1,0]" };
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        const struct rope_case *c = &CASES[i];
+        const char *first = UNITS[c->pair - 1], *second = UNITS[c->pair + 1];
+        char body[512];
+        snprintf(body, sizeof body,
+                 "{\"config\":{\"head_dim\":8,\"scale\":1,\"rope\":{\"scaling\":%s}},"
+                 "\"parameters\":{}}",
+                 c->scaling);
+        struct http_response response = model_put_json(&client, "turned", body);
+        cJSON_Delete(answer_json(&response, i == 0 ? 201 : 200));
+        http_response_free(&response);
+        snprintf(body, sizeof body,
+                 "{\"model\":\"turned\",\"query\":[%s],\"key\":[%s,%s],\"past_len\":1000,"
+                 "\"outputs\":[\"scores\"]}",
+                 first, first, second);
+        cJSON *answer = answer_post(&client, "/v1/attention", body);
+        answer_expect(answer, "scores", c->scores, 1e-6);
+        cJSON_Delete(answer);
+    }
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    struct http_response response =
+        model_put_json(&client, "refused",
+                       "{\"config\":{\"head_dim\":8,\"rope\":{\"scaling\":"
+                       "{\"rope_type\":\"linear\",\"factr\":2}}},\"parameters\":{}}");
+    answer_expect_fault(&response, 400, "field", "/config/rope/scaling/factr");
+    assert_non_null(strstr(response.body, "did you mean 'factor'"));
+    http_response_free(&response);
+}
+
+/* Keys in two parts, each with its offset, merged, and all of them in one call. */
+static void test_parts(void **state)
+{
+    static const char *const KEYS[] = { "[1,2,3,4,5,6,7,8],[8,7,6,5,4,3,2,1]",
+                                        "[1,-1,1,-1,1,-1,1,-1]" };
+    char body[768], part[512];
+    (void)state;
+    struct http_response response =
+        model_put_json(&client, "turned",
+                       "{\"config\":{\"head_dim\":8,\"causal\":true,\"rope\":{\"scaling\":"
+                       "{\"rope_type\":\"yarn\",\"factor\":4" TRAINED "256}}},"
+                       "\"parameters\":{}}");
+    cJSON_Delete(answer_json(&response, 200));
+    http_response_free(&response);
+    cJSON *parts = cJSON_CreateArray();
+    for (int i = 0; i < 2; i++) {
+        snprintf(part, sizeof part,
+                 "{\"model\":\"turned\",\"query\":[[1,2,1,0,1,0,1,1]],\"key\":[%s],"
+                 "\"past_len\":1002,\"kv_offset\":%d,\"partial\":true}",
+                 KEYS[i], i == 0 ? 1000 : 1002);
+        cJSON_AddItemToArray(parts, answer_post(&client, "/v1/attention", part));
+    }
+    char *texts[2][2];
+    for (int i = 0; i < 2; i++) {
+        const cJSON *answer = cJSON_GetArrayItem(parts, i);
+        texts[i][0] = cJSON_PrintUnformatted(cJSON_GetObjectItem(answer, "context"));
+        texts[i][1] = cJSON_PrintUnformatted(cJSON_GetObjectItem(answer, "lse"));
+    }
+    snprintf(body, sizeof body,
+             "{\"model\":\"turned\",\"parts\":[{\"context\":%s,\"lse\":%s},"
+             "{\"context\":%s,\"lse\":%s}]}",
+             texts[0][0], texts[0][1], texts[1][0], texts[1][1]);
+    for (int i = 0; i < 4; i++)
+        cJSON_free(texts[i / 2][i % 2]);
+    cJSON *merged = answer_post(&client, "/v1/attention/merge", body);
+    snprintf(body, sizeof body,
+             "{\"model\":\"turned\",\"query\":[[1,2,1,0,1,0,1,1]],\"key\":[%s,%s],"
+             "\"past_len\":1002,\"kv_offset\":1000}",
+             KEYS[0], KEYS[1]);
+    cJSON *whole = answer_post(&client, "/v1/attention", body);
+    char *want = cJSON_PrintUnformatted(cJSON_GetObjectItem(whole, "context"));
+    answer_expect(merged, "context", want, 1e-6);
+    cJSON_free(want);
+    cJSON_Delete(whole);
+    cJSON_Delete(merged);
+    cJSON_Delete(parts);
+}
+
+/* A model read from its directory again is the model that was put. */
+static void test_after_a_restart(void **state)
+{
+    (void)state;
+    static const char REQUEST[] = "{\"model\":\"turned\",\"query\":[[1,2,3,4,5,6,7,8]],"
+                                  "\"key\":[[2,3,4,5,6,7,8,9]],\"past_len\":1000,"
+                                  "\"outputs\":[\"scores\"]}";
+    cJSON *before = answer_post(&client, "/v1/attention", REQUEST);
+    http_client_free(&client);
+    daemon_stop(&server);
+    daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
+    http_client_init(&client, server.port);
+    cJSON *after = answer_post(&client, "/v1/attention", REQUEST);
+    answer_expect_equal(before, after, "scores");
+    cJSON_Delete(before);
+    cJSON_Delete(after);
+}
+
+static void test_stops_cleanly(void **state)
+{
+    (void)state;
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    directory = daemon_directory_create();
+    daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
+    http_client_init(&client, server.port);
+    return 0;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    daemon_directory_remove(directory);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scalings),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_parts),         cmocka_unit_test(test_after_a_restart),
+        cmocka_unit_test(test_stops_cleanly),
+    };
+    return cmocka_run_group_tests(tests, start, clear);
+}

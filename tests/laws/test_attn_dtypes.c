@@ -1,0 +1,156 @@
+/* test_attn_dtypes.c - what tensors of 16 bits must answer, whatever the numbers.
+ *
+ * F16 and BF16 are ways to store, not to compute: the answer is that of the same numbers in F32,
+ * rounded once, to the bit. Over random problems of every kind, each tensor of its own dtype, on
+ * every table of kernels. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "random_case.h"
+
+static const enum attn_dtype NARROW[] = { ATTN_F32, ATTN_F16, ATTN_BF16 };
+static const struct random_dtypes DTYPES = { NARROW, 3 };
+
+/* Gives the problem the outputs of the set, each in its own dtype, or all in F32. */
+static void add_outputs(struct attention_case *c, unsigned set, const enum attn_dtype *dtypes)
+{
+    attention_case_outputs(c, set, LAYOUT_GAPS);
+    for (int i = 0; dtypes != NULL && i < OUT_COUNT; i++) {
+        struct attn_tensor *output = attention_output(&c->problem, i);
+        if (output->data != NULL)
+            *output = attention_case_tensor(c, dtypes[i], LAYOUT_GAPS, output->shape[0],
+                                            output->shape[1], output->shape[2], output->shape[3]);
+    }
+}
+
+/* got is want, an F32 tensor, rounded to got's dtype. */
+static int64_t count_wrong(const struct attn_tensor *got, const struct attn_tensor *want)
+{
+    int64_t wrong = 0;
+    for (int64_t b = 0; b < got->shape[0]; b++)
+        for (int64_t h = 0; h < got->shape[1]; h++)
+            for (int64_t i = 0; i < got->shape[2]; i++)
+                for (int64_t j = 0; j < got->shape[3]; j++) {
+                    double rounded;
+                    number_set(&rounded, got->dtype, 0, number_at(want, b, h, i, j));
+                    const double x = number_at(got, b, h, i, j);
+                    const double y = number_get(&rounded, got->dtype, 0);
+                    wrong += !(x == y || (isnan(x) && isnan(y)));
+                }
+    return wrong;
+}
+
+/* The problem in F32: the same numbers in other memory. */
+static void widen_case(struct attention_case *wide, const struct attn_problem *problem)
+{
+    memset(wide, 0, sizeof *wide);
+    wide->problem = *problem;
+    wide->problem.query = recast(wide, &problem->query, ATTN_F32, LAYOUT_DENSE);
+    wide->problem.key = recast(wide, &problem->key, ATTN_F32, LAYOUT_DENSE);
+    wide->problem.value = recast(wide, &problem->value, ATTN_F32, LAYOUT_DENSE);
+    if (problem->mask.data != NULL && problem->mask.dtype != ATTN_BOOL)
+        wide->problem.mask = recast(wide, &problem->mask, ATTN_F32, LAYOUT_DENSE);
+}
+
+static void check_rounded(uint64_t seed, const struct attn_kernels *kernels)
+{
+    struct attention_case c, wide;
+    struct fill fill = { ~seed };
+    enum attn_dtype dtypes[OUT_COUNT];
+    const unsigned set =
+        random_chance(&fill, 3) ? OUT_CONTEXT | OUT_LSE : 1 + (unsigned)fill_below(&fill, OUT_ALL);
+    for (int i = 0; i < OUT_COUNT; i++)
+        dtypes[i] = random_dtype(&fill, &DTYPES);
+    random_case(&c, seed, &DTYPES);
+    c.problem.kernels = kernels;
+    c.problem.options.dropout = random_chance(&fill, 4) ? 0.25f : 0.0f;
+    widen_case(&wide, &c.problem);
+    add_outputs(&c, set, dtypes);
+    add_outputs(&wide, set, NULL);
+    attention_run(&c.problem);
+    attention_run(&wide.problem);
+    for (int i = 0; i < OUT_COUNT; i++)
+        if (set & (1u << i)
+            && count_wrong(attention_output(&c.problem, i), attention_output(&wide.problem, i)) > 0)
+            fail_msg("%s, seed %d: %s is not that of F32, rounded", attn_kernels_name(kernels),
+                     (int)seed, attention_output_name(i));
+    attention_case_free(&c);
+    attention_case_free(&wide);
+}
+
+static void test_rounded(void **state)
+{
+    (void)state;
+    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+        for (uint64_t seed = 0; seed < 300; seed++)
+            check_rounded(seed, *k);
+}
+
+/* The same against double arithmetic: rounding apart, an answer of 16 bits is right. */
+static void test_right(void **state)
+{
+    (void)state;
+    static const enum attn_dtype f16[] = { ATTN_F16 }, bf16[] = { ATTN_BF16 };
+    static const struct random_dtypes both[] = { { f16, 1 }, { bf16, 1 } };
+    for (int i = 0; i < 2; i++)
+        for (uint64_t seed = 0; seed < 60; seed++) {
+            struct attention_case c;
+            struct reference reference;
+            enum attn_dtype dtypes[OUT_COUNT];
+            random_case(&c, seed, &both[i]);
+            for (int k = 0; k < OUT_COUNT; k++)
+                dtypes[k] = both[i].list[0];
+            add_outputs(&c, OUT_CONTEXT | OUT_LSE, dtypes);
+            attention_run(&c.problem);
+            reference_attention(&c.problem, &reference);
+            assert_int_equal(
+                attention_compare(&c.problem, &reference, i == 0 ? 0x1p-11 + 4e-6 : 0x1p-8 + 4e-6),
+                0);
+            reference_free(&reference);
+            attention_case_free(&c);
+        }
+}
+
+/* What 16 bits cannot hold becomes infinite in the output alone: the weights know the number. */
+static void test_overflow(void **state)
+{
+    (void)state;
+    const struct attention_sizes sizes = { 1, 1, 1, 2, 3, 4, 4 };
+    struct attention_case c;
+    const enum attn_dtype dtypes[OUT_COUNT] = { ATTN_F16, ATTN_F16, ATTN_F16,
+                                                ATTN_F16, ATTN_F16, ATTN_F16 };
+    attention_case_init(&c, &sizes, LAYOUT_DENSE, 1);
+    for (int64_t j = 0; j < 3; j++)
+        for (int64_t d = 0; d < 4; d++) {
+            *attention_at(&c.problem.key, 0, 0, j, d) = j == 1 ? 400.0f : -400.0f;
+            *attention_at(&c.problem.value, 0, 0, j, d) = j == 1 && d == 2 ? 1e6f : (float)j;
+        }
+    for (int64_t d = 0; d < 4; d++)
+        *attention_at(&c.problem.query, 0, 0, 0, d) = *attention_at(&c.problem.query, 0, 0, 1, d) =
+            300.0f;
+    c.problem.query = recast(&c, &c.problem.query, ATTN_F16, LAYOUT_DENSE);
+    add_outputs(&c, OUT_ALL, dtypes);
+    attention_run(&c.problem);
+    for (int64_t j = 0; j < 3; j++) {
+        assert_true(number_at(&c.problem.scores, 0, 0, 0, j) == (j == 1 ? INFINITY : -INFINITY));
+        assert_true(number_at(&c.problem.weights, 0, 0, 0, j) == (j == 1));
+    }
+    assert_true(number_at(&c.problem.lse, 0, 0, 0, 0) == INFINITY);
+    assert_true(number_at(&c.problem.context, 0, 0, 1, 1) == 1);
+    assert_true(number_at(&c.problem.context, 0, 0, 1, 2) == INFINITY);
+    attention_case_free(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rounded),
+        cmocka_unit_test(test_right),
+        cmocka_unit_test(test_overflow),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,52 @@
+/* gradient_case.h - a call of attention with its gradients and all the memory they need, and the
+ * comparison of each with finite differences of the double reference.
+ *
+ * The gradients are poisoned and end at unreadable pages as those of attention_case.h. */
+#ifndef GRADIENT_CASE_H
+#define GRADIENT_CASE_H
+
+#include "attention_case.h"
+#include "difference.h"
+#include "gradient.h"
+
+struct gradient_case {
+    struct attention_case forward;
+    struct attn_gradient_problem problem; /* its attention is set when it is planned */
+};
+
+/* What may be other than in scaled dot-product attention with softmax, one bit each. */
+enum { GRADIENT_ADDITIVE = 1, GRADIENT_SPARSE = 2 };
+
+/* Query, key, value and the context's gradient of these sizes from seed, in steps that
+ * difference.h can move; room for the gradients of the three. */
+void gradient_case_init(struct gradient_case *c, const struct attention_sizes *sizes,
+                        enum attention_layout layout, uint64_t seed);
+
+/* Makes the case one of these kinds, with room for the additive weight's gradient. */
+void gradient_case_set_kinds(struct gradient_case *c, unsigned kinds, uint64_t seed);
+
+/* A float mask of this shape, with some pairs forbidden, and room for its gradient. */
+void gradient_case_add_mask(struct gradient_case *c, const int64_t shape[4], uint64_t seed);
+
+/* Slopes and sinks, one for each query head, where wanted, and room for their gradients. */
+void gradient_case_add_heads(struct gradient_case *c, bool alibi, bool sinks, uint64_t seed);
+
+/* The case must be accepted. kernels NULL: the best. */
+void gradient_case_plan(struct gradient_case *c, const struct attn_kernels *kernels,
+                        struct attn_gradient_plan *plan);
+void gradient_case_run(struct gradient_case *c, const struct attn_kernels *kernels);
+
+/* All tasks of each stage from the first to the last, or the other way round. */
+void gradient_run(const struct attn_gradient_plan *plan, bool backwards);
+
+/* Compares every number of the gradients, or where a tensor has more than some, so many of them.
+ * Numbers at a kink of sparsemax, where there is no derivative, are passed over; returns how
+ * many. */
+int64_t gradient_case_compare(const struct gradient_case *c, uint64_t seed);
+
+/* Runs and compares a case of these sizes and kinds under every kind of mask and option, or one in
+ * step of them, the last, which has most of them together, included; on every kernel table. */
+void gradient_run_variants(const struct attention_sizes *sizes, unsigned kinds, size_t step,
+                           uint64_t seed);
+
+#endif

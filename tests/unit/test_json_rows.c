@@ -1,0 +1,285 @@
+/* test_json_rows.c - rows of numbers, read and written many at once.
+ *
+ * The quick way through the numbers of a row must say what the careful one says, which
+ * test_json_numbers.c holds against strtof(): the same floats to the bit, the same end of
+ * each, and nothing at all about what is no number. The careful one is had by giving it a
+ * number's bytes alone. What is written for each float, and read back quickly, is gone
+ * through by a stride here, and whole where ATTND_TEST_FLOATS is "all". */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "guard.h"
+#include "json_numbers.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROW_MAX = 40, NUMBER_BYTES_MAX = 64 };
+
+static uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static uint64_t random_next(void)
+{
+    static uint64_t state = 0x9E3779B97F4A7C15;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+}
+
+static uint64_t random_below(uint64_t bound)
+{
+    return random_next() % bound;
+}
+
+/* Digits, among them many zeros; the first is not one where it must not be. */
+static size_t put_digits(char *out, size_t count, bool leading_zero_allowed)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = (char)('0' + (random_below(4) ? random_below(10) : 0));
+    if (!leading_zero_allowed && count > 1 && out[0] == '0')
+        out[0] = '1';
+    return count;
+}
+
+/* A number of any kind that clients send: integers, fractions, exponents; short and long. */
+static size_t put_number(char *out)
+{
+    size_t used = 0;
+    if (random_below(2))
+        out[used++] = '-';
+    if (random_below(2))
+        out[used++] = (char)('0' + random_below(10));
+    else
+        used += put_digits(out + used, 1 + random_below(random_below(4) ? 4 : 12), false);
+    if (random_below(5)) {
+        out[used++] = '.';
+        used += put_digits(out + used, 1 + random_below(random_below(4) ? 10 : 24), true);
+    }
+    if (random_below(6) == 0)
+        used += (size_t)sprintf(out + used, "%c%s%d", random_below(2) ? 'e' : 'E',
+                                random_below(2)   ? "-"
+                                : random_below(2) ? "+"
+                                                  : "",
+                                (int)random_below(random_below(3) ? 12 : 60));
+    return used;
+}
+
+/* What the careful reader says of the bytes from text on: the end, NULL for none. */
+static const char *read_carefully(const char *text, const char *end, float *value)
+{
+    const size_t size = strspn(text, "+-.0123456789eE");
+    char alone[NUMBER_BYTES_MAX];
+    if (size >= sizeof alone || text + size > end)
+        return NULL;
+    memcpy(alone, text, size);
+    const char *after = json_read_float(alone, alone + size, value);
+    return after ? text + (after - alone) : NULL;
+}
+
+/* Reads on and holds each number against the careful reader; returns how many were read. */
+static size_t check_floats(const char **text, const char *end)
+{
+    float values[ROW_MAX];
+    const char *p = *text;
+    const size_t count = json_read_floats(text, end, values);
+    for (size_t i = 0; i < count; i++) {
+        float expected = 0;
+        const char *after = read_carefully(p, end, &expected);
+        if (!after || bits_of(values[i]) != bits_of(expected)) {
+            print_error("%.*s: got %a, want %a\n", 40, p, (double)values[i], (double)expected);
+            fail();
+        }
+        assert_true(isfinite(values[i]));
+        p = after;
+        if (i + 1 < count) {
+            assert_int_equal(*p, ',');
+            p += 1 + strspn(p + 1, " ");
+        }
+    }
+    assert_ptr_equal(p, *text);
+    return count;
+}
+
+/* A row of numbers, then what may stand behind one: its end is that of readable memory. */
+static void test_rows(void **state)
+{
+    (void)state;
+    struct guard_buffer guard = guard_alloc(ROW_MAX * (NUMBER_BYTES_MAX + 2));
+    char *const end = (char *)guard.data + ROW_MAX * (NUMBER_BYTES_MAX + 2);
+    size_t quick = 0, all = 0;
+    for (int round = 0; round < 20000; round++) {
+        char row[ROW_MAX * (NUMBER_BYTES_MAX + 2)];
+        const size_t count = 1 + random_below(ROW_MAX - 1);
+        const bool spaces = random_below(2);
+        size_t used = 0;
+        for (size_t i = 0; i < count; i++) {
+            used += put_number(row + used);
+            row[used++] = i + 1 < count ? ',' : ']';
+            if (spaces)
+                row[used++] = ' ';
+        }
+        const char *p = end - used;
+        memcpy(end - used, row, used);
+        for (size_t i = 0; i < count;) {
+            const size_t some = check_floats(&p, end);
+            quick += some;
+            i += some;
+            if (some == 0) {
+                float value;
+                p = json_read_float(p, end, &value);
+                assert_non_null(p);
+                i++;
+            }
+            assert_int_equal(*p, i < count ? ',' : ']');
+            p += 1 + strspn(p + 1, i < count ? " " : "");
+        }
+        all += count;
+    }
+    assert_true(quick * 10 > all * 7); /* it is the usual way, or nothing was tested */
+    guard_free(&guard);
+}
+
+/* One byte of a row is another: whatever that makes of it, both readers agree. */
+static void test_rows_with_a_wrong_byte(void **state)
+{
+    (void)state;
+    static const char BYTES[] = "0123456789+-.eE, ]x\"\t\n/:\xB0\xFF";
+    for (int round = 0; round < 100000; round++) {
+        char row[6 * NUMBER_BYTES_MAX + 64];
+        size_t used = 0;
+        for (int i = 0; i < 5; i++) {
+            used += put_number(row + used);
+            row[used++] = ',';
+        }
+        const size_t at = random_below(used);
+        row[at] = BYTES[random_below(sizeof BYTES)]; /* its NUL too */
+        memset(row + used, ']', 60);
+        row[used + 60] = '\0';
+        const char *p = row;
+        check_floats(&p, row + used + 60);
+    }
+}
+
+static void test_what_is_left_to_the_careful_reader(void **state)
+{
+    (void)state;
+    static const char *const TEXTS[] = {
+        "",     "-",       "--1",     "+1",   ".5",  "-.5",  "1.",    "1.e5",      "01",
+        "-01",  "00.5",    "1e",      "1e+",  "NaN", "null", "[1",    "Infinity",  "\"1\"",
+        "1.5e", "1e1e400", "1.-5",    "-inf", " 1",  "x",    "1e400", "-1e999999", "1e-400",
+        ",1",   "e5",      "-e5",     "/1",   ":1",  "1.e",  "0123",  "-0123",     "1e40",
+        "- 1",  "1..5",    "1e-99x9", "]",    "{",   "tru",
+    };
+    for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++) {
+        char text[128];
+        float values[4];
+        snprintf(text, sizeof text, "%s,%60s", TEXTS[i], "");
+        const char *p = text;
+        const size_t count = json_read_floats(&p, text + strlen(text), values);
+        /* "1e1" of "1e1e400" and the like are numbers, and what follows is the walk's to judge. */
+        const bool begins_well =
+            strcmp(TEXTS[i], "1e1e400") == 0 || strcmp(TEXTS[i], "1e-99x9") == 0;
+        assert_true(count == 0 || (begins_well && count == 1));
+        if (count == 0)
+            assert_ptr_equal(p, text);
+    }
+}
+
+/* Every float, or a part of them, written many at once and read back many at once. */
+static void test_there_and_back(void **state)
+{
+    (void)state;
+    enum { BLOCK = 1024 };
+    const char *wish = getenv("ATTND_TEST_FLOATS");
+    const uint64_t step = wish && strcmp(wish, "all") == 0 ? 1 : 4999;
+    static char text[BLOCK * JSON_FLOAT_BYTES_MAX + 64];
+    static float values[BLOCK], back[BLOCK];
+    for (uint64_t bits = 0; bits < (1ULL << 32);) {
+        size_t count = 0;
+        for (; count < BLOCK && bits < (1ULL << 32); bits += step) {
+            values[count] = float_of((uint32_t)bits);
+            count += isfinite(values[count]) ? 1 : 0;
+        }
+        if (count == 0)
+            continue;
+        const size_t size = json_write_floats(text, values, count);
+        assert_int_equal(text[size - 1], ',');
+        memset(text + size, ' ', 64);
+        const char *p = text;
+        size_t read = 0;
+        while (read < count) {
+            const size_t some = json_read_floats(&p, text + size + 64, back + read);
+            read += some;
+            if (some == 0) {
+                p = json_read_float(p, text + size + 64, &back[read]);
+                assert_non_null(p);
+                read++;
+            }
+            p += *p == ',';
+        }
+        assert_ptr_equal(p, text + size);
+        if (memcmp(values, back, count * sizeof *values) != 0) {
+            print_error("a float from %a to %a\n", (double)values[0], (double)values[count - 1]);
+            fail();
+        }
+    }
+}
+
+/* Many at once are one after the other, a comma behind each, and no byte is touched past
+ * what was promised. */
+static void test_written_rows(void **state)
+{
+    (void)state;
+    for (size_t count = 0; count < 20; count++) {
+        struct guard_buffer guard = guard_alloc(count * JSON_FLOAT_BYTES_MAX);
+        for (int round = 0; round < 2000; round++) {
+            float values[20];
+            char expected[20 * JSON_FLOAT_BYTES_MAX];
+            size_t used = 0;
+            for (size_t i = 0; i < count; i++) {
+                values[i] = float_of((uint32_t)random_next());
+                if (round % 2)
+                    values[i] = (float)(int32_t)random_next() / (float)(1 + random_below(1 << 20));
+                char one[JSON_FLOAT_BYTES_MAX];
+                const size_t size = json_write_float(one, values[i]);
+                memcpy(expected + used, one, size);
+                used += size;
+                expected[used++] = ',';
+            }
+            assert_int_equal(json_write_floats(guard.data, values, count), used);
+            assert_memory_equal(guard.data, expected, used);
+        }
+        guard_free(&guard);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_rows_with_a_wrong_byte),
+        cmocka_unit_test(test_what_is_left_to_the_careful_reader),
+        cmocka_unit_test(test_there_and_back),
+        cmocka_unit_test(test_written_rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,106 @@
+/* test_model_statistics.c - a model's counters: batch sizes beyond their places, many threads. */
+#include "model_statistics.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+static struct model_statistics statistics;
+
+static int clear(void **state)
+{
+    (void)state;
+    statistics = (struct model_statistics){ .inference_count = 0 };
+    return 0;
+}
+
+static void test_one(void **state)
+{
+    (void)state;
+    const struct model_execution execution = { 7, 1, 20, 300, 4000 };
+    model_statistics_success(&statistics, &execution);
+    model_statistics_failure(&statistics, 50000);
+    assert_int_equal(statistics.inference_count, 7);
+    assert_int_equal(statistics.execution_count, 1);
+    assert_int_equal(statistics.success.count, 1);
+    assert_int_equal(statistics.success.ns, 4321);
+    assert_int_equal(statistics.fail.count, 1);
+    assert_int_equal(statistics.fail.ns, 50000);
+    assert_int_equal(statistics.queue.ns, 1);
+    assert_int_equal(statistics.compute_input.ns, 20);
+    assert_int_equal(statistics.compute_infer.ns, 300);
+    assert_int_equal(statistics.compute_output.ns, 4000);
+    assert_int_equal(statistics.batches[0].batch_size, 7);
+    assert_int_equal(statistics.batches[0].compute_infer.ns, 300);
+    assert_int_equal(statistics.batches[1].batch_size, 0);
+    assert_true(statistics.last_inference_ms > 1600000000000);
+}
+
+/* Sizes that find no place are in all other counts. */
+static void test_more_sizes_than_places(void **state)
+{
+    (void)state;
+    enum { SIZES = MODEL_BATCH_SIZES_MAX + 5 };
+    int64_t items = 0;
+    for (int round = 0; round < 2; round++)
+        for (int size = 1; size <= SIZES; size++) {
+            const struct model_execution execution = { size, 1, 1, 1, 1 };
+            model_statistics_success(&statistics, &execution);
+            items += size;
+        }
+    assert_int_equal(statistics.inference_count, items);
+    assert_int_equal(statistics.execution_count, 2 * SIZES);
+    assert_int_equal(statistics.compute_infer.count, 2 * SIZES);
+    for (int i = 0; i < MODEL_BATCH_SIZES_MAX; i++) {
+        assert_int_equal(statistics.batches[i].batch_size, i + 1);
+        assert_int_equal(statistics.batches[i].compute_infer.count, 2);
+    }
+}
+
+enum { THREADS = 4, ROUNDS = 5000, THREAD_SIZES = 8 };
+
+static void *count(void *context)
+{
+    (void)context;
+    for (int i = 0; i < ROUNDS; i++) {
+        const struct model_execution execution = { 1 + i % THREAD_SIZES, 1, 2, 3, 4 };
+        model_statistics_success(&statistics, &execution);
+        model_statistics_failure(&statistics, 1);
+    }
+    return NULL;
+}
+
+/* Each size has one place, whoever was first, and nothing is lost. */
+static void test_many_threads(void **state)
+{
+    pthread_t threads[THREADS];
+    (void)state;
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, count, NULL), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(statistics.execution_count, THREADS * ROUNDS);
+    assert_int_equal(statistics.success.ns, 10 * THREADS * ROUNDS);
+    assert_int_equal(statistics.fail.ns, THREADS * ROUNDS);
+    int64_t sizes = 0;
+    for (int i = 0; i < THREAD_SIZES; i++) {
+        sizes += statistics.batches[i].batch_size;
+        assert_int_equal(statistics.batches[i].compute_output.count,
+                         THREADS * ROUNDS / THREAD_SIZES);
+    }
+    assert_int_equal(sizes, THREAD_SIZES * (THREAD_SIZES + 1) / 2);
+    assert_int_equal(statistics.batches[THREAD_SIZES].batch_size, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_one, clear),
+        cmocka_unit_test_setup(test_more_sizes_than_places, clear),
+        cmocka_unit_test_setup(test_many_threads, clear),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
