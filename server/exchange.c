@@ -293,7 +293,8 @@ static void pack(struct exchange *exchange)
 
 static void answer(struct exchange *exchange, int status, const char *content_type)
 {
-    pack(exchange);
+    if (status < 400) /* why something went wrong, everybody shall be able to read */
+        pack(exchange);
     exchange->answer.status = status;
     exchange->answer.content_type = content_type;
     exchange->answer.retry_later = status == 503 || status == 429;

@@ -6,6 +6,7 @@
 #include "metrics.h"
 #include "models.h"
 #include "oip_handlers.h"
+#include "openapi.h"
 #include "softmax_handler.h"
 
 struct route *routes_table(int *count)
@@ -14,6 +15,7 @@ struct route *routes_table(int *count)
         { "GET", "/livez", health_live, true, 0 },
         { "GET", "/readyz", health_ready, true, 0 },
         { "GET", "/metrics", health_metrics, true, 0 },
+        { "GET", "/openapi.json", openapi_get, false, 0 },
         { "POST", "/v1/attention", infer_handle_attention, false, 0 },
         { "POST", "/v1/attention/batch", infer_handle_batch, false, 0 },
         { "POST", "/v1/softmax", softmax_handle, false, 0 },

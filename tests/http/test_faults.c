@@ -297,7 +297,7 @@ static void test_unknown_paths(void **state)
         /* not in this version */
         "/",
         "/v1/softmax/0",
-        "/openapi.json",
+        "/openapi.json/x",
         "/v2/models/demo/infer",
     };
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
