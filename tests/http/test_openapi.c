@@ -40,7 +40,10 @@ static char *directory;
 #define QUERY    "\"query\":[[1,0,0],[0,1,0]]"
 #define GRADIENT QUERY ",\"context_gradient\":[[1,0,0],[0,1,0]]}"
 #define PARTS    "\"parts\":[{\"context\":[[[1,2,3]]],\"lse\":[[0]]}]}"
-#define TYPED    "{\"config\":{\"attention\":\"dot\"},\"parameters\":{\"q_proj.weight\":[[1]]"
+#define INFER                                                                                      \
+    "{\"id\":\"i\",\"inputs\":[{\"name\":\"query\",\"shape\":[2,3],\"datatype\":\"FP32\","         \
+    "\"data\":[1,0,0,0,1,0]}]"
+#define TYPED "{\"config\":{\"attention\":\"dot\"},\"parameters\":{\"q_proj.weight\":[[1]]"
 
 /* In this order. The first one of an operation is good where it has a good answer. */
 static const struct openapi_call calls[] = {
@@ -103,6 +106,14 @@ static const struct openapi_call calls[] = {
     { "GET", O "/config", "/v2/models/nobody/config", 404, NULL, NULL },
     { "GET", V "/config", "/v2/models/sdpa/versions/1/config", 200, NULL, NULL },
     { "GET", V "/config", "/v2/models/sdpa/versions/2/config", 404, NULL, NULL },
+    { "POST", O "/infer", "/v2/models/demo/infer", 200, INFER "}", NULL },
+    { "POST", O "/infer", "/v2/models/demo/infer", 200,
+      INFER ",\"parameters\":{\"binary_data_output\":true}}", NULL },
+    { "POST", O "/infer", "/v2/models/demo/infer", 400, "{\"inputs\":1}", NULL },
+    { "POST", O "/infer", "/v2/models/nobody/infer", 404, INFER "}", NULL },
+    { "POST", V "/infer", "/v2/models/demo/versions/1/infer", 200, INFER "}", NULL },
+    { "POST", V "/infer", "/v2/models/demo/versions/1/infer", 400, "{}", NULL },
+    { "POST", V "/infer", "/v2/models/demo/versions/2/infer", 404, INFER "}", NULL },
     { "GET", O "/stats", "/v2/models/demo/stats", 200, NULL, NULL },
     { "GET", O "/stats", "/v2/models/nobody/stats", 404, NULL, NULL },
     { "GET", V "/stats", "/v2/models/demo/versions/1/stats", 200, NULL, NULL },
