@@ -298,7 +298,7 @@ static void test_unknown_paths(void **state)
         "/",
         "/v1/softmax/0",
         "/openapi.json/x",
-        "/v2/models/demo/infer",
+        "/v2/models/demo/generate",
     };
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         struct http_response response = http_client_get(&client, paths[i]);

@@ -41,7 +41,7 @@ static char *directory;
 #define GRADIENT QUERY ",\"context_gradient\":[[1,0,0],[0,1,0]]}"
 #define PARTS    "\"parts\":[{\"context\":[[[1,2,3]]],\"lse\":[[0]]}]}"
 #define INFER                                                                                      \
-    "{\"id\":\"i\",\"inputs\":[{\"name\":\"query\",\"shape\":[2,3],\"datatype\":\"FP32\","         \
+    "{\"inputs\":[{\"name\":\"query\",\"shape\":[2,3],\"datatype\":\"FP32\","                      \
     "\"data\":[1,0,0,0,1,0]}]"
 #define TYPED "{\"config\":{\"attention\":\"dot\"},\"parameters\":{\"q_proj.weight\":[[1]]"
 
@@ -106,18 +106,19 @@ static const struct openapi_call calls[] = {
     { "GET", O "/config", "/v2/models/nobody/config", 404, NULL, NULL },
     { "GET", V "/config", "/v2/models/sdpa/versions/1/config", 200, NULL, NULL },
     { "GET", V "/config", "/v2/models/sdpa/versions/2/config", 404, NULL, NULL },
-    { "POST", O "/infer", "/v2/models/demo/infer", 200, INFER "}", NULL },
-    { "POST", O "/infer", "/v2/models/demo/infer", 200,
-      INFER ",\"parameters\":{\"binary_data_output\":true}}", NULL },
-    { "POST", O "/infer", "/v2/models/demo/infer", 400, "{\"inputs\":1}", NULL },
-    { "POST", O "/infer", "/v2/models/nobody/infer", 404, INFER "}", NULL },
-    { "POST", V "/infer", "/v2/models/demo/versions/1/infer", 200, INFER "}", NULL },
-    { "POST", V "/infer", "/v2/models/demo/versions/1/infer", 400, "{}", NULL },
-    { "POST", V "/infer", "/v2/models/demo/versions/2/infer", 404, INFER "}", NULL },
     { "GET", O "/stats", "/v2/models/demo/stats", 200, NULL, NULL },
     { "GET", O "/stats", "/v2/models/nobody/stats", 404, NULL, NULL },
     { "GET", V "/stats", "/v2/models/demo/versions/1/stats", 200, NULL, NULL },
     { "GET", V "/stats", "/v2/models/demo/versions/2/stats", 404, NULL, NULL },
+    { "POST", O "/infer", "/v2/models/demo/infer", 200, INFER "}", NULL },
+    { "POST", O "/infer", "/v2/models/demo/infer", 200,
+      INFER ",\"id\":\"i\",\"parameters\":{\"binary_data_output\":true}}", NULL },
+    { "POST", O "/infer", "/v2/models/demo/infer", 400, "{\"inputs\":[]}", NULL },
+    { "POST", O "/infer", "/v2/models/nobody/infer", 404, INFER "}", NULL },
+    { "POST", V "/infer", "/v2/models/demo/versions/1/infer", 200,
+      INFER ",\"outputs\":[{\"name\":\"lse\",\"parameters\":{\"classification\":1}}]}", NULL },
+    { "POST", V "/infer", "/v2/models/demo/versions/1/infer", 400, "{}", NULL },
+    { "POST", V "/infer", "/v2/models/demo/versions/2/infer", 404, INFER "}", NULL },
     { "POST", "/v2/repository/index", NULL, 200, "{\"ready\":false}", NULL },
     { "POST", "/v2/repository/index", NULL, 400, "{\"ready\":0}", NULL },
     { "POST", R "load", "/v2/repository/models/kept/load", 200, "{}", NULL },
