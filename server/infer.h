@@ -67,6 +67,7 @@ struct infer_item {
     float dropout; /* 0: off */
     uint64_t seed;
     enum attn_normalizer normalizer;
+    enum attn_dtype softmax_precision; /* F64: all in double */
     int64_t window_left, window_right;
     int64_t q_heads, kv_heads; /* 0: not said */
     bool outputs[INFER_OUTPUT_COUNT];

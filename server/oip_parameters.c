@@ -131,16 +131,18 @@ static bool read_map(struct oip *oip, struct v1_reader *reader, const cJSON *nod
     return true;
 }
 
-/* The number of an ONNX datatype. Of what is narrower than a float nothing is taken away. */
+/* The number of an ONNX datatype. */
 static bool read_precision(struct v1_reader *reader, const cJSON *node)
 {
     int64_t precision;
     if (!v1_read_integer(reader, node, 0, FAULT_OPTION, &precision))
         return false;
-    if (precision != 1 && precision != 10 && precision != 16)
+    if (precision != 1 && precision != 10 && precision != 11 && precision != 16)
         return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
-                            "%s is %.17g; expected 1 (float), 10 (float16) or 16 (bfloat16)",
+                            "%s is %.17g; expected 1 (float), 10 (float16), 11 (double) or 16 "
+                            "(bfloat16)",
                             reader->name, (double)precision);
+    reader->item->softmax_precision = precision == 11 ? ATTN_F64 : ATTN_F32;
     return true;
 }
 
