@@ -61,8 +61,8 @@ FLAGS    := -std=c11 -D_GNU_SOURCE $(CFLAGS) $(WARNINGS) $(SANITIZER)
 # Asked when a recipe needs them, because make may run before the packages are there. The library
 # sees no folder but its own, so that the compiler guards the layers too.
 package       = $(shell pkg-config $1)
-SERVER_CFLAGS = $(call package,--cflags libmicrohttpd libcjson openblas)
-SERVER_LIBS   = $(call package,--libs libmicrohttpd libcjson openblas) -lpthread -lm
+SERVER_CFLAGS = $(call package,--cflags libmicrohttpd libcjson openblas zlib)
+SERVER_LIBS   = $(call package,--libs libmicrohttpd libcjson openblas zlib) -lpthread -lm
 TEST_CFLAGS   = $(SERVER_CFLAGS) $(call package,--cflags libcurl cmocka)
 TEST_LIBS     = $(SERVER_LIBS) $(call package,--libs libcurl cmocka)
 
