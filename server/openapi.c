@@ -6,20 +6,23 @@
 
 #include "text.h"
 
-extern const char openapi_document[], openapi_document_end[];
+extern const char openapi_document[];
+extern const uint64_t openapi_document_size;
 
 /* The path is seen from the root of the repository, where the compiler runs. */
 __asm__(".pushsection .rodata\n"
         "openapi_document:\n"
         ".incbin \"server/openapi.json\"\n"
         "openapi_document_end:\n"
+        ".balign 8\n"
+        "openapi_document_size:\n"
+        ".quad openapi_document_end - openapi_document\n"
         ".popsection\n");
 
 void openapi_get(struct exchange *exchange)
 {
-    const size_t size = (size_t)(openapi_document_end - openapi_document);
     struct text text;
-    text_init(&text, size);
-    text_bytes(&text, openapi_document, size);
+    text_init(&text, openapi_document_size);
+    text_bytes(&text, openapi_document, openapi_document_size);
     exchange_reply_text(exchange, 200, "application/json", &text);
 }

@@ -21,6 +21,8 @@ struct route *routes_table(int *count)
         { "POST", "/v1/softmax", softmax_handle, false, 0 },
         { "POST", "/v1/attention/merge", infer_handle_merge, false, 0 },
         { "POST", "/v1/attention/gradients", infer_handle_gradients, false, 0 },
+        { "POST", "/v2/models/{model}/infer", infer_handle_oip, false, 0 },
+        { "POST", "/v2/models/{model}/versions/{version}/infer", infer_handle_oip, false, 0 },
         { "GET", "/v1/models", models_list, false, 0 },
         { "GET", "/v1/models/{model}", models_get, false, 0 },
         { "PUT", "/v1/models/{model}", models_put, false, 0 },

@@ -40,7 +40,10 @@ static char *directory;
 #define QUERY    "\"query\":[[1,0,0],[0,1,0]]"
 #define GRADIENT QUERY ",\"context_gradient\":[[1,0,0],[0,1,0]]}"
 #define PARTS    "\"parts\":[{\"context\":[[[1,2,3]]],\"lse\":[[0]]}]}"
-#define TYPED    "{\"config\":{\"attention\":\"dot\"},\"parameters\":{\"q_proj.weight\":[[1]]"
+#define INFER                                                                                      \
+    "{\"inputs\":[{\"name\":\"query\",\"shape\":[2,3],\"datatype\":\"FP32\","                      \
+    "\"data\":[1,0,0,0,1,0]}]"
+#define TYPED "{\"config\":{\"attention\":\"dot\"},\"parameters\":{\"q_proj.weight\":[[1]]"
 
 /* In this order. The first one of an operation is good where it has a good answer. */
 static const struct openapi_call calls[] = {
@@ -107,6 +110,15 @@ static const struct openapi_call calls[] = {
     { "GET", O "/stats", "/v2/models/nobody/stats", 404, NULL, NULL },
     { "GET", V "/stats", "/v2/models/demo/versions/1/stats", 200, NULL, NULL },
     { "GET", V "/stats", "/v2/models/demo/versions/2/stats", 404, NULL, NULL },
+    { "POST", O "/infer", "/v2/models/demo/infer", 200, INFER "}", NULL },
+    { "POST", O "/infer", "/v2/models/demo/infer", 200,
+      INFER ",\"id\":\"i\",\"parameters\":{\"binary_data_output\":true}}", NULL },
+    { "POST", O "/infer", "/v2/models/demo/infer", 400, "{\"inputs\":[]}", NULL },
+    { "POST", O "/infer", "/v2/models/nobody/infer", 404, INFER "}", NULL },
+    { "POST", V "/infer", "/v2/models/demo/versions/1/infer", 200,
+      INFER ",\"outputs\":[{\"name\":\"lse\",\"parameters\":{\"classification\":1}}]}", NULL },
+    { "POST", V "/infer", "/v2/models/demo/versions/1/infer", 400, "{}", NULL },
+    { "POST", V "/infer", "/v2/models/demo/versions/2/infer", 404, INFER "}", NULL },
     { "POST", "/v2/repository/index", NULL, 200, "{\"ready\":false}", NULL },
     { "POST", "/v2/repository/index", NULL, 400, "{\"ready\":0}", NULL },
     { "POST", R "load", "/v2/repository/models/kept/load", 200, "{}", NULL },
@@ -334,7 +346,7 @@ static void test_overloaded(void **state)
     daemon_start_with(&other, "--models", directory, "--model-control", "explicit", "--queue-max",
                       "1", "--workers", "1", NULL);
     http_client_init(&own, other.port);
-    char *body = request_text_slow(&own, 2, "");
+    char *body = request_text_slow(&own, 1, "");
     http_background_start(&slow, other.port, &(struct http_request){ .path = A, .body = body });
     answer_wait_for_active(&own, 1);
     each_with(429, send_one_too_many, &own);
@@ -375,7 +387,7 @@ static void test_forbidden_and_stopping(void **state)
     each_with(403, send_forbidden, &own);
     kept.port = other.port;
     each_with(503, open_kept, &kept);
-    char *body = request_text_slow(&own, 3, "");
+    char *body = request_text_slow(&own, 1.5, "");
     http_background_start(&slow, other.port, &(struct http_request){ .path = A, .body = body });
     answer_wait_for_active(&own, 1);
     kill(other.pid, SIGTERM);
