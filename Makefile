@@ -15,6 +15,7 @@ PREFIX   ?= /usr/local
 UNITDIR  ?= $(PREFIX)/lib/systemd/system
 JOBS     ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+PROBLEMS ?= 10000
 
 comma := ,
 space := $(subst ,, )
@@ -173,6 +174,11 @@ programs: inner-programs $(TESTS) $(PRELOAD)
 inner-programs: $(DAEMON) $(INNER_SRC:%.c=$B/%) $(REPLAYS)
 threaded-programs: $(DAEMON) $(THREADED_SRC:%.c=$B/%)
 
+LONG_SRC := $(shell grep -l '"problem_count.h"' tests/laws/*.c)
+
+check-long: $(LONG_SRC:%.c=$B/%) ## the laws, each on PROBLEMS=10000 random problems
+	@for program in $^; do echo "== $$program"; ATTND_TEST_PROBLEMS=$(PROBLEMS) $$program || exit 1; done
+
 check-layers: ## who may include whom
 	@tests/check-layers
 
@@ -232,7 +238,7 @@ help: ## this
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run test check programs inner-programs threaded-programs check-layers lint bench bench-quick exactness fuzz fuzz-programs install compdb \
+.PHONY: daemon run test check programs inner-programs threaded-programs check-long check-layers lint bench bench-quick exactness fuzz fuzz-programs install compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)
