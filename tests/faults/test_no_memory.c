@@ -147,6 +147,23 @@ static void test_packed(void **state)
     go_through(&request, 200, 1000000);
 }
 
+static void test_safetensors(void **state)
+{
+    (void)state;
+    static const char *const headers[] = { "Content-Type: application/x-safetensors", NULL };
+    static const float query[] = { 1, 0, 0, 0, 1, 0 };
+    static const char head[] =
+        "{\"__metadata__\":{\"model\":\"demo\",\"kv_len\":\"[1,2]\"},"
+        "\"query\":{\"dtype\":\"F16\",\"shape\":[4,3],\"data_offsets\":[0,24]}}";
+    struct model_bytes file = model_bytes_of(head, query, 6);
+    const struct http_request request = {
+        .path = "/v1/attention", .body = file.data, .body_size = file.size, .headers = headers
+    };
+    go_through(&request, 200, 1);
+    go_through(&request, 200, 1000000);
+    free(file.data);
+}
+
 static void test_batch(void **state)
 {
     (void)state;
