@@ -120,6 +120,19 @@ static void test_weight_map(void **state)
     go_through(&request, 200, 1);
 }
 
+static void test_gradients(void **state)
+{
+    (void)state;
+    const struct http_request request = {
+        .path = "/v1/attention/gradients",
+        .body = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]],\"mask\":[[0,1],[1,0]],"
+                "\"alibi_slopes\":[0.5],\"sinks\":[0],"
+                "\"context_gradient\":[[1,2,3],[4,5,6]]}",
+    };
+    go_through(&request, 200, 1);
+    go_through(&request, 200, 1000000);
+}
+
 static void test_softmax(void **state)
 {
     (void)state;
@@ -315,12 +328,19 @@ static int clear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attention),     cmocka_unit_test(test_packed),
-        cmocka_unit_test(test_batch),         cmocka_unit_test(test_weight_map),
-        cmocka_unit_test(test_softmax),       cmocka_unit_test(test_faulty_request),
-        cmocka_unit_test(test_descriptions),  cmocka_unit_test(test_typed_model),
-        cmocka_unit_test(test_model_file),    cmocka_unit_test(test_oip),
-        cmocka_unit_test(test_stops_cleanly), cmocka_unit_test(test_start),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_weight_map),
+        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_faulty_request),
+        cmocka_unit_test(test_descriptions),
+        cmocka_unit_test(test_typed_model),
+        cmocka_unit_test(test_model_file),
+        cmocka_unit_test(test_oip),
+        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_start),
     };
     return cmocka_run_group_tests(tests, start, clear);
 }
