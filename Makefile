@@ -15,6 +15,7 @@ PREFIX   ?= /usr/local
 UNITDIR  ?= $(PREFIX)/lib/systemd/system
 JOBS     ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+PROBLEMS ?= 10000
 
 comma := ,
 space := $(subst ,, )
@@ -35,6 +36,8 @@ TEST_SRC    := $(wildcard tests/*/test_*.c)
 THREADED_SRC = $(shell grep -l '<pthread.h>' $(INNER_SRC) /dev/null)
 FUZZ_SRC    := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC   := $(wildcard tests/bench/bench_*.c)
+PEER_SRC    := tests/bench/peer_openblas.c $(if $(wildcard /usr/include/dnnl.h),tests/bench/peer_onednn.c)
+RIVAL_SRC   := tests/bench/own.c tests/bench/peers.c tests/bench/yardstick.c
 C_FILES     := $(wildcard lib/*.[ch] lib/kernels/*.[ch] server/*.[ch] tests/*/*.[ch])
 
 LIB_OBJ     := $(LIB_SRC:%.c=$B/%.o)
@@ -45,6 +48,7 @@ TESTS       := $(TEST_SRC:%.c=$B/%)
 INNER_SRC   := $(filter-out tests/http/% tests/faults/% tests/deploy/%,$(TEST_SRC))
 REPLAYS     := $(FUZZ_SRC:%.c=$B/%)
 BENCHES     := $(BENCH_SRC:%.c=$B/%)
+PEERS       := $(PEER_SRC:%.c=$B/%)
 DAEMON      := $(if $(SANITIZE),$B/attnd,$(BUILD)/attnd)
 
 # --------------------------------------------------------------------------------------- flags --
@@ -57,8 +61,8 @@ FLAGS    := -std=c11 -D_GNU_SOURCE $(CFLAGS) $(WARNINGS) $(SANITIZER)
 # Asked when a recipe needs them, because make may run before the packages are there. The library
 # sees no folder but its own, so that the compiler guards the layers too.
 package       = $(shell pkg-config $1)
-SERVER_CFLAGS = $(call package,--cflags libmicrohttpd libcjson openblas)
-SERVER_LIBS   = $(call package,--libs libmicrohttpd libcjson openblas) -lpthread -lm
+SERVER_CFLAGS = $(call package,--cflags libmicrohttpd libcjson openblas zlib)
+SERVER_LIBS   = $(call package,--libs libmicrohttpd libcjson openblas zlib) -lpthread -lm
 TEST_CFLAGS   = $(SERVER_CFLAGS) $(call package,--cflags libcurl cmocka)
 TEST_LIBS     = $(SERVER_LIBS) $(call package,--libs libcurl cmocka)
 
@@ -66,6 +70,10 @@ $B/lib/%.o:         MODULE_FLAGS = -Ilib
 $B/lib/layer.o $B/lib/layer_gradient.o: MODULE_FLAGS = -Ilib $(call package,--cflags openblas)
 $B/server/%.o:      MODULE_FLAGS = -Ilib -Iserver $(SERVER_CFLAGS)
 $B/tests/%.o:       MODULE_FLAGS = -Ilib -Iserver -Itests/support $(TEST_CFLAGS)
+
+# A yardstick and a peer are to be as fast as this machine lets them.
+$B/tests/bench/yardstick.o:     MODULE_FLAGS = -O3 -ffp-contract=fast -Wno-psabi
+$B/tests/bench/peer_openblas.o: MODULE_FLAGS = -O3 -march=native -ffast-math $(call package,--cflags openblas)
 
 # One source of kernels, a set of flags for each table. lib/kernels/dispatch.c asks the CPU for the
 # features that are named here; who changes one changes the other.
@@ -103,6 +111,8 @@ $B/%.o: %.c $B/flags
 	$Q mkdir -p $(@D)
 	$Q $(CC) $(FLAGS) $(MODULE_FLAGS) -MMD -MP -c $< -o $@
 
+$B/server/openapi.o: server/openapi.json
+
 # Other flags than last time: everything in the folder is made anew.
 $B/flags: FORCE
 	$Q mkdir -p $B
@@ -110,9 +120,11 @@ $B/flags: FORCE
 
 TEST_LINKED := $B/libsupport.a $B/libserver.a $B/libattn.a
 
+$(filter-out %/bench_json,$(BENCHES)): $(RIVAL_SRC:%.c=$B/%.o)
+
 $(TESTS) $(BENCHES): $B/tests/%: $B/tests/%.o $(TEST_LINKED)
 	$(call say,LINK,$@)
-	$Q $(CC) $(FLAGS) $^ $(LDFLAGS) $(TEST_LIBS) -o $@
+	$Q $(CC) $(FLAGS) $(filter %.o,$^) $(TEST_LINKED) $(LDFLAGS) $(TEST_LIBS) -o $@
 
 # Another reader of JSON, to be compared with, where it is installed.
 ifeq ($(shell pkg-config --exists simdjson && command -v $(CXX) >/dev/null && echo yes),yes)
@@ -162,6 +174,11 @@ programs: inner-programs $(TESTS) $(PRELOAD)
 inner-programs: $(DAEMON) $(INNER_SRC:%.c=$B/%) $(REPLAYS)
 threaded-programs: $(DAEMON) $(THREADED_SRC:%.c=$B/%)
 
+LONG_SRC := $(shell grep -l '"problem_count.h"' tests/laws/*.c)
+
+check-long: $(LONG_SRC:%.c=$B/%) ## the laws, each on PROBLEMS=10000 random problems
+	@for program in $^; do echo "== $$program"; ATTND_TEST_PROBLEMS=$(PROBLEMS) $$program || exit 1; done
+
 check-layers: ## who may include whom
 	@tests/check-layers
 
@@ -174,8 +191,18 @@ lint: check-layers ## clang-format, clang-tidy, cppcheck, layers, lengths
 	printf '%s\n' $(LIB_SRC) $(SERVER_SRC) server/main.c | xargs -P $(JOBS) -n 1 sh -c \
 	    'clang-tidy --quiet --warnings-as-errors="*" "$$@" -- $(FLAGS) -Ilib -Iserver $(SERVER_CFLAGS)' sh
 
-bench: $(BENCHES) $(DAEMON) ## what things cost; not part of the tests
+bench: $(BENCHES) $(PEERS) $(DAEMON) ## what things cost; not part of the tests
 	@for program in $(BENCHES); do echo "== $$program"; $$program || exit 1; done
+
+exactness: $B/tests/bench/bench_exactness ## how far from the truth; the tables of lib/README.md
+	@$<
+
+bench-quick: $B/tests/bench/bench_attention $(PEERS) ## the kernels and their peers in two minutes
+	@$< --quick
+
+$(PEERS): %: %.o $B/tests/bench/peer_main.o
+	$(call say,LINK,$@)
+	$Q $(CC) $(FLAGS) $^ $(LDFLAGS) $(if $(findstring onednn,$@),-ldnnl,$(call package,--libs openblas) -lpthread) -lm -o $@
 
 fuzz: ## each fuzz target for FUZZ_SECONDS=60, with clang's libFuzzer
 	@$(MAKE) --no-print-directory -j$(JOBS) CC=clang BUILD=$(BUILD)/fuzz \
@@ -211,7 +238,7 @@ help: ## this
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run test check programs inner-programs threaded-programs check-layers lint bench fuzz fuzz-programs install compdb \
+.PHONY: daemon run test check programs inner-programs threaded-programs check-long check-layers lint bench bench-quick exactness fuzz fuzz-programs install compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

@@ -129,7 +129,7 @@ static void store_map(struct double_task *task, const struct attn_tensor *map, i
             task->line[j] = task->scores_t[j * ROWS + r];
         attn_write_doubles(task->plan->kernels, map->data, map->dtype,
                            attn_tensor_index(map, task->batch, task->q_head, task->row + r) + first,
-                           n, task->line);
+                           1, n, task->line);
     }
 }
 
@@ -313,7 +313,7 @@ static void store_lse(const struct double_task *task)
     for (int64_t r = 0; lse->data != NULL && r < task->row_count; r++) {
         const double number = task->sum[r] == 0.0 ? -INFINITY : task->max[r] + log(task->sum[r]);
         attn_write_doubles(task->plan->kernels, lse->data, lse->dtype,
-                           attn_tensor_index(lse, task->batch, task->q_head, task->row + r), 1,
+                           attn_tensor_index(lse, task->batch, task->q_head, task->row + r), 1, 1,
                            &number);
     }
 }
@@ -326,26 +326,26 @@ static void store_context(const struct double_task *task)
         const int64_t at = attn_tensor_index(context, task->batch, task->q_head, task->row + r);
         for (int64_t c = 0; c < context->shape[3]; c++)
             task->columns[c] = task->context_t[c * ROWS + r];
-        attn_write_doubles(task->plan->kernels, context->data, context->dtype, at,
+        attn_write_doubles(task->plan->kernels, context->data, context->dtype, at, 1,
                            context->shape[3], task->columns);
     }
 }
 
-void attn_double_run(const struct attn_plan *plan, int64_t number, void *workspace)
+void attn_double_run(const struct attn_plan *plan, int64_t task, void *workspace)
 {
     static const struct attn_problem nothing;
     const struct attn_problem *problem = &plan->problem;
     const bool shows_scores = problem->scores.data != NULL || problem->softcapped.data != NULL
                               || problem->masked.data != NULL;
-    struct double_task task;
+    struct double_task rows;
 
-    begin(&task, plan, number, workspace);
-    for_tiles(&task, shows_scores, problem, measure);
-    store_lse(&task);
+    begin(&rows, plan, task, workspace);
+    for_tiles(&rows, shows_scores, problem, measure);
+    store_lse(&rows);
     if (problem->context.data == NULL && problem->weights.data == NULL)
         return;
     if (problem->options.normalizer == ATTN_SPARSEMAX)
-        find_thresholds(&task, &nothing);
-    for_tiles(&task, problem->weights.data != NULL, &nothing, weigh);
-    store_context(&task);
+        find_thresholds(&rows, &nothing);
+    for_tiles(&rows, problem->weights.data != NULL, &nothing, weigh);
+    store_context(&rows);
 }

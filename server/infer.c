@@ -7,10 +7,12 @@
 #include "infer_handlers.h"
 
 #include "clock.h"
+#include "coding.h"
 #include "infer_statistics.h"
 #include "infer_tasks.h"
 #include "infer_wire_v1.h"
 #include "metrics.h"
+#include "wire_oip.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -22,6 +24,7 @@ struct infer {
     struct service *service;
     struct exchange *exchange;
     struct infer_call call;
+    enum coding body_coding;
     struct fault fault;
     int64_t *first_task; /* [item_count + 1] of the stage that runs */
     int holders;         /* the exchange, and an answer whose parts lie in the call */
@@ -78,9 +81,15 @@ static void read_and_plan(struct infer *infer)
 {
     struct infer_call *call = &infer->call;
     struct infer_request *request = &call->request;
-    if (!call->wire->read(call, &infer->fault)
-        || !infer_plan(request, &call->limits, &infer->fault))
+    if (!coding_unpack(infer->body_coding, &call->body, &call->body_memory,
+                       infer->service->config->body_bytes_max, &infer->fault)
+        || !call->wire->read(call, &infer->fault))
         return;
+    if (!infer_plan(request, &call->limits, &infer->fault)) {
+        if (call->wire->explain)
+            call->wire->explain(call, &infer->fault);
+        return;
+    }
     infer->first_task =
         arena_calloc(&request->arena, (size_t)request->item_count + 1, sizeof(int64_t));
     if (!infer->first_task)
@@ -286,6 +295,7 @@ static void handle(struct exchange *exchange, const struct infer_wire *wire)
     infer->job.deadline_ns = deadline_ns;
     infer->exchange = exchange;
     infer->started_ns = exchange_started_ns(exchange);
+    infer->body_coding = exchange_body_coding(exchange);
     infer->call.body = exchange_take_body_in_place(exchange, &infer->call.body_memory);
     exchange_park(exchange, deadline_ns, end, release, infer);
     if (scheduler_submit(service->scheduler, &infer->job))
@@ -312,6 +322,11 @@ void infer_handle_merge(struct exchange *exchange)
 void infer_handle_gradients(struct exchange *exchange)
 {
     handle(exchange, &infer_wire_v1_gradients);
+}
+
+void infer_handle_oip(struct exchange *exchange)
+{
+    handle(exchange, &wire_oip);
 }
 
 bool infer_warm_up(struct service *service, struct fault *fault)

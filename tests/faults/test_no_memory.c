@@ -120,6 +120,19 @@ static void test_weight_map(void **state)
     go_through(&request, 200, 1);
 }
 
+static void test_gradients(void **state)
+{
+    (void)state;
+    const struct http_request request = {
+        .path = "/v1/attention/gradients",
+        .body = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]],\"mask\":[[0,1],[1,0]],"
+                "\"alibi_slopes\":[0.5],\"sinks\":[0],"
+                "\"context_gradient\":[[1,2,3],[4,5,6]]}",
+    };
+    go_through(&request, 200, 1);
+    go_through(&request, 200, 1000000);
+}
+
 static void test_softmax(void **state)
 {
     (void)state;
@@ -128,6 +141,23 @@ static void test_softmax(void **state)
         .body = "{\"input\":[[1,2],[3,4]],\"kv_len\":[1,2]}",
     };
     go_through(&request, 200, 1);
+}
+
+/* A body in gzip, and an answer that is packed where there is memory for it. */
+static void test_packed(void **state)
+{
+    (void)state;
+    static const char body[] = /* gzip -9 of {"model":"demo","query":[[1,0,0],[0,1,0]]} */
+        "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xab\x56\xca\xcd\x4f\x49\xcd\x51\xb2\x52\x4a"
+        "\x49\xcd\xcd\x57\xd2\x51\x2a\x2c\x4d\x2d\xaa\x54\xb2\x8a\x8e\x36\xd4\x31\xd0\x31\x88"
+        "\xd5\x89\x36\xd0\x01\xb2\x62\x63\x6b\x01\xef\x93\x02\x51\x2a\x00\x00\x00";
+    static const char *const headers[] = { "Content-Encoding: gzip", "Accept-Encoding: gzip, *;q=0",
+                                           NULL };
+    const struct http_request request = {
+        .path = "/v1/attention", .body = body, .body_size = sizeof body - 1, .headers = headers
+    };
+    go_through(&request, 200, 1);
+    go_through(&request, 200, 1000000);
 }
 
 static void test_batch(void **state)
@@ -282,8 +312,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_packed),
         cmocka_unit_test(test_batch),
         cmocka_unit_test(test_weight_map),
+        cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_faulty_request),
         cmocka_unit_test(test_descriptions),

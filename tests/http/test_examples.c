@@ -17,11 +17,11 @@ enum { OUTPUT_BYTES = 16384 };
 static struct daemon server;
 static char *directory;
 
-/* Runs examples/NAME with the server's address, which must end with 0, and reads what it writes. */
-static void run_example(const char *name, char output[OUTPUT_BYTES])
+/* Runs a command with the server's address, which must end with 0, and reads what it writes. */
+static void run_command(const char *program, char output[OUTPUT_BYTES])
 {
-    char command[256];
-    snprintf(command, sizeof command, "examples/%s http://127.0.0.1:%d", name, server.port);
+    char command[512];
+    snprintf(command, sizeof command, "%s http://127.0.0.1:%d", program, server.port);
     FILE *stream = popen(command, "r");
     assert_non_null(stream);
     const size_t used = fread(output, 1, OUTPUT_BYTES - 1, stream);
@@ -43,7 +43,7 @@ static void test_encoder_decoder(void **state)
         ". <- .",    "1992 <- 1992",
     };
     static char output[OUTPUT_BYTES];
-    run_example("encoder-decoder.sh", output);
+    run_command("examples/encoder-decoder.sh", output);
     char *concat = strstr(output, "concat:\n");
     assert_true(strncmp(output, "additive:\n", 10) == 0);
     assert_non_null(concat);
@@ -54,6 +54,86 @@ static void test_encoder_decoder(void **state)
     }
     *concat = '\0';
     assert_string_equal(output + strlen("additive:\n"), concat + strlen("concat:\n"));
+}
+
+/* The demo's context and weights as every client prints them (the README's answer, rounded). */
+static const char clients_output[] = "context\n"
+                                     "0.9852 1.7417 0.7565\n"
+                                     "0.9097 1.4097 0.5000\n"
+                                     "0.9985 1.7585 0.7600\n"
+                                     "0.9956 1.9041 0.9085\n"
+                                     "weights\n"
+                                     "0.2361 0.0074 0.7491 0.0074\n"
+                                     "0.4548 0.0452 0.4548 0.0452\n"
+                                     "0.2393 0.0007 0.7592 0.0007\n"
+                                     "0.0900 0.0028 0.9057 0.0016\n";
+
+/* A client is run where its language is: present is the command that finds out. */
+static void expect_client(const char *present, const char *program)
+{
+    static char output[OUTPUT_BYTES];
+    char quiet[256];
+    snprintf(quiet, sizeof quiet, "%s >/dev/null 2>&1", present);
+    if (system(quiet) != 0)
+        skip();
+    run_command(program, output);
+    assert_string_equal(output, clients_output);
+}
+
+static void test_client_shell(void **state)
+{
+    (void)state;
+    expect_client("command -v curl", "examples/clients/attention.sh");
+}
+
+static void test_client_python(void **state)
+{
+    (void)state;
+    expect_client("command -v python3", "python3 examples/clients/attention.py");
+}
+
+static void test_client_numpy(void **state)
+{
+    (void)state;
+    expect_client("/usr/bin/python3 -c 'import numpy'",
+                  "/usr/bin/python3 examples/clients/attention_numpy.py");
+}
+
+static void test_client_javascript(void **state)
+{
+    (void)state;
+    expect_client("node -e 'fetch'", "node examples/clients/attention.mjs");
+}
+
+static void test_client_go(void **state)
+{
+    (void)state;
+    expect_client("command -v go", "go run examples/clients/attention.go");
+}
+
+static void test_client_php(void **state)
+{
+    (void)state;
+    expect_client("command -v php", "php examples/clients/attention.php");
+}
+
+static void test_client_java(void **state)
+{
+    (void)state;
+    expect_client("command -v javac", "java examples/clients/Attention.java");
+}
+
+static void test_client_c(void **state)
+{
+    (void)state;
+    char program[256], build[640];
+    snprintf(program, sizeof program, "%s/attention", directory);
+    snprintf(build, sizeof build,
+             "cc examples/clients/attention.c $(pkg-config --cflags --libs libcurl libcjson) -o %s",
+             program);
+    assert_int_equal(system(build), 0);
+    expect_client("true", program);
+    remove(program);
 }
 
 static int start(void **state)
@@ -81,8 +161,11 @@ static void test_stops_cleanly(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_encoder_decoder),
-        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_encoder_decoder),   cmocka_unit_test(test_client_shell),
+        cmocka_unit_test(test_client_python),     cmocka_unit_test(test_client_numpy),
+        cmocka_unit_test(test_client_javascript), cmocka_unit_test(test_client_go),
+        cmocka_unit_test(test_client_php),        cmocka_unit_test(test_client_java),
+        cmocka_unit_test(test_client_c),          cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, clear);
 }

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "problem_count.h"
 #include "random_case.h"
 
 static const enum attn_dtype ALL[] = { ATTN_F64, ATTN_F32, ATTN_F16, ATTN_BF16 };
@@ -16,22 +17,14 @@ static const struct random_dtypes DTYPES = { ALL, 4 };
 
 static void add_outputs(struct attention_case *c, unsigned set, enum attn_dtype dtype)
 {
-    attention_case_outputs(c, 0, LAYOUT_DENSE);
-    const int64_t *query = c->problem.query.shape;
-    for (int i = 0; i < OUT_COUNT; i++) {
-        const int64_t columns = i == 0   ? c->problem.value.shape[3]
-                                : i == 1 ? 1
-                                         : c->problem.key.shape[2];
-        if (set & (1u << i))
-            *attention_output(&c->problem, i) =
-                attention_case_tensor(c, dtype, LAYOUT_GAPS, query[0], query[1], query[2], columns);
-    }
+    const enum attn_dtype dtypes[OUT_COUNT] = { dtype, dtype, dtype, dtype, dtype, dtype };
+    attention_case_outputs_of(c, set, LAYOUT_GAPS, dtypes);
 }
 
 static void test_reference(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1000; seed < 1400; seed++) {
+    for (uint64_t seed = 1000; seed < 1000 + problem_count(400); seed++) {
         struct attention_case c;
         struct reference reference;
         random_case(&c, seed, &DTYPES);
@@ -69,7 +62,7 @@ static void test_ways_to_ask(void **state)
     (void)state;
     static const enum attn_dtype narrow[] = { ATTN_F32, ATTN_F16, ATTN_BF16 };
     static const struct random_dtypes dtypes = { narrow, 3 };
-    for (uint64_t seed = 2000; seed < 2150; seed++) {
+    for (uint64_t seed = 2000; seed < 2000 + problem_count(150); seed++) {
         struct attention_case c;
         struct fill fill = { seed };
         random_case(&c, seed, &dtypes);

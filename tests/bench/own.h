@@ -1,0 +1,33 @@
+/* own.h - our library as a contender of a bench: a problem of its own memory, run by threads. */
+#ifndef BENCH_OWN_H
+#define BENCH_OWN_H
+
+#include "attn.h"
+#include "bench_shape.h"
+
+struct own {
+    struct attn_problem problem;
+    struct attn_plan plan;
+    int threads;
+    float *query, *key, *value, *context;
+    void *workspace[2];
+};
+
+/* The problem of the shape, its context the one output. Change it as you like, then own_plan(). */
+void own_init(struct own *own, const struct bench_shape *shape);
+void own_plan(struct own *own);
+void own_free(struct own *own);
+
+/* Seconds of one run: of the CPU where there is one thread, by the clock where there are two. */
+double own_time(struct own *own);
+
+/* Seconds of reading keys and values once, shared out to as many threads. */
+double own_time_read(const struct own *own);
+
+void own_sums(const struct own *own, double sums[2]);
+
+double now_s(int threads); /* the clock of both */
+
+double median(double *numbers, int count); /* sorts them */
+
+#endif

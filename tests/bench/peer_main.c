@@ -1,0 +1,93 @@
+/* peer_main.c - the conversation of peer_main.h for the peers that are written in C. */
+#include "peer_main.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double now_s(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static float *numbers(size_t count)
+{
+    float *memory = aligned_alloc(64, (count * sizeof(float) + 63) / 64 * 64);
+    if (!memory)
+        exit(1);
+    return memory;
+}
+
+struct arrays {
+    float *query, *key, *value, *context;
+    size_t context_count;
+};
+
+static void release(struct arrays *arrays)
+{
+    if (arrays->query)
+        peer_release();
+    free(arrays->query);
+    free(arrays->key);
+    free(arrays->value);
+    free(arrays->context);
+    *arrays = (struct arrays){ 0 };
+}
+
+static void set_up(struct arrays *arrays, const struct bench_shape *s)
+{
+    const size_t rows = (size_t)s->batch * (size_t)s->q_heads * (size_t)s->q_len;
+    const size_t keys = (size_t)s->batch * (size_t)s->kv_heads * (size_t)s->kv_len;
+    const size_t query_count = rows * (size_t)s->head_dim, key_count = keys * (size_t)s->head_dim;
+    *arrays = (struct arrays){ numbers(query_count), numbers(key_count), numbers(key_count),
+                               numbers(query_count), query_count };
+    bench_fill(arrays->query, query_count, BENCH_QUERY);
+    bench_fill(arrays->key, key_count, BENCH_KEY);
+    bench_fill(arrays->value, key_count, BENCH_VALUE);
+    memset(arrays->context, 0, query_count * sizeof(float));
+    const char *reason = peer_setup(s, arrays->query, arrays->key, arrays->value, arrays->context);
+    if (reason) {
+        printf("no %s\n", reason);
+        return;
+    }
+    peer_run();
+    double sum = 0, absolute = 0;
+    for (size_t i = 0; i < query_count; i++) {
+        sum += (double)arrays->context[i];
+        absolute += fabs((double)arrays->context[i]);
+    }
+    printf("ok %.9g %.9g\n", sum, absolute);
+}
+
+int main(void)
+{
+    char line[256];
+    struct bench_shape s = { 0 };
+    struct arrays arrays = { 0 };
+    int count;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    while (fgets(line, sizeof line, stdin)) {
+        if (sscanf(line, "shape %d %d %d %d %d %d %d %d", &s.batch, &s.q_heads, &s.kv_heads,
+                   &s.q_len, &s.kv_len, &s.head_dim, &s.causal, &s.threads)
+            == 8) {
+            release(&arrays);
+            set_up(&arrays, &s);
+        } else if (sscanf(line, "run %d", &count) == 1) {
+            const clockid_t clock = s.threads == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
+            printf("t");
+            for (int i = 0; i < count; i++) {
+                const double begin = now_s(clock);
+                peer_run();
+                printf(" %.9f", now_s(clock) - begin);
+            }
+            printf("\n");
+        }
+    }
+    release(&arrays);
+    return 0;
+}

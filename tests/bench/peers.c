@@ -1,0 +1,111 @@
+/* peers.c - see peers.h. */
+#include "peers.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void become(const struct peer *peer, const char *path, int threads)
+{
+    char count[16];
+
+    snprintf(count, sizeof count, "%d", threads);
+    setenv("OMP_NUM_THREADS", count, 1);
+    if (peer->setting)
+        putenv((char *)(uintptr_t)peer->setting);
+    if (!freopen("/dev/null", "w", stderr))
+        _exit(127);
+    if (peer->interpreter)
+        execlp(peer->interpreter, peer->interpreter, path, (char *)NULL);
+    else
+        execl(path, path, (char *)NULL);
+    _exit(127);
+}
+
+static bool launch(struct peer *peer, const char *path, int threads)
+{
+    int to[2], from[2];
+
+    if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0)
+        return false;
+    fflush(stdout);
+    peer->pid = fork();
+    if (peer->pid == 0) {
+        dup2(to[0], STDIN_FILENO);
+        dup2(from[1], STDOUT_FILENO);
+        become(peer, path, threads);
+    }
+    close(to[0]);
+    close(from[1]);
+    peer->to = fdopen(to[1], "w");
+    peer->from = fdopen(from[0], "r");
+    return peer->pid > 0 && peer->to && peer->from;
+}
+
+bool peer_start(struct peer *peer, const char *folder, int threads)
+{
+    const struct bench_shape smallest = { 1, 1, 1, 16, 16, 16, 0, threads };
+    char path[1024];
+    double sums[2];
+
+    if (peer->interpreter)
+        snprintf(path, sizeof path, "tests/bench/%s", peer->program);
+    else
+        snprintf(path, sizeof path, "%s/%s", folder, peer->program);
+    peer->is_there =
+        access(path, R_OK) == 0 && launch(peer, path, threads) && peer_shape(peer, &smallest, sums);
+    if (!peer->is_there)
+        printf("%s: not on this machine, left out\n", peer->name);
+    return peer->is_there;
+}
+
+bool peer_shape(struct peer *peer, const struct bench_shape *s, double sums[2])
+{
+    char line[256];
+
+    fprintf(peer->to, "shape %d %d %d %d %d %d %d %d\n", s->batch, s->q_heads, s->kv_heads,
+            s->q_len, s->kv_len, s->head_dim, s->causal, s->threads);
+    return fflush(peer->to) == 0 && fgets(line, sizeof line, peer->from)
+           && sscanf(line, "ok %lf %lf", &sums[0], &sums[1]) == 2;
+}
+
+bool peer_time(struct peer *peer, int count, double *seconds)
+{
+    fprintf(peer->to, "run %d\n", count);
+    if (fflush(peer->to) != 0 || fscanf(peer->from, " t") != 0)
+        return false;
+    for (int i = 0; i < count; i++)
+        if (fscanf(peer->from, "%lf", &seconds[i]) != 1)
+            return false;
+    return fgetc(peer->from) == '\n';
+}
+
+double peer_peak_mib(const struct peer *peer)
+{
+    char path[64], line[256];
+    long kib = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/status", (int)peer->pid);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmHWM: %ld", &kib) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return (double)kib / 1024;
+}
+
+void peer_stop(struct peer *peer)
+{
+    if (peer->to)
+        fclose(peer->to);
+    if (peer->from)
+        fclose(peer->from);
+    if (peer->pid > 0)
+        waitpid(peer->pid, NULL, 0);
+    peer->to = peer->from = NULL;
+    peer->pid = 0;
+    peer->is_there = false;
+}
