@@ -11,6 +11,16 @@
 
 extern const struct infer_wire wire_oip;
 
+/* What is said outside the body; header_length and accept may be NULL, version and content_type "".
+ */
+struct oip_headers {
+    const char *model, *version, *header_length, *content_type, *accept;
+};
+
+/* Copies what the call needs of them. */
+bool wire_oip_begin(struct infer_call *call, const struct oip_headers *headers,
+                    struct fault *fault);
+
 /* An input as it came. */
 struct oip_input {
     bool given;

@@ -355,6 +355,29 @@ static void test_headers(void **state)
     }
 }
 
+static void test_a_model_that_could_not_be_loaded(void **state)
+{
+    (void)state;
+    struct daemon other;
+    struct http_client own;
+    char *directory = daemon_directory_create();
+    daemon_directory_write(directory, "broken.safetensors", "x", 1);
+    daemon_start_with(&other, "--models", directory, NULL);
+    http_client_init(&own, other.port);
+    static const struct oip_fault fault = {
+        .model = "broken",
+        .body = WITH_QUERY(""),
+        .status = 503,
+        .code = "loading",
+        .pointer = "",
+        .says = "broken",
+    };
+    oip_refused(&own, &fault);
+    http_client_free(&own);
+    daemon_stop(&other);
+    daemon_directory_remove(directory);
+}
+
 static void test_limits(void **state)
 {
     (void)state;
@@ -408,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_bytes_that_are_no_booleans),
         cmocka_unit_test(test_raw_request_to_a_model_of_many_inputs),
         cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_a_model_that_could_not_be_loaded),
         cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, start, stop);
