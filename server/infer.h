@@ -63,7 +63,7 @@ struct infer_item {
     bool partial;          /* the context before the output projection, and lse */
     bool has_causal, causal;
     bool has_scale, has_softcap, has_window_left, has_window_right;
-    float scale, softcap;
+    double scale, softcap;
     float dropout; /* 0: off */
     uint64_t seed;
     enum attn_normalizer normalizer;

@@ -47,14 +47,24 @@ bool v1_read_integer(struct v1_reader *reader, const cJSON *node, int64_t least,
     return true;
 }
 
-static bool read_float(struct v1_reader *reader, const cJSON *node, float *value)
+/* As a double, which only an answer in double sees; the range is that of a float all the same. */
+static bool read_number(struct v1_reader *reader, const cJSON *node, double *value)
 {
     if (!cJSON_IsNumber(node))
         return v1_wrong_type(reader, node, "a number");
-    *value = (float)node->valuedouble;
-    if (!isfinite(*value))
+    *value = node->valuedouble;
+    if (!isfinite((float)*value))
         return fault_set_at(reader->fault, reader->pointer, FAULT_NONFINITE,
                             "%s is beyond the range of a 32-bit float", reader->name);
+    return true;
+}
+
+static bool read_float(struct v1_reader *reader, const cJSON *node, float *value)
+{
+    double number = 0;
+    if (!read_number(reader, node, &number))
+        return false;
+    *value = (float)number;
     return true;
 }
 
@@ -277,18 +287,19 @@ static bool read_partial(struct v1_reader *reader, const cJSON *node)
 static bool read_scale(struct v1_reader *reader, const cJSON *node)
 {
     reader->item->has_scale = true;
-    return read_float(reader, node, &reader->item->scale);
+    return read_number(reader, node, &reader->item->scale);
 }
 
 static bool read_softcap(struct v1_reader *reader, const cJSON *node)
 {
     reader->item->has_softcap = true;
-    if (!read_float(reader, node, &reader->item->softcap))
+    if (!read_number(reader, node, &reader->item->softcap))
         return false;
-    if (reader->item->softcap < 0)
+    const double softcap = reader->item->softcap;
+    if (softcap < 0 || (softcap > 0 && (float)softcap == 0))
         return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
-                            "softcap is %.9g; expected 0 (off) or more",
-                            (double)reader->item->softcap);
+                            "softcap is %.9g; expected 0 (off) or more, as a 32-bit float",
+                            softcap);
     return true;
 }
 

@@ -172,6 +172,22 @@ static void test_groups(void **state)
     for_problems(400000, check_groups);
 }
 
+/* ONNX's 3-D tensors, [batch, length, heads * head_dim]: the heads of a row stand side by side. */
+static void test_rows_of_heads(void **state)
+{
+    (void)state;
+    enum { BATCH = 2, HEADS = 3, LENGTH = 5, DIM = 4, STRIDE = HEADS * DIM + 1 };
+    float numbers[BATCH * LENGTH * STRIDE];
+    struct attn_tensor rows =
+        attn_tensor_rows(numbers, ATTN_F32, BATCH, HEADS, LENGTH, DIM, STRIDE);
+    for (int64_t b = 0; b < BATCH; b++)
+        for (int64_t h = 0; h < HEADS; h++)
+            for (int64_t l = 0; l < LENGTH; l++)
+                for (int64_t d = 0; d < DIM; d++)
+                    assert_ptr_equal(attention_at(&rows, b, h, l, d),
+                                     &numbers[(b * LENGTH + l) * STRIDE + h * DIM + d]);
+}
+
 /* -------------------------------------------------------------------------- hiding -- */
 
 /* All that hides a pair, and what is added to its score, as one float mask that spells it out. */
@@ -235,9 +251,9 @@ static void test_hidden(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference),   cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_any_outputs), cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_hidden),
+        cmocka_unit_test(test_reference),     cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_any_outputs),   cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_rows_of_heads), cmocka_unit_test(test_hidden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
