@@ -8,12 +8,18 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensors are little-endian");
 
+static const char *const NAMES[] = {
+    [ATTN_F64] = "F64",   [ATTN_F32] = "F32",   [ATTN_F16] = "F16",
+    [ATTN_BF16] = "BF16", [ATTN_BOOL] = "BOOL",
+};
+
+const char *dtype_name(enum attn_dtype dtype)
+{
+    return NAMES[dtype];
+}
+
 bool dtype_find(const char *name, enum attn_dtype *dtype)
 {
-    static const char *const NAMES[] = {
-        [ATTN_F64] = "F64",   [ATTN_F32] = "F32",   [ATTN_F16] = "F16",
-        [ATTN_BF16] = "BF16", [ATTN_BOOL] = "BOOL",
-    };
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         if (strcmp(NAMES[i], name) == 0) {
             *dtype = (enum attn_dtype)i;

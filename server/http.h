@@ -19,7 +19,7 @@ struct exchange_part {
     size_t size;
 };
 
-enum { EXCHANGE_PARTS_MAX = 16 };
+enum { EXCHANGE_PARTS_MAX = 32 };
 
 struct byte_slice {
     const void *data;

@@ -152,6 +152,19 @@ static void fill_item(const struct oip *oip, struct infer_item *item, int64_t b)
         item->outputs[oip->outputs[i].slot] = true;
 }
 
+bool oip_make_items(struct infer_call *call, const struct oip *oip, int64_t count,
+                    struct fault *fault)
+{
+    struct infer_request *request = &call->request;
+    const size_t most = call->limits.scratch_bytes_max / 2 / sizeof *request->items;
+    if ((size_t)count > most)
+        return oip_input_fault(oip, 0, fault, FAULT_TOO_LARGE,
+                               "has a batch of %" PRId64 "; at most %zu can be computed", count,
+                               most);
+    request->items = arena_calloc(&request->arena, (size_t)count, sizeof *request->items);
+    return request->items || fault_no_memory(fault);
+}
+
 bool oip_attention_items(struct infer_call *call, struct oip *oip, const struct infer_item *shared,
                          struct fault *fault)
 {
@@ -165,9 +178,8 @@ bool oip_attention_items(struct infer_call *call, struct oip *oip, const struct 
         || (oip->batch == 0 && !stand_in(call, oip, fault)))
         return false;
     const int64_t count = oip->batch > 0 ? oip->batch : 1;
-    request->items = arena_calloc(&request->arena, (size_t)count, sizeof *request->items);
-    if (!request->items)
-        return fault_no_memory(fault);
+    if (!oip_make_items(call, oip, count, fault))
+        return false;
     for (int64_t b = 0; b < count; b++) {
         request->items[b] = *shared;
         request->item_count = b + 1;

@@ -340,9 +340,8 @@ bool oip_sdpa_items(struct infer_call *call, struct oip *oip, const struct infer
         return false;
     oip->batch = sizes.batch;
     set_shapes(oip, &sizes);
-    request->items = arena_calloc(&request->arena, (size_t)sizes.batch, sizeof *request->items);
-    if (!request->items)
-        return fault_no_memory(fault);
+    if (!oip_make_items(call, oip, sizes.batch, fault))
+        return false;
     for (int64_t b = 0; b < sizes.batch; b++) {
         request->items[b] = *shared;
         request->item_count = b + 1;

@@ -160,6 +160,23 @@ static void test_packed(void **state)
     go_through(&request, 200, 1000000);
 }
 
+static void test_safetensors(void **state)
+{
+    (void)state;
+    static const char *const headers[] = { "Content-Type: application/x-safetensors", NULL };
+    static const float query[] = { 1, 0, 0, 0, 1, 0 };
+    static const char head[] =
+        "{\"__metadata__\":{\"model\":\"demo\",\"kv_len\":\"[1,2,3,4]\"},"
+        "\"query\":{\"dtype\":\"F16\",\"shape\":[4,3],\"data_offsets\":[0,24]}}";
+    struct model_bytes file = model_bytes_of(head, query, 6);
+    const struct http_request request = {
+        .path = "/v1/attention", .body = file.data, .body_size = file.size, .headers = headers
+    };
+    go_through(&request, 200, 1);
+    go_through(&request, 200, 1000000);
+    free(file.data);
+}
+
 static void test_batch(void **state)
 {
     (void)state;
@@ -345,19 +362,13 @@ static int clear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_packed),
-        cmocka_unit_test(test_batch),
-        cmocka_unit_test(test_weight_map),
-        cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_faulty_request),
-        cmocka_unit_test(test_descriptions),
-        cmocka_unit_test(test_typed_model),
-        cmocka_unit_test(test_model_file),
-        cmocka_unit_test(test_oip),
-        cmocka_unit_test(test_oip_inference),
-        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_attention),     cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_safetensors),   cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_weight_map),    cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_softmax),       cmocka_unit_test(test_faulty_request),
+        cmocka_unit_test(test_descriptions),  cmocka_unit_test(test_typed_model),
+        cmocka_unit_test(test_model_file),    cmocka_unit_test(test_oip),
+        cmocka_unit_test(test_oip_inference), cmocka_unit_test(test_stops_cleanly),
         cmocka_unit_test(test_start),
     };
     return cmocka_run_group_tests(tests, start, clear);

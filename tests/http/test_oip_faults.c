@@ -403,6 +403,11 @@ static void test_limits(void **state)
     answer_expect_fault(&response, 413, "too_large", "");
     http_response_free(&response);
     oip_request_free(&request);
+    oip_add_binary(&request, "query", "FP32", 3, (const int64_t[]){ 40, 1, 3 }, zeros, 480);
+    response = oip_send(&other, "demo", &request);
+    answer_expect_fault(&response, 413, "too_large", "/inputs/0");
+    http_response_free(&response);
+    oip_request_free(&request);
     http_client_free(&other);
     daemon_stop(&small);
 }
