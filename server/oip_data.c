@@ -64,17 +64,17 @@ bool oip_read_datatype(struct oip_reader *reader, int slot, const cJSON *object)
         return oip_refuse(reader->fault, "inputs", input->index, "datatype", FAULT_DTYPE,
                           "inference input '%s' data-type is '%.20s', which there is not",
                           known->name, name);
-    const bool is_integer = strncmp(known->datatype, "INT", 3) == 0;
-    const bool is_mask = strstr(known->name, "mask") != NULL;
+    input->array.dtype = input->datatype->dtype;
     const enum oip_kind kind = input->datatype->kind;
-    if (is_integer ? kind == OIP_INTEGER : kind == OIP_FLOAT || (is_mask && kind == OIP_BOOL))
+    const enum oip_kind expected = oip_datatype_find(known->datatype)->kind;
+    if (kind == expected || (known->is_mask && kind == OIP_BOOL))
         return true;
     return oip_refuse(reader->fault, "inputs", input->index, "datatype", FAULT_DTYPE,
                       "inference input '%s' data-type is '%s', but model '%s' expects '%s'%s",
                       known->name, name, reader->oip->model->name, known->datatype,
-                      is_integer ? " or another integer"
-                      : is_mask  ? ", FP16, BF16, FP64 or BOOL"
-                                 : ", FP16, BF16 or FP64");
+                      expected == OIP_INTEGER ? " or another integer"
+                      : known->is_mask        ? ", FP16, BF16, FP64 or BOOL"
+                                              : ", FP16, BF16 or FP64");
 }
 
 /* --------------------------------------------------------- data from JSON -- */
@@ -123,7 +123,7 @@ static bool take_floats(struct oip_reader *reader, int slot, const struct json_n
     static const float none;
     struct oip_input *input = &reader->oip->inputs[slot];
     const char *name = reader->oip->inputs_known[slot].name;
-    const bool may_be_null = strstr(name, "mask") != NULL; /* forbidden */
+    const bool may_be_null = reader->oip->inputs_known[slot].is_mask; /* forbidden */
     if (numbers->has_bool || (numbers->has_null && !may_be_null))
         return oip_refuse(reader->fault, "inputs", input->index, "data", FAULT_TYPE,
                           "data of input '%s' holds %s; expected numbers", name,
