@@ -75,6 +75,7 @@ static const struct openapi_call calls[] = {
     { "POST", A "/gradients", NULL, 400, "{\"model\":\"demo\"," QUERY "}", NULL },
     { "POST", A "/gradients", NULL, 404, "{\"model\":\"nobody\"," GRADIENT, NULL },
     { "POST", A "/merge", NULL, 200, "{\"model\":\"demo\"," PARTS, NULL },
+    { "POST", A "/merge", NULL, 200, "{\"model\":\"demo\"," PARTS, AS_FILE },
     { "POST", A "/merge", NULL, 400, "{\"model\":\"demo\",\"parts\":[]}", NULL },
     { "POST", A "/merge", NULL, 404, "{\"model\":\"nobody\"," PARTS, NULL },
     { "POST", "/v1/softmax", NULL, 200, "{\"input\":[[1,null],[3,4]],\"kv_len\":[1,2]}", NULL },
