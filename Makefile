@@ -110,6 +110,8 @@ $B/%.o: %.c $B/flags
 	$Q mkdir -p $(@D)
 	$Q $(CC) $(FLAGS) $(MODULE_FLAGS) -MMD -MP -c $< -o $@
 
+$B/server/openapi.o: server/openapi.json
+
 # Other flags than last time: everything in the folder is made anew.
 $B/flags: FORCE
 	$Q mkdir -p $B
@@ -186,6 +188,9 @@ lint: check-layers ## clang-format, clang-tidy, cppcheck, layers, lengths
 bench: $(BENCHES) $(PEERS) $(DAEMON) ## what things cost; not part of the tests
 	@for program in $(BENCHES); do echo "== $$program"; $$program || exit 1; done
 
+exactness: $B/tests/bench/bench_exactness ## how far from the truth; the tables of lib/README.md
+	@$<
+
 bench-quick: $B/tests/bench/bench_attention $(PEERS) ## the kernels and their peers in two minutes
 	@$< --quick
 
@@ -227,7 +232,7 @@ help: ## this
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run test check programs inner-programs threaded-programs check-layers lint bench bench-quick fuzz fuzz-programs install compdb \
+.PHONY: daemon run test check programs inner-programs threaded-programs check-layers lint bench bench-quick exactness fuzz fuzz-programs install compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

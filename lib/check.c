@@ -39,8 +39,7 @@ static bool extent_overflows(const struct attn_tensor *tensor)
     return false;
 }
 
-/* Whether numbers of this dtype can be computed with. */
-static bool is_float(enum attn_dtype dtype)
+bool attn_is_number(enum attn_dtype dtype)
 {
     return dtype == ATTN_F32 || dtype == ATTN_F16 || dtype == ATTN_BF16 || dtype == ATTN_F64;
 }
@@ -58,7 +57,8 @@ static enum attn_status check_options(const struct attn_options *options, const 
               "options.dropout");
     RETURN_IF(options->normalizer != ATTN_SOFTMAX && options->normalizer != ATTN_SPARSEMAX,
               ATTN_ERR_OPTION, "options.normalizer");
-    RETURN_IF(!is_float(options->softmax_precision), ATTN_ERR_OPTION, "options.softmax_precision");
+    RETURN_IF(!attn_is_number(options->softmax_precision), ATTN_ERR_OPTION,
+              "options.softmax_precision");
     return ATTN_OK;
 }
 
@@ -66,7 +66,7 @@ enum attn_status attn_check_input(const struct attn_tensor *tensor,
                                   const struct attn_tensor_names *names, const char **where)
 {
     RETURN_IF(tensor->data == NULL, ATTN_ERR_NO_DATA, names->data);
-    RETURN_IF(!is_float(tensor->dtype), ATTN_ERR_DTYPE, names->dtype);
+    RETURN_IF(!attn_is_number(tensor->dtype), ATTN_ERR_DTYPE, names->dtype);
     RETURN_IF(tensor->shape[0] < 0, ATTN_ERR_SHAPE, names->shape[0]);
     RETURN_IF(tensor->shape[1] < 1, ATTN_ERR_SHAPE, names->shape[1]);
     RETURN_IF(tensor->shape[2] < 0, ATTN_ERR_SHAPE, names->shape[2]);
@@ -114,7 +114,7 @@ static enum attn_status check_mask(const struct attn_tensor *mask, const int64_t
 {
     if (mask->data == NULL)
         return ATTN_OK;
-    RETURN_IF(!is_float(mask->dtype) && mask->dtype != ATTN_BOOL, ATTN_ERR_DTYPE, MASK.dtype);
+    RETURN_IF(!attn_is_number(mask->dtype) && mask->dtype != ATTN_BOOL, ATTN_ERR_DTYPE, MASK.dtype);
     for (int d = 0; d < 3; d++)
         RETURN_IF(mask->shape[d] != 1 && mask->shape[d] != map[d], ATTN_ERR_SHAPE, MASK.shape[d]);
     RETURN_IF(mask->shape[3] > attn_max(map[3], 1), ATTN_ERR_SHAPE, MASK.shape[3]);
@@ -160,7 +160,7 @@ enum attn_status attn_check_output(const struct attn_tensor *tensor,
 {
     if (tensor->data == NULL)
         return ATTN_OK;
-    RETURN_IF(!is_float(tensor->dtype), ATTN_ERR_DTYPE, names->dtype);
+    RETURN_IF(!attn_is_number(tensor->dtype), ATTN_ERR_DTYPE, names->dtype);
     for (int d = 0; d < 4; d++)
         RETURN_IF(tensor->shape[d] != shape[d], ATTN_ERR_SHAPE, names->shape[d]);
     if (is_empty(tensor))

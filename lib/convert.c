@@ -126,22 +126,31 @@ static float round_to_odd(double number)
     return rounded;
 }
 
-void attn_write_doubles(const struct attn_kernels *kernels, void *data, enum attn_dtype dtype,
-                        int64_t first, int64_t n, const double *from)
+/* At most PIECE numbers. */
+static void write_halves(const struct attn_kernels *kernels, uint16_t *to, enum attn_dtype dtype,
+                         int64_t step, int64_t n, const double *from)
 {
-    float piece[PIECE];
+    uint16_t halves[PIECE];
+    float floats[PIECE];
 
-    if (dtype == ATTN_F64) {
-        memcpy((double *)data + first, from, (size_t)n * sizeof *from);
-        return;
-    }
-    for (int64_t i = 0; i < n; i += PIECE) {
-        const int64_t count = attn_min(PIECE, n - i);
-        for (int64_t k = 0; k < count; k++)
-            piece[k] = dtype == ATTN_F32 ? (float)from[i + k] : round_to_odd(from[i + k]);
-        if (dtype == ATTN_F32)
-            memcpy((float *)data + first + i, piece, (size_t)count * sizeof *piece);
-        else
-            narrow_dense(kernels, piece, dtype, count, (uint16_t *)data + first + i);
-    }
+    for (int64_t i = 0; i < n; i++)
+        floats[i] = round_to_odd(from[i]);
+    narrow_dense(kernels, floats, dtype, n, halves);
+    for (int64_t i = 0; i < n; i++)
+        to[i * step] = halves[i];
+}
+
+void attn_write_doubles(const struct attn_kernels *kernels, void *data, enum attn_dtype dtype,
+                        int64_t first, int64_t step, int64_t n, const double *from)
+{
+    if (dtype == ATTN_F64)
+        for (int64_t i = 0; i < n; i++)
+            ((double *)data)[first + i * step] = from[i];
+    else if (dtype == ATTN_F32)
+        for (int64_t i = 0; i < n; i++)
+            ((float *)data)[first + i * step] = (float)from[i];
+    else
+        for (int64_t i = 0; i < n; i += PIECE)
+            write_halves(kernels, (uint16_t *)data + first + i * step, dtype, step,
+                         attn_min(PIECE, n - i), from + i);
 }

@@ -39,8 +39,8 @@ void attn_widen(const struct attn_kernels *kernels, const void *data, enum attn_
 void attn_read_doubles(const struct attn_kernels *kernels, const void *data, enum attn_dtype dtype,
                        int64_t first, int64_t step, int64_t n, double *to);
 
-/* n doubles to data, from number first on, each rounded once. */
+/* n doubles to data, step elements apart from number first on, each rounded once. */
 void attn_write_doubles(const struct attn_kernels *kernels, void *data, enum attn_dtype dtype,
-                        int64_t first, int64_t n, const double *from);
+                        int64_t first, int64_t step, int64_t n, const double *from);
 
 #endif

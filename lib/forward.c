@@ -11,13 +11,15 @@
  *     dropout                           of what the context is made of
  *     context_t = rescale * context_t + value . weights_t
  *
- * (Dao et al. 2022, with the roles of rows and lanes as kernels.h has them.) Only weights need the
+ * (Dao et al. 2022, with the roles of rows and lanes as kernels.h has them; fold.h keeps long sums
+ * exact.) Only weights need the
  * last max and sum of their row: their rows hold masked scores until the last tile is done. Keys
  * that no row of the task can see are skipped, unless a map has to show them. What is not F32
  * is widened or rounded a tile at a time (convert.h); weights that are not are made in a second
  * pass over the keys, for their rows could not hold the scores. */
 #include "convert.h"
 #include "dropout.h"
+#include "fold.h"
 #include "internal.h"
 #include "mask.h"
 
@@ -40,6 +42,7 @@ struct row_task {
     bool needs_map;     /* of the first pass: somebody wants to see every pair, hidden or not */
     bool keeps_weights; /* their rows hold masked scores until the last tile is done */
     bool needs_softmax; /* else the work ends with the masked scores */
+    bool sums_context;  /* beside the softmax */
     bool is_sparse;     /* the weights are those of sparsemax; max and lse still the softmax's */
 };
 
@@ -111,6 +114,7 @@ static void begin(struct row_task *task, const struct attn_plan *plan, int64_t n
     task->needs_softmax =
         is_wanted(&problem->context) || is_wanted(&problem->lse) || is_wanted(&problem->weights);
     task->is_sparse = problem->options.normalizer == ATTN_SPARSEMAX;
+    task->sums_context = is_wanted(&problem->context) && !task->is_sparse;
     find_ranges(task);
 
     const struct attn_block block = block_of(task, 0, problem->query.shape[3]);
@@ -126,6 +130,7 @@ static void begin(struct row_task *task, const struct attn_plan *plan, int64_t n
     }
     memset(task->work.context_t, 0,
            (size_t)(problem->value.shape[3] * plan->width) * sizeof(float));
+    attn_fold_begin(plan, &task->work);
 }
 
 /* --------------------------------------------------------------------- a tile of keys -- */
@@ -286,7 +291,8 @@ static void accumulate(const struct row_task *task, const struct tile *tile, flo
 
     task->kernels->softmax_tile(scores_t, work->max, work->sum, work->rescale,
                                 tile->to - tile->from, task->plan->width);
-    if (is_wanted(&task->problem->context) && !task->is_sparse)
+    attn_fold_rescale(task->plan, work);
+    if (task->sums_context)
         add_context(task, tile, scores_t);
 }
 
@@ -452,8 +458,11 @@ void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
     begin(&rows, plan, task, workspace);
     const int64_t first = rows.needs_map ? 0 : first_tile(&rows);
     const int64_t end = rows.needs_map ? kv_len : rows.any.high;
-    for (int64_t key = first; key < end; key += plan->kv_tile)
+    for (int64_t key = first; key < end; key += plan->kv_tile) {
         run_tile(&rows, key, attn_min(plan->kv_tile, kv_len - key));
+        attn_fold_tile(plan, &rows.work, key, rows.sums_context);
+    }
+    attn_fold_end(plan, &rows.work, rows.sums_context);
     if (is_wanted(&plan->problem.lse))
         finish_lse(&rows);
     if (rows.is_sparse && (is_wanted(&plan->problem.weights) || is_wanted(&plan->problem.context)))

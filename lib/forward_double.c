@@ -129,7 +129,7 @@ static void store_map(struct double_task *task, const struct attn_tensor *map, i
             task->line[j] = task->scores_t[j * ROWS + r];
         attn_write_doubles(task->plan->kernels, map->data, map->dtype,
                            attn_tensor_index(map, task->batch, task->q_head, task->row + r) + first,
-                           n, task->line);
+                           1, n, task->line);
     }
 }
 
@@ -313,7 +313,7 @@ static void store_lse(const struct double_task *task)
     for (int64_t r = 0; lse->data != NULL && r < task->row_count; r++) {
         const double number = task->sum[r] == 0.0 ? -INFINITY : task->max[r] + log(task->sum[r]);
         attn_write_doubles(task->plan->kernels, lse->data, lse->dtype,
-                           attn_tensor_index(lse, task->batch, task->q_head, task->row + r), 1,
+                           attn_tensor_index(lse, task->batch, task->q_head, task->row + r), 1, 1,
                            &number);
     }
 }
@@ -326,7 +326,7 @@ static void store_context(const struct double_task *task)
         const int64_t at = attn_tensor_index(context, task->batch, task->q_head, task->row + r);
         for (int64_t c = 0; c < context->shape[3]; c++)
             task->columns[c] = task->context_t[c * ROWS + r];
-        attn_write_doubles(task->plan->kernels, context->data, context->dtype, at,
+        attn_write_doubles(task->plan->kernels, context->data, context->dtype, at, 1,
                            context->shape[3], task->columns);
     }
 }

@@ -69,6 +69,9 @@ struct attn_tensor_names {
             { name ".stride[0]", name ".stride[1]", name ".stride[2]", name ".stride[3]" },        \
     }
 
+/* Whether this dtype is one of numbers. */
+bool attn_is_number(enum attn_dtype dtype);
+
 /* What query, key and value have in common: there must be heads and columns, the rest may be
  * empty. */
 enum attn_status attn_check_input(const struct attn_tensor *tensor,
@@ -93,7 +96,10 @@ struct attn_workspace {
     float *max;       /* [width], like all below */
     float *sum;
     float *rescale;
-    float *factor;   /* 1 / sum, or 0 */
+    float *factor;       /* 1 / sum, or 0 */
+    float *fold_rescale; /* like all to sum_lost absent where sums are short: fold.h */
+    float *sum_total, *sum_lost;
+    float *context_total_t, *context_lost_t; /* [v_head_dim][width] */
     float *distance; /* from the first key of the tile to the row; absent without ALiBi */
     struct attn_threshold *thresholds; /* absent without sparsemax */
     int64_t *low;                      /* the keys [low, high) that a row may see, mask apart */

@@ -119,7 +119,7 @@ static void run_output(const struct attn_layer_plan *plan, int64_t chunk, void *
     const int64_t row_count = attn_min(ATTN_LAYER_CHUNK_ROWS, plan->problem.query.shape[2] - first);
 
     apply_linear(o_proj, scratch_at(scratch, plan->context_offset) + first * o_proj->in,
-                 plan->problem.context + first * o_proj->out, row_count);
+                 (float *)plan->problem.context + first * o_proj->out, row_count);
 }
 
 void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task, void *scratch,

@@ -79,13 +79,15 @@ struct attn_layer_problem {
     const float *sinks;        /* the same */
     bool partial;              /* the context stops before the output projection */
 
-    /* Outputs, each dense F32 or NULL. */
-    float *context; /* [q_len, d_out]; partial: [q_heads, q_len, v_head_dim] */
-    float *lse;     /* [q_heads, q_len] */
-    float *scores;  /* [q_heads, q_len, kv_len], like the three below */
-    float *softcapped;
-    float *masked;
-    float *weights;
+    /* Outputs, each dense or NULL, of output_dtype: F32, or where no o_proj follows the context any
+     * other dtype of numbers. */
+    enum attn_dtype output_dtype;
+    void *context; /* [q_len, d_out]; partial: [q_heads, q_len, v_head_dim] */
+    void *lse;     /* [q_heads, q_len] */
+    void *scores;  /* [q_heads, q_len, kv_len], like the three below */
+    void *softcapped;
+    void *masked;
+    void *weights;
 
     /* The weights again, smaller, or NULL; not beside weights. It stays with the caller. */
     const struct attn_weight_map *weight_map;

@@ -172,7 +172,8 @@ static enum attn_status check_operand(const struct attn_operand *operand, const 
                                            : check_identity(operand, where);
 }
 
-/* The bytes of the context can be counted, before and after the output projection. */
+/* The bytes of the context can be counted, before and after the output projection, which is
+ * computed in float. */
 static enum attn_status check_context(const struct attn_layer_problem *problem, const char **where)
 {
     const struct attn_layer *layer = problem->layer;
@@ -181,6 +182,9 @@ static enum attn_status check_context(const struct attn_layer_problem *problem, 
 
     RETURN_IF(__builtin_mul_overflow(problem->query.shape[2], columns * ROW_PARTS_BYTES, &bytes),
               ATTN_ERR_TOO_LARGE, "query.shape[2]");
+    RETURN_IF(!attn_is_number(problem->output_dtype), ATTN_ERR_DTYPE, "output_dtype");
+    RETURN_IF(attn_layer_has_output(problem) && problem->output_dtype != ATTN_F32, ATTN_ERR_DTYPE,
+              "output_dtype");
     return ATTN_OK;
 }
 
@@ -217,7 +221,8 @@ static struct attn_problem attention_problem(const struct attn_layer_problem *pr
     const int64_t q_heads = layer->q_heads;
     const int64_t q_len = problem->query.shape[2];
     const int64_t kv_len = problem->key.shape[2];
-    const struct attn_tensor map = attn_tensor_dense(NULL, ATTN_F32, 1, q_heads, q_len, kv_len);
+    const enum attn_dtype dtype = problem->output_dtype;
+    const struct attn_tensor map = attn_tensor_dense(NULL, dtype, 1, q_heads, q_len, kv_len);
     struct attn_problem attention = {
         .options = problem->options,
         .query = attention_view(&operands[0]),
@@ -230,9 +235,9 @@ static struct attn_problem attention_problem(const struct attn_layer_problem *pr
         .kv_offset = problem->kv_offset,
         .alibi_slopes = problem->alibi_slopes,
         .sinks = problem->sinks,
-        .context = attn_tensor_rows(problem->context, ATTN_F32, 1, q_heads, q_len,
-                                    layer->v_head_dim, q_heads * layer->v_head_dim),
-        .lse = attn_tensor_dense(problem->lse, ATTN_F32, 1, q_heads, q_len, 1),
+        .context = attn_tensor_rows(problem->context, dtype, 1, q_heads, q_len, layer->v_head_dim,
+                                    q_heads * layer->v_head_dim),
+        .lse = attn_tensor_dense(problem->lse, dtype, 1, q_heads, q_len, 1),
         .scores = map,
         .softcapped = map,
         .masked = map,
@@ -242,7 +247,7 @@ static struct attn_problem attention_problem(const struct attn_layer_problem *pr
 
     if (problem->partial)
         attention.context =
-            attn_tensor_dense(problem->context, ATTN_F32, 1, q_heads, q_len, layer->v_head_dim);
+            attn_tensor_dense(problem->context, dtype, 1, q_heads, q_len, layer->v_head_dim);
     attention.scores.data = problem->scores;
     attention.softcapped.data = problem->softcapped;
     attention.masked.data = problem->masked;

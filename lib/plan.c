@@ -2,6 +2,7 @@
  *
  * A task is one tile of query rows of one head. All sizes follow from the problem's shape and the
  * kernel table alone, never from how many threads will run the tasks, so bits do not either. */
+#include "fold.h"
 #include "internal.h"
 
 #include "kernels/kernels.h"
@@ -94,6 +95,12 @@ size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *p
     work->sum = cut(memory, &bytes, width, sizeof(float));
     work->rescale = cut(memory, &bytes, width, sizeof(float));
     work->factor = cut(memory, &bytes, width, sizeof(float));
+    const int64_t fold = attn_fold_is_needed(plan) ? width : 0;
+    work->fold_rescale = cut(memory, &bytes, fold, sizeof(float));
+    work->sum_total = cut(memory, &bytes, fold, sizeof(float));
+    work->sum_lost = cut(memory, &bytes, fold, sizeof(float));
+    work->context_total_t = cut(memory, &bytes, problem->value.shape[3] * fold, sizeof(float));
+    work->context_lost_t = cut(memory, &bytes, problem->value.shape[3] * fold, sizeof(float));
     work->distance = cut(memory, &bytes, problem->alibi_slopes != NULL ? width : 0, sizeof(float));
     work->thresholds =
         cut(memory, &bytes, problem->options.normalizer == ATTN_SPARSEMAX ? width : 0,

@@ -4,55 +4,100 @@
  * before it, so it can afford double and two passes over exp. */
 #include "softmax.h"
 
+#include "convert.h"
 #include "internal.h"
 
 #include <math.h>
 
-/* Where the first of the largest visible numbers is, or of those that are NaN. count is not 0. */
-static int64_t find_max(const float *input, int64_t stride, int64_t count)
+/* A row of the array: number i lies at first + i * step. */
+struct row {
+    const struct attn_softmax *softmax;
+    const struct attn_kernels *kernels;
+    int64_t first, step;
+};
+
+/* Numbers of a row that are looked at together. */
+enum { PIECE = 64 };
+
+static int64_t read_piece(const struct row *row, int64_t i, int64_t count, double piece[PIECE])
 {
+    const int64_t n = attn_min(PIECE, count - i);
+
+    attn_read_doubles(row->kernels, row->softmax->input, row->softmax->dtype,
+                      row->first + i * row->step, row->step, n, piece);
+    return n;
+}
+
+static void write_piece(const struct row *row, int64_t i, int64_t n, const double piece[PIECE])
+{
+    attn_write_doubles(row->kernels, row->softmax->output, row->softmax->dtype,
+                       row->first + i * row->step, row->step, n, piece);
+}
+
+/* Where the first of the largest of count numbers is, or of those that are NaN, and that number;
+ * -INFINITY where there is none. */
+static int64_t find_max(const struct row *row, int64_t count, double *max)
+{
+    double piece[PIECE];
     int64_t at = 0;
 
-    for (int64_t i = 0; i < count && !isnan(input[at * stride]); i++)
-        if (input[i * stride] > input[at * stride] || isnan(input[i * stride]))
-            at = i;
+    *max = -INFINITY;
+    for (int64_t i = 0, n; i < count; i += n) {
+        n = read_piece(row, i, count, piece);
+        for (int64_t k = 0; k < n; k++) {
+            if (!(piece[k] > *max || isnan(piece[k])))
+                continue;
+            *max = piece[k];
+            at = i + k;
+            if (isnan(*max))
+                return at;
+        }
+    }
     return at;
 }
 
 /* The largest number's own part of the sum, which is 1, is left out of others until the end: where
  * it dominates, its log-softmax is all in the digits that adding the 1 would round away. */
-static void run_row(const float *input, float *output, int64_t stride, int64_t length,
-                    int64_t visible, bool is_log)
+static void run_row(const struct row *row, int64_t visible)
 {
-    const float nothing = is_log ? -INFINITY : 0.0f;
-    const int64_t at = visible > 0 ? find_max(input, stride, visible) : 0;
-    const double max = visible > 0 ? (double)input[at * stride] : -INFINITY;
+    const int64_t length = row->softmax->length;
+    const bool is_log = row->softmax->is_log;
+    double piece[PIECE], max;
+    const int64_t at = find_max(row, visible, &max);
     double others = max - max; /* 0, or NaN for a row that cannot be told */
 
     if (max == -INFINITY)
         visible = 0;
-    for (int64_t i = 0; i < visible; i++)
-        if (i != at)
-            others += exp((double)input[i * stride] - max);
-    const double log_sum = log1p(others);
-    for (int64_t i = 0; i < visible; i++) {
-        const double above = (double)input[i * stride] - max;
-        output[i * stride] = (float)(is_log ? above - log_sum : exp(above) / (1.0 + others));
+    for (int64_t i = 0, n; i < visible; i += n) {
+        n = read_piece(row, i, visible, piece);
+        for (int64_t k = 0; k < n; k++)
+            if (i + k != at)
+                others += exp(piece[k] - max);
     }
-    for (int64_t i = visible; i < length; i++)
-        output[i * stride] = nothing;
+    const double log_sum = log1p(others);
+    for (int64_t i = 0, n; i < visible; i += n) {
+        n = read_piece(row, i, visible, piece);
+        for (int64_t k = 0; k < n; k++)
+            piece[k] = is_log ? piece[k] - max - log_sum : exp(piece[k] - max) / (1.0 + others);
+        write_piece(row, i, n, piece);
+    }
+    for (int64_t k = 0; k < PIECE; k++)
+        piece[k] = is_log ? -INFINITY : 0.0;
+    for (int64_t i = visible; i < length; i += PIECE)
+        write_piece(row, i, attn_min(PIECE, length - i), piece);
 }
 
 void attn_softmax_run(const struct attn_softmax *softmax, int64_t first, int64_t count)
 {
     const int64_t length = softmax->length;
     const int64_t inner = softmax->inner;
+    struct row row = { softmax, attn_kernels_available()[0], 0, inner };
 
-    for (int64_t row = first; row < first + count; row++) {
-        const int64_t begin = row / inner * length * inner + row % inner;
-        const int64_t visible =
-            softmax->visible != NULL ? softmax->visible[row / softmax->rows_per_visible] : length;
-        run_row(softmax->input + begin, softmax->output + begin, inner, length,
-                attn_min(visible, length), softmax->is_log);
+    for (int64_t number = first; number < first + count; number++) {
+        const int64_t visible = softmax->visible != NULL
+                                    ? softmax->visible[number / softmax->rows_per_visible]
+                                    : length;
+        row.first = number / inner * length * inner + number % inner;
+        run_row(&row, attn_min(visible, length));
     }
 }

@@ -5,20 +5,19 @@
  *
  * The meaning is that of ONNX Softmax and LogSoftmax, opset 13, with what attention adds: numbers
  * may be hidden, and a row of which nothing is visible becomes 0 (its logarithms -INFINITY), never
- * NaN. Sums are taken in double, so an answer is off by one rounding to float, however long the
- * row is. */
+ * NaN. All is computed in double, so an answer that is not F64 is off by one rounding, however long
+ * the row is. */
 #ifndef ATTN_SOFTMAX_H
 #define ATTN_SOFTMAX_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "attn.h"
 
 /* A dense array [outer, length, inner]; the axis is the middle one. There are outer * inner rows of
  * length numbers each, of which one begins at o * length * inner + i; row o * inner + i is that
  * one. Sizes may be 0. */
 struct attn_softmax {
-    const float *input;
-    float *output; /* input itself, or memory that does not overlap it */
+    const void *input;
+    void *output; /* input itself, or memory that does not overlap it */
     int64_t outer, length, inner;
 
     /* NULL, or how many numbers of a row are visible, counted from its first: row r has
@@ -29,6 +28,8 @@ struct attn_softmax {
     int64_t rows_per_visible;
 
     bool is_log;
+
+    enum attn_dtype dtype; /* of input and output: F32, F64, F16 or BF16 */
 };
 
 /* Computes rows [first, first + count). Different rows may be computed at the same time. */

@@ -11,6 +11,7 @@
 #include "infer_tasks.h"
 #include "infer_wire_v1.h"
 #include "metrics.h"
+#include "wire_oip.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -78,9 +79,13 @@ static void read_and_plan(struct infer *infer)
 {
     struct infer_call *call = &infer->call;
     struct infer_request *request = &call->request;
-    if (!call->wire->read(call, &infer->fault)
-        || !infer_plan(request, &call->limits, &infer->fault))
+    if (!call->wire->read(call, &infer->fault))
         return;
+    if (!infer_plan(request, &call->limits, &infer->fault)) {
+        if (call->wire->explain)
+            call->wire->explain(call, &infer->fault);
+        return;
+    }
     infer->first_task =
         arena_calloc(&request->arena, (size_t)request->item_count + 1, sizeof(int64_t));
     if (!infer->first_task)
@@ -312,6 +317,11 @@ void infer_handle_merge(struct exchange *exchange)
 void infer_handle_gradients(struct exchange *exchange)
 {
     handle(exchange, &infer_wire_v1_gradients);
+}
+
+void infer_handle_oip(struct exchange *exchange)
+{
+    handle(exchange, &wire_oip);
 }
 
 bool infer_warm_up(struct service *service, struct fault *fault)

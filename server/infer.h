@@ -51,14 +51,16 @@ struct infer_item {
     int64_t layer_index;
     struct infer_array query, key, value;
     struct infer_array mask; /* added to the scores; -INFINITY forbids. BOOL: true may attend */
-    bool mask_is_bool;       /* it has no gradient; JSON's booleans are numbers here already */
+    struct attn_tensor mask_view; /* in its place: as the library takes it, of one batch entry */
+    bool mask_is_bool;            /* it has no gradient; JSON's booleans are numbers here already */
     struct infer_array context_gradient;
     int64_t *kv_len;      /* [kv_len_count] */
     int64_t kv_len_count; /* 0: absent; 1 and !kv_len_rows: one for all rows */
     bool kv_len_rows;     /* one for each query row */
     int64_t past_len, kv_offset;
     struct infer_array alibi_slopes, sinks;
-    bool partial; /* the context before the output projection, and lse */
+    bool context_by_heads; /* [q_heads][q_len][v_head_dim] of a model without parameters */
+    bool partial;          /* the context before the output projection, and lse */
     bool has_causal, causal;
     bool has_scale, has_softcap, has_window_left, has_window_right;
     float scale, softcap;
@@ -92,9 +94,12 @@ struct infer_request {
     struct arena arena; /* owns everything the items point at, but the models */
     struct infer_item *items;
     int64_t item_count;
+    struct model *model;    /* of all items, retained; NULL: each says its own */
     bool nonfinite_allowed; /* NaN and infinities may come in JSON */
     bool batch;             /* the answer is a list; an item's fault is its own */
     bool gradients;         /* the answer is gradients, not attention */
+    bool joined;         /* all items have one shape, and their results lie one behind the other */
+    size_t number_bytes; /* what a number of the answer takes at the most; 0: as text */
 };
 
 /* What a plan needs to know of the daemon. */

@@ -45,6 +45,7 @@ bool infer_convert_results(struct infer_request *request, struct infer_item *ite
         size_t count = 0;
         if (!item->results[i] || !infer_output_count(item, i, &count))
             continue;
+        count *= request->joined ? (size_t)request->item_count : 1;
         float *values = item->results[i];
         if (item->result_dtype != ATTN_F32) {
             values = arena_alloc(&request->arena, count * sizeof *values);

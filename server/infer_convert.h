@@ -9,7 +9,8 @@
 bool infer_convert_inputs(struct infer_request *request, struct infer_item *item,
                           struct fault *fault);
 
-/* Turns the results of an item that has been computed into dtype, for a wire that answers so. */
+/* Turns the results of an item that has been computed into dtype, for a wire that answers so; those
+ * of a joined request all together, by its first item. */
 bool infer_convert_results(struct infer_request *request, struct infer_item *item,
                            enum attn_dtype dtype, struct fault *fault);
 

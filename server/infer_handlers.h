@@ -1,5 +1,5 @@
-/* infer_handlers.h - POST /v1/attention, its batch form, its gradients, and the merging of
- * partial answers. */
+/* infer_handlers.h - POST /v1/attention, its batch form, its gradients, the merging of partial
+ * answers; inference in the Open Inference Protocol. */
 #ifndef ATTND_INFER_HANDLERS_H
 #define ATTND_INFER_HANDLERS_H
 
@@ -10,6 +10,7 @@ void infer_handle_attention(struct exchange *exchange);
 void infer_handle_batch(struct exchange *exchange);
 void infer_handle_merge(struct exchange *exchange);
 void infer_handle_gradients(struct exchange *exchange);
+void infer_handle_oip(struct exchange *exchange);
 
 /* One small attention from text to text, so that a daemon that says it is ready
  * has run all the code once. */

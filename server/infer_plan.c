@@ -275,6 +275,7 @@ static bool plan_mask(const struct infer_item *item, struct attn_layer_problem *
 {
     const struct infer_array *mask = &item->mask;
     const int64_t heads = item->layer.q_heads;
+    problem->mask = item->mask_view;
     if (!mask->data || (is_empty(mask) && (item->q_len == 0 || item->kv_len_max == 0)))
         return true;
     const int64_t *shape = mask->shape + (mask->rank == 3 ? 1 : 0);
@@ -298,9 +299,12 @@ static bool plan_mask(const struct infer_item *item, struct attn_layer_problem *
 
 /* ----------------------------------------------------------------- plans -- */
 
-static bool resolve(struct infer_item *item, const struct infer_limits *limits, struct fault *fault)
+static bool resolve(const struct infer_request *request, struct infer_item *item,
+                    const struct infer_limits *limits, struct fault *fault)
 {
-    if (!model_store_resolve(limits->store, item->model_name, &item->model, fault)) {
+    if (request->model)
+        item->model = model_retain(request->model);
+    else if (!model_store_resolve(limits->store, item->model_name, &item->model, fault)) {
         if (!fault->pointer[0])
             snprintf(fault->pointer, sizeof fault->pointer, "/model");
         return false;
@@ -333,6 +337,7 @@ static bool plan_shapes(struct infer_item *item, struct attn_layer_problem *prob
         .past_len = item->past_len,
         .kv_offset = item->kv_offset,
     };
+    problem->partial = item->context_by_heads;
     return plan_kv_len(item, problem, fault) && plan_mask(item, problem, fault)
            && infer_plan_per_head(item, problem, fault)
            && infer_merge_plan_part(item, problem, fault) && infer_check_weight_map(item, fault);
@@ -371,19 +376,19 @@ static bool plan_item(struct infer_request *request, struct infer_item *item,
 {
     struct attn_layer_problem problem = { 0 };
     size_t bytes;
-    if (!resolve(item, limits, fault) || !infer_convert_inputs(request, item, fault))
+    if (!resolve(request, item, limits, fault) || !infer_convert_inputs(request, item, fault))
         return false;
     if (!(item->parts ? infer_merge_shapes(request, item, fault)
                       : plan_shapes(item, &problem, fault)))
         return false;
     if (request->gradients && !infer_gradient_check(item, &problem, &bytes, fault))
         return false;
-    if ((!request->gradients && !infer_answer_bytes(item, &bytes))
+    if ((!request->gradients && !infer_answer_bytes(request, item, &bytes))
         || bytes > limits->answer_bytes_max || (*bytes_total += bytes) > limits->answer_bytes_max)
         return fault_set(fault, FAULT_ANSWER_TOO_LARGE,
                          "the answer may take more than the %zu bytes that are given "
-                         "(%d for each number)",
-                         limits->answer_bytes_max, INFER_ANSWER_BYTES_PER_NUMBER);
+                         "(%zu for each number)",
+                         limits->answer_bytes_max, infer_number_bytes(request));
     return plan_run(request, item, &problem, limits, fault);
 }
 
@@ -410,6 +415,8 @@ void infer_request_free(struct infer_request *request)
 {
     for (int64_t i = 0; i < request->item_count; i++)
         model_release(request->items[i].model);
+    model_release(request->model);
+    request->model = NULL;
     arena_free(&request->arena);
     request->items = NULL;
     request->item_count = 0;

@@ -12,7 +12,7 @@ const char *const infer_output_names[INFER_OUTPUT_COUNT] = {
 
 int infer_output_shape(const struct infer_item *item, enum infer_output output, int64_t shape[3])
 {
-    if (output == INFER_CONTEXT && item->partial) {
+    if (output == INFER_CONTEXT && (item->partial || item->context_by_heads)) {
         shape[0] = item->layer.q_heads;
         shape[1] = item->q_len;
         shape[2] = item->layer.v_head_dim;
@@ -45,31 +45,51 @@ bool infer_output_count(const struct infer_item *item, enum infer_output output,
     return true;
 }
 
-bool infer_answer_bytes(const struct infer_item *item, size_t *bytes)
+size_t infer_number_bytes(const struct infer_request *request)
 {
+    return request->number_bytes ? request->number_bytes : INFER_ANSWER_BYTES_PER_NUMBER;
+}
+
+bool infer_answer_bytes(const struct infer_request *request, const struct infer_item *item,
+                        size_t *bytes)
+{
+    const size_t number_bytes = infer_number_bytes(request);
     *bytes = 0;
     for (int i = 0; i < INFER_OUTPUT_COUNT; i++) {
         size_t count;
         if (item->outputs[i]
             && (!infer_output_count(item, i, &count)
                 || __builtin_mul_overflow(count, infer_numbers_per_element(item, i), &count)
-                || __builtin_mul_overflow(count, (size_t)INFER_ANSWER_BYTES_PER_NUMBER, &count)
+                || __builtin_mul_overflow(count, number_bytes, &count)
                 || __builtin_add_overflow(*bytes, count, bytes)))
             return false;
     }
     return true;
 }
 
+/* For every item of a joined request, else for the one. */
+static void *allocate_results(struct infer_request *request, size_t size)
+{
+    if (request->joined && __builtin_mul_overflow(size, (size_t)request->item_count, &size))
+        return NULL;
+    return arena_alloc(&request->arena, size);
+}
+
 bool infer_allocate_results(struct infer_request *request, struct infer_item *item,
                             struct fault *fault)
 {
+    const struct infer_item *first = &request->items[0];
     for (int i = 0; i < INFER_OUTPUT_COUNT; i++) {
-        size_t count;
+        size_t count, size;
         if (!item->outputs[i])
             continue;
-        if (infer_output_count(item, i, &count))
-            item->results[i] =
-                arena_alloc(&request->arena, count * attn_dtype_size(item->result_dtype));
+        if (!infer_output_count(item, i, &count))
+            return fault_no_memory(fault);
+        size = count * attn_dtype_size(item->result_dtype);
+        if (request->joined && item != first)
+            item->results[i] = (char *)first->results[i] + (size_t)(item - first) * size;
+        else
+            item->results[i] = allocate_results(request, size);
         if (!item->results[i])
             return fault_no_memory(fault);
     }

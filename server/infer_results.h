@@ -9,10 +9,14 @@ enum { INFER_ANSWER_BYTES_PER_NUMBER = 16 }; /* the longest float32, and its com
 /* Numbers of an output; false on overflow. */
 bool infer_output_count(const struct infer_item *item, enum infer_output output, size_t *count);
 
-/* The most bytes that the numbers of an item can take in the answer; false on overflow. */
-bool infer_answer_bytes(const struct infer_item *item, size_t *bytes);
+/* The most bytes that a number of the answer takes. */
+size_t infer_number_bytes(const struct infer_request *request);
 
-/* item->results, in the request's arena. */
+/* The most bytes that the numbers of an item can take in the answer; false on overflow. */
+bool infer_answer_bytes(const struct infer_request *request, const struct infer_item *item,
+                        size_t *bytes);
+
+/* item->results, in the request's arena; of a joined request with the first item's for all. */
 bool infer_allocate_results(struct infer_request *request, struct infer_item *item,
                             struct fault *fault);
 

@@ -25,6 +25,10 @@ void infer_statistics(const struct infer_request *request, bool failed,
                       const struct metrics_inference *timing)
 {
     int64_t end = 0;
+    if (request->model && failed) { /* before or after there were items of it */
+        count_run(request->model->statistics, 0, 1, timing);
+        return;
+    }
     for (int64_t first = 0; first < request->item_count; first = end) {
         const struct model *model = request->items[first].model;
         int64_t good_count = 0;

@@ -38,6 +38,8 @@ struct infer_wire {
     bool (*begin)(struct infer_call *call, const struct exchange *exchange,
                   struct fault *fault); /* NULL: JSON, and nothing else is needed */
     bool (*read)(struct infer_call *call, struct fault *fault);
+    void (*explain)(const struct infer_call *call,
+                    struct fault *fault); /* NULL: a plan's faults are in the wire's words */
     bool (*write)(struct infer_call *call, struct fault *fault);
 };
 

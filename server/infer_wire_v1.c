@@ -54,7 +54,7 @@ static bool write_gradients(struct infer_call *call, struct fault *fault)
     return true;
 }
 
-const struct infer_wire infer_wire_v1_single = { NULL, read_single, write_attention };
-const struct infer_wire infer_wire_v1_batch = { NULL, read_batch, write_attention };
-const struct infer_wire infer_wire_v1_merge = { NULL, read_merge, write_merge };
-const struct infer_wire infer_wire_v1_gradients = { NULL, read_gradients, write_gradients };
+const struct infer_wire infer_wire_v1_single = { NULL, read_single, NULL, write_attention };
+const struct infer_wire infer_wire_v1_batch = { NULL, read_batch, NULL, write_attention };
+const struct infer_wire infer_wire_v1_merge = { NULL, read_merge, NULL, write_merge };
+const struct infer_wire infer_wire_v1_gradients = { NULL, read_gradients, NULL, write_gradients };

@@ -250,7 +250,7 @@ static bool load_and_set(struct model_store *store, const struct model_place *pl
                          const char *config, struct fault *fault)
 {
     struct model_row row;
-    struct model *model;
+    struct model *model = NULL;
     const enum model_origin origin = place->is_folder ? MODEL_FOLDER : MODEL_FILE;
     return load_place(&model, place, config, fault)
            && model_row_init(&row, place->name, origin, model, place->source, NULL, fault)
@@ -278,7 +278,7 @@ static bool load(struct model_store *store, const struct model_place *place, con
 bool model_store_load(struct model_store *store, const char *name, const char *config,
                       struct fault *fault)
 {
-    struct model_place place;
+    struct model_place place = { .name = name };
     struct arena arena;
     arena_init(&arena, SIZE_MAX);
     pthread_mutex_lock(&store->changing);

@@ -8,8 +8,15 @@
 #include "version.h"
 
 static const char *const EXTENSIONS[] = {
-    "model_repository", "model_repository(unload_dependents)", "model_configuration", "statistics",
+    "model_repository",
+    "model_repository(unload_dependents)",
+    "model_configuration",
+    "statistics",
     "logging",
+    "binary_tensor_data",
+    "parameters",
+    "classification",
+    "schedule_policy",
 };
 
 void oip_server_metadata(struct exchange *exchange)

@@ -6,6 +6,7 @@
 #include "metrics.h"
 #include "models.h"
 #include "oip_handlers.h"
+#include "openapi.h"
 #include "softmax_handler.h"
 
 struct route *routes_table(int *count)
@@ -14,11 +15,14 @@ struct route *routes_table(int *count)
         { "GET", "/livez", health_live, true, 0 },
         { "GET", "/readyz", health_ready, true, 0 },
         { "GET", "/metrics", health_metrics, true, 0 },
+        { "GET", "/openapi.json", openapi_get, false, 0 },
         { "POST", "/v1/attention", infer_handle_attention, false, 0 },
         { "POST", "/v1/attention/batch", infer_handle_batch, false, 0 },
         { "POST", "/v1/softmax", softmax_handle, false, 0 },
         { "POST", "/v1/attention/merge", infer_handle_merge, false, 0 },
         { "POST", "/v1/attention/gradients", infer_handle_gradients, false, 0 },
+        { "POST", "/v2/models/{model}/infer", infer_handle_oip, false, 0 },
+        { "POST", "/v2/models/{model}/versions/{version}/infer", infer_handle_oip, false, 0 },
         { "GET", "/v1/models", models_list, false, 0 },
         { "GET", "/v1/models/{model}", models_get, false, 0 },
         { "PUT", "/v1/models/{model}", models_put, false, 0 },

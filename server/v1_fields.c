@@ -418,6 +418,14 @@ static int field_count(const struct v1_reader *reader)
     return reader->request->gradients ? FIELD_COUNT : FIELD_COUNT - 1;
 }
 
+bool v1_read_option(struct v1_reader *reader, const char *field, const cJSON *node)
+{
+    int i = 0;
+    while (strcmp(fields[i].name, field) != 0)
+        i++;
+    return fields[i].read(reader, node);
+}
+
 /* -------------------------------------------------------------- objects -- */
 
 bool v1_unknown_field(struct v1_reader *reader, const char *name, const char *const *known,

@@ -43,6 +43,10 @@ bool v1_integers_of(struct v1_reader *reader, const struct json_numbers *numbers
 bool v1_read_model(struct v1_reader *reader, const cJSON *node);
 bool v1_read_layer(struct v1_reader *reader, const cJSON *node);
 
+/* Reads the field called field, which there is, into reader->item; the faults speak of
+ * reader->name at reader->pointer. */
+bool v1_read_option(struct v1_reader *reader, const char *field, const cJSON *node);
+
 /* Turns to the field called name: sets reader->name and the pointer to it. */
 void v1_turn_to(struct v1_reader *reader, const char *name);
 

@@ -254,6 +254,28 @@ static void context_tile_guarded(float *context_t, const float *rescale, const f
                         v_head_dim, width);
 }
 
+/* The two-sum: what the sum of two numbers rounds off is itself a number. An infinite sum loses
+ * nothing, where the subtractions would make NaN of it. */
+static void fold_tile(float *total_t, float *lost_t, float *part_t, const float *rescale,
+                      int64_t columns, int64_t width, bool is_last)
+{
+    for (int64_t c = 0; c < columns; c++)
+        for (int64_t r = 0; r < width; r += LANES) {
+            const int64_t at = c * width + r;
+            const vec factor = load(rescale + r);
+            const vec total = load(total_t + at) * factor;
+            const vec part = load(part_t + at);
+            const vec sum = total + part;
+            const vec taken = sum - total;
+            const vec lost = (total - (sum - taken)) + (part - taken);
+            const vec all_lost =
+                load(lost_t + at) * factor + select(lost - lost == 0.0f, lost, (vec){ 0 });
+            store(total_t + at, sum);
+            store(lost_t + at, all_lost);
+            store(part_t + at, is_last ? sum + all_lost : (vec){ 0 });
+        }
+}
+
 static bool all_finite(const float *rows, int64_t row_stride, int64_t row_count, int64_t columns)
 {
     vec sum = { 0 }; /* 0 times a finite number is 0; times any other it is NaN, which stays */
@@ -359,7 +381,18 @@ static void softmax_tile(float *scores_t, float *max, float *sum, float *rescale
         const vec base = select(new_max == -INFINITY, (vec){ 0 }, new_max);
         const vec factor = exp_nonpositive(old_max - base);
         vec tile_sum = { 0 };
-        for (int64_t j = 0; j < n; j++) {
+        int64_t j = 0;
+        for (; j + 4 <= n; j += 4) {
+            vec weight[4];
+            UNROLL
+            for (int i = 0; i < 4; i++) {
+                float *scores = scores_t + (j + i) * width + c;
+                weight[i] = exp_nonpositive(load(scores) - base);
+                store(scores, weight[i]);
+            }
+            tile_sum += (weight[0] + weight[1]) + (weight[2] + weight[3]);
+        }
+        for (; j < n; j++) {
             float *scores = scores_t + j * width + c;
             const vec weight = exp_nonpositive(load(scores) - base);
             store(scores, weight);
@@ -406,6 +439,7 @@ const struct attn_kernels ATTN_KERNELS = {
     .softmax_tile = softmax_tile,
     .context_tile = context_tile,
     .context_tile_guarded = context_tile_guarded,
+    .fold_tile = fold_tile,
     .all_finite = all_finite,
     .weights_row = weights_row,
     .few_scores = { few_scores_f32, few_scores_f16, few_scores_bf16 },

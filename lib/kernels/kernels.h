@@ -99,6 +99,15 @@ struct attn_kernels {
                                  const float *value, int64_t value_stride, int64_t n,
                                  int64_t v_head_dim, int64_t width);
 
+    /* Folds a part of a long sum into its total, [columns][width] like the part:
+     *
+     *     total[c][r] = total[c][r] * rescale[r] + part[c][r]
+     *
+     * where lost[c][r], rescaled alike, gathers what that rounded off. part becomes 0, or, where
+     * is_last, the whole sum: total + lost. */
+    void (*fold_tile)(float *total_t, float *lost_t, float *part_t, const float *rescale,
+                      int64_t columns, int64_t width, bool is_last);
+
     /* Whether rows[r * row_stride + c] is finite for every r < row_count, c < columns. */
     bool (*all_finite)(const float *rows, int64_t row_stride, int64_t row_count, int64_t columns);
 

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "attention_case.h"
+#include "number.h"
 #include "tensor_file.h"
 
 #include <glob.h>
@@ -31,7 +32,8 @@ struct onnx_case {
     cJSON *attributes;
     struct attention_case memory; /* its buffers and problem; not its own inputs */
     int64_t *past_len, *kv_len;
-    bool is_half, is_rank_3;
+    enum attn_dtype dtype;   /* of all its tensors of numbers, as the library sees them */
+    bool is_half, is_rank_3; /* as they are stored */
 };
 
 static double attribute(const struct onnx_case *c, const char *name, double otherwise)
@@ -44,15 +46,17 @@ static double attribute(const struct onnx_case *c, const char *name, double othe
 static struct attn_tensor view(struct onnx_case *c, const struct tensor *tensor, int64_t heads)
 {
     float *floats = tensor_floats(tensor);
-    float *data = attention_case_alloc(&c->memory, (size_t)tensor->count * sizeof *data);
-    memcpy(data, floats, (size_t)tensor->count * sizeof *data);
+    void *data =
+        attention_case_alloc(&c->memory, (size_t)tensor->count * attn_dtype_size(c->dtype));
+    for (int64_t i = 0; i < tensor->count; i++)
+        number_set(data, c->dtype, i, (double)floats[i]);
     free(floats);
     const int64_t *shape = tensor->shape;
     if (tensor->rank == 4)
-        return attn_tensor_dense(data, ATTN_F32, shape[0], shape[1], shape[2], shape[3]);
+        return attn_tensor_dense(data, c->dtype, shape[0], shape[1], shape[2], shape[3]);
     assert_int_equal(tensor->rank, 3);
     assert_int_equal(shape[2] % heads, 0);
-    return attn_tensor_rows(data, ATTN_F32, shape[0], heads, shape[1], shape[2] / heads, shape[2]);
+    return attn_tensor_rows(data, c->dtype, shape[0], heads, shape[1], shape[2] / heads, shape[2]);
 }
 
 /* present = past, then new, on the length axis. */
@@ -66,15 +70,15 @@ static struct attn_tensor with_past(struct onnx_case *c, struct attn_tensor now,
     const struct attn_tensor past = view(c, &stored, now.shape[1]);
     *past_length = past.shape[2];
     struct attn_tensor both =
-        attention_case_tensor(&c->memory, ATTN_F32, LAYOUT_DENSE, now.shape[0], now.shape[1],
+        attention_case_tensor(&c->memory, c->dtype, LAYOUT_DENSE, now.shape[0], now.shape[1],
                               past.shape[2] + now.shape[2], now.shape[3]);
     for (int64_t b = 0; b < both.shape[0]; b++)
         for (int64_t h = 0; h < both.shape[1]; h++)
             for (int64_t l = 0; l < both.shape[2]; l++)
-                memcpy(attention_at(&both, b, h, l, 0),
-                       l < past.shape[2] ? attention_at(&past, b, h, l, 0)
-                                         : attention_at(&now, b, h, l - past.shape[2], 0),
-                       (size_t)both.shape[3] * sizeof(float));
+                for (int64_t d = 0; d < both.shape[3]; d++)
+                    number_put(&both, b, h, l, d,
+                               l < past.shape[2] ? number_at(&past, b, h, l, d)
+                                                 : number_at(&now, b, h, l - past.shape[2], d));
     return both;
 }
 
@@ -89,11 +93,15 @@ static void set_mask(struct onnx_case *c)
     for (int i = 0; i < stored.rank; i++)
         shape[4 - stored.rank + i] = stored.shape[i];
     const bool is_bool = stored.type == TENSOR_BOOL;
-    problem->mask = attention_case_tensor(&c->memory, is_bool ? ATTN_BOOL : ATTN_F32, LAYOUT_DENSE,
+    problem->mask = attention_case_tensor(&c->memory, is_bool ? ATTN_BOOL : c->dtype, LAYOUT_DENSE,
                                           shape[0], shape[1], shape[2], shape[3]);
-    float *floats = is_bool ? NULL : tensor_floats(&stored);
-    memcpy(problem->mask.data, is_bool ? stored.data : (const void *)floats,
-           (size_t)stored.count * attn_dtype_size(problem->mask.dtype));
+    if (is_bool) {
+        memcpy(problem->mask.data, stored.data, (size_t)stored.count);
+        return;
+    }
+    float *floats = tensor_floats(&stored);
+    for (int64_t i = 0; i < stored.count; i++)
+        number_set(problem->mask.data, c->dtype, i, (double)floats[i]);
     free(floats);
 }
 
@@ -121,8 +129,8 @@ static void set_options(struct onnx_case *c)
 {
     struct attn_options *options = &c->memory.problem.options;
     *options = attn_options_default(c->memory.problem.query.shape[3]);
-    options->scale = (float)attribute(c, "scale", (double)options->scale);
-    options->softcap = (float)attribute(c, "softcap", 0);
+    options->scale = attribute(c, "scale", options->scale);
+    options->softcap = attribute(c, "softcap", 0);
     options->causal = attribute(c, "is_causal", 0) != 0;
     options->window_left = (int64_t)attribute(c, "left_window_size", -1);
     options->window_right = (int64_t)attribute(c, "right_window_size", -1);
@@ -145,7 +153,8 @@ static void expect_known_names(const struct onnx_case *c)
         }
 }
 
-static void onnx_case_open(struct onnx_case *c, const char *path)
+/* The tensors become F64, or are as they are stored. */
+static void onnx_case_open(struct onnx_case *c, const char *path, bool in_double)
 {
     memset(c, 0, sizeof *c);
     tensor_file_open(&c->file, path);
@@ -160,6 +169,7 @@ static void onnx_case_open(struct onnx_case *c, const char *path)
     const struct tensor value = tensor_file_get(&c->file, "in.V");
     int64_t past_length, past_length_of_value;
     c->is_half = query.type == TENSOR_F16;
+    c->dtype = in_double ? ATTN_F64 : c->is_half ? ATTN_F16 : ATTN_F32;
     c->is_rank_3 = query.rank == 3;
     problem->query = view(c, &query, q_heads);
     problem->key = with_past(c, view(c, &key, kv_heads), "in.past_key", &past_length);
@@ -193,8 +203,8 @@ static int64_t compare(struct onnx_case *c, const char *name, const struct attn_
         for (int64_t h = 0; h < got->shape[1]; h++)
             for (int64_t i = 0; i < got->shape[2]; i++)
                 for (int64_t j = 0; j < got->shape[3]; j++) {
-                    const double x = (double)*attention_at(got, b, h, i, j);
-                    const double y = (double)*attention_at(&want, b, h, i, j);
+                    const double x = number_at(got, b, h, i, j);
+                    const double y = number_at(&want, b, h, i, j);
                     if (isinf(y) ? x == y : fabs(x - y) <= tolerance * (1 + fabs(y)))
                         continue;
                     if (wrong++ == 0)
@@ -206,10 +216,10 @@ static int64_t compare(struct onnx_case *c, const char *name, const struct attn_
 }
 
 /* Runs a case on one table of kernels; returns the number of wrong elements. */
-static int64_t run_case(const char *path, const struct attn_kernels *kernels)
+static int64_t run_case(const char *path, const struct attn_kernels *kernels, bool in_double)
 {
     struct onnx_case c;
-    onnx_case_open(&c, path);
+    onnx_case_open(&c, path, in_double);
     struct attn_problem *problem = &c.memory.problem;
     const int mode = (int)attribute(&c, "qk_matmul_output_mode", 0);
     assert_in_range(mode, 0, 3);
@@ -219,8 +229,11 @@ static int64_t run_case(const char *path, const struct attn_kernels *kernels)
     struct attn_tensor *const outputs[4] = { &problem->scores, &problem->softcapped,
                                              &problem->masked, &problem->weights };
     problem->kernels = kernels;
-    attention_case_outputs(&c.memory, OUT_CONTEXT | (wants_map ? maps[mode] : 0),
-                           c.is_rank_3 ? LAYOUT_ROWS : LAYOUT_DENSE);
+    const enum attn_dtype dtypes[OUT_COUNT] = {
+        c.dtype, c.dtype, c.dtype, c.dtype, c.dtype, c.dtype
+    };
+    attention_case_outputs_of(&c.memory, OUT_CONTEXT | (wants_map ? maps[mode] : 0),
+                              c.is_rank_3 ? LAYOUT_ROWS : LAYOUT_DENSE, dtypes);
     attention_run(problem);
     int64_t wrong = compare(&c, "out.Y", &problem->context);
     wrong += compare(&c, "out.present_key", &problem->key);
@@ -231,18 +244,26 @@ static int64_t run_case(const char *path, const struct attn_kernels *kernels)
     return wrong;
 }
 
+/* In the dtype of the files on every table of kernels, and in double. */
 static void run_folder(const char *pattern, size_t count)
 {
     glob_t found;
     assert_int_equal(glob(pattern, 0, NULL, &found), 0);
     int failed = 0;
-    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
-        for (size_t i = 0; i < found.gl_pathc; i++)
-            if (run_case(found.gl_pathv[i], *k) > 0) {
-                print_error("%s: %s differs\n", attn_kernels_name(*k), found.gl_pathv[i]);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        const char *path = found.gl_pathv[i];
+        for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+            if (run_case(path, *k, false) > 0) {
+                print_error("%s: %s differs\n", attn_kernels_name(*k), path);
                 failed++;
             }
-    print_message("%zu cases of %s on every table, %d failed\n", found.gl_pathc, pattern, failed);
+        if (run_case(path, NULL, true) > 0) {
+            print_error("in double: %s differs\n", path);
+            failed++;
+        }
+    }
+    print_message("%zu cases of %s on every table and in double, %d failed\n", found.gl_pathc,
+                  pattern, failed);
     assert_int_equal(found.gl_pathc, count);
     globfree(&found);
     assert_int_equal(failed, 0);

@@ -297,8 +297,8 @@ static void test_unknown_paths(void **state)
         /* not in this version */
         "/",
         "/v1/softmax/0",
-        "/openapi.json",
-        "/v2/models/demo/infer",
+        "/openapi.json/x",
+        "/v2/models/demo/generate",
     };
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         struct http_response response = http_client_get(&client, paths[i]);

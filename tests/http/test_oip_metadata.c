@@ -52,9 +52,12 @@ static void test_server_metadata(void **state)
         answer_expect(server_metadata, "name", "\"attnd\"", 0);
         const cJSON *version = cJSON_GetObjectItem(server_metadata, "version");
         assert_true(cJSON_IsString(version) && version->valuestring[0]);
-        const cJSON *extension;
-        cJSON_ArrayForEach(extension, cJSON_GetObjectItem(server_metadata, "extensions"))
-            assert_true(cJSON_IsString(extension));
+        answer_expect(server_metadata, "extensions",
+                      "[\"model_repository\",\"model_repository(unload_dependents)\","
+                      "\"model_configuration\",\"statistics\",\"logging\","
+                      "\"binary_tensor_data\",\"parameters\",\"classification\","
+                      "\"schedule_policy\"]",
+                      0);
         cJSON_Delete(server_metadata);
     }
 }

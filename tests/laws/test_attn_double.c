@@ -16,16 +16,8 @@ static const struct random_dtypes DTYPES = { ALL, 4 };
 
 static void add_outputs(struct attention_case *c, unsigned set, enum attn_dtype dtype)
 {
-    attention_case_outputs(c, 0, LAYOUT_DENSE);
-    const int64_t *query = c->problem.query.shape;
-    for (int i = 0; i < OUT_COUNT; i++) {
-        const int64_t columns = i == 0   ? c->problem.value.shape[3]
-                                : i == 1 ? 1
-                                         : c->problem.key.shape[2];
-        if (set & (1u << i))
-            *attention_output(&c->problem, i) =
-                attention_case_tensor(c, dtype, LAYOUT_GAPS, query[0], query[1], query[2], columns);
-    }
+    const enum attn_dtype dtypes[OUT_COUNT] = { dtype, dtype, dtype, dtype, dtype, dtype };
+    attention_case_outputs_of(c, set, LAYOUT_GAPS, dtypes);
 }
 
 static void test_reference(void **state)

@@ -15,18 +15,6 @@
 static const enum attn_dtype NARROW[] = { ATTN_F32, ATTN_F16, ATTN_BF16 };
 static const struct random_dtypes DTYPES = { NARROW, 3 };
 
-/* Gives the problem the outputs of the set, each in its own dtype, or all in F32. */
-static void add_outputs(struct attention_case *c, unsigned set, const enum attn_dtype *dtypes)
-{
-    attention_case_outputs(c, set, LAYOUT_GAPS);
-    for (int i = 0; dtypes != NULL && i < OUT_COUNT; i++) {
-        struct attn_tensor *output = attention_output(&c->problem, i);
-        if (output->data != NULL)
-            *output = attention_case_tensor(c, dtypes[i], LAYOUT_GAPS, output->shape[0],
-                                            output->shape[1], output->shape[2], output->shape[3]);
-    }
-}
-
 /* got is want, an F32 tensor, rounded to got's dtype. */
 static int64_t count_wrong(const struct attn_tensor *got, const struct attn_tensor *want)
 {
@@ -69,8 +57,8 @@ static void check_rounded(uint64_t seed, const struct attn_kernels *kernels)
     c.problem.kernels = kernels;
     c.problem.options.dropout = random_chance(&fill, 4) ? 0.25f : 0.0f;
     widen_case(&wide, &c.problem);
-    add_outputs(&c, set, dtypes);
-    add_outputs(&wide, set, NULL);
+    attention_case_outputs_of(&c, set, LAYOUT_GAPS, dtypes);
+    attention_case_outputs(&wide, set, LAYOUT_GAPS);
     attention_run(&c.problem);
     attention_run(&wide.problem);
     for (int i = 0; i < OUT_COUNT; i++)
@@ -104,7 +92,7 @@ static void test_right(void **state)
             random_case(&c, seed, &both[i]);
             for (int k = 0; k < OUT_COUNT; k++)
                 dtypes[k] = both[i].list[0];
-            add_outputs(&c, OUT_CONTEXT | OUT_LSE, dtypes);
+            attention_case_outputs_of(&c, OUT_CONTEXT | OUT_LSE, LAYOUT_DENSE, dtypes);
             attention_run(&c.problem);
             reference_attention(&c.problem, &reference);
             assert_int_equal(
@@ -133,7 +121,7 @@ static void test_overflow(void **state)
         *attention_at(&c.problem.query, 0, 0, 0, d) = *attention_at(&c.problem.query, 0, 0, 1, d) =
             300.0f;
     c.problem.query = recast(&c, &c.problem.query, ATTN_F16, LAYOUT_DENSE);
-    add_outputs(&c, OUT_ALL, dtypes);
+    attention_case_outputs_of(&c, OUT_ALL, LAYOUT_DENSE, dtypes);
     attention_run(&c.problem);
     for (int64_t j = 0; j < 3; j++) {
         assert_true(number_at(&c.problem.scores, 0, 0, 0, j) == (j == 1 ? INFINITY : -INFINITY));

@@ -104,6 +104,14 @@ const char *attention_output_name(int index)
 
 void attention_case_outputs(struct attention_case *c, unsigned set, enum attention_layout layout)
 {
+    static const enum attn_dtype f32[OUT_COUNT] = { ATTN_F32, ATTN_F32, ATTN_F32,
+                                                    ATTN_F32, ATTN_F32, ATTN_F32 };
+    attention_case_outputs_of(c, set, layout, f32);
+}
+
+void attention_case_outputs_of(struct attention_case *c, unsigned set, enum attention_layout layout,
+                               const enum attn_dtype dtypes[OUT_COUNT])
+{
     const int64_t *query = c->problem.query.shape;
     for (int i = 0; i < OUT_COUNT; i++) {
         struct attn_tensor *output = attention_output(&c->problem, i);
@@ -113,7 +121,7 @@ void attention_case_outputs(struct attention_case *c, unsigned set, enum attenti
         memset(output, 0, sizeof *output);
         if (set & (1u << i))
             *output =
-                attention_case_tensor(c, ATTN_F32, layout, query[0], query[1], query[2], columns);
+                attention_case_tensor(c, dtypes[i], layout, query[0], query[1], query[2], columns);
     }
 }
 

@@ -56,6 +56,9 @@ struct attn_tensor attention_case_tensor(struct attention_case *c, enum attn_dty
 
 /* Makes the outputs of the set (OUT_...) in this layout; those not in it become absent. */
 void attention_case_outputs(struct attention_case *c, unsigned set, enum attention_layout layout);
+/* The same, each of its own dtype, not all F32. */
+void attention_case_outputs_of(struct attention_case *c, unsigned set, enum attention_layout layout,
+                               const enum attn_dtype dtypes[OUT_COUNT]);
 
 /* The outputs of problem, in the order of the OUT_ bits. */
 struct attn_tensor *attention_output(struct attn_problem *problem, int index);

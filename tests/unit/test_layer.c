@@ -181,10 +181,10 @@ static void layer_case_init(struct layer_case *c, const struct shape *shape, int
     add_masks(c, shape, q_len, key_count);
 }
 
-static float **output(struct attn_layer_problem *problem, int index)
+static void **output(struct attn_layer_problem *problem, int index)
 {
-    float **const all[OUTPUT_COUNT] = { &problem->context,    &problem->lse,    &problem->scores,
-                                        &problem->softcapped, &problem->masked, &problem->weights };
+    void **const all[OUTPUT_COUNT] = { &problem->context,    &problem->lse,    &problem->scores,
+                                       &problem->softcapped, &problem->masked, &problem->weights };
     return all[index];
 }
 

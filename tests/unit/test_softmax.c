@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "fill.h"
+#include "number.h"
 #include "softmax.h"
 
 #include <math.h>
@@ -44,7 +45,7 @@ static void expect_row(const struct attn_softmax *softmax, const float *input, i
     others = others_than_largest(softmax, input, begin, visible, max);
     for (int64_t i = 0; i < length; i++) {
         const long double above = (long double)input[begin + i * inner] - max;
-        const float got = softmax->output[begin + i * inner];
+        const float got = ((const float *)softmax->output)[begin + i * inner];
         float want = softmax->is_log ? -INFINITY : 0.0f;
         if (i < visible && max > -INFINITY)
             want = (float)(softmax->is_log ? above - log1pl(others) : expl(above) / (1 + others));
@@ -73,8 +74,8 @@ static void test_every_axis_of_every_shape(void **state)
         for (int l = 0; l < 6; l++)
             for (int i = 0; i < 4; i++)
                 for (int is_log = 0; is_log < 2; is_log++) {
-                    struct attn_softmax softmax = { input,    output, SIZES[o], SIZES[l],
-                                                    SIZES[i], NULL,   1,        is_log != 0 };
+                    struct attn_softmax softmax = { input, output, SIZES[o],    SIZES[l], SIZES[i],
+                                                    NULL,  1,      is_log != 0, ATTN_F32 };
                     const int64_t count = SIZES[o] * SIZES[l] * SIZES[i];
                     struct fill fill = { (uint64_t)count };
                     fill_floats(&fill, input, count, -20, 20);
@@ -90,7 +91,9 @@ static void test_lengths_hide(void **state)
     (void)state;
     fill_floats(&fill, input, 90, -1, 1);
     for (int is_log = 0; is_log < 2; is_log++) {
-        struct attn_softmax softmax = { input, output, 10, 9, 1, visible, 2, is_log != 0 };
+        struct attn_softmax softmax = {
+            input, output, 10, 9, 1, visible, 2, is_log != 0, ATTN_F32
+        };
         run_and_expect(&softmax, 3);
     }
 }
@@ -101,7 +104,7 @@ static void test_hidden_numbers_do_not_matter(void **state)
     static const int64_t visible[] = { 2, 0 };
     float numbers[] = { 1, 1, NAN, INFINITY, NAN, NAN, NAN, NAN };
     static const float want[] = { 0.5f, 0.5f, 0, 0, 0, 0, 0, 0 };
-    struct attn_softmax softmax = { numbers, numbers, 2, 4, 1, visible, 1, false };
+    struct attn_softmax softmax = { numbers, numbers, 2, 4, 1, visible, 1, false, ATTN_F32 };
     (void)state;
     attn_softmax_run(&softmax, 0, 2);
     assert_memory_equal(numbers, want, sizeof want);
@@ -115,19 +118,19 @@ static void test_odd_rows(void **state)
     float huge[] = { 3e38f, -3e38f, 3e38f };
     float bad[] = { 1, NAN, 2 };
     float infinite[] = { 1, INFINITY };
-    struct attn_softmax softmax = { nothing, nothing, 1, 2, 1, NULL, 0, false };
+    struct attn_softmax softmax = { nothing, nothing, 1, 2, 1, NULL, 0, false, ATTN_F32 };
     attn_softmax_run(&softmax, 0, 1);
     assert_true(nothing[0] == 0 && nothing[1] == 0);
-    softmax = (struct attn_softmax){ some, some, 1, 3, 1, NULL, 0, false };
+    softmax = (struct attn_softmax){ some, some, 1, 3, 1, NULL, 0, false, ATTN_F32 };
     attn_softmax_run(&softmax, 0, 1);
     assert_true(some[0] == 0 && some[1] == 0.5f && some[2] == 0.5f);
-    softmax = (struct attn_softmax){ huge, huge, 1, 3, 1, NULL, 0, false };
+    softmax = (struct attn_softmax){ huge, huge, 1, 3, 1, NULL, 0, false, ATTN_F32 };
     attn_softmax_run(&softmax, 0, 1);
     assert_true(huge[0] == 0.5f && huge[1] == 0 && huge[2] == 0.5f);
-    softmax = (struct attn_softmax){ bad, bad, 1, 3, 1, NULL, 0, false };
+    softmax = (struct attn_softmax){ bad, bad, 1, 3, 1, NULL, 0, false, ATTN_F32 };
     attn_softmax_run(&softmax, 0, 1);
     assert_true(isnan(bad[0]) && isnan(bad[1]) && isnan(bad[2]));
-    softmax = (struct attn_softmax){ infinite, infinite, 1, 2, 1, NULL, 0, false };
+    softmax = (struct attn_softmax){ infinite, infinite, 1, 2, 1, NULL, 0, false, ATTN_F32 };
     attn_softmax_run(&softmax, 0, 1);
     assert_true(isnan(infinite[0]) && isnan(infinite[1]));
 }
@@ -137,7 +140,7 @@ static void test_long_row_of_equal_numbers(void **state)
 {
     const int64_t length = 100000;
     float *numbers = malloc((size_t)length * sizeof *numbers);
-    struct attn_softmax softmax = { numbers, numbers, 1, length, 1, NULL, 0, true };
+    struct attn_softmax softmax = { numbers, numbers, 1, length, 1, NULL, 0, true, ATTN_F32 };
     (void)state;
     assert_non_null(numbers);
     for (int64_t i = 0; i < length; i++)
@@ -148,12 +151,58 @@ static void test_long_row_of_equal_numbers(void **state)
     free(numbers);
 }
 
+/* In every dtype the answer is that in double, rounded once; and that in double is right. */
+static void check_dtype(enum attn_dtype dtype, int64_t inner, bool is_log)
+{
+    enum { OUTER = 3, LENGTH = 70, INNER_MAX = 2, COUNT = OUTER * LENGTH * INNER_MAX };
+    static const int64_t visible[OUTER] = { LENGTH, 66, 1 };
+    double narrow[COUNT], wide[COUNT], given[COUNT]; /* the first holds any dtype */
+    const int64_t count = OUTER * LENGTH * inner;
+    struct fill fill = { (uint64_t)inner };
+    for (int64_t i = 0; i < count; i++) {
+        number_set(narrow, dtype, i, (double)fill_float(&fill, -9, 9) + 1e-9);
+        given[i] = wide[i] = number_get(narrow, dtype, i);
+    }
+    struct attn_softmax softmax = { narrow,  narrow, OUTER,  LENGTH, inner,
+                                    visible, inner,  is_log, dtype };
+    attn_softmax_run(&softmax, 0, OUTER * inner);
+    softmax =
+        (struct attn_softmax){ wide, wide, OUTER, LENGTH, inner, visible, inner, is_log, ATTN_F64 };
+    attn_softmax_run(&softmax, 0, OUTER * inner);
+    for (int64_t i = 0; i < count; i++) {
+        double rounded;
+        number_set(&rounded, dtype, 0, wide[i]);
+        assert_true(number_get(narrow, dtype, i) == number_get(&rounded, dtype, 0));
+    }
+    for (int64_t row = 0; row < OUTER * inner; row++) {
+        const int64_t begin = row / inner * LENGTH * inner + row % inner;
+        long double sum = 0;
+        for (int64_t i = 0; i < visible[row / inner]; i++)
+            sum += expl((long double)given[begin + i * inner]);
+        for (int64_t i = 0; i < visible[row / inner]; i++) {
+            const long double x = (long double)given[begin + i * inner];
+            const double want = (double)(is_log ? x - logl(sum) : expl(x) / sum);
+            assert_true(fabs(wide[begin + i * inner] - want) <= 4e-15 * (is_log ? 9 : want));
+        }
+    }
+}
+
+static void test_dtypes(void **state)
+{
+    static const enum attn_dtype dtypes[] = { ATTN_F32, ATTN_F64, ATTN_F16, ATTN_BF16 };
+    (void)state;
+    for (int d = 0; d < 4; d++)
+        for (int64_t inner = 1; inner <= 2; inner++)
+            for (int is_log = 0; is_log < 2; is_log++)
+                check_dtype(dtypes[d], inner, is_log != 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_axis_of_every_shape),    cmocka_unit_test(test_lengths_hide),
         cmocka_unit_test(test_hidden_numbers_do_not_matter), cmocka_unit_test(test_odd_rows),
-        cmocka_unit_test(test_long_row_of_equal_numbers),
+        cmocka_unit_test(test_long_row_of_equal_numbers),    cmocka_unit_test(test_dtypes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

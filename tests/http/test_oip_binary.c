@@ -1,0 +1,327 @@
+/* test_oip_binary.c - the binary tensor data extension: tensors as bytes behind the JSON, in both
+ * directions, and the raw binary request.
+ *
+ * Bytes in, bytes out must be the same numbers as JSON in, JSON out. The layout is tritonclient's
+ * (oip_client.h). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "daemon.h"
+#include "fill.h"
+#include "oip_client.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct daemon server;
+static struct http_client client;
+
+static const float WORDS[12] = { 1, 0, 0, 0, 1, 0, 1, 1, 0, 0, 0, 1 };
+static const char WORDS_TEXT[] = "[1,0,0, 0,1,0, 1,1,0, 0,0,1]";
+
+static struct oip_answer ask_in_json(const char *shape, const char *extra_name,
+                                     const char *extra_datatype, const char *extra_shape,
+                                     const char *extra)
+{
+    struct oip_request request = { 0 };
+    oip_add_json(&request, "query", "FP32", shape, WORDS_TEXT);
+    if (extra_name)
+        oip_add_json(&request, extra_name, extra_datatype, extra_shape, extra);
+    struct oip_answer answer = oip_post(&client, "demo", &request);
+    oip_request_free(&request);
+    return answer;
+}
+
+static void expect_same(const struct oip_answer *one, const struct oip_answer *other,
+                        const char *name)
+{
+    const struct oip_tensor_answer a = oip_output_of(one, name), b = oip_output_of(other, name);
+    double *x = oip_numbers(&a), *y = oip_numbers(&b);
+    assert_string_equal(a.datatype, b.datatype);
+    assert_int_equal(a.rank, b.rank);
+    assert_memory_equal(a.shape, b.shape, sizeof a.shape);
+    for (int64_t i = 0; i < a.count; i++)
+        assert_true((float)x[i] == (float)y[i]); /* JSON has the shortest text of the float */
+    free(x);
+    free(y);
+}
+
+/* As tritonclient asks where its user names no outputs: binary_data_output. */
+static void test_bytes_are_the_numbers(void **state)
+{
+    (void)state;
+    static const int64_t shape[] = { 2, 2, 3 };
+    struct oip_answer want = ask_in_json("[2,2,3]", NULL, NULL, NULL, NULL);
+    struct oip_request request = { .parameters = "\"binary_data_output\":true" };
+    oip_add_binary(&request, "query", "FP32", 3, shape, WORDS, sizeof WORDS);
+    struct oip_answer answer = oip_post(&client, "demo", &request);
+    assert_non_null(oip_output_of(&answer, "context").bytes);
+    assert_int_equal(answer.tail_size, (12 + 8) * sizeof(float));
+    expect_same(&answer, &want, "context");
+    expect_same(&answer, &want, "weights");
+    oip_answer_free(&answer);
+    oip_request_free(&request);
+    oip_answer_free(&want);
+}
+
+/* Every wish of every output, from either kind of input. */
+static void test_inputs_and_outputs_mix(void **state)
+{
+    (void)state;
+    static const int64_t shape[] = { 4, 3 }, lengths[] = { 2 }, one[] = { 1 };
+    struct oip_answer want = ask_in_json("[4,3]", "kv_len", "INT64", "[1]", "[2]");
+    static const struct {
+        const char *parameters, *context, *weights;
+        bool context_is_binary, weights_is_binary;
+    } wishes[] = {
+        { NULL, "\"binary_data\":true", NULL, true, false },
+        { NULL, NULL, "\"binary_data\":true", false, true },
+        { "\"binary_data_output\":true", "\"binary_data\":false", NULL, false, true },
+        { "\"binary_data_output\":false", "\"binary_data\":false", NULL, false, false },
+        { "\"binary_data_output\":true", NULL, NULL, true, true },
+    };
+    for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++)
+        for (int inputs = 0; inputs < 4; inputs++) {
+            struct oip_request request = { .parameters = wishes[i].parameters };
+            if (inputs & 1)
+                oip_add_binary(&request, "kv_len", "INT64", 1, one, lengths, sizeof lengths);
+            else
+                oip_add_json(&request, "kv_len", "INT64", "[1]", "[2]");
+            if (inputs & 2)
+                oip_add_binary(&request, "query", "FP32", 2, shape, WORDS, sizeof WORDS);
+            else
+                oip_add_json(&request, "query", "FP32", "[4,3]", WORDS_TEXT);
+            oip_ask(&request, "weights", wishes[i].weights);
+            oip_ask(&request, "context", wishes[i].context);
+            struct oip_answer answer = oip_post(&client, "demo", &request);
+            assert_int_equal(oip_output_of(&answer, "context").bytes != NULL,
+                             wishes[i].context_is_binary);
+            assert_int_equal(oip_output_of(&answer, "weights").bytes != NULL,
+                             wishes[i].weights_is_binary);
+            expect_same(&answer, &want, "context");
+            expect_same(&answer, &want, "weights");
+            oip_answer_free(&answer);
+            oip_request_free(&request);
+        }
+    oip_answer_free(&want);
+}
+
+/* The tail begins at any byte, and so does each tensor in it. */
+static void test_every_alignment(void **state)
+{
+    (void)state;
+    static const int64_t rows[] = { 4, 3 }, square[] = { 4, 4 };
+    static const unsigned char mask[16] = { 1, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1 };
+    struct oip_answer want = ask_in_json(
+        "[4,3]", "mask", "BOOL", "[4,4]",
+        "[true,false,true,true,true,true,true,true,false,false,false,false,false,true,true,true]");
+    for (int padding = 0; padding < 17; padding++) {
+        char id[32];
+        struct oip_request request = { .id = id, .parameters = "\"binary_data_output\":true" };
+        snprintf(id, sizeof id, "%.*s", padding, "aaaaaaaaaaaaaaaaaaaaaaa");
+        oip_add_binary(&request, "mask", "BOOL", 2, square, mask, sizeof mask);
+        oip_add_binary(&request, "query", "FP32", 2, rows, WORDS, sizeof WORDS);
+        struct oip_answer answer = oip_post(&client, "demo", &request);
+        expect_same(&answer, &want, "context");
+        expect_same(&answer, &want, "weights");
+        oip_answer_free(&answer);
+        oip_request_free(&request);
+    }
+    oip_answer_free(&want);
+    /* An odd number of bytes before what has four each. */
+    static const int64_t one_row[] = { 1, 3 }, one_by_three[] = { 1, 3 };
+    static const unsigned char open[3] = { 1, 0, 1 };
+    struct oip_request request = { 0 };
+    oip_add_binary(&request, "mask", "BOOL", 2, one_by_three, open, sizeof open);
+    oip_add_binary(&request, "query", "FP32", 2, one_row, WORDS, 3 * sizeof(float));
+    oip_add_binary(&request, "key", "FP32", 2, (const int64_t[]){ 3, 3 }, WORDS, 9 * sizeof(float));
+    struct oip_answer answer = oip_post(&client, "demo", &request);
+    cJSON *native = answer_post(&client, "/v1/attention",
+                                "{\"model\":\"demo\",\"query\":[[1,0,0]],\"key\":[[1,0,0],[0,1,0],"
+                                "[1,1,0]],\"mask\":[[true,false,true]]}");
+    const struct oip_tensor_answer context = oip_output_of(&answer, "context");
+    double *got = oip_numbers(&context);
+    double *wanted = answer_numbers(native, "context", 2, one_row);
+    for (int i = 0; i < 3; i++)
+        assert_true((float)got[i] == (float)wanted[i]);
+    free(got);
+    free(wanted);
+    cJSON_Delete(native);
+    oip_answer_free(&answer);
+    oip_request_free(&request);
+}
+
+/* The nearest F16 and BF16 to what the same numbers give as FP32; sizes of two. */
+static void test_narrow_and_wide_datatypes(void **state)
+{
+    (void)state;
+    static const uint16_t f16[12] = { 0x3C00, 0, 0, 0, 0x3C00, 0, 0x3C00, 0x3C00, 0, 0, 0, 0x3C00 };
+    static const uint16_t bf16[12] = {
+        0x3F80, 0, 0, 0, 0x3F80, 0, 0x3F80, 0x3F80, 0, 0, 0, 0x3F80
+    };
+    static const double f64[12] = { 1, 0, 0, 0, 1, 0, 1, 1, 0, 0, 0, 1 };
+    static const int64_t shape[] = { 4, 3 };
+    static const struct {
+        const char *datatype;
+        const void *bytes;
+        size_t size;
+        double unit; /* half a unit in the last place of 1 */
+    } kinds[] = { { "FP16", f16, sizeof f16, 0x1p-11 },
+                  { "BF16", bf16, sizeof bf16, 0x1p-8 },
+                  { "FP64", f64, sizeof f64, 1e-6 } };
+    struct oip_answer exact = ask_in_json("[4,3]", NULL, NULL, NULL, NULL);
+    const struct oip_tensor_answer wanted = oip_output_of(&exact, "context");
+    double *want = oip_numbers(&wanted);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct oip_request request = { .parameters = "\"binary_data_output\":true" };
+        oip_add_binary(&request, "query", kinds[i].datatype, 2, shape, kinds[i].bytes,
+                       kinds[i].size);
+        struct oip_answer answer = oip_post(&client, "demo", &request);
+        const struct oip_tensor_answer context = oip_output_of(&answer, "context");
+        assert_string_equal(context.datatype, kinds[i].datatype);
+        assert_int_equal(context.size, kinds[i].size);
+        double *got = oip_numbers(&context);
+        for (int j = 0; j < 12; j++)
+            assert_true(fabs(got[j] - want[j]) <= kinds[i].unit * fmax(1, fabs(want[j])));
+        free(got);
+        oip_answer_free(&answer);
+        oip_request_free(&request);
+    }
+    free(want);
+    oip_answer_free(&exact);
+}
+
+static void test_raw_request(void **state)
+{
+    (void)state;
+    static const char *const binary[] = { "Inference-Header-Content-Length: 0",
+                                          "Content-Type: application/octet-stream", NULL };
+    static const char *const json[] = { "Inference-Header-Content-Length: 0",
+                                        "Content-Type: application/octet-stream",
+                                        "Accept: application/json", NULL };
+    struct oip_answer want = ask_in_json("[1,4,3]", NULL, NULL, NULL, NULL);
+    for (int i = 0; i < 2; i++) {
+        const struct http_request request = {
+            .path = "/v2/models/demo/infer",
+            .body = (const char *)WORDS,
+            .body_size = sizeof WORDS,
+            .headers = i == 0 ? binary : json,
+        };
+        struct oip_answer answer = oip_answer_of(http_client_send(&client, &request));
+        assert_int_equal(oip_output_of(&answer, "context").bytes != NULL, i == 0);
+        expect_same(&answer, &want, "context");
+        expect_same(&answer, &want, "weights");
+        oip_answer_free(&answer);
+    }
+    oip_answer_free(&want);
+}
+
+/* Strings as bytes: each behind its length in four. */
+static void test_classification_as_bytes(void **state)
+{
+    (void)state;
+    struct oip_request request = { 0 };
+    oip_add_json(&request, "query", "FP32", "[4,3]", WORDS_TEXT);
+    oip_ask(&request, "weights", "\"classification\":1,\"binary_data\":true");
+    struct oip_answer answer = oip_post(&client, "demo", &request);
+    const struct oip_tensor_answer weights = oip_output_of(&answer, "weights");
+    static const char *const wanted[] = { "0.74913037:2", "0.4548263:0", "0.75923723:2",
+                                          "0.9056538:2" };
+    const unsigned char *p = weights.bytes;
+    assert_string_equal(weights.datatype, "BYTES");
+    for (int i = 0; i < 4; i++) {
+        const size_t length = p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
+        assert_int_equal(length, strlen(wanted[i]));
+        assert_memory_equal(p + 4, wanted[i], length);
+        p += 4 + length;
+    }
+    assert_ptr_equal(p, (const unsigned char *)weights.bytes + weights.size);
+    oip_answer_free(&answer);
+    oip_request_free(&request);
+}
+
+/* Outputs of no bytes are outputs. */
+static void test_empty_tensors(void **state)
+{
+    (void)state;
+    static const int64_t shape[] = { 2, 0, 3 };
+    struct oip_request request = { .parameters = "\"binary_data_output\":true" };
+    oip_add_binary(&request, "query", "FP32", 3, shape, NULL, 0);
+    struct oip_answer answer = oip_post(&client, "demo", &request);
+    assert_int_equal(oip_output_of(&answer, "context").size, 0);
+    assert_int_equal(oip_output_of(&answer, "weights").size, 0);
+    assert_int_equal(answer.tail_size, 0);
+    oip_answer_free(&answer);
+    oip_request_free(&request);
+}
+
+/* What is answered as it came must still be there when it is sent: keys and values without a past
+ * are views of the body. Large enough for many writes. */
+static void test_present_is_what_came(void **state)
+{
+    (void)state;
+    enum { LENGTH = 4096, WIDTH = 64 };
+    static const int64_t query[] = { 1, 1, 1, WIDTH }, keys[] = { 1, 1, LENGTH, WIDTH };
+    const size_t size = (size_t)LENGTH * WIDTH * sizeof(float);
+    struct fill fill = { 3 };
+    float *key = malloc(size), *value = malloc(size);
+    assert_non_null(key);
+    assert_non_null(value);
+    fill_floats(&fill, key, LENGTH * WIDTH, -1, 1);
+    fill_floats(&fill, value, LENGTH * WIDTH, -1, 1);
+    for (int twice = 0; twice < 2; twice++) {
+        struct oip_request request = { .parameters = "\"binary_data_output\":true" };
+        oip_add_binary(&request, "Q", "FP32", 4, query, key, WIDTH * sizeof(float));
+        oip_add_binary(&request, "K", "FP32", 4, keys, key, size);
+        oip_add_binary(&request, "V", "FP32", 4, keys, value, size);
+        oip_ask(&request, "present_value", NULL);
+        oip_ask(&request, "present_key", NULL);
+        struct oip_answer answer = oip_post(&client, "sdpa", &request);
+        const struct oip_tensor_answer k = oip_output_of(&answer, "present_key");
+        const struct oip_tensor_answer v = oip_output_of(&answer, "present_value");
+        assert_int_equal(k.size, size);
+        assert_memory_equal(k.bytes, key, size);
+        assert_memory_equal(v.bytes, value, size);
+        oip_answer_free(&answer);
+        oip_request_free(&request);
+    }
+    free(key);
+    free(value);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    daemon_start(&server, NULL);
+    http_client_init(&client, server.port);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    http_client_free(&client);
+    daemon_stop(&server);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bytes_are_the_numbers),
+        cmocka_unit_test(test_inputs_and_outputs_mix),
+        cmocka_unit_test(test_every_alignment),
+        cmocka_unit_test(test_narrow_and_wide_datatypes),
+        cmocka_unit_test(test_raw_request),
+        cmocka_unit_test(test_classification_as_bytes),
+        cmocka_unit_test(test_empty_tensors),
+        cmocka_unit_test(test_present_is_what_came),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

@@ -1,0 +1,243 @@
+/* test_oip_sdpa.c - the model sdpa, which is ONNX Attention, in JSON: what test_oip_onnx.c's files
+ * do not have. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "daemon.h"
+#include "oip_client.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct daemon server;
+static struct http_client client;
+
+static void expect_numbers(const struct oip_answer *answer, const char *name, const char *datatype,
+                           int rank, const int64_t *shape, const double *want, double tolerance)
+{
+    const struct oip_tensor_answer output = oip_output_of(answer, name);
+    double *numbers = oip_numbers(&output);
+    assert_string_equal(output.datatype, datatype);
+    assert_int_equal(output.rank, rank);
+    for (int i = 0; i < rank; i++)
+        assert_int_equal(output.shape[i], shape[i]);
+    for (int64_t i = 0; i < output.count; i++)
+        if (isinf(want[i]) ? numbers[i] != want[i]
+                           : !(fabs(numbers[i] - want[i]) <= tolerance * (1 + fabs(want[i]))))
+            fail_msg("%s[%d] is %.17g, want %.17g", name, (int)i, numbers[i], want[i]);
+    free(numbers);
+}
+
+#define Q_DATA "[1,0,0,1,1,1,0.5,-1]"
+#define K_DATA "[1,2,-1,0.5,0,1,2,2]"
+#define V_DATA "[1,2,3,4,5,6,7,8]"
+
+static struct oip_answer ask_sdpa(const char *shape, const char *parameters)
+{
+    struct oip_request request = { .parameters = parameters };
+    oip_add_json(&request, "Q", "FP32", shape, Q_DATA);
+    oip_add_json(&request, "K", "FP32", shape, K_DATA);
+    oip_add_json(&request, "V", "FP32", shape, V_DATA);
+    struct oip_answer answer = oip_post(&client, "sdpa", &request);
+    oip_request_free(&request);
+    return answer;
+}
+
+/* [batch, heads, length, head_dim] and [batch, length, heads * head_dim] are the same numbers where
+ * there is one head; only Y unless asked. */
+static void test_sdpa_forms(void **state)
+{
+    (void)state;
+    struct oip_answer four = ask_sdpa("[2,1,2,2]", NULL);
+    struct oip_answer three = ask_sdpa("[2,2,2]", "\"q_num_heads\":1,\"kv_num_heads\":1");
+    struct oip_answer flags = ask_sdpa("[2,1,2,2]", "\"is_causal\":true");
+    struct oip_answer numbers = ask_sdpa("[2,1,2,2]", "\"is_causal\":1,\"softmax_precision\":1");
+    const struct oip_tensor_answer y4 = oip_output_of(&four, "Y"), y3 = oip_output_of(&three, "Y");
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(four.json, "outputs")), 1);
+    assert_int_equal(y4.rank, 4);
+    assert_int_equal(y3.rank, 3);
+    double *a = oip_numbers(&y4), *b = oip_numbers(&y3);
+    assert_memory_equal(a, b, 8 * sizeof *a);
+    answer_expect_equal(flags.json, numbers.json, "outputs");
+    /* By hand: scores [1, -1] / sqrt(2) give weights 0.804, 0.196 to the first row. */
+    const double w = 1 / (1 + exp(-2 / sqrt(2)));
+    assert_true(fabs(a[0] - (w * 1 + (1 - w) * 3)) < 1e-6);
+    free(a);
+    free(b);
+    oip_answer_free(&four);
+    oip_answer_free(&three);
+    oip_answer_free(&flags);
+    oip_answer_free(&numbers);
+}
+
+/* Whatever a mask's last axis leaves out is forbidden; any rank broadcasts. */
+static void test_sdpa_masks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *datatype, *shape, *data;
+    } masks[] = {
+        { "BOOL", "[1]", "[true]" },      { "FP32", "[2,1,1,2]", "[0,0,0,0]" },
+        { "BF16", "[2,2]", "[0,0,0,0]" }, { "FP64", "[1,1,2]", "[0,0]" },
+        { "FP32", "[]", "[0]" },
+    };
+    struct oip_answer want = ask_sdpa("[2,1,2,2]", NULL);
+    for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++) {
+        struct oip_request request = { 0 };
+        oip_add_json(&request, "Q", "FP32", "[2,1,2,2]", Q_DATA);
+        oip_add_json(&request, "K", "FP32", "[2,1,2,2]", K_DATA);
+        oip_add_json(&request, "V", "FP32", "[2,1,2,2]", V_DATA);
+        oip_add_json(&request, "attn_mask", masks[i].datatype, masks[i].shape, masks[i].data);
+        struct oip_answer answer = oip_post(&client, "sdpa", &request);
+        answer_expect_equal(answer.json, want.json, "outputs");
+        oip_answer_free(&answer);
+        oip_request_free(&request);
+    }
+    oip_answer_free(&want);
+    static const double second[] = { 3, 4, 3, 4 }; /* key 1 alone */
+    struct oip_request request = { 0 };
+    oip_add_json(&request, "Q", "FP32", "[1,1,2,2]", "[1,0,0,1]");
+    oip_add_json(&request, "K", "FP32", "[1,1,3,2]", "[1,2,-1,0.5,9,9]");
+    oip_add_json(&request, "V", "FP32", "[1,1,3,2]", "[1,2,3,4,5,6]");
+    oip_add_json(&request, "attn_mask", "FP32", "[2,2]", "[null,0,null,0]");
+    struct oip_answer answer = oip_post(&client, "sdpa", &request);
+    expect_numbers(&answer, "Y", "FP32", 4, (const int64_t[]){ 1, 1, 2, 2 }, second, 0);
+    oip_answer_free(&answer);
+    oip_request_free(&request);
+}
+
+static void test_an_empty_batch(void **state)
+{
+    (void)state;
+    struct oip_request request = { 0 };
+    oip_add_json(&request, "Q", "FP32", "[0,2,3,4]", "[]");
+    oip_add_json(&request, "K", "FP32", "[0,1,5,4]", "[]");
+    oip_add_json(&request, "V", "FP32", "[0,1,5,6]", "[]");
+    oip_ask(&request, "Y", NULL);
+    oip_ask(&request, "qk_matmul_output", NULL);
+    struct oip_answer answer = oip_post(&client, "sdpa", &request);
+    expect_numbers(&answer, "Y", "FP32", 4, (const int64_t[]){ 0, 2, 3, 6 }, NULL, 0);
+    expect_numbers(&answer, "qk_matmul_output", "FP32", 4, (const int64_t[]){ 0, 2, 3, 5 }, NULL,
+                   0);
+    oip_answer_free(&answer);
+    oip_request_free(&request);
+}
+
+/* ---------------------------------------------------------------- faults -- */
+
+#define SDPA(more)                                                                                 \
+    "{\"inputs\":[{\"name\":\"Q\",\"shape\":[1,2,1,2],\"datatype\":\"FP32\",\"data\":[1,0,0,1]},"  \
+    "{\"name\":\"K\",\"shape\":[1,1,2,2],\"datatype\":\"FP32\",\"data\":[1,0,0,1]},"               \
+    "{\"name\":\"V\",\"shape\":[1,1,2,2],\"datatype\":\"FP32\",\"data\":[1,0,0,1]}" more "}"
+
+static const struct oip_fault FAULTS[] = {
+    { "sdpa", "{\"inputs\":[{\"name\":\"K\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}",
+      400, "field", "/inputs",
+      "expected 3 inputs but got 1 inputs for model 'sdpa'. Got input(s) ['K'], but missing "
+      "required input(s) ['Q','V']" },
+    { "sdpa",
+      SDPA(",{\"name\":\"attn_mask\",\"shape\":[3,2],\"datatype\":\"BOOL\",\"data\":[1,1,1,"
+           "1,1,1]}]"),
+      400, "shape", "/inputs/3/shape", "broadcasts to [1,2,1,2], got [3,2]" },
+    { "sdpa",
+      SDPA(",{\"name\":\"attn_mask\",\"shape\":[1,3],\"datatype\":\"BOOL\",\"data\":[1,1,1]}]"),
+      400, "shape", "/inputs/3/shape", "attn_mask" },
+    { "sdpa",
+      SDPA(",{\"name\":\"past_key\",\"shape\":[1,1,0,2],\"datatype\":\"FP32\",\"data\":[]}]"), 400,
+      "field", "/inputs", "past_value" },
+    { "sdpa",
+      SDPA(",{\"name\":\"past_key\",\"shape\":[1,1,1,2],\"datatype\":\"FP32\",\"data\":[1,1]},"
+           "{\"name\":\"past_value\",\"shape\":[1,1,2,2],\"datatype\":\"FP32\",\"data\":[1,1,1,1]}"
+           "]"),
+      400, "shape", "/inputs/4/shape", "Expected [1,1,1,2], got [1,1,2,2]" },
+    { "sdpa",
+      SDPA(",{\"name\":\"nonpad_kv_seqlen\",\"shape\":[1],\"datatype\":\"INT64\",\"data\":[3]}]"),
+      400, "length", "/inputs/3", "input 'nonpad_kv_seqlen' is 3" },
+    { "sdpa",
+      SDPA(",{\"name\":\"nonpad_kv_seqlen\",\"shape\":[2],\"datatype\":\"INT64\",\"data\":[1,1]}]"),
+      400, "shape", "/inputs/3/shape", "Expected [1], got [2]" },
+    { "sdpa", SDPA("],\"parameters\":{\"q_num_heads\":3}"), 400, "option",
+      "/parameters/q_num_heads", "q_num_heads is 3; Q has 2" },
+    { "sdpa", SDPA("],\"parameters\":{\"qk_matmul_output_mode\":4}"), 400, "option",
+      "/parameters/qk_matmul_output_mode", "qk_matmul_output_mode is 4" },
+    { "sdpa", SDPA("],\"parameters\":{\"softmax_precision\":3}"), 400, "option",
+      "/parameters/softmax_precision", "softmax_precision is 3" },
+    { "sdpa", SDPA("],\"parameters\":{\"is_causal\":2}"), 400, "type", "/parameters/is_causal",
+      "is_causal is a number" },
+    { "sdpa",
+      "{\"inputs\":[{\"name\":\"Q\",\"shape\":[1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]},"
+      "{\"name\":\"K\",\"shape\":[1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]},"
+      "{\"name\":\"V\",\"shape\":[1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]}]}",
+      400, "field", "/parameters", "q_num_heads" },
+    { "sdpa",
+      "{\"parameters\":{\"q_num_heads\":2,\"kv_num_heads\":2},\"inputs\":["
+      "{\"name\":\"Q\",\"shape\":[1,1,3],\"datatype\":\"FP32\",\"data\":[1,0,1]},"
+      "{\"name\":\"K\",\"shape\":[1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]},"
+      "{\"name\":\"V\",\"shape\":[1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]}]}",
+      400, "shape", "/inputs/0", "input 'Q' has 3 columns" },
+    { "sdpa",
+      "{\"inputs\":[{\"name\":\"Q\",\"shape\":[1,1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]},"
+      "{\"name\":\"K\",\"shape\":[1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]},"
+      "{\"name\":\"V\",\"shape\":[1,1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]}]}",
+      400, "shape", "/inputs/1/shape", "input 'K'" },
+    { "sdpa",
+      "{\"inputs\":[{\"name\":\"Q\",\"shape\":[1,1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]},"
+      "{\"name\":\"K\",\"shape\":[1,1,1,3],\"datatype\":\"FP32\",\"data\":[1,0,1]},"
+      "{\"name\":\"V\",\"shape\":[1,1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]}]}",
+      400, "shape", "/inputs/1/shape", "Expected [1,1,1,2], got [1,1,1,3]" },
+    { "sdpa",
+      "{\"inputs\":[{\"name\":\"Q\",\"shape\":[1,3,1,1],\"datatype\":\"FP32\",\"data\":[1,0,1]},"
+      "{\"name\":\"K\",\"shape\":[1,2,1,1],\"datatype\":\"FP32\",\"data\":[1,0]},"
+      "{\"name\":\"V\",\"shape\":[1,2,1,1],\"datatype\":\"FP32\",\"data\":[1,0]}]}",
+      400, "shape", "/inputs/1", "not a multiple" },
+    { "sdpa",
+      "{\"inputs\":[{\"name\":\"Q\",\"shape\":[1,1,1,0],\"datatype\":\"FP32\",\"data\":[]},"
+      "{\"name\":\"K\",\"shape\":[1,1,1,0],\"datatype\":\"FP32\",\"data\":[]},"
+      "{\"name\":\"V\",\"shape\":[1,1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]}]}",
+      400, "shape", "/inputs/0", "input 'Q' has no" },
+    { "sdpa",
+      "{\"inputs\":[{\"name\":\"Q\",\"shape\":[1,1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]},"
+      "{\"name\":\"K\",\"shape\":[1,1,1,2],\"datatype\":\"FP16\",\"data\":[1,0]},"
+      "{\"name\":\"V\",\"shape\":[1,1,1,2],\"datatype\":\"FP32\",\"data\":[1,0]}]}",
+      400, "dtype", "/inputs/1", "'FP16'" },
+};
+
+static void test_faults(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++)
+        oip_refused(&client, &FAULTS[i]);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    daemon_start(&server, NULL);
+    http_client_init(&client, server.port);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    http_client_free(&client);
+    daemon_stop(&server);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sdpa_forms),
+        cmocka_unit_test(test_sdpa_masks),
+        cmocka_unit_test(test_an_empty_batch),
+        cmocka_unit_test(test_faults),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}

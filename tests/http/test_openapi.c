@@ -1,0 +1,484 @@
+/* test_openapi.c - the OpenAPI document against the daemon, both ways.
+ *
+ * Every route is in the document and every operation of the document is a route. Every status that
+ * the document lists for an operation is provoked here, by a request of the table below or by a
+ * pass over all operations (too large, too slow, too many, too late); every answer has a status,
+ * a content type, headers and a body as the document says. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+#include "model_bytes.h"
+#include "openapi_document.h"
+#include "request_text.h"
+#include "routes.h"
+#include "schema_check.h"
+#include "version.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct daemon server;
+static struct http_client client;
+static char *directory;
+
+/* ------------------------------------------------------------------- the table -- */
+
+#define A        "/v1/attention"
+#define M        "/v1/models/{model}"
+#define O        "/v2/models/{model}"
+#define V        O "/versions/{version}"
+#define R        "/v2/repository/models/{model}/"
+#define N        "/v2/repository/{repository}/"
+#define QUERY    "\"query\":[[1,0,0],[0,1,0]]"
+#define GRADIENT QUERY ",\"context_gradient\":[[1,0,0],[0,1,0]]}"
+#define PARTS    "\"parts\":[{\"context\":[[[1,2,3]]],\"lse\":[[0]]}]}"
+#define INFER                                                                                      \
+    "{\"inputs\":[{\"name\":\"query\",\"shape\":[2,3],\"datatype\":\"FP32\","                      \
+    "\"data\":[1,0,0,0,1,0]}]"
+#define TYPED "{\"config\":{\"attention\":\"dot\"},\"parameters\":{\"q_proj.weight\":[[1]]"
+
+/* In this order. The first one of an operation is good where it has a good answer. */
+static const struct openapi_call calls[] = {
+    { "GET", "/livez", NULL, 200, NULL, NULL },
+    { "GET", "/readyz", NULL, 200, NULL, NULL },
+    { "GET", "/v2/health/live", NULL, 200, NULL, NULL },
+    { "GET", "/v2/health/ready", NULL, 200, NULL, NULL },
+    { "GET", "/metrics", NULL, 200, NULL, NULL },
+    { "GET", "/openapi.json", NULL, 200, NULL, NULL },
+    { "POST", A, NULL, 200, "{\"model\":\"demo\"," QUERY "}", NULL },
+    { "POST", A, NULL, 200,
+      "{\"model\":\"demo\"," QUERY ",\"mask\":[[true,false],[false,false]],\"outputs\":"
+      "[\"context\",\"weights\",\"scores\",\"softcapped\",\"masked\",\"lse\"]}",
+      NULL },
+    { "POST", A, NULL, 200, "{\"model\":\"demo\"," QUERY ",\"weight_map\":{\"top_k\":1}}", NULL },
+    { "POST", A, NULL, 200, "{\"model\":\"sdpa\"," QUERY ",\"partial\":true}", NULL },
+    { "POST", A, NULL, 400, "{\"model\":\"demo\"}", NULL },
+    { "POST", A, NULL, 404, "{\"model\":\"nobody\"," QUERY "}", NULL },
+    { "POST", A "/batch", NULL, 200,
+      "{\"model\":\"demo\",\"requests\":[{" QUERY "},{\"query\":[[1]]},{\"model\":\"no\"}]}",
+      NULL },
+    { "POST", A "/batch", NULL, 400, "{\"requests\":1}", NULL },
+    { "POST", A "/gradients", NULL, 200, "{\"model\":\"demo\"," GRADIENT, NULL },
+    { "POST", A "/gradients", NULL, 200,
+      "{\"model\":\"sdpa\",\"mask\":[[1,2],[3,4]],\"key\":[[1,0,0],[0,1,0]]," GRADIENT, NULL },
+    { "POST", A "/gradients", NULL, 400, "{\"model\":\"demo\"," QUERY "}", NULL },
+    { "POST", A "/gradients", NULL, 404, "{\"model\":\"nobody\"," GRADIENT, NULL },
+    { "POST", A "/merge", NULL, 200, "{\"model\":\"demo\"," PARTS, NULL },
+    { "POST", A "/merge", NULL, 400, "{\"model\":\"demo\",\"parts\":[]}", NULL },
+    { "POST", A "/merge", NULL, 404, "{\"model\":\"nobody\"," PARTS, NULL },
+    { "POST", "/v1/softmax", NULL, 200, "{\"input\":[[1,null],[3,4]],\"kv_len\":[1,2]}", NULL },
+    { "POST", "/v1/softmax", NULL, 400, "{\"input\":[[1],[]]}", NULL },
+    { "GET", "/v1/models", NULL, 200, NULL, NULL },
+    { "GET", M, "/v1/models/kept", 200, NULL, NULL },
+    { "GET", M, "/v1/models/broken", 200, NULL, NULL },
+    { "GET", M, "/v1/models/nobody", 404, NULL, NULL },
+    { "PUT", M, "/v1/models/new", 201, TYPED ",\"k_proj.weight\":[[2]]}}", NULL },
+    { "PUT", M, "/v1/models/new", 200, TYPED ",\"k_proj.weight\":[[3]]}}", NULL },
+    { "PUT", M, "/v1/models/new", 400, TYPED "}", NULL },
+    { "PUT", M, "/v1/models/demo", 409, TYPED "}}", NULL },
+    { "DELETE", M, "/v1/models/new", 204, NULL, NULL },
+    { "DELETE", M, "/v1/models/new", 400, NULL, "X-Timeout-Ms: soon" },
+    { "DELETE", M, "/v1/models/new", 404, NULL, NULL },
+    { "DELETE", M, "/v1/models/demo", 409, NULL, NULL },
+    { "GET", "/v2", NULL, 200, NULL, NULL },
+    { "GET", "/v2/", NULL, 200, NULL, NULL },
+    { "GET", "/v2/models", NULL, 200, NULL, NULL },
+    { "GET", "/v2/models/stats", NULL, 200, NULL, NULL },
+    { "GET", O, "/v2/models/demo", 200, NULL, NULL },
+    { "GET", O, "/v2/models/sdpa", 200, NULL, NULL },
+    { "GET", O, "/v2/models/nobody", 404, NULL, NULL },
+    { "GET", V, "/v2/models/demo/versions/1", 200, NULL, NULL },
+    { "GET", V, "/v2/models/demo/versions/2", 404, NULL, NULL },
+    { "GET", O "/ready", "/v2/models/demo/ready", 200, NULL, NULL },
+    { "GET", O "/ready", "/v2/models/broken/ready", 503, NULL, NULL },
+    { "GET", O "/ready", "/v2/models/nobody/ready", 404, NULL, NULL },
+    { "GET", V "/ready", "/v2/models/demo/versions/1/ready", 200, NULL, NULL },
+    { "GET", V "/ready", "/v2/models/demo/versions/2/ready", 404, NULL, NULL },
+    { "GET", O "/config", "/v2/models/demo/config", 200, NULL, NULL },
+    { "GET", O "/config", "/v2/models/nobody/config", 404, NULL, NULL },
+    { "GET", V "/config", "/v2/models/sdpa/versions/1/config", 200, NULL, NULL },
+    { "GET", V "/config", "/v2/models/sdpa/versions/2/config", 404, NULL, NULL },
+    { "GET", O "/stats", "/v2/models/demo/stats", 200, NULL, NULL },
+    { "GET", O "/stats", "/v2/models/nobody/stats", 404, NULL, NULL },
+    { "GET", V "/stats", "/v2/models/demo/versions/1/stats", 200, NULL, NULL },
+    { "GET", V "/stats", "/v2/models/demo/versions/2/stats", 404, NULL, NULL },
+    { "POST", O "/infer", "/v2/models/demo/infer", 200, INFER "}", NULL },
+    { "POST", O "/infer", "/v2/models/demo/infer", 400, "{\"inputs\":[]}", NULL },
+    { "POST", O "/infer", "/v2/models/nobody/infer", 404, INFER "}", NULL },
+    { "POST", V "/infer", "/v2/models/demo/versions/1/infer", 200,
+      INFER ",\"outputs\":[{\"name\":\"lse\",\"parameters\":{\"classification\":1}}]}", NULL },
+    { "POST", V "/infer", "/v2/models/demo/versions/1/infer", 400, "{}", NULL },
+    { "POST", V "/infer", "/v2/models/demo/versions/2/infer", 404, INFER "}", NULL },
+    { "POST", "/v2/repository/index", NULL, 200, "{\"ready\":false}", NULL },
+    { "POST", "/v2/repository/index", NULL, 400, "{\"ready\":0}", NULL },
+    { "POST", R "load", "/v2/repository/models/kept/load", 200, "{}", NULL },
+    { "POST", R "load", "/v2/repository/models/broken/load", 400, "{}", NULL },
+    { "POST", R "load", "/v2/repository/models/nobody/load", 404, "{}", NULL },
+    { "POST", R "load", "/v2/repository/models/demo/load", 409, "{}", NULL },
+    { "POST", R "unload", "/v2/repository/models/kept/unload", 200, "{}", NULL },
+    { "POST", R "unload", "/v2/repository/models/kept/unload", 400, "[]", NULL },
+    { "POST", R "unload", "/v2/repository/models/nobody/unload", 404, "{}", NULL },
+    { "POST", R "unload", "/v2/repository/models/demo/unload", 409, "{}", NULL },
+    { "POST", N "index", "/v2/repository/a/index", 404, "{}", NULL },
+    { "POST", N "models/{model}/load", "/v2/repository/a/models/b/load", 404, "{}", NULL },
+    { "POST", N "models/{model}/unload", "/v2/repository/a/models/b/unload", 404, "{}", NULL },
+    { "GET", "/v2/logging", NULL, 200, NULL, NULL },
+    { "POST", "/v2/logging", NULL, 200, "{\"log_verbose_level\":0}", NULL },
+    { "POST", "/v2/logging", NULL, 400, "{\"log_file\":\"x\"}", NULL },
+};
+enum { CALL_COUNT = sizeof(calls) / sizeof(calls[0]) };
+
+static void each_with(long status, void (*visit)(const struct openapi_call *call, void *context),
+                      void *context)
+{
+    openapi_each_with(calls, CALL_COUNT, status, visit, context);
+}
+
+/* --------------------------------------------------------------- the document -- */
+
+static void test_document(void **state)
+{
+    (void)state;
+    answer_expect_members(openapi_document, "openapi,info,servers,security,tags,paths,components");
+    answer_expect(openapi_document, "openapi", "\"3.1.0\"", 0);
+    answer_expect(cJSON_GetObjectItem(openapi_document, "info"), "version", "\"" ATTND_VERSION "\"",
+                  0);
+}
+
+static void test_routes(void **state)
+{
+    (void)state;
+    int route_count, operation_count = 0;
+    const struct route *routes = routes_table(&route_count);
+    for (int i = 0; i < route_count; i++) {
+        const struct openapi_call call = {
+            routes[i].method, routes[i].pattern, NULL, 0, NULL, NULL
+        };
+        if (!openapi_operation(&call))
+            fail_msg("%s %s is not in the document", call.method, call.pattern);
+    }
+    const cJSON *path, *operation;
+    cJSON_ArrayForEach(path, cJSON_GetObjectItem(openapi_document, "paths"))
+    {
+        cJSON_ArrayForEach(operation, path) operation_count +=
+            strcmp(operation->string, "parameters") != 0;
+    }
+    assert_int_equal(operation_count, route_count);
+}
+
+/* ------------------------------------------------------------------- requests -- */
+
+static void test_calls(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CALL_COUNT; i++) {
+        const cJSON *schema = openapi_body_schema(openapi_operation(&calls[i]));
+        if (schema && calls[i].status < 300) {
+            cJSON *body = cJSON_Parse(calls[i].body);
+            schema_expect(openapi_document, schema, body, calls[i].body);
+            cJSON_Delete(body);
+        }
+        openapi_expect_status(&client, &calls[i], NULL, calls[i].status);
+    }
+}
+
+/* The examples of the document are good requests. */
+static void post_examples(const struct openapi_call *call, void *context)
+{
+    const cJSON *schema = openapi_body_schema(openapi_operation(call));
+    const cJSON *example;
+    (void)context;
+    cJSON_ArrayForEach(example,
+                       cJSON_GetObjectItem(schema_follow(openapi_document, schema), "examples"))
+    {
+        char *body = cJSON_PrintUnformatted(example);
+        struct openapi_call copy = *call;
+        copy.body = body;
+        schema_expect(openapi_document, schema, example, body);
+        openapi_expect_status(&client, &copy, NULL, 200);
+        cJSON_free(body);
+    }
+}
+
+static void test_examples(void **state)
+{
+    (void)state;
+    openapi_expect_status(&client,
+                          &(struct openapi_call){ "PUT", M, "/v1/models/new", 201,
+                                                  TYPED ",\"k_proj.weight\":[[2]]}}", NULL },
+                          NULL, 201);
+    each_with(200, post_examples, NULL);
+}
+
+/* A property of a request is a field that the daemon knows: with a value of no field's kind it is
+ * not the field that is unknown. */
+static void test_fields(void **state)
+{
+    (void)state;
+    const cJSON *schemas =
+        cJSON_GetObjectItem(cJSON_GetObjectItem(openapi_document, "components"), "schemas");
+    const cJSON *fields =
+        cJSON_GetObjectItem(cJSON_GetObjectItem(schemas, "AttentionFields"), "properties");
+    const cJSON *field;
+    assert_true(cJSON_GetArraySize(fields) > 20);
+    cJSON_ArrayForEach(field, fields)
+    {
+        char body[200], pointer[100];
+        snprintf(body, sizeof(body), "{\"%s\":{\"?\":0}}", field->string);
+        snprintf(pointer, sizeof(pointer), "/%s", field->string);
+        struct http_response response = http_client_post(&client, A, body);
+        cJSON *fault = answer_json(&response, 400);
+        const cJSON *at = cJSON_GetObjectItem(fault, "pointer");
+        if (!at || strncmp(at->valuestring, pointer, strlen(pointer)) != 0
+            || (strcmp(at->valuestring, pointer) == 0
+                && strcmp(cJSON_GetObjectItem(fault, "code")->valuestring, "field") == 0))
+            fail_msg("%s: %s", body, response.body);
+        cJSON_Delete(fault);
+        http_response_free(&response);
+    }
+}
+
+static void send_encoded(const struct openapi_call *call, void *context)
+{
+    (void)context;
+    openapi_expect_status(&client, call, "Content-Encoding: rot13", 415);
+}
+
+static void send_late(const struct openapi_call *call, void *context)
+{
+    (void)context;
+    openapi_expect_status(&client, call, "X-Timeout-Ms: 0.000001", 504);
+}
+
+static void test_unsupported_and_late(void **state)
+{
+    (void)state;
+    each_with(415, send_encoded, NULL);
+    each_with(504, send_late, NULL);
+}
+
+/* ---------------------------------------------------------------- bare sockets -- */
+
+enum { SOCKETS_MAX = 64 };
+
+struct waiting {
+    struct http_raw sockets[SOCKETS_MAX];
+    const struct openapi_call *calls[SOCKETS_MAX];
+    int count, port;
+};
+
+/* The answers that wait, each of this status. */
+static void receive_all(struct waiting *waiting, long status)
+{
+    for (int i = 0; i < waiting->count; i++) {
+        struct http_response response =
+            http_raw_receive(&waiting->sockets[i], 10 * daemon_slowness());
+        if (response.status != status)
+            fail_msg("%s %s: expected %ld, not %ld: %s", waiting->calls[i]->method,
+                     openapi_path(waiting->calls[i]), status, response.status, response.body);
+        openapi_expect_described(waiting->calls[i], &response);
+        http_raw_close(&waiting->sockets[i]);
+    }
+}
+
+static void send_head(struct http_raw *raw, const struct openapi_call *call, size_t length,
+                      const char *body)
+{
+    char text[2000];
+    snprintf(text, sizeof(text),
+             "%s %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+             "Content-Length: %zu\r\n\r\n%s",
+             call->method, openapi_path(call), length, body);
+    assert_true(http_raw_send_text(raw, text));
+}
+
+static struct http_raw *open_one(struct waiting *waiting, const struct openapi_call *call, int port)
+{
+    assert_true(waiting->count < SOCKETS_MAX);
+    waiting->calls[waiting->count] = call;
+    http_raw_connect(&waiting->sockets[waiting->count], port);
+    return &waiting->sockets[waiting->count++];
+}
+
+static void send_half(const struct openapi_call *call, void *context)
+{
+    send_head(open_one(context, call, server.port), call, 100, "{");
+}
+
+static void send_huge(const struct openapi_call *call, void *context)
+{
+    send_head(open_one(context, call, server.port), call, (size_t)1 << 40, "");
+}
+
+static void test_slow_and_huge(void **state)
+{
+    struct waiting slow = { .count = 0 }, huge = { .count = 0 };
+    (void)state;
+    each_with(408, send_half, &slow);
+    receive_all(&slow, 408);
+    each_with(413, send_huge, &huge);
+    receive_all(&huge, 413);
+}
+
+/* ------------------------------------------------------------ daemons of their own -- */
+
+static void send_one_too_many(const struct openapi_call *call, void *context)
+{
+    openapi_expect_status(context, call, NULL, 429);
+}
+
+static void test_overloaded(void **state)
+{
+    struct daemon other;
+    struct http_client own;
+    struct http_background slow;
+    (void)state;
+    daemon_start_with(&other, "--models", directory, "--model-control", "explicit", "--queue-max",
+                      "1", "--workers", "1", NULL);
+    http_client_init(&own, other.port);
+    char *body = request_text_slow(&own, 1, "");
+    http_background_start(&slow, other.port, &(struct http_request){ .path = A, .body = body });
+    answer_wait_for_active(&own, 1);
+    each_with(429, send_one_too_many, &own);
+    struct http_response response = http_background_join(&slow);
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    free(body);
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
+static void send_forbidden(const struct openapi_call *call, void *context)
+{
+    openapi_expect_status(context, call, NULL, 403);
+}
+
+/* A connection that the daemon has taken before it stops. */
+static void open_kept(const struct openapi_call *call, void *context)
+{
+    static const struct openapi_call live = { "GET", "/livez", NULL, 200, NULL, NULL };
+    struct waiting *waiting = context;
+    struct http_raw *raw = open_one(waiting, call, waiting->port);
+    send_head(raw, &live, 0, "");
+    struct http_response response = http_raw_receive(raw, 10 * daemon_slowness());
+    openapi_expect_described(&live, &response);
+}
+
+/* What is changed by nobody; then the end, which waits for a request while others come. */
+static void test_forbidden_and_stopping(void **state)
+{
+    struct daemon other;
+    struct http_client own;
+    struct http_background slow;
+    struct waiting kept = { .count = 0 };
+    (void)state;
+    daemon_start_with(&other, "--models", directory, NULL);
+    http_client_init(&own, other.port);
+    each_with(403, send_forbidden, &own);
+    kept.port = other.port;
+    each_with(503, open_kept, &kept);
+    char *body = request_text_slow(&own, 1.5, "");
+    http_background_start(&slow, other.port, &(struct http_request){ .path = A, .body = body });
+    answer_wait_for_active(&own, 1);
+    kill(other.pid, SIGTERM);
+    struct http_response ready = { .status = 200 };
+    while (ready.status == 200) {
+        http_response_free(&ready);
+        ready = http_client_get(&own, "/v1/models");
+    }
+    assert_int_equal(ready.status, 503);
+    http_response_free(&ready);
+    for (int i = 0; i < kept.count; i++) {
+        const char *text = kept.calls[i]->body ? kept.calls[i]->body : "";
+        send_head(&kept.sockets[i], kept.calls[i], strlen(text), text);
+    }
+    receive_all(&kept, 503);
+    struct http_response response = http_background_join(&slow);
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    free(body);
+    http_client_free(&own);
+    assert_int_equal(daemon_wait(&other, 20 * daemon_slowness()), 0);
+}
+
+/* The last of all: what the document lists was answered. */
+static void test_nothing_is_left(void **state)
+{
+    const cJSON *path, *operation, *response;
+    (void)state;
+    cJSON_ArrayForEach(path, cJSON_GetObjectItem(openapi_document, "paths"))
+    {
+        cJSON_ArrayForEach(operation, path)
+        {
+            cJSON_ArrayForEach(response, cJSON_GetObjectItem(operation, "responses"))
+            {
+                char what[200];
+                snprintf(what, sizeof(what), "%s %s %s", operation->string, path->string,
+                         response->string);
+                if (!cJSON_GetObjectItem(openapi_seen, what)) /* any case */
+                    fail_msg("nobody was answered %s", what);
+            }
+        }
+    }
+}
+
+static void test_stops_cleanly(void **state)
+{
+    (void)state;
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+static int start(void **state)
+{
+    char timeout[32];
+    struct model_bytes file = model_bytes_demo(2, "");
+    (void)state;
+    directory = daemon_directory_create();
+    daemon_directory_write(directory, "kept.safetensors", file.data, file.size);
+    daemon_directory_write(directory, "broken.safetensors", "x", 1);
+    free(file.data);
+    snprintf(timeout, sizeof(timeout), "%.0fms", 500 * daemon_slowness());
+    daemon_start_with(&server, "--models", directory, "--model-control", "explicit",
+                      "--body-timeout", timeout, NULL);
+    http_client_init(&client, server.port);
+    openapi_document = answer_get(&client, "/openapi.json");
+    openapi_seen = cJSON_CreateObject();
+    return 0;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    daemon_directory_remove(directory);
+    cJSON_Delete(openapi_document);
+    cJSON_Delete(openapi_seen);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_document),
+        cmocka_unit_test(test_routes),
+        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_examples),
+        cmocka_unit_test(test_fields),
+        cmocka_unit_test(test_unsupported_and_late),
+        cmocka_unit_test(test_slow_and_huge),
+        cmocka_unit_test(test_overloaded),
+        cmocka_unit_test(test_forbidden_and_stopping),
+        cmocka_unit_test(test_nothing_is_left),
+        cmocka_unit_test(test_stops_cleanly),
+    };
+    return cmocka_run_group_tests(tests, start, clear);
+}

@@ -1,0 +1,79 @@
+/* oip_client.h - a client of the Open Inference Protocol v2 for the tests.
+ *
+ * The bytes are those that Triton's own Python client sends (tritonclient.http, _utils.py and
+ * _infer_input.py): compact JSON, behind it the binary tensors in the order of the inputs without a
+ * gap, the header Inference-Header-Content-Length where there is one. Answers are taken apart as
+ * its InferResult does. */
+#ifndef OIP_CLIENT_H
+#define OIP_CLIENT_H
+
+#include "answer.h"
+#include "request_text.h"
+
+struct oip_request {
+    struct request_text inputs, outputs;
+    const char *parameters; /* "\"causal\":true", or NULL */
+    const char *id;         /* or NULL */
+    unsigned char *tail;
+    size_t tail_size;
+    bool is_binary; /* an input or an output is */
+};
+
+/* Adds an input whose bytes go behind the JSON. */
+void oip_add_binary(struct oip_request *request, const char *name, const char *datatype, int rank,
+                    const int64_t *shape, const void *bytes, size_t size);
+
+/* Adds an input with data as JSON text. */
+void oip_add_json(struct oip_request *request, const char *name, const char *datatype,
+                  const char *shape, const char *data);
+
+/* Asks for an output; parameters is "\"binary_data\":true" or NULL. */
+void oip_ask(struct oip_request *request, const char *name, const char *parameters);
+
+void oip_request_free(struct oip_request *request);
+
+/* Sends it to /v2/models/{model}/infer; the response is the caller's. */
+struct http_response oip_send(struct http_client *client, const char *model,
+                              const struct oip_request *request);
+
+/* A request, and its fault as answer_expect_fault() wants it, whose message has to contain says. */
+struct oip_fault {
+    const char *model, *body; /* model may have /versions/... behind it; NULL: sent otherwise */
+    long status;
+    const char *code, *pointer, *says;
+};
+void oip_expect_fault(const struct http_response *response, const struct oip_fault *fault);
+
+/* Posts the body to /v2/models/{model}/infer, which must be refused so. */
+void oip_refused(struct http_client *client, const struct oip_fault *fault);
+
+/* An answer, taken apart. */
+struct oip_answer {
+    struct http_response response;
+    cJSON *json;
+    const unsigned char *tail; /* the binary outputs */
+    size_t tail_size;
+};
+
+/* Sends it and takes apart the answer, which must be 200. */
+struct oip_answer oip_post(struct http_client *client, const char *model,
+                           const struct oip_request *request);
+struct oip_answer oip_answer_of(struct http_response response);
+void oip_answer_free(struct oip_answer *answer);
+
+/* An output, which there must be. */
+struct oip_tensor_answer {
+    const char *datatype;
+    int rank;
+    int64_t shape[8];
+    int64_t count;
+    const void *bytes; /* of a binary one, else NULL */
+    size_t size;
+    const cJSON *data; /* of one in JSON, else NULL */
+};
+struct oip_tensor_answer oip_output_of(const struct oip_answer *answer, const char *name);
+
+/* Its numbers as doubles, whatever its datatype; null is -INFINITY. The caller's to free. */
+double *oip_numbers(const struct oip_tensor_answer *tensor);
+
+#endif

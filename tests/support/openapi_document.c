@@ -1,0 +1,130 @@
+/* openapi_document.c - see openapi_document.h. */
+#include "openapi_document.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "schema_check.h"
+
+#include <string.h>
+
+cJSON *openapi_document;
+cJSON *openapi_seen;
+
+const char *openapi_path(const struct openapi_call *call)
+{
+    return call->path ? call->path : call->pattern;
+}
+
+const cJSON *openapi_response(const cJSON *operation, long status)
+{
+    char name[16];
+    snprintf(name, sizeof(name), "%ld", status);
+    return schema_follow(openapi_document,
+                         cJSON_GetObjectItem(cJSON_GetObjectItem(operation, "responses"), name));
+}
+
+const cJSON *openapi_operation(const struct openapi_call *call)
+{
+    const cJSON *path =
+        cJSON_GetObjectItem(cJSON_GetObjectItem(openapi_document, "paths"), call->pattern);
+    return cJSON_GetObjectItem(path, call->method); /* any case */
+}
+
+const cJSON *openapi_body_schema(const cJSON *operation)
+{
+    const cJSON *content =
+        cJSON_GetObjectItem(cJSON_GetObjectItem(operation, "requestBody"), "content");
+    return cJSON_GetObjectItem(cJSON_GetObjectItem(content, "application/json"), "schema");
+}
+
+static void expect_body(const cJSON *content, const struct http_response *response,
+                        const char *what)
+{
+    char type[100] = "";
+    http_response_header(response, "Content-Type", type, sizeof(type));
+    const cJSON *media = cJSON_GetObjectItem(content, type);
+    if (!media)
+        fail_msg("%s is '%s'", what, type);
+    cJSON *body = strcmp(type, "application/json") == 0 ? cJSON_Parse(response->body)
+                                                        : cJSON_CreateString(response->body);
+    assert_non_null(body);
+    schema_expect(openapi_document, cJSON_GetObjectItem(media, "schema"), body, what);
+    cJSON_Delete(body);
+}
+
+void openapi_expect_described(const struct openapi_call *call, struct http_response *response)
+{
+    char what[200], value[300];
+    snprintf(what, sizeof(what), "%s %s %ld", call->method, call->pattern, response->status);
+    const cJSON *described = openapi_response(openapi_operation(call), response->status);
+    if (!described)
+        fail_msg("%s is not in the document: %s", what, response->body);
+    cJSON_DeleteItemFromObjectCaseSensitive(openapi_seen, what);
+    cJSON_AddTrueToObject(openapi_seen, what);
+    const cJSON *header;
+    cJSON_ArrayForEach(header, cJSON_GetObjectItem(described, "headers"))
+    {
+        if (!http_response_header(response, header->string, value, sizeof(value)))
+            fail_msg("%s has no header %s", what, header->string);
+    }
+    const cJSON *content = cJSON_GetObjectItem(described, "content");
+    if (content)
+        expect_body(content, response, what);
+    else
+        assert_int_equal(response->body_size, 0);
+    http_response_free(response);
+}
+
+void openapi_expect_status(struct http_client *from, const struct openapi_call *call,
+                           const char *header, long status)
+{
+    const char *const headers[] = { "Content-Type: application/json",
+                                    header ? header : call->header, NULL };
+    struct http_response response =
+        http_client_send(from, &(struct http_request){ .method = call->method,
+                                                       .path = openapi_path(call),
+                                                       .body = call->body,
+                                                       .headers = headers });
+    if (response.status != status)
+        fail_msg("%s %s: expected %ld, not %ld: %s", call->method, openapi_path(call), status,
+                 response.status, response.body);
+    openapi_expect_described(call, &response);
+}
+
+/* The first call of an operation, by its names in the document. */
+static const struct openapi_call *call_of(const struct openapi_call *calls, int call_count,
+                                          const cJSON *path, const cJSON *operation)
+{
+    for (int i = 0; i < call_count; i++)
+        if (strcmp(calls[i].pattern, path->string) == 0
+            && strcasecmp(calls[i].method, operation->string) == 0)
+            return &calls[i];
+    fail_msg("no call of %s %s in the table", operation->string, path->string);
+    return NULL;
+}
+
+void openapi_each_with(const struct openapi_call *calls, int call_count, long status,
+                       void (*visit)(const struct openapi_call *call, void *context), void *context)
+{
+    const cJSON *path, *operation;
+    int count = 0;
+    cJSON_ArrayForEach(path, cJSON_GetObjectItem(openapi_document, "paths"))
+    {
+        cJSON_ArrayForEach(operation, path)
+        {
+            if (strcmp(operation->string, "parameters") == 0
+                || !openapi_response(operation, status))
+                continue;
+            visit(call_of(calls, call_count, path, operation), context);
+            count++;
+        }
+    }
+    assert_true(count > 0);
+}

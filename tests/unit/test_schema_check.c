@@ -1,0 +1,84 @@
+/* test_schema_check.c - the checker that holds answers to the OpenAPI document sees what is wrong.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "schema_check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static cJSON *document;
+
+static int read_document(void **state)
+{
+    (void)state;
+    FILE *file = fopen("server/openapi.json", "r");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    const size_t size = (size_t)ftell(file);
+    char *text = malloc(size);
+    assert_non_null(text);
+    rewind(file);
+    assert_int_equal(fread(text, 1, size, file), size);
+    fclose(file);
+    document = cJSON_ParseWithLength(text, size);
+    free(text);
+    assert_non_null(document);
+    return 0;
+}
+
+static int free_document(void **state)
+{
+    (void)state;
+    cJSON_Delete(document);
+    return 0;
+}
+
+static void test_what_does_not_fit(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schema, *value;
+        bool good;
+    } cases[] = {
+        { "Fault", "{\"error\":\"e\",\"code\":\"json\",\"request_id\":\"r\"}", true },
+        { "Fault", "{\"error\":\"e\",\"code\":\"json\"}", false },
+        { "Fault", "{\"error\":1,\"code\":\"json\",\"request_id\":\"r\"}", false },
+        { "Fault", "{\"error\":\"e\",\"code\":\"js\",\"request_id\":\"r\"}", false },
+        { "Fault", "{\"error\":\"e\",\"code\":\"json\",\"request_id\":\"r\",\"x\":1}", false },
+        { "Matrix", "[[1,null],[]]", true },
+        { "Matrix", "[1]", false },
+        { "Matrix", "[[true]]", false },
+        { "Live", "{\"live\":false}", false },
+        { "AttentionRequest", "{\"query\":[1],\"causal\":null}", true },
+        { "AttentionRequest", "{\"causal\":true}", false },
+        { "AttentionRequest", "{\"query\":[1],\"casual\":true}", false },
+        { "AttentionRequest", "{\"query\":[1],\"layer\":-1}", false },
+        { "AttentionRequest", "{\"query\":[1],\"layer\":0.5}", false },
+        { "BatchRequest", "{\"scale\":1,\"requests\":[{\"query\":[1]}]}", true },
+        { "BatchRequest", "{\"scale\":1,\"requests\":[{\"quer\":[1]}]}", false },
+        { "MergeRequest", "{\"parts\":[]}", false },
+    };
+    const cJSON *schemas =
+        cJSON_GetObjectItem(cJSON_GetObjectItem(document, "components"), "schemas");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        cJSON *value = cJSON_Parse(cases[i].value);
+        if (schema_fits(document, cJSON_GetObjectItem(schemas, cases[i].schema), value)
+            != cases[i].good)
+            fail_msg("%s: %s", cases[i].schema, cases[i].value);
+        cJSON_Delete(value);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_does_not_fit),
+    };
+    return cmocka_run_group_tests(tests, read_document, free_document);
+}
