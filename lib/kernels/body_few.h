@@ -31,14 +31,12 @@ INLINE int64_t bytes_of(const enum attn_numbers kind, int64_t count)
     return count * (kind == ATTN_NUMBERS_F32 ? 4 : 2);
 }
 
-INLINE void call_for(const struct attn_ahead *ahead, int64_t first, int64_t n)
+/* One line of the rows that are read next. Called for one at a time, between the arithmetic: more
+ * at once than a core has misses under way for would make it wait. */
+INLINE void call_for(const struct attn_ahead *ahead, int64_t row, int64_t bytes)
 {
-    enum { CACHE_LINE = 64 };
-    const int64_t end = first + n < ahead->row_count ? first + n : ahead->row_count;
-
-    for (int64_t r = first; r < end; r++)
-        for (int64_t i = 0; i < ahead->row_bytes; i += CACHE_LINE)
-            __builtin_prefetch((const char *)ahead->rows + r * ahead->stride_bytes + i, 0, 3);
+    const uintptr_t at = (uintptr_t)ahead->rows + (uintptr_t)(row * ahead->stride_bytes + bytes);
+    __builtin_prefetch((const void *)at, 0, 2);
 }
 
 /* ------------------------------------------------------------------------------- scores -- */
@@ -70,7 +68,8 @@ INLINE ivec lanes_from(int64_t first)
 /* rows query rows with the first n keys of LANES / rows. */
 INLINE void few_scores_block(const enum attn_numbers kind, const int rows, float *scores,
                              int64_t scores_stride, const float *query, int64_t query_stride,
-                             const void *key, int64_t key_stride, int64_t n, int64_t head_dim)
+                             const void *key, int64_t key_stride, int64_t n, int64_t head_dim,
+                             const struct attn_ahead *ahead, int64_t first)
 {
     const int keys = (int)LANES / rows;
     const int64_t stride_bytes = bytes_of(kind, key_stride);
@@ -89,6 +88,7 @@ INLINE void few_scores_block(const enum attn_numbers kind, const int rows, float
         for (int j = 0; j < keys; j++) {
             const char *row = (const char *)key + (j < n ? j : n - 1) * stride_bytes;
             const vec k = load_numbers(kind, row, d);
+            call_for(ahead, first + j, bytes_of(kind, d));
             UNROLL
             for (int r = 0; r < rows; r++)
                 sums[r * keys + j] += q[r] * k;
@@ -129,16 +129,14 @@ INLINE void few_scores_rows(const enum attn_numbers kind, const int rows, float 
     const int keys = (int)LANES / rows;
     int64_t j = 0;
 
-    for (; j + keys <= n; j += keys) {
-        call_for(ahead, j, keys);
+    for (; j + keys <= n; j += keys)
         few_scores_block(kind, rows, scores + j, scores_stride, query, query_stride,
                          (const char *)key + bytes_of(kind, j * key_stride), key_stride, keys,
-                         head_dim);
-    }
+                         head_dim, ahead, j);
     if (j < n)
         few_scores_block(kind, rows, scores + j, scores_stride, query, query_stride,
                          (const char *)key + bytes_of(kind, j * key_stride), key_stride, n - j,
-                         head_dim);
+                         head_dim, ahead, j);
 }
 
 INLINE void few_scores(const enum attn_numbers kind, float *scores, int64_t scores_stride,
@@ -146,7 +144,7 @@ INLINE void few_scores(const enum attn_numbers kind, float *scores, int64_t scor
                        int64_t key_stride, int64_t n, int64_t head_dim,
                        const struct attn_ahead *ahead)
 {
-    const struct attn_ahead none = { 0 };
+    const struct attn_ahead none = { key, bytes_of(kind, key_stride) };
     int64_t r = 0;
 
     for (; r + 4 <= row_count; r += 4)
@@ -224,12 +222,13 @@ INLINE void few_context_block(const enum attn_numbers kind, const int rows, cons
     for (int64_t j = 0; j < n; j++) {
         const char *row = (const char *)value + j * stride_bytes;
         vec v[8];
-        call_for(ahead, j, 1);
         if (guarded && weights[j] == 0.0f)
             continue;
         UNROLL
-        for (int i = 0; i < vectors; i++)
+        for (int i = 0; i < vectors; i++) {
             v[i] = load_numbers(kind, row, column + i * LANES);
+            call_for(ahead, j, bytes_of(kind, column + i * LANES));
+        }
         UNROLL
         for (int r = 0; r < rows; r++) {
             const vec weight = broadcast(weights[r * weights_stride + j]);
@@ -256,12 +255,11 @@ INLINE void few_context_rows(const enum attn_numbers kind, const int rows, const
                              const struct attn_ahead *ahead)
 {
     const int most = rows == 1 ? 8 : rows == 2 ? 4 : FEW_VECTORS;
-    const struct attn_ahead none = { 0 };
     int64_t c = 0;
 
 #define FEW_CONTEXT_BLOCK(vectors, column)                                                         \
     few_context_block(kind, rows, vectors, guarded, context + c, context_stride, rescale, weights, \
-                      weights_stride, value, value_stride, column, n, c == 0 ? ahead : &none)
+                      weights_stride, value, value_stride, column, n, ahead)
     for (; c + most * LANES <= v_head_dim; c += most * LANES)
         FEW_CONTEXT_BLOCK(most, c);
     if (most > 4 && c + 4 * LANES <= v_head_dim) {
@@ -280,7 +278,7 @@ INLINE void few_context(const enum attn_numbers kind, float *context, int64_t co
                         int64_t row_count, const void *value, int64_t value_stride, int64_t n,
                         int64_t v_head_dim, const struct attn_ahead *ahead, bool guarded)
 {
-    const struct attn_ahead none = { 0 };
+    const struct attn_ahead none = { value, bytes_of(kind, value_stride) };
     int64_t r = 0;
 
 #define FEW_CONTEXT_ROWS(rows, guard)                                                              \

@@ -25,11 +25,11 @@ enum { ATTN_WIDTH_MAX = 64 };
 /* How a row of keys or values is written. */
 enum attn_numbers { ATTN_NUMBERS_F32, ATTN_NUMBERS_F16, ATTN_NUMBERS_BF16, ATTN_NUMBERS_COUNT };
 
-/* Rows that will be read next: row_count of row_bytes each, which a kernel may call into the caches
- * while it waits for what it reads now. Nothing of them is read. */
+/* Rows that will be read next, stride_bytes apart: while a kernel reads row j it calls row j of
+ * these into the caches. They need not exist; nothing of them is read. */
 struct attn_ahead {
     const void *rows;
-    int64_t stride_bytes, row_bytes, row_count;
+    int64_t stride_bytes;
 };
 
 struct attn_kernels {
