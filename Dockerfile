@@ -19,7 +19,7 @@ LABEL org.opencontainers.image.title="attnd" \
       org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.licenses="Apache-2.0"
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends libmicrohttpd12 libcjson1 libopenblas0-pthread \
+    && apt-get install -y --no-install-recommends libmicrohttpd12 libcjson1 libopenblas0-pthread zlib1g \
     && rm -rf /var/lib/apt/lists/* \
     && mkdir /mnt/models
 COPY --from=build /src/build/attnd /usr/local/bin/attnd

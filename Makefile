@@ -15,6 +15,7 @@ PREFIX   ?= /usr/local
 UNITDIR  ?= $(PREFIX)/lib/systemd/system
 JOBS     ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+PROBLEMS ?= 10000
 
 comma := ,
 space := $(subst ,, )
@@ -60,8 +61,8 @@ FLAGS    := -std=c11 -D_GNU_SOURCE $(CFLAGS) $(WARNINGS) $(SANITIZER)
 # Asked when a recipe needs them, because make may run before the packages are there. The library
 # sees no folder but its own, so that the compiler guards the layers too.
 package       = $(shell pkg-config $1)
-SERVER_CFLAGS = $(call package,--cflags libmicrohttpd libcjson openblas)
-SERVER_LIBS   = $(call package,--libs libmicrohttpd libcjson openblas) -lpthread -lm
+SERVER_CFLAGS = $(call package,--cflags libmicrohttpd libcjson openblas zlib)
+SERVER_LIBS   = $(call package,--libs libmicrohttpd libcjson openblas zlib) -lpthread -lm
 TEST_CFLAGS   = $(SERVER_CFLAGS) $(call package,--cflags libcurl cmocka)
 TEST_LIBS     = $(SERVER_LIBS) $(call package,--libs libcurl cmocka)
 
@@ -173,6 +174,12 @@ programs: inner-programs $(TESTS) $(PRELOAD)
 inner-programs: $(DAEMON) $(INNER_SRC:%.c=$B/%) $(REPLAYS)
 threaded-programs: $(DAEMON) $(THREADED_SRC:%.c=$B/%)
 
+LONG_SRC := $(shell grep -l '"problem_count.h"' tests/laws/*.c) tests/unit/test_json_rows.c
+
+check-long: $(LONG_SRC:%.c=$B/%) ## the laws, each on PROBLEMS=10000 random problems; all floats to text and back
+	@for program in $^; do echo "== $$program"; \
+	    ATTND_TEST_PROBLEMS=$(PROBLEMS) ATTND_TEST_FLOATS=all $$program || exit 1; done
+
 check-layers: ## who may include whom
 	@tests/check-layers
 
@@ -232,7 +239,7 @@ help: ## this
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run test check programs inner-programs threaded-programs check-layers lint bench bench-quick exactness fuzz fuzz-programs install compdb \
+.PHONY: daemon run test check programs inner-programs threaded-programs check-long check-layers lint bench bench-quick exactness fuzz fuzz-programs install compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

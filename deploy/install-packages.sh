@@ -17,6 +17,7 @@ needs() { # GROUP
         echo 'pkg-config           command -v pkg-config'
         echo 'libmicrohttpd-dev    pkg-config --exists libmicrohttpd'
         echo 'libcjson-dev         pkg-config --exists libcjson'
+        echo 'zlib1g-dev           pkg-config --exists zlib'
         echo 'libopenblas-dev      pkg-config --exists openblas'
         ;;
     run)

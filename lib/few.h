@@ -30,6 +30,11 @@ struct attn_few_state {
     float *max, *sum, *context;
 };
 
+/* The same of all chunks so far, in double, so that many chunks lose no more than one. */
+struct attn_few_whole {
+    double *max, *sum, *context;
+};
+
 struct attn_few_task {
     const struct attn_plan *plan;
     const struct attn_problem *problem;
@@ -39,7 +44,8 @@ struct attn_few_task {
     int64_t q_len, row_count;
     int64_t head_padded, v_padded, score_stride;
 
-    struct attn_few_state whole, chunk;
+    struct attn_few_whole whole;
+    struct attn_few_state chunk;
     float *query;   /* [row_count][head_padded], scaled */
     float *scores;  /* [row_count][score_stride] */
     float *bias;    /* [score_stride] */

@@ -13,20 +13,21 @@ static bool is_wanted(const struct attn_tensor *output)
 /* What a chunk has found joins what was found in the chunks before it. */
 void attn_few_join(const struct attn_few_task *task, const struct attn_few_state *chunk)
 {
-    const struct attn_few_state *whole = &task->whole;
+    const struct attn_few_whole *whole = &task->whole;
 
     for (int64_t r = 0; r < task->row_count; r++) {
         if (chunk->sum[r] == 0.0f)
             continue;
-        const float max = whole->max[r] > chunk->max[r] ? whole->max[r] : chunk->max[r];
-        const float base = max == -INFINITY ? 0.0f : max;
-        const float old = expf(whole->max[r] - base);
-        const float new = expf(chunk->max[r] - base);
-        float *to = whole->context + r * task->v_padded;
+        const double found = (double)chunk->max[r];
+        const double max = found > whole->max[r] ? found : whole->max[r];
+        const double base = max == -INFINITY ? 0.0 : max;
+        const double old = exp(whole->max[r] - base);
+        const double new = exp(found - base);
+        double *to = whole->context + r * task->v_padded;
         const float *from = chunk->context + r * task->v_padded;
         for (int64_t c = 0; c < task->v_padded; c++)
-            to[c] = to[c] * old + from[c] * new;
-        whole->sum[r] = whole->sum[r] * old + chunk->sum[r] * new;
+            to[c] = to[c] * old + (double)from[c] * new;
+        whole->sum[r] = whole->sum[r] * old + (double)chunk->sum[r] * new;
         whole->max[r] = max;
     }
 }
@@ -36,7 +37,8 @@ void attn_few_join(const struct attn_few_task *task, const struct attn_few_state
 static void finish_weights_row(const struct attn_few_task *task, int64_t row, float *weights,
                                int64_t key, int64_t n)
 {
-    task->kernels->weights_row(weights, task->whole.max[row], task->whole.sum[row], n);
+    task->kernels->weights_row(weights, (float)task->whole.max[row], (float)task->whole.sum[row],
+                               n);
     if (task->problem->options.dropout > 0)
         attn_dropout_row(task->problem, task->batch, task->q_head + row / task->q_len,
                          row % task->q_len, key, n, weights, 1);
@@ -81,9 +83,8 @@ static void finish_lse(const struct attn_few_task *task)
         float *rows = attn_block_place(lse, &block, task->rows, &stride);
         for (int64_t i = 0; i < task->q_len; i++) {
             const int64_t r = h * task->q_len + i;
-            const float sum = task->whole.sum[r];
-            rows[i * stride] =
-                sum == 0.0f ? -INFINITY : (float)((double)task->whole.max[r] + log((double)sum));
+            const double sum = task->whole.sum[r];
+            rows[i * stride] = sum == 0.0 ? -INFINITY : (float)(task->whole.max[r] + log(sum));
         }
         attn_block_written(task->kernels, lse, &block, rows);
     }
@@ -103,11 +104,11 @@ static void finish_context(const struct attn_few_task *task)
         float *rows = attn_block_place(context, &block, task->rows, &stride);
         for (int64_t i = 0; i < task->q_len; i++) {
             const int64_t r = h * task->q_len + i;
-            const float *from = task->whole.context + r * task->v_padded;
-            const float sum = task->whole.sum[r];
-            const float factor = sum == 0.0f ? 0.0f : 1.0f / sum;
+            const double *from = task->whole.context + r * task->v_padded;
+            const double sum = task->whole.sum[r];
+            const double factor = sum == 0.0 ? 0.0 : 1.0 / sum;
             for (int64_t c = 0; c < columns; c++)
-                rows[i * stride + c] = from[c < whole ? c : c + repeated] * factor;
+                rows[i * stride + c] = (float)(from[c < whole ? c : c + repeated] * factor);
         }
         attn_block_written(task->kernels, context, &block, rows);
     }

@@ -100,7 +100,9 @@ size_t attn_few_cut(const struct attn_plan *plan, struct attn_few_task *task, vo
     task->rows = cut(memory, &bytes, plan->q_tile * columns, sizeof(float));
     task->low = cut(memory, &bytes, plan->q_tile, sizeof(int64_t));
     task->high = cut(memory, &bytes, plan->q_tile, sizeof(int64_t));
-    bytes += attn_few_cut_state(plan, &task->whole, memory != NULL ? (char *)memory + bytes : NULL);
+    task->whole.max = cut(memory, &bytes, rows, sizeof(double));
+    task->whole.sum = cut(memory, &bytes, rows, sizeof(double));
+    task->whole.context = cut(memory, &bytes, rows * task->v_padded, sizeof(double));
     bytes += attn_few_cut_state(plan, &task->chunk, memory != NULL ? (char *)memory + bytes : NULL);
     return bytes;
 }

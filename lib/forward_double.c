@@ -331,21 +331,21 @@ static void store_context(const struct double_task *task)
     }
 }
 
-void attn_double_run(const struct attn_plan *plan, int64_t number, void *workspace)
+void attn_double_run(const struct attn_plan *plan, int64_t task, void *workspace)
 {
     static const struct attn_problem nothing;
     const struct attn_problem *problem = &plan->problem;
     const bool shows_scores = problem->scores.data != NULL || problem->softcapped.data != NULL
                               || problem->masked.data != NULL;
-    struct double_task task;
+    struct double_task rows;
 
-    begin(&task, plan, number, workspace);
-    for_tiles(&task, shows_scores, problem, measure);
-    store_lse(&task);
+    begin(&rows, plan, task, workspace);
+    for_tiles(&rows, shows_scores, problem, measure);
+    store_lse(&rows);
     if (problem->context.data == NULL && problem->weights.data == NULL)
         return;
     if (problem->options.normalizer == ATTN_SPARSEMAX)
-        find_thresholds(&task, &nothing);
-    for_tiles(&task, problem->weights.data != NULL, &nothing, weigh);
-    store_context(&task);
+        find_thresholds(&rows, &nothing);
+    for_tiles(&rows, problem->weights.data != NULL, &nothing, weigh);
+    store_context(&rows);
 }

@@ -69,26 +69,27 @@ static void read_query(const struct attn_few_task *task)
     }
 }
 
-static void clear(const struct attn_few_task *task, const struct attn_few_state *state)
+static void clear_chunk(const struct attn_few_task *task)
 {
     for (int64_t r = 0; r < task->row_count; r++) {
-        state->max[r] = -INFINITY;
-        state->sum[r] = 0.0f;
+        task->chunk.max[r] = -INFINITY;
+        task->chunk.sum[r] = 0.0f;
     }
-    memset(state->context, 0, (size_t)(task->row_count * task->v_padded) * sizeof(float));
+    memset(task->chunk.context, 0, (size_t)(task->row_count * task->v_padded) * sizeof(float));
 }
 
 /* The sinks are what has been seen before the first key. */
 static void clear_whole(const struct attn_few_task *task)
 {
-    clear(task, &task->whole);
-    if (task->problem->sinks == NULL)
-        return;
+    const float *sinks = task->problem->sinks;
+
     for (int64_t r = 0; r < task->row_count; r++) {
-        const float sink = task->problem->sinks[task->q_head + r / task->q_len];
-        task->whole.max[r] = sink;
-        task->whole.sum[r] = sink == -INFINITY ? 0.0f : 1.0f;
+        const float sink = sinks != NULL ? sinks[task->q_head + r / task->q_len] : -INFINITY;
+        task->whole.max[r] = (double)sink;
+        task->whole.sum[r] = sink == -INFINITY ? 0.0 : 1.0;
     }
+    for (int64_t i = 0; i < task->row_count * task->v_padded; i++)
+        task->whole.context[i] = 0.0;
 }
 
 static void begin(struct attn_few_task *task, const struct attn_plan *plan,
@@ -327,7 +328,7 @@ static void run_chunk(const struct attn_few_task *task, int64_t number)
     const int64_t start = number * plan->chunk_keys;
     const int64_t end = attn_min(start + plan->chunk_keys, task->problem->key.shape[2]);
 
-    clear(task, &task->chunk);
+    clear_chunk(task);
     for (int64_t key = start; key < end; key += ATTN_FEW_KEYS) {
         const struct attn_span tile = { key, attn_min(ATTN_FEW_KEYS, end - key) };
         if (task->needs_map || visible_part(task, &tile).n > 0)

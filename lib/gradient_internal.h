@@ -17,9 +17,8 @@ struct attn_gradient_rows {
     float *factor; /* 1 / sum of exp(score - max), 0 for a row that sees nothing */
     float *delta;  /* sum over keys of slope * gradient of the weight, over the sum of the slopes */
     struct attn_threshold *thresholds; /* sparsemax: found */
-    double *slopes; /* -sum over keys of gradient of the masked score * |p - k| */
-    double
-        *weight_sums; /* [tasks of stage 0][head_dim]: each one's part of the additive weight's */
+    double *slopes;      /* -sum over keys of gradient of the masked score * |p - k| */
+    double *weight_sums; /* [tasks of stage 0][head_dim]: parts of the additive weight's */
 };
 
 struct attn_gradient_workspace {

@@ -1,11 +1,11 @@
-/* gradient_rows.c - tiles of query rows: what later tasks need of each row, and the gradient of the
- * query.
+/* gradient_rows.c - tiles of query rows: what later tasks need of each row, the gradient of the
+ * query, and each tile's part of what is summed over rows (gradient_sums.c).
  *
- * A task meets its keys twice. The first time it finds the maximum and the sum of each row's
- * softmax, and delta, as a third running sum beside them: the sum of P * dP over the keys is what
- * Dao 2023 takes from G . context, here without the context and from the very numbers it is
- * subtracted from. The second time each tile of weights is computed again, to the same bits, and
- * becomes gradients. */
+ * A task meets its keys twice or more. The first time it finds the maximum and the sum of each
+ * row's softmax, and delta, as a third running sum beside them: the sum of P * dP over the keys is
+ * what Dao 2023 takes from G . context, here without the context and from the very numbers it is
+ * subtracted from. Sparsemax takes rounds for its threshold, and one for delta. The last time each
+ * tile of weights is computed again, to the same bits, and becomes gradients. */
 #include "dropout.h"
 #include "gradient_internal.h"
 

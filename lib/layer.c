@@ -1,10 +1,9 @@
 /* layer.c - the tasks of an attention layer.
  *
  *     PROJECT  chunks of rows of query, key and value: product, bias, rotary embedding -> scratch
- *     ATTEND   the tasks of one struct attn_plan, or those of a smaller weight map around them; where
- *              query rows are few and keys are many the parts of the tasks, and then their joins
- *     SELECT   what such a map leaves to be done
- *     OUTPUT   chunks of rows of the context: product and bias
+ *     ATTEND   the tasks of one struct attn_plan, or those of a smaller weight map around them;
+ * where query rows are few and keys are many the parts of the tasks, and then their joins SELECT
+ * what such a map leaves to be done OUTPUT   chunks of rows of the context: product and bias
  *
  * This file and layer_gradient.c are the only ones that know OpenBLAS. */
 #include "layer.h"

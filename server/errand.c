@@ -1,6 +1,8 @@
 /* errand.c - see errand.h. */
 #include "errand.h"
 
+#include "coding.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,8 +24,11 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
     (void)stage;
     (void)task;
     (void)worker;
+    void *memory = (void *)errand->body.data;
     errand->ran = true;
-    errand->run(errand);
+    if (coding_unpack(errand->coding, &errand->body, &memory,
+                      errand->service->config->body_bytes_max, &errand->fault))
+        errand->run(errand);
 }
 
 /* What was done is answered as done, whatever has become of the time meanwhile. */
@@ -73,6 +78,7 @@ void errand_start(struct exchange *exchange, const char *name, errand_run *run_i
     errand->exchange = exchange;
     errand->run = run_it;
     errand->status = 200;
+    errand->coding = exchange_body_coding(exchange);
     errand->body = exchange_take_body(exchange);
     text_init(&errand->answer, service->config->answer_bytes_max);
     snprintf(errand->name, sizeof errand->name, "%s", name);

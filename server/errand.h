@@ -16,6 +16,7 @@ struct errand {
     struct job job; /* first: a job is its errand */
     struct service *service;
     struct byte_slice body;
+    enum coding coding;            /* of the body, before run */
     char name[MODEL_NAME_MAX + 2]; /* one that is too long stays too long */
 
     int status; /* 200 until run says otherwise */

@@ -3,6 +3,7 @@
 #include "exchange.h"
 
 #include "clock.h"
+#include "coding.h"
 #include "text.h"
 
 #include <assert.h>
@@ -188,6 +189,11 @@ bool exchange_receive(struct exchange *exchange, const char *bytes, size_t size,
     return exchange->received / 2 <= bytes_max;
 }
 
+enum coding exchange_body_coding(const struct exchange *exchange)
+{
+    return exchange->body_coding;
+}
+
 struct byte_slice exchange_take_body_in_place(struct exchange *exchange, void **memory)
 {
     const struct byte_slice body = { exchange->body ? exchange->body + exchange->body_offset : NULL,
@@ -259,8 +265,36 @@ void exchange_set_server_timing(struct exchange *exchange, const char *value)
     snprintf(exchange->answer.server_timing, sizeof exchange->answer.server_timing, "%s", value);
 }
 
+/* Puts packed bytes in place of those of the answer, where that is wanted and possible. Parts stay
+ * until the exchange ends. */
+static void pack(struct exchange *exchange)
+{
+    struct exchange_answer *answer = &exchange->answer;
+    const struct exchange_part whole = { answer->data, answer->size };
+    const bool required = exchange->identity_refused;
+    if (answer->size == 0)
+        return;
+    answer->varies = answer->size >= exchange->pack_bytes_min;
+    if (exchange->answer_coding == CODING_IDENTITY || (!answer->varies && !required))
+        return;
+    size_t size;
+    char *data = answer->parts ? coding_pack(exchange->answer_coding, answer->parts,
+                                             answer->part_count, required, &size)
+                               : coding_pack(exchange->answer_coding, &whole, 1, required, &size);
+    if (!data)
+        return;
+    free(answer->data);
+    answer->data = data;
+    answer->size = size;
+    answer->parts = NULL;
+    answer->coding = exchange->answer_coding;
+    answer->varies = true;
+}
+
 static void answer(struct exchange *exchange, int status, const char *content_type)
 {
+    if (status < 400) /* why something went wrong, everybody shall be able to read */
+        pack(exchange);
     exchange->answer.status = status;
     exchange->answer.content_type = content_type;
     exchange->answer.retry_later = status == 503 || status == 429;

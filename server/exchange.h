@@ -19,10 +19,12 @@ struct exchange_answer {
     int part_count;
     void (*release)(void *owner); /* of the parts */
     void *owner;
+    enum coding coding;
+    bool varies;             /* with Accept-Encoding */
     size_t header_length;    /* Inference-Header-Content-Length; 0: none */
     bool close;              /* the connection after it */
     bool retry_later;        /* Retry-After: 1 */
-    bool encodings;          /* Accept-Encoding: identity */
+    bool encodings;          /* Accept-Encoding: those that are taken */
     char allow[64];          /* "" is none */
     char server_timing[160]; /* "" is none */
 };
@@ -47,6 +49,11 @@ struct exchange {
     char *body; /* malloc'd; its bytes begin at body_offset */
     size_t body_offset, body_size, body_capacity;
     size_t received; /* body bytes, dropped ones too */
+    enum coding body_coding;
+
+    enum coding answer_coding; /* that the client takes; identity too, unless it is refused */
+    bool identity_refused;
+    size_t pack_bytes_min;
 
     struct fault fault; /* known before the body: answered once it has been read */
     struct exchange_answer answer;

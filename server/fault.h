@@ -23,6 +23,7 @@
     X(LENGTH, "length", 400)                                                                       \
     X(DTYPE, "dtype", 400)                                                                         \
     X(BINARY, "binary", 400)                                                                       \
+    X(CODING, "encoding", 400)                                                                     \
     X(ENCODING, "encoding", 415)                                                                   \
     X(CONTENT_TYPE, "content_type", 415)                                                           \
     X(NOT_FOUND, "not_found", 404)                                                                 \

@@ -7,6 +7,7 @@
 #include "http_internal.h"
 
 #include "clock.h"
+#include "coding.h"
 #include "log.h"
 #include "metrics.h"
 
@@ -132,7 +133,10 @@ static struct MHD_Response *make_response(struct exchange *exchange)
         && add_header(response, "Server-Timing", answer->server_timing)
         && add_header(response, "Allow", answer->allow)
         && add_header(response, "Retry-After", answer->retry_later ? "1" : "")
-        && add_header(response, "Accept-Encoding", answer->encodings ? "identity" : "")
+        && add_header(response, "Content-Encoding", coding_name(answer->coding))
+        && add_header(response, "Vary", answer->varies ? "Accept-Encoding" : "")
+        && add_header(response, "Accept-Encoding",
+                      answer->encodings ? "gzip, deflate, identity" : "")
         && add_header(response, "Connection", answer->close ? "close" : ""))
         return response;
     MHD_destroy_response(response);
@@ -252,6 +256,9 @@ static struct exchange *exchange_create(struct http_thread *thread,
              traceparent ? traceparent : "");
     describe_client(exchange);
     exchange_set_request_id(exchange, exchange_header(exchange, "X-Request-Id"));
+    exchange->answer_coding =
+        coding_of_answer(exchange_header(exchange, "Accept-Encoding"), &exchange->identity_refused);
+    exchange->pack_bytes_min = http->options.pack_bytes_min;
     exchange_find_route(exchange, http->options.routes, http->options.route_count, method, path);
     atomic_fetch_add(&http->active_count, 1);
     metrics_gauge_add(METRICS_REQUESTS_ACTIVE, 1);
@@ -270,10 +277,8 @@ static void check_headers(struct exchange *exchange)
         fault_set(&exchange->fault, FAULT_TOO_LARGE,
                   "the body is %llu bytes; at most %zu are taken",
                   (unsigned long long)announced_bytes(exchange), http->options.body_bytes_max);
-    } else if (exchange->fault.code == FAULT_NONE && coding
-               && strcasecmp(coding, "identity") != 0) {
-        fault_set(&exchange->fault, FAULT_ENCODING,
-                  "Content-Encoding is '%.40s'; expected identity", coding);
+    } else if (exchange->fault.code == FAULT_NONE) {
+        coding_of_body(coding, &exchange->body_coding, &exchange->fault);
     }
 }
 

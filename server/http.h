@@ -19,12 +19,15 @@ struct exchange_part {
     size_t size;
 };
 
-enum { EXCHANGE_PARTS_MAX = 16 };
+enum { EXCHANGE_PARTS_MAX = 32 };
 
 struct byte_slice {
     const void *data;
     size_t size;
 };
+
+/* How bytes are packed on their way; coding.h does it. */
+enum coding { CODING_IDENTITY, CODING_GZIP, CODING_DEFLATE, CODING_COUNT };
 
 enum { ROUTE_PARAMS_MAX = 2 };
 
@@ -43,6 +46,7 @@ struct http_options {
     int thread_count;
     size_t body_bytes_max;
     int64_t body_timeout_ns;
+    size_t pack_bytes_min; /* of an answer that is packed where its client takes that */
     int connections_max;
     int connections_per_ip_max; /* 0: none */
     struct route *routes;
@@ -78,7 +82,10 @@ const char *exchange_param(const struct exchange *exchange,
 const char *exchange_body_type(const struct exchange *exchange); /* Content-Type without
                                                                     parameters, "" if none */
 
-/* The body, which the caller frees with free(); data NULL where it is empty. Once. */
+/* What coding_unpack() has to undo, which is for a worker, once the body is taken. */
+enum coding exchange_body_coding(const struct exchange *exchange);
+
+/* The body as it came, which the caller frees with free(); data NULL where it is empty. Once. */
 struct byte_slice exchange_take_body(struct exchange *exchange);
 
 /* The same where it came: the caller frees *memory. What follows so many bytes as a header
@@ -106,7 +113,8 @@ void exchange_park(struct exchange *exchange, int64_t deadline_ns,
 void exchange_set_server_timing(struct exchange *exchange, const char *value);
 void exchange_set_header_length(struct exchange *exchange, size_t length);
 
-/* data is malloc'd and taken; NULL for an empty answer. content_type is a constant. */
+/* data is malloc'd and taken; NULL for an empty answer. content_type is a constant. What is long
+ * enough is packed here, where the client takes that. */
 void exchange_reply(struct exchange *exchange, int status, const char *content_type, char *data,
                     size_t size);
 

@@ -7,6 +7,7 @@
 #include "infer_handlers.h"
 
 #include "clock.h"
+#include "coding.h"
 #include "infer_statistics.h"
 #include "infer_tasks.h"
 #include "infer_wire_v1.h"
@@ -23,6 +24,7 @@ struct infer {
     struct service *service;
     struct exchange *exchange;
     struct infer_call call;
+    enum coding body_coding;
     struct fault fault;
     int64_t *first_task; /* [item_count + 1] of the stage that runs */
     int holders;         /* the exchange, and an answer whose parts lie in the call */
@@ -79,7 +81,9 @@ static void read_and_plan(struct infer *infer)
 {
     struct infer_call *call = &infer->call;
     struct infer_request *request = &call->request;
-    if (!call->wire->read(call, &infer->fault))
+    if (!coding_unpack(infer->body_coding, &call->body, &call->body_memory,
+                       infer->service->config->body_bytes_max, &infer->fault)
+        || !call->wire->read(call, &infer->fault))
         return;
     if (!infer_plan(request, &call->limits, &infer->fault)) {
         if (call->wire->explain)
@@ -291,6 +295,7 @@ static void handle(struct exchange *exchange, const struct infer_wire *wire)
     infer->job.deadline_ns = deadline_ns;
     infer->exchange = exchange;
     infer->started_ns = exchange_started_ns(exchange);
+    infer->body_coding = exchange_body_coding(exchange);
     infer->call.body = exchange_take_body_in_place(exchange, &infer->call.body_memory);
     exchange_park(exchange, deadline_ns, end, release, infer);
     if (scheduler_submit(service->scheduler, &infer->job))

@@ -63,10 +63,11 @@ struct infer_item {
     bool partial;          /* the context before the output projection, and lse */
     bool has_causal, causal;
     bool has_scale, has_softcap, has_window_left, has_window_right;
-    float scale, softcap;
+    double scale, softcap;
     float dropout; /* 0: off */
     uint64_t seed;
     enum attn_normalizer normalizer;
+    enum attn_dtype softmax_precision; /* F64: all in double */
     int64_t window_left, window_right;
     int64_t q_heads, kv_heads; /* 0: not said */
     bool outputs[INFER_OUTPUT_COUNT];

@@ -20,21 +20,32 @@ static bool to_floats(struct infer_request *request, struct infer_array *array, 
     return true;
 }
 
+/* Attention itself takes every dtype; projections, gradients, reduced maps and merging do not. */
+static bool takes_every_dtype(const struct infer_request *request, const struct infer_item *item)
+{
+    return item->model->parameterless && !request->gradients && !item->parts
+           && !item->has_weight_map;
+}
+
 bool infer_convert_inputs(struct infer_request *request, struct infer_item *item,
                           struct fault *fault)
 {
     const struct infer_array *first = item->parts ? &item->parts[0].context : &item->query;
     item->answer_dtype = first->data ? first->dtype : ATTN_F32;
     item->result_dtype = ATTN_F32;
-    for (int64_t i = 0; i < item->part_count; i++)
+    if (!to_floats(request, &item->alibi_slopes, fault) || !to_floats(request, &item->sinks, fault))
+        return false;
+    if (takes_every_dtype(request, item)) {
+        item->result_dtype = item->answer_dtype;
+        return true;
+    }
+    for (int64_t i = 0; item->parts && i < item->part_count; i++)
         if (!to_floats(request, &item->parts[i].context, fault)
             || !to_floats(request, &item->parts[i].lse, fault))
             return false;
     return to_floats(request, &item->query, fault) && to_floats(request, &item->key, fault)
            && to_floats(request, &item->value, fault)
            && to_floats(request, &item->context_gradient, fault)
-           && to_floats(request, &item->alibi_slopes, fault)
-           && to_floats(request, &item->sinks, fault)
            && (item->mask.dtype == ATTN_BOOL || to_floats(request, &item->mask, fault));
 }
 

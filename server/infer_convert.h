@@ -5,7 +5,8 @@
 #include "infer.h"
 
 /* Turns every array of an item whose model is known into what the plan takes: F32, and for a mask
- * also BOOL. What is so already stays where it lies. Notes the query's dtype as the answer's. */
+ * also BOOL; in attention without projections query, key, value and mask may be of any dtype. What
+ * is so already stays where it lies. Notes the query's dtype as the answer's. */
 bool infer_convert_inputs(struct infer_request *request, struct infer_item *item,
                           struct fault *fault);
 

@@ -31,6 +31,7 @@ bool infer_plan_per_head(const struct infer_item *item, struct attn_layer_proble
                          struct fault *fault)
 {
     const int64_t q_heads = item->layer.q_heads;
+    problem->alibi_slopes = item->model->layers[item->layer_index].alibi_slopes;
     return take(&item->alibi_slopes, "alibi_slopes", "/alibi_slopes", q_heads,
                 &problem->alibi_slopes, fault)
            && take(&item->sinks, "sinks", "/sinks", q_heads, &problem->sinks, fault);

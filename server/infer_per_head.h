@@ -4,7 +4,8 @@
 
 #include "infer.h"
 
-/* Puts alibi_slopes and sinks into the problem; item->layer is known by then. */
+/* Puts alibi_slopes, the request's or else the model's own, and sinks into the problem; item->layer
+ * is known by then. */
 bool infer_plan_per_head(const struct infer_item *item, struct attn_layer_problem *problem,
                          struct fault *fault);
 

@@ -246,6 +246,7 @@ static struct attn_options plan_options(const struct infer_item *item)
     options.dropout = item->dropout;
     options.seed = item->seed;
     options.normalizer = item->normalizer;
+    options.softmax_precision = item->softmax_precision;
     return options;
 }
 
@@ -353,6 +354,7 @@ static bool plan_run(struct infer_request *request, struct infer_item *item,
                && infer_allocate_scratch(request, item, limits, fault);
     if (!infer_allocate_results(request, item, fault))
         return false;
+    problem->output_dtype = item->result_dtype;
     problem->context = item->results[INFER_CONTEXT];
     problem->weights = item->results[INFER_WEIGHTS];
     problem->scores = item->results[INFER_SCORES];

@@ -1,8 +1,10 @@
-/* infer_wire_v1.c - see infer_wire_v1.h: JSON in, JSON out. */
+/* infer_wire_v1.c - see infer_wire_v1.h: JSON, and for single calls safetensors, in and out. */
 #include "infer_wire_v1.h"
 
+#include "infer_convert.h"
 #include "wire_gradient.h"
 #include "wire_merge.h"
+#include "wire_safetensors.h"
 #include "wire_v1.h"
 
 /* The body is not needed once it is read. */
@@ -13,8 +15,18 @@ static bool read_json(struct infer_call *call, struct fault *fault)
     return read;
 }
 
+/* Bytes are eight for each number at the most. */
+static void count_bytes(struct infer_call *call)
+{
+    if (wire_safetensors_goes(call))
+        call->request.number_bytes = sizeof(double);
+}
+
 static bool read_single(struct infer_call *call, struct fault *fault)
 {
+    count_bytes(call);
+    if (wire_safetensors_comes(call))
+        return wire_safetensors_read(call, false, fault);
     return read_json(call, fault) && wire_v1_read(&call->request, false, &call->document, fault);
 }
 
@@ -30,10 +42,23 @@ static bool read_merge(struct infer_call *call, struct fault *fault)
 
 static bool read_gradients(struct infer_call *call, struct fault *fault)
 {
+    count_bytes(call);
+    if (wire_safetensors_comes(call))
+        return wire_safetensors_read(call, true, fault);
     return read_json(call, fault) && wire_gradient_read(&call->request, &call->document, fault);
 }
 
-static bool write_attention(struct infer_call *call, struct fault *fault)
+static bool write_single(struct infer_call *call, struct fault *fault)
+{
+    if (wire_safetensors_goes(call))
+        return wire_safetensors_write(call, fault);
+    if (!infer_convert_results(&call->request, &call->request.items[0], ATTN_F32, fault))
+        return false;
+    wire_v1_write(&call->request, &call->text);
+    return true;
+}
+
+static bool write_batch(struct infer_call *call, struct fault *fault)
 {
     (void)fault;
     wire_v1_write(&call->request, &call->text);
@@ -49,12 +74,15 @@ static bool write_merge(struct infer_call *call, struct fault *fault)
 
 static bool write_gradients(struct infer_call *call, struct fault *fault)
 {
-    (void)fault;
+    if (wire_safetensors_goes(call))
+        return wire_safetensors_write_gradients(call, fault);
     wire_gradient_write(&call->request, &call->text);
     return true;
 }
 
-const struct infer_wire infer_wire_v1_single = { NULL, read_single, NULL, write_attention };
-const struct infer_wire infer_wire_v1_batch = { NULL, read_batch, NULL, write_attention };
+const struct infer_wire infer_wire_v1_single = { wire_safetensors_begin, read_single, NULL,
+                                                 write_single };
+const struct infer_wire infer_wire_v1_batch = { NULL, read_batch, NULL, write_batch };
 const struct infer_wire infer_wire_v1_merge = { NULL, read_merge, NULL, write_merge };
-const struct infer_wire infer_wire_v1_gradients = { NULL, read_gradients, NULL, write_gradients };
+const struct infer_wire infer_wire_v1_gradients = { wire_safetensors_begin, read_gradients, NULL,
+                                                    write_gradients };

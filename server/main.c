@@ -184,6 +184,7 @@ static bool serve(struct service *service, const sigset_t *signals, struct fault
         .listen_count = config->listen_count,
         .thread_count = (workers + CONNECTION_THREAD_SHARE - 1) / CONNECTION_THREAD_SHARE,
         .body_bytes_max = config->body_bytes_max,
+        .pack_bytes_min = config->compress_bytes_min,
         .body_timeout_ns = config->body_timeout_ns,
         .connections_max = config->connections_max,
         .connections_per_ip_max = config->connections_per_ip_max,

@@ -4,6 +4,7 @@
  * is the layers, and of the file what they point at. */
 #include "model.h"
 
+#include "checkpoint.h"
 #include "model_config.h"
 #include "model_layers.h"
 #include "model_mapping.h"
@@ -76,17 +77,27 @@ bool model_damaged(const struct model *model)
 
 /* ------------------------------------------------------------- from bytes -- */
 
+/* What a model is made of: its tensors, and one of two kinds of config. */
+struct recipe {
+    const struct safetensors *file;
+    const struct model_config *config;
+    const struct checkpoint *checkpoint; /* NULL: config */
+};
+
 static bool build(struct model **model, const char *name, const char *source,
-                  const struct safetensors *file, const struct model_config *config,
-                  struct fault *fault)
+                  const struct recipe *recipe, struct fault *fault)
 {
+    const struct checkpoint *checkpoint = recipe->checkpoint;
     struct model *made;
     struct model_parameters parameters;
-    if (!model_storage_create(&made, name, source, config->layers, fault))
+    if (!model_storage_create(&made, name, source,
+                              checkpoint ? checkpoint->layer_count : recipe->config->layers, fault))
         return false;
-    made->attention = config->attention->name;
-    bool good = model_parameters_init(&parameters, file, &made->storage->arena, fault)
-                && model_layers_build(made->layers, config, &parameters, fault);
+    made->attention = checkpoint ? "scaled_dot_product" : recipe->config->attention->name;
+    bool good =
+        model_parameters_init(&parameters, recipe->file, &made->storage->arena, fault)
+        && (checkpoint ? checkpoint_build(made->layers, checkpoint, &parameters, fault)
+                       : model_layers_build(made->layers, recipe->config, &parameters, fault));
     made->dtype = parameters.dtype;
     made->parameter_count = parameters.count;
     made->parameter_bytes = parameters.bytes;
@@ -98,18 +109,38 @@ static bool build(struct model **model, const char *name, const char *source,
     return good;
 }
 
-static bool read_config(struct model_config *config, const struct safetensors *file,
-                        const char *text, struct fault *fault)
+/* With a config of ours: text, or what the metadata has under "attnd". */
+static bool create_own(struct model **model, const char *name, const char *source,
+                       const struct safetensors *file, const char *text, struct fault *fault)
 {
-    if (text)
-        return model_config_read(config, text, strlen(text), fault);
     const struct safetensors_pair *pair = safetensors_metadata(file, "attnd");
-    if (!pair) {
-        fault_set(fault, FAULT_FIELD,
-                  "the file has no config: there is no \"attnd\" in its __metadata__");
+    struct model_config config;
+    if (!text && !pair)
+        return fault_set(fault, FAULT_FIELD,
+                         "the file has no config: there is no \"attnd\" in its __metadata__");
+    if (!model_config_read(&config, text ? text : pair->value,
+                           text ? strlen(text) : pair->value_length, fault))
         return false;
-    }
-    return model_config_read(config, pair->value, pair->value_length, fault);
+    const struct recipe recipe = { .file = file, .config = &config };
+    const bool good = build(model, name, source, &recipe, fault);
+    model_config_free(&config);
+    return good;
+}
+
+static bool create(struct model **model, const char *name, const char *source,
+                   const struct safetensors *file, const char *text, struct fault *fault)
+{
+    struct checkpoint checkpoint;
+    bool is_published = false;
+    if (text && !checkpoint_read(&checkpoint, text, &is_published, fault))
+        return false;
+    if (!is_published)
+        return create_own(model, name, source, file, text, fault);
+    const struct recipe recipe = { .file = file, .checkpoint = &checkpoint };
+    const bool good =
+        checkpoint_find(&checkpoint, file, fault) && build(model, name, source, &recipe, fault);
+    checkpoint_free(&checkpoint);
+    return good;
 }
 
 bool model_create(struct model **model, const char *name, const char *source, const void *bytes,
@@ -117,14 +148,9 @@ bool model_create(struct model **model, const char *name, const char *source, co
                   struct fault *fault)
 {
     struct safetensors file;
-    struct model_config read;
     if (!safetensors_read(&file, bytes, size, fault))
         return false;
-    bool good = read_config(&read, &file, config, fault);
-    if (good) {
-        good = build(model, name, source, &file, &read, fault);
-        model_config_free(&read);
-    }
+    const bool good = create(model, name, source, &file, config, fault);
     safetensors_free(&file);
     if (good) {
         (*model)->storage->release = release;

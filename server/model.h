@@ -27,7 +27,12 @@ struct model_layer {
     /* -1: left open by the model and settled by each call (model_fit.h). */
     int64_t d_query, d_key, d_value, d_out;
     struct attn_linear concat_proj; /* over key and query joined; weight NULL: not of this kind */
-    struct model_tensor tensors[MODEL_PARAMETER_COUNT][2]; /* weight and bias of each */
+    struct model_tensor tensors[MODEL_PARAMETER_COUNT]
+                               [2]; /* weight and bias of each; the name of
+                                       a part of one is "qkv.weight[q_proj]" */
+
+    const char *kind;          /* "encoder", "cross", ...; NULL: as the widths say */
+    const float *alibi_slopes; /* [q_heads], the model's own, or NULL */
 };
 
 struct model {
@@ -48,7 +53,8 @@ struct model {
 };
 
 /* From the bytes of a safetensors file whose config is under "attnd" in its
- * metadata (config NULL), or with the JSON text of a config beside it. The model
+ * metadata (config NULL), or with the JSON text of a config beside it: one of ours or that of a
+ * published checkpoint (checkpoint.h). The model
  * copies nothing that it can view: bytes must stay until the model goes; release
  * (may be NULL) is then called with context. On false nothing is kept and release is not called. */
 bool model_create(struct model **model, const char *name, const char *source, const void *bytes,

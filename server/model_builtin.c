@@ -14,9 +14,9 @@ bool model_create_demo(struct model **model, struct fault *fault)
     static const float KEY[] = { 2, 2, 2, 0, 2, 1, 0, 1, 1 };
     static const float VALUE[] = { 1, 1, 0, 0, 1, 1, 0, 0, 0 };
     static const struct safetensors_tensor TENSORS[] = {
-        { "q_proj.weight", 2, { 3, 3 }, QUERY },
-        { "k_proj.weight", 2, { 3, 3 }, KEY },
-        { "v_proj.weight", 2, { 3, 3 }, VALUE },
+        { "q_proj.weight", 2, { 3, 3 }, QUERY, NULL },
+        { "k_proj.weight", 2, { 3, 3 }, KEY, NULL },
+        { "v_proj.weight", 2, { 3, 3 }, VALUE, NULL },
     };
     static const char CONFIG[] = "{\"attention\":\"scaled_dot_product\",\"layout\":\"in_out\"}";
     void *bytes;

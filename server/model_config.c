@@ -154,9 +154,9 @@ static bool refuse_published(const cJSON *root, struct fault *fault)
     if (is_ours || (!type && !cJSON_GetObjectItemCaseSensitive(root, "architectures")))
         return true;
     return fault_set_at(fault, "/config", FAULT_FIELD,
-                        "this is the config of a published checkpoint (model_type '%.40s'), which "
-                        "this version cannot map; it reads attnd's own config, with \"attention\" "
-                        "and \"tensors\"",
+                        "this is the config of a published checkpoint (model_type '%.40s'); such "
+                        "a one is read from a directory, config.json beside model.safetensors; "
+                        "here a config has \"attention\" and \"tensors\"",
                         type && cJSON_IsString(type) ? type->valuestring : "unknown");
 }
 

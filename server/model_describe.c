@@ -36,7 +36,7 @@ static void describe_layer(struct text *text, int64_t index, const struct model_
     text_raw(text, index > 0 ? "," : "");
     text_raw(text, "{\"index\":");
     text_integer(text, index);
-    member_string(text, "kind", is_self ? "self" : "cross");
+    member_string(text, "kind", layer->kind ? layer->kind : is_self ? "self" : "cross");
     member_width(text, "d_query", layer->d_query);
     member_width(text, "d_key", layer->d_key);
     member_width(text, "d_value", layer->d_value);

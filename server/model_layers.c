@@ -42,11 +42,41 @@ bool model_builder_refuse(struct model_builder *builder, const struct safetensor
 
 /* --------------------------------------------------------------- finding -- */
 
+/* A published checkpoint has all that its family has. */
+static bool find_part(struct model_builder *builder, const struct model_part *part, bool is_bias,
+                      const struct safetensors_entry **entry)
+{
+    const char *name = is_bias ? part->bias : part->weight;
+    *entry = name ? safetensors_find(builder->parameters->file, name) : NULL;
+    return *entry || !name
+           || fault_set_at(builder->fault, "/parameters", FAULT_FIELD,
+                           "the file has no tensor '%.100s', which config.json asks for", name);
+}
+
+/* The outputs that a projection has of its tensor, where that holds others too. */
+static bool take_slice(struct model_builder *builder, struct model_builder_projection *projection,
+                       const struct model_slice *slice)
+{
+    char expected[MODEL_BUILDER_TEXT_BYTES];
+    projection->slice = *slice;
+    if (!slice->runs)
+        return true;
+    if (projection->out != slice->runs * slice->run) {
+        snprintf(expected, sizeof expected, "%" PRId64 " outputs, those of query, key and value",
+                 slice->runs * slice->run);
+        return model_builder_refuse(builder, projection->weight, expected);
+    }
+    projection->out = slice->runs * slice->count;
+    return true;
+}
+
 /* *entry is NULL where the file has no such tensor and the config does not name one. */
 bool model_builder_find(struct model_builder *builder, enum model_projection projection,
                         bool is_bias, const struct safetensors_entry **entry)
 {
     char name[MODEL_NAMES_BYTES];
+    if (builder->parts)
+        return find_part(builder, &builder->parts[projection], is_bias, entry);
     model_names_write(name, builder->layer, builder->config->layers, projection, is_bias);
     const char *tensor = model_config_tensor(builder->config, name);
     *entry = safetensors_find(builder->parameters->file, tensor);
@@ -87,7 +117,7 @@ static bool find_projection(struct model_builder *builder, enum model_projection
                  projection->out);
         return model_builder_refuse(builder, bias, expected);
     }
-    return true;
+    return !builder->parts || take_slice(builder, projection, &builder->parts[which].slice);
 }
 
 /* -------------------------------------------------------------- settling -- */
@@ -201,12 +231,14 @@ static bool set_linear(struct model_builder *builder, enum model_projection whic
         .in = projection->in,
         .in_out = builder->config->in_out,
     };
+    const struct model_slice *slice = &projection->slice;
     return (!projection->weight
-            || model_parameters_get(builder->parameters, projection->weight, &linear->weight,
-                                    builder->fault))
+            || model_parameters_get_slice(builder->parameters, projection->weight, slice,
+                                          linear->in, linear->in_out, &linear->weight,
+                                          builder->fault))
            && (!projection->bias
-               || model_parameters_get(builder->parameters, projection->bias, &linear->bias,
-                                       builder->fault));
+               || model_parameters_get_slice(builder->parameters, projection->bias, slice, 1, false,
+                                             &linear->bias, builder->fault));
 }
 
 static struct attn_options options_of(const struct model_builder *builder)
@@ -254,27 +286,47 @@ static bool set_layer(struct model_builder *builder, struct model_layer *layer)
            && set_linear(builder, MODEL_CONCAT, &layer->concat_proj);
 }
 
-static bool keep_tensor(struct model_builder *builder, const struct safetensors_entry *entry,
-                        struct model_tensor *tensor)
+/* "c_attn.weight", or of a part of it "c_attn.weight[q_proj]". */
+static const char *name_of(struct model_builder *builder, const struct safetensors_entry *entry,
+                           enum model_projection which)
 {
+    struct arena *arena = builder->parameters->arena;
+    if (!builder->projections[which].slice.runs)
+        return arena_strdup(arena, entry->name);
+    const size_t size = entry->name_length + MODEL_NAMES_BYTES;
+    char *name = arena_alloc(arena, size);
+    if (name)
+        snprintf(name, size, "%s[%s]", entry->name, model_names_projection(which));
+    return name;
+}
+
+static bool keep_tensor(struct model_builder *builder, const struct safetensors_entry *entry,
+                        enum model_projection which, struct model_tensor *tensor)
+{
+    const struct model_builder_projection *projection = &builder->projections[which];
     uint64_t shape[2];
     if (!entry)
         return true;
-    tensor->name = arena_strdup(builder->parameters->arena, entry->name);
+    tensor->name = name_of(builder, entry, which);
     tensor->rank = (int)entry->rank; /* 1 or 2, as has been checked */
     safetensors_shape(entry, shape, entry->rank);
     for (int i = 0; i < tensor->rank; i++)
         tensor->shape[i] = (int64_t)shape[i];
+    if (projection->slice.runs)
+        tensor->shape[tensor->rank == 2 && builder->config->in_out] = projection->out;
     return tensor->name || fault_no_memory(builder->fault);
 }
 
 /* What answers need to know of the file after it has been closed. */
 static bool keep_tensors(struct model_builder *builder, struct model_layer *layer)
 {
-    for (int i = 0; i < MODEL_PARAMETER_COUNT; i++)
-        if (!keep_tensor(builder, builder->projections[i].weight, &layer->tensors[i][0])
-            || !keep_tensor(builder, builder->projections[i].bias, &layer->tensors[i][1]))
+    for (int i = 0; i < MODEL_PARAMETER_COUNT; i++) {
+        const struct model_builder_projection *projection = &builder->projections[i];
+        const enum model_projection which = (enum model_projection)i;
+        if (!keep_tensor(builder, projection->weight, which, &layer->tensors[i][0])
+            || !keep_tensor(builder, projection->bias, which, &layer->tensors[i][1]))
             return false;
+    }
     return true;
 }
 
@@ -317,31 +369,38 @@ static bool find_layer(struct model_builder *builder)
     return true;
 }
 
+static bool refuse_no_layer(struct model_builder *builder)
+{
+    const int64_t entry_count = builder->parameters->file->entry_count;
+    return fault_set_at(builder->fault, "/parameters", FAULT_FIELD,
+                        "none of the file's %" PRId64 " tensors is a parameter of layer 0 of "
+                        "%" PRId64 " (%sq_proj.weight, ...); \"tensors\" gives them other names",
+                        entry_count, builder->config->layers,
+                        builder->config->layers > 1 ? "layers.0." : "");
+}
+
+bool model_builder_build(struct model_builder *builder, struct model_layer *layer, unsigned *first)
+{
+    const bool is_dot = builder->config->attention->is_dot;
+    if (!find_layer(builder))
+        return false;
+    if (builder->layer == 0)
+        *first = present(builder);
+    if (is_dot && *first == 0 && builder->parameters->file->entry_count > 0)
+        return refuse_no_layer(builder);
+    return check_present(builder, *first)
+           && (is_dot ? settle(builder) : model_scores_settle(builder)) && check_shapes(builder)
+           && check_rope(builder) && set_layer(builder, layer) && keep_tensors(builder, layer)
+           && (is_dot || model_scores_set(builder, layer));
+}
+
 bool model_layers_build(struct model_layer *layers, const struct model_config *config,
                         struct model_parameters *parameters, struct fault *fault)
 {
     struct model_builder builder = { .config = config, .parameters = parameters, .fault = fault };
     unsigned first = 0;
-    for (; builder.layer < config->layers; builder.layer++) {
-        if (!find_layer(&builder))
+    for (; builder.layer < config->layers; builder.layer++)
+        if (!model_builder_build(&builder, &layers[builder.layer], &first))
             return false;
-        if (builder.layer == 0)
-            first = present(&builder);
-        if (config->attention->is_dot && builder.layer == 0 && first == 0
-            && parameters->file->entry_count > 0)
-            return fault_set_at(fault, "/parameters", FAULT_FIELD,
-                                "none of the file's %" PRId64 " tensors is a parameter of layer 0 "
-                                "of %" PRId64 " (%sq_proj.weight, ...); \"tensors\" gives them "
-                                "other names",
-                                parameters->file->entry_count, config->layers,
-                                config->layers > 1 ? "layers.0." : "");
-        struct model_layer *layer = &layers[builder.layer];
-        if (!check_present(&builder, first)
-            || !(config->attention->is_dot ? settle(&builder) : model_scores_settle(&builder))
-            || !check_shapes(&builder) || !check_rope(&builder) || !set_layer(&builder, layer)
-            || !keep_tensors(&builder, layer)
-            || (!config->attention->is_dot && !model_scores_set(&builder, layer)))
-            return false;
-    }
     return true;
 }

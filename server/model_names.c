@@ -11,6 +11,11 @@ static const char *const PROJECTIONS[MODEL_PARAMETER_COUNT] = {
     "q_proj", "k_proj", "v_proj", "o_proj", "concat_proj", "score",
 };
 
+const char *model_names_projection(enum model_projection projection)
+{
+    return PROJECTIONS[projection];
+}
+
 void model_names_write(char name[MODEL_NAMES_BYTES], int64_t layer, int64_t layers,
                        enum model_projection projection, bool is_bias)
 {

@@ -20,6 +20,9 @@ enum model_projection {
 
 enum { MODEL_NAMES_BYTES = 64 }; /* of the longest, with its NUL byte */
 
+/* "q_proj" */
+const char *model_names_projection(enum model_projection projection);
+
 /* The name of projection's matrix or bias in one of so many layers. */
 void model_names_write(char name[MODEL_NAMES_BYTES], int64_t layer, int64_t layers,
                        enum model_projection projection, bool is_bias);

@@ -14,15 +14,18 @@ bool model_parameters_init(struct model_parameters *parameters, const struct saf
         .file = file,
         .arena = arena,
         .converted = calloc((size_t)file->entry_count + 1, sizeof *parameters->converted),
+        .is_counted = calloc((size_t)file->entry_count + 1, sizeof *parameters->is_counted),
         .dtype = "",
     };
-    return parameters->converted || fault_no_memory(fault);
+    return (parameters->converted && parameters->is_counted) || fault_no_memory(fault);
 }
 
 void model_parameters_free(struct model_parameters *parameters)
 {
     free(parameters->converted);
+    free(parameters->is_counted);
     parameters->converted = NULL;
+    parameters->is_counted = NULL;
 }
 
 static const float *convert(struct arena *arena, const struct safetensors_entry *entry,
@@ -35,16 +38,35 @@ static const float *convert(struct arena *arena, const struct safetensors_entry 
     return values;
 }
 
+/* Of a parameter's dtype, and counted as used. */
+static bool check_dtype(struct model_parameters *parameters, const struct safetensors_entry *entry,
+                        enum attn_dtype *dtype, struct fault *fault)
+{
+    bool *is_counted = &parameters->is_counted[entry - parameters->file->entries];
+    if (!dtype_find(entry->dtype, dtype) || *dtype == ATTN_BOOL)
+        return fault_set(fault, FAULT_DTYPE,
+                         "tensor '%.60s' is %s; a parameter is F32, F16, BF16 or F64", entry->name,
+                         entry->dtype);
+    if (*is_counted)
+        return true;
+    *is_counted = true;
+    parameters->count += (int64_t)(entry->size / attn_dtype_size(*dtype));
+    parameters->bytes += (int64_t)entry->size;
+    if (!parameters->dtype[0])
+        parameters->dtype = entry->dtype;
+    else if (strcmp(parameters->dtype, entry->dtype) != 0)
+        parameters->dtype = "mixed";
+    return true;
+}
+
 bool model_parameters_get(struct model_parameters *parameters,
                           const struct safetensors_entry *entry, const float **values,
                           struct fault *fault)
 {
     enum attn_dtype dtype;
     const float **converted = &parameters->converted[entry - parameters->file->entries];
-    if (!dtype_find(entry->dtype, &dtype) || dtype == ATTN_BOOL)
-        return fault_set(fault, FAULT_DTYPE,
-                         "tensor '%.60s' is %s; a parameter is F32, F16, BF16 or F64", entry->name,
-                         entry->dtype);
+    if (!check_dtype(parameters, entry, &dtype, fault))
+        return false;
     if (dtype == ATTN_F32 && (uintptr_t)entry->data % sizeof(float) == 0) {
         *values = entry->data;
     } else {
@@ -54,11 +76,35 @@ bool model_parameters_get(struct model_parameters *parameters,
             return fault_no_memory(fault);
         *values = *converted;
     }
-    parameters->count += (int64_t)(entry->size / attn_dtype_size(dtype));
-    parameters->bytes += (int64_t)entry->size;
-    if (!parameters->dtype[0])
-        parameters->dtype = entry->dtype;
-    else if (strcmp(parameters->dtype, entry->dtype) != 0)
-        parameters->dtype = "mixed";
+    return true;
+}
+
+bool model_parameters_get_slice(struct model_parameters *parameters,
+                                const struct safetensors_entry *entry,
+                                const struct model_slice *slice, int64_t width, bool in_out,
+                                const float **values, struct fault *fault)
+{
+    const int64_t rows = in_out ? width : 1;    /* in each of which the outputs lie one by one, */
+    const int64_t columns = in_out ? 1 : width; /* each of them of so many numbers */
+    const size_t together = (size_t)(slice->count * columns);
+    enum attn_dtype dtype;
+    if (slice->runs == 0 || (slice->runs == 1 && rows == 1)) {
+        if (!model_parameters_get(parameters, entry, values, fault))
+            return false;
+        *values += slice->runs ? slice->first * columns : 0;
+        return true;
+    }
+    if (!check_dtype(parameters, entry, &dtype, fault))
+        return false;
+    float *copy =
+        arena_alloc(parameters->arena, (size_t)(rows * slice->runs) * together * sizeof *copy);
+    if (!copy)
+        return fault_no_memory(fault);
+    *values = copy;
+    for (int64_t i = 0; i < rows * slice->runs; i++, copy += together) {
+        const int64_t at = (i * slice->run + slice->first) * columns;
+        dtype_read(copy, (const char *)entry->data + (size_t)at * attn_dtype_size(dtype), dtype,
+                   together);
+    }
     return true;
 }

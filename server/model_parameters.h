@@ -9,12 +9,20 @@
 #include "arena.h"
 #include "safetensors.h"
 
+/* A part of a tensor's outputs: they are runs runs of run outputs each, one after the other, and
+ * the part has count outputs of each, from first on. runs 0: all outputs. */
+struct model_slice {
+    int64_t runs, run;
+    int64_t first, count;
+};
+
 struct model_parameters {
     const struct safetensors *file;
     struct arena *arena;     /* holds what is converted */
     const float **converted; /* [file->entry_count], NULL where it is not; malloc'd */
+    bool *is_counted;        /* [file->entry_count]; malloc'd */
 
-    int64_t count;     /* numbers used so far, */
+    int64_t count;     /* numbers of the tensors used so far, */
     int64_t bytes;     /* and their bytes in the file */
     const char *dtype; /* of all of them, "mixed", or "" */
 };
@@ -27,5 +35,12 @@ void model_parameters_free(struct model_parameters *parameters);
 bool model_parameters_get(struct model_parameters *parameters,
                           const struct safetensors_entry *entry, const float **values,
                           struct fault *fault);
+
+/* The numbers of a slice of entry alone, dense. A matrix is [outputs, width], or [width, outputs]
+ * where in_out; a bias has width 1. Outputs that do not lie together are copied. */
+bool model_parameters_get_slice(struct model_parameters *parameters,
+                                const struct safetensors_entry *entry,
+                                const struct model_slice *slice, int64_t width, bool in_out,
+                                const float **values, struct fault *fault);
 
 #endif

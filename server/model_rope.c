@@ -191,6 +191,11 @@ static bool check_together(struct model_reader *reader)
                            rope->theta);
 }
 
+bool model_rope_read_scaling(struct model_reader *reader, const cJSON *scaling)
+{
+    return read_scaling(reader, scaling) && check_together(reader);
+}
+
 bool model_rope_read(struct model_reader *reader, const cJSON *node)
 {
     static const struct model_reader_field FIELDS[] = {

@@ -21,8 +21,11 @@ static struct model_batch_statistics *batch_of(struct model_statistics *statisti
 {
     for (int i = 0; i < MODEL_BATCH_SIZES_MAX; i++) {
         struct model_batch_statistics *batch = &statistics->batches[i];
-        int64_t found = 0;
-        if (atomic_compare_exchange_strong(&batch->batch_size, &found, size) || found == size)
+        int64_t found = atomic_load_explicit(&batch->batch_size, memory_order_relaxed);
+        if (found == size
+            || (found == 0
+                && (atomic_compare_exchange_strong(&batch->batch_size, &found, size)
+                    || found == size)))
             return batch;
     }
     return NULL;

@@ -1,6 +1,7 @@
 /* oip_body.c - see oip_body.h. */
 #include "oip_body.h"
 
+#include "coding.h"
 #include "service.h"
 
 #include <stdio.h>
@@ -35,14 +36,18 @@ bool oip_body_read(struct json_document *document, struct byte_slice bytes, stru
 
 bool oip_body_take(struct json_document *document, struct exchange *exchange, struct fault *fault)
 {
-    const struct byte_slice body = exchange_take_body(exchange);
+    struct byte_slice body = exchange_take_body(exchange);
+    void *memory = (void *)body.data;
     *document = (struct json_document){ .root = NULL };
     bool good = service_takes_json(exchange, fault);
     if (good && body.size > OIP_BODY_BYTES_MAX)
         good = fault_set(fault, FAULT_TOO_LARGE, "the body is %zu bytes; at most %d are taken here",
                          body.size, OIP_BODY_BYTES_MAX);
-    good = good && oip_body_read(document, body, fault);
-    free((void *)body.data);
+    good =
+        good
+        && coding_unpack(exchange_body_coding(exchange), &body, &memory, OIP_BODY_BYTES_MAX, fault)
+        && oip_body_read(document, body, fault);
+    free(memory);
     return good;
 }
 

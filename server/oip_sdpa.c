@@ -2,14 +2,11 @@
  * without parameters.
  *
  * Q, K and V are [batch, heads, length, head_dim] or [batch, length, heads * head_dim]. Each entry
- * of the batch is an item; views of the inputs, but for a past, which is joined with what is new
- * (and answered as present), and for a mask that is too short. */
+ * of the batch is an item, and what it computes with are views of the inputs, but for a past, which
+ * is joined with what is new and answered as present. */
 #include "wire_oip.h"
 
-#include "dtype.h"
-
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -250,8 +247,10 @@ static bool mask_shape(const struct oip *oip, const struct sizes *sizes, int64_t
     bool fits = mask->rank <= 4;
     for (int i = 0; fits && i < 4; i++) {
         const int axis = i - (4 - mask->rank);
-        shape[i] = axis >= 0 ? mask->shape[axis] : 1;
-        fits = shape[i] == 1 || shape[i] == full[i] || (i == 3 && shape[i] < full[i]);
+        if (axis >= 0)
+            shape[i] = mask->shape[axis];
+        fits =
+            shape[i] == 1 || shape[i] == full[i] || (i == 3 && shape[i] > 0 && shape[i] < full[i]);
     }
     char expected[128];
     if (fits)
@@ -262,52 +261,19 @@ static bool mask_shape(const struct oip *oip, const struct sizes *sizes, int64_t
     return oip_unexpected_shape(oip, ATTN_MASK, expected, fault);
 }
 
-/* The last axis, from given to all the keys: what is beyond it is forbidden. */
-static bool widen_mask(struct infer_call *call, struct attn_tensor *mask, int64_t total,
-                       struct fault *fault)
+static bool view_mask(const struct oip *oip, const struct sizes *sizes, struct attn_tensor *mask,
+                      struct fault *fault)
 {
-    const int64_t width = mask->shape[3];
-    const size_t rows = (size_t)(mask->shape[0] * mask->shape[1] * mask->shape[2]);
-    const size_t size = attn_dtype_size(mask->dtype), from = (size_t)width * size;
-    size_t row;
-    char *out = NULL;
-    if (!__builtin_mul_overflow((size_t)total, size, &row))
-        out = arena_calloc(&call->request.arena, rows, row); /* zeros: false */
-    if (!out)
-        return fault_no_memory(fault);
-    for (size_t r = 0; r < rows; r++) {
-        if (from > 0)
-            memcpy(out + r * row, (const char *)mask->data + r * from, from);
-        for (int64_t j = width; mask->dtype == ATTN_F32 && j < total; j++)
-            ((float *)(void *)(out + r * row))[j] = -INFINITY;
-    }
-    *mask =
-        attn_tensor_dense(out, mask->dtype, mask->shape[0], mask->shape[1], mask->shape[2], total);
-    return true;
-}
-
-static bool plan_mask(struct infer_call *call, const struct oip *oip, const struct sizes *sizes,
-                      struct attn_tensor *mask, struct fault *fault)
-{
-    const struct oip_input *input = &oip->inputs[ATTN_MASK];
-    int64_t shape[4];
+    const struct infer_array *array = array_of(oip, ATTN_MASK);
+    int64_t shape[4] = { 1, 1, 1, 1 };
     *mask = (struct attn_tensor){ .data = NULL };
-    if (!input->given)
+    if (!given(oip, ATTN_MASK))
         return true;
     if (!mask_shape(oip, sizes, shape, fault))
         return false;
-    enum attn_dtype dtype = input->array.dtype;
-    const void *data = input->array.data;
-    if (dtype != ATTN_BOOL && dtype != ATTN_F32) {
-        float *values = arena_alloc(&call->request.arena, (size_t)input->count * sizeof *values);
-        if (!values)
-            return fault_no_memory(fault);
-        dtype_read(values, data, dtype, (size_t)input->count);
-        data = values;
-        dtype = ATTN_F32;
-    }
-    *mask = attn_tensor_dense((void *)data, dtype, shape[0], shape[1], shape[2], shape[3]);
-    return shape[3] == 1 || shape[3] == sizes->total || widen_mask(call, mask, sizes->total, fault);
+    *mask = attn_tensor_dense((void *)array->data, array->dtype, shape[0], shape[1], shape[2],
+                              shape[3]);
+    return true;
 }
 
 /* ----------------------------------------------------------------- items -- */
@@ -371,13 +337,12 @@ bool oip_sdpa_items(struct infer_call *call, struct oip *oip, const struct infer
         || !check_heads(oip, shared, &sizes, fault) || !check_shapes(oip, &sizes, fault)
         || (given(oip, NONPAD_KV_SEQLEN)
             && !expect_shape(oip, NONPAD_KV_SEQLEN, &sizes.batch, 1, fault))
-        || !join_both(call, oip, &sizes, fault) || !plan_mask(call, oip, &sizes, &mask, fault))
+        || !join_both(call, oip, &sizes, fault) || !view_mask(oip, &sizes, &mask, fault))
         return false;
     oip->batch = sizes.batch;
     set_shapes(oip, &sizes);
-    request->items = arena_calloc(&request->arena, (size_t)sizes.batch, sizeof *request->items);
-    if (!request->items)
-        return fault_no_memory(fault);
+    if (!oip_make_items(call, oip, sizes.batch, fault))
+        return false;
     for (int64_t b = 0; b < sizes.batch; b++) {
         request->items[b] = *shared;
         request->item_count = b + 1;

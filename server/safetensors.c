@@ -218,10 +218,10 @@ void safetensors_shape(const struct safetensors_entry *entry, uint64_t *shape, i
         text = next_dimension(text, &shape[i]);
 }
 
-static unsigned dtype_bits(const char *dtype)
+unsigned safetensors_dtype_bits(const char *dtype)
 {
     int i = 0;
-    while (DTYPES[i].name != dtype)
+    while (strcmp(DTYPES[i].name, dtype) != 0)
         i++;
     return DTYPES[i].bits;
 }
@@ -235,7 +235,7 @@ static bool check_size(const struct safetensors_entry *entry, struct fault *faul
         text = next_dimension(text, &dimension);
         overflows = overflows || __builtin_mul_overflow(bits, dimension, &bits);
     }
-    if (overflows || __builtin_mul_overflow(bits, dtype_bits(entry->dtype), &bits))
+    if (overflows || __builtin_mul_overflow(bits, safetensors_dtype_bits(entry->dtype), &bits))
         return fault_set(fault, FAULT_BINARY, "tensor '%.60s': its shape overflows", entry->name);
     if (bits % 8 != 0)
         return fault_set(fault, FAULT_BINARY,

@@ -59,14 +59,28 @@ const struct safetensors_pair *safetensors_metadata(const struct safetensors *fi
  * where another one is 0. */
 void safetensors_shape(const struct safetensors_entry *entry, uint64_t *shape, int64_t count);
 
-/* A file of F32 tensors under names, with one metadata string, in the order given. *bytes is
- * malloc'd, the caller's. */
+/* What an element of a dtype of the format takes. */
+unsigned safetensors_dtype_bits(const char *dtype);
+
 struct safetensors_tensor {
     const char *name;
     int rank;
     int64_t shape[4];
-    const float *values;
+    const void *values;
+    const char *dtype; /* NULL: "F32" */
 };
+
+/* The bytes of a tensor's values; false where they overflow. */
+bool safetensors_tensor_bytes(const struct safetensors_tensor *tensor, int64_t *bytes);
+
+/* Writes the head of a file of these tensors to an empty text; their values, one after the other,
+ * have to follow it. Keys and values of metadata end at their NUL bytes. */
+struct text;
+bool safetensors_write_head(struct text *text, const struct safetensors_tensor *tensors,
+                            int64_t tensor_count, const struct safetensors_pair *metadata,
+                            int64_t metadata_count, struct fault *fault);
+
+/* A whole file, with one metadata string, in the order given. *bytes is malloc'd, the caller's. */
 bool safetensors_write(void **bytes, size_t *size, const struct safetensors_tensor *tensors,
                        int64_t tensor_count, const char *metadata_key, const char *metadata_value,
                        struct fault *fault);

@@ -10,10 +10,14 @@
 
 enum { LENGTH_BYTES = 8, ALIGNMENT = 8 };
 
-/* The bytes of a tensor's values; false where they overflow. */
-static bool tensor_bytes(const struct safetensors_tensor *tensor, int64_t *bytes)
+static const char *dtype_of(const struct safetensors_tensor *tensor)
 {
-    *bytes = sizeof(float);
+    return tensor->dtype ? tensor->dtype : "F32";
+}
+
+bool safetensors_tensor_bytes(const struct safetensors_tensor *tensor, int64_t *bytes)
+{
+    *bytes = (int64_t)safetensors_dtype_bits(dtype_of(tensor)) / 8;
     for (int i = 0; i < tensor->rank; i++)
         if (__builtin_mul_overflow(*bytes, tensor->shape[i], bytes))
             return false;
@@ -24,7 +28,9 @@ static void write_entry(struct text *text, const struct safetensors_tensor *tens
                         int64_t end)
 {
     text_key(text, tensor->name);
-    text_raw(text, "{\"dtype\":\"F32\",\"shape\":[");
+    text_raw(text, "{\"dtype\":");
+    text_string(text, dtype_of(tensor));
+    text_raw(text, ",\"shape\":[");
     for (int i = 0; i < tensor->rank; i++) {
         text_raw(text, i > 0 ? "," : "");
         text_integer(text, tensor->shape[i]);
@@ -36,19 +42,22 @@ static void write_entry(struct text *text, const struct safetensors_tensor *tens
     text_raw(text, "]}");
 }
 
-/* Behind the 8 bytes that are kept free for the length. */
-static bool write_header(struct text *text, const struct safetensors_tensor *tensors,
-                         int64_t tensor_count, const char *metadata_key, const char *metadata_value,
-                         struct fault *fault)
+bool safetensors_write_head(struct text *text, const struct safetensors_tensor *tensors,
+                            int64_t tensor_count, const struct safetensors_pair *metadata,
+                            int64_t metadata_count, struct fault *fault)
 {
     int64_t begin = 0, bytes, end;
     text_bytes(text, "\0\0\0\0\0\0\0\0", LENGTH_BYTES);
     text_raw(text, "{\"__metadata__\":{");
-    text_key(text, metadata_key);
-    text_string(text, metadata_value);
+    for (int64_t i = 0; i < metadata_count; i++) {
+        text_raw(text, i > 0 ? "," : "");
+        text_key(text, metadata[i].key);
+        text_string(text, metadata[i].value);
+    }
     text_raw(text, "}");
     for (int64_t i = 0; i < tensor_count; i++) {
-        if (!tensor_bytes(&tensors[i], &bytes) || __builtin_add_overflow(begin, bytes, &end))
+        if (!safetensors_tensor_bytes(&tensors[i], &bytes)
+            || __builtin_add_overflow(begin, bytes, &end))
             return fault_set(fault, FAULT_TOO_LARGE, "the tensors' sizes overflow");
         text_raw(text, ",");
         write_entry(text, &tensors[i], begin, end);
@@ -56,6 +65,11 @@ static bool write_header(struct text *text, const struct safetensors_tensor *ten
     }
     text_raw(text, "}");
     text_bytes(text, "       ", (ALIGNMENT - text->used % ALIGNMENT) % ALIGNMENT);
+    if (!text_finish(text, fault))
+        return false;
+    uint64_t header_size = text->used - LENGTH_BYTES;
+    for (int i = 0; i < LENGTH_BYTES; i++, header_size >>= 8)
+        text->data[i] = (char)(header_size & 0xFF);
     return true;
 }
 
@@ -63,24 +77,19 @@ bool safetensors_write(void **bytes, size_t *size, const struct safetensors_tens
                        int64_t tensor_count, const char *metadata_key, const char *metadata_value,
                        struct fault *fault)
 {
+    const struct safetensors_pair metadata = { .key = metadata_key, .value = metadata_value };
     struct text text;
     text_init(&text, SIZE_MAX);
-    if (!write_header(&text, tensors, tensor_count, metadata_key, metadata_value, fault)) {
-        text_free(&text);
-        return false;
-    }
-    uint64_t header_size = text.used - LENGTH_BYTES;
-    for (int64_t i = 0; i < tensor_count; i++) {
+    bool good = safetensors_write_head(&text, tensors, tensor_count, &metadata, 1, fault);
+    for (int64_t i = 0; good && i < tensor_count; i++) {
         int64_t tensor_size = 0;
-        if (tensor_bytes(&tensors[i], &tensor_size))
-            text_bytes(&text, (const char *)tensors[i].values, (size_t)tensor_size);
+        if (safetensors_tensor_bytes(&tensors[i], &tensor_size))
+            text_bytes(&text, tensors[i].values, (size_t)tensor_size);
     }
-    if (!text_finish(&text, fault)) {
+    if (!good || !text_finish(&text, fault)) {
         text_free(&text);
         return false;
     }
-    for (int i = 0; i < LENGTH_BYTES; i++, header_size >>= 8)
-        text.data[i] = (char)(header_size & 0xFF);
     *bytes = text.data;
     *size = text.used;
     return true;

@@ -4,6 +4,7 @@
  * The answer is computed where the numbers of the request lie, so it takes no memory of its own. */
 #include "softmax_handler.h"
 
+#include "coding.h"
 #include "infer_results.h"
 #include "service.h"
 #include "softmax.h"
@@ -21,6 +22,7 @@ struct softmax_job {
     struct service *service;
     struct exchange *exchange;
     struct byte_slice body;
+    enum coding coding;
 
     struct json_document document;
     struct infer_request memory; /* no items: its arena, and which numbers may come */
@@ -210,8 +212,11 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
     const struct json_options options = { .nonfinite_allowed = config->json_nonfinite_allowed };
     softmax->memory.nonfinite_allowed = config->json_nonfinite_allowed;
     arena_init(&softmax->memory.arena, service_request_bytes_max(config));
-    const bool read = json_read(&softmax->document, softmax->body.data ? softmax->body.data : "",
-                                softmax->body.size, &options, &softmax->fault);
+    void *memory = (void *)softmax->body.data;
+    const bool read = coding_unpack(softmax->coding, &softmax->body, &memory,
+                                    config->body_bytes_max, &softmax->fault)
+                      && json_read(&softmax->document, softmax->body.data ? softmax->body.data : "",
+                                   softmax->body.size, &options, &softmax->fault);
     forget_body(softmax);
     if (read)
         read_request(softmax, &softmax->fault);
@@ -280,6 +285,7 @@ void softmax_handle(struct exchange *exchange)
     softmax->job.deadline_ns = deadline_ns;
     softmax->service = service;
     softmax->exchange = exchange;
+    softmax->coding = exchange_body_coding(exchange);
     softmax->body = exchange_take_body(exchange);
     exchange_park(exchange, deadline_ns, end, free, softmax);
     if (scheduler_submit(service->scheduler, &softmax->job))

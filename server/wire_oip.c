@@ -42,24 +42,34 @@ static bool check_content_type(const struct oip *oip, const char *type, struct f
                      type);
 }
 
-static bool begin(struct infer_call *call, const struct exchange *exchange, struct fault *fault)
+bool wire_oip_begin(struct infer_call *call, const struct oip_headers *headers, struct fault *fault)
 {
     struct arena *arena = &call->request.arena;
     struct oip *oip = arena_calloc(arena, 1, sizeof *oip);
-    const char *header = exchange_header(exchange, "Inference-Header-Content-Length");
-    const char *accept = exchange_header(exchange, "Accept");
+    const char *accept = headers->accept ? headers->accept : "*/*";
     if (!oip)
         return fault_no_memory(fault);
     call->state = oip;
-    oip->model_name = arena_strdup(arena, exchange_param(exchange, 0));
-    oip->version = arena_strdup(arena, exchange_param(exchange, 1));
+    oip->model_name = arena_strdup(arena, headers->model);
+    oip->version = arena_strdup(arena, headers->version);
     if (!oip->model_name || !oip->version)
         return fault_no_memory(fault);
-    oip->accepts_json_only = accept && strcasestr(accept, "application/json")
-                             && !strstr(accept, "*/*")
+    oip->accepts_json_only = strcasestr(accept, "application/json") && !strstr(accept, "*/*")
                              && !strcasestr(accept, "application/octet-stream");
-    return (!header || read_header_length(oip, header, fault))
-           && check_content_type(oip, exchange_body_type(exchange), fault);
+    return (!headers->header_length || read_header_length(oip, headers->header_length, fault))
+           && check_content_type(oip, headers->content_type, fault);
+}
+
+static bool begin(struct infer_call *call, const struct exchange *exchange, struct fault *fault)
+{
+    const struct oip_headers headers = {
+        .model = exchange_param(exchange, 0),
+        .version = exchange_param(exchange, 1),
+        .header_length = exchange_header(exchange, "Inference-Header-Content-Length"),
+        .content_type = exchange_body_type(exchange),
+        .accept = exchange_header(exchange, "Accept"),
+    };
+    return wire_oip_begin(call, &headers, fault);
 }
 
 /* -------------------------------------------------------------- the body -- */
@@ -86,8 +96,12 @@ static bool read_body(struct infer_call *call, struct oip *oip, struct fault *fa
                          call->body.size, oip->header_length);
     if (!oip->has_header_length)
         oip->header_length = call->body.size;
-    return infer_wire_read_json(call, call->body.data, oip->header_length, fault)
-           && oip_read_envelope(call, oip, fault);
+    if (!infer_wire_read_json(call, call->body.data, oip->header_length, fault)
+        || !oip_read_envelope(call, oip, fault))
+        return false;
+    if (!oip->has_header_length)
+        infer_wire_drop_body(call); /* nothing points into it */
+    return true;
 }
 
 /* What a number of the answer takes: where all outputs are bytes, a double at the most. */

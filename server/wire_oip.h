@@ -11,6 +11,16 @@
 
 extern const struct infer_wire wire_oip;
 
+/* What is said outside the body; header_length and accept may be NULL, version and content_type "".
+ */
+struct oip_headers {
+    const char *model, *version, *header_length, *content_type, *accept;
+};
+
+/* Copies what the call needs of them. */
+bool wire_oip_begin(struct infer_call *call, const struct oip_headers *headers,
+                    struct fault *fault);
+
 /* An input as it came. */
 struct oip_input {
     bool given;
@@ -101,6 +111,10 @@ const char *oip_parameter_of(const struct oip *oip, const char *field);
 bool oip_attention_items(struct infer_call *call, struct oip *oip, const struct infer_item *shared,
                          struct fault *fault);
 bool oip_sdpa_items(struct infer_call *call, struct oip *oip, const struct infer_item *shared,
+                    struct fault *fault);
+
+/* Room for so many items, each zero; too_large where a request may not have as many. */
+bool oip_make_items(struct infer_call *call, const struct oip *oip, int64_t count,
                     struct fault *fault);
 
 /* Entry number b of an array whose first dimension is a batch. */

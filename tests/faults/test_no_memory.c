@@ -120,6 +120,19 @@ static void test_weight_map(void **state)
     go_through(&request, 200, 1);
 }
 
+static void test_gradients(void **state)
+{
+    (void)state;
+    const struct http_request request = {
+        .path = "/v1/attention/gradients",
+        .body = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]],\"mask\":[[0,1],[1,0]],"
+                "\"alibi_slopes\":[0.5],\"sinks\":[0],"
+                "\"context_gradient\":[[1,2,3],[4,5,6]]}",
+    };
+    go_through(&request, 200, 1);
+    go_through(&request, 200, 1000000);
+}
+
 static void test_softmax(void **state)
 {
     (void)state;
@@ -128,6 +141,40 @@ static void test_softmax(void **state)
         .body = "{\"input\":[[1,2],[3,4]],\"kv_len\":[1,2]}",
     };
     go_through(&request, 200, 1);
+}
+
+/* A body in gzip, and an answer that is packed where there is memory for it. */
+static void test_packed(void **state)
+{
+    (void)state;
+    static const char body[] = /* gzip -9 of {"model":"demo","query":[[1,0,0],[0,1,0]]} */
+        "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xab\x56\xca\xcd\x4f\x49\xcd\x51\xb2\x52\x4a"
+        "\x49\xcd\xcd\x57\xd2\x51\x2a\x2c\x4d\x2d\xaa\x54\xb2\x8a\x8e\x36\xd4\x31\xd0\x31\x88"
+        "\xd5\x89\x36\xd0\x01\xb2\x62\x63\x6b\x01\xef\x93\x02\x51\x2a\x00\x00\x00";
+    static const char *const headers[] = { "Content-Encoding: gzip", "Accept-Encoding: gzip, *;q=0",
+                                           NULL };
+    const struct http_request request = {
+        .path = "/v1/attention", .body = body, .body_size = sizeof body - 1, .headers = headers
+    };
+    go_through(&request, 200, 1);
+    go_through(&request, 200, 1000000);
+}
+
+static void test_safetensors(void **state)
+{
+    (void)state;
+    static const char *const headers[] = { "Content-Type: application/x-safetensors", NULL };
+    static const float query[] = { 1, 0, 0, 0, 1, 0 };
+    static const char head[] =
+        "{\"__metadata__\":{\"model\":\"demo\",\"kv_len\":\"[1,2,3,4]\"},"
+        "\"query\":{\"dtype\":\"F16\",\"shape\":[4,3],\"data_offsets\":[0,24]}}";
+    struct model_bytes file = model_bytes_of(head, query, 6);
+    const struct http_request request = {
+        .path = "/v1/attention", .body = file.data, .body_size = file.size, .headers = headers
+    };
+    go_through(&request, 200, 1);
+    go_through(&request, 200, 1000000);
+    free(file.data);
 }
 
 static void test_batch(void **state)
@@ -211,6 +258,40 @@ static void test_oip(void **state)
         go_through(&requests[i], 200, 1);
 }
 
+/* Tensors as bytes both ways, and what is copied of them: a past, and what is not aligned. */
+static void test_oip_inference(void **state)
+{
+    (void)state;
+    static const char json[] =
+        "{\"parameters\":{\"binary_data_output\":true,\"is_causal\":1},\"inputs\":["
+        "{\"name\":\"attn_mask\",\"shape\":[1],\"datatype\":\"BOOL\",\"parameters\":{"
+        "\"binary_data_size\":1}},"
+        "{\"name\":\"Q\",\"shape\":[1,1,1,2],\"datatype\":\"FP16\",\"parameters\":{"
+        "\"binary_data_size\":4}},"
+        "{\"name\":\"K\",\"shape\":[1,1,1,2],\"datatype\":\"FP16\",\"data\":[1,2]},"
+        "{\"name\":\"V\",\"shape\":[1,1,1,2],\"datatype\":\"FP16\",\"data\":[1,2]},"
+        "{\"name\":\"past_key\",\"shape\":[1,1,1,2],\"datatype\":\"FP16\",\"data\":[1,2]},"
+        "{\"name\":\"past_value\",\"shape\":[1,1,1,2],\"datatype\":\"FP16\",\"data\":[1,2]}],"
+        "\"outputs\":[{\"name\":\"Y\"},{\"name\":\"present_key\"},"
+        "{\"name\":\"qk_matmul_output\",\"parameters\":{\"classification\":1}}]}";
+    static const char words[] =
+        "{\"inputs\":[{\"name\":\"query\",\"shape\":[2,1,3],\"datatype\":\"BF16\",\"data\":[1,"
+        "0,0,0,1,0]}],\"parameters\":{\"sinks\":\"1\"}}";
+    char body[sizeof json + 5], length[64];
+    const char *const headers[] = { length, NULL };
+    memcpy(body, json, sizeof json - 1);
+    memcpy(body + sizeof json - 1, "\1\0\0\0\0", 5);
+    snprintf(length, sizeof length, "Inference-Header-Content-Length: %zu", sizeof json - 1);
+    const struct http_request binary = {
+        .path = "/v2/models/sdpa/infer",
+        .body = body,
+        .body_size = sizeof json - 1 + 5,
+        .headers = headers,
+    };
+    go_through(&binary, 200, 1);
+    go_through(&(struct http_request){ .path = "/v2/models/demo/infer", .body = words }, 200, 1);
+}
+
 static void test_stops_cleanly(void **state)
 {
     (void)state;
@@ -281,16 +362,13 @@ static int clear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_batch),
-        cmocka_unit_test(test_weight_map),
-        cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_faulty_request),
-        cmocka_unit_test(test_descriptions),
-        cmocka_unit_test(test_typed_model),
-        cmocka_unit_test(test_model_file),
-        cmocka_unit_test(test_oip),
-        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_attention),     cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_safetensors),   cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_weight_map),    cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_softmax),       cmocka_unit_test(test_faulty_request),
+        cmocka_unit_test(test_descriptions),  cmocka_unit_test(test_typed_model),
+        cmocka_unit_test(test_model_file),    cmocka_unit_test(test_oip),
+        cmocka_unit_test(test_oip_inference), cmocka_unit_test(test_stops_cleanly),
         cmocka_unit_test(test_start),
     };
     return cmocka_run_group_tests(tests, start, clear);

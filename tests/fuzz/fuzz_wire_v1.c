@@ -7,6 +7,7 @@
 #include "infer.h"
 #include "json.h"
 #include "model_store.h"
+#include "request.h"
 #include "wire_merge.h"
 #include "wire_v1.h"
 
@@ -15,23 +16,6 @@
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-enum { WORKSPACE_BYTES = 1 << 18, WORK_MAX = 1 << 22 };
-
-static void require(bool condition)
-{
-    if (!condition)
-        abort();
-}
-
-static void run(const struct infer_item *item, void *workspace)
-{
-    const struct attn_layer_plan *plan = &item->plan;
-    void *own = item->workspaces ? item->workspaces : workspace;
-    for (int stage = 0; stage < plan->stage_count; stage++)
-        for (int64_t task = 0; task < plan->task_count[stage]; task++)
-            attn_layer_run(plan, stage, task, item->scratch, own);
-}
 
 static void check_weights(const struct infer_item *item)
 {
@@ -65,17 +49,6 @@ static void check_weight_map(const struct infer_item *item)
         }
 }
 
-static bool is_small(const struct infer_request *request)
-{
-    int64_t work = 0;
-    for (int64_t i = 0; i < request->item_count; i++) {
-        const struct infer_item *item = &request->items[i];
-        if (item->fault.code == FAULT_NONE)
-            work += item->q_len * (item->kv_len_max + item->part_count) * (item->d_out + 1);
-    }
-    return work < WORK_MAX;
-}
-
 static bool read_request(struct infer_request *request, uint8_t how,
                          const struct json_document *document, struct fault *fault)
 {
@@ -95,7 +68,7 @@ static void answer(struct infer_request *request, void *workspace)
             require(item->fault.message[0] != '\0');
             continue;
         }
-        run(item, workspace);
+        request_run(item, workspace);
         check_weights(item);
         check_weight_map(item);
     }
@@ -141,7 +114,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                          && infer_plan(&request, &limits, &fault);
     if (!planned)
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');
-    else if (is_small(&request))
+    else if (request_is_small(&request))
         answer(&request, workspace);
     infer_request_free(&request);
     json_free(&document);

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 static struct daemon server;
 static struct http_client client;
@@ -295,6 +296,91 @@ static void test_present_is_what_came(void **state)
     free(value);
 }
 
+static char *pack(const void *data, size_t size, size_t *packed_size)
+{
+    enum { GZIP = 15 + 16 };
+    z_stream stream = { .next_in = (unsigned char *)data, .avail_in = (uInt)size };
+    assert_int_equal(deflateInit2(&stream, 6, Z_DEFLATED, GZIP, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    char *bytes = malloc(deflateBound(&stream, (uLong)size));
+    assert_non_null(bytes);
+    stream.next_out = (unsigned char *)bytes;
+    stream.avail_out = (uInt)deflateBound(&stream, (uLong)size);
+    assert_int_equal(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    *packed_size = stream.total_out;
+    deflateEnd(&stream);
+    return bytes;
+}
+
+static void unpack(struct http_response *response)
+{
+    enum { ROOM = 1 << 20, GZIP = 15 + 16 };
+    z_stream stream = { .next_in = (unsigned char *)response->body,
+                        .avail_in = (uInt)response->body_size };
+    char *bytes = malloc(ROOM);
+    assert_non_null(bytes);
+    stream.next_out = (unsigned char *)bytes;
+    stream.avail_out = ROOM - 1;
+    assert_int_equal(inflateInit2(&stream, GZIP), Z_OK);
+    assert_int_equal(inflate(&stream, Z_FINISH), Z_STREAM_END);
+    free(response->body);
+    response->body = bytes;
+    response->body_size = stream.total_out;
+    inflateEnd(&stream);
+}
+
+/* The header's length is that of the JSON before it is packed, as tritonclient counts. */
+static void test_packed_both_ways(void **state)
+{
+    (void)state;
+    enum { ROWS = 4000 };
+    static float rows[ROWS * 3];
+    char json[256], length[64], value[32];
+    const char *const headers[] = { length, "Content-Type: application/octet-stream",
+                                    "Content-Encoding: gzip", "Accept-Encoding: gzip", NULL };
+    for (int i = 0; i < ROWS; i++)
+        rows[3 * i + i % 3] = 1;
+    const int json_size = snprintf(
+        json, sizeof json,
+        "{\"parameters\":{\"binary_data_output\":true},\"outputs\":[{\"name\":\"context\"}],"
+        "\"inputs\":[{\"name\":\"query\",\"shape\":[%d,1,3],\"datatype\":\"FP32\","
+        "\"parameters\":{\"binary_data_size\":%zu}}]}",
+        ROWS, sizeof rows);
+    snprintf(length, sizeof length, "Inference-Header-Content-Length: %d", json_size);
+    const size_t size = (size_t)json_size + sizeof rows;
+    char *whole = malloc(size);
+    assert_non_null(whole);
+    memcpy(whole, json, (size_t)json_size);
+    memcpy(whole + json_size, rows, sizeof rows);
+    size_t packed_size;
+    char *packed = pack(whole, size, &packed_size);
+    const struct http_request request = {
+        .path = "/v2/models/demo/infer",
+        .body = packed,
+        .body_size = packed_size,
+        .headers = headers,
+    };
+    struct http_response response = http_client_send(&client, &request);
+    assert_int_equal(response.status, 200);
+    assert_string_equal(http_response_header(&response, "Content-Encoding", value, sizeof value),
+                        "gzip");
+    unpack(&response);
+    struct oip_answer answer = oip_answer_of(response);
+    const struct oip_tensor_answer context = oip_output_of(&answer, "context");
+    const float *got = context.bytes;
+    /* The values of the model's three rows: one word attends to nothing but itself. */
+    static const float values[3][3] = { { 1, 1, 0 }, { 0, 1, 1 }, { 0, 0, 0 } };
+    assert_int_equal(context.size, sizeof rows);
+    for (int i = 0; i < ROWS; i++) {
+        float row[3];
+        memcpy(row, (const char *)got + sizeof row * (size_t)i, sizeof row);
+        for (int j = 0; j < 3; j++)
+            assert_true(row[j] == values[i % 3][j]);
+    }
+    oip_answer_free(&answer);
+    free(packed);
+    free(whole);
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -322,6 +408,7 @@ int main(void)
         cmocka_unit_test(test_classification_as_bytes),
         cmocka_unit_test(test_empty_tensors),
         cmocka_unit_test(test_present_is_what_came),
+        cmocka_unit_test(test_packed_both_ways),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -198,6 +198,10 @@ static const struct oip_fault CASES[] = {
       "{\"inputs\":[" QUERY
       ",{\"name\":\"kv_len\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}",
       400, "dtype", "/inputs/1/datatype", "expects 'INT64'" },
+    { "demo",
+      "{\"parameters\":{\"sinks\":\"1\"},\"inputs\":[" QUERY
+      ",{\"name\":\"sinks\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}",
+      400, "duplicate", "/inputs/1", "input 'sinks' is among the parameters too" },
     /* Models. */
     { "nobody", WITH_QUERY(""), 404, "not_found", "", "nobody" },
     { "demo/versions/2", WITH_QUERY(""), 404, "not_found", "", "no version '2'" },
@@ -355,6 +359,29 @@ static void test_headers(void **state)
     }
 }
 
+static void test_a_model_that_could_not_be_loaded(void **state)
+{
+    (void)state;
+    struct daemon other;
+    struct http_client own;
+    char *directory = daemon_directory_create();
+    daemon_directory_write(directory, "broken.safetensors", "x", 1);
+    daemon_start_with(&other, "--models", directory, NULL);
+    http_client_init(&own, other.port);
+    static const struct oip_fault fault = {
+        .model = "broken",
+        .body = WITH_QUERY(""),
+        .status = 503,
+        .code = "loading",
+        .pointer = "",
+        .says = "broken",
+    };
+    oip_refused(&own, &fault);
+    http_client_free(&own);
+    daemon_stop(&other);
+    daemon_directory_remove(directory);
+}
+
 static void test_limits(void **state)
 {
     (void)state;
@@ -378,6 +405,11 @@ static void test_limits(void **state)
     oip_add_binary(&request, "query", "FP32", 2, (const int64_t[]){ 200, 3 }, zeros, 2400);
     response = oip_send(&other, "demo", &request);
     answer_expect_fault(&response, 413, "too_large", "");
+    http_response_free(&response);
+    oip_request_free(&request);
+    oip_add_binary(&request, "query", "FP32", 3, (const int64_t[]){ 40, 1, 3 }, zeros, 480);
+    response = oip_send(&other, "demo", &request);
+    answer_expect_fault(&response, 413, "too_large", "/inputs/0");
     http_response_free(&response);
     oip_request_free(&request);
     http_client_free(&other);
@@ -408,6 +440,7 @@ int main(void)
         cmocka_unit_test(test_bytes_that_are_no_booleans),
         cmocka_unit_test(test_raw_request_to_a_model_of_many_inputs),
         cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_a_model_that_could_not_be_loaded),
         cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include "daemon.h"
+#include "dtype.h"
+#include "fill.h"
 #include "oip_client.h"
 
 #include <math.h>
@@ -84,7 +86,7 @@ static void test_sdpa_masks(void **state)
         const char *datatype, *shape, *data;
     } masks[] = {
         { "BOOL", "[1]", "[true]" },      { "FP32", "[2,1,1,2]", "[0,0,0,0]" },
-        { "BF16", "[2,2]", "[0,0,0,0]" }, { "FP64", "[1,1,2]", "[0,0]" },
+        { "BF16", "[2,2]", "[0,0,0,0]" }, { "FP16", "[1,1,2]", "[0,0]" },
         { "FP32", "[]", "[0]" },
     };
     struct oip_answer want = ask_sdpa("[2,1,2,2]", NULL);
@@ -108,6 +110,111 @@ static void test_sdpa_masks(void **state)
     oip_add_json(&request, "attn_mask", "FP32", "[2,2]", "[null,0,null,0]");
     struct oip_answer answer = oip_post(&client, "sdpa", &request);
     expect_numbers(&answer, "Y", "FP32", 4, (const int64_t[]){ 1, 1, 2, 2 }, second, 0);
+    oip_answer_free(&answer);
+    oip_request_free(&request);
+}
+
+/* softmax(q . k^T / sqrt(WIDTH)) . v in double; the weights too. */
+enum { ROWS = 5, KEYS = 7, WIDTH = 4 };
+
+static void attend(const double *q, const double *k, const double *v, double *y, double *weights)
+{
+    for (int i = 0; i < ROWS; i++) {
+        double sum = 0;
+        for (int j = 0; j < KEYS; j++) {
+            double score = 0;
+            for (int d = 0; d < WIDTH; d++)
+                score += q[i * WIDTH + d] * k[j * WIDTH + d];
+            weights[i * KEYS + j] = exp(score / sqrt(WIDTH));
+            sum += weights[i * KEYS + j];
+        }
+        for (int d = 0; d < WIDTH; d++)
+            y[i * WIDTH + d] = 0;
+        for (int j = 0; j < KEYS; j++) {
+            weights[i * KEYS + j] /= sum;
+            for (int d = 0; d < WIDTH; d++)
+                y[i * WIDTH + d] += weights[i * KEYS + j] * v[j * WIDTH + d];
+        }
+    }
+}
+
+static void narrow(const char *datatype, const double *values, int count, unsigned char *bytes)
+{
+    for (int i = 0; i < count; i++) {
+        const float value = (float)values[i];
+        if (strcmp(datatype, "FP64") == 0)
+            memcpy(bytes + 8 * i, &values[i], 8);
+        else if (strcmp(datatype, "FP32") == 0)
+            memcpy(bytes + 4 * i, &value, 4);
+        else
+            dtype_write(bytes + 2 * i, strcmp(datatype, "FP16") == 0 ? ATTN_F16 : ATTN_BF16, &value,
+                        1);
+    }
+}
+
+/* What a datatype holds of the numbers is what is computed with, exactly in all of them here; what
+ * is answered was rounded once. */
+static void test_datatypes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *datatype, *parameters;
+        int size;
+        double tolerance; /* of what has magnitude 1 */
+    } kinds[] = {
+        { "FP64", "\"binary_data_output\":true,\"qk_matmul_output_mode\":3", 8, 1e-15 },
+        { "FP32",
+          "\"binary_data_output\":true,\"qk_matmul_output_mode\":3,\"softmax_precision\":11", 4,
+          0x1.01p-25 },
+        { "FP32", "\"binary_data_output\":true,\"qk_matmul_output_mode\":3", 4, 1e-6 },
+        { "FP16", "\"binary_data_output\":true,\"qk_matmul_output_mode\":3", 2, 0x1.01p-12 },
+        { "BF16", "\"binary_data_output\":true,\"qk_matmul_output_mode\":3", 2, 0x1.01p-9 },
+    };
+    struct fill fill = { 9 };
+    double q[ROWS * WIDTH], k[KEYS * WIDTH], v[KEYS * WIDTH];
+    double y[ROWS * WIDTH], weights[ROWS * KEYS];
+    for (int i = 0; i < KEYS * WIDTH; i++) {
+        k[i] = (double)fill_below(&fill, 128) / 64 - 1;
+        v[i] = (double)fill_below(&fill, 128) / 64 - 1;
+        if (i < ROWS * WIDTH)
+            q[i] = (double)fill_below(&fill, 128) / 64 - 1;
+    }
+    attend(q, k, v, y, weights);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        static const int64_t rows[] = { 1, 1, ROWS, WIDTH }, keys[] = { 1, 1, KEYS, WIDTH };
+        unsigned char bytes[KEYS * WIDTH * 8];
+        struct oip_request request = { .parameters = kinds[i].parameters };
+        narrow(kinds[i].datatype, q, ROWS * WIDTH, bytes);
+        oip_add_binary(&request, "Q", kinds[i].datatype, 4, rows, bytes,
+                       (size_t)(ROWS * WIDTH * kinds[i].size));
+        narrow(kinds[i].datatype, k, KEYS * WIDTH, bytes);
+        oip_add_binary(&request, "K", kinds[i].datatype, 4, keys, bytes,
+                       (size_t)(KEYS * WIDTH * kinds[i].size));
+        narrow(kinds[i].datatype, v, KEYS * WIDTH, bytes);
+        oip_add_binary(&request, "V", kinds[i].datatype, 4, keys, bytes,
+                       (size_t)(KEYS * WIDTH * kinds[i].size));
+        oip_ask(&request, "Y", NULL);
+        oip_ask(&request, "qk_matmul_output", NULL);
+        struct oip_answer answer = oip_post(&client, "sdpa", &request);
+        expect_numbers(&answer, "Y", kinds[i].datatype, 4, rows, y, kinds[i].tolerance);
+        expect_numbers(&answer, "qk_matmul_output", kinds[i].datatype, 4,
+                       (const int64_t[]){ 1, 1, ROWS, KEYS }, weights, kinds[i].tolerance);
+        oip_answer_free(&answer);
+        oip_request_free(&request);
+    }
+}
+
+/* All digits of a double are there in JSON too. */
+static void test_doubles_as_text(void **state)
+{
+    (void)state;
+    struct oip_request request = { 0 };
+    oip_add_json(&request, "Q", "FP64", "[1,1,1,1]", "[1]");
+    oip_add_json(&request, "K", "FP64", "[1,1,2,1]", "[1,2]");
+    oip_add_json(&request, "V", "FP64", "[1,1,2,1]", "[0,1]");
+    struct oip_answer answer = oip_post(&client, "sdpa", &request);
+    const double want = 1 / (1 + exp(-1));
+    expect_numbers(&answer, "Y", "FP64", 4, (const int64_t[]){ 1, 1, 1, 1 }, &want, 2e-16);
     oip_answer_free(&answer);
     oip_request_free(&request);
 }
@@ -215,6 +322,48 @@ static void test_faults(void **state)
         oip_refused(&client, &FAULTS[i]);
 }
 
+/* FP64 is computed in double from the doubles that the text holds, scale and softcap among them;
+ * what a datatype cannot reach is refused. */
+static void test_range_of_datatypes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *datatype, *data;
+        double score; /* 0: refused */
+    } cases[] = {
+        { "FP64", "[0.3]", 0.3 * 0.1 }, { "FP64", "[1e300]", 1e300 * 0.1 },
+        { "FP64", "[1e309]", 0 },       { "FP16", "[65504]", 6552 },
+        { "FP16", "[-65520]", 0 },      { "BF16", "[3.38e38]", 3.38e37 },
+        { "BF16", "[3.4e38]", 0 },      { "FP32", "[3.4e38]", 3.4e37 },
+        { "FP32", "[3.5e38]", 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct oip_request request = { .parameters = "\"scale\":0.1" };
+        oip_add_json(&request, "Q", cases[i].datatype, "[1,1,1,1]", cases[i].data);
+        oip_add_json(&request, "K", cases[i].datatype, "[1,1,1,1]", "[1]");
+        oip_add_json(&request, "V", cases[i].datatype, "[1,1,1,1]", "[1]");
+        oip_ask(&request, "qk_matmul_output", NULL);
+        if (cases[i].score == 0) {
+            const struct oip_fault fault = {
+                "sdpa", NULL, 400, "nonfinite", "/inputs/0/data", cases[i].datatype
+            };
+            struct http_response response = oip_send(&client, "sdpa", &request);
+            oip_expect_fault(&response, &fault);
+            http_response_free(&response);
+        } else {
+            static const int64_t shape[] = { 1, 1, 1, 1 };
+            struct oip_answer answer = oip_post(&client, "sdpa", &request);
+            const double tolerance = cases[i].datatype[2] == '6'   ? 1e-15
+                                     : cases[i].datatype[0] == 'B' ? 1e-2
+                                                                   : 1e-3;
+            expect_numbers(&answer, "qk_matmul_output", cases[i].datatype, 4, shape,
+                           &cases[i].score, tolerance);
+            oip_answer_free(&answer);
+        }
+        oip_request_free(&request);
+    }
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -234,9 +383,9 @@ static int stop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sdpa_forms),
-        cmocka_unit_test(test_sdpa_masks),
-        cmocka_unit_test(test_an_empty_batch),
+        cmocka_unit_test(test_sdpa_forms),     cmocka_unit_test(test_sdpa_masks),
+        cmocka_unit_test(test_datatypes),      cmocka_unit_test(test_doubles_as_text),
+        cmocka_unit_test(test_an_empty_batch), cmocka_unit_test(test_range_of_datatypes),
         cmocka_unit_test(test_faults),
     };
     return cmocka_run_group_tests(tests, start, stop);

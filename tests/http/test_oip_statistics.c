@@ -191,6 +191,25 @@ static void test_many_at_once(void **state)
     expect_counts("sdpa", 4 + CROWD * ROUNDS, 2 + CROWD * ROUNDS, 1);
 }
 
+/* The path names the model, so it is known even where the body cannot be read. */
+static void test_oip_inference(void **state)
+{
+    (void)state;
+    static const char PATH[] = "/v2/models/demo/infer";
+    cJSON_Delete(
+        answer_post(&client, PATH,
+                    "{\"inputs\":[{\"name\":\"query\",\"datatype\":\"FP32\",\"shape\":[3,1,3],"
+                    "\"data\":[1,0,0,0,1,0,0,0,1]}]}"));
+    expect_counts("demo", 5 + 3, 5 + 1, 1);
+    answer_refused(&client, PATH, "{\"inputs\":", 400, "json", NULL);
+    expect_counts("demo", 8, 6, 2);
+    answer_refused(&client, PATH,
+                   "{\"inputs\":[{\"name\":\"query\",\"datatype\":\"FP32\",\"shape\":[2,1,3],"
+                   "\"data\":[1,0,0,0,1,0]}],\"parameters\":{\"q_heads\":3}}",
+                   400, "option", NULL);
+    expect_counts("demo", 8, 6, 3);
+}
+
 static void test_stops_cleanly(void **state)
 {
     (void)state;
@@ -218,7 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_at_first),      cmocka_unit_test(test_counts),
         cmocka_unit_test(test_batch),         cmocka_unit_test(test_many_at_once),
-        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_oip_inference), cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, clear);
 }

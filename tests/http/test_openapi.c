@@ -111,6 +111,8 @@ static const struct openapi_call calls[] = {
     { "GET", V "/stats", "/v2/models/demo/versions/1/stats", 200, NULL, NULL },
     { "GET", V "/stats", "/v2/models/demo/versions/2/stats", 404, NULL, NULL },
     { "POST", O "/infer", "/v2/models/demo/infer", 200, INFER "}", NULL },
+    { "POST", O "/infer", "/v2/models/demo/infer", 200,
+      INFER ",\"id\":\"i\",\"parameters\":{\"binary_data_output\":true}}", NULL },
     { "POST", O "/infer", "/v2/models/demo/infer", 400, "{\"inputs\":[]}", NULL },
     { "POST", O "/infer", "/v2/models/nobody/infer", 404, INFER "}", NULL },
     { "POST", V "/infer", "/v2/models/demo/versions/1/infer", 200,

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "problem_count.h"
 #include "random_case.h"
 
 static const enum attn_dtype NARROW[] = { ATTN_F32, ATTN_F16, ATTN_BF16 };
@@ -74,7 +75,7 @@ static void test_rounded(void **state)
 {
     (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
-        for (uint64_t seed = 0; seed < 300; seed++)
+        for (uint64_t seed = 0; seed < problem_count(300); seed++)
             check_rounded(seed, *k);
 }
 
@@ -85,7 +86,7 @@ static void test_right(void **state)
     static const enum attn_dtype f16[] = { ATTN_F16 }, bf16[] = { ATTN_BF16 };
     static const struct random_dtypes both[] = { { f16, 1 }, { bf16, 1 } };
     for (int i = 0; i < 2; i++)
-        for (uint64_t seed = 0; seed < 60; seed++) {
+        for (uint64_t seed = 0; seed < problem_count(60); seed++) {
             struct attention_case c;
             struct reference reference;
             enum attn_dtype dtypes[OUT_COUNT];

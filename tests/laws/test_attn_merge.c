@@ -13,6 +13,7 @@
 
 #include "attention_case.h"
 #include "merge.h"
+#include "problem_count.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -186,7 +187,7 @@ static void expect_same_bits(const struct split *split, const struct merged *a,
 static void test_any_split_is_the_whole(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= PROBLEMS; seed++) {
+    for (uint64_t seed = 1; seed <= problem_count(PROBLEMS); seed++) {
         struct split split;
         struct merged merged, shuffled;
         struct fill fill = { seed * 7919 };
@@ -206,7 +207,7 @@ static void test_any_split_is_the_whole(void **state)
 static void test_merging_twice(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 200; seed++) {
+    for (uint64_t seed = 1; seed <= problem_count(200); seed++) {
         struct split split;
         struct merged groups[2], merged;
         split_init(&split, 5000 + seed);

@@ -77,9 +77,9 @@ double difference_layer_loss(const struct attn_layer_problem *problem,
 }
 
 /* (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h */
-static double five_points(const double at[4])
+double difference_of(const double at[4], double step)
 {
-    return (8 * (at[2] - at[1]) - (at[3] - at[0])) / (12 * (double)STEP);
+    return (8 * (at[2] - at[1]) - (at[3] - at[0])) / (12 * step);
 }
 
 static const float MOVES[4] = { -2, -1, 1, 2 };
@@ -94,7 +94,7 @@ double difference_by(const struct attn_problem *problem, const struct attn_tenso
         at[i] = difference_loss(problem, context_gradient);
     }
     *x = kept;
-    return five_points(at);
+    return difference_of(at, (double)STEP);
 }
 
 /* Which weights are 0, as they are after *x is moved by step. */
@@ -130,5 +130,5 @@ double difference_layer_by(const struct attn_layer_problem *problem, const float
         at[i] = difference_layer_loss(problem, context_gradient);
     }
     *x = kept;
-    return five_points(at);
+    return difference_of(at, (double)STEP);
 }

@@ -31,6 +31,9 @@ double difference_by(const struct attn_problem *problem, const struct attn_tenso
 double difference_layer_by(const struct attn_layer_problem *problem, const float *context_gradient,
                            float *x);
 
+/* The derivative from the losses at -2, -1, 1 and 2 steps of this size. */
+double difference_of(const double at[4], double step);
+
 /* Whether no weight becomes 0 or ceases to be on the way of *x, as weights of sparsemax do. */
 bool difference_is_smooth(const struct attn_problem *problem, float *x);
 

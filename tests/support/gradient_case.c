@@ -188,20 +188,8 @@ int64_t gradient_case_compare(const struct gradient_case *c, uint64_t seed)
     return kinks + compare_list(c, "sinks", attention->sinks, problem->sinks_gradient, query[1]);
 }
 
-/* Options, one line each. */
-struct variant {
-    const char *name;
-    float scale, softcap;
-    bool causal;
-    int64_t window_left, window_right, past_len, kv_len;
-    bool row_kv_len;
-    int mask; /* bits of the dimensions that the mask has whole, 16: its keys end early; -1: none */
-    bool alibi, sinks;
-    float dropout;
-    int64_t kv_offset;
-};
-
-static const struct variant VARIANTS[] = {
+/* One line each. */
+static const struct gradient_variant VARIANTS[] = {
     { "scale", -1.5f, 0, false, -1, -1, 0, -1, false, -1, false, false, 0, 0 },
     { "softcap", 1, 0.75f, false, -1, -1, 0, -1, false, -1, false, false, 0, 0 },
     { "causal", 0.5f, 0, true, -1, -1, 0, -1, false, -1, false, false, 0, 0 },
@@ -227,7 +215,7 @@ static const struct variant VARIANTS[] = {
     { "all three", 0.5f, 2, true, 3, -1, 2, -1, false, 12, true, true, 0.3f, 1 },
 };
 
-static void apply(struct gradient_case *c, const struct variant *v, uint64_t seed)
+void gradient_case_apply(struct gradient_case *c, const struct gradient_variant *v, uint64_t seed)
 {
     struct attn_problem *attention = &c->forward.problem;
     const int64_t *query = attention->query.shape;
@@ -274,7 +262,7 @@ void gradient_run_variants(const struct attention_sizes *sizes, unsigned kinds, 
             struct gradient_case c;
             gradient_case_init(&c, sizes, LAYOUT_GAPS, seed + i);
             gradient_case_set_kinds(&c, kinds, seed + i);
-            apply(&c, &VARIANTS[i], seed + i);
+            gradient_case_apply(&c, &VARIANTS[i], seed + i);
             print_message("    %s\n", VARIANTS[i].name);
             gradient_case_run(&c, tables[t]);
             kinks += gradient_case_compare(&c, seed + i);

@@ -31,6 +31,23 @@ void gradient_case_add_mask(struct gradient_case *c, const int64_t shape[4], uin
 /* Slopes and sinks, one for each query head, where wanted, and room for their gradients. */
 void gradient_case_add_heads(struct gradient_case *c, bool alibi, bool sinks, uint64_t seed);
 
+/* Options, and what else a problem may have. */
+struct gradient_variant {
+    const char *name;
+    float scale, softcap;
+    bool causal;
+    int64_t window_left, window_right, past_len, kv_len; /* kv_len -1: none */
+    bool row_kv_len;
+    int mask; /* bits of the dimensions that the mask has whole, 16: its keys end early; -1: none */
+    bool alibi, sinks;
+    float dropout;
+    int64_t kv_offset;
+};
+
+/* Lengths of rows, heads and a mask come from seed. */
+void gradient_case_apply(struct gradient_case *c, const struct gradient_variant *variant,
+                         uint64_t seed);
+
 /* The case must be accepted. kernels NULL: the best. */
 void gradient_case_plan(struct gradient_case *c, const struct attn_kernels *kernels,
                         struct attn_gradient_plan *plan);

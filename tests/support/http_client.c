@@ -168,6 +168,8 @@ static void begin(const struct http_client *client, const struct http_request *r
     else if (request->method)
         curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, transfer->headers);
+    if (request->accept_encoding)
+        curl_easy_setopt(curl, CURLOPT_ACCEPT_ENCODING, request->accept_encoding);
 }
 
 static void end(const struct http_client *client, struct transfer *transfer, CURLcode result)

@@ -14,9 +14,10 @@ struct http_request {
     const char *body; /* NULL: none */
     size_t body_size; /* 0: strlen(body) */
     const char *const
-        *headers;           /* "Name: value", ended by NULL; NULL: Content-Type: application/json */
-    bool chunked;           /* the body without a Content-Length */
-    double timeout_seconds; /* 0: 30, scaled by daemon_slowness() */
+        *headers; /* "Name: value", ended by NULL; NULL: Content-Type: application/json */
+    bool chunked; /* the body without a Content-Length */
+    const char *accept_encoding; /* sent by libcurl, which then unpacks the answer; NULL: not */
+    double timeout_seconds;      /* 0: 30, scaled by daemon_slowness() */
 };
 
 struct http_response {

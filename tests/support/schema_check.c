@@ -103,6 +103,18 @@ static bool fits_any(const cJSON *document, const cJSON *schemas, const cJSON *v
     return false;
 }
 
+static bool fits_all(const cJSON *document, const cJSON *schemas, const cJSON *value,
+                     struct misfit *misfit)
+{
+    const cJSON *schema;
+    cJSON_ArrayForEach(schema, schemas)
+    {
+        if (!fits(document, schema, value, misfit))
+            return false;
+    }
+    return true;
+}
+
 static bool is_among(const cJSON *values, const cJSON *value, struct misfit *misfit)
 {
     const cJSON *one;
@@ -125,13 +137,20 @@ static bool has_members(const cJSON *names, const cJSON *value, struct misfit *m
     return true;
 }
 
-/* Whether the schema, or the one that it refers to, has a property of that name. */
+/* Whether the schema, or one that it takes in, has a property of that name. */
 static bool knows(const cJSON *document, const cJSON *schema, const char *name)
 {
     const cJSON *target = schema_follow(document, schema);
-    return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(schema, "properties"),
-                                            name)
-           || (target != schema && knows(document, target, name));
+    const cJSON *properties = cJSON_GetObjectItemCaseSensitive(schema, "properties");
+    const cJSON *part;
+    if (cJSON_GetObjectItemCaseSensitive(properties, name))
+        return true;
+    cJSON_ArrayForEach(part, cJSON_GetObjectItemCaseSensitive(schema, "allOf"))
+    {
+        if (knows(document, part, name))
+            return true;
+    }
+    return target != schema && knows(document, target, name);
 }
 
 /* rest: what members that properties does not name have to be. */
@@ -212,6 +231,8 @@ static bool fits_keyword(const cJSON *document, const cJSON *schema, const cJSON
         return fits_type(keyword, value, misfit);
     if (strcmp(name, "anyOf") == 0)
         return fits_any(document, keyword, value, misfit);
+    if (strcmp(name, "allOf") == 0)
+        return fits_all(document, keyword, value, misfit);
     if (strcmp(name, "enum") == 0)
         return is_among(keyword, value, misfit);
     if (strcmp(name, "const") == 0)

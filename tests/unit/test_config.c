@@ -83,6 +83,7 @@ static void test_defaults(void **state)
     assert_int_equal(config.workers, 0);
     assert_null(config.kernels);
     assert_int_equal(config.body_bytes_max, 64 << 20);
+    assert_int_equal(config.compress_bytes_min, 1024);
     assert_int_equal(config.answer_bytes_max, 256 << 20);
     assert_int_equal(config.queue_max, 1024);
     assert_int_equal(config.timeout_ns, 60000000000);
@@ -103,7 +104,7 @@ static void test_every_flag(void **state)
     (void)state;
     assert_accepted(&config, "--models /m --model-name one --model-control explicit "
                              "--models-strict --workers 64 --kernels avx2 --body-max 1KiB "
-                             "--answer-max=2GiB --queue-max 7");
+                             "--answer-max=2GiB --compress-min 1GiB --queue-max 7");
     assert_string_equal(config.models, "/m");
     assert_string_equal(config.model_name, "one");
     assert_int_equal(config.model_control, MODEL_CONTROL_EXPLICIT);
@@ -112,6 +113,7 @@ static void test_every_flag(void **state)
     assert_string_equal(config.kernels, "avx2");
     assert_int_equal(config.body_bytes_max, 1024);
     assert_int_equal(config.answer_bytes_max, (size_t)2 << 30);
+    assert_int_equal(config.compress_bytes_min, 1 << 30);
     assert_int_equal(config.queue_max, 7);
     assert_accepted(&config, "--timeout=1ms --body-timeout 2s --drain-delay 1500ms --drain-max 0 "
                              "--connections-max 1 --connections-per-ip-max 3 --log-level error "

@@ -34,6 +34,7 @@ static const struct {
     { FAULT_CONFLICT, "conflict", 409 },
     { FAULT_TOO_LARGE, "too_large", 413 },
     { FAULT_ANSWER_TOO_LARGE, "answer_too_large", 413 },
+    { FAULT_CODING, "encoding", 400 },
     { FAULT_ENCODING, "encoding", 415 },
     { FAULT_CONTENT_TYPE, "content_type", 415 },
     { FAULT_OVERLOADED, "overloaded", 429 },

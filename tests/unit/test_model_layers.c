@@ -246,7 +246,7 @@ static void test_refused(void **state)
 static void test_no_config(void **state)
 {
     const float one = 1;
-    const struct safetensors_tensor tensor = { "q_proj.weight", 2, { 1, 1 }, &one };
+    const struct safetensors_tensor tensor = { "q_proj.weight", 2, { 1, 1 }, &one, NULL };
     struct model *model;
     struct fault fault;
     void *bytes;

@@ -141,7 +141,7 @@ static void test_unavailable(void **state)
                          "'broken' is not available: the header's length");
     store_expect_refused(store, "empty", FAULT_LOADING, "is empty");
     store_expect_refused(store, "checkpoint", FAULT_LOADING,
-                         "published checkpoint (model_type 'llama')");
+                         "model_type 'llama' has other tensors");
     store_expect_refused(store, "shards", FAULT_LOADING, "in shards");
     store_expect_refused(store, "nothing", FAULT_LOADING, "no model.safetensors");
     text_init(&text, 100000);

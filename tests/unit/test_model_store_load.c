@@ -203,10 +203,23 @@ static void test_built_in_ones_stay(void **state)
 
 /* ------------------------------------------------------------ many at once -- */
 
-enum { THREADS = 4, ROUNDS = 40 };
+enum { THREADS = 5, ROUNDS = 40 };
 
 static struct model_store *shared;
 static _Atomic int served_count;
+
+/* A listing is one of three states, and has a model or a reason. */
+static void look_at_all(void *context, const struct model_listing *listing)
+{
+    _Atomic int *wrong_count = context;
+    const bool ready = strcmp(listing->state, "READY") == 0;
+    const bool known = ready || strcmp(listing->state, "LOADING") == 0
+                       || strcmp(listing->state, "UNAVAILABLE") == 0;
+    if (!known || ready != (listing->model != NULL) || ready != (listing->reason == NULL))
+        atomic_fetch_add(wrong_count, 1);
+}
+
+static _Atomic int wrong_count;
 
 /* A name that is loaded, unloaded and put by several is always whole: it serves a value that was
  * written, or says that it is unavailable. */
@@ -223,6 +236,8 @@ static void *change(void *context)
             model_store_unload(shared, "m", &fault);
         else if (thread == 2)
             store_put(shared, "m", (float)(1 + i % 3), &created, &fault);
+        else if (thread == 3)
+            model_store_each(shared, look_at_all, &wrong_count);
         else if (model_store_resolve(shared, "m", &model, &fault)) {
             const float value = store_value_of(model);
             atomic_fetch_add(&served_count, value == 1 || value == 2 || value == 3 ? 1 : -ROUNDS);
@@ -247,6 +262,7 @@ static void test_many_change_one(void **state)
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     assert_true(atomic_load(&served_count) >= 0);
+    assert_int_equal(atomic_load(&wrong_count), 0);
     struct fault fault;
     assert_true(model_store_load(shared, "m", NULL, &fault));
     store_expect_served(shared, "m", 1 + (ROUNDS - 1) % 3);

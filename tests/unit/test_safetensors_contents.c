@@ -53,9 +53,9 @@ static void test_written_is_read(void **state)
 {
     const float values[] = { 1, -2, 3.5f, 0, 5, 6 };
     const struct safetensors_tensor tensors[] = {
-        { "q\"\xC3\xA9", 2, { 2, 3 }, values },
-        { "empty", 2, { 0, 3 }, values },
-        { "scalar", 0, { 0 }, values + 2 },
+        { "q\"\xC3\xA9", 2, { 2, 3 }, values, NULL },
+        { "empty", 2, { 0, 3 }, values, NULL },
+        { "scalar", 0, { 0 }, values + 2, "F32" },
     };
     struct safetensors file;
     struct fault fault;
@@ -83,7 +83,7 @@ static void test_written_is_read(void **state)
     safetensors_free(&file);
     free(bytes);
 
-    const struct safetensors_tensor huge = { "h", 2, { INT64_MAX, 2 }, values };
+    const struct safetensors_tensor huge = { "h", 2, { INT64_MAX, 2 }, values, NULL };
     assert_false(safetensors_write(&bytes, &size, &huge, 1, "k", "", &fault));
     assert_int_equal(fault.code, FAULT_TOO_LARGE);
 }

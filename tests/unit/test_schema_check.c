@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "json.h"
 #include "schema_check.h"
 
 #include <stdio.h>
@@ -26,6 +27,12 @@ static int read_document(void **state)
     rewind(file);
     assert_int_equal(fread(text, 1, size, file), size);
     fclose(file);
+    struct json_document strict;
+    struct fault fault;
+    const struct json_options options = { .nonfinite_allowed = false };
+    if (!json_read(&strict, text, size, &options, &fault)) /* no key twice, for one */
+        fail_msg("%s %s", fault.pointer, fault.message);
+    json_free(&strict);
     document = cJSON_ParseWithLength(text, size);
     free(text);
     assert_non_null(document);

@@ -30,6 +30,9 @@ static const struct attn_layer LAYER = {
     .q_heads = HEADS, .kv_heads = 2, .head_dim = HEAD_DIM, .v_head_dim = HEAD_DIM
 };
 
+/* The softmax_precision of every problem here. */
+static enum attn_dtype precision = ATTN_F32;
+
 static struct attn_layer_problem problem_of(const struct attn_kernels *kernels)
 {
     struct attn_layer_problem problem = {
@@ -43,6 +46,7 @@ static struct attn_layer_problem problem_of(const struct attn_kernels *kernels)
         .kernels = kernels,
     };
     problem.options.causal = true;
+    problem.options.softmax_precision = precision;
     return problem;
 }
 
@@ -227,6 +231,26 @@ static void test_every_combination(void **state)
     }
 }
 
+/* Tasks have other rows in double; the map is that of the weights all the same. */
+static void test_in_double(void **state)
+{
+    static const int64_t heads[] = { 0, 3 }, rows[] = { 2, 7, 8, 66, 149 };
+    (void)state;
+    precision = ATTN_F64;
+    make_whole(NULL);
+    for (int with_context = 0; with_context < 2; with_context++) {
+        expect_map((struct attn_weight_map){ .heads = ATTN_MAP_MEAN, .pool_rows = 4, .top_k = 3 },
+                   NULL, with_context, true);
+        expect_map((struct attn_weight_map){ .heads = ATTN_MAP_MAX, .pool_columns = 10 }, NULL,
+                   with_context, false);
+        expect_map(
+            (struct attn_weight_map){
+                .head_list = heads, .head_count = 2, .row_list = rows, .row_count = 5, .top_k = 7 },
+            NULL, with_context, true);
+    }
+    precision = ATTN_F32;
+}
+
 static void test_nothing_chosen(void **state)
 {
     static const int64_t none[] = { 0 };
@@ -332,6 +356,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_combination),
+        cmocka_unit_test(test_in_double),
         cmocka_unit_test(test_nothing_chosen),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_checks),

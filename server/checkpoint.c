@@ -1,0 +1,308 @@
+/* checkpoint.c - see checkpoint.h.
+ *
+ * For each stack of the family's rows: which prefix its tensors have, then layer by layer what
+ * config.json says, the names that this gives, and the layer that model_layers.c makes of both. */
+#include "checkpoint.h"
+
+#include "checkpoint_fields.h"
+#include "checkpoint_layer.h"
+#include "model_builder.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_BYTES = 256, LISTED_BYTES = 128 };
+
+/* ---------------------------------------------------------------- the config -- */
+
+/* The files of Meta's own Llama and Mistral releases say their widths and no model_type. */
+static const char *type_of(const cJSON *root)
+{
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(root, "model_type");
+    if (cJSON_IsString(type))
+        return type->valuestring;
+    return cJSON_GetObjectItemCaseSensitive(root, "dim")
+                   && cJSON_GetObjectItemCaseSensitive(root, "n_layers")
+                   && cJSON_GetObjectItemCaseSensitive(root, "n_heads")
+               ? "meta"
+               : "";
+}
+
+bool checkpoint_read(struct checkpoint *checkpoint, const char *text, bool *is_published,
+                     struct fault *fault)
+{
+    const struct json_options options = { .nonfinite_allowed = true };
+    *checkpoint = (struct checkpoint){ .run_count = 0 };
+    *is_published = false;
+    if (!json_read(&checkpoint->config, text, strlen(text), &options, fault)) {
+        fault_prefix_pointer(fault, "/config");
+        return false;
+    }
+    const cJSON *root = checkpoint->config.root;
+    *is_published =
+        cJSON_IsObject(root) && !cJSON_GetObjectItemCaseSensitive(root, "attention")
+        && (type_of(root)[0] || cJSON_GetObjectItemCaseSensitive(root, "architectures"));
+    if (!*is_published)
+        checkpoint_free(checkpoint);
+    return true;
+}
+
+void checkpoint_free(struct checkpoint *checkpoint)
+{
+    json_free(&checkpoint->config);
+    *checkpoint = (struct checkpoint){ .run_count = 0 };
+}
+
+/* ------------------------------------------------------------------- finding -- */
+
+/* "model.layers.7.self_attn.q_proj.weight" */
+static void write_name(char name[NAME_BYTES], const struct checkpoint_run *run, int64_t number,
+                       enum model_projection which, const char *ending)
+{
+    const char *layer = run->stack->layer;
+    const size_t before = strcspn(layer, "%");
+    snprintf(name, NAME_BYTES, "%s%.*s%" PRId64 "%s%s%s", run->prefix, (int)before, layer, number,
+             layer + before + 1, run->stack->projections[which], ending);
+}
+
+static bool has_layer(const struct checkpoint_run *run, const struct safetensors *file,
+                      int64_t index)
+{
+    const struct checkpoint_stack *stack = run->stack;
+    char name[NAME_BYTES];
+    write_name(name, run, stack->number ? stack->number(run->section, index) : index, MODEL_Q,
+               ".weight");
+    return safetensors_find(file, name) != NULL;
+}
+
+/* The prefix under which the file has the stack's first layer; false where it has it under none. */
+static bool find_prefix(struct checkpoint_run *run, const struct safetensors *file)
+{
+    const char *prefixes = run->stack->prefixes;
+    for (;;) {
+        const size_t length = strcspn(prefixes, "|");
+        snprintf(run->prefix, sizeof run->prefix, "%.*s", (int)length, prefixes);
+        if (has_layer(run, file, 0))
+            return true;
+        if (!prefixes[length])
+            return false;
+        prefixes += length + 1;
+    }
+}
+
+static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack *stack,
+                    const struct safetensors *file, struct fault *fault)
+{
+    struct checkpoint_run run = { .stack = stack, .section = checkpoint->config.root };
+    if (stack->section)
+        run.section = cJSON_GetObjectItemCaseSensitive(run.section, stack->section);
+    if (!find_prefix(&run, file))
+        return true;
+    if (!checkpoint_read_integer(run.section, stack->layers, &run.layer_count, fault))
+        return false;
+    if (run.layer_count < 1 || run.layer_count > MODEL_LAYERS_MAX)
+        return fault_set_at(fault, "/config", FAULT_OPTION,
+                            "config.json gives %" PRId64 " layers (%.*s); expected 1 to %d",
+                            run.layer_count, CHECKPOINT_FIELD_NAME(stack->layers),
+                            MODEL_LAYERS_MAX);
+    if (has_layer(&run, file, run.layer_count)) {
+        char name[NAME_BYTES];
+        write_name(name, &run, run.layer_count, MODEL_Q, ".weight");
+        return fault_set_at(fault, "/config", FAULT_SHAPE,
+                            "config.json gives %" PRId64 " layers (%.*s), and the file has a "
+                            "tensor '%.100s'",
+                            run.layer_count, CHECKPOINT_FIELD_NAME(stack->layers), name);
+    }
+    checkpoint->runs[checkpoint->run_count++] = run;
+    checkpoint->layer_count += run.layer_count;
+    return true;
+}
+
+/* ------------------------------------------------------------------ refusing -- */
+
+static bool looks_like_attention(const char *name)
+{
+    static const char *const WORDS[] = { "attn", "attention", "q_proj", "query", "qkv", "mixer" };
+    for (size_t i = 0; i < sizeof WORDS / sizeof WORDS[0]; i++)
+        if (strstr(name, WORDS[i]))
+            return true;
+    return false;
+}
+
+/* "h.0.attn.weight, h.1.attn.weight and 22 more"; in the order of the file. */
+static void list_tensors(const struct safetensors *file, char text[LISTED_BYTES])
+{
+    enum { REST_BYTES = 24 };
+    size_t used = 0;
+    int64_t left = 0;
+    text[0] = '\0';
+    for (int64_t i = 0; i < file->entry_count; i++) {
+        const struct safetensors_entry *entry = &file->entries[i];
+        if (!looks_like_attention(entry->name))
+            continue;
+        if (left > 0 || used + strlen(entry->name) + REST_BYTES > LISTED_BYTES)
+            left++;
+        else
+            used += (size_t)snprintf(text + used, LISTED_BYTES - used, "%s%s", used > 0 ? ", " : "",
+                                     entry->name);
+    }
+    if (left > 0)
+        snprintf(text + used, LISTED_BYTES - used, "%s%" PRId64 " more", used > 0 ? " and " : "",
+                 left);
+}
+
+/* Says which of the file's tensors to name, and where. */
+static bool refuse_unknown(const char *type, bool is_known, const struct safetensors *file,
+                           struct fault *fault)
+{
+    char listed[LISTED_BYTES];
+    list_tensors(file, listed);
+    return fault_set_at(fault, "/config/model_type", FAULT_OPTION,
+                        "model_type '%.24s' %s; write {\"attention\":\"scaled_dot_product\","
+                        "\"layers\":N,\"q_heads\":N,\"tensors\":{\"layers.0.q_proj.weight\":"
+                        "\"...\"}} as config.json; attention in this file: %s",
+                        type, is_known ? "has other tensors" : "is not known here",
+                        listed[0] ? listed : "none by its names");
+}
+
+static bool check_quantised(const cJSON *root, struct fault *fault)
+{
+    const cJSON *node = cJSON_GetObjectItemCaseSensitive(root, "quantization_config");
+    const cJSON *method = cJSON_GetObjectItemCaseSensitive(node, "quant_method");
+    return !cJSON_IsObject(node)
+           || fault_set_at(fault, "/config/quantization_config", FAULT_DTYPE,
+                           "the checkpoint is quantised (quant_method '%.40s'); expected F32, F16, "
+                           "BF16 or F64 parameters",
+                           cJSON_IsString(method) ? method->valuestring : "not said");
+}
+
+bool checkpoint_find(struct checkpoint *checkpoint, const struct safetensors *file,
+                     struct fault *fault)
+{
+    int count;
+    const char *type = type_of(checkpoint->config.root);
+    const struct checkpoint_stack *stacks = checkpoint_families_find(type, &count);
+    if (!check_quantised(checkpoint->config.root, fault))
+        return false;
+    for (int i = 0; i < count; i++)
+        if (!add_run(checkpoint, &stacks[i], file, fault))
+            return false;
+    return checkpoint->run_count > 0 || refuse_unknown(type, count > 0, file, fault);
+}
+
+/* ------------------------------------------------------------------ building -- */
+
+/* Query, key and value in one tensor. */
+static void set_fused(struct model_part parts[MODEL_PROJECTION_COUNT],
+                      const struct checkpoint_layer *layer)
+{
+    const struct model_config *config = &layer->config;
+    const int64_t groups = layer->run->stack->fusion == CHECKPOINT_GROUPS ? config->kv_heads : 1;
+    const int64_t q_count = config->q_heads / groups * config->head_dim;
+    const int64_t kv_count = config->kv_heads / groups * config->head_dim;
+    const int64_t run = q_count + 2 * kv_count;
+    parts[MODEL_K] = parts[MODEL_V] = parts[MODEL_Q];
+    parts[MODEL_Q].slice = (struct model_slice){ groups, run, 0, q_count };
+    parts[MODEL_K].slice = (struct model_slice){ groups, run, q_count, kv_count };
+    parts[MODEL_V].slice = (struct model_slice){ groups, run, q_count + kv_count, kv_count };
+}
+
+struct part_names {
+    char weight[MODEL_PROJECTION_COUNT][NAME_BYTES], bias[MODEL_PROJECTION_COUNT][NAME_BYTES];
+};
+
+/* Where the layer's tensors are; a bias that config.json does not speak of is a contradiction. */
+static bool set_parts(struct model_part parts[MODEL_PROJECTION_COUNT], struct part_names *names,
+                      const struct checkpoint_layer *layer, const struct safetensors *file,
+                      struct fault *fault)
+{
+    for (int i = 0; i < MODEL_PROJECTION_COUNT; i++) {
+        parts[i] = (struct model_part){ .weight = NULL };
+        if (!layer->run->stack->projections[i])
+            continue;
+        write_name(names->weight[i], layer->run, layer->number, (enum model_projection)i,
+                   ".weight");
+        write_name(names->bias[i], layer->run, layer->number, (enum model_projection)i, ".bias");
+        parts[i].weight = names->weight[i];
+        if (layer->biases >> i & 1)
+            parts[i].bias = names->bias[i];
+        else if (safetensors_find(file, names->bias[i]))
+            return fault_set_at(fault, "/config", FAULT_FIELD,
+                                "the file has a tensor '%.100s', and by config.json this "
+                                "projection has no bias",
+                                names->bias[i]);
+    }
+    if (layer->run->stack->fusion != CHECKPOINT_SEPARATE)
+        set_fused(parts, layer);
+    return true;
+}
+
+static bool check_width(const struct model_layer *layer, int64_t width, const char *field,
+                        struct fault *fault)
+{
+    const int64_t widths[] = { layer->d_query, layer->d_key, layer->d_value, layer->d_out };
+    static const enum model_projection WHICH[] = { MODEL_Q, MODEL_K, MODEL_V, MODEL_O };
+    for (int i = 0; i < 4; i++)
+        if (widths[i] != width)
+            return fault_set_at(fault, "/config", FAULT_SHAPE,
+                                "tensor '%.100s' is of a layer of %" PRId64
+                                " columns; config.json gives %" PRId64 " (%.*s)",
+                                layer->tensors[WHICH[i]][0].name, widths[i], width,
+                                CHECKPOINT_FIELD_NAME(field));
+    return true;
+}
+
+/* The slopes of the ALiBi paper: powers of one number where heads are a power of 2; else the rest
+ * of them are every other one of twice as many heads. */
+static bool set_alibi(struct model_layer *layer, const struct checkpoint_stack *stack,
+                      struct arena *arena, struct fault *fault)
+{
+    const int64_t q_heads = layer->layer.q_heads;
+    const double factor = stack->alibi_is_scaled ? layer->options.scale : 1;
+    int64_t power = 1;
+    float *slopes = arena_alloc(arena, (size_t)q_heads * sizeof *slopes);
+    if (!slopes)
+        return fault_no_memory(fault);
+    while (2 * power <= q_heads)
+        power *= 2;
+    for (int64_t h = 0; h < q_heads; h++) {
+        const double exponent = h < power ? 8.0 * (double)(h + 1) / (double)power
+                                          : 4.0 * (double)(2 * (h - power) + 1) / (double)power;
+        slopes[h] = (float)(exp2(-exponent) * factor);
+    }
+    layer->alibi_slopes = slopes;
+    return true;
+}
+
+static bool build_layer(struct model_layer *layer, const struct checkpoint_run *run, int64_t index,
+                        struct model_parameters *parameters, struct fault *fault)
+{
+    struct checkpoint_layer read;
+    struct model_part parts[MODEL_PROJECTION_COUNT];
+    struct part_names names;
+    unsigned first;
+    struct model_builder builder = {
+        .config = &read.config, .parameters = parameters, .parts = parts, .fault = fault
+    };
+    if (!checkpoint_layer_read(&read, run, index, fault)
+        || !set_parts(parts, &names, &read, parameters->file, fault)
+        || !model_builder_build(&builder, layer, &first)
+        || !check_width(layer, read.width, run->stack->width, fault))
+        return false;
+    layer->kind = run->stack->kind;
+    return !read.has_alibi || set_alibi(layer, run->stack, parameters->arena, fault);
+}
+
+bool checkpoint_build(struct model_layer *layers, const struct checkpoint *checkpoint,
+                      struct model_parameters *parameters, struct fault *fault)
+{
+    for (int i = 0; i < checkpoint->run_count; i++) {
+        const struct checkpoint_run *run = &checkpoint->runs[i];
+        for (int64_t index = 0; index < run->layer_count; index++)
+            if (!build_layer(layers++, run, index, parameters, fault))
+                return false;
+    }
+    return true;
+}

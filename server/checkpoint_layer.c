@@ -1,0 +1,137 @@
+/* checkpoint_layer.c - see checkpoint_layer.h.
+ *
+ * The fields that a row of the table names, each with what it means for a layer; then what the
+ * row's own function says beyond them. */
+#include "checkpoint_layer.h"
+
+#include "checkpoint_fields.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool read_heads(struct checkpoint_layer *layer, struct fault *fault)
+{
+    const struct checkpoint_stack *stack = layer->run->stack;
+    const cJSON *section = layer->run->section;
+    struct model_config *config = &layer->config;
+    if (!checkpoint_read_integer(section, stack->width, &layer->width, fault)
+        || !checkpoint_read_integer(section, stack->q_heads, &config->q_heads, fault)
+        || !checkpoint_read_integer(section, stack->kv_heads, &config->kv_heads, fault)
+        || !checkpoint_read_integer(section, stack->head_dim, &config->head_dim, fault))
+        return false;
+    if (layer->width == 0 || config->q_heads == 0)
+        return fault_set_at(fault, "/config", FAULT_OPTION,
+                            "config.json gives %" PRId64 " columns (%.*s) and %" PRId64
+                            " heads (%.*s); expected 1 or more of each",
+                            layer->width, CHECKPOINT_FIELD_NAME(stack->width), config->q_heads,
+                            CHECKPOINT_FIELD_NAME(stack->q_heads));
+    if (!config->kv_heads)
+        config->kv_heads = config->q_heads;
+    if (!config->head_dim && layer->width % config->q_heads != 0)
+        return fault_set_at(fault, "/config", FAULT_SHAPE,
+                            "config.json gives %" PRId64
+                            " columns (%.*s), no multiple of its %" PRId64 " heads (%.*s)",
+                            layer->width, CHECKPOINT_FIELD_NAME(stack->width), config->q_heads,
+                            CHECKPOINT_FIELD_NAME(stack->q_heads));
+    if (!config->head_dim)
+        config->head_dim = layer->width / config->q_heads;
+    return true;
+}
+
+/* The type of a layer where config.json lists them: those with a window are "sliding_attention". */
+static bool read_layer_type(struct checkpoint_layer *layer, const cJSON *types, struct fault *fault)
+{
+    const cJSON *type =
+        layer->index < INT32_MAX ? cJSON_GetArrayItem(types, (int)layer->index) : NULL;
+    layer->has_window = cJSON_IsString(type) && strcmp(type->valuestring, "sliding_attention") == 0;
+    if (layer->has_window
+        || (cJSON_IsString(type) && strcmp(type->valuestring, "full_attention") == 0))
+        return true;
+    return fault_set_at(fault, "/config/layer_types", FAULT_OPTION,
+                        "config.json's layer_types has '%.40s' for layer %" PRId64
+                        "; expected full_attention or sliding_attention",
+                        cJSON_IsString(type) ? type->valuestring : "nothing", layer->index);
+}
+
+/* A row sees its own key and those before it, window of them together. */
+static bool read_window(struct checkpoint_layer *layer, struct fault *fault)
+{
+    const struct checkpoint_stack *stack = layer->run->stack;
+    const cJSON *section = layer->run->section;
+    const cJSON *types = cJSON_GetObjectItemCaseSensitive(section, "layer_types");
+    int64_t window;
+    if (!stack->window)
+        return true;
+    if (!checkpoint_read_integer(section, stack->window, &window, fault))
+        return false;
+    layer->has_window = !stack->has_window || stack->has_window(section, layer->index);
+    if (cJSON_IsArray(types) && !read_layer_type(layer, types, fault))
+        return false;
+    layer->has_window = layer->has_window && window > 0;
+    if (layer->has_window)
+        layer->config.window_left = window - 1;
+    return true;
+}
+
+static bool read_scale(struct checkpoint_layer *layer, struct fault *fault)
+{
+    const struct checkpoint_stack *stack = layer->run->stack;
+    const cJSON *section = layer->run->section;
+    double scaled_by, softcap;
+    if (!checkpoint_read_number(section, stack->scale_from, &scaled_by, fault)
+        || !checkpoint_read_number(section, stack->softcap, &softcap, fault))
+        return false;
+    layer->config.has_scale = stack->unscaled || scaled_by > 0;
+    layer->config.scale = stack->unscaled ? 1.0f : (float)(1 / sqrt(scaled_by > 0 ? scaled_by : 1));
+    layer->config.softcap = (float)softcap;
+    return true;
+}
+
+static bool read_biases(struct checkpoint_layer *layer, struct fault *fault)
+{
+    const struct checkpoint_stack *stack = layer->run->stack;
+    bool has_more;
+    if (!checkpoint_read_flag(layer->run->section, stack->more_biases_if, &has_more, fault))
+        return false;
+    layer->biases = stack->biases | (has_more ? stack->more_biases : 0);
+    return true;
+}
+
+static bool check_refused(const struct checkpoint_layer *layer, struct fault *fault)
+{
+    char pointer[FAULT_POINTER_MAX];
+    const cJSON *node = checkpoint_find_set(layer->run->section, layer->run->stack->refused);
+    if (!node)
+        return true;
+    snprintf(pointer, sizeof pointer, "/config/%s", node->string);
+    return fault_set_at(fault, pointer, FAULT_OPTION,
+                        "config.json sets %s, which changes the attention of this family in a way "
+                        "that is not computed here",
+                        node->string);
+}
+
+bool checkpoint_layer_read(struct checkpoint_layer *layer, const struct checkpoint_run *run,
+                           int64_t index, struct fault *fault)
+{
+    const struct checkpoint_stack *stack = run->stack;
+    *layer = (struct checkpoint_layer){
+        .run = run,
+        .index = index,
+        .number = stack->number ? stack->number(run->section, index) : index,
+        .config = {
+            .attention = model_attention_find("scaled_dot_product"),
+            .layers = 1,
+            .window_left = -1,
+            .window_right = -1,
+            .in_out = stack->in_out,
+        },
+    };
+    return check_refused(layer, fault) && read_heads(layer, fault)
+           && checkpoint_read_flag(run->section, stack->causal, &layer->config.causal, fault)
+           && checkpoint_read_flag(run->section, stack->alibi, &layer->has_alibi, fault)
+           && read_window(layer, fault) && read_scale(layer, fault) && read_biases(layer, fault)
+           && (!stack->adjust || stack->adjust(layer, fault))
+           && checkpoint_layer_read_rope(layer, fault);
+}

@@ -1,0 +1,26 @@
+/* checkpoint_layer.h - what config.json says of one layer of a published checkpoint. */
+#ifndef ATTND_CHECKPOINT_LAYER_H
+#define ATTND_CHECKPOINT_LAYER_H
+
+#include "checkpoint.h"
+#include "model_config.h"
+
+struct checkpoint_layer {
+    const struct checkpoint_run *run;
+    int64_t index;  /* in its run */
+    int64_t number; /* in the names of tensors */
+    bool has_window;
+    bool has_alibi;
+    int64_t width; /* columns of its inputs and of its context */
+    unsigned biases;
+    struct model_config config; /* heads, options, rotary embedding */
+};
+
+/* Reads the fields of layer number index of run. */
+bool checkpoint_layer_read(struct checkpoint_layer *layer, const struct checkpoint_run *run,
+                           int64_t index, struct fault *fault);
+
+/* The rotary embedding, of a layer whose other fields are read. */
+bool checkpoint_layer_read_rope(struct checkpoint_layer *layer, struct fault *fault);
+
+#endif

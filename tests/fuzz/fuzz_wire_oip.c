@@ -1,0 +1,137 @@
+/* fuzz_wire_oip.c - any bytes as an inference request of the Open Inference Protocol.
+ *
+ * The first byte chooses the model, whether there is a header length, and where in memory the body
+ * begins; the next two are that length. Whatever comes must end in a fault with a message, or in
+ * JSON whose outputs are as many and as long as their shapes and sizes say. */
+#include "json.h"
+#include "model_store.h"
+#include "request.h"
+#include "wire_oip.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { HEAD_BYTES = 3 };
+
+static int64_t count_of(const struct json_document *document, const cJSON *output)
+{
+    const struct json_numbers *shape =
+        json_numbers_of(document, cJSON_GetObjectItemCaseSensitive(output, "shape"));
+    int64_t count = 1;
+    require(shape != NULL);
+    for (int64_t i = 0; i < shape->count; i++)
+        count *= (int64_t)shape->values[i];
+    return count;
+}
+
+static size_t size_of(const cJSON *output)
+{
+    const char *datatype = cJSON_GetObjectItemCaseSensitive(output, "datatype")->valuestring;
+    const struct oip_datatype *found = oip_datatype_find(datatype);
+    require(found != NULL);
+    return found->size;
+}
+
+static void check_output(const struct json_document *document, const cJSON *output,
+                         const struct infer_call *call, int *part)
+{
+    const int64_t count = count_of(document, output);
+    const cJSON *parameters = cJSON_GetObjectItemCaseSensitive(output, "parameters");
+    if (parameters) {
+        const double size =
+            cJSON_GetObjectItemCaseSensitive(parameters, "binary_data_size")->valuedouble;
+        require(*part < call->part_count && (double)call->parts[*part].size == size);
+        if (size_of(output) > 0)
+            require(size == (double)count * (double)size_of(output));
+        ++*part;
+        return;
+    }
+    const cJSON *values = cJSON_GetObjectItemCaseSensitive(output, "data");
+    const struct json_numbers *numbers = json_numbers_of(document, values);
+    require(numbers ? numbers->count == count : cJSON_GetArraySize(values) == count);
+}
+
+static void answer(struct infer_call *call, void *workspace)
+{
+    const struct json_options options = { .nonfinite_allowed = false };
+    struct json_document answered;
+    struct fault fault = { .code = FAULT_NONE };
+    const cJSON *output;
+    int part = 1;
+    for (int64_t i = 0; i < call->request.item_count; i++)
+        request_run(&call->request.items[i], workspace);
+    if (!wire_oip.write(call, &fault)) {
+        require(fault.code == FAULT_MEMORY);
+        return;
+    }
+    require(text_finish(&call->text, &fault));
+    if (!json_read(&answered, call->text.data, call->text.used, &options, &fault)) {
+        require(fault.code == FAULT_TOO_LARGE); /* strings outside arrays of numbers */
+        return;
+    }
+    cJSON_ArrayForEach(output, cJSON_GetObjectItemCaseSensitive(answered.root, "outputs"))
+        check_output(&answered, output, call, &part);
+    require(call->part_count == 0 ? part == 1 : part == call->part_count);
+    json_free(&answered);
+}
+
+static void set_body(struct infer_call *call, size_t offset, const uint8_t *bytes, size_t size)
+{
+    char *memory = malloc(offset + size + 1);
+    require(memory != NULL);
+    memcpy(memory + offset, bytes, size);
+    call->body_memory = memory;
+    call->body = (struct byte_slice){ memory + offset, size };
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct model_store *store;
+    static void *workspace;
+    const struct model_store_options no_directory = { .directory = NULL };
+    struct fault fault = { .code = FAULT_NONE };
+    char length[16];
+    int failed_count;
+    if (!store) {
+        require(model_store_create(&store, &no_directory, &failed_count, &fault));
+        workspace = aligned_alloc(64, WORKSPACE_BYTES);
+        require(workspace != NULL);
+    }
+    if (size < HEAD_BYTES)
+        return 0;
+    struct infer_call call = {
+        .wire = &wire_oip,
+        .limits = { .store = store,
+                    .worker_count = 1,
+                    .workspace_bytes = WORKSPACE_BYTES,
+                    .answer_bytes_max = 1 << 24,
+                    .scratch_bytes_max = 1 << 26 },
+        .request = { .nonfinite_allowed = (data[0] & 4) != 0 },
+    };
+    snprintf(length, sizeof length, "%d", data[1] + 256 * data[2]);
+    const struct oip_headers headers = {
+        .model = (data[0] & 1) != 0 ? "sdpa" : "demo",
+        .version = "",
+        .header_length = (data[0] & 2) != 0 ? length : NULL,
+        .content_type = "",
+    };
+    arena_init(&call.request.arena, call.limits.scratch_bytes_max);
+    text_init(&call.text, (size_t)1 << 28);
+    set_body(&call, data[0] >> 4, data + HEAD_BYTES, size - HEAD_BYTES);
+    const bool planned = wire_oip_begin(&call, &headers, &fault) && wire_oip.read(&call, &fault)
+                         && infer_plan(&call.request, &call.limits, &fault);
+    if (!planned) {
+        if (call.state && fault.code != FAULT_NONE)
+            wire_oip.explain(&call, &fault);
+        require(fault.code != FAULT_NONE && fault.message[0] != '\0');
+    } else if (request_is_small(&call.request)) {
+        answer(&call, workspace);
+    }
+    free(call.body_memory);
+    text_free(&call.text);
+    infer_request_free(&call.request);
+    json_free(&call.document);
+    return 0;
+}

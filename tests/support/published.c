@@ -1,0 +1,389 @@
+/* published.c - see published.h. */
+#include "published.h"
+
+#include "arena.h"
+#include "dtype.h"
+#include "safetensors.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TENSORS_MAX = 128, NAME_BYTES = 160 };
+
+static const double TOLERANCE = 2e-5;
+
+static struct {
+    struct arena arena;
+    char names[TENSORS_MAX][NAME_BYTES];
+    struct rows tensors[TENSORS_MAX];
+    int rank[TENSORS_MAX];
+    int count;
+    void *bytes;
+    size_t size;
+    struct model *model;
+} made;
+
+/* ------------------------------------------------------------------ making -- */
+
+static struct rows new_rows(int64_t count, int64_t columns)
+{
+    const struct rows rows = {
+        count, columns, arena_calloc(&made.arena, (size_t)(count * columns), sizeof(double))
+    };
+    assert_non_null(rows.data);
+    return rows;
+}
+
+/* Numbers of about -0.6 to 0.6, which F16 holds as they are. */
+static void fill(struct rows rows, const char *seed)
+{
+    uint64_t state = 1469598103934665603u;
+    for (const char *c = seed; *c; c++)
+        state = (state ^ (unsigned char)*c) * 1099511628211u;
+    for (int64_t i = 0; i < rows.count * rows.columns; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        rows.data[i] = ((double)(state >> 33 & 1023) - 511.5) / 853;
+        rows.data[i] = round(rows.data[i] * 1024) / 1024;
+    }
+}
+
+static void write_name(char name[NAME_BYTES], const char *pattern, int layer)
+{
+    const size_t before = strcspn(pattern, "#");
+    if (pattern[before])
+        snprintf(name, NAME_BYTES, "%.*s%d%s", (int)before, pattern, layer, pattern + before + 1);
+    else
+        snprintf(name, NAME_BYTES, "%s", pattern);
+}
+
+static void add_tensor(const char *pattern, int layer, int64_t first, int64_t second)
+{
+    char *name = made.names[made.count];
+    write_name(name, pattern, layer);
+    assert_true(made.count < TENSORS_MAX);
+    made.rank[made.count] = second > 0 ? 2 : 1;
+    made.tensors[made.count] = second > 0 ? new_rows(first, second) : new_rows(1, first);
+    fill(made.tensors[made.count], name);
+    made.count++;
+}
+
+/* "a.#.weight 4x3, a.#.bias 4" */
+static void add_tensors(const char *list, int layers)
+{
+    char *copy = strdup(list), *rest = NULL;
+    assert_non_null(copy);
+    for (char *item = strtok_r(copy, ", ", &rest); item; item = strtok_r(NULL, ", ", &rest)) {
+        const char *shape = strtok_r(NULL, ", ", &rest);
+        char *end;
+        assert_non_null(shape);
+        const long first = strtol(shape, &end, 10);
+        const long second = *end == 'x' ? strtol(end + 1, NULL, 10) : 0;
+        for (int layer = 0; layer < (strchr(item, '#') ? layers : 1); layer++)
+            add_tensor(item, layer, first, second);
+    }
+    free(copy);
+}
+
+/* The file by hand, so that it can be of another dtype than F32. */
+static void write_file(const char *dtype_name)
+{
+    enum attn_dtype dtype;
+    size_t used, offset = 0;
+    char *header = arena_alloc(&made.arena, TENSORS_MAX * (size_t)(NAME_BYTES + 128));
+    assert_true(dtype_find(dtype_name, &dtype));
+    used = (size_t)sprintf(header, "{\"__metadata__\":{\"format\":\"pt\"}");
+    for (int i = 0; i < made.count; i++) {
+        const struct rows *rows = &made.tensors[i];
+        const size_t size = (size_t)(rows->count * rows->columns) * attn_dtype_size(dtype);
+        used += (size_t)sprintf(header + used, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[",
+                                made.names[i], dtype_name);
+        if (made.rank[i] == 2)
+            used += (size_t)sprintf(header + used, "%" PRId64 ",", rows->count);
+        used += (size_t)sprintf(header + used, "%" PRId64 "],\"data_offsets\":[%zu,%zu]}",
+                                rows->columns, offset, offset + size);
+        offset += size;
+    }
+    header[used++] = '}';
+    while (used % 8)
+        header[used++] = ' ';
+    made.size = 8 + used + offset;
+    unsigned char *bytes = made.bytes = malloc(made.size);
+    assert_non_null(bytes);
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (unsigned char)((uint64_t)used >> (8 * i));
+    memcpy(bytes + 8, header, used);
+    unsigned char *data = bytes + 8 + used;
+    for (int i = 0; i < made.count; i++)
+        for (int64_t j = 0; j < made.tensors[i].count * made.tensors[i].columns; j++) {
+            const float number = (float)made.tensors[i].data[j];
+            dtype_write(data, dtype, &number, 1);
+            data += attn_dtype_size(dtype);
+        }
+}
+
+static bool open_checkpoint(const char *config, const char *tensors, int layers, const char *dtype,
+                            struct fault *fault)
+{
+    arena_init(&made.arena, SIZE_MAX);
+    made.count = 0;
+    made.model = NULL;
+    add_tensors(tensors, layers);
+    write_file(dtype);
+    return model_create(&made.model, "m", "test", made.bytes, made.size, config, NULL, NULL, fault);
+}
+
+void published_open(const char *config, const char *tensors, int layers, const char *dtype)
+{
+    struct fault fault;
+    if (!open_checkpoint(config, tensors, layers, dtype, &fault))
+        fail_msg("%s: %s", config, fault.message);
+    assert_string_equal(made.model->dtype, dtype);
+}
+
+void published_close(void)
+{
+    model_release(made.model);
+    free(made.bytes);
+    arena_free(&made.arena);
+    made.model = NULL;
+    made.bytes = NULL;
+}
+
+void published_refused(const char *config, const char *tensors, int layers, enum fault_code code,
+                       const char *words)
+{
+    struct fault fault;
+    if (open_checkpoint(config, tensors, layers, "F32", &fault))
+        fail_msg("%s is taken; expected '%s'", config, words);
+    if (fault.code != code || !strstr(fault.message, words))
+        fail_msg("%s: %s '%s' at '%s'; expected '%s'", config, fault_code_name(fault.code),
+                 fault.message, fault.pointer, words);
+    published_close();
+}
+
+struct model *published_model(void)
+{
+    return made.model;
+}
+
+struct rows published_input(int64_t columns)
+{
+    const struct rows rows = new_rows(PUBLISHED_LENGTH, columns);
+    fill(rows, "hidden_states");
+    return rows;
+}
+
+struct rows published_memory(int64_t columns)
+{
+    const struct rows rows = new_rows(PUBLISHED_MEMORY, columns);
+    fill(rows, "encoder_hidden_states");
+    return rows;
+}
+
+/* ----------------------------------------------------------------- PyTorch -- */
+
+static const struct rows *find(const char *pattern, const char *ending, int layer)
+{
+    char whole[NAME_BYTES], name[NAME_BYTES];
+    snprintf(whole, sizeof whole, "%s%s", pattern, ending);
+    write_name(name, whole, layer);
+    for (int i = 0; i < made.count; i++)
+        if (strcmp(made.names[i], name) == 0)
+            return &made.tensors[i];
+    return NULL;
+}
+
+struct rows published_tensor(const char *name, int layer)
+{
+    const struct rows *rows = find(name, "", layer);
+    assert_non_null(rows);
+    return *rows;
+}
+
+/* y = x . w + b, or x . w^T + b */
+static struct rows affine(struct rows x, const char *name, int layer, bool is_transposed)
+{
+    const struct rows *w = find(name, ".weight", layer), *b = find(name, ".bias", layer);
+    assert_non_null(w);
+    const int64_t out = is_transposed ? w->count : w->columns;
+    const struct rows y = new_rows(x.count, out);
+    assert_int_equal(x.columns, is_transposed ? w->columns : w->count);
+    for (int64_t i = 0; i < x.count; i++)
+        for (int64_t o = 0; o < out; o++) {
+            double sum = b ? b->data[o] : 0;
+            for (int64_t c = 0; c < x.columns; c++)
+                sum += x.data[i * x.columns + c]
+                       * w->data[is_transposed ? o * w->columns + c : c * w->columns + o];
+            y.data[i * out + o] = sum;
+        }
+    return y;
+}
+
+struct rows published_linear(struct rows x, const char *name, int layer)
+{
+    return affine(x, name, layer, true);
+}
+
+struct rows published_conv1d(struct rows x, const char *name, int layer)
+{
+    return affine(x, name, layer, false);
+}
+
+struct rows published_split(struct rows x, int64_t groups, int64_t first, int64_t count)
+{
+    const int64_t run = x.columns / groups;
+    const struct rows y = new_rows(x.count, groups * count);
+    double *to = y.data;
+    for (int64_t i = 0; i < x.count; i++)
+        for (int64_t g = 0; g < groups; g++)
+            for (int64_t c = 0; c < count; c++)
+                *to++ = x.data[i * x.columns + g * run + first + c];
+    return y;
+}
+
+static void turn(double *a, double *b, double angle)
+{
+    const double first = *a, second = *b;
+    *a = first * cos(angle) - second * sin(angle);
+    *b = second * cos(angle) + first * sin(angle);
+}
+
+void published_rotate_half(struct rows x, int64_t heads, int64_t dim, double theta)
+{
+    const int64_t head_dim = x.columns / heads;
+    for (int64_t i = 0; i < x.count; i++)
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t c = 0; c < dim / 2; c++) {
+                double *head = x.data + i * x.columns + h * head_dim;
+                turn(&head[c], &head[c + dim / 2],
+                     (double)i / pow(theta, 2.0 * (double)c / (double)dim));
+            }
+}
+
+void published_rotate_every_two(struct rows x, int64_t heads, int64_t dim, double theta)
+{
+    const int64_t head_dim = x.columns / heads;
+    for (int64_t i = 0; i < x.count; i++)
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t c = 0; c < dim; c += 2) {
+                double *head = x.data + i * x.columns + h * head_dim;
+                turn(&head[c], &head[c + 1], (double)i / pow(theta, (double)c / (double)dim));
+            }
+}
+
+static bool sees(const struct published_attention *attention, int64_t i, int64_t j)
+{
+    return !(attention->causal && j > i) && !(attention->window > 0 && j <= i - attention->window);
+}
+
+static double score(const struct published_attention *attention, const double *q, const double *k,
+                    int64_t head_dim, int64_t head, int64_t i, int64_t j)
+{
+    double sum = 0;
+    for (int64_t c = 0; c < head_dim; c++)
+        sum += q[c] * k[c];
+    sum *= attention->scale;
+    if (attention->softcap > 0)
+        sum = tanh(sum / attention->softcap) * attention->softcap;
+    return sum + (attention->bias ? attention->bias(head, i, j) : 0);
+}
+
+struct published_answer published_attend(const struct published_attention *attention, struct rows q,
+                                         struct rows k, struct rows v)
+{
+    const int64_t heads = attention->heads;
+    const int64_t kv_heads = attention->kv_heads ? attention->kv_heads : heads;
+    const int64_t head_dim = q.columns / heads, v_head_dim = v.columns / kv_heads;
+    struct published_answer answer = {
+        new_rows(q.count, heads * v_head_dim),
+        new_rows(heads * q.count, k.count).data,
+    };
+    assert_int_equal(k.columns, kv_heads * head_dim);
+    for (int64_t h = 0; h < heads; h++)
+        for (int64_t i = 0; i < q.count; i++) {
+            const int64_t g = h / (heads / kv_heads);
+            double *weights = answer.weights + (h * q.count + i) * k.count, sum = 0;
+            for (int64_t j = 0; j < k.count; j++)
+                if (sees(attention, i, j))
+                    sum += weights[j] =
+                        exp(score(attention, q.data + i * q.columns + h * head_dim,
+                                  k.data + j * k.columns + g * head_dim, head_dim, h, i, j));
+            for (int64_t j = 0; j < k.count; j++) {
+                weights[j] /= sum;
+                for (int64_t c = 0; c < v_head_dim; c++)
+                    answer.context.data[(i * heads + h) * v_head_dim + c] +=
+                        weights[j] * v.data[j * v.columns + g * v_head_dim + c];
+            }
+        }
+    return answer;
+}
+
+/* --------------------------------------------------------------- comparing -- */
+
+static float *floats(struct rows rows)
+{
+    float *numbers =
+        arena_alloc(&made.arena, (size_t)(rows.count * rows.columns) * sizeof *numbers);
+    assert_non_null(numbers);
+    for (int64_t i = 0; i < rows.count * rows.columns; i++)
+        numbers[i] = (float)rows.data[i];
+    return numbers;
+}
+
+static void run(const struct attn_layer_problem *problem)
+{
+    struct attn_layer_plan plan;
+    const char *where = "";
+    const enum attn_status status = attn_layer_plan_init(&plan, problem, &where);
+    if (status != ATTN_OK)
+        fail_msg("%s: %s", where, attn_status_message(status));
+    void *scratch = arena_alloc(&made.arena, plan.scratch_bytes);
+    void *workspace = arena_alloc(&made.arena, plan.workspace_bytes);
+    assert_true(scratch && workspace);
+    for (int stage = 0; stage < plan.stage_count; stage++)
+        for (int64_t task = 0; task < plan.task_count[stage]; task++)
+            attn_layer_run(&plan, stage, task, scratch, workspace);
+}
+
+static void expect_near(const float *got, const double *want, int64_t count, const char *what)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (!(fabs((double)got[i] - want[i]) <= TOLERANCE * (1 + fabs(want[i]))))
+            fail_msg("%s[%d] is %.9g, not %.9g", what, (int)i, (double)got[i], want[i]);
+}
+
+void published_expect(int64_t index, const char *kind, struct rows query, struct rows key,
+                      const struct published_answer *answer)
+{
+    assert_true(index < made.model->layer_count);
+    const struct model_layer *layer = &made.model->layers[index];
+    const struct rows map = new_rows(layer->layer.q_heads * query.count, key.count);
+    float *key_floats = floats(key), *context = floats(answer->context), *weights = floats(map);
+    const struct attn_layer_problem problem = {
+        .layer = &layer->layer,
+        .options = layer->options,
+        .query = attn_tensor_dense(floats(query), ATTN_F32, 1, 1, query.count, query.columns),
+        .key = attn_tensor_dense(key_floats, ATTN_F32, 1, 1, key.count, key.columns),
+        .value = attn_tensor_dense(key_floats, ATTN_F32, 1, 1, key.count, key.columns),
+        .alibi_slopes = layer->alibi_slopes,
+        .context = context,
+        .weights = weights,
+    };
+    assert_string_equal(layer->kind, kind);
+    assert_int_equal(answer->context.columns, layer->d_out);
+    memset(context, 0, sizeof(float) * (size_t)(answer->context.count * answer->context.columns));
+    run(&problem);
+    expect_near(weights, answer->weights, map.count * map.columns, "weights");
+    expect_near(context, answer->context.data, answer->context.count * answer->context.columns,
+                "context");
+}

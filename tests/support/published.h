@@ -1,0 +1,75 @@
+/* published.h - small checkpoints in the form in which a family publishes its own, and what its
+ * published source computes with them, in double arithmetic.
+ *
+ * A test lists a family's tensors by name and shape and writes the family's attention out of the
+ * functions below, which stand for the few of PyTorch that such source is made of; nothing here
+ * knows how the daemon maps a family. The numbers of a tensor follow from its name. */
+#ifndef PUBLISHED_H
+#define PUBLISHED_H
+
+#include "model.h"
+
+enum { PUBLISHED_LENGTH = 7, PUBLISHED_MEMORY = 5 };
+
+/* Rows of numbers, which stay until published_close(). */
+struct rows {
+    int64_t count, columns;
+    double *data;
+};
+
+/* What the source computes: columns of the layer's answer, and [heads][query][key]. */
+struct published_answer {
+    struct rows context;
+    double *weights;
+};
+
+/* Makes a checkpoint of tensors such as "bert.encoder.layer.#.attention.self.query.weight 12x8",
+ * each of them that has a # once for each of layers, and loads it with its config.json. dtype is
+ * that of the file, F32 or F16. Fails the test where it cannot be loaded. */
+void published_open(const char *config, const char *tensors, int layers, const char *dtype);
+void published_close(void);
+
+/* The same of a checkpoint that is refused, with these words in the message. */
+void published_refused(const char *config, const char *tensors, int layers, enum fault_code code,
+                       const char *words);
+
+struct model *published_model(void);
+
+/* The inputs of a layer: PUBLISHED_LENGTH rows, and those of an encoder, PUBLISHED_MEMORY rows. */
+struct rows published_input(int64_t columns);
+struct rows published_memory(int64_t columns);
+
+/* The tensor of this name as rows; # in it is the number of a layer. A bias is one row. */
+struct rows published_tensor(const char *name, int layer);
+
+/* torch.nn.Linear, of name.weight and name.bias where there is one, and transformers' Conv1D. */
+struct rows published_linear(struct rows x, const char *name, int layer);
+struct rows published_conv1d(struct rows x, const char *name, int layer);
+
+/* Some columns of each of groups runs of columns, side by side: split of a fused projection. */
+struct rows published_split(struct rows x, int64_t groups, int64_t first, int64_t count);
+
+/* Turns the first dim columns of each head to the positions 0, 1, ... in place: rotate_half(), or
+ * rotate_every_two(). */
+void published_rotate_half(struct rows x, int64_t heads, int64_t dim, double theta);
+void published_rotate_every_two(struct rows x, int64_t heads, int64_t dim, double theta);
+
+struct published_attention {
+    int64_t heads, kv_heads; /* kv_heads 0: heads */
+    double scale;
+    double softcap; /* 0: none */
+    bool causal;
+    int64_t window; /* key > query - window; 0: none */
+
+    /* Added to the score of a key that stands so far from the query; NULL: none. */
+    double (*bias)(int64_t head, int64_t query, int64_t key);
+};
+
+struct published_answer published_attend(const struct published_attention *attention, struct rows q,
+                                         struct rows k, struct rows v);
+
+/* Computes layer index of the model with these inputs and compares context and weights. */
+void published_expect(int64_t index, const char *kind, struct rows query, struct rows key,
+                      const struct published_answer *answer);
+
+#endif

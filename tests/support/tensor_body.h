@@ -1,0 +1,40 @@
+/* tensor_body.h - bodies of application/x-safetensors, put together and taken apart by the format's
+ * own description: nothing of the daemon's reader and writer is used. */
+#ifndef TENSOR_BODY_H
+#define TENSOR_BODY_H
+
+#include "http_client.h"
+
+#include <cjson/cJSON.h>
+
+#include <stdint.h>
+
+/* A file that grows; zeroed is empty. */
+struct tensor_body {
+    char header[4096]; /* members of its object: "\"query\":{...},..." */
+    char data[65536];
+    size_t used; /* of data */
+};
+
+/* Adds a tensor of size bytes; shape is JSON, "[2,3]". */
+void tensor_body_add(struct tensor_body *body, const char *name, const char *dtype,
+                     const char *shape, const void *data, size_t size);
+
+/* Posts it, with metadata as JSON ("{\"model\":\"demo\"}"), pad spaces at the end of its header,
+ * and this Accept (NULL: none of ours). */
+struct http_response tensor_body_post(struct http_client *client, const char *path,
+                                      const struct tensor_body *body, const char *metadata, int pad,
+                                      const char *accept);
+
+/* Posts JSON and wants a file. */
+struct http_response tensor_body_post_json(struct http_client *client, const char *path,
+                                           const char *json);
+
+/* The header of an answer that must be 200 and a file; the caller's to cJSON_Delete(). */
+cJSON *tensor_body_header(const struct http_response *response);
+
+/* The data of a tensor, which must have this dtype and shape. */
+const void *tensor_body_find(const struct http_response *response, const cJSON *header,
+                             const char *name, const char *dtype, const char *shape);
+
+#endif

@@ -1,0 +1,329 @@
+/* test_checkpoint_encoders.c - published encoders, and encoders with decoders, by their own
+ * config.json and names.
+ *
+ * Each family's attention is written out of the forward() of its modeling file in Hugging Face
+ * transformers, src/transformers/models/, at the commit that stands with it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "published.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* query, key, value and dense of names that begin alike, over hidden_states or over what an encoder
+ * gives; scores divided by the root of the head's size. */
+struct plain {
+    const char *begin, *query, *key, *value, *dense;
+    int64_t heads;
+    bool causal;
+};
+
+static struct published_answer forward(const struct plain *plain, int layer, struct rows hidden,
+                                       struct rows other)
+{
+    char name[4][128];
+    const char *const endings[] = { plain->query, plain->key, plain->value, plain->dense };
+    for (int i = 0; i < 4; i++)
+        snprintf(name[i], sizeof name[i], "%s%s", plain->begin, endings[i]);
+    const struct rows q = published_linear(hidden, name[0], layer);
+    const struct rows k = published_linear(other, name[1], layer);
+    const struct rows v = published_linear(other, name[2], layer);
+    const struct published_attention attention = {
+        .heads = plain->heads,
+        .scale = 1 / sqrt((double)q.columns / (double)plain->heads),
+        .causal = plain->causal,
+    };
+    struct published_answer answer = published_attend(&attention, q, k, v);
+    answer.context = published_linear(answer.context, name[3], layer);
+    return answer;
+}
+
+static void expect_self(const struct plain *plain, int layer, int64_t index, const char *kind,
+                        int64_t width)
+{
+    const struct rows hidden = published_input(width);
+    const struct published_answer answer = forward(plain, layer, hidden, hidden);
+    published_expect(index, kind, hidden, hidden, &answer);
+}
+
+static void expect_cross(const struct plain *plain, int layer, int64_t index, int64_t width)
+{
+    const struct rows hidden = published_input(width), memory = published_memory(width);
+    const struct published_answer answer = forward(plain, layer, hidden, memory);
+    published_expect(index, "cross", hidden, memory, &answer);
+}
+
+/* ---------------------------------------------------- BERT and those named like it -- */
+
+#define BERT_TENSORS(prefix, kind)                                                                 \
+    prefix "encoder.layer.#." kind ".self.query.weight 12x12, " prefix "encoder.layer.#." kind     \
+           ".self.query.bias 12, " prefix "encoder.layer.#." kind                                  \
+           ".self.key.weight 12x12, " prefix "encoder.layer.#." kind ".self.key.bias 12, " prefix  \
+           "encoder.layer.#." kind ".self.value.weight 12x12, " prefix "encoder.layer.#." kind     \
+           ".self.value.bias 12, " prefix "encoder.layer.#." kind                                  \
+           ".output.dense.weight 12x12, " prefix "encoder.layer.#." kind                           \
+           ".output.dense.bias 12, " prefix "encoder.layer.#." kind ".output.LayerNorm.weight 12"
+
+#define BERT_FIELDS "\"hidden_size\":12,\"num_attention_heads\":3,\"num_hidden_layers\":2"
+
+/* bert/modeling_bert.py at 8ec58104181b, BertSelfAttention and BertSelfOutput;
+ * electra/modeling_electra.py at 4770c6d87fb4 and roberta copy it. */
+static void test_bert(void **state)
+{
+    static const struct {
+        const char *model_type, *prefix, *tensors;
+    } FAMILIES[] = {
+        { "bert", "bert.", BERT_TENSORS("bert.", "attention") },
+        { "bert", "", BERT_TENSORS("", "attention") },
+        { "roberta", "roberta.", BERT_TENSORS("roberta.", "attention") },
+        { "xlm-roberta", "roberta.", BERT_TENSORS("roberta.", "attention") },
+        { "electra", "electra.", BERT_TENSORS("electra.", "attention") },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof FAMILIES / sizeof FAMILIES[0]; i++) {
+        char config[256], begin[64];
+        snprintf(config, sizeof config,
+                 "{\"model_type\":\"%s\",\"position_embedding_type\":\"absolute\"," BERT_FIELDS "}",
+                 FAMILIES[i].model_type);
+        snprintf(begin, sizeof begin, "%sencoder.layer.#.attention.", FAMILIES[i].prefix);
+        const struct plain plain = { begin, "self.query", "self.key", "self.value", "output.dense",
+                                     3,     false };
+        published_open(config, FAMILIES[i].tensors, 2, i % 2 ? "F16" : "F32");
+        assert_int_equal(published_model()->layer_count, 2);
+        expect_self(&plain, 0, 0, "self", 12);
+        expect_self(&plain, 1, 1, "self", 12);
+        published_close();
+    }
+}
+
+/* The same file: a decoder is causal, and add_cross_attention gives it a second attention. */
+static void test_bert_decoder(void **state)
+{
+    const struct plain self = { "bert.encoder.layer.#.attention.",
+                                "self.query",
+                                "self.key",
+                                "self.value",
+                                "output.dense",
+                                3,
+                                true };
+    struct plain cross = self;
+    (void)state;
+    cross.begin = "bert.encoder.layer.#.crossattention.";
+    cross.causal = false;
+    published_open(
+        "{\"model_type\":\"bert\",\"is_decoder\":true,\"add_cross_attention\":true," BERT_FIELDS
+        "}",
+        BERT_TENSORS("bert.", "attention") ", " BERT_TENSORS("bert.", "crossattention"), 2, "F32");
+    assert_int_equal(published_model()->layer_count, 4);
+    expect_self(&self, 1, 1, "self", 12);
+    expect_cross(&cross, 0, 2, 12);
+    expect_cross(&cross, 1, 3, 12);
+    published_close();
+}
+
+/* distilbert/modeling_distilbert.py at e368c1a8819d, MultiHeadSelfAttention. */
+static void test_distilbert(void **state)
+{
+    const struct plain plain = {
+        "distilbert.transformer.layer.#.attention.", "q_lin", "k_lin", "v_lin", "out_lin", 2, false
+    };
+    (void)state;
+    published_open("{\"model_type\":\"distilbert\",\"dim\":8,\"n_heads\":2,\"n_layers\":2}",
+                   "distilbert.transformer.layer.#.attention.q_lin.weight 8x8, "
+                   "distilbert.transformer.layer.#.attention.q_lin.bias 8, "
+                   "distilbert.transformer.layer.#.attention.k_lin.weight 8x8, "
+                   "distilbert.transformer.layer.#.attention.k_lin.bias 8, "
+                   "distilbert.transformer.layer.#.attention.v_lin.weight 8x8, "
+                   "distilbert.transformer.layer.#.attention.v_lin.bias 8, "
+                   "distilbert.transformer.layer.#.attention.out_lin.weight 8x8, "
+                   "distilbert.transformer.layer.#.attention.out_lin.bias 8",
+                   2, "F32");
+    expect_self(&plain, 0, 0, "self", 8);
+    expect_self(&plain, 1, 1, "self", 8);
+    published_close();
+}
+
+/* ----------------------------------------------------------------- pictures -- */
+
+#define VIT_TENSORS(prefix)                                                                        \
+    prefix "encoder.layer.#.attention.attention.query.weight 12x12, " prefix                       \
+           "encoder.layer.#.attention.attention.query.bias 12, " prefix                            \
+           "encoder.layer.#.attention.attention.key.weight 12x12, " prefix                         \
+           "encoder.layer.#.attention.attention.key.bias 12, " prefix                              \
+           "encoder.layer.#.attention.attention.value.weight 12x12, " prefix                       \
+           "encoder.layer.#.attention.attention.value.bias 12, " prefix                            \
+           "encoder.layer.#.attention.output.dense.weight 12x12, " prefix                          \
+           "encoder.layer.#.attention.output.dense.bias 12"
+
+/* vit/modeling_vit.py, ViTSelfAttention and ViTSelfOutput, which deit/ and
+ * dinov2/modeling_dinov2.py at 158e70c28570 copy. */
+static void test_vit(void **state)
+{
+    static const struct {
+        const char *model_type, *prefix, *tensors;
+    } FAMILIES[] = {
+        { "vit", "vit.", VIT_TENSORS("vit.") },
+        { "deit", "deit.", VIT_TENSORS("deit.") },
+        { "dinov2", "", VIT_TENSORS("") },
+        { "dinov2", "dinov2.", VIT_TENSORS("dinov2.") },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof FAMILIES / sizeof FAMILIES[0]; i++) {
+        char config[256], begin[64];
+        snprintf(config, sizeof config, "{\"model_type\":\"%s\",\"qkv_bias\":true," BERT_FIELDS "}",
+                 FAMILIES[i].model_type);
+        snprintf(begin, sizeof begin, "%sencoder.layer.#.attention.", FAMILIES[i].prefix);
+        const struct plain plain = {
+            begin, "attention.query", "attention.key", "attention.value", "output.dense", 3, false
+        };
+        published_open(config, FAMILIES[i].tensors, 2, "F32");
+        expect_self(&plain, 1, 1, "self", 12);
+        published_close();
+    }
+    published_open("{\"model_type\":\"vit\",\"qkv_bias\":false," BERT_FIELDS "}",
+                   "vit.encoder.layer.#.attention.attention.query.weight 12x12, "
+                   "vit.encoder.layer.#.attention.attention.key.weight 12x12, "
+                   "vit.encoder.layer.#.attention.attention.value.weight 12x12, "
+                   "vit.encoder.layer.#.attention.output.dense.weight 12x12, "
+                   "vit.encoder.layer.#.attention.output.dense.bias 12",
+                   2, "F32");
+    const struct plain plain = { "vit.encoder.layer.#.attention.",
+                                 "attention.query",
+                                 "attention.key",
+                                 "attention.value",
+                                 "output.dense",
+                                 3,
+                                 false };
+    expect_self(&plain, 0, 0, "self", 12);
+    published_close();
+}
+
+#define OUT_PROJ(begin, width, square)                                                             \
+    begin "q_proj.weight " square ", " begin "q_proj.bias " width ", " begin                       \
+          "k_proj.weight " square ", " begin "k_proj.bias " width ", " begin                       \
+          "v_proj.weight " square ", " begin "v_proj.bias " width ", " begin                       \
+          "out_proj.weight " square ", " begin "out_proj.bias " width
+
+/* clip/modeling_clip.py at 679021a6b0de, CLIPAttention; the text is causal. */
+static void test_clip(void **state)
+{
+    const struct plain text = {
+        "text_model.encoder.layers.#.self_attn.", "q_proj", "k_proj", "v_proj", "out_proj", 2, true
+    };
+    const struct plain vision = { "vision_model.encoder.layers.#.self_attn.",
+                                  "q_proj",
+                                  "k_proj",
+                                  "v_proj",
+                                  "out_proj",
+                                  4,
+                                  false };
+    (void)state;
+    published_open("{\"model_type\":\"clip\",\"text_config\":{\"hidden_size\":8,"
+                   "\"num_attention_heads\":2,\"num_hidden_layers\":2},\"vision_config\":{"
+                   "\"hidden_size\":12,\"num_attention_heads\":4,\"num_hidden_layers\":2}}",
+                   OUT_PROJ("text_model.encoder.layers.#.self_attn.", "8", "8x8") ", " OUT_PROJ(
+                       "vision_model.encoder.layers.#.self_attn.", "12", "12x12"),
+                   2, "F16");
+    assert_int_equal(published_model()->layer_count, 4);
+    expect_self(&text, 0, 0, "text", 8);
+    expect_self(&text, 1, 1, "text", 8);
+    expect_self(&vision, 0, 2, "vision", 12);
+    expect_self(&vision, 1, 3, "vision", 12);
+    published_close();
+    published_open("{\"model_type\":\"clip_text_model\",\"hidden_size\":8,"
+                   "\"num_attention_heads\":2,\"num_hidden_layers\":2}",
+                   OUT_PROJ("text_model.encoder.layers.#.self_attn.", "8", "8x8"), 2, "F32");
+    expect_self(&text, 1, 1, "text", 8);
+    published_close();
+}
+
+/* -------------------------------------------------------------------- sounds -- */
+
+/* wav2vec2/modeling_wav2vec2.py at 73a515ed5fdf, Wav2Vec2Attention. */
+static void test_wav2vec2(void **state)
+{
+    const struct plain plain = {
+        "wav2vec2.encoder.layers.#.attention.", "q_proj", "k_proj", "v_proj", "out_proj", 3, false
+    };
+    (void)state;
+    published_open("{\"model_type\":\"wav2vec2\"," BERT_FIELDS "}",
+                   OUT_PROJ("wav2vec2.encoder.layers.#.attention.", "12", "12x12"), 2, "F32");
+    expect_self(&plain, 1, 1, "self", 12);
+    published_close();
+}
+
+/* ---------------------------------------------------------- encoder and decoder -- */
+
+#define SEQ2SEQ_FIELDS                                                                             \
+    "\"d_model\":8,\"encoder_layers\":2,\"decoder_layers\":2,\"encoder_attention_heads\":2,"       \
+    "\"decoder_attention_heads\":4"
+
+static void expect_seq2seq(void)
+{
+    const struct plain encoder = {
+        "model.encoder.layers.#.self_attn.", "q_proj", "k_proj", "v_proj", "out_proj", 2, false
+    };
+    const struct plain decoder = {
+        "model.decoder.layers.#.self_attn.", "q_proj", "k_proj", "v_proj", "out_proj", 4, true
+    };
+    const struct plain cross = {
+        "model.decoder.layers.#.encoder_attn.", "q_proj", "k_proj", "v_proj", "out_proj", 4, false
+    };
+    assert_int_equal(published_model()->layer_count, 6);
+    for (int layer = 0; layer < 2; layer++) {
+        expect_self(&encoder, layer, layer, "encoder", 8);
+        expect_self(&decoder, layer, 2 + layer, "decoder", 8);
+        expect_cross(&cross, layer, 4 + layer, 8);
+    }
+}
+
+/* bart/modeling_bart.py at 57228229d2ee, BartAttention, which marian/modeling_marian.py copies. */
+static void test_bart(void **state)
+{
+    static const char TENSORS[] =
+        OUT_PROJ("model.encoder.layers.#.self_attn.", "8", "8x8") ", " OUT_PROJ(
+            "model.decoder.layers.#.self_attn.", "8",
+            "8x8") ", " OUT_PROJ("model.decoder.layers.#.encoder_attn.", "8", "8x8");
+    (void)state;
+    published_open("{\"model_type\":\"bart\"," SEQ2SEQ_FIELDS "}", TENSORS, 2, "F32");
+    expect_seq2seq();
+    published_close();
+    published_open("{\"model_type\":\"marian\"," SEQ2SEQ_FIELDS "}", TENSORS, 2, "F16");
+    expect_seq2seq();
+    published_close();
+}
+
+#define NO_KEY_BIAS(begin)                                                                         \
+    begin "q_proj.weight 8x8, " begin "q_proj.bias 8, " begin "k_proj.weight 8x8, " begin          \
+          "v_proj.weight 8x8, " begin "v_proj.bias 8, " begin "out_proj.weight 8x8, " begin        \
+          "out_proj.bias 8"
+
+/* whisper/modeling_whisper.py at 5c48f71a682f, WhisperAttention: keys have no bias. */
+static void test_whisper(void **state)
+{
+    (void)state;
+    published_open("{\"model_type\":\"whisper\"," SEQ2SEQ_FIELDS "}",
+                   NO_KEY_BIAS("model.encoder.layers.#.self_attn.") ", " NO_KEY_BIAS(
+                       "model.decoder.layers.#.self_attn.") ", " NO_KEY_BIAS("model.decoder.layers."
+                                                                             "#.encoder_attn."),
+                   2, "F32");
+    expect_seq2seq();
+    published_close();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bert),       cmocka_unit_test(test_bert_decoder),
+        cmocka_unit_test(test_distilbert), cmocka_unit_test(test_vit),
+        cmocka_unit_test(test_clip),       cmocka_unit_test(test_wav2vec2),
+        cmocka_unit_test(test_bart),       cmocka_unit_test(test_whisper),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,111 @@
+/* test_checkpoint_refused.c - published checkpoints that are not taken, and what is said of them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "published.h"
+
+#define Q "model.layers.#.self_attn.q_proj.weight 8x8"
+#define KVO                                                                                        \
+    "model.layers.#.self_attn.k_proj.weight 8x8, model.layers.#.self_attn.v_proj.weight 8x8, "     \
+    "model.layers.#.self_attn.o_proj.weight 8x8"
+#define LLAMA(more)                                                                                \
+    "{\"model_type\":\"llama\",\"hidden_size\":8,\"num_attention_heads\":2,"                       \
+    "\"num_hidden_layers\":2" more "}"
+
+struct refused {
+    const char *config, *tensors;
+    enum fault_code code;
+    const char *words;
+};
+
+static const struct refused REFUSED[] = {
+    /* Families. */
+    { "{\"model_type\":\"mamba\"}", "backbone.layers.#.mixer.in_proj.weight 8x8", FAULT_OPTION,
+      "model_type 'mamba' is not known here; write {\"attention\":" },
+    { "{\"model_type\":\"mamba\"}", "backbone.layers.#.mixer.in_proj.weight 8x8", FAULT_OPTION,
+      "backbone.layers.0.mixer.in_proj.weight" },
+    { "{\"architectures\":[\"X\"]}", "a 8", FAULT_OPTION, "none by its names" },
+    { "{\"model_type\":\"x\"}",
+      "x.#.attention.first.weight 4, x.#.attention.second.weight 4, x.#.attention.third.weight 4",
+      FAULT_OPTION, " and 3 more" },
+    { "{\"model_type\":\"bert\"}", Q ", " KVO, FAULT_OPTION,
+      "model_type 'bert' has other tensors; write" },
+    { LLAMA(",\"quantization_config\":{\"quant_method\":\"gptq\"}"), Q, FAULT_DTYPE,
+      "quantised (quant_method 'gptq')" },
+    /* A config that contradicts its tensors. */
+    { LLAMA(""), Q, FAULT_FIELD, "no tensor 'model.layers.0.self_attn.k_proj.weight'" },
+    { LLAMA(",\"attention_bias\":true"), Q ", " KVO, FAULT_FIELD,
+      "no tensor 'model.layers.0.self_attn.q_proj.bias'" },
+    { LLAMA(""), Q ", model.layers.#.self_attn.q_proj.bias 8, " KVO, FAULT_FIELD,
+      "has a tensor 'model.layers.0.self_attn.q_proj.bias', and by config.json" },
+    { "{\"model_type\":\"llama\",\"hidden_size\":8,\"num_attention_heads\":2,"
+      "\"num_hidden_layers\":1}",
+      Q ", " KVO, FAULT_SHAPE,
+      "gives 1 layers (num_hidden_layers), and the file has a tensor "
+      "'model.layers.1.self_attn.q_proj.weight'" },
+    { "{\"model_type\":\"llama\",\"hidden_size\":8,\"num_attention_heads\":2,"
+      "\"num_hidden_layers\":3}",
+      Q ", " KVO, FAULT_FIELD, "no tensor 'model.layers.2.self_attn.q_proj.weight'" },
+    { "{\"model_type\":\"llama\",\"hidden_size\":16,\"num_attention_heads\":2,"
+      "\"head_dim\":4,\"num_hidden_layers\":2}",
+      Q ", " KVO, FAULT_SHAPE, "is of a layer of 8 columns; config.json gives 16 (hidden_size" },
+    { LLAMA(",\"num_key_value_heads\":1"), Q ", " KVO, FAULT_SHAPE,
+      "'model.layers.0.self_attn.k_proj.weight' has shape [8, 8]; expected 4 outputs" },
+    { "{\"model_type\":\"gpt2\",\"n_embd\":8,\"n_head\":2,\"n_layer\":2}",
+      "h.#.attn.c_attn.weight 8x16, h.#.attn.c_attn.bias 16, h.#.attn.c_proj.weight 8x8, "
+      "h.#.attn.c_proj.bias 8",
+      FAULT_SHAPE, "'h.0.attn.c_attn.weight' has shape [8, 16]; expected 24 outputs" },
+    /* Fields. */
+    { "{\"model_type\":\"llama\",\"hidden_size\":\"8\"}", Q, FAULT_TYPE,
+      "config.json's hidden_size is a string; expected a number" },
+    { "{\"model_type\":\"llama\",\"hidden_size\":8.5}", Q, FAULT_OPTION,
+      "config.json's hidden_size is 8.5; expected an integer" },
+    { "{\"model_type\":\"llama\",\"num_hidden_layers\":1e9}", Q, FAULT_OPTION,
+      "config.json gives 1000000000 layers (num_hidden_layers); expected 1 to 1000" },
+    { "{\"model_type\":\"llama\",\"hidden_size\":8,\"num_attention_heads\":3,"
+      "\"num_hidden_layers\":2}",
+      Q, FAULT_SHAPE, "8 columns (hidden_size), no multiple of its 3 heads" },
+    { "{\"model_type\":\"llama\",\"hidden_size\":8,\"num_attention_heads\":0,"
+      "\"num_hidden_layers\":2}",
+      Q, FAULT_OPTION, "and 0 heads (num_attention_heads); expected 1 or more" },
+    { LLAMA(",\"attention_bias\":3"), Q, FAULT_TYPE,
+      "attention_bias is 3; expected true or false" },
+    { LLAMA(",\"rope_theta\":-1"), Q, FAULT_OPTION, "rope_theta is -1; expected a number of 0" },
+    { LLAMA(",\"rope_theta\":0"), Q, FAULT_OPTION, "rope_theta is 0; expected a number above 0" },
+    { LLAMA(",\"rope_scaling\":{\"type\":\"longrope\",\"factor\":2}"), Q, FAULT_OPTION,
+      "rope_type is 'longrope'; expected" },
+    { LLAMA(",\"rope_scaling\":{\"type\":\"linear\",\"factor\":0.5}"), Q, FAULT_OPTION,
+      "factor is 0.5" },
+    { "{\"model_type\":\"phi\",\"hidden_size\":8,\"num_attention_heads\":2,"
+      "\"num_hidden_layers\":2,\"partial_rotary_factor\":0.3}",
+      Q, FAULT_OPTION, "turns 1 of 4 columns of a head" },
+    { "{\"model_type\":\"olmo\",\"clip_qkv\":8.0}", Q, FAULT_OPTION, "config.json sets clip_qkv" },
+    { "{\"model_type\":\"bert\",\"position_embedding_type\":\"relative_key\"}",
+      "bert.encoder.layer.0.attention.self.query.weight 8x8", FAULT_OPTION,
+      "position_embedding_type is 'relative_key'" },
+    { "{\"model_type\":\"mistral\",\"hidden_size\":8,\"num_attention_heads\":2,"
+      "\"num_hidden_layers\":2,\"layer_types\":[\"chunked_attention\"]}",
+      Q, FAULT_OPTION, "layer_types has 'chunked_attention' for layer 0" },
+    { "{\"model_type\":\"mistral\",\"hidden_size\":8,\"num_attention_heads\":2,"
+      "\"num_hidden_layers\":2,\"layer_types\":[]}",
+      Q, FAULT_OPTION, "layer_types has 'nothing' for layer 0" },
+};
+
+static void test_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof REFUSED / sizeof REFUSED[0]; i++)
+        published_refused(REFUSED[i].config, REFUSED[i].tensors, 2, REFUSED[i].code,
+                          REFUSED[i].words);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_refused) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
