@@ -91,7 +91,7 @@ static bool ragged(struct v1_reader *reader, const struct json_numbers *numbers)
                         numbers->ragged_message);
 }
 
-const struct json_numbers *v1_read_numbers(struct v1_reader *reader, const cJSON *node,
+const struct json_numbers *v1_find_numbers(struct v1_reader *reader, const cJSON *node,
                                            const char *expected)
 {
     const struct json_numbers *numbers = json_numbers_of(reader->document, node);
@@ -103,12 +103,24 @@ const struct json_numbers *v1_read_numbers(struct v1_reader *reader, const cJSON
         ragged(reader, numbers);
         return NULL;
     }
-    if (numbers->nonfinite_index >= 0 && !reader->request->nonfinite_allowed) {
-        fault_set_at(reader->fault, reader->pointer, FAULT_NONFINITE,
-                     "%s holds a number beyond the range of a 32-bit float, at element %" PRId64,
-                     reader->name, numbers->nonfinite_index);
+    return numbers;
+}
+
+bool v1_expect_finite(struct v1_reader *reader, int64_t nonfinite_index, const char *type)
+{
+    if (nonfinite_index < 0 || reader->request->nonfinite_allowed)
+        return true;
+    return fault_set_at(reader->fault, reader->pointer, FAULT_NONFINITE,
+                        "%s holds a number beyond the range of %s, at element %" PRId64,
+                        reader->name, type, nonfinite_index);
+}
+
+const struct json_numbers *v1_read_numbers(struct v1_reader *reader, const cJSON *node,
+                                           const char *expected)
+{
+    const struct json_numbers *numbers = v1_find_numbers(reader, node, expected);
+    if (numbers && !v1_expect_finite(reader, numbers->nonfinite_index, "a 32-bit float"))
         return NULL;
-    }
     return numbers;
 }
 
