@@ -1,8 +1,8 @@
 /* infer_merge.c - see infer_merge.h.
  *
- * The first part that saw a key says how many heads, rows and columns there are, as far as the model
- * does not; all others have to agree with it. Only a part that saw none may have other columns: it
- * cannot always know those of the values that it does not have. */
+ * The first part that saw a key says how many heads, rows and columns there are, as far as the
+ * model does not; all others have to agree with it. Only a part that saw none may have other
+ * columns: it cannot always know those of the values that it does not have. */
 #include "infer_merge.h"
 
 #include "model_fit.h"
