@@ -3,6 +3,7 @@
 
 #include "arena.h"
 #include "dtype.h"
+#include "made_model.h"
 #include "safetensors.h"
 
 #include <setjmp.h>
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { TENSORS_MAX = 128, NAME_BYTES = 160 };
 
@@ -157,6 +159,16 @@ void published_close(void)
     arena_free(&made.arena);
     made.model = NULL;
     made.bytes = NULL;
+}
+
+void published_save(const char *folder, const char *config)
+{
+    char path[256];
+    mkdir(folder, 0755);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    made_model_write(path, config, strlen(config));
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    made_model_write(path, made.bytes, made.size);
 }
 
 void published_refused(const char *config, const char *tensors, int layers, enum fault_code code,

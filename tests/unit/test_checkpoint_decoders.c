@@ -186,6 +186,111 @@ static void test_opt(void **state)
     published_close();
 }
 
+/* --------------------------------------------------------- biases by distance -- */
+
+/* build_alibi_tensor() of either file: powers of a base that depends on the number of heads. */
+static double slope(int64_t heads, int64_t head)
+{
+    const double closest = exp2(floor(log2((double)heads)));
+    const double base = exp2(-exp2(-(log2(closest) - 3)));
+    const double extra_base = exp2(-exp2(-(log2(2 * closest) - 3)));
+    return (double)head < closest ? pow(base, (double)head + 1)
+                                  : pow(extra_base, 2 * ((double)head - closest) + 1);
+}
+
+/* By the position of the key alone, as in the source: a row's weights are the same. */
+static double alibi_of_6(int64_t head, int64_t query, int64_t key)
+{
+    (void)query;
+    return slope(6, head) * (double)key;
+}
+
+static double scaled_alibi_of_4(int64_t head, int64_t query, int64_t key)
+{
+    (void)query;
+    return slope(4, head) * (double)key / 2;
+}
+
+/* bloom/modeling_bloom.py at 0078a6cd96d5, BloomAttention: fused by head, alibi added to scaled
+ * scores. */
+static void test_bloom(void **state)
+{
+    (void)state;
+    published_open("{\"model_type\":\"bloom\",\"hidden_size\":24,\"n_head\":6,\"n_layer\":2}",
+                   "transformer.h.#.self_attention.query_key_value.weight 72x24, "
+                   "transformer.h.#.self_attention.query_key_value.bias 72, "
+                   "transformer.h.#.self_attention.dense.weight 24x24, "
+                   "transformer.h.#.self_attention.dense.bias 24",
+                   2, "F16");
+    for (int layer = 0; layer < 2; layer++) {
+        const struct rows hidden = published_input(24);
+        const struct rows qkv =
+            published_linear(hidden, "transformer.h.#.self_attention.query_key_value", layer);
+        const struct published_attention attention = {
+            .heads = 6, .scale = 0.5, .causal = true, .bias = alibi_of_6
+        };
+        struct published_answer answer =
+            published_attend(&attention, published_split(qkv, 6, 0, 4),
+                             published_split(qkv, 6, 4, 4), published_split(qkv, 6, 8, 4));
+        answer.context =
+            published_linear(answer.context, "transformer.h.#.self_attention.dense", layer);
+        published_expect(layer, "self", hidden, hidden, &answer);
+    }
+    published_close();
+}
+
+/* falcon/modeling_falcon.py at 00dcc6dda6f6, FalconAttention._split_heads(): of 4 heads, groups of
+ * queries with a key and a value each. */
+static void expect_falcon(const char *fields, const char *tensors, int64_t kv_heads, bool is_alibi)
+{
+    char config[256];
+    snprintf(config, sizeof config,
+             "{\"model_type\":\"falcon\",\"hidden_size\":16,\"num_attention_heads\":4,"
+             "\"num_hidden_layers\":2,%s}",
+             fields);
+    published_open(config, tensors, 2, "F32");
+    for (int layer = 0; layer < 2; layer++) {
+        const int64_t queries = 4 / kv_heads * 4;
+        const struct rows hidden = published_input(16);
+        const struct rows qkv =
+            published_linear(hidden, "transformer.h.#.self_attention.query_key_value", layer);
+        const struct rows q = published_split(qkv, kv_heads, 0, queries);
+        const struct rows k = published_split(qkv, kv_heads, queries, 4);
+        const struct published_attention attention = { .heads = 4,
+                                                       .kv_heads = kv_heads,
+                                                       .scale = 0.5,
+                                                       .causal = true,
+                                                       .bias =
+                                                           is_alibi ? scaled_alibi_of_4 : NULL };
+        if (!is_alibi) {
+            published_rotate_half(q, 4, 4, 10000);
+            published_rotate_half(k, kv_heads, 4, 10000);
+        }
+        struct published_answer answer =
+            published_attend(&attention, q, k, published_split(qkv, kv_heads, queries + 4, 4));
+        answer.context =
+            published_linear(answer.context, "transformer.h.#.self_attention.dense", layer);
+        published_expect(layer, "self", hidden, hidden, &answer);
+    }
+    published_close();
+}
+
+#define FALCON(out)                                                                                \
+    "transformer.h.#.self_attention.query_key_value.weight " out "x16, "                           \
+    "transformer.h.#.self_attention.dense.weight 16x16"
+
+static void test_falcon(void **state)
+{
+    (void)state;
+    expect_falcon("\"multi_query\":true", FALCON("24"), 1, false);
+    expect_falcon("\"new_decoder_architecture\":true,\"num_kv_heads\":2", FALCON("32"), 2, false);
+    expect_falcon("\"multi_query\":false", FALCON("48"), 4, false);
+    expect_falcon("\"multi_query\":false,\"alibi\":true,\"bias\":true",
+                  FALCON("48") ", transformer.h.#.self_attention.query_key_value.bias 48, "
+                               "transformer.h.#.self_attention.dense.bias 16",
+                  4, true);
+}
+
 /* --------------------------------------------------------- Llama and its kin -- */
 
 #define GROUPED                                                                                    \
@@ -450,6 +555,38 @@ static void test_cohere(void **state)
     published_close();
 }
 
+/* gemma/modeling_gemma.py: LlamaAttention with a head_dim of its own. gemma2/modeling_gemma2.py at
+ * 9a80143ca260, Gemma2Attention: scaling = query_pre_attn_scalar ** -0.5, capped scores, and a
+ * window on layers of even number. */
+static void test_gemma(void **state)
+{
+    struct rotary gemma = LLAMA;
+    (void)state;
+    published_open("{\"model_type\":\"gemma\",\"head_dim\":4," GROUPED_FIELDS "}", GROUPED, 2,
+                   "F32");
+    expect_rotary(&gemma, 0);
+    expect_rotary(&gemma, 1);
+    published_close();
+
+    gemma.scale = 1 / sqrt(7);
+    gemma.softcap = 0.25;
+    published_open("{\"model_type\":\"gemma2\",\"head_dim\":4,\"query_pre_attn_scalar\":7,"
+                   "\"attn_logit_softcapping\":0.25,\"sliding_window\":3," GROUPED_FIELDS "}",
+                   GROUPED, 2, "F32");
+    expect_rotary(&gemma, 1);
+    gemma.window = 3;
+    expect_rotary(&gemma, 0);
+    published_close();
+
+    gemma.scale = 1.0 / 16;
+    gemma.softcap = 0;
+    published_open("{\"model_type\":\"gemma2\",\"head_dim\":4,\"attn_logit_softcapping\":null,"
+                   "\"sliding_window\":3," GROUPED_FIELDS "}",
+                   GROUPED, 2, "F32");
+    expect_rotary(&gemma, 0);
+    published_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -459,7 +596,8 @@ int main(void)
         cmocka_unit_test(test_llama_scaling), cmocka_unit_test(test_mistral),
         cmocka_unit_test(test_qwen2),         cmocka_unit_test(test_phi),
         cmocka_unit_test(test_phi3),          cmocka_unit_test(test_stablelm),
-        cmocka_unit_test(test_cohere),
+        cmocka_unit_test(test_cohere),        cmocka_unit_test(test_bloom),
+        cmocka_unit_test(test_falcon),        cmocka_unit_test(test_gemma),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
