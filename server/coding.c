@@ -243,7 +243,7 @@ static bool make_room(struct packing *packing, size_t used)
 {
     if (used < packing->capacity)
         return true;
-    const size_t capacity = 2 * packing->capacity;
+    const size_t capacity = 2 * packing->capacity + CAPACITY_MIN;
     unsigned char *bytes = realloc(packing->bytes, capacity);
     if (!bytes)
         return false;

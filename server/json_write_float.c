@@ -48,13 +48,14 @@ static int floor_log2_pow10(int e)
  * What is compared are numbers of units, 2^-35 of a last digit, that are off by less than
  * TOLERANCE. That settles every float32: the ends and the middle of its interval are either
  * met exactly or missed by more, which a run over all of them shows. */
-static inline struct decimal shortest_decimal(uint32_t c, int q, bool lower_is_closer)
+static inline struct decimal shortest_decimal(uint64_t c, int q, bool lower_is_closer)
 {
     enum { UNIT_BITS = 35, TOLERANCE = 2 };
     const int k = lower_is_closer ? floor_log10_three_quarters_pow2(q) : floor_log10_pow2(q);
     const int h = q + floor_log2_pow10(-k) + 1;
     const uint64_t g = JSON_POW10_G[-k - JSON_POW10_G_MIN];
-    const uint64_t x = (uint64_t)((uint128)g * ((uint64_t)c << (h + UNIT_BITS)) >> 64);
+    const uint64_t scaled = c * (UINT64_C(1) << (h + UNIT_BITS));
+    const uint64_t x = (uint64_t)((uint128)g * scaled >> 64);
     const uint64_t ulp_half = g >> (65 - h - UNIT_BITS);
     const uint64_t inside = c & 1 ? -TOLERANCE : TOLERANCE; /* the ends belong to an even c */
     const uint64_t reach_up = ulp_half + inside;
@@ -72,7 +73,7 @@ static inline struct decimal shortest_decimal(uint32_t c, int q, bool lower_is_c
 }
 
 /* The same out of line, for the powers of two. */
-static struct decimal shortest_of_power(uint32_t c, int q, bool lower_is_closer)
+static struct decimal shortest_of_power(uint64_t c, int q, bool lower_is_closer)
 {
     return shortest_decimal(c, q, lower_is_closer);
 }
@@ -132,6 +133,9 @@ static inline void put_eight(char *out, uint64_t characters)
 
 static const uint64_t EIGHT_ZEROS = 0x3030303030303030;
 
+static const char SMALL[8] = { '0', '.', '0', '0', '0', '0', '0', '0' };
+static const char NOT_FINITE[4] = { 'n', 'u', 'l', 'l' };
+
 /* ---------------------------------------------------------------- layout -- */
 
 /* Where the parts of a number go whose first digit stands for 10^exponent. */
@@ -180,7 +184,7 @@ static inline char *write_by_layout(char *out, struct digits digits)
 {
     const struct layout *layout = &LAYOUTS[digits.point - 1 - EXPONENT_MIN];
     const uint64_t rest = digits.rest | EIGHT_ZEROS;
-    memcpy(out, "0.000000", 8);
+    memcpy(out, SMALL, sizeof SMALL);
     out[layout->first] = digits.first;
     put_eight(out + layout->first + 1, rest);
     out[layout->point] = '.';
@@ -197,7 +201,7 @@ static char *write_few_digits(char *out, struct digits digits)
     const int plain = digits.point <= 0 ? 3 - digits.point : digits.point;
     if (plain > count + (count > 1) + 4) {
         const struct layout *layout = &LAYOUTS[digits.point - 1 - EXPONENT_MIN];
-        memcpy(out, "0.", 2);
+        memcpy(out, SMALL, 2);
         out[0] = digits.first;
         put_eight(out + 2, digits.rest | EIGHT_ZEROS);
         out += count > 1 ? count + 1 : 1;
@@ -205,7 +209,7 @@ static char *write_few_digits(char *out, struct digits digits)
         return out + (layout->suffix[3] ? 4 : 3);
     }
     if (digits.point <= 0) {
-        memcpy(out, "0.000000", 8);
+        memcpy(out, SMALL, sizeof SMALL);
         out[2 - digits.point] = digits.first;
         return out + plain;
     }
@@ -219,12 +223,11 @@ static char *write_few_digits(char *out, struct digits digits)
 static char *write_special(char *out, uint32_t bits)
 {
     if (bits >> 23 & 0xFF) {
-        memcpy(out, "null", 4);
-        return out + 4;
+        memcpy(out, NOT_FINITE, sizeof NOT_FINITE);
+        return out + sizeof NOT_FINITE;
     }
-    memcpy(out, "-0", 2);
-    if (bits == 0)
-        out[0] = '0';
+    out[0] = bits > 0 ? '-' : '0';
+    out[1] = '0';
     return out + 1 + (bits > 0);
 }
 

@@ -107,6 +107,18 @@ static bool check_kv_len(const struct oip *oip, struct fault *fault)
     return true;
 }
 
+/* What may come as an input and as a parameter comes once. */
+static bool check_per_head(const struct oip *oip, const struct infer_item *shared,
+                           struct fault *fault)
+{
+    const struct infer_array *const parameters[] = { &shared->alibi_slopes, &shared->sinks };
+    for (int i = 0; i < 2; i++)
+        if (oip->inputs[ALIBI_SLOPES + i].given && parameters[i]->data)
+            return oip_input_fault(oip, ALIBI_SLOPES + i, fault, FAULT_DUPLICATE,
+                                   "is among the parameters too");
+    return true;
+}
+
 static void set_kv_len(const struct oip *oip, struct infer_item *item, int64_t b)
 {
     const struct oip_input *kv_len = &oip->inputs[KV_LEN];
@@ -152,12 +164,25 @@ static void fill_item(const struct oip *oip, struct infer_item *item, int64_t b)
         item->outputs[oip->outputs[i].slot] = true;
 }
 
+bool oip_make_items(struct infer_call *call, const struct oip *oip, int64_t count,
+                    struct fault *fault)
+{
+    struct infer_request *request = &call->request;
+    const size_t most = call->limits.scratch_bytes_max / 2 / sizeof *request->items;
+    if ((size_t)count > most)
+        return oip_input_fault(oip, 0, fault, FAULT_TOO_LARGE,
+                               "has a batch of %" PRId64 "; at most %zu can be computed", count,
+                               most);
+    request->items = arena_calloc(&request->arena, (size_t)count, sizeof *request->items);
+    return request->items || fault_no_memory(fault);
+}
+
 bool oip_attention_items(struct infer_call *call, struct oip *oip, const struct infer_item *shared,
                          struct fault *fault)
 {
     struct infer_request *request = &call->request;
     if (!check_rows(oip, QUERY, fault) || !check_rows(oip, KEY, fault)
-        || !check_rows(oip, VALUE, fault))
+        || !check_rows(oip, VALUE, fault) || !check_per_head(oip, shared, fault))
         return false;
     oip->is_batched = oip->inputs[QUERY].array.rank == 3;
     oip->batch = oip->is_batched ? oip->inputs[QUERY].array.shape[0] : 1;
@@ -165,9 +190,8 @@ bool oip_attention_items(struct infer_call *call, struct oip *oip, const struct 
         || (oip->batch == 0 && !stand_in(call, oip, fault)))
         return false;
     const int64_t count = oip->batch > 0 ? oip->batch : 1;
-    request->items = arena_calloc(&request->arena, (size_t)count, sizeof *request->items);
-    if (!request->items)
-        return fault_no_memory(fault);
+    if (!oip_make_items(call, oip, count, fault))
+        return false;
     for (int64_t b = 0; b < count; b++) {
         request->items[b] = *shared;
         request->item_count = b + 1;

@@ -96,8 +96,12 @@ static bool read_body(struct infer_call *call, struct oip *oip, struct fault *fa
                          call->body.size, oip->header_length);
     if (!oip->has_header_length)
         oip->header_length = call->body.size;
-    return infer_wire_read_json(call, call->body.data, oip->header_length, fault)
-           && oip_read_envelope(call, oip, fault);
+    if (!infer_wire_read_json(call, call->body.data, oip->header_length, fault)
+        || !oip_read_envelope(call, oip, fault))
+        return false;
+    if (!oip->has_header_length)
+        infer_wire_drop_body(call); /* nothing points into it */
+    return true;
 }
 
 /* What a number of the answer takes: where all outputs are bytes, a double at the most. */

@@ -113,6 +113,10 @@ bool oip_attention_items(struct infer_call *call, struct oip *oip, const struct 
 bool oip_sdpa_items(struct infer_call *call, struct oip *oip, const struct infer_item *shared,
                     struct fault *fault);
 
+/* Room for so many items, each zero; too_large where a request may not have as many. */
+bool oip_make_items(struct infer_call *call, const struct oip *oip, int64_t count,
+                    struct fault *fault);
+
 /* Entry number b of an array whose first dimension is a batch. */
 struct infer_array oip_entry(const struct infer_array *array, int64_t b);
 

@@ -8,20 +8,23 @@
 
 #include "daemon.h"
 
+#include <cjson/cJSON.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { OUTPUT_BYTES = 16384 };
 
-static struct daemon server;
+static struct daemon server; /* models can be put */
+static struct daemon teller; /* serves examples/models */
 static char *directory;
 
-/* Runs a command with the server's address, which must end with 0, and reads what it writes. */
-static void run_command(const char *program, char output[OUTPUT_BYTES])
+/* Runs a command with a daemon's address, which must end with 0, and reads what it writes. */
+static void run_command(const char *program, const struct daemon *daemon, char output[OUTPUT_BYTES])
 {
     char command[512];
-    snprintf(command, sizeof command, "%s http://127.0.0.1:%d", program, server.port);
+    snprintf(command, sizeof command, "%s http://127.0.0.1:%d", program, daemon->port);
     FILE *stream = popen(command, "r");
     assert_non_null(stream);
     const size_t used = fread(output, 1, OUTPUT_BYTES - 1, stream);
@@ -43,7 +46,7 @@ static void test_encoder_decoder(void **state)
         ". <- .",    "1992 <- 1992",
     };
     static char output[OUTPUT_BYTES];
-    run_command("examples/encoder-decoder.sh", output);
+    run_command("examples/encoder-decoder.sh", &server, output);
     char *concat = strstr(output, "concat:\n");
     assert_true(strncmp(output, "additive:\n", 10) == 0);
     assert_non_null(concat);
@@ -76,7 +79,7 @@ static void expect_client(const char *present, const char *program)
     snprintf(quiet, sizeof quiet, "%s >/dev/null 2>&1", present);
     if (system(quiet) != 0)
         skip();
-    run_command(program, output);
+    run_command(program, &server, output);
     assert_string_equal(output, clients_output);
 }
 
@@ -123,17 +126,70 @@ static void test_client_java(void **state)
     expect_client("command -v javac", "java examples/clients/Attention.java");
 }
 
+/* Builds examples/NAME.c as the file itself says; the program's path is to be freed. */
+static char *build_example(const char *name)
+{
+    char *program = NULL, *command = NULL;
+    assert_true(asprintf(&program, "%s/%s", directory, strrchr(name, '/') + 1) > 0);
+    assert_true(asprintf(&command,
+                         "cc -O2 examples%s.c $(pkg-config --cflags --libs libcurl libcjson) -lm "
+                         "-o %s",
+                         name, program)
+                > 0);
+    assert_int_equal(system(command), 0);
+    free(command);
+    return program;
+}
+
 static void test_client_c(void **state)
 {
     (void)state;
-    char program[256], build[640];
-    snprintf(program, sizeof program, "%s/attention", directory);
-    snprintf(build, sizeof build,
-             "cc examples/clients/attention.c $(pkg-config --cflags --libs libcurl libcjson) -o %s",
-             program);
-    assert_int_equal(system(build), 0);
+    char *program = build_example("/clients/attention");
     expect_client("true", program);
     remove(program);
+    free(program);
+}
+
+/* The ids that greedy decoding gives from the first token alone: others' numbers. */
+static cJSON *greedy_ids(void)
+{
+    static char text[OUTPUT_BYTES];
+    FILE *stream = fopen("tests/conformance/stories260K/greedy.json", "r");
+    assert_non_null(stream);
+    text[fread(text, 1, sizeof text - 1, stream)] = '\0';
+    fclose(stream);
+    cJSON *root = cJSON_Parse(text);
+    cJSON *ids = cJSON_DetachItemFromObject(root, "ids");
+    assert_non_null(ids);
+    cJSON_Delete(root);
+    return ids;
+}
+
+/* Every layer's attention of every token over HTTP: the story must be the model's own. */
+static void test_story_teller(void **state)
+{
+    (void)state;
+    static char output[OUTPUT_BYTES];
+    char *program = build_example("/story-teller");
+    char command[512];
+    cJSON *ids = greedy_ids();
+    snprintf(command, sizeof command, "%s --ids", program);
+    run_command(command, &teller, output);
+    const char *at = output;
+    const cJSON *id;
+    cJSON_ArrayForEach(id, ids)
+    {
+        char *end;
+        assert_int_equal(strtol(at, &end, 10), id->valueint);
+        assert_true(end > at);
+        at = end;
+    }
+    assert_string_equal(at, "\n\n");
+    run_command(program, &teller, output);
+    assert_memory_equal(output, "Once upon a time, there was a little girl named Lily. ", 54);
+    cJSON_Delete(ids);
+    remove(program);
+    free(program);
 }
 
 static int start(void **state)
@@ -141,6 +197,7 @@ static int start(void **state)
     (void)state;
     directory = daemon_directory_create();
     daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
+    daemon_start_with(&teller, "--models", "examples/models", NULL);
     return 0;
 }
 
@@ -148,6 +205,7 @@ static int clear(void **state)
 {
     (void)state;
     daemon_kill(&server);
+    daemon_kill(&teller);
     daemon_directory_remove(directory);
     return 0;
 }
@@ -156,6 +214,7 @@ static void test_stops_cleanly(void **state)
 {
     (void)state;
     daemon_stop(&server);
+    daemon_stop(&teller);
 }
 
 int main(void)
@@ -165,7 +224,8 @@ int main(void)
         cmocka_unit_test(test_client_python),     cmocka_unit_test(test_client_numpy),
         cmocka_unit_test(test_client_javascript), cmocka_unit_test(test_client_go),
         cmocka_unit_test(test_client_php),        cmocka_unit_test(test_client_java),
-        cmocka_unit_test(test_client_c),          cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_client_c),          cmocka_unit_test(test_story_teller),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, clear);
 }

@@ -198,6 +198,10 @@ static const struct oip_fault CASES[] = {
       "{\"inputs\":[" QUERY
       ",{\"name\":\"kv_len\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}",
       400, "dtype", "/inputs/1/datatype", "expects 'INT64'" },
+    { "demo",
+      "{\"parameters\":{\"sinks\":\"1\"},\"inputs\":[" QUERY
+      ",{\"name\":\"sinks\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}",
+      400, "duplicate", "/inputs/1", "input 'sinks' is among the parameters too" },
     /* Models. */
     { "nobody", WITH_QUERY(""), 404, "not_found", "", "nobody" },
     { "demo/versions/2", WITH_QUERY(""), 404, "not_found", "", "no version '2'" },
@@ -401,6 +405,11 @@ static void test_limits(void **state)
     oip_add_binary(&request, "query", "FP32", 2, (const int64_t[]){ 200, 3 }, zeros, 2400);
     response = oip_send(&other, "demo", &request);
     answer_expect_fault(&response, 413, "too_large", "");
+    http_response_free(&response);
+    oip_request_free(&request);
+    oip_add_binary(&request, "query", "FP32", 3, (const int64_t[]){ 40, 1, 3 }, zeros, 480);
+    response = oip_send(&other, "demo", &request);
+    answer_expect_fault(&response, 413, "too_large", "/inputs/0");
     http_response_free(&response);
     oip_request_free(&request);
     http_client_free(&other);
