@@ -83,10 +83,9 @@ bool model_directory_look(struct arena *arena, struct model_place *place, const 
         }
     }
     if (!place->path)
-        place->problem = find(arena, folder, "model.safetensors.index.json", &failed)
-                             ? "this is a checkpoint in shards; this version reads a single "
-                               "model.safetensors"
-                             : "the directory holds no model.safetensors";
+        place->path = find(arena, folder, "model.safetensors.index.json", &failed);
+    if (!place->path)
+        place->problem = "the directory holds no model.safetensors, nor its index and shards";
     return !failed;
 }
 

@@ -8,9 +8,10 @@
 
 struct model_place {
     const char *name;
-    bool is_folder;          /* else one file, DIR/<name>.safetensors */
-    const char *source;      /* the file or folder */
-    const char *path;        /* of the safetensors file; NULL: there is none, and problem says so */
+    bool is_folder;     /* else one file, DIR/<name>.safetensors */
+    const char *source; /* the file or folder */
+    const char *path;   /* of the safetensors file, or of the index of its shards; NULL: there is
+                           none, and problem says so */
     const char *config_path; /* NULL: the config is in the file's metadata */
     const char *problem;
 };
