@@ -109,7 +109,7 @@ struct attn_layer_plan {
     const struct attn_layer_merge *merge; /* of merge.h; NULL: a call of attention */
     struct attn_plan attention;           /* its tensors in scratch are bound when a task runs */
     int stage_kind[ATTN_LAYER_STAGES_MAX];
-    size_t q_offset, k_offset, v_offset, context_offset; /* into scratch, in bytes */
+    size_t q_offset, k_offset, v_offset, context_offset, shared_offset; /* into scratch, in bytes */
 };
 
 /* As attn_plan_init(): everything is checked here and running cannot fail.

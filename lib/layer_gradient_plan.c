@@ -205,7 +205,9 @@ static void list_stages(struct attn_layer_gradient_plan *plan,
     for (int s = 0; s < forward->stage_count; s++) {
         const enum attn_layer_stage kind = (enum attn_layer_stage)forward->stage_kind[s];
         if (kind == ATTN_LAYER_PROJECT
-            || (kind == ATTN_LAYER_ATTEND && problem->o_proj.weight != NULL))
+            || ((kind == ATTN_LAYER_ATTEND || kind == ATTN_LAYER_ATTEND_PART
+                 || kind == ATTN_LAYER_ATTEND_JOIN)
+                && problem->o_proj.weight != NULL))
             add_stage(plan, ATTN_LAYER_GRADIENT_FORWARD, s, forward->task_count[s]);
     }
     if (layer->o_proj.weight != NULL)

@@ -7,6 +7,8 @@
 enum attn_layer_stage {
     ATTN_LAYER_PROJECT,
     ATTN_LAYER_ATTEND,
+    ATTN_LAYER_ATTEND_PART, /* in place of ATTEND, where its tasks can be cut: the parts, */
+    ATTN_LAYER_ATTEND_JOIN, /* and what makes one answer of them */
     ATTN_LAYER_MERGE,
     ATTN_LAYER_SELECT,
     ATTN_LAYER_OUTPUT

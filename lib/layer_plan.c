@@ -277,7 +277,13 @@ static void add_attention(struct attn_layer_plan *plan)
     const struct attn_plan *attention = &plan->attention;
     const struct attn_weight_map *map = plan->problem.weight_map;
 
-    if (map == NULL) {
+    if (map == NULL && attention->part_count > 0) {
+        add_stage(plan, ATTN_LAYER_ATTEND_PART, attention->part_count);
+        add_stage(plan, ATTN_LAYER_ATTEND_JOIN, attention->task_count);
+        plan->workspace_bytes = attention->workspace_bytes;
+        plan->shared_offset = plan->scratch_bytes;
+        plan->scratch_bytes += attn_align_up(attention->shared_bytes);
+    } else if (map == NULL) {
         add_stage(plan, ATTN_LAYER_ATTEND, attention->task_count);
         plan->workspace_bytes = attention->workspace_bytes;
     } else {

@@ -67,24 +67,24 @@ static void write_name(char name[NAME_BYTES], const struct checkpoint_run *run, 
              layer + before + 1, run->stack->projections[which], ending);
 }
 
-static bool has_layer(const struct checkpoint_run *run, const struct safetensors *file,
+static bool has_layer(const struct checkpoint_run *run, const struct model_tensors *tensors,
                       int64_t index)
 {
     const struct checkpoint_stack *stack = run->stack;
     char name[NAME_BYTES];
     write_name(name, run, stack->number ? stack->number(run->section, index) : index, MODEL_Q,
                ".weight");
-    return safetensors_find(file, name) != NULL;
+    return model_tensors_find(tensors, name) != NULL;
 }
 
 /* The prefix under which the file has the stack's first layer; false where it has it under none. */
-static bool find_prefix(struct checkpoint_run *run, const struct safetensors *file)
+static bool find_prefix(struct checkpoint_run *run, const struct model_tensors *tensors)
 {
     const char *prefixes = run->stack->prefixes;
     for (;;) {
         const size_t length = strcspn(prefixes, "|");
         snprintf(run->prefix, sizeof run->prefix, "%.*s", (int)length, prefixes);
-        if (has_layer(run, file, 0))
+        if (has_layer(run, tensors, 0))
             return true;
         if (!prefixes[length])
             return false;
@@ -93,12 +93,12 @@ static bool find_prefix(struct checkpoint_run *run, const struct safetensors *fi
 }
 
 static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack *stack,
-                    const struct safetensors *file, struct fault *fault)
+                    const struct model_tensors *tensors, struct fault *fault)
 {
     struct checkpoint_run run = { .stack = stack, .section = checkpoint->config.root };
     if (stack->section)
         run.section = cJSON_GetObjectItemCaseSensitive(run.section, stack->section);
-    if (!find_prefix(&run, file))
+    if (!find_prefix(&run, tensors))
         return true;
     if (!checkpoint_read_integer(run.section, stack->layers, &run.layer_count, fault))
         return false;
@@ -107,7 +107,7 @@ static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack
                             "config.json gives %" PRId64 " layers (%.*s); expected 1 to %d",
                             run.layer_count, CHECKPOINT_FIELD_NAME(stack->layers),
                             MODEL_LAYERS_MAX);
-    if (has_layer(&run, file, run.layer_count)) {
+    if (has_layer(&run, tensors, run.layer_count)) {
         char name[NAME_BYTES];
         write_name(name, &run, run.layer_count, MODEL_Q, ".weight");
         return fault_set_at(fault, "/config", FAULT_SHAPE,
@@ -132,14 +132,14 @@ static bool looks_like_attention(const char *name)
 }
 
 /* "h.0.attn.weight, h.1.attn.weight and 22 more"; in the order of the file. */
-static void list_tensors(const struct safetensors *file, char text[LISTED_BYTES])
+static void list_tensors(const struct model_tensors *tensors, char text[LISTED_BYTES])
 {
     enum { REST_BYTES = 24 };
     size_t used = 0;
     int64_t left = 0;
     text[0] = '\0';
-    for (int64_t i = 0; i < file->entry_count; i++) {
-        const struct safetensors_entry *entry = &file->entries[i];
+    for (int64_t i = 0; i < tensors->entry_count; i++) {
+        const struct safetensors_entry *entry = model_tensors_at(tensors, i);
         if (!looks_like_attention(entry->name))
             continue;
         if (left > 0 || used + strlen(entry->name) + REST_BYTES > LISTED_BYTES)
@@ -154,11 +154,11 @@ static void list_tensors(const struct safetensors *file, char text[LISTED_BYTES]
 }
 
 /* Says which of the file's tensors to name, and where. */
-static bool refuse_unknown(const char *type, bool is_known, const struct safetensors *file,
+static bool refuse_unknown(const char *type, bool is_known, const struct model_tensors *tensors,
                            struct fault *fault)
 {
     char listed[LISTED_BYTES];
-    list_tensors(file, listed);
+    list_tensors(tensors, listed);
     return fault_set_at(fault, "/config/model_type", FAULT_OPTION,
                         "model_type '%.24s' %s; write {\"attention\":\"scaled_dot_product\","
                         "\"layers\":N,\"q_heads\":N,\"tensors\":{\"layers.0.q_proj.weight\":"
@@ -178,7 +178,7 @@ static bool check_quantised(const cJSON *root, struct fault *fault)
                            cJSON_IsString(method) ? method->valuestring : "not said");
 }
 
-bool checkpoint_find(struct checkpoint *checkpoint, const struct safetensors *file,
+bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *tensors,
                      struct fault *fault)
 {
     int count;
@@ -187,9 +187,9 @@ bool checkpoint_find(struct checkpoint *checkpoint, const struct safetensors *fi
     if (!check_quantised(checkpoint->config.root, fault))
         return false;
     for (int i = 0; i < count; i++)
-        if (!add_run(checkpoint, &stacks[i], file, fault))
+        if (!add_run(checkpoint, &stacks[i], tensors, fault))
             return false;
-    return checkpoint->run_count > 0 || refuse_unknown(type, count > 0, file, fault);
+    return checkpoint->run_count > 0 || refuse_unknown(type, count > 0, tensors, fault);
 }
 
 /* ------------------------------------------------------------------ building -- */
@@ -215,7 +215,7 @@ struct part_names {
 
 /* Where the layer's tensors are; a bias that config.json does not speak of is a contradiction. */
 static bool set_parts(struct model_part parts[MODEL_PROJECTION_COUNT], struct part_names *names,
-                      const struct checkpoint_layer *layer, const struct safetensors *file,
+                      const struct checkpoint_layer *layer, const struct model_tensors *tensors,
                       struct fault *fault)
 {
     for (int i = 0; i < MODEL_PROJECTION_COUNT; i++) {
@@ -228,7 +228,7 @@ static bool set_parts(struct model_part parts[MODEL_PROJECTION_COUNT], struct pa
         parts[i].weight = names->weight[i];
         if (layer->biases >> i & 1)
             parts[i].bias = names->bias[i];
-        else if (safetensors_find(file, names->bias[i]))
+        else if (model_tensors_find(tensors, names->bias[i]))
             return fault_set_at(fault, "/config", FAULT_FIELD,
                                 "the file has a tensor '%.100s', and by config.json this "
                                 "projection has no bias",
@@ -287,7 +287,7 @@ static bool build_layer(struct model_layer *layer, const struct checkpoint_run *
         .config = &read.config, .parameters = parameters, .parts = parts, .fault = fault
     };
     if (!checkpoint_layer_read(&read, run, index, fault)
-        || !set_parts(parts, &names, &read, parameters->file, fault)
+        || !set_parts(parts, &names, &read, parameters->tensors, fault)
         || !model_builder_build(&builder, layer, &first)
         || !check_width(layer, read.width, run->stack->width, fault))
         return false;

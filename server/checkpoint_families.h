@@ -65,7 +65,8 @@ struct checkpoint_stack {
 /* The rows of a model_type, one after the other; *count is 0 where there are none. */
 const struct checkpoint_stack *checkpoint_families_find(const char *model_type, int *count);
 
-/* Whether name is one of "a|b|c". */
-bool checkpoint_names_have(const char *names, const char *name);
+/* The table, in two parts; each ends with a row whose model_type is NULL. */
+extern const struct checkpoint_stack checkpoint_encoders[];
+extern const struct checkpoint_stack checkpoint_decoders[];
 
 #endif

@@ -39,7 +39,7 @@ bool infer_convert_inputs(struct infer_request *request, struct infer_item *item
         item->result_dtype = item->answer_dtype;
         return true;
     }
-    for (int64_t i = 0; i < item->part_count; i++)
+    for (int64_t i = 0; item->parts && i < item->part_count; i++)
         if (!to_floats(request, &item->parts[i].context, fault)
             || !to_floats(request, &item->parts[i].lse, fault))
             return false;

@@ -228,7 +228,8 @@ static void join_parameter(const struct infer_item *item, int i)
     const struct model_tensor *tensor = infer_gradient_tensor(item, i / 2, i % 2 != 0);
     for (int k = 0; k < i && *values; k++) {
         float *first = item->gradient->parameters[k / 2][k % 2];
-        if (!first || strcmp(infer_gradient_tensor(item, k / 2, k % 2 != 0)->name, tensor->name))
+        if (!first
+            || strcmp(infer_gradient_tensor(item, k / 2, k % 2 != 0)->name, tensor->name) != 0)
             continue;
         for (int64_t n = 0; n < tensor_count(tensor); n++)
             first[n] += (*values)[n];

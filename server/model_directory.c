@@ -107,10 +107,9 @@ static bool has_files(struct arena *arena, struct model_place *place, const char
     place->config_path = find(arena, folder, "config.json", failed);
     place->path = find(arena, folder, "model.safetensors", failed);
     if (!place->path)
-        place->problem = find(arena, folder, "model.safetensors.index.json", failed)
-                             ? "this is a checkpoint in shards; this version reads a single "
-                               "model.safetensors"
-                             : "the directory holds no model.safetensors";
+        place->path = find(arena, folder, "model.safetensors.index.json", failed);
+    if (!place->path)
+        place->problem = "the directory holds no model.safetensors, nor its index and shards";
     return place->config_path || place->path;
 }
 

@@ -11,10 +11,11 @@
 
 struct model_place {
     const char *name;
-    int64_t version;         /* of a numbered folder; else 1 */
-    bool is_folder;          /* else one file, DIR/<name>.safetensors */
-    const char *source;      /* the file, the folder or the folder of the version */
-    const char *path;        /* of the safetensors file; NULL: there is none, and problem says so */
+    int64_t version;    /* of a numbered folder; else 1 */
+    bool is_folder;     /* else one file, DIR/<name>.safetensors */
+    const char *source; /* the file, the folder or the folder of the version */
+    const char *path;   /* of the safetensors file, or of the index of its shards; NULL: there is
+                           none, and problem says so */
     const char *config_path; /* NULL: the config is in the file's metadata */
     const char *problem;     /* NULL: none */
     uint64_t fingerprint;    /* of the names, sizes, times and inodes of its files */

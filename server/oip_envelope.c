@@ -168,7 +168,6 @@ static bool read_input(struct oip_reader *reader, int index, const cJSON *object
         || !oip_parameter_member(reader, "inputs", index, object, "binary_data_size", &size)
         || !oip_parameter_member(reader, "inputs", index, object, "shared_memory_region", &region))
         return false;
-    input->array.dtype = input->datatype->dtype;
     const cJSON *data = oip_member(object, "data");
     if (region)
         return oip_refuse(reader->fault, "inputs", index, "parameters/shared_memory_region",

@@ -7,15 +7,29 @@
 #include "v1_fields.h"
 #include "wire_oip.h"
 
-#include <math.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* What is read into: an item, and what only this protocol has. */
+struct target {
+    struct infer_call *call;
+    struct oip *oip;
+    struct v1_reader v1;
+};
+
 struct parameter {
     const char *name;
-    const char *field; /* of the native API; NULL: read here, or passed over */
+    const char *field; /* the name of the native API */
+    bool (*read)(struct target *target, const char *field,
+                 const cJSON *node); /* NULL: as the native API reads the field */
 };
+
+static bool read_flag(struct target *target, const char *field, const cJSON *node);
+static bool read_list(struct target *target, const char *field, const cJSON *node);
+static bool read_map(struct target *target, const char *field, const cJSON *node);
+static bool read_precision(struct target *target, const char *field, const cJSON *node);
 
 /* The protocol's. priority is checked and without effect; a sequence means nothing to a model
  * without state. */
@@ -25,33 +39,33 @@ static const char *const RESERVED[] = {
 };
 
 static const struct parameter OF_MODELS[] = {
-    { "layer", "layer" },
-    { "causal", "causal" },
-    { "scale", "scale" },
-    { "softcap", "softcap" },
-    { "window_left", "window_left" },
-    { "window_right", "window_right" },
-    { "past_len", "past_len" },
-    { "kv_offset", "kv_offset" },
-    { "q_heads", "q_heads" },
-    { "kv_heads", "kv_heads" },
-    { "normalizer", "normalizer" },
-    { "dropout", "dropout" },
-    { "seed", "seed" },
-    { "alibi_slopes", NULL },
-    { "sinks", NULL },
+    { "layer", "layer", NULL },
+    { "causal", "causal", read_flag },
+    { "scale", "scale", NULL },
+    { "softcap", "softcap", NULL },
+    { "window_left", "window_left", NULL },
+    { "window_right", "window_right", NULL },
+    { "past_len", "past_len", NULL },
+    { "kv_offset", "kv_offset", NULL },
+    { "q_heads", "q_heads", NULL },
+    { "kv_heads", "kv_heads", NULL },
+    { "normalizer", "normalizer", NULL },
+    { "dropout", "dropout", NULL },
+    { "seed", "seed", NULL },
+    { "alibi_slopes", "alibi_slopes", read_list },
+    { "sinks", "sinks", read_list },
 };
 
 static const struct parameter OF_SDPA[] = {
-    { "is_causal", "causal" },
-    { "scale", "scale" },
-    { "softcap", "softcap" },
-    { "q_num_heads", "q_heads" },
-    { "kv_num_heads", "kv_heads" },
-    { "left_window_size", "window_left" },
-    { "right_window_size", "window_right" },
-    { "qk_matmul_output_mode", NULL },
-    { "softmax_precision", NULL },
+    { "is_causal", "causal", read_flag },
+    { "scale", "scale", NULL },
+    { "softcap", "softcap", NULL },
+    { "q_num_heads", "q_heads", NULL },
+    { "kv_num_heads", "kv_heads", NULL },
+    { "left_window_size", "window_left", NULL },
+    { "right_window_size", "window_right", NULL },
+    { "qk_matmul_output_mode", "", read_map },
+    { "softmax_precision", "", read_precision },
 };
 
 enum {
@@ -72,7 +86,7 @@ const char *oip_parameter_of(const struct oip *oip, const char *field)
     int count;
     const struct parameter *own = own_parameters(oip, &count);
     for (int i = 0; i < count; i++)
-        if (strcmp(own[i].field ? own[i].field : own[i].name, field) == 0
+        if (strcmp(own[i].field, field) == 0
             && cJSON_GetObjectItemCaseSensitive(oip->parameters, own[i].name))
             return own[i].name;
     return NULL;
@@ -81,78 +95,83 @@ const char *oip_parameter_of(const struct oip *oip, const char *field)
 /* ---------------------------------------------------------------- values -- */
 
 /* Numbers between commas: the values of parameters may not be arrays. */
-static bool read_list(struct infer_call *call, struct v1_reader *reader, const cJSON *node,
-                      struct infer_array *array)
+static bool read_list(struct target *target, const char *field, const cJSON *node)
 {
+    struct v1_reader *v1 = &target->v1;
     if (!cJSON_IsString(node))
-        return v1_wrong_type(reader, node, "a string of numbers between commas");
+        return v1_wrong_type(v1, node, "a string of numbers between commas");
     const char *p = node->valuestring;
     int64_t count = 1;
     for (const char *c = p; *c; c++)
         count += *c == ',';
-    float *values = arena_calloc(&call->request.arena, (size_t)count, sizeof *values);
+    float *values = arena_calloc(&target->call->request.arena, (size_t)count, sizeof *values);
     if (!values)
-        return fault_no_memory(reader->fault);
+        return fault_no_memory(v1->fault);
     for (int64_t i = 0; i < count; i++) {
         char *end;
         values[i] = strtof(p, &end);
         if (end == p || (*end != ',' && *end != '\0'))
-            return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
-                                "%s is '%.60s'; expected numbers between commas", reader->name,
+            return fault_set_at(v1->fault, v1->pointer, FAULT_TYPE,
+                                "%s is '%.60s'; expected numbers between commas", v1->name,
                                 node->valuestring);
         p = end + (*end == ',');
     }
-    *array = (struct infer_array){ values, ATTN_F32, 1, { count } };
+    *(strcmp(field, "sinks") == 0 ? &v1->item->sinks : &v1->item->alibi_slopes) =
+        (struct infer_array){ values, ATTN_F32, 1, { count } };
     return true;
 }
 
 /* ONNX writes its flags as 0 and 1. */
-static bool read_flag(struct v1_reader *reader, const char *field, const cJSON *node)
+static bool read_flag(struct target *target, const char *field, const cJSON *node)
 {
     const bool is_number =
         cJSON_IsNumber(node) && (node->valuedouble == 0 || node->valuedouble == 1);
     const cJSON flag = { .type = node->valuedouble != 0 ? cJSON_True : cJSON_False };
-    return v1_read_option(reader, field, is_number ? &flag : node);
+    return v1_read_option(&target->v1, field, is_number ? &flag : node);
 }
 
-static bool read_map(struct oip *oip, struct v1_reader *reader, const cJSON *node)
+static bool read_map(struct target *target, const char *field, const cJSON *node)
 {
     static const enum infer_output maps[] = { INFER_SCORES, INFER_SOFTCAPPED, INFER_MASKED,
                                               INFER_WEIGHTS };
+    struct v1_reader *v1 = &target->v1;
     int64_t mode;
-    if (!v1_read_integer(reader, node, 0, FAULT_OPTION, &mode))
+    (void)field;
+    if (!v1_read_integer(v1, node, 0, FAULT_OPTION, &mode))
         return false;
     if (mode > 3)
-        return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
-                            "%s is %d; expected 0 (scores), 1 (softcapped), 2 (masked) or 3 "
-                            "(weights)",
-                            reader->name, (int)(mode > 1000 ? 1000 : mode));
-    oip->map = maps[mode];
+        return fault_set_at(v1->fault, v1->pointer, FAULT_OPTION,
+                            "%s is %" PRId64 "; expected 0 (scores), 1 (softcapped), 2 (masked) "
+                            "or 3 (weights)",
+                            v1->name, mode);
+    target->oip->map = maps[mode];
     return true;
 }
 
 /* The number of an ONNX datatype. */
-static bool read_precision(struct v1_reader *reader, const cJSON *node)
+static bool read_precision(struct target *target, const char *field, const cJSON *node)
 {
+    struct v1_reader *v1 = &target->v1;
     int64_t precision;
-    if (!v1_read_integer(reader, node, 0, FAULT_OPTION, &precision))
+    (void)field;
+    if (!v1_read_integer(v1, node, 0, FAULT_OPTION, &precision))
         return false;
     if (precision != 1 && precision != 10 && precision != 11 && precision != 16)
-        return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
-                            "%s is %.17g; expected 1 (float), 10 (float16), 11 (double) or 16 "
-                            "(bfloat16)",
-                            reader->name, (double)precision);
-    reader->item->softmax_precision = precision == 11 ? ATTN_F64 : ATTN_F32;
+        return fault_set_at(v1->fault, v1->pointer, FAULT_OPTION,
+                            "%s is %" PRId64 "; expected 1 (float), 10 (float16), 11 (double) or "
+                            "16 (bfloat16)",
+                            v1->name, precision);
+    v1->item->softmax_precision = precision == 11 ? ATTN_F64 : ATTN_F32;
     return true;
 }
 
-static bool read_timeout(struct infer_call *call, struct v1_reader *reader, const cJSON *node)
+static bool read_timeout(struct target *target, const cJSON *node)
 {
     int64_t timeout_us;
-    if (!v1_read_integer(reader, node, 0, FAULT_OPTION, &timeout_us))
+    if (!v1_read_integer(&target->v1, node, 0, FAULT_OPTION, &timeout_us))
         return false;
     const int64_t most_us = INT64_MAX / 1000 / 2; /* no deadline that any clock will see */
-    call->timeout_ns = (timeout_us < most_us ? timeout_us : most_us) * 1000;
+    target->call->timeout_ns = (timeout_us < most_us ? timeout_us : most_us) * 1000;
     return true;
 }
 
@@ -166,32 +185,18 @@ static bool is_reserved(const char *name)
     return strncmp(name, "triton_", strlen("triton_")) == 0;
 }
 
-static bool read_reserved(struct infer_call *call, struct v1_reader *reader, const cJSON *node)
+static bool read_reserved(struct target *target, const cJSON *node)
 {
     int64_t priority;
     if (strcmp(node->string, "timeout") == 0)
-        return read_timeout(call, reader, node);
+        return read_timeout(target, node);
     if (strcmp(node->string, "priority") == 0)
-        return v1_read_integer(reader, node, 0, FAULT_OPTION, &priority);
+        return v1_read_integer(&target->v1, node, 0, FAULT_OPTION, &priority);
     return true;
 }
 
-static bool read_own(struct infer_call *call, struct oip *oip, struct v1_reader *reader,
-                     const struct parameter *parameter, const cJSON *node)
-{
-    if (!parameter->field)
-        return strcmp(parameter->name, "alibi_slopes") == 0
-                   ? read_list(call, reader, node, &reader->item->alibi_slopes)
-               : strcmp(parameter->name, "sinks") == 0
-                   ? read_list(call, reader, node, &reader->item->sinks)
-               : strcmp(parameter->name, "softmax_precision") == 0 ? read_precision(reader, node)
-                                                                   : read_map(oip, reader, node);
-    return strcmp(parameter->field, "causal") == 0 ? read_flag(reader, parameter->field, node)
-                                                   : v1_read_option(reader, parameter->field, node);
-}
-
 /* A name that nobody knows. */
-static bool pass_over(const struct oip *oip, struct v1_reader *reader)
+static bool pass_over(const struct oip *oip, const struct v1_reader *v1)
 {
     const char *known[KNOWN_MAX];
     int count;
@@ -200,46 +205,55 @@ static bool pass_over(const struct oip *oip, struct v1_reader *reader)
         known[i] = own[i].name;
     for (int i = 0; i < RESERVED_COUNT; i++)
         known[count++] = RESERVED[i];
-    const char *nearest = nearest_name(reader->name, known, count);
+    const char *nearest = nearest_name(v1->name, known, count);
     return !nearest
-           || fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
-                           "there is no parameter '%.60s'; did you mean '%s'?", reader->name,
-                           nearest);
+           || fault_set_at(v1->fault, v1->pointer, FAULT_FIELD,
+                           "there is no parameter '%.60s'; did you mean '%s'?", v1->name, nearest);
 }
 
-static bool read_parameter(struct infer_call *call, struct oip *oip, struct v1_reader *reader,
-                           const cJSON *node)
+static void turn_to(struct v1_reader *v1, const char *name)
 {
+    char pointer[FAULT_POINTER_MAX];
+    v1_turn_to(v1, name);
+    snprintf(pointer, sizeof pointer, "/parameters%.*s",
+             (int)(sizeof pointer - sizeof "/parameters"), v1->pointer);
+    memcpy(v1->pointer, pointer, sizeof pointer);
+}
+
+static bool read_parameter(struct target *target, const cJSON *node)
+{
+    struct v1_reader *v1 = &target->v1;
     int count, i = 0;
-    const struct parameter *own = own_parameters(oip, &count);
-    char prefixed[FAULT_POINTER_MAX];
-    v1_turn_to(reader, node->string);
-    snprintf(prefixed, sizeof prefixed, "/parameters%.*s",
-             (int)(sizeof prefixed - sizeof "/parameters"), reader->pointer);
-    memcpy(reader->pointer, prefixed, sizeof prefixed);
+    const struct parameter *own = own_parameters(target->oip, &count);
+    turn_to(v1, node->string);
     if (cJSON_IsObject(node) || cJSON_IsArray(node))
-        return v1_wrong_type(reader, node, "a string, a number or a boolean");
+        return v1_wrong_type(v1, node, "a string, a number or a boolean");
     if (is_reserved(node->string))
-        return read_reserved(call, reader, node);
+        return read_reserved(target, node);
     while (i < count && strcmp(own[i].name, node->string) != 0)
         i++;
-    return i < count ? read_own(call, oip, reader, &own[i], node) : pass_over(oip, reader);
+    if (i == count)
+        return pass_over(target->oip, v1);
+    return own[i].read ? own[i].read(target, own[i].field, node)
+                       : v1_read_option(v1, own[i].field, node);
 }
 
 bool oip_read_parameters(struct infer_call *call, struct oip *oip, struct infer_item *item,
                          struct fault *fault)
 {
-    struct v1_reader reader = {
-        .document = &call->document,
-        .request = &call->request,
-        .item = item,
-        .fault = fault,
+    struct target target = {
+        .call = call,
+        .oip = oip,
+        .v1 = { .document = &call->document,
+                .request = &call->request,
+                .item = item,
+                .fault = fault },
     };
     const cJSON *node;
     oip->map = INFER_SCORES;
     cJSON_ArrayForEach(node, oip->parameters)
     {
-        if (!cJSON_IsNull(node) && !read_parameter(call, oip, &reader, node))
+        if (!cJSON_IsNull(node) && !read_parameter(&target, node))
             return false;
     }
     return true;

@@ -247,7 +247,8 @@ static bool mask_shape(const struct oip *oip, const struct sizes *sizes, int64_t
     bool fits = mask->rank <= 4;
     for (int i = 0; fits && i < 4; i++) {
         const int axis = i - (4 - mask->rank);
-        shape[i] = axis >= 0 ? mask->shape[axis] : 1;
+        if (axis >= 0)
+            shape[i] = mask->shape[axis];
         fits =
             shape[i] == 1 || shape[i] == full[i] || (i == 3 && shape[i] > 0 && shape[i] < full[i]);
     }
@@ -264,7 +265,7 @@ static bool view_mask(const struct oip *oip, const struct sizes *sizes, struct a
                       struct fault *fault)
 {
     const struct infer_array *array = array_of(oip, ATTN_MASK);
-    int64_t shape[4];
+    int64_t shape[4] = { 1, 1, 1, 1 };
     *mask = (struct attn_tensor){ .data = NULL };
     if (!given(oip, ATTN_MASK))
         return true;

@@ -7,20 +7,20 @@
 #include <string.h>
 
 static const struct oip_tensor SDPA_INPUTS[] = {
-    { "Q", "FP32", false, 4, { -1, -1, -1, -1 } },
-    { "K", "FP32", false, 4, { -1, -1, -1, -1 } },
-    { "V", "FP32", false, 4, { -1, -1, -1, -1 } },
-    { "attn_mask", "FP32", true, 4, { -1, -1, -1, -1 } },
-    { "past_key", "FP32", true, 4, { -1, -1, -1, -1 } },
-    { "past_value", "FP32", true, 4, { -1, -1, -1, -1 } },
-    { "nonpad_kv_seqlen", "INT64", true, 1, { -1 } },
+    { "Q", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+    { "K", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+    { "V", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+    { "attn_mask", "FP32", true, 4, { -1, -1, -1, -1 }, true },
+    { "past_key", "FP32", true, 4, { -1, -1, -1, -1 }, false },
+    { "past_value", "FP32", true, 4, { -1, -1, -1, -1 }, false },
+    { "nonpad_kv_seqlen", "INT64", true, 1, { -1 }, false },
 };
 
 static const struct oip_tensor SDPA_OUTPUTS[] = {
-    { "Y", "FP32", false, 4, { -1, -1, -1, -1 } },
-    { "present_key", "FP32", false, 4, { -1, -1, -1, -1 } },
-    { "present_value", "FP32", false, 4, { -1, -1, -1, -1 } },
-    { "qk_matmul_output", "FP32", false, 4, { -1, -1, -1, -1 } },
+    { "Y", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+    { "present_key", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+    { "present_value", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+    { "qk_matmul_output", "FP32", false, 4, { -1, -1, -1, -1 }, false },
 };
 
 enum {
@@ -63,13 +63,13 @@ int oip_inputs(const struct model *model, struct oip_tensor tensors[OIP_TENSORS_
     }
     const struct common common = common_widths(model);
     const struct oip_tensor inputs[] = {
-        { "query", "FP32", false, 3, { -1, -1, common.d_query } },
-        { "key", "FP32", true, 3, { -1, -1, common.d_key } },
-        { "value", "FP32", true, 3, { -1, -1, common.d_value } },
-        { "mask", "FP32", true, 3, { -1, -1, -1 } },
-        { "kv_len", "INT64", true, 1, { -1 } },
-        { "alibi_slopes", "FP32", true, 1, { common.q_heads } },
-        { "sinks", "FP32", true, 1, { common.q_heads } },
+        { "query", "FP32", false, 3, { -1, -1, common.d_query }, false },
+        { "key", "FP32", true, 3, { -1, -1, common.d_key }, false },
+        { "value", "FP32", true, 3, { -1, -1, common.d_value }, false },
+        { "mask", "FP32", true, 3, { -1, -1, -1 }, true },
+        { "kv_len", "INT64", true, 1, { -1 }, false },
+        { "alibi_slopes", "FP32", true, 1, { common.q_heads }, false },
+        { "sinks", "FP32", true, 1, { common.q_heads }, false },
     };
     memcpy(tensors, inputs, sizeof inputs);
     return sizeof inputs / sizeof inputs[0];
@@ -83,9 +83,8 @@ int oip_outputs(const struct model *model, struct oip_tensor tensors[OIP_TENSORS
     }
     const struct common common = common_widths(model);
     for (int i = 0; i < INFER_OUTPUT_COUNT; i++)
-        tensors[i] = (struct oip_tensor){
-            infer_output_names[i], "FP32", false, 4, { -1, common.q_heads, -1, -1 }
-        };
+        tensors[i] = (struct oip_tensor){ infer_output_names[i],          "FP32", false, 4,
+                                          { -1, common.q_heads, -1, -1 }, false };
     tensors[INFER_CONTEXT].rank = 3;
     tensors[INFER_CONTEXT].shape[1] = -1;
     tensors[INFER_CONTEXT].shape[2] = common.d_out;

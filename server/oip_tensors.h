@@ -15,6 +15,7 @@ struct oip_tensor {
     bool optional;        /* of an input */
     int rank;
     int64_t shape[OIP_RANK_MAX]; /* -1: each call's own */
+    bool is_mask;                /* an input that may be BOOL too; null forbids in its JSON */
 };
 
 /* Fill tensors with the model's inputs, its outputs; return how many. */

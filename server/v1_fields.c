@@ -3,7 +3,6 @@
  * One table holds every field: its name and how it is read. */
 #include "v1_fields.h"
 
-#include "nearest.h"
 #include "v1_weight_map.h"
 
 #include <inttypes.h>
@@ -11,136 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---------------------------------------------------------- single values -- */
-
-const char *v1_kind_of(const struct v1_reader *reader, const cJSON *node)
-{
-    return json_numbers_of(reader->document, node) ? "an array of numbers"
-           : cJSON_IsArray(node)                   ? "an array"
-           : cJSON_IsObject(node)                  ? "an object"
-           : cJSON_IsString(node)                  ? "a string"
-           : cJSON_IsBool(node)                    ? "a boolean"
-           : cJSON_IsNumber(node)                  ? "a number"
-                                                   : "null";
-}
-
-bool v1_wrong_type(struct v1_reader *reader, const cJSON *node, const char *expected)
-{
-    return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE, "%s is %s; expected %s",
-                        reader->name, v1_kind_of(reader, node), expected);
-}
-
-/* Every integer up to it is a double. */
-static const double INTEGER_MAX = 9007199254740992.0;
-
-bool v1_read_integer(struct v1_reader *reader, const cJSON *node, int64_t least,
-                     enum fault_code code, int64_t *value)
-{
-    if (!cJSON_IsNumber(node))
-        return v1_wrong_type(reader, node, "an integer");
-    const double number = node->valuedouble;
-    if (!(number >= (double)least && number <= INTEGER_MAX) || number != floor(number))
-        return fault_set_at(reader->fault, reader->pointer, code,
-                            "%s is %.17g; expected an integer of %" PRId64 " or more", reader->name,
-                            number, least);
-    *value = (int64_t)number;
-    return true;
-}
-
-/* As a double, which only an answer in double sees; the range is that of a float all the same. */
-static bool read_number(struct v1_reader *reader, const cJSON *node, double *value)
-{
-    if (!cJSON_IsNumber(node))
-        return v1_wrong_type(reader, node, "a number");
-    *value = node->valuedouble;
-    if (!isfinite((float)*value))
-        return fault_set_at(reader->fault, reader->pointer, FAULT_NONFINITE,
-                            "%s is beyond the range of a 32-bit float", reader->name);
-    return true;
-}
-
-static bool read_float(struct v1_reader *reader, const cJSON *node, float *value)
-{
-    double number = 0;
-    if (!read_number(reader, node, &number))
-        return false;
-    *value = (float)number;
-    return true;
-}
-
-static bool read_bool(struct v1_reader *reader, const cJSON *node, bool *value)
-{
-    if (!cJSON_IsBool(node))
-        return v1_wrong_type(reader, node, "true or false");
-    *value = cJSON_IsTrue(node);
-    return true;
-}
-
 /* --------------------------------------------------------------- arrays -- */
-
-static bool ragged(struct v1_reader *reader, const struct json_numbers *numbers)
-{
-    char pointer[FAULT_POINTER_MAX];
-    char row[FAULT_POINTER_MAX];
-    size_t pointer_used = (size_t)snprintf(pointer, sizeof pointer, "%s", reader->pointer);
-    size_t row_used = 0;
-    row[0] = '\0';
-    for (int i = 0; i < numbers->ragged_depth; i++) {
-        const int64_t index = numbers->ragged_index[i];
-        if (pointer_used < sizeof pointer)
-            pointer_used += (size_t)snprintf(pointer + pointer_used, sizeof pointer - pointer_used,
-                                             "/%" PRId64, index);
-        if (row_used < sizeof row)
-            row_used +=
-                (size_t)snprintf(row + row_used, sizeof row - row_used, "[%" PRId64 "]", index);
-    }
-    return fault_set_at(reader->fault, pointer, FAULT_RAGGED, "%s%s %s", reader->name, row,
-                        numbers->ragged_message);
-}
-
-const struct json_numbers *v1_read_numbers(struct v1_reader *reader, const cJSON *node,
-                                           const char *expected)
-{
-    const struct json_numbers *numbers = json_numbers_of(reader->document, node);
-    if (!numbers) {
-        v1_wrong_type(reader, node, expected);
-        return NULL;
-    }
-    if (numbers->ragged_depth > 0) {
-        ragged(reader, numbers);
-        return NULL;
-    }
-    if (numbers->nonfinite_index >= 0 && !reader->request->nonfinite_allowed) {
-        fault_set_at(reader->fault, reader->pointer, FAULT_NONFINITE,
-                     "%s holds a number beyond the range of a 32-bit float, at element %" PRId64,
-                     reader->name, numbers->nonfinite_index);
-        return NULL;
-    }
-    return numbers;
-}
-
-static void take_array(struct infer_array *array, const struct json_numbers *numbers)
-{
-    static const float none;
-    array->data = numbers->count > 0 ? numbers->values : &none;
-    array->dtype = ATTN_F32;
-    array->rank = numbers->rank;
-    memcpy(array->shape, numbers->shape, sizeof array->shape);
-}
-
-bool v1_read_array(struct v1_reader *reader, const cJSON *node, bool null_allowed,
-                   struct infer_array *array)
-{
-    const struct json_numbers *numbers = v1_read_numbers(reader, node, "an array of numbers");
-    if (!numbers)
-        return false;
-    if (numbers->has_bool || (numbers->has_null && !null_allowed))
-        return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
-                            "%s holds %s; expected numbers", reader->name,
-                            numbers->has_bool ? "a boolean" : "null");
-    take_array(array, numbers);
-    return true;
-}
 
 static bool read_query(struct v1_reader *reader, const cJSON *node)
 {
@@ -176,26 +46,8 @@ static bool read_mask(struct v1_reader *reader, const cJSON *node)
     if (numbers->has_bool)
         for (int64_t i = 0; i < numbers->count; i++)
             numbers->values[i] = numbers->values[i] != 0.0f ? 0.0f : -INFINITY;
-    take_array(&reader->item->mask, numbers);
+    v1_take_array(&reader->item->mask, numbers);
     reader->item->mask_is_bool = numbers->has_bool;
-    return true;
-}
-
-bool v1_integers_of(struct v1_reader *reader, const struct json_numbers *numbers,
-                    enum fault_code code, int64_t **values)
-{
-    const float exact_max = 16777216.0f; /* the integers that a float32 holds exactly */
-    *values = arena_calloc(&reader->request->arena, (size_t)numbers->count, sizeof **values);
-    if (!*values)
-        return fault_no_memory(reader->fault);
-    for (int64_t i = 0; i < numbers->count; i++) {
-        const float number = numbers->values[i];
-        if (!(number >= 0 && number <= exact_max) || number != floorf(number))
-            return fault_set_at(reader->fault, reader->pointer, code,
-                                "%s[%" PRId64 "] is %.9g; expected an integer from 0 to %.0f",
-                                reader->name, i, (double)number, (double)exact_max);
-        (*values)[i] = (int64_t)number;
-    }
     return true;
 }
 
@@ -234,7 +86,7 @@ bool v1_read_model(struct v1_reader *reader, const cJSON *node)
 
 bool v1_read_layer(struct v1_reader *reader, const cJSON *node)
 {
-    if (cJSON_IsNumber(node) && node->valuedouble > INTEGER_MAX) {
+    if (cJSON_IsNumber(node) && node->valuedouble > V1_INTEGER_MAX) {
         reader->item->layer_index = INT64_MAX; /* no model has it: not found, like any other */
         return true;
     }
@@ -244,7 +96,7 @@ bool v1_read_layer(struct v1_reader *reader, const cJSON *node)
 static bool read_causal(struct v1_reader *reader, const cJSON *node)
 {
     reader->item->has_causal = true;
-    return read_bool(reader, node, &reader->item->causal);
+    return v1_read_bool(reader, node, &reader->item->causal);
 }
 
 static bool read_window_left(struct v1_reader *reader, const cJSON *node)
@@ -281,19 +133,19 @@ static bool read_sinks(struct v1_reader *reader, const cJSON *node)
 
 static bool read_partial(struct v1_reader *reader, const cJSON *node)
 {
-    return read_bool(reader, node, &reader->item->partial);
+    return v1_read_bool(reader, node, &reader->item->partial);
 }
 
 static bool read_scale(struct v1_reader *reader, const cJSON *node)
 {
     reader->item->has_scale = true;
-    return read_number(reader, node, &reader->item->scale);
+    return v1_read_number(reader, node, &reader->item->scale);
 }
 
 static bool read_softcap(struct v1_reader *reader, const cJSON *node)
 {
     reader->item->has_softcap = true;
-    if (!read_number(reader, node, &reader->item->softcap))
+    if (!v1_read_number(reader, node, &reader->item->softcap))
         return false;
     const double softcap = reader->item->softcap;
     if (softcap < 0 || (softcap > 0 && (float)softcap == 0))
@@ -306,7 +158,7 @@ static bool read_softcap(struct v1_reader *reader, const cJSON *node)
 static bool read_dropout(struct v1_reader *reader, const cJSON *node)
 {
     float *dropout = &reader->item->dropout;
-    if (!read_float(reader, node, dropout))
+    if (!v1_read_float(reader, node, dropout))
         return false;
     if (!(*dropout >= 0 && *dropout < 1))
         return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
@@ -439,17 +291,6 @@ bool v1_read_option(struct v1_reader *reader, const char *field, const cJSON *no
 
 /* -------------------------------------------------------------- objects -- */
 
-bool v1_unknown_field(struct v1_reader *reader, const char *name, const char *const *known,
-                      int known_count)
-{
-    const char *nearest = nearest_name(name, known, known_count);
-    if (nearest)
-        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
-                            "there is no field '%.60s'; did you mean '%s'?", name, nearest);
-    return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "there is no field '%.60s'",
-                        name);
-}
-
 static bool unknown_field(struct v1_reader *reader, const char *name)
 {
     const char *known[FIELD_COUNT + 1];
@@ -458,23 +299,6 @@ static bool unknown_field(struct v1_reader *reader, const char *name)
         known[i] = fields[i].name;
     known[count] = "requests";
     return v1_unknown_field(reader, name, known, count + (reader->request->batch ? 1 : 0));
-}
-
-/* The pointer is "/name", its / and ~ escaped as RFC 6901 says. */
-void v1_turn_to(struct v1_reader *reader, const char *name)
-{
-    size_t used = 0;
-    reader->name = name;
-    reader->pointer[used++] = '/';
-    for (; *name && used + 3 < sizeof reader->pointer; name++) {
-        if (*name == '~' || *name == '/') {
-            reader->pointer[used++] = '~';
-            reader->pointer[used++] = *name == '~' ? '0' : '1';
-        } else {
-            reader->pointer[used++] = *name;
-        }
-    }
-    reader->pointer[used] = '\0';
 }
 
 bool v1_read_object(struct v1_reader *reader, const cJSON *object, bool has_requests)

@@ -35,6 +35,15 @@ void published_refused(const char *config, const char *tensors, int layers, enum
 
 struct model *published_model(void);
 
+/* Puts the model that folder holds, config.json and shards, in place of the one that was opened. */
+bool published_load_shards(const char *folder, struct fault *fault);
+
+/* Writes what published_open() made to folder/config.json and folder/model.safetensors. */
+void published_save(const char *folder, const char *config);
+
+/* The same in two shards, every other tensor in each, and folder/model.safetensors.index.json. */
+void published_save_shards(const char *folder, const char *config);
+
 /* The inputs of a layer: PUBLISHED_LENGTH rows, and those of an encoder, PUBLISHED_MEMORY rows. */
 struct rows published_input(int64_t columns);
 struct rows published_memory(int64_t columns);
