@@ -265,6 +265,44 @@ static struct exchange *exchange_create(struct http_thread *thread,
     return exchange;
 }
 
+/* How often a request says where it ends, or where its tensors begin. */
+struct lengths {
+    unsigned content, transfer, inference;
+};
+
+static enum MHD_Result count_lengths(void *context, enum MHD_ValueKind kind, const char *name,
+                                     const char *value)
+{
+    (void)kind, (void)value;
+    struct lengths *lengths = context;
+    lengths->content += strcasecmp(name, "Content-Length") == 0;
+    lengths->transfer += strcasecmp(name, "Transfer-Encoding") == 0;
+    lengths->inference += strcasecmp(name, "Inference-Header-Content-Length") == 0;
+    return MHD_YES;
+}
+
+/* A body that ends in two places ends where the next reader, a proxy say, thinks it does: what one
+ * takes for its bytes is another's next request (RFC 9112, 6.3). libmicrohttpd takes the first. */
+static bool check_framing(struct exchange *exchange)
+{
+    struct lengths lengths = { 0 };
+    MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, count_lengths, &lengths);
+    const char *transfer = exchange_header(exchange, "Transfer-Encoding");
+    if (lengths.content > 1 || lengths.transfer > 1)
+        return fault_set(&exchange->fault, FAULT_DUPLICATE, "%s is among the headers twice",
+                         lengths.content > 1 ? "Content-Length" : "Transfer-Encoding");
+    if (lengths.content && transfer)
+        return fault_set(&exchange->fault, FAULT_CODING,
+                         "the headers have a Content-Length and a Transfer-Encoding; expected one");
+    if (transfer && strcasecmp(transfer, "chunked") != 0)
+        return fault_set(&exchange->fault, FAULT_CODING,
+                         "Transfer-Encoding is '%.64s'; expected chunked", transfer);
+    if (lengths.inference > 1)
+        return fault_set(&exchange->fault, FAULT_DUPLICATE,
+                         "Inference-Header-Content-Length is among the headers twice");
+    return true;
+}
+
 /* What can be said before the body is read. */
 static void check_headers(struct exchange *exchange)
 {
@@ -291,9 +329,11 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
         return MHD_queue_response(connection, 503, thread->http->no_memory);
     *state = exchange;
     record->exchange = exchange;
-    check_headers(exchange);
+    const bool framed = check_framing(exchange);
+    if (framed)
+        check_headers(exchange);
     const bool before_body =
-        exchange->fault.code == FAULT_TOO_LARGE
+        !framed || exchange->fault.code == FAULT_TOO_LARGE
         || (exchange->fault.code == FAULT_DRAINING && announced_bytes(exchange) > 0);
     if (before_body) {
         exchange->reading = false;

@@ -355,6 +355,10 @@ static void test_headers(void **state)
         if (faults[i].status == 405)
             assert_string_equal(http_response_header(&response, "Allow", value, sizeof value),
                                 "POST");
+        if (strcmp(faults[i].code, "encoding") == 0)
+            assert_string_equal(
+                http_response_header(&response, "Accept-Encoding", value, sizeof value),
+                "gzip, deflate, identity");
         http_response_free(&response);
     }
 }
@@ -369,14 +373,14 @@ static void test_a_model_that_could_not_be_loaded(void **state)
     daemon_start_with(&other, "--models", directory, NULL);
     http_client_init(&own, other.port);
     static const struct oip_fault fault = {
-        .model = "broken",
-        .body = WITH_QUERY(""),
-        .status = 503,
-        .code = "loading",
-        .pointer = "",
-        .says = "broken",
+        .status = 503, .code = "loading", .pointer = "", .says = "broken"
     };
-    oip_refused(&own, &fault);
+    char value[16];
+    struct http_response response =
+        http_client_post(&own, "/v2/models/broken/infer", WITH_QUERY(""));
+    oip_expect_fault(&response, &fault);
+    assert_non_null(http_response_header(&response, "Retry-After", value, sizeof value));
+    http_response_free(&response);
     http_client_free(&own);
     daemon_stop(&other);
     daemon_directory_remove(directory);

@@ -172,6 +172,43 @@ static void test_connection_close(void **state)
     }
 }
 
+/* Where a body has two ends, what one reader takes for its bytes is another's next request: such a
+ * request is refused whole, and nothing behind it is read. */
+static void test_two_ends(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *headers, *code, *says;
+    } cases[] = {
+        { "Content-Length: 30\r\nContent-Length: 4", "duplicate", "Content-Length" },
+        { "Content-Length: 30\r\nContent-Length: 30", "duplicate", "Content-Length" },
+        { "Content-Length: 30\r\nTransfer-Encoding: chunked", "encoding", "Transfer-Encoding" },
+        { "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "duplicate",
+          "Transfer-Encoding" },
+        { "Transfer-Encoding: gzip, chunked", "encoding", "'gzip, chunked'; expected chunked" },
+        { "Content-Length: 30\r\nInference-Header-Content-Length: 30\r\n"
+          "inference-header-content-length: 20",
+          "duplicate", "Inference-Header-Content-Length" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct request_text text = { 0 };
+        request_text_add(&text, "POST /v1/attention HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n%s",
+                         cases[i].headers, GOOD);
+        request_text_add(&text, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
+        struct http_raw raw;
+        http_raw_connect(&raw, server.port);
+        assert_true(http_raw_send_text(&raw, text.data));
+        struct http_response response = http_raw_receive(&raw, 5 * daemon_slowness());
+        answer_expect_fault(&response, 400, cases[i].code, "");
+        if (!strstr(response.body, cases[i].says))
+            fail_msg("%s: %s", cases[i].headers, response.body);
+        http_response_free(&response);
+        assert_true(http_raw_is_closed(&raw, 5 * daemon_slowness()));
+        http_raw_close(&raw);
+        free(text.data);
+    }
+}
+
 /* What is not HTTP gets a 4xx or a closed door, and nobody else notices. */
 static void test_not_http(void **state)
 {
@@ -239,7 +276,8 @@ int main(void)
         cmocka_unit_test(test_head_and_options), cmocka_unit_test(test_expect_continue),
         cmocka_unit_test(test_chunked),          cmocka_unit_test(test_pipelined),
         cmocka_unit_test(test_byte_by_byte),     cmocka_unit_test(test_connection_close),
-        cmocka_unit_test(test_not_http),         cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_two_ends),         cmocka_unit_test(test_not_http),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, clear);
 }
