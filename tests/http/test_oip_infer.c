@@ -24,22 +24,6 @@ static struct http_client client;
 #define WORDS      "[1,0,0, 0,1,0, 1,1,0, 0,0,1]"
 #define WORDS_ROWS "[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]"
 
-static void expect_numbers(const struct oip_answer *answer, const char *name, const char *datatype,
-                           int rank, const int64_t *shape, const double *want, double tolerance)
-{
-    const struct oip_tensor_answer output = oip_output_of(answer, name);
-    double *numbers = oip_numbers(&output);
-    assert_string_equal(output.datatype, datatype);
-    assert_int_equal(output.rank, rank);
-    for (int i = 0; i < rank; i++)
-        assert_int_equal(output.shape[i], shape[i]);
-    for (int64_t i = 0; i < output.count; i++)
-        if (isinf(want[i]) ? numbers[i] != want[i]
-                           : !(fabs(numbers[i] - want[i]) <= tolerance * (1 + fabs(want[i]))))
-            fail_msg("%s[%d] is %.17g, want %.17g", name, (int)i, numbers[i], want[i]);
-    free(numbers);
-}
-
 static struct oip_answer ask_words(const char *shape, const char *data, const char *parameters)
 {
     struct oip_request request = { .parameters = parameters };
@@ -68,7 +52,7 @@ static void test_four_words(void **state)
         assert_string_equal(cJSON_GetObjectItem(answer.json, "model_name")->valuestring, "demo");
         assert_string_equal(cJSON_GetObjectItem(answer.json, "model_version")->valuestring, "1");
         assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(answer.json, "outputs")), 2);
-        expect_numbers(&answer, "context", "FP32", 2, (const int64_t[]){ 4, 3 }, context, 1e-6);
+        oip_expect_numbers(&answer, "context", "FP32", 2, (const int64_t[]){ 4, 3 }, context, 1e-6);
         const struct oip_tensor_answer weights = oip_output_of(&answer, "weights");
         double *numbers = oip_numbers(&weights);
         for (int j = 0; j < 4; j++)
@@ -260,10 +244,10 @@ static void test_layers_and_heads(void **state)
     struct oip_answer answer = oip_post(&client, "stories%32%360K", &request);
     static const int64_t context[] = { 1, 2, 64 }, weights[] = { 1, 8, 2, 2 };
     double *want = answer_numbers(native, "context", 2, context + 1);
-    expect_numbers(&answer, "context", "FP32", 3, context, want, 0);
+    oip_expect_numbers(&answer, "context", "FP32", 3, context, want, 0);
     free(want);
     want = answer_numbers(native, "weights", 3, weights + 1);
-    expect_numbers(&answer, "weights", "FP32", 4, weights, want, 0);
+    oip_expect_numbers(&answer, "weights", "FP32", 4, weights, want, 0);
     free(want);
     cJSON_Delete(native);
     oip_answer_free(&answer);
@@ -372,8 +356,8 @@ static void test_an_answer_has_the_datatype_of_its_query(void **state)
         struct oip_request request = { 0 };
         oip_add_json(&request, "query", kinds[i].datatype, "[4,3]", WORDS);
         struct oip_answer answer = oip_post(&client, "demo", &request);
-        expect_numbers(&answer, "context", kinds[i].datatype, 2, (const int64_t[]){ 4, 3 }, want,
-                       kinds[i].tolerance);
+        oip_expect_numbers(&answer, "context", kinds[i].datatype, 2, (const int64_t[]){ 4, 3 },
+                           want, kinds[i].tolerance);
         oip_answer_free(&answer);
         oip_request_free(&request);
     }
@@ -395,8 +379,9 @@ static void test_nothing_is_something_too(void **state)
     };
     for (size_t i = 0; i < sizeof empty / sizeof empty[0]; i++) {
         struct oip_answer answer = ask_words(empty[i].shape, "[]", NULL);
-        expect_numbers(&answer, "context", "FP32", empty[i].rank, empty[i].context, NULL, 0);
-        expect_numbers(&answer, "weights", "FP32", empty[i].rank + 1, empty[i].weights, NULL, 0);
+        oip_expect_numbers(&answer, "context", "FP32", empty[i].rank, empty[i].context, NULL, 0);
+        oip_expect_numbers(&answer, "weights", "FP32", empty[i].rank + 1, empty[i].weights, NULL,
+                           0);
         oip_answer_free(&answer);
     }
 }

@@ -20,22 +20,6 @@
 static struct daemon server;
 static struct http_client client;
 
-static void expect_numbers(const struct oip_answer *answer, const char *name, const char *datatype,
-                           int rank, const int64_t *shape, const double *want, double tolerance)
-{
-    const struct oip_tensor_answer output = oip_output_of(answer, name);
-    double *numbers = oip_numbers(&output);
-    assert_string_equal(output.datatype, datatype);
-    assert_int_equal(output.rank, rank);
-    for (int i = 0; i < rank; i++)
-        assert_int_equal(output.shape[i], shape[i]);
-    for (int64_t i = 0; i < output.count; i++)
-        if (isinf(want[i]) ? numbers[i] != want[i]
-                           : !(fabs(numbers[i] - want[i]) <= tolerance * (1 + fabs(want[i]))))
-            fail_msg("%s[%d] is %.17g, want %.17g", name, (int)i, numbers[i], want[i]);
-    free(numbers);
-}
-
 #define Q_DATA "[1,0,0,1,1,1,0.5,-1]"
 #define K_DATA "[1,2,-1,0.5,0,1,2,2]"
 #define V_DATA "[1,2,3,4,5,6,7,8]"
@@ -109,7 +93,7 @@ static void test_sdpa_masks(void **state)
     oip_add_json(&request, "V", "FP32", "[1,1,3,2]", "[1,2,3,4,5,6]");
     oip_add_json(&request, "attn_mask", "FP32", "[2,2]", "[null,0,null,0]");
     struct oip_answer answer = oip_post(&client, "sdpa", &request);
-    expect_numbers(&answer, "Y", "FP32", 4, (const int64_t[]){ 1, 1, 2, 2 }, second, 0);
+    oip_expect_numbers(&answer, "Y", "FP32", 4, (const int64_t[]){ 1, 1, 2, 2 }, second, 0);
     oip_answer_free(&answer);
     oip_request_free(&request);
 }
@@ -196,9 +180,9 @@ static void test_datatypes(void **state)
         oip_ask(&request, "Y", NULL);
         oip_ask(&request, "qk_matmul_output", NULL);
         struct oip_answer answer = oip_post(&client, "sdpa", &request);
-        expect_numbers(&answer, "Y", kinds[i].datatype, 4, rows, y, kinds[i].tolerance);
-        expect_numbers(&answer, "qk_matmul_output", kinds[i].datatype, 4,
-                       (const int64_t[]){ 1, 1, ROWS, KEYS }, weights, kinds[i].tolerance);
+        oip_expect_numbers(&answer, "Y", kinds[i].datatype, 4, rows, y, kinds[i].tolerance);
+        oip_expect_numbers(&answer, "qk_matmul_output", kinds[i].datatype, 4,
+                           (const int64_t[]){ 1, 1, ROWS, KEYS }, weights, kinds[i].tolerance);
         oip_answer_free(&answer);
         oip_request_free(&request);
     }
@@ -214,7 +198,7 @@ static void test_doubles_as_text(void **state)
     oip_add_json(&request, "V", "FP64", "[1,1,2,1]", "[0,1]");
     struct oip_answer answer = oip_post(&client, "sdpa", &request);
     const double want = 1 / (1 + exp(-1));
-    expect_numbers(&answer, "Y", "FP64", 4, (const int64_t[]){ 1, 1, 1, 1 }, &want, 2e-16);
+    oip_expect_numbers(&answer, "Y", "FP64", 4, (const int64_t[]){ 1, 1, 1, 1 }, &want, 2e-16);
     oip_answer_free(&answer);
     oip_request_free(&request);
 }
@@ -229,9 +213,9 @@ static void test_an_empty_batch(void **state)
     oip_ask(&request, "Y", NULL);
     oip_ask(&request, "qk_matmul_output", NULL);
     struct oip_answer answer = oip_post(&client, "sdpa", &request);
-    expect_numbers(&answer, "Y", "FP32", 4, (const int64_t[]){ 0, 2, 3, 6 }, NULL, 0);
-    expect_numbers(&answer, "qk_matmul_output", "FP32", 4, (const int64_t[]){ 0, 2, 3, 5 }, NULL,
-                   0);
+    oip_expect_numbers(&answer, "Y", "FP32", 4, (const int64_t[]){ 0, 2, 3, 6 }, NULL, 0);
+    oip_expect_numbers(&answer, "qk_matmul_output", "FP32", 4, (const int64_t[]){ 0, 2, 3, 5 },
+                       NULL, 0);
     oip_answer_free(&answer);
     oip_request_free(&request);
 }
@@ -356,8 +340,8 @@ static void test_range_of_datatypes(void **state)
             const double tolerance = cases[i].datatype[2] == '6'   ? 1e-15
                                      : cases[i].datatype[0] == 'B' ? 1e-2
                                                                    : 1e-3;
-            expect_numbers(&answer, "qk_matmul_output", cases[i].datatype, 4, shape,
-                           &cases[i].score, tolerance);
+            oip_expect_numbers(&answer, "qk_matmul_output", cases[i].datatype, 4, shape,
+                               &cases[i].score, tolerance);
             oip_answer_free(&answer);
         }
         oip_request_free(&request);

@@ -223,3 +223,19 @@ double *oip_numbers(const struct oip_tensor_answer *tensor)
     }
     return numbers;
 }
+
+void oip_expect_numbers(const struct oip_answer *answer, const char *name, const char *datatype,
+                        int rank, const int64_t *shape, const double *want, double tolerance)
+{
+    const struct oip_tensor_answer output = oip_output_of(answer, name);
+    double *numbers = oip_numbers(&output);
+    assert_string_equal(output.datatype, datatype);
+    assert_int_equal(output.rank, rank);
+    for (int i = 0; i < rank; i++)
+        assert_int_equal(output.shape[i], shape[i]);
+    for (int64_t i = 0; i < output.count; i++)
+        if (isinf(want[i]) ? numbers[i] != want[i]
+                           : !(fabs(numbers[i] - want[i]) <= tolerance * (1 + fabs(want[i]))))
+            fail_msg("%s[%d] is %.17g, want %.17g", name, (int)i, numbers[i], want[i]);
+    free(numbers);
+}

@@ -76,4 +76,9 @@ struct oip_tensor_answer oip_output_of(const struct oip_answer *answer, const ch
 /* Its numbers as doubles, whatever its datatype; null is -INFINITY. The caller's to free. */
 double *oip_numbers(const struct oip_tensor_answer *tensor);
 
+/* Its datatype, its shape, and each number within tolerance * (1 + |want|); infinities are equal.
+ */
+void oip_expect_numbers(const struct oip_answer *answer, const char *name, const char *datatype,
+                        int rank, const int64_t *shape, const double *want, double tolerance);
+
 #endif
