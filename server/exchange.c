@@ -153,11 +153,24 @@ void exchange_find_route(struct exchange *exchange, const struct route *routes, 
 
 /* ------------------------------------------------------------------ body -- */
 
+/* As much at first as was announced, so that a body is not moved as it grows; but no more than this
+ * for a client who has only claimed so far that it will come. */
+enum { BODY_TRUSTED_BYTES = 8 << 20, BODY_FIRST_BYTES = 16384 };
+
+static size_t first_capacity(const struct exchange *exchange)
+{
+    if (!exchange->body_announced)
+        return BODY_FIRST_BYTES;
+    const size_t announced = exchange->body_offset + exchange->body_announced;
+    return announced < BODY_TRUSTED_BYTES ? announced : BODY_TRUSTED_BYTES;
+}
+
 static bool body_reserve(struct exchange *exchange, size_t size, size_t bytes_max)
 {
     if (size <= exchange->body_capacity)
         return true;
-    size_t capacity = exchange->body_capacity ? exchange->body_capacity * 2 : 16384;
+    size_t capacity =
+        exchange->body_capacity ? exchange->body_capacity * 2 : first_capacity(exchange);
     if (capacity < size)
         capacity = size;
     if (capacity > bytes_max)

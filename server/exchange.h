@@ -48,7 +48,8 @@ struct exchange {
 
     char *body; /* malloc'd; its bytes begin at body_offset */
     size_t body_offset, body_size, body_capacity;
-    size_t received; /* body bytes, dropped ones too */
+    size_t body_announced; /* by the Content-Length, which may lie; 0: none */
+    size_t received;       /* body bytes, dropped ones too */
     enum coding body_coding;
 
     enum coding answer_coding; /* that the client takes; identity too, unless it is refused */

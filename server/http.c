@@ -248,6 +248,7 @@ static struct exchange *exchange_create(struct http_thread *thread,
     exchange->started_ns = clock_now_ns();
     exchange->body_deadline_ns = exchange->started_ns + http->options.body_timeout_ns;
     exchange->body_offset = body_offset(exchange);
+    exchange->body_announced = announced_bytes(exchange);
     exchange->reading = true;
     snprintf(exchange->method, sizeof exchange->method, "%s", method);
     snprintf(exchange->path, sizeof exchange->path, "%s", path);
@@ -311,10 +312,9 @@ static void check_headers(struct exchange *exchange)
     if (atomic_load(&http->refusing) && !(exchange->route && exchange->route->health)) {
         fault_set(&exchange->fault, FAULT_DRAINING, "the daemon is stopping");
         metrics_refused("draining");
-    } else if (announced_bytes(exchange) > http->options.body_bytes_max) {
-        fault_set(&exchange->fault, FAULT_TOO_LARGE,
-                  "the body is %llu bytes; at most %zu are taken",
-                  (unsigned long long)announced_bytes(exchange), http->options.body_bytes_max);
+    } else if (exchange->body_announced > http->options.body_bytes_max) {
+        fault_set(&exchange->fault, FAULT_TOO_LARGE, "the body is %zu bytes; at most %zu are taken",
+                  exchange->body_announced, http->options.body_bytes_max);
     } else if (exchange->fault.code == FAULT_NONE) {
         coding_of_body(coding, &exchange->body_coding, &exchange->fault);
     }
@@ -334,13 +334,13 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
         check_headers(exchange);
     const bool before_body =
         !framed || exchange->fault.code == FAULT_TOO_LARGE
-        || (exchange->fault.code == FAULT_DRAINING && announced_bytes(exchange) > 0);
+        || (exchange->fault.code == FAULT_DRAINING && exchange->body_announced > 0);
     if (before_body) {
         exchange->reading = false;
         exchange_fail(exchange, &exchange->fault);
         return queue_answer(exchange);
     }
-    if (announced_bytes(exchange) > 0 || exchange_header(exchange, "Transfer-Encoding"))
+    if (exchange->body_announced > 0 || exchange_header(exchange, "Transfer-Encoding"))
         waiting_add(exchange);
     return MHD_YES;
 }
