@@ -121,6 +121,7 @@ static void expect_merged(const char *body, const char *context, const char *lse
 #define LN3     "1.0986122886681098"
 #define PART_A  "{\"context\":[[[1,-8]],[[2,2]]],\"lse\":[[" LN3 "],[0]]}"
 #define PART_B  "{\"lse\":[[0],[0]],\"context\":[[[5,4]],[[4,0]]]}"
+#define NO_KEYS "{\"context\":[[[0]],[[0]]],\"lse\":[[null],[null]]}"
 #define NOTHING "{\"context\":[[[0,0]],[[0,0]]],\"lse\":[[null],[null]]}"
 
 static void test_merge_by_hand(void **state)
@@ -130,6 +131,9 @@ static void test_merge_by_hand(void **state)
     expect_merged("{\"model\":\"sdpa\",\"parts\":[" PART_A "," PART_B "]}", context, lse);
     expect_merged("{\"model\":\"sdpa\",\"layer\":0,\"parts\":[" NOTHING "," PART_B "," NOTHING
                   "," PART_A "]}",
+                  context, lse);
+    expect_merged("{\"model\":\"sdpa\",\"parts\":[" NO_KEYS "," PART_B "," NOTHING "," PART_A
+                  "," NO_KEYS "]}",
                   context, lse);
     expect_merged("{\"parts\":[" PART_A "],\"model\":\"sdpa\"}", "[[1,-8,2,2]]",
                   "[[1.0986122887],[0]]");

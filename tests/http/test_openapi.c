@@ -393,7 +393,7 @@ static void test_forbidden_and_stopping(void **state)
     each_with(403, send_forbidden, &own);
     kept.port = other.port;
     each_with(503, open_kept, &kept);
-    char *body = request_text_slow(&own, 1.5, "");
+    char *body = request_text_slow(&own, 4, "");
     http_background_start(&slow, other.port, &(struct http_request){ .path = A, .body = body });
     answer_wait_for_active(&own, 1);
     kill(other.pid, SIGTERM);
