@@ -167,12 +167,14 @@ struct attn_problem {
 
 /* ------------------------------------------------------------------ plan -- */
 
-/* Read the first two fields, leave the rest alone. A plan borrows the
+/* Read the first four fields, leave the rest alone. A plan borrows the
  * problem's memory and owns nothing, so there is nothing to free. */
 struct attn_plan {
     int64_t task_count; /* tasks write disjoint rows of the outputs; 0 where there are no rows */
     size_t workspace_bytes; /* what one running task needs, 64-byte aligned; it does not grow with
                                kv_len */
+    int64_t part_count;     /* 0, or tasks can be cut: see attn_plan_run_part() */
+    size_t shared_bytes;    /* what all parts of a run share, 64-byte aligned */
 
     struct attn_problem problem;
     const struct attn_kernels *kernels;
@@ -181,6 +183,12 @@ struct attn_plan {
     int64_t width;   /* lanes of one tile: q_tile rounded up to whole vectors */
     int64_t kv_tile; /* keys of one step */
     int64_t q_tiles; /* tasks of one head */
+
+    /* Of a few query rows (forward_few.c). */
+    bool is_few;
+    int64_t few_heads, few_tasks; /* query heads of one task at the most, tasks of one group */
+    int64_t chunk_keys, chunks;   /* keys of one part, parts of one task */
+    size_t state_bytes;           /* what one part leaves in shared */
 };
 
 /* Check the problem and choose how to run it. q_len and kv_len may be 0; heads,
@@ -193,6 +201,12 @@ enum attn_status attn_plan_init(struct attn_plan *plan, const struct attn_proble
 /* Run task number task of plan->task_count, in any order, from any thread.
  * Tasks that run at the same time need a workspace each. */
 void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace);
+
+/* Few query rows over many keys are few tasks. Where part_count is not 0 the same work, with the
+ * same bits, can be had in more tasks, for whoever has threads for them: first part_count parts, in
+ * any order; when all are done, task_count joins, in any order. Each needs a workspace as above. */
+void attn_plan_run_part(const struct attn_plan *plan, int64_t part, void *shared, void *workspace);
+void attn_plan_run_join(const struct attn_plan *plan, int64_t task, void *shared, void *workspace);
 
 /* --------------------------------------------------------------- kernels -- */
 

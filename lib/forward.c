@@ -19,6 +19,7 @@
  * pass over the keys, for their rows could not hold the scores. */
 #include "convert.h"
 #include "dropout.h"
+#include "few.h"
 #include "fold.h"
 #include "internal.h"
 #include "mask.h"
@@ -453,6 +454,10 @@ void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
 
     if (plan->in_double) {
         attn_double_run(plan, task, workspace);
+        return;
+    }
+    if (plan->is_few) {
+        attn_few_run(plan, task, workspace);
         return;
     }
     begin(&rows, plan, task, workspace);

@@ -1,9 +1,9 @@
 /* layer.c - the tasks of an attention layer.
  *
- *     PROJECT  chunks of rows of query, key and value: product, bias, rotary embedding -> scratch
- *     ATTEND   the tasks of one struct attn_plan, or those of a smaller weight map around them
- *     SELECT   what such a map leaves to be done
- *     OUTPUT   chunks of rows of the context: product and bias
+ *     PROJECT  chunks of rows of query, key and value: product, bias, norm, rotary embedding ->
+ * scratch ATTEND   the tasks of one struct attn_plan, or those of a smaller weight map around them;
+ * where query rows are few and keys are many the parts of the tasks, and then their joins SELECT
+ * what such a map leaves to be done OUTPUT   chunks of rows of the context: product and bias
  *
  * This file and layer_gradient.c are the only ones that know OpenBLAS. */
 #include "layer.h"
@@ -62,6 +62,8 @@ static void project_chunk(const struct attn_layer_problem *problem,
         apply_linear(operand->linear, x + first * operand->linear->in, y, row_count);
     else
         copy_rows(operand, y, first, row_count);
+    if (operand->norm != NULL)
+        attn_norm_rows(operand->norm, y, row_count, operand->heads, operand->head_dim);
     if (operand->is_turned)
         attn_operand_turn(problem, operand, first,
                           &(struct attn_rope_rows){ .data = y,
@@ -89,8 +91,8 @@ static void run_project(const struct attn_layer_plan *plan, int64_t task, void *
     }
 }
 
-static void run_attend(const struct attn_layer_plan *plan, int64_t task, void *scratch,
-                       void *workspace)
+static void run_attend(const struct attn_layer_plan *plan, enum attn_layer_stage kind, int64_t task,
+                       void *scratch, void *workspace)
 {
     struct attn_plan attention = plan->attention;
     struct attn_problem *problem = &attention.problem;
@@ -106,7 +108,11 @@ static void run_attend(const struct attn_layer_plan *plan, int64_t task, void *s
     if (attn_layer_has_output(&plan->problem))
         problem->context.data = scratch_at(scratch, plan->context_offset);
     problem->past_len = &plan->problem.past_len;
-    if (plan->problem.weight_map != NULL)
+    if (kind == ATTN_LAYER_ATTEND_PART)
+        attn_plan_run_part(&attention, task, scratch_at(scratch, plan->shared_offset), workspace);
+    else if (kind == ATTN_LAYER_ATTEND_JOIN)
+        attn_plan_run_join(&attention, task, scratch_at(scratch, plan->shared_offset), workspace);
+    else if (plan->problem.weight_map != NULL)
         attn_weight_map_run(plan->problem.weight_map, &attention, task, workspace);
     else
         attn_plan_run(&attention, task, workspace);
@@ -125,12 +131,16 @@ static void run_output(const struct attn_layer_plan *plan, int64_t chunk, void *
 void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task, void *scratch,
                     void *workspace)
 {
-    switch ((enum attn_layer_stage)plan->stage_kind[stage]) {
+    const enum attn_layer_stage kind = (enum attn_layer_stage)plan->stage_kind[stage];
+
+    switch (kind) {
     case ATTN_LAYER_PROJECT:
         run_project(plan, task, scratch);
         break;
     case ATTN_LAYER_ATTEND:
-        run_attend(plan, task, scratch, workspace);
+    case ATTN_LAYER_ATTEND_PART:
+    case ATTN_LAYER_ATTEND_JOIN:
+        run_attend(plan, kind, task, scratch, workspace);
         break;
     case ATTN_LAYER_MERGE:
         attn_layer_run_merge(plan, task, scratch, workspace);

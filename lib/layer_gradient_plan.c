@@ -98,6 +98,8 @@ static enum attn_status check(const struct attn_layer_gradient_problem *problem,
 
     RETURN_IF(problem->context_gradient == NULL, ATTN_ERR_NO_DATA, "context_gradient");
     RETURN_IF(problem->layer.partial, ATTN_ERR_OPTION, "layer.partial");
+    RETURN_IF(layer->q_norm.weight != NULL, ATTN_ERR_OPTION, "layer.layer.q_norm");
+    RETURN_IF(layer->k_norm.weight != NULL, ATTN_ERR_OPTION, "layer.layer.k_norm");
     RETURN_IF_FAILED(check_linear(&layer->q_proj, &problem->q_proj, "q_proj", where));
     RETURN_IF_FAILED(check_linear(&layer->k_proj, &problem->k_proj, "k_proj", where));
     RETURN_IF_FAILED(check_linear(&layer->v_proj, &problem->v_proj, "v_proj", where));
@@ -205,7 +207,9 @@ static void list_stages(struct attn_layer_gradient_plan *plan,
     for (int s = 0; s < forward->stage_count; s++) {
         const enum attn_layer_stage kind = (enum attn_layer_stage)forward->stage_kind[s];
         if (kind == ATTN_LAYER_PROJECT
-            || (kind == ATTN_LAYER_ATTEND && problem->o_proj.weight != NULL))
+            || ((kind == ATTN_LAYER_ATTEND || kind == ATTN_LAYER_ATTEND_PART
+                 || kind == ATTN_LAYER_ATTEND_JOIN)
+                && problem->o_proj.weight != NULL))
             add_stage(plan, ATTN_LAYER_GRADIENT_FORWARD, s, forward->task_count[s]);
     }
     if (layer->o_proj.weight != NULL)

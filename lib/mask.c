@@ -142,6 +142,25 @@ void attn_mask_gather(const struct attn_problem *problem, const struct attn_kern
                      bias_t);
 }
 
+void attn_mask_floats(const struct attn_problem *problem, const struct attn_kernels *kernels,
+                      int64_t batch, int64_t head, int64_t row, int64_t key, int64_t n,
+                      float *biases)
+{
+    const struct attn_tensor *mask = &problem->mask;
+    const int64_t step = mask_stride(mask, 3);
+    const int64_t first = batch * mask_stride(mask, 0) + head * mask_stride(mask, 1)
+                          + row * mask_stride(mask, 2) + key * step;
+    const int64_t count = mask_count(mask, 3, key, n);
+
+    if (mask->dtype == ATTN_BOOL)
+        for (int64_t j = 0; j < count; j++)
+            biases[j] = ((const uint8_t *)mask->data)[first + j * step] != 0 ? 0.0f : -INFINITY;
+    else
+        attn_widen(kernels, mask->data, mask->dtype, first, step, count, biases);
+    for (int64_t j = count; j < n; j++)
+        biases[j] = 0.0f;
+}
+
 void attn_mask_biases(const struct attn_problem *problem, const struct attn_kernels *kernels,
                       int64_t batch, int64_t head, int64_t row, int64_t key, int64_t n,
                       double *biases)

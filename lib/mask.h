@@ -29,6 +29,11 @@ void attn_mask_biases(const struct attn_problem *problem, const struct attn_kern
                       int64_t batch, int64_t head, int64_t row, int64_t key, int64_t n,
                       double *biases);
 
+/* The same in float, for a mask that is not F64. */
+void attn_mask_floats(const struct attn_problem *problem, const struct attn_kernels *kernels,
+                      int64_t batch, int64_t head, int64_t row, int64_t key, int64_t n,
+                      float *biases);
+
 /* The caller's mask of row_count query rows from row on and n keys from key on, as a transposed
  * tile of biases [n][width]: 0 and -INFINITY for BOOL; lanes past row_count are 0. So is what lies
  * past the end of a short mask, since attn_mask_row() hides it. */

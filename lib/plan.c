@@ -2,6 +2,7 @@
  *
  * A task is one tile of query rows of one head. All sizes follow from the problem's shape and the
  * kernel table alone, never from how many threads will run the tasks, so bits do not either. */
+#include "few.h"
 #include "fold.h"
 #include "internal.h"
 
@@ -127,5 +128,7 @@ enum attn_status attn_plan_init(struct attn_plan *plan, const struct attn_proble
     plan->task_count = problem->query.shape[0] * problem->query.shape[1] * plan->q_tiles;
     plan->workspace_bytes = plan->in_double ? attn_double_workspace_bytes(problem)
                                             : attn_workspace_cut(&work, plan, NULL);
+    if (attn_few_fits(plan))
+        attn_few_choose(plan);
     return ATTN_OK;
 }

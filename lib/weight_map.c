@@ -6,6 +6,7 @@
  * some numbers does not depend on the order in which they come. */
 #include "weight_map.h"
 
+#include "few.h"
 #include "internal.h"
 #include "top_k.h"
 
@@ -272,7 +273,13 @@ static void run_plan(const struct attn_plan *plan, int64_t head, int64_t tile, v
     } else if (!has_output(&plan->problem)) {
         return;
     }
-    attn_plan_run(&bound, head * plan->q_tiles + tile, workspace);
+    if (plan->is_few) {
+        const struct attn_few_heads one = { head / plan->problem.query.shape[1],
+                                            head % plan->problem.query.shape[1], 1 };
+        attn_few_run_heads(&bound, &one, workspace);
+    } else {
+        attn_plan_run(&bound, head * plan->q_tiles + tile, workspace);
+    }
 }
 
 /* The head's number in the answer, or -1. */
@@ -350,7 +357,9 @@ static void run_all_heads(const struct attn_weight_map *map, const struct attn_p
 
 int64_t attn_weight_map_tasks(const struct attn_weight_map *map, const struct attn_plan *plan)
 {
-    return map->heads == ATTN_MAP_EACH ? plan->task_count : plan->q_tiles;
+    const int64_t heads = plan->problem.query.shape[0] * plan->problem.query.shape[1];
+
+    return map->heads == ATTN_MAP_EACH ? heads * plan->q_tiles : plan->q_tiles;
 }
 
 void attn_weight_map_run(const struct attn_weight_map *map, const struct attn_plan *plan,

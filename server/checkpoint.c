@@ -59,32 +59,32 @@ void checkpoint_free(struct checkpoint *checkpoint)
 
 /* "model.layers.7.self_attn.q_proj.weight" */
 static void write_name(char name[NAME_BYTES], const struct checkpoint_run *run, int64_t number,
-                       enum model_projection which, const char *ending)
+                       const char *part, const char *ending)
 {
     const char *layer = run->stack->layer;
     const size_t before = strcspn(layer, "%");
     snprintf(name, NAME_BYTES, "%s%.*s%" PRId64 "%s%s%s", run->prefix, (int)before, layer, number,
-             layer + before + 1, run->stack->projections[which], ending);
+             layer + before + 1, part, ending);
 }
 
-static bool has_layer(const struct checkpoint_run *run, const struct safetensors *file,
+static bool has_layer(const struct checkpoint_run *run, const struct model_tensors *tensors,
                       int64_t index)
 {
     const struct checkpoint_stack *stack = run->stack;
     char name[NAME_BYTES];
-    write_name(name, run, stack->number ? stack->number(run->section, index) : index, MODEL_Q,
-               ".weight");
-    return safetensors_find(file, name) != NULL;
+    write_name(name, run, stack->number ? stack->number(run->section, index) : index,
+               stack->projections[MODEL_Q], ".weight");
+    return model_tensors_find(tensors, name) != NULL;
 }
 
 /* The prefix under which the file has the stack's first layer; false where it has it under none. */
-static bool find_prefix(struct checkpoint_run *run, const struct safetensors *file)
+static bool find_prefix(struct checkpoint_run *run, const struct model_tensors *tensors)
 {
     const char *prefixes = run->stack->prefixes;
     for (;;) {
         const size_t length = strcspn(prefixes, "|");
         snprintf(run->prefix, sizeof run->prefix, "%.*s", (int)length, prefixes);
-        if (has_layer(run, file, 0))
+        if (has_layer(run, tensors, 0))
             return true;
         if (!prefixes[length])
             return false;
@@ -93,12 +93,12 @@ static bool find_prefix(struct checkpoint_run *run, const struct safetensors *fi
 }
 
 static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack *stack,
-                    const struct safetensors *file, struct fault *fault)
+                    const struct model_tensors *tensors, struct fault *fault)
 {
     struct checkpoint_run run = { .stack = stack, .section = checkpoint->config.root };
     if (stack->section)
         run.section = cJSON_GetObjectItemCaseSensitive(run.section, stack->section);
-    if (!find_prefix(&run, file))
+    if (!find_prefix(&run, tensors))
         return true;
     if (!checkpoint_read_integer(run.section, stack->layers, &run.layer_count, fault))
         return false;
@@ -107,9 +107,9 @@ static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack
                             "config.json gives %" PRId64 " layers (%.*s); expected 1 to %d",
                             run.layer_count, CHECKPOINT_FIELD_NAME(stack->layers),
                             MODEL_LAYERS_MAX);
-    if (has_layer(&run, file, run.layer_count)) {
+    if (has_layer(&run, tensors, run.layer_count)) {
         char name[NAME_BYTES];
-        write_name(name, &run, run.layer_count, MODEL_Q, ".weight");
+        write_name(name, &run, run.layer_count, stack->projections[MODEL_Q], ".weight");
         return fault_set_at(fault, "/config", FAULT_SHAPE,
                             "config.json gives %" PRId64 " layers (%.*s), and the file has a "
                             "tensor '%.100s'",
@@ -132,14 +132,14 @@ static bool looks_like_attention(const char *name)
 }
 
 /* "h.0.attn.weight, h.1.attn.weight and 22 more"; in the order of the file. */
-static void list_tensors(const struct safetensors *file, char text[LISTED_BYTES])
+static void list_tensors(const struct model_tensors *tensors, char text[LISTED_BYTES])
 {
     enum { REST_BYTES = 24 };
     size_t used = 0;
     int64_t left = 0;
     text[0] = '\0';
-    for (int64_t i = 0; i < file->entry_count; i++) {
-        const struct safetensors_entry *entry = &file->entries[i];
+    for (int64_t i = 0; i < tensors->entry_count; i++) {
+        const struct safetensors_entry *entry = model_tensors_at(tensors, i);
         if (!looks_like_attention(entry->name))
             continue;
         if (left > 0 || used + strlen(entry->name) + REST_BYTES > LISTED_BYTES)
@@ -154,11 +154,11 @@ static void list_tensors(const struct safetensors *file, char text[LISTED_BYTES]
 }
 
 /* Says which of the file's tensors to name, and where. */
-static bool refuse_unknown(const char *type, bool is_known, const struct safetensors *file,
+static bool refuse_unknown(const char *type, bool is_known, const struct model_tensors *tensors,
                            struct fault *fault)
 {
     char listed[LISTED_BYTES];
-    list_tensors(file, listed);
+    list_tensors(tensors, listed);
     return fault_set_at(fault, "/config/model_type", FAULT_OPTION,
                         "model_type '%.24s' %s; write {\"attention\":\"scaled_dot_product\","
                         "\"layers\":N,\"q_heads\":N,\"tensors\":{\"layers.0.q_proj.weight\":"
@@ -178,7 +178,7 @@ static bool check_quantised(const cJSON *root, struct fault *fault)
                            cJSON_IsString(method) ? method->valuestring : "not said");
 }
 
-bool checkpoint_find(struct checkpoint *checkpoint, const struct safetensors *file,
+bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *tensors,
                      struct fault *fault)
 {
     int count;
@@ -187,9 +187,9 @@ bool checkpoint_find(struct checkpoint *checkpoint, const struct safetensors *fi
     if (!check_quantised(checkpoint->config.root, fault))
         return false;
     for (int i = 0; i < count; i++)
-        if (!add_run(checkpoint, &stacks[i], file, fault))
+        if (!add_run(checkpoint, &stacks[i], tensors, fault))
             return false;
-    return checkpoint->run_count > 0 || refuse_unknown(type, count > 0, file, fault);
+    return checkpoint->run_count > 0 || refuse_unknown(type, count > 0, tensors, fault);
 }
 
 /* ------------------------------------------------------------------ building -- */
@@ -215,20 +215,20 @@ struct part_names {
 
 /* Where the layer's tensors are; a bias that config.json does not speak of is a contradiction. */
 static bool set_parts(struct model_part parts[MODEL_PROJECTION_COUNT], struct part_names *names,
-                      const struct checkpoint_layer *layer, const struct safetensors *file,
+                      const struct checkpoint_layer *layer, const struct model_tensors *tensors,
                       struct fault *fault)
 {
     for (int i = 0; i < MODEL_PROJECTION_COUNT; i++) {
         parts[i] = (struct model_part){ .weight = NULL };
-        if (!layer->run->stack->projections[i])
+        const char *part = layer->run->stack->projections[i];
+        if (!part)
             continue;
-        write_name(names->weight[i], layer->run, layer->number, (enum model_projection)i,
-                   ".weight");
-        write_name(names->bias[i], layer->run, layer->number, (enum model_projection)i, ".bias");
+        write_name(names->weight[i], layer->run, layer->number, part, ".weight");
+        write_name(names->bias[i], layer->run, layer->number, part, ".bias");
         parts[i].weight = names->weight[i];
         if (layer->biases >> i & 1)
             parts[i].bias = names->bias[i];
-        else if (safetensors_find(file, names->bias[i]))
+        else if (model_tensors_find(tensors, names->bias[i]))
             return fault_set_at(fault, "/config", FAULT_FIELD,
                                 "the file has a tensor '%.100s', and by config.json this "
                                 "projection has no bias",
@@ -276,6 +276,38 @@ static bool set_alibi(struct model_layer *layer, const struct checkpoint_stack *
     return true;
 }
 
+/* The norm of a layer's queries or keys; some families keep its weight less one. */
+static bool set_norm(struct attn_norm *norm, const struct checkpoint_layer *layer, int which,
+                     struct model_parameters *parameters, struct fault *fault)
+{
+    const struct checkpoint_stack *stack = layer->run->stack;
+    const int64_t head_dim = layer->config.head_dim;
+    char name[NAME_BYTES];
+    uint64_t length = 0;
+    if (!stack->norms[which])
+        return true;
+    write_name(name, layer->run, layer->number, stack->norms[which], ".weight");
+    const struct safetensors_entry *entry = model_tensors_find(parameters->tensors, name);
+    if (!entry)
+        return fault_set_at(fault, "/parameters", FAULT_FIELD,
+                            "the file has no tensor '%.100s', which config.json asks for", name);
+    if (entry->rank == 1)
+        safetensors_shape(entry, &length, 1);
+    if (length != (uint64_t)head_dim)
+        return fault_set_at(fault, "/parameters", FAULT_SHAPE,
+                            "tensor '%.100s' is no vector of %" PRId64
+                            " numbers, as a head has columns",
+                            name, head_dim);
+    norm->eps = layer->norm_eps;
+    if (!model_parameters_get(parameters, entry, &norm->weight, fault) || !stack->norm_adds_one)
+        return norm->weight != NULL;
+    float *sum = arena_alloc(parameters->arena, (size_t)head_dim * sizeof *sum);
+    for (int64_t c = 0; sum && c < head_dim; c++)
+        sum[c] = 1 + norm->weight[c];
+    norm->weight = sum;
+    return sum || fault_no_memory(fault);
+}
+
 static bool build_layer(struct model_layer *layer, const struct checkpoint_run *run, int64_t index,
                         struct model_parameters *parameters, struct fault *fault)
 {
@@ -287,9 +319,11 @@ static bool build_layer(struct model_layer *layer, const struct checkpoint_run *
         .config = &read.config, .parameters = parameters, .parts = parts, .fault = fault
     };
     if (!checkpoint_layer_read(&read, run, index, fault)
-        || !set_parts(parts, &names, &read, parameters->file, fault)
+        || !set_parts(parts, &names, &read, parameters->tensors, fault)
         || !model_builder_build(&builder, layer, &first)
-        || !check_width(layer, read.width, run->stack->width, fault))
+        || !check_width(layer, read.width, run->stack->width, fault)
+        || !set_norm(&layer->layer.q_norm, &read, 0, parameters, fault)
+        || !set_norm(&layer->layer.k_norm, &read, 1, parameters, fault))
         return false;
     layer->kind = run->stack->kind;
     return !read.has_alibi || set_alibi(layer, run->stack, parameters->arena, fault);

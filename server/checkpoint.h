@@ -32,9 +32,9 @@ struct checkpoint {
 bool checkpoint_read(struct checkpoint *checkpoint, const char *text, bool *is_published,
                      struct fault *fault);
 
-/* Finds the stacks that the file has. On false the fault says what the config or the file lacks, or
- * that the family is unknown, and then what to write. */
-bool checkpoint_find(struct checkpoint *checkpoint, const struct safetensors *file,
+/* Finds the stacks that the tensors have. On false the fault says what the config or the file
+ * lacks, or that the family is unknown, and then what to write. */
+bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *tensors,
                      struct fault *fault);
 
 /* Fills layers[checkpoint->layer_count]. */

@@ -43,6 +43,10 @@ struct checkpoint_stack {
     const char *head_dim; /* 0: width / q_heads */
     const char *causal;
 
+    const char *norms[2]; /* of the heads of query and key, after layer and before .weight; NULL */
+    const char *norm_eps;
+    bool norm_adds_one; /* to its weight */
+
     const char *theta;           /* of the rotary embedding; NULL: there is none */
     const char *local_theta;     /* that of layers with a window, if it is another one */
     const char *rotary_fraction; /* of head_dim; 0: all of it */
@@ -65,7 +69,8 @@ struct checkpoint_stack {
 /* The rows of a model_type, one after the other; *count is 0 where there are none. */
 const struct checkpoint_stack *checkpoint_families_find(const char *model_type, int *count);
 
-/* Whether name is one of "a|b|c". */
-bool checkpoint_names_have(const char *names, const char *name);
+/* The table, in two parts; each ends with a row whose model_type is NULL. */
+extern const struct checkpoint_stack checkpoint_encoders[];
+extern const struct checkpoint_stack checkpoint_decoders[];
 
 #endif

@@ -112,6 +112,17 @@ static bool check_refused(const struct checkpoint_layer *layer, struct fault *fa
                         node->string);
 }
 
+/* Before anything is divided by it. */
+static bool check_groups(const struct checkpoint_layer *layer, struct fault *fault)
+{
+    const struct model_config *config = &layer->config;
+    return config->q_heads % config->kv_heads == 0
+           || fault_set_at(fault, "/config", FAULT_SHAPE,
+                           "config.json gives %" PRId64 " query heads, no multiple of %" PRId64
+                           " key/value heads",
+                           config->q_heads, config->kv_heads);
+}
+
 bool checkpoint_layer_read(struct checkpoint_layer *layer, const struct checkpoint_run *run,
                            int64_t index, struct fault *fault)
 {
@@ -131,7 +142,8 @@ bool checkpoint_layer_read(struct checkpoint_layer *layer, const struct checkpoi
     return check_refused(layer, fault) && read_heads(layer, fault)
            && checkpoint_read_flag(run->section, stack->causal, &layer->config.causal, fault)
            && checkpoint_read_flag(run->section, stack->alibi, &layer->has_alibi, fault)
+           && checkpoint_read_number(run->section, stack->norm_eps, &layer->norm_eps, fault)
            && read_window(layer, fault) && read_scale(layer, fault) && read_biases(layer, fault)
-           && (!stack->adjust || stack->adjust(layer, fault))
+           && (!stack->adjust || stack->adjust(layer, fault)) && check_groups(layer, fault)
            && checkpoint_layer_read_rope(layer, fault);
 }

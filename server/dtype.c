@@ -76,22 +76,24 @@ static float float_of_bool(const unsigned char *bytes)
     return *bytes ? 1.0f : 0.0f;
 }
 
+/* A loop for each dtype, so that the compiler may make vectors of it. */
 void dtype_read(float *values, const void *bytes, enum attn_dtype dtype, size_t count)
 {
-    static float (*const readers[])(const unsigned char *bytes) = {
-        [ATTN_F64] = float_of_f64,
-        [ATTN_F16] = float_of_f16,
-        [ATTN_BF16] = float_of_bf16,
-        [ATTN_BOOL] = float_of_bool,
-    };
     const unsigned char *from = bytes;
-    const size_t size = attn_dtype_size(dtype);
-    if (dtype == ATTN_F32) {
-        memcpy(values, bytes, count * size);
-        return;
-    }
-    for (size_t i = 0; i < count; i++)
-        values[i] = readers[dtype](from + i * size);
+    if (dtype == ATTN_F32)
+        memcpy(values, bytes, count * sizeof *values);
+    else if (dtype == ATTN_F16)
+        for (size_t i = 0; i < count; i++)
+            values[i] = float_of_f16(from + 2 * i);
+    else if (dtype == ATTN_BF16)
+        for (size_t i = 0; i < count; i++)
+            values[i] = float_of_bf16(from + 2 * i);
+    else if (dtype == ATTN_F64)
+        for (size_t i = 0; i < count; i++)
+            values[i] = float_of_f64(from + 8 * i);
+    else
+        for (size_t i = 0; i < count; i++)
+            values[i] = float_of_bool(from + i);
 }
 
 /* ----------------------------------------------------------------- write -- */
@@ -129,18 +131,17 @@ static void f64_of_float(unsigned char *bytes, float value)
 
 void dtype_write(void *bytes, enum attn_dtype dtype, const float *values, size_t count)
 {
-    static void (*const writers[])(unsigned char *bytes, float value) = {
-        [ATTN_F64] = f64_of_float,
-        [ATTN_F16] = f16_of_float,
-        [ATTN_BF16] = bf16_of_float,
-    };
     unsigned char *to = bytes;
-    const size_t size = attn_dtype_size(dtype);
     assert(dtype != ATTN_BOOL);
-    if (dtype == ATTN_F32) {
-        memcpy(bytes, values, count * size);
-        return;
-    }
-    for (size_t i = 0; i < count; i++)
-        writers[dtype](to + i * size, values[i]);
+    if (dtype == ATTN_F32)
+        memcpy(bytes, values, count * sizeof *values);
+    else if (dtype == ATTN_F16)
+        for (size_t i = 0; i < count; i++)
+            f16_of_float(to + 2 * i, values[i]);
+    else if (dtype == ATTN_BF16)
+        for (size_t i = 0; i < count; i++)
+            bf16_of_float(to + 2 * i, values[i]);
+    else
+        for (size_t i = 0; i < count; i++)
+            f64_of_float(to + 8 * i, values[i]);
 }

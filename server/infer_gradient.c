@@ -53,6 +53,11 @@ static bool check_fields(const struct infer_item *item, struct fault *fault)
     if (item->has_weight_map)
         return fault_set_at(fault, "/weight_map", FAULT_OPTION,
                             "weight_map is given; gradients have no map");
+    if (item->layer.q_norm.weight || item->layer.k_norm.weight)
+        return fault_set_at(fault, "/model", FAULT_OPTION,
+                            "layer %" PRId64 " of model '%s' norms its queries and keys; gradients "
+                            "through norms are not computed",
+                            item->layer_index, item->model->name);
     return true;
 }
 
@@ -228,7 +233,8 @@ static void join_parameter(const struct infer_item *item, int i)
     const struct model_tensor *tensor = infer_gradient_tensor(item, i / 2, i % 2 != 0);
     for (int k = 0; k < i && *values; k++) {
         float *first = item->gradient->parameters[k / 2][k % 2];
-        if (!first || strcmp(infer_gradient_tensor(item, k / 2, k % 2 != 0)->name, tensor->name))
+        if (!first
+            || strcmp(infer_gradient_tensor(item, k / 2, k % 2 != 0)->name, tensor->name) != 0)
             continue;
         for (int64_t n = 0; n < tensor_count(tensor); n++)
             first[n] += (*values)[n];

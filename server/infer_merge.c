@@ -1,10 +1,14 @@
 /* infer_merge.c - see infer_merge.h.
  *
- * The first part says how many heads, rows and columns there are, as far as the model does not;
- * all others have to agree with it. */
+ * The first part that saw a key says how many heads, rows and columns there are, as far as the
+ * model does not; all others have to agree with it. Only a part that saw none may have other
+ * columns: it cannot always know those of the values that it does not have. */
 #include "infer_merge.h"
 
+#include "model_fit.h"
+
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 bool infer_merge_plan_part(struct infer_item *item, struct attn_layer_problem *problem,
@@ -55,8 +59,8 @@ static bool read_shape(const struct infer_part *part, int64_t index, struct part
     return true;
 }
 
-static bool agree_with_model(const struct infer_item *item, const struct part_shape *shape,
-                             struct fault *fault)
+static bool agree_with_model(const struct infer_item *item, int64_t index,
+                             const struct part_shape *shape, struct fault *fault)
 {
     const struct attn_layer *layer = &item->layer;
     char expected[128];
@@ -67,54 +71,88 @@ static bool agree_with_model(const struct infer_item *item, const struct part_sh
     snprintf(expected, sizeof expected,
              "[%" PRId64 "][q_len][%" PRId64 "]; the model has that many heads and columns",
              layer->q_heads, layer->v_head_dim);
-    return refuse(fault, 0, "context", expected);
+    return refuse(fault, index, "context", expected);
 }
 
 /* The layer as far as a merge needs it. */
-static void settle_layer(struct infer_item *item, const struct part_shape *shape)
+static bool settle_layer(struct infer_item *item, const struct part_shape *shape,
+                         struct fault *fault)
 {
-    const struct model_layer *of_model = &item->model->layers[item->layer_index];
-    item->layer = of_model->layer;
-    item->d_out = of_model->d_out;
-    if (!item->model->parameterless)
-        return;
-    item->layer.q_heads = shape->q_heads;
-    item->layer.v_head_dim = shape->v_head_dim > 0 ? shape->v_head_dim : 1;
-    item->d_out = item->layer.q_heads * item->layer.v_head_dim;
+    struct model_layer fitted = item->model->layers[item->layer_index];
+    const struct model_widths widths = { .value = shape->v_head_dim };
+    if (item->model->parameterless) {
+        fitted.layer.q_heads = shape->q_heads;
+        fitted.layer.v_head_dim = shape->v_head_dim > 0 ? shape->v_head_dim : 1;
+        fitted.d_out = fitted.layer.q_heads * fitted.layer.v_head_dim;
+    } else if (!model_fit(&fitted, item->model, item->layer_index, &widths, fault)) {
+        return false;
+    }
+    item->layer = fitted.layer;
+    item->d_out = fitted.d_out;
+    return true;
 }
 
-static bool same(const struct part_shape *a, const struct part_shape *b)
+static bool saw_nothing(const struct infer_part *part)
 {
-    return a->q_heads == b->q_heads && a->q_len == b->q_len && a->v_head_dim == b->v_head_dim;
+    const float *lse = part->lse.data;
+    int64_t count = 1;
+    for (int d = 0; d < part->lse.rank; d++)
+        count *= part->lse.shape[d];
+    for (int64_t i = 0; i < count; i++)
+        if (lse[i] != -INFINITY)
+            return false;
+    return true;
+}
+
+/* The part whose shape is that of the whole: the first that saw something, else the first. */
+static int64_t find_teller(const struct infer_item *item)
+{
+    for (int64_t i = 0; i < item->part_count; i++)
+        if (!saw_nothing(&item->parts[i]))
+            return i;
+    return 0;
+}
+
+/* Whether part index fits the whole, and whether it counts in it. */
+static bool read_part(const struct infer_item *item, int64_t index, const struct part_shape *whole,
+                      bool *counts, struct fault *fault)
+{
+    struct part_shape shape = { 0, 0, 0 };
+    if (!read_shape(&item->parts[index], index, &shape, fault))
+        return false;
+    *counts = !saw_nothing(&item->parts[index]);
+    if (shape.q_heads != whole->q_heads || shape.q_len != whole->q_len
+        || (*counts && shape.v_head_dim != whole->v_head_dim))
+        return refuse(fault, index, "context", "of the shape of the other parts' contexts");
+    return true;
 }
 
 bool infer_merge_shapes(struct infer_request *request, struct infer_item *item, struct fault *fault)
 {
-    struct part_shape first = { 0, 0, 0 };
+    const int64_t teller = find_teller(item);
+    struct part_shape whole = { 0, 0, 0 };
+    int64_t count = 0;
     struct attn_part *parts =
         arena_calloc(&request->arena, (size_t)item->part_count, sizeof *parts);
     if (!parts)
         return fault_no_memory(fault);
+    if (!read_shape(&item->parts[teller], teller, &whole, fault)
+        || !settle_layer(item, &whole, fault) || !agree_with_model(item, teller, &whole, fault))
+        return false;
     for (int64_t i = 0; i < item->part_count; i++) {
-        struct part_shape shape = { 0, 0, 0 };
-        if (!read_shape(&item->parts[i], i, &shape, fault))
+        const struct infer_part *part = &item->parts[i];
+        bool counts = false;
+        if (!read_part(item, i, &whole, &counts, fault))
             return false;
-        if (i == 0) {
-            first = shape;
-            settle_layer(item, &first);
-            if (!agree_with_model(item, &first, fault))
-                return false;
-        } else if (!same(&shape, &first)) {
-            return refuse(fault, i, "context", "of the shape of parts[0].context");
-        }
-        parts[i] = (struct attn_part){ item->parts[i].context.data, item->parts[i].lse.data };
+        if (counts)
+            parts[count++] = (struct attn_part){ part->context.data, part->lse.data };
     }
-    item->q_len = first.q_len;
+    item->q_len = whole.q_len;
     item->merge = (struct attn_layer_merge){
         .layer = &item->layer,
         .parts = parts,
-        .part_count = item->part_count,
-        .q_len = first.q_len,
+        .part_count = count,
+        .q_len = whole.q_len,
     };
     return true;
 }

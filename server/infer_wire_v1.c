@@ -37,6 +37,9 @@ static bool read_batch(struct infer_call *call, struct fault *fault)
 
 static bool read_merge(struct infer_call *call, struct fault *fault)
 {
+    count_bytes(call);
+    if (wire_safetensors_comes(call))
+        return wire_safetensors_read_merge(call, fault);
     return read_json(call, fault) && wire_merge_read(&call->request, &call->document, fault);
 }
 
@@ -67,7 +70,10 @@ static bool write_batch(struct infer_call *call, struct fault *fault)
 
 static bool write_merge(struct infer_call *call, struct fault *fault)
 {
-    (void)fault;
+    if (wire_safetensors_goes(call))
+        return wire_safetensors_write(call, fault);
+    if (!infer_convert_results(&call->request, &call->request.items[0], ATTN_F32, fault))
+        return false;
     wire_merge_write(&call->request, &call->text);
     return true;
 }
@@ -83,6 +89,7 @@ static bool write_gradients(struct infer_call *call, struct fault *fault)
 const struct infer_wire infer_wire_v1_single = { wire_safetensors_begin, read_single, NULL,
                                                  write_single };
 const struct infer_wire infer_wire_v1_batch = { NULL, read_batch, NULL, write_batch };
-const struct infer_wire infer_wire_v1_merge = { NULL, read_merge, NULL, write_merge };
+const struct infer_wire infer_wire_v1_merge = { wire_safetensors_begin, read_merge, NULL,
+                                                write_merge };
 const struct infer_wire infer_wire_v1_gradients = { wire_safetensors_begin, read_gradients, NULL,
                                                     write_gradients };

@@ -10,15 +10,11 @@
 #include "model_mapping.h"
 #include "model_statistics.h"
 #include "model_storage.h"
-#include "safetensors.h"
+#include "model_tensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-enum { CONFIG_BYTES_MAX = 16 << 20 };
 
 /* ------------------------------------------------------------ life and death -- */
 
@@ -36,6 +32,7 @@ bool model_storage_create(struct model **model, const char *name, const char *so
     arena_init(&storage->arena, SIZE_MAX);
     atomic_init(&storage->references, 1);
     snprintf(made->name, sizeof made->name, "%s", name);
+    made->version = 1;
     made->storage = storage;
     made->attention = made->dtype = "";
     made->source = arena_strdup(&storage->arena, source);
@@ -72,14 +69,14 @@ void model_release(struct model *model)
 
 bool model_damaged(const struct model *model)
 {
-    return model_guard_damaged(model->storage->guard);
+    return model_mapping_damaged(model->storage->mapping);
 }
 
 /* ------------------------------------------------------------- from bytes -- */
 
 /* What a model is made of: its tensors, and one of two kinds of config. */
 struct recipe {
-    const struct safetensors *file;
+    const struct model_tensors *tensors;
     const struct model_config *config;
     const struct checkpoint *checkpoint; /* NULL: config */
 };
@@ -95,7 +92,7 @@ static bool build(struct model **model, const char *name, const char *source,
         return false;
     made->attention = checkpoint ? "scaled_dot_product" : recipe->config->attention->name;
     bool good =
-        model_parameters_init(&parameters, recipe->file, &made->storage->arena, fault)
+        model_parameters_init(&parameters, recipe->tensors, &made->storage->arena, fault)
         && (checkpoint ? checkpoint_build(made->layers, checkpoint, &parameters, fault)
                        : model_layers_build(made->layers, recipe->config, &parameters, fault));
     made->dtype = parameters.dtype;
@@ -111,9 +108,9 @@ static bool build(struct model **model, const char *name, const char *source,
 
 /* With a config of ours: text, or what the metadata has under "attnd". */
 static bool create_own(struct model **model, const char *name, const char *source,
-                       const struct safetensors *file, const char *text, struct fault *fault)
+                       const struct model_tensors *tensors, const char *text, struct fault *fault)
 {
-    const struct safetensors_pair *pair = safetensors_metadata(file, "attnd");
+    const struct safetensors_pair *pair = safetensors_metadata(tensors->files, "attnd");
     struct model_config config;
     if (!text && !pair)
         return fault_set(fault, FAULT_FIELD,
@@ -121,24 +118,24 @@ static bool create_own(struct model **model, const char *name, const char *sourc
     if (!model_config_read(&config, text ? text : pair->value,
                            text ? strlen(text) : pair->value_length, fault))
         return false;
-    const struct recipe recipe = { .file = file, .config = &config };
+    const struct recipe recipe = { .tensors = tensors, .config = &config };
     const bool good = build(model, name, source, &recipe, fault);
     model_config_free(&config);
     return good;
 }
 
 static bool create(struct model **model, const char *name, const char *source,
-                   const struct safetensors *file, const char *text, struct fault *fault)
+                   const struct model_tensors *tensors, const char *text, struct fault *fault)
 {
     struct checkpoint checkpoint;
     bool is_published = false;
     if (text && !checkpoint_read(&checkpoint, text, &is_published, fault))
         return false;
     if (!is_published)
-        return create_own(model, name, source, file, text, fault);
-    const struct recipe recipe = { .file = file, .checkpoint = &checkpoint };
+        return create_own(model, name, source, tensors, text, fault);
+    const struct recipe recipe = { .tensors = tensors, .checkpoint = &checkpoint };
     const bool good =
-        checkpoint_find(&checkpoint, file, fault) && build(model, name, source, &recipe, fault);
+        checkpoint_find(&checkpoint, tensors, fault) && build(model, name, source, &recipe, fault);
     checkpoint_free(&checkpoint);
     return good;
 }
@@ -147,11 +144,11 @@ bool model_create(struct model **model, const char *name, const char *source, co
                   size_t size, const char *config, void (*release)(void *context), void *context,
                   struct fault *fault)
 {
-    struct safetensors file;
-    if (!safetensors_read(&file, bytes, size, fault))
+    struct model_tensors tensors;
+    if (!model_tensors_read(&tensors, bytes, size, fault))
         return false;
-    const bool good = create(model, name, source, &file, config, fault);
-    safetensors_free(&file);
+    const bool good = create(model, name, source, &tensors, config, fault);
+    model_tensors_free(&tensors);
     if (good) {
         (*model)->storage->release = release;
         (*model)->storage->context = context;
@@ -161,34 +158,26 @@ bool model_create(struct model **model, const char *name, const char *source, co
 
 /* -------------------------------------------------------------- from disk -- */
 
-/* The whole of a small text file, with a NUL byte behind it; malloc'd. */
-static char *read_text(const char *path, struct fault *fault)
+/* The shards of an index; the model then holds their mappings. */
+static bool create_sharded(struct model **model, const char *name, const char *source,
+                           const char *path, const char *config, struct fault *fault)
 {
-    struct stat status;
-    const int file = model_mapping_open_file(path, &status, fault);
-    if (file < 0)
-        return NULL;
-    char *text = NULL;
-    if (status.st_size > CONFIG_BYTES_MAX) {
-        fault_set(fault, FAULT_TOO_LARGE, "'%s' has %lld bytes; expected at most %d", path,
-                  (long long)status.st_size, CONFIG_BYTES_MAX);
-    } else if (!(text = malloc((size_t)status.st_size + 1))) {
-        fault_no_memory(fault);
-    } else {
-        const ssize_t got = read(file, text, (size_t)status.st_size);
-        text[got > 0 ? got : 0] = '\0';
-        if (got != status.st_size) {
-            fault_set(fault, FAULT_NOT_FOUND, "cannot read '%s' whole", path);
-            free(text);
-            text = NULL;
-        }
+    struct model_tensors tensors;
+    if (!model_tensors_open(&tensors, path, fault))
+        return false;
+    const bool good = create(model, name, source, &tensors, config, fault);
+    if (good) {
+        struct model_mapping *mapping = model_tensors_take_mapping(&tensors);
+        (*model)->storage->release = model_mapping_free;
+        (*model)->storage->context = mapping;
+        (*model)->storage->mapping = mapping;
     }
-    close(file);
-    return text;
+    model_tensors_free(&tensors);
+    return good;
 }
 
-bool model_load_configured(struct model **model, const char *name, const char *source,
-                           const char *path, const char *config, struct fault *fault)
+static bool create_mapped(struct model **model, const char *name, const char *source,
+                          const char *path, const char *config, struct fault *fault)
 {
     struct model_mapping *mapping = model_mapping_create(path, fault);
     if (!mapping)
@@ -198,7 +187,16 @@ bool model_load_configured(struct model **model, const char *name, const char *s
         model_mapping_free(mapping);
         return false;
     }
-    (*model)->storage->guard = mapping->guard;
+    (*model)->storage->mapping = mapping;
+    return true;
+}
+
+bool model_load_configured(struct model **model, const char *name, const char *source,
+                           const char *path, const char *config, struct fault *fault)
+{
+    if (!(model_tensors_is_index(path) ? create_sharded(model, name, source, path, config, fault)
+                                       : create_mapped(model, name, source, path, config, fault)))
+        return false;
     if (!model_damaged(*model))
         return true;
     model_release(*model);
@@ -208,7 +206,7 @@ bool model_load_configured(struct model **model, const char *name, const char *s
 bool model_load(struct model **model, const char *name, const char *source, const char *path,
                 const char *config_path, struct fault *fault)
 {
-    char *config = config_path ? read_text(config_path, fault) : NULL;
+    char *config = config_path ? model_mapping_read_text(config_path, fault) : NULL;
     const bool good =
         (config || !config_path) && model_load_configured(model, name, source, path, config, fault);
     free(config);

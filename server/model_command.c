@@ -8,7 +8,7 @@
 #include "model_directory.h"
 #include "model_mapping.h"
 #include "model_new.h"
-#include "safetensors.h"
+#include "model_tensors.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -86,7 +86,7 @@ static void print_model(const struct model *model)
            model->layers[0].options.causal ? ", causal" : "", model->layer_count);
     for (int64_t i = 0; i < model->layer_count; i++) {
         const struct model_layer *layer = &model->layers[i];
-        printf("    %" PRId64 ":", i);
+        printf("    %" PRId64 ":%s%s", i, layer->kind ? " " : "", layer->kind ? layer->kind : "");
         print_width(" query ", layer->d_query);
         print_width(", key ", layer->d_key);
         print_width(", value ", layer->d_value);
@@ -98,11 +98,24 @@ static void print_model(const struct model *model)
     }
 }
 
-static bool show(const struct model_place *place, struct fault *fault)
+/* The model of these files, or why there is none. */
+static void show_model(const struct model_place *place)
 {
-    struct safetensors file;
     struct model *model;
     struct fault reason;
+    if (model_load(&model, "shown", place->path, place->path, place->config_path, &reason)) {
+        print_model(model);
+        model_release(model);
+    } else {
+        printf("model: none that can be served: ");
+        print_bytes(reason.message, strlen(reason.message));
+        printf("\n");
+    }
+}
+
+static bool show_file(const struct model_place *place, struct fault *fault)
+{
+    struct safetensors file;
     struct model_mapping *mapping = model_mapping_create(place->path, fault);
     if (!mapping)
         return false;
@@ -114,17 +127,36 @@ static bool show(const struct model_place *place, struct fault *fault)
         print_metadata(&file);
         print_tensors(&file);
         safetensors_free(&file);
-        if (model_load(&model, "shown", place->path, place->path, place->config_path, &reason)) {
-            print_model(model);
-            model_release(model);
-        } else {
-            printf("model: none that can be served: ");
-            print_bytes(reason.message, strlen(reason.message));
-            printf("\n");
-        }
     }
     model_mapping_free(mapping);
     return good;
+}
+
+static bool show_shards(const struct model_place *place, struct fault *fault)
+{
+    struct model_tensors tensors;
+    if (!model_tensors_open(&tensors, place->path, fault))
+        return false;
+    printf("index: ");
+    print_bytes(place->path, strlen(place->path));
+    printf("\nshards: %" PRId64 "\n", tensors.file_count);
+    for (int64_t i = 0; i < tensors.file_count; i++) {
+        printf("shard: ");
+        print_bytes(tensors.names[i], strlen(tensors.names[i]));
+        printf("\n");
+        print_tensors(&tensors.files[i]);
+    }
+    model_tensors_free(&tensors);
+    return true;
+}
+
+static bool show(const struct model_place *place, struct fault *fault)
+{
+    if (!(model_tensors_is_index(place->path) ? show_shards(place, fault)
+                                              : show_file(place, fault)))
+        return false;
+    show_model(place);
+    return true;
 }
 
 static bool show_path(const char *path, struct fault *fault)

@@ -47,7 +47,7 @@ static bool find_part(struct model_builder *builder, const struct model_part *pa
                       const struct safetensors_entry **entry)
 {
     const char *name = is_bias ? part->bias : part->weight;
-    *entry = name ? safetensors_find(builder->parameters->file, name) : NULL;
+    *entry = name ? model_tensors_find(builder->parameters->tensors, name) : NULL;
     return *entry || !name
            || fault_set_at(builder->fault, "/parameters", FAULT_FIELD,
                            "the file has no tensor '%.100s', which config.json asks for", name);
@@ -79,7 +79,7 @@ bool model_builder_find(struct model_builder *builder, enum model_projection pro
         return find_part(builder, &builder->parts[projection], is_bias, entry);
     model_names_write(name, builder->layer, builder->config->layers, projection, is_bias);
     const char *tensor = model_config_tensor(builder->config, name);
-    *entry = safetensors_find(builder->parameters->file, tensor);
+    *entry = model_tensors_find(builder->parameters->tensors, tensor);
     if (!*entry && tensor != name)
         return fault_set_at(builder->fault, "/config/tensors", FAULT_FIELD,
                             "%s is '%.60s' in \"tensors\", and the file has no tensor of that name",
@@ -371,7 +371,7 @@ static bool find_layer(struct model_builder *builder)
 
 static bool refuse_no_layer(struct model_builder *builder)
 {
-    const int64_t entry_count = builder->parameters->file->entry_count;
+    const int64_t entry_count = builder->parameters->tensors->entry_count;
     return fault_set_at(builder->fault, "/parameters", FAULT_FIELD,
                         "none of the file's %" PRId64 " tensors is a parameter of layer 0 of "
                         "%" PRId64 " (%sq_proj.weight, ...); \"tensors\" gives them other names",
@@ -386,7 +386,7 @@ bool model_builder_build(struct model_builder *builder, struct model_layer *laye
         return false;
     if (builder->layer == 0)
         *first = present(builder);
-    if (is_dot && *first == 0 && builder->parameters->file->entry_count > 0)
+    if (is_dot && *first == 0 && builder->parameters->tensors->entry_count > 0)
         return refuse_no_layer(builder);
     return check_present(builder, *first)
            && (is_dot ? settle(builder) : model_scores_settle(builder)) && check_shapes(builder)

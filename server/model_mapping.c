@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+enum { TEXT_BYTES_MAX = 16 << 20 };
+
 /* O_NONBLOCK: a pipe that somebody put there must not hold up the start. */
 int model_mapping_open_file(const char *path, struct stat *status, struct fault *fault)
 {
@@ -40,7 +42,7 @@ struct model_mapping *model_mapping_create(const char *path, struct fault *fault
         fault_no_memory(fault);
         return NULL;
     }
-    *mapping = (struct model_mapping){ bytes, size, model_guard_add(bytes, size) };
+    *mapping = (struct model_mapping){ bytes, size, model_guard_add(bytes, size), NULL };
     if (mapping->guard)
         return mapping;
     model_mapping_free(mapping);
@@ -51,9 +53,43 @@ struct model_mapping *model_mapping_create(const char *path, struct fault *fault
 void model_mapping_free(void *mapping)
 {
     struct model_mapping *freed = mapping;
-    if (!freed)
-        return;
-    model_guard_remove(freed->guard);
-    munmap(freed->bytes, freed->size);
-    free(freed);
+    while (freed) {
+        struct model_mapping *next = freed->next;
+        model_guard_remove(freed->guard);
+        munmap(freed->bytes, freed->size);
+        free(freed);
+        freed = next;
+    }
+}
+
+bool model_mapping_damaged(const struct model_mapping *mapping)
+{
+    while (mapping && !model_guard_damaged(mapping->guard))
+        mapping = mapping->next;
+    return mapping != NULL;
+}
+
+char *model_mapping_read_text(const char *path, struct fault *fault)
+{
+    struct stat status;
+    const int file = model_mapping_open_file(path, &status, fault);
+    if (file < 0)
+        return NULL;
+    char *text = NULL;
+    if (status.st_size > TEXT_BYTES_MAX) {
+        fault_set(fault, FAULT_TOO_LARGE, "'%s' has %lld bytes; expected at most %d", path,
+                  (long long)status.st_size, TEXT_BYTES_MAX);
+    } else if (!(text = malloc((size_t)status.st_size + 1))) {
+        fault_no_memory(fault);
+    } else {
+        const ssize_t got = read(file, text, (size_t)status.st_size);
+        text[got > 0 ? got : 0] = '\0';
+        if (got != status.st_size) {
+            fault_set(fault, FAULT_NOT_FOUND, "cannot read '%s' whole", path);
+            free(text);
+            text = NULL;
+        }
+    }
+    close(file);
+    return text;
 }

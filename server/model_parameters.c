@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool model_parameters_init(struct model_parameters *parameters, const struct safetensors *file,
+bool model_parameters_init(struct model_parameters *parameters, const struct model_tensors *tensors,
                            struct arena *arena, struct fault *fault)
 {
     *parameters = (struct model_parameters){
-        .file = file,
+        .tensors = tensors,
         .arena = arena,
-        .converted = calloc((size_t)file->entry_count + 1, sizeof *parameters->converted),
-        .is_counted = calloc((size_t)file->entry_count + 1, sizeof *parameters->is_counted),
+        .converted = calloc((size_t)tensors->entry_count + 1, sizeof *parameters->converted),
+        .is_counted = calloc((size_t)tensors->entry_count + 1, sizeof *parameters->is_counted),
         .dtype = "",
     };
     return (parameters->converted && parameters->is_counted) || fault_no_memory(fault);
@@ -42,7 +42,7 @@ static const float *convert(struct arena *arena, const struct safetensors_entry 
 static bool check_dtype(struct model_parameters *parameters, const struct safetensors_entry *entry,
                         enum attn_dtype *dtype, struct fault *fault)
 {
-    bool *is_counted = &parameters->is_counted[entry - parameters->file->entries];
+    bool *is_counted = &parameters->is_counted[model_tensors_index(parameters->tensors, entry)];
     if (!dtype_find(entry->dtype, dtype) || *dtype == ATTN_BOOL)
         return fault_set(fault, FAULT_DTYPE,
                          "tensor '%.60s' is %s; a parameter is F32, F16, BF16 or F64", entry->name,
@@ -64,7 +64,8 @@ bool model_parameters_get(struct model_parameters *parameters,
                           struct fault *fault)
 {
     enum attn_dtype dtype;
-    const float **converted = &parameters->converted[entry - parameters->file->entries];
+    const float **converted =
+        &parameters->converted[model_tensors_index(parameters->tensors, entry)];
     if (!check_dtype(parameters, entry, &dtype, fault))
         return false;
     if (dtype == ATTN_F32 && (uintptr_t)entry->data % sizeof(float) == 0) {

@@ -1,4 +1,4 @@
-/* model_parameters.h - a file's tensors as the library takes them: dense F32.
+/* model_parameters.h - a model's tensors as the library takes them: dense F32.
  *
  * What is F32 and aligned is used where it lies; the rest is converted, once for
  * each tensor however often a config names it, so that a small file cannot ask
@@ -7,7 +7,7 @@
 #define ATTND_MODEL_PARAMETERS_H
 
 #include "arena.h"
-#include "safetensors.h"
+#include "model_tensors.h"
 
 /* A part of a tensor's outputs: they are runs runs of run outputs each, one after the other, and
  * the part has count outputs of each, from first on. runs 0: all outputs. */
@@ -17,17 +17,17 @@ struct model_slice {
 };
 
 struct model_parameters {
-    const struct safetensors *file;
+    const struct model_tensors *tensors;
     struct arena *arena;     /* holds what is converted */
-    const float **converted; /* [file->entry_count], NULL where it is not; malloc'd */
-    bool *is_counted;        /* [file->entry_count]; malloc'd */
+    const float **converted; /* [tensors->entry_count], NULL where it is not; malloc'd */
+    bool *is_counted;        /* [tensors->entry_count]; malloc'd */
 
     int64_t count;     /* numbers of the tensors used so far, */
     int64_t bytes;     /* and their bytes in the file */
     const char *dtype; /* of all of them, "mixed", or "" */
 };
 
-bool model_parameters_init(struct model_parameters *parameters, const struct safetensors *file,
+bool model_parameters_init(struct model_parameters *parameters, const struct model_tensors *tensors,
                            struct arena *arena, struct fault *fault);
 void model_parameters_free(struct model_parameters *parameters);
 

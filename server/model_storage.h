@@ -4,7 +4,7 @@
 
 #include "arena.h"
 #include "model.h"
-#include "model_guard.h"
+#include "model_mapping.h"
 
 #include <stdatomic.h>
 
@@ -13,7 +13,7 @@ struct model_storage {
     struct arena arena; /* layers, converted parameters, source */
     void (*release)(void *context);
     void *context;
-    const struct model_guard *guard; /* of the mapped file, or NULL */
+    const struct model_mapping *mapping; /* of its files, or NULL */
 };
 
 /* A model of so many layers, all zero, that nobody else knows yet; one reference. */

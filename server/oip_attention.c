@@ -107,6 +107,18 @@ static bool check_kv_len(const struct oip *oip, struct fault *fault)
     return true;
 }
 
+/* What may come as an input and as a parameter comes once. */
+static bool check_per_head(const struct oip *oip, const struct infer_item *shared,
+                           struct fault *fault)
+{
+    const struct infer_array *const parameters[] = { &shared->alibi_slopes, &shared->sinks };
+    for (int i = 0; i < 2; i++)
+        if (oip->inputs[ALIBI_SLOPES + i].given && parameters[i]->data)
+            return oip_input_fault(oip, ALIBI_SLOPES + i, fault, FAULT_DUPLICATE,
+                                   "is among the parameters too");
+    return true;
+}
+
 static void set_kv_len(const struct oip *oip, struct infer_item *item, int64_t b)
 {
     const struct oip_input *kv_len = &oip->inputs[KV_LEN];
@@ -170,7 +182,7 @@ bool oip_attention_items(struct infer_call *call, struct oip *oip, const struct 
 {
     struct infer_request *request = &call->request;
     if (!check_rows(oip, QUERY, fault) || !check_rows(oip, KEY, fault)
-        || !check_rows(oip, VALUE, fault))
+        || !check_rows(oip, VALUE, fault) || !check_per_head(oip, shared, fault))
         return false;
     oip->is_batched = oip->inputs[QUERY].array.rank == 3;
     oip->batch = oip->is_batched ? oip->inputs[QUERY].array.shape[0] : 1;

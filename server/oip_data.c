@@ -117,27 +117,47 @@ static bool take_booleans(struct oip_reader *reader, int slot, const struct json
     return true;
 }
 
-/* Each array of the document is read once, so FP32 stays where it lies. */
-static bool take_floats(struct oip_reader *reader, int slot, const struct json_numbers *numbers)
+/* Returns the index of the first number that is not finite, as a float or as dtype; -1: none. */
+static int64_t write_halves(uint16_t *halves, enum attn_dtype dtype,
+                            const struct json_numbers *numbers)
+{
+    dtype_write(halves, dtype, numbers->values, (size_t)numbers->count);
+    for (int64_t i = 0; i < numbers->count && numbers->nonfinite_index < 0; i++) {
+        float number;
+        dtype_read(&number, &halves[i], dtype, 1);
+        if (isinf(number) && isfinite(numbers->values[i]))
+            return i;
+    }
+    return numbers->nonfinite_index;
+}
+
+/* Each array of the document is read once, so FP32 stays where it lies. FP64 is read from the text
+ * again, as the doubles that it holds. */
+static bool take_floats(struct oip_reader *reader, int slot, struct v1_reader *v1,
+                        const struct json_numbers *numbers)
 {
     static const float none;
     struct oip_input *input = &reader->oip->inputs[slot];
     const char *name = reader->oip->inputs_known[slot].name;
-    const bool may_be_null = reader->oip->inputs_known[slot].is_mask; /* forbidden */
+    const bool may_be_null = strstr(name, "mask") != NULL; /* forbidden */
+    int64_t nonfinite_index = numbers->nonfinite_index;
     if (numbers->has_bool || (numbers->has_null && !may_be_null))
         return oip_refuse(reader->fault, "inputs", input->index, "data", FAULT_TYPE,
                           "data of input '%s' holds %s; expected numbers", name,
                           numbers->has_bool ? "a boolean" : "null");
     input->array.data = numbers->count > 0 ? numbers->values : &none;
-    if (input->array.dtype == ATTN_F32)
-        return true;
-    void *bytes =
-        arena_alloc(&reader->call->request.arena, (size_t)numbers->count * input->datatype->size);
-    if (!bytes)
-        return fault_no_memory(reader->fault);
-    dtype_write(bytes, input->array.dtype, numbers->values, (size_t)numbers->count);
-    input->array.data = bytes;
-    return true;
+    if (input->array.dtype != ATTN_F32) {
+        void *bytes = arena_calloc(&reader->call->request.arena, (size_t)numbers->count + 1,
+                                   input->datatype->size);
+        if (!bytes)
+            return fault_no_memory(reader->fault);
+        if (input->array.dtype == ATTN_F64)
+            nonfinite_index = json_read_doubles(reader->call->body.data, numbers, bytes);
+        else
+            nonfinite_index = write_halves(bytes, input->array.dtype, numbers);
+        input->array.data = bytes;
+    }
+    return v1_expect_finite(v1, nonfinite_index, input->datatype->name);
 }
 
 bool oip_read_data(struct oip_reader *reader, int slot, const cJSON *node)
@@ -152,7 +172,7 @@ bool oip_read_data(struct oip_reader *reader, int slot, const cJSON *node)
     };
     snprintf(name, sizeof name, "data of input '%s'", reader->oip->inputs_known[slot].name);
     snprintf(v1.pointer, sizeof v1.pointer, "/inputs/%d/data", input->index);
-    const struct json_numbers *numbers = v1_read_numbers(&v1, node, "an array of numbers");
+    const struct json_numbers *numbers = v1_find_numbers(&v1, node, "an array of numbers");
     if (!numbers)
         return false;
     if (numbers->count != input->count) {
@@ -163,7 +183,7 @@ bool oip_read_data(struct oip_reader *reader, int slot, const cJSON *node)
     }
     return input->datatype->kind == OIP_INTEGER ? take_integers(reader, slot, numbers)
            : input->datatype->kind == OIP_BOOL  ? take_booleans(reader, slot, numbers)
-                                                : take_floats(reader, slot, numbers);
+                                                : take_floats(reader, slot, &v1, numbers);
 }
 
 /* ------------------------------------------------------------ data as bytes -- */

@@ -35,8 +35,9 @@ bool v1_read_integer(struct v1_reader *reader, const cJSON *node, int64_t least,
     const double number = node->valuedouble;
     if (!(number >= (double)least && number <= V1_INTEGER_MAX) || number != floor(number))
         return fault_set_at(reader->fault, reader->pointer, code,
-                            "%s is %.17g; expected an integer of %" PRId64 " or more", reader->name,
-                            number, least);
+                            "%s is %.17g; expected an integer of %" PRId64 " or more%s",
+                            reader->name, number, least,
+                            number > V1_INTEGER_MAX ? ", and at most 2^53" : "");
     *value = (int64_t)number;
     return true;
 }
@@ -91,7 +92,7 @@ static bool ragged(struct v1_reader *reader, const struct json_numbers *numbers)
                         numbers->ragged_message);
 }
 
-const struct json_numbers *v1_read_numbers(struct v1_reader *reader, const cJSON *node,
+const struct json_numbers *v1_find_numbers(struct v1_reader *reader, const cJSON *node,
                                            const char *expected)
 {
     const struct json_numbers *numbers = json_numbers_of(reader->document, node);
@@ -103,12 +104,24 @@ const struct json_numbers *v1_read_numbers(struct v1_reader *reader, const cJSON
         ragged(reader, numbers);
         return NULL;
     }
-    if (numbers->nonfinite_index >= 0 && !reader->request->nonfinite_allowed) {
-        fault_set_at(reader->fault, reader->pointer, FAULT_NONFINITE,
-                     "%s holds a number beyond the range of a 32-bit float, at element %" PRId64,
-                     reader->name, numbers->nonfinite_index);
+    return numbers;
+}
+
+bool v1_expect_finite(struct v1_reader *reader, int64_t nonfinite_index, const char *type)
+{
+    if (nonfinite_index < 0 || reader->request->nonfinite_allowed)
+        return true;
+    return fault_set_at(reader->fault, reader->pointer, FAULT_NONFINITE,
+                        "%s holds a number beyond the range of %s, at element %" PRId64,
+                        reader->name, type, nonfinite_index);
+}
+
+const struct json_numbers *v1_read_numbers(struct v1_reader *reader, const cJSON *node,
+                                           const char *expected)
+{
+    const struct json_numbers *numbers = v1_find_numbers(reader, node, expected);
+    if (numbers && !v1_expect_finite(reader, numbers->nonfinite_index, "a 32-bit float"))
         return NULL;
-    }
     return numbers;
 }
 

@@ -46,6 +46,13 @@ bool v1_read_integer(struct v1_reader *reader, const cJSON *node, int64_t least,
 const struct json_numbers *v1_read_numbers(struct v1_reader *reader, const cJSON *node,
                                            const char *expected);
 
+/* The same, also of numbers that a 32-bit float does not reach, which are infinite there. */
+const struct json_numbers *v1_find_numbers(struct v1_reader *reader, const cJSON *node,
+                                           const char *expected);
+
+/* True where nonfinite_index is -1, or such numbers may come; type is what does not reach it. */
+bool v1_expect_finite(struct v1_reader *reader, int64_t nonfinite_index, const char *type);
+
 /* The numbers where they lie, as F32. */
 void v1_take_array(struct infer_array *array, const struct json_numbers *numbers);
 

@@ -78,8 +78,8 @@ static bool read_field(struct v1_reader *reader, const cJSON *node)
     return v1_unknown_field(reader, node->string, known, 3);
 }
 
-bool wire_merge_read(struct infer_request *request, const struct json_document *document,
-                     struct fault *fault)
+bool wire_merge_read_fields(struct infer_request *request, const struct json_document *document,
+                            struct fault *fault)
 {
     struct v1_reader reader = { .document = document, .request = request, .fault = fault };
     const cJSON *node;
@@ -98,9 +98,17 @@ bool wire_merge_read(struct infer_request *request, const struct json_document *
         if (!read_field(&reader, node))
             return false;
     }
-    if (!reader.item->parts)
+    return true;
+}
+
+bool wire_merge_read(struct infer_request *request, const struct json_document *document,
+                     struct fault *fault)
+{
+    if (!wire_merge_read_fields(request, document, fault))
+        return false;
+    if (!request->items[0].parts)
         return fault_set_at(fault, "/parts", FAULT_FIELD, "parts is missing");
-    if (reader.item->part_count == 0)
+    if (request->items[0].part_count == 0)
         return fault_set_at(fault, "/parts", FAULT_SHAPE, "parts is empty; expected one or more");
     return true;
 }

@@ -12,6 +12,7 @@
 #include "service.h"
 #include "v1_fields.h"
 #include "wire_gradient.h"
+#include "wire_merge.h"
 #include "wire_v1.h"
 
 #include <inttypes.h>
@@ -287,6 +288,80 @@ bool wire_safetensors_read(struct infer_call *call, bool gradients, struct fault
         reader.item = &call->request.items[0];
     for (int64_t i = 0; good && i < file.entry_count; i++)
         good = read_tensor(&reader, &file.entries[i]);
+    safetensors_free(&file);
+    return good;
+}
+
+/* ----------------------------------------------------------------- a merge -- */
+
+/* "parts.12.lse": which part, and where in it; NULL for another name. */
+static struct infer_array *part_tensor(struct infer_item *item,
+                                       const struct safetensors_entry *entry)
+{
+    static const char PREFIX[] = "parts.";
+    const char *p = entry->name + sizeof PREFIX - 1;
+    int64_t index = 0;
+    if (strncmp(entry->name, PREFIX, sizeof PREFIX - 1) != 0
+        || strlen(entry->name) != entry->name_length || (p[0] == '0' && p[1] != '.') || *p == '.')
+        return NULL;
+    for (; *p >= '0' && *p <= '9' && index < item->part_count; p++)
+        index = index * 10 + (*p - '0');
+    if (index >= item->part_count)
+        return NULL;
+    if (strcmp(p, ".context") == 0)
+        return &item->parts[index].context;
+    return strcmp(p, ".lse") == 0 ? &item->parts[index].lse : NULL;
+}
+
+/* Two tensors a part, so their number says how many parts there are. */
+static bool read_parts(struct v1_reader *reader, const struct safetensors *file)
+{
+    struct infer_item *item = reader->item;
+    v1_turn_to(reader, "parts");
+    if (item->parts)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_DUPLICATE,
+                            "parts stands in __metadata__; expected tensors");
+    if (file->entry_count == 0)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "parts is missing");
+    item->part_count = (file->entry_count + 1) / 2;
+    item->parts =
+        arena_calloc(&reader->request->arena, (size_t)item->part_count, sizeof *item->parts);
+    if (!item->parts)
+        return fault_no_memory(reader->fault);
+    for (int64_t i = 0; i < file->entry_count; i++) {
+        const struct safetensors_entry *entry = &file->entries[i];
+        struct infer_array *array = part_tensor(item, entry);
+        v1_turn_to(reader, entry->name);
+        if (!array)
+            return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
+                                "there is a tensor '%.60s'; expected parts.0.context, parts.0.lse "
+                                "and so on to parts.%" PRId64,
+                                entry->name, item->part_count - 1);
+        for (char *c = reader->pointer; *c; c++) /* as the plan's faults point there */
+            *c = *c == '.' ? '/' : *c;
+        if (!read_numbers(reader, entry, false, array))
+            return false;
+    }
+    if (file->entry_count % 2 != 0)
+        return fault_set_at(reader->fault, "/parts", FAULT_FIELD,
+                            "a context or an lse is missing: there are %" PRId64 " tensors",
+                            file->entry_count);
+    return true;
+}
+
+bool wire_safetensors_read_merge(struct infer_call *call, struct fault *fault)
+{
+    struct safetensors file;
+    struct v1_reader reader = { .document = &call->document,
+                                .request = &call->request,
+                                .fault = fault };
+    if (!safetensors_read(&file, call->body.data ? call->body.data : "", call->body.size, fault))
+        return false;
+    bool good = read_metadata(&reader, call, &file)
+                && wire_merge_read_fields(&call->request, &call->document, fault);
+    if (good)
+        reader.item = &call->request.items[0];
+    good = good && read_parts(&reader, &file);
     safetensors_free(&file);
     return good;
 }

@@ -19,6 +19,9 @@ bool wire_safetensors_goes(const struct infer_call *call);
 /* Reads the body, which stays where it is, into the request's one item. */
 bool wire_safetensors_read(struct infer_call *call, bool gradients, struct fault *fault);
 
+/* The same for a merge: tensors "parts.0.context", "parts.0.lse", "parts.1.context", ... */
+bool wire_safetensors_read_merge(struct infer_call *call, struct fault *fault);
+
 /* Writes the item's results, in the dtype that its query came in, as the answer's parts. */
 bool wire_safetensors_write(struct infer_call *call, struct fault *fault);
 bool wire_safetensors_write_gradients(struct infer_call *call, struct fault *fault);

@@ -10,6 +10,7 @@
  * are constants at each call: only then do both compilers unroll it whole and keep its sums in
  * registers. Everything here is static, so that no copy compiled for a newer CPU can be linked
  * into the path of an older one. */
+#include "body_few.h"
 #include "body_gradient.h"
 #include "half.h"
 #include "kernels.h"
@@ -33,20 +34,6 @@ enum { BLOCK_VECTORS = 2, BLOCK_ROWS_WIDE = 4 };
 enum { BLOCK_ROWS_REST = 4, BLOCK_SUMS_MAX = 24 };
 
 /* -------------------------------------------------------------------------- transposes -- */
-
-/* Lanes of a and b in turn: a0 b0 a1 b1 ..., from the low or the high half of each. */
-#if VEC_BYTES == 16
-#define INTERLEAVE_LOW(a, b)  __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
-#elif VEC_BYTES == 32
-#define INTERLEAVE_LOW(a, b)  __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
-#elif VEC_BYTES == 64
-#define INTERLEAVE_LOW(a, b)                                                                       \
-    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define INTERLEAVE_HIGH(a, b)                                                                      \
-    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-#endif
 
 /* A square of LANES vectors. Each pass deals the rows like the two halves of a pack of cards;
  * after log2(LANES) of them every number stands where its transpose belongs. */
@@ -455,6 +442,9 @@ const struct attn_kernels ATTN_KERNELS = {
     .fold_tile = fold_tile,
     .all_finite = all_finite,
     .weights_row = weights_row,
+    .few_scores = { few_scores_f32, few_scores_f16, few_scores_bf16 },
+    .few_softmax = few_softmax,
+    .few_context = { few_context_f32, few_context_f16, few_context_bf16 },
     .widen_f16 = widen_f16,
     .widen_bf16 = widen_bf16,
     .narrow_f16 = narrow_f16,

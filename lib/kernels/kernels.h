@@ -22,6 +22,16 @@
 
 enum { ATTN_WIDTH_MAX = 64 };
 
+/* How a row of keys or values is written. */
+enum attn_numbers { ATTN_NUMBERS_F32, ATTN_NUMBERS_F16, ATTN_NUMBERS_BF16, ATTN_NUMBERS_COUNT };
+
+/* Rows that will be read next, stride_bytes apart: while a kernel reads row j it calls row j of
+ * these into the caches. They need not exist; nothing of them is read. */
+struct attn_ahead {
+    const void *rows;
+    int64_t stride_bytes;
+};
+
 struct attn_kernels {
     const char *name; /* "generic", "avx2", "avx512" */
     int64_t lanes;    /* query rows in one vector: 4, 8 or 16 */
@@ -122,6 +132,33 @@ struct attn_kernels {
     /* to[r * to_stride + c] += rows[r * row_stride + c] * factor for r < row_count, c < columns. */
     void (*add_rows)(float *to, int64_t to_stride, const float *rows, int64_t row_stride,
                      int64_t row_count, int64_t columns, float factor);
+
+    /* For a few query rows, whose lanes are numbers of one row. Columns are padded to whole
+     * vectors, and where the last vector is a part of one, its lanes are those of the last LANES
+     * columns: head_dim and v_head_dim are lanes or more. What happens to one row does not depend
+     * on how many there are. Keys and values are numbers of the kind that is the index. */
+
+    /* scores[r * scores_stride + j] = sum over d of query[r][d] * key[j * key_stride + d] for
+     * r < row_count, j < n. query is [row_count][query_stride], padded; of the vector that is
+     * padded the lanes that are columns of an earlier vector are 0. */
+    void (*few_scores[ATTN_NUMBERS_COUNT])(float *scores, int64_t scores_stride, const float *query,
+                                           int64_t query_stride, int64_t row_count, const void *key,
+                                           int64_t key_stride, int64_t n, int64_t head_dim,
+                                           const struct attn_ahead *ahead);
+
+    /* softmax_tile() for n scores of one row. There is room for whole vectors of scores; what
+     * follows the n becomes 0. */
+    void (*few_softmax)(float *scores, float *max, float *sum, float *rescale, int64_t n);
+
+    /* context[r * context_stride + c] = that * rescale[r] + sum over j < n of
+     * weights[r * weights_stride + j] * value[j * value_stride + c], padded. Where guarded, a
+     * weight of 0 adds nothing even where the value is infinite or NaN. */
+    void (*few_context[ATTN_NUMBERS_COUNT])(float *context, int64_t context_stride,
+                                            const float *rescale, const float *weights,
+                                            int64_t weights_stride, int64_t row_count,
+                                            const void *value, int64_t value_stride, int64_t n,
+                                            int64_t v_head_dim, const struct attn_ahead *ahead,
+                                            bool guarded);
 
     /* For gradients, where a tile is [n][width] too, but its lanes are query rows or keys. What
      * belongs to a query row comes as step 0: one for each lane, [width], or as step 1: one for

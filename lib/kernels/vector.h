@@ -56,6 +56,20 @@ INLINE vec select(ivec mask, vec yes, vec no)
     return (vec)((mask & (ivec)yes) | (~mask & (ivec)no));
 }
 
+/* Lanes of a and b in turn: a0 b0 a1 b1 ..., from the low or the high half of each. */
+#if VEC_BYTES == 16
+#define INTERLEAVE_LOW(a, b)  __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#elif VEC_BYTES == 32
+#define INTERLEAVE_LOW(a, b)  __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#elif VEC_BYTES == 64
+#define INTERLEAVE_LOW(a, b)                                                                       \
+    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define INTERLEAVE_HIGH(a, b)                                                                      \
+    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#endif
+
 /* e^x for x <= 0. With x = n ln 2 + r and |r| <= ln 2 / 2, e^r is 1 + r + r^2 q(r) with q the
  * interpolation of (e^r - 1 - r) / r^2 at the Chebyshev nodes (relative error 1.1e-8), and 2^n is
  * made in the exponent bits: adding 1.5 * 2^23 leaves n in the low bits of the sum. What would be

@@ -74,6 +74,8 @@ void own_plan(struct own *own)
         fprintf(stderr, "%s\n", where);
         abort();
     }
+    free(own->shared);
+    own->shared = memory(own->plan.shared_bytes);
     for (int i = 0; i < 2; i++) {
         free(own->workspace[i]);
         own->workspace[i] = memory(own->plan.workspace_bytes);
@@ -86,6 +88,7 @@ void own_free(struct own *own)
     free(own->key);
     free(own->value);
     free(own->context);
+    free(own->shared);
     free(own->workspace[0]);
     free(own->workspace[1]);
 }
@@ -135,9 +138,22 @@ static void run_task(const struct own *own, int64_t task, void *workspace)
     attn_plan_run(&own->plan, task, workspace);
 }
 
+static void run_part(const struct own *own, int64_t part, void *workspace)
+{
+    attn_plan_run_part(&own->plan, part, own->shared, workspace);
+}
+
+static void run_join(const struct own *own, int64_t task, void *workspace)
+{
+    attn_plan_run_join(&own->plan, task, own->shared, workspace);
+}
+
 double own_time(struct own *own)
 {
-    return time_tasks(own, own->plan.task_count, run_task);
+    if (own->threads == 1 || own->plan.part_count == 0)
+        return time_tasks(own, own->plan.task_count, run_task);
+    return time_tasks(own, own->plan.part_count, run_part)
+           + time_tasks(own, own->plan.task_count, run_join);
 }
 
 enum { READ_COUNT = 64 * 1024 }; /* numbers of one task */

@@ -10,7 +10,7 @@ struct own {
     struct attn_plan plan;
     int threads;
     float *query, *key, *value, *context;
-    void *workspace[2];
+    void *workspace[2], *shared;
 };
 
 /* The problem of the shape, its context the one output. Change it as you like, then own_plan(). */

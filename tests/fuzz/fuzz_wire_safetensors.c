@@ -1,8 +1,8 @@
 /* fuzz_wire_safetensors.c - any bytes as a call in the form of a safetensors file: read, planned,
  * computed, written.
  *
- * The first byte chooses attention or its gradients. Whatever comes must end in a fault with a
- * message, or in an answer that is a safetensors file again. */
+ * The first byte chooses attention, its gradients or a merge. Whatever comes must end in a fault
+ * with a message, or in an answer that is a safetensors file again. */
 #include "infer_tasks.h"
 #include "model_store.h"
 #include "safetensors.h"
@@ -23,7 +23,7 @@ static void require(bool condition)
 
 static bool is_small(const struct infer_item *item)
 {
-    return item->q_len * item->kv_len_max * (item->d_out + 1) < WORK_MAX;
+    return item->q_len * (item->kv_len_max + item->part_count) * (item->d_out + 1) < WORK_MAX;
 }
 
 static void run(const struct infer_item *item, void *workspace)
@@ -58,6 +58,12 @@ static void answer(struct infer_call *call, bool gradients)
     free(bytes);
 }
 
+static bool read_call(struct infer_call *call, uint8_t how, struct fault *fault)
+{
+    return (how & 2) != 0 ? wire_safetensors_read_merge(call, fault)
+                          : wire_safetensors_read(call, (how & 1) != 0, fault);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct model_store *store;
@@ -72,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (size == 0)
         return 0;
-    const bool gradients = (data[0] & 1) != 0;
+    const bool gradients = (data[0] & 3) == 1;
     struct infer_call call = {
         .limits = { .store = store,
                     .worker_count = 1,
@@ -86,8 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     call.body = (struct byte_slice){ call.body_memory, size - 1 };
     arena_init(&call.request.arena, call.limits.scratch_bytes_max);
     text_init(&call.text, (size_t)1 << 28);
-    if (!wire_safetensors_read(&call, gradients, &fault)
-        || !infer_plan(&call.request, &call.limits, &fault)) {
+    if (!read_call(&call, data[0], &fault) || !infer_plan(&call.request, &call.limits, &fault)) {
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');
     } else if (call.request.items[0].fault.code != FAULT_NONE) {
         require(call.request.items[0].fault.message[0] != '\0');

@@ -53,6 +53,14 @@ static const struct example EXAMPLES[] = {
       "[[[0.25,0.25,0.25],[0.25,0.25,0.25]]]", "[[1.3862943611,1.3862943611]]" },
     { "nothing but the sink", ZEROS ",\"sinks\":[-2.5],\"kv_len\":0}", "[[0],[0]]",
       "[[[0,0,0],[0,0,0]]]", "[[-2.5,-2.5]]" },
+    { "a head without a sink",
+      "{\"model\":\"sdpa\",\"query\":[[0,0]],\"key\":[[1,1]],\"q_heads\":2,\"sinks\":[null,0],"
+      "\"outputs\":[\"context\",\"weights\",\"lse\"]}",
+      "[[1,0.5]]", "[[[1]],[[0.5]]]", "[[0],[0.6931471806]]" },
+    { "no sink and no key",
+      "{\"model\":\"sdpa\",\"query\":[[0]],\"key\":[[1]],\"kv_len\":0,\"sinks\":[null],"
+      "\"outputs\":[\"context\",\"weights\",\"lse\"]}",
+      "[[0]]", "[[[0]]]", "[[null]]" },
     { "causal from an offset on", ZEROS ",\"causal\":true,\"kv_offset\":1}", "[[0],[7]]",
       "[[[0,0,0],[1,0,0]]]", "[[null,0]]" },
     { "a window from an offset on", ZEROS ",\"window_left\":0,\"window_right\":0,\"kv_offset\":1}",
@@ -121,6 +129,7 @@ static void expect_merged(const char *body, const char *context, const char *lse
 #define LN3     "1.0986122886681098"
 #define PART_A  "{\"context\":[[[1,-8]],[[2,2]]],\"lse\":[[" LN3 "],[0]]}"
 #define PART_B  "{\"lse\":[[0],[0]],\"context\":[[[5,4]],[[4,0]]]}"
+#define NO_KEYS "{\"context\":[[[0]],[[0]]],\"lse\":[[null],[null]]}"
 #define NOTHING "{\"context\":[[[0,0]],[[0,0]]],\"lse\":[[null],[null]]}"
 
 static void test_merge_by_hand(void **state)
@@ -130,6 +139,9 @@ static void test_merge_by_hand(void **state)
     expect_merged("{\"model\":\"sdpa\",\"parts\":[" PART_A "," PART_B "]}", context, lse);
     expect_merged("{\"model\":\"sdpa\",\"layer\":0,\"parts\":[" NOTHING "," PART_B "," NOTHING
                   "," PART_A "]}",
+                  context, lse);
+    expect_merged("{\"model\":\"sdpa\",\"parts\":[" NO_KEYS "," PART_B "," NOTHING "," PART_A
+                  "," NO_KEYS "]}",
                   context, lse);
     expect_merged("{\"parts\":[" PART_A "],\"model\":\"sdpa\"}", "[[1,-8,2,2]]",
                   "[[1.0986122887],[0]]");

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <zlib.h>
 
 static struct daemon server;
@@ -296,6 +297,50 @@ static void test_present_is_what_came(void **state)
     free(value);
 }
 
+/* An answer in parts goes with its connection, sent or not; under a sanitizer the daemon's end
+ * tells whether all of it went. */
+static void test_clients_that_leave(void **state)
+{
+    (void)state;
+    enum { LENGTH = 16384, WIDTH = 32 };
+    const size_t size = (size_t)LENGTH * WIDTH * sizeof(float);
+    char json[512], head[256], some[1000];
+    const int descriptors = daemon_descriptor_count(&server);
+    unsigned char *zeros = calloc(size + WIDTH * sizeof(float), 1);
+    assert_non_null(zeros);
+    const int json_size = snprintf(
+        json, sizeof json,
+        "{\"parameters\":{\"binary_data_output\":true},\"outputs\":[{\"name\":\"present_key\"}],"
+        "\"inputs\":[{\"name\":\"Q\",\"shape\":[1,1,1,%d],\"datatype\":\"FP32\",\"parameters\":{"
+        "\"binary_data_size\":%d}},{\"name\":\"K\",\"shape\":[1,1,%d,%d],\"datatype\":\"FP32\","
+        "\"parameters\":{\"binary_data_size\":%zu}},{\"name\":\"V\",\"shape\":[1,1,%d,1],"
+        "\"datatype\":\"FP32\",\"parameters\":{\"binary_data_size\":%d}}]}",
+        WIDTH, WIDTH * 4, LENGTH, WIDTH, size, LENGTH, LENGTH * 4);
+    const size_t tail = WIDTH * 4 + size;
+    snprintf(head, sizeof head,
+             "POST /v2/models/sdpa/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n"
+             "Inference-Header-Content-Length: %d\r\n\r\n",
+             (size_t)json_size + tail + LENGTH * 4, json_size);
+    for (int i = 0; i < 12; i++) {
+        struct http_raw raw;
+        http_raw_connect(&raw, server.port);
+        assert_true(http_raw_send_text(&raw, head));
+        assert_true(http_raw_send(&raw, json, (size_t)json_size));
+        assert_true(http_raw_send(&raw, zeros, tail));
+        if (i % 3 > 0)
+            assert_true(http_raw_send(&raw, zeros, LENGTH * 4));
+        if (i % 3 > 1) /* some of the answer, and no more */
+            assert_true(recv(raw.socket, some, sizeof some, 0) > 0);
+        http_raw_close(&raw);
+    }
+    free(zeros);
+    for (double until = daemon_now() + 10 * daemon_slowness();; daemon_pause(0.005)) {
+        if (daemon_descriptor_count(&server) <= descriptors)
+            break;
+        assert_true(daemon_now() < until);
+    }
+}
+
 static char *pack(const void *data, size_t size, size_t *packed_size)
 {
     enum { GZIP = 15 + 16 };
@@ -409,6 +454,7 @@ int main(void)
         cmocka_unit_test(test_empty_tensors),
         cmocka_unit_test(test_present_is_what_came),
         cmocka_unit_test(test_packed_both_ways),
+        cmocka_unit_test(test_clients_that_leave),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

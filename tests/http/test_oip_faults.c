@@ -198,6 +198,10 @@ static const struct oip_fault CASES[] = {
       "{\"inputs\":[" QUERY
       ",{\"name\":\"kv_len\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}",
       400, "dtype", "/inputs/1/datatype", "expects 'INT64'" },
+    { "demo",
+      "{\"parameters\":{\"sinks\":\"1\"},\"inputs\":[" QUERY
+      ",{\"name\":\"sinks\",\"shape\":[1],\"datatype\":\"FP32\",\"data\":[1]}]}",
+      400, "duplicate", "/inputs/1", "input 'sinks' is among the parameters too" },
     /* Models. */
     { "nobody", WITH_QUERY(""), 404, "not_found", "", "nobody" },
     { "demo/versions/2", WITH_QUERY(""), 404, "not_found", "", "no version '2'" },

@@ -322,6 +322,48 @@ static void test_faults(void **state)
         oip_refused(&client, &FAULTS[i]);
 }
 
+/* FP64 is computed in double from the doubles that the text holds, scale and softcap among them;
+ * what a datatype cannot reach is refused. */
+static void test_range_of_datatypes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *datatype, *data;
+        double score; /* 0: refused */
+    } cases[] = {
+        { "FP64", "[0.3]", 0.3 * 0.1 }, { "FP64", "[1e300]", 1e300 * 0.1 },
+        { "FP64", "[1e309]", 0 },       { "FP16", "[65504]", 6552 },
+        { "FP16", "[-65520]", 0 },      { "BF16", "[3.38e38]", 3.38e37 },
+        { "BF16", "[3.4e38]", 0 },      { "FP32", "[3.4e38]", 3.4e37 },
+        { "FP32", "[3.5e38]", 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct oip_request request = { .parameters = "\"scale\":0.1" };
+        oip_add_json(&request, "Q", cases[i].datatype, "[1,1,1,1]", cases[i].data);
+        oip_add_json(&request, "K", cases[i].datatype, "[1,1,1,1]", "[1]");
+        oip_add_json(&request, "V", cases[i].datatype, "[1,1,1,1]", "[1]");
+        oip_ask(&request, "qk_matmul_output", NULL);
+        if (cases[i].score == 0) {
+            const struct oip_fault fault = {
+                "sdpa", NULL, 400, "nonfinite", "/inputs/0/data", cases[i].datatype
+            };
+            struct http_response response = oip_send(&client, "sdpa", &request);
+            oip_expect_fault(&response, &fault);
+            http_response_free(&response);
+        } else {
+            static const int64_t shape[] = { 1, 1, 1, 1 };
+            struct oip_answer answer = oip_post(&client, "sdpa", &request);
+            const double tolerance = cases[i].datatype[2] == '6'   ? 1e-15
+                                     : cases[i].datatype[0] == 'B' ? 1e-2
+                                                                   : 1e-3;
+            expect_numbers(&answer, "qk_matmul_output", cases[i].datatype, 4, shape,
+                           &cases[i].score, tolerance);
+            oip_answer_free(&answer);
+        }
+        oip_request_free(&request);
+    }
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -343,7 +385,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sdpa_forms),     cmocka_unit_test(test_sdpa_masks),
         cmocka_unit_test(test_datatypes),      cmocka_unit_test(test_doubles_as_text),
-        cmocka_unit_test(test_an_empty_batch), cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_an_empty_batch), cmocka_unit_test(test_range_of_datatypes),
+        cmocka_unit_test(test_faults),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

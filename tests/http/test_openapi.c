@@ -37,6 +37,7 @@ static char *directory;
 #define V        O "/versions/{version}"
 #define R        "/v2/repository/models/{model}/"
 #define N        "/v2/repository/{repository}/"
+#define AS_FILE  "Accept: application/x-safetensors"
 #define QUERY    "\"query\":[[1,0,0],[0,1,0]]"
 #define GRADIENT QUERY ",\"context_gradient\":[[1,0,0],[0,1,0]]}"
 #define PARTS    "\"parts\":[{\"context\":[[[1,2,3]]],\"lse\":[[0]]}]}"
@@ -60,6 +61,7 @@ static const struct openapi_call calls[] = {
       NULL },
     { "POST", A, NULL, 200, "{\"model\":\"demo\"," QUERY ",\"weight_map\":{\"top_k\":1}}", NULL },
     { "POST", A, NULL, 200, "{\"model\":\"sdpa\"," QUERY ",\"partial\":true}", NULL },
+    { "POST", A, NULL, 200, "{\"model\":\"demo\"," QUERY "}", AS_FILE },
     { "POST", A, NULL, 400, "{\"model\":\"demo\"}", NULL },
     { "POST", A, NULL, 404, "{\"model\":\"nobody\"," QUERY "}", NULL },
     { "POST", A "/batch", NULL, 200,
@@ -69,9 +71,11 @@ static const struct openapi_call calls[] = {
     { "POST", A "/gradients", NULL, 200, "{\"model\":\"demo\"," GRADIENT, NULL },
     { "POST", A "/gradients", NULL, 200,
       "{\"model\":\"sdpa\",\"mask\":[[1,2],[3,4]],\"key\":[[1,0,0],[0,1,0]]," GRADIENT, NULL },
+    { "POST", A "/gradients", NULL, 200, "{\"model\":\"demo\"," GRADIENT, AS_FILE },
     { "POST", A "/gradients", NULL, 400, "{\"model\":\"demo\"," QUERY "}", NULL },
     { "POST", A "/gradients", NULL, 404, "{\"model\":\"nobody\"," GRADIENT, NULL },
     { "POST", A "/merge", NULL, 200, "{\"model\":\"demo\"," PARTS, NULL },
+    { "POST", A "/merge", NULL, 200, "{\"model\":\"demo\"," PARTS, AS_FILE },
     { "POST", A "/merge", NULL, 400, "{\"model\":\"demo\",\"parts\":[]}", NULL },
     { "POST", A "/merge", NULL, 404, "{\"model\":\"nobody\"," PARTS, NULL },
     { "POST", "/v1/softmax", NULL, 200, "{\"input\":[[1,null],[3,4]],\"kv_len\":[1,2]}", NULL },
@@ -117,6 +121,8 @@ static const struct openapi_call calls[] = {
     { "POST", O "/infer", "/v2/models/nobody/infer", 404, INFER "}", NULL },
     { "POST", V "/infer", "/v2/models/demo/versions/1/infer", 200,
       INFER ",\"outputs\":[{\"name\":\"lse\",\"parameters\":{\"classification\":1}}]}", NULL },
+    { "POST", V "/infer", "/v2/models/demo/versions/1/infer", 200,
+      INFER ",\"parameters\":{\"binary_data_output\":true}}", NULL },
     { "POST", V "/infer", "/v2/models/demo/versions/1/infer", 400, "{}", NULL },
     { "POST", V "/infer", "/v2/models/demo/versions/2/infer", 404, INFER "}", NULL },
     { "POST", "/v2/repository/index", NULL, 200, "{\"ready\":false}", NULL },
@@ -346,7 +352,7 @@ static void test_overloaded(void **state)
     daemon_start_with(&other, "--models", directory, "--model-control", "explicit", "--queue-max",
                       "1", "--workers", "1", NULL);
     http_client_init(&own, other.port);
-    char *body = request_text_slow(&own, 1, "");
+    char *body = request_text_slow(&own, 3, "");
     http_background_start(&slow, other.port, &(struct http_request){ .path = A, .body = body });
     answer_wait_for_active(&own, 1);
     each_with(429, send_one_too_many, &own);
@@ -387,7 +393,7 @@ static void test_forbidden_and_stopping(void **state)
     each_with(403, send_forbidden, &own);
     kept.port = other.port;
     each_with(503, open_kept, &kept);
-    char *body = request_text_slow(&own, 1.5, "");
+    char *body = request_text_slow(&own, 4, "");
     http_background_start(&slow, other.port, &(struct http_request){ .path = A, .body = body });
     answer_wait_for_active(&own, 1);
     kill(other.pid, SIGTERM);
@@ -414,22 +420,8 @@ static void test_forbidden_and_stopping(void **state)
 /* The last of all: what the document lists was answered. */
 static void test_nothing_is_left(void **state)
 {
-    const cJSON *path, *operation, *response;
     (void)state;
-    cJSON_ArrayForEach(path, cJSON_GetObjectItem(openapi_document, "paths"))
-    {
-        cJSON_ArrayForEach(operation, path)
-        {
-            cJSON_ArrayForEach(response, cJSON_GetObjectItem(operation, "responses"))
-            {
-                char what[200];
-                snprintf(what, sizeof(what), "%s %s %s", operation->string, path->string,
-                         response->string);
-                if (!cJSON_GetObjectItem(openapi_seen, what)) /* any case */
-                    fail_msg("nobody was answered %s", what);
-            }
-        }
-    }
+    openapi_expect_all_seen();
 }
 
 static void test_stops_cleanly(void **state)

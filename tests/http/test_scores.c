@@ -386,6 +386,26 @@ static void test_stops_cleanly(void **state)
     daemon_stop(&server);
 }
 
+/* Without a v_proj the width of the context is that of the values, which in a merge only the parts
+ * tell. */
+static void test_merge(void **state)
+{
+    (void)state;
+    put("parted",
+        "{\"config\":{\"attention\":\"general\"},\"parameters\":{\"score.weight\":[[1]]}}", 201);
+    cJSON *answer = answer_post(&client, "/v1/attention/merge",
+                                "{\"model\":\"parted\",\"parts\":["
+                                "{\"context\":[[[1,-4,3]]],\"lse\":[[0]]},"
+                                "{\"context\":[[[3,6,3]]],\"lse\":[[0]]}]}");
+    answer_expect(answer, "context", "[[2,1,3]]", TOLERANCE);
+    answer_expect(answer, "lse", "[[0.6931471806]]", TOLERANCE);
+    cJSON_Delete(answer);
+    answer_refused(
+        &client, "/v1/attention/merge",
+        "{\"model\":\"parted\",\"parts\":[{\"context\":[[[1]],[[1]]],\"lse\":[[0],[0]]}]}", 400,
+        "shape", "/parts/0/context");
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -407,11 +427,12 @@ static int clear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_d2l),       cmocka_unit_test(test_general),
-        cmocka_unit_test(test_additive),  cmocka_unit_test(test_concat),
-        cmocka_unit_test(test_dot),       cmocka_unit_test(test_concat_widths),
-        cmocka_unit_test(test_described), cmocka_unit_test(test_put_refused),
-        cmocka_unit_test(test_batch),     cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_d2l),           cmocka_unit_test(test_general),
+        cmocka_unit_test(test_additive),      cmocka_unit_test(test_concat),
+        cmocka_unit_test(test_dot),           cmocka_unit_test(test_concat_widths),
+        cmocka_unit_test(test_described),     cmocka_unit_test(test_put_refused),
+        cmocka_unit_test(test_batch),         cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, clear);
 }

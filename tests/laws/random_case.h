@@ -118,11 +118,27 @@ static inline void random_options(struct attention_case *c, struct fill *fill)
         c->problem.additive_weight = additive;
 }
 
+/* Of these sizes, without outputs. */
+static inline void random_case_sized(struct attention_case *c, uint64_t seed, struct fill *fill,
+                                     const struct attention_sizes *sizes,
+                                     const struct random_dtypes *dtypes)
+{
+    static const enum attention_layout layouts[] = { LAYOUT_DENSE, LAYOUT_ROWS, LAYOUT_GAPS };
+    attention_case_init(c, sizes, LAYOUT_DENSE, seed);
+    struct attn_tensor *const inputs[] = { &c->problem.query, &c->problem.key, &c->problem.value };
+    for (int i = 0; i < 3; i++) {
+        const enum attn_dtype dtype = random_dtype(fill, dtypes);
+        *inputs[i] = recast(c, inputs[i], dtype, layouts[fill_below(fill, 3)]);
+    }
+    random_lengths(c, fill);
+    random_mask(c, fill, random_dtype(fill, dtypes));
+    random_options(c, fill);
+}
+
 /* Without outputs. */
 static inline void random_case(struct attention_case *c, uint64_t seed,
                                const struct random_dtypes *dtypes)
 {
-    static const enum attention_layout layouts[] = { LAYOUT_DENSE, LAYOUT_ROWS, LAYOUT_GAPS };
     struct fill fill = { seed };
     const int64_t kv_heads = 1 + fill_below(&fill, 2);
     const struct attention_sizes sizes = {
@@ -134,15 +150,7 @@ static inline void random_case(struct attention_case *c, uint64_t seed,
         .head_dim = 1 + fill_below(&fill, 35),
         .v_head_dim = 1 + fill_below(&fill, 35),
     };
-    attention_case_init(c, &sizes, LAYOUT_DENSE, seed);
-    struct attn_tensor *const inputs[] = { &c->problem.query, &c->problem.key, &c->problem.value };
-    for (int i = 0; i < 3; i++) {
-        const enum attn_dtype dtype = random_dtype(&fill, dtypes);
-        *inputs[i] = recast(c, inputs[i], dtype, layouts[fill_below(&fill, 3)]);
-    }
-    random_lengths(c, &fill);
-    random_mask(c, &fill, random_dtype(&fill, dtypes));
-    random_options(c, &fill);
+    random_case_sized(c, seed, &fill, &sizes, dtypes);
 }
 
 #endif

@@ -44,6 +44,15 @@ const cJSON *openapi_body_schema(const cJSON *operation)
     return cJSON_GetObjectItem(cJSON_GetObjectItem(content, "application/json"), "schema");
 }
 
+/* Remembers that such an answer came; type "" is of any kind. */
+static void note(const char *what, const char *type)
+{
+    char seen[300];
+    snprintf(seen, sizeof(seen), "%s %s", what, type);
+    cJSON_DeleteItemFromObjectCaseSensitive(openapi_seen, seen);
+    cJSON_AddTrueToObject(openapi_seen, seen);
+}
+
 static void expect_body(const cJSON *content, const struct http_response *response,
                         const char *what)
 {
@@ -52,6 +61,7 @@ static void expect_body(const cJSON *content, const struct http_response *respon
     const cJSON *media = cJSON_GetObjectItem(content, type);
     if (!media)
         fail_msg("%s is '%s'", what, type);
+    note(what, type);
     const cJSON *schema = cJSON_GetObjectItem(media, "schema");
     const bool is_json = strcmp(type, "application/json") == 0;
     if (!schema && !is_json)
@@ -69,8 +79,7 @@ void openapi_expect_described(const struct openapi_call *call, struct http_respo
     const cJSON *described = openapi_response(openapi_operation(call), response->status);
     if (!described)
         fail_msg("%s is not in the document: %s", what, response->body);
-    cJSON_DeleteItemFromObjectCaseSensitive(openapi_seen, what);
-    cJSON_AddTrueToObject(openapi_seen, what);
+    note(what, "");
     const cJSON *header;
     cJSON_ArrayForEach(header, cJSON_GetObjectItem(described, "headers"))
     {
@@ -133,4 +142,31 @@ void openapi_each_with(const struct openapi_call *calls, int call_count, long st
         }
     }
     assert_true(count > 0);
+}
+
+static void expect_seen(const char *method, const char *path, const cJSON *response,
+                        const char *type)
+{
+    char what[300];
+    snprintf(what, sizeof(what), "%s %s %s %s", method, path, response->string, type);
+    if (!cJSON_GetObjectItem(openapi_seen, what)) /* any case */
+        fail_msg("nobody was answered %s", what);
+}
+
+void openapi_expect_all_seen(void)
+{
+    const cJSON *path, *operation, *response, *media;
+    cJSON_ArrayForEach(path, cJSON_GetObjectItem(openapi_document, "paths"))
+    {
+        cJSON_ArrayForEach(operation, path)
+        {
+            cJSON_ArrayForEach(response, cJSON_GetObjectItem(operation, "responses"))
+            {
+                const cJSON *described = schema_follow(openapi_document, response);
+                expect_seen(operation->string, path->string, response, "");
+                cJSON_ArrayForEach(media, cJSON_GetObjectItem(described, "content"))
+                    expect_seen(operation->string, path->string, response, media->string);
+            }
+        }
+    }
 }

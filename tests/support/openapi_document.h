@@ -17,7 +17,9 @@ struct openapi_call {
 };
 
 extern cJSON *openapi_document;
-extern cJSON *openapi_seen; /* an object of what was answered: "GET /v1/models 200" */
+
+/* An object of what was answered: "GET /v1/models 200 ", and with "application/json" behind it. */
+extern cJSON *openapi_seen;
 
 const char *openapi_path(const struct openapi_call *call);
 
@@ -42,5 +44,8 @@ void openapi_expect_status(struct http_client *from, const struct openapi_call *
 void openapi_each_with(const struct openapi_call *calls, int call_count, long status,
                        void (*visit)(const struct openapi_call *call, void *context),
                        void *context);
+
+/* Every status and every type of body that the document lists was answered. */
+void openapi_expect_all_seen(void);
 
 #endif

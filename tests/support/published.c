@@ -3,6 +3,7 @@
 
 #include "arena.h"
 #include "dtype.h"
+#include "made_model.h"
 #include "safetensors.h"
 
 #include <setjmp.h>
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { TENSORS_MAX = 128, NAME_BYTES = 160 };
 
@@ -28,6 +30,8 @@ static struct {
     struct rows tensors[TENSORS_MAX];
     int rank[TENSORS_MAX];
     int count;
+    const char *dtype_name;
+    enum attn_dtype dtype;
     void *bytes;
     size_t size;
     struct model *model;
@@ -94,41 +98,40 @@ static void add_tensors(const char *list, int layers)
     free(copy);
 }
 
-/* The file by hand, so that it can be of another dtype than F32. */
-static void write_file(const char *dtype_name)
+/* A file by hand, so that it can be of another dtype than F32, of every step-th tensor. */
+static void *file_bytes(int first, int step, size_t *size)
 {
-    enum attn_dtype dtype;
     size_t used, offset = 0;
     char *header = arena_alloc(&made.arena, TENSORS_MAX * (size_t)(NAME_BYTES + 128));
-    assert_true(dtype_find(dtype_name, &dtype));
     used = (size_t)sprintf(header, "{\"__metadata__\":{\"format\":\"pt\"}");
-    for (int i = 0; i < made.count; i++) {
+    for (int i = first; i < made.count; i += step) {
         const struct rows *rows = &made.tensors[i];
-        const size_t size = (size_t)(rows->count * rows->columns) * attn_dtype_size(dtype);
+        const size_t bytes = (size_t)(rows->count * rows->columns) * attn_dtype_size(made.dtype);
         used += (size_t)sprintf(header + used, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[",
-                                made.names[i], dtype_name);
+                                made.names[i], made.dtype_name);
         if (made.rank[i] == 2)
             used += (size_t)sprintf(header + used, "%" PRId64 ",", rows->count);
         used += (size_t)sprintf(header + used, "%" PRId64 "],\"data_offsets\":[%zu,%zu]}",
-                                rows->columns, offset, offset + size);
-        offset += size;
+                                rows->columns, offset, offset + bytes);
+        offset += bytes;
     }
     header[used++] = '}';
     while (used % 8)
         header[used++] = ' ';
-    made.size = 8 + used + offset;
-    unsigned char *bytes = made.bytes = malloc(made.size);
-    assert_non_null(bytes);
+    *size = 8 + used + offset;
+    unsigned char *file = malloc(*size);
+    assert_non_null(file);
     for (int i = 0; i < 8; i++)
-        bytes[i] = (unsigned char)((uint64_t)used >> (8 * i));
-    memcpy(bytes + 8, header, used);
-    unsigned char *data = bytes + 8 + used;
-    for (int i = 0; i < made.count; i++)
+        file[i] = (unsigned char)((uint64_t)used >> (8 * i));
+    memcpy(file + 8, header, used);
+    unsigned char *data = file + 8 + used;
+    for (int i = first; i < made.count; i += step)
         for (int64_t j = 0; j < made.tensors[i].count * made.tensors[i].columns; j++) {
             const float number = (float)made.tensors[i].data[j];
-            dtype_write(data, dtype, &number, 1);
-            data += attn_dtype_size(dtype);
+            dtype_write(data, made.dtype, &number, 1);
+            data += attn_dtype_size(made.dtype);
         }
+    return file;
 }
 
 static bool open_checkpoint(const char *config, const char *tensors, int layers, const char *dtype,
@@ -138,7 +141,9 @@ static bool open_checkpoint(const char *config, const char *tensors, int layers,
     made.count = 0;
     made.model = NULL;
     add_tensors(tensors, layers);
-    write_file(dtype);
+    made.dtype_name = dtype;
+    assert_true(dtype_find(dtype, &made.dtype));
+    made.bytes = file_bytes(0, 1, &made.size);
     return model_create(&made.model, "m", "test", made.bytes, made.size, config, NULL, NULL, fault);
 }
 
@@ -159,6 +164,40 @@ void published_close(void)
     made.bytes = NULL;
 }
 
+static void save(const char *folder, const char *name, const void *bytes, size_t size)
+{
+    char path[256];
+    mkdir(folder, 0755);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    made_model_write(path, bytes, size);
+}
+
+void published_save(const char *folder, const char *config)
+{
+    save(folder, "config.json", config, strlen(config));
+    save(folder, "model.safetensors", made.bytes, made.size);
+}
+
+void published_save_shards(const char *folder, const char *config)
+{
+    static const char *const NAMES[] = { "model-00001-of-00002.safetensors",
+                                         "model-00002-of-00002.safetensors" };
+    char *index = arena_alloc(&made.arena, TENSORS_MAX * (size_t)(NAME_BYTES + 64));
+    size_t used = (size_t)sprintf(index, "{\"metadata\":{\"total_size\":1},\"weight_map\":{");
+    for (int i = 0; i < made.count; i++)
+        used += (size_t)sprintf(index + used, "%s\"%s\":\"%s\"", i > 0 ? "," : "", made.names[i],
+                                NAMES[i % 2]);
+    used += (size_t)sprintf(index + used, "}}");
+    save(folder, "config.json", config, strlen(config));
+    save(folder, "model.safetensors.index.json", index, used);
+    for (int i = 0; i < 2; i++) {
+        size_t size;
+        void *bytes = file_bytes(i, 2, &size);
+        save(folder, NAMES[i], bytes, size);
+        free(bytes);
+    }
+}
+
 void published_refused(const char *config, const char *tensors, int layers, enum fault_code code,
                        const char *words)
 {
@@ -174,6 +213,16 @@ void published_refused(const char *config, const char *tensors, int layers, enum
 struct model *published_model(void)
 {
     return made.model;
+}
+
+bool published_load_shards(const char *folder, struct fault *fault)
+{
+    char index[256], config[256];
+    snprintf(index, sizeof index, "%s/model.safetensors.index.json", folder);
+    snprintf(config, sizeof config, "%s/config.json", folder);
+    model_release(made.model);
+    made.model = NULL;
+    return model_load(&made.model, "m", folder, index, config, fault);
 }
 
 struct rows published_input(int64_t columns)
@@ -279,6 +328,21 @@ void published_rotate_every_two(struct rows x, int64_t heads, int64_t dim, doubl
                 double *head = x.data + i * x.columns + h * head_dim;
                 turn(&head[c], &head[c + 1], (double)i / pow(theta, (double)c / (double)dim));
             }
+}
+
+void published_rms_norm(struct rows x, int64_t heads, const char *name, int layer, double eps,
+                        double offset)
+{
+    const struct rows weight = published_tensor(name, layer);
+    const int64_t head_dim = x.columns / heads;
+    assert_int_equal(weight.columns, head_dim);
+    for (int64_t i = 0; i < x.count * heads; i++) {
+        double *head = x.data + i * head_dim, sum = 0;
+        for (int64_t c = 0; c < head_dim; c++)
+            sum += head[c] * head[c];
+        for (int64_t c = 0; c < head_dim; c++)
+            head[c] *= (offset + weight.data[c]) / sqrt(sum / (double)head_dim + eps);
+    }
 }
 
 static bool sees(const struct published_attention *attention, int64_t i, int64_t j)

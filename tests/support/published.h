@@ -35,6 +35,15 @@ void published_refused(const char *config, const char *tensors, int layers, enum
 
 struct model *published_model(void);
 
+/* Puts the model that folder holds, config.json and shards, in place of the one that was opened. */
+bool published_load_shards(const char *folder, struct fault *fault);
+
+/* Writes what published_open() made to folder/config.json and folder/model.safetensors. */
+void published_save(const char *folder, const char *config);
+
+/* The same in two shards, every other tensor in each, and folder/model.safetensors.index.json. */
+void published_save_shards(const char *folder, const char *config);
+
 /* The inputs of a layer: PUBLISHED_LENGTH rows, and those of an encoder, PUBLISHED_MEMORY rows. */
 struct rows published_input(int64_t columns);
 struct rows published_memory(int64_t columns);
@@ -53,6 +62,10 @@ struct rows published_split(struct rows x, int64_t groups, int64_t first, int64_
  * rotate_every_two(). */
 void published_rotate_half(struct rows x, int64_t heads, int64_t dim, double theta);
 void published_rotate_every_two(struct rows x, int64_t heads, int64_t dim, double theta);
+
+/* x / sqrt(mean(x^2) + eps) of each head in place, times offset plus the tensor called name. */
+void published_rms_norm(struct rows x, int64_t heads, const char *name, int layer, double eps,
+                        double offset);
 
 struct published_attention {
     int64_t heads, kv_heads; /* kv_heads 0: heads */

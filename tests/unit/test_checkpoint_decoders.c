@@ -1,4 +1,5 @@
-/* test_checkpoint_decoders.c - published decoders by their own config.json and names.
+/* test_checkpoint_decoders.c - published decoders with projections of their own each, by their own
+ * config.json and names.
  *
  * Each family's attention is written out of the forward() of its modeling file in Hugging Face
  * transformers, src/transformers/models/, at the commit that stands with it. A window is that of
@@ -16,89 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------- GPT-2 -- */
-
-static const char GPT2[] = "h.#.attn.c_attn.weight 12x36, h.#.attn.c_attn.bias 36, "
-                           "h.#.attn.c_proj.weight 12x12, h.#.attn.c_proj.bias 12, "
-                           "h.#.attn.bias 7x7, wte.weight 5x12";
-
-/* gpt2/modeling_gpt2.py at c44b2d9976e8, GPT2Attention: Conv1D, split in three. */
-static void expect_gpt2(int layer, double scale)
-{
-    const struct rows hidden = published_input(12);
-    const struct rows qkv = published_conv1d(hidden, "h.#.attn.c_attn", layer);
-    const struct published_attention attention = { .heads = 3, .scale = scale, .causal = true };
-    struct published_answer answer =
-        published_attend(&attention, published_split(qkv, 1, 0, 12),
-                         published_split(qkv, 1, 12, 12), published_split(qkv, 1, 24, 12));
-    answer.context = published_conv1d(answer.context, "h.#.attn.c_proj", layer);
-    published_expect(layer, "self", hidden, hidden, &answer);
-}
-
-static void test_gpt2(void **state)
-{
-    (void)state;
-    published_open("{\"model_type\":\"gpt2\",\"n_embd\":12,\"n_head\":3,\"n_layer\":2}", GPT2, 2,
-                   "F32");
-    expect_gpt2(0, 0.5);
-    expect_gpt2(1, 0.5);
-    assert_string_equal(published_model()->layers[1].tensors[MODEL_K][0].name,
-                        "h.1.attn.c_attn.weight[k_proj]");
-    assert_int_equal(published_model()->layers[1].tensors[MODEL_K][0].shape[0], 12);
-    assert_int_equal(published_model()->layers[1].tensors[MODEL_K][0].shape[1], 12);
-    assert_int_equal(published_model()->parameter_count, 2 * (12 * 36 + 36 + 12 * 12 + 12));
-    published_close();
-
-    published_open("{\"model_type\":\"gpt2\",\"n_embd\":12,\"n_head\":3,\"n_layer\":2,"
-                   "\"scale_attn_by_inverse_layer_idx\":true}",
-                   GPT2, 2, "F16");
-    expect_gpt2(0, 0.5);
-    expect_gpt2(1, 0.25);
-    published_close();
-
-    published_open("{\"model_type\":\"gpt2\",\"n_embd\":12,\"n_head\":3,\"n_layer\":2,"
-                   "\"scale_attn_weights\":false}",
-                   GPT2, 2, "F32");
-    expect_gpt2(1, 1);
-    published_close();
-}
-
-/* ------------------------------------------------------------ GPT-NeoX, GPT-J, OPT -- */
-
-/* gpt_neox/modeling_gpt_neox.py at 006bd23dd0ce, GPTNeoXAttention: each head's query, key and value
- * one after the other, of which the first rotary_ndims columns are turned. */
-static void test_gpt_neox(void **state)
-{
-    (void)state;
-    for (int file = 0; file < 2; file++) {
-        published_open("{\"model_type\":\"gpt_neox\",\"hidden_size\":24,\"num_attention_heads\":3,"
-                       "\"num_hidden_layers\":2,\"rotary_pct\":0.5,\"rotary_emb_base\":1000}",
-                       "gpt_neox.layers.#.attention.query_key_value.weight 72x24, "
-                       "gpt_neox.layers.#.attention.query_key_value.bias 72, "
-                       "gpt_neox.layers.#.attention.dense.weight 24x24, "
-                       "gpt_neox.layers.#.attention.dense.bias 24",
-                       2, file ? "F16" : "F32");
-        for (int layer = 0; layer < 2; layer++) {
-            const struct rows hidden = published_input(24);
-            const struct rows qkv =
-                published_linear(hidden, "gpt_neox.layers.#.attention.query_key_value", layer);
-            const struct rows q = published_split(qkv, 3, 0, 8);
-            const struct rows k = published_split(qkv, 3, 8, 8);
-            const struct published_attention attention = { .heads = 3,
-                                                           .scale = 1 / sqrt(8),
-                                                           .causal = true };
-            published_rotate_half(q, 3, 4, 1000);
-            published_rotate_half(k, 3, 4, 1000);
-            struct published_answer answer =
-                published_attend(&attention, q, k, published_split(qkv, 3, 16, 8));
-            answer.context =
-                published_linear(answer.context, "gpt_neox.layers.#.attention.dense", layer);
-            published_expect(layer, "self", hidden, hidden, &answer);
-        }
-        published_close();
-    }
-}
-
 /* q_proj, k_proj, v_proj and an output projection of rotary attention. */
 struct rotary {
     const char *begin, *output;
@@ -106,6 +24,8 @@ struct rotary {
     double theta, scale, softcap;
     bool is_every_two; /* else rotate_half */
     int64_t window;
+    double norm_eps; /* of q_norm and k_norm; 0: there are none */
+    double norm_offset;
 };
 
 static void expect_rotary(const struct rotary *rotary, int layer)
@@ -125,6 +45,12 @@ static void expect_rotary(const struct rotary *rotary, int layer)
         snprintf(name[i], sizeof name[i], "%s%s", rotary->begin, endings[i]);
     const struct rows q = published_linear(hidden, name[0], layer);
     const struct rows k = published_linear(hidden, name[1], layer);
+    if (rotary->norm_eps > 0) {
+        published_rms_norm(q, rotary->heads, "model.layers.#.self_attn.q_norm.weight", layer,
+                           rotary->norm_eps, rotary->norm_offset);
+        published_rms_norm(k, rotary->kv_heads, "model.layers.#.self_attn.k_norm.weight", layer,
+                           rotary->norm_eps, rotary->norm_offset);
+    }
     void (*const rotate)(struct rows, int64_t, int64_t, double) =
         rotary->is_every_two ? published_rotate_every_two : published_rotate_half;
     if (rotary->rotary_dim > 0) {
@@ -394,33 +320,6 @@ static void test_phi(void **state)
     published_close();
 }
 
-/* phi3/modeling_phi3.py at 43c2b4816a65, Phi3Attention: qkv_proj, query_pos = heads * head_dim. */
-static void test_phi3(void **state)
-{
-    (void)state;
-    for (int file = 0; file < 2; file++) {
-        published_open(
-            "{\"model_type\":\"phi3\",\"sliding_window\":4,\"rope_scaling\":null," GROUPED_FIELDS
-            "}",
-            "model.layers.#.self_attn.qkv_proj.weight 32x16, "
-            "model.layers.#.self_attn.o_proj.weight 16x16",
-            2, file ? "F16" : "F32");
-        const struct rows hidden = published_input(16);
-        const struct rows qkv = published_linear(hidden, "model.layers.#.self_attn.qkv_proj", 1);
-        const struct rows q = published_split(qkv, 1, 0, 16), k = published_split(qkv, 1, 16, 8);
-        const struct published_attention attention = {
-            .heads = 4, .kv_heads = 2, .scale = 0.5, .causal = true, .window = 4
-        };
-        published_rotate_half(q, 4, 4, 10000);
-        published_rotate_half(k, 2, 4, 10000);
-        struct published_answer answer =
-            published_attend(&attention, q, k, published_split(qkv, 1, 24, 8));
-        answer.context = published_linear(answer.context, "model.layers.#.self_attn.o_proj", 1);
-        published_expect(1, "self", hidden, hidden, &answer);
-        published_close();
-    }
-}
-
 /* stablelm/modeling_stablelm.py at bf112caa961a, StableLmAttention: a part turned, biases of three.
  */
 static void test_stablelm(void **state)
@@ -450,16 +349,105 @@ static void test_cohere(void **state)
     published_close();
 }
 
+/* gemma/modeling_gemma.py: LlamaAttention with a head_dim of its own. gemma2/modeling_gemma2.py at
+ * 9a80143ca260, Gemma2Attention: scaling = query_pre_attn_scalar ** -0.5, capped scores, and a
+ * window on layers of even number. */
+static void test_gemma(void **state)
+{
+    struct rotary gemma = LLAMA;
+    (void)state;
+    published_open("{\"model_type\":\"gemma\",\"head_dim\":4," GROUPED_FIELDS "}", GROUPED, 2,
+                   "F32");
+    expect_rotary(&gemma, 0);
+    expect_rotary(&gemma, 1);
+    published_close();
+
+    gemma.scale = 1 / sqrt(7);
+    gemma.softcap = 0.25;
+    published_open("{\"model_type\":\"gemma2\",\"head_dim\":4,\"query_pre_attn_scalar\":7,"
+                   "\"attn_logit_softcapping\":0.25,\"sliding_window\":3," GROUPED_FIELDS "}",
+                   GROUPED, 2, "F32");
+    expect_rotary(&gemma, 1);
+    gemma.window = 3;
+    expect_rotary(&gemma, 0);
+    published_close();
+
+    gemma.scale = 1.0 / 16;
+    gemma.softcap = 0;
+    published_open("{\"model_type\":\"gemma2\",\"head_dim\":4,\"attn_logit_softcapping\":null,"
+                   "\"sliding_window\":3," GROUPED_FIELDS "}",
+                   GROUPED, 2, "F32");
+    expect_rotary(&gemma, 0);
+    published_close();
+}
+
+#define NORMED                                                                                     \
+    GROUPED ", model.layers.#.self_attn.q_norm.weight 4, model.layers.#.self_attn.k_norm.weight 4"
+
+/* qwen3/modeling_qwen3.py at 9ee3f431c32e, Qwen3Attention: q_norm(q_proj(x)) of each head, then
+ * rotary embedding. */
+static void test_qwen3(void **state)
+{
+    struct rotary qwen3 = LLAMA;
+    (void)state;
+    qwen3.norm_eps = 0.125;
+    published_open("{\"model_type\":\"qwen3\",\"head_dim\":4,\"rms_norm_eps\":0.125,"
+                   "\"use_sliding_window\":false," GROUPED_FIELDS "}",
+                   NORMED, 2, "F32");
+    expect_rotary(&qwen3, 0);
+    expect_rotary(&qwen3, 1);
+    published_close();
+    qwen3.norm_eps = 1e-6;
+    published_open("{\"model_type\":\"qwen3\",\"head_dim\":4," GROUPED_FIELDS "}", NORMED, 2,
+                   "F16");
+    expect_rotary(&qwen3, 1);
+    published_close();
+}
+
+/* gemma3/modeling_gemma3.py at 0018aa647bb1, Gemma3Attention and Gemma3RMSNorm, whose weight is
+ * less one; two layers of three have the window and a theta of their own. */
+static void test_gemma3(void **state)
+{
+    static const char *const ROPES[] = {
+        "\"rope_theta\":1000000,\"rope_local_base_freq\":10000,\"sliding_window_pattern\":3",
+        "\"layer_types\":[\"sliding_attention\",\"sliding_attention\",\"full_attention\"],"
+        "\"rope_parameters\":{\"full_attention\":{\"rope_theta\":1000000,\"rope_type\":\"default\"}"
+        ","
+        "\"sliding_attention\":{\"rope_theta\":10000,\"rope_type\":\"default\"}}",
+    };
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct rotary gemma3 = LLAMA;
+        char config[640];
+        gemma3.norm_eps = 1e-6;
+        gemma3.norm_offset = 1;
+        gemma3.scale = 0.25;
+        gemma3.window = 3;
+        snprintf(config, sizeof config,
+                 "{\"model_type\":\"gemma3_text\",\"head_dim\":4,\"query_pre_attn_scalar\":16,"
+                 "\"sliding_window\":3,\"hidden_size\":16,\"num_attention_heads\":4,"
+                 "\"num_key_value_heads\":2,\"num_hidden_layers\":3,%s}",
+                 ROPES[i]);
+        published_open(config, NORMED, 3, "F32");
+        expect_rotary(&gemma3, 0);
+        expect_rotary(&gemma3, 1);
+        gemma3.window = 0;
+        gemma3.theta = 1e6;
+        expect_rotary(&gemma3, 2);
+        published_close();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt2),          cmocka_unit_test(test_gpt_neox),
         cmocka_unit_test(test_gptj),          cmocka_unit_test(test_opt),
         cmocka_unit_test(test_llama),         cmocka_unit_test(test_llama_shapes),
         cmocka_unit_test(test_llama_scaling), cmocka_unit_test(test_mistral),
         cmocka_unit_test(test_qwen2),         cmocka_unit_test(test_phi),
-        cmocka_unit_test(test_phi3),          cmocka_unit_test(test_stablelm),
-        cmocka_unit_test(test_cohere),
+        cmocka_unit_test(test_stablelm),      cmocka_unit_test(test_cohere),
+        cmocka_unit_test(test_gemma),         cmocka_unit_test(test_qwen3),
+        cmocka_unit_test(test_gemma3),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,6 +149,37 @@ static void test_distilbert(void **state)
     published_close();
 }
 
+#define ALBERT_GROUP(group)                                                                        \
+    "albert.encoder.albert_layer_groups." group ".albert_layers.0.attention."
+
+#define ALBERT_TENSORS(begin)                                                                      \
+    begin "query.weight 12x12, " begin "query.bias 12, " begin "key.weight 12x12, " begin          \
+          "key.bias 12, " begin "value.weight 12x12, " begin "value.bias 12, " begin               \
+          "dense.weight 12x12, " begin "dense.bias 12"
+
+/* albert/modeling_albert.py at 3c354ea20e34, AlbertAttention, and AlbertTransformer.forward(): the
+ * group of layer i is int(i / (num_hidden_layers / num_hidden_groups)). */
+static void test_albert(void **state)
+{
+    const struct plain first = { ALBERT_GROUP("0"), "query", "key", "value", "dense", 3, false };
+    const struct plain second = { ALBERT_GROUP("1"), "query", "key", "value", "dense", 3, false };
+    (void)state;
+    published_open("{\"model_type\":\"albert\",\"hidden_size\":12,\"num_attention_heads\":3,"
+                   "\"num_hidden_layers\":5,\"num_hidden_groups\":2}",
+                   ALBERT_TENSORS(ALBERT_GROUP("0")) ", " ALBERT_TENSORS(ALBERT_GROUP("1")), 1,
+                   "F16");
+    assert_int_equal(published_model()->layer_count, 5);
+    assert_int_equal(published_model()->parameter_count, 2 * 4 * (12 * 12 + 12));
+    for (int layer = 0; layer < 5; layer++)
+        expect_self(layer < 3 ? &first : &second, 0, layer, "self", 12);
+    published_close();
+    published_open("{\"model_type\":\"albert\",\"hidden_size\":12,\"num_attention_heads\":3}",
+                   ALBERT_TENSORS(ALBERT_GROUP("0")), 1, "F32");
+    assert_int_equal(published_model()->layer_count, 12);
+    expect_self(&first, 0, 11, "self", 12);
+    published_close();
+}
+
 /* ----------------------------------------------------------------- pictures -- */
 
 #define VIT_TENSORS(prefix)                                                                        \
@@ -321,9 +352,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bert),       cmocka_unit_test(test_bert_decoder),
-        cmocka_unit_test(test_distilbert), cmocka_unit_test(test_vit),
-        cmocka_unit_test(test_clip),       cmocka_unit_test(test_wav2vec2),
-        cmocka_unit_test(test_bart),       cmocka_unit_test(test_whisper),
+        cmocka_unit_test(test_distilbert), cmocka_unit_test(test_albert),
+        cmocka_unit_test(test_vit),        cmocka_unit_test(test_clip),
+        cmocka_unit_test(test_wav2vec2),   cmocka_unit_test(test_bart),
+        cmocka_unit_test(test_whisper),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,6 +88,24 @@ static const struct refused REFUSED[] = {
     { "{\"model_type\":\"bert\",\"position_embedding_type\":\"relative_key\"}",
       "bert.encoder.layer.0.attention.self.query.weight 8x8", FAULT_OPTION,
       "position_embedding_type is 'relative_key'" },
+    { "{\"model_type\":\"qwen3\",\"hidden_size\":8,\"num_attention_heads\":2,\"head_dim\":4,"
+      "\"num_key_value_heads\":2,\"num_hidden_layers\":2}",
+      Q ", " KVO, FAULT_FIELD, "no tensor 'model.layers.0.self_attn.q_norm.weight'" },
+    { "{\"model_type\":\"qwen3\",\"hidden_size\":8,\"num_attention_heads\":2,\"head_dim\":4,"
+      "\"num_key_value_heads\":2,\"num_hidden_layers\":2}",
+      Q ", " KVO ", model.layers.#.self_attn.q_norm.weight 8", FAULT_SHAPE,
+      "q_norm.weight' is no vector of 4 numbers" },
+    { "{\"model_type\":\"albert\",\"hidden_size\":8,\"num_attention_heads\":2,"
+      "\"inner_group_num\":2}",
+      "encoder.albert_layer_groups.0.albert_layers.0.attention.query.weight 8x8", FAULT_OPTION,
+      "inner_group_num is 2; expected 1" },
+    { "{\"model_type\":\"falcon\",\"hidden_size\":8,\"num_attention_heads\":2,"
+      "\"num_hidden_layers\":2,\"multi_query\":1}",
+      "h.#.self_attention.query_key_value.weight 16x8", FAULT_TYPE, "multi_query is 1; expected" },
+    { "{\"model_type\":\"falcon\",\"hidden_size\":8,\"num_attention_heads\":2,"
+      "\"num_hidden_layers\":2,\"new_decoder_architecture\":true,\"num_kv_heads\":4}",
+      "h.#.self_attention.query_key_value.weight 16x8", FAULT_SHAPE,
+      "2 query heads, no multiple of 4 key/value heads" },
     { "{\"model_type\":\"mistral\",\"hidden_size\":8,\"num_attention_heads\":2,"
       "\"num_hidden_layers\":2,\"layer_types\":[\"chunked_attention\"]}",
       Q, FAULT_OPTION, "layer_types has 'chunked_attention' for layer 0" },

@@ -277,6 +277,34 @@ static void test_many_numbers(void **state)
     text_free(&text);
 }
 
+/* The same elements once more in double; a number that only a float does not reach is finite. */
+static void test_doubles(void **state)
+{
+    (void)state;
+    static const char body[] = "{\"x\":1,\"n\":[[0.1, -1e300],\r\n\t[5e-324,null] , [true,false],"
+                               "[0.30000000000000004,\t-0]]}";
+    static const double expected[] = { 0.1, -1e300, 5e-324, -INFINITY, 1, 0, 0.30000000000000004,
+                                       -0.0 };
+    double values[8];
+    struct json_document document;
+    struct fault fault;
+    assert_true(json_read(&document, body, sizeof body - 1, &STRICT, &fault));
+    const struct json_numbers *numbers =
+        json_numbers_of(&document, cJSON_GetObjectItemCaseSensitive(document.root, "n"));
+    assert_int_equal(numbers->count, 8);
+    assert_int_equal(numbers->nonfinite_index, 1);
+    assert_int_equal(json_read_doubles(body, numbers, values), -1);
+    assert_memory_equal(values, expected, sizeof expected);
+    json_free(&document);
+
+    static const char beyond[] = "[null,1,-2e308,3e400]";
+    assert_true(json_read(&document, beyond, sizeof beyond - 1, &STRICT, &fault));
+    numbers = json_numbers_of(&document, document.root);
+    assert_int_equal(json_read_doubles(beyond, numbers, values), 2);
+    assert_true(isinf(values[2]) && values[2] < 0);
+    json_free(&document);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +315,7 @@ int main(void)
         cmocka_unit_test(test_arrays_inside_plain_arrays),
         cmocka_unit_test(test_plain_arrays_take_linear_time),
         cmocka_unit_test(test_many_numbers),
+        cmocka_unit_test(test_doubles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,7 +142,7 @@ static void test_unavailable(void **state)
     store_expect_refused(store, "empty", FAULT_LOADING, "is empty");
     store_expect_refused(store, "checkpoint", FAULT_LOADING,
                          "model_type 'llama' has other tensors");
-    store_expect_refused(store, "shards", FAULT_LOADING, "in shards");
+    store_expect_refused(store, "shards", FAULT_LOADING, "has no weight_map");
     store_expect_refused(store, "nothing", FAULT_LOADING, "no model.safetensors");
     text_init(&text, 100000);
     assert_true(model_store_describe(store, "broken", &text, &fault));

@@ -1,0 +1,398 @@
+/* forward_few.c - attention for a few query rows: a token that is being decoded, and the like.
+ *
+ * The tiles of forward.c have a lane for each query row, most of which would be empty here. A task
+ * takes the rows of several heads of one group instead, since they read the same keys and values,
+ * and the lanes are numbers of one row (kernels.h). Scores lie as they do in a map, a row of keys
+ * for each query row.
+ *
+ * The keys are cut into chunks whose size follows from the shapes alone. Each chunk has a softmax
+ * and a sum of its own, and they are joined in the order of the keys (Dao et al. 2023,
+ * Flash-Decoding). So a chunk can be a task of its own, for whoever has workers to spare, and the
+ * bits are the same as those of one task that takes the chunks in turn. What happens to one row
+ * does not depend on which others share its task. */
+#include "dropout.h"
+#include "few.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool is_wanted(const struct attn_tensor *output)
+{
+    return output->data != NULL;
+}
+
+/* --------------------------------------------------------------------- before the keys -- */
+
+static void find_ranges(struct attn_few_task *task)
+{
+    const int64_t kv_len = task->problem->key.shape[2];
+
+    task->any = (struct key_range){ kv_len, 0 };
+    task->every = (struct key_range){ 0, kv_len };
+    for (int64_t i = 0; i < task->q_len; i++) {
+        const struct key_range range = attn_mask_row(task->problem, task->batch, i);
+        task->every.low = attn_max(task->every.low, range.low);
+        task->every.high = attn_min(task->every.high, range.high);
+        if (range.low < range.high) {
+            task->any.low = attn_min(task->any.low, range.low);
+            task->any.high = attn_max(task->any.high, range.high);
+        }
+        task->low[i] = range.low;
+        task->high[i] = range.high;
+    }
+    if (task->any.low >= task->any.high)
+        task->any = (struct key_range){ 0, 0 };
+}
+
+static void read_query(const struct attn_few_task *task)
+{
+    const struct attn_tensor *query = &task->problem->query;
+    const int64_t head_dim = query->shape[3];
+    const int64_t lanes = task->kernels->lanes;
+    const int64_t whole = head_dim / lanes * lanes;
+    const float scale = (float)task->problem->options.scale;
+
+    for (int64_t h = 0; h < task->head_count; h++) {
+        const struct attn_block block = attn_few_block(task, h, 0, head_dim);
+        int64_t stride;
+        const float *rows = attn_block_read(task->kernels, query, &block, task->rows, &stride);
+        for (int64_t i = 0; i < task->q_len; i++) {
+            const float *from = rows + i * stride;
+            float *to = task->query + (h * task->q_len + i) * task->head_padded;
+            for (int64_t d = 0; d < whole; d++)
+                to[d] = from[d] * scale;
+            /* The last vector ends with the row; what it repeats is 0. */
+            const int64_t repeated = task->head_padded - head_dim;
+            for (int64_t d = whole; d < task->head_padded; d++)
+                to[d] = d - whole < repeated ? 0.0f : from[d - repeated] * scale;
+        }
+    }
+}
+
+static void clear_chunk(const struct attn_few_task *task)
+{
+    for (int64_t r = 0; r < task->row_count; r++) {
+        task->chunk.max[r] = -INFINITY;
+        task->chunk.sum[r] = 0.0f;
+    }
+    memset(task->chunk.context, 0, (size_t)(task->row_count * task->v_padded) * sizeof(float));
+}
+
+/* The sinks are what has been seen before the first key. */
+static void clear_whole(const struct attn_few_task *task)
+{
+    const float *sinks = task->problem->sinks;
+
+    for (int64_t r = 0; r < task->row_count; r++) {
+        const float sink = sinks != NULL ? sinks[task->q_head + r / task->q_len] : -INFINITY;
+        task->whole.max[r] = (double)sink;
+        task->whole.sum[r] = sink == -INFINITY ? 0.0 : 1.0;
+    }
+    for (int64_t i = 0; i < task->row_count * task->v_padded; i++)
+        task->whole.context[i] = 0.0;
+}
+
+static void begin(struct attn_few_task *task, const struct attn_plan *plan,
+                  const struct attn_few_heads *heads, void *workspace)
+{
+    const struct attn_problem *problem = &plan->problem;
+
+    task->plan = plan;
+    task->problem = problem;
+    task->kernels = plan->kernels;
+    attn_few_cut(plan, task, workspace);
+    task->batch = heads->batch;
+    task->q_head = heads->first;
+    task->head_count = heads->count;
+    task->kv_head = heads->first / (problem->query.shape[1] / problem->key.shape[1]);
+    task->q_len = problem->query.shape[2];
+    task->row_count = heads->count * task->q_len;
+    task->keeps_weights = is_wanted(&problem->weights) && problem->weights.dtype == ATTN_F32;
+    task->needs_map = is_wanted(&problem->scores) || is_wanted(&problem->softcapped)
+                      || is_wanted(&problem->masked) || task->keeps_weights;
+    task->needs_softmax =
+        is_wanted(&problem->context) || is_wanted(&problem->lse) || is_wanted(&problem->weights);
+    find_ranges(task);
+    read_query(task);
+}
+
+/* --------------------------------------------------------------------- a tile of keys -- */
+
+static enum attn_numbers kind_of(const struct attn_tensor *tensor)
+{
+    return tensor->dtype == ATTN_F16    ? ATTN_NUMBERS_F16
+           : tensor->dtype == ATTN_BF16 ? ATTN_NUMBERS_BF16
+                                        : ATTN_NUMBERS_F32;
+}
+
+static const void *row_of(const struct attn_few_task *task, const struct attn_tensor *tensor,
+                          int64_t row)
+{
+    return (const char *)tensor->data
+           + attn_tensor_index(tensor, task->batch, task->kv_head, row)
+                 * (int64_t)attn_dtype_size(tensor->dtype);
+}
+
+/* Rows of keys or values, from first on, to be called for while others are read. */
+static struct attn_ahead ahead_of(const struct attn_few_task *task,
+                                  const struct attn_tensor *tensor, int64_t first)
+{
+    return (struct attn_ahead){ row_of(task, tensor, attn_min(first, tensor->shape[2] - 1)),
+                                tensor->stride[2] * (int64_t)attn_dtype_size(tensor->dtype) };
+}
+
+/* Kernels work on whole vectors of a row of n. */
+static void clear_padding(const struct attn_few_task *task, float *row, int64_t n)
+{
+    for (int64_t j = n; j < attn_few_padded(task->plan, n); j++)
+        row[j] = 0.0f;
+}
+
+/* What some row of the task may see of the tile. */
+static struct attn_span visible_part(const struct attn_few_task *task, const struct attn_span *tile)
+{
+    const int64_t first = attn_max(task->any.low, tile->first);
+    const int64_t end = attn_min(task->any.high, tile->first + tile->n);
+
+    return first < end ? (struct attn_span){ first, end - first }
+                       : (struct attn_span){ tile->first, 0 };
+}
+
+void attn_few_store_map(const struct attn_few_task *task, const struct attn_tensor *map,
+                        const struct attn_span *tile)
+{
+    if (!is_wanted(map))
+        return;
+    for (int64_t h = 0; h < task->head_count; h++) {
+        const struct attn_block block = attn_few_block(task, h, tile->first, tile->n);
+        int64_t stride;
+        float *rows = attn_block_place(map, &block, task->rows, &stride);
+        for (int64_t i = 0; i < task->q_len; i++)
+            memcpy(rows + i * stride, attn_few_scores(task, h * task->q_len + i),
+                   (size_t)tile->n * sizeof(float));
+        attn_block_written(task->kernels, map, &block, rows);
+    }
+}
+
+static void score(const struct attn_few_task *task, const struct attn_span *tile)
+{
+    const struct attn_problem *problem = task->problem;
+    const struct attn_tensor *key = &problem->key;
+    const struct attn_ahead values = ahead_of(task, &problem->value, tile->first);
+    const int64_t lanes = task->kernels->lanes;
+
+    task->kernels->few_scores[kind_of(key)](
+        task->scores, task->score_stride, task->query, task->head_padded, task->row_count,
+        row_of(task, key, tile->first), key->stride[2], tile->n, key->shape[3], &values);
+    for (int64_t r = 0; r < task->row_count; r++)
+        clear_padding(task, attn_few_scores(task, r), tile->n);
+    attn_few_store_map(task, &problem->scores, tile);
+    if (problem->options.softcap > 0)
+        for (int64_t r = 0; r < task->row_count; r++) {
+            task->kernels->softcap_tile(attn_few_scores(task, r), (float)problem->options.softcap,
+                                        attn_divide_up(tile->n, lanes), lanes);
+        }
+    attn_few_store_map(task, &problem->softcapped, tile);
+}
+
+static void add_distances(const struct attn_few_task *task, int64_t row,
+                          const struct attn_span *tile)
+{
+    const float slope = task->problem->alibi_slopes[task->q_head + row / task->q_len];
+    float *scores = attn_few_scores(task, row);
+    float distance;
+
+    attn_mask_distances(task->problem, task->batch, row % task->q_len, tile->first, 1, &distance);
+    for (int64_t j = 0; j < tile->n; j++)
+        scores[j] -= slope * fabsf(distance - (float)j);
+}
+
+static void hide_others(const struct attn_few_task *task, int64_t row, const struct attn_span *tile)
+{
+    const int64_t low = attn_min(task->low[row % task->q_len] - tile->first, tile->n);
+    const int64_t high = attn_max(task->high[row % task->q_len] - tile->first, 0);
+    float *scores = attn_few_scores(task, row);
+
+    for (int64_t j = 0; j < low; j++)
+        scores[j] = -INFINITY;
+    for (int64_t j = high; j < tile->n; j++)
+        scores[j] = -INFINITY;
+}
+
+static void add_biases(const struct attn_few_task *task, int64_t row, const struct attn_span *tile)
+{
+    const int64_t lanes = task->kernels->lanes;
+
+    attn_mask_floats(task->problem, task->kernels, task->batch, task->q_head + row / task->q_len,
+                     row % task->q_len, tile->first, tile->n, task->bias);
+    clear_padding(task, task->bias, tile->n);
+    task->kernels->bias_tile(attn_few_scores(task, row), task->bias, attn_divide_up(tile->n, lanes),
+                             lanes);
+}
+
+static bool is_cut(const struct attn_few_task *task, const struct attn_span *tile)
+{
+    return task->every.low > tile->first || task->every.high < tile->first + tile->n;
+}
+
+static void mask(const struct attn_few_task *task, const struct attn_span *tile)
+{
+    const struct attn_problem *problem = task->problem;
+
+    for (int64_t r = 0; r < task->row_count; r++) {
+        if (problem->alibi_slopes != NULL)
+            add_distances(task, r, tile);
+        if (is_cut(task, tile))
+            hide_others(task, r, tile);
+        if (problem->mask.data != NULL)
+            add_biases(task, r, tile);
+    }
+}
+
+/* ahead: the keys that come after these values. */
+static void add_context(const struct attn_few_task *task, const struct attn_span *tile,
+                        const float *weights, const struct attn_ahead *ahead)
+{
+    const struct attn_problem *problem = task->problem;
+    const struct attn_tensor *value = &problem->value;
+    const bool hides =
+        is_cut(task, tile) || problem->mask.data != NULL || problem->options.dropout > 0;
+
+    task->kernels->few_context[kind_of(value)](task->chunk.context, task->v_padded, task->rescale,
+                                               weights, task->score_stride, task->row_count,
+                                               row_of(task, value, tile->first), value->stride[2],
+                                               tile->n, value->shape[3], ahead, hides);
+}
+
+/* The masked scores of the visible part of a tile, the first of them at offset, become weights and
+ * go into the chunk. */
+static void accumulate(const struct attn_few_task *task, const struct attn_span *tile,
+                       int64_t offset)
+{
+    const struct attn_problem *problem = task->problem;
+    const struct attn_ahead keys = ahead_of(task, &problem->key, tile->first + tile->n);
+
+    for (int64_t r = 0; r < task->row_count; r++) {
+        float *scores = attn_few_scores(task, r) + offset;
+        task->kernels->few_softmax(scores, &task->chunk.max[r], &task->chunk.sum[r],
+                                   &task->rescale[r], tile->n);
+        if (problem->options.dropout > 0)
+            attn_dropout_row(problem, task->batch, task->q_head + r / task->q_len, r % task->q_len,
+                             tile->first, tile->n, scores, 1);
+    }
+    if (is_wanted(&problem->context))
+        add_context(task, tile, task->scores + offset, &keys);
+}
+
+static void hide_all(const struct attn_few_task *task, const struct attn_span *tile)
+{
+    for (int64_t r = 0; r < task->row_count; r++)
+        for (int64_t j = 0; j < tile->n; j++)
+            attn_few_scores(task, r)[j] = -INFINITY;
+}
+
+void attn_few_masked_scores(const struct attn_few_task *task, const struct attn_span *tile)
+{
+    if (visible_part(task, tile).n == 0) {
+        hide_all(task, tile);
+        return;
+    }
+    score(task, tile);
+    mask(task, tile);
+}
+
+static void run_tile(const struct attn_few_task *task, const struct attn_span *whole)
+{
+    const struct attn_problem *problem = task->problem;
+    const struct attn_span visible = visible_part(task, whole);
+    const struct attn_span tile = task->needs_map ? *whole : visible;
+
+    if (visible.n > 0 || is_wanted(&problem->scores) || is_wanted(&problem->softcapped))
+        score(task, &tile);
+    if (visible.n > 0)
+        mask(task, &tile);
+    else
+        hide_all(task, &tile);
+    attn_few_store_map(task, &problem->masked, &tile);
+    if (task->keeps_weights)
+        attn_few_store_map(task, &problem->weights, &tile);
+    if (visible.n > 0 && task->needs_softmax)
+        accumulate(task, &visible, visible.first - tile.first);
+}
+
+/* --------------------------------------------------------------------- chunks of keys -- */
+
+static void run_chunk(const struct attn_few_task *task, int64_t number)
+{
+    const struct attn_plan *plan = task->plan;
+    const int64_t start = number * plan->chunk_keys;
+    const int64_t end = attn_min(start + plan->chunk_keys, task->problem->key.shape[2]);
+
+    clear_chunk(task);
+    for (int64_t key = start; key < end; key += ATTN_FEW_KEYS) {
+        const struct attn_span tile = { key, attn_min(ATTN_FEW_KEYS, end - key) };
+        if (task->needs_map || visible_part(task, &tile).n > 0)
+            run_tile(task, &tile);
+    }
+}
+
+/* ------------------------------------------------------------------------------- tasks -- */
+
+/* The heads of one task of the plan. */
+static struct attn_few_heads heads_of(const struct attn_plan *plan, int64_t task)
+{
+    const int64_t kv_heads = plan->problem.key.shape[1];
+    const int64_t group = plan->problem.query.shape[1] / kv_heads;
+    const int64_t first = task % plan->few_tasks * plan->few_heads;
+    const int64_t kv_head = task / plan->few_tasks;
+
+    return (struct attn_few_heads){ .batch = kv_head / kv_heads,
+                                    .first = kv_head % kv_heads * group + first,
+                                    .count = attn_min(plan->few_heads, group - first) };
+}
+
+void attn_few_run_heads(const struct attn_plan *plan, const struct attn_few_heads *heads,
+                        void *workspace)
+{
+    struct attn_few_task task;
+
+    begin(&task, plan, heads, workspace);
+    clear_whole(&task);
+    for (int64_t i = 0; i < plan->chunks; i++) {
+        run_chunk(&task, i);
+        attn_few_join(&task, &task.chunk);
+    }
+    attn_few_finish(&task);
+}
+
+void attn_few_run(const struct attn_plan *plan, int64_t number, void *workspace)
+{
+    const struct attn_few_heads heads = heads_of(plan, number);
+
+    attn_few_run_heads(plan, &heads, workspace);
+}
+
+void attn_plan_run_part(const struct attn_plan *plan, int64_t part, void *shared, void *workspace)
+{
+    const struct attn_few_heads heads = heads_of(plan, part / plan->chunks);
+    struct attn_few_task task;
+
+    begin(&task, plan, &heads, workspace);
+    attn_few_cut_state(plan, &task.chunk, (char *)shared + (size_t)part * plan->state_bytes);
+    run_chunk(&task, part % plan->chunks);
+}
+
+void attn_plan_run_join(const struct attn_plan *plan, int64_t number, void *shared, void *workspace)
+{
+    const struct attn_few_heads heads = heads_of(plan, number);
+    char *states = (char *)shared + (size_t)(number * plan->chunks) * plan->state_bytes;
+    struct attn_few_task task;
+
+    begin(&task, plan, &heads, workspace);
+    clear_whole(&task);
+    for (int64_t i = 0; i < plan->chunks; i++) {
+        attn_few_cut_state(plan, &task.chunk, states + (size_t)i * plan->state_bytes);
+        attn_few_join(&task, &task.chunk);
+    }
+    attn_few_finish(&task);
+}

@@ -1,0 +1,169 @@
+/* checkpoint_encoders.c - encoders, and encoders with decoders: see checkpoint_families.h. */
+#include "checkpoint_families.h"
+
+#include "checkpoint_fields.h"
+#include "checkpoint_layer.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+    Q = 1u << MODEL_Q,
+    K = 1u << MODEL_K,
+    V = 1u << MODEL_V,
+    O = 1u << MODEL_O,
+};
+
+#define ENCODER_FIELDS                                                                             \
+    .layers = "num_hidden_layers=12", .width = "hidden_size=768",                                  \
+    .q_heads = "num_attention_heads=12"
+
+#define PROJECTIONS(q, k, v, o)                                                                    \
+    {                                                                                              \
+        q, k, v, o                                                                                 \
+    }
+
+/* BERT and its like know positions that are relative, which are not computed here. */
+static bool adjust_bert(struct checkpoint_layer *layer, struct fault *fault)
+{
+    const cJSON *type =
+        cJSON_GetObjectItemCaseSensitive(layer->run->section, "position_embedding_type");
+    return !cJSON_IsString(type) || strcmp(type->valuestring, "absolute") == 0
+           || fault_set_at(fault, "/config/position_embedding_type", FAULT_OPTION,
+                           "config.json's position_embedding_type is '%.40s'; expected absolute",
+                           type->valuestring);
+}
+
+/* All layers of ALBERT are one, or a few groups that are one each. */
+static int64_t number_albert(const cJSON *section, int64_t index)
+{
+    const cJSON *groups = cJSON_GetObjectItemCaseSensitive(section, "num_hidden_groups");
+    const cJSON *layers = cJSON_GetObjectItemCaseSensitive(section, "num_hidden_layers");
+    const double group_count = cJSON_IsNumber(groups) ? groups->valuedouble : 1;
+    const double layer_count = cJSON_IsNumber(layers) ? layers->valuedouble : 12;
+    if (!(group_count >= 1 && layer_count >= group_count && layer_count <= MODEL_LAYERS_MAX))
+        return index;
+    return (int64_t)((double)index / (layer_count / group_count));
+}
+
+static bool adjust_albert(struct checkpoint_layer *layer, struct fault *fault)
+{
+    int64_t inner;
+    if (!checkpoint_read_integer(layer->run->section, "inner_group_num=1", &inner, fault))
+        return false;
+    if (inner != 1)
+        return fault_set_at(fault, "/config/inner_group_num", FAULT_OPTION,
+                            "config.json's inner_group_num is %" PRId64 "; expected 1", inner);
+    return adjust_bert(layer, fault);
+}
+
+#define BERT_SELF                                                                                  \
+    .kind = "self", .layer = "encoder.layer.%.attention.",                                         \
+    .projections = PROJECTIONS("self.query", "self.key", "self.value", "output.dense"),            \
+    .biases = Q | K | V | O, .causal = "is_decoder", .adjust = adjust_bert
+
+#define BERT_CROSS                                                                                 \
+    .kind = "cross", .layer = "encoder.layer.%.crossattention.",                                   \
+    .projections = PROJECTIONS("self.query", "self.key", "self.value", "output.dense"),            \
+    .biases = Q | K | V | O, .adjust = adjust_bert
+
+#define VIT_SELF                                                                                   \
+    .kind = "self", .layer = "encoder.layer.%.attention.",                                         \
+    .projections =                                                                                 \
+        PROJECTIONS("attention.query", "attention.key", "attention.value", "output.dense"),        \
+    .biases = O, .more_biases = Q | K | V, .more_biases_if = "qkv_bias=true", ENCODER_FIELDS
+
+#define OUT_PROJ PROJECTIONS("q_proj", "k_proj", "v_proj", "out_proj")
+
+/* BART and Whisper share their names and differ in fields and biases. */
+#define SEQ2SEQ_ENCODER                                                                            \
+    .kind = "encoder", .prefixes = "model.|", .layer = "encoder.layers.%.self_attn.",              \
+    .projections = OUT_PROJ
+#define SEQ2SEQ_DECODER                                                                            \
+    .kind = "decoder", .prefixes = "model.|", .layer = "decoder.layers.%.self_attn.",              \
+    .projections = OUT_PROJ, .causal = "=true"
+#define SEQ2SEQ_CROSS                                                                              \
+    .kind = "cross", .prefixes = "model.|", .layer = "decoder.layers.%.encoder_attn.",             \
+    .projections = OUT_PROJ
+
+#define BART "bart|mbart|marian|pegasus|m2m_100"
+#define BART_ENCODER                                                                               \
+    .layers = "encoder_layers=12", .q_heads = "encoder_attention_heads=16",                        \
+    .width = "d_model=1024", .biases = Q | K | V | O
+#define BART_DECODER                                                                               \
+    .layers = "decoder_layers=12", .q_heads = "decoder_attention_heads=16",                        \
+    .width = "d_model=1024", .biases = Q | K | V | O
+#define WHISPER_ENCODER                                                                            \
+    .layers = "encoder_layers=4", .q_heads = "encoder_attention_heads=6", .width = "d_model=384",  \
+    .biases = Q | V | O
+#define WHISPER_DECODER                                                                            \
+    .layers = "decoder_layers=4", .q_heads = "decoder_attention_heads=6", .width = "d_model=384",  \
+    .biases = Q | V | O
+
+#define CLIP_TEXT                                                                                  \
+    .kind = "text", .prefixes = "text_model.", .layer = "encoder.layers.%.self_attn.",             \
+    .projections = OUT_PROJ, .biases = Q | K | V | O, .layers = "num_hidden_layers=12",            \
+    .width = "hidden_size=512", .q_heads = "num_attention_heads=8", .causal = "=true"
+#define CLIP_VISION                                                                                \
+    .kind = "vision", .prefixes = "vision_model.", .layer = "encoder.layers.%.self_attn.",         \
+    .projections = OUT_PROJ, .biases = Q | K | V | O, ENCODER_FIELDS
+
+const struct checkpoint_stack checkpoint_encoders[] = {
+    { .model_type = "bert", .prefixes = "bert.|", BERT_SELF, ENCODER_FIELDS },
+    { .model_type = "bert", .prefixes = "bert.|", BERT_CROSS, ENCODER_FIELDS },
+    { .model_type = "roberta|xlm-roberta|camembert",
+      .prefixes = "roberta.|",
+      BERT_SELF,
+      ENCODER_FIELDS },
+    { .model_type = "roberta|xlm-roberta|camembert",
+      .prefixes = "roberta.|",
+      BERT_CROSS,
+      ENCODER_FIELDS },
+    { .model_type = "electra",
+      .prefixes = "electra.|",
+      BERT_SELF,
+      .layers = "num_hidden_layers=12",
+      .width = "hidden_size=256",
+      .q_heads = "num_attention_heads=4" },
+    { .model_type = "distilbert",
+      .kind = "self",
+      .prefixes = "distilbert.|",
+      .layer = "transformer.layer.%.attention.",
+      .projections = PROJECTIONS("q_lin", "k_lin", "v_lin", "out_lin"),
+      .biases = Q | K | V | O,
+      .layers = "n_layers=6",
+      .width = "dim=768",
+      .q_heads = "n_heads=12" },
+    { .model_type = "albert",
+      .kind = "self",
+      .prefixes = "albert.|",
+      .layer = "encoder.albert_layer_groups.%.albert_layers.0.attention.",
+      .projections = PROJECTIONS("query", "key", "value", "dense"),
+      .biases = Q | K | V | O,
+      .layers = "num_hidden_layers=12",
+      .width = "hidden_size=4096",
+      .q_heads = "num_attention_heads=64",
+      .number = number_albert,
+      .adjust = adjust_albert },
+    { .model_type = "vit", .prefixes = "vit.|", VIT_SELF },
+    { .model_type = "deit", .prefixes = "deit.|", VIT_SELF },
+    { .model_type = "dinov2", .prefixes = "dinov2.|", VIT_SELF },
+    { .model_type = "clip", .section = "text_config", CLIP_TEXT },
+    { .model_type = "clip", .section = "vision_config", CLIP_VISION },
+    { .model_type = "clip_text_model", CLIP_TEXT },
+    { .model_type = "clip_vision_model", CLIP_VISION },
+    { .model_type = "wav2vec2",
+      .kind = "self",
+      .prefixes = "wav2vec2.|",
+      .layer = "encoder.layers.%.attention.",
+      .projections = OUT_PROJ,
+      .biases = Q | K | V | O,
+      ENCODER_FIELDS },
+    { .model_type = BART, SEQ2SEQ_ENCODER, BART_ENCODER },
+    { .model_type = BART, SEQ2SEQ_DECODER, BART_DECODER },
+    { .model_type = BART, SEQ2SEQ_CROSS, BART_DECODER },
+    { .model_type = "whisper", SEQ2SEQ_ENCODER, WHISPER_ENCODER },
+    { .model_type = "whisper", SEQ2SEQ_DECODER, WHISPER_DECODER },
+    { .model_type = "whisper", SEQ2SEQ_CROSS, WHISPER_DECODER },
+    { .model_type = NULL },
+};

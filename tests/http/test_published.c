@@ -1,0 +1,316 @@
+/* test_published.c - published checkpoints, served from a directory as they were downloaded. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+#include "published.h"
+#include "request_text.h"
+#include "tensor_file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct daemon server;
+static struct http_client client;
+static char *directory;
+
+static const char *path_of(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return path;
+}
+
+static void start_server(void)
+{
+    daemon_start_with(&server, "--models", directory, NULL);
+    http_client_init(&client, server.port);
+}
+
+static void stop_server(void)
+{
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+static void add_rows(struct request_text *text, const char *name, struct rows rows)
+{
+    float *numbers = malloc((size_t)(rows.count * rows.columns) * sizeof *numbers);
+    assert_non_null(numbers);
+    for (int64_t i = 0; i < rows.count * rows.columns; i++)
+        numbers[i] = (float)rows.data[i];
+    request_text_add(text, ",\"%s\":", name);
+    request_text_matrix(text, numbers, rows.count, rows.columns);
+    free(numbers);
+}
+
+static void expect_near(const cJSON *answer, const char *name, int rank, const int64_t *shape,
+                        const double *want)
+{
+    int64_t count = 1;
+    double *got = answer_numbers(answer, name, rank, shape);
+    for (int i = 0; i < rank; i++)
+        count *= shape[i];
+    for (int64_t i = 0; i < count; i++)
+        if (!(fabs(got[i] - want[i]) <= 2e-5 * (1 + fabs(want[i]))))
+            fail_msg("%s[%d] is %.9g, not %.9g", name, (int)i, got[i], want[i]);
+    free(got);
+}
+
+static void expect_answer(const char *model, int layer, struct rows query, struct rows key,
+                          const struct published_answer *want, int64_t heads)
+{
+    struct request_text body = { .data = NULL };
+    const int64_t context[] = { query.count, want->context.columns };
+    const int64_t weights[] = { heads, query.count, key.count };
+    request_text_add(&body, "{\"model\":\"%s\",\"layer\":%d", model, layer);
+    add_rows(&body, "query", query);
+    add_rows(&body, "key", key);
+    request_text_add(&body, "}");
+    cJSON *answer = answer_post(&client, "/v1/attention", body.data);
+    expect_near(answer, "context", 2, context, want->context.data);
+    expect_near(answer, "weights", 3, weights, want->weights);
+    cJSON_Delete(answer);
+    free(body.data);
+}
+
+/* ------------------------------------------------------------------ BLOOM -- */
+
+static double alibi_of_2(int64_t head, int64_t query, int64_t key)
+{
+    (void)query;
+    return (head == 0 ? 1.0 / 16 : 1.0 / 256) * (double)key;
+}
+
+/* bloom/modeling_bloom.py of Hugging Face transformers at 0078a6cd96d5. Its slopes are the model's:
+ * the request has none. */
+static void test_bloom(void **state)
+{
+    static const char CONFIG[] =
+        "{\"model_type\":\"bloom\",\"hidden_size\":8,\"n_head\":2,\"n_layer\":2}";
+    const struct published_attention attention = {
+        .heads = 2, .scale = 0.5, .causal = true, .bias = alibi_of_2
+    };
+    (void)state;
+    published_open(CONFIG,
+                   "h.#.self_attention.query_key_value.weight 24x8, "
+                   "h.#.self_attention.query_key_value.bias 24, "
+                   "h.#.self_attention.dense.weight 8x8, h.#.self_attention.dense.bias 8",
+                   2, "F16");
+    published_save(path_of("bloom"), CONFIG);
+    const struct rows hidden = published_input(8);
+    const struct rows qkv = published_linear(hidden, "h.#.self_attention.query_key_value", 1);
+    struct published_answer answer =
+        published_attend(&attention, published_split(qkv, 2, 0, 4), published_split(qkv, 2, 4, 4),
+                         published_split(qkv, 2, 8, 4));
+    answer.context = published_linear(answer.context, "h.#.self_attention.dense", 1);
+    start_server();
+    expect_answer("bloom", 1, hidden, hidden, &answer, 2);
+    answer_refused(&client, "/v1/attention",
+                   "{\"model\":\"bloom\",\"layer\":2,\"query\":[[1,1,1,1,1,1,1,1]]}", 404,
+                   "not_found", "/layer");
+    stop_server();
+    published_close();
+}
+
+/* --------------------------------------------------------------- gradients -- */
+
+/* The parts of a fused tensor are named after it, each with its own shape. */
+static void test_gradients_of_parts(void **state)
+{
+    static const char CONFIG[] =
+        "{\"model_type\":\"gpt2\",\"n_embd\":2,\"n_head\":1,\"n_layer\":1}";
+    static const int64_t MATRIX[] = { 2, 2 }, VECTOR[] = { 2 };
+    (void)state;
+    published_open(CONFIG,
+                   "h.#.attn.c_attn.weight 2x6, h.#.attn.c_attn.bias 6, h.#.attn.c_proj.weight "
+                   "2x2, h.#.attn.c_proj.bias 2",
+                   1, "F32");
+    published_save(path_of("gpt2"), CONFIG);
+    published_close();
+    start_server();
+    cJSON *answer = answer_post(&client, "/v1/attention/gradients",
+                                "{\"model\":\"gpt2\",\"query\":[[1,2]],"
+                                "\"context_gradient\":[[1,-1]]}");
+    const cJSON *parameters = cJSON_GetObjectItem(answer, "parameters");
+    answer_expect_members(parameters, "h.0.attn.c_attn.weight[q_proj],h.0.attn.c_attn.bias[q_proj],"
+                                      "h.0.attn.c_attn.weight[k_proj],h.0.attn.c_attn.bias[k_proj],"
+                                      "h.0.attn.c_attn.weight[v_proj],h.0.attn.c_attn.bias[v_proj],"
+                                      "h.0.attn.c_proj.weight,h.0.attn.c_proj.bias");
+    /* One row sees itself with weight 1: nothing depends on query and key, and the value's matrix
+     * has gradient x^T times the bias's. */
+    answer_expect(parameters, "h.0.attn.c_attn.weight[q_proj]", "[[0,0],[0,0]]", 1e-6);
+    double *weight = answer_numbers(parameters, "h.0.attn.c_attn.weight[v_proj]", 2, MATRIX);
+    double *bias = answer_numbers(parameters, "h.0.attn.c_attn.bias[v_proj]", 1, VECTOR);
+    assert_true(fabs(bias[0]) > 1e-3);
+    for (int i = 0; i < 4; i++)
+        assert_true(fabs(weight[i] - bias[i % 2] * (i < 2 ? 1 : 2)) < 1e-6);
+    free(weight), free(bias);
+    cJSON_Delete(answer);
+    stop_server();
+}
+
+static void test_no_gradients_of_norms(void **state)
+{
+    static const char CONFIG[] =
+        "{\"model_type\":\"qwen3\",\"hidden_size\":4,\"num_attention_heads\":1,"
+        "\"num_key_value_heads\":1,\"head_dim\":4,\"num_hidden_layers\":1}";
+    (void)state;
+    published_open(CONFIG,
+                   "model.layers.#.self_attn.q_proj.weight 4x4, model.layers.#.self_attn.k_proj."
+                   "weight 4x4, model.layers.#.self_attn.v_proj.weight 4x4, "
+                   "model.layers.#.self_attn.o_proj.weight 4x4, "
+                   "model.layers.#.self_attn.q_norm.weight 4, "
+                   "model.layers.#.self_attn.k_norm.weight 4",
+                   1, "F32");
+    published_save(path_of("qwen3"), CONFIG);
+    published_close();
+    start_server();
+    answer_refused(&client, "/v1/attention/gradients",
+                   "{\"model\":\"qwen3\",\"query\":[[1,2,3,4]],"
+                   "\"context_gradient\":[[1,1,1,1]]}",
+                   400, "option", "/model");
+    stop_server();
+}
+
+/* --------------------------------------------------------- layers and their kinds -- */
+
+#define OUT_PROJ(begin)                                                                            \
+    begin "q_proj.weight 8x8, " begin "q_proj.bias 8, " begin "k_proj.weight 8x8, " begin          \
+          "k_proj.bias 8, " begin "v_proj.weight 8x8, " begin "v_proj.bias 8, " begin              \
+          "out_proj.weight 8x8, " begin "out_proj.bias 8"
+
+static const char BART[] = "{\"model_type\":\"bart\",\"d_model\":8,\"encoder_layers\":2,"
+                           "\"decoder_layers\":2,\"encoder_attention_heads\":2,"
+                           "\"decoder_attention_heads\":4}";
+
+/* In shards; what the encoder gave is the key of a cross layer. */
+static void test_bart(void **state)
+{
+    static const char *const KINDS[] = { "\"encoder\"", "\"encoder\"", "\"decoder\"",
+                                         "\"decoder\"", "\"cross\"",   "\"cross\"" };
+    const struct published_attention attention = { .heads = 4, .scale = 1 / sqrt(2) };
+    (void)state;
+    published_open(BART,
+                   OUT_PROJ("model.encoder.layers.#.self_attn.") ", " OUT_PROJ(
+                       "model.decoder.layers.#.self_attn.") ", " OUT_PROJ("model.decoder.layers.#."
+                                                                          "encoder_attn."),
+                   2, "F32");
+    published_save_shards(path_of("bart"), BART);
+    const struct rows hidden = published_input(8), memory = published_memory(8);
+    struct published_answer answer = published_attend(
+        &attention, published_linear(hidden, "model.decoder.layers.#.encoder_attn.q_proj", 1),
+        published_linear(memory, "model.decoder.layers.#.encoder_attn.k_proj", 1),
+        published_linear(memory, "model.decoder.layers.#.encoder_attn.v_proj", 1));
+    answer.context =
+        published_linear(answer.context, "model.decoder.layers.#.encoder_attn.out_proj", 1);
+    start_server();
+    expect_answer("bart", 5, hidden, memory, &answer, 4);
+    cJSON *model = answer_get(&client, "/v1/models/bart");
+    answer_expect(model, "state", "\"READY\"", 0);
+    const cJSON *layers = cJSON_GetObjectItem(model, "layers");
+    assert_int_equal(cJSON_GetArraySize(layers), 6);
+    for (int i = 0; i < 6; i++) {
+        answer_expect(cJSON_GetArrayItem(layers, i), "kind", KINDS[i], 0);
+        answer_expect(cJSON_GetArrayItem(layers, i), "q_heads", i < 2 ? "2" : "4", 0);
+        answer_expect(cJSON_GetArrayItem(layers, i), "d_key", "8", 0);
+    }
+    cJSON_Delete(model);
+    stop_server();
+    published_close();
+}
+
+static void test_shown(void **state)
+{
+    const char *const bart[] = { "model", "show", path_of("bart"), NULL };
+    (void)state;
+    struct daemon_result result = daemon_command(bart, NULL);
+    assert_int_equal(result.exit_code, 0);
+    assert_non_null(strstr(result.output, "shards: 2\n"));
+    assert_non_null(strstr(result.output, "shard: model-00002-of-00002.safetensors\n"));
+    assert_non_null(strstr(result.output, "layers: 6\n    0: encoder query 8, key 8, value 8 "
+                                          "columns -> 8; q_heads 2, kv_heads 2, head_dim 4"));
+    assert_non_null(strstr(result.output, "    5: cross query 8,"));
+    daemon_result_free(&result);
+    daemon_directory_write(directory, "bart/model-00002-of-00002.safetensors", "short", 5);
+    result = daemon_command(bart, NULL);
+    assert_int_equal(result.exit_code, 1);
+    assert_non_null(strstr(result.errors, "shard 'model-00002-of-00002.safetensors' of tensor"));
+    daemon_result_free(&result);
+}
+
+/* ----------------------------------------------------------------- stories260K -- */
+
+/* A real model in Meta's own names, with its own params for a config: every layer answers what the
+ * example's config of ours answers, and what another implementation computed. */
+static void test_stories260k(void **state)
+{
+    static const char PARAMS[] = "{\"dim\":64,\"n_layers\":5,\"n_heads\":8,\"n_kv_heads\":4,"
+                                 "\"vocab_size\":512,\"multiple_of\":4,\"norm_eps\":1e-05}";
+    static const int64_t SHAPE[] = { 64, 64 };
+    char source[4096];
+    (void)state;
+    daemon_directory_write(directory, "stories/config.json", PARAMS, sizeof PARAMS - 1);
+    assert_non_null(realpath("examples/models/stories260K/model.safetensors", source));
+    assert_int_equal(symlink(source, path_of("stories/model.safetensors")), 0);
+    start_server();
+    for (int layer = 0; layer < 5; layer += 2) {
+        char path[128];
+        struct tensor_file file;
+        struct request_text body = { .data = NULL };
+        snprintf(path, sizeof path, "tests/conformance/stories260K/layer%d.safetensors", layer);
+        tensor_file_open(&file, path);
+        const struct tensor x = tensor_file_get(&file, "x"), out = tensor_file_get(&file, "out");
+        float *rows = tensor_floats(&x), *outputs = tensor_floats(&out);
+        double *want = malloc((size_t)out.count * sizeof *want);
+        assert_non_null(want);
+        for (int64_t i = 0; i < out.count; i++)
+            want[i] = (double)outputs[i];
+        request_text_add(&body, "{\"model\":\"stories\",\"layer\":%d,\"query\":", layer);
+        request_text_matrix(&body, rows, 64, 64);
+        request_text_add(&body, "}");
+        cJSON *answer = answer_post(&client, "/v1/attention", body.data);
+        expect_near(answer, "context", 2, SHAPE, want);
+        cJSON_Delete(answer);
+        free(body.data);
+        free(rows), free(outputs), free(want);
+        tensor_file_close(&file);
+    }
+    stop_server();
+}
+
+static int start(void **state)
+{
+    (void)state;
+    directory = daemon_directory_create();
+    return 0;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    daemon_directory_remove(directory);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bloom),
+        cmocka_unit_test(test_gradients_of_parts),
+        cmocka_unit_test(test_no_gradients_of_norms),
+        cmocka_unit_test(test_bart),
+        cmocka_unit_test(test_shown),
+        cmocka_unit_test(test_stories260k),
+    };
+    return cmocka_run_group_tests(tests, start, clear);
+}

@@ -1,0 +1,246 @@
+/* test_checkpoint_fused.c - published decoders whose query, key and value are one tensor, by their
+ * own config.json and names.
+ *
+ * Each family's attention is written out of the forward() of its modeling file in Hugging Face
+ * transformers, src/transformers/models/, at the commit that stands with it. A window is that of
+ * masking_utils.py at 2ccc6cae21fa, sliding_window_overlay(). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "published.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------- GPT-2 -- */
+
+static const char GPT2[] = "h.#.attn.c_attn.weight 12x36, h.#.attn.c_attn.bias 36, "
+                           "h.#.attn.c_proj.weight 12x12, h.#.attn.c_proj.bias 12, "
+                           "h.#.attn.bias 7x7, wte.weight 5x12";
+
+/* gpt2/modeling_gpt2.py at c44b2d9976e8, GPT2Attention: Conv1D, split in three. */
+static void expect_gpt2(int layer, double scale)
+{
+    const struct rows hidden = published_input(12);
+    const struct rows qkv = published_conv1d(hidden, "h.#.attn.c_attn", layer);
+    const struct published_attention attention = { .heads = 3, .scale = scale, .causal = true };
+    struct published_answer answer =
+        published_attend(&attention, published_split(qkv, 1, 0, 12),
+                         published_split(qkv, 1, 12, 12), published_split(qkv, 1, 24, 12));
+    answer.context = published_conv1d(answer.context, "h.#.attn.c_proj", layer);
+    published_expect(layer, "self", hidden, hidden, &answer);
+}
+
+static void test_gpt2(void **state)
+{
+    (void)state;
+    published_open("{\"model_type\":\"gpt2\",\"n_embd\":12,\"n_head\":3,\"n_layer\":2}", GPT2, 2,
+                   "F32");
+    expect_gpt2(0, 0.5);
+    expect_gpt2(1, 0.5);
+    assert_string_equal(published_model()->layers[1].tensors[MODEL_K][0].name,
+                        "h.1.attn.c_attn.weight[k_proj]");
+    assert_int_equal(published_model()->layers[1].tensors[MODEL_K][0].shape[0], 12);
+    assert_int_equal(published_model()->layers[1].tensors[MODEL_K][0].shape[1], 12);
+    assert_int_equal(published_model()->parameter_count, 2 * (12 * 36 + 36 + 12 * 12 + 12));
+    published_close();
+
+    published_open("{\"model_type\":\"gpt2\",\"n_embd\":12,\"n_head\":3,\"n_layer\":2,"
+                   "\"scale_attn_by_inverse_layer_idx\":true}",
+                   GPT2, 2, "F16");
+    expect_gpt2(0, 0.5);
+    expect_gpt2(1, 0.25);
+    published_close();
+
+    published_open("{\"model_type\":\"gpt2\",\"n_embd\":12,\"n_head\":3,\"n_layer\":2,"
+                   "\"scale_attn_weights\":false}",
+                   GPT2, 2, "F32");
+    expect_gpt2(1, 1);
+    published_close();
+}
+
+/* ----------------------------------------------------------- GPT-NeoX, Phi-3 -- */
+
+/* gpt_neox/modeling_gpt_neox.py at 006bd23dd0ce, GPTNeoXAttention: each head's query, key and value
+ * one after the other, of which the first rotary_ndims columns are turned. */
+static void test_gpt_neox(void **state)
+{
+    (void)state;
+    for (int file = 0; file < 2; file++) {
+        published_open("{\"model_type\":\"gpt_neox\",\"hidden_size\":24,\"num_attention_heads\":3,"
+                       "\"num_hidden_layers\":2,\"rotary_pct\":0.5,\"rotary_emb_base\":1000}",
+                       "gpt_neox.layers.#.attention.query_key_value.weight 72x24, "
+                       "gpt_neox.layers.#.attention.query_key_value.bias 72, "
+                       "gpt_neox.layers.#.attention.dense.weight 24x24, "
+                       "gpt_neox.layers.#.attention.dense.bias 24",
+                       2, file ? "F16" : "F32");
+        for (int layer = 0; layer < 2; layer++) {
+            const struct rows hidden = published_input(24);
+            const struct rows qkv =
+                published_linear(hidden, "gpt_neox.layers.#.attention.query_key_value", layer);
+            const struct rows q = published_split(qkv, 3, 0, 8);
+            const struct rows k = published_split(qkv, 3, 8, 8);
+            const struct published_attention attention = { .heads = 3,
+                                                           .scale = 1 / sqrt(8),
+                                                           .causal = true };
+            published_rotate_half(q, 3, 4, 1000);
+            published_rotate_half(k, 3, 4, 1000);
+            struct published_answer answer =
+                published_attend(&attention, q, k, published_split(qkv, 3, 16, 8));
+            answer.context =
+                published_linear(answer.context, "gpt_neox.layers.#.attention.dense", layer);
+            published_expect(layer, "self", hidden, hidden, &answer);
+        }
+        published_close();
+    }
+}
+
+#define GROUPED_FIELDS                                                                             \
+    "\"hidden_size\":16,\"num_attention_heads\":4,\"num_key_value_heads\":2,"                      \
+    "\"num_hidden_layers\":2"
+
+/* phi3/modeling_phi3.py at 43c2b4816a65, Phi3Attention: qkv_proj, query_pos = heads * head_dim. */
+static void test_phi3(void **state)
+{
+    (void)state;
+    for (int file = 0; file < 2; file++) {
+        published_open(
+            "{\"model_type\":\"phi3\",\"sliding_window\":4,\"rope_scaling\":null," GROUPED_FIELDS
+            "}",
+            "model.layers.#.self_attn.qkv_proj.weight 32x16, "
+            "model.layers.#.self_attn.o_proj.weight 16x16",
+            2, file ? "F16" : "F32");
+        const struct rows hidden = published_input(16);
+        const struct rows qkv = published_linear(hidden, "model.layers.#.self_attn.qkv_proj", 1);
+        const struct rows q = published_split(qkv, 1, 0, 16), k = published_split(qkv, 1, 16, 8);
+        const struct published_attention attention = {
+            .heads = 4, .kv_heads = 2, .scale = 0.5, .causal = true, .window = 4
+        };
+        published_rotate_half(q, 4, 4, 10000);
+        published_rotate_half(k, 2, 4, 10000);
+        struct published_answer answer =
+            published_attend(&attention, q, k, published_split(qkv, 1, 24, 8));
+        answer.context = published_linear(answer.context, "model.layers.#.self_attn.o_proj", 1);
+        published_expect(1, "self", hidden, hidden, &answer);
+        published_close();
+    }
+}
+
+/* --------------------------------------------------------- biases by distance -- */
+
+/* build_alibi_tensor() of either file: powers of a base that depends on the number of heads. */
+static double slope(int64_t heads, int64_t head)
+{
+    const double closest = exp2(floor(log2((double)heads)));
+    const double base = exp2(-exp2(-(log2(closest) - 3)));
+    const double extra_base = exp2(-exp2(-(log2(2 * closest) - 3)));
+    return (double)head < closest ? pow(base, (double)head + 1)
+                                  : pow(extra_base, 2 * ((double)head - closest) + 1);
+}
+
+/* By the position of the key alone, as in the source: a row's weights are the same. */
+static double alibi_of_6(int64_t head, int64_t query, int64_t key)
+{
+    (void)query;
+    return slope(6, head) * (double)key;
+}
+
+static double scaled_alibi_of_4(int64_t head, int64_t query, int64_t key)
+{
+    (void)query;
+    return slope(4, head) * (double)key / 2;
+}
+
+/* bloom/modeling_bloom.py at 0078a6cd96d5, BloomAttention: fused by head, alibi added to scaled
+ * scores. */
+static void test_bloom(void **state)
+{
+    (void)state;
+    published_open("{\"model_type\":\"bloom\",\"hidden_size\":24,\"n_head\":6,\"n_layer\":2}",
+                   "transformer.h.#.self_attention.query_key_value.weight 72x24, "
+                   "transformer.h.#.self_attention.query_key_value.bias 72, "
+                   "transformer.h.#.self_attention.dense.weight 24x24, "
+                   "transformer.h.#.self_attention.dense.bias 24",
+                   2, "F16");
+    for (int layer = 0; layer < 2; layer++) {
+        const struct rows hidden = published_input(24);
+        const struct rows qkv =
+            published_linear(hidden, "transformer.h.#.self_attention.query_key_value", layer);
+        const struct published_attention attention = {
+            .heads = 6, .scale = 0.5, .causal = true, .bias = alibi_of_6
+        };
+        struct published_answer answer =
+            published_attend(&attention, published_split(qkv, 6, 0, 4),
+                             published_split(qkv, 6, 4, 4), published_split(qkv, 6, 8, 4));
+        answer.context =
+            published_linear(answer.context, "transformer.h.#.self_attention.dense", layer);
+        published_expect(layer, "self", hidden, hidden, &answer);
+    }
+    published_close();
+}
+
+/* falcon/modeling_falcon.py at 00dcc6dda6f6, FalconAttention._split_heads(): of 4 heads, groups of
+ * queries with a key and a value each. */
+static void expect_falcon(const char *fields, const char *tensors, int64_t kv_heads, bool is_alibi)
+{
+    char config[256];
+    snprintf(config, sizeof config,
+             "{\"model_type\":\"falcon\",\"hidden_size\":16,\"num_attention_heads\":4,"
+             "\"num_hidden_layers\":2,%s}",
+             fields);
+    published_open(config, tensors, 2, "F32");
+    for (int layer = 0; layer < 2; layer++) {
+        const int64_t queries = 4 / kv_heads * 4;
+        const struct rows hidden = published_input(16);
+        const struct rows qkv =
+            published_linear(hidden, "transformer.h.#.self_attention.query_key_value", layer);
+        const struct rows q = published_split(qkv, kv_heads, 0, queries);
+        const struct rows k = published_split(qkv, kv_heads, queries, 4);
+        const struct published_attention attention = { .heads = 4,
+                                                       .kv_heads = kv_heads,
+                                                       .scale = 0.5,
+                                                       .causal = true,
+                                                       .bias =
+                                                           is_alibi ? scaled_alibi_of_4 : NULL };
+        if (!is_alibi) {
+            published_rotate_half(q, 4, 4, 10000);
+            published_rotate_half(k, kv_heads, 4, 10000);
+        }
+        struct published_answer answer =
+            published_attend(&attention, q, k, published_split(qkv, kv_heads, queries + 4, 4));
+        answer.context =
+            published_linear(answer.context, "transformer.h.#.self_attention.dense", layer);
+        published_expect(layer, "self", hidden, hidden, &answer);
+    }
+    published_close();
+}
+
+#define FALCON(out)                                                                                \
+    "transformer.h.#.self_attention.query_key_value.weight " out "x16, "                           \
+    "transformer.h.#.self_attention.dense.weight 16x16"
+
+static void test_falcon(void **state)
+{
+    (void)state;
+    expect_falcon("\"multi_query\":true", FALCON("24"), 1, false);
+    expect_falcon("\"new_decoder_architecture\":true,\"num_kv_heads\":2", FALCON("32"), 2, false);
+    expect_falcon("\"multi_query\":false", FALCON("48"), 4, false);
+    expect_falcon("\"multi_query\":false,\"alibi\":true,\"bias\":true",
+                  FALCON("48") ", transformer.h.#.self_attention.query_key_value.bias 48, "
+                               "transformer.h.#.self_attention.dense.bias 16",
+                  4, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gpt2),  cmocka_unit_test(test_gpt_neox), cmocka_unit_test(test_phi3),
+        cmocka_unit_test(test_bloom), cmocka_unit_test(test_falcon),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

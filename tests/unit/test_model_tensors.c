@@ -1,0 +1,210 @@
+/* test_model_tensors.c - checkpoints in shards: whole ones, and indices that say what is not so. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "model_guard.h"
+#include "published.h"
+#include "store_directory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FIRST  "m/model-00001-of-00002.safetensors"
+#define SECOND "m/model-00002-of-00002.safetensors"
+#define INDEX  "m/model.safetensors.index.json"
+
+static const char CONFIG[] = "{\"model_type\":\"opt\",\"hidden_size\":8,\"num_attention_heads\":2,"
+                             "\"num_hidden_layers\":2,\"enable_bias\":false}";
+static const char TENSORS[] = "decoder.layers.#.self_attn.q_proj.weight 8x8, "
+                              "decoder.layers.#.self_attn.k_proj.weight 8x8, "
+                              "decoder.layers.#.self_attn.v_proj.weight 8x8, "
+                              "decoder.layers.#.self_attn.out_proj.weight 8x8";
+
+/* A copy of path, for a call that names another one too. */
+static void path_of(char copy[256], const char *name)
+{
+    snprintf(copy, 256, "%s", store_path(name));
+}
+
+static void make_shards(void)
+{
+    published_open(CONFIG, TENSORS, 2, "F32");
+    published_save_shards(store_path("m"), CONFIG);
+}
+
+static void expect_answer(int layer)
+{
+    const struct rows hidden = published_input(8);
+    const struct published_attention attention = { .heads = 2, .scale = 0.5, .causal = true };
+    struct published_answer answer = published_attend(
+        &attention, published_linear(hidden, "decoder.layers.#.self_attn.q_proj", layer),
+        published_linear(hidden, "decoder.layers.#.self_attn.k_proj", layer),
+        published_linear(hidden, "decoder.layers.#.self_attn.v_proj", layer));
+    answer.context = published_linear(answer.context, "decoder.layers.#.self_attn.out_proj", layer);
+    published_expect(layer, "self", hidden, hidden, &answer);
+}
+
+static void expect_refused(const char *words)
+{
+    struct fault fault;
+    if (published_load_shards(store_path("m"), &fault))
+        fail_msg("loaded; expected '%s'", words);
+    if (!strstr(fault.message, words))
+        fail_msg("'%s'; expected '%s'", fault.message, words);
+    published_close();
+}
+
+static void test_whole(void **state)
+{
+    struct fault fault;
+    (void)state;
+    make_shards();
+    expect_answer(1);
+    if (!published_load_shards(store_path("m"), &fault))
+        fail_msg("%s", fault.message);
+    expect_answer(0);
+    expect_answer(1);
+    assert_int_equal(published_model()->parameter_count, 2 * 4 * 64);
+    assert_string_equal(published_model()->dtype, "F32");
+    assert_false(model_damaged(published_model()));
+    published_close();
+
+    struct model_store *store = store_open(NULL, 0);
+    struct model *model;
+    if (!model_store_resolve(store, "m", &model, &fault))
+        fail_msg("%s", fault.message);
+    assert_int_equal(model->layer_count, 2);
+    model_release(model);
+    model_store_free(store);
+}
+
+static void test_of_our_own_config(void **state)
+{
+    struct fault fault;
+    (void)state;
+    make_shards();
+    store_write_text("m/config.json",
+                     "{\"layers\":2,\"q_heads\":2,\"tensors\":{\"layers.0.q_proj.weight\":"
+                     "\"decoder.layers.0.self_attn.q_proj.weight\",\"layers.1.q_proj.weight\":"
+                     "\"decoder.layers.1.self_attn.q_proj.weight\"}}");
+    if (!published_load_shards(store_path("m"), &fault))
+        fail_msg("%s", fault.message);
+    assert_int_equal(published_model()->layers[1].d_query, 8);
+    published_close();
+}
+
+static void test_missing_shard(void **state)
+{
+    (void)state;
+    make_shards();
+    assert_int_equal(unlink(store_path(SECOND)), 0);
+    expect_refused("shard 'model-00002-of-00002.safetensors' of tensor "
+                   "'decoder.layers.1.self_attn.q_proj.weight': cannot open");
+}
+
+static void test_cut_shard(void **state)
+{
+    (void)state;
+    make_shards();
+    assert_int_equal(truncate(store_path(SECOND), 100), 0);
+    expect_refused("shard 'model-00002-of-00002.safetensors' of tensor "
+                   "'decoder.layers.1.self_attn.q_proj.weight': the header");
+}
+
+static void test_tensor_in_other_shard(void **state)
+{
+    char first[256], second[256];
+    (void)state;
+    make_shards();
+    path_of(first, FIRST);
+    path_of(second, SECOND);
+    assert_int_equal(rename(second, first), 0);
+    expect_refused("shard 'model-00001-of-00002.safetensors' of tensor "
+                   "'decoder.layers.0.self_attn.q_proj.weight': the file has no tensor of that "
+                   "name");
+}
+
+/* Links out of the directory are refused, those inside it are not. */
+static void test_links(void **state)
+{
+    struct fault fault;
+    char from[256], to[256];
+    (void)state;
+    make_shards();
+    path_of(from, SECOND);
+    path_of(to, "m/another-name");
+    assert_int_equal(rename(from, to), 0);
+    assert_int_equal(symlink("another-name", from), 0);
+    if (!published_load_shards(store_path("m"), &fault))
+        fail_msg("%s", fault.message);
+    expect_answer(1);
+    path_of(from, "outside.safetensors");
+    assert_int_equal(rename(to, from), 0);
+    path_of(to, SECOND);
+    assert_int_equal(unlink(to), 0);
+    assert_int_equal(symlink("../outside.safetensors", to), 0);
+    expect_refused("this is a symbolic link that leads out of the directory");
+}
+
+static void test_index(void **state)
+{
+    static const struct {
+        const char *text, *words;
+    } INDICES[] = {
+        { "{\"weight_map\":{\"a\":\"../b.safetensors\"}}",
+          "shard '../b.safetensors' of tensor 'a': this is no name of a file beside the index" },
+        { "{\"weight_map\":{\"a\":\"/etc/passwd\"}}",
+          "shard '/etc/passwd' of tensor 'a': this is" },
+        { "{\"weight_map\":{\"a\":\"..\"}}", "shard '..' of tensor 'a': this is no name" },
+        { "{\"weight_map\":{\"a\":\"\"}}", "shard '' of tensor 'a': this is no name" },
+        { "{\"weight_map\":{\"a\":7}}", "no name of a file for tensor 'a'" },
+        { "{\"weight_map\":{}}", "has no weight_map" },
+        { "{\"weight_map\":[]}", "has no weight_map" },
+        { "[]", "has no weight_map" },
+        { "{", "" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof INDICES / sizeof INDICES[0]; i++) {
+        make_shards();
+        store_write_text(INDEX, INDICES[i].text);
+        expect_refused(INDICES[i].words);
+    }
+}
+
+/* A shard that is cut short under the model makes it answer no more, and ends nothing. */
+static void test_cut_while_mapped(void **state)
+{
+    struct fault fault;
+    (void)state;
+    model_guard_install(); /* over cmocka's own handler */
+    make_shards();
+    if (!published_load_shards(store_path("m"), &fault))
+        fail_msg("%s", fault.message);
+    assert_int_equal(truncate(store_path(SECOND), 0), 0);
+    const struct model_layer *layer = &published_model()->layers[1];
+    volatile float sum = layer->layer.q_proj.weight[0];
+    sum = sum + published_model()->layers[0].layer.q_proj.weight[0];
+    assert_true(model_damaged(published_model()));
+    published_close();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORE_TEST(test_whole),
+        STORE_TEST(test_of_our_own_config),
+        STORE_TEST(test_missing_shard),
+        STORE_TEST(test_cut_shard),
+        STORE_TEST(test_tensor_in_other_shard),
+        STORE_TEST(test_links),
+        STORE_TEST(test_index),
+        STORE_TEST(test_cut_while_mapped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
