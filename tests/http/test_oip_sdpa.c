@@ -158,9 +158,9 @@ static void test_values_of_another_datatype(void **state)
     oip_ask(&request, "present_key", "\"binary_data\":true");
     oip_ask(&request, "present_value", "\"binary_data\":true");
     struct oip_answer answer = oip_post(&client, "sdpa", &request);
-    expect_numbers(&answer, "Y", "FP32", 4, one, &mean, 1e-7);
-    expect_numbers(&answer, "present_key", "FP32", 4, two, keys, 0);
-    expect_numbers(&answer, "present_value", "FP64", 4, two, present, 0);
+    oip_expect_numbers(&answer, "Y", "FP32", 4, one, &mean, 1e-7);
+    oip_expect_numbers(&answer, "present_key", "FP32", 4, two, keys, 0);
+    oip_expect_numbers(&answer, "present_value", "FP64", 4, two, present, 0);
     oip_answer_free(&answer);
     oip_request_free(&request);
 }
