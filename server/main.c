@@ -1,5 +1,5 @@
 /* main.c - the daemon's life: read the configuration, listen, load the models,
- * serve until a signal comes, drain, stop. Nothing else. */
+ * serve until a signal comes, drain, stop. Nothing else. SIGHUP: the models again. */
 #include "blas_core.h"
 #include "clock.h"
 #include "config.h"
@@ -77,7 +77,8 @@ static void log_model(void *context, const struct model_listing *listing)
     (void)context;
     if (model)
         log_line(LOG_INFO, "model", LOG_STRING("name", listing->name),
-                 LOG_STRING("source", model->source), LOG_NUMBER("layers", model->layer_count),
+                 LOG_NUMBER("version", listing->version), LOG_STRING("source", model->source),
+                 LOG_NUMBER("layers", model->layer_count),
                  LOG_NUMBER("parameters", model->parameter_count));
     else
         log_line(LOG_WARNING, "model unavailable", LOG_STRING("name", listing->name),
@@ -165,12 +166,28 @@ static void drain(struct service *service, struct http *http)
     }
 }
 
-static void wait_for_signal(const sigset_t *signals)
+/* Reading the models again may take long, and the end comes first. */
+static bool end_is_pending(void)
 {
-    int signal_number = SIGHUP;
-    while (signal_number == SIGHUP)
+    sigset_t pending;
+    return sigpending(&pending) == 0
+           && (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+}
+
+/* This thread has nothing else to do, so it is the one that reads the models again. */
+static void wait_for_end(struct service *service, const sigset_t *signals)
+{
+    int signal_number;
+    for (;;) {
         if (sigwait(signals, &signal_number) != 0)
             return;
+        if (signal_number != SIGHUP)
+            break;
+        const int64_t start_ns = clock_now_ns();
+        model_store_rescan(service->store, end_is_pending);
+        log_line(LOG_INFO, "models read again",
+                 LOG_NUMBER("ms", (double)(clock_now_ns() - start_ns) / 1e6));
+    }
     log_line(LOG_INFO, "signal", LOG_STRING("name", strsignal(signal_number)));
 }
 
@@ -200,7 +217,7 @@ static bool serve(struct service *service, const sigset_t *signals, struct fault
     const bool loaded = load_and_warm_up(service, fault);
     if (loaded) {
         log_line(LOG_INFO, "ready", LOG_NUMBER("ms", (double)(clock_now_ns() - start_ns) / 1e6));
-        wait_for_signal(signals);
+        wait_for_end(service, signals);
         drain(service, http);
     }
     http_free(http);

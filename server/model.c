@@ -32,6 +32,7 @@ bool model_storage_create(struct model **model, const char *name, const char *so
     arena_init(&storage->arena, SIZE_MAX);
     atomic_init(&storage->references, 1);
     snprintf(made->name, sizeof made->name, "%s", name);
+    made->version = 1;
     made->storage = storage;
     made->attention = made->dtype = "";
     made->source = arena_strdup(&storage->arena, source);

@@ -37,6 +37,7 @@ struct model_layer {
 
 struct model {
     char name[MODEL_NAME_MAX + 1];
+    int64_t version;       /* of its numbered folder; else 1 */
     const char *attention; /* "scaled_dot_product" or another of model_attention.h */
     const char *dtype;     /* of the file's parameters: "F32", "BF16", ...; "" without any */
     char *source;          /* "built-in", or the path it was loaded from */

@@ -46,67 +46,117 @@ static const char *find(struct arena *arena, const char *folder, const char *nam
     return path && stat(path, &status) == 0 ? path : NULL;
 }
 
-/* The folder's numbered sub-folder of the highest number; NULL where it has none. */
-static const char *highest_version(struct arena *arena, const char *folder, bool *failed)
+/* The number of a version's folder; 0 where it is none. */
+static int64_t version_number(const char *name)
 {
-    const char *best = NULL;
-    long long best_version = -1;
+    const size_t length = strlen(name);
+    if (length > VERSION_DIGITS_MAX || name[0] == '0' || strspn(name, "0123456789") != length)
+        return 0;
+    return strtoll(name, NULL, 10);
+}
+
+/* ----------------------------------------------------------- fingerprints -- */
+
+/* FNV-1a. */
+static void mix(uint64_t *hash, const void *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        *hash = (*hash ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u;
+}
+
+/* 0 where it is not there. */
+static uint64_t fingerprint_of_file(const char *path, const char *name)
+{
+    struct stat status;
+    uint64_t hash = 0xcbf29ce484222325u;
+    if (!path || stat(path, &status) != 0)
+        return 0;
+    const int64_t numbers[] = { (int64_t)status.st_ino, status.st_size, status.st_mtim.tv_sec,
+                                status.st_mtim.tv_nsec };
+    mix(&hash, name, strlen(name));
+    mix(&hash, numbers, sizeof numbers);
+    return hash;
+}
+
+uint64_t model_directory_fingerprint(const char *path)
+{
+    return fingerprint_of_file(path, "");
+}
+
+/* Of all that is in it, in whatever order it is listed. What changes the model and is not in the
+ * config nor in the parameters' one file, such as a shard, so counts too. */
+static uint64_t fingerprint_of_folder(struct arena *arena, const char *folder)
+{
+    uint64_t sum = 0;
     DIR *stream = opendir(folder);
     const struct dirent *entry;
-    while (stream && (entry = readdir(stream))) {
-        const size_t length = strlen(entry->d_name);
-        if (length > VERSION_DIGITS_MAX || strspn(entry->d_name, "0123456789") != length)
-            continue;
-        const long long version = strtoll(entry->d_name, NULL, 10);
-        const char *path = find(arena, folder, entry->d_name, failed);
-        if (version > best_version && is_folder(path)) {
-            best = path;
-            best_version = version;
-        }
-    }
+    while (stream && (entry = readdir(stream)))
+        if (entry->d_name[0] != '.')
+            sum += fingerprint_of_file(join(arena, folder, entry->d_name), entry->d_name);
     if (stream)
         closedir(stream);
-    return best;
+    return sum;
+}
+
+/* ----------------------------------------------------------------- places -- */
+
+/* Whether folder holds the files of a model, which place is then told of. */
+static bool has_files(struct arena *arena, struct model_place *place, const char *folder,
+                      bool *failed)
+{
+    place->config_path = find(arena, folder, "config.json", failed);
+    place->path = find(arena, folder, "model.safetensors", failed);
+    if (!place->path)
+        place->path = find(arena, folder, "model.safetensors.index.json", failed);
+    if (!place->path)
+        place->problem = "the directory holds no model.safetensors, nor its index and shards";
+    return place->config_path || place->path;
 }
 
 bool model_directory_look(struct arena *arena, struct model_place *place, const char *folder)
 {
     bool failed = false;
-    place->config_path = find(arena, folder, "config.json", &failed);
-    place->path = find(arena, folder, "model.safetensors", &failed);
-    if (!place->config_path && !place->path) {
-        const char *version = highest_version(arena, folder, &failed);
-        if (version) {
-            folder = version;
-            place->config_path = find(arena, folder, "config.json", &failed);
-            place->path = find(arena, folder, "model.safetensors", &failed);
+    const char *highest = NULL;
+    int64_t version = 0;
+    if (has_files(arena, place, folder, &failed))
+        return !failed;
+    DIR *stream = opendir(folder);
+    const struct dirent *entry;
+    while (stream && (entry = readdir(stream)))
+        if (version_number(entry->d_name) > version) {
+            const char *path = find(arena, folder, entry->d_name, &failed);
+            if (!is_folder(path))
+                continue;
+            version = version_number(entry->d_name);
+            highest = path;
         }
+    if (stream)
+        closedir(stream);
+    if (highest) {
+        place->problem = NULL;
+        has_files(arena, place, highest, &failed);
     }
-    if (!place->path)
-        place->path = find(arena, folder, "model.safetensors.index.json", &failed);
-    if (!place->path)
-        place->problem = "the directory holds no model.safetensors, nor its index and shards";
     return !failed;
 }
 
-bool model_directory_find(struct arena *arena, struct model_place *place, const char *path,
-                          const char *name)
+/* Only what lies in the directory is read, whatever links are in it. */
+static bool check_inside(struct model_directory *directory, struct model_place *place,
+                         const char *path)
 {
-    char file_name[MODEL_NAME_MAX + sizeof FILE_ENDING];
-    bool failed = false;
-    *place = (struct model_place){ .name = arena_strdup(arena, name) };
-    snprintf(file_name, sizeof file_name, "%s" FILE_ENDING, name);
-    const char *folder = join(arena, path, name);
-    const char *file = find(arena, path, file_name, &failed);
-    if (!place->name || !folder || failed)
-        return false;
-    if (is_folder(folder)) {
-        place->is_folder = true;
-        place->source = folder;
-        return model_directory_look(arena, place, folder);
+    char *real = path ? realpath(path, NULL) : NULL;
+    const size_t length = directory->root ? strlen(directory->root) : 0;
+    bool good = true;
+    if (real && length > 1
+        && (strncmp(real, directory->root, length) != 0 || real[length] != '/')) {
+        const size_t size = strlen(path) + strlen(real) + 64;
+        char *text = arena_alloc(&directory->arena, size);
+        good = text != NULL;
+        if (text)
+            snprintf(text, size, "'%s' leads out of the models' directory, to '%s'", path, real);
+        place->problem = text;
     }
-    place->source = place->path = file && !is_folder(file) ? file : NULL;
-    return true;
+    free(real);
+    return good;
 }
 
 static bool add_place(struct model_directory *directory, const struct model_place *place)
@@ -120,32 +170,93 @@ static bool add_place(struct model_directory *directory, const struct model_plac
     return true;
 }
 
+/* The place of a folder that is known to have one. */
+static bool add_folder_place(struct model_directory *directory, struct model_place *place)
+{
+    place->fingerprint = fingerprint_of_folder(&directory->arena, place->source);
+    return check_inside(directory, place, place->path)
+           && check_inside(directory, place, place->config_path) && add_place(directory, place);
+}
+
+static bool add_version(struct model_directory *directory, const char *name, const char *folder,
+                        const char *number)
+{
+    bool failed = false;
+    struct model_place place = {
+        .name = name,
+        .version = version_number(number),
+        .is_folder = true,
+        .source = join(&directory->arena, folder, number),
+    };
+    if (!place.source)
+        return false;
+    if (!is_folder(place.source))
+        return true;
+    has_files(&directory->arena, &place, place.source, &failed);
+    return !failed && add_folder_place(directory, &place);
+}
+
+/* A folder is one model, or versions of one, or one that has a problem. */
+static bool add_folder(struct model_directory *directory, const char *name, const char *folder)
+{
+    bool failed = false;
+    struct model_place place = { .name = name, .version = 1, .is_folder = true, .source = folder };
+    if (has_files(&directory->arena, &place, folder, &failed) || failed)
+        return !failed && add_folder_place(directory, &place);
+    const int64_t count = directory->count;
+    DIR *stream = opendir(folder);
+    const struct dirent *entry;
+    while (!failed && stream && (entry = readdir(stream)))
+        if (version_number(entry->d_name) > 0)
+            failed = !add_version(directory, name, folder, entry->d_name);
+    if (stream)
+        closedir(stream);
+    return !failed && (directory->count > count || add_folder_place(directory, &place));
+}
+
+static bool add_file(struct model_directory *directory, const char *name, const char *path)
+{
+    struct model_place place = {
+        .name = name,
+        .version = 1,
+        .source = path,
+        .path = path,
+        .fingerprint = model_directory_fingerprint(path),
+    };
+    return check_inside(directory, &place, path) && add_place(directory, &place);
+}
+
 /* One name in the directory; it may be no model's. False where there is no memory. */
 static bool look_at(struct model_directory *directory, const char *path, const char *file_name)
 {
     struct arena *arena = &directory->arena;
     const char *ending = strrchr(file_name, '.');
-    struct model_place place = { .source = join(arena, path, file_name) };
+    const char *source = join(arena, path, file_name);
     char *name = arena_strdup(arena, file_name);
-    if (!place.source || !name)
+    if (!source || !name)
         return false;
-    place.name = name;
-    place.is_folder = is_folder(place.source);
-    if (!place.is_folder && ending && strcmp(ending, FILE_ENDING) == 0) {
-        name[ending - file_name] = '\0';
-        place.path = place.source;
-    }
-    if (!model_directory_name_good(name) || (!place.is_folder && !place.path))
+    if (is_folder(source))
+        return !model_directory_name_good(name) || add_folder(directory, name, source);
+    if (!ending || strcmp(ending, FILE_ENDING) != 0)
         return true;
-    return (!place.is_folder || model_directory_look(arena, &place, place.source))
-           && add_place(directory, &place);
+    name[ending - file_name] = '\0';
+    return !model_directory_name_good(name) || add_file(directory, name, source);
 }
 
 static int compare_places(const void *left, const void *right)
 {
     const struct model_place *a = left, *b = right;
     const int order = strcmp(a->name, b->name);
-    return order != 0 ? order : (int)b->is_folder - (int)a->is_folder;
+    if (order != 0 || a->is_folder != b->is_folder)
+        return order != 0 ? order : (int)b->is_folder - (int)a->is_folder;
+    return (a->version > b->version) - (a->version < b->version);
+}
+
+static void sort(struct model_directory *directory)
+{
+    if (directory->count > 0)
+        qsort(directory->places, (size_t)directory->count, sizeof *directory->places,
+              compare_places);
 }
 
 /* The last part of the path, as the file system knows it; "model" where that is no name. */
@@ -162,14 +273,10 @@ static const char *own_name(struct arena *arena, const char *path)
 static bool scan_one_model(struct model_directory *directory, const char *path,
                            const char *model_name)
 {
-    struct model_place place = {
-        .name = model_name ? model_name : own_name(&directory->arena, path),
-        .is_folder = true,
-        .source = arena_strdup(&directory->arena, path),
-    };
+    const char *name = model_name ? model_name : own_name(&directory->arena, path);
+    const char *source = arena_strdup(&directory->arena, path);
     directory->is_one_model = true;
-    return place.name && place.source && model_directory_look(&directory->arena, &place, path)
-           && add_place(directory, &place);
+    return name && source && add_folder(directory, name, source);
 }
 
 static bool scan_names(struct model_directory *directory, const char *path, DIR *stream)
@@ -178,31 +285,62 @@ static bool scan_names(struct model_directory *directory, const char *path, DIR 
     while ((entry = readdir(stream)))
         if (entry->d_name[0] != '.' && !look_at(directory, path, entry->d_name))
             return false;
-    if (directory->count > 0)
-        qsort(directory->places, (size_t)directory->count, sizeof *directory->places,
-              compare_places);
     return true;
+}
+
+static void init(struct model_directory *directory, const char *path)
+{
+    *directory = (struct model_directory){ .places = NULL };
+    arena_init(&directory->arena, SIZE_MAX);
+    char *real = realpath(path, NULL);
+    directory->root = real ? arena_strdup(&directory->arena, real) : NULL;
+    free(real);
+}
+
+static bool finish(struct model_directory *directory, bool good, struct fault *fault)
+{
+    if (good && directory->root) {
+        sort(directory);
+        return true;
+    }
+    model_directory_free(directory);
+    return fault_no_memory(fault);
 }
 
 bool model_directory_scan(struct model_directory *directory, const char *path,
                           const char *model_name, struct fault *fault)
 {
     bool failed = false;
-    *directory = (struct model_directory){ .places = NULL };
-    arena_init(&directory->arena, SIZE_MAX);
     DIR *stream = opendir(path);
     if (!stream)
         return fault_set(fault, FAULT_NOT_FOUND, "cannot read the models' directory '%s': %s", path,
                          strerror(errno));
-    if (find(&directory->arena, path, "config.json", &failed))
-        failed = failed || !scan_one_model(directory, path, model_name);
-    else
-        failed = failed || !scan_names(directory, path, stream);
+    init(directory, path);
+    const bool good = find(&directory->arena, path, "config.json", &failed)
+                          ? scan_one_model(directory, path, model_name)
+                          : scan_names(directory, path, stream);
     closedir(stream);
-    if (!failed)
-        return true;
-    model_directory_free(directory);
-    return fault_no_memory(fault);
+    return finish(directory, good && !failed, fault);
+}
+
+bool model_directory_find(struct model_directory *directory, const char *path, const char *name,
+                          bool is_one_model, struct fault *fault)
+{
+    init(directory, path);
+    directory->is_one_model = is_one_model;
+    char file_name[MODEL_NAME_MAX + sizeof FILE_ENDING];
+    bool failed = false;
+    snprintf(file_name, sizeof file_name, "%s" FILE_ENDING, name);
+    const char *copy = arena_strdup(&directory->arena, name);
+    const char *folder =
+        is_one_model ? arena_strdup(&directory->arena, path) : join(&directory->arena, path, name);
+    const char *file = find(&directory->arena, path, file_name, &failed);
+    bool good = copy && folder && !failed;
+    if (good && is_folder(folder))
+        good = add_folder(directory, copy, folder);
+    else if (good && !is_one_model && file && !is_folder(file))
+        good = add_file(directory, copy, file);
+    return finish(directory, good, fault);
 }
 
 void model_directory_free(struct model_directory *directory)

@@ -2,46 +2,76 @@
 #include "log.h"
 #include "metrics.h"
 #include "model_describe.h"
-#include "model_directory.h"
 #include "model_save.h"
 #include "model_store_internal.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { NAMES_BYTES = 200 };
+enum { NAMES_BYTES = 200, VERSION_DIGITS_MAX = 18 };
 
 /* --------------------------------------------------------------- loading -- */
 
-static bool add_row(struct model_store *store, const char *name, enum model_origin origin,
-                    struct model *model, const char *source, const char *reason,
-                    struct fault *fault)
+bool model_store_read(struct model **model, const struct model_place *place, const char *config,
+                      struct fault *fault)
 {
-    struct model_row row, old;
-    if (!model_row_init(&row, name, origin, model, source, reason, fault))
-        return false;
+    struct fault reason = { .code = FAULT_NONE };
+    if (place->problem)
+        fault_set(&reason, FAULT_BINARY, "%s", place->problem);
+    else if (config ? model_load_configured(model, place->name, place->source, place->path, config,
+                                            &reason)
+                    : model_load(model, place->name, place->source, place->path, place->config_path,
+                                 &reason)) {
+        (*model)->version = place->version;
+        return true;
+    }
+    *model = NULL;
+    *fault = reason;
+    return false;
+}
+
+bool model_store_row(struct model_row *row, const struct model_place *place, struct model *model,
+                     const char *reason, struct fault *fault)
+{
+    const enum model_origin origin = place->is_folder ? MODEL_FOLDER : MODEL_FILE;
+    const bool good = model_row_init(row, place->name, place->version, origin, model, place->source,
+                                     reason, fault);
+    row->fingerprint = place->fingerprint;
+    return good;
+}
+
+/* Puts row in its place; it is the table's, or freed. */
+static bool add_row(struct model_store *store, struct model_row *row, struct fault *fault)
+{
+    struct model_row old;
     if (!model_table_reserve(&store->table, fault)) {
-        model_row_free(&row);
+        model_row_free(row);
         return false;
     }
-    model_table_set(&store->table, &row, &old);
+    model_table_set(&store->table, row, &old);
     model_row_free(&old);
     return true;
 }
 
-static bool add_built_in(struct model_store *store, struct fault *fault)
+static bool add_built_in(struct model_store *store,
+                         bool (*create)(struct model **model, struct fault *fault),
+                         struct fault *fault)
 {
-    struct model *demo, *sdpa;
-    return model_create_demo(&demo, fault)
-           && add_row(store, demo->name, MODEL_BUILT_IN, demo, demo->source, NULL, fault)
-           && model_create_sdpa(&sdpa, fault)
-           && add_row(store, sdpa->name, MODEL_BUILT_IN, sdpa, sdpa->source, NULL, fault);
+    struct model *model;
+    struct model_row row;
+    return create(&model, fault)
+           && model_row_init(&row, model->name, model->version, MODEL_BUILT_IN, model,
+                             model->source, NULL, fault)
+           && add_row(store, &row, fault);
 }
 
 /* A name that is taken cannot be listed again, so its second place is for the log. */
 static bool is_taken(struct model_store *store, const struct model_place *place, int *failed_count)
 {
     const struct model_row *row = model_table_find(&store->table, place->name);
-    if (!row)
+    if (!row || (row->origin == MODEL_FOLDER && place->is_folder))
         return false;
     (*failed_count)++;
     log_line(LOG_WARNING, "model passed over", LOG_STRING("name", place->name),
@@ -56,17 +86,13 @@ static bool load_place(struct model_store *store, const struct model_place *plac
                        int *failed_count, struct fault *fault)
 {
     struct fault reason = { .code = FAULT_NONE };
-    struct model *model = NULL;
+    struct model *model;
+    struct model_row row;
     if (is_taken(store, place, failed_count))
         return true;
-    if (place->problem)
-        fault_set(&reason, FAULT_NOT_FOUND, "%s", place->problem);
-    else if (!model_load(&model, place->name, place->source, place->path, place->config_path,
-                         &reason))
-        model = NULL;
-    *failed_count += model == NULL;
-    return add_row(store, place->name, place->is_folder ? MODEL_FOLDER : MODEL_FILE, model,
-                   place->source, reason.message, fault);
+    *failed_count += !model_store_read(&model, place, NULL, &reason);
+    return model_store_row(&row, place, model, reason.message, fault)
+           && add_row(store, &row, fault);
 }
 
 static bool load_directory(struct model_store *store, const struct model_store_options *options,
@@ -103,7 +129,8 @@ bool model_store_create(struct model_store **store, const struct model_store_opt
     made->directory = options->directory;
     pthread_rwlock_init(&made->lock, NULL);
     pthread_mutex_init(&made->changing, NULL);
-    if (!add_built_in(made, fault)
+    if (!add_built_in(made, model_create_demo, fault)
+        || !add_built_in(made, model_create_sdpa, fault)
         || (options->directory && !load_directory(made, options, failed_count, fault))) {
         model_store_free(made);
         return false;
@@ -157,11 +184,13 @@ static const struct model_row *find_row(const struct model_store *store, const c
             model_store_unknown(store, name, fault);
         return row;
     }
-    for (int64_t i = 0; i < store->table.count; i++)
-        if (store->table.rows[i].origin != MODEL_BUILT_IN) {
-            only = &store->table.rows[i];
+    for (int64_t i = 0; i < store->table.count; i++) {
+        const struct model_row *row = &store->table.rows[i];
+        if (row->origin != MODEL_BUILT_IN && model_row_is_default(&store->table, row)) {
+            only = row;
             count++;
         }
+    }
     if (count == 1)
         return only;
     model_table_names(&store->table, count == 0, names, sizeof names);
@@ -170,11 +199,50 @@ static const struct model_row *find_row(const struct model_store *store, const c
     return NULL;
 }
 
+/* A version as it is written: a number of no more than 18 digits without a leading zero; -1 where
+ * it is none. */
+static int64_t read_version(const char *text)
+{
+    const size_t length = strlen(text);
+    if (length == 0 || length > VERSION_DIGITS_MAX || text[0] == '0'
+        || strspn(text, "0123456789") != length)
+        return -1;
+    return strtoll(text, NULL, 10);
+}
+
+static const struct model_row *find_version(const struct model_store *store, const char *name,
+                                            const char *version, struct fault *fault)
+{
+    char numbers[NAMES_BYTES];
+    size_t used = 0;
+    int64_t count;
+    const struct model_row *found = find_row(store, name, fault);
+    if (!found || !version[0])
+        return found;
+    found = model_table_find_version(&store->table, name, read_version(version));
+    if (found)
+        return found;
+    const struct model_row *rows = model_table_rows(&store->table, name, &count);
+    numbers[0] = '\0';
+    for (int64_t i = 0; i < count && used + 2 * VERSION_DIGITS_MAX < sizeof numbers; i++)
+        used += (size_t)snprintf(numbers + used, sizeof numbers - used, "%s%" PRId64,
+                                 i > 0 ? ", " : "", rows[i].version);
+    fault_set(fault, FAULT_NOT_FOUND, "model '%.60s' has no version '%.40s'; it has %s", name,
+              version, numbers);
+    return NULL;
+}
+
 bool model_store_resolve(struct model_store *store, const char *name, struct model **model,
                          struct fault *fault)
 {
+    return model_store_resolve_version(store, name, "", model, fault);
+}
+
+bool model_store_resolve_version(struct model_store *store, const char *name, const char *version,
+                                 struct model **model, struct fault *fault)
+{
     pthread_rwlock_rdlock(&store->lock);
-    const struct model_row *row = find_row(store, name, fault);
+    const struct model_row *row = find_version(store, name, version, fault);
     const char *reason = row ? model_row_reason(row) : NULL;
     const bool good = row && !reason;
     if (good)
@@ -195,11 +263,16 @@ static void describe_row(const struct model_row *row, struct text *text)
 
 void model_store_describe_all(struct model_store *store, struct text *text)
 {
+    bool some = false;
     text_raw(text, "{\"models\":[");
     pthread_rwlock_rdlock(&store->lock);
     for (int64_t i = 0; i < store->table.count; i++) {
-        text_raw(text, i > 0 ? "," : "");
-        describe_row(&store->table.rows[i], text);
+        const struct model_row *row = &store->table.rows[i];
+        if (!model_row_is_default(&store->table, row))
+            continue;
+        text_raw(text, some ? "," : "");
+        describe_row(row, text);
+        some = true;
     }
     pthread_rwlock_unlock(&store->lock);
     text_raw(text, "]}");
@@ -216,6 +289,25 @@ bool model_store_describe(struct model_store *store, const char *name, struct te
     return row != NULL;
 }
 
+void model_store_versions(struct model_store *store, const char *name, struct text *text)
+{
+    int64_t count;
+    bool some = false;
+    text_raw(text, "[");
+    pthread_rwlock_rdlock(&store->lock);
+    const struct model_row *rows = model_table_rows(&store->table, name, &count);
+    for (int64_t i = 0; i < count; i++) {
+        if (model_row_reason(&rows[i]))
+            continue;
+        text_raw(text, some ? ",\"" : "\"");
+        text_integer(text, rows[i].version);
+        text_raw(text, "\"");
+        some = true;
+    }
+    pthread_rwlock_unlock(&store->lock);
+    text_raw(text, "]");
+}
+
 void model_store_each(struct model_store *store,
                       void (*visit)(void *context, const struct model_listing *listing),
                       void *context)
@@ -226,9 +318,12 @@ void model_store_each(struct model_store *store,
         const char *reason = model_row_reason(row);
         const struct model_listing listing = {
             .name = row->name,
+            .version = row->version,
+            .is_default = model_row_is_default(&store->table, row),
             .state = model_row_state(row),
             .model = reason ? NULL : row->model,
             .reason = reason,
+            .refused = reason ? NULL : row->refused,
         };
         visit(context, &listing);
     }

@@ -1,17 +1,13 @@
-/* model_store_changes.c - putting and deleting a model, loading and unloading one.
+/* model_store_changes.c - putting and deleting a model.
  *
  * The long part of a PUT, checking and writing and syncing the new file, is done
- * before "changing" is taken. A load holds it throughout: what it read must not be
- * replaced on disk before it is in the table. */
-#include "model_directory.h"
+ * before "changing" is taken. */
 #include "model_save.h"
 #include "model_store_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-
-/* ------------------------------------------------------- putting, deleting -- */
 
 static bool is_folder_on_disk(const struct model_store *store, const char *name)
 {
@@ -102,7 +98,8 @@ static bool save_and_swap_in(struct model_store *store, const char *name, const 
     if (!model_load(&made, name, path, save->temporary, NULL, fault))
         return false;
     model_retain(made);
-    bool good = model_row_init(&row, name, MODEL_FILE, made, path, NULL, fault);
+    bool good = model_row_init(&row, name, made->version, MODEL_FILE, made, path, NULL, fault);
+    row.fingerprint = model_directory_fingerprint(save->temporary);
     if (good && !swap_in(store, &row, save, created, fault)) {
         model_row_free(&row);
         good = false;
@@ -159,160 +156,5 @@ bool model_store_delete(struct model_store *store, const char *name, struct faul
     const bool good = remove_row(store, name, &old, fault);
     pthread_mutex_unlock(&store->changing);
     model_row_free(&old);
-    return good;
-}
-
-/* ------------------------------------------------------ loading, unloading -- */
-
-/* Where the model of that name is on disk. With "changing" held. */
-static bool find_place(struct model_store *store, const char *name, struct arena *arena,
-                       struct model_place *place, struct fault *fault)
-{
-    pthread_rwlock_rdlock(&store->lock);
-    const struct model_row *row = model_table_find(&store->table, name);
-    const bool is_built_in = row && row->origin == MODEL_BUILT_IN;
-    const bool is_possible =
-        store->directory && model_directory_name_good(name) && (row || !store->is_one_model);
-    if (!is_possible && !is_built_in)
-        model_store_unknown(store, name, fault);
-    pthread_rwlock_unlock(&store->lock);
-    if (is_built_in)
-        return fault_set(fault, FAULT_CONFLICT, "model '%s' is built in, and always served", name);
-    if (!is_possible)
-        return false;
-    bool found;
-    if (store->is_one_model) {
-        *place = (struct model_place){ name, true, store->directory, NULL, NULL, NULL };
-        found = model_directory_look(arena, place, store->directory);
-    } else {
-        found = model_directory_find(arena, place, store->directory, name);
-    }
-    if (!found)
-        return fault_no_memory(fault);
-    return place->source
-           || fault_set(fault, FAULT_NOT_FOUND,
-                        "the models' directory has neither '%s' nor '%s.safetensors'", name, name);
-}
-
-/* Puts row in its place. It is the table's, or freed, afterwards. */
-static bool set_row(struct model_store *store, struct model_row *row, struct fault *fault)
-{
-    struct model_row old = { .name = NULL };
-    pthread_rwlock_wrlock(&store->lock);
-    const bool good = model_table_reserve(&store->table, fault);
-    if (good) {
-        model_table_set(&store->table, row, &old);
-        model_store_count(store);
-    }
-    pthread_rwlock_unlock(&store->lock);
-    model_row_free(good ? &old : row);
-    return good;
-}
-
-/* The row of a place where no model is served. */
-static bool set_absent(struct model_store *store, const struct model_place *place,
-                       enum model_state state, const char *reason, struct fault *fault)
-{
-    struct model_row row;
-    const enum model_origin origin = place->is_folder ? MODEL_FOLDER : MODEL_FILE;
-    if (!model_row_init(&row, place->name, origin, NULL, place->source, reason, fault))
-        return false;
-    row.state = state;
-    return set_row(store, &row, fault);
-}
-
-static bool is_served(struct model_store *store, const char *name)
-{
-    pthread_rwlock_rdlock(&store->lock);
-    const struct model_row *row = model_table_find(&store->table, name);
-    const bool served = row && row->state == MODEL_READY;
-    pthread_rwlock_unlock(&store->lock);
-    return served;
-}
-
-static bool load_place(struct model **model, const struct model_place *place, const char *config,
-                       struct fault *fault)
-{
-    struct fault reason = { .code = FAULT_NONE };
-    if (place->problem)
-        fault_set(&reason, FAULT_BINARY, "%s", place->problem);
-    else if (config ? model_load_configured(model, place->name, place->source, place->path, config,
-                                            &reason)
-                    : model_load(model, place->name, place->source, place->path, place->config_path,
-                                 &reason))
-        return true;
-    /* The request was well-formed and named what is there: a file that cannot be read is no 404. */
-    return fault_set(fault, reason.code == FAULT_NOT_FOUND ? FAULT_BINARY : reason.code,
-                     "model '%s' was not loaded: %s", place->name, reason.message);
-}
-
-static bool load_and_set(struct model_store *store, const struct model_place *place,
-                         const char *config, struct fault *fault)
-{
-    struct model_row row;
-    struct model *model = NULL;
-    const enum model_origin origin = place->is_folder ? MODEL_FOLDER : MODEL_FILE;
-    return load_place(&model, place, config, fault)
-           && model_row_init(&row, place->name, origin, model, place->source, NULL, fault)
-           && set_row(store, &row, fault);
-}
-
-/* With "changing" held. */
-static bool load(struct model_store *store, const struct model_place *place, const char *config,
-                 struct fault *fault)
-{
-    struct fault no_memory;
-    const bool served = is_served(store, place->name);
-    if (!served && !set_absent(store, place, MODEL_LOADING, "it is being loaded", fault))
-        return false;
-    if (load_and_set(store, place, config, fault))
-        return true;
-    if (!served && !set_absent(store, place, MODEL_FAILED, fault->message, &no_memory)) {
-        pthread_rwlock_wrlock(&store->lock);
-        model_table_find(&store->table, place->name)->state = MODEL_FAILED;
-        pthread_rwlock_unlock(&store->lock);
-    }
-    return false;
-}
-
-bool model_store_load(struct model_store *store, const char *name, const char *config,
-                      struct fault *fault)
-{
-    struct model_place place = { .name = name };
-    struct arena arena;
-    arena_init(&arena, SIZE_MAX);
-    pthread_mutex_lock(&store->changing);
-    const bool good =
-        find_place(store, name, &arena, &place, fault) && load(store, &place, config, fault);
-    pthread_mutex_unlock(&store->changing);
-    arena_free(&arena);
-    return good;
-}
-
-/* With "changing" held, so that the row stays. */
-static bool unload(struct model_store *store, const char *name, struct fault *fault)
-{
-    pthread_rwlock_rdlock(&store->lock);
-    const struct model_row *row = model_table_find(&store->table, name);
-    if (!row)
-        model_store_unknown(store, name, fault);
-    pthread_rwlock_unlock(&store->lock);
-    if (!row)
-        return false;
-    if (row->origin == MODEL_BUILT_IN)
-        return fault_set(fault, FAULT_CONFLICT, "model '%s' is built in, and always served", name);
-    const struct model_place place = {
-        .name = name,
-        .is_folder = row->origin == MODEL_FOLDER,
-        .source = row->source,
-    };
-    return set_absent(store, &place, MODEL_UNLOADED, "unloaded", fault);
-}
-
-bool model_store_unload(struct model_store *store, const char *name, struct fault *fault)
-{
-    pthread_mutex_lock(&store->changing);
-    const bool good = unload(store, name, fault);
-    pthread_mutex_unlock(&store->changing);
     return good;
 }

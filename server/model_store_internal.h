@@ -6,6 +6,7 @@
 #ifndef ATTND_MODEL_STORE_INTERNAL_H
 #define ATTND_MODEL_STORE_INTERNAL_H
 
+#include "model_directory.h"
 #include "model_store.h"
 #include "model_table.h"
 
@@ -21,6 +22,16 @@ struct model_store {
 
 /* Sets not_found, which names what there is. With "lock" held. Returns false. */
 bool model_store_unknown(const struct model_store *store, const char *name, struct fault *fault);
+
+/* Reads the model at place. name's version is set; its fault says that it was not loaded, and why.
+ */
+bool model_store_read(struct model **model, const struct model_place *place, const char *config,
+                      struct fault *fault);
+
+/* The row of a place: of its model, whose reference passes to the row also on false, or of the
+ * reason why there is none. */
+bool model_store_row(struct model_row *row, const struct model_place *place, struct model *model,
+                     const char *reason, struct fault *fault);
 
 /* Tells the metrics how many models there are. With "lock" held. */
 void model_store_count(const struct model_store *store);

@@ -23,12 +23,13 @@ bool model_table_reserve(struct model_table *table, struct fault *fault)
     return true;
 }
 
-bool model_row_init(struct model_row *row, const char *name, enum model_origin origin,
-                    struct model *model, const char *source, const char *reason,
-                    struct fault *fault)
+bool model_row_init(struct model_row *row, const char *name, int64_t version,
+                    enum model_origin origin, struct model *model, const char *source,
+                    const char *reason, struct fault *fault)
 {
     *row = (struct model_row){
         .name = strdup(name),
+        .version = version,
         .origin = origin,
         .state = model ? MODEL_READY : MODEL_FAILED,
         .model = model,
@@ -49,16 +50,19 @@ void model_row_free(struct model_row *row)
     free(row->name);
     free(row->source);
     free(row->reason);
+    free(row->refused);
     *row = (struct model_row){ .name = NULL };
 }
 
-/* The index of name, or of the first row behind it. */
-static int64_t place_of(const struct model_table *table, const char *name)
+/* The index of the first row that is not before a version of name. */
+static int64_t place_of(const struct model_table *table, const char *name, int64_t version)
 {
     int64_t low = 0, high = table->count;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
-        if (strcmp(table->rows[middle].name, name) < 0)
+        const struct model_row *row = &table->rows[middle];
+        const int order = strcmp(row->name, name);
+        if (order < 0 || (order == 0 && row->version < version))
             low = middle + 1;
         else
             high = middle;
@@ -66,19 +70,50 @@ static int64_t place_of(const struct model_table *table, const char *name)
     return low;
 }
 
+static bool is_at(const struct model_table *table, int64_t place, const char *name)
+{
+    return place < table->count && strcmp(table->rows[place].name, name) == 0;
+}
+
+struct model_row *model_table_rows(const struct model_table *table, const char *name,
+                                   int64_t *count)
+{
+    const int64_t first = place_of(table, name, 0);
+    *count = 0;
+    while (is_at(table, first + *count, name))
+        (*count)++;
+    return *count > 0 ? &table->rows[first] : NULL;
+}
+
 struct model_row *model_table_find(const struct model_table *table, const char *name)
 {
-    const int64_t place = place_of(table, name);
-    return place < table->count && strcmp(table->rows[place].name, name) == 0 ? &table->rows[place]
+    int64_t count;
+    struct model_row *rows = model_table_rows(table, name, &count);
+    for (int64_t i = count - 1; i >= 0; i--)
+        if (!model_row_reason(&rows[i]))
+            return &rows[i];
+    return count > 0 ? &rows[count - 1] : NULL;
+}
+
+struct model_row *model_table_find_version(const struct model_table *table, const char *name,
+                                           int64_t version)
+{
+    const int64_t place = place_of(table, name, version);
+    return is_at(table, place, name) && table->rows[place].version == version ? &table->rows[place]
                                                                               : NULL;
+}
+
+bool model_row_is_default(const struct model_table *table, const struct model_row *row)
+{
+    return model_table_find(table, row->name) == row;
 }
 
 void model_table_set(struct model_table *table, const struct model_row *row, struct model_row *old)
 {
-    const int64_t place = place_of(table, row->name);
+    const int64_t place = place_of(table, row->name, row->version);
     struct model_row *rows = table->rows + place;
     *old = (struct model_row){ .name = NULL };
-    if (place < table->count && strcmp(rows->name, row->name) == 0) {
+    if (is_at(table, place, row->name) && rows->version == row->version) {
         *old = *rows;
     } else {
         memmove(rows + 1, rows, (size_t)(table->count - place) * sizeof *rows);
@@ -123,7 +158,8 @@ void model_table_names(const struct model_table *table, bool with_built_in, char
     text[0] = '\0';
     for (int64_t i = 0; i < table->count; i++) {
         const struct model_row *row = &table->rows[i];
-        if (row->origin == MODEL_BUILT_IN && !with_built_in)
+        if ((row->origin == MODEL_BUILT_IN && !with_built_in)
+            || (i > 0 && strcmp(row->name, row[-1].name) == 0))
             continue;
         if (left > 0 || used + strlen(row->name) + NAMES_REST_BYTES > size)
             left++;

@@ -196,8 +196,9 @@ static void write_begin(const struct oip *oip, struct text *text)
 {
     text_raw(text, "{\"model_name\":");
     text_string(text, oip->model->name);
-    text_raw(text, ",\"model_version\":");
-    text_string(text, OIP_VERSION);
+    text_raw(text, ",\"model_version\":\"");
+    text_integer(text, oip->model->version);
+    text_raw(text, "\"");
     if (oip->id) {
         text_raw(text, ",\"id\":");
         text_string(text, oip->id);

@@ -14,25 +14,12 @@
 
 enum { PLATFORM_BYTES = 64 };
 
-bool oip_model_check_version(const char *name, const char *version, struct fault *fault)
-{
-    return !version[0] || strcmp(version, OIP_VERSION) == 0
-           || fault_set(fault, FAULT_NOT_FOUND,
-                        "model '%.60s' has no version '%.40s'; its version is " OIP_VERSION, name,
-                        version);
-}
-
 bool oip_model_find(struct exchange *exchange, struct model **model, struct fault *fault)
 {
     struct service *service = exchange_context(exchange);
-    const char *name = exchange_param(exchange, 0);
-    if (!service_accepts(service, fault)
-        || !model_store_resolve(service->store, name, model, fault))
-        return false;
-    if (oip_model_check_version(name, exchange_param(exchange, 1), fault))
-        return true;
-    model_release(*model);
-    return false;
+    return service_accepts(service, fault)
+           && model_store_resolve_version(service->store, exchange_param(exchange, 0),
+                                          exchange_param(exchange, 1), model, fault);
 }
 
 /* ------------------------------------------------------------------ ready -- */
@@ -121,10 +108,11 @@ static void write_inputs_and_outputs(struct text *text, const struct model *mode
     write_tensors(text, outputs_key, tensors, oip_outputs(model, tensors), write_output);
 }
 
-static void write_metadata(struct text *text, const struct model *model)
+static void write_metadata(struct text *text, const struct model *model, struct service *service)
 {
     write_head(text, model);
-    text_raw(text, ",\"versions\":[\"" OIP_VERSION "\"]");
+    text_raw(text, ",\"versions\":");
+    model_store_versions(service->store, model->name, text);
     write_inputs_and_outputs(text, model, "inputs", "outputs", write_metadata_tensor,
                              write_metadata_tensor);
 }
@@ -145,11 +133,12 @@ static void write_config_input(struct text *text, const struct oip_tensor *tenso
     text_raw(text, tensor->optional ? ",\"optional\":true" : ",\"optional\":false");
 }
 
-static void write_config(struct text *text, const struct model *model)
+static void write_config(struct text *text, const struct model *model, struct service *service)
 {
+    (void)service;
     write_head(text, model);
     text_raw(text, ",\"backend\":\"attnd\",\"max_batch_size\":0,"
-                   "\"version_policy\":{\"latest\":{\"num_versions\":1}}");
+                   "\"version_policy\":{\"all\":{}}");
     write_inputs_and_outputs(text, model, "input", "output", write_config_input,
                              write_config_tensor);
     text_raw(text, ",\"instance_group\":[{\"kind\":\"KIND_CPU\",\"count\":1}],"
@@ -161,7 +150,8 @@ static void write_config(struct text *text, const struct model *model)
 }
 
 static void reply(struct exchange *exchange,
-                  void (*write)(struct text *text, const struct model *model))
+                  void (*write)(struct text *text, const struct model *model,
+                                struct service *service))
 {
     struct model *model;
     struct fault fault;
@@ -171,7 +161,7 @@ static void reply(struct exchange *exchange,
         return;
     }
     text_init(&text, 1 << 20);
-    write(&text, model);
+    write(&text, model, exchange_context(exchange));
     text_raw(&text, "}\n");
     model_release(model);
     exchange_reply_text(exchange, 200, "application/json", &text);

@@ -5,9 +5,6 @@
 #include "http.h"
 #include "model.h"
 
-/* Whether a model has this version; "" is whichever is served. */
-bool oip_model_check_version(const char *name, const char *version, struct fault *fault);
-
 /* The model of an exchange's {model} and {version}, retained. Its own faults are loading, where it
  * or the daemon is not ready, and not_found. */
 bool oip_model_find(struct exchange *exchange, struct model **model, struct fault *fault);

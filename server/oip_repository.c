@@ -26,10 +26,13 @@ static void write_listing(void *context, const struct model_listing *listing)
         return;
     text_raw(&index->text, index->some ? ",{\"name\":" : "{\"name\":");
     text_string(&index->text, listing->name);
-    text_raw(&index->text, ",\"version\":\"" OIP_VERSION "\",\"state\":");
+    text_raw(&index->text, ",\"version\":\"");
+    text_integer(&index->text, listing->version);
+    text_raw(&index->text, "\",\"state\":");
     text_string(&index->text, listing->state);
     text_raw(&index->text, ",\"reason\":");
-    text_string(&index->text, listing->reason ? listing->reason : "");
+    const char *reason = listing->reason ? listing->reason : listing->refused;
+    text_string(&index->text, reason ? reason : "");
     text_raw(&index->text, "}");
     index->some = true;
 }

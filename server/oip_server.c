@@ -42,7 +42,7 @@ struct names {
 static void write_name(void *context, const struct model_listing *listing)
 {
     struct names *names = context;
-    if (!listing->model)
+    if (!listing->model || !listing->is_default)
         return;
     text_raw(&names->text, names->some ? "," : "");
     text_string(&names->text, listing->name);

@@ -80,7 +80,9 @@ static void write_model(struct text *text, const struct model *model)
     };
     text_raw(text, "{\"name\":");
     text_string(text, model->name);
-    text_raw(text, ",\"version\":\"" OIP_VERSION "\",");
+    text_raw(text, ",\"version\":\"");
+    text_integer(text, model->version);
+    text_raw(text, "\",");
     write_integer(text, "last_inference", &statistics->last_inference_ms);
     text_raw(text, ",");
     write_integer(text, "inference_count", &statistics->inference_count);

@@ -5,8 +5,6 @@
 
 #include "infer.h"
 
-#define OIP_VERSION "1" /* of every model: the one that is served */
-
 enum { OIP_TENSORS_MAX = 8, OIP_RANK_MAX = 4 };
 
 /* The shapes are those of a batch. Without its first dimension a tensor of a model with parameters

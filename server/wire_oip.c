@@ -2,7 +2,6 @@
 #include "wire_oip.h"
 
 #include "model_store.h"
-#include "oip_model.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -76,11 +75,10 @@ static bool begin(struct infer_call *call, const struct exchange *exchange, stru
 
 static bool resolve(struct infer_call *call, struct oip *oip, struct fault *fault)
 {
-    if (!model_store_resolve(call->limits.store, oip->model_name, &call->request.model, fault))
+    if (!model_store_resolve_version(call->limits.store, oip->model_name, oip->version,
+                                     &call->request.model, fault))
         return false;
     oip->model = call->request.model;
-    if (!oip_model_check_version(oip->model_name, oip->version, fault))
-        return false;
     oip->input_count = oip_inputs(oip->model, oip->inputs_known);
     oip->output_count = oip_outputs(oip->model, oip->outputs_known);
     return true;

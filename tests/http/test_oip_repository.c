@@ -177,7 +177,7 @@ static void test_a_failed_load(void **state)
     daemon_directory_write(directory, "broken.safetensors", "xyz", 3);
     expect_refused("broken", "load", NULL, 400, "binary", "");
     assert_true(model_factor(&client, "broken") == 5);
-    expect_state(NULL, "broken", "READY", "");
+    expect_state(NULL, "broken", "READY", "model 'broken' was not loaded");
     expect_refused("nobody", "load", NULL, 404, "not_found", "");
     expect_refused("%2e%2e%2fx", "load", NULL, 404, "not_found", "");
     expect_state(NULL, "nobody", NULL, "");

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "log.h"
 #include "store_directory.h"
 
 #include <pthread.h>
@@ -278,5 +279,6 @@ int main(void)
         STORE_TEST(test_load_with_a_config), STORE_TEST(test_unload),
         STORE_TEST(test_built_in_ones_stay), STORE_TEST(test_many_change_one),
     };
+    log_configure(LOG_ERROR, LOG_TEXT);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,378 @@
+/* test_model_store_versions.c - numbered versions of a model, and reading the directory again.
+ *
+ * Every version has one value in all its parameters, which so tells who answers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "log.h"
+#include "store_directory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A new file, not new bytes in the one that is mapped. */
+static void replace(const char *name, float value)
+{
+    unlink(store_path(name));
+    store_write_model(name, "{}", value);
+}
+
+static void write_version(const char *folder, float value)
+{
+    char file[100];
+    store_make_folder(folder);
+    snprintf(file, sizeof file, "%s/model.safetensors", folder);
+    store_write_model(file, "{}", value);
+}
+
+/* The broken file of a version whose folder is there. */
+static void break_version(const char *folder)
+{
+    char file[100];
+    snprintf(file, sizeof file, "%s/model.safetensors", folder);
+    unlink(store_path(file));
+    store_write_text(file, "not one");
+}
+
+static void expect_version(struct model_store *store, const char *name, const char *version,
+                           float value)
+{
+    struct model *model;
+    struct fault fault;
+    if (!model_store_resolve_version(store, name, version, &model, &fault))
+        fail_msg("%s/%s: %s", name, version, fault.message);
+    assert_true(store_value_of(model) == value);
+    if (version[0])
+        assert_true(model->version == strtoll(version, NULL, 10));
+    model_release(model);
+}
+
+static void expect_no_version(struct model_store *store, const char *name, const char *version,
+                              enum fault_code code, const char *words)
+{
+    struct model *model;
+    struct fault fault = { .code = FAULT_NONE };
+    assert_false(model_store_resolve_version(store, name, version, &model, &fault));
+    if (fault.code != code || !strstr(fault.message, words))
+        fail_msg("%s/%s: %s: %s", name, version, fault_code_name(fault.code), fault.message);
+}
+
+struct listed {
+    char text[2000];
+};
+
+/* "name/version:state[*][ refused: reason]" of each that is not built in; * is the default. */
+static void list(void *context, const struct model_listing *listing)
+{
+    struct listed *listed = context;
+    const size_t used = strlen(listed->text);
+    if (strcmp(listing->name, "demo") == 0 || strcmp(listing->name, "sdpa") == 0)
+        return;
+    snprintf(listed->text + used, sizeof listed->text - used, "%s%s/%d:%s%s%s", used > 0 ? " " : "",
+             listing->name, (int)listing->version, listing->state, listing->is_default ? "*" : "",
+             listing->refused ? "!" : "");
+}
+
+static void expect_listed(struct model_store *store, const char *expected)
+{
+    struct listed listed = { "" };
+    model_store_each(store, list, &listed);
+    assert_string_equal(listed.text, expected);
+}
+
+static void expect_versions(struct model_store *store, const char *name, const char *expected)
+{
+    struct text text;
+    struct fault fault;
+    text_init(&text, 1000);
+    model_store_versions(store, name, &text);
+    text_raw(&text, "");
+    assert_true(text_finish(&text, &fault));
+    assert_int_equal(text.used, strlen(expected));
+    assert_memory_equal(text.data, expected, text.used);
+    text_free(&text);
+}
+
+static void test_all_are_there(void **state)
+{
+    (void)state;
+    store_make_folder("m");
+    write_version("m/2", 2);
+    write_version("m/10", 10);
+    write_version("m/1", 1);
+    write_version("m/03", 3);     /* no number: a leading zero */
+    write_version("m/0", 4);      /* no number */
+    write_version("m/9x", 5);     /* no number */
+    store_write_text("m/11", ""); /* no folder */
+    struct model_store *store = store_open(NULL, 0);
+    expect_listed(store, "m/1:READY m/2:READY m/10:READY*");
+    expect_versions(store, "m", "[\"1\",\"2\",\"10\"]");
+    expect_versions(store, "demo", "[\"1\"]");
+    expect_versions(store, "nobody", "[]");
+    store_expect_served(store, "m", 10);
+    store_expect_served(store, NULL, 10); /* one model, though it has three versions */
+    expect_version(store, "m", "", 10);
+    expect_version(store, "m", "1", 1);
+    expect_version(store, "m", "2", 2);
+    expect_version(store, "m", "10", 10);
+    static const char *const NONE[] = {
+        "3",
+        "03",
+        "0",
+        "9",
+        "02",
+        "+1",
+        "-1",
+        " 1",
+        "1 ",
+        "1.0",
+        "x",
+        "11",
+        "18446744073709551617",
+        "99999999999999999999999999999999",
+    };
+    for (size_t i = 0; i < sizeof NONE / sizeof NONE[0]; i++)
+        expect_no_version(store, "m", NONE[i], FAULT_NOT_FOUND, "it has 1, 2, 10");
+    expect_no_version(store, "nobody", "1", FAULT_NOT_FOUND, "'nobody'");
+    model_store_free(store);
+}
+
+/* A new version that is broken is listed with its reason, and the highest good one serves. */
+static void test_a_broken_one_is_passed_over(void **state)
+{
+    (void)state;
+    store_make_folder("m");
+    write_version("m/1", 1);
+    write_version("m/2", 2);
+    store_make_folder("m/3"); /* empty */
+    write_version("m/4", 4);
+    break_version("m/4");
+    struct model_store *store = store_open(NULL, 2);
+    expect_listed(store, "m/1:READY m/2:READY* m/3:UNAVAILABLE m/4:UNAVAILABLE");
+    store_expect_served(store, "m", 2);
+    expect_versions(store, "m", "[\"1\",\"2\"]");
+    expect_no_version(store, "m", "3", FAULT_LOADING, "no model.safetensors");
+    expect_no_version(store, "m", "4", FAULT_LOADING, "safetensors file begins");
+    model_store_free(store);
+}
+
+static void test_load_and_unload(void **state)
+{
+    struct fault fault;
+    (void)state;
+    store_make_folder("m");
+    write_version("m/1", 1);
+    struct model_store *store = store_open(NULL, 0);
+    write_version("m/2", 2);
+    store_expect_served(store, "m", 1);
+    assert_true(model_store_load(store, "m", NULL, &fault));
+    expect_listed(store, "m/1:READY m/2:READY*");
+
+    assert_true(model_store_unload(store, "m", &fault));
+    expect_listed(store, "m/1:UNAVAILABLE m/2:UNAVAILABLE*");
+    expect_no_version(store, "m", "1", FAULT_LOADING, "unloaded");
+    model_store_rescan(store, NULL); /* what was unloaded stays so */
+    expect_listed(store, "m/1:UNAVAILABLE m/2:UNAVAILABLE*");
+
+    write_version("m/3", 3);
+    break_version("m/3");
+    assert_false(model_store_load(store, "m", NULL, &fault));
+    assert_non_null(strstr(fault.message, "safetensors file begins"));
+    expect_listed(store, "m/1:READY m/2:READY* m/3:UNAVAILABLE");
+    model_store_free(store);
+}
+
+static bool always(void)
+{
+    return true;
+}
+
+/* What is new, what changed, what is gone; what has not changed stays the same model. */
+static void test_rescan(void **state)
+{
+    struct model *before, *after;
+    struct fault fault;
+    (void)state;
+    store_write_model("kept.safetensors", "{}", 1);
+    store_write_model("changed.safetensors", "{}", 2);
+    store_write_model("gone.safetensors", "{}", 3);
+    store_make_folder("folder");
+    store_write_model("folder/model.safetensors", "{}", 4);
+    struct model_store *store = store_open(NULL, 0);
+    struct model *held;
+    assert_true(model_store_resolve(store, "kept", &before, &fault));
+    assert_true(model_store_resolve(store, "gone", &held, &fault));
+
+    replace("changed.safetensors", 20);
+    unlink(store_path("gone.safetensors"));
+    store_write_model("new.safetensors", "{}", 5);
+    store_write_text("folder/config.json", "{\"causal\":true}");
+    store_write_model("demo.safetensors", "{}", 6); /* the name of a built-in one */
+    model_store_rescan(store, always);
+    store_expect_served(store, "changed", 2);
+    model_store_rescan(store, NULL);
+    expect_listed(store, "changed/1:READY* folder/1:READY* kept/1:READY* new/1:READY*");
+    store_expect_served(store, "changed", 20);
+    store_expect_served(store, "new", 5);
+    store_expect_refused(store, "gone", FAULT_NOT_FOUND, "'gone'");
+    assert_true(store_value_of(held) == 3.0f); /* a request in flight */
+    model_release(held);
+    assert_true(model_store_resolve(store, "kept", &after, &fault));
+    assert_ptr_equal(before, after);
+    model_release(before);
+    model_release(after);
+    assert_true(model_store_resolve(store, "folder", &after, &fault));
+    assert_true(after->layers[0].options.causal);
+    model_release(after);
+    model_store_free(store);
+}
+
+/* What is on disk is broken: the old one serves, and the listing says so until it is mended. */
+static void test_rescan_of_a_broken_one(void **state)
+{
+    (void)state;
+    store_write_model("m.safetensors", "{}", 1);
+    struct model_store *store = store_open(NULL, 0);
+    unlink(store_path("m.safetensors"));
+    store_write_text("m.safetensors", "not one");
+    store_write_text("n.safetensors", "nor this");
+    for (int i = 0; i < 2; i++) {
+        model_store_rescan(store, NULL);
+        expect_listed(store, "m/1:READY*! n/1:UNAVAILABLE*");
+        store_expect_served(store, "m", 1);
+    }
+    replace("m.safetensors", 2);
+    replace("n.safetensors", 3);
+    model_store_rescan(store, NULL);
+    expect_listed(store, "m/1:READY* n/1:READY*");
+    store_expect_served(store, "m", 2);
+    store_expect_served(store, "n", 3);
+    model_store_free(store);
+}
+
+/* The old version's files give way to a new version's that is broken: what serves goes on. */
+static void test_rescan_of_versions(void **state)
+{
+    (void)state;
+    store_make_folder("m");
+    write_version("m/1", 1);
+    write_version("m/2", 2);
+    struct model_store *store = store_open(NULL, 0);
+    write_version("m/3", 3);
+    break_version("m/3");
+    unlink(store_path("m/1/model.safetensors"));
+    rmdir(store_path("m/1"));
+    unlink(store_path("m/2/model.safetensors"));
+    rmdir(store_path("m/2"));
+    model_store_rescan(store, NULL);
+    expect_listed(store, "m/2:READY*! m/3:UNAVAILABLE");
+    store_expect_served(store, "m", 2);
+    replace("m/3/model.safetensors", 3);
+    model_store_rescan(store, NULL);
+    expect_listed(store, "m/3:READY*");
+    unlink(store_path("m/3/model.safetensors"));
+    rmdir(store_path("m/3"));
+    rmdir(store_path("m"));
+    model_store_rescan(store, NULL);
+    expect_listed(store, "");
+    model_store_free(store);
+}
+
+/* A PUT is not read again, for it is what is on disk. */
+static void test_rescan_after_a_put(void **state)
+{
+    struct model *before, *after;
+    struct fault fault;
+    bool created;
+    (void)state;
+    struct model_store *store = store_open(NULL, 0);
+    assert_true(store_put(store, "m", 7, &created, &fault));
+    assert_true(model_store_resolve(store, "m", &before, &fault));
+    model_store_rescan(store, NULL);
+    assert_true(model_store_resolve(store, "m", &after, &fault));
+    assert_ptr_equal(before, after);
+    model_release(before);
+    model_release(after);
+    model_store_free(store);
+}
+
+static void test_rescan_of_the_one_model(void **state)
+{
+    const struct model_store_options none = { NULL, NULL };
+    struct model_store *store;
+    struct fault fault;
+    int failed_count;
+    (void)state;
+    store_write_text("config.json", "{}");
+    store_write_model("model.safetensors", "{}", 8);
+    store = store_open("only", 0);
+    replace("model.safetensors", 9);
+    model_store_rescan(store, NULL);
+    expect_listed(store, "only/1:READY*");
+    store_expect_served(store, "only", 9);
+    unlink(store_path("config.json")); /* a directory of models, it seems */
+    model_store_rescan(store, NULL);
+    expect_listed(store, "only/1:READY*");
+    model_store_free(store);
+    assert_true(model_store_create(&store, &none, &failed_count, &fault));
+    model_store_rescan(store, NULL);
+    expect_listed(store, "");
+    model_store_free(store);
+}
+
+/* A link may lead to another place in the directory, but not out of it. */
+static void test_links(void **state)
+{
+    char outside[100], target[200];
+    (void)state;
+    strcpy(outside, store_directory);
+    strcat(outside, "-outside");
+    assert_int_equal(mkdir(outside, 0700), 0);
+    store_write_model("good.safetensors", "{}", 1);
+    snprintf(target, sizeof target, "%s/m.safetensors", outside);
+    assert_int_equal(rename(store_path("good.safetensors"), target), 0);
+    store_write_model("good.safetensors", "{}", 1);
+    assert_int_equal(symlink("good.safetensors", store_path("inside.safetensors")), 0);
+    assert_int_equal(symlink(target, store_path("outside.safetensors")), 0);
+    assert_int_equal(symlink(outside, store_path("folder")), 0);
+    store_make_folder("config");
+    store_write_model("config/model.safetensors", "{}", 2);
+    assert_int_equal(symlink(target, store_path("config/config.json")), 0);
+    store_make_folder("of-versions");
+    store_make_folder("of-versions/1");
+    assert_int_equal(symlink(target, store_path("of-versions/1/model.safetensors")), 0);
+    struct model_store *store = store_open(NULL, 4);
+    store_expect_served(store, "inside", 1);
+    store_expect_refused(store, "outside", FAULT_LOADING, "leads out of the models' directory");
+    store_expect_refused(store, "outside", FAULT_LOADING, "/outside.safetensors'");
+    store_expect_refused(store, "config", FAULT_LOADING, "config.json' leads out");
+    store_expect_refused(store, "of-versions", FAULT_LOADING, "model.safetensors' leads out");
+    store_expect_refused(store, "folder", FAULT_LOADING, "no model.safetensors");
+    model_store_free(store);
+    unlink(target);
+    rmdir(outside);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORE_TEST(test_all_are_there),
+        STORE_TEST(test_a_broken_one_is_passed_over),
+        STORE_TEST(test_load_and_unload),
+        STORE_TEST(test_rescan),
+        STORE_TEST(test_rescan_of_a_broken_one),
+        STORE_TEST(test_rescan_of_versions),
+        STORE_TEST(test_rescan_after_a_put),
+        STORE_TEST(test_rescan_of_the_one_model),
+        STORE_TEST(test_links),
+    };
+    log_configure(LOG_ERROR, LOG_TEXT);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
