@@ -1,6 +1,7 @@
 /* layer.h - an attention layer: projections around attention.
  *
  *     q = query . Wq^T + bq      k = key . Wk^T + bk      v = value . Wv^T + bv
+ *     root mean square norm of each head of q and k, where the layer has it
  *     rotary embedding of q and k, where the layer has it
  *     context = attention(q, k, v), heads concatenated, . Wo^T + bo
  *
@@ -38,12 +39,20 @@ struct attn_linear {
 void attn_linear_split(const struct attn_linear *joined, int64_t columns, struct attn_linear *left,
                        struct attn_linear *right);
 
+/* y = weight * x / sqrt(mean(x^2) + eps), x being the head_dim numbers of one head (Zhang and
+ * Sennrich 2019). A head of zeros stays zero where eps is above 0, else it becomes NaN. */
+struct attn_norm {
+    const float *weight; /* [head_dim], borrowed; NULL: no norm */
+    double eps;          /* 0 or more, finite */
+};
+
 struct attn_layer {
     int64_t q_heads, kv_heads, head_dim, v_head_dim;
-    struct attn_linear q_proj; /* out = q_heads * head_dim */
-    struct attn_linear k_proj; /* out = kv_heads * head_dim */
-    struct attn_linear v_proj; /* out = kv_heads * v_head_dim */
-    struct attn_linear o_proj; /* in = q_heads * v_head_dim */
+    struct attn_linear q_proj;       /* out = q_heads * head_dim */
+    struct attn_linear k_proj;       /* out = kv_heads * head_dim */
+    struct attn_linear v_proj;       /* out = kv_heads * v_head_dim */
+    struct attn_linear o_proj;       /* in = q_heads * v_head_dim */
+    struct attn_norm q_norm, k_norm; /* of projected heads, before they are turned */
     struct attn_rope rope;
 
     /* [head_dim], borrowed, or NULL for the dot product. With it the score of q and k is
@@ -67,7 +76,7 @@ struct attn_layer_problem {
     /* [1, 1, length, columns]; where the projection is the identity also
      * [1, heads, length, head_dim] already cut into heads. The rows of a tensor
      * that is projected are dense. F32; where there is neither a projection nor
-     * a rotary embedding any dtype that attn.h takes. */
+     * a norm nor a rotary embedding any dtype that attn.h takes. */
     struct attn_tensor query, key, value;
 
     struct attn_tensor mask;   /* as in attn.h, to [1, q_heads, q_len, kv_len] */

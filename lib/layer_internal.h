@@ -23,9 +23,10 @@ struct attn_operand {
     const struct attn_tensor *input;
     const struct attn_linear *linear;
     int64_t heads, head_dim;
-    int64_t first_position; /* of its row 0 */
-    bool is_turned;         /* by rotary embedding */
-    bool is_prepared;       /* attention reads it from scratch, not where the caller has it */
+    int64_t first_position;       /* of its row 0 */
+    const struct attn_norm *norm; /* NULL: none */
+    bool is_turned;               /* by rotary embedding */
+    bool is_prepared;             /* attention reads it from scratch, not where the caller has it */
     const struct attn_tensor_names *names;
     const char *linear_name;
 };
@@ -40,6 +41,14 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
  * The caller fills the fields of memory, heads, row_count and transposed. */
 void attn_operand_turn(const struct attn_layer_problem *problem, const struct attn_operand *operand,
                        int64_t first, struct attn_rope_rows *rows);
+
+/* Every field in its range? name is that of the norm. */
+enum attn_status attn_norm_check(const struct attn_norm *norm, const char *name,
+                                 const char **where);
+
+/* Norms dense rows of heads * head_dim columns in place. */
+void attn_norm_rows(const struct attn_norm *norm, float *rows, int64_t row_count, int64_t heads,
+                    int64_t head_dim);
 
 /* The shape of o_proj, where there is one. */
 enum attn_status attn_layer_check_output(const struct attn_layer *layer, const char **where);

@@ -40,6 +40,8 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
 {
     const struct attn_layer *layer = problem->layer;
     const bool is_turned = layer->rope.dim > 0;
+    const struct attn_norm *q_norm = layer->q_norm.weight != NULL ? &layer->q_norm : NULL;
+    const struct attn_norm *k_norm = layer->k_norm.weight != NULL ? &layer->k_norm : NULL;
 
     operands[0] = (struct attn_operand){
         .input = &problem->query,
@@ -48,7 +50,8 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
         .head_dim = layer->head_dim,
         .first_position = problem->past_len,
         .is_turned = is_turned,
-        .is_prepared = layer->q_proj.weight != NULL || is_turned,
+        .norm = q_norm,
+        .is_prepared = layer->q_proj.weight != NULL || q_norm != NULL || is_turned,
         .names = &QUERY,
         .linear_name = "layer.q_proj",
     };
@@ -59,7 +62,8 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
         .head_dim = layer->head_dim,
         .first_position = problem->kv_offset,
         .is_turned = is_turned,
-        .is_prepared = layer->k_proj.weight != NULL || is_turned,
+        .norm = k_norm,
+        .is_prepared = layer->k_proj.weight != NULL || k_norm != NULL || is_turned,
         .names = &KEY,
         .linear_name = "layer.k_proj",
     };
@@ -122,6 +126,8 @@ static enum attn_status check_layer(const struct attn_layer *layer, const char *
                   || columns > INT32_MAX,
               ATTN_ERR_TOO_LARGE, "layer.v_head_dim");
     RETURN_IF_FAILED(attn_layer_check_output(layer, where));
+    RETURN_IF_FAILED(attn_norm_check(&layer->q_norm, "layer.q_norm.eps", where));
+    RETURN_IF_FAILED(attn_norm_check(&layer->k_norm, "layer.k_norm.eps", where));
     return attn_rope_check(&layer->rope, layer->head_dim, where);
 }
 
@@ -160,11 +166,12 @@ static enum attn_status check_operand(const struct attn_operand *operand, const 
 {
     const struct attn_tensor *input = operand->input;
     const int64_t columns = operand->heads * operand->head_dim;
+    const bool is_changed =
+        operand->linear->weight != NULL || operand->norm != NULL || operand->is_turned;
     int64_t bytes;
 
     RETURN_IF_FAILED(attn_check_input(input, operand->names, where));
-    RETURN_IF((operand->linear->weight != NULL || operand->is_turned) && input->dtype != ATTN_F32,
-              ATTN_ERR_DTYPE, operand->names->dtype);
+    RETURN_IF(is_changed && input->dtype != ATTN_F32, ATTN_ERR_DTYPE, operand->names->dtype);
     RETURN_IF(input->shape[0] != 1, ATTN_ERR_SHAPE, operand->names->shape[0]);
     RETURN_IF(__builtin_mul_overflow(input->shape[2], columns * ROW_PARTS_BYTES, &bytes),
               ATTN_ERR_TOO_LARGE, operand->names->shape[2]);

@@ -59,12 +59,12 @@ void checkpoint_free(struct checkpoint *checkpoint)
 
 /* "model.layers.7.self_attn.q_proj.weight" */
 static void write_name(char name[NAME_BYTES], const struct checkpoint_run *run, int64_t number,
-                       enum model_projection which, const char *ending)
+                       const char *part, const char *ending)
 {
     const char *layer = run->stack->layer;
     const size_t before = strcspn(layer, "%");
     snprintf(name, NAME_BYTES, "%s%.*s%" PRId64 "%s%s%s", run->prefix, (int)before, layer, number,
-             layer + before + 1, run->stack->projections[which], ending);
+             layer + before + 1, part, ending);
 }
 
 static bool has_layer(const struct checkpoint_run *run, const struct model_tensors *tensors,
@@ -72,8 +72,8 @@ static bool has_layer(const struct checkpoint_run *run, const struct model_tenso
 {
     const struct checkpoint_stack *stack = run->stack;
     char name[NAME_BYTES];
-    write_name(name, run, stack->number ? stack->number(run->section, index) : index, MODEL_Q,
-               ".weight");
+    write_name(name, run, stack->number ? stack->number(run->section, index) : index,
+               stack->projections[MODEL_Q], ".weight");
     return model_tensors_find(tensors, name) != NULL;
 }
 
@@ -109,7 +109,7 @@ static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack
                             MODEL_LAYERS_MAX);
     if (has_layer(&run, tensors, run.layer_count)) {
         char name[NAME_BYTES];
-        write_name(name, &run, run.layer_count, MODEL_Q, ".weight");
+        write_name(name, &run, run.layer_count, stack->projections[MODEL_Q], ".weight");
         return fault_set_at(fault, "/config", FAULT_SHAPE,
                             "config.json gives %" PRId64 " layers (%.*s), and the file has a "
                             "tensor '%.100s'",
@@ -220,11 +220,11 @@ static bool set_parts(struct model_part parts[MODEL_PROJECTION_COUNT], struct pa
 {
     for (int i = 0; i < MODEL_PROJECTION_COUNT; i++) {
         parts[i] = (struct model_part){ .weight = NULL };
-        if (!layer->run->stack->projections[i])
+        const char *part = layer->run->stack->projections[i];
+        if (!part)
             continue;
-        write_name(names->weight[i], layer->run, layer->number, (enum model_projection)i,
-                   ".weight");
-        write_name(names->bias[i], layer->run, layer->number, (enum model_projection)i, ".bias");
+        write_name(names->weight[i], layer->run, layer->number, part, ".weight");
+        write_name(names->bias[i], layer->run, layer->number, part, ".bias");
         parts[i].weight = names->weight[i];
         if (layer->biases >> i & 1)
             parts[i].bias = names->bias[i];
@@ -276,6 +276,38 @@ static bool set_alibi(struct model_layer *layer, const struct checkpoint_stack *
     return true;
 }
 
+/* The norm of a layer's queries or keys; some families keep its weight less one. */
+static bool set_norm(struct attn_norm *norm, const struct checkpoint_layer *layer, int which,
+                     struct model_parameters *parameters, struct fault *fault)
+{
+    const struct checkpoint_stack *stack = layer->run->stack;
+    const int64_t head_dim = layer->config.head_dim;
+    char name[NAME_BYTES];
+    uint64_t length = 0;
+    if (!stack->norms[which])
+        return true;
+    write_name(name, layer->run, layer->number, stack->norms[which], ".weight");
+    const struct safetensors_entry *entry = model_tensors_find(parameters->tensors, name);
+    if (!entry)
+        return fault_set_at(fault, "/parameters", FAULT_FIELD,
+                            "the file has no tensor '%.100s', which config.json asks for", name);
+    if (entry->rank == 1)
+        safetensors_shape(entry, &length, 1);
+    if (length != (uint64_t)head_dim)
+        return fault_set_at(fault, "/parameters", FAULT_SHAPE,
+                            "tensor '%.100s' is no vector of %" PRId64
+                            " numbers, as a head has columns",
+                            name, head_dim);
+    norm->eps = layer->norm_eps;
+    if (!model_parameters_get(parameters, entry, &norm->weight, fault) || !stack->norm_adds_one)
+        return norm->weight != NULL;
+    float *sum = arena_alloc(parameters->arena, (size_t)head_dim * sizeof *sum);
+    for (int64_t c = 0; sum && c < head_dim; c++)
+        sum[c] = 1 + norm->weight[c];
+    norm->weight = sum;
+    return sum || fault_no_memory(fault);
+}
+
 static bool build_layer(struct model_layer *layer, const struct checkpoint_run *run, int64_t index,
                         struct model_parameters *parameters, struct fault *fault)
 {
@@ -289,7 +321,9 @@ static bool build_layer(struct model_layer *layer, const struct checkpoint_run *
     if (!checkpoint_layer_read(&read, run, index, fault)
         || !set_parts(parts, &names, &read, parameters->tensors, fault)
         || !model_builder_build(&builder, layer, &first)
-        || !check_width(layer, read.width, run->stack->width, fault))
+        || !check_width(layer, read.width, run->stack->width, fault)
+        || !set_norm(&layer->layer.q_norm, &read, 0, parameters, fault)
+        || !set_norm(&layer->layer.k_norm, &read, 1, parameters, fault))
         return false;
     layer->kind = run->stack->kind;
     return !read.has_alibi || set_alibi(layer, run->stack, parameters->arena, fault);

@@ -54,6 +54,14 @@ static bool has_window_gemma2(const cJSON *section, int64_t index)
     return index % 2 == 0;
 }
 
+/* Gemma 3 leaves the window out on one layer of sliding_window_pattern. */
+static bool has_window_gemma3(const cJSON *section, int64_t index)
+{
+    const cJSON *pattern = cJSON_GetObjectItemCaseSensitive(section, "sliding_window_pattern");
+    const double every = cJSON_IsNumber(pattern) ? pattern->valuedouble : 6;
+    return !(every >= 1 && every <= INT32_MAX) || (index + 1) % (int64_t)every != 0;
+}
+
 /* Falcon has as many key/value heads as its generation says: of the new architecture what the
  * config gives, with multi_query one, else as many as query heads. */
 static bool adjust_falcon(struct checkpoint_layer *layer, struct fault *fault)
@@ -80,6 +88,17 @@ static bool adjust_falcon(struct checkpoint_layer *layer, struct fault *fault)
 #define LLAMA_FIELDS                                                                               \
     .layers = "num_hidden_layers=32", .width = "hidden_size=4096",                                 \
     .q_heads = "num_attention_heads=32", .theta = "rope_theta=10000"
+
+#define GEMMA3                                                                                     \
+    .kind = "self", .layer = "layers.%.self_attn.",                                                \
+    .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "o_proj"), .causal = "=true",         \
+    LLAMA_BIASES, .head_dim = "head_dim=256", .layers = "num_hidden_layers=26",                    \
+    .width = "hidden_size=2304", .q_heads = "num_attention_heads=8",                               \
+    .kv_heads = "num_key_value_heads=4", .norms = { "q_norm", "k_norm" },                          \
+    .norm_eps = "rms_norm_eps=0.000001", .norm_adds_one = true, .theta = "rope_theta=1000000",     \
+    .local_theta = "rope_local_base_freq=10000", .scale_from = "query_pre_attn_scalar=256",        \
+    .softcap = "attn_logit_softcapping", .window = "sliding_window=4096",                          \
+    .has_window = has_window_gemma3, .refused = "use_bidirectional_attention"
 
 const struct checkpoint_stack checkpoint_decoders[] = {
     { .model_type = "gpt2",
@@ -280,5 +299,20 @@ const struct checkpoint_stack checkpoint_decoders[] = {
       .window = "sliding_window=4096",
       .has_window = has_window_gemma2,
       .refused = "use_bidirectional_attention" },
+    { .model_type = "qwen3",
+      LLAMA_TENSORS,
+      LLAMA_FIELDS,
+      LLAMA_BIASES,
+      .head_dim = "head_dim=128",
+      .kv_heads = "num_key_value_heads=32",
+      .norms = { "q_norm", "k_norm" },
+      .norm_eps = "rms_norm_eps=0.000001",
+      .window = "sliding_window=4096",
+      .has_window = has_window_qwen2 },
+    { .model_type = "gemma3_text", GEMMA3, .prefixes = "model.|language_model.model." },
+    { .model_type = "gemma3",
+      .section = "text_config",
+      GEMMA3,
+      .prefixes = "language_model.model.|model.language_model.|model." },
     { .model_type = NULL },
 };

@@ -43,6 +43,10 @@ struct checkpoint_stack {
     const char *head_dim; /* 0: width / q_heads */
     const char *causal;
 
+    const char *norms[2]; /* of the heads of query and key, after layer and before .weight; NULL */
+    const char *norm_eps;
+    bool norm_adds_one; /* to its weight */
+
     const char *theta;           /* of the rotary embedding; NULL: there is none */
     const char *local_theta;     /* that of layers with a window, if it is another one */
     const char *rotary_fraction; /* of head_dim; 0: all of it */

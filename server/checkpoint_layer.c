@@ -142,6 +142,7 @@ bool checkpoint_layer_read(struct checkpoint_layer *layer, const struct checkpoi
     return check_refused(layer, fault) && read_heads(layer, fault)
            && checkpoint_read_flag(run->section, stack->causal, &layer->config.causal, fault)
            && checkpoint_read_flag(run->section, stack->alibi, &layer->has_alibi, fault)
+           && checkpoint_read_number(run->section, stack->norm_eps, &layer->norm_eps, fault)
            && read_window(layer, fault) && read_scale(layer, fault) && read_biases(layer, fault)
            && (!stack->adjust || stack->adjust(layer, fault)) && check_groups(layer, fault)
            && checkpoint_layer_read_rope(layer, fault);

@@ -13,6 +13,7 @@ struct checkpoint_layer {
     bool has_alibi;
     int64_t width; /* columns of its inputs and of its context */
     unsigned biases;
+    double norm_eps;
     struct model_config config; /* heads, options, rotary embedding */
 };
 

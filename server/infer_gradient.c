@@ -53,6 +53,11 @@ static bool check_fields(const struct infer_item *item, struct fault *fault)
     if (item->has_weight_map)
         return fault_set_at(fault, "/weight_map", FAULT_OPTION,
                             "weight_map is given; gradients have no map");
+    if (item->layer.q_norm.weight || item->layer.k_norm.weight)
+        return fault_set_at(fault, "/model", FAULT_OPTION,
+                            "layer %" PRId64 " of model '%s' norms its queries and keys; gradients "
+                            "through norms are not computed",
+                            item->layer_index, item->model->name);
     return true;
 }
 

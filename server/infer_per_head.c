@@ -4,8 +4,9 @@
 #include <inttypes.h>
 #include <math.h>
 
+/* none: a number that is not finite and yet allowed, or 0. */
 static bool take(const struct infer_array *array, const char *name, const char *pointer,
-                 int64_t q_heads, const float **values, struct fault *fault)
+                 int64_t q_heads, float none, const float **values, struct fault *fault)
 {
     const float *numbers = array->data;
     if (!numbers)
@@ -20,7 +21,7 @@ static bool take(const struct infer_array *array, const char *name, const char *
                             "%s has %" PRId64 " numbers; there are %" PRId64 " query heads", name,
                             array->shape[0], q_heads);
     for (int64_t h = 0; h < q_heads; h++)
-        if (!isfinite(numbers[h]))
+        if (!isfinite(numbers[h]) && numbers[h] != none)
             return fault_set_at(fault, pointer, FAULT_OPTION,
                                 "%s[%" PRId64 "] is not finite; expected a number", name, h);
     *values = numbers;
@@ -32,7 +33,7 @@ bool infer_plan_per_head(const struct infer_item *item, struct attn_layer_proble
 {
     const int64_t q_heads = item->layer.q_heads;
     problem->alibi_slopes = item->model->layers[item->layer_index].alibi_slopes;
-    return take(&item->alibi_slopes, "alibi_slopes", "/alibi_slopes", q_heads,
+    return take(&item->alibi_slopes, "alibi_slopes", "/alibi_slopes", q_heads, 0,
                 &problem->alibi_slopes, fault)
-           && take(&item->sinks, "sinks", "/sinks", q_heads, &problem->sinks, fault);
+           && take(&item->sinks, "sinks", "/sinks", q_heads, -INFINITY, &problem->sinks, fault);
 }

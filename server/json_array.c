@@ -66,8 +66,10 @@ static bool open_array(struct walk *walk)
     struct json_scan *scan = walk->scan;
     if (walk->level >= 0)
         add_child(walk, CHILD_ROW);
-    if (walk->depth_of_root + walk->level + 1 >= JSON_DEPTH_MAX)
-        return json_scan_fail(scan, scan->p, "nested deeper than 64");
+    if (walk->depth_of_root + walk->level + 1 >= JSON_DEPTH_MAX) {
+        json_scan_fail(scan, scan->p, "nested deeper than 64");
+        return false;
+    }
     walk->level++;
     if (walk->level == JSON_RANK_MAX)
         note_ragged(walk, JSON_RANK_MAX, "is a row; no more than 8 levels of them are taken");

@@ -50,11 +50,11 @@ static int floor_log2_pow10(int e)
  * met exactly or missed by more, which a run over all of them shows. */
 static inline struct decimal shortest_decimal(uint64_t c, int q, bool lower_is_closer)
 {
-    enum { UNIT_BITS = 35, TOLERANCE = 2 };
+    enum { UNIT_BITS = 35, TOLERANCE = 2, H_MAX = 4 };
     const int k = lower_is_closer ? floor_log10_three_quarters_pow2(q) : floor_log10_pow2(q);
     const int h = q + floor_log2_pow10(-k) + 1;
     const uint64_t g = JSON_POW10_G[-k - JSON_POW10_G_MIN];
-    const uint64_t scaled = c * (UINT64_C(1) << (h + UNIT_BITS));
+    const uint64_t scaled = c * (UINT64_C(1) << (H_MAX + UNIT_BITS)) >> (H_MAX - h);
     const uint64_t x = (uint64_t)((uint128)g * scaled >> 64);
     const uint64_t ulp_half = g >> (65 - h - UNIT_BITS);
     const uint64_t inside = c & 1 ? -TOLERANCE : TOLERANCE; /* the ends belong to an even c */

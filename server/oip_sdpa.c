@@ -157,15 +157,21 @@ static bool check_shapes(const struct oip *oip, struct sizes *sizes, struct faul
            && expect_shape(oip, PAST_VALUE, past_value, 4, fault);
 }
 
+/* Keys have the datatype of Q; past values that of V, which may be another (T1 and T2 of the
+ * operator). */
 static bool check_datatypes(const struct oip *oip, struct fault *fault)
 {
-    static const int slots[] = { K, V, PAST_KEY, PAST_VALUE };
-    for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++) {
-        const struct oip_input *input = &oip->inputs[slots[i]];
-        if (input->given && input->array.dtype != array_of(oip, Q)->dtype)
-            return oip_input_fault(oip, slots[i], fault, FAULT_DTYPE,
-                                   "data-type is '%s', but Q has '%s'", input->datatype->name,
-                                   oip->inputs[Q].datatype->name);
+    static const struct {
+        int slot, like;
+        const char *name;
+    } pairs[] = { { K, Q, "Q" }, { PAST_KEY, Q, "Q" }, { PAST_VALUE, V, "V" } };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        const struct oip_input *input = &oip->inputs[pairs[i].slot];
+        const struct oip_input *like = &oip->inputs[pairs[i].like];
+        if (input->given && input->array.dtype != like->array.dtype)
+            return oip_input_fault(oip, pairs[i].slot, fault, FAULT_DTYPE,
+                                   "data-type is '%s', but %s has '%s'", input->datatype->name,
+                                   pairs[i].name, like->datatype->name);
     }
     return true;
 }
@@ -360,6 +366,7 @@ void oip_sdpa_result(const struct infer_call *call, const struct oip *oip, int s
     *result = (struct oip_result){ .dtype = array_of(oip, Q)->dtype, .count = 1 };
     if (slot == PRESENT_KEY || slot == PRESENT_VALUE) {
         const struct infer_array *present = &oip->present[slot - PRESENT_KEY];
+        result->dtype = present->dtype;
         result->data = present->data;
         result->rank = present->rank;
         memcpy(result->shape, present->shape, sizeof result->shape);

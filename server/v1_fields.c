@@ -128,7 +128,7 @@ static bool read_alibi_slopes(struct v1_reader *reader, const cJSON *node)
 
 static bool read_sinks(struct v1_reader *reader, const cJSON *node)
 {
-    return v1_read_array(reader, node, false, &reader->item->sinks);
+    return v1_read_array(reader, node, true, &reader->item->sinks);
 }
 
 static bool read_partial(struct v1_reader *reader, const cJSON *node)

@@ -35,8 +35,9 @@ bool v1_read_integer(struct v1_reader *reader, const cJSON *node, int64_t least,
     const double number = node->valuedouble;
     if (!(number >= (double)least && number <= V1_INTEGER_MAX) || number != floor(number))
         return fault_set_at(reader->fault, reader->pointer, code,
-                            "%s is %.17g; expected an integer of %" PRId64 " or more", reader->name,
-                            number, least);
+                            "%s is %.17g; expected an integer of %" PRId64 " or more%s",
+                            reader->name, number, least,
+                            number > V1_INTEGER_MAX ? ", and at most 2^53" : "");
     *value = (int64_t)number;
     return true;
 }

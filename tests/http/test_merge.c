@@ -53,6 +53,14 @@ static const struct example EXAMPLES[] = {
       "[[[0.25,0.25,0.25],[0.25,0.25,0.25]]]", "[[1.3862943611,1.3862943611]]" },
     { "nothing but the sink", ZEROS ",\"sinks\":[-2.5],\"kv_len\":0}", "[[0],[0]]",
       "[[[0,0,0],[0,0,0]]]", "[[-2.5,-2.5]]" },
+    { "a head without a sink",
+      "{\"model\":\"sdpa\",\"query\":[[0,0]],\"key\":[[1,1]],\"q_heads\":2,\"sinks\":[null,0],"
+      "\"outputs\":[\"context\",\"weights\",\"lse\"]}",
+      "[[1,0.5]]", "[[[1]],[[0.5]]]", "[[0],[0.6931471806]]" },
+    { "no sink and no key",
+      "{\"model\":\"sdpa\",\"query\":[[0]],\"key\":[[1]],\"kv_len\":0,\"sinks\":[null],"
+      "\"outputs\":[\"context\",\"weights\",\"lse\"]}",
+      "[[0]]", "[[[0]]]", "[[null]]" },
     { "causal from an offset on", ZEROS ",\"causal\":true,\"kv_offset\":1}", "[[0],[7]]",
       "[[[0,0,0],[1,0,0]]]", "[[null,0]]" },
     { "a window from an offset on", ZEROS ",\"window_left\":0,\"window_right\":0,\"kv_offset\":1}",

@@ -152,6 +152,35 @@ static void narrow(const char *datatype, const double *values, int count, unsign
     }
 }
 
+/* Values may be of a type of their own (T2 of the operator), and so is present_value. */
+static void test_values_of_another_datatype(void **state)
+{
+    (void)state;
+    static const int64_t one[] = { 1, 1, 1, 1 }, two[] = { 1, 1, 2, 1 };
+    static const double query = 0, keys[] = { 5, -7 }, past = 1.0 / 3, now = 3,
+                        present[] = { past, now };
+    static const double mean = (1.0 / 3 + 3) / 2;
+    unsigned char query_bytes[4], key_bytes[2][4];
+    struct oip_request request = { .parameters = NULL };
+    narrow("FP32", &query, 1, query_bytes);
+    narrow("FP32", &keys[0], 1, key_bytes[0]);
+    narrow("FP32", &keys[1], 1, key_bytes[1]);
+    oip_add_binary(&request, "Q", "FP32", 4, one, query_bytes, 4);
+    oip_add_binary(&request, "past_key", "FP32", 4, one, key_bytes[0], 4);
+    oip_add_binary(&request, "K", "FP32", 4, one, key_bytes[1], 4);
+    oip_add_binary(&request, "past_value", "FP64", 4, one, &past, 8);
+    oip_add_binary(&request, "V", "FP64", 4, one, &now, 8);
+    oip_ask(&request, "Y", "\"binary_data\":true");
+    oip_ask(&request, "present_key", "\"binary_data\":true");
+    oip_ask(&request, "present_value", "\"binary_data\":true");
+    struct oip_answer answer = oip_post(&client, "sdpa", &request);
+    expect_numbers(&answer, "Y", "FP32", 4, one, &mean, 1e-7);
+    expect_numbers(&answer, "present_key", "FP32", 4, two, keys, 0);
+    expect_numbers(&answer, "present_value", "FP64", 4, two, present, 0);
+    oip_answer_free(&answer);
+    oip_request_free(&request);
+}
+
 /* What a datatype holds of the numbers is what is computed with, exactly in all of them here; what
  * is answered was rounded once. */
 static void test_datatypes(void **state)
@@ -383,9 +412,13 @@ static int stop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sdpa_forms),     cmocka_unit_test(test_sdpa_masks),
-        cmocka_unit_test(test_datatypes),      cmocka_unit_test(test_doubles_as_text),
-        cmocka_unit_test(test_an_empty_batch), cmocka_unit_test(test_range_of_datatypes),
+        cmocka_unit_test(test_sdpa_forms),
+        cmocka_unit_test(test_sdpa_masks),
+        cmocka_unit_test(test_datatypes),
+        cmocka_unit_test(test_values_of_another_datatype),
+        cmocka_unit_test(test_doubles_as_text),
+        cmocka_unit_test(test_an_empty_batch),
+        cmocka_unit_test(test_range_of_datatypes),
         cmocka_unit_test(test_faults),
     };
     return cmocka_run_group_tests(tests, start, stop);

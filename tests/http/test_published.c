@@ -121,6 +121,66 @@ static void test_bloom(void **state)
     published_close();
 }
 
+/* --------------------------------------------------------------- gradients -- */
+
+/* The parts of a fused tensor are named after it, each with its own shape. */
+static void test_gradients_of_parts(void **state)
+{
+    static const char CONFIG[] =
+        "{\"model_type\":\"gpt2\",\"n_embd\":2,\"n_head\":1,\"n_layer\":1}";
+    static const int64_t MATRIX[] = { 2, 2 }, VECTOR[] = { 2 };
+    (void)state;
+    published_open(CONFIG,
+                   "h.#.attn.c_attn.weight 2x6, h.#.attn.c_attn.bias 6, h.#.attn.c_proj.weight "
+                   "2x2, h.#.attn.c_proj.bias 2",
+                   1, "F32");
+    published_save(path_of("gpt2"), CONFIG);
+    published_close();
+    start_server();
+    cJSON *answer = answer_post(&client, "/v1/attention/gradients",
+                                "{\"model\":\"gpt2\",\"query\":[[1,2]],"
+                                "\"context_gradient\":[[1,-1]]}");
+    const cJSON *parameters = cJSON_GetObjectItem(answer, "parameters");
+    answer_expect_members(parameters, "h.0.attn.c_attn.weight[q_proj],h.0.attn.c_attn.bias[q_proj],"
+                                      "h.0.attn.c_attn.weight[k_proj],h.0.attn.c_attn.bias[k_proj],"
+                                      "h.0.attn.c_attn.weight[v_proj],h.0.attn.c_attn.bias[v_proj],"
+                                      "h.0.attn.c_proj.weight,h.0.attn.c_proj.bias");
+    /* One row sees itself with weight 1: nothing depends on query and key, and the value's matrix
+     * has gradient x^T times the bias's. */
+    answer_expect(parameters, "h.0.attn.c_attn.weight[q_proj]", "[[0,0],[0,0]]", 1e-6);
+    double *weight = answer_numbers(parameters, "h.0.attn.c_attn.weight[v_proj]", 2, MATRIX);
+    double *bias = answer_numbers(parameters, "h.0.attn.c_attn.bias[v_proj]", 1, VECTOR);
+    assert_true(fabs(bias[0]) > 1e-3);
+    for (int i = 0; i < 4; i++)
+        assert_true(fabs(weight[i] - bias[i % 2] * (i < 2 ? 1 : 2)) < 1e-6);
+    free(weight), free(bias);
+    cJSON_Delete(answer);
+    stop_server();
+}
+
+static void test_no_gradients_of_norms(void **state)
+{
+    static const char CONFIG[] =
+        "{\"model_type\":\"qwen3\",\"hidden_size\":4,\"num_attention_heads\":1,"
+        "\"num_key_value_heads\":1,\"head_dim\":4,\"num_hidden_layers\":1}";
+    (void)state;
+    published_open(CONFIG,
+                   "model.layers.#.self_attn.q_proj.weight 4x4, model.layers.#.self_attn.k_proj."
+                   "weight 4x4, model.layers.#.self_attn.v_proj.weight 4x4, "
+                   "model.layers.#.self_attn.o_proj.weight 4x4, "
+                   "model.layers.#.self_attn.q_norm.weight 4, "
+                   "model.layers.#.self_attn.k_norm.weight 4",
+                   1, "F32");
+    published_save(path_of("qwen3"), CONFIG);
+    published_close();
+    start_server();
+    answer_refused(&client, "/v1/attention/gradients",
+                   "{\"model\":\"qwen3\",\"query\":[[1,2,3,4]],"
+                   "\"context_gradient\":[[1,1,1,1]]}",
+                   400, "option", "/model");
+    stop_server();
+}
+
 /* --------------------------------------------------------- layers and their kinds -- */
 
 #define OUT_PROJ(begin)                                                                            \
@@ -246,6 +306,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bloom),
+        cmocka_unit_test(test_gradients_of_parts),
+        cmocka_unit_test(test_no_gradients_of_norms),
         cmocka_unit_test(test_bart),
         cmocka_unit_test(test_shown),
         cmocka_unit_test(test_stories260k),

@@ -330,6 +330,21 @@ void published_rotate_every_two(struct rows x, int64_t heads, int64_t dim, doubl
             }
 }
 
+void published_rms_norm(struct rows x, int64_t heads, const char *name, int layer, double eps,
+                        double offset)
+{
+    const struct rows weight = published_tensor(name, layer);
+    const int64_t head_dim = x.columns / heads;
+    assert_int_equal(weight.columns, head_dim);
+    for (int64_t i = 0; i < x.count * heads; i++) {
+        double *head = x.data + i * head_dim, sum = 0;
+        for (int64_t c = 0; c < head_dim; c++)
+            sum += head[c] * head[c];
+        for (int64_t c = 0; c < head_dim; c++)
+            head[c] *= (offset + weight.data[c]) / sqrt(sum / (double)head_dim + eps);
+    }
+}
+
 static bool sees(const struct published_attention *attention, int64_t i, int64_t j)
 {
     return !(attention->causal && j > i) && !(attention->window > 0 && j <= i - attention->window);

@@ -63,6 +63,10 @@ struct rows published_split(struct rows x, int64_t groups, int64_t first, int64_
 void published_rotate_half(struct rows x, int64_t heads, int64_t dim, double theta);
 void published_rotate_every_two(struct rows x, int64_t heads, int64_t dim, double theta);
 
+/* x / sqrt(mean(x^2) + eps) of each head in place, times offset plus the tensor called name. */
+void published_rms_norm(struct rows x, int64_t heads, const char *name, int layer, double eps,
+                        double offset);
+
 struct published_attention {
     int64_t heads, kv_heads; /* kv_heads 0: heads */
     double scale;

@@ -258,11 +258,21 @@ void reference_linear(const struct attn_linear *linear, const double *x, int64_t
         }
 }
 
-/* Projects one input of a layer, cuts it into [heads, length, dim] and turns it where rope is
- * given. */
+/* weight * x / sqrt(mean(x^2) + eps) */
+static void norm_row(const struct attn_norm *norm, double *row, int64_t dim)
+{
+    double sum = 0;
+    for (int64_t c = 0; c < dim; c++)
+        sum += row[c] * row[c];
+    for (int64_t c = 0; c < dim; c++)
+        row[c] *= (double)norm->weight[c] / sqrt(sum / (double)dim + norm->eps);
+}
+
+/* Projects one input of a layer, cuts it into [heads, length, dim], and norms and turns it where
+ * norm and rope are given. */
 static double *layer_input(const struct attn_linear *linear, const struct attn_tensor *input,
-                           int64_t heads, int64_t dim, const struct attn_rope *rope, int64_t start,
-                           double sequence_length)
+                           int64_t heads, int64_t dim, const struct attn_norm *norm,
+                           const struct attn_rope *rope, int64_t start, double sequence_length)
 {
     const int64_t length = input->shape[2];
     double *x = copy_dense(input);
@@ -279,6 +289,8 @@ static double *layer_input(const struct attn_linear *linear, const struct attn_t
         free(y);
     }
     free(x);
+    for (int64_t i = 0; norm != NULL && norm->weight != NULL && i < heads * length; i++)
+        norm_row(norm, cut + i * dim, dim);
     for (int64_t h = 0; rope != NULL && rope->dim > 0 && h < heads; h++)
         for (int64_t l = 0; l < length; l++)
             reference_rope(rope, start + l, sequence_length, cut + (h * length + l) * dim);
@@ -308,11 +320,11 @@ void reference_layer(const struct attn_layer_problem *problem, struct reference 
     const double key_end = (double)problem->kv_offset + (double)problem->key.shape[2];
     const double end = query_end > key_end ? query_end : key_end;
     double *query = layer_input(&layer->q_proj, &problem->query, layer->q_heads, layer->head_dim,
-                                &layer->rope, problem->past_len, end);
+                                &layer->q_norm, &layer->rope, problem->past_len, end);
     double *key = layer_input(&layer->k_proj, &problem->key, layer->kv_heads, layer->head_dim,
-                              &layer->rope, problem->kv_offset, end);
+                              &layer->k_norm, &layer->rope, problem->kv_offset, end);
     double *value = layer_input(&layer->v_proj, &problem->value, layer->kv_heads, layer->v_head_dim,
-                                NULL, 0, 0);
+                                NULL, NULL, 0, 0);
     const struct operands operands = {
         .query = query,
         .key = key,

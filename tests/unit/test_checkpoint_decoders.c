@@ -24,6 +24,8 @@ struct rotary {
     double theta, scale, softcap;
     bool is_every_two; /* else rotate_half */
     int64_t window;
+    double norm_eps; /* of q_norm and k_norm; 0: there are none */
+    double norm_offset;
 };
 
 static void expect_rotary(const struct rotary *rotary, int layer)
@@ -43,6 +45,12 @@ static void expect_rotary(const struct rotary *rotary, int layer)
         snprintf(name[i], sizeof name[i], "%s%s", rotary->begin, endings[i]);
     const struct rows q = published_linear(hidden, name[0], layer);
     const struct rows k = published_linear(hidden, name[1], layer);
+    if (rotary->norm_eps > 0) {
+        published_rms_norm(q, rotary->heads, "model.layers.#.self_attn.q_norm.weight", layer,
+                           rotary->norm_eps, rotary->norm_offset);
+        published_rms_norm(k, rotary->kv_heads, "model.layers.#.self_attn.k_norm.weight", layer,
+                           rotary->norm_eps, rotary->norm_offset);
+    }
     void (*const rotate)(struct rows, int64_t, int64_t, double) =
         rotary->is_every_two ? published_rotate_every_two : published_rotate_half;
     if (rotary->rotary_dim > 0) {
@@ -373,6 +381,63 @@ static void test_gemma(void **state)
     published_close();
 }
 
+#define NORMED                                                                                     \
+    GROUPED ", model.layers.#.self_attn.q_norm.weight 4, model.layers.#.self_attn.k_norm.weight 4"
+
+/* qwen3/modeling_qwen3.py at 9ee3f431c32e, Qwen3Attention: q_norm(q_proj(x)) of each head, then
+ * rotary embedding. */
+static void test_qwen3(void **state)
+{
+    struct rotary qwen3 = LLAMA;
+    (void)state;
+    qwen3.norm_eps = 0.125;
+    published_open("{\"model_type\":\"qwen3\",\"head_dim\":4,\"rms_norm_eps\":0.125,"
+                   "\"use_sliding_window\":false," GROUPED_FIELDS "}",
+                   NORMED, 2, "F32");
+    expect_rotary(&qwen3, 0);
+    expect_rotary(&qwen3, 1);
+    published_close();
+    qwen3.norm_eps = 1e-6;
+    published_open("{\"model_type\":\"qwen3\",\"head_dim\":4," GROUPED_FIELDS "}", NORMED, 2,
+                   "F16");
+    expect_rotary(&qwen3, 1);
+    published_close();
+}
+
+/* gemma3/modeling_gemma3.py at 0018aa647bb1, Gemma3Attention and Gemma3RMSNorm, whose weight is
+ * less one; two layers of three have the window and a theta of their own. */
+static void test_gemma3(void **state)
+{
+    static const char *const ROPES[] = {
+        "\"rope_theta\":1000000,\"rope_local_base_freq\":10000,\"sliding_window_pattern\":3",
+        "\"layer_types\":[\"sliding_attention\",\"sliding_attention\",\"full_attention\"],"
+        "\"rope_parameters\":{\"full_attention\":{\"rope_theta\":1000000,\"rope_type\":\"default\"}"
+        ","
+        "\"sliding_attention\":{\"rope_theta\":10000,\"rope_type\":\"default\"}}",
+    };
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct rotary gemma3 = LLAMA;
+        char config[640];
+        gemma3.norm_eps = 1e-6;
+        gemma3.norm_offset = 1;
+        gemma3.scale = 0.25;
+        gemma3.window = 3;
+        snprintf(config, sizeof config,
+                 "{\"model_type\":\"gemma3_text\",\"head_dim\":4,\"query_pre_attn_scalar\":16,"
+                 "\"sliding_window\":3,\"hidden_size\":16,\"num_attention_heads\":4,"
+                 "\"num_key_value_heads\":2,\"num_hidden_layers\":3,%s}",
+                 ROPES[i]);
+        published_open(config, NORMED, 3, "F32");
+        expect_rotary(&gemma3, 0);
+        expect_rotary(&gemma3, 1);
+        gemma3.window = 0;
+        gemma3.theta = 1e6;
+        expect_rotary(&gemma3, 2);
+        published_close();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,7 +446,8 @@ int main(void)
         cmocka_unit_test(test_llama_scaling), cmocka_unit_test(test_mistral),
         cmocka_unit_test(test_qwen2),         cmocka_unit_test(test_phi),
         cmocka_unit_test(test_stablelm),      cmocka_unit_test(test_cohere),
-        cmocka_unit_test(test_gemma),
+        cmocka_unit_test(test_gemma),         cmocka_unit_test(test_qwen3),
+        cmocka_unit_test(test_gemma3),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,6 +88,13 @@ static const struct refused REFUSED[] = {
     { "{\"model_type\":\"bert\",\"position_embedding_type\":\"relative_key\"}",
       "bert.encoder.layer.0.attention.self.query.weight 8x8", FAULT_OPTION,
       "position_embedding_type is 'relative_key'" },
+    { "{\"model_type\":\"qwen3\",\"hidden_size\":8,\"num_attention_heads\":2,\"head_dim\":4,"
+      "\"num_key_value_heads\":2,\"num_hidden_layers\":2}",
+      Q ", " KVO, FAULT_FIELD, "no tensor 'model.layers.0.self_attn.q_norm.weight'" },
+    { "{\"model_type\":\"qwen3\",\"hidden_size\":8,\"num_attention_heads\":2,\"head_dim\":4,"
+      "\"num_key_value_heads\":2,\"num_hidden_layers\":2}",
+      Q ", " KVO ", model.layers.#.self_attn.q_norm.weight 8", FAULT_SHAPE,
+      "q_norm.weight' is no vector of 4 numbers" },
     { "{\"model_type\":\"albert\",\"hidden_size\":8,\"num_attention_heads\":2,"
       "\"inner_group_num\":2}",
       "encoder.albert_layer_groups.0.albert_layers.0.attention.query.weight 8x8", FAULT_OPTION,

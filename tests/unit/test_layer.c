@@ -23,6 +23,7 @@ static const double TOLERANCE = 2e-5;
 
 enum { HEADS_CUT = 1, SELF = 2, CAUSAL = 4, MASKED = 8, LENGTHS = 16, ROW_LENGTHS = 32 };
 enum { ADDITIVE = 64, CONCAT = 128 }; /* CONCAT: additive, q_proj and k_proj cut out of one */
+enum { NORM = 256 };                  /* of query and key */
 enum { Q_PROJ = 1, K_PROJ = 2, V_PROJ = 4, O_PROJ = 8, ALL_PROJ = 15 };
 enum { OUTPUT_COUNT = 6, BUFFERS = 32 };
 
@@ -59,6 +60,10 @@ static const struct shape SHAPES[] = {
       ADDITIVE | ROW_LENGTHS },
     { "concat", 1, 1, 13, 4, 10, 0, Q_PROJ | K_PROJ, true, false, 0, false, 0, CONCAT | LENGTHS },
     { "concat, in_out", 1, 1, 8, 8, 10, 5, ALL_PROJ, true, true, 0, false, 0, CONCAT | SELF },
+    { "norms", 4, 2, 8, 8, 24, 20, ALL_PROJ, false, false, 0, false, 0, NORM | SELF | CAUSAL },
+    { "norms and rope", 4, 2, 16, 8, 24, 20, ALL_PROJ, true, true, 8, false, 7, NORM | MASKED },
+    { "identity, norms", 3, 1, 5, 4, 0, 0, 0, false, false, 0, false, 0, NORM | LENGTHS },
+    { "identity, cut, norms", 4, 2, 6, 3, 0, 0, 0, false, false, 4, true, 2, NORM | HEADS_CUT },
     { "output alone", 3, 3, 4, 4, 0, 1, O_PROJ, true, false, 0, true, 0, 0 },
 };
 
@@ -164,6 +169,10 @@ static void layer_case_init(struct layer_case *c, const struct shape *shape, int
     if (shape->flags & CONCAT) {
         const struct attn_linear joined = make_linear(c, shape, Q_PROJ, shape->head_dim, 2 * d);
         attn_linear_split(&joined, d, &layer->k_proj, &layer->q_proj);
+    }
+    if (shape->flags & NORM) {
+        layer->q_norm = (struct attn_norm){ allocate_filled(c, shape->head_dim, 2.0f), 1e-6 };
+        layer->k_norm = (struct attn_norm){ allocate_filled(c, shape->head_dim, 2.0f), 0.25 };
     }
     layer->rope = (struct attn_rope){ .dim = shape->rope_dim,
                                       .theta = 10000.0,
