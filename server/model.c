@@ -75,7 +75,7 @@ bool model_damaged(const struct model *model)
 
 /* ------------------------------------------------------------------ layers -- */
 
-enum { LAYER_ADDRESSES = 2 * (MODEL_PROJECTION_COUNT + 1) + 1 };
+enum { LAYER_ADDRESSES = 2 * (MODEL_PROJECTION_COUNT + 1) + 3 };
 
 static void addresses_of(const struct model_layer *layer, const float *addresses[LAYER_ADDRESSES])
 {
@@ -87,6 +87,8 @@ static void addresses_of(const struct model_layer *layer, const float *addresses
         addresses[count++] = projections[i]->weight;
         addresses[count++] = projections[i]->bias;
     }
+    addresses[count++] = layer->layer.q_norm.weight;
+    addresses[count++] = layer->layer.k_norm.weight;
     addresses[count] = layer->layer.additive_weight;
 }
 
