@@ -32,7 +32,8 @@
  * length alone. A pair that is hidden (mask, causal, window, lengths) adds nothing to any gradient,
  * whatever its query, key or value holds, NaN included; a row that sees nothing has gradient 0.
  *
- * Run like a layer (layer.h): every task of stage 0 must have ended before the first of stage 1.
+ * Run like a layer (layer.h): every task of a stage must have ended before the first of the next.
+ * Between stages the outputs hold sums that are not complete: leave them alone until the last.
  * Equal inputs give equal bits, however many threads run the tasks and whichever gradients are
  * asked for: tasks own disjoint parts of the outputs. */
 #ifndef ATTN_GRADIENT_H
@@ -44,6 +45,11 @@ struct attn_gradient_problem {
     /* What was computed; its outputs are not looked at. Query, key, value and a mask of numbers are
      * F32. A softmax_precision of F64 is refused. */
     struct attn_problem attention;
+
+    /* attention.context and attention.lse are there after all, F32, and hold what the forward pass
+     * of this very problem answered: then they are not found again, which takes two of seven
+     * products. The weights are as exact as exp of a float lse. Sparsemax finds its own. */
+    bool has_forward;
 
     struct attn_tensor context_gradient; /* F32 [batch, q_heads, q_len, v_head_dim] */
 
@@ -58,7 +64,8 @@ struct attn_gradient_problem {
     float *sinks_gradient;           /* [q_heads] */
 };
 
-enum { ATTN_GRADIENT_STAGES = 2 };
+/* The rounds of the tasks of keys are stages of their own (gradient_keys.c). */
+enum { ATTN_GRADIENT_ROUNDS_MAX = 16, ATTN_GRADIENT_STAGES = 1 + ATTN_GRADIENT_ROUNDS_MAX };
 
 /* Borrows the problem's memory and owns nothing. Read the first three fields, leave the rest
  * alone. */
@@ -72,8 +79,11 @@ struct attn_gradient_plan {
     const struct attn_kernels *kernels;
     int64_t row_tile, row_width; /* query rows of one task, and the lanes they take */
     int64_t key_tile, key_width; /* the same for tasks of keys */
-    int64_t row_tiles, key_tiles;
-    int64_t key_tasks;  /* of stage 1; those of the mask come after, */
+    int64_t row_tiles;
+    int rounds;         /* stages from 1 on, and the parts of queries and of keys of a head: */
+    int64_t part_rows;  /* query rows in one, a multiple of other_tile */
+    int64_t part_keys;  /* keys in one, a multiple of key_tile */
+    int64_t key_tasks;  /* of each round; in stage 1 those of the mask come after, */
     int64_t mask_tasks; /* then one for what is summed over rows */
     int64_t mask_row_tiles;
     int64_t other_tile; /* keys, or query rows, that a tile of lanes meets in one step */

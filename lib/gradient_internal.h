@@ -27,6 +27,8 @@ struct attn_gradient_workspace {
     float *first_sum_t;  /* [head_dim][width]: gradients of queries, or of keys */
     float *second_sum_t; /* [v_head_dim][width]: gradients of values */
     float *query_rows;   /* [other_tile][head_dim]: the others' queries times scale */
+    float *key_rows;     /* [width][padded head_dim]: keys as rows; of a dot product, else absent */
+    float *products;     /* [other_tile][padded head_dim]: what they add to others' gradients */
     float *weight_sum_t; /* [head_dim][width]: gradients of the additive weight; may be absent */
     float *weights_t;    /* [other_tile][width], like the four below */
     float *gradient_t;
@@ -89,18 +91,32 @@ void attn_gradient_normalize(const struct attn_gradient_plan *plan,
 /* support_t becomes the slopes of sparsemax at weights_t. */
 void attn_gradient_support(const struct attn_gradient_workspace *work, int64_t n, int64_t width);
 
-/* gradient_t, of masked scores, go through softcap and score into first_sum_t, and into
- * weight_sum_t where sums_weight; hides: some pair may be hidden, and adds nothing even where the
- * row is not finite. */
+/* gradient_t, of masked scores, become those of the scores: through softcap, where there is one. */
+void attn_gradient_uncap(const struct attn_gradient_plan *plan,
+                         const struct attn_gradient_workspace *work, int64_t n, int64_t width);
+
+/* gradient_t, of scores, go into first_sum_t, and into weight_sum_t where sums_weight; hides: some
+ * pair may be hidden, and adds nothing even where the row is not finite. */
 void attn_gradient_add(const struct attn_gradient_plan *plan,
                        const struct attn_gradient_workspace *work, const float *rows,
                        int64_t row_stride, int64_t n, int64_t width, bool hides, bool sums_weight);
+
+/* Whether tasks of keys make the gradient of the query too: of a dot product, whose way back is a
+ * product as well. Additive scores would need their tanh once more for each of the two, so it is
+ * made where the lanes are query rows. */
+static inline bool attn_gradient_keys_make_query(const struct attn_gradient_problem *problem)
+{
+    return problem->attention.additive_weight == NULL && problem->query_gradient.data != NULL;
+}
+
+/* A number of columns in whole vectors. */
+int64_t attn_gradient_padded(const struct attn_gradient_plan *plan, int64_t columns);
 
 /* The same numbers for keys as lanes (gradient_keys.c), for the mask (gradient_mask.c), for what is
  * summed over all rows (gradient_sums.c), and for query rows (gradient_rows.c): the tasks. */
 void attn_gradient_run_rows(const struct attn_gradient_plan *plan, int64_t task,
                             const struct attn_gradient_rows *rows, void *workspace);
-void attn_gradient_run_keys(const struct attn_gradient_plan *plan, int64_t task,
+void attn_gradient_run_keys(const struct attn_gradient_plan *plan, int round, int64_t task,
                             const struct attn_gradient_rows *rows, void *workspace);
 void attn_gradient_run_mask(const struct attn_gradient_plan *plan, int64_t task,
                             const struct attn_gradient_rows *rows, void *workspace);

@@ -1,17 +1,20 @@
 /* gradient_plan.c - checks a gradient's problem, chooses its tiles, lays out its memory and numbers
  * its tasks.
  *
- * Stage 0 has a task for each tile of query rows of each head. Stage 1 has one for each tile of
- * keys of each key/value head, then, where the gradient of the mask is asked for, one for each tile
- * of rows of the mask: that is computed apart, because a mask may broadcast over anything. A last
- * one adds up what stage 0 has summed over the rows of each tile. All sizes follow from the shapes
- * and the kernel table alone. */
+ * Stage 0 has a task for each tile of query rows of each head. Each of the following, the rounds,
+ * has one for each part of the keys of each key/value head. In stage 1 there follow, where the
+ * gradient of the mask is asked for, one for each tile of rows of the mask: that is computed apart,
+ * because a mask may broadcast over anything. A last one adds up what stage 0 has summed over the
+ * rows of each tile. All sizes follow from the shapes and the kernel table alone. */
 #include "gradient_internal.h"
 
 #include "kernels/kernels.h"
 
 /* As in plan.c: the others of one step, and the most bytes of what is transposed. */
 enum { OTHER_TILE = 96, LANES_BYTES_MAX = 320 * 1024 };
+
+/* What one task of keys meets where there are rounds enough: a task of about a millisecond. */
+enum { PART_ROWS = 768, PART_KEYS = 192 };
 
 /* The bytes of what stage 0 leaves of so many rows can be counted. */
 static const int64_t ROWS_MAX = INT64_MAX / 256;
@@ -45,6 +48,21 @@ static enum attn_status check_dtypes(const struct attn_gradient_problem *problem
     return ATTN_OK;
 }
 
+static enum attn_status check_forward(const struct attn_gradient_problem *problem,
+                                      const char **where)
+{
+    const struct attn_tensor *context = &problem->attention.context;
+    const struct attn_tensor *lse = &problem->attention.lse;
+
+    if (!problem->has_forward)
+        return ATTN_OK;
+    RETURN_IF(context->data == NULL, ATTN_ERR_NO_DATA, "attention.context");
+    RETURN_IF(lse->data == NULL, ATTN_ERR_NO_DATA, "attention.lse");
+    RETURN_IF(context->dtype != ATTN_F32, ATTN_ERR_DTYPE, "attention.context.dtype");
+    RETURN_IF(lse->dtype != ATTN_F32, ATTN_ERR_DTYPE, "attention.lse.dtype");
+    return ATTN_OK;
+}
+
 static enum attn_status check(const struct attn_gradient_problem *problem, const char **where)
 {
     const struct attn_problem *attention = &problem->attention;
@@ -54,6 +72,7 @@ static enum attn_status check(const struct attn_gradient_problem *problem, const
     RETURN_IF(attention->options.softmax_precision == ATTN_F64, ATTN_ERR_OPTION,
               "attention.options.softmax_precision");
     RETURN_IF_FAILED(check_dtypes(problem, where));
+    RETURN_IF_FAILED(check_forward(problem, where));
     RETURN_IF_FAILED(attn_check_input(&problem->context_gradient, &CONTEXT, where));
     for (int d = 0; d < 4; d++)
         RETURN_IF(problem->context_gradient.shape[d] != context[d], ATTN_ERR_SHAPE,
@@ -77,13 +96,15 @@ static enum attn_status check(const struct attn_gradient_problem *problem, const
     return ATTN_OK;
 }
 
-/* The forward problem without its outputs, which attn_plan_init() need not look at. */
-static struct attn_problem inputs_of(const struct attn_problem *attention)
+/* The forward problem without the outputs that are not looked at. */
+static struct attn_problem inputs_of(const struct attn_gradient_problem *problem)
 {
-    struct attn_problem inputs = *attention;
+    struct attn_problem inputs = problem->attention;
 
-    inputs.context.data = NULL;
-    inputs.lse.data = NULL;
+    if (!problem->has_forward) {
+        inputs.context.data = NULL;
+        inputs.lse.data = NULL;
+    }
     inputs.scores.data = NULL;
     inputs.softcapped.data = NULL;
     inputs.masked.data = NULL;
@@ -105,6 +126,29 @@ static int64_t choose_tile(const struct attn_gradient_plan *plan, int64_t length
     tile = attn_min(tile, attn_max(length, 1));
     *width = attn_divide_up(tile, lanes) * lanes;
     return tile;
+}
+
+/* length in rounds parts, each a multiple of step. */
+static int64_t choose_part(int64_t length, int rounds, int64_t step)
+{
+    return attn_max(attn_divide_up(attn_divide_up(length, rounds), step), 1) * step;
+}
+
+static void choose_rounds(struct attn_gradient_plan *plan)
+{
+    const int64_t q_len = plan->problem.attention.query.shape[2];
+    const int64_t kv_len = plan->problem.attention.key.shape[2];
+    const int64_t parts =
+        attn_max(attn_divide_up(q_len, PART_ROWS), attn_divide_up(kv_len, PART_KEYS));
+
+    plan->rounds = (int)attn_max(attn_min(parts, ATTN_GRADIENT_ROUNDS_MAX), 1);
+    plan->part_rows = attn_max(choose_part(q_len, plan->rounds, plan->other_tile), PART_ROWS);
+    plan->part_keys = choose_part(kv_len, plan->rounds, plan->key_tile);
+}
+
+int64_t attn_gradient_padded(const struct attn_gradient_plan *plan, int64_t columns)
+{
+    return attn_divide_up(columns, plan->kernels->lanes) * plan->kernels->lanes;
 }
 
 /* The next part of memory; NULL where it has nothing. Where memory is NULL only *offset moves. */
@@ -145,7 +189,9 @@ size_t attn_gradient_workspace_cut(struct attn_gradient_workspace *work,
     const int64_t width = attn_max(plan->row_width, plan->key_width);
     const int64_t head_dim = attention->query.shape[3];
     const int64_t v_head_dim = attention->value.shape[3];
+    const int64_t padded = attn_gradient_padded(plan, head_dim);
     const int64_t tile = plan->other_tile * width;
+    const bool has_products = attn_gradient_keys_make_query(&plan->problem);
     size_t bytes = 0;
 
     work->first_t = cut(memory, &bytes, head_dim * width, sizeof(float));
@@ -153,6 +199,10 @@ size_t attn_gradient_workspace_cut(struct attn_gradient_workspace *work,
     work->first_sum_t = cut(memory, &bytes, head_dim * width, sizeof(float));
     work->second_sum_t = cut(memory, &bytes, v_head_dim * width, sizeof(float));
     work->query_rows = cut(memory, &bytes, plan->other_tile * head_dim, sizeof(float));
+    work->key_rows =
+        cut(memory, &bytes, has_products ? plan->key_width * padded : 0, sizeof(float));
+    work->products =
+        cut(memory, &bytes, has_products ? plan->other_tile * padded : 0, sizeof(float));
     work->weight_sum_t =
         cut(memory, &bytes, plan->problem.additive_weight_gradient != NULL ? head_dim * width : 0,
             sizeof(float));
@@ -187,22 +237,24 @@ static void count_tasks(struct attn_gradient_plan *plan)
                           || problem->sinks_gradient != NULL;
 
     plan->row_tiles = attn_divide_up(query[2], plan->row_tile);
-    plan->key_tiles = attn_divide_up(key[2], plan->key_tile);
-    if (problem->key_gradient.data != NULL || problem->value_gradient.data != NULL)
-        plan->key_tasks = key[0] * key[1] * plan->key_tiles;
+    if (problem->key_gradient.data != NULL || problem->value_gradient.data != NULL
+        || attn_gradient_keys_make_query(problem))
+        plan->key_tasks = key[0] * key[1] * plan->rounds;
     if (problem->mask_gradient.data != NULL && mask[3] > 0) {
         plan->mask_row_tiles = mask[2] == query[2] ? plan->row_tiles : 1;
         plan->mask_tasks = mask[0] * mask[1] * plan->mask_row_tiles;
     }
     plan->task_count[0] = query[0] * query[1] * plan->row_tiles;
-    plan->task_count[1] = plan->key_tasks + plan->mask_tasks + (has_sums ? 1 : 0);
+    for (int round = 0; round < plan->rounds; round++)
+        plan->task_count[1 + round] = plan->key_tasks;
+    plan->task_count[1] += plan->mask_tasks + (has_sums ? 1 : 0);
 }
 
 enum attn_status attn_gradient_plan_init(struct attn_gradient_plan *plan,
                                          const struct attn_gradient_problem *problem,
                                          const char **where)
 {
-    const struct attn_problem inputs = inputs_of(&problem->attention);
+    const struct attn_problem inputs = inputs_of(problem);
     struct attn_gradient_workspace work;
     struct attn_gradient_rows rows;
     int64_t row_count;
@@ -222,6 +274,7 @@ enum attn_status attn_gradient_plan_init(struct attn_gradient_plan *plan,
     plan->problem.attention = inputs;
     plan->row_tile = choose_tile(plan, inputs.query.shape[2], &plan->row_width);
     plan->key_tile = choose_tile(plan, inputs.key.shape[2], &plan->key_width);
+    choose_rounds(plan);
     count_tasks(plan);
     plan->scratch_bytes = attn_gradient_rows_cut(&rows, plan, NULL);
     plan->workspace_bytes = attn_gradient_workspace_cut(&work, plan, NULL);
@@ -237,7 +290,7 @@ void attn_gradient_run(const struct attn_gradient_plan *plan, int stage, int64_t
     if (stage == 0)
         attn_gradient_run_rows(plan, task, &rows, workspace);
     else if (task < plan->key_tasks)
-        attn_gradient_run_keys(plan, task, &rows, workspace);
+        attn_gradient_run_keys(plan, stage - 1, task, &rows, workspace);
     else if (task < plan->key_tasks + plan->mask_tasks)
         attn_gradient_run_mask(plan, task - plan->key_tasks, &rows, workspace);
     else

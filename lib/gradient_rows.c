@@ -1,11 +1,13 @@
-/* gradient_rows.c - tiles of query rows: what later tasks need of each row, the gradient of the
- * query, and each tile's part of what is summed over rows (gradient_sums.c).
+/* gradient_rows.c - tiles of query rows: what later tasks need of each row, the gradient of an
+ * additive score's query, and each tile's part of what is summed over rows (gradient_sums.c).
  *
- * A task meets its keys twice or more. The first time it finds the maximum and the sum of each
- * row's softmax, and delta, as a third running sum beside them: the sum of P * dP over the keys is
- * what Dao 2023 takes from G . context, here without the context and from the very numbers it is
- * subtracted from. Sparsemax takes rounds for its threshold, and one for delta. The last time each
- * tile of weights is computed again, to the same bits, and becomes gradients. */
+ * Where the forward pass has left its context and lse, that is all that is needed: lse is maximum
+ * and sum in one, and delta is G . context (Dao 2023). Otherwise a task meets its keys twice or
+ * more. The first time it finds the maximum and the sum of each row's softmax, and delta, as a
+ * third running sum beside them: the sum of P * dP over the keys is what Dao 2023 takes from G .
+ * context, here without the context and from the very numbers it is subtracted from. Sparsemax
+ * takes rounds for its threshold, and one for delta. The last time each tile of weights is computed
+ * again, to the same bits, and becomes gradients. */
 #include "dropout.h"
 #include "gradient_internal.h"
 
@@ -223,6 +225,27 @@ static void measure_sparsemax(const struct attn_row_tile *tile, float sink)
             work->delta[r] /= (float)tile->thresholds[r].count;
 }
 
+/* The same from the answer of the forward pass. */
+static void recall(const struct attn_row_tile *tile)
+{
+    const struct attn_problem *attention = &tile->plan->problem.attention;
+    const struct attn_tensor *gradient = &tile->plan->problem.context_gradient;
+    const struct attn_gradient_workspace *work = &tile->work;
+
+    for (int64_t r = 0; r < tile->row_count; r++) {
+        const int64_t row = tile->row + r;
+        const float *context = attn_tensor_row(&attention->context, tile->batch, tile->q_head, row);
+        const float *back = attn_tensor_row(gradient, tile->batch, tile->q_head, row);
+        const float lse = *attn_tensor_row(&attention->lse, tile->batch, tile->q_head, row);
+        double delta = 0.0;
+        for (int64_t c = 0; lse != -INFINITY && c < gradient->shape[3]; c++)
+            delta += (double)context[c] * (double)back[c];
+        work->max[r] = lse;
+        work->sum[r] = lse == -INFINITY ? 0.0f : 1.0f;
+        work->delta[r] = (float)delta;
+    }
+}
+
 static void measure(const struct attn_row_tile *tile, const struct attn_gradient_rows *rows)
 {
     const struct attn_gradient_workspace *work = &tile->work;
@@ -230,7 +253,10 @@ static void measure(const struct attn_row_tile *tile, const struct attn_gradient
     const float sink = sinks != NULL ? sinks[tile->q_head] : -INFINITY;
     const size_t bytes = (size_t)tile->row_count * sizeof(float);
 
-    measure_softmax(tile, sink);
+    if (tile->plan->problem.has_forward && tile->thresholds == NULL)
+        recall(tile);
+    else
+        measure_softmax(tile, sink);
     if (tile->thresholds != NULL)
         measure_sparsemax(tile, sink);
     memcpy(rows->max + tile->first, work->max, bytes);
@@ -262,11 +288,15 @@ static void add_scores(const struct attn_row_tile *tile, const struct attn_gradi
         attn_row_tile_gradient(tile, key, n);
         if (rows->slopes != NULL)
             add_slopes(tile, rows->slopes + tile->first, n);
+        if (plan->problem.attention.additive_weight == NULL)
+            continue;
+        attn_gradient_uncap(plan, &tile->work, n, plan->row_width);
         attn_gradient_add(plan, &tile->work, attn_tensor_row(keys, tile->batch, tile->kv_head, key),
                           keys->stride[2], n, plan->row_width, hides(tile, key, n), true);
     }
 }
 
+/* Where tasks of keys add to it, it begins as 0. */
 static void store_query(const struct attn_row_tile *tile)
 {
     const struct attn_gradient_plan *plan = tile->plan;
@@ -275,6 +305,12 @@ static void store_query(const struct attn_row_tile *tile)
 
     if (gradient->data == NULL)
         return;
+    if (attn_gradient_keys_make_query(&plan->problem)) {
+        for (int64_t r = 0; r < tile->row_count; r++)
+            memset(attn_tensor_row(gradient, tile->batch, tile->q_head, tile->row + r), 0,
+                   (size_t)gradient->shape[3] * sizeof(float));
+        return;
+    }
     for (int64_t r = 0; r < plan->row_width; r++)
         tile->work.rescale[r] = attn_gradient_query_factor(attention);
     plan->kernels->transpose_out(attn_tensor_row(gradient, tile->batch, tile->q_head, tile->row),
@@ -296,12 +332,12 @@ void attn_gradient_run_rows(const struct attn_gradient_plan *plan, int64_t task,
     attn_row_tile_begin(&tile, plan, head / q_heads, head % q_heads,
                         task % plan->row_tiles * plan->row_tile, rows, workspace);
     measure(&tile, rows);
-    if (problem->query_gradient.data == NULL && rows->slopes == NULL && rows->weight_sums == NULL)
-        return;
     memset(tile.work.first_sum_t, 0, sum_bytes);
     if (rows->weight_sums != NULL)
         memset(tile.work.weight_sum_t, 0, sum_bytes);
-    add_scores(&tile, rows);
+    if (rows->slopes != NULL || rows->weight_sums != NULL
+        || (problem->query_gradient.data != NULL && !attn_gradient_keys_make_query(problem)))
+        add_scores(&tile, rows);
     store_query(&tile);
     for (int64_t d = 0; rows->weight_sums != NULL && d < head_dim; d++) {
         double sum = 0.0;

@@ -48,6 +48,15 @@ void attn_gradient_normalize(const struct attn_gradient_plan *plan,
         work->gradient_t, is_sparse ? work->support_t : work->weights_t, delta, step, n, width);
 }
 
+void attn_gradient_uncap(const struct attn_gradient_plan *plan,
+                         const struct attn_gradient_workspace *work, int64_t n, int64_t width)
+{
+    const float softcap = (float)plan->problem.attention.options.softcap;
+
+    if (softcap > 0.0f)
+        plan->kernels->softcap_gradient_tile(work->gradient_t, work->capped_t, softcap, n, width);
+}
+
 void attn_gradient_add(const struct attn_gradient_plan *plan,
                        const struct attn_gradient_workspace *work, const float *rows,
                        int64_t row_stride, int64_t n, int64_t width, bool hides, bool sums_weight)
@@ -55,10 +64,7 @@ void attn_gradient_add(const struct attn_gradient_plan *plan,
     const struct attn_problem *attention = &plan->problem.attention;
     const struct attn_kernels *kernels = plan->kernels;
     const int64_t head_dim = attention->query.shape[3];
-    const float softcap = (float)attention->options.softcap;
 
-    if (softcap > 0.0f)
-        kernels->softcap_gradient_tile(work->gradient_t, work->capped_t, softcap, n, width);
     if (attention->additive_weight != NULL)
         kernels->additive_gradient_tile(work->first_sum_t, sums_weight ? work->weight_sum_t : NULL,
                                         work->first_t, rows, row_stride, work->gradient_t,

@@ -45,7 +45,7 @@ struct attn_layer_gradient_problem {
     float *sinks;
 };
 
-enum { ATTN_LAYER_GRADIENT_STAGES_MAX = 8 };
+enum { ATTN_LAYER_GRADIENT_STAGES_MAX = 6 + ATTN_GRADIENT_STAGES };
 
 /* Borrows the problem's memory and the layer; owns nothing. Read the first four fields, leave the
  * rest alone. */

@@ -11,7 +11,7 @@ enum attn_layer_gradient_stage {
     ATTN_LAYER_GRADIENT_FORWARD, /* projections; attention, where o_proj's weight needs its output
                                   */
     ATTN_LAYER_GRADIENT_CONTEXT, /* chunks of rows: through o_proj -> scratch */
-    ATTN_LAYER_GRADIENT_ATTEND,  /* the two stages of gradient.h */
+    ATTN_LAYER_GRADIENT_ATTEND,  /* the stages of gradient.h */
     ATTN_LAYER_GRADIENT_TURN,    /* chunks of rows of query and key: out of the rotary embedding */
     ATTN_LAYER_GRADIENT_LINEAR   /* through the projections: inputs, weights, biases */
 };

@@ -27,6 +27,7 @@ bool infer_merge_plan_part(struct infer_item *item, struct attn_layer_problem *p
 
 struct part_shape {
     int64_t q_heads, q_len, v_head_dim; /* v_head_dim 0: there are no rows to tell it from */
+    bool is_certain;                    /* of a part that saw something */
 };
 
 static bool refuse(struct fault *fault, int64_t index, const char *member, const char *expected)
@@ -35,6 +36,18 @@ static bool refuse(struct fault *fault, int64_t index, const char *member, const
     snprintf(pointer, sizeof pointer, "/parts/%" PRId64 "/%s", index, member);
     return fault_set_at(fault, pointer, FAULT_SHAPE, "parts[%" PRId64 "].%s is not %s", index,
                         member, expected);
+}
+
+static bool saw_nothing(const struct infer_part *part)
+{
+    const float *lse = part->lse.data;
+    int64_t count = 1;
+    for (int d = 0; d < part->lse.rank; d++)
+        count *= part->lse.shape[d];
+    for (int64_t i = 0; i < count; i++)
+        if (lse[i] != -INFINITY)
+            return false;
+    return true;
 }
 
 /* context [q_heads][q_len][v_head_dim] and lse [q_heads][q_len]; without rows both are
@@ -48,7 +61,7 @@ static bool read_shape(const struct infer_part *part, int64_t index, struct part
         || (!is_rowless && context->shape[2] == 0))
         return refuse(fault, index, "context", "[q_heads][q_len][v_head_dim]");
     *shape = (struct part_shape){ context->shape[0], context->shape[1],
-                                  is_rowless ? 0 : context->shape[2] };
+                                  is_rowless ? 0 : context->shape[2], !saw_nothing(part) };
     if (lse->rank != 2 || lse->shape[0] != shape->q_heads || lse->shape[1] != shape->q_len) {
         char expected[96];
         snprintf(expected, sizeof expected,
@@ -92,18 +105,6 @@ static bool settle_layer(struct infer_item *item, const struct part_shape *shape
     return true;
 }
 
-static bool saw_nothing(const struct infer_part *part)
-{
-    const float *lse = part->lse.data;
-    int64_t count = 1;
-    for (int d = 0; d < part->lse.rank; d++)
-        count *= part->lse.shape[d];
-    for (int64_t i = 0; i < count; i++)
-        if (lse[i] != -INFINITY)
-            return false;
-    return true;
-}
-
 /* The part whose shape is that of the whole: the first that saw something, else the first. */
 static int64_t find_teller(const struct infer_item *item)
 {
@@ -117,12 +118,12 @@ static int64_t find_teller(const struct infer_item *item)
 static bool read_part(const struct infer_item *item, int64_t index, const struct part_shape *whole,
                       bool *counts, struct fault *fault)
 {
-    struct part_shape shape = { 0, 0, 0 };
+    struct part_shape shape = { 0 };
     if (!read_shape(&item->parts[index], index, &shape, fault))
         return false;
-    *counts = !saw_nothing(&item->parts[index]);
+    *counts = shape.is_certain;
     if (shape.q_heads != whole->q_heads || shape.q_len != whole->q_len
-        || (*counts && shape.v_head_dim != whole->v_head_dim))
+        || ((*counts || !whole->is_certain) && shape.v_head_dim != whole->v_head_dim))
         return refuse(fault, index, "context", "of the shape of the other parts' contexts");
     return true;
 }
@@ -130,7 +131,7 @@ static bool read_part(const struct infer_item *item, int64_t index, const struct
 bool infer_merge_shapes(struct infer_request *request, struct infer_item *item, struct fault *fault)
 {
     const int64_t teller = find_teller(item);
-    struct part_shape whole = { 0, 0, 0 };
+    struct part_shape whole = { 0 };
     int64_t count = 0;
     struct attn_part *parts =
         arena_calloc(&request->arena, (size_t)item->part_count, sizeof *parts);

@@ -8,6 +8,49 @@
 #include <math.h>
 #include <stddef.h>
 
+static void copy_rows(float *to, int64_t to_stride, const float *rows, int64_t row_stride,
+                      int64_t row_count, int64_t columns, float factor)
+{
+    for (int64_t r = 0; r < row_count; r++) {
+        const float *row = rows + r * row_stride;
+        float *copy = to + r * to_stride;
+        int64_t c = 0;
+        for (; c + LANES <= columns; c += LANES)
+            store(copy + c, load(row + c) * factor);
+        for (; c < to_stride; c++)
+            copy[c] = c < columns ? row[c] * factor : 0.0f;
+    }
+}
+
+static void add_rows(float *to, int64_t to_stride, const float *rows, int64_t row_stride,
+                     int64_t row_count, int64_t columns, float factor)
+{
+    for (int64_t r = 0; r < row_count; r++) {
+        const float *row = rows + r * row_stride;
+        float *sum = to + r * to_stride;
+        int64_t c = 0;
+        for (; c + LANES <= columns; c += LANES)
+            store(sum + c, load(sum + c) + load(row + c) * factor);
+        for (; c < columns; c++)
+            sum[c] += row[c] * factor;
+    }
+}
+
+static void score_tile_guarded(float *products, const float *rows_t, const float *gradients,
+                               int64_t gradient_stride, int64_t n, int64_t depth, int64_t width)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t c = 0; c < width; c += LANES) {
+            vec sum = { 0 };
+            for (int64_t d = 0; d < depth; d++) {
+                const float gradient = gradients[j * gradient_stride + d];
+                if (gradient != 0.0f)
+                    sum += gradient * load(rows_t + d * width + c);
+            }
+            store(products + j * width + c, sum);
+        }
+}
+
 static void delta_tile(float *delta, const float *rescale, const float *weights_t,
                        const float *gradient_t, int64_t n, int64_t width)
 {

@@ -124,6 +124,15 @@ struct attn_kernels {
     void (*narrow_f16)(uint16_t *to, const float *from, int64_t n);
     void (*narrow_bf16)(uint16_t *to, const float *from, int64_t n);
 
+    /* to[r * to_stride + c] = rows[r * row_stride + c] * factor for r < row_count, c < columns;
+     * the rest of a row, up to to_stride, becomes 0. */
+    void (*copy_rows)(float *to, int64_t to_stride, const float *rows, int64_t row_stride,
+                      int64_t row_count, int64_t columns, float factor);
+
+    /* to[r * to_stride + c] += rows[r * row_stride + c] * factor for r < row_count, c < columns. */
+    void (*add_rows)(float *to, int64_t to_stride, const float *rows, int64_t row_stride,
+                     int64_t row_count, int64_t columns, float factor);
+
     /* For a few query rows, whose lanes are numbers of one row. Columns are padded to whole
      * vectors, and where the last vector is a part of one, its lanes are those of the last LANES
      * columns: head_dim and v_head_dim are lanes or more. What happens to one row does not depend
@@ -155,6 +164,13 @@ struct attn_kernels {
      * belongs to a query row comes as step 0: one for each lane, [width], or as step 1: one for
      * each row of the tile, [n]. A weight of 0 makes the gradient of its score 0, whatever else
      * stands there, so that nothing of a hidden pair, NaN included, goes on. */
+
+    /* score_tile() with the gradients of scores in the place of keys and keys in that of queries,
+     * so that rows of gradients come out of it: products[j][c] = sum over d of gradients[j *
+     * gradient_stride + d] * rows_t[d][c], where a gradient of 0 adds nothing even where the row
+     * is infinite or NaN. */
+    void (*score_tile_guarded)(float *products, const float *rows_t, const float *gradients,
+                               int64_t gradient_stride, int64_t n, int64_t depth, int64_t width);
 
     /* After softmax_tile(): delta[r] = delta[r] * rescale[r]
      *                                  + sum over j < n of weights_t[j][r] * gradient_t[j][r]. */

@@ -313,6 +313,7 @@ static const struct refusal REFUSALS[] = {
     { SDPA("[{\"context\":[[[]]],\"lse\":[[0]]}]"), "shape", "/parts/0/context", 400 },
     { SDPA("[{\"context\":[[[1]]],\"lse\":[0]}]"), "shape", "/parts/0/lse", 400 },
     { SDPA("[{\"context\":[[[1]]],\"lse\":[[0,0]]}]"), "shape", "/parts/0/lse", 400 },
+    { SDPA("[" NOTHING "," NO_KEYS "]"), "shape", "/parts/1/context", 400 },
     { SDPA("[" PART_A ",{\"context\":[[[1]],[[1]]],\"lse\":[[0],[0]]}]"), "shape",
       "/parts/1/context", 400 },
     { "{\"model\":\"demo\",\"parts\":[" PART_A "]}", "shape", "/parts/0/context", 400 },

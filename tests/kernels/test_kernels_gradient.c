@@ -199,6 +199,64 @@ static void test_softcap_gradient(void **state)
     for_each(softcap_gradient);
 }
 
+/* Rows of a few columns, copied with a factor and added with one: the rest of a copied row is 0,
+ * and of one that is added to it stays. */
+static void rows(const struct attn_kernels *kernels, struct tiles *tiles, int64_t n, int64_t width)
+{
+    const int64_t columns = width - 1, gap = 3;
+    const float *from = made(tiles, n * (width + gap), -1, 1);
+    float *copy = made(tiles, n * width, -1, 1), *sum = made(tiles, n * width, -1, 1);
+    const float *before = copied(tiles, sum, n * width);
+    kernels->copy_rows(copy, width, from, width + gap, n, columns, 0.3f);
+    kernels->add_rows(sum, width, from, width + gap, n, columns, -1.5f);
+    for (int64_t i = 0; i < n * width; i++) {
+        const double row = (double)from[i / width * (width + gap) + i % width];
+        if (i % width < columns) {
+            expect_near(copy[i], row * (double)0.3f, 1e-7);
+            expect_near(sum[i], (double)before[i] - 1.5 * row, 3e-7);
+        } else {
+            assert_true(copy[i] == 0.0f);
+            assert_true(sum[i] == before[i]);
+        }
+    }
+}
+
+static void test_rows(void **state)
+{
+    (void)state;
+    for_each(rows);
+}
+
+/* Gradients of scores times keys, some of which are no numbers where the gradient is 0. */
+static void guarded(const struct attn_kernels *kernels, struct tiles *tiles, int64_t n,
+                    int64_t width)
+{
+    enum { DEPTH = 9, STRIDE = 11 };
+    float *gradients = made(tiles, n * STRIDE, -1, 1), *keys = made(tiles, DEPTH * width, -1, 1);
+    float *products = made(tiles, n * width, -1, 1);
+    for (int64_t i = 0; i < n * STRIDE; i++)
+        if (i % STRIDE % 4 == 1)
+            gradients[i] = 0;
+    for (int64_t i = 0; i < DEPTH * width; i++)
+        if (i / width % 4 == 1)
+            keys[i] = i % 2 ? NAN : INFINITY;
+    kernels->score_tile_guarded(products, keys, gradients, STRIDE, n, DEPTH, width);
+    for (int64_t i = 0; i < n * width; i++) {
+        double want = 0;
+        for (int64_t d = 0; d < DEPTH; d++)
+            if (d % 4 != 1)
+                want +=
+                    (double)gradients[i / width * STRIDE + d] * (double)keys[d * width + i % width];
+        expect_near(products[i], want, 1e-6);
+    }
+}
+
+static void test_guarded(void **state)
+{
+    (void)state;
+    for_each(guarded);
+}
+
 /* One sum by features of lanes, with rows and lanes that are no numbers where the gradient is 0. */
 static void additive_gradient(const struct attn_kernels *kernels, struct tiles *tiles, int64_t n,
                               int64_t width)
@@ -272,6 +330,8 @@ int main(void)
         cmocka_unit_test(test_weights),
         cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_softmax_gradient),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_guarded),
         cmocka_unit_test(test_softcap_gradient),
         cmocka_unit_test(test_additive_gradient),
     };

@@ -52,10 +52,10 @@ static void run_threads(const struct attn_gradient_plan *plan, int thread_count)
 
 static void bits_case_init(struct gradient_case *c, unsigned kinds)
 {
-    static const struct attention_sizes sizes = { 1, 4, 2, 150, 170, 9, 6 };
+    static const struct attention_sizes sizes = { 1, 4, 2, 150, 400, 9, 6 };
     gradient_case_init(c, &sizes, LAYOUT_DENSE, 31);
     gradient_case_set_kinds(c, kinds, 33);
-    gradient_case_add_mask(c, (const int64_t[4]){ 1, 1, 150, 170 }, 32);
+    gradient_case_add_mask(c, (const int64_t[4]){ 1, 1, 150, 400 }, 32);
     gradient_case_add_heads(c, true, true, 34);
 }
 

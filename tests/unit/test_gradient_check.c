@@ -55,6 +55,18 @@ static void test_refused(void **state)
     c.problem.query_gradient.shape[2]++;
     expect_refused(&c, ATTN_ERR_SHAPE, "query_gradient.shape[2]");
     c.problem = good;
+    c.problem.has_forward = true;
+    expect_refused(&c, ATTN_ERR_NO_DATA, "attention.context");
+    attention_case_outputs(&c.forward, OUT_CONTEXT, LAYOUT_DENSE);
+    expect_refused(&c, ATTN_ERR_NO_DATA, "attention.lse");
+    attention_case_outputs(&c.forward, OUT_CONTEXT | OUT_LSE, LAYOUT_DENSE);
+    expect_refused(&c, ATTN_OK, "");
+    c.forward.problem.lse.dtype = ATTN_F16;
+    expect_refused(&c, ATTN_ERR_DTYPE, "attention.lse.dtype");
+    c.forward.problem.context.dtype = ATTN_BF16;
+    expect_refused(&c, ATTN_ERR_DTYPE, "attention.context.dtype");
+    attention_case_outputs(&c.forward, 0, LAYOUT_DENSE);
+    c.problem = good;
     c.problem.key_gradient.dtype = ATTN_F16;
     expect_refused(&c, ATTN_ERR_DTYPE, "key_gradient.dtype");
     c.problem = good;
