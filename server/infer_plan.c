@@ -6,6 +6,7 @@
 #include "infer.h"
 #include "infer_weight_map.h"
 
+#include "infer_bias.h"
 #include "infer_convert.h"
 #include "infer_gradient.h"
 #include "infer_merge.h"
@@ -382,6 +383,8 @@ static bool plan_item(struct infer_request *request, struct infer_item *item,
         return false;
     if (!(item->parts ? infer_merge_shapes(request, item, fault)
                       : plan_shapes(item, &problem, fault)))
+        return false;
+    if (!item->parts && !infer_plan_bias(request, item, &problem, fault))
         return false;
     if (request->gradients && !infer_gradient_check(item, &problem, &bytes, fault))
         return false;
