@@ -93,6 +93,17 @@ bool model_parameters_get(struct model_parameters *parameters,
     return true;
 }
 
+bool model_parameters_get_now(struct model_parameters *parameters,
+                              const struct safetensors_entry *entry, const float **values,
+                              struct fault *fault)
+{
+    struct model_panels *panels = parameters->panels;
+    parameters->panels = NULL;
+    const bool good = model_parameters_get(parameters, entry, values, fault);
+    parameters->panels = panels;
+    return good;
+}
+
 bool model_parameters_get_slice(struct model_parameters *parameters,
                                 const struct safetensors_entry *entry,
                                 const struct model_slice *slice, int64_t width, bool in_out,

@@ -38,6 +38,12 @@ bool model_parameters_get(struct model_parameters *parameters,
                           const struct safetensors_entry *entry, const float **values,
                           struct fault *fault);
 
+/* The same for whoever reads them while the model is being made: they are converted now, however
+ * many they are. Of a tensor that is got in no other way. */
+bool model_parameters_get_now(struct model_parameters *parameters,
+                              const struct safetensors_entry *entry, const float **values,
+                              struct fault *fault);
+
 /* The numbers of a slice of entry alone, dense. A matrix is [outputs, width], or [width, outputs]
  * where in_out; a bias has width 1. Outputs that do not lie together are copied. */
 bool model_parameters_get_slice(struct model_parameters *parameters,
