@@ -17,6 +17,12 @@
     "{\"model_type\":\"llama\",\"hidden_size\":8,\"num_attention_heads\":2,"                       \
     "\"num_hidden_layers\":2" more "}"
 
+#define T5                                                                                         \
+    "encoder.block.#.layer.0.SelfAttention.q.weight 4x4, "                                         \
+    "encoder.block.#.layer.0.SelfAttention.k.weight 4x4, "                                         \
+    "encoder.block.#.layer.0.SelfAttention.v.weight 4x4, "                                         \
+    "encoder.block.#.layer.0.SelfAttention.o.weight 4x4"
+
 struct refused {
     const char *config, *tensors;
     enum fault_code code;
@@ -95,6 +101,18 @@ static const struct refused REFUSED[] = {
       "\"num_key_value_heads\":2,\"num_hidden_layers\":2}",
       Q ", " KVO ", model.layers.#.self_attn.q_norm.weight 8", FAULT_SHAPE,
       "q_norm.weight' is no vector of 4 numbers" },
+    { "{\"model_type\":\"t5\",\"d_model\":4,\"d_kv\":2,\"num_heads\":2,\"num_layers\":2}", T5,
+      FAULT_FIELD,
+      "no tensor 'encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight'" },
+    { "{\"model_type\":\"t5\",\"d_model\":4,\"d_kv\":2,\"num_heads\":2,\"num_layers\":2}",
+      T5 ", encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight 8x2", FAULT_SHAPE,
+      "relative_attention_bias.weight' is not [32, 2]" },
+    { "{\"model_type\":\"t5\",\"d_model\":4,\"d_kv\":2,\"num_heads\":2,\"num_layers\":2,"
+      "\"relative_attention_max_distance\":1000000000}",
+      T5, FAULT_OPTION, "up to distance 1000000000 (relative_attention_max_distance)" },
+    { "{\"model_type\":\"t5\",\"d_model\":4,\"d_kv\":2,\"num_heads\":2,\"num_layers\":2,"
+      "\"relative_attention_num_buckets\":1}",
+      T5, FAULT_OPTION, "gives 1 buckets (relative_attention_num_buckets)" },
     { "{\"model_type\":\"albert\",\"hidden_size\":8,\"num_attention_heads\":2,"
       "\"inner_group_num\":2}",
       "encoder.albert_layer_groups.0.albert_layers.0.attention.query.weight 8x8", FAULT_OPTION,
