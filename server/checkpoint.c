@@ -300,7 +300,7 @@ static bool set_norm(struct attn_norm *norm, const struct checkpoint_layer *laye
                             " numbers, as a head has columns",
                             name, head_dim);
     norm->eps = layer->norm_eps;
-    if (!model_parameters_get(parameters, entry, &norm->weight, fault) || !stack->norm_adds_one)
+    if (!model_parameters_get_now(parameters, entry, &norm->weight, fault) || !stack->norm_adds_one)
         return norm->weight != NULL;
     float *sum = arena_alloc(parameters->arena, (size_t)head_dim * sizeof *sum);
     for (int64_t c = 0; sum && c < head_dim; c++)

@@ -79,7 +79,7 @@ bool checkpoint_bias_set(struct model_layer *layer, const struct checkpoint_laye
         arena_calloc(parameters->arena, (size_t)(heads * (2 * reach + 1)), sizeof *values);
     if (!values)
         return fault_no_memory(fault);
-    if (!model_parameters_get(parameters, entry, &table, fault))
+    if (!model_parameters_get_now(parameters, entry, &table, fault))
         return false;
     layer->relative_bias = (struct model_relative_bias){ values, reach };
     for (int64_t h = 0; h < heads; h++)
