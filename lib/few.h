@@ -11,11 +11,9 @@
 #include "kernels/kernels.h"
 
 enum {
-    ATTN_FEW_QUERIES = 8, /* query rows of a problem at the most; more fill a tile's lanes */
-    ATTN_FEW_ROWS = 16,   /* rows of one task at the most: query rows times heads */
-    ATTN_FEW_KEYS = 128,  /* keys of one step, few enough that values called for stay near */
-    ATTN_FEW_COLUMNS =
-        2048, /* of query, context and what a chunk adds to it, so that they do too */
+    ATTN_FEW_ROWS = 16,      /* of one task at the most: query rows times heads */
+    ATTN_FEW_KEYS = 64,      /* of one step: values called for have to stay near */
+    ATTN_FEW_COLUMNS = 2048, /* of query, context and what a chunk adds to it: the same */
 };
 
 /* Whether the problem of the plan is one for these tasks: by its shapes and options, never by its

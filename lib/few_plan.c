@@ -6,7 +6,7 @@
 
 /* Keys and values of a chunk are about so many numbers: at the speed of memory some 50
  * microseconds, beside which it is nothing to begin a task and to join what it found. */
-enum { CHUNK_NUMBERS = 256 * 1024, CHUNK_KEYS_MIN = 2 * ATTN_FEW_KEYS, CHUNK_KEYS_MAX = 2048 };
+enum { CHUNK_NUMBERS = 256 * 1024, CHUNK_KEYS_MIN = 256, CHUNK_KEYS_MAX = 2048 };
 
 static int64_t choose_chunk(const struct attn_problem *problem)
 {
@@ -23,7 +23,7 @@ bool attn_few_fits(const struct attn_plan *plan)
     const int64_t v_head_dim = problem->value.shape[3];
     const int64_t q_len = problem->query.shape[2];
 
-    return q_len > 0 && q_len <= ATTN_FEW_QUERIES && !plan->in_double
+    return q_len > 0 && q_len < plan->kernels->lanes && !plan->in_double
            && problem->additive_weight == NULL && problem->options.normalizer == ATTN_SOFTMAX
            && head_dim >= plan->kernels->lanes && v_head_dim >= plan->kernels->lanes
            && head_dim + 2 * v_head_dim <= ATTN_FEW_COLUMNS;

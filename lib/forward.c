@@ -23,6 +23,7 @@
 #include "fold.h"
 #include "internal.h"
 #include "mask.h"
+#include "seen.h"
 
 #include "kernels/kernels.h"
 
@@ -191,6 +192,17 @@ static int64_t first_tile(const struct row_task *task)
     return task->any.low / task->plan->kv_tile * task->plan->kv_tile;
 }
 
+/* The cut tile for seen.h. */
+static struct attn_seen seen_of(const struct row_task *task, const struct tile *tile)
+{
+    return (struct attn_seen){ task->kernels,
+                               &task->work,
+                               task->row_count,
+                               task->plan->width,
+                               tile->first + tile->from,
+                               tile->to - tile->from };
+}
+
 static void score(const struct row_task *task, const struct tile *tile)
 {
     const struct attn_problem *problem = task->problem;
@@ -206,7 +218,11 @@ static void score(const struct row_task *task, const struct tile *tile)
         kernels->additive_tile(scores_t, task->work.query_t, key, key_stride,
                                problem->additive_weight, (float)problem->options.scale, n, head_dim,
                                width);
-    else
+    else if (is_cut(task, tile) && !is_wanted(&problem->scores)
+             && !is_wanted(&problem->softcapped)) {
+        const struct attn_seen seen = seen_of(task, tile);
+        attn_seen_scores(&seen, scores_t, key, key_stride, head_dim);
+    } else
         kernels->score_tile(scores_t, task->work.query_t, key, key_stride, n, head_dim, width);
     store_map(task, &problem->scores, tile);
     if (problem->options.softcap > 0.0)
@@ -280,7 +296,10 @@ static void add_context(const struct row_task *task, const struct tile *tile, fl
     if (guarded)
         kernels->context_tile_guarded(work->context_t, work->rescale, weights_t, rows, stride, n,
                                       value->shape[3], width);
-    else
+    else if (is_cut(task, tile)) {
+        const struct attn_seen seen = seen_of(task, tile);
+        attn_seen_context(&seen, weights_t, rows, stride, value->shape[3]);
+    } else
         kernels->context_tile(work->context_t, work->rescale, weights_t, rows, stride, n,
                               value->shape[3], width);
 }

@@ -4,6 +4,7 @@
  * config.json says, the names that this gives, and the layer that model_layers.c makes of both. */
 #include "checkpoint.h"
 
+#include "checkpoint_bias.h"
 #include "checkpoint_fields.h"
 #include "checkpoint_layer.h"
 #include "model_builder.h"
@@ -299,7 +300,7 @@ static bool set_norm(struct attn_norm *norm, const struct checkpoint_layer *laye
                             " numbers, as a head has columns",
                             name, head_dim);
     norm->eps = layer->norm_eps;
-    if (!model_parameters_get(parameters, entry, &norm->weight, fault) || !stack->norm_adds_one)
+    if (!model_parameters_get_now(parameters, entry, &norm->weight, fault) || !stack->norm_adds_one)
         return norm->weight != NULL;
     float *sum = arena_alloc(parameters->arena, (size_t)head_dim * sizeof *sum);
     for (int64_t c = 0; sum && c < head_dim; c++)
@@ -326,6 +327,12 @@ static bool build_layer(struct model_layer *layer, const struct checkpoint_run *
         || !set_norm(&layer->layer.k_norm, &read, 1, parameters, fault))
         return false;
     layer->kind = run->stack->kind;
+    if (run->stack->bias_table) {
+        char name[NAME_BYTES];
+        write_name(name, run, 0, run->stack->bias_table, ".weight");
+        if (!checkpoint_bias_set(layer, &read, name, parameters, fault))
+            return false;
+    }
     return !read.has_alibi || set_alibi(layer, run->stack, parameters->arena, fault);
 }
 

@@ -108,6 +108,21 @@ static bool adjust_albert(struct checkpoint_layer *layer, struct fault *fault)
     .kind = "vision", .prefixes = "vision_model.", .layer = "encoder.layers.%.self_attn.",         \
     .projections = OUT_PROJ, .biases = Q | K | V | O, ENCODER_FIELDS
 
+#define T5_PROJECTIONS(fields)                                                                     \
+    .prefixes = "|transformer.", .projections = PROJECTIONS("q", "k", "v", "o"),                   \
+    .width = "d_model=512", .head_dim = "d_kv=64", .unscaled = true, fields
+#define T5_BIAS                                                                                    \
+    .bias_table = "relative_attention_bias", .buckets = "relative_attention_num_buckets=32",       \
+    .max_distance = "relative_attention_max_distance=128"
+#define T5_ENCODER(fields)                                                                         \
+    .kind = "encoder", .layer = "encoder.block.%.layer.0.SelfAttention.", T5_PROJECTIONS(fields),  \
+    T5_BIAS
+#define T5_DECODER(fields)                                                                         \
+    .kind = "decoder", .layer = "decoder.block.%.layer.0.SelfAttention.", .causal = "=true",       \
+    T5_PROJECTIONS(fields), T5_BIAS
+#define T5_CROSS(fields)                                                                           \
+    .kind = "cross", .layer = "decoder.block.%.layer.1.EncDecAttention.", T5_PROJECTIONS(fields)
+
 const struct checkpoint_stack checkpoint_encoders[] = {
     { .model_type = "bert", .prefixes = "bert.|", BERT_SELF, ENCODER_FIELDS },
     { .model_type = "bert", .prefixes = "bert.|", BERT_CROSS, ENCODER_FIELDS },
@@ -165,5 +180,19 @@ const struct checkpoint_stack checkpoint_encoders[] = {
     { .model_type = "whisper", SEQ2SEQ_ENCODER, WHISPER_ENCODER },
     { .model_type = "whisper", SEQ2SEQ_DECODER, WHISPER_DECODER },
     { .model_type = "whisper", SEQ2SEQ_CROSS, WHISPER_DECODER },
+    { .model_type = "t5", T5_ENCODER(.q_heads = "num_heads=8"), .layers = "num_layers=6" },
+    { .model_type = "t5",
+      T5_DECODER(.q_heads = "num_heads=8"),
+      .layers = "num_decoder_layers|num_layers=6" },
+    { .model_type = "t5",
+      T5_CROSS(.q_heads = "num_heads=8"),
+      .layers = "num_decoder_layers|num_layers=6" },
+    { .model_type = "mt5", T5_ENCODER(.q_heads = "num_heads=6"), .layers = "num_layers=8" },
+    { .model_type = "mt5",
+      T5_DECODER(.q_heads = "num_heads=6"),
+      .layers = "num_decoder_layers|num_layers=8" },
+    { .model_type = "mt5",
+      T5_CROSS(.q_heads = "num_heads=6"),
+      .layers = "num_decoder_layers|num_layers=8" },
     { .model_type = NULL },
 };

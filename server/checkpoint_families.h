@@ -7,6 +7,7 @@
  *
  *     "n_head|num_attention_heads=12"
  *
+ * of which the first that is there counts, one that is null only where none follows;
  * without "=" it then is 0 or false, without a name it is always what follows, and NULL is "". A
  * field that is null is 0 or false too. */
 #ifndef ATTND_CHECKPOINT_FAMILIES_H
@@ -58,9 +59,11 @@ struct checkpoint_stack {
     const char *softcap;
     const char *window;                                       /* keys that a row sees; 0: all, */
     bool (*has_window)(const cJSON *section, int64_t number); /* or on all layers but some; NULL */
-    const char *alibi;    /* slopes of the ALiBi paper in place of a rotary embedding, */
-    bool alibi_is_scaled; /* times 1/sqrt(head_dim) */
-    const char *refused;  /* fields that must be null, 0 or false: "clip_qkv|qk_layernorm" */
+    const char *alibi;      /* slopes of the ALiBi paper in place of a rotary embedding, */
+    bool alibi_is_scaled;   /* times 1/sqrt(head_dim) */
+    const char *bias_table; /* of relative positions, after the layer numbered 0; NULL: none */
+    const char *buckets, *max_distance;
+    const char *refused; /* fields that must be null, 0 or false: "clip_qkv|qk_layernorm" */
 
     int64_t (*number)(const cJSON *section, int64_t index); /* in names; NULL: its index */
     bool (*adjust)(struct checkpoint_layer *layer, struct fault *fault); /* what no field says */

@@ -22,7 +22,8 @@ static const cJSON *find(const cJSON *section, const char *field, const char **o
     while (field && *field) {
         const size_t length = strcspn(field, "|=");
         const cJSON *node = length > 0 ? get(section, field, length) : NULL;
-        if (node)
+        const bool may_be_another = field[length] == '|' && cJSON_IsNull(node);
+        if (node && !may_be_another)
             return node;
         if (field[length] == '=') {
             *otherwise = field + length + 1;

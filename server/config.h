@@ -22,6 +22,7 @@ struct config {
     const char *kernels; /* NULL: the best */
     size_t body_bytes_max;
     size_t answer_bytes_max;
+    size_t model_memory_bytes_max; /* 0: no limit */
     size_t compress_bytes_min;
     int queue_max;
     int64_t timeout_ns;

@@ -79,6 +79,7 @@ struct infer_item {
     /* As planned. */
     struct fault fault;  /* this item's own; then nothing below counts */
     struct model *model; /* retained */
+    bool layer_held;     /* model_hold_layer() */
     struct attn_layer layer;
     struct attn_layer_merge merge; /* what the plan of a merge points at */
     struct attn_layer_plan plan;

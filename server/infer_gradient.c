@@ -58,6 +58,11 @@ static bool check_fields(const struct infer_item *item, struct fault *fault)
                             "layer %" PRId64 " of model '%s' norms its queries and keys; gradients "
                             "through norms are not computed",
                             item->layer_index, item->model->name);
+    if (item->model->layers[item->layer_index].relative_bias.values)
+        return fault_set_at(fault, "/model", FAULT_OPTION,
+                            "layer %" PRId64 " of model '%s' has a relative position bias; "
+                            "gradients beside one are not computed",
+                            item->layer_index, item->model->name);
     return true;
 }
 

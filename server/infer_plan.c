@@ -6,6 +6,7 @@
 #include "infer.h"
 #include "infer_weight_map.h"
 
+#include "infer_bias.h"
 #include "infer_convert.h"
 #include "infer_gradient.h"
 #include "infer_merge.h"
@@ -315,7 +316,8 @@ static bool resolve(const struct infer_request *request, struct infer_item *item
         return fault_set_at(fault, "/layer", FAULT_NOT_FOUND,
                             "layer is %" PRId64 "; model '%s' has %" PRId64 ", counted from 0",
                             item->layer_index, item->model->name, layer_count);
-    return true;
+    item->layer_held = model_hold_layer(item->model, item->layer_index, fault);
+    return item->layer_held;
 }
 
 /* Everything but the allocation of results, whose sizes are summed up first. */
@@ -383,6 +385,8 @@ static bool plan_item(struct infer_request *request, struct infer_item *item,
     if (!(item->parts ? infer_merge_shapes(request, item, fault)
                       : plan_shapes(item, &problem, fault)))
         return false;
+    if (!item->parts && !infer_plan_bias(request, item, &problem, fault))
+        return false;
     if (request->gradients && !infer_gradient_check(item, &problem, &bytes, fault))
         return false;
     if ((!request->gradients && !infer_answer_bytes(request, item, &bytes))
@@ -415,8 +419,12 @@ bool infer_plan(struct infer_request *request, const struct infer_limits *limits
 
 void infer_request_free(struct infer_request *request)
 {
-    for (int64_t i = 0; i < request->item_count; i++)
-        model_release(request->items[i].model);
+    for (int64_t i = 0; i < request->item_count; i++) {
+        struct infer_item *item = &request->items[i];
+        if (item->layer_held)
+            model_drop_layer(item->model, item->layer_index);
+        model_release(item->model);
+    }
     model_release(request->model);
     request->model = NULL;
     arena_free(&request->arena);

@@ -11,6 +11,7 @@
 #include "metrics.h"
 #include "model_command.h"
 #include "model_guard.h"
+#include "model_panels.h"
 #include "routes.h"
 #include "service.h"
 #include "version.h"
@@ -101,6 +102,7 @@ static bool load_models(struct service *service,
                         void (*visit)(void *context, const struct model_listing *listing),
                         int *failed_count, struct fault *fault)
 {
+    model_panels_limit(service->config->model_memory_bytes_max);
     const struct model_store_options options = {
         .directory = service->config->models,
         .model_name = service->config->model_name,

@@ -60,6 +60,7 @@ void model_release(struct model *model)
         || atomic_fetch_sub_explicit(&model->storage->references, 1, memory_order_acq_rel) > 1)
         return;
     struct model_storage *storage = model->storage;
+    model_panels_free(&storage->panels);
     if (storage->release)
         storage->release(storage->context);
     arena_free(&storage->arena);
@@ -70,6 +71,39 @@ void model_release(struct model *model)
 bool model_damaged(const struct model *model)
 {
     return model_mapping_damaged(model->storage->mapping);
+}
+
+/* ------------------------------------------------------------------ layers -- */
+
+enum { LAYER_ADDRESSES = 2 * (MODEL_PROJECTION_COUNT + 1) + 3 };
+
+static void addresses_of(const struct model_layer *layer, const float *addresses[LAYER_ADDRESSES])
+{
+    const struct attn_linear *const projections[] = { &layer->layer.q_proj, &layer->layer.k_proj,
+                                                      &layer->layer.v_proj, &layer->layer.o_proj,
+                                                      &layer->concat_proj };
+    int count = 0;
+    for (int i = 0; i < MODEL_PROJECTION_COUNT + 1; i++) {
+        addresses[count++] = projections[i]->weight;
+        addresses[count++] = projections[i]->bias;
+    }
+    addresses[count++] = layer->layer.q_norm.weight;
+    addresses[count++] = layer->layer.k_norm.weight;
+    addresses[count] = layer->layer.additive_weight;
+}
+
+bool model_hold_layer(struct model *model, int64_t layer, struct fault *fault)
+{
+    const float *addresses[LAYER_ADDRESSES];
+    addresses_of(&model->layers[layer], addresses);
+    return model_panels_hold(&model->storage->panels, addresses, LAYER_ADDRESSES, fault);
+}
+
+void model_drop_layer(struct model *model, int64_t layer)
+{
+    const float *addresses[LAYER_ADDRESSES];
+    addresses_of(&model->layers[layer], addresses);
+    model_panels_drop(&model->storage->panels, addresses, LAYER_ADDRESSES);
 }
 
 /* ------------------------------------------------------------- from bytes -- */
@@ -92,13 +126,15 @@ static bool build(struct model **model, const char *name, const char *source,
         return false;
     made->attention = checkpoint ? "scaled_dot_product" : recipe->config->attention->name;
     bool good =
-        model_parameters_init(&parameters, recipe->tensors, &made->storage->arena, fault)
+        model_parameters_init(&parameters, recipe->tensors, &made->storage->arena,
+                              &made->storage->panels, fault)
         && (checkpoint ? checkpoint_build(made->layers, checkpoint, &parameters, fault)
                        : model_layers_build(made->layers, recipe->config, &parameters, fault));
     made->dtype = parameters.dtype;
     made->parameter_count = parameters.count;
     made->parameter_bytes = parameters.bytes;
     model_parameters_free(&parameters);
+    model_panels_sort(&made->storage->panels);
     if (good)
         *model = made;
     else

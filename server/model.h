@@ -20,6 +20,12 @@ struct model_tensor {
     int64_t shape[2];
 };
 
+/* Added to the scores of a pair, with the masks, by how far the key stands ahead of the query. */
+struct model_relative_bias {
+    const float *values; /* [q_heads, 2 * reach + 1], distances -reach to reach; NULL: none */
+    int64_t reach;       /* farther ones have the bias of this distance */
+};
+
 struct model_layer {
     struct attn_layer layer;     /* as the library takes it; parameters borrowed from the model */
     struct attn_options options; /* the model's own scale, softcap, causal, windows */
@@ -33,6 +39,7 @@ struct model_layer {
 
     const char *kind;          /* "encoder", "cross", ...; NULL: as the widths say */
     const float *alibi_slopes; /* [q_heads], the model's own, or NULL */
+    struct model_relative_bias relative_bias;
 };
 
 struct model {
@@ -77,6 +84,12 @@ bool model_create_sdpa(struct model **model, struct fault *fault);
 
 struct model *model_retain(struct model *model);
 void model_release(struct model *model); /* NULL is fine; the last one frees */
+
+/* What a layer points at may be read only between these two: parameters that are not F32 in the
+ * file are converted when they are first needed, and may go when nobody needs them
+ * (model_panels.h). The fault is memory. */
+bool model_hold_layer(struct model *model, int64_t layer, struct fault *fault);
+void model_drop_layer(struct model *model, int64_t layer);
 
 /* True where the mapped file was cut short under the model: what was computed with
  * it since is not to be answered. */

@@ -7,12 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Fewer numbers than these are not worth a mapping of their own. */
+enum { PANEL_NUMBERS_MIN = 65536 };
+
 bool model_parameters_init(struct model_parameters *parameters, const struct model_tensors *tensors,
-                           struct arena *arena, struct fault *fault)
+                           struct arena *arena, struct model_panels *panels, struct fault *fault)
 {
     *parameters = (struct model_parameters){
         .tensors = tensors,
         .arena = arena,
+        .panels = panels,
         .converted = calloc((size_t)tensors->entry_count + 1, sizeof *parameters->converted),
         .is_counted = calloc((size_t)tensors->entry_count + 1, sizeof *parameters->is_counted),
         .dtype = "",
@@ -28,13 +32,16 @@ void model_parameters_free(struct model_parameters *parameters)
     parameters->is_counted = NULL;
 }
 
-static const float *convert(struct arena *arena, const struct safetensors_entry *entry,
-                            enum attn_dtype dtype)
+/* Now, or when it is needed. NULL where there is no memory. */
+static const float *convert(struct model_parameters *parameters,
+                            const struct model_panel_source *source)
 {
-    const size_t count = entry->size / attn_dtype_size(dtype);
-    float *values = arena_alloc(arena, count * sizeof *values); /* count are in memory */
+    const int64_t count = source->rows * source->together; /* so many are in memory */
+    if (parameters->panels && count > PANEL_NUMBERS_MIN)
+        return model_panels_add(parameters->panels, source);
+    float *values = arena_alloc(parameters->arena, (size_t)count * sizeof *values);
     if (values)
-        dtype_read(values, entry->data, dtype, count);
+        model_panel_read(values, source);
     return values;
 }
 
@@ -72,12 +79,29 @@ bool model_parameters_get(struct model_parameters *parameters,
         *values = entry->data;
     } else {
         if (!*converted)
-            *converted = convert(parameters->arena, entry, dtype);
+            *converted =
+                convert(parameters, &(struct model_panel_source){
+                                        .bytes = entry->data,
+                                        .dtype = dtype,
+                                        .rows = 1,
+                                        .together = (int64_t)(entry->size / attn_dtype_size(dtype)),
+                                    });
         if (!*converted)
             return fault_no_memory(fault);
         *values = *converted;
     }
     return true;
+}
+
+bool model_parameters_get_now(struct model_parameters *parameters,
+                              const struct safetensors_entry *entry, const float **values,
+                              struct fault *fault)
+{
+    struct model_panels *panels = parameters->panels;
+    parameters->panels = NULL;
+    const bool good = model_parameters_get(parameters, entry, values, fault);
+    parameters->panels = panels;
+    return good;
 }
 
 bool model_parameters_get_slice(struct model_parameters *parameters,
@@ -87,7 +111,6 @@ bool model_parameters_get_slice(struct model_parameters *parameters,
 {
     const int64_t rows = in_out ? width : 1;    /* in each of which the outputs lie one by one, */
     const int64_t columns = in_out ? 1 : width; /* each of them of so many numbers */
-    const size_t together = (size_t)(slice->count * columns);
     enum attn_dtype dtype;
     if (slice->runs == 0 || (slice->runs == 1 && rows == 1)) {
         if (!model_parameters_get(parameters, entry, values, fault))
@@ -97,15 +120,13 @@ bool model_parameters_get_slice(struct model_parameters *parameters,
     }
     if (!check_dtype(parameters, entry, &dtype, fault))
         return false;
-    float *copy =
-        arena_alloc(parameters->arena, (size_t)(rows * slice->runs) * together * sizeof *copy);
-    if (!copy)
-        return fault_no_memory(fault);
-    *values = copy;
-    for (int64_t i = 0; i < rows * slice->runs; i++, copy += together) {
-        const int64_t at = (i * slice->run + slice->first) * columns;
-        dtype_read(copy, (const char *)entry->data + (size_t)at * attn_dtype_size(dtype), dtype,
-                   together);
-    }
-    return true;
+    *values = convert(parameters, &(struct model_panel_source){
+                                      .bytes = entry->data,
+                                      .dtype = dtype,
+                                      .rows = rows * slice->runs,
+                                      .together = slice->count * columns,
+                                      .first = slice->first * columns,
+                                      .step = slice->run * columns,
+                                  });
+    return *values || fault_no_memory(fault);
 }

@@ -5,12 +5,14 @@
 #include "arena.h"
 #include "model.h"
 #include "model_mapping.h"
+#include "model_panels.h"
 
 #include <stdatomic.h>
 
 struct model_storage {
     _Atomic int references;
     struct arena arena; /* layers, converted parameters, source */
+    struct model_panels panels;
     void (*release)(void *context);
     void *context;
     const struct model_mapping *mapping; /* of its files, or NULL */

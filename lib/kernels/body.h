@@ -172,6 +172,12 @@ static void score_tile(float *scores_t, const float *query_t, const float *key, 
         score_columns(1, scores_t + c, query_t + c, key, key_stride, n, head_dim, width);
 }
 
+static void score_lanes(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
+                        int64_t n, int64_t head_dim, int64_t width)
+{
+    score_columns(1, scores_t, query_t, key, key_stride, n, head_dim, width);
+}
+
 /* One vector of queries against one key. A chain of sums waits for nothing but its own addition,
  * since the tanh of a feature needs no other feature. */
 INLINE vec additive_score(const float *query_t, const float *key, const float *weight,
@@ -243,6 +249,14 @@ static void context_tile(float *context_t, const float *rescale, const float *we
     for (; c < width; c += LANES)
         context_columns(1, false, context_t + c, rescale + c, weights_t + c, value, value_stride, n,
                         v_head_dim, width);
+}
+
+static void context_lanes(float *context_t, const float *rescale, const float *weights_t,
+                          const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
+                          int64_t width)
+{
+    context_columns(1, false, context_t, rescale, weights_t, value, value_stride, n, v_head_dim,
+                    width);
 }
 
 static void context_tile_guarded(float *context_t, const float *rescale, const float *weights_t,
@@ -431,6 +445,7 @@ const struct attn_kernels ATTN_KERNELS = {
     .transpose_in = transpose_in,
     .transpose_out = transpose_out,
     .score_tile = score_tile,
+    .score_lanes = score_lanes,
     .additive_tile = additive_tile,
     .softcap_tile = softcap_tile,
     .alibi_tile = alibi_tile,
@@ -438,6 +453,7 @@ const struct attn_kernels ATTN_KERNELS = {
     .bias_tile = bias_tile,
     .softmax_tile = softmax_tile,
     .context_tile = context_tile,
+    .context_lanes = context_lanes,
     .context_tile_guarded = context_tile_guarded,
     .fold_tile = fold_tile,
     .all_finite = all_finite,

@@ -50,6 +50,10 @@ struct attn_kernels {
     void (*score_tile)(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
                        int64_t n, int64_t head_dim, int64_t width);
 
+    /* The same for the first lanes lanes of a tile alone, for keys that the others do not see. */
+    void (*score_lanes)(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
+                        int64_t n, int64_t head_dim, int64_t width);
+
     /* scores_t[j][r] = scale * sum over d of weight[d] * tanh(key[j * key_stride + d] +
      * query_t[d][r]) for j < n, weight being [head_dim]; tanh to a few ulp for a sum of any size.
      */
@@ -93,8 +97,13 @@ struct attn_kernels {
                          const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
                          int64_t width);
 
-    /* The same, but a weight of 0 adds nothing even where the value is infinite or NaN. For the
-     * tiles that have hidden pairs and fail all_finite(). */
+    /* The same for the first lanes lanes of a tile alone. */
+    void (*context_lanes)(float *context_t, const float *rescale, const float *weights_t,
+                          const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
+                          int64_t width);
+
+    /* context_tile(), but a weight of 0 adds nothing even where the value is infinite or NaN. For
+     * the tiles that have hidden pairs and fail all_finite(). */
     void (*context_tile_guarded)(float *context_t, const float *rescale, const float *weights_t,
                                  const float *value, int64_t value_stride, int64_t n,
                                  int64_t v_head_dim, int64_t width);

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static struct daemon server;
 static struct http_client client;
@@ -65,8 +64,9 @@ static void expect_near(const cJSON *answer, const char *name, int rank, const i
     free(got);
 }
 
-static void expect_answer(const char *model, int layer, struct rows query, struct rows key,
-                          const struct published_answer *want, int64_t heads)
+/* more is the text of further fields, ",\"causal\":true". */
+static void expect_answer_to(const char *model, int layer, struct rows query, struct rows key,
+                             const char *more, const struct published_answer *want, int64_t heads)
 {
     struct request_text body = { .data = NULL };
     const int64_t context[] = { query.count, want->context.columns };
@@ -74,12 +74,18 @@ static void expect_answer(const char *model, int layer, struct rows query, struc
     request_text_add(&body, "{\"model\":\"%s\",\"layer\":%d", model, layer);
     add_rows(&body, "query", query);
     add_rows(&body, "key", key);
-    request_text_add(&body, "}");
+    request_text_add(&body, "%s}", more);
     cJSON *answer = answer_post(&client, "/v1/attention", body.data);
     expect_near(answer, "context", 2, context, want->context.data);
     expect_near(answer, "weights", 3, weights, want->weights);
     cJSON_Delete(answer);
     free(body.data);
+}
+
+static void expect_answer(const char *model, int layer, struct rows query, struct rows key,
+                          const struct published_answer *want, int64_t heads)
+{
+    expect_answer_to(model, layer, query, key, "", want, heads);
 }
 
 /* ------------------------------------------------------------------ BLOOM -- */
@@ -117,6 +123,138 @@ static void test_bloom(void **state)
     answer_refused(&client, "/v1/attention",
                    "{\"model\":\"bloom\",\"layer\":2,\"query\":[[1,1,1,1,1,1,1,1]]}", 404,
                    "not_found", "/layer");
+    stop_server();
+    published_close();
+}
+
+/* --------------------------------------------------------------------- T5 -- */
+
+enum { T5_BUCKETS = 8, T5_MAX_DISTANCE = 5, T5_HEADS = 2 };
+
+#define T5_LAYER(begin)                                                                            \
+    begin "q.weight 6x8, " begin "k.weight 6x8, " begin "v.weight 6x8, " begin "o.weight 8x6"
+
+static const char T5[] = "{\"model_type\":\"t5\",\"d_model\":8,\"d_kv\":3,\"num_heads\":2,"
+                         "\"num_layers\":2,\"num_decoder_layers\":null,"
+                         "\"relative_attention_num_buckets\":8,"
+                         "\"relative_attention_max_distance\":5}";
+
+/* t5/modeling_t5.py of Hugging Face transformers at 001359e316a8, _relative_position_bucket(). */
+static int t5_bucket(int64_t relative_position, bool bidirectional)
+{
+    int num_buckets = T5_BUCKETS, relative_buckets = 0;
+    if (bidirectional) {
+        num_buckets /= 2;
+        relative_buckets += relative_position > 0 ? num_buckets : 0;
+        relative_position = llabs(relative_position);
+    } else {
+        relative_position = relative_position < 0 ? -relative_position : 0;
+    }
+    const int max_exact = num_buckets / 2;
+    if (relative_position < max_exact)
+        return relative_buckets + (int)relative_position;
+    const int large =
+        max_exact
+        + (int)(log((double)relative_position / max_exact)
+                / log((double)T5_MAX_DISTANCE / max_exact) * (num_buckets - max_exact));
+    return relative_buckets + (large < num_buckets - 1 ? large : num_buckets - 1);
+}
+
+static double t5_encoder_bias(int64_t head, int64_t query, int64_t key)
+{
+    return published_tensor("encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+                            0)
+        .data[t5_bucket(key - query, true) * T5_HEADS + head];
+}
+
+static double t5_decoder_bias(int64_t head, int64_t query, int64_t key)
+{
+    return published_tensor("decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+                            0)
+        .data[t5_bucket(key - query, false) * T5_HEADS + head];
+}
+
+static double t5_masked_bias(int64_t head, int64_t query, int64_t key)
+{
+    return key == 0 ? -(double)INFINITY : t5_encoder_bias(head, query, key) + (key == 3 ? 0.5 : 0);
+}
+
+static struct published_answer t5(const char *begin, struct rows hidden, struct rows other,
+                                  bool causal, double (*bias)(int64_t, int64_t, int64_t))
+{
+    const struct published_attention attention = {
+        .heads = T5_HEADS, .scale = 1, .causal = causal, .bias = bias
+    };
+    char name[4][128];
+    for (int i = 0; i < 4; i++)
+        snprintf(name[i], sizeof name[i], "%s%c", begin, "qkvo"[i]);
+    struct published_answer answer =
+        published_attend(&attention, published_linear(hidden, name[0], 1),
+                         published_linear(other, name[1], 1), published_linear(other, name[2], 1));
+    answer.context = published_linear(answer.context, name[3], 1);
+    return answer;
+}
+
+/* The file above, T5Attention: no scale, the bias of block 0 on every block, none across. */
+static void test_t5(void **state)
+{
+    (void)state;
+    published_open(
+        T5,
+        T5_LAYER("encoder.block.#.layer.0.SelfAttention.") ", " T5_LAYER(
+            "decoder.block.#.layer.0.SelfAttention.") ", " T5_LAYER("decoder.block.#.layer.1."
+                                                                    "EncDecAttention.") ", "
+                                                                                        "encoder."
+                                                                                        "block.0."
+                                                                                        "layer.0."
+                                                                                        "SelfAttent"
+                                                                                        "ion."
+                                                                                        "relative_"
+                                                                                        "attention_"
+                                                                                        "bias."
+                                                                                        "weight "
+                                                                                        "8x2, "
+                                                                                        "decoder."
+                                                                                        "block.0."
+                                                                                        "layer.0."
+                                                                                        "SelfAttent"
+                                                                                        "ion."
+                                                                                        "relative_"
+                                                                                        "attention_"
+                                                                                        "bias."
+                                                                                        "weight "
+                                                                                        "8x2",
+        2, "F32");
+    published_save(path_of("t5"), T5);
+    const struct rows hidden = published_input(8), memory = published_memory(8);
+    start_server();
+    struct published_answer answer =
+        t5("encoder.block.#.layer.0.SelfAttention.", hidden, hidden, false, t5_encoder_bias);
+    expect_answer("t5", 1, hidden, hidden, &answer, T5_HEADS);
+    answer = t5("decoder.block.#.layer.0.SelfAttention.", hidden, hidden, true, t5_decoder_bias);
+    expect_answer("t5", 3, hidden, hidden, &answer, T5_HEADS);
+    /* The last rows alone, as a decoder asks: their weights are the last of each head. */
+    struct rows last = { 1, 8, hidden.data + 6 * 8 };
+    double weights[T5_HEADS * PUBLISHED_LENGTH];
+    for (int h = 0; h < T5_HEADS; h++)
+        memcpy(weights + h * PUBLISHED_LENGTH,
+               answer.weights + (h * PUBLISHED_LENGTH + 6) * PUBLISHED_LENGTH,
+               PUBLISHED_LENGTH * sizeof *weights);
+    const struct published_answer of_last = { { 1, 8, answer.context.data + 6 * 8 }, weights };
+    expect_answer_to("t5", 3, last, hidden, ",\"past_len\":6", &of_last, T5_HEADS);
+    answer = t5("decoder.block.#.layer.1.EncDecAttention.", hidden, memory, false, NULL);
+    expect_answer("t5", 5, hidden, memory, &answer, T5_HEADS);
+
+    answer = t5("encoder.block.#.layer.0.SelfAttention.", hidden, hidden, false, t5_masked_bias);
+#define ROW "[null,0,0,0.5,0,0,0]"
+    expect_answer_to("t5", 1, hidden, hidden,
+                     ",\"mask\":[" ROW "," ROW "," ROW "," ROW "," ROW "," ROW "," ROW "]", &answer,
+                     T5_HEADS);
+#undef ROW
+    answer_refused(&client, "/v1/attention/gradients",
+                   "{\"model\":\"t5\",\"query\":[[1,1,1,1,1,1,1,1]],"
+                   "\"context_gradient\":[[1,1,1,1,1,1,1,1]]}",
+                   400, "option", "/model");
     stop_server();
     published_close();
 }
@@ -256,11 +394,14 @@ static void test_stories260k(void **state)
     static const char PARAMS[] = "{\"dim\":64,\"n_layers\":5,\"n_heads\":8,\"n_kv_heads\":4,"
                                  "\"vocab_size\":512,\"multiple_of\":4,\"norm_eps\":1e-05}";
     static const int64_t SHAPE[] = { 64, 64 };
-    char source[4096];
+    static char bytes[2 << 20];
+    FILE *model = fopen("examples/models/stories260K/model.safetensors", "rb");
     (void)state;
+    assert_non_null(model);
+    const size_t size = fread(bytes, 1, sizeof bytes, model);
+    assert_true(size > 0 && size < sizeof bytes && fclose(model) == 0);
     daemon_directory_write(directory, "stories/config.json", PARAMS, sizeof PARAMS - 1);
-    assert_non_null(realpath("examples/models/stories260K/model.safetensors", source));
-    assert_int_equal(symlink(source, path_of("stories/model.safetensors")), 0);
+    daemon_directory_write(directory, "stories/model.safetensors", bytes, size);
     start_server();
     for (int layer = 0; layer < 5; layer += 2) {
         char path[128];
@@ -306,6 +447,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bloom),
+        cmocka_unit_test(test_t5),
         cmocka_unit_test(test_gradients_of_parts),
         cmocka_unit_test(test_no_gradients_of_norms),
         cmocka_unit_test(test_bart),

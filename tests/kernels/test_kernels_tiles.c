@@ -351,13 +351,54 @@ static void test_all_finite(void **state)
                     check_all_finite(*k, row_count, columns, columns % 3);
 }
 
+/* ---------------------------------------------------------- one vector of a tile -- */
+
+/* Vectors on their own, one with fewer keys each, make the bits that the tile has there and write
+ * nothing else. */
+static void check_lanes(const struct attn_kernels *kernels, int64_t width)
+{
+    const int64_t lanes = kernels->lanes, n = 37, columns = 29;
+    struct fill fill = { (uint64_t)width };
+    float *query_t = buffers_filled(&fill, columns * width, -1, 1);
+    float *key = buffers_rows(&fill, n, columns, columns + 2);
+    float *whole = buffers_floats(n * width), *part = buffers_floats(n * width);
+    for (int64_t i = 0; i < n * width; i++)
+        part[i] = 77.0f;
+    kernels->score_tile(whole, query_t, key, columns + 2, n, columns, width);
+    for (int64_t c = 0; c < width; c += lanes)
+        kernels->score_lanes(part + c, query_t + c, key, columns + 2, n - c / lanes, columns,
+                             width);
+    for (int64_t i = 0; i < n * width; i++) {
+        const bool is_hidden = i / width >= n - i % width / lanes;
+        assert_true(part[i] == (is_hidden ? 77.0f : whole[i]));
+        if (is_hidden)
+            whole[i] = 0.0f; /* as weights */
+    }
+    float *rescale = buffers_filled(&fill, width, 0, 1);
+    float *context = buffers_filled(&fill, columns * width, -1, 1);
+    float *context_part = buffers_copy(context, columns * width);
+    kernels->context_tile(context, rescale, whole, key, columns + 2, n, columns, width);
+    for (int64_t c = 0; c < width; c += lanes)
+        kernels->context_lanes(context_part + c, rescale + c, whole + c, key, columns + 2,
+                               n - c / lanes, columns, width);
+    for (int64_t i = 0; i < columns * width; i++)
+        assert_true(context_part[i] == context[i]);
+    buffers_free();
+}
+
+static void test_lanes(void **state)
+{
+    (void)state;
+    for_all(check_lanes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_transposes),     cmocka_unit_test(test_score_tile),
         cmocka_unit_test(test_score_poison),   cmocka_unit_test(test_context_tile),
         cmocka_unit_test(test_guarded_poison), cmocka_unit_test(test_lane_independence),
-        cmocka_unit_test(test_all_finite),
+        cmocka_unit_test(test_all_finite),     cmocka_unit_test(test_lanes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

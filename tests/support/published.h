@@ -29,6 +29,9 @@ struct published_answer {
 void published_open(const char *config, const char *tensors, int layers, const char *dtype);
 void published_close(void);
 
+/* Whether the tensors that are open make a model with this config instead, which is made. */
+bool published_reopen(const char *config);
+
 /* The same of a checkpoint that is refused, with these words in the message. */
 void published_refused(const char *config, const char *tensors, int layers, enum fault_code code,
                        const char *words);

@@ -192,7 +192,7 @@ static void test_albert(void **state)
            "encoder.layer.#.attention.output.dense.weight 12x12, " prefix                          \
            "encoder.layer.#.attention.output.dense.bias 12"
 
-/* vit/modeling_vit.py, ViTSelfAttention and ViTSelfOutput, which deit/ and
+/* vit/modeling_vit.py at d8b2b23c6ed1, ViTSelfAttention and ViTSelfOutput, which deit/ and
  * dinov2/modeling_dinov2.py at 158e70c28570 copy. */
 static void test_vit(void **state)
 {

@@ -9,6 +9,8 @@
 
 #include "published.h"
 
+#include <stdio.h>
+
 #define Q "model.layers.#.self_attn.q_proj.weight 8x8"
 #define KVO                                                                                        \
     "model.layers.#.self_attn.k_proj.weight 8x8, model.layers.#.self_attn.v_proj.weight 8x8, "     \
@@ -16,6 +18,12 @@
 #define LLAMA(more)                                                                                \
     "{\"model_type\":\"llama\",\"hidden_size\":8,\"num_attention_heads\":2,"                       \
     "\"num_hidden_layers\":2" more "}"
+
+#define T5                                                                                         \
+    "encoder.block.#.layer.0.SelfAttention.q.weight 4x4, "                                         \
+    "encoder.block.#.layer.0.SelfAttention.k.weight 4x4, "                                         \
+    "encoder.block.#.layer.0.SelfAttention.v.weight 4x4, "                                         \
+    "encoder.block.#.layer.0.SelfAttention.o.weight 4x4"
 
 struct refused {
     const char *config, *tensors;
@@ -95,6 +103,18 @@ static const struct refused REFUSED[] = {
       "\"num_key_value_heads\":2,\"num_hidden_layers\":2}",
       Q ", " KVO ", model.layers.#.self_attn.q_norm.weight 8", FAULT_SHAPE,
       "q_norm.weight' is no vector of 4 numbers" },
+    { "{\"model_type\":\"t5\",\"d_model\":4,\"d_kv\":2,\"num_heads\":2,\"num_layers\":2}", T5,
+      FAULT_FIELD,
+      "no tensor 'encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight'" },
+    { "{\"model_type\":\"t5\",\"d_model\":4,\"d_kv\":2,\"num_heads\":2,\"num_layers\":2}",
+      T5 ", encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight 8x2", FAULT_SHAPE,
+      "relative_attention_bias.weight' is not [32, 2]" },
+    { "{\"model_type\":\"t5\",\"d_model\":4,\"d_kv\":2,\"num_heads\":2,\"num_layers\":2,"
+      "\"relative_attention_max_distance\":1000000000}",
+      T5, FAULT_OPTION, "up to distance 1000000000 (relative_attention_max_distance)" },
+    { "{\"model_type\":\"t5\",\"d_model\":4,\"d_kv\":2,\"num_heads\":2,\"num_layers\":2,"
+      "\"relative_attention_num_buckets\":1}",
+      T5, FAULT_OPTION, "gives 1 buckets (relative_attention_num_buckets)" },
     { "{\"model_type\":\"albert\",\"hidden_size\":8,\"num_attention_heads\":2,"
       "\"inner_group_num\":2}",
       "encoder.albert_layer_groups.0.albert_layers.0.attention.query.weight 8x8", FAULT_OPTION,
@@ -122,8 +142,46 @@ static void test_refused(void **state)
                           REFUSED[i].words);
 }
 
+/* Whatever stands in a config.json, it is refused or makes a model whose shapes are those of the
+ * tensors. Every byte in turn becomes another one. */
+static void test_any_config(void **state)
+{
+    static const char *const CONFIGS[] = {
+        "{\"model_type\":\"gemma2\",\"hidden_size\":8,\"num_attention_heads\":2,\"head_dim\":4,"
+        "\"num_key_value_heads\":2,\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\","
+        "\"sliding_attention\"],\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2},"
+        "\"max_position_embeddings\":64,\"sliding_window\":3,\"attn_logit_softcapping\":null}",
+        "{\"model_type\":\"phi\",\"hidden_size\":8,\"num_attention_heads\":2,"
+        "\"num_hidden_layers\":2,\"rope_parameters\":{\"rope_theta\":10,\"rope_type\":\"linear\","
+        "\"factor\":4},\"partial_rotary_factor\":0.5,\"qk_layernorm\":false}",
+    };
+    static const char OTHERS[] = "0919-.[]{}\",:ntx\\e ";
+    int made = 0, refused = 0;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char config[512];
+        published_open(CONFIGS[0], Q ", " KVO, 2, "F32");
+        snprintf(config, sizeof config, "%s", CONFIGS[i]);
+        for (char *c = config; *c; c++) {
+            const char before = *c;
+            for (const char *other = OTHERS; *other; other++) {
+                *c = *other;
+                const bool is_made = published_reopen(config);
+                made += is_made;
+                refused += !is_made;
+                if (is_made)
+                    assert_int_equal(published_model()->layers[1].d_query, 8);
+            }
+            *c = before;
+        }
+        published_close();
+    }
+    assert_true(made > 500 && refused > 500);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_refused) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_refused),
+                                        cmocka_unit_test(test_any_config) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

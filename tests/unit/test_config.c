@@ -84,6 +84,7 @@ static void test_defaults(void **state)
     assert_null(config.kernels);
     assert_int_equal(config.body_bytes_max, 64 << 20);
     assert_int_equal(config.compress_bytes_min, 1024);
+    assert_int_equal(config.model_memory_bytes_max, 0);
     assert_int_equal(config.answer_bytes_max, 256 << 20);
     assert_int_equal(config.queue_max, 1024);
     assert_int_equal(config.timeout_ns, 60000000000);
@@ -240,7 +241,7 @@ static void test_names_refused(void **state)
     static const char *const NOT_BUILT[] = {
         "queue-cost-max",   "batch-max",   "batch-delay",        "api-keys",
         "tls-cert",         "tls-key",     "cors-origin",        "memory-max",
-        "model-memory-max", "pin-workers", "metrics-nv-aliases",
+        "pin-workers", "metrics-nv-aliases",
     };
     for (size_t i = 0; i < sizeof NOT_BUILT / sizeof NOT_BUILT[0]; i++) {
         char words[64], message[96];

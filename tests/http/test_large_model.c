@@ -1,0 +1,162 @@
+/* test_large_model.c - a file of 16 GB, most of it holes, is served at once and from little memory:
+ * it is mapped, and of it only the layers that are asked for are read.
+ *
+ * A layer is its 4 MiB of BF16 matrices; a tensor that no layer has lies between them. Where the
+ * file system has no holes or no such large files there is nothing to test.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+#include "request_text.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    LAYERS = 6,
+    WIDTH = 1024, /* of each matrix, both ways */
+    ROUNDS = 2,
+};
+
+static const long long MATRIX_BYTES = 2LL * WIDTH * WIDTH, BETWEEN_BYTES = (16LL << 30) / LAYERS;
+static const size_t MIB = 1 << 20;
+
+static struct daemon server;
+static struct http_client client;
+static char *directory;
+
+/* Of the header alone; layers 2 MiB matrices apart by the tensor between them. */
+static void write_header(struct request_text *text)
+{
+    long long at = 0;
+    request_text_add(text,
+                     "{\"__metadata__\":{\"attnd\":\"{\\\"attention\\\":\\\"dot\\\","
+                     "\\\"layers\\\":%d}\"}",
+                     LAYERS);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        for (int p = 0; p < 2; p++, at += MATRIX_BYTES)
+            request_text_add(text,
+                             ",\"layers.%d.%c_proj.weight\":{\"dtype\":\"BF16\",\"shape\":[%d,%d],"
+                             "\"data_offsets\":[%lld,%lld]}",
+                             layer, "qk"[p], WIDTH, WIDTH, at, at + MATRIX_BYTES);
+        request_text_add(text,
+                         ",\"between.%d\":{\"dtype\":\"U8\",\"shape\":[%lld],"
+                         "\"data_offsets\":[%lld,%lld]}",
+                         layer, BETWEEN_BYTES, at, at + BETWEEN_BYTES);
+        at += BETWEEN_BYTES;
+    }
+    request_text_add(text, "}");
+}
+
+/* False where the file system does not make it, or takes its room. */
+static bool make_file(void)
+{
+    char path[300];
+    struct request_text text = { 0 };
+    struct stat status = { .st_blocks = 0 };
+    write_header(&text);
+    const uint64_t length = strlen(text.data);
+    const long long size = 8 + (long long)length + LAYERS * (2 * MATRIX_BYTES + BETWEEN_BYTES);
+    snprintf(path, sizeof(path), "%s/large.safetensors", directory);
+    const int file = open(path, O_WRONLY | O_CREAT, 0600);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, &length, 8), 8);
+    assert_int_equal(write(file, text.data, length), (ssize_t)length);
+    const bool made = ftruncate(file, size) == 0 && fstat(file, &status) == 0
+                      && status.st_blocks < 2048 && status.st_size == size;
+    close(file);
+    free(text.data);
+    return made;
+}
+
+/* All parameters are zero, so every weight is one part of all. */
+static void ask(int layer)
+{
+    enum { ROWS = 4 };
+    const int64_t shape[] = { 1, ROWS, ROWS };
+    struct request_text text = { 0 };
+    request_text_add(
+        &text, "{\"model\":\"large\",\"layer\":%d,\"outputs\":[\"weights\"],\"query\":", layer);
+    request_text_random(&text, 1, ROWS, WIDTH);
+    request_text_add(&text, "}");
+    cJSON *answer = answer_post(&client, "/v1/attention", text.data);
+    double *weights = answer_numbers(answer, "weights", 3, shape);
+    for (int i = 0; i < ROWS * ROWS; i++)
+        assert_true(weights[i] == 1.0 / ROWS);
+    free(weights);
+    cJSON_Delete(answer);
+    free(text.data);
+}
+
+static void start_daemon(const char *models)
+{
+    const double begin = daemon_now();
+    daemon_start_with(&server, "--models", models, "--model-memory-max", "16MiB", NULL);
+    print_message("ready in %.3f s with %zu MiB resident\n", daemon_now() - begin,
+                  daemon_memory_bytes(&server) / MIB);
+    http_client_init(&client, server.port);
+}
+
+static void stop_daemon(void)
+{
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+static void test_little_memory(void **state)
+{
+    (void)state;
+    if (!make_file()) {
+        print_message("no holes in files of %s\n", directory);
+        skip();
+    }
+    char *none = daemon_directory_create();
+    start_daemon(none);
+    const size_t without = daemon_memory_bytes(&server);
+    stop_daemon();
+    daemon_directory_remove(none);
+
+    start_daemon(directory);
+    const size_t with = daemon_memory_bytes(&server);
+    assert_true(with < without + 10 * MIB);
+    if (daemon_slowness() <= 1) /* a sanitizer's own memory is not ours */
+        assert_true(with < 50 * MIB);
+    for (int round = 0; round < ROUNDS; round++)
+        for (int layer = 0; layer < LAYERS; layer++)
+            ask(layer);
+    /* Two layers of floats at a time, and what was read of the file. */
+    print_message("after %d requests: %zu MiB\n", ROUNDS * LAYERS,
+                  daemon_memory_bytes(&server) / MIB);
+    stop_daemon();
+}
+
+static int start(void **state)
+{
+    (void)state;
+    directory = daemon_directory_create();
+    return 0;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    daemon_directory_remove(directory);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_little_memory) };
+    return cmocka_run_group_tests(tests, start, clear);
+}

@@ -1,0 +1,214 @@
+/* test_model_panels.c - parameters of half precision: converted when a layer is held, given back
+ * for others, never over the bound, and the same numbers every time.
+ *
+ * Number i of matrix m is a function of both that BF16 holds exactly, and so what is expected is
+ * worked out here without the daemon's conversion. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "model.h"
+#include "model_panels.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LAYERS = 4,
+    WIDTH = 320, /* a matrix is large enough for a panel */
+    NUMBERS = WIDTH * WIDTH,
+    PANEL_BYTES = NUMBERS * 4,
+    LAYER_BYTES = 3 * PANEL_BYTES, /* q_proj, k_proj and v_proj */
+};
+
+static float number(int matrix, int i)
+{
+    return (float)(1 + (matrix * 37 + i * 7) % 127);
+}
+
+static void write_bf16(unsigned char *bytes, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bytes[0] = (unsigned char)(bits >> 16);
+    bytes[1] = (unsigned char)(bits >> 24);
+}
+
+/* The config and the tensors, those of a layer one after the other. */
+static unsigned char *make_file(size_t *size)
+{
+    static const char *const NAMES[] = { "q_proj", "k_proj", "v_proj" };
+    char header[4096];
+    int used = snprintf(header, sizeof header,
+                        "{\"__metadata__\":{\"attnd\":\"{\\\"attention\\\":\\\"dot\\\","
+                        "\\\"layers\\\":%d}\"}",
+                        LAYERS);
+    for (int i = 0; i < LAYERS * 3; i++)
+        used += snprintf(header + used, sizeof header - (size_t)used,
+                         ",\"layers.%d.%s.weight\":{\"dtype\":\"BF16\",\"shape\":[%d,%d],"
+                         "\"data_offsets\":[%d,%d]}",
+                         i / 3, NAMES[i % 3], WIDTH, WIDTH, i * NUMBERS * 2, (i + 1) * NUMBERS * 2);
+    header[used++] = '}';
+    *size = 8 + (size_t)used + (size_t)LAYERS * 3 * NUMBERS * 2;
+    unsigned char *file = calloc(1, *size);
+    assert_non_null(file);
+    file[0] = (unsigned char)used;
+    file[1] = (unsigned char)(used >> 8);
+    memcpy(file + 8, header, (size_t)used);
+    for (int m = 0; m < LAYERS * 3; m++)
+        for (int i = 0; i < NUMBERS; i++)
+            write_bf16(file + 8 + used + ((size_t)m * NUMBERS + (size_t)i) * 2, number(m, i));
+    return file;
+}
+
+static struct model *make_model(void)
+{
+    struct model *model;
+    struct fault fault;
+    size_t size;
+    unsigned char *file = make_file(&size);
+    if (!model_create(&model, "m", "", file, size, NULL, free, file, &fault))
+        fail_msg("%s", fault.message);
+    return model;
+}
+
+static int count_wrong(const struct model *model, int layer)
+{
+    const struct attn_layer *l = &model->layers[layer].layer;
+    const float *const matrices[] = { l->q_proj.weight, l->k_proj.weight, l->v_proj.weight };
+    int wrong = 0;
+    for (int m = 0; m < 3; m++)
+        for (int i = 0; i < NUMBERS; i++)
+            wrong += matrices[m][i] != number(layer * 3 + m, i);
+    return wrong;
+}
+
+static void hold(struct model *model, int layer)
+{
+    struct fault fault;
+    if (!model_hold_layer(model, layer, &fault))
+        fail_msg("layer %d: %s", layer, fault.message);
+    assert_int_equal(count_wrong(model, layer), 0);
+}
+
+/* Nothing is converted before it is needed, and then only what is needed. */
+static void test_when_needed(void **state)
+{
+    (void)state;
+    struct model *model = make_model();
+    assert_int_equal(model_panels_bytes(), 0);
+    hold(model, 2);
+    assert_int_equal(model_panels_bytes(), LAYER_BYTES);
+    model_drop_layer(model, 2);
+    hold(model, 2);
+    hold(model, 2);
+    hold(model, 0);
+    assert_int_equal(model_panels_bytes(), 2 * LAYER_BYTES);
+    model_drop_layer(model, 2);
+    model_drop_layer(model, 2);
+    model_drop_layer(model, 0);
+    assert_int_equal(model_panels_bytes(), 2 * LAYER_BYTES); /* there is no bound */
+    model_release(model);
+    assert_int_equal(model_panels_bytes(), 0);
+}
+
+/* What was used longest ago goes first, and comes back whole. */
+static void test_bound(void **state)
+{
+    (void)state;
+    struct model *model = make_model();
+    model_panels_limit(2 * LAYER_BYTES + PANEL_BYTES);
+    for (int round = 0; round < 3; round++)
+        for (int layer = 0; layer < LAYERS; layer++) {
+            hold(model, layer);
+            model_drop_layer(model, layer);
+            assert_true(model_panels_bytes() <= 2 * LAYER_BYTES + PANEL_BYTES);
+        }
+    hold(model, 1);
+    hold(model, 0);
+    struct fault fault = { .code = FAULT_NONE };
+    for (int layer = 2; layer < LAYERS; layer++) {
+        assert_false(model_hold_layer(model, layer, &fault));
+        assert_int_equal(fault.code, FAULT_MEMORY);
+        assert_non_null(strstr(fault.message, "--model-memory-max"));
+    }
+    assert_int_equal(count_wrong(model, 1), 0);
+    assert_int_equal(count_wrong(model, 0), 0);
+    model_drop_layer(model, 1);
+    hold(model, 3);
+    model_drop_layer(model, 3);
+    model_drop_layer(model, 0);
+    model_panels_limit(1);
+    assert_int_equal(model_panels_bytes(), 0);
+    assert_false(model_hold_layer(model, 0, &fault));
+    model_panels_limit(0);
+    hold(model, 0);
+    model_drop_layer(model, 0);
+    model_release(model);
+}
+
+/* ------------------------------------------------------------ many at once -- */
+
+enum { THREADS = 4, ROUNDS = 30 };
+
+struct user {
+    struct model *model;
+    int first;
+    int wrong, refused;
+};
+
+static void *use(void *context)
+{
+    struct user *user = context;
+    for (int i = 0; i < ROUNDS; i++) {
+        struct fault fault;
+        const int layer = (user->first + i) % LAYERS;
+        if (!model_hold_layer(user->model, layer, &fault)) {
+            user->refused++;
+            continue;
+        }
+        user->wrong += count_wrong(user->model, layer);
+        model_drop_layer(user->model, layer);
+    }
+    return NULL;
+}
+
+/* With room for two layers of four, several threads see right numbers or are refused. */
+static void test_many_at_once(void **state)
+{
+    (void)state;
+    struct model *model = make_model();
+    pthread_t threads[THREADS];
+    struct user users[THREADS];
+    int refused = 0;
+    model_panels_limit(2 * LAYER_BYTES);
+    for (int i = 0; i < THREADS; i++) {
+        users[i] = (struct user){ .model = model, .first = i };
+        assert_int_equal(pthread_create(&threads[i], NULL, use, &users[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(users[i].wrong, 0);
+        refused += users[i].refused;
+    }
+    assert_true(refused < THREADS * ROUNDS);
+    assert_true(model_panels_bytes() <= 2 * LAYER_BYTES);
+    model_panels_limit(0);
+    model_release(model);
+    assert_int_equal(model_panels_bytes(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_when_needed),
+        cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_many_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
