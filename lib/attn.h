@@ -206,7 +206,8 @@ void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace);
  * same bits, can be had in more tasks, for whoever has threads for them: first part_count parts, in
  * any order; when all are done, task_count joins, in any order. Each needs a workspace as above. */
 void attn_plan_run_part(const struct attn_plan *plan, int64_t part, void *shared, void *workspace);
-void attn_plan_run_join(const struct attn_plan *plan, int64_t task, void *shared, void *workspace);
+void attn_plan_run_join(const struct attn_plan *plan, int64_t number, void *shared,
+                        void *workspace);
 
 /* --------------------------------------------------------------- kernels -- */
 

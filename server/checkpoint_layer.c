@@ -45,14 +45,14 @@ static bool read_layer_type(struct checkpoint_layer *layer, const cJSON *types, 
 {
     const cJSON *type =
         layer->index < INT32_MAX ? cJSON_GetArrayItem(types, (int)layer->index) : NULL;
-    layer->has_window = cJSON_IsString(type) && strcmp(type->valuestring, "sliding_attention") == 0;
-    if (layer->has_window
-        || (cJSON_IsString(type) && strcmp(type->valuestring, "full_attention") == 0))
+    const char *name = type && cJSON_IsString(type) ? type->valuestring : "nothing";
+    layer->has_window = strcmp(name, "sliding_attention") == 0;
+    if (layer->has_window || strcmp(name, "full_attention") == 0)
         return true;
     return fault_set_at(fault, "/config/layer_types", FAULT_OPTION,
                         "config.json's layer_types has '%.40s' for layer %" PRId64
                         "; expected full_attention or sliding_attention",
-                        cJSON_IsString(type) ? type->valuestring : "nothing", layer->index);
+                        name, layer->index);
 }
 
 /* A row sees its own key and those before it, window of them together. */

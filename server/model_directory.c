@@ -57,25 +57,25 @@ static int64_t version_number(const char *name)
 
 /* ----------------------------------------------------------- fingerprints -- */
 
-/* FNV-1a. */
-static void mix(uint64_t *hash, const void *bytes, size_t size)
+/* FNV-1a, a number at a time. */
+static uint64_t mix(uint64_t hash, uint64_t number)
 {
-    for (size_t i = 0; i < size; i++)
-        *hash = (*hash ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u;
+    return (hash ^ number) * 0x100000001b3u;
 }
 
-/* 0 where it is not there. */
+/* 0 where it is not there. The name counts too. */
 static uint64_t fingerprint_of_file(const char *path, const char *name)
 {
     struct stat status;
     uint64_t hash = 0xcbf29ce484222325u;
     if (!path || stat(path, &status) != 0)
         return 0;
-    const int64_t numbers[] = { (int64_t)status.st_ino, status.st_size, status.st_mtim.tv_sec,
-                                status.st_mtim.tv_nsec };
-    mix(&hash, name, strlen(name));
-    mix(&hash, numbers, sizeof numbers);
-    return hash;
+    for (; *name; name++)
+        hash = mix(hash, (unsigned char)*name);
+    hash = mix(hash, status.st_ino);
+    hash = mix(hash, (uint64_t)status.st_size);
+    hash = mix(hash, (uint64_t)status.st_mtim.tv_sec);
+    return mix(hash, (uint64_t)status.st_mtim.tv_nsec);
 }
 
 uint64_t model_directory_fingerprint(const char *path)

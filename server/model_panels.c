@@ -42,7 +42,7 @@ static bool reserve(struct model_panels *panels)
     if (panels->count < panels->capacity)
         return true;
     const int64_t capacity = panels->capacity ? 2 * panels->capacity : 16;
-    struct model_panel **grown = realloc(panels->panels, (size_t)capacity * sizeof *grown);
+    struct model_panel **grown = realloc(panels->panels, (size_t)capacity * sizeof(void *));
     if (!grown)
         return false;
     panels->panels = grown;

@@ -224,7 +224,7 @@ static const struct model_row *find_version(const struct model_store *store, con
         return found;
     const struct model_row *rows = model_table_rows(&store->table, name, &count);
     numbers[0] = '\0';
-    for (int64_t i = 0; i < count && used + 2 * VERSION_DIGITS_MAX < sizeof numbers; i++)
+    for (int64_t i = 0; i < count && used + 2 * (size_t)VERSION_DIGITS_MAX < sizeof numbers; i++)
         used += (size_t)snprintf(numbers + used, sizeof numbers - used, "%s%" PRId64,
                                  i > 0 ? ", " : "", rows[i].version);
     fault_set(fault, FAULT_NOT_FOUND, "model '%.60s' has no version '%.40s'; it has %s", name,

@@ -123,7 +123,7 @@ static const struct safetensors *find_file(const struct model_tensors *tensors, 
 static bool add_entry(struct model_tensors *tensors, const char *index_path, const cJSON *node,
                       struct fault *fault)
 {
-    struct fault why;
+    struct fault why = { .code = FAULT_NONE };
     if (!cJSON_IsString(node))
         return fault_set_at(fault, "/weight_map", FAULT_TYPE,
                             "weight_map has no name of a file for tensor '%.100s'", node->string);
@@ -163,12 +163,13 @@ static bool read_index(struct model_tensors *tensors, const char *path, struct f
 bool model_tensors_open(struct model_tensors *tensors, const char *path, struct fault *fault)
 {
     *tensors = (struct model_tensors){ .files = NULL };
-    bool good = read_index(tensors, path, fault);
-    if (good) {
-        tensors->files = calloc(MODEL_SHARDS_MAX, sizeof *tensors->files);
-        tensors->names = calloc(MODEL_SHARDS_MAX, sizeof *tensors->names);
-        good = (tensors->files && tensors->names) || fault_no_memory(fault);
+    tensors->files = calloc(MODEL_SHARDS_MAX, sizeof *tensors->files);
+    tensors->names = calloc(MODEL_SHARDS_MAX, sizeof *tensors->names);
+    if (!tensors->files || !tensors->names) {
+        model_tensors_free(tensors);
+        return fault_no_memory(fault);
     }
+    bool good = read_index(tensors, path, fault);
     for (const cJSON *node = good ? tensors->weight_map->child : NULL; good && node;
          node = node->next)
         good = add_entry(tensors, path, node, fault);

@@ -58,7 +58,7 @@ INLINE vec sum_each(vec sums[LANES])
 /* Lanes from first on keep what they have, the others become 0. */
 INLINE ivec lanes_from(int64_t first)
 {
-    ivec lane;
+    ivec lane = { 0 };
     UNROLL
     for (int i = 0; i < LANES; i++)
         lane[i] = i;
