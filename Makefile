@@ -81,7 +81,7 @@ $B/tests/bench/peer_openblas.o: MODULE_FLAGS = -O3 -march=native -ffast-math $(c
 KERNEL_FLAGS := -Ilib -O3 -ffp-contract=fast -fno-math-errno \
                 $(if $(findstring clang,$(COMPILER)),-fno-sanitize=undefined)
 $B/lib/kernels/%.o:      MODULE_FLAGS = $(KERNEL_FLAGS)
-$B/lib/kernels/avx2.o:   MODULE_FLAGS = $(KERNEL_FLAGS) -mavx2 -mfma
+$B/lib/kernels/avx2.o:   MODULE_FLAGS = $(KERNEL_FLAGS) -mavx2 -mfma -mf16c
 $B/lib/kernels/avx512.o: MODULE_FLAGS = $(KERNEL_FLAGS) -mavx512f -mavx512dq -mavx512bw -mavx512vl \
                                         -mprefer-vector-width=512
 

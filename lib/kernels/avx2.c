@@ -1,4 +1,4 @@
-/* avx2.c - the kernels of body.h for AVX2 and FMA. */
+/* avx2.c - the kernels of body.h for AVX2, FMA and F16C. */
 #define ATTN_KERNELS      attn_kernels_avx2
 #define ATTN_KERNELS_NAME "avx2"
 #define VEC_BYTES         32

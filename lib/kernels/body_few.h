@@ -22,7 +22,7 @@ INLINE vec load_numbers(const enum attn_numbers kind, const void *row, int64_t i
 {
     if (kind == ATTN_NUMBERS_F32)
         return load((const float *)row + i);
-    const uvec halves = load_halves((const uint16_t *)row + i, LANES);
+    const hvec halves = load_halves((const uint16_t *)row + i, LANES);
     return kind == ATTN_NUMBERS_F16 ? float_of_f16(halves) : float_of_bf16(halves);
 }
 

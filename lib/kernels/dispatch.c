@@ -9,6 +9,17 @@
 
 #ifdef __x86_64__
 
+/* Bit 29 of ecx of CPUID's leaf 1 (Intel SDM 2A, CPUID), which every CPU of x86-64 has. It is what
+ * __builtin_cpu_supports("f16c") says where the compiler knows that name; clang 14 does not. The
+ * registers that it needs the system to keep are those of AVX2. */
+static bool has_f16c(void)
+{
+    unsigned eax = 1, ebx, ecx = 0, edx;
+
+    __asm__("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
+    return ecx >> 29 & 1;
+}
+
 const struct attn_kernels *const *attn_kernels_available(void)
 {
     static const struct attn_kernels *const tables[] = {
@@ -19,7 +30,7 @@ const struct attn_kernels *const *attn_kernels_available(void)
     };
 
     __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c())
         return &tables[2];
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
         && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
