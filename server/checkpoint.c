@@ -7,6 +7,7 @@
 #include "checkpoint_bias.h"
 #include "checkpoint_fields.h"
 #include "checkpoint_layer.h"
+#include "checkpoint_quantised.h"
 #include "model_builder.h"
 
 #include <inttypes.h>
@@ -168,24 +169,13 @@ static bool refuse_unknown(const char *type, bool is_known, const struct model_t
                         listed[0] ? listed : "none by its names");
 }
 
-static bool check_quantised(const cJSON *root, struct fault *fault)
-{
-    const cJSON *node = cJSON_GetObjectItemCaseSensitive(root, "quantization_config");
-    const cJSON *method = cJSON_GetObjectItemCaseSensitive(node, "quant_method");
-    return !cJSON_IsObject(node)
-           || fault_set_at(fault, "/config/quantization_config", FAULT_DTYPE,
-                           "the checkpoint is quantised (quant_method '%.40s'); expected F32, F16, "
-                           "BF16 or F64 parameters",
-                           cJSON_IsString(method) ? method->valuestring : "not said");
-}
-
 bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *tensors,
                      struct fault *fault)
 {
     int count;
     const char *type = type_of(checkpoint->config.root);
     const struct checkpoint_stack *stacks = checkpoint_families_find(type, &count);
-    if (!check_quantised(checkpoint->config.root, fault))
+    if (!checkpoint_quantised_check(checkpoint->config.root, tensors, fault))
         return false;
     for (int i = 0; i < count; i++)
         if (!add_run(checkpoint, &stacks[i], tensors, fault))

@@ -1,10 +1,12 @@
 /* model_directory.c - see model_directory.h. */
 #include "model_directory.h"
 
+#include "foreign_form.h"
 #include "model.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +15,7 @@
 #define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 #define FILE_ENDING     ".safetensors"
 
-enum { VERSION_DIGITS_MAX = 18 };
+enum { VERSION_DIGITS_MAX = 18, PROBLEM_BYTES = 320 };
 
 bool model_directory_name_good(const char *name)
 {
@@ -100,6 +102,32 @@ static uint64_t fingerprint_of_folder(struct arena *arena, const char *folder)
 
 /* ----------------------------------------------------------------- places -- */
 
+/* Why a folder without safetensors holds no model: by the file of another form that says most. */
+static const char *problem_of(struct arena *arena, const char *folder, bool *failed)
+{
+    static const char NOTHING[] = "the directory holds no model.safetensors, nor its index and "
+                                  "shards";
+    char found[NAME_MAX + 1] = "";
+    DIR *stream = opendir(folder);
+    const struct dirent *entry;
+    while (stream && (entry = readdir(stream)))
+        if (entry->d_name[0] != '.' && foreign_form_of_name(entry->d_name)
+            && (!found[0] || foreign_form_is_better(entry->d_name, found)))
+            snprintf(found, sizeof found, "%s", entry->d_name);
+    if (stream)
+        closedir(stream);
+    if (!found[0])
+        return NOTHING;
+    char *text = arena_alloc(arena, PROBLEM_BYTES);
+    *failed = *failed || !text;
+    if (text)
+        snprintf(text, PROBLEM_BYTES,
+                 "%s; its '%.80s' is %s, which is not read: save the model as safetensors, its "
+                 "parameters F32, F16, BF16 or F64",
+                 NOTHING, found, foreign_form_of_name(found));
+    return text;
+}
+
 /* Whether folder holds the files of a model, which place is then told of. */
 static bool has_files(struct arena *arena, struct model_place *place, const char *folder,
                       bool *failed)
@@ -109,7 +137,7 @@ static bool has_files(struct arena *arena, struct model_place *place, const char
     if (!place->path)
         place->path = find(arena, folder, "model.safetensors.index.json", failed);
     if (!place->path)
-        place->problem = "the directory holds no model.safetensors, nor its index and shards";
+        place->problem = problem_of(arena, folder, failed);
     return place->config_path || place->path;
 }
 

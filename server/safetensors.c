@@ -9,6 +9,7 @@
  * the end of the file last. */
 #include "safetensors.h"
 
+#include "foreign_form.h"
 #include "safetensors_header.h"
 #include "utf8.h"
 
@@ -308,6 +309,19 @@ static bool index_entries(struct safetensors *file, const char *data, size_t dat
 
 /* --------------------------------------------------------------- the file -- */
 
+static bool refuse_length(uint64_t length, const char *form, struct fault *fault)
+{
+    if (form)
+        return fault_set(fault, FAULT_BINARY,
+                         "this is %s; expected a safetensors file: save the model as one, its "
+                         "parameters F32, F16, BF16 or F64",
+                         form);
+    return fault_set(fault, FAULT_BINARY,
+                     "the header's length is %" PRIu64 "; expected at most %d (is this a "
+                     "safetensors file?)",
+                     length, HEADER_BYTES_MAX);
+}
+
 static bool copy_header(struct safetensors *file, const unsigned char *bytes, size_t size,
                         struct fault *fault)
 {
@@ -319,10 +333,7 @@ static bool copy_header(struct safetensors *file, const unsigned char *bytes, si
     for (int i = LENGTH_BYTES - 1; i >= 0; i--)
         length = length << 8 | bytes[i];
     if (length > HEADER_BYTES_MAX)
-        return fault_set(fault, FAULT_BINARY,
-                         "the header's length is %" PRIu64 "; expected at most %d (is this a "
-                         "safetensors file?)",
-                         length, HEADER_BYTES_MAX);
+        return refuse_length(length, foreign_form_of_bytes(bytes, size), fault);
     if (length > size - LENGTH_BYTES)
         return fault_set(fault, FAULT_BINARY,
                          "the header's length is %" PRIu64 "; only %zu bytes follow", length,

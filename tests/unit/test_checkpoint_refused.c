@@ -11,7 +11,8 @@
 
 #include <stdio.h>
 
-#define Q "model.layers.#.self_attn.q_proj.weight 8x8"
+#define Q               "model.layers.#.self_attn.q_proj.weight 8x8"
+#define QUANTISED(part) "model.layers.#.self_attn.q_proj." part " 8x8"
 #define KVO                                                                                        \
     "model.layers.#.self_attn.k_proj.weight 8x8, model.layers.#.self_attn.v_proj.weight 8x8, "     \
     "model.layers.#.self_attn.o_proj.weight 8x8"
@@ -44,7 +45,25 @@ static const struct refused REFUSED[] = {
     { "{\"model_type\":\"bert\"}", Q ", " KVO, FAULT_OPTION,
       "model_type 'bert' has other tensors; write" },
     { LLAMA(",\"quantization_config\":{\"quant_method\":\"gptq\"}"), Q, FAULT_DTYPE,
-      "quantised (quant_method 'gptq')" },
+      "quantised (quant_method 'gptq'); expected F32, F16, BF16 or F64 parameters; take the model "
+      "that it was made from" },
+    /* Quantised ones, by what their config.json or their tensors say. */
+    { LLAMA(",\"quantization_config\":{\"quant_method\":\"awq\",\"bits\":4}"), QUANTISED("qweight"),
+      FAULT_DTYPE, "quantised (quant_method 'awq')" },
+    { LLAMA(",\"quantization_config\":{\"load_in_8bit\":true}"), Q, FAULT_DTYPE,
+      "quantised (quant_method 'bitsandbytes')" },
+    { LLAMA(",\"quantization_config\":{\"bits\":4}"), Q, FAULT_DTYPE,
+      "quantised (quant_method 'not said')" },
+    { LLAMA(""), QUANTISED("qweight"), FAULT_DTYPE,
+      "quantised (GPTQ or AWQ: it has a tensor 'model.layers.0.self_attn.q_proj.qweight')" },
+    { LLAMA(""), QUANTISED("qzeros"), FAULT_DTYPE, "quantised (GPTQ or AWQ: it has a tensor" },
+    { LLAMA(""), Q ", " KVO ", " QUANTISED("SCB"), FAULT_DTYPE,
+      "quantised (bitsandbytes, 8 bits: it has a tensor 'model.layers.0.self_attn.q_proj.SCB')" },
+    { LLAMA(""), Q ", " KVO ", " QUANTISED("weight.absmax"), FAULT_DTYPE,
+      "quantised (bitsandbytes, 4 bits: it has a tensor" },
+    { LLAMA(""), Q ", " KVO ", " QUANTISED("weight.quant_map"), FAULT_DTYPE,
+      "quantised (bitsandbytes, 4 bits: it has a tensor" },
+    { LLAMA(""), QUANTISED("weight_packed"), FAULT_DTYPE, "quantised (compressed-tensors: it has" },
     /* A config that contradicts its tensors. */
     { LLAMA(""), Q, FAULT_FIELD, "no tensor 'model.layers.0.self_attn.k_proj.weight'" },
     { LLAMA(",\"attention_bias\":true"), Q ", " KVO, FAULT_FIELD,

@@ -102,6 +102,44 @@ static void test_a_failed_load(void **state)
     model_store_free(store);
 }
 
+/* A folder as it was downloaded, of files that are not read. */
+static void test_other_forms(void **state)
+{
+    (void)state;
+    store_make_folder("other");
+    store_write_text("other/config.json", "{\"model_type\":\"llama\"}");
+    struct model_store *store = store_open(NULL, 1);
+    expect_not_loaded(store, "other", NULL, FAULT_BINARY, "nor its index and shards");
+    store_write_text("other/model.onnx", "?");
+    expect_not_loaded(store, "other", NULL, FAULT_BINARY, "its 'model.onnx' is an ONNX graph");
+    store_write_text("other/optimizer.pt", "?");
+    store_write_text("other/pytorch_model.bin", "?");
+    expect_not_loaded(store, "other", NULL, FAULT_BINARY,
+                      "its 'pytorch_model.bin' is a pickle of PyTorch, which is not read: save the "
+                      "model as safetensors");
+    store_write_text("other/.hidden.gguf", "?");
+    expect_not_loaded(store, "other", NULL, FAULT_BINARY, "its 'pytorch_model.bin'");
+    store_write_text("other/tiny.Q4_K_M.gguf", "?");
+    store_write_text("other/tiny.Q8_0.gguf", "?");
+    expect_not_loaded(store, "other", NULL, FAULT_BINARY,
+                      "its 'tiny.Q4_K_M.gguf' is GGUF, the form of llama.cpp");
+    expect_state(store, "other", "UNAVAILABLE");
+    store_expect_refused(store, "other", FAULT_LOADING, "tiny.Q4_K_M.gguf");
+
+    /* Beside safetensors they are passed over. */
+    unlink(store_path("other/config.json"));
+    store_write_model("other/model.safetensors", "{}", 3);
+    expect_loaded(store, "other", NULL, 3);
+
+    /* One under another's name. */
+    store_write_text("renamed.safetensors", "GGUF\3...and so on");
+    expect_not_loaded(store, "renamed", NULL, FAULT_BINARY,
+                      "this is GGUF, the form of llama.cpp; expected a safetensors file");
+    store_write_text("zipped.safetensors", "PK\3\4....and so on");
+    expect_not_loaded(store, "zipped", NULL, FAULT_BINARY, "this is a zip archive, as PyTorch");
+    model_store_free(store);
+}
+
 static void test_load_of_a_folder(void **state)
 {
     (void)state;
@@ -274,10 +312,15 @@ static void test_many_change_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        STORE_TEST(test_load_of_a_file),     STORE_TEST(test_a_failed_load),
-        STORE_TEST(test_load_of_a_folder),   STORE_TEST(test_load_of_the_one_model),
-        STORE_TEST(test_load_with_a_config), STORE_TEST(test_unload),
-        STORE_TEST(test_built_in_ones_stay), STORE_TEST(test_many_change_one),
+        STORE_TEST(test_load_of_a_file),
+        STORE_TEST(test_a_failed_load),
+        STORE_TEST(test_other_forms),
+        STORE_TEST(test_load_of_a_folder),
+        STORE_TEST(test_load_of_the_one_model),
+        STORE_TEST(test_load_with_a_config),
+        STORE_TEST(test_unload),
+        STORE_TEST(test_built_in_ones_stay),
+        STORE_TEST(test_many_change_one),
     };
     log_configure(LOG_ERROR, LOG_TEXT);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FIRST  "m/model-00001-of-00002.safetensors"
@@ -117,6 +118,38 @@ static void test_cut_shard(void **state)
                    "'decoder.layers.1.self_attn.q_proj.weight': the header");
 }
 
+/* Wherever it was cut, the message names the shard, and the tensor that was looked for in it. */
+static void test_every_cut_of_a_shard(void **state)
+{
+    struct stat whole;
+    (void)state;
+    make_shards();
+    assert_int_equal(stat(store_path(SECOND), &whole), 0);
+    for (off_t size = whole.st_size - 1; size >= 0; size--) {
+        assert_int_equal(truncate(store_path(SECOND), size), 0);
+        expect_refused("shard 'model-00002-of-00002.safetensors' of tensor "
+                       "'decoder.layers.1.self_attn.q_proj.weight': ");
+    }
+    make_shards();
+    assert_int_equal(truncate(store_path(SECOND), whole.st_size - 1), 0);
+    expect_refused("': the tensors take 1024 bytes; 1023 follow the header");
+}
+
+/* One that a download is still adding to, or that was written over by another. */
+static void test_grown_shard(void **state)
+{
+    static const off_t MORE[] = { 1, 4, 4096, 1 << 20 };
+    struct stat whole;
+    (void)state;
+    for (size_t i = 0; i < sizeof MORE / sizeof MORE[0]; i++) {
+        make_shards();
+        assert_int_equal(stat(store_path(SECOND), &whole), 0);
+        assert_int_equal(truncate(store_path(SECOND), whole.st_size + MORE[i]), 0);
+        expect_refused("shard 'model-00002-of-00002.safetensors' of tensor "
+                       "'decoder.layers.1.self_attn.q_proj.weight': the tensors take 1024 bytes; ");
+    }
+}
+
 static void test_tensor_in_other_shard(void **state)
 {
     char first[256], second[256];
@@ -194,6 +227,56 @@ static void test_cut_while_mapped(void **state)
     published_close();
 }
 
+/* What comes after the bytes that the header speaks of is no part of the model. */
+static void test_grown_while_mapped(void **state)
+{
+    struct fault fault;
+    struct stat whole;
+    (void)state;
+    make_shards();
+    if (!published_load_shards(store_path("m"), &fault))
+        fail_msg("%s", fault.message);
+    assert_int_equal(stat(store_path(SECOND), &whole), 0);
+    assert_int_equal(truncate(store_path(SECOND), whole.st_size + (1 << 20)), 0);
+    expect_answer(0);
+    expect_answer(1);
+    assert_false(model_damaged(published_model()));
+    published_close();
+}
+
+/* Pages that are still there are read on; the first that is gone is what damages the model. */
+static void test_half_cut_while_mapped(void **state)
+{
+    enum { WIDTH = 64, TENSOR_BYTES = WIDTH * WIDTH * 4 };
+    static const char WIDE[] = "{\"model_type\":\"opt\",\"hidden_size\":64,"
+                               "\"num_attention_heads\":2,\"num_hidden_layers\":2,"
+                               "\"enable_bias\":false}";
+    struct fault fault;
+    struct stat whole;
+    (void)state;
+    model_guard_install(); /* over cmocka's own handler */
+    published_open(WIDE,
+                   "decoder.layers.#.self_attn.q_proj.weight 64x64, "
+                   "decoder.layers.#.self_attn.k_proj.weight 64x64, "
+                   "decoder.layers.#.self_attn.v_proj.weight 64x64, "
+                   "decoder.layers.#.self_attn.out_proj.weight 64x64",
+                   2, "F32");
+    published_save_shards(store_path("m"), WIDE);
+    if (!published_load_shards(store_path("m"), &fault))
+        fail_msg("%s", fault.message);
+    /* The second shard is layer 1, in the order of its projections. */
+    assert_int_equal(stat(store_path(SECOND), &whole), 0);
+    assert_int_equal(truncate(store_path(SECOND), whole.st_size - 2 * TENSOR_BYTES), 0);
+    const struct attn_layer *layer = &published_model()->layers[1].layer;
+    volatile float number = layer->q_proj.weight[0];
+    number = layer->k_proj.weight[WIDTH * WIDTH - 1];
+    assert_false(model_damaged(published_model()));
+    number = layer->o_proj.weight[WIDTH * WIDTH - 1];
+    assert_true(number == 0);
+    assert_true(model_damaged(published_model()));
+    published_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,10 +284,14 @@ int main(void)
         STORE_TEST(test_of_our_own_config),
         STORE_TEST(test_missing_shard),
         STORE_TEST(test_cut_shard),
+        STORE_TEST(test_every_cut_of_a_shard),
+        STORE_TEST(test_grown_shard),
         STORE_TEST(test_tensor_in_other_shard),
         STORE_TEST(test_links),
         STORE_TEST(test_index),
         STORE_TEST(test_cut_while_mapped),
+        STORE_TEST(test_grown_while_mapped),
+        STORE_TEST(test_half_cut_while_mapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
