@@ -67,11 +67,12 @@ static bool adjust_albert(struct checkpoint_layer *layer, struct fault *fault)
     .projections = PROJECTIONS("self.query", "self.key", "self.value", "output.dense"),            \
     .biases = Q | K | V | O, .adjust = adjust_bert
 
-#define VIT_SELF                                                                                   \
+#define VIT_NAMES                                                                                  \
     .kind = "self", .layer = "encoder.layer.%.attention.",                                         \
     .projections =                                                                                 \
         PROJECTIONS("attention.query", "attention.key", "attention.value", "output.dense"),        \
-    .biases = O, .more_biases = Q | K | V, .more_biases_if = "qkv_bias=true", ENCODER_FIELDS
+    ENCODER_FIELDS
+#define VIT_SELF VIT_NAMES, .biases = O, .more_biases = Q | K | V, .more_biases_if = "qkv_bias=true"
 
 #define OUT_PROJ PROJECTIONS("q_proj", "k_proj", "v_proj", "out_proj")
 
@@ -163,6 +164,11 @@ const struct checkpoint_stack checkpoint_encoders[] = {
     { .model_type = "vit", .prefixes = "vit.|", VIT_SELF },
     { .model_type = "deit", .prefixes = "deit.|", VIT_SELF },
     { .model_type = "dinov2", .prefixes = "dinov2.|", VIT_SELF },
+    { .model_type = "beit",
+      .prefixes = "beit.|",
+      VIT_NAMES,
+      .biases = Q | V | O,
+      .refused = "use_relative_position_bias|use_shared_relative_position_bias" },
     { .model_type = "clip", .section = "text_config", CLIP_TEXT },
     { .model_type = "clip", .section = "vision_config", CLIP_VISION },
     { .model_type = "clip_text_model", CLIP_TEXT },

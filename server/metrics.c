@@ -50,6 +50,9 @@ static const struct gauge {
                                   "Requests between their first byte and their answer." },
     [METRICS_MODELS_READY] = { "attnd_models_ready", "Models that are served." },
     [METRICS_MODELS_FAILED] = { "attnd_models_failed", "Models that failed to load." },
+    [METRICS_CONVERTED_BYTES] = { "attnd_converted_parameter_bytes",
+                                  "Memory of parameters that are no F32 in their file, as floats; "
+                                  "what --model-memory-max bounds." },
     [METRICS_WORKERS] = { "attnd_workers", "Threads that compute." },
     [METRICS_READY] = { "attnd_ready", "1 where /readyz answers 200, else 0." },
 };

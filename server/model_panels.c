@@ -5,6 +5,8 @@
  * madvise(), after which it reads as zero until it is filled again. */
 #include "model_panels.h"
 
+#include "metrics.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -113,12 +115,18 @@ static void take_from_list(struct model_panel *panel)
     *(panel->newer ? &panel->newer->older : &newest) = panel->older;
 }
 
+static void set_filled(size_t bytes)
+{
+    bytes_filled = bytes;
+    metrics_gauge_set(METRICS_CONVERTED_BYTES, (int64_t)bytes);
+}
+
 static void empty(struct model_panel *panel)
 {
     take_from_list(panel);
     madvise(panel->values, panel->bytes, MADV_DONTNEED);
     panel->state = EMPTY;
-    bytes_filled -= panel->bytes;
+    set_filled(bytes_filled - panel->bytes);
 }
 
 static bool make_room(size_t bytes)
@@ -138,7 +146,7 @@ static bool hold(struct model_panel *panel, struct fault *fault)
                              "parameters that requests use take %zu bytes of --model-memory-max "
                              "%zu; %zu more are needed",
                              bytes_filled, bytes_most, panel->bytes);
-        bytes_filled += panel->bytes;
+        set_filled(bytes_filled + panel->bytes);
         panel->state = FILLING;
         pthread_mutex_unlock(&lock);
         model_panel_read(panel->values, &panel->source);

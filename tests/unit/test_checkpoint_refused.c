@@ -111,6 +111,12 @@ static const struct refused REFUSED[] = {
     { "{\"model_type\":\"phi\",\"hidden_size\":8,\"num_attention_heads\":2,"
       "\"num_hidden_layers\":2,\"partial_rotary_factor\":0.3}",
       Q, FAULT_OPTION, "turns 1 of 4 columns of a head" },
+    { "{\"model_type\":\"beit\",\"use_relative_position_bias\":true}",
+      "beit.encoder.layer.#.attention.attention.query.weight 8x8", FAULT_OPTION,
+      "config.json sets use_relative_position_bias" },
+    { "{\"model_type\":\"beit\",\"use_shared_relative_position_bias\":true}",
+      "beit.encoder.layer.#.attention.attention.query.weight 8x8", FAULT_OPTION,
+      "config.json sets use_shared_relative_position_bias" },
     { "{\"model_type\":\"olmo\",\"clip_qkv\":8.0}", Q, FAULT_OPTION, "config.json sets clip_qkv" },
     { "{\"model_type\":\"bert\",\"position_embedding_type\":\"relative_key\"}",
       "bert.encoder.layer.0.attention.self.query.weight 8x8", FAULT_OPTION,

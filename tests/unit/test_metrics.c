@@ -311,6 +311,7 @@ static void test_gauges(void **state)
         [METRICS_REQUESTS_ACTIVE] = "attnd_requests_active",
         [METRICS_MODELS_READY] = "attnd_models_ready",
         [METRICS_MODELS_FAILED] = "attnd_models_failed",
+        [METRICS_CONVERTED_BYTES] = "attnd_converted_parameter_bytes",
         [METRICS_WORKERS] = "attnd_workers",
         [METRICS_READY] = "attnd_ready",
     };
