@@ -283,7 +283,7 @@ static void fold_tile(float *total_t, float *lost_t, float *part_t, const float 
             const vec taken = sum - total;
             const vec lost = (total - (sum - taken)) + (part - taken);
             const vec all_lost =
-                load(lost_t + at) * factor + select(lost - lost == 0.0f, lost, (vec){ 0 });
+                load(lost_t + at) * factor + select(lost * 0.0f == 0.0f, lost, (vec){ 0 });
             store(total_t + at, sum);
             store(lost_t + at, all_lost);
             store(part_t + at, is_last ? sum + all_lost : (vec){ 0 });

@@ -113,7 +113,7 @@ INLINE void few_scores_block(const enum attn_numbers kind, const int rows, float
     UNROLL
     for (int r = 0; r < rows; r++) {
         if (n >= keys)
-            memcpy(scores + r * scores_stride, (const float *)&made + r * keys,
+            memcpy(scores + r * scores_stride, (const float *)&made + (int64_t)r * keys,
                    (size_t)keys * sizeof(float));
         else
             for (int j = 0; j < n; j++)

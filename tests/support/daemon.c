@@ -108,10 +108,12 @@ static pid_t spawn(char *const *arguments, const char *const *environment, int o
     return pid;
 }
 
+/* Appended to: of two writes at once to a plain memfd, one may be laid over the other. */
 static int memory_file(void)
 {
     int descriptor = memfd_create("attnd-output", MFD_CLOEXEC);
     assert_true(descriptor >= 0);
+    assert_int_equal(fcntl(descriptor, F_SETFL, O_APPEND), 0);
     return descriptor;
 }
 
