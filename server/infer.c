@@ -171,9 +171,10 @@ static void check_outcome(struct infer *infer, enum job_outcome outcome)
     service_check_outcome(outcome, &infer->fault);
     for (int64_t i = 0; i < infer->call.request.item_count; i++) {
         const struct model *model = infer->call.request.items[i].model;
-        if (model && infer->fault.code == FAULT_NONE && model_damaged(model))
-            fault_set(&infer->fault, FAULT_LOADING,
-                      "the file of model '%s' was cut short while it was served", model->name);
+        const char *damage = model && infer->fault.code == FAULT_NONE ? model_damage(model) : NULL;
+        if (damage)
+            fault_set(&infer->fault, FAULT_LOADING, "model '%s' is not available: %s", model->name,
+                      damage);
     }
 }
 
