@@ -212,8 +212,8 @@ static void test_mistral(void **state)
 
 #define QWEN2                                                                                      \
     PUBLISHED_GROUPED                                                                              \
-        ", model.layers.#.self_attn.q_proj.bias 16, model.layers.#.self_attn.k_proj.bias 8, "      \
-        "model.layers.#.self_attn.v_proj.bias 8"
+    ", model.layers.#.self_attn.q_proj.bias 16, model.layers.#.self_attn.k_proj.bias 8, "          \
+    "model.layers.#.self_attn.v_proj.bias 8"
 
 /* qwen2/modeling_qwen2.py at 63bb72374703, Qwen2Attention, and configuration_qwen2.py: layers from
  * max_window_layers on have the window. */

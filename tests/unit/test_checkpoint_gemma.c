@@ -50,7 +50,7 @@ static void test_gemma(void **state)
 
 #define NORMED                                                                                     \
     PUBLISHED_GROUPED                                                                              \
-        ", model.layers.#.self_attn.q_norm.weight 4, model.layers.#.self_attn.k_norm.weight 4"
+    ", model.layers.#.self_attn.q_norm.weight 4, model.layers.#.self_attn.k_norm.weight 4"
 
 /* qwen3/modeling_qwen3.py at 9ee3f431c32e, Qwen3Attention: q_norm(q_proj(x)) of each head, then
  * rotary embedding. */
