@@ -6,6 +6,8 @@
  * pull equally far, and a rate stays positive. */
 #include "cost.h"
 
+#include "metrics_text.h"
+
 #include <math.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -40,7 +42,8 @@ static _Atomic double rates[COST_TERM_COUNT] = {
 static _Atomic double slowdown = 1;
 
 /* Of what was measured. */
-static _Atomic int64_t predicted_sum_ns, actual_sum_ns, observed_count;
+static _Atomic int64_t predicted_sum_ns, actual_sum_ns;
+static _Atomic uint64_t observed_count;
 
 void cost_add(struct cost *sum, const struct cost *cost)
 {
@@ -140,7 +143,7 @@ void cost_observe(const struct cost *cost, int64_t ns)
     atomic_fetch_add_explicit(&predicted_sum_ns, (int64_t)within(sum, 0, (double)COST_NS_MAX),
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&actual_sum_ns, ns, memory_order_relaxed);
-    atomic_fetch_add_explicit(&observed_count, 1, memory_order_relaxed);
+    metrics_count(&observed_count, 1);
 }
 
 void cost_fit_rates(const struct cost *cost, int64_t ns)
@@ -175,30 +178,29 @@ void cost_observe_clock(int64_t cpu_ns, int64_t clock_ns)
 
 /* --------------------------------------------------------------- metrics -- */
 
-static void write_seconds(struct text *text, const char *name, const _Atomic int64_t *ns)
+static void write_seconds(struct text *text, const char *name, const char *help,
+                          const _Atomic int64_t *ns)
 {
+    metrics_write_family(text, name, "counter", help);
     text_format(text, "%s %.9f\n", name,
                 (double)atomic_load_explicit(ns, memory_order_relaxed) / 1e9);
 }
 
 void cost_write_metrics(struct text *text)
 {
-    text_raw(text, "# HELP attnd_cost_predicted_seconds_total CPU time that was predicted for what "
-                   "was measured.\n# TYPE attnd_cost_predicted_seconds_total counter\n");
-    write_seconds(text, "attnd_cost_predicted_seconds_total", &predicted_sum_ns);
-    text_raw(text, "# HELP attnd_cost_actual_seconds_total CPU time that it took.\n"
-                   "# TYPE attnd_cost_actual_seconds_total counter\n");
-    write_seconds(text, "attnd_cost_actual_seconds_total", &actual_sum_ns);
-    text_raw(text, "# HELP attnd_cost_observations_total Parts of requests that were measured.\n"
-                   "# TYPE attnd_cost_observations_total counter\n");
-    text_format(text, "attnd_cost_observations_total %lld\n",
-                (long long)atomic_load_explicit(&observed_count, memory_order_relaxed));
-    text_raw(text, "# HELP attnd_cost_rate_seconds What a unit of each kind of work takes.\n"
-                   "# TYPE attnd_cost_rate_seconds gauge\n");
+    write_seconds(text, "attnd_cost_predicted_seconds_total",
+                  "CPU time that was predicted for what was measured.", &predicted_sum_ns);
+    write_seconds(text, "attnd_cost_actual_seconds_total", "CPU time that it took.",
+                  &actual_sum_ns);
+    metrics_write_family(text, "attnd_cost_observations_total", "counter",
+                         "Parts of requests that were measured.");
+    metrics_write_sample(text, "attnd_cost_observations_total", "", metrics_value(&observed_count));
+    metrics_write_family(text, "attnd_cost_rate_seconds", "gauge",
+                         "CPU time of a unit of each kind of work.");
     for (int i = 0; i < COST_TERM_COUNT; i++)
         text_format(text, "attnd_cost_rate_seconds{term=\"%s\"} %.4e\n", TERMS[i].name,
                     load(&rates[i]) / 1e9);
-    text_raw(text, "# HELP attnd_cost_slowdown_ratio Time by the clock for each second of CPU time "
-                   "of a worker.\n# TYPE attnd_cost_slowdown_ratio gauge\n");
+    metrics_write_family(text, "attnd_cost_slowdown_ratio", "gauge",
+                         "Time by the clock for each second of CPU time of a worker.");
     text_format(text, "attnd_cost_slowdown_ratio %.3f\n", cost_slowdown());
 }

@@ -221,7 +221,7 @@ static void fit_text(const struct bench *bench)
     for (int i = 0; i < ROUNDS; i++) {
         struct json_document document;
         struct fault fault;
-        text_init(&text, 64 * TEXT_NUMBERS);
+        text_init(&text, (size_t)64 * TEXT_NUMBERS);
         int64_t start_ns = clock_thread_ns();
         text_tensor(&text, bench->numbers, 2, shape);
         int64_t ns = clock_thread_ns() - start_ns;

@@ -250,7 +250,7 @@ static struct exchange *exchange_create(struct http_thread *thread,
     exchange->thread = thread;
     exchange->connection = connection;
     exchange->context = http->options.context;
-    exchange->metrics_index = http->options.unknown_route_metrics_index;
+    exchange->record.route = http->options.unknown_route_metrics_index;
     exchange->started_ns = clock_now_ns();
     exchange->body_deadline_ns = exchange->started_ns + http->options.body_timeout_ns;
     exchange->body_offset = body_offset(exchange);
@@ -413,11 +413,13 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
         shutdown(record->socket, SHUT_RDWR);
     const bool left =
         !exchange->answer.status || (exchange->answered && !exchange->queued && record->left);
-    const int status = left ? EXCHANGE_STATUS_LEFT : exchange->answer.status;
+    const int status = left ? fault_http_status(FAULT_LEFT) : exchange->answer.status;
     const int64_t duration_ns = clock_now_ns() - exchange->started_ns;
-    if (left)
+    if (left) {
+        exchange->record.fault = FAULT_LEFT;
         exchange->answer.size = 0; /* what there may be of it was not sent */
-    metrics_request(exchange->metrics_index, status, duration_ns, exchange->received,
+    }
+    metrics_request(exchange->record.route, status, duration_ns, exchange->received,
                     exchange->answer.size);
     exchange_log(exchange, status, duration_ns);
     http_waiting_remove(exchange);

@@ -239,3 +239,14 @@ void answer_wait_for_active(struct http_client *client, int count)
             fail_msg("%d requests are being served, not %d", active, count);
     }
 }
+
+void answer_metrics(struct http_client *client, struct metrics_page *page)
+{
+    char type[128];
+    struct http_response response = http_client_get(client, "/metrics");
+    assert_int_equal(response.status, 200);
+    assert_non_null(http_response_header(&response, "Content-Type", type, sizeof type));
+    assert_string_equal(type, "text/plain; version=0.0.4; charset=utf-8");
+    metrics_page_read(page, response.body);
+    http_response_free(&response);
+}
