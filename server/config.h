@@ -25,6 +25,7 @@ struct config {
     size_t model_memory_bytes_max; /* 0: no limit */
     size_t compress_bytes_min;
     int queue_max;
+    int64_t queue_cost_ns_max; /* 0: as timeout_ns */
     int64_t timeout_ns;
     int64_t body_timeout_ns;
     int64_t drain_delay_ns;

@@ -262,6 +262,11 @@ const char *exchange_param(const struct exchange *exchange, int index)
     return exchange->params[index];
 }
 
+const char *exchange_path(const struct exchange *exchange)
+{
+    return exchange->path;
+}
+
 int64_t exchange_started_ns(const struct exchange *exchange)
 {
     return exchange->started_ns;
@@ -315,7 +320,8 @@ static void answer(struct exchange *exchange, int status, const char *content_ty
         pack(exchange);
     exchange->answer.status = status;
     exchange->answer.content_type = content_type;
-    exchange->answer.retry_later = status == 503 || status == 429;
+    if ((status == 503 || status == 429) && exchange->answer.retry_after_s == 0)
+        exchange->answer.retry_after_s = 1;
     if (exchange->parked)
         http_exchange_answered(exchange); /* the connection thread's from here on */
     else
@@ -382,6 +388,7 @@ void exchange_fail(struct exchange *exchange, const struct fault *fault)
         text_free(&text); /* no memory even for this: the status alone has to do */
 
     exchange->record.fault = code;
+    exchange->answer.retry_after_s = fault->retry_after_s;
     exchange->answer.close = code == FAULT_DRAINING;
     exchange->answer.encodings = code == FAULT_ENCODING;
     exchange_reply(exchange, fault_http_status(code), "application/json", text.data, text.used);

@@ -2,6 +2,7 @@
 #include "health.h"
 
 #include "metrics.h"
+#include "metrics_text.h"
 #include "service.h"
 
 void health_live(struct exchange *exchange)
@@ -28,8 +29,13 @@ void health_ready(struct exchange *exchange)
 
 void health_metrics(struct exchange *exchange)
 {
+    const struct service *service = exchange_context(exchange);
     struct text text;
     text_init(&text, METRICS_PAGE_BYTES_MAX);
     metrics_write(&text);
+    metrics_write_family(&text, "attnd_queue_cost_seconds", "gauge",
+                         "Predicted time of one worker for what is accepted and not yet done.");
+    text_format(&text, "attnd_queue_cost_seconds %.9f\n",
+                (double)scheduler_load(service->scheduler).cost_ns / 1e9);
     exchange_reply_text(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", &text);
 }

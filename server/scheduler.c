@@ -408,6 +408,18 @@ void scheduler_cancel_all(struct scheduler *scheduler)
     pthread_mutex_unlock(&scheduler->mutex);
 }
 
+/* Jobs give their tasks in turn, so of a longer one so much as this one takes itself. */
+int64_t scheduler_before_ns(struct scheduler *scheduler, const struct job *job)
+{
+    int64_t sum_ns = 0;
+    pthread_mutex_lock(&scheduler->mutex);
+    for (const struct job *other = scheduler->first_open; other; other = other->next_open)
+        if (other != job)
+            sum_ns += other->remaining_ns < job->cost_ns ? other->remaining_ns : job->cost_ns;
+    pthread_mutex_unlock(&scheduler->mutex);
+    return sum_ns;
+}
+
 struct scheduler_load scheduler_load(struct scheduler *scheduler)
 {
     pthread_mutex_lock(&scheduler->mutex);
