@@ -1,0 +1,306 @@
+/* test_admission.c - requests are judged by what they will cost: before their body comes, before it
+ * is read, and before anything is computed.
+ *
+ * One worker and a request that holds it; what is refused must be refused while that one runs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+#include "request_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char PATH[] = "/v1/attention";
+static const char BATCH[] = "/v1/attention/batch";
+static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+static const char *const PATIENT[] = { "Content-Type: application/json", NULL };
+static const char *const HURRIED[] = { "Content-Type: application/json", "X-Timeout-Ms: 1500",
+                                       NULL };
+
+static struct daemon server;
+static struct http_client client;
+
+static void start(const char *flag, const char *value)
+{
+    daemon_start_with(&server, "--workers", "1", flag, value, NULL);
+    http_client_init(&client, server.port);
+}
+
+static void stop(void)
+{
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+static double metric(const char *series)
+{
+    struct metrics_page page = { 0 };
+    answer_metrics(&client, &page);
+    const double value = metrics_page_value(&page, series);
+    metrics_page_free(&page);
+    return value;
+}
+
+static struct http_response send(const char *path, const char *body, const char *const *headers)
+{
+    return http_client_send(
+        &client, &(struct http_request){ .path = path, .body = body, .headers = headers });
+}
+
+static void expect_status(const char *path, const char *body, long status)
+{
+    struct http_response response = send(path, body, PATIENT);
+    if (response.status != status)
+        fail_msg("%s was answered with %ld, not %ld: %s", path, response.status, status,
+                 response.body);
+    http_response_free(&response);
+}
+
+/* A request in the background that is being computed when this returns. */
+static void hold(struct http_background *holder, const char *path, const char *body)
+{
+    struct metrics_page page = { 0 };
+    bool is_planned = false;
+    http_background_start(holder, server.port,
+                          &(struct http_request){ .path = path, .body = body, .headers = PATIENT });
+    answer_wait_for_active(&client, 1);
+    for (int i = 0; i < 2000 && !is_planned; i++) {
+        answer_metrics(&client, &page);
+        is_planned = metrics_page_value(&page, "attnd_queue_cost_seconds") > 0.2;
+        metrics_page_free(&page);
+        daemon_pause(0.002);
+    }
+    assert_true(is_planned);
+}
+
+static void expect_still_held(void)
+{
+    assert_true(metric("attnd_queue_jobs") >= 1);
+}
+
+static void expect_served(struct http_background *holder)
+{
+    struct http_response response = http_background_join(holder);
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+}
+
+static void expect_overloaded(struct http_response *response)
+{
+    char value[32] = "";
+    answer_expect_fault(response, 429, "overloaded", NULL);
+    assert_non_null(http_response_header(response, "Retry-After", value, sizeof value));
+    assert_int_equal(strspn(value, "0123456789"), strlen(value));
+    assert_in_range(atoi(value), 1, 60);
+    http_response_free(response);
+}
+
+/* ------------------------------------------------------------------- items -- */
+
+static void test_items_of_batches_count(void **state)
+{
+    (void)state;
+    struct http_background holder;
+    start("--queue-max", "8");
+    expect_status(
+        BATCH, "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{},{},{},{},{},{}]}", 200);
+    struct http_response response = send(
+        BATCH, "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{},{},{},{},{},{},{}]}",
+        PATIENT);
+    answer_expect_fault(&response, 413, "too_large", NULL);
+    assert_non_null(strstr(response.body, "9 items"));
+    http_response_free(&response);
+
+    char *slow = request_text_slow(&client, 0.4, ",\"requests\":[{},{},{},{},{}]");
+    hold(&holder, BATCH, slow);
+    response =
+        send(BATCH, "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{},{}]}", PATIENT);
+    expect_overloaded(&response);
+    expect_status(BATCH, "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{}]}", 200);
+    expect_status(PATH, GOOD, 200);
+    expect_still_held();
+    expect_served(&holder);
+    /* All places are free again. */
+    expect_status(
+        BATCH, "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{},{},{},{},{},{}]}", 200);
+    assert_true(metric("attnd_refused_total{reason=\"overloaded\"}") == 1);
+    free(slow);
+    stop();
+}
+
+/* -------------------------------------------------------------------- cost -- */
+
+/* Whether the request ever came to a worker. */
+static bool was_read(const struct http_response *response)
+{
+    char value[256] = "";
+    assert_non_null(http_response_header(response, "Server-Timing", value, sizeof value));
+    return strstr(value, "parse") != NULL;
+}
+
+static void test_queue_full_of_cost(void **state)
+{
+    (void)state;
+    struct http_background holder;
+    start("--queue-cost-max", "1200ms");
+    char *slow = request_text_slow(&client, 1, "");
+    assert_true(metric("attnd_queue_cost_seconds") == 0);
+    hold(&holder, PATH, slow);
+    /* Nothing is known of such a body but its size: it is read, and refused before it is computed.
+     */
+    struct http_response response = send(PATH, slow, PATIENT);
+    expect_overloaded(&response);
+    expect_status(PATH, GOOD, 200);
+    /* The next one of its kind need not be read any more. */
+    response = send(PATH, slow, PATIENT);
+    assert_false(was_read(&response));
+    expect_overloaded(&response);
+    expect_still_held();
+    expect_served(&holder);
+    assert_true(metric("attnd_queue_cost_seconds") == 0);
+    expect_status(PATH, slow, 200);
+    assert_true(metric("attnd_refused_total{reason=\"overloaded\"}") == 2);
+    free(slow);
+    stop();
+}
+
+static void test_what_never_fits(void **state)
+{
+    (void)state;
+    start("--queue-cost-max", "20ms");
+    char *slow = request_text_slow(&client, 2, "");
+    struct http_response response = send(PATH, slow, PATIENT);
+    answer_expect_fault(&response, 413, "too_large", NULL);
+    assert_non_null(strstr(response.body, "--queue-cost-max"));
+    assert_null(http_response_header(&response, "Retry-After", (char[32]){ 0 }, 32));
+    http_response_free(&response);
+    free(slow);
+
+    /* To read 60 MB of JSON takes longer than that, so they need not come. */
+    struct http_raw raw;
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send_text(&raw, "POST /v1/attention HTTP/1.1\r\nHost: localhost\r\n"
+                                         "Content-Type: application/json\r\n"
+                                         "Content-Length: 60000000\r\n\r\n"));
+    response = http_raw_receive(&raw, 5 * daemon_slowness());
+    answer_expect_fault(&response, 413, "too_large", NULL);
+    http_response_free(&response);
+    assert_true(http_raw_is_closed(&raw, 5 * daemon_slowness()));
+    http_raw_close(&raw);
+    expect_status(PATH, GOOD, 200);
+    stop();
+}
+
+/* A long body that finds the queue full is told so before it comes. */
+static void test_full_before_the_body(void **state)
+{
+    (void)state;
+    static const char *const paths[] = { "/v1/attention", "/v1/softmax", "/v2/models/sdpa/infer" };
+    struct http_background holder;
+    start("--queue-max", "1");
+    char *slow = request_text_slow(&client, 1, "");
+    hold(&holder, PATH, slow);
+    for (int i = 0; i < 3; i++) {
+        struct http_raw raw;
+        char head[256];
+        snprintf(head, sizeof head,
+                 "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                 "Content-Length: 1000000\r\n\r\n",
+                 paths[i]);
+        http_raw_connect(&raw, server.port);
+        assert_true(http_raw_send_text(&raw, head));
+        struct http_response response = http_raw_receive(&raw, 5 * daemon_slowness());
+        expect_overloaded(&response);
+        http_raw_close(&raw);
+    }
+    struct http_response response = send(PATH, GOOD, PATIENT);
+    expect_overloaded(&response);
+    expect_still_held();
+    expect_served(&holder);
+    expect_status(PATH, GOOD, 200);
+    free(slow);
+    stop();
+}
+
+/* --------------------------------------------------------------- deadlines -- */
+
+static void test_deadlines_that_cannot_be_met(void **state)
+{
+    (void)state;
+    struct http_background holder;
+    start("--log-format", "text");
+    char *slow = request_text_slow(&client, 2, "");
+    static const char *const soon[] = { "Content-Type: application/json", "X-Timeout-Ms: 200",
+                                        NULL };
+    /* On its own: planned, and no task of it begun. */
+    struct http_response response = send(PATH, slow, soon);
+    answer_expect_fault(&response, 504, "deadline", NULL);
+    http_response_free(&response);
+    assert_true(metric("attnd_queue_jobs") == 0);
+    assert_true(metric("attnd_refused_total{reason=\"deadline\"}") == 1);
+
+    /* Behind another it is refused while that one still has most of its time before it; a short
+     * one, which goes between, is served. */
+    hold(&holder, PATH, slow);
+    response = send(PATH, slow, HURRIED);
+    answer_expect_fault(&response, 504, "deadline", NULL);
+    http_response_free(&response);
+    expect_still_held();
+    response = send(PATH, GOOD, HURRIED);
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    expect_still_held();
+    expect_served(&holder);
+    free(slow);
+    stop();
+}
+
+/* ----------------------------------------------------------- what is shown -- */
+
+static void test_costs_are_shown(void **state)
+{
+    (void)state;
+    start("--log-format", "text");
+    char *slow = request_text_slow(&client, 0.3, "");
+    expect_status(PATH, slow, 200);
+    struct metrics_page page = { 0 };
+    answer_metrics(&client, &page);
+    assert_true(metrics_page_value(&page, "attnd_cost_predicted_seconds_total") > 0);
+    assert_true(metrics_page_value(&page, "attnd_cost_actual_seconds_total") > 0);
+    assert_true(metrics_page_value(&page, "attnd_cost_observations_total") >= 1);
+    assert_true(metrics_page_value(&page, "attnd_cost_rate_seconds{term=\"read_text\"}") > 0);
+    assert_true(metrics_page_value(&page, "attnd_cost_slowdown_ratio") >= 1);
+    metrics_page_free(&page);
+    char *log = daemon_log(&server);
+    assert_non_null(strstr(log, "cost_ms="));
+    free(log);
+    free(slow);
+    stop();
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_items_of_batches_count, teardown),
+        cmocka_unit_test_teardown(test_queue_full_of_cost, teardown),
+        cmocka_unit_test_teardown(test_what_never_fits, teardown),
+        cmocka_unit_test_teardown(test_full_before_the_body, teardown),
+        cmocka_unit_test_teardown(test_deadlines_that_cannot_be_met, teardown),
+        cmocka_unit_test_teardown(test_costs_are_shown, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
