@@ -7,6 +7,7 @@
  * made from its buckets, so that those two never disagree. */
 #include "metrics.h"
 
+#include "connection_metrics.h"
 #include "process_metrics.h"
 
 #include <assert.h>
@@ -254,5 +255,6 @@ void metrics_write(struct text *text)
     write_requests(text);
     write_inferences(text);
     write_gauges(text);
+    connection_metrics_write(text);
     process_metrics_write(text);
 }

@@ -223,19 +223,33 @@ void answer_refused(struct http_client *client, const char *path, const char *bo
     http_response_free(&response);
 }
 
-void answer_wait_for_active(struct http_client *client, int count)
+double answer_metric(struct http_client *client, const char *series)
 {
-    static const char gauge[] = "\nattnd_requests_active ";
+    char start[200];
+    snprintf(start, sizeof(start), "\n%s ", series);
+    struct http_response response = http_client_get(client, "/metrics");
+    assert_int_equal(response.status, 200);
+    const char *line = strstr(response.body, start);
+    if (!line)
+        fail_msg("/metrics has no %s", series);
+    double value = atof(line + strlen(start));
+    http_response_free(&response);
+    return value;
+}
+
+void answer_wait_for_metric(struct http_client *client, const char *series, double least,
+                            double most)
+{
     for (double until = daemon_now() + 10 * daemon_slowness();; daemon_pause(0.005)) {
-        struct http_response response = http_client_get(client, "/metrics");
-        assert_int_equal(response.status, 200);
-        const char *line = strstr(response.body, gauge);
-        assert_non_null(line);
-        int active = atoi(line + sizeof(gauge) - 1) - 1;
-        http_response_free(&response);
-        if (active >= count)
+        double value = answer_metric(client, series);
+        if (value >= least && value <= most)
             return;
         if (daemon_now() > until)
-            fail_msg("%d requests are being served, not %d", active, count);
+            fail_msg("%s is %g, not %g to %g", series, value, least, most);
     }
+}
+
+void answer_wait_for_active(struct http_client *client, int count)
+{
+    answer_wait_for_metric(client, "attnd_requests_active", count + 1, INFINITY);
 }
