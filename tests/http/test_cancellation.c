@@ -24,6 +24,7 @@
 static const char PATH[] = "/v1/attention";
 static const char BATCH[] = "/v1/attention/batch";
 static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+static const char JOBS[] = "attnd_queue_jobs";
 static const char LEFT_WAITING[] = "attnd_cancelled_total{reason=\"left_waiting\"}";
 static const char LEFT_READING[] = "attnd_cancelled_total{reason=\"left_reading\"}";
 
@@ -101,9 +102,9 @@ static void test_queued_and_running(void **state)
         snprintf(second, sizeof(second), "queued-%d", how);
         snprintf(third, sizeof(third), "behind-%d", how);
         begin(&running, BATCH, first, endless);
-        answer_wait_for_active(&client, 1);
+        answer_wait_for_metric(&client, JOBS, 1, 1);
         begin(&queued, BATCH, second, endless);
-        answer_wait_for_active(&client, 2);
+        answer_wait_for_metric(&client, JOBS, 2, 2);
         leave(&queued, how);
         expect_cancelled(second);
         assert_int_equal(logged_status(first), 0);
@@ -117,7 +118,7 @@ static void test_queued_and_running(void **state)
         http_raw_close(&behind);
         http_raw_close(&running);
         http_raw_close(&queued);
-        answer_wait_for_metric(&client, "attnd_queue_jobs", 0, 0);
+        answer_wait_for_metric(&client, JOBS, 0, 0);
     }
 }
 
@@ -151,7 +152,7 @@ static void test_model_load(void **state)
         "\"q_proj.weight\":[[1]],\"k_proj.weight\":[[1]],\"v_proj.weight\":[[2]]}}";
     struct http_raw running;
     begin(&running, BATCH, "before-the-load", endless);
-    answer_wait_for_active(&client, 1);
+    answer_wait_for_metric(&client, JOBS, 1, 1);
     for (int i = 0; i < ROUNDS; i++) {
         struct http_raw raw;
         char id[32];
