@@ -1,7 +1,9 @@
 /* connection_metrics.c - see connection_metrics.h. */
 #include "connection_metrics.h"
 
-#include <stdatomic.h>
+#include "metrics_text.h"
+
+#include <stdio.h>
 
 static const char *const REQUEST_ENDS[REQUEST_END_COUNT] = {
     [REQUEST_LEFT_READING] = "left_reading", [REQUEST_LEFT_WAITING] = "left_waiting",
@@ -19,29 +21,31 @@ static _Atomic uint64_t closed[CONNECTION_END_COUNT];
 
 void connection_metrics_cancelled(enum request_end why)
 {
-    atomic_fetch_add_explicit(&cancelled[why], 1, memory_order_relaxed);
+    metrics_count(&cancelled[why], 1);
 }
 
 void connection_metrics_closed(enum connection_end why)
 {
-    atomic_fetch_add_explicit(&closed[why], 1, memory_order_relaxed);
+    metrics_count(&closed[why], 1);
 }
 
-static void write_family(struct text *text, const char *name, const char *help,
+static void write_counts(struct text *text, const char *name, const char *help,
                          const char *const *reasons, const _Atomic uint64_t *counts, int count)
 {
-    text_format(text, "# HELP %s %s\n# TYPE %s counter\n", name, help, name);
-    for (int i = 0; i < count; i++)
-        text_format(text, "%s{reason=\"%s\"} %llu\n", name, reasons[i],
-                    (unsigned long long)atomic_load_explicit(&counts[i], memory_order_relaxed));
+    char labels[64];
+    metrics_write_family(text, name, "counter", help);
+    for (int i = 0; i < count; i++) {
+        snprintf(labels, sizeof labels, "reason=\"%s\"", reasons[i]);
+        metrics_write_sample(text, name, labels, metrics_value(&counts[i]));
+    }
 }
 
 void connection_metrics_write(struct text *text)
 {
-    write_family(text, "attnd_cancelled_total",
+    write_counts(text, "attnd_cancelled_total",
                  "Requests that ended without their answer having been taken, by reason.",
                  REQUEST_ENDS, cancelled, REQUEST_END_COUNT);
-    write_family(text, "attnd_connections_closed_total",
+    write_counts(text, "attnd_connections_closed_total",
                  "Connections closed on clients that sent no request, by reason.", CONNECTION_ENDS,
                  closed, CONNECTION_END_COUNT);
 }

@@ -138,7 +138,7 @@ void exchange_find_route(struct exchange *exchange, const struct route *routes, 
             continue;
         if (method_matches(routes[i].method, method)) {
             exchange->route = &routes[i];
-            exchange->metrics_index = routes[i].metrics_index;
+            exchange->record.route = routes[i].metrics_index;
             allow[0] = '\0';
             return;
         }

@@ -11,9 +11,6 @@
 
 enum { EXCHANGE_ID_MAX = 128, EXCHANGE_PARAM_MAX = 256, EXCHANGE_LOGGED_MAX = 256 };
 
-/* Logged and counted where the client left before its answer. */
-enum { EXCHANGE_STATUS_LEFT = 499 };
-
 struct exchange_answer {
     int status;
     const char *content_type;
@@ -37,7 +34,6 @@ struct exchange {
     void *connection; /* struct MHD_Connection */
     void *context;
     const struct route *route; /* NULL: the path has none, and fault says so */
-    int metrics_index;
 
     char request_id[EXCHANGE_ID_MAX + 1];
     char params[ROUTE_PARAMS_MAX][EXCHANGE_PARAM_MAX];
@@ -86,7 +82,7 @@ struct exchange {
  * backslashes, else makes one. */
 void exchange_set_request_id(struct exchange *exchange, const char *given);
 
-/* Finds the route of method and raw path, fills route, params and metrics_index;
+/* Finds the route of method and raw path, fills route, params and record.route;
  * else sets exchange->fault (not_found, method) and answer.allow. */
 void exchange_find_route(struct exchange *exchange, const struct route *routes, int route_count,
                          const char *method, const char *path);

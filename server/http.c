@@ -208,7 +208,7 @@ static struct exchange *exchange_create(struct http_thread *thread,
     exchange->thread = thread;
     exchange->connection = connection;
     exchange->context = http->options.context;
-    exchange->metrics_index = http->options.unknown_route_metrics_index;
+    exchange->record.route = http->options.unknown_route_metrics_index;
     exchange->started_ns = clock_now_ns();
     exchange->body_deadline_ns = exchange->started_ns + http->options.body_timeout_ns;
     exchange->body_offset = body_offset(exchange);
@@ -391,13 +391,15 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
         shutdown(record->socket, SHUT_RDWR);
     enum request_end why;
     const bool cancelled = was_cancelled(exchange, reason, &why);
-    const int status = cancelled ? EXCHANGE_STATUS_LEFT : exchange->answer.status;
-    if (cancelled)
-        connection_metrics_cancelled(why);
+    const int status = cancelled ? fault_http_status(FAULT_LEFT) : exchange->answer.status;
     const int64_t duration_ns = clock_now_ns() - exchange->started_ns;
+    if (cancelled) {
+        connection_metrics_cancelled(why);
+        exchange->record.fault = FAULT_LEFT;
+    }
     if (cancelled && !exchange->queued)
         exchange->answer.size = 0; /* what there may be of it was not sent */
-    metrics_request(exchange->metrics_index, status, duration_ns, exchange->received,
+    metrics_request(exchange->record.route, status, duration_ns, exchange->received,
                     exchange->answer.size);
     exchange_log(exchange, status, duration_ns);
     http_waiting_remove(exchange);

@@ -12,7 +12,6 @@
 #include "infer_statistics.h"
 #include "infer_tasks.h"
 #include "infer_wire_v1.h"
-#include "metrics.h"
 #include "wire_oip.h"
 
 #include <assert.h>
@@ -29,7 +28,6 @@ struct infer {
     int64_t *first_task; /* [item_count + 1] of the stage that runs */
     int holders;         /* the exchange, and an answer whose parts lie in the call */
 
-    int64_t started_ns; /* the exchange */
     struct request_clock clock;
 };
 
@@ -101,7 +99,7 @@ static void shorten_deadline(struct infer *infer)
 {
     const int64_t timeout_ns = infer->call.timeout_ns;
     if (timeout_ns > 0) {
-        const int64_t deadline_ns = infer->started_ns + timeout_ns;
+        const int64_t deadline_ns = infer->clock.started_ns + timeout_ns;
         if (deadline_ns < infer->job.deadline_ns)
             infer->job.deadline_ns = deadline_ns;
     }
@@ -216,14 +214,14 @@ static void done(struct job *job, enum job_outcome outcome)
         text_finish(&call->text, &infer->fault);
     struct request_record *record = exchange_record(infer->exchange);
     infer_record(record, &call->request);
+    record->fault = infer->fault.code;
     request_record_durations(record, &infer->clock, clock_now_ns());
-    infer_statistics(&call->request, infer->fault.code != FAULT_NONE, record);
+    infer_statistics(&call->request, record);
     if (infer->fault.code != FAULT_NONE) {
         call_free(call);
         exchange_fail(infer->exchange, &infer->fault);
         return;
     }
-    metrics_inference(record);
     reply(infer);
 }
 
@@ -271,7 +269,7 @@ static void handle(struct exchange *exchange, const struct infer_wire *wire)
     }
     infer->job.deadline_ns = deadline_ns;
     infer->exchange = exchange;
-    infer->started_ns = exchange_started_ns(exchange);
+    infer->clock.started_ns = exchange_started_ns(exchange);
     infer->body_coding = exchange_body_coding(exchange);
     infer->call.body = exchange_take_body_in_place(exchange, &infer->call.body_memory);
     exchange_park(exchange, deadline_ns, end, release, infer);

@@ -13,6 +13,7 @@ void request_record_durations(struct request_record *record, const struct reques
     record->parse_ns = parsed_ns - begun_ns;
     record->compute_ns = clock->computed_ns - parsed_ns;
     record->write_ns = written_ns - clock->computed_ns;
+    record->total_ns = written_ns - clock->started_ns;
 }
 
 void request_record_timing(const struct request_record *record, int64_t total_ns,

@@ -59,7 +59,7 @@ void service_check_outcome(enum job_outcome outcome, struct fault *fault)
         fault_set(fault, FAULT_DEADLINE, "the time that the request may take has passed");
         metrics_refused("deadline");
     } else if (outcome == JOB_LEFT) {
-        fault_set(fault, FAULT_TIMEOUT, "the client left");
+        fault_set(fault, FAULT_LEFT, "the client left");
         metrics_refused("left");
     } else if (outcome == JOB_CANCELLED) {
         fault_set(fault, FAULT_DRAINING, "the daemon is stopping");

@@ -223,17 +223,25 @@ void answer_refused(struct http_client *client, const char *path, const char *bo
     http_response_free(&response);
 }
 
-double answer_metric(struct http_client *client, const char *series)
+void answer_metrics(struct http_client *client, struct metrics_page *page)
 {
-    char start[200];
-    snprintf(start, sizeof(start), "\n%s ", series);
+    char type[128];
     struct http_response response = http_client_get(client, "/metrics");
     assert_int_equal(response.status, 200);
-    const char *line = strstr(response.body, start);
-    if (!line)
-        fail_msg("/metrics has no %s", series);
-    double value = atof(line + strlen(start));
+    assert_non_null(http_response_header(&response, "Content-Type", type, sizeof type));
+    assert_string_equal(type, "text/plain; version=0.0.4; charset=utf-8");
+    metrics_page_read(page, response.body);
     http_response_free(&response);
+}
+
+double answer_metric(struct http_client *client, const char *series)
+{
+    struct metrics_page page = { 0 };
+    answer_metrics(client, &page);
+    if (!metrics_page_has(&page, series))
+        fail_msg("/metrics has no %s", series);
+    double value = metrics_page_value(&page, series);
+    metrics_page_free(&page);
     return value;
 }
 

@@ -7,6 +7,7 @@
 #define ANSWER_H
 
 #include "http_client.h"
+#include "metrics_page.h"
 
 #include <cjson/cJSON.h>
 
@@ -61,6 +62,9 @@ double answer_metric(struct http_client *client, const char *series);
  * (scaled). */
 void answer_wait_for_metric(struct http_client *client, const char *series, double least,
                             double most);
+
+/* Reads the page of /metrics; metrics_page_free() it. */
+void answer_metrics(struct http_client *client, struct metrics_page *page);
 
 /* Waits until count requests, beside the one that asks, are being served: the gauge
  * attnd_requests_active. Fails the test where that does not come within 10 s (scaled). */
