@@ -87,6 +87,9 @@ const char *exchange_body_type(const struct exchange *exchange); /* Content-Type
 /* What coding_unpack() has to undo, which is for a worker, once the body is taken. */
 enum coding exchange_body_coding(const struct exchange *exchange);
 
+/* How an answer is packed that is long enough. */
+enum coding exchange_answer_coding(const struct exchange *exchange);
+
 /* The body as it came, which the caller frees with free(); data NULL where it is empty. Once. */
 struct byte_slice exchange_take_body(struct exchange *exchange);
 

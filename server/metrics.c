@@ -7,6 +7,7 @@
 #include "metrics.h"
 
 #include "connection_metrics.h"
+#include "cost.h"
 #include "metrics_inference.h"
 #include "metrics_text.h"
 #include "process_metrics.h"
@@ -181,5 +182,6 @@ void metrics_write(struct text *text)
     write_refused(text);
     write_gauges(text);
     connection_metrics_write(text);
+    cost_write_metrics(text);
     process_metrics_write(text);
 }

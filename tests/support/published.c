@@ -371,6 +371,20 @@ void published_clamp(struct rows x, double most)
         x.data[i] = fmin(fmax(x.data[i], -most), most);
 }
 
+void published_layer_norm(struct rows x, int64_t first, int64_t columns, const double *weight,
+                          const double *bias, double eps)
+{
+    for (int64_t i = 0; i < x.count; i++) {
+        double *row = x.data + i * x.columns + first, mean = 0, variance = 0;
+        for (int64_t c = 0; c < columns; c++)
+            mean += row[c] / (double)columns;
+        for (int64_t c = 0; c < columns; c++)
+            variance += pow(row[c] - mean, 2) / (double)columns;
+        for (int64_t c = 0; c < columns; c++)
+            row[c] = (row[c] - mean) / sqrt(variance + eps) * weight[c] + (bias ? bias[c] : 0);
+    }
+}
+
 static bool sees(const struct published_attention *attention, int64_t i, int64_t j)
 {
     return !(attention->causal && j > i) && !(attention->window > 0 && j <= i - attention->window);

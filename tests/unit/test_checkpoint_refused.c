@@ -125,7 +125,29 @@ static const struct refused REFUSED[] = {
     { "{\"model_type\":\"beit\",\"use_shared_relative_position_bias\":true}",
       "beit.encoder.layer.#.attention.attention.query.weight 8x8", FAULT_OPTION,
       "config.json sets use_shared_relative_position_bias" },
-    { "{\"model_type\":\"olmo\",\"clip_qkv\":8.0}", Q, FAULT_OPTION, "config.json sets clip_qkv" },
+    { "{\"model_type\":\"mpt\",\"attn_config\":{\"qk_ln\":true}}",
+      "transformer.blocks.#.attn.Wqkv.weight 24x8", FAULT_OPTION,
+      "config.json sets qk_ln, which changes the attention of this family in a way that is not "
+      "computed here; a config of ours with \"tensors\" serves" },
+    { "{\"model_type\":\"mpt\",\"attn_config\":{\"clip_qkv\":-1}}",
+      "transformer.blocks.#.attn.Wqkv.weight 24x8", FAULT_OPTION, "clip_qkv is -1; expected" },
+    { "{\"model_type\":\"cohere\",\"hidden_size\":8,\"num_attention_heads\":2,"
+      "\"num_hidden_layers\":2,\"use_qk_norm\":true}",
+      Q ", " KVO, FAULT_FIELD, "no tensor 'model.layers.0.self_attn.q_norm.weight'" },
+    { "{\"model_type\":\"cohere\",\"hidden_size\":8,\"num_attention_heads\":2,"
+      "\"num_hidden_layers\":2}",
+      Q ", " KVO ", model.layers.#.self_attn.q_norm.weight 2x4", FAULT_FIELD,
+      "has a tensor 'model.layers.0.self_attn.q_norm.weight', and config.json does not set "
+      "use_qk_norm" },
+    { "{\"model_type\":\"olmo2\",\"hidden_size\":8,\"num_attention_heads\":2,"
+      "\"num_hidden_layers\":2}",
+      Q ", " KVO ", model.layers.#.self_attn.q_norm.weight 4", FAULT_SHAPE,
+      "q_norm.weight' is not of 8 numbers" },
+    { "{\"model_type\":\"stablelm\",\"hidden_size\":8,\"num_attention_heads\":2,"
+      "\"num_key_value_heads\":2,\"num_hidden_layers\":2,\"partial_rotary_factor\":1,"
+      "\"qk_layernorm\":true}",
+      Q ", " KVO ", model.layers.#.self_attn.q_layernorm.norms.0.weight 4", FAULT_FIELD,
+      "no tensor 'model.layers.0.self_attn.q_layernorm.norms.1.weight'" },
     { "{\"model_type\":\"bert\",\"position_embedding_type\":\"relative_key\"}",
       "bert.encoder.layer.0.attention.self.query.weight 8x8", FAULT_OPTION,
       "position_embedding_type is 'relative_key'" },
@@ -135,7 +157,7 @@ static const struct refused REFUSED[] = {
     { "{\"model_type\":\"qwen3\",\"hidden_size\":8,\"num_attention_heads\":2,\"head_dim\":4,"
       "\"num_key_value_heads\":2,\"num_hidden_layers\":2}",
       Q ", " KVO ", model.layers.#.self_attn.q_norm.weight 8", FAULT_SHAPE,
-      "q_norm.weight' is no vector of 4 numbers" },
+      "q_norm.weight' is not of 4 numbers" },
     { "{\"model_type\":\"t5\",\"d_model\":4,\"d_kv\":2,\"num_heads\":2,\"num_layers\":2}", T5,
       FAULT_FIELD,
       "no tensor 'encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight'" },
