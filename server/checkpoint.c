@@ -6,6 +6,7 @@
 
 #include "checkpoint_bias.h"
 #include "checkpoint_fields.h"
+#include "checkpoint_image_bias.h"
 #include "checkpoint_layer.h"
 #include "checkpoint_norm.h"
 #include "checkpoint_quantised.h"
@@ -293,7 +294,8 @@ static bool build_layer(struct model_layer *layer, const struct checkpoint_run *
         || !set_parts(parts, &names, &read, parameters->tensors, fault)
         || !model_builder_build(&builder, layer, &first)
         || !check_width(layer, read.width, run->stack->width, fault)
-        || !checkpoint_norms_set(layer, &read, parameters, fault))
+        || !checkpoint_norms_set(layer, &read, parameters, fault)
+        || !checkpoint_image_bias_set(layer, &read, parameters, fault))
         return false;
     layer->kind = run->stack->kind;
     layer->layer.projected_max = read.clip;

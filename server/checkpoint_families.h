@@ -77,6 +77,8 @@ struct checkpoint_stack {
     bool alibi_is_scaled;   /* times 1/sqrt(head_dim) */
     const char *bias_table; /* of relative positions, after the layer numbered 0; NULL: none */
     const char *buckets, *max_distance;
+    const char *image_bias, *image_bias_if;   /* of patches, after layer, where this flag is set */
+    const char *shared_bias, *shared_bias_if; /* and of all layers, after the prefix */
     const char *refused; /* fields that must be null, 0 or false: "qk_ln|prefix_lm" */
 
     int64_t (*number)(const cJSON *section, int64_t index); /* in names; NULL: its index */

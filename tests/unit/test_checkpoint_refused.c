@@ -26,6 +26,18 @@
     "encoder.block.#.layer.0.SelfAttention.v.weight 4x4, "                                         \
     "encoder.block.#.layer.0.SelfAttention.o.weight 4x4"
 
+#define BEIT(more)                                                                                 \
+    "{\"model_type\":\"beit\",\"hidden_size\":4,\"num_attention_heads\":2,"                        \
+    "\"num_hidden_layers\":2,\"image_size\":[32,48],\"patch_size\":16" more "}"
+#define BEIT_TENSORS                                                                               \
+    "encoder.layer.#.attention.attention.query.weight 4x4, "                                       \
+    "encoder.layer.#.attention.attention.query.bias 4, "                                           \
+    "encoder.layer.#.attention.attention.key.weight 4x4, "                                         \
+    "encoder.layer.#.attention.attention.value.weight 4x4, "                                       \
+    "encoder.layer.#.attention.attention.value.bias 4, "                                           \
+    "encoder.layer.#.attention.output.dense.weight 4x4, "                                          \
+    "encoder.layer.#.attention.output.dense.bias 4"
+
 struct refused {
     const char *config, *tensors;
     enum fault_code code;
@@ -119,12 +131,25 @@ static const struct refused REFUSED[] = {
     { "{\"model_type\":\"phi\",\"hidden_size\":8,\"num_attention_heads\":2,"
       "\"num_hidden_layers\":2,\"partial_rotary_factor\":0.3}",
       Q, FAULT_OPTION, "turns 1 of 4 columns of a head" },
-    { "{\"model_type\":\"beit\",\"use_relative_position_bias\":true}",
-      "beit.encoder.layer.#.attention.attention.query.weight 8x8", FAULT_OPTION,
-      "config.json sets use_relative_position_bias" },
-    { "{\"model_type\":\"beit\",\"use_shared_relative_position_bias\":true}",
-      "beit.encoder.layer.#.attention.attention.query.weight 8x8", FAULT_OPTION,
-      "config.json sets use_shared_relative_position_bias" },
+    { BEIT(",\"use_relative_position_bias\":true"), BEIT_TENSORS, FAULT_FIELD,
+      "no tensor 'encoder.layer.0.attention.attention.relative_position_bias."
+      "relative_position_bias_table'" },
+    { BEIT(",\"use_shared_relative_position_bias\":true"), BEIT_TENSORS, FAULT_FIELD,
+      "no tensor 'encoder.relative_position_bias.relative_position_bias_table'" },
+    { BEIT(",\"use_shared_relative_position_bias\":true"),
+      BEIT_TENSORS ", encoder.relative_position_bias.relative_position_bias_table 18x1",
+      FAULT_SHAPE, "is not [18, 2], as config.json gives: 2 by 3 patches" },
+    { BEIT(""), BEIT_TENSORS ", encoder.relative_position_bias.relative_position_bias_table 18x2",
+      FAULT_FIELD, "and config.json does not set use_shared_relative_position_bias" },
+    { BEIT(",\"use_relative_position_bias\":false"),
+      BEIT_TENSORS ", encoder.layer.#.attention.attention.relative_position_bias."
+                   "relative_position_bias_table 18x2",
+      FAULT_FIELD, "and config.json does not set use_relative_position_bias" },
+    { BEIT(",\"use_relative_position_bias\":1"), BEIT_TENSORS, FAULT_TYPE,
+      "use_relative_position_bias is 1; expected true or false" },
+    { "{\"model_type\":\"beit\",\"hidden_size\":4,\"num_attention_heads\":2,"
+      "\"num_hidden_layers\":2,\"use_relative_position_bias\":true,\"image_size\":[2,2,2]}",
+      BEIT_TENSORS, FAULT_OPTION, "pictures of 0 by 0 patches" },
     { "{\"model_type\":\"mpt\",\"attn_config\":{\"qk_ln\":true}}",
       "transformer.blocks.#.attn.Wqkv.weight 24x8", FAULT_OPTION,
       "config.json sets qk_ln, which changes the attention of this family in a way that is not "
