@@ -8,6 +8,7 @@
 
 #include "fault.h"
 #include "layer.h"
+#include "model_bias.h"
 #include "model_names.h"
 #include "text.h"
 
@@ -18,12 +19,6 @@ struct model_tensor {
     const char *name; /* NULL: the layer has no such parameter */
     int rank;         /* 1 or 2 */
     int64_t shape[2];
-};
-
-/* Added to the scores of a pair, with the masks, by how far the key stands ahead of the query. */
-struct model_relative_bias {
-    const float *values; /* [q_heads, 2 * reach + 1], distances -reach to reach; NULL: none */
-    int64_t reach;       /* farther ones have the bias of this distance */
 };
 
 struct model_layer {
@@ -91,9 +86,9 @@ void model_release(struct model *model); /* NULL is fine; the last one frees */
 bool model_hold_layer(struct model *model, int64_t layer, struct fault *fault);
 void model_drop_layer(struct model *model, int64_t layer);
 
-/* True where the mapped file was cut short under the model: what was computed with
- * it since is not to be answered. */
-bool model_damaged(const struct model *model);
+/* Why the model cannot be used any more: a mapped file of it was cut short or written into. NULL:
+ * it can. What was computed with it before that was looked for is not to be answered. */
+const char *model_damage(const struct model *model);
 
 /* A safetensors file from a typed body:
  * {"config":{...},"parameters":{"q_proj.weight":[[...]],...}}. *bytes is malloc'd, the caller's. */
