@@ -9,6 +9,7 @@
 #include "scheduler.h"
 
 #include "clock.h"
+#include "cost.h"
 #include "metrics.h"
 
 #include <assert.h>
@@ -184,8 +185,11 @@ static void read_owner(struct scheduler *scheduler, struct job *job)
     }
 }
 
-static void count_time(struct scheduler *scheduler, struct job *job, int64_t spent_ns)
+/* Of what was predicted, which is CPU time, so much is done as the clock says, less what others took
+ * of the CPUs. */
+static void count_time(struct scheduler *scheduler, struct job *job, int64_t clock_ns)
 {
+    const int64_t spent_ns = (int64_t)((double)clock_ns / cost_slowdown());
     const int64_t counted_ns = spent_ns < job->remaining_ns ? spent_ns : job->remaining_ns;
     job->remaining_ns -= counted_ns;
     scheduler->load.cost_ns -= counted_ns;
