@@ -158,7 +158,7 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
     const struct infer_item *item = &infer->call.request.items[i];
     void *workspace =
         item->workspaces
-            ? (char *)item->workspaces + (size_t)worker->index * infer_tasks_workspace_bytes(item)
+            ? (char *)item->workspaces + (size_t)worker->slot * infer_tasks_workspace_bytes(item)
             : worker->workspace;
     infer_tasks_run(item, stage - 1, task - infer->first_task[i], workspace);
 }
@@ -248,6 +248,7 @@ static struct infer *infer_create(struct service *service, const struct infer_wi
     infer->holders = 1;
     infer->clock.submitted_ns = clock_now_ns();
     call_init(&infer->call, service, wire);
+    infer->job.tasks_at_once = infer->call.limits.worker_count;
     return infer;
 }
 
@@ -314,7 +315,7 @@ bool infer_warm_up(struct service *service, struct fault *fault)
         return fault_no_memory(fault);
     infer->call.body = (struct byte_slice){ body, sizeof body - 1 };
     void *workspace = aligned_alloc(64, SERVICE_WORKSPACE_BYTES);
-    const struct worker worker = { 0, workspace, SERVICE_WORKSPACE_BYTES };
+    const struct worker worker = { workspace, SERVICE_WORKSPACE_BYTES, 0 };
     if (!workspace)
         fault_no_memory(&infer->fault);
     else
