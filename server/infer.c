@@ -96,10 +96,11 @@ static void read_and_plan(struct infer *infer)
         fault_no_memory(&infer->fault);
 }
 
-/* Stage 0 is one task, so no other worker looks at the deadline meanwhile. */
-static void shorten_deadline(struct infer *infer)
+/* What the body says of the job, which may be set anew in stage 0. */
+static void tell_scheduler(struct infer *infer)
 {
     const int64_t timeout_ns = infer->call.timeout_ns;
+    infer->job.priority = infer->call.priority;
     if (timeout_ns > 0) {
         const int64_t deadline_ns = infer->started_ns + timeout_ns;
         if (deadline_ns < infer->job.deadline_ns)
@@ -151,7 +152,7 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
     if (stage == 0) {
         infer->clock.begun_ns = clock_now_ns();
         read_and_plan(infer);
-        shorten_deadline(infer);
+        tell_scheduler(infer);
         return;
     }
     const int64_t i = item_of_task(infer, task);

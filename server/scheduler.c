@@ -9,6 +9,7 @@
 #include "metrics.h"
 
 #include <assert.h>
+#include <sched.h>
 #include <stdlib.h>
 
 /* A day; so that a sum of them fits. */
@@ -175,8 +176,11 @@ static void end_stage(struct scheduler *scheduler, struct job *job)
     }
 }
 
-int64_t scheduler_run_task(struct scheduler *scheduler, struct job *job,
-                           struct scheduler_thread *thread, int64_t now_ns)
+/* Between two tasks of a long job the CPU is offered to threads that wait for it: a connection
+ * thread, the spare one. A kernel that preempts lazily (PREEMPT_LAZY) gives it to them only at its
+ * next tick, 4 ms later say, where the running thread does not call it. */
+void scheduler_run_task(struct scheduler *scheduler, struct job *job,
+                        struct scheduler_thread *thread, int64_t now_ns)
 {
     const int64_t task = job->next_task++;
     const int slot = __builtin_ctzll(~job->slots);
@@ -189,18 +193,19 @@ int64_t scheduler_run_task(struct scheduler *scheduler, struct job *job,
 
     pthread_mutex_unlock(&scheduler->mutex);
     job->kind->run(job, job->stage, task, &thread->worker);
-    const int64_t ended_ns = clock_now_ns();
+    const int64_t spent_ns = clock_now_ns() - now_ns;
+    if (thread->held)
+        sched_yield();
     pthread_mutex_lock(&scheduler->mutex);
 
     job->slots &= ~(UINT64_C(1) << slot);
-    count_time(scheduler, job, ended_ns - now_ns);
+    count_time(scheduler, job, spent_ns);
     if (job->tasks_running == 1 && job->next_task == job->task_count) {
         end_stage(scheduler, job);
-        return clock_now_ns();
+    } else {
+        job->tasks_running--;
+        settle(scheduler, job);
     }
-    job->tasks_running--;
-    settle(scheduler, job);
-    return ended_ns;
 }
 
 /* ------------------------------------------------------------- from outside -- */
@@ -238,7 +243,7 @@ struct scheduler *scheduler_create(int worker_count, int queue_max, size_t works
     init_locks(scheduler);
     scheduler->timer_ns = INT64_MAX;
     scheduler->queue_max = queue_max;
-    scheduler->workspace_bytes = (workspace_bytes + 63) / 64 * 64;
+    scheduler->workspace_bytes = (workspace_bytes + 64) / 64 * 64; /* none has an address too */
     if (scheduler_set_worker_count(scheduler, worker_count) == worker_count
         && scheduler_start_helpers(scheduler))
         return scheduler;

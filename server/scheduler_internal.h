@@ -47,8 +47,8 @@ struct scheduler {
 /* All of these are called with the mutex held, and return with it held. */
 
 /* Takes the next task of job, which is in the order, and runs it; returns when that was over. */
-int64_t scheduler_run_task(struct scheduler *scheduler, struct job *job,
-                           struct scheduler_thread *thread, int64_t now_ns);
+void scheduler_run_task(struct scheduler *scheduler, struct job *job,
+                        struct scheduler_thread *thread, int64_t now_ns);
 
 /* Stops every job whose time has passed by now_ns, all of them where that is INT64_MAX, and ends
  * those that nobody works upon. Returns the next deadline. Where a job has been ended the mutex was

@@ -42,16 +42,16 @@ void scheduler_wake(struct scheduler *scheduler, int64_t task_count, int64_t now
 
 /* --------------------------------------------------------------- threads -- */
 
-static void run_next(struct scheduler_thread *self, struct job *job, int64_t *now_ns)
+static void run_next(struct scheduler_thread *self, struct job *job, int64_t now_ns)
 {
     struct scheduler *scheduler = self->scheduler;
-    if (*now_ns > job->ends_ns) {
-        scheduler_stop_late_jobs(scheduler, *now_ns, JOB_DEADLINE);
+    if (now_ns > job->ends_ns) {
+        scheduler_stop_late_jobs(scheduler, now_ns, JOB_DEADLINE);
         return;
     }
-    self->begun_ns = *now_ns;
+    self->begun_ns = now_ns;
     self->held = job_order_rest_ns(job) > SCHEDULER_SHORT_NS;
-    *now_ns = scheduler_run_task(scheduler, job, self, *now_ns);
+    scheduler_run_task(scheduler, job, self, now_ns);
     self->begun_ns = 0;
 }
 
@@ -60,20 +60,20 @@ static void *work(void *argument)
     struct scheduler_thread *self = argument;
     struct scheduler *scheduler = self->scheduler;
     pthread_mutex_lock(&scheduler->mutex);
-    int64_t now_ns = clock_now_ns();
     while (self->index < scheduler->worker_count && !scheduler->stopping) {
+        const int64_t now_ns = clock_now_ns();
         struct job *job = job_order_next(&scheduler->order, scheduler->first_open, now_ns);
         if (job) {
-            run_next(self, job, &now_ns);
+            run_next(self, job, now_ns);
             continue;
         }
         scheduler->idle_count++;
         pthread_cond_wait(&scheduler->work, &scheduler->mutex);
         scheduler->idle_count--;
-        now_ns = clock_now_ns();
     }
     self->gone = true;
-    scheduler_wake(scheduler, scheduler->order.count, now_ns); /* it may have been woken for one */
+    scheduler_wake(scheduler, scheduler->order.count,
+                   clock_now_ns()); /* it may have been woken for one */
     pthread_mutex_unlock(&scheduler->mutex);
     return NULL;
 }
@@ -83,16 +83,15 @@ static void *stand_by(void *argument)
     struct scheduler_thread *self = argument;
     struct scheduler *scheduler = self->scheduler;
     pthread_mutex_lock(&scheduler->mutex);
-    int64_t now_ns = clock_now_ns();
     while (!scheduler->stopping) {
+        const int64_t now_ns = clock_now_ns();
         if (spare_has_work(scheduler, now_ns)) {
-            run_next(self, scheduler->order.heap[0], &now_ns);
+            run_next(self, scheduler->order.heap[0], now_ns);
             continue;
         }
         scheduler->spare_idle = true;
         pthread_cond_wait(&scheduler->spare, &scheduler->mutex);
         scheduler->spare_idle = false;
-        now_ns = clock_now_ns();
     }
     pthread_mutex_unlock(&scheduler->mutex);
     return NULL;
