@@ -1,9 +1,9 @@
 /* layer.c - the tasks of an attention layer.
  *
- *     PROJECT  chunks of rows of query, key and value: product, bias, norm, rotary embedding ->
- * scratch ATTEND   the tasks of one struct attn_plan, or those of a smaller weight map around them;
- * where query rows are few and keys are many the parts of the tasks, and then their joins SELECT
- * what such a map leaves to be done OUTPUT   chunks of rows of the context: product and bias
+ *     PROJECT  chunks of rows of query, key and value: product, bias, clamp, norm, rotary embedding
+ * -> scratch ATTEND   the tasks of one struct attn_plan, or those of a smaller weight map around
+ * them; where query rows are few and keys are many the parts of the tasks, and then their joins
+ * SELECT what such a map leaves to be done OUTPUT   chunks of rows of the context: product and bias
  *
  * This file and layer_gradient.c are the only ones that know OpenBLAS. */
 #include "layer.h"
@@ -62,6 +62,8 @@ static void project_chunk(const struct attn_layer_problem *problem,
         apply_linear(operand->linear, x + first * operand->linear->in, y, row_count);
     else
         copy_rows(operand, y, first, row_count);
+    if (operand->linear->weight != NULL)
+        attn_clamp(y, row_count * columns, problem->layer->projected_max);
     if (operand->norm != NULL)
         attn_norm_rows(operand->norm, y, row_count, operand->heads, operand->head_dim);
     if (operand->is_turned)

@@ -1,7 +1,7 @@
 /* layer.h - an attention layer: projections around attention.
  *
  *     q = query . Wq^T + bq      k = key . Wk^T + bk      v = value . Wv^T + bv
- *     root mean square norm of each head of q and k, where the layer has it
+ *     q, k and v clamped, where the layer does so; then q and k normed, where it has norms
  *     rotary embedding of q and k, where the layer has it
  *     context = attention(q, k, v), heads concatenated, . Wo^T + bo
  *
@@ -39,20 +39,33 @@ struct attn_linear {
 void attn_linear_split(const struct attn_linear *joined, int64_t columns, struct attn_linear *left,
                        struct attn_linear *right);
 
-/* y = weight * x / sqrt(mean(x^2) + eps), x being the head_dim numbers of one head (Zhang and
- * Sennrich 2019). A head of zeros stays zero where eps is above 0, else it becomes NaN. */
+/* Which numbers of a row of heads a norm takes together, and which weights they have. */
+enum attn_norm_scope {
+    ATTN_NORM_HEAD,  /* each head by itself; weight and bias [head_dim], the same for all heads */
+    ATTN_NORM_HEADS, /* each head by itself; [heads, head_dim] */
+    ATTN_NORM_ROW,   /* all heads of the row together; [heads * head_dim] */
+};
+
+/* y = weight * x / sqrt(mean(x^2) + eps) (Zhang and Sennrich 2019), or where is_centred x less its
+ * mean in place of x (Ba et al. 2016, LayerNorm); plus bias. Numbers that are all 0 stay 0 where
+ * eps is above 0, else they become NaN. */
 struct attn_norm {
-    const float *weight; /* [head_dim], borrowed; NULL: no norm */
+    const float *weight; /* borrowed; NULL: no norm */
     double eps;          /* 0 or more, finite */
+    const float *bias;   /* borrowed; NULL: none */
+    enum attn_norm_scope scope;
+    bool is_centred;
 };
 
 struct attn_layer {
     int64_t q_heads, kv_heads, head_dim, v_head_dim;
-    struct attn_linear q_proj;       /* out = q_heads * head_dim */
-    struct attn_linear k_proj;       /* out = kv_heads * head_dim */
-    struct attn_linear v_proj;       /* out = kv_heads * v_head_dim */
-    struct attn_linear o_proj;       /* in = q_heads * v_head_dim */
-    struct attn_norm q_norm, k_norm; /* of projected heads, before they are turned */
+    struct attn_linear q_proj; /* out = q_heads * head_dim */
+    struct attn_linear k_proj; /* out = kv_heads * head_dim */
+    struct attn_linear v_proj; /* out = kv_heads * v_head_dim */
+    struct attn_linear o_proj; /* in = q_heads * v_head_dim */
+    double projected_max; /* projected queries, keys and values are clamped to what lies between
+                             it and its negative, before norms; 0: they are not. Finite */
+    struct attn_norm q_norm, k_norm; /* of projected rows, before they are turned */
     struct attn_rope rope;
 
     /* [head_dim], borrowed, or NULL for the dot product. With it the score of q and k is

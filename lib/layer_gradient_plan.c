@@ -98,6 +98,7 @@ static enum attn_status check(const struct attn_layer_gradient_problem *problem,
 
     RETURN_IF(problem->context_gradient == NULL, ATTN_ERR_NO_DATA, "context_gradient");
     RETURN_IF(problem->layer.partial, ATTN_ERR_OPTION, "layer.partial");
+    RETURN_IF(layer->projected_max > 0, ATTN_ERR_OPTION, "layer.layer.projected_max");
     RETURN_IF(layer->q_norm.weight != NULL, ATTN_ERR_OPTION, "layer.layer.q_norm");
     RETURN_IF(layer->k_norm.weight != NULL, ATTN_ERR_OPTION, "layer.layer.k_norm");
     RETURN_IF_FAILED(check_linear(&layer->q_proj, &problem->q_proj, "q_proj", where));

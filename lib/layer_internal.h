@@ -42,13 +42,36 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
 void attn_operand_turn(const struct attn_layer_problem *problem, const struct attn_operand *operand,
                        int64_t first, struct attn_rope_rows *rows);
 
-/* Every field in its range? name is that of the norm. */
-enum attn_status attn_norm_check(const struct attn_norm *norm, const char *name,
+/* Every field in its range? names are those of eps and scope. */
+struct attn_norm_names {
+    const char *eps, *scope;
+};
+enum attn_status attn_norm_check(const struct attn_norm *norm, const struct attn_norm_names *names,
                                  const char **where);
+
+/* How a norm cuts a row of heads: into groups of so many columns, each with weights of its own or
+ * not. */
+struct attn_norm_groups {
+    int64_t count, columns;
+    int64_t weight_step; /* from the weights of a group to those of the next */
+};
+struct attn_norm_groups attn_norm_groups(const struct attn_norm *norm, int64_t heads,
+                                         int64_t head_dim);
+
+/* What is subtracted from the numbers of a group, 0 where the norm is not centred, and what they
+ * are then multiplied by. */
+struct attn_norm_moments {
+    double mean, factor;
+};
+struct attn_norm_moments attn_norm_moments(const struct attn_norm *norm, const float *x,
+                                           int64_t columns);
 
 /* Norms dense rows of heads * head_dim columns in place. */
 void attn_norm_rows(const struct attn_norm *norm, float *rows, int64_t row_count, int64_t heads,
                     int64_t head_dim);
+
+/* Clamps numbers to layer.h's projected_max, where it is above 0; NaN stays. */
+void attn_clamp(float *numbers, int64_t count, double projected_max);
 
 /* The shape of o_proj, where there is one. */
 enum attn_status attn_layer_check_output(const struct attn_layer *layer, const char **where);

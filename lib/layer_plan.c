@@ -7,6 +7,7 @@
 #include "internal.h"
 #include "layer_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Scratch has at most four parts; where the bytes of each fit four times, their sum fits. */
@@ -110,6 +111,9 @@ enum attn_status attn_layer_check_output(const struct attn_layer *layer, const c
     return ATTN_OK;
 }
 
+static const struct attn_norm_names Q_NORM = { "layer.q_norm.eps", "layer.q_norm.scope" };
+static const struct attn_norm_names K_NORM = { "layer.k_norm.eps", "layer.k_norm.scope" };
+
 static enum attn_status check_layer(const struct attn_layer *layer, const char **where)
 {
     int64_t columns;
@@ -126,8 +130,10 @@ static enum attn_status check_layer(const struct attn_layer *layer, const char *
                   || columns > INT32_MAX,
               ATTN_ERR_TOO_LARGE, "layer.v_head_dim");
     RETURN_IF_FAILED(attn_layer_check_output(layer, where));
-    RETURN_IF_FAILED(attn_norm_check(&layer->q_norm, "layer.q_norm.eps", where));
-    RETURN_IF_FAILED(attn_norm_check(&layer->k_norm, "layer.k_norm.eps", where));
+    RETURN_IF(!(layer->projected_max >= 0 && isfinite(layer->projected_max)), ATTN_ERR_OPTION,
+              "layer.projected_max");
+    RETURN_IF_FAILED(attn_norm_check(&layer->q_norm, &Q_NORM, where));
+    RETURN_IF_FAILED(attn_norm_check(&layer->k_norm, &K_NORM, where));
     return attn_rope_check(&layer->rope, layer->head_dim, where);
 }
 

@@ -97,7 +97,9 @@ static bool find_prefix(struct checkpoint_run *run, const struct model_tensors *
 static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack *stack,
                     const struct model_tensors *tensors, struct fault *fault)
 {
-    struct checkpoint_run run = { .stack = stack, .section = checkpoint->config.root };
+    struct checkpoint_run run = { .stack = stack,
+                                  .document = &checkpoint->config,
+                                  .section = checkpoint->config.root };
     if (stack->section)
         run.section = cJSON_GetObjectItemCaseSensitive(run.section, stack->section);
     if (!find_prefix(&run, tensors))

@@ -15,7 +15,8 @@ enum { CHECKPOINT_STACKS_MAX = 4, CHECKPOINT_PREFIX_BYTES = 64 };
 /* A stack of layers that the checkpoint has. */
 struct checkpoint_run {
     const struct checkpoint_stack *stack;
-    const cJSON *section;
+    const struct json_document *document; /* all of config.json, */
+    const cJSON *section;                 /* and what of it has the stack's fields */
     char prefix[CHECKPOINT_PREFIX_BYTES];
     int64_t layer_count;
 };

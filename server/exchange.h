@@ -7,8 +7,12 @@
 #define ATTND_EXCHANGE_H
 
 #include "http.h"
+#include "request_record.h"
 
 enum { EXCHANGE_ID_MAX = 128, EXCHANGE_PARAM_MAX = 256, EXCHANGE_LOGGED_MAX = 256 };
+
+/* Logged and counted where the client left before its answer. */
+enum { EXCHANGE_STATUS_LEFT = 499 };
 
 struct exchange_answer {
     int status;
@@ -20,13 +24,12 @@ struct exchange_answer {
     void (*release)(void *owner); /* of the parts */
     void *owner;
     enum coding coding;
-    bool varies;             /* with Accept-Encoding */
-    size_t header_length;    /* Inference-Header-Content-Length; 0: none */
-    bool close;              /* the connection after it */
-    bool retry_later;        /* Retry-After: 1 */
-    bool encodings;          /* Accept-Encoding: those that are taken */
-    char allow[64];          /* "" is none */
-    char server_timing[160]; /* "" is none */
+    bool varies;          /* with Accept-Encoding */
+    size_t header_length; /* Inference-Header-Content-Length; 0: none */
+    bool close;           /* the connection after it */
+    bool retry_later;     /* Retry-After: 1 */
+    bool encodings;       /* Accept-Encoding: those that are taken */
+    char allow[64];       /* "" is none */
 };
 
 struct exchange {
@@ -58,6 +61,7 @@ struct exchange {
 
     struct fault fault; /* known before the body: answered once it has been read */
     struct exchange_answer answer;
+    struct request_record record;
     bool reading; /* its body is still coming */
     bool parked;
     bool answered;
@@ -87,6 +91,9 @@ void exchange_find_route(struct exchange *exchange, const struct route *routes, 
 /* Takes size bytes of body, at most bytes_max in all. False: more than a client
  * may send after its fault is known; the connection is to be closed. */
 bool exchange_receive(struct exchange *exchange, const char *bytes, size_t size, size_t bytes_max);
+
+/* The line of a request that has ended, by the thread of its connection. */
+void exchange_log(const struct exchange *exchange, int status, int64_t duration_ns);
 
 /* Frees what the exchange owns, and itself. */
 void exchange_free(struct exchange *exchange);

@@ -51,20 +51,24 @@ void http_waiting_remove(struct exchange *exchange)
  * own for this request that could be cut in two. */
 static void body_timed_out(struct exchange *exchange)
 {
-    char answer[512];
+    char answer[768];
     char body[256];
+    char timing[REQUEST_TIMING_MAX];
     const int body_size =
         snprintf(body, sizeof body,
                  "{\"error\":\"the body did not arrive in time\",\"code\":\"timeout\","
                  "\"request_id\":\"%.*s\"}\n",
                  EXCHANGE_ID_MAX, exchange->request_id);
-    const int size = snprintf(
-        answer, sizeof answer,
-        "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
-        "Content-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n\r\n%s",
-        body_size, exchange->request_id, body);
+    request_record_timing(&exchange->record, clock_now_ns() - exchange->started_ns, timing);
+    const int size =
+        snprintf(answer, sizeof answer,
+                 "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
+                 "Content-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n"
+                 "Server-Timing: %s\r\n\r\n%s",
+                 body_size, exchange->request_id, timing, body);
     const int socket = http_connection_of(exchange->connection)->socket;
     exchange->answer.status = 408;
+    exchange->record.fault = FAULT_TIMEOUT;
     if (send(socket, answer, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         log_line(LOG_DEBUG, "timeout not sent", LOG_STRING("reason", strerror(errno)));
     shutdown(socket, SHUT_RDWR);
@@ -123,14 +127,16 @@ static struct MHD_Response *make_response(struct exchange *exchange)
     struct exchange_answer *answer = &exchange->answer;
     struct MHD_Response *response = take_bytes(answer);
     char header_length[24] = "";
+    char timing[REQUEST_TIMING_MAX];
     if (!response)
         return NULL;
     if (answer->header_length > 0)
         snprintf(header_length, sizeof header_length, "%zu", answer->header_length);
+    request_record_timing(&exchange->record, clock_now_ns() - exchange->started_ns, timing);
     if (add_header(response, "Content-Type", answer->content_type ? answer->content_type : "")
         && add_header(response, "Inference-Header-Content-Length", header_length)
         && add_header(response, "X-Request-Id", exchange->request_id)
-        && add_header(response, "Server-Timing", answer->server_timing)
+        && add_header(response, "Server-Timing", timing)
         && add_header(response, "Allow", answer->allow)
         && add_header(response, "Retry-After", answer->retry_later ? "1" : "")
         && add_header(response, "Content-Encoding", coding_name(answer->coding))
@@ -391,29 +397,8 @@ enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection
     return dispatch(exchange);
 }
 
-static void log_exchange(const struct exchange *exchange, int status, int64_t duration_ns)
-{
-    const enum log_level level =
-        exchange->route && exchange->route->health && status == 200 ? LOG_DEBUG : LOG_INFO;
-    if (!log_enabled(level))
-        return;
-    struct log_field fields[10];
-    size_t count = 0;
-    fields[count++] = LOG_STRING("method", exchange->method);
-    fields[count++] = LOG_STRING("path", exchange->path);
-    fields[count++] = LOG_NUMBER("status", status);
-    fields[count++] = LOG_NUMBER("ms", (double)duration_ns / 1e6);
-    fields[count++] = LOG_NUMBER("bytes_in", exchange->received);
-    fields[count++] = LOG_NUMBER("bytes_out", exchange->answer.size);
-    fields[count++] = LOG_STRING("client", exchange->client);
-    fields[count++] = LOG_STRING("request_id", exchange->request_id);
-    if (exchange->traceparent[0])
-        fields[count++] = LOG_STRING("traceparent", exchange->traceparent);
-    log_event(level, "request", fields, count);
-}
-
 /* The end of every exchange, well answered or not. A client that left before its
- * answer is logged as 499. */
+ * answer is logged so. */
 void http_on_completed(void *context, struct MHD_Connection *connection, void **state,
                        enum MHD_RequestTerminationCode reason)
 {
@@ -426,11 +411,15 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
     record->exchange = NULL;
     if (record->left)
         shutdown(record->socket, SHUT_RDWR);
-    const int status = exchange->answer.status ? exchange->answer.status : 499;
+    const bool left =
+        !exchange->answer.status || (exchange->answered && !exchange->queued && record->left);
+    const int status = left ? EXCHANGE_STATUS_LEFT : exchange->answer.status;
     const int64_t duration_ns = clock_now_ns() - exchange->started_ns;
+    if (left)
+        exchange->answer.size = 0; /* what there may be of it was not sent */
     metrics_request(exchange->metrics_index, status, duration_ns, exchange->received,
                     exchange->answer.size);
-    log_exchange(exchange, status, duration_ns);
+    exchange_log(exchange, status, duration_ns);
     http_waiting_remove(exchange);
     exchange_free(exchange);
     *state = NULL;

@@ -94,6 +94,10 @@ struct byte_slice exchange_take_body_in_place(struct exchange *exchange, void **
 
 int64_t exchange_started_ns(const struct exchange *exchange);
 
+/* What is known of the request so far, to be filled in before the reply (request_record.h). */
+struct request_record;
+struct request_record *exchange_record(struct exchange *exchange);
+
 enum exchange_end {
     EXCHANGE_DEADLINE, /* its time passed */
     EXCHANGE_LEFT,     /* the client closed its end: whatever is answered, nobody reads it */
@@ -109,8 +113,7 @@ void exchange_park(struct exchange *exchange, int64_t deadline_ns,
 
 /* --------------------------------------- the end of an exchange, exactly one -- */
 
-/* Extra header lines of the answer; copied. Before the reply. */
-void exchange_set_server_timing(struct exchange *exchange, const char *value);
+/* A header line of the answer. Before the reply. */
 void exchange_set_header_length(struct exchange *exchange, size_t length);
 
 /* data is malloc'd and taken; NULL for an empty answer. content_type is a constant. What is long

@@ -8,6 +8,7 @@
 
 #include "clock.h"
 #include "coding.h"
+#include "infer_record.h"
 #include "infer_statistics.h"
 #include "infer_tasks.h"
 #include "infer_wire_v1.h"
@@ -15,7 +16,6 @@
 #include "wire_oip.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ struct infer {
     int holders;         /* the exchange, and an answer whose parts lie in the call */
 
     int64_t started_ns; /* the exchange */
-    int64_t submitted_ns, begun_ns, parsed_ns, computed_ns;
+    struct request_clock clock;
 };
 
 /* --------------------------------------------------- bytes to request -- */
@@ -122,7 +122,7 @@ static int64_t stage_tasks(struct job *job, int stage)
     if (infer->fault.code != FAULT_NONE)
         return 0;
     if (stage == 1)
-        infer->parsed_ns = clock_now_ns();
+        infer->clock.parsed_ns = clock_now_ns();
     int64_t count = 0;
     for (int64_t i = 0; i < request->item_count; i++) {
         infer->first_task[i] = count;
@@ -149,7 +149,7 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
 {
     struct infer *infer = infer_of(job);
     if (stage == 0) {
-        infer->begun_ns = clock_now_ns();
+        infer->clock.begun_ns = clock_now_ns();
         read_and_plan(infer);
         shorten_deadline(infer);
         return;
@@ -171,36 +171,11 @@ static void check_outcome(struct infer *infer, enum job_outcome outcome)
     service_check_outcome(outcome, &infer->fault);
     for (int64_t i = 0; i < infer->call.request.item_count; i++) {
         const struct model *model = infer->call.request.items[i].model;
-        if (model && infer->fault.code == FAULT_NONE && model_damaged(model))
-            fault_set(&infer->fault, FAULT_LOADING,
-                      "the file of model '%s' was cut short while it was served", model->name);
+        const char *damage = model && infer->fault.code == FAULT_NONE ? model_damage(model) : NULL;
+        if (damage)
+            fault_set(&infer->fault, FAULT_LOADING, "model '%s' is not available: %s", model->name,
+                      damage);
     }
-}
-
-/* The stages so far; those that did not come to be took no time. */
-static struct metrics_inference timing_of(const struct infer *infer)
-{
-    const int64_t now_ns = clock_now_ns();
-    const int64_t begun_ns = infer->begun_ns ? infer->begun_ns : infer->computed_ns;
-    const int64_t parsed_ns = infer->parsed_ns ? infer->parsed_ns : infer->computed_ns;
-    return (struct metrics_inference){
-        .parse_ns = parsed_ns - begun_ns,
-        .queue_ns = begun_ns - infer->submitted_ns,
-        .compute_ns = infer->computed_ns - parsed_ns,
-        .write_ns = now_ns - infer->computed_ns,
-        .item_count = infer->call.request.item_count,
-    };
-}
-
-static void set_timing(struct infer *infer, const struct metrics_inference *timing)
-{
-    char value[128];
-    metrics_inference(timing);
-    snprintf(value, sizeof value,
-             "parse;dur=%.3f, queue;dur=%.3f, compute;dur=%.3f, write;dur=%.3f",
-             (double)timing->parse_ns / 1e6, (double)timing->queue_ns / 1e6,
-             (double)timing->compute_ns / 1e6, (double)timing->write_ns / 1e6);
-    exchange_set_server_timing(infer->exchange, value);
 }
 
 /* On the connection thread, when the exchange or the answer needs the infer no more. */
@@ -233,20 +208,22 @@ static void done(struct job *job, enum job_outcome outcome)
 {
     struct infer *infer = infer_of(job);
     struct infer_call *call = &infer->call;
-    infer->computed_ns = clock_now_ns();
+    infer->clock.computed_ns = clock_now_ns();
     check_outcome(infer, outcome);
     if (infer->fault.code == FAULT_NONE)
         call->wire->write(call, &infer->fault);
     if (infer->fault.code == FAULT_NONE)
         text_finish(&call->text, &infer->fault);
-    const struct metrics_inference timing = timing_of(infer);
-    infer_statistics(&call->request, infer->fault.code != FAULT_NONE, &timing);
+    struct request_record *record = exchange_record(infer->exchange);
+    infer_record(record, &call->request);
+    request_record_durations(record, &infer->clock, clock_now_ns());
+    infer_statistics(&call->request, infer->fault.code != FAULT_NONE, record);
     if (infer->fault.code != FAULT_NONE) {
         call_free(call);
         exchange_fail(infer->exchange, &infer->fault);
         return;
     }
-    set_timing(infer, &timing);
+    metrics_inference(record);
     reply(infer);
 }
 
@@ -269,7 +246,7 @@ static struct infer *infer_create(struct service *service, const struct infer_wi
     infer->job.kind = &infer_job;
     infer->service = service;
     infer->holders = 1;
-    infer->submitted_ns = clock_now_ns();
+    infer->clock.submitted_ns = clock_now_ns();
     call_init(&infer->call, service, wire);
     return infer;
 }

@@ -4,17 +4,17 @@
 #include "model_statistics.h"
 
 static void count_run(struct model_statistics *statistics, int64_t good_count, int64_t bad_count,
-                      const struct metrics_inference *timing)
+                      const struct request_record *record)
 {
     const struct model_execution execution = {
         .batch_size = good_count,
-        .queue_ns = timing->queue_ns,
-        .input_ns = timing->parse_ns,
-        .infer_ns = timing->compute_ns,
-        .output_ns = timing->write_ns,
+        .queue_ns = record->queue_ns,
+        .input_ns = record->parse_ns,
+        .infer_ns = record->compute_ns,
+        .output_ns = record->write_ns,
     };
     const int64_t duration_ns =
-        timing->queue_ns + timing->parse_ns + timing->compute_ns + timing->write_ns;
+        record->queue_ns + record->parse_ns + record->compute_ns + record->write_ns;
     if (good_count > 0)
         model_statistics_success(statistics, &execution);
     for (int64_t i = 0; i < bad_count; i++)
@@ -22,11 +22,11 @@ static void count_run(struct model_statistics *statistics, int64_t good_count, i
 }
 
 void infer_statistics(const struct infer_request *request, bool failed,
-                      const struct metrics_inference *timing)
+                      const struct request_record *record)
 {
     int64_t end = 0;
     if (request->model && failed) { /* before or after there were items of it */
-        count_run(request->model->statistics, 0, 1, timing);
+        count_run(request->model->statistics, 0, 1, record);
         return;
     }
     for (int64_t first = 0; first < request->item_count; first = end) {
@@ -35,8 +35,8 @@ void infer_statistics(const struct infer_request *request, bool failed,
         for (end = first; end < request->item_count && request->items[end].model == model; end++)
             good_count += request->items[end].fault.code == FAULT_NONE;
         if (model && failed)
-            count_run(model->statistics, 0, 1, timing);
+            count_run(model->statistics, 0, 1, record);
         else if (model)
-            count_run(model->statistics, good_count, end - first - good_count, timing);
+            count_run(model->statistics, good_count, end - first - good_count, record);
     }
 }

@@ -119,13 +119,13 @@ void metrics_request(int route, int status, int64_t duration_ns, size_t request_
     observe(&metrics->duration, duration_ns);
 }
 
-void metrics_inference(const struct metrics_inference *inference)
+void metrics_inference(const struct request_record *record)
 {
-    observe(&all.stages[STAGE_PARSE], inference->parse_ns);
-    observe(&all.stages[STAGE_QUEUE], inference->queue_ns);
-    observe(&all.stages[STAGE_COMPUTE], inference->compute_ns);
-    observe(&all.stages[STAGE_WRITE], inference->write_ns);
-    count(&all.items, (uint64_t)inference->item_count);
+    observe(&all.stages[STAGE_PARSE], record->parse_ns);
+    observe(&all.stages[STAGE_QUEUE], record->queue_ns);
+    observe(&all.stages[STAGE_COMPUTE], record->compute_ns);
+    observe(&all.stages[STAGE_WRITE], record->write_ns);
+    count(&all.items, (uint64_t)record->item_count);
 }
 
 void metrics_refused(const char *reason)

@@ -5,6 +5,7 @@
 #ifndef ATTND_METRICS_H
 #define ATTND_METRICS_H
 
+#include "request_record.h"
 #include "text.h"
 
 enum { METRICS_ROUTES_MAX = 64 };
@@ -17,12 +18,8 @@ void metrics_request(int route, int status, int64_t duration_ns, size_t request_
 /* Registers a label at start, before threads; pattern is borrowed. Returns its index. */
 int metrics_route(const char *method, const char *pattern);
 
-/* One inference answered well: its stages. item_count counts batch items. */
-struct metrics_inference {
-    int64_t parse_ns, queue_ns, compute_ns, write_ns;
-    int64_t item_count;
-};
-void metrics_inference(const struct metrics_inference *inference);
+/* One inference answered well: its durations and batch items. */
+void metrics_inference(const struct request_record *record);
 
 void metrics_refused(
     const char *reason); /* "overloaded", "deadline", "draining", "left": constants */

@@ -68,9 +68,9 @@ void model_release(struct model *model)
     free(model);
 }
 
-bool model_damaged(const struct model *model)
+const char *model_damage(const struct model *model)
 {
-    return model_mapping_damaged(model->storage->mapping);
+    return model_mapping_damage(model->storage->mapping);
 }
 
 /* ------------------------------------------------------------------ layers -- */
@@ -233,10 +233,11 @@ bool model_load_configured(struct model **model, const char *name, const char *s
     if (!(model_tensors_is_index(path) ? create_sharded(model, name, source, path, config, fault)
                                        : create_mapped(model, name, source, path, config, fault)))
         return false;
-    if (!model_damaged(*model))
+    const char *damage = model_damage(*model);
+    if (!damage)
         return true;
     model_release(*model);
-    return fault_set(fault, FAULT_LOADING, "'%s' was cut short while it was loaded", path);
+    return fault_set(fault, FAULT_LOADING, "'%s' was not loaded: %s", path, damage);
 }
 
 bool model_load(struct model **model, const char *name, const char *source, const char *path,

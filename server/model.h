@@ -91,9 +91,9 @@ void model_release(struct model *model); /* NULL is fine; the last one frees */
 bool model_hold_layer(struct model *model, int64_t layer, struct fault *fault);
 void model_drop_layer(struct model *model, int64_t layer);
 
-/* True where the mapped file was cut short under the model: what was computed with
- * it since is not to be answered. */
-bool model_damaged(const struct model *model);
+/* Why the model cannot be used any more: a mapped file of it was cut short or written into. NULL:
+ * it can. What was computed with it before that was looked for is not to be answered. */
+const char *model_damage(const struct model *model);
 
 /* A safetensors file from a typed body:
  * {"config":{...},"parameters":{"q_proj.weight":[[...]],...}}. *bytes is malloc'd, the caller's. */

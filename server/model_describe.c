@@ -70,9 +70,8 @@ static void describe(struct text *text, const char *name, const char *source,
 
 void model_describe(const struct model *model, struct text *text)
 {
-    const bool damaged = model_damaged(model);
-    describe(text, model->name, model->source, model, damaged ? "UNAVAILABLE" : "READY",
-             damaged ? MODEL_DAMAGED_REASON : NULL);
+    const char *damage = model_damage(model);
+    describe(text, model->name, model->source, model, damage ? "UNAVAILABLE" : "READY", damage);
 }
 
 void model_describe_absent(const char *name, const char *source, const char *state,

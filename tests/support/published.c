@@ -316,16 +316,27 @@ static void turn(double *a, double *b, double angle)
     *b = second * cos(angle) + first * sin(angle);
 }
 
-void published_rotate_half(struct rows x, int64_t heads, int64_t dim, double theta)
+void published_rotate_half_by(struct rows x, int64_t heads, int64_t dim, const double *frequencies,
+                              double factor)
 {
     const int64_t head_dim = x.columns / heads;
     for (int64_t i = 0; i < x.count; i++)
         for (int64_t h = 0; h < heads; h++)
             for (int64_t c = 0; c < dim / 2; c++) {
                 double *head = x.data + i * x.columns + h * head_dim;
-                turn(&head[c], &head[c + dim / 2],
-                     (double)i / pow(theta, 2.0 * (double)c / (double)dim));
+                turn(&head[c], &head[c + dim / 2], (double)i * frequencies[c]);
+                head[c] *= factor;
+                head[c + dim / 2] *= factor;
             }
+}
+
+void published_rotate_half(struct rows x, int64_t heads, int64_t dim, double theta)
+{
+    double frequencies[64];
+    assert_true(dim / 2 <= 64);
+    for (int64_t c = 0; c < dim / 2; c++)
+        frequencies[c] = 1 / pow(theta, 2.0 * (double)c / (double)dim);
+    published_rotate_half_by(x, heads, dim, frequencies, 1);
 }
 
 void published_rotate_every_two(struct rows x, int64_t heads, int64_t dim, double theta)
@@ -352,6 +363,12 @@ void published_rms_norm(struct rows x, int64_t heads, const char *name, int laye
         for (int64_t c = 0; c < head_dim; c++)
             head[c] *= (offset + weight.data[c]) / sqrt(sum / (double)head_dim + eps);
     }
+}
+
+void published_clamp(struct rows x, double most)
+{
+    for (int64_t i = 0; i < x.count * x.columns; i++)
+        x.data[i] = fmin(fmax(x.data[i], -most), most);
 }
 
 static bool sees(const struct published_attention *attention, int64_t i, int64_t j)

@@ -236,10 +236,50 @@ static void test_falcon(void **state)
                   4, true);
 }
 
+/* phi3/modeling_phi3.py at ef46806472a6 with modeling_rope_utils.py of the same commit,
+ * _compute_longrope_parameters(), and the names that configuration_phi3.py had for it before. Calls
+ * here have 7 positions. */
+static void test_phi3_longrope(void **state)
+{
+    static const char *const NAMES[] = { "longrope", "su", "yarn" };
+    static const double FACTORS[2][2] = { { 1.0, 1.25 }, { 2.0, 20.0 } };
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        const int trained = i % 2 ? 6 : 7;
+        const double *divisors = FACTORS[i % 2];
+        const double frequencies[] = { 1 / divisors[0], 0.01 / divisors[1] };
+        const double factor = sqrt(1 + log(28.0 / trained) / log(trained));
+        char config[512];
+        snprintf(config, sizeof config,
+                 "{\"model_type\":\"phi3\",\"max_position_embeddings\":28,"
+                 "\"original_max_position_embeddings\":%d,\"rope_scaling\":{\"type\":\"%s\","
+                 "\"short_factor\":[1.0,1.25],\"long_factor\":[2.0,20]}," GROUPED_FIELDS "}",
+                 trained, NAMES[i / 2]);
+        published_open(config,
+                       "model.layers.#.self_attn.qkv_proj.weight 32x16, "
+                       "model.layers.#.self_attn.o_proj.weight 16x16",
+                       2, "F32");
+        const struct rows hidden = published_input(16);
+        const struct rows qkv = published_linear(hidden, "model.layers.#.self_attn.qkv_proj", 1);
+        const struct rows q = published_split(qkv, 1, 0, 16), k = published_split(qkv, 1, 16, 8);
+        const struct published_attention attention = {
+            .heads = 4, .kv_heads = 2, .scale = 0.5, .causal = true
+        };
+        published_rotate_half_by(q, 4, 4, frequencies, factor);
+        published_rotate_half_by(k, 2, 4, frequencies, factor);
+        struct published_answer answer =
+            published_attend(&attention, q, k, published_split(qkv, 1, 24, 8));
+        answer.context = published_linear(answer.context, "model.layers.#.self_attn.o_proj", 1);
+        published_expect(1, "self", hidden, hidden, &answer);
+        published_close();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt2),  cmocka_unit_test(test_gpt_neox), cmocka_unit_test(test_phi3),
+        cmocka_unit_test(test_gpt2),  cmocka_unit_test(test_gpt_neox),
+        cmocka_unit_test(test_phi3),  cmocka_unit_test(test_phi3_longrope),
         cmocka_unit_test(test_bloom), cmocka_unit_test(test_falcon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

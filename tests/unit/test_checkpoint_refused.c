@@ -104,8 +104,16 @@ static const struct refused REFUSED[] = {
       "attention_bias is 3; expected true or false" },
     { LLAMA(",\"rope_theta\":-1"), Q, FAULT_OPTION, "rope_theta is -1; expected a number of 0" },
     { LLAMA(",\"rope_theta\":0"), Q, FAULT_OPTION, "rope_theta is 0; expected a number above 0" },
-    { LLAMA(",\"rope_scaling\":{\"type\":\"longrope\",\"factor\":2}"), Q, FAULT_OPTION,
-      "rope_type is 'longrope'; expected" },
+    { LLAMA(",\"rope_scaling\":{\"type\":\"ntk\",\"factor\":2}"), Q, FAULT_OPTION,
+      "rope_type is 'ntk'; expected" },
+    { LLAMA(",\"rope_scaling\":{\"type\":3,\"factor\":2}"), Q, FAULT_FIELD,
+      "rope_type is missing" },
+    { LLAMA(",\"max_position_embeddings\":64,\"rope_scaling\":{\"type\":\"longrope\","
+            "\"short_factor\":[1,1]}"),
+      Q, FAULT_FIELD, "long_factor is missing" },
+    { LLAMA(",\"max_position_embeddings\":64,\"rope_scaling\":{\"type\":\"longrope\","
+            "\"short_factor\":[1,1,1],\"long_factor\":[1,1,1]}"),
+      Q ", " KVO, FAULT_SHAPE, "short_factor has 3 numbers; expected 2" },
     { LLAMA(",\"rope_scaling\":{\"type\":\"linear\",\"factor\":0.5}"), Q, FAULT_OPTION,
       "factor is 0.5" },
     { "{\"model_type\":\"phi\",\"hidden_size\":8,\"num_attention_heads\":2,"

@@ -256,11 +256,11 @@ static void test_buckets(void **state)
 static void test_inferences(void **state)
 {
     (void)state;
-    const struct metrics_inference inference = { .parse_ns = 100000,
-                                                 .queue_ns = 2000000,
-                                                 .compute_ns = 3000000000,
-                                                 .write_ns = 40000000000,
-                                                 .item_count = 7 };
+    const struct request_record inference = { .parse_ns = 100000,
+                                              .queue_ns = 2000000,
+                                              .compute_ns = 3000000000,
+                                              .write_ns = 40000000000,
+                                              .item_count = 7 };
     static const struct {
         const char *stage, *bound_below, *bound;
     } STAGES[] = { { "parse", NULL, "0.0005" },
@@ -354,7 +354,7 @@ enum { THREADS = 4, EACH = 20000 };
 
 static void *count_requests(void *route)
 {
-    const struct metrics_inference inference = { .item_count = 2 };
+    const struct request_record inference = { .item_count = 2 };
     for (int i = 0; i < EACH; i++) {
         metrics_request(*(const int *)route, 200, 1000000, 1, 2);
         metrics_inference(&inference);
