@@ -71,10 +71,10 @@ struct project_sums {
     int64_t part_end; /* the input that the next part begins with */
 };
 
-INLINE void project_end_part(const int rows, struct project_sums *sums)
+INLINE void project_end_part(struct project_sums *sums)
 {
     UNROLL
-    for (int r = 0; r < rows; r++) {
+    for (int r = 0; r < PROJECT_FEW_ROWS; r++) {
         sums->totals[r] += sums->part[r];
         sums->part[r] = (vec){ 0 };
     }
@@ -109,7 +109,7 @@ INLINE void project_square(const int rows, struct project_sums *sums,
 }
 
 /* Inputs i to i + columns, where there are not LANES or a part ends amid them. */
-INLINE void project_cut_square(const int rows, struct project_sums *sums,
+static void project_cut_square(int rows, struct project_sums *sums,
                                const float *const x[PROJECT_FEW_ROWS], const float *weight,
                                int64_t weight_stride, int64_t n, int64_t i, int64_t columns)
 {
@@ -118,7 +118,7 @@ INLINE void project_cut_square(const int rows, struct project_sums *sums,
     project_load_square(square, weight, weight_stride, n, i, columns);
     for (int64_t c = 0; c < columns; c++) {
         if (i + c == sums->part_end)
-            project_end_part(rows, sums);
+            project_end_part(sums);
         for (int r = 0; r < rows; r++)
             sums->part[r] += x[r][i + c] * square[c];
     }
@@ -131,39 +131,48 @@ INLINE int64_t project_unaligned(const float *weight)
     return (int64_t)(-(uintptr_t)weight % VEC_BYTES / sizeof *weight);
 }
 
-/* rows rows with n outputs, LANES at the most, from output o on. */
+/* rows rows with n outputs, LANES at the most, from output o on. What is cut works on a copy of the
+ * sums, so that they themselves have no address and stay in registers. */
 INLINE void project_outputs(const int rows, float *const y[PROJECT_FEW_ROWS],
                             const float *const x[PROJECT_FEW_ROWS], const float *weight,
                             int64_t weight_stride, int64_t o, int64_t n, int64_t in)
 {
     struct project_sums sums = { .part_end = ATTN_PROJECT_PART };
-    int64_t i = at_most(project_unaligned(weight), in);
+    int64_t i = 0, columns = at_most(project_unaligned(weight), in);
 
     UNROLL
     for (int r = 0; r < rows; r++)
         sums.totals[r] = load_most(y[r] + o, n);
-    if (i > 0)
-        project_cut_square(rows, &sums, x, weight, weight_stride, n, 0, i);
-    while (i < in) {
+    for (; i < in; i += columns, columns = at_most(in - i, LANES)) {
         if (i == sums.part_end)
-            project_end_part(rows, &sums);
-        if (i + LANES <= at_most(in, sums.part_end))
+            project_end_part(&sums);
+        if (columns == LANES && i + LANES <= sums.part_end) {
             project_square(rows, &sums, x, weight, weight_stride, n, i);
-        else
-            project_cut_square(rows, &sums, x, weight, weight_stride, n, i, at_most(in - i, LANES));
-        i += LANES;
+        } else {
+            struct project_sums cut = sums;
+            project_cut_square(rows, &cut, x, weight, weight_stride, n, i, columns);
+            sums = cut;
+        }
     }
-    project_end_part(rows, &sums);
+    project_end_part(&sums);
     UNROLL
     for (int r = 0; r < rows; r++)
         store_most(y[r] + o, sums.totals[r], n);
 }
 
-INLINE void project_few(const int rows, float *const *y, const float *const *x, const float *weight,
-                        int64_t weight_stride, int64_t out, int64_t in)
+/* rows rows, of which the last may be one row again. */
+INLINE void project_few(const int rows, float *const *y, const float *const *x, int64_t row_count,
+                        const float *weight, int64_t weight_stride, int64_t out, int64_t in)
 {
+    const float *from[PROJECT_FEW_ROWS];
+    float *to[PROJECT_FEW_ROWS];
+
+    for (int r = 0; r < rows; r++) {
+        from[r] = x[at_most(r, row_count - 1)];
+        to[r] = y[at_most(r, row_count - 1)];
+    }
     for (int64_t o = 0; o < out; o += LANES)
-        project_outputs(rows, y, x, weight + o * weight_stride, weight_stride, o,
+        project_outputs(rows, to, from, weight + o * weight_stride, weight_stride, o,
                         at_most(out - o, LANES), in);
 }
 
@@ -221,7 +230,7 @@ INLINE void project_block(const int outs, const int vectors, float *sums_t, cons
     }
 }
 
-/* outs outputs with all rows; vectors is the most of them at once. */
+/* outs outputs with all rows, vectors of them at once: 2, or as many as width is a multiple of. */
 INLINE void project_rows(const int outs, const int vectors, float *sums_t, const float *tile,
                          int64_t width, const float *weight, int64_t weight_stride, int64_t columns)
 {
@@ -231,7 +240,7 @@ INLINE void project_rows(const int outs, const int vectors, float *sums_t, const
         for (; r + vectors * LANES <= width; r += vectors * LANES)
             project_block(outs, vectors, sums_t + r, tile + i * width + r, width, weight + i,
                           weight_stride, n);
-        for (; r < width; r += LANES)
+        for (; vectors == 2 && r < width; r += LANES)
             project_block(outs, 1, sums_t + r, tile + i * width + r, width, weight + i,
                           weight_stride, n);
     }
@@ -264,13 +273,11 @@ INLINE void project_many(float *const *y, const float *const *x, int64_t row_cou
     for (int64_t i = 0; i < in; i += PROJECT_TILE) {
         const int64_t columns = at_most(in - i, PROJECT_TILE);
         project_turn(tile, x, row_count, i, columns, width);
-        if (width >= BLOCK_VECTORS * LANES)
+        if (width % (BLOCK_VECTORS * LANES) == 0)
             project_tile(BLOCK_VECTORS, sums_t, tile, width, weight + i, weight_stride, out,
                          columns);
-        else if (width > LANES)
-            project_tile(2, sums_t, tile, width, weight + i, weight_stride, out, columns);
         else
-            project_tile(1, sums_t, tile, width, weight + i, weight_stride, out, columns);
+            project_tile(2, sums_t, tile, width, weight + i, weight_stride, out, columns);
     }
     project_turn_back(y, row_count, sums_t, width, out);
 }
@@ -284,20 +291,18 @@ static void project_by_outputs(float *const *y, const float *const *x, int64_t r
         return;
     }
     project_begin(y, row_count, bias, out);
-    if (row_count == 4)
-        project_few(4, y, x, weight, weight_stride, out, in);
-    else if (row_count == 3)
-        project_few(3, y, x, weight, weight_stride, out, in);
-    else if (row_count == 2)
-        project_few(2, y, x, weight, weight_stride, out, in);
-    else if (row_count == 1)
-        project_few(1, y, x, weight, weight_stride, out, in);
+    if (row_count > 2)
+        project_few(4, y, x, row_count, weight, weight_stride, out, in);
+    else if (row_count > 1)
+        project_few(2, y, x, row_count, weight, weight_stride, out, in);
+    else if (row_count > 0)
+        project_few(1, y, x, row_count, weight, weight_stride, out, in);
 }
 
 /* --------------------------------------------------------- parameters that lie by inputs -- */
 
-/* sums[r][o] += x[r][i] * weight[i][o] for inputs i to i + steps; sums is [rows][out]. */
-INLINE void project_inputs(const int rows, const int steps, float *sums, const float *const *x,
+/* sums[r][o] += x[r][i] * weight[i][o] for inputs i to i + steps; sums is [row_count][out]. */
+INLINE void project_inputs(const int steps, float *sums, const float *const *x, int64_t row_count,
                            int64_t i, const float *weight, int64_t weight_stride, int64_t out)
 {
     for (int64_t o = 0; o < out; o += LANES) {
@@ -306,8 +311,7 @@ INLINE void project_inputs(const int rows, const int steps, float *sums, const f
         UNROLL
         for (int s = 0; s < steps; s++)
             w[s] = load_most(weight + (i + s) * weight_stride + o, n);
-        UNROLL
-        for (int r = 0; r < rows; r++) {
+        for (int64_t r = 0; r < row_count; r++) {
             vec sum = load_most(sums + r * out + o, n);
             UNROLL
             for (int s = 0; s < steps; s++)
@@ -317,19 +321,19 @@ INLINE void project_inputs(const int rows, const int steps, float *sums, const f
     }
 }
 
-INLINE void project_few_inputs(const int rows, float *const *y, const float *const *x,
+INLINE void project_few_inputs(float *const *y, const float *const *x, int64_t row_count,
                                const float *weight, int64_t weight_stride, int64_t out, int64_t in,
                                float *sums)
 {
     for (int64_t part = 0; part < in; part += ATTN_PROJECT_PART) {
         const int64_t end = at_most(in, part + ATTN_PROJECT_PART);
         int64_t i = part;
-        memset(sums, 0, (size_t)(rows * out) * sizeof *sums);
+        memset(sums, 0, (size_t)(row_count * out) * sizeof *sums);
         for (; i + 4 <= end; i += 4)
-            project_inputs(rows, 4, sums, x, i, weight, weight_stride, out);
+            project_inputs(4, sums, x, row_count, i, weight, weight_stride, out);
         for (; i < end; i++)
-            project_inputs(rows, 1, sums, x, i, weight, weight_stride, out);
-        for (int r = 0; r < rows; r++)
+            project_inputs(1, sums, x, row_count, i, weight, weight_stride, out);
+        for (int64_t r = 0; r < row_count; r++)
             for (int64_t o = 0; o < out; o++)
                 y[r][o] += sums[r * out + o];
     }
@@ -398,14 +402,8 @@ static void project_by_inputs(float *const *y, const float *const *x, int64_t ro
     project_begin(y, row_count, bias, out);
     if (row_count > PROJECT_FEW_ROWS)
         project_many_inputs(y, x, row_count, weight, weight_stride, out, in, work);
-    else if (row_count == 4)
-        project_few_inputs(4, y, x, weight, weight_stride, out, in, work);
-    else if (row_count == 3)
-        project_few_inputs(3, y, x, weight, weight_stride, out, in, work);
-    else if (row_count == 2)
-        project_few_inputs(2, y, x, weight, weight_stride, out, in, work);
-    else if (row_count == 1)
-        project_few_inputs(1, y, x, weight, weight_stride, out, in, work);
+    else
+        project_few_inputs(y, x, row_count, weight, weight_stride, out, in, work);
 }
 
 #endif
