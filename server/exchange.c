@@ -138,7 +138,7 @@ void exchange_find_route(struct exchange *exchange, const struct route *routes, 
             continue;
         if (method_matches(routes[i].method, method)) {
             exchange->route = &routes[i];
-            exchange->metrics_index = routes[i].metrics_index;
+            exchange->record.route = routes[i].metrics_index;
             allow[0] = '\0';
             return;
         }
@@ -205,6 +205,11 @@ bool exchange_receive(struct exchange *exchange, const char *bytes, size_t size,
 enum coding exchange_body_coding(const struct exchange *exchange)
 {
     return exchange->body_coding;
+}
+
+enum coding exchange_answer_coding(const struct exchange *exchange)
+{
+    return exchange->answer_coding;
 }
 
 struct byte_slice exchange_take_body_in_place(struct exchange *exchange, void **memory)

@@ -11,9 +11,6 @@
 
 enum { EXCHANGE_ID_MAX = 128, EXCHANGE_PARAM_MAX = 256, EXCHANGE_LOGGED_MAX = 256 };
 
-/* Logged and counted where the client left before its answer. */
-enum { EXCHANGE_STATUS_LEFT = 499 };
-
 struct exchange_answer {
     int status;
     const char *content_type;
@@ -37,7 +34,6 @@ struct exchange {
     void *connection; /* struct MHD_Connection */
     void *context;
     const struct route *route; /* NULL: the path has none, and fault says so */
-    int metrics_index;
 
     char request_id[EXCHANGE_ID_MAX + 1];
     char params[ROUTE_PARAMS_MAX][EXCHANGE_PARAM_MAX];
@@ -48,6 +44,8 @@ struct exchange {
 
     int64_t started_ns;
     int64_t body_deadline_ns;
+    int64_t sending_since_ns; /* 0: not looked at yet */
+    uint64_t sending_taken;   /* by the client until then */
 
     char *body; /* malloc'd; its bytes begin at body_offset */
     size_t body_offset, body_size, body_capacity;
@@ -65,7 +63,8 @@ struct exchange {
     bool reading; /* its body is still coming */
     bool parked;
     bool answered;
-    bool queued; /* the answer is libmicrohttpd's */
+    bool queued;  /* the answer is libmicrohttpd's */
+    bool stalled; /* and its client took too little of it */
 
     int64_t deadline_ns;
     void (*end)(void *owner, enum exchange_end why);
@@ -83,7 +82,7 @@ struct exchange {
  * backslashes, else makes one. */
 void exchange_set_request_id(struct exchange *exchange, const char *given);
 
-/* Finds the route of method and raw path, fills route, params and metrics_index;
+/* Finds the route of method and raw path, fills route, params and record.route;
  * else sets exchange->fault (not_found, method) and answer.allow. */
 void exchange_find_route(struct exchange *exchange, const struct route *routes, int route_count,
                          const char *method, const char *path);

@@ -31,6 +31,7 @@ static void add_shapes(struct line *line, const struct request_record *record)
     add(line, LOG_NUMBER("kv_heads", record->kv_heads));
     add(line, LOG_NUMBER("head_dim", record->head_dim));
     add(line, LOG_NUMBER("v_head_dim", record->v_head_dim));
+    add(line, LOG_NUMBER("cost_ms", (double)record->cost_ns / 1e6));
 }
 
 static void add_durations(struct line *line, const struct request_record *record)
@@ -43,19 +44,11 @@ static void add_durations(struct line *line, const struct request_record *record
     add(line, LOG_NUMBER("write_ms", (double)record->write_ns / 1e6));
 }
 
-/* Who left has read no fault. */
-static const char *code_of(const struct exchange *exchange, int status)
-{
-    if (status == EXCHANGE_STATUS_LEFT)
-        return "cancelled";
-    return exchange->record.fault != FAULT_NONE ? fault_code_name(exchange->record.fault) : NULL;
-}
-
 void exchange_log(const struct exchange *exchange, int status, int64_t duration_ns)
 {
     const enum log_level level =
         exchange->route && exchange->route->health && status == 200 ? LOG_DEBUG : LOG_INFO;
-    const char *code = code_of(exchange, status);
+    const enum fault_code code = exchange->record.fault;
     struct line line = { .count = 0 };
     if (!log_enabled(level))
         return;
@@ -64,8 +57,8 @@ void exchange_log(const struct exchange *exchange, int status, int64_t duration_
     if (exchange->route)
         add(&line, LOG_STRING("route", exchange->route->pattern));
     add(&line, LOG_NUMBER("status", status));
-    if (code)
-        add(&line, LOG_STRING("code", code));
+    if (code != FAULT_NONE)
+        add(&line, LOG_STRING("code", fault_code_name(code)));
     add(&line, LOG_NUMBER("ms", (double)duration_ns / 1e6));
     add_durations(&line, &exchange->record);
     add_shapes(&line, &exchange->record);

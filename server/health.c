@@ -29,7 +29,7 @@ void health_ready(struct exchange *exchange)
 void health_metrics(struct exchange *exchange)
 {
     struct text text;
-    text_init(&text, 1 << 20);
+    text_init(&text, METRICS_PAGE_BYTES_MAX);
     metrics_write(&text);
     exchange_reply_text(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", &text);
 }

@@ -8,11 +8,11 @@
 
 #include "clock.h"
 #include "coding.h"
+#include "infer_cost.h"
 #include "infer_record.h"
 #include "infer_statistics.h"
 #include "infer_tasks.h"
 #include "infer_wire_v1.h"
-#include "metrics.h"
 #include "wire_oip.h"
 
 #include <assert.h>
@@ -24,13 +24,13 @@ struct infer {
     struct service *service;
     struct exchange *exchange;
     struct infer_call call;
-    enum coding body_coding;
+    enum coding body_coding, answer_coding;
     struct fault fault;
     int64_t *first_task; /* [item_count + 1] of the stage that runs */
     int holders;         /* the exchange, and an answer whose parts lie in the call */
 
-    int64_t started_ns; /* the exchange */
     struct request_clock clock;
+    struct infer_cost cost;
 };
 
 /* --------------------------------------------------- bytes to request -- */
@@ -90,6 +90,8 @@ static void read_and_plan(struct infer *infer)
             call->wire->explain(call, &infer->fault);
         return;
     }
+    infer_cost_plan(&infer->cost, request, infer->answer_coding);
+    infer->job.cost_ns = infer_cost_left_ns(&infer->cost);
     infer->first_task =
         arena_calloc(&request->arena, (size_t)request->item_count + 1, sizeof(int64_t));
     if (!infer->first_task)
@@ -101,7 +103,7 @@ static void shorten_deadline(struct infer *infer)
 {
     const int64_t timeout_ns = infer->call.timeout_ns;
     if (timeout_ns > 0) {
-        const int64_t deadline_ns = infer->started_ns + timeout_ns;
+        const int64_t deadline_ns = infer->clock.started_ns + timeout_ns;
         if (deadline_ns < infer->job.deadline_ns)
             infer->job.deadline_ns = deadline_ns;
     }
@@ -148,9 +150,12 @@ static int64_t item_of_task(const struct infer *infer, int64_t task)
 static void run(struct job *job, int stage, int64_t task, const struct worker *worker)
 {
     struct infer *infer = infer_of(job);
+    struct infer_stopwatch watch;
     if (stage == 0) {
         infer->clock.begun_ns = clock_now_ns();
+        infer_cost_start(&infer->cost, INFER_READ, &watch);
         read_and_plan(infer);
+        infer_cost_stop(&infer->cost, INFER_READ, &watch);
         shorten_deadline(infer);
         return;
     }
@@ -160,7 +165,9 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
         item->workspaces
             ? (char *)item->workspaces + (size_t)worker->index * infer_tasks_workspace_bytes(item)
             : worker->workspace;
+    infer_cost_start(&infer->cost, INFER_COMPUTE, &watch);
     infer_tasks_run(item, stage - 1, task - infer->first_task[i], workspace);
+    infer_cost_stop(&infer->cost, INFER_COMPUTE, &watch);
 }
 
 /* ---------------------------------------------------- context to bytes -- */
@@ -208,22 +215,27 @@ static void done(struct job *job, enum job_outcome outcome)
 {
     struct infer *infer = infer_of(job);
     struct infer_call *call = &infer->call;
+    struct infer_stopwatch watch;
     infer->clock.computed_ns = clock_now_ns();
+    infer_cost_start(&infer->cost, INFER_WRITE, &watch);
     check_outcome(infer, outcome);
     if (infer->fault.code == FAULT_NONE)
         call->wire->write(call, &infer->fault);
     if (infer->fault.code == FAULT_NONE)
         text_finish(&call->text, &infer->fault);
+    infer_cost_stop(&infer->cost, INFER_WRITE, &watch);
     struct request_record *record = exchange_record(infer->exchange);
     infer_record(record, &call->request);
+    record->cost_ns = infer_cost_ns(&infer->cost);
+    record->fault = infer->fault.code;
     request_record_durations(record, &infer->clock, clock_now_ns());
-    infer_statistics(&call->request, infer->fault.code != FAULT_NONE, record);
+    infer_statistics(&call->request, record);
     if (infer->fault.code != FAULT_NONE) {
         call_free(call);
         exchange_fail(infer->exchange, &infer->fault);
         return;
     }
-    metrics_inference(record);
+    infer_cost_learn(&infer->cost);
     reply(infer);
 }
 
@@ -271,9 +283,12 @@ static void handle(struct exchange *exchange, const struct infer_wire *wire)
     }
     infer->job.deadline_ns = deadline_ns;
     infer->exchange = exchange;
-    infer->started_ns = exchange_started_ns(exchange);
+    infer->clock.started_ns = exchange_started_ns(exchange);
     infer->body_coding = exchange_body_coding(exchange);
+    infer->answer_coding = exchange_answer_coding(exchange);
     infer->call.body = exchange_take_body_in_place(exchange, &infer->call.body_memory);
+    infer_cost_read(&infer->cost, exchange, infer->call.body.size);
+    infer->job.cost_ns = infer_cost_ns(&infer->cost);
     exchange_park(exchange, deadline_ns, end, release, infer);
     if (scheduler_submit(service->scheduler, &infer->job))
         return;

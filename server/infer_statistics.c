@@ -1,6 +1,7 @@
 /* infer_statistics.c - see infer_statistics.h. */
 #include "infer_statistics.h"
 
+#include "metrics_inference.h"
 #include "model_statistics.h"
 
 static void count_run(struct model_statistics *statistics, int64_t good_count, int64_t bad_count,
@@ -21,9 +22,9 @@ static void count_run(struct model_statistics *statistics, int64_t good_count, i
         model_statistics_failure(statistics, duration_ns);
 }
 
-void infer_statistics(const struct infer_request *request, bool failed,
-                      const struct request_record *record)
+static void count_models(const struct infer_request *request, const struct request_record *record)
 {
+    const bool failed = record->fault != FAULT_NONE;
     int64_t end = 0;
     if (request->model && failed) { /* before or after there were items of it */
         count_run(request->model->statistics, 0, 1, record);
@@ -39,4 +40,19 @@ void infer_statistics(const struct infer_request *request, bool failed,
         else if (model)
             count_run(model->statistics, good_count, end - first - good_count, record);
     }
+}
+
+static const struct model *first_model(const struct infer_request *request)
+{
+    const struct model *model = request->model;
+    for (int64_t i = 0; i < request->item_count && !model; i++)
+        model = request->items[i].model;
+    return model;
+}
+
+void infer_statistics(const struct infer_request *request, const struct request_record *record)
+{
+    const struct model *model = first_model(request);
+    count_models(request, record);
+    metrics_inference(model ? model_statistics_place(model->statistics, model->name) : 0, record);
 }

@@ -5,9 +5,9 @@
 #include "infer.h"
 #include "request_record.h"
 
-/* Items in a row that are of one model count as one execution; each that failed is a failure of its
- * own. failed: the request as a whole did, which is one failure of each model. */
-void infer_statistics(const struct infer_request *request, bool failed,
-                      const struct request_record *record);
+/* Of models: items in a row that are of one count as one execution; each that failed is a failure
+ * of its own; where the request as a whole failed (record->fault) it is one failure of each. In the
+ * metrics: the whole request, as one of its first model. */
+void infer_statistics(const struct infer_request *request, const struct request_record *record);
 
 #endif

@@ -60,6 +60,7 @@ void model_release(struct model *model)
         || atomic_fetch_sub_explicit(&model->storage->references, 1, memory_order_acq_rel) > 1)
         return;
     struct model_storage *storage = model->storage;
+    model_statistics_free(model->statistics);
     model_panels_free(&storage->panels);
     if (storage->release)
         storage->release(storage->context);

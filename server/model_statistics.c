@@ -1,6 +1,8 @@
 /* model_statistics.c - see model_statistics.h. */
 #include "model_statistics.h"
 
+#include "metrics_inference.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <time.h>
@@ -29,6 +31,24 @@ static struct model_batch_statistics *batch_of(struct model_statistics *statisti
             return batch;
     }
     return NULL;
+}
+
+int model_statistics_place(struct model_statistics *statistics, const char *name)
+{
+    int place = atomic_load_explicit(&statistics->metrics_place, memory_order_acquire);
+    if (place)
+        return place;
+    const int taken = metrics_model_take(name);
+    if (atomic_compare_exchange_strong(&statistics->metrics_place, &place, taken))
+        return taken;
+    metrics_model_drop(taken);
+    return place;
+}
+
+void model_statistics_free(struct model_statistics *statistics)
+{
+    if (statistics)
+        metrics_model_drop(atomic_load(&statistics->metrics_place));
 }
 
 void model_statistics_success(struct model_statistics *statistics,

@@ -21,6 +21,7 @@ struct model_batch_statistics {
 };
 
 struct model_statistics {
+    _Atomic int metrics_place;         /* of metrics_inference.h; 0: not counted there yet */
     _Atomic int64_t last_inference_ms; /* since 1970; 0: none yet */
     _Atomic int64_t inference_count;   /* batch items that were answered well */
     _Atomic int64_t execution_count;   /* times that some of them were computed together */
@@ -33,6 +34,11 @@ struct model_execution {
     int64_t batch_size; /* > 0 */
     int64_t queue_ns, input_ns, infer_ns, output_ns;
 };
+
+/* The place in the metrics of a model of this name, taken when it is first asked for and held until
+ * model_statistics_free(). */
+int model_statistics_place(struct model_statistics *statistics, const char *name);
+void model_statistics_free(struct model_statistics *statistics); /* NULL is fine */
 
 void model_statistics_success(struct model_statistics *statistics,
                               const struct model_execution *execution);

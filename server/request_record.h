@@ -22,18 +22,23 @@ struct request_record {
     int64_t item_count; /* 0: it came to none, and nothing above and below counts */
     int64_t q_len, kv_len, q_heads, kv_heads, head_dim, v_head_dim; /* 0: does not apply */
 
-    bool was_job; /* it came to a worker, or waited for one: then the four durations count */
+    int64_t cost_ns; /* predicted time of one worker; 0: it was not planned */
+
+    bool was_job; /* it came to a worker, or waited for one: then the durations count */
     int64_t parse_ns, queue_ns, compute_ns, write_ns;
+    int64_t total_ns; /* from the first byte of the request until its answer was complete */
 
-    enum fault_code fault; /* that it was answered with */
+    int route;             /* metrics_route() */
+    enum fault_code fault; /* that it is answered with */
 };
 
-/* When a job came to each of its steps, on the monotonic clock; 0: it did not. */
+/* When a job came to each of its steps, on the monotonic clock; 0: it did not. The first is that of
+ * its request's first byte. */
 struct request_clock {
-    int64_t submitted_ns, begun_ns, parsed_ns, computed_ns;
+    int64_t started_ns, submitted_ns, begun_ns, parsed_ns, computed_ns;
 };
 
-/* The four durations of a job whose answer was complete at written_ns. Steps that did not come to
+/* The durations of a job whose answer was complete at written_ns. Steps that did not come to
  * be took no time. */
 void request_record_durations(struct request_record *record, const struct request_clock *clock,
                               int64_t written_ns);

@@ -7,7 +7,7 @@
 #include "clock.h"
 #include "coding.h"
 #include "infer_results.h"
-#include "metrics.h"
+#include "metrics_inference.h"
 #include "request_record.h"
 #include "service.h"
 #include "softmax.h"
@@ -244,12 +244,13 @@ static void record(struct softmax_job *softmax)
 {
     struct request_record *record = exchange_record(softmax->exchange);
     request_record_durations(record, &softmax->clock, clock_now_ns());
-    if (softmax->fault.code != FAULT_NONE)
-        return;
-    record->item_count = 1;
-    record->q_len = softmax->row_count;
-    record->kv_len = softmax->softmax.length;
-    metrics_inference(record);
+    record->fault = softmax->fault.code;
+    if (record->fault == FAULT_NONE) {
+        record->item_count = 1;
+        record->q_len = softmax->row_count;
+        record->kv_len = softmax->softmax.length;
+    }
+    metrics_inference(0, record);
 }
 
 static void done(struct job *job, enum job_outcome outcome)
@@ -306,6 +307,7 @@ void softmax_handle(struct exchange *exchange)
     }
     softmax->job.kind = &softmax_kind;
     softmax->job.deadline_ns = deadline_ns;
+    softmax->clock.started_ns = exchange_started_ns(exchange);
     softmax->clock.submitted_ns = clock_now_ns();
     softmax->service = service;
     softmax->exchange = exchange;
