@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "clock.h"
 #include "metrics_inference.h"
 #include "metrics_own.h"
 
@@ -206,6 +207,22 @@ static void test_threads_lose_nothing(void **state)
     assert_true(growth("attnd_inference_items_total{model=\"threads\",route=\"/threads\"}")
                 == 2 * THREADS * EACH);
     assert_true(growth("attnd_queue_jobs") == 0);
+}
+
+/* What counting one request costs, to be read and not to be held to. */
+static void test_cost(void **state)
+{
+    enum { COUNT = 200000 };
+    (void)state;
+    const int place = metrics_model_take("cost");
+    const struct request_record record = { .route = inference_route(), .item_count = 1 };
+    const int64_t start_ns = clock_now_ns();
+    for (int i = 0; i < COUNT; i++) {
+        metrics_request(record.route, 200, 1000000, 100, 100);
+        metrics_inference(place, &record);
+    }
+    print_message("%.0f ns to count a request\n", (double)(clock_now_ns() - start_ns) / COUNT);
+    metrics_model_drop(place);
 }
 
 int main(void)
