@@ -8,8 +8,8 @@
  * alone they share it, which is said. ATTND_LOAD_SECONDS is the time of each point (2),
  * ATTND_LOAD_DEADLINE_MS the deadline (100). */
 #include "traffic_report.h"
-#include "traffic_server.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,13 +35,14 @@ enum { WORKLOADS = sizeof workloads / sizeof workloads[0] };
 static int deadline_ms(void)
 {
     const char *text = getenv("ATTND_LOAD_DEADLINE_MS");
-    return text && atoi(text) > 0 ? atoi(text) : 100;
+    const long ms = text ? strtol(text, NULL, 10) : 0;
+    return ms > 0 && ms < INT_MAX ? (int)ms : 100;
 }
 
 static void make_requests(const struct workload *workload, struct traffic_request *requests)
 {
     for (int i = 0; i < workload->size_count; i++) {
-        const struct traffic_shape shape = { 1, LENGTHS[i], 64 };
+        const struct traffic_shape shape = { .heads = 1, .length = LENGTHS[i], .head_dim = 64 };
         requests[i] = workload->is_binary ? traffic_attention_binary(shape, deadline_ms())
                                           : traffic_attention_json(shape, deadline_ms());
         requests[i].weight = WEIGHTS[i];
@@ -55,15 +56,8 @@ static double measure(struct traffic_server *server, const struct workload *work
     char point[16] = "closed";
     if (part > 0)
         snprintf(point, sizeof point, "%.0f%%", part * 100);
-    traffic_server_cpu_s(server);
-    traffic_run(load, &result);
-    traffic_report_row(&(struct traffic_row){ .server = server->name,
-                                              .workload = workload->name,
-                                              .point = point,
-                                              .result = &result,
-                                              .offered_per_s = load->rate,
-                                              .capacity_per_s = capacity_per_s,
-                                              .server_cpu_s = traffic_server_cpu_s(server) });
+    const struct traffic_row row = { workload->name, point, capacity_per_s };
+    traffic_measure(server, load, &row, &result);
     const double good_per_s = traffic_good_per_s(&result);
     traffic_result_free(&result);
     return good_per_s;
@@ -127,7 +121,8 @@ int main(int argc, char **argv)
     static const char *const servers[] = { "attnd", "fastapi", "cjson" };
     traffic_report_open("overload");
     printf("Requests with a deadline of %d ms; the server has one CPU, the client another.\n"
-           "late: a 200 after the deadline; no answer: given up at twice the deadline.\n",
+           "late: a 200 after the deadline; no answer: given up at twice the deadline; CPU of the "
+           "server,\nthe generator and others; late ms: how late it sent, p99.\n",
            deadline_ms());
     traffic_report_heading();
     for (size_t i = 0; i < sizeof servers / sizeof servers[0]; i++)

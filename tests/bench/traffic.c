@@ -2,8 +2,8 @@
  *
  * Connections that have a request are in a list in the order of their intended times, so that who
  * has waited too long is at its head; those that have none are a stack, so that as few are used as
- * do. Where an open loop has as many as it may, arrivals wait for one in a ring, and their wait is
- * part of their latency. */
+ * do; a closed one is opened again when it is needed. Where an open loop has as many as it may,
+ * arrivals wait for one in a ring, and their wait is part of their latency. */
 #include "traffic.h"
 
 #include "clock.h"
@@ -33,9 +33,10 @@ struct run {
     const struct traffic_load *load;
     struct traffic_result *result;
     int epoll;
-    struct traffic_connection *connections, **idle, *first,
-        *last; /* first to last: with a request */
-    int connection_count, idle_count;
+    struct traffic_connection *connections;
+    struct traffic_connection **idle, **closed; /* stacks */
+    struct traffic_connection *first, *last;    /* with a request */
+    int idle_count, closed_count;
     struct arrival *backlog; /* a ring */
     unsigned backlog_first, backlog_end;
     int64_t counted_from_ns, end_ns, patience_ns, next_arrival_ns;
@@ -110,9 +111,9 @@ static struct traffic_connection *free_connection(struct run *run)
 {
     if (run->idle_count > 0)
         return run->idle[--run->idle_count];
-    if (run->connection_count == run->load->callers)
+    if (run->closed_count == 0)
         return NULL;
-    struct traffic_connection *connection = &run->connections[run->connection_count++];
+    struct traffic_connection *connection = run->closed[--run->closed_count];
     connect_to(run, connection);
     return connection;
 }
@@ -155,21 +156,20 @@ static void arrive(struct run *run, int64_t intended_ns)
         run->result->unsent += is_counted(run, intended_ns);
 }
 
-/* Without a request now: takes another, or rests. */
-static void go_on(struct run *run, struct traffic_connection *connection)
+/* Its request is over: it takes another, or rests. */
+static void go_on(struct run *run, struct traffic_connection *connection, bool is_open)
 {
     struct arrival arrival;
-    if (run->load->rate > 0 && backlog_take(run, &arrival)) {
-        begin(run, connection, &arrival);
-        return;
+    connection->request = NULL;
+    if (is_open) {
+        run->idle[run->idle_count++] = connection;
+    } else {
+        close(connection->descriptor);
+        connection->descriptor = -1;
+        run->closed[run->closed_count++] = connection;
     }
-    run->idle[run->idle_count++] = connection;
-}
-
-static void reopen(struct run *run, struct traffic_connection *connection)
-{
-    close(connection->descriptor);
-    connect_to(run, connection);
+    if (run->load->rate > 0 && backlog_take(run, &arrival))
+        begin(run, free_connection(run), &arrival);
 }
 
 /* ---------------------------------------------------------------- answers -- */
@@ -200,10 +200,7 @@ static void handle(struct run *run, struct traffic_connection *connection)
         count_answer(run, connection);
     else
         run->result->broken += is_counted(run, connection->intended_ns);
-    if (step == TRAFFIC_BROKEN || connection->closes)
-        reopen(run, connection);
-    connection->request = NULL;
-    go_on(run, connection);
+    go_on(run, connection, step == TRAFFIC_DONE && !connection->closes);
 }
 
 static void abandon_late(struct run *run, int64_t now_ns)
@@ -212,9 +209,7 @@ static void abandon_late(struct run *run, int64_t now_ns)
         struct traffic_connection *connection = run->first;
         run->result->abandoned += is_counted(run, connection->intended_ns);
         list_remove(run, connection);
-        reopen(run, connection);
-        connection->request = NULL;
-        go_on(run, connection);
+        go_on(run, connection, false);
     }
 }
 
@@ -225,7 +220,7 @@ static void arrivals(struct run *run, int64_t now_ns)
     const struct traffic_load *load = run->load;
     if (load->rate <= 0) {
         if (now_ns < run->end_ns)
-            for (int count = run->idle_count; count > 0; count--)
+            for (int count = run->idle_count + run->closed_count; count > 0; count--)
                 arrive(run, now_ns);
         return;
     }
@@ -283,6 +278,9 @@ static void run_init(struct run *run, const struct traffic_load *load,
     allow_connections(load->callers);
     run->connections = memory((size_t)load->callers, sizeof *run->connections);
     run->idle = memory((size_t)load->callers, sizeof(struct traffic_connection *));
+    run->closed = memory((size_t)load->callers, sizeof(struct traffic_connection *));
+    for (run->closed_count = 0; run->closed_count < load->callers; run->closed_count++)
+        run->closed[run->closed_count] = &run->connections[run->closed_count];
     run->backlog = memory(BACKLOG_MAX, sizeof *run->backlog);
     run->epoll = epoll_create1(EPOLL_CLOEXEC);
     for (int i = 0; i < load->request_count; i++)
@@ -291,12 +289,6 @@ static void run_init(struct run *run, const struct traffic_load *load,
     run->end_ns = run->counted_from_ns + counted_ns;
     run->patience_ns = (int64_t)(2e9 * (load->deadline_s > 0 ? load->deadline_s : PATIENCE_S));
     run->next_arrival_ns = now_ns;
-    if (load->rate > 0)
-        return;
-    for (; run->connection_count < load->callers; run->connection_count++) {
-        run->idle[run->idle_count++] = &run->connections[run->connection_count];
-        connect_to(run, &run->connections[run->connection_count]);
-    }
 }
 
 void traffic_run(const struct traffic_load *load, struct traffic_result *result)
@@ -317,11 +309,12 @@ void traffic_run(const struct traffic_load *load, struct traffic_result *result)
         result->unsent += is_counted(&run, arrival.intended_ns);
     result->elapsed_s = (double)(clock_now_ns() - start_ns) / 1e9;
     result->cpu_s = own_cpu_s() - start_cpu_s;
-    for (int i = 0; i < run.connection_count; i++)
-        close(run.connections[i].descriptor);
+    while (run.idle_count > 0)
+        close(run.idle[--run.idle_count]->descriptor);
     close(run.epoll);
     free(run.connections);
     free((void *)run.idle);
+    free((void *)run.closed);
     free(run.backlog);
 }
 

@@ -3,20 +3,22 @@
 #define BENCH_TRAFFIC_REPORT_H
 
 #include "traffic.h"
+#include "traffic_server.h"
 
+/* A row of the table. */
 struct traffic_row {
-    const char *server, *workload, *point;
-    struct traffic_result *result; /* its samples are sorted */
-    double offered_per_s;          /* 0: a closed loop */
-    double capacity_per_s;         /* what goodput is compared with; 0: nothing */
-    double server_cpu_s;
+    const char *workload, *point;
+    double capacity_per_s; /* what goodput is compared with; 0: nothing */
 };
 
 /* Lines go to build/load_<name>.jsonl, which begins anew. */
 void traffic_report_open(const char *name);
 
 void traffic_report_heading(void);
-void traffic_report_row(const struct traffic_row *row);
+
+/* Runs the load and reports it. The result, its samples sorted, is the caller's. */
+void traffic_measure(struct traffic_server *server, const struct traffic_load *load,
+                     const struct traffic_row *row, struct traffic_result *result);
 
 /* A number of its own, in the lines alone. */
 void traffic_report_figure(const char *name, double value, const char *unit);

@@ -91,12 +91,13 @@ static void write_rows(FILE *stream, const char *field, struct traffic_shape sha
     }
 }
 
-struct traffic_request traffic_attention_json(struct traffic_shape shape, int timeout_ms)
+static struct traffic_request sdpa_json(struct traffic_shape shape, const char *output,
+                                        int timeout_ms)
 {
     struct text text;
     uint64_t state = 1;
     text_open(&text);
-    fputs("{\"model\":\"sdpa\",\"outputs\":[\"context\"]", text.stream);
+    fprintf(text.stream, "{\"model\":\"sdpa\",\"outputs\":[\"%s\"]", output);
     for (int i = 0; i < 3; i++)
         write_rows(text.stream, FIELDS[i], shape, &state);
     fputs("}", text.stream);
@@ -104,26 +105,56 @@ struct traffic_request traffic_attention_json(struct traffic_shape shape, int ti
     return post("/v1/attention", "Content-Type: application/json\r\n", &text, timeout_ms);
 }
 
-struct traffic_request traffic_attention_binary(struct traffic_shape shape, int timeout_ms)
+struct traffic_request traffic_attention_json(struct traffic_shape shape, int timeout_ms)
 {
-    const int64_t count = (int64_t)shape.heads * shape.length * shape.head_dim;
+    return sdpa_json(shape, "context", timeout_ms);
+}
+
+struct traffic_request traffic_map_json(struct traffic_shape shape)
+{
+    return sdpa_json(shape, "weights", 0);
+}
+
+/* Inputs of one shape, all outputs as bytes. outputs is a member of the JSON, or "". */
+static struct traffic_request infer(const char *model, const char *const *names, int name_count,
+                                    const int64_t *shape, int rank, const char *outputs,
+                                    int timeout_ms)
+{
     struct text text;
-    char header[80];
+    char header[80], path[256];
     uint64_t state = 1;
+    int64_t count = 1;
     text_open(&text);
+    for (int i = 0; i < rank; i++)
+        count *= shape[i];
     fputs("{\"inputs\":[", text.stream);
-    for (int i = 0; i < 3; i++)
-        fprintf(text.stream,
-                "%s{\"name\":\"%s\",\"datatype\":\"FP32\",\"shape\":[1,%d,%d,%d],"
-                "\"parameters\":{\"binary_data_size\":%lld}}",
-                i ? "," : "", INPUTS[i], shape.heads, shape.length, shape.head_dim,
-                (long long)count * 4);
-    fputs("],\"parameters\":{\"binary_data_output\":true}}", text.stream);
+    for (int i = 0; i < name_count; i++) {
+        fprintf(text.stream, "%s{\"name\":\"%s\",\"datatype\":\"FP32\",\"shape\":", i ? "," : "",
+                names[i]);
+        for (int k = 0; k < rank; k++)
+            fprintf(text.stream, "%c%lld", k ? ',' : '[', (long long)shape[k]);
+        fprintf(text.stream, "],\"parameters\":{\"binary_data_size\":%lld}}",
+                (long long)count * (long long)sizeof(float));
+    }
+    fprintf(text.stream, "]%s,\"parameters\":{\"binary_data_output\":true}}", outputs);
     fflush(text.stream);
     snprintf(header, sizeof header, "Inference-Header-Content-Length: %zu\r\n", text.size);
-    write_floats(text.stream, 3 * count, &state);
+    write_floats(text.stream, name_count * count, &state);
     text_close(&text);
-    return post("/v2/models/sdpa/infer", header, &text, timeout_ms);
+    snprintf(path, sizeof path, "/v2/models/%s/infer", model);
+    return post(path, header, &text, timeout_ms);
+}
+
+struct traffic_request traffic_attention_binary(struct traffic_shape shape, int timeout_ms)
+{
+    const int64_t sizes[] = { 1, shape.heads, shape.length, shape.head_dim };
+    return infer("sdpa", INPUTS, 3, sizes, 4, "", timeout_ms);
+}
+
+struct traffic_request traffic_model_binary(const char *model, int rows, int columns)
+{
+    const int64_t sizes[] = { rows, columns };
+    return infer(model, FIELDS, 1, sizes, 2, ",\"outputs\":[{\"name\":\"context\"}]", 0);
 }
 
 struct traffic_request traffic_raw(const char *model, int count, int timeout_ms)

@@ -24,6 +24,12 @@ struct traffic_request traffic_json(const char *path, const char *body, int time
 struct traffic_request traffic_attention_json(struct traffic_shape shape, int timeout_ms);
 struct traffic_request traffic_attention_binary(struct traffic_shape shape, int timeout_ms);
 
+/* The same as JSON, but the weights asked for: an answer of length * length numbers. */
+struct traffic_request traffic_map_json(struct traffic_shape shape);
+
+/* Self-attention by a model with parameters, as bytes, the context asked for. */
+struct traffic_request traffic_model_binary(const char *model, int rows, int columns);
+
 /* A raw binary request: count numbers to a model with parameters. */
 struct traffic_request traffic_raw(const char *model, int count, int timeout_ms);
 

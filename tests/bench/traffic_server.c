@@ -87,7 +87,7 @@ bool traffic_server_has_flag(const char *flag)
 
 /* -------------------------------------------------------------- the rivals -- */
 
-static int listen_somewhere(int *port)
+int traffic_listen(int *port)
 {
     struct sockaddr_in address = { .sin_family = AF_INET,
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -159,7 +159,7 @@ static bool answers(struct traffic_server *server)
 static bool start_rival(struct traffic_server *server, const char *name, char *const *arguments)
 {
     *server = (struct traffic_server){ .name = name };
-    const int socket = listen_somewhere(&server->port);
+    const int socket = traffic_listen(&server->port);
     fflush(stdout);
     if (access(arguments[0], X_OK) == 0)
         server->pid = fork();

@@ -32,6 +32,10 @@ void traffic_server_stop(struct traffic_server *server);
 /* CPU seconds of it and its children since the last call. */
 double traffic_server_cpu_s(struct traffic_server *server);
 
+/* A socket that listens on a free port of 127.0.0.1; closed by exec. Ends the program where there
+ * is none. */
+int traffic_listen(int *port);
+
 /* From here on this process, or the children that it starts, run on one CPU alone; -1: on all that
  * there were at the beginning. False where there are not so many. */
 bool traffic_pin(int cpu);
