@@ -234,6 +234,7 @@ int main(void)
         cmocka_unit_test(test_no_place_left),
         cmocka_unit_test(test_labels_are_escaped),
         cmocka_unit_test(test_threads_lose_nothing),
+        cmocka_unit_test(test_cost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
