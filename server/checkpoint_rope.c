@@ -152,12 +152,27 @@ static bool read_scaling(struct checkpoint_layer *layer, const cJSON *parameters
     return good;
 }
 
+/* apply_scaling() of llama-models' models/llama3/model.py at 43e87a37feaa, which has no names for
+ * its numbers in params.json. */
+static const struct attn_rope_scaling LLAMA3 = {
+    .type = ATTN_ROPE_LLAMA3,
+    .factor = 8,
+    .original_max_position_embeddings = 8192,
+    .low_freq_factor = 1,
+    .high_freq_factor = 4,
+};
+
 bool checkpoint_layer_read_rope(struct checkpoint_layer *layer, struct fault *fault)
 {
     const struct checkpoint_stack *stack = layer->run->stack;
     const cJSON *parameters = parameters_of(layer);
-    if (!stack->theta || layer->has_alibi)
+    bool is_llama3;
+    if (!stack->theta || layer->has_alibi || (stack->rope_needs_window && !layer->has_window))
         return true;
+    if (!checkpoint_read_flag(layer->run->section, stack->llama3_if, &is_llama3, fault))
+        return false;
+    if (is_llama3)
+        layer->config.rope.scaling = LLAMA3;
     layer->config.has_rope = true;
     layer->config.rope.interleaved = stack->interleaved;
     return read_theta(layer, parameters, fault) && read_dim(layer, parameters, fault)

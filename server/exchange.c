@@ -207,6 +207,11 @@ enum coding exchange_body_coding(const struct exchange *exchange)
     return exchange->body_coding;
 }
 
+enum coding exchange_answer_coding(const struct exchange *exchange)
+{
+    return exchange->answer_coding;
+}
+
 struct byte_slice exchange_take_body_in_place(struct exchange *exchange, void **memory)
 {
     const struct byte_slice body = { exchange->body ? exchange->body + exchange->body_offset : NULL,

@@ -8,6 +8,7 @@
 
 #include "clock.h"
 #include "coding.h"
+#include "infer_cost.h"
 #include "infer_record.h"
 #include "infer_statistics.h"
 #include "infer_tasks.h"
@@ -23,13 +24,14 @@ struct infer {
     struct service *service;
     struct exchange *exchange;
     struct infer_call call;
-    enum coding body_coding;
+    enum coding body_coding, answer_coding;
     struct fault fault;
     int64_t *first_task; /* [item_count + 1] of the stage that runs */
     bool pending;        /* read, and no task of it begun */
     int holders;         /* the exchange, and an answer whose parts lie in the call */
 
     struct request_clock clock;
+    struct infer_cost cost;
 };
 
 /* --------------------------------------------------- bytes to request -- */
@@ -89,6 +91,8 @@ static void read_and_plan(struct infer *infer)
             call->wire->explain(call, &infer->fault);
         return;
     }
+    infer_cost_plan(&infer->cost, request, infer->answer_coding);
+    infer->job.cost_ns = infer_cost_left_ns(&infer->cost);
     infer->first_task =
         arena_calloc(&request->arena, (size_t)request->item_count + 1, sizeof(int64_t));
     if (!infer->first_task)
@@ -157,9 +161,12 @@ static int64_t item_of_task(const struct infer *infer, int64_t task)
 static void run(struct job *job, int stage, int64_t task, const struct worker *worker)
 {
     struct infer *infer = infer_of(job);
+    struct infer_stopwatch watch;
     if (stage == 0) {
         infer->clock.begun_ns = clock_now_ns();
+        infer_cost_start(&infer->cost, INFER_READ, &watch);
         read_and_plan(infer);
+        infer_cost_stop(&infer->cost, INFER_READ, &watch);
         shorten_deadline(infer);
         return;
     }
@@ -171,7 +178,9 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
         item->workspaces
             ? (char *)item->workspaces + (size_t)worker->index * infer_tasks_workspace_bytes(item)
             : worker->workspace;
+    infer_cost_start(&infer->cost, INFER_COMPUTE, &watch);
     infer_tasks_run(item, stage - 1, task - infer->first_task[i], workspace);
+    infer_cost_stop(&infer->cost, INFER_COMPUTE, &watch);
 }
 
 /* ---------------------------------------------------- context to bytes -- */
@@ -219,15 +228,19 @@ static void done(struct job *job, enum job_outcome outcome)
 {
     struct infer *infer = infer_of(job);
     struct infer_call *call = &infer->call;
+    struct infer_stopwatch watch;
     infer->clock.computed_ns = clock_now_ns();
     set_pending(infer, false);
+    infer_cost_start(&infer->cost, INFER_WRITE, &watch);
     check_outcome(infer, outcome);
     if (infer->fault.code == FAULT_NONE)
         call->wire->write(call, &infer->fault);
     if (infer->fault.code == FAULT_NONE)
         text_finish(&call->text, &infer->fault);
+    infer_cost_stop(&infer->cost, INFER_WRITE, &watch);
     struct request_record *record = exchange_record(infer->exchange);
     infer_record(record, &call->request);
+    record->cost_ns = infer_cost_ns(&infer->cost);
     record->fault = infer->fault.code;
     request_record_durations(record, &infer->clock, clock_now_ns());
     infer_statistics(&call->request, record);
@@ -236,6 +249,7 @@ static void done(struct job *job, enum job_outcome outcome)
         exchange_fail(infer->exchange, &infer->fault);
         return;
     }
+    infer_cost_learn(&infer->cost);
     reply(infer);
 }
 
@@ -285,7 +299,10 @@ static void handle(struct exchange *exchange, const struct infer_wire *wire)
     infer->exchange = exchange;
     infer->clock.started_ns = exchange_started_ns(exchange);
     infer->body_coding = exchange_body_coding(exchange);
+    infer->answer_coding = exchange_answer_coding(exchange);
     infer->call.body = exchange_take_body_in_place(exchange, &infer->call.body_memory);
+    infer_cost_read(&infer->cost, exchange, infer->call.body.size);
+    infer->job.cost_ns = infer_cost_ns(&infer->cost);
     exchange_park(exchange, deadline_ns, end, release, infer);
     if (scheduler_submit(service->scheduler, &infer->job))
         return;

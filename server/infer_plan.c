@@ -395,6 +395,7 @@ static bool plan_item(struct infer_request *request, struct infer_item *item,
                          "the answer may take more than the %zu bytes that are given "
                          "(%zu for each number)",
                          limits->answer_bytes_max, infer_number_bytes(request));
+    item->answer_bytes = bytes;
     return plan_run(request, item, &problem, limits, fault);
 }
 

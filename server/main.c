@@ -3,6 +3,7 @@
 #include "blas_core.h"
 #include "clock.h"
 #include "config.h"
+#include "cost_fit.h"
 #include "cpu_count.h"
 #include "health_command.h"
 #include "http.h"
@@ -136,6 +137,7 @@ static bool load_and_warm_up(struct service *service, struct fault *fault)
     int failed_count = 0;
     if (!load_models(service, log_model, &failed_count, fault))
         return false;
+    cost_fit(service->kernels);
     if (!infer_warm_up(service, fault))
         return false;
     atomic_store(&service->state, SERVICE_SERVING);
@@ -205,6 +207,8 @@ static bool serve(struct service *service, const sigset_t *signals, struct fault
         .body_bytes_max = config->body_bytes_max,
         .pack_bytes_min = config->compress_bytes_min,
         .body_timeout_ns = config->body_timeout_ns,
+        .idle_timeout_ns = config->idle_timeout_ns,
+        .send_timeout_ns = config->send_timeout_ns,
         .connections_max = config->connections_max,
         .connections_per_ip_max = config->connections_per_ip_max,
         .routes = routes_table(&route_count),

@@ -8,6 +8,7 @@
 
 #include "fault.h"
 #include "layer.h"
+#include "model_bias.h"
 #include "model_names.h"
 #include "text.h"
 
@@ -18,12 +19,6 @@ struct model_tensor {
     const char *name; /* NULL: the layer has no such parameter */
     int rank;         /* 1 or 2 */
     int64_t shape[2];
-};
-
-/* Added to the scores of a pair, with the masks, by how far the key stands ahead of the query. */
-struct model_relative_bias {
-    const float *values; /* [q_heads, 2 * reach + 1], distances -reach to reach; NULL: none */
-    int64_t reach;       /* farther ones have the bias of this distance */
 };
 
 struct model_layer {

@@ -22,6 +22,8 @@ struct request_record {
     int64_t item_count; /* 0: it came to none, and nothing above and below counts */
     int64_t q_len, kv_len, q_heads, kv_heads, head_dim, v_head_dim; /* 0: does not apply */
 
+    int64_t cost_ns; /* predicted time of one worker; 0: it was not planned */
+
     bool was_job; /* it came to a worker, or waited for one: then the durations count */
     int64_t parse_ns, queue_ns, compute_ns, write_ns;
     int64_t total_ns; /* from the first byte of the request until its answer was complete */

@@ -77,6 +77,10 @@ void published_clamp(struct rows x, double most);
 void published_rms_norm(struct rows x, int64_t heads, const char *name, int layer, double eps,
                         double offset);
 
+/* torch.nn.LayerNorm of some columns of x in place, weight and bias (NULL: none) being theirs. */
+void published_layer_norm(struct rows x, int64_t first, int64_t columns, const double *weight,
+                          const double *bias, double eps);
+
 struct published_attention {
     int64_t heads, kv_heads; /* kv_heads 0: heads */
     double scale;

@@ -89,6 +89,8 @@ static void test_defaults(void **state)
     assert_int_equal(config.queue_max, 1024);
     assert_int_equal(config.timeout_ns, 60000000000);
     assert_int_equal(config.body_timeout_ns, 30000000000);
+    assert_int_equal(config.idle_timeout_ns, 120000000000);
+    assert_int_equal(config.send_timeout_ns, 30000000000);
     assert_int_equal(config.drain_delay_ns, 0);
     assert_int_equal(config.drain_max_ns, 60000000000);
     assert_int_equal(config.connections_max, 10000);
