@@ -36,6 +36,7 @@ struct config {
     enum log_level log_level;
     enum log_format log_format;
     bool json_nonfinite_allowed;
+    bool metrics_nv_aliases;
     bool check_config;
 };
 
