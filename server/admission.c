@@ -37,7 +37,7 @@ enum admission_verdict admission_judge(const struct admission_limits *limits,
     const double over_cost = (double)queue->cost_ns + (double)request->likely_ns - cost_max;
     const double by_clock = queue->slowdown / workers;
     *retry_after_s = 1;
-    if (request->items > limits->items_max || certain > cost_max)
+    if (request->items > limits->items_max || certain > (double)limits->one_ns_max * workers)
         return ADMISSION_TOO_LARGE;
     if (over_items > 0 && request->items > request->counted_items) {
         /* As if all were of one size. */
@@ -59,9 +59,12 @@ enum admission_verdict admission_judge(const struct admission_limits *limits,
 static struct admission_limits limits_of(const struct service *service)
 {
     const struct config *config = service->config;
+    /* Where nobody has said so, it is the deadline's affair how long one may take. */
+    const int64_t given_ns = config->queue_cost_ns_max;
     return (struct admission_limits){
         .items_max = config->queue_max,
-        .cost_ns_max = config->queue_cost_ns_max ? config->queue_cost_ns_max : config->timeout_ns,
+        .cost_ns_max = given_ns ? given_ns : config->timeout_ns,
+        .one_ns_max = given_ns ? given_ns : INT64_MAX,
     };
 }
 

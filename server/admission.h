@@ -14,6 +14,7 @@
 struct admission_limits {
     int64_t items_max;   /* accepted and not done, each item of a batch counted */
     int64_t cost_ns_max; /* predicted time that the workers together may need for these */
+    int64_t one_ns_max;  /* and for one alone; what is over it, never fits */
 };
 
 /* What is accepted and not done. */

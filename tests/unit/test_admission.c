@@ -21,7 +21,9 @@ static int retry_after_s;
 static int setup(void **state)
 {
     (void)state;
-    limits = (struct admission_limits){ .items_max = 10, .cost_ns_max = 4 * SECOND };
+    limits = (struct admission_limits){ .items_max = 10,
+                                        .cost_ns_max = 4 * SECOND,
+                                        .one_ns_max = 4 * SECOND };
     queue = (struct admission_queue){
         .items = 5, .cost_ns = 4 * SECOND, .before_ns = 4 * SECOND, .worker_count = 2, .slowdown = 1
     };
@@ -86,6 +88,8 @@ static void test_cost(void **state)
     assert_int_equal(judge(), ADMISSION_TOO_LARGE);
     request.certain_ns = INT64_MAX / 1024;
     assert_int_equal(judge(), ADMISSION_TOO_LARGE);
+    limits.one_ns_max = INT64_MAX; /* then the deadline says it */
+    assert_int_equal(judge(), ADMISSION_TOO_LATE);
 }
 
 static void test_deadlines(void **state)
