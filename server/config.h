@@ -27,6 +27,8 @@ struct config {
     int queue_max;
     int64_t timeout_ns;
     int64_t body_timeout_ns;
+    int64_t idle_timeout_ns;
+    int64_t send_timeout_ns;
     int64_t drain_delay_ns;
     int64_t drain_max_ns;
     int connections_max;
@@ -34,6 +36,7 @@ struct config {
     enum log_level log_level;
     enum log_format log_format;
     bool json_nonfinite_allowed;
+    bool metrics_nv_aliases;
     bool check_config;
 };
 

@@ -44,6 +44,8 @@ struct exchange {
 
     int64_t started_ns;
     int64_t body_deadline_ns;
+    int64_t sending_since_ns; /* 0: not looked at yet */
+    uint64_t sending_taken;   /* by the client until then */
 
     char *body; /* malloc'd; its bytes begin at body_offset */
     size_t body_offset, body_size, body_capacity;
@@ -61,7 +63,8 @@ struct exchange {
     bool reading; /* its body is still coming */
     bool parked;
     bool answered;
-    bool queued; /* the answer is libmicrohttpd's */
+    bool queued;  /* the answer is libmicrohttpd's */
+    bool stalled; /* and its client took too little of it */
 
     int64_t deadline_ns;
     void (*end)(void *owner, enum exchange_end why);

@@ -2,12 +2,12 @@
  *
  * libmicrohttpd closes a connection that is answered in the first call of its
  * access handler, so answers wait for a later call, except those that must come
- * before the body. It notices nothing of a suspended connection and has no bound
- * on a whole body's time: both timers are kept here. */
+ * before the body. */
 #include "http_internal.h"
 
 #include "clock.h"
 #include "coding.h"
+#include "connection_metrics.h"
 #include "log.h"
 #include "metrics.h"
 
@@ -21,35 +21,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* ----------------------------------------------------------- the waiting -- */
-
-static void waiting_add(struct exchange *exchange)
-{
-    struct http_thread *thread = exchange->thread;
-    if (exchange->listed)
-        return;
-    exchange->previous = NULL;
-    exchange->next = thread->waiting;
-    if (thread->waiting)
-        thread->waiting->previous = exchange;
-    thread->waiting = exchange;
-    exchange->listed = true;
-}
-
-void http_waiting_remove(struct exchange *exchange)
-{
-    if (!exchange->listed)
-        return;
-    *(exchange->previous ? &exchange->previous->next : &exchange->thread->waiting) = exchange->next;
-    if (exchange->next)
-        exchange->next->previous = exchange->previous;
-    exchange->listed = false;
-}
+/* --------------------------------------------------------------- answers -- */
 
 /* The body did not come in time. libmicrohttpd takes no answer while a body is
  * arriving, so this one goes to the socket directly; it has sent nothing of its
  * own for this request that could be cut in two. */
-static void body_timed_out(struct exchange *exchange)
+void http_end_body(struct exchange *exchange)
 {
     char answer[768];
     char body[256];
@@ -73,26 +50,6 @@ static void body_timed_out(struct exchange *exchange)
         log_line(LOG_DEBUG, "timeout not sent", LOG_STRING("reason", strerror(errno)));
     shutdown(socket, SHUT_RDWR);
 }
-
-void http_check_timers(struct http_thread *thread)
-{
-    const int64_t now_ns = clock_now_ns();
-    if (!thread->waiting || now_ns - thread->timers_checked_ns < HTTP_TIMER_MS * INT64_C(1000000))
-        return;
-    thread->timers_checked_ns = now_ns;
-    for (struct exchange *exchange = thread->waiting, *next; exchange; exchange = next) {
-        next = exchange->next;
-        if (exchange->reading && now_ns > exchange->body_deadline_ns) {
-            http_waiting_remove(exchange);
-            body_timed_out(exchange);
-        } else if (exchange->parked && exchange->deadline_ns && now_ns > exchange->deadline_ns) {
-            http_waiting_remove(exchange);
-            exchange->end(exchange->owner, EXCHANGE_DEADLINE);
-        }
-    }
-}
-
-/* --------------------------------------------------------------- answers -- */
 
 static bool add_header(struct MHD_Response *response, const char *name, const char *value)
 {
@@ -153,6 +110,7 @@ static enum MHD_Result queue_answer(struct exchange *exchange)
 {
     struct MHD_Response *response = make_response(exchange);
     exchange->queued = true;
+    http_waiting_add(exchange);
     if (!response) {
         exchange->answer.status = 503;
         return MHD_queue_response(exchange->connection, 503, exchange->thread->http->no_memory);
@@ -335,6 +293,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
         return MHD_queue_response(connection, 503, thread->http->no_memory);
     *state = exchange;
     record->exchange = exchange;
+    http_idle_end(thread, record);
     const bool framed = check_framing(exchange);
     if (framed)
         check_headers(exchange);
@@ -347,7 +306,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
         return queue_answer(exchange);
     }
     if (exchange->body_announced > 0 || exchange_header(exchange, "Transfer-Encoding"))
-        waiting_add(exchange);
+        http_waiting_add(exchange);
     return MHD_YES;
 }
 
@@ -364,7 +323,7 @@ static enum MHD_Result dispatch(struct exchange *exchange)
         assert(exchange->answered);
         return queue_answer(exchange);
     }
-    waiting_add(exchange);
+    http_waiting_add(exchange);
     MHD_suspend_connection(exchange->connection);
     return MHD_YES;
 }
@@ -386,10 +345,8 @@ enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection
     }
     if (exchange->queued)
         return MHD_YES;
-    if (exchange->answered && http_connection_of(connection)->left) {
-        exchange->answer.status = 0;
+    if (exchange->answered && http_connection_of(connection)->left)
         return MHD_NO;
-    }
     if (exchange->answered)
         return queue_answer(exchange);
     if (exchange->parked) /* woken without an answer: nothing to do yet */
@@ -397,28 +354,51 @@ enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection
     return dispatch(exchange);
 }
 
-/* The end of every exchange, well answered or not. A client that left before its
- * answer is logged so. */
+/* Whether a request ended before its client had taken its answer, and why. Who was told that its
+ * body took too long, or did not read a refusal to its end, has missed nothing. */
+static bool was_cancelled(const struct exchange *exchange, enum MHD_RequestTerminationCode reason,
+                          enum request_end *why)
+{
+    const int status = exchange->answer.status;
+    if (exchange->queued && (status >= 400 || reason == MHD_REQUEST_TERMINATED_COMPLETED_OK))
+        return false;
+    if (exchange->reading && status != 0)
+        return false;
+    if (reason == MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN)
+        *why = REQUEST_STOPPED;
+    else if (exchange->stalled)
+        *why = REQUEST_SLOW_READER;
+    else if (exchange->reading)
+        *why = REQUEST_LEFT_READING;
+    else
+        *why = exchange->queued ? REQUEST_LEFT_SENDING : REQUEST_LEFT_WAITING;
+    return true;
+}
+
+/* The end of every exchange, well answered or not. A client that left before it had
+ * its answer is logged so. */
 void http_on_completed(void *context, struct MHD_Connection *connection, void **state,
                        enum MHD_RequestTerminationCode reason)
 {
-    (void)reason;
     struct http_thread *thread = context;
     struct exchange *exchange = *state;
     if (!exchange)
         return;
     struct http_connection *record = http_connection_of(connection);
     record->exchange = NULL;
+    http_idle_begin(thread, record);
     if (record->left)
         shutdown(record->socket, SHUT_RDWR);
-    const bool left =
-        !exchange->answer.status || (exchange->answered && !exchange->queued && record->left);
-    const int status = left ? fault_http_status(FAULT_LEFT) : exchange->answer.status;
+    enum request_end why;
+    const bool cancelled = was_cancelled(exchange, reason, &why);
+    const int status = cancelled ? fault_http_status(FAULT_LEFT) : exchange->answer.status;
     const int64_t duration_ns = clock_now_ns() - exchange->started_ns;
-    if (left) {
+    if (cancelled) {
+        connection_metrics_cancelled(why);
         exchange->record.fault = FAULT_LEFT;
-        exchange->answer.size = 0; /* what there may be of it was not sent */
     }
+    if (cancelled && !exchange->queued)
+        exchange->answer.size = 0; /* what there may be of it was not sent */
     metrics_request(exchange->record.route, status, duration_ns, exchange->received,
                     exchange->answer.size);
     exchange_log(exchange, status, duration_ns);

@@ -46,7 +46,9 @@ struct http_options {
     int thread_count;
     size_t body_bytes_max;
     int64_t body_timeout_ns;
-    size_t pack_bytes_min; /* of an answer that is packed where its client takes that */
+    int64_t idle_timeout_ns; /* of a connection without a request */
+    int64_t send_timeout_ns; /* without progress of an answer */
+    size_t pack_bytes_min;   /* of an answer that is packed where its client takes that */
     int connections_max;
     int connections_per_ip_max; /* 0: none */
     struct route *routes;

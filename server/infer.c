@@ -27,6 +27,7 @@ struct infer {
     enum coding body_coding, answer_coding;
     struct fault fault;
     int64_t *first_task; /* [item_count + 1] of the stage that runs */
+    bool pending;        /* read, and no task of it begun */
     int holders;         /* the exchange, and an answer whose parts lie in the call */
 
     struct request_clock clock;
@@ -116,6 +117,14 @@ static struct infer *infer_of(struct job *job)
     return (struct infer *)job;
 }
 
+/* By one thread at a time: the stage before, the first task of the first stage, the end. */
+static void set_pending(struct infer *infer, bool pending)
+{
+    if (infer->pending != pending)
+        infer_statistics_pending(&infer->call.request, pending ? 1 : -1);
+    infer->pending = pending;
+}
+
 /* Numbers the tasks of a stage through all items. */
 static int64_t stage_tasks(struct job *job, int stage)
 {
@@ -123,8 +132,10 @@ static int64_t stage_tasks(struct job *job, int stage)
     const struct infer_request *request = &infer->call.request;
     if (infer->fault.code != FAULT_NONE)
         return 0;
-    if (stage == 1)
+    if (stage == 1) {
         infer->clock.parsed_ns = clock_now_ns();
+        set_pending(infer, true);
+    }
     int64_t count = 0;
     for (int64_t i = 0; i < request->item_count; i++) {
         infer->first_task[i] = count;
@@ -159,6 +170,8 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
         shorten_deadline(infer);
         return;
     }
+    if (stage == 1 && task == 0)
+        set_pending(infer, false);
     const int64_t i = item_of_task(infer, task);
     const struct infer_item *item = &infer->call.request.items[i];
     void *workspace =
@@ -217,6 +230,7 @@ static void done(struct job *job, enum job_outcome outcome)
     struct infer_call *call = &infer->call;
     struct infer_stopwatch watch;
     infer->clock.computed_ns = clock_now_ns();
+    set_pending(infer, false);
     infer_cost_start(&infer->cost, INFER_WRITE, &watch);
     check_outcome(infer, outcome);
     if (infer->fault.code == FAULT_NONE)

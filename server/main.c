@@ -207,6 +207,8 @@ static bool serve(struct service *service, const sigset_t *signals, struct fault
         .body_bytes_max = config->body_bytes_max,
         .pack_bytes_min = config->compress_bytes_min,
         .body_timeout_ns = config->body_timeout_ns,
+        .idle_timeout_ns = config->idle_timeout_ns,
+        .send_timeout_ns = config->send_timeout_ns,
         .connections_max = config->connections_max,
         .connections_per_ip_max = config->connections_per_ip_max,
         .routes = routes_table(&route_count),

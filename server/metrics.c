@@ -6,6 +6,7 @@
  * the numbers on it are each true but not of one instant. */
 #include "metrics.h"
 
+#include "connection_metrics.h"
 #include "cost.h"
 #include "metrics_inference.h"
 #include "metrics_text.h"
@@ -180,6 +181,7 @@ void metrics_write(struct text *text)
     metrics_inference_write(text);
     write_refused(text);
     write_gauges(text);
+    connection_metrics_write(text);
     cost_write_metrics(text);
     process_metrics_write(text);
 }
