@@ -37,9 +37,9 @@ enum admission_verdict admission_judge(const struct admission_limits *limits,
     const double over_cost = (double)queue->cost_ns + (double)request->likely_ns - cost_max;
     const double by_clock = queue->slowdown / workers;
     *retry_after_s = 1;
-    if (request->items > limits->items_max || certain > (double)limits->one_ns_max * workers)
+    if (certain > (double)limits->one_ns_max * workers)
         return ADMISSION_TOO_LARGE;
-    if (over_items > 0 && request->items > request->counted_items) {
+    if (over_items > 0 && queue->items > 0 && request->items > request->counted_items) {
         /* As if all were of one size. */
         *retry_after_s =
             seconds_of((double)queue->cost_ns * by_clock * over_items / (double)queue->items);
@@ -77,11 +77,6 @@ static bool refuse(const struct service *service, enum admission_verdict verdict
     case ADMISSION_TAKEN:
         return true;
     case ADMISSION_TOO_LARGE:
-        if (request->items > limits.items_max)
-            return fault_set(fault, FAULT_TOO_LARGE,
-                             "the batch has %" PRId64 " items; the queue takes %" PRId64
-                             " (--queue-max)",
-                             request->items, limits.items_max);
         return fault_set(fault, FAULT_TOO_LARGE,
                          "the request would take a worker some %.1f s; the queue takes what all "
                          "workers do in %.1f s (--queue-cost-max)",
@@ -107,7 +102,8 @@ static bool ask(struct service *service, const struct job *job, struct admission
     const struct admission_limits limits = limits_of(service);
     const struct scheduler_load load = scheduler_load(service->scheduler);
     struct admission_queue queue = {
-        .items = load.job_count + atomic_load(&service->more_items) - request->counted_items,
+        .items = load.job_count + scheduler_load(service->errands).job_count
+                 + atomic_load(&service->more_items) - request->counted_items,
         .cost_ns = load.cost_ns > request->counted_ns ? load.cost_ns - request->counted_ns : 0,
         .worker_count = scheduler_worker_count(service->scheduler),
         .slowdown = cost_slowdown(),
@@ -144,6 +140,12 @@ bool admission_takes(struct service *service, const struct job *job, int64_t cer
                                          .certain_ns = certain_ns,
                                          .likely_ns = job->cost_ns };
     return ask(service, job, &request, fault);
+}
+
+bool admission_takes_errand(struct service *service, struct fault *fault)
+{
+    const struct job job = { .deadline_ns = 0 };
+    return admission_takes(service, &job, 0, fault);
 }
 
 bool admission_takes_planned(struct service *service, struct job *job, int64_t items,

@@ -61,6 +61,9 @@ bool admission_takes_body(struct service *service, const struct exchange *exchan
 bool admission_takes(struct service *service, const struct job *job, int64_t certain_ns,
                      struct fault *fault);
 
+/* The same of what waits for the disk (errand.h), which takes a place and no worker. */
+bool admission_takes_errand(struct service *service, struct fault *fault);
+
 /* In the first task of the job, when its request is planned: it has so many items, left_ns are to
  * be computed and written. Where it is taken, sets job->cost_ns and gives in *more_items what
  * admission_ends() takes back when the job is done. */

@@ -59,9 +59,11 @@ static void test_items(void **state)
     assert_int_equal(judge(), ADMISSION_FULL);
     assert_int_equal(retry_after_s, 30);
     request.items = 11;
-    assert_int_equal(judge(), ADMISSION_TOO_LARGE);
+    assert_int_equal(judge(), ADMISSION_FULL);
     queue.items = queue.cost_ns = queue.before_ns = 0;
     request.items = 10;
+    assert_int_equal(judge(), ADMISSION_TAKEN);
+    request.items = 11; /* alone it is taken all the same */
     assert_int_equal(judge(), ADMISSION_TAKEN);
 }
 
