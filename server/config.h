@@ -19,6 +19,7 @@ struct config {
     enum config_model_control model_control;
     bool models_strict;
     int workers;         /* 0: what the cgroup grants */
+    bool pin_workers;
     const char *kernels; /* NULL: the best */
     size_t body_bytes_max;
     size_t answer_bytes_max;

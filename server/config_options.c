@@ -37,6 +37,8 @@ const struct config_option CONFIG_OPTIONS[] = {
       FIELD(model_memory_bytes_max), 0, BYTES_MOST },
     { "workers", CONFIG_INTEGER, "N", NULL, "threads that compute; unset: the CPUs granted",
       FIELD(workers), 1, 64 },
+    { "pin-workers", CONFIG_SWITCH, "", NULL, "each of them on a CPU of its own",
+      FIELD(pin_workers), 0, 0 },
     { "kernels", CONFIG_TEXT, "generic|avx2|avx512", NULL,
       "what computes attention; unset: the best this CPU runs", FIELD(kernels), 0, 0 },
     { "body-max", CONFIG_SIZE, "SIZE", "64MiB", "the largest request body", FIELD(body_bytes_max),
@@ -84,7 +86,6 @@ const struct config_option CONFIG_OPTIONS[] = {
     NOT_BUILT("tls-key"),
     NOT_BUILT("cors-origin"),
     NOT_BUILT("memory-max"),
-    NOT_BUILT("pin-workers"),
 };
 
 enum { OPTION_COUNT = sizeof CONFIG_OPTIONS / sizeof CONFIG_OPTIONS[0] };

@@ -99,10 +99,11 @@ static void read_and_plan(struct infer *infer)
         fault_no_memory(&infer->fault);
 }
 
-/* Stage 0 is one task, so no other worker looks at the deadline meanwhile. */
-static void shorten_deadline(struct infer *infer)
+/* What the body says of the job, which may be set anew in stage 0. */
+static void tell_scheduler(struct infer *infer)
 {
     const int64_t timeout_ns = infer->call.timeout_ns;
+    infer->job.priority = infer->call.priority;
     if (timeout_ns > 0) {
         const int64_t deadline_ns = infer->clock.started_ns + timeout_ns;
         if (deadline_ns < infer->job.deadline_ns)
@@ -167,7 +168,7 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
         infer_cost_start(&infer->cost, INFER_READ, &watch);
         read_and_plan(infer);
         infer_cost_stop(&infer->cost, INFER_READ, &watch);
-        shorten_deadline(infer);
+        tell_scheduler(infer);
         return;
     }
     if (stage == 1 && task == 0)
@@ -176,7 +177,7 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
     const struct infer_item *item = &infer->call.request.items[i];
     void *workspace =
         item->workspaces
-            ? (char *)item->workspaces + (size_t)worker->index * infer_tasks_workspace_bytes(item)
+            ? (char *)item->workspaces + (size_t)worker->slot * infer_tasks_workspace_bytes(item)
             : worker->workspace;
     infer_cost_start(&infer->cost, INFER_COMPUTE, &watch);
     infer_tasks_run(item, stage - 1, task - infer->first_task[i], workspace);
@@ -275,6 +276,7 @@ static struct infer *infer_create(struct service *service, const struct infer_wi
     infer->holders = 1;
     infer->clock.submitted_ns = clock_now_ns();
     call_init(&infer->call, service, wire);
+    infer->job.tasks_at_once = infer->call.limits.worker_count;
     return infer;
 }
 
@@ -344,7 +346,7 @@ bool infer_warm_up(struct service *service, struct fault *fault)
         return fault_no_memory(fault);
     infer->call.body = (struct byte_slice){ body, sizeof body - 1 };
     void *workspace = aligned_alloc(64, SERVICE_WORKSPACE_BYTES);
-    const struct worker worker = { 0, workspace, SERVICE_WORKSPACE_BYTES };
+    const struct worker worker = { workspace, SERVICE_WORKSPACE_BYTES, 0 };
     if (!workspace)
         fault_no_memory(&infer->fault);
     else
