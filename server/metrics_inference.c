@@ -71,15 +71,15 @@ int metrics_model_take(const char *name)
     return index;
 }
 
-void metrics_model_drop(int index)
+void metrics_model_drop(int place)
 {
-    struct place *place = &places[index];
-    if (index < PLACE_FIRST || index >= PLACE_OTHER)
+    struct place *dropped = &places[place];
+    if (place < PLACE_FIRST || place >= PLACE_OTHER)
         return;
     pthread_mutex_lock(&mutex);
-    assert(place->holder_count > 0);
-    if (--place->holder_count == 0)
-        place->dropped_at = ++drop_count;
+    assert(dropped->holder_count > 0);
+    if (--dropped->holder_count == 0)
+        dropped->dropped_at = ++drop_count;
     pthread_mutex_unlock(&mutex);
 }
 
@@ -161,12 +161,11 @@ static void write_flops(struct text *text, const struct series *series, const ch
 /* Two statuses may have one code, which is one series. */
 static void write_faults(struct text *text, const struct series *series, const char *labels)
 {
-    uint64_t counts[FAULT_CODE_COUNT];
+    uint64_t counts[FAULT_CODE_COUNT] = { 0 };
     for (int i = 1; i < FAULT_CODE_COUNT; i++) {
         int first = 1;
         while (strcmp(fault_code_name(first), fault_code_name(i)) != 0)
             first++;
-        counts[i] = 0;
         counts[first] += metrics_value(&series->faults[i]);
     }
     for (int i = 1; i < FAULT_CODE_COUNT; i++) {
