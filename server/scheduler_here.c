@@ -34,8 +34,13 @@ static struct scheduler_thread *take_seat(struct scheduler *scheduler, const str
     return NULL;
 }
 
-/* Runs stage after stage, until the job is over, waits, or costs more than was thought. Returns the
- * tasks of the stage that comes next, whose number is *stage + 1. */
+static bool is_late(const struct job *job)
+{
+    return job->deadline_ns && clock_now_ns() > job->deadline_ns;
+}
+
+/* Runs stage after stage, until the job is over, waits, is late, or costs more than was thought.
+ * Returns the tasks of the stage that comes next, whose number is *stage + 1. */
 static int64_t run_stages(struct job *job, const struct worker *worker, int64_t here_ns, int *stage)
 {
     int64_t task_count = 1;
@@ -43,7 +48,7 @@ static int64_t run_stages(struct job *job, const struct worker *worker, int64_t 
         for (int64_t task = 0; task < task_count; task++)
             job->kind->run(job, *stage, task, worker);
         task_count = job->kind->stage_tasks(job, *stage + 1);
-        if (task_count <= 0 || job->cost_ns > here_ns)
+        if (task_count <= 0 || job->cost_ns > here_ns || is_late(job))
             return task_count;
     }
 }
