@@ -35,6 +35,9 @@ const struct config_option CONFIG_OPTIONS[] = {
       FIELD(models_strict), 0, 0 },
     { "model-memory-max", CONFIG_SIZE, "SIZE", "0", "parameters converted to floats; 0: no limit",
       FIELD(model_memory_bytes_max), 0, BYTES_MOST },
+    { "memory-max", CONFIG_SIZE, "SIZE", NULL,
+      "of all requests in flight; unset: half of what is granted", FIELD(memory_bytes_max), 1 << 20,
+      BYTES_MOST },
     { "workers", CONFIG_INTEGER, "N", NULL, "threads that compute; unset: the CPUs granted",
       FIELD(workers), 1, 64 },
     { "kernels", CONFIG_TEXT, "generic|avx2|avx512", NULL,
@@ -81,7 +84,6 @@ const struct config_option CONFIG_OPTIONS[] = {
     NOT_BUILT("tls-cert"),
     NOT_BUILT("tls-key"),
     NOT_BUILT("cors-origin"),
-    NOT_BUILT("memory-max"),
     NOT_BUILT("pin-workers"),
     NOT_BUILT("metrics-nv-aliases"),
 };
