@@ -70,7 +70,7 @@ TEST_CFLAGS   = $(SERVER_CFLAGS) $(call package,--cflags libcurl cmocka)
 TEST_LIBS     = $(SERVER_LIBS) $(call package,--libs libcurl cmocka)
 
 $B/lib/%.o:         MODULE_FLAGS = -Ilib
-$B/lib/layer.o $B/lib/layer_gradient.o: MODULE_FLAGS = -Ilib $(call package,--cflags openblas)
+$B/lib/layer_gradient.o: MODULE_FLAGS = -Ilib $(call package,--cflags openblas)
 $B/server/%.o:      MODULE_FLAGS = -Ilib -Iserver $(SERVER_CFLAGS)
 $B/tests/%.o:       MODULE_FLAGS = -Ilib -Iserver -Itests/support $(TEST_CFLAGS)
 

@@ -12,7 +12,7 @@
  *         for (task = 0; task < plan.task_count[stage]; task++)
  *             attn_layer_run(&plan, stage, task, scratch, workspace);
  *
- * The products are OpenBLAS's; set it to one thread before the first one. */
+ * Where a row is projected to is the same to the bit whatever other rows are projected with it. */
 #ifndef ATTN_LAYER_H
 #define ATTN_LAYER_H
 
@@ -117,7 +117,7 @@ struct attn_layer_problem {
     const struct attn_kernels *kernels; /* NULL: the best this CPU can run */
 };
 
-enum { ATTN_LAYER_STAGES_MAX = 4 };
+enum { ATTN_LAYER_STAGES_MAX = 5 };
 
 /* Borrows the problem's memory and the layer; owns nothing. Read the first four
  * fields, leave the rest alone. */
@@ -141,5 +141,25 @@ enum attn_status attn_layer_plan_init(struct attn_layer_plan *plan,
 
 void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task, void *scratch,
                     void *workspace);
+
+/* What a stage is: a product of rows with parameters of the layer, those of query, key and value or
+ * those of the output projection, or anything else. */
+enum attn_layer_product { ATTN_PRODUCT_NONE, ATTN_PRODUCT_INPUTS, ATTN_PRODUCT_OUTPUT };
+
+enum attn_layer_product attn_layer_product(const struct attn_layer_plan *plan, int stage);
+
+/* A plan that is being run. */
+struct attn_layer_call {
+    const struct attn_layer_plan *plan;
+    void *scratch;
+};
+
+/* A stage of several calls as one, in place of the tasks of each: the same product of the same
+ * layer, all with the same memory for parameters, and of the same kernels. Each call gets the
+ * bits that it gets alone. A task needs the workspace of one of the calls. */
+int64_t attn_layer_product_tasks(const struct attn_layer_call *calls, int count,
+                                 enum attn_layer_product product);
+void attn_layer_product_run(const struct attn_layer_call *calls, int count,
+                            enum attn_layer_product product, int64_t task, void *workspace);
 
 #endif

@@ -46,7 +46,7 @@ struct attn_layer_gradient_problem {
     float *sinks;
 };
 
-enum { ATTN_LAYER_GRADIENT_STAGES_MAX = 6 + ATTN_GRADIENT_STAGES };
+enum { ATTN_LAYER_GRADIENT_STAGES_MAX = 7 + ATTN_GRADIENT_STAGES };
 
 /* Borrows the problem's memory and the layer; owns nothing. Read the first four fields, leave the
  * rest alone. */

@@ -6,6 +6,7 @@
 
 enum attn_layer_stage {
     ATTN_LAYER_PROJECT,
+    ATTN_LAYER_PREPARE,
     ATTN_LAYER_ATTEND,
     ATTN_LAYER_ATTEND_PART, /* in place of ATTEND, where its tasks can be cut: the parts, */
     ATTN_LAYER_ATTEND_JOIN, /* and what makes one answer of them */
@@ -14,9 +15,14 @@ enum attn_layer_stage {
     ATTN_LAYER_OUTPUT
 };
 
-/* Rows of one task of PROJECT or OUTPUT, whatever the number of workers: OpenBLAS gives other
- * bits for other row counts. */
+/* Rows of one task of PREPARE or MERGE, and of those products of gradients that are OpenBLAS's,
+ * whatever the number of workers: it gives other bits for other row counts. */
 enum { ATTN_LAYER_CHUNK_ROWS = 256 };
+
+static inline float *attn_scratch_at(void *scratch, size_t offset)
+{
+    return (float *)(void *)((char *)scratch + offset);
+}
 
 /* One of query, key and value on its way into attention. */
 struct attn_operand {
@@ -27,6 +33,7 @@ struct attn_operand {
     const struct attn_norm *norm; /* NULL: none */
     bool is_turned;               /* by rotary embedding */
     bool is_prepared;             /* attention reads it from scratch, not where the caller has it */
+    bool has_prepare;             /* its projection, where it has one, is not all of that */
     const struct attn_tensor_names *names;
     const char *linear_name;
 };
@@ -72,6 +79,12 @@ void attn_norm_rows(const struct attn_norm *norm, float *rows, int64_t row_count
 
 /* Clamps numbers to layer.h's projected_max, where it is above 0; NaN stays. */
 void attn_clamp(float *numbers, int64_t count, double projected_max);
+
+/* Numbers from one row of the projection's weight, and of its gradient, to the next. */
+int64_t attn_linear_stride(const struct attn_linear *linear);
+
+/* Of a task of a product. */
+size_t attn_layer_product_workspace_bytes(void);
 
 /* The shape of o_proj, where there is one. */
 enum attn_status attn_layer_check_output(const struct attn_layer *layer, const char **where);

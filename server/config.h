@@ -18,7 +18,8 @@ struct config {
     const char *model_name; /* or NULL */
     enum config_model_control model_control;
     bool models_strict;
-    int workers;         /* 0: what the cgroup grants */
+    int workers; /* 0: what the cgroup grants */
+    bool pin_workers;
     const char *kernels; /* NULL: the best */
     size_t body_bytes_max;
     size_t answer_bytes_max;
@@ -37,6 +38,7 @@ struct config {
     enum log_level log_level;
     enum log_format log_format;
     bool json_nonfinite_allowed;
+    bool metrics_nv_aliases;
     bool check_config;
 };
 

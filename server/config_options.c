@@ -40,6 +40,8 @@ const struct config_option CONFIG_OPTIONS[] = {
       BYTES_MOST },
     { "workers", CONFIG_INTEGER, "N", NULL, "threads that compute; unset: the CPUs granted",
       FIELD(workers), 1, 64 },
+    { "pin-workers", CONFIG_SWITCH, "", NULL, "each of them on a CPU of its own",
+      FIELD(pin_workers), 0, 0 },
     { "kernels", CONFIG_TEXT, "generic|avx2|avx512", NULL,
       "what computes attention; unset: the best this CPU runs", FIELD(kernels), 0, 0 },
     { "body-max", CONFIG_SIZE, "SIZE", "64MiB", "the largest request body", FIELD(body_bytes_max),
@@ -73,6 +75,8 @@ const struct config_option CONFIG_OPTIONS[] = {
       0 },
     { "json-nonfinite", CONFIG_CHOICE, "reject|allow", "reject",
       "numbers in JSON that no float holds", FIELD(json_nonfinite_allowed), 0, 0 },
+    { "metrics-nv-aliases", CONFIG_SWITCH, "", NULL,
+      "/metrics also by Triton's names, nv_inference_*", FIELD(metrics_nv_aliases), 0, 0 },
     { "check-config", CONFIG_SWITCH, "", NULL, "load everything, print what would be served, exit",
       FIELD(check_config), 0, 0 },
     { "version", CONFIG_PRINTS, "", NULL, "print the version", 0, 0, 0, 0 },
@@ -84,8 +88,6 @@ const struct config_option CONFIG_OPTIONS[] = {
     NOT_BUILT("tls-cert"),
     NOT_BUILT("tls-key"),
     NOT_BUILT("cors-origin"),
-    NOT_BUILT("pin-workers"),
-    NOT_BUILT("metrics-nv-aliases"),
 };
 
 enum { OPTION_COUNT = sizeof CONFIG_OPTIONS / sizeof CONFIG_OPTIONS[0] };

@@ -27,6 +27,7 @@ struct infer {
     enum coding body_coding, answer_coding;
     struct fault fault;
     int64_t *first_task; /* [item_count + 1] of the stage that runs */
+    bool pending;        /* read, and no task of it begun */
     int holders;         /* the exchange, and an answer whose parts lie in the call */
 
     struct request_clock clock;
@@ -102,10 +103,11 @@ static void read_and_plan(struct infer *infer)
         fault_no_memory(&infer->fault);
 }
 
-/* Stage 0 is one task, so no other worker looks at the deadline meanwhile. */
-static void shorten_deadline(struct infer *infer)
+/* What the body says of the job, which may be set anew in stage 0. */
+static void tell_scheduler(struct infer *infer)
 {
     const int64_t timeout_ns = infer->call.timeout_ns;
+    infer->job.priority = infer->call.priority;
     if (timeout_ns > 0) {
         const int64_t deadline_ns = infer->clock.started_ns + timeout_ns;
         if (deadline_ns < infer->job.deadline_ns)
@@ -120,6 +122,14 @@ static struct infer *infer_of(struct job *job)
     return (struct infer *)job;
 }
 
+/* By one thread at a time: the stage before, the first task of the first stage, the end. */
+static void set_pending(struct infer *infer, bool pending)
+{
+    if (infer->pending != pending)
+        infer_statistics_pending(&infer->call.request, pending ? 1 : -1);
+    infer->pending = pending;
+}
+
 /* Numbers the tasks of a stage through all items. */
 static int64_t stage_tasks(struct job *job, int stage)
 {
@@ -127,8 +137,10 @@ static int64_t stage_tasks(struct job *job, int stage)
     const struct infer_request *request = &infer->call.request;
     if (infer->fault.code != FAULT_NONE)
         return 0;
-    if (stage == 1)
+    if (stage == 1) {
         infer->clock.parsed_ns = clock_now_ns();
+        set_pending(infer, true);
+    }
     int64_t count = 0;
     for (int64_t i = 0; i < request->item_count; i++) {
         infer->first_task[i] = count;
@@ -160,14 +172,16 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
         infer_cost_start(&infer->cost, INFER_READ, &watch);
         read_and_plan(infer);
         infer_cost_stop(&infer->cost, INFER_READ, &watch);
-        shorten_deadline(infer);
+        tell_scheduler(infer);
         return;
     }
+    if (stage == 1 && task == 0)
+        set_pending(infer, false);
     const int64_t i = item_of_task(infer, task);
     const struct infer_item *item = &infer->call.request.items[i];
     void *workspace =
         item->workspaces
-            ? (char *)item->workspaces + (size_t)worker->index * infer_tasks_workspace_bytes(item)
+            ? (char *)item->workspaces + (size_t)worker->slot * infer_tasks_workspace_bytes(item)
             : worker->workspace;
     infer_cost_start(&infer->cost, INFER_COMPUTE, &watch);
     infer_tasks_run(item, stage - 1, task - infer->first_task[i], workspace);
@@ -221,6 +235,7 @@ static void done(struct job *job, enum job_outcome outcome)
     struct infer_call *call = &infer->call;
     struct infer_stopwatch watch;
     infer->clock.computed_ns = clock_now_ns();
+    set_pending(infer, false);
     infer_cost_start(&infer->cost, INFER_WRITE, &watch);
     check_outcome(infer, outcome);
     if (infer->fault.code == FAULT_NONE)
@@ -265,6 +280,7 @@ static struct infer *infer_create(struct service *service, const struct infer_wi
     infer->holders = 1;
     infer->clock.submitted_ns = clock_now_ns();
     call_init(&infer->call, service, wire, memory);
+    infer->job.tasks_at_once = infer->call.limits.worker_count;
     return infer;
 }
 
@@ -334,7 +350,7 @@ bool infer_warm_up(struct service *service, struct fault *fault)
         return fault_no_memory(fault);
     infer->call.body = (struct byte_slice){ body, sizeof body - 1 };
     void *workspace = aligned_alloc(64, SERVICE_WORKSPACE_BYTES);
-    const struct worker worker = { 0, workspace, SERVICE_WORKSPACE_BYTES };
+    const struct worker worker = { workspace, SERVICE_WORKSPACE_BYTES, 0 };
     if (!workspace)
         fault_no_memory(&infer->fault);
     else

@@ -90,7 +90,7 @@ struct infer_item {
     enum attn_dtype result_dtype;      /* of all results, see infer_convert.h */
     void *results[INFER_OUTPUT_COUNT]; /* NULL where not asked for; of top_k, its values */
     void *scratch;
-    void *workspaces; /* one for each worker, where the workers' own is too small */
+    void *workspaces; /* one for each task at once, where the workers' own are too small */
 };
 
 struct infer_request {
@@ -110,7 +110,7 @@ struct model_store;
 struct infer_limits {
     struct model_store *store;
     const struct attn_kernels *kernels;
-    int worker_count;
+    int worker_count; /* tasks of a request that run at once; there may be more workers later */
     size_t workspace_bytes; /* of a worker */
     size_t answer_bytes_max;
     size_t scratch_bytes_max; /* of one request */

@@ -10,4 +10,7 @@
  * metrics: the whole request, as one of its first model. */
 void infer_statistics(const struct infer_request *request, const struct request_record *record);
 
+/* The request, once read, waits to be computed: 1. It is begun, or over: -1. */
+void infer_statistics_pending(const struct infer_request *request, int difference);
+
 #endif

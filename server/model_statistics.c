@@ -74,7 +74,31 @@ void model_statistics_success(struct model_statistics *statistics,
     observe(&batch->compute_output, execution->output_ns);
 }
 
-void model_statistics_failure(struct model_statistics *statistics, int64_t duration_ns)
+static enum model_failure failure_of(enum fault_code code)
 {
+    switch (code) {
+    case FAULT_OVERLOADED:
+    case FAULT_DEADLINE:
+    case FAULT_DRAINING:
+        return MODEL_FAILURE_REJECTED;
+    case FAULT_LEFT:
+        return MODEL_FAILURE_CANCELED;
+    case FAULT_MEMORY:
+    case FAULT_LOADING:
+        return MODEL_FAILURE_BACKEND;
+    default:
+        return MODEL_FAILURE_OTHER;
+    }
+}
+
+void model_statistics_pending(struct model_statistics *statistics, int difference)
+{
+    add(&statistics->pending_count, difference);
+}
+
+void model_statistics_failure(struct model_statistics *statistics, enum fault_code code,
+                              int64_t duration_ns)
+{
+    add(&statistics->failures[failure_of(code)], 1);
     observe(&statistics->fail, duration_ns);
 }

@@ -1,66 +1,21 @@
-/* scheduler.c - see scheduler.h.
+/* scheduler.c - see scheduler.h: jobs, their stages and their ends.
  *
- * One mutex guards the lists and every job's counters. Jobs stand in one list
- * while they have a task that nobody has begun; a worker takes the first job's
- * next task and moves the job to the end. All calls into a job are made with the
- * mutex released; a task counts as running until its stage's end has been dealt
- * with, so a job can never be ended twice. A thread of its own ends the jobs whose
- * time has passed while no worker is free to look at them. */
-#include "scheduler.h"
+ * A job stands in the order (job_order.h) while it has a task that may be begun. All
+ * calls into a job are made with the mutex released; a task counts as running until
+ * its stage's end has been dealt with, so a job can never be ended twice. */
+#include "scheduler_internal.h"
 
 #include "clock.h"
 #include "metrics.h"
 
 #include <assert.h>
-#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
-struct scheduler_thread {
-    struct scheduler *scheduler;
-    struct worker worker;
-    pthread_t thread;
-};
+/* A day; so that a sum of them fits. */
+#define COST_MOST_NS (INT64_C(86400) * 1000000000)
 
-struct scheduler {
-    pthread_mutex_t mutex;
-    pthread_cond_t work;  /* a task is there, or stopping */
-    pthread_cond_t empty; /* job_count fell to 0 */
-    pthread_cond_t timer; /* a deadline before timer_ns is there, or stopping; monotonic clock */
-    struct job *first, *last;
-    struct job *first_open, *last_open;
-    struct scheduler_load load;
-    int queue_max;
-    bool cancelled; /* every job is to end early, and none is taken */
-    bool stopping;
-    int64_t timer_ns; /* when the deadlines are looked at next */
-    pthread_t timer_thread;
-    bool timer_started;
-    int worker_count;
-    struct scheduler_thread workers[];
-};
-
-/* ----------------------------------------------------------------- lists -- */
-
-static void list_append(struct scheduler *scheduler, struct job *job)
-{
-    job->next = NULL;
-    job->previous = scheduler->last;
-    if (scheduler->last)
-        scheduler->last->next = job;
-    else
-        scheduler->first = job;
-    scheduler->last = job;
-    job->listed = true;
-}
-
-static void list_remove(struct scheduler *scheduler, struct job *job)
-{
-    if (!job->listed)
-        return;
-    *(job->previous ? &job->previous->next : &scheduler->first) = job->next;
-    *(job->next ? &job->next->previous : &scheduler->last) = job->previous;
-    job->listed = false;
-}
+/* ------------------------------------------------------- which jobs there are -- */
 
 static void open_append(struct scheduler *scheduler, struct job *job)
 {
@@ -89,7 +44,7 @@ static void open_remove(struct scheduler *scheduler, struct job *job)
  * may send the next request at once. */
 static void close_job(struct scheduler *scheduler, struct job *job)
 {
-    list_remove(scheduler, job);
+    job_order_remove(&scheduler->order, job);
     open_remove(scheduler, job);
     job->over = true;
 }
@@ -106,16 +61,14 @@ static void end_job(struct scheduler *scheduler, struct job *job)
 
 static void stop_job(struct scheduler *scheduler, struct job *job, enum job_outcome outcome)
 {
-    list_remove(scheduler, job);
+    job_order_remove(&scheduler->order, job);
     if (job->outcome == JOB_FINISHED)
         job->outcome = outcome;
     job->next_task = job->task_count;
 }
 
-/* Stops every job whose time has passed by now_ns, all of them where that is INT64_MAX, and ends
- * those that nobody works upon. Returns the next deadline. Called with the mutex held; returns with
- * it held, but it was released meanwhile where a job has been ended. */
-static int64_t stop_late_jobs(struct scheduler *scheduler, int64_t now_ns, enum job_outcome outcome)
+int64_t scheduler_stop_late_jobs(struct scheduler *scheduler, int64_t now_ns,
+                                 enum job_outcome outcome)
 {
     struct job *ended = NULL;
     int64_t next_ns = INT64_MAX;
@@ -129,7 +82,7 @@ static int64_t stop_late_jobs(struct scheduler *scheduler, int64_t now_ns, enum 
         if (job->tasks_running > 0)
             continue;
         close_job(scheduler, job);
-        job->next = ended;
+        job->next_open = ended;
         ended = job;
     }
     if (!ended)
@@ -137,35 +90,11 @@ static int64_t stop_late_jobs(struct scheduler *scheduler, int64_t now_ns, enum 
     pthread_mutex_unlock(&scheduler->mutex);
     while (ended) {
         struct job *job = ended;
-        ended = job->next;
+        ended = job->next_open;
         job->kind->done(job, job->outcome);
     }
     pthread_mutex_lock(&scheduler->mutex);
     return next_ns;
-}
-
-/* ------------------------------------------------------------- deadlines -- */
-
-static void *watch_deadlines(void *argument)
-{
-    struct scheduler *scheduler = argument;
-    pthread_mutex_lock(&scheduler->mutex);
-    while (!scheduler->stopping) {
-        scheduler->timer_ns = INT64_MAX; /* what comes in while done is called sets it */
-        const int64_t next_ns = stop_late_jobs(scheduler, clock_now_ns(), JOB_DEADLINE);
-        if (next_ns < scheduler->timer_ns)
-            scheduler->timer_ns = next_ns;
-        const struct timespec until = { .tv_sec = scheduler->timer_ns / 1000000000,
-                                        .tv_nsec = scheduler->timer_ns % 1000000000 };
-        if (scheduler->stopping)
-            break;
-        if (scheduler->timer_ns == INT64_MAX)
-            pthread_cond_wait(&scheduler->timer, &scheduler->mutex);
-        else
-            pthread_cond_timedwait(&scheduler->timer, &scheduler->mutex, &until);
-    }
-    pthread_mutex_unlock(&scheduler->mutex);
-    return NULL;
 }
 
 /* ---------------------------------------------------------------- stages -- */
@@ -173,14 +102,17 @@ static void *watch_deadlines(void *argument)
 /* Takes over what the owner says of the job, at its beginning and after a stage. */
 static void read_owner(struct scheduler *scheduler, struct job *job)
 {
+    job->level = job_order_level(job->priority);
     job->ends_ns = job->deadline_ns ? job->deadline_ns : INT64_MAX;
     if (job->ends_ns < scheduler->timer_ns) {
         scheduler->timer_ns = job->ends_ns;
         pthread_cond_signal(&scheduler->timer);
     }
     if (job->cost_ns != job->cost_read_ns) {
-        scheduler->load.cost_ns += job->cost_ns - job->remaining_ns;
-        job->cost_read_ns = job->remaining_ns = job->cost_ns;
+        const int64_t cost_ns = job->cost_ns < COST_MOST_NS ? job->cost_ns : COST_MOST_NS;
+        scheduler->load.cost_ns += cost_ns - job->remaining_ns;
+        job->remaining_ns = cost_ns;
+        job->cost_read_ns = job->cost_ns;
     }
 }
 
@@ -189,6 +121,24 @@ static void count_time(struct scheduler *scheduler, struct job *job, int64_t spe
     const int64_t counted_ns = spent_ns < job->remaining_ns ? spent_ns : job->remaining_ns;
     job->remaining_ns -= counted_ns;
     scheduler->load.cost_ns -= counted_ns;
+    job->spent_ns += spent_ns;
+    job->task_ns = spent_ns;
+}
+
+static int tasks_at_once(const struct job *job)
+{
+    return job->tasks_at_once > 0 && job->tasks_at_once < SCHEDULER_AT_ONCE_MAX
+               ? job->tasks_at_once
+               : SCHEDULER_AT_ONCE_MAX;
+}
+
+/* In the order, or not, and at its place there: after anything that may have changed that. */
+static void settle(struct scheduler *scheduler, struct job *job)
+{
+    if (job->next_task < job->task_count && job->tasks_running < tasks_at_once(job))
+        job_order_put(&scheduler->order, job);
+    else
+        job_order_remove(&scheduler->order, job);
 }
 
 static void begin_stage(struct scheduler *scheduler, struct job *job, int64_t task_count)
@@ -196,11 +146,7 @@ static void begin_stage(struct scheduler *scheduler, struct job *job, int64_t ta
     job->stage++;
     job->task_count = task_count;
     job->next_task = 0;
-    list_append(scheduler, job);
-    if (task_count > 1)
-        pthread_cond_broadcast(&scheduler->work);
-    else
-        pthread_cond_signal(&scheduler->work);
+    settle(scheduler, job);
 }
 
 /* The last task of a stage has been run: begin the next stage, wait for it, or end the job.
@@ -222,78 +168,47 @@ static void end_stage(struct scheduler *scheduler, struct job *job)
     } else if (task_count == JOB_WAITS) {
         job->waits = true;
     }
-    if (job->outcome == JOB_FINISHED && task_count > 0)
+    if (job->outcome == JOB_FINISHED && task_count > 0) {
         begin_stage(scheduler, job, task_count);
-    else if (job->tasks_running == 0 && !(job->outcome == JOB_FINISHED && job->waits))
+        scheduler_wake(scheduler, task_count - 1, clock_now_ns()); /* one is the caller's */
+    } else if (job->tasks_running == 0 && !(job->outcome == JOB_FINISHED && job->waits)) {
         end_job(scheduler, job);
+    }
 }
 
-static void run_task(struct scheduler *scheduler, struct job *job, const struct worker *worker)
+/* Between two tasks of a long job the CPU is offered to threads that wait for it: a connection
+ * thread, the spare one. A kernel that preempts lazily (PREEMPT_LAZY) gives it to them only at its
+ * next tick, 4 ms later say, where the running thread does not call it. */
+void scheduler_run_task(struct scheduler *scheduler, struct job *job,
+                        struct scheduler_thread *thread, int64_t now_ns)
 {
     const int64_t task = job->next_task++;
+    const int slot = __builtin_ctzll(~job->slots);
     job->tasks_running++;
-    list_remove(scheduler, job);
-    if (job->next_task < job->task_count)
-        list_append(scheduler, job);
+    job->slots |= UINT64_C(1) << slot;
+    thread->worker.slot = slot;
+    settle(scheduler, job);
+    if (scheduler->order.count > 0) /* the caller may be the last worker that was free */
+        scheduler_wake(scheduler, 0, now_ns);
 
     pthread_mutex_unlock(&scheduler->mutex);
-    const int64_t begun_ns = clock_now_ns();
-    job->kind->run(job, job->stage, task, worker);
-    const int64_t spent_ns = clock_now_ns() - begun_ns;
+    job->kind->run(job, job->stage, task, &thread->worker);
+    const int64_t spent_ns = clock_now_ns() - now_ns;
+    if (thread->held)
+        sched_yield();
     pthread_mutex_lock(&scheduler->mutex);
 
+    job->slots &= ~(UINT64_C(1) << slot);
     count_time(scheduler, job, spent_ns);
-    if (job->tasks_running == 1 && job->next_task == job->task_count)
+    if (job->tasks_running == 1 && job->next_task == job->task_count) {
         end_stage(scheduler, job);
-    else
+    } else {
         job->tasks_running--;
-}
-
-/* --------------------------------------------------------------- workers -- */
-
-static void *work(void *argument)
-{
-    struct scheduler_thread *self = argument;
-    struct scheduler *scheduler = self->scheduler;
-    pthread_mutex_lock(&scheduler->mutex);
-    for (;;) {
-        struct job *job = scheduler->first;
-        if (job && job->ends_ns < INT64_MAX && clock_now_ns() > job->ends_ns) {
-            stop_job(scheduler, job, JOB_DEADLINE);
-            if (job->tasks_running == 0)
-                end_job(scheduler, job);
-        } else if (job) {
-            run_task(scheduler, job, &self->worker);
-        } else if (scheduler->stopping) {
-            break;
-        } else {
-            pthread_cond_wait(&scheduler->work, &scheduler->mutex);
-        }
+        settle(scheduler, job);
     }
-    pthread_mutex_unlock(&scheduler->mutex);
-    return NULL;
 }
 
-/* Ends the first worker_count threads and frees everything. */
-static void destroy(struct scheduler *scheduler, int worker_count)
-{
-    pthread_mutex_lock(&scheduler->mutex);
-    scheduler->stopping = true;
-    pthread_cond_broadcast(&scheduler->work);
-    pthread_cond_broadcast(&scheduler->timer);
-    pthread_mutex_unlock(&scheduler->mutex);
-    for (int i = 0; i < worker_count; i++)
-        pthread_join(scheduler->workers[i].thread, NULL);
-    if (scheduler->timer_started)
-        pthread_join(scheduler->timer_thread, NULL);
-    for (int i = 0; i < scheduler->worker_count; i++)
-        free(scheduler->workers[i].worker.workspace);
-    pthread_cond_destroy(&scheduler->timer);
-    pthread_cond_destroy(&scheduler->empty);
-    pthread_cond_destroy(&scheduler->work);
-    pthread_mutex_destroy(&scheduler->mutex);
-    free(scheduler);
-}
+/* ------------------------------------------------------------- from outside -- */
 
 static void init_locks(struct scheduler *scheduler)
 {
@@ -302,60 +217,72 @@ static void init_locks(struct scheduler *scheduler)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&scheduler->mutex, NULL);
     pthread_cond_init(&scheduler->work, NULL);
+    pthread_cond_init(&scheduler->spare, NULL);
     pthread_cond_init(&scheduler->empty, NULL);
     pthread_cond_init(&scheduler->timer, &monotonic);
     pthread_condattr_destroy(&monotonic);
 }
 
+static void destroy(struct scheduler *scheduler)
+{
+    scheduler_join_threads(scheduler);
+    job_order_free(&scheduler->order);
+    pthread_cond_destroy(&scheduler->timer);
+    pthread_cond_destroy(&scheduler->empty);
+    pthread_cond_destroy(&scheduler->spare);
+    pthread_cond_destroy(&scheduler->work);
+    pthread_mutex_destroy(&scheduler->mutex);
+    free(scheduler);
+}
+
 struct scheduler *scheduler_create(int worker_count, int queue_max, size_t workspace_bytes)
 {
-    struct scheduler *scheduler =
-        calloc(1, sizeof *scheduler + (size_t)worker_count * sizeof scheduler->workers[0]);
+    struct scheduler *scheduler = calloc(1, sizeof *scheduler);
     if (!scheduler)
         return NULL;
     init_locks(scheduler);
     scheduler->timer_ns = INT64_MAX;
     scheduler->queue_max = queue_max;
-    scheduler->worker_count = worker_count;
-    for (int i = 0; i < worker_count; i++) {
-        struct scheduler_thread *thread = &scheduler->workers[i];
-        thread->scheduler = scheduler;
-        thread->worker.index = i;
-        thread->worker.workspace_bytes = (workspace_bytes + 63) / 64 * 64;
-        thread->worker.workspace = aligned_alloc(64, thread->worker.workspace_bytes);
-        if (!thread->worker.workspace || pthread_create(&thread->thread, NULL, work, thread) != 0) {
-            destroy(scheduler, i);
-            return NULL;
-        }
-    }
-    scheduler->timer_started =
-        pthread_create(&scheduler->timer_thread, NULL, watch_deadlines, scheduler) == 0;
-    if (!scheduler->timer_started) {
-        destroy(scheduler, worker_count);
-        return NULL;
-    }
-    return scheduler;
+    scheduler->workspace_bytes = (workspace_bytes + 64) / 64 * 64; /* none has an address too */
+    if (scheduler_set_worker_count(scheduler, worker_count) == worker_count
+        && scheduler_start_helpers(scheduler))
+        return scheduler;
+    destroy(scheduler);
+    return NULL;
 }
 
-/* ------------------------------------------------------------- from outside -- */
+/* The job is the scheduler's from here on, with its first task. */
+static void admit(struct scheduler *scheduler, struct job *job, int64_t now_ns)
+{
+    job->over = job->waits = false;
+    job->outcome = JOB_FINISHED;
+    job->stage = 0;
+    job->task_count = 1;
+    job->next_task = job->tasks_running = 0;
+    job->slots = 0;
+    job->continued = -1;
+    job->cost_read_ns = job->remaining_ns = 0;
+    job_order_admit(&scheduler->order, job, now_ns);
+    open_append(scheduler, job);
+    read_owner(scheduler, job);
+}
+
+static bool takes_more(struct scheduler *scheduler)
+{
+    const int64_t job_count = scheduler->load.job_count;
+    return !scheduler->cancelled && job_count < scheduler->queue_max
+           && job_order_reserve(&scheduler->order, job_count + 1);
+}
 
 bool scheduler_submit(struct scheduler *scheduler, struct job *job)
 {
+    const int64_t now_ns = clock_now_ns();
     pthread_mutex_lock(&scheduler->mutex);
-    const bool taken = scheduler->load.job_count < scheduler->queue_max && !scheduler->cancelled;
+    const bool taken = takes_more(scheduler);
     if (taken) {
-        job->over = job->waits = job->listed = false;
-        job->outcome = JOB_FINISHED;
-        job->stage = 0;
-        job->task_count = 1;
-        job->next_task = 0;
-        job->tasks_running = 0;
-        job->continued = -1;
-        job->cost_read_ns = job->remaining_ns = 0;
-        open_append(scheduler, job);
-        read_owner(scheduler, job);
-        list_append(scheduler, job);
-        pthread_cond_signal(&scheduler->work);
+        admit(scheduler, job, now_ns);
+        settle(scheduler, job);
+        scheduler_wake(scheduler, 1, now_ns);
     }
     pthread_mutex_unlock(&scheduler->mutex);
     return taken;
@@ -381,10 +308,12 @@ void scheduler_continue(struct scheduler *scheduler, struct job *job, int64_t ta
     } else {
         job->waits = false;
         read_owner(scheduler, job);
-        if (job->outcome == JOB_FINISHED && task_count > 0)
+        if (job->outcome == JOB_FINISHED && task_count > 0) {
             begin_stage(scheduler, job, task_count);
-        else
+            scheduler_wake(scheduler, task_count, clock_now_ns());
+        } else {
             end_job(scheduler, job);
+        }
     }
     pthread_mutex_unlock(&scheduler->mutex);
 }
@@ -404,7 +333,7 @@ void scheduler_cancel_all(struct scheduler *scheduler)
 {
     pthread_mutex_lock(&scheduler->mutex);
     scheduler->cancelled = true;
-    stop_late_jobs(scheduler, INT64_MAX, JOB_CANCELLED);
+    scheduler_stop_late_jobs(scheduler, INT64_MAX, JOB_CANCELLED);
     pthread_mutex_unlock(&scheduler->mutex);
 }
 
@@ -416,9 +345,12 @@ struct scheduler_load scheduler_load(struct scheduler *scheduler)
     return load;
 }
 
-int scheduler_worker_count(const struct scheduler *scheduler)
+int scheduler_worker_count(struct scheduler *scheduler)
 {
-    return scheduler->worker_count;
+    pthread_mutex_lock(&scheduler->mutex);
+    const int worker_count = scheduler->worker_count;
+    pthread_mutex_unlock(&scheduler->mutex);
+    return worker_count;
 }
 
 void scheduler_free(struct scheduler *scheduler)
@@ -429,5 +361,5 @@ void scheduler_free(struct scheduler *scheduler)
     while (scheduler->load.job_count > 0)
         pthread_cond_wait(&scheduler->empty, &scheduler->mutex);
     pthread_mutex_unlock(&scheduler->mutex);
-    destroy(scheduler, scheduler->worker_count);
+    destroy(scheduler);
 }

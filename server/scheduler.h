@@ -1,9 +1,12 @@
 /* scheduler.h - a bounded queue of jobs, and the threads that run their tasks.
  *
  * A job runs in stages. Stage 0 is one task; after the last task of a stage the
- * job says how many tasks the next one has, 0 when it is over. Workers take one
- * task at a time from the jobs in turn, so a long job does not hold a short one,
- * and one job alone uses every worker.
+ * job says how many tasks the next one has, 0 when it is over. A worker takes one
+ * task at a time, of the job that is first by priority and by what it costs still
+ * (job_order.h), so one job alone uses every worker, and a short one waits for a
+ * task of a long one at the most. Not even that where every worker is held by a long
+ * one: a spare thread runs the short ones' tasks meanwhile, beside them, and the
+ * kernel shares the CPUs.
  *
  * Between two stages a job may wait for somebody else (JOB_WAITS): it holds no worker
  * then, and goes on when that other says so.
@@ -26,11 +29,18 @@ enum job_outcome {
 
 struct job;
 
-/* What a worker brings to a task. */
+/* What a thread brings to a task. */
 struct worker {
-    int index;       /* 0 .. worker_count - 1 */
     void *workspace; /* 64-byte aligned */
     size_t workspace_bytes;
+    int slot; /* of the task's job: no two tasks that run at once have the same. Below its
+                 tasks_at_once, and below SCHEDULER_AT_ONCE_MAX */
+};
+
+enum {
+    SCHEDULER_WORKERS_MAX = 64,
+    SCHEDULER_AT_ONCE_MAX = 64,   /* tasks of one job */
+    SCHEDULER_SHORT_NS = 4000000, /* a job that costs no more is a short one */
 };
 
 enum { JOB_WAITS = -1 };
@@ -51,18 +61,28 @@ struct job {
     const struct job_kind *kind;
     int64_t deadline_ns; /* monotonic clock; past it no further task is begun. 0: none */
     int priority;        /* 1 is the highest level; 0: the default */
-    int64_t cost_ns; /* what it has still to do, in predicted time on one worker; 0: not known */
+    int64_t cost_ns;   /* what it has still to do, in predicted time on one worker; 0: not known */
+    int tasks_at_once; /* of this job; 0: any number. For those who keep memory for each */
 
     /* The scheduler's own, under its lock. */
-    struct job *next, *previous;           /* in the list of jobs that have a task to give */
-    struct job *next_open, *previous_open; /* in that of all that are not over, oldest first */
-    bool listed, over, waits;
+    struct job *next_open, *previous_open; /* in the list of all that are not over, oldest first */
+    bool over, waits;
     enum job_outcome outcome;
     int stage;
     int64_t task_count, next_task;
     int64_t tasks_running; /* claims and the end of a stage count as one each */
+    uint64_t slots;        /* that running tasks have, a bit each */
     int64_t continued;     /* tasks given by a scheduler_continue() that came early; -1: none */
-    int64_t ends_ns, cost_read_ns, remaining_ns;
+    int64_t ends_ns;       /* the deadline as it was read */
+    int64_t cost_read_ns;  /* the cost as it was read */
+    int64_t remaining_ns;  /* what is left of it */
+
+    /* job_order.h's own. */
+    int64_t place; /* in its heap; -1: it has no task to give */
+    int64_t number, came_ns, key_ns;
+    int64_t spent_ns; /* by all its tasks */
+    int64_t task_ns;  /* by the last */
+    int level;
 };
 
 struct scheduler;
@@ -101,7 +121,16 @@ void scheduler_cancel_all(struct scheduler *scheduler);
 
 struct scheduler_load scheduler_load(struct scheduler *scheduler);
 
-int scheduler_worker_count(const struct scheduler *scheduler);
+int scheduler_worker_count(struct scheduler *scheduler);
+
+/* More or fewer workers, 1 to SCHEDULER_WORKERS_MAX, while jobs run. One that is too many goes
+ * when its task is done. Returns how many there are: fewer than asked for where threads or memory
+ * are lacking. By one thread at a time. */
+int scheduler_set_worker_count(struct scheduler *scheduler, int worker_count);
+
+/* From now on worker i has a CPU of its own, the i-th of those that the caller may use. By the
+ * thread that sets the number of workers. */
+void scheduler_pin_workers(struct scheduler *scheduler);
 
 /* Waits for every job to be done and ends the threads. No other thread may use
  * the scheduler by then. NULL is fine. */

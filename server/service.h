@@ -23,6 +23,7 @@ struct service {
     const struct attn_kernels *kernels;
     struct model_store *store; /* to be read once state is past SERVICE_LOADING */
     struct scheduler *scheduler;
+    struct scheduler *errands; /* what waits for the disk (errand.h) */
     _Atomic int state; /* enum service_state */
 };
 

@@ -34,7 +34,7 @@ static double measure(const char *directory, const char *batch_max)
     struct traffic_load load = {
         .requests = &request, .request_count = 1, .seconds = traffic_seconds(3), .callers = CALLERS
     };
-    const struct traffic_row row = { "raw 1x4096", batch_max ? "max 1" : "default", 0 };
+    const struct traffic_row row = { "raw 1x4096", batch_max ? "max 1" : "default", 0, 0 };
     const char *const arguments[] = { "--models", directory, batch_max ? "--batch-max" : NULL,
                                       batch_max, NULL };
     struct traffic_server server;

@@ -166,8 +166,9 @@ static void measure(struct traffic_server *server, int kind)
                                            .request_count = 1,
                                            .seconds = traffic_seconds(2),
                                            .callers = rows[i].callers };
-        const struct traffic_row row = { rows[i].name, "closed",
-                                         kind == ON_ATTND ? rows[i].goal_per_s : 0 };
+        const struct traffic_row row = { .workload = rows[i].name,
+                                         .point = "closed",
+                                         .goal_per_s = kind == ON_ATTND ? rows[i].goal_per_s : 0 };
         if (rows[i].servers & kind) {
             traffic_try(server->port, &request, 1);
             traffic_measure(server, &load, &row, &result);

@@ -84,7 +84,7 @@ static double measure(struct traffic_server *server, const char *point)
                                        .seconds = traffic_seconds(4),
                                        .rate = SHORT_PER_S,
                                        .callers = 1024 };
-    const struct traffic_row row = { "binary 640x64", point, 0 };
+    const struct traffic_row row = { "binary 640x64", point, 0, 0 };
     struct traffic_result result;
     traffic_try(server->port, &request, 1);
     traffic_measure(server, &load, &row, &result);

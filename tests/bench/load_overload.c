@@ -49,18 +49,17 @@ static void make_requests(const struct workload *workload, struct traffic_reques
     }
 }
 
-static double measure(struct traffic_server *server, const struct workload *workload,
-                      const struct traffic_load *load, double part, double capacity_per_s)
+static void measure(struct traffic_server *server, const struct workload *workload,
+                    const struct traffic_load *load, double part, double capacity_bytes_per_s)
 {
     struct traffic_result result;
-    char point[16] = "closed";
-    if (part > 0)
-        snprintf(point, sizeof point, "%.0f%%", part * 100);
-    const struct traffic_row row = { workload->name, point, capacity_per_s };
+    char point[16];
+    snprintf(point, sizeof point, "%.0f%%", part * 100);
+    const struct traffic_row row = { .workload = workload->name,
+                                     .point = point,
+                                     .capacity_bytes_per_s = capacity_bytes_per_s };
     traffic_measure(server, load, &row, &result);
-    const double good_per_s = traffic_good_per_s(&result);
     traffic_result_free(&result);
-    return good_per_s;
 }
 
 static void overload(struct traffic_server *server, const struct workload *workload, bool is_alone)
@@ -74,13 +73,17 @@ static void overload(struct traffic_server *server, const struct workload *workl
                                  .seconds = traffic_seconds(2),
                                  .callers = CLOSED_CALLERS,
                                  .spins = is_alone };
-    const double capacity_per_s = measure(server, workload, &load, 0, 0);
+    struct traffic_result closed;
+    traffic_measure(server, &load, &(struct traffic_row){ workload->name, "closed", 0, 0 },
+                    &closed);
+    const double capacity_per_s = traffic_good_per_s(&closed);
     load.callers = OPEN_CALLERS;
     load.deadline_s = deadline_ms() / 1e3;
     for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0] && capacity_per_s > 0; i++) {
         load.rate = PARTS[i] * capacity_per_s;
-        measure(server, workload, &load, PARTS[i], capacity_per_s);
+        measure(server, workload, &load, PARTS[i], traffic_good_bytes_per_s(&closed));
     }
+    traffic_result_free(&closed);
     traffic_requests_free(requests, workload->size_count);
 }
 
@@ -121,7 +124,8 @@ int main(int argc, char **argv)
     static const char *const servers[] = { "attnd", "fastapi", "cjson" };
     traffic_report_open("overload");
     printf("Requests with a deadline of %d ms; the server has one CPU, the client another.\n"
-           "late: a 200 after the deadline; no answer: given up at twice the deadline; CPU of the "
+           "of cap: goodput, by the bytes of the requests, of that of the closed loop; late: a 200 "
+           "after the deadline; no answer: given up at twice the deadline; CPU of the "
            "server,\nthe generator and others; late ms: how late it sent, p99.\n",
            deadline_ms());
     traffic_report_heading();

@@ -183,7 +183,10 @@ static void count_answer(struct run *run, const struct traffic_connection *conne
     result->statuses[connection->status]++;
     if (connection->status != 200)
         return;
-    result->good += run->load->deadline_s <= 0 || seconds <= run->load->deadline_s;
+    if (run->load->deadline_s <= 0 || seconds <= run->load->deadline_s) {
+        result->good++;
+        result->good_bytes += (double)connection->request->size;
+    }
     traffic_samples_add(&result->latency_ms, seconds * 1e3);
     const double compute_ms = traffic_connection_timing(connection, "compute");
     if (compute_ms >= 0)

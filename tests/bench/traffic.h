@@ -37,6 +37,7 @@ struct traffic_result {
     int64_t arrived;
     int64_t statuses[TRAFFIC_STATUS_MAX];
     int64_t good;                      /* 200 within the deadline */
+    double good_bytes;                 /* of their requests */
     int64_t abandoned;                 /* closed by us at twice the deadline, without an answer */
     int64_t broken;                    /* closed by the server, or no HTTP */
     int64_t unsent;                    /* no connection was free for twice the deadline */

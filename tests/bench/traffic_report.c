@@ -22,6 +22,19 @@ double traffic_good_per_s(const struct traffic_result *result)
     return (double)result->good / result->seconds;
 }
 
+double traffic_good_bytes_per_s(const struct traffic_result *result)
+{
+    return result->good_bytes / result->seconds;
+}
+
+/* Of the goal or the capacity; 0 where there is none. */
+static double part_of_whole(const struct traffic_row *row, const struct traffic_result *result)
+{
+    if (row->capacity_bytes_per_s > 0)
+        return traffic_good_bytes_per_s(result) / row->capacity_bytes_per_s;
+    return row->goal_per_s > 0 ? traffic_good_per_s(result) / row->goal_per_s : 0;
+}
+
 double traffic_seconds(double fallback)
 {
     const char *text = getenv("ATTND_LOAD_SECONDS");
@@ -71,13 +84,13 @@ static void write_line(const struct traffic_server *server, const struct traffic
         return;
     fprintf(lines,
             "{\"server\":\"%s\",\"workload\":\"%s\",\"point\":\"%s\",\"seconds\":%g,"
-            "\"offered_per_s\":%.1f,\"capacity_per_s\":%.1f,\"good_per_s\":%.1f,"
+            "\"offered_per_s\":%.1f,\"of_capacity\":%.4f,\"good_per_s\":%.1f,"
             "\"p50_ms\":%.4f,\"p99_ms\":%.4f,\"p999_ms\":%.4f,\"server_cpu_s\":%.3f,"
             "\"generator_cpu_s\":%.3f,\"others_cpu_s\":%.3f,\"elapsed_s\":%.3f,"
             "\"late_p99_ms\":%.4f,\"arrived\":%lld,\"good\":%lld,\"abandoned\":%lld,"
             "\"broken\":%lld,\"unsent\":%lld,\"statuses\":{",
             server->name, row->workload, row->point, result->seconds, load->rate,
-            row->capacity_per_s, traffic_good_per_s(result), cost->quantiles_ms[0],
+            part_of_whole(row, result), traffic_good_per_s(result), cost->quantiles_ms[0],
             cost->quantiles_ms[1], cost->quantiles_ms[2], cost->server_cpu_s, result->cpu_s,
             cost->others_cpu_s, result->elapsed_s, cost->late_ms, (long long)result->arrived,
             (long long)result->good, (long long)result->abandoned, (long long)result->broken,
@@ -100,8 +113,8 @@ static void print_row(const struct traffic_server *server, const struct traffic_
     char offered[24] = "-", part[24] = "-", cpu[40];
     if (load->rate > 0)
         snprintf(offered, sizeof offered, "%.0f", load->rate);
-    if (row->capacity_per_s > 0)
-        snprintf(part, sizeof part, "%.0f%%", 100 * good_per_s / row->capacity_per_s);
+    if (part_of_whole(row, result) > 0)
+        snprintf(part, sizeof part, "%.0f%%", 100 * part_of_whole(row, result));
     snprintf(cpu, sizeof cpu, "%.0f/%.0f/%.0f%%", cost->server_cpu_s * percent,
              result->cpu_s * percent, cost->others_cpu_s * percent);
     printf("%-19s %-15s %-7s %9s %9.0f %6s %8.2f %8.2f %8.2f %14s %7.2f ", server->name,

@@ -8,7 +8,9 @@
 /* A row of the table. */
 struct traffic_row {
     const char *workload, *point;
-    double capacity_per_s; /* what goodput is compared with; 0: nothing */
+    double goal_per_s;           /* what goodput is compared with, in requests; 0: nothing */
+    double capacity_bytes_per_s; /* or in their bytes: of requests of many sizes a server in need
+                                    answers the small ones */
 };
 
 /* Lines go to build/load_<name>.jsonl, which begins anew. */
@@ -24,6 +26,7 @@ void traffic_measure(struct traffic_server *server, const struct traffic_load *l
 void traffic_report_figure(const char *name, double value, const char *unit);
 
 double traffic_good_per_s(const struct traffic_result *result);
+double traffic_good_bytes_per_s(const struct traffic_result *result);
 
 /* Counted seconds of a load: ATTND_LOAD_SECONDS, or fallback. */
 double traffic_seconds(double fallback);

@@ -202,7 +202,7 @@ bool traffic_server_start_cjson(struct traffic_server *server)
     const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 32);
     path[length > 0 ? length : 0] = '\0';
     char *slash = strrchr(path, '/');
-    strcpy(slash ? slash + 1 : path, "rival_cjson");
+    memcpy(slash ? slash + 1 : path, "rival_cjson", sizeof "rival_cjson");
     return start_rival(server, "microhttpd, cJSON", (char *[]){ path, NULL });
 }
 

@@ -31,6 +31,7 @@ static void test_metrics_syntax(void **state)
     assert_true(page.series_count > 20);
     assert_true(metrics_page_sum(&page, "attnd_build_info") == 1);
     assert_true(metrics_page_has(&page, "process_resident_memory_bytes"));
+    assert_null(metrics_page_type(&page, "nv_inference_count")); /* which a flag asks for */
     metrics_page_free(&page);
 }
 

@@ -106,11 +106,12 @@ static void read_type(struct reader *reader, const char *name, size_t size)
     if (strcmp(type, "counter") != 0 && strcmp(type, "gauge") != 0
         && strcmp(type, "histogram") != 0)
         refuse(reader, "a type that is not offered");
-    if (strncmp(name, "nv_", 3) != 0
-        && (strcmp(type, "counter") == 0) != ends_in(name, size, "_total"))
+    const bool is_ours = strncmp(name, "nv_", 3) != 0;
+    if (is_ours && (strcmp(type, "counter") == 0) != ends_in(name, size, "_total"))
         refuse(reader, "counters end in _total, and nothing else does");
-    if (ends_in(name, size, "_bucket") || ends_in(name, size, "_count")
-        || ends_in(name, size, "_sum"))
+    if (is_ours
+        && (ends_in(name, size, "_bucket") || ends_in(name, size, "_count")
+            || ends_in(name, size, "_sum")))
         refuse(reader, "the name of a family ends like that of a histogram's part");
     family->type = copy(type, strlen(type));
 }

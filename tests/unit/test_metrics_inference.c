@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "clock.h"
 #include "metrics_inference.h"
 #include "metrics_own.h"
 
@@ -208,6 +209,22 @@ static void test_threads_lose_nothing(void **state)
     assert_true(growth("attnd_queue_jobs") == 0);
 }
 
+/* What counting one request costs, to be read and not to be held to. */
+static void test_cost(void **state)
+{
+    enum { COUNT = 200000 };
+    (void)state;
+    const int place = metrics_model_take("cost");
+    const struct request_record record = { .route = inference_route(), .item_count = 1 };
+    const int64_t start_ns = clock_now_ns();
+    for (int i = 0; i < COUNT; i++) {
+        metrics_request(record.route, 200, 1000000, 100, 100);
+        metrics_inference(place, &record);
+    }
+    print_message("%.0f ns to count a request\n", (double)(clock_now_ns() - start_ns) / COUNT);
+    metrics_model_drop(place);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +234,7 @@ int main(void)
         cmocka_unit_test(test_no_place_left),
         cmocka_unit_test(test_labels_are_escaped),
         cmocka_unit_test(test_threads_lose_nothing),
+        cmocka_unit_test(test_cost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

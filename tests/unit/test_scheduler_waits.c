@@ -197,32 +197,32 @@ static void test_the_load_is_what_is_still_to_do(void **state)
 {
     (void)state;
     static struct waiting_job planned, held, queued;
-    const int64_t day_ns = INT64_C(86400000000000);
+    const int64_t minute_ns = INT64_C(60000000000);
     struct scheduler *scheduler = scheduler_create(1, 9, 64);
     assert_int_equal(scheduler_load(scheduler).cost_ns, 0);
 
-    planned.job.cost_ns = day_ns;
-    planned.cost_planned_ns = 5 * day_ns;
+    planned.job.cost_ns = minute_ns;
+    planned.cost_planned_ns = 5 * minute_ns;
     submit(scheduler, &planned);
     wait_for(&planned.entered);
-    while (scheduler_load(scheduler).cost_ns != 5 * day_ns)
+    while (scheduler_load(scheduler).cost_ns != 5 * minute_ns)
         usleep(100);
-    held.job.cost_ns = held.cost_planned_ns = 2 * day_ns;
+    held.job.cost_ns = held.cost_planned_ns = 2 * minute_ns;
     held.continues_itself = true;
     atomic_store(&held.hold, true);
     submit(scheduler, &held);
-    queued.job.cost_ns = 1000 * day_ns;
+    queued.job.cost_ns = 1000 * minute_ns;
     submit(scheduler, &queued);
     assert_int_equal(scheduler_load(scheduler).job_count, 3);
-    assert_int_equal(scheduler_load(scheduler).cost_ns, 1007 * day_ns);
+    assert_int_equal(scheduler_load(scheduler).cost_ns, 1007 * minute_ns);
 
     scheduler_stop_job(scheduler, &queued.job, JOB_LEFT);
-    assert_int_equal(scheduler_load(scheduler).cost_ns, 7 * day_ns);
+    assert_int_equal(scheduler_load(scheduler).cost_ns, 7 * minute_ns);
     usleep(3000); /* at least so long has the held job's first task taken when it ends */
     atomic_store(&held.hold, false);
     wait_for(&held.done_count);
     assert_int_equal(scheduler_load(scheduler).job_count, 1);
-    assert_int_equal(scheduler_load(scheduler).cost_ns, 5 * day_ns);
+    assert_int_equal(scheduler_load(scheduler).cost_ns, 5 * minute_ns);
     assert_true(scheduler_claim(scheduler, &planned.job));
     scheduler_continue(scheduler, &planned.job, TASKS);
     wait_for(&planned.done_count);
