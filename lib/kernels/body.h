@@ -35,17 +35,30 @@ enum { BLOCK_ROWS_REST = 4, BLOCK_SUMS_MAX = 24 };
 
 /* -------------------------------------------------------------------------- transposes -- */
 
-/* A square of LANES vectors. Each pass deals the rows like the two halves of a pack of cards;
- * after log2(LANES) of them every number stands where its transpose belongs. */
+/* A square of LANES vectors. First every four rows within each 16 bytes, in two passes that deal
+ * them like the two halves of a pack of cards; then the 16 bytes among the fours, dealt too. */
 INLINE void transpose_square(vec square[LANES])
 {
+    enum { FOURS = LANES / 4 };
+
     UNROLL
-    for (int pass = 1; pass < LANES; pass *= 2) {
+    for (int i = 0; i < 2 * FOURS; i++) {
+        vec *four = square + i % FOURS * 4;
+        const vec dealt[4] = { INTERLEAVE_LOW(four[0], four[2]), INTERLEAVE_HIGH(four[0], four[2]),
+                               INTERLEAVE_LOW(four[1], four[3]),
+                               INTERLEAVE_HIGH(four[1], four[3]) };
+        UNROLL
+        for (int k = 0; k < 4; k++)
+            four[k] = dealt[k];
+    }
+    UNROLL
+    for (int pass = 1; pass < FOURS; pass *= 2) {
         vec dealt[LANES];
         UNROLL
-        for (int64_t i = 0; i < LANES / 2; i++) {
-            dealt[2 * i] = INTERLEAVE_LOW(square[i], square[i + LANES / 2]);
-            dealt[2 * i + 1] = INTERLEAVE_HIGH(square[i], square[i + LANES / 2]);
+        for (int i = 0; i < LANES / 2; i++) {
+            const int at = i / 4 * 8 + i % 4;
+            dealt[i] = EVEN_QUARTERS(square[at], square[at + 4]);
+            dealt[LANES / 2 + i] = ODD_QUARTERS(square[at], square[at + 4]);
         }
         UNROLL
         for (int i = 0; i < LANES; i++)
@@ -372,17 +385,12 @@ INLINE vec greatest(vec max, const float *scores_t, int64_t n, int64_t width)
     for (; j + 4 <= n; j += 4) {
         UNROLL
         for (int i = 0; i < 4; i++) {
-            const vec score = load(scores_t + (j + i) * width);
-            chain[i] = select(score > chain[i], score, chain[i]);
+            chain[i] = greater(load(scores_t + (j + i) * width), chain[i]);
         }
     }
-    for (; j < n; j++) {
-        const vec score = load(scores_t + j * width);
-        chain[0] = select(score > chain[0], score, chain[0]);
-    }
-    chain[0] = select(chain[1] > chain[0], chain[1], chain[0]);
-    chain[2] = select(chain[3] > chain[2], chain[3], chain[2]);
-    return select(chain[2] > chain[0], chain[2], chain[0]);
+    for (; j < n; j++)
+        chain[0] = greater(load(scores_t + j * width), chain[0]);
+    return greater(greater(chain[2], chain[3]), greater(chain[0], chain[1]));
 }
 
 static void softmax_tile(float *scores_t, float *max, float *sum, float *rescale, int64_t n,
