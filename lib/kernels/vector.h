@@ -158,7 +158,7 @@ INLINE vec exp_nonpositive(vec x)
     const vec n = shifted - shift;
     const vec r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
     const vec q = (0.50001624f + 0.166669015f * r) * (r * r) + r;
-    const vec two_to_n = (vec)((ivec)sixteenth((ivec)shifted) + (ivec)((uvec)shifted << 19));
+    const vec two_to_n = (vec)((uvec)sixteenth((ivec)shifted) + ((uvec)shifted << 19));
     return exp_above_least(x, two_to_n * q + two_to_n);
 }
 #else
