@@ -24,7 +24,7 @@ B     := $(BUILD)/$(COMPILER)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
 
 # ------------------------------------------------------------------------------------- sources --
 # A new file is found by itself: lib/*.c, server/*.c, tests/*/test_*.c, tests/support/*.c,
-# tests/bench/bench_*.c, tests/fuzz/fuzz_*.c.
+# tests/bench/{bench,load,traffic}*.c, tests/fuzz/fuzz_*.c.
 
 MACHINE     := $(shell $(CC) -dumpmachine 2>/dev/null || uname -m)
 KERNELS     := generic dispatch $(if $(filter x86_64%,$(MACHINE)),avx2 avx512)
@@ -38,6 +38,8 @@ FUZZ_SRC    := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC   := $(wildcard tests/bench/bench_*.c)
 PEER_SRC    := tests/bench/peer_openblas.c $(if $(wildcard /usr/include/dnnl.h),tests/bench/peer_onednn.c)
 RIVAL_SRC   := tests/bench/own.c tests/bench/peers.c tests/bench/yardstick.c
+LOAD_SRC    := $(wildcard tests/bench/load_*.c)
+TRAFFIC_SRC := $(wildcard tests/bench/traffic*.c)
 C_FILES     := $(wildcard lib/*.[ch] lib/kernels/*.[ch] server/*.[ch] tests/*/*.[ch])
 
 LIB_OBJ     := $(LIB_SRC:%.c=$B/%.o)
@@ -48,6 +50,7 @@ TESTS       := $(TEST_SRC:%.c=$B/%)
 INNER_SRC   := $(filter-out tests/http/% tests/faults/% tests/deploy/%,$(TEST_SRC))
 REPLAYS     := $(FUZZ_SRC:%.c=$B/%)
 BENCHES     := $(BENCH_SRC:%.c=$B/%)
+LOADS       := $(LOAD_SRC:%.c=$B/%)
 PEERS       := $(PEER_SRC:%.c=$B/%)
 DAEMON      := $(if $(SANITIZE),$B/attnd,$(BUILD)/attnd)
 
@@ -67,7 +70,7 @@ TEST_CFLAGS   = $(SERVER_CFLAGS) $(call package,--cflags libcurl cmocka)
 TEST_LIBS     = $(SERVER_LIBS) $(call package,--libs libcurl cmocka)
 
 $B/lib/%.o:         MODULE_FLAGS = -Ilib
-$B/lib/layer.o $B/lib/layer_gradient.o: MODULE_FLAGS = -Ilib $(call package,--cflags openblas)
+$B/lib/layer_gradient.o: MODULE_FLAGS = -Ilib $(call package,--cflags openblas)
 $B/server/%.o:      MODULE_FLAGS = -Ilib -Iserver $(SERVER_CFLAGS)
 $B/tests/%.o:       MODULE_FLAGS = -Ilib -Iserver -Itests/support $(TEST_CFLAGS)
 
@@ -122,7 +125,9 @@ TEST_LINKED := $B/libsupport.a $B/libserver.a $B/libattn.a
 
 $(filter-out %/bench_json,$(BENCHES)): $(RIVAL_SRC:%.c=$B/%.o)
 
-$(TESTS) $(BENCHES): $B/tests/%: $B/tests/%.o $(TEST_LINKED)
+$(LOADS): $(TRAFFIC_SRC:%.c=$B/%.o) $(RIVAL_SRC:%.c=$B/%.o)
+
+$(TESTS) $(BENCHES) $(LOADS): $B/tests/%: $B/tests/%.o $(TEST_LINKED)
 	$(call say,LINK,$@)
 	$Q $(CC) $(FLAGS) $(filter %.o,$^) $(TEST_LINKED) $(LDFLAGS) $(TEST_LIBS) -o $@
 
@@ -201,6 +206,13 @@ exactness: $B/tests/bench/bench_exactness ## how far from the truth; the tables 
 bench-quick: $B/tests/bench/bench_attention $(PEERS) ## the kernels and their peers in two minutes
 	@$< --quick
 
+bench-load: $(LOADS) $B/tests/bench/rival_cjson $(DAEMON) ## the daemon under load, and beside it what people write otherwise
+	@for program in $(LOADS); do echo "== $$program"; $$program || exit 1; done
+
+$B/tests/bench/rival_cjson: %: %.o
+	$(call say,LINK,$@)
+	$Q $(CC) $(FLAGS) $^ $(LDFLAGS) $(SERVER_LIBS) -o $@
+
 $(PEERS): %: %.o $B/tests/bench/peer_main.o
 	$(call say,LINK,$@)
 	$Q $(CC) $(FLAGS) $^ $(LDFLAGS) $(if $(findstring onednn,$@),-ldnnl,$(call package,--libs openblas) -lpthread) -lm -o $@
@@ -239,7 +251,7 @@ help: ## this
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run test check programs inner-programs threaded-programs check-long check-layers lint bench bench-quick exactness fuzz fuzz-programs install compdb \
+.PHONY: daemon run test check programs inner-programs threaded-programs check-long check-layers lint bench bench-quick bench-load exactness fuzz fuzz-programs install compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

@@ -11,9 +11,11 @@
 #include "kernels/kernels.h"
 
 enum {
-    ATTN_FEW_ROWS = 16,      /* of one task at the most: query rows times heads */
-    ATTN_FEW_KEYS = 64,      /* of one step: values called for have to stay near */
-    ATTN_FEW_COLUMNS = 2048, /* of query, context and what a chunk adds to it: the same */
+    ATTN_FEW_ROWS = 16, /* of one task at the most: query rows times heads */
+    ATTN_FEW_KEYS = 64, /* of one step */
+    ATTN_FEW_TURN = 16, /* of them, before the values of the step before have their turn */
+    ATTN_FEW_AHEAD_BYTES = 32768, /* of its stream: so far ahead of its use a row is called for */
+    ATTN_FEW_COLUMNS = 2048,      /* of query, context and what a chunk adds to it: the same */
 };
 
 /* Whether the problem of the plan is one for these tasks: by its shapes and options, never by its
@@ -44,12 +46,14 @@ struct attn_few_task {
 
     struct attn_few_whole whole;
     struct attn_few_state chunk;
-    float *query;   /* [row_count][head_padded], scaled */
-    float *scores;  /* [row_count][score_stride] */
-    float *bias;    /* [score_stride] */
-    float *rescale; /* [row_count] */
-    float *rows;    /* a block of what is not F32, on its way in or out */
-    int64_t *low;   /* [q_len]: the keys [low, high) that a row may see, mask apart */
+    float *query;       /* [row_count][head_padded], scaled */
+    float *scores;      /* [row_count][score_stride], of the tile that is worked on */
+    float *next_scores; /* the same of the tile that comes next */
+    float *sums;        /* [row_count][v_padded]: what the values of a tile add */
+    float *bias;        /* [score_stride] */
+    float *rescale;     /* [row_count] */
+    float *rows;        /* a block of what is not F32, on its way in or out */
+    int64_t *low;       /* [q_len]: the keys [low, high) that a row may see, mask apart */
     int64_t *high;
 
     struct key_range any, every; /* what any row may see, and what every row may see */
@@ -91,13 +95,13 @@ void attn_few_store_map(const struct attn_few_task *task, const struct attn_tens
 
 /* The masked scores of a tile, of every row; those of an earlier time are written again where they
  * are wanted, and are the same. */
-void attn_few_masked_scores(const struct attn_few_task *task, const struct attn_span *tile);
+void attn_few_masked_scores(struct attn_few_task *task, const struct attn_span *tile);
 
 /* What a chunk has found joins what was found in the chunks before it. */
 void attn_few_join(const struct attn_few_task *task, const struct attn_few_state *chunk);
 
 /* Everything that needs all keys: lse, context, weights. */
-void attn_few_finish(const struct attn_few_task *task);
+void attn_few_finish(struct attn_few_task *task);
 
 /* Query heads [first, first + count) of one group, at most plan->few_heads. */
 struct attn_few_heads {

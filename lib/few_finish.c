@@ -45,7 +45,7 @@ static void finish_weights_row(const struct attn_few_task *task, int64_t row, fl
 }
 
 /* Weights that are not F32: their rows could not hold the scores, which are computed again. */
-static void store_weights(const struct attn_few_task *task)
+static void store_weights(struct attn_few_task *task)
 {
     const int64_t kv_len = task->problem->key.shape[2];
 
@@ -58,7 +58,7 @@ static void store_weights(const struct attn_few_task *task)
     }
 }
 
-static void finish_weights(const struct attn_few_task *task)
+static void finish_weights(struct attn_few_task *task)
 {
     const struct attn_tensor *weights = &task->problem->weights;
 
@@ -114,7 +114,7 @@ static void finish_context(const struct attn_few_task *task)
     }
 }
 
-void attn_few_finish(const struct attn_few_task *task)
+void attn_few_finish(struct attn_few_task *task)
 {
     if (is_wanted(&task->problem->lse))
         finish_lse(task);

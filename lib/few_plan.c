@@ -95,6 +95,8 @@ size_t attn_few_cut(const struct attn_plan *plan, struct attn_few_task *task, vo
     task->score_stride = ATTN_FEW_KEYS + plan->kernels->lanes;
     task->query = cut(memory, &bytes, rows * task->head_padded, sizeof(float));
     task->scores = cut(memory, &bytes, rows * task->score_stride, sizeof(float));
+    task->next_scores = cut(memory, &bytes, rows * task->score_stride, sizeof(float));
+    task->sums = cut(memory, &bytes, rows * task->v_padded, sizeof(float));
     task->bias = cut(memory, &bytes, task->score_stride, sizeof(float));
     task->rescale = cut(memory, &bytes, rows, sizeof(float));
     task->rows = cut(memory, &bytes, plan->q_tile * columns, sizeof(float));

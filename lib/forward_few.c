@@ -16,6 +16,8 @@
 #include <math.h>
 #include <string.h>
 
+static const struct attn_span nothing = { 0, 0 };
+
 static bool is_wanted(const struct attn_tensor *output)
 {
     return output->data != NULL;
@@ -133,12 +135,15 @@ static const void *row_of(const struct attn_few_task *task, const struct attn_te
                  * (int64_t)attn_dtype_size(tensor->dtype);
 }
 
-/* Rows of keys or values, from first on, to be called for while others are read. */
+/* The rows that are called for while those from first on are read. */
 static struct attn_ahead ahead_of(const struct attn_few_task *task,
                                   const struct attn_tensor *tensor, int64_t first)
 {
-    return (struct attn_ahead){ row_of(task, tensor, attn_min(first, tensor->shape[2] - 1)),
-                                tensor->stride[2] * (int64_t)attn_dtype_size(tensor->dtype) };
+    const int64_t number_bytes = (int64_t)attn_dtype_size(tensor->dtype);
+    const int64_t rows = attn_divide_up(ATTN_FEW_AHEAD_BYTES, tensor->shape[3] * number_bytes);
+
+    return (struct attn_ahead){ row_of(task, tensor, attn_min(first + rows, tensor->shape[2] - 1)),
+                                tensor->stride[2] * number_bytes };
 }
 
 /* Kernels work on whole vectors of a row of n. */
@@ -174,16 +179,24 @@ void attn_few_store_map(const struct attn_few_task *task, const struct attn_tens
     }
 }
 
-static void score(const struct attn_few_task *task, const struct attn_span *tile)
+/* The products of every row with keys of a tile: n of them from number i on. */
+static void score_some(const struct attn_few_task *task, float *scores,
+                       const struct attn_span *tile, int64_t i, int64_t n)
 {
-    const struct attn_problem *problem = task->problem;
-    const struct attn_tensor *key = &problem->key;
-    const struct attn_ahead values = ahead_of(task, &problem->value, tile->first);
-    const int64_t lanes = task->kernels->lanes;
+    const struct attn_tensor *key = &task->problem->key;
+    const struct attn_ahead ahead = ahead_of(task, key, tile->first + i);
 
     task->kernels->few_scores[kind_of(key)](
-        task->scores, task->score_stride, task->query, task->head_padded, task->row_count,
-        row_of(task, key, tile->first), key->stride[2], tile->n, key->shape[3], &values);
+        scores + i, task->score_stride, task->query, task->head_padded, task->row_count,
+        row_of(task, key, tile->first + i), key->stride[2], n, key->shape[3], &ahead);
+}
+
+/* The products become scores. */
+static void cap(const struct attn_few_task *task, const struct attn_span *tile)
+{
+    const struct attn_problem *problem = task->problem;
+    const int64_t lanes = task->kernels->lanes;
+
     for (int64_t r = 0; r < task->row_count; r++)
         clear_padding(task, attn_few_scores(task, r), tile->n);
     attn_few_store_map(task, &problem->scores, tile);
@@ -249,39 +262,68 @@ static void mask(const struct attn_few_task *task, const struct attn_span *tile)
     }
 }
 
-/* ahead: the keys that come after these values. */
-static void add_context(const struct attn_few_task *task, const struct attn_span *tile,
-                        const float *weights, const struct attn_ahead *ahead)
+static const float ones[ATTN_FEW_ROWS] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+
+/* Adds values of a tile, n of them from number i on, times their weights to the tile's sums. */
+static void add_some(const struct attn_few_task *task, const struct attn_span *tile,
+                     const float *weights, int64_t i, int64_t n)
 {
     const struct attn_problem *problem = task->problem;
     const struct attn_tensor *value = &problem->value;
+    const struct attn_ahead ahead = ahead_of(task, value, tile->first + i);
     const bool hides =
         is_cut(task, tile) || problem->mask.data != NULL || problem->options.dropout > 0;
 
-    task->kernels->few_context[kind_of(value)](task->chunk.context, task->v_padded, task->rescale,
-                                               weights, task->score_stride, task->row_count,
-                                               row_of(task, value, tile->first), value->stride[2],
-                                               tile->n, value->shape[3], ahead, hides);
+    task->kernels->few_context[kind_of(value)](
+        task->sums, task->v_padded, ones, weights + i, task->score_stride, task->row_count,
+        row_of(task, value, tile->first + i), value->stride[2], n, value->shape[3], &ahead, hides);
 }
 
-/* The masked scores of the visible part of a tile, the first of them at offset, become weights and
- * go into the chunk. */
-static void accumulate(const struct attn_few_task *task, const struct attn_span *tile,
-                       int64_t offset)
+/* Adds the sums of a tile to those of the chunk: two levels of sums lose less than one. */
+static void add_sums(const struct attn_few_task *task)
+{
+    for (int64_t r = 0; r < task->row_count; r++) {
+        const float *sums = task->sums + r * task->v_padded;
+        const struct attn_ahead none = { sums, 0 };
+        task->kernels->few_context[ATTN_NUMBERS_F32](
+            task->chunk.context + r * task->v_padded, task->v_padded, task->rescale + r, ones,
+            task->score_stride, 1, sums, task->v_padded, 1, task->v_padded, &none, false);
+    }
+}
+
+/* The values of one tile, and the keys of the next: a few of these and a few of those in turn, so
+ * that both are streams that the CPU sees coming. Either tile may be of no keys. */
+static void take_turns(struct attn_few_task *task, const struct attn_span *values,
+                       const float *weights, const struct attn_span *keys)
+{
+    if (values->n > 0)
+        memset(task->sums, 0, (size_t)(task->row_count * task->v_padded) * sizeof(float));
+    for (int64_t i = 0; i < attn_max(values->n, keys->n); i += ATTN_FEW_TURN) {
+        if (i < keys->n)
+            score_some(task, task->next_scores, keys, i, attn_min(ATTN_FEW_TURN, keys->n - i));
+        if (i < values->n)
+            add_some(task, values, weights, i, attn_min(ATTN_FEW_TURN, values->n - i));
+    }
+    if (values->n > 0)
+        add_sums(task);
+    float *scores = task->scores;
+    task->scores = task->next_scores;
+    task->next_scores = scores;
+}
+
+/* The masked scores of the visible part of a tile become weights. */
+static void weigh(const struct attn_few_task *task, const struct attn_span *tile, float *weights)
 {
     const struct attn_problem *problem = task->problem;
-    const struct attn_ahead keys = ahead_of(task, &problem->key, tile->first + tile->n);
 
     for (int64_t r = 0; r < task->row_count; r++) {
-        float *scores = attn_few_scores(task, r) + offset;
+        float *scores = weights + r * task->score_stride;
         task->kernels->few_softmax(scores, &task->chunk.max[r], &task->chunk.sum[r],
                                    &task->rescale[r], tile->n);
         if (problem->options.dropout > 0)
             attn_dropout_row(problem, task->batch, task->q_head + r / task->q_len, r % task->q_len,
                              tile->first, tile->n, scores, 1);
     }
-    if (is_wanted(&problem->context))
-        add_context(task, tile, task->scores + offset, &keys);
 }
 
 static void hide_all(const struct attn_few_task *task, const struct attn_span *tile)
@@ -291,24 +333,41 @@ static void hide_all(const struct attn_few_task *task, const struct attn_span *t
             attn_few_scores(task, r)[j] = -INFINITY;
 }
 
-void attn_few_masked_scores(const struct attn_few_task *task, const struct attn_span *tile)
+void attn_few_masked_scores(struct attn_few_task *task, const struct attn_span *tile)
 {
     if (visible_part(task, tile).n == 0) {
         hide_all(task, tile);
         return;
     }
-    score(task, tile);
+    take_turns(task, &nothing, NULL, tile);
+    cap(task, tile);
     mask(task, tile);
 }
 
-static void run_tile(const struct attn_few_task *task, const struct attn_span *whole)
+/* What of a tile is to be scored. */
+static struct attn_span scored_part(const struct attn_few_task *task, const struct attn_span *tile)
+{
+    const struct attn_problem *problem = task->problem;
+    const struct attn_span visible = visible_part(task, tile);
+
+    if (visible.n == 0 && !is_wanted(&problem->scores) && !is_wanted(&problem->softcapped))
+        return nothing;
+    return task->needs_map ? *tile : visible;
+}
+
+/* A tile whose products are there; those of the next one are made. */
+static void run_tile(struct attn_few_task *task, const struct attn_span *whole,
+                     const struct attn_span *next)
 {
     const struct attn_problem *problem = task->problem;
     const struct attn_span visible = visible_part(task, whole);
     const struct attn_span tile = task->needs_map ? *whole : visible;
+    const struct attn_span next_keys = scored_part(task, next);
+    const bool meets_values = visible.n > 0 && task->needs_softmax && is_wanted(&problem->context);
+    float *weights = task->scores + (visible.first - tile.first);
 
-    if (visible.n > 0 || is_wanted(&problem->scores) || is_wanted(&problem->softcapped))
-        score(task, &tile);
+    if (scored_part(task, whole).n > 0)
+        cap(task, &tile);
     if (visible.n > 0)
         mask(task, &tile);
     else
@@ -317,22 +376,37 @@ static void run_tile(const struct attn_few_task *task, const struct attn_span *w
     if (task->keeps_weights)
         attn_few_store_map(task, &problem->weights, &tile);
     if (visible.n > 0 && task->needs_softmax)
-        accumulate(task, &visible, visible.first - tile.first);
+        weigh(task, &visible, weights);
+    take_turns(task, meets_values ? &visible : &nothing, weights, &next_keys);
 }
 
 /* --------------------------------------------------------------------- chunks of keys -- */
 
-static void run_chunk(const struct attn_few_task *task, int64_t number)
+/* The first tile from key on, of those before end, that there is anything to do with. */
+static struct attn_span next_tile(const struct attn_few_task *task, int64_t key, int64_t end)
+{
+    for (; key < end; key += ATTN_FEW_KEYS) {
+        const struct attn_span tile = { key, attn_min(ATTN_FEW_KEYS, end - key) };
+        if (task->needs_map || visible_part(task, &tile).n > 0)
+            return tile;
+    }
+    return nothing;
+}
+
+static void run_chunk(struct attn_few_task *task, int64_t number)
 {
     const struct attn_plan *plan = task->plan;
     const int64_t start = number * plan->chunk_keys;
     const int64_t end = attn_min(start + plan->chunk_keys, task->problem->key.shape[2]);
+    struct attn_span tile = next_tile(task, start, end);
+    const struct attn_span first_keys = scored_part(task, &tile);
 
     clear_chunk(task);
-    for (int64_t key = start; key < end; key += ATTN_FEW_KEYS) {
-        const struct attn_span tile = { key, attn_min(ATTN_FEW_KEYS, end - key) };
-        if (task->needs_map || visible_part(task, &tile).n > 0)
-            run_tile(task, &tile);
+    take_turns(task, &nothing, NULL, &first_keys);
+    while (tile.n > 0) {
+        const struct attn_span next = next_tile(task, tile.first + ATTN_FEW_KEYS, end);
+        run_tile(task, &tile, &next);
+        tile = next;
     }
 }
 

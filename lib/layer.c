@@ -1,40 +1,21 @@
 /* layer.c - the tasks of an attention layer.
  *
- *     PROJECT  chunks of rows of query, key and value: product, bias, norm, rotary embedding ->
- * scratch ATTEND   the tasks of one struct attn_plan, or those of a smaller weight map around them;
- * where query rows are few and keys are many the parts of the tasks, and then their joins SELECT
- * what such a map leaves to be done OUTPUT   chunks of rows of the context: product and bias
+ *     PROJECT  blocks of rows and outputs of query, key and value: product, bias, clamp -> scratch
+ *     PREPARE  chunks of rows of query and key: norm, rotary embedding, in scratch
+ *     ATTEND   the tasks of one struct attn_plan, or those of a smaller weight map around them;
+ *              where query rows are few and keys are many the parts of the tasks, and then their
+ *              joins
+ *     SELECT   what such a map leaves to be done
+ *     OUTPUT   blocks of rows and outputs of the context: product and bias
  *
- * This file and layer_gradient.c are the only ones that know OpenBLAS. */
+ * layer_project.c has the products, layer_merge.c the stage that stands in the place of ATTEND
+ * where partial answers are merged. */
 #include "layer.h"
 
 #include "internal.h"
 #include "layer_internal.h"
 
-#include <cblas.h>
 #include <string.h>
-
-static float *scratch_at(void *scratch, size_t offset)
-{
-    return (float *)(void *)((char *)scratch + offset);
-}
-
-/* y = x . weight^T + bias for row_count dense rows. */
-static void apply_linear(const struct attn_linear *linear, const float *x, float *y,
-                         int64_t row_count)
-{
-    const blasint rows = (blasint)row_count;
-    const blasint out = (blasint)linear->out;
-    const blasint in = (blasint)linear->in;
-    const blasint dense = linear->in_out ? out : in;
-    const blasint stride = linear->stride > 0 ? (blasint)linear->stride : dense;
-
-    for (int64_t i = 0; linear->bias != NULL && i < row_count; i++)
-        memcpy(y + i * linear->out, linear->bias, (size_t)linear->out * sizeof(float));
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, linear->in_out ? CblasNoTrans : CblasTrans, rows, out,
-                in, 1.0f, x, in, linear->weight, stride, linear->bias != NULL ? 1.0f : 0.0f, y,
-                out);
-}
 
 /* row_count rows from first on, wherever their heads lie, to dense rows of heads * head_dim. */
 static void copy_rows(const struct attn_operand *operand, float *y, int64_t first,
@@ -49,18 +30,16 @@ static void copy_rows(const struct attn_operand *operand, float *y, int64_t firs
                    (size_t)operand->head_dim * sizeof(float));
 }
 
-static void project_chunk(const struct attn_layer_problem *problem,
+/* Rows of an operand: where they are not projected they come from the caller. */
+static void prepare_chunk(const struct attn_layer_problem *problem,
                           const struct attn_operand *operand, float *prepared, int64_t chunk)
 {
     const int64_t columns = operand->heads * operand->head_dim;
     const int64_t first = chunk * ATTN_LAYER_CHUNK_ROWS;
     const int64_t row_count = attn_min(ATTN_LAYER_CHUNK_ROWS, operand->input->shape[2] - first);
-    const float *x = operand->input->data;
     float *y = prepared + first * columns;
 
-    if (operand->linear->weight != NULL)
-        apply_linear(operand->linear, x + first * operand->linear->in, y, row_count);
-    else
+    if (operand->linear->weight == NULL)
         copy_rows(operand, y, first, row_count);
     if (operand->norm != NULL)
         attn_norm_rows(operand->norm, y, row_count, operand->heads, operand->head_dim);
@@ -72,19 +51,19 @@ static void project_chunk(const struct attn_layer_problem *problem,
                                                     .heads = operand->heads });
 }
 
-/* Task numbers run through the chunks of query, then of key, then of value. */
-static void run_project(const struct attn_layer_plan *plan, int64_t task, void *scratch)
+/* Task numbers run through the chunks of query, then of key. */
+static void run_prepare(const struct attn_layer_plan *plan, int64_t task, void *scratch)
 {
     const size_t offsets[ATTN_OPERAND_COUNT] = { plan->q_offset, plan->k_offset, plan->v_offset };
     struct attn_operand operands[ATTN_OPERAND_COUNT];
 
     attn_layer_operands(&plan->problem, operands);
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++) {
-        if (!operands[i].is_prepared)
+        if (!operands[i].has_prepare)
             continue;
         const int64_t chunks = attn_divide_up(operands[i].input->shape[2], ATTN_LAYER_CHUNK_ROWS);
         if (task < chunks) {
-            project_chunk(&plan->problem, &operands[i], scratch_at(scratch, offsets[i]), task);
+            prepare_chunk(&plan->problem, &operands[i], attn_scratch_at(scratch, offsets[i]), task);
             return;
         }
         task -= chunks;
@@ -100,32 +79,24 @@ static void run_attend(const struct attn_layer_plan *plan, enum attn_layer_stage
 
     attn_layer_operands(&plan->problem, operands);
     if (operands[0].is_prepared)
-        problem->query.data = scratch_at(scratch, plan->q_offset);
+        problem->query.data = attn_scratch_at(scratch, plan->q_offset);
     if (operands[1].is_prepared)
-        problem->key.data = scratch_at(scratch, plan->k_offset);
+        problem->key.data = attn_scratch_at(scratch, plan->k_offset);
     if (operands[2].is_prepared)
-        problem->value.data = scratch_at(scratch, plan->v_offset);
+        problem->value.data = attn_scratch_at(scratch, plan->v_offset);
     if (attn_layer_has_output(&plan->problem))
-        problem->context.data = scratch_at(scratch, plan->context_offset);
+        problem->context.data = attn_scratch_at(scratch, plan->context_offset);
     problem->past_len = &plan->problem.past_len;
     if (kind == ATTN_LAYER_ATTEND_PART)
-        attn_plan_run_part(&attention, task, scratch_at(scratch, plan->shared_offset), workspace);
+        attn_plan_run_part(&attention, task, attn_scratch_at(scratch, plan->shared_offset),
+                           workspace);
     else if (kind == ATTN_LAYER_ATTEND_JOIN)
-        attn_plan_run_join(&attention, task, scratch_at(scratch, plan->shared_offset), workspace);
+        attn_plan_run_join(&attention, task, attn_scratch_at(scratch, plan->shared_offset),
+                           workspace);
     else if (plan->problem.weight_map != NULL)
         attn_weight_map_run(plan->problem.weight_map, &attention, task, workspace);
     else
         attn_plan_run(&attention, task, workspace);
-}
-
-static void run_output(const struct attn_layer_plan *plan, int64_t chunk, void *scratch)
-{
-    const struct attn_linear *o_proj = &plan->problem.layer->o_proj;
-    const int64_t first = chunk * ATTN_LAYER_CHUNK_ROWS;
-    const int64_t row_count = attn_min(ATTN_LAYER_CHUNK_ROWS, plan->problem.query.shape[2] - first);
-
-    apply_linear(o_proj, scratch_at(scratch, plan->context_offset) + first * o_proj->in,
-                 (float *)plan->problem.context + first * o_proj->out, row_count);
 }
 
 void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task, void *scratch,
@@ -135,7 +106,12 @@ void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task,
 
     switch (kind) {
     case ATTN_LAYER_PROJECT:
-        run_project(plan, task, scratch);
+    case ATTN_LAYER_OUTPUT:
+        attn_layer_product_run(&(struct attn_layer_call){ plan, scratch }, 1,
+                               attn_layer_product(plan, stage), task, workspace);
+        break;
+    case ATTN_LAYER_PREPARE:
+        run_prepare(plan, task, scratch);
         break;
     case ATTN_LAYER_ATTEND:
     case ATTN_LAYER_ATTEND_PART:
@@ -147,9 +123,6 @@ void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task,
         break;
     case ATTN_LAYER_SELECT:
         attn_weight_map_select(plan->problem.weight_map, &plan->attention, task);
-        break;
-    case ATTN_LAYER_OUTPUT:
-        run_output(plan, task, scratch);
         break;
     }
 }

@@ -1,7 +1,7 @@
 /* layer.h - an attention layer: projections around attention.
  *
  *     q = query . Wq^T + bq      k = key . Wk^T + bk      v = value . Wv^T + bv
- *     root mean square norm of each head of q and k, where the layer has it
+ *     q, k and v clamped, where the layer does so; then q and k normed, where it has norms
  *     rotary embedding of q and k, where the layer has it
  *     context = attention(q, k, v), heads concatenated, . Wo^T + bo
  *
@@ -12,7 +12,7 @@
  *         for (task = 0; task < plan.task_count[stage]; task++)
  *             attn_layer_run(&plan, stage, task, scratch, workspace);
  *
- * The products are OpenBLAS's; set it to one thread before the first one. */
+ * Where a row is projected to is the same to the bit whatever other rows are projected with it. */
 #ifndef ATTN_LAYER_H
 #define ATTN_LAYER_H
 
@@ -39,20 +39,33 @@ struct attn_linear {
 void attn_linear_split(const struct attn_linear *joined, int64_t columns, struct attn_linear *left,
                        struct attn_linear *right);
 
-/* y = weight * x / sqrt(mean(x^2) + eps), x being the head_dim numbers of one head (Zhang and
- * Sennrich 2019). A head of zeros stays zero where eps is above 0, else it becomes NaN. */
+/* Which numbers of a row of heads a norm takes together, and which weights they have. */
+enum attn_norm_scope {
+    ATTN_NORM_HEAD,  /* each head by itself; weight and bias [head_dim], the same for all heads */
+    ATTN_NORM_HEADS, /* each head by itself; [heads, head_dim] */
+    ATTN_NORM_ROW,   /* all heads of the row together; [heads * head_dim] */
+};
+
+/* y = weight * x / sqrt(mean(x^2) + eps) (Zhang and Sennrich 2019), or where is_centred x less its
+ * mean in place of x (Ba et al. 2016, LayerNorm); plus bias. Numbers that are all 0 stay 0 where
+ * eps is above 0, else they become NaN. */
 struct attn_norm {
-    const float *weight; /* [head_dim], borrowed; NULL: no norm */
+    const float *weight; /* borrowed; NULL: no norm */
     double eps;          /* 0 or more, finite */
+    const float *bias;   /* borrowed; NULL: none */
+    enum attn_norm_scope scope;
+    bool is_centred;
 };
 
 struct attn_layer {
     int64_t q_heads, kv_heads, head_dim, v_head_dim;
-    struct attn_linear q_proj;       /* out = q_heads * head_dim */
-    struct attn_linear k_proj;       /* out = kv_heads * head_dim */
-    struct attn_linear v_proj;       /* out = kv_heads * v_head_dim */
-    struct attn_linear o_proj;       /* in = q_heads * v_head_dim */
-    struct attn_norm q_norm, k_norm; /* of projected heads, before they are turned */
+    struct attn_linear q_proj; /* out = q_heads * head_dim */
+    struct attn_linear k_proj; /* out = kv_heads * head_dim */
+    struct attn_linear v_proj; /* out = kv_heads * v_head_dim */
+    struct attn_linear o_proj; /* in = q_heads * v_head_dim */
+    double projected_max; /* projected queries, keys and values are clamped to what lies between
+                             it and its negative, before norms; 0: they are not. Finite */
+    struct attn_norm q_norm, k_norm; /* of projected rows, before they are turned */
     struct attn_rope rope;
 
     /* [head_dim], borrowed, or NULL for the dot product. With it the score of q and k is
@@ -104,7 +117,7 @@ struct attn_layer_problem {
     const struct attn_kernels *kernels; /* NULL: the best this CPU can run */
 };
 
-enum { ATTN_LAYER_STAGES_MAX = 4 };
+enum { ATTN_LAYER_STAGES_MAX = 5 };
 
 /* Borrows the problem's memory and the layer; owns nothing. Read the first four
  * fields, leave the rest alone. */
@@ -128,5 +141,25 @@ enum attn_status attn_layer_plan_init(struct attn_layer_plan *plan,
 
 void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task, void *scratch,
                     void *workspace);
+
+/* What a stage is: a product of rows with parameters of the layer, those of query, key and value or
+ * those of the output projection, or anything else. */
+enum attn_layer_product { ATTN_PRODUCT_NONE, ATTN_PRODUCT_INPUTS, ATTN_PRODUCT_OUTPUT };
+
+enum attn_layer_product attn_layer_product(const struct attn_layer_plan *plan, int stage);
+
+/* A plan that is being run. */
+struct attn_layer_call {
+    const struct attn_layer_plan *plan;
+    void *scratch;
+};
+
+/* A stage of several calls as one, in place of the tasks of each: the same product of the same
+ * layer, all with the same memory for parameters, and of the same kernels. Each call gets the
+ * bits that it gets alone. A task needs the workspace of one of the calls. */
+int64_t attn_layer_product_tasks(const struct attn_layer_call *calls, int count,
+                                 enum attn_layer_product product);
+void attn_layer_product_run(const struct attn_layer_call *calls, int count,
+                            enum attn_layer_product product, int64_t task, void *workspace);
 
 #endif

@@ -1,6 +1,6 @@
 /* layer_gradient.c - the tasks of a layer's gradient.
  *
- * Beside layer.c the only file that knows OpenBLAS. Every product of a task has bounds that follow
+ * The only file that knows OpenBLAS. Every product of a task has bounds that follow
  * from shapes alone, because OpenBLAS gives other bits for other row counts. */
 #include "layer_gradient.h"
 
@@ -11,11 +11,6 @@
 
 #include <cblas.h>
 #include <string.h>
-
-static float *scratch_at(void *scratch, size_t offset)
-{
-    return (float *)(void *)((char *)scratch + offset);
-}
 
 /* ------------------------------------------------------------------ through a projection -- */
 
@@ -130,7 +125,7 @@ static void run_linears(const struct attn_layer_gradient_plan *plan, int64_t tas
     struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT];
 
     if (run_linear(plan, o_proj, &problem->o_proj, problem->context_gradient,
-                   scratch_at(scratch, plan->forward.context_offset), NULL, q_len, &task))
+                   attn_scratch_at(scratch, plan->forward.context_offset), NULL, q_len, &task))
         return;
     attn_layer_operands(&problem->layer, operands);
     attn_operand_gradients(plan, scratch, operands, gradients);
@@ -226,7 +221,7 @@ static void run_context(const struct attn_layer_gradient_plan *plan, int64_t chu
         attn_min(ATTN_LAYER_CHUNK_ROWS, plan->problem.layer.query.shape[2] - first);
 
     input_gradient(o_proj, plan->problem.context_gradient + first * o_proj->out,
-                   scratch_at(scratch, plan->context_offset) + first * o_proj->in, row_count);
+                   attn_scratch_at(scratch, plan->context_offset) + first * o_proj->in, row_count);
 }
 
 static void run_attend(const struct attn_layer_gradient_plan *plan, int stage, int64_t task,
@@ -240,18 +235,19 @@ static void run_attend(const struct attn_layer_gradient_plan *plan, int stage, i
     attn_layer_operands(&plan->problem.layer, operands);
     attn_operand_gradients(plan, scratch, operands, gradients);
     if (operands[0].is_prepared)
-        attention->query.data = scratch_at(scratch, plan->forward.q_offset);
+        attention->query.data = attn_scratch_at(scratch, plan->forward.q_offset);
     if (operands[1].is_prepared)
-        attention->key.data = scratch_at(scratch, plan->forward.k_offset);
+        attention->key.data = attn_scratch_at(scratch, plan->forward.k_offset);
     if (operands[2].is_prepared)
-        attention->value.data = scratch_at(scratch, plan->forward.v_offset);
+        attention->value.data = attn_scratch_at(scratch, plan->forward.v_offset);
     attention->past_len = &plan->problem.layer.past_len;
     if (plan->problem.layer.layer->o_proj.weight != NULL)
-        gradient.problem.context_gradient.data = scratch_at(scratch, plan->context_offset);
+        gradient.problem.context_gradient.data = attn_scratch_at(scratch, plan->context_offset);
     gradient.problem.query_gradient.data = gradients[0].view.data;
     gradient.problem.key_gradient.data = gradients[1].view.data;
     gradient.problem.value_gradient.data = gradients[2].view.data;
-    attn_gradient_run(&gradient, stage, task, scratch_at(scratch, plan->rows_offset), workspace);
+    attn_gradient_run(&gradient, stage, task, attn_scratch_at(scratch, plan->rows_offset),
+                      workspace);
 }
 
 void attn_layer_gradient_run(const struct attn_layer_gradient_plan *plan, int stage, int64_t task,

@@ -28,7 +28,8 @@ void attn_linear_gradient_split(const struct attn_linear *joined, int64_t column
                                 struct attn_linear_gradient *right);
 
 struct attn_layer_gradient_problem {
-    /* The call, not partial, of a layer without norms; its outputs are not looked at. */
+    /* The call, not partial, of a layer without norms and projected_max; its outputs are not looked
+     * at. */
     struct attn_layer_problem layer;
 
     const float *context_gradient; /* [q_len, d_out], dense */
@@ -45,7 +46,7 @@ struct attn_layer_gradient_problem {
     float *sinks;
 };
 
-enum { ATTN_LAYER_GRADIENT_STAGES_MAX = 6 + ATTN_GRADIENT_STAGES };
+enum { ATTN_LAYER_GRADIENT_STAGES_MAX = 7 + ATTN_GRADIENT_STAGES };
 
 /* Borrows the problem's memory and the layer; owns nothing. Read the first four fields, leave the
  * rest alone. */

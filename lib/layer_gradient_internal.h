@@ -34,9 +34,6 @@ void attn_operand_gradients(const struct attn_layer_gradient_plan *plan, void *s
                             const struct attn_operand operands[ATTN_OPERAND_COUNT],
                             struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT]);
 
-/* Numbers from one row of the projection's weight, and of its gradient, to the next. */
-int64_t attn_linear_stride(const struct attn_linear *linear);
-
 /* What the last stage does with one projection: tasks of chunks of rows of its input, then of rows
  * of its weight, then one for its bias. */
 struct attn_linear_task_counts {

@@ -20,13 +20,6 @@ void attn_linear_gradient_split(const struct attn_linear *joined, int64_t column
         right->weight += joined->in_out ? columns * attn_linear_stride(joined) : columns;
 }
 
-int64_t attn_linear_stride(const struct attn_linear *linear)
-{
-    const int64_t dense = linear->in_out ? linear->out : linear->in;
-
-    return linear->stride > 0 ? linear->stride : dense;
-}
-
 struct attn_linear_task_counts attn_linear_task_counts(const struct attn_linear *linear,
                                                        const struct attn_linear_gradient *gradient,
                                                        const float *input, int64_t row_count)
@@ -98,6 +91,7 @@ static enum attn_status check(const struct attn_layer_gradient_problem *problem,
 
     RETURN_IF(problem->context_gradient == NULL, ATTN_ERR_NO_DATA, "context_gradient");
     RETURN_IF(problem->layer.partial, ATTN_ERR_OPTION, "layer.partial");
+    RETURN_IF(layer->projected_max > 0, ATTN_ERR_OPTION, "layer.layer.projected_max");
     RETURN_IF(layer->q_norm.weight != NULL, ATTN_ERR_OPTION, "layer.layer.q_norm");
     RETURN_IF(layer->k_norm.weight != NULL, ATTN_ERR_OPTION, "layer.layer.k_norm");
     RETURN_IF_FAILED(check_linear(&layer->q_proj, &problem->q_proj, "q_proj", where));
@@ -206,7 +200,7 @@ static void list_stages(struct attn_layer_gradient_plan *plan,
 
     for (int s = 0; s < forward->stage_count; s++) {
         const enum attn_layer_stage kind = (enum attn_layer_stage)forward->stage_kind[s];
-        if (kind == ATTN_LAYER_PROJECT
+        if (kind == ATTN_LAYER_PROJECT || kind == ATTN_LAYER_PREPARE
             || ((kind == ATTN_LAYER_ATTEND || kind == ATTN_LAYER_ATTEND_PART
                  || kind == ATTN_LAYER_ATTEND_JOIN)
                 && problem->o_proj.weight != NULL))

@@ -6,6 +6,7 @@
 
 enum attn_layer_stage {
     ATTN_LAYER_PROJECT,
+    ATTN_LAYER_PREPARE,
     ATTN_LAYER_ATTEND,
     ATTN_LAYER_ATTEND_PART, /* in place of ATTEND, where its tasks can be cut: the parts, */
     ATTN_LAYER_ATTEND_JOIN, /* and what makes one answer of them */
@@ -14,9 +15,14 @@ enum attn_layer_stage {
     ATTN_LAYER_OUTPUT
 };
 
-/* Rows of one task of PROJECT or OUTPUT, whatever the number of workers: OpenBLAS gives other
- * bits for other row counts. */
+/* Rows of one task of PREPARE or MERGE, and of those products of gradients that are OpenBLAS's,
+ * whatever the number of workers: it gives other bits for other row counts. */
 enum { ATTN_LAYER_CHUNK_ROWS = 256 };
+
+static inline float *attn_scratch_at(void *scratch, size_t offset)
+{
+    return (float *)(void *)((char *)scratch + offset);
+}
 
 /* One of query, key and value on its way into attention. */
 struct attn_operand {
@@ -27,6 +33,7 @@ struct attn_operand {
     const struct attn_norm *norm; /* NULL: none */
     bool is_turned;               /* by rotary embedding */
     bool is_prepared;             /* attention reads it from scratch, not where the caller has it */
+    bool has_prepare;             /* its projection, where it has one, is not all of that */
     const struct attn_tensor_names *names;
     const char *linear_name;
 };
@@ -42,13 +49,42 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
 void attn_operand_turn(const struct attn_layer_problem *problem, const struct attn_operand *operand,
                        int64_t first, struct attn_rope_rows *rows);
 
-/* Every field in its range? name is that of the norm. */
-enum attn_status attn_norm_check(const struct attn_norm *norm, const char *name,
+/* Every field in its range? names are those of eps and scope. */
+struct attn_norm_names {
+    const char *eps, *scope;
+};
+enum attn_status attn_norm_check(const struct attn_norm *norm, const struct attn_norm_names *names,
                                  const char **where);
+
+/* How a norm cuts a row of heads: into groups of so many columns, each with weights of its own or
+ * not. */
+struct attn_norm_groups {
+    int64_t count, columns;
+    int64_t weight_step; /* from the weights of a group to those of the next */
+};
+struct attn_norm_groups attn_norm_groups(const struct attn_norm *norm, int64_t heads,
+                                         int64_t head_dim);
+
+/* What is subtracted from the numbers of a group, 0 where the norm is not centred, and what they
+ * are then multiplied by. */
+struct attn_norm_moments {
+    double mean, factor;
+};
+struct attn_norm_moments attn_norm_moments(const struct attn_norm *norm, const float *x,
+                                           int64_t columns);
 
 /* Norms dense rows of heads * head_dim columns in place. */
 void attn_norm_rows(const struct attn_norm *norm, float *rows, int64_t row_count, int64_t heads,
                     int64_t head_dim);
+
+/* Clamps numbers to layer.h's projected_max, where it is above 0; NaN stays. */
+void attn_clamp(float *numbers, int64_t count, double projected_max);
+
+/* Numbers from one row of the projection's weight, and of its gradient, to the next. */
+int64_t attn_linear_stride(const struct attn_linear *linear);
+
+/* Of a task of a product. */
+size_t attn_layer_product_workspace_bytes(void);
 
 /* The shape of o_proj, where there is one. */
 enum attn_status attn_layer_check_output(const struct attn_layer *layer, const char **where);

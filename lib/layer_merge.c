@@ -51,6 +51,7 @@ enum attn_status attn_layer_merge_plan_init(struct attn_layer_plan *plan,
     plan->problem.query.shape[2] = merge->q_len;
     plan->problem.context = merge->context;
     plan->problem.lse = merge->lse;
+    plan->attention.kernels = merge->kernels != NULL ? merge->kernels : attn_kernels_available()[0];
     if (merge->q_len == 0 || (merge->context == NULL && merge->lse == NULL))
         return ATTN_OK;
     plan->workspace_bytes = attn_align_up((size_t)merge->part_count * sizeof(double));
@@ -60,7 +61,10 @@ enum attn_status attn_layer_merge_plan_init(struct attn_layer_plan *plan,
         plan->scratch_bytes =
             attn_align_up((size_t)(merge->q_len * layer->o_proj.in) * sizeof(float));
         plan->stage_kind[plan->stage_count] = ATTN_LAYER_OUTPUT;
-        plan->task_count[plan->stage_count++] = chunks_of(merge->q_len);
+        plan->task_count[plan->stage_count++] = attn_layer_product_tasks(
+            &(struct attn_layer_call){ plan, NULL }, 1, ATTN_PRODUCT_OUTPUT);
+        if (plan->workspace_bytes < attn_layer_product_workspace_bytes())
+            plan->workspace_bytes = attn_layer_product_workspace_bytes();
     }
     return ATTN_OK;
 }

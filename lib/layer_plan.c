@@ -7,6 +7,7 @@
 #include "internal.h"
 #include "layer_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Scratch has at most four parts; where the bytes of each fit four times, their sum fits. */
@@ -17,11 +18,17 @@ int64_t attn_layer_d_out(const struct attn_layer *layer)
     return layer->o_proj.weight != NULL ? layer->o_proj.out : layer->q_heads * layer->v_head_dim;
 }
 
+int64_t attn_linear_stride(const struct attn_linear *linear)
+{
+    const int64_t dense = linear->in_out ? linear->out : linear->in;
+
+    return linear->stride > 0 ? linear->stride : dense;
+}
+
 void attn_linear_split(const struct attn_linear *joined, int64_t columns, struct attn_linear *left,
                        struct attn_linear *right)
 {
-    const int64_t dense = joined->in_out ? joined->out : joined->in;
-    const int64_t stride = joined->stride > 0 ? joined->stride : dense;
+    const int64_t stride = attn_linear_stride(joined);
 
     *left = *right = *joined;
     left->in = columns;
@@ -77,6 +84,8 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
         .names = &VALUE,
         .linear_name = "layer.v_proj",
     };
+    for (int i = 0; i < ATTN_OPERAND_COUNT; i++)
+        operands[i].has_prepare = operands[i].norm != NULL || operands[i].is_turned;
 }
 
 void attn_operand_turn(const struct attn_layer_problem *problem, const struct attn_operand *operand,
@@ -110,6 +119,9 @@ enum attn_status attn_layer_check_output(const struct attn_layer *layer, const c
     return ATTN_OK;
 }
 
+static const struct attn_norm_names Q_NORM = { "layer.q_norm.eps", "layer.q_norm.scope" };
+static const struct attn_norm_names K_NORM = { "layer.k_norm.eps", "layer.k_norm.scope" };
+
 static enum attn_status check_layer(const struct attn_layer *layer, const char **where)
 {
     int64_t columns;
@@ -126,8 +138,10 @@ static enum attn_status check_layer(const struct attn_layer *layer, const char *
                   || columns > INT32_MAX,
               ATTN_ERR_TOO_LARGE, "layer.v_head_dim");
     RETURN_IF_FAILED(attn_layer_check_output(layer, where));
-    RETURN_IF_FAILED(attn_norm_check(&layer->q_norm, "layer.q_norm.eps", where));
-    RETURN_IF_FAILED(attn_norm_check(&layer->k_norm, "layer.k_norm.eps", where));
+    RETURN_IF(!(layer->projected_max >= 0 && isfinite(layer->projected_max)), ATTN_ERR_OPTION,
+              "layer.projected_max");
+    RETURN_IF_FAILED(attn_norm_check(&layer->q_norm, &Q_NORM, where));
+    RETURN_IF_FAILED(attn_norm_check(&layer->k_norm, &K_NORM, where));
     return attn_rope_check(&layer->rope, layer->head_dim, where);
 }
 
@@ -308,6 +322,7 @@ static void lay_out(struct attn_layer_plan *plan,
     const int64_t q_len = problem->query.shape[2];
     size_t *const offsets[ATTN_OPERAND_COUNT] = { &plan->q_offset, &plan->k_offset,
                                                   &plan->v_offset };
+    const struct attn_layer_call call = { plan, NULL };
     int64_t chunks = 0;
 
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++) {
@@ -315,14 +330,20 @@ static void lay_out(struct attn_layer_plan *plan,
         if (!operands[i].is_prepared)
             continue;
         *offsets[i] = reserve(plan, length, operands[i].heads * operands[i].head_dim);
-        chunks += attn_divide_up(length, ATTN_LAYER_CHUNK_ROWS);
+        if (operands[i].has_prepare)
+            chunks += attn_divide_up(length, ATTN_LAYER_CHUNK_ROWS);
     }
-    add_stage(plan, ATTN_LAYER_PROJECT, chunks);
+    add_stage(plan, ATTN_LAYER_PROJECT, attn_layer_product_tasks(&call, 1, ATTN_PRODUCT_INPUTS));
+    add_stage(plan, ATTN_LAYER_PREPARE, chunks);
     add_attention(plan);
     if (attn_layer_has_output(problem)) {
         plan->context_offset = reserve(plan, q_len, layer->o_proj.in);
-        add_stage(plan, ATTN_LAYER_OUTPUT, attn_divide_up(q_len, ATTN_LAYER_CHUNK_ROWS));
+        add_stage(plan, ATTN_LAYER_OUTPUT, attn_layer_product_tasks(&call, 1, ATTN_PRODUCT_OUTPUT));
     }
+    for (int stage = 0; stage < plan->stage_count; stage++)
+        if (attn_layer_product(plan, stage) != ATTN_PRODUCT_NONE
+            && plan->workspace_bytes < attn_layer_product_workspace_bytes())
+            plan->workspace_bytes = attn_layer_product_workspace_bytes();
 }
 
 static bool is_asked(const struct attn_layer_problem *problem)

@@ -37,6 +37,8 @@ struct attn_layer_merge {
     /* Outputs, each dense F32 or NULL. */
     float *context; /* [q_len, d_out] */
     float *lse;     /* [q_heads, q_len] */
+
+    const struct attn_kernels *kernels; /* of o_proj; NULL: the best this CPU can run */
 };
 
 /* A plan like that of a call: run it with attn_layer_run(). It borrows merge and what that points

@@ -17,20 +17,21 @@
 #include "attn.h"
 
 enum attn_rope_type {
-    ATTN_ROPE_DEFAULT, /* as in the paper */
-    ATTN_ROPE_LINEAR,  /* position interpolation (Chen et al. 2023) */
-    ATTN_ROPE_DYNAMIC, /* dynamic NTK: theta grows with the length of the call (u/bloc97 and
-                          u/emozilla 2023; Peng et al. 2023, appendix B.1) */
-    ATTN_ROPE_YARN,    /* YaRN (Peng et al. 2023) */
-    ATTN_ROPE_LLAMA3,  /* that of Llama 3.1 (Meta 2024, its reference implementation) */
+    ATTN_ROPE_DEFAULT,  /* as in the paper */
+    ATTN_ROPE_LINEAR,   /* position interpolation (Chen et al. 2023) */
+    ATTN_ROPE_DYNAMIC,  /* dynamic NTK: theta grows with the length of the call (u/bloc97 and
+                           u/emozilla 2023; Peng et al. 2023, appendix B.1) */
+    ATTN_ROPE_YARN,     /* YaRN (Peng et al. 2023) */
+    ATTN_ROPE_LLAMA3,   /* that of Llama 3.1 (Meta 2024, its reference implementation) */
+    ATTN_ROPE_LONGROPE, /* LongRoPE (Ding et al. 2024), as Phi-3 has it */
 };
 
 /* Parameters that the type does not have are not looked at. */
 struct attn_rope_scaling {
     enum attn_rope_type type;
     double factor; /* all but DEFAULT: how much longer sequences may be; 1 or more */
-    double original_max_position_embeddings; /* DYNAMIC, YARN, LLAMA3: the length trained for, 1 or
-                                                more */
+    double original_max_position_embeddings; /* DYNAMIC, YARN, LLAMA3, LONGROPE: the length trained
+                                                for, 1 or more */
 
     /* LLAMA3: a pair that turns fewer than low_freq_factor times within the trained length is
      * interpolated, one that turns more than high_freq_factor times is left, in between a mean. */
@@ -43,10 +44,16 @@ struct attn_rope_scaling {
     bool truncate; /* the ends of the ramp are rounded outwards to whole pairs, as in the authors'
                       code */
 
-    /* YARN: turned columns are multiplied by it, which makes the softmax sharper. 0: g(mscale) /
-     * g(mscale_all_dim) with g(m) = 0.1 m ln(factor) + 1, where both are given, else g(1). */
+    /* YARN, LONGROPE: turned columns are multiplied by it, which makes the softmax sharper. 0: of
+     * YARN g(mscale) / g(mscale_all_dim) with g(m) = 0.1 m ln(factor) + 1, where both are given,
+     * else g(1); of LONGROPE sqrt(1 + ln(factor) / ln(L)), L being the length trained for, which
+     * is then above 1 unless factor is 1. */
     double attention_factor;       /* 0 or more */
     double mscale, mscale_all_dim; /* 0: not given; else above 0 */
+
+    /* LONGROPE: what each pair's frequency is divided by in calls as long as trained for, and in
+     * longer ones; [dim/2] each, borrowed, finite and above 0. */
+    const double *short_factor, *long_factor;
 };
 
 /* A scaling of this type with what the papers recommend where they recommend it: low_freq_factor 1,
@@ -67,7 +74,7 @@ enum attn_status attn_rope_check(const struct attn_rope *rope, int64_t head_dim,
                                  const char **where);
 
 /* Radians that column pair c turns from one position to the next, 0 <= pair < dim/2, of a rope that
- * attn_rope_check() has passed. sequence_length is looked at by DYNAMIC alone.
+ * attn_rope_check() has passed. sequence_length is looked at by DYNAMIC and LONGROPE.
  *
  *     f         = theta^(-2c/dim)
  *     LINEAR    f / factor                                        (Chen et al. 2023, equation 4)
@@ -77,11 +84,14 @@ enum attn_status attn_rope_check(const struct attn_rope *rope, int64_t head_dim,
  * beta_fast and beta_slow times in L positions                (Peng et al. 2023, section 3.2)
  *     LLAMA3    the same with r falling from 1 to 0 as the turns in L positions, L f / 2 pi, grow
  *               from low_freq_factor to high_freq_factor
+ *     LONGROPE  f / long_factor[c] where sequence_length > L, else f / short_factor[c]
+ *                                                             (Ding et al. 2024, equation 5)
  *
  * where L is original_max_position_embeddings. */
 double attn_rope_frequency(const struct attn_rope *rope, int64_t pair, double sequence_length);
 
-/* What turned columns are multiplied by: 1 but for YARN (Peng et al. 2023, section 3.4). */
+/* What turned columns are multiplied by: 1 but for YARN (Peng et al. 2023, section 3.4) and
+ * LONGROPE. */
 double attn_rope_attention_factor(const struct attn_rope *rope);
 
 /* Rows of heads * head_dim columns, turned in place. Row i stands at position first_position + i;

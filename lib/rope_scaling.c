@@ -2,7 +2,7 @@
  *
  * YaRN and Llama 3 both leave the pairs that turn often within the trained length as they are,
  * interpolate those that turn seldom, and differ in the ramp between: YaRN's is linear in the
- * number of the pair, Llama's in the number of turns. */
+ * number of the pair, Llama's in the number of turns. LongRoPE searched a factor for each pair. */
 #include "rope.h"
 
 #include "internal.h"
@@ -62,6 +62,26 @@ static enum attn_status check_yarn(const struct attn_rope *rope, const char **wh
     return ATTN_OK;
 }
 
+static enum attn_status check_longrope(const struct attn_rope *rope, const char **where)
+{
+    const struct attn_rope_scaling *scaling = &rope->scaling;
+
+    RETURN_IF(!is_finite_from(scaling->attention_factor, 0.0), ATTN_ERR_OPTION,
+              "layer.rope.scaling.attention_factor");
+    RETURN_IF(scaling->attention_factor <= 0.0 && scaling->factor > 1.0
+                  && scaling->original_max_position_embeddings <= 1.0,
+              ATTN_ERR_OPTION, "layer.rope.scaling.original_max_position_embeddings");
+    RETURN_IF(scaling->short_factor == NULL, ATTN_ERR_NO_DATA, "layer.rope.scaling.short_factor");
+    RETURN_IF(scaling->long_factor == NULL, ATTN_ERR_NO_DATA, "layer.rope.scaling.long_factor");
+    for (int64_t c = 0; c < rope->dim / 2; c++) {
+        RETURN_IF(!is_finite_above(scaling->short_factor[c], 0.0), ATTN_ERR_OPTION,
+                  "layer.rope.scaling.short_factor");
+        RETURN_IF(!is_finite_above(scaling->long_factor[c], 0.0), ATTN_ERR_OPTION,
+                  "layer.rope.scaling.long_factor");
+    }
+    return ATTN_OK;
+}
+
 static enum attn_status check_scaling(const struct attn_rope *rope, const char **where)
 {
     const struct attn_rope_scaling *scaling = &rope->scaling;
@@ -81,6 +101,8 @@ static enum attn_status check_scaling(const struct attn_rope *rope, const char *
         return check_yarn(rope, where);
     case ATTN_ROPE_LLAMA3:
         return check_llama3(scaling, where);
+    case ATTN_ROPE_LONGROPE:
+        return check_longrope(rope, where);
     }
     RETURN_IF(true, ATTN_ERR_OPTION, "layer.rope.scaling.type");
 }
@@ -153,6 +175,15 @@ static double llama3_ramp(const struct attn_rope *rope, double frequency)
     return 1.0 - fmin(fmax(smooth, 0.0), 1.0);
 }
 
+/* What the frequency of a pair is divided by. */
+static double longrope_divisor(const struct attn_rope_scaling *scaling, int64_t pair,
+                               double sequence_length)
+{
+    const bool is_long = sequence_length > scaling->original_max_position_embeddings;
+
+    return is_long ? scaling->long_factor[pair] : scaling->short_factor[pair];
+}
+
 double attn_rope_frequency(const struct attn_rope *rope, int64_t pair, double sequence_length)
 {
     const double frequency = unscaled(rope, rope->theta, pair);
@@ -166,6 +197,8 @@ double attn_rope_frequency(const struct attn_rope *rope, int64_t pair, double se
         return interpolated;
     case ATTN_ROPE_DYNAMIC:
         return dynamic(rope, pair, sequence_length);
+    case ATTN_ROPE_LONGROPE:
+        return frequency / longrope_divisor(&rope->scaling, pair, sequence_length);
     case ATTN_ROPE_YARN:
         ramp = yarn_ramp(rope, pair);
         break;
@@ -180,10 +213,14 @@ double attn_rope_attention_factor(const struct attn_rope *rope)
 {
     const struct attn_rope_scaling *scaling = &rope->scaling;
 
-    if (scaling->type != ATTN_ROPE_YARN)
+    if (scaling->type != ATTN_ROPE_YARN && scaling->type != ATTN_ROPE_LONGROPE)
         return 1.0;
     if (scaling->attention_factor > 0.0)
         return scaling->attention_factor;
+    if (scaling->type == ATTN_ROPE_LONGROPE)
+        return scaling->factor > 1.0 ? sqrt(
+                   1.0 + log(scaling->factor) / log(scaling->original_max_position_embeddings))
+                                     : 1.0;
     const double tenth = 0.1 * log(scaling->factor);
     if (scaling->mscale > 0.0 && scaling->mscale_all_dim > 0.0)
         return (tenth * scaling->mscale + 1.0) / (tenth * scaling->mscale_all_dim + 1.0);

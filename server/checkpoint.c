@@ -6,7 +6,9 @@
 
 #include "checkpoint_bias.h"
 #include "checkpoint_fields.h"
+#include "checkpoint_image_bias.h"
 #include "checkpoint_layer.h"
+#include "checkpoint_norm.h"
 #include "checkpoint_quantised.h"
 #include "model_builder.h"
 
@@ -15,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_BYTES = 256, LISTED_BYTES = 128 };
+enum { LISTED_BYTES = 128 };
 
 /* ---------------------------------------------------------------- the config -- */
 
@@ -59,23 +61,22 @@ void checkpoint_free(struct checkpoint *checkpoint)
 
 /* ------------------------------------------------------------------- finding -- */
 
-/* "model.layers.7.self_attn.q_proj.weight" */
-static void write_name(char name[NAME_BYTES], const struct checkpoint_run *run, int64_t number,
-                       const char *part, const char *ending)
+void checkpoint_write_name(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
+                           int64_t number, const char *part, const char *ending)
 {
     const char *layer = run->stack->layer;
     const size_t before = strcspn(layer, "%");
-    snprintf(name, NAME_BYTES, "%s%.*s%" PRId64 "%s%s%s", run->prefix, (int)before, layer, number,
-             layer + before + 1, part, ending);
+    snprintf(name, CHECKPOINT_NAME_BYTES, "%s%.*s%" PRId64 "%s%s%s", run->prefix, (int)before,
+             layer, number, layer + before + 1, part, ending);
 }
 
 static bool has_layer(const struct checkpoint_run *run, const struct model_tensors *tensors,
                       int64_t index)
 {
     const struct checkpoint_stack *stack = run->stack;
-    char name[NAME_BYTES];
-    write_name(name, run, stack->number ? stack->number(run->section, index) : index,
-               stack->projections[MODEL_Q], ".weight");
+    char name[CHECKPOINT_NAME_BYTES];
+    checkpoint_write_name(name, run, stack->number ? stack->number(run->section, index) : index,
+                          stack->projections[MODEL_Q], ".weight");
     return model_tensors_find(tensors, name) != NULL;
 }
 
@@ -97,9 +98,13 @@ static bool find_prefix(struct checkpoint_run *run, const struct model_tensors *
 static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack *stack,
                     const struct model_tensors *tensors, struct fault *fault)
 {
-    struct checkpoint_run run = { .stack = stack, .section = checkpoint->config.root };
+    struct checkpoint_run run = { .stack = stack,
+                                  .document = &checkpoint->config,
+                                  .section = checkpoint->config.root };
     if (stack->section)
         run.section = cJSON_GetObjectItemCaseSensitive(run.section, stack->section);
+    if (stack->section_is_needed && !cJSON_IsObject(run.section))
+        return true;
     if (!find_prefix(&run, tensors))
         return true;
     if (!checkpoint_read_integer(run.section, stack->layers, &run.layer_count, fault))
@@ -110,8 +115,8 @@ static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack
                             run.layer_count, CHECKPOINT_FIELD_NAME(stack->layers),
                             MODEL_LAYERS_MAX);
     if (has_layer(&run, tensors, run.layer_count)) {
-        char name[NAME_BYTES];
-        write_name(name, &run, run.layer_count, stack->projections[MODEL_Q], ".weight");
+        char name[CHECKPOINT_NAME_BYTES];
+        checkpoint_write_name(name, &run, run.layer_count, stack->projections[MODEL_Q], ".weight");
         return fault_set_at(fault, "/config", FAULT_SHAPE,
                             "config.json gives %" PRId64 " layers (%.*s), and the file has a "
                             "tensor '%.100s'",
@@ -185,23 +190,29 @@ bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *
 
 /* ------------------------------------------------------------------ building -- */
 
-/* Query, key and value in one tensor. */
+/* Query, key and value in one tensor, or key and value. */
 static void set_fused(struct model_part parts[MODEL_PROJECTION_COUNT],
                       const struct checkpoint_layer *layer)
 {
     const struct model_config *config = &layer->config;
-    const int64_t groups = layer->run->stack->fusion == CHECKPOINT_GROUPS ? config->kv_heads : 1;
+    const enum checkpoint_fusion fusion = layer->run->stack->fusion;
+    const int64_t groups = fusion == CHECKPOINT_GROUPS ? config->kv_heads : 1;
     const int64_t q_count = config->q_heads / groups * config->head_dim;
     const int64_t kv_count = config->kv_heads / groups * config->head_dim;
-    const int64_t run = q_count + 2 * kv_count;
-    parts[MODEL_K] = parts[MODEL_V] = parts[MODEL_Q];
-    parts[MODEL_Q].slice = (struct model_slice){ groups, run, 0, q_count };
-    parts[MODEL_K].slice = (struct model_slice){ groups, run, q_count, kv_count };
-    parts[MODEL_V].slice = (struct model_slice){ groups, run, q_count + kv_count, kv_count };
+    const int64_t before = fusion == CHECKPOINT_KEYS ? 0 : q_count;
+    const int64_t run = before + 2 * kv_count;
+    if (before > 0) {
+        parts[MODEL_K] = parts[MODEL_Q];
+        parts[MODEL_Q].slice = (struct model_slice){ groups, run, 0, q_count };
+    }
+    parts[MODEL_V] = parts[MODEL_K];
+    parts[MODEL_K].slice = (struct model_slice){ groups, run, before, kv_count };
+    parts[MODEL_V].slice = (struct model_slice){ groups, run, before + kv_count, kv_count };
 }
 
 struct part_names {
-    char weight[MODEL_PROJECTION_COUNT][NAME_BYTES], bias[MODEL_PROJECTION_COUNT][NAME_BYTES];
+    char weight[MODEL_PROJECTION_COUNT][CHECKPOINT_NAME_BYTES],
+        bias[MODEL_PROJECTION_COUNT][CHECKPOINT_NAME_BYTES];
 };
 
 /* Where the layer's tensors are; a bias that config.json does not speak of is a contradiction. */
@@ -214,8 +225,8 @@ static bool set_parts(struct model_part parts[MODEL_PROJECTION_COUNT], struct pa
         const char *part = layer->run->stack->projections[i];
         if (!part)
             continue;
-        write_name(names->weight[i], layer->run, layer->number, part, ".weight");
-        write_name(names->bias[i], layer->run, layer->number, part, ".bias");
+        checkpoint_write_name(names->weight[i], layer->run, layer->number, part, ".weight");
+        checkpoint_write_name(names->bias[i], layer->run, layer->number, part, ".bias");
         parts[i].weight = names->weight[i];
         if (layer->biases >> i & 1)
             parts[i].bias = names->bias[i];
@@ -247,11 +258,12 @@ static bool check_width(const struct model_layer *layer, int64_t width, const ch
 
 /* The slopes of the ALiBi paper: powers of one number where heads are a power of 2; else the rest
  * of them are every other one of twice as many heads. */
-static bool set_alibi(struct model_layer *layer, const struct checkpoint_stack *stack,
+static bool set_alibi(struct model_layer *layer, const struct checkpoint_layer *read,
                       struct arena *arena, struct fault *fault)
 {
     const int64_t q_heads = layer->layer.q_heads;
-    const double factor = stack->alibi_is_scaled ? layer->options.scale : 1;
+    const double factor = read->run->stack->alibi_is_scaled ? layer->options.scale : 1;
+    const double most = read->alibi_max;
     int64_t power = 1;
     float *slopes = arena_alloc(arena, (size_t)q_heads * sizeof *slopes);
     if (!slopes)
@@ -259,44 +271,13 @@ static bool set_alibi(struct model_layer *layer, const struct checkpoint_stack *
     while (2 * power <= q_heads)
         power *= 2;
     for (int64_t h = 0; h < q_heads; h++) {
-        const double exponent = h < power ? 8.0 * (double)(h + 1) / (double)power
-                                          : 4.0 * (double)(2 * (h - power) + 1) / (double)power;
+        const double exponent = h < power
+                                    ? most * (double)(h + 1) / (double)power
+                                    : most / 2 * (double)(2 * (h - power) + 1) / (double)power;
         slopes[h] = (float)(exp2(-exponent) * factor);
     }
     layer->alibi_slopes = slopes;
     return true;
-}
-
-/* The norm of a layer's queries or keys; some families keep its weight less one. */
-static bool set_norm(struct attn_norm *norm, const struct checkpoint_layer *layer, int which,
-                     struct model_parameters *parameters, struct fault *fault)
-{
-    const struct checkpoint_stack *stack = layer->run->stack;
-    const int64_t head_dim = layer->config.head_dim;
-    char name[NAME_BYTES];
-    uint64_t length = 0;
-    if (!stack->norms[which])
-        return true;
-    write_name(name, layer->run, layer->number, stack->norms[which], ".weight");
-    const struct safetensors_entry *entry = model_tensors_find(parameters->tensors, name);
-    if (!entry)
-        return fault_set_at(fault, "/parameters", FAULT_FIELD,
-                            "the file has no tensor '%.100s', which config.json asks for", name);
-    if (entry->rank == 1)
-        safetensors_shape(entry, &length, 1);
-    if (length != (uint64_t)head_dim)
-        return fault_set_at(fault, "/parameters", FAULT_SHAPE,
-                            "tensor '%.100s' is no vector of %" PRId64
-                            " numbers, as a head has columns",
-                            name, head_dim);
-    norm->eps = layer->norm_eps;
-    if (!model_parameters_get_now(parameters, entry, &norm->weight, fault) || !stack->norm_adds_one)
-        return norm->weight != NULL;
-    float *sum = arena_alloc(parameters->arena, (size_t)head_dim * sizeof *sum);
-    for (int64_t c = 0; sum && c < head_dim; c++)
-        sum[c] = 1 + norm->weight[c];
-    norm->weight = sum;
-    return sum || fault_no_memory(fault);
 }
 
 static bool build_layer(struct model_layer *layer, const struct checkpoint_run *run, int64_t index,
@@ -313,17 +294,18 @@ static bool build_layer(struct model_layer *layer, const struct checkpoint_run *
         || !set_parts(parts, &names, &read, parameters->tensors, fault)
         || !model_builder_build(&builder, layer, &first)
         || !check_width(layer, read.width, run->stack->width, fault)
-        || !set_norm(&layer->layer.q_norm, &read, 0, parameters, fault)
-        || !set_norm(&layer->layer.k_norm, &read, 1, parameters, fault))
+        || !checkpoint_norms_set(layer, &read, parameters, fault)
+        || !checkpoint_image_bias_set(layer, &read, parameters, fault))
         return false;
     layer->kind = run->stack->kind;
+    layer->layer.projected_max = read.clip;
     if (run->stack->bias_table) {
-        char name[NAME_BYTES];
-        write_name(name, run, 0, run->stack->bias_table, ".weight");
+        char name[CHECKPOINT_NAME_BYTES];
+        checkpoint_write_name(name, run, 0, run->stack->bias_table, ".weight");
         if (!checkpoint_bias_set(layer, &read, name, parameters, fault))
             return false;
     }
-    return !read.has_alibi || set_alibi(layer, run->stack, parameters->arena, fault);
+    return !read.has_alibi || set_alibi(layer, &read, parameters->arena, fault);
 }
 
 bool checkpoint_build(struct model_layer *layers, const struct checkpoint *checkpoint,

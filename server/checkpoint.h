@@ -10,12 +10,13 @@
 #include "model.h"
 #include "model_parameters.h"
 
-enum { CHECKPOINT_STACKS_MAX = 4, CHECKPOINT_PREFIX_BYTES = 64 };
+enum { CHECKPOINT_STACKS_MAX = 4, CHECKPOINT_PREFIX_BYTES = 64, CHECKPOINT_NAME_BYTES = 256 };
 
 /* A stack of layers that the checkpoint has. */
 struct checkpoint_run {
     const struct checkpoint_stack *stack;
-    const cJSON *section;
+    const struct json_document *document; /* all of config.json, */
+    const cJSON *section;                 /* and what of it has the stack's fields */
     char prefix[CHECKPOINT_PREFIX_BYTES];
     int64_t layer_count;
 };
@@ -40,6 +41,10 @@ bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *
 /* Fills layers[checkpoint->layer_count]. */
 bool checkpoint_build(struct model_layer *layers, const struct checkpoint *checkpoint,
                       struct model_parameters *parameters, struct fault *fault);
+
+/* "model.layers.7.self_attn.q_proj.weight": of layer number 7, part "q_proj", ending ".weight". */
+void checkpoint_write_name(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
+                           int64_t number, const char *part, const char *ending);
 
 void checkpoint_free(struct checkpoint *checkpoint);
 

@@ -74,16 +74,22 @@ bool checkpoint_bias_set(struct model_layer *layer, const struct checkpoint_laye
                             "tensor '%.100s' is not [%" PRId64 ", %" PRId64
                             "], the buckets and heads that config.json gives",
                             name, buckets.count, heads);
-    const int64_t reach = buckets.max_distance;
-    float *values =
-        arena_calloc(parameters->arena, (size_t)(heads * (2 * reach + 1)), sizeof *values);
-    if (!values)
+    const int64_t reach = buckets.max_distance, count = 2 * reach + 1;
+    float *values = arena_calloc(parameters->arena, (size_t)(heads * count), sizeof *values);
+    int32_t *row_of = arena_calloc(parameters->arena, (size_t)count, sizeof *row_of);
+    if (!values || !row_of)
         return fault_no_memory(fault);
     if (!model_parameters_get_now(parameters, entry, &table, fault))
         return false;
-    layer->relative_bias = (struct model_relative_bias){ values, reach };
+    layer->relative_bias = (struct model_relative_bias){ .values = values,
+                                                         .count = count,
+                                                         .reach = reach,
+                                                         .table_rows = buckets.count,
+                                                         .row_of = row_of };
+    for (int64_t c = 0; c < count; c++)
+        row_of[c] = (int32_t)bucket_of(&buckets, c - reach);
     for (int64_t h = 0; h < heads; h++)
-        for (int64_t distance = -reach; distance <= reach; distance++)
-            *values++ = table[bucket_of(&buckets, distance) * heads + h];
+        for (int64_t c = 0; c < count; c++)
+            *values++ = table[row_of[c] * heads + h];
     return true;
 }

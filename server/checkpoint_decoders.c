@@ -54,12 +54,22 @@ static bool has_window_gemma2(const cJSON *section, int64_t index)
     return index % 2 == 0;
 }
 
-/* Gemma 3 leaves the window out on one layer of sliding_window_pattern. */
-static bool has_window_gemma3(const cJSON *section, int64_t index)
+/* Gemma 3 and Cohere 2 leave the window out on one layer of sliding_window_pattern. */
+static bool has_window_of(const cJSON *section, int64_t index, double otherwise)
 {
     const cJSON *pattern = cJSON_GetObjectItemCaseSensitive(section, "sliding_window_pattern");
-    const double every = cJSON_IsNumber(pattern) ? pattern->valuedouble : 6;
+    const double every = cJSON_IsNumber(pattern) ? pattern->valuedouble : otherwise;
     return !(every >= 1 && every <= INT32_MAX) || (index + 1) % (int64_t)every != 0;
+}
+
+static bool has_window_gemma3(const cJSON *section, int64_t index)
+{
+    return has_window_of(section, index, 6);
+}
+
+static bool has_window_cohere2(const cJSON *section, int64_t index)
+{
+    return has_window_of(section, index, 4);
 }
 
 /* Falcon has as many key/value heads as its generation says: of the new architecture what the
@@ -89,6 +99,16 @@ static bool adjust_falcon(struct checkpoint_layer *layer, struct fault *fault)
     .layers = "num_hidden_layers=32", .width = "hidden_size=4096",                                 \
     .q_heads = "num_attention_heads=32", .theta = "rope_theta=10000"
 
+#define LAYER_NORMS(query, key, flag)                                                              \
+    .norms = { query, key }, .norms_if = flag, .norm_eps = "layer_norm_eps=0.00001",               \
+    .norm_is_centred = true
+
+#define COHERE                                                                                     \
+    LLAMA_NAMES, LLAMA_BIASES, .layers = "num_hidden_layers=40", .width = "hidden_size=8192",      \
+                               .q_heads = "num_attention_heads=64",                                \
+                               .kv_heads = "num_key_value_heads", .theta = "rope_theta=10000",     \
+                               .interleaved = true
+
 #define GEMMA3                                                                                     \
     .kind = "self", .layer = "layers.%.self_attn.",                                                \
     .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "o_proj"), .causal = "=true",         \
@@ -113,6 +133,18 @@ const struct checkpoint_stack checkpoint_decoders[] = {
       .width = "n_embd|hidden_size=768",
       .q_heads = "n_head|num_attention_heads=12",
       .causal = "=true",
+      .adjust = adjust_gpt2 },
+    { .model_type = "gpt2",
+      .kind = "cross",
+      .prefixes = "transformer.|",
+      .layer = "h.%.crossattention.",
+      .projections = { "q_attn", "c_attn", NULL, "c_proj" },
+      .fusion = CHECKPOINT_KEYS,
+      .in_out = true,
+      .biases = Q | K | O,
+      .layers = "n_layer|num_hidden_layers=12",
+      .width = "n_embd|hidden_size=768",
+      .q_heads = "n_head|num_attention_heads=12",
       .adjust = adjust_gpt2 },
     { .model_type = "gpt_neox",
       .kind = "self",
@@ -199,7 +231,7 @@ const struct checkpoint_stack checkpoint_decoders[] = {
       .theta = "rope_theta=10000",
       .interleaved = true,
       .window = "sliding_window",
-      .refused = "use_scaled_rope" },
+      .llama3_if = "use_scaled_rope" },
     { .model_type = "mistral",
       LLAMA_NAMES,
       LLAMA_FIELDS,
@@ -233,7 +265,8 @@ const struct checkpoint_stack checkpoint_decoders[] = {
       .causal = "=true",
       .theta = "rope_theta=10000",
       .rotary_fraction = "partial_rotary_factor=0.5",
-      .refused = "qk_layernorm" },
+      LAYER_NORMS("q_layernorm", "k_layernorm", "qk_layernorm"),
+      .norm_has_bias = true },
     { .model_type = "phi3",
       .kind = "self",
       .prefixes = "model.|",
@@ -258,23 +291,46 @@ const struct checkpoint_stack checkpoint_decoders[] = {
       .rotary_fraction = "partial_rotary_factor|rope_pct=0.25",
       .more_biases = Q | K | V,
       .more_biases_if = "use_qkv_bias",
-      .refused = "qk_layernorm" },
+      LAYER_NORMS("q_layernorm.norms.%", "k_layernorm.norms.%", "qk_layernorm"),
+      .norm_scope = ATTN_NORM_HEADS },
     { .model_type = "olmo",
       LLAMA_NAMES,
       LLAMA_FIELDS,
       LLAMA_BIASES,
       .kv_heads = "num_key_value_heads",
-      .refused = "clip_qkv" },
-    { .model_type = "cohere",
+      .clip = "clip_qkv" },
+    { .model_type = "olmo2",
       LLAMA_NAMES,
+      LLAMA_FIELDS,
       LLAMA_BIASES,
-      .layers = "num_hidden_layers=40",
-      .width = "hidden_size=8192",
-      .q_heads = "num_attention_heads=64",
       .kv_heads = "num_key_value_heads",
-      .theta = "rope_theta=10000",
-      .interleaved = true,
-      .refused = "use_qk_norm" },
+      .norms = { "q_norm", "k_norm" },
+      .norm_eps = "rms_norm_eps=0.00001",
+      .norm_scope = ATTN_NORM_ROW },
+    { .model_type = "cohere",
+      COHERE,
+      LAYER_NORMS("q_norm", "k_norm", "use_qk_norm"),
+      .norm_scope = ATTN_NORM_HEADS },
+    { .model_type = "cohere2",
+      COHERE,
+      .rope_needs_window = true,
+      .window = "sliding_window=4096",
+      .has_window = has_window_cohere2 },
+    { .model_type = "mpt",
+      .kind = "self",
+      .prefixes = "transformer.|",
+      .layer = "blocks.%.attn.",
+      .projections = FUSED("Wqkv", "out_proj"),
+      .fusion = CHECKPOINT_ROWS,
+      .layers = "n_layers|num_hidden_layers=24",
+      .width = "d_model|hidden_size=2048",
+      .q_heads = "n_heads|num_attention_heads=16",
+      .causal = "=true",
+      .clip = "attn_config.clip_qkv",
+      .scale = "attn_config.softmax_scale",
+      .alibi = "attn_config.alibi=true",
+      .alibi_max = "attn_config.alibi_bias_max=8",
+      .refused = "attn_config.qk_ln|attn_config.prefix_lm" },
     { .model_type = "gemma",
       LLAMA_TENSORS,
       LLAMA_BIASES,
@@ -314,5 +370,16 @@ const struct checkpoint_stack checkpoint_decoders[] = {
       .section = "text_config",
       GEMMA3,
       .prefixes = "language_model.model.|model.language_model.|model." },
+    { .model_type = "gemma3",
+      .kind = "vision",
+      .section = "vision_config",
+      .section_is_needed = true,
+      .prefixes = "vision_tower.vision_model.|model.vision_tower.vision_model.",
+      .layer = "encoder.layers.%.self_attn.",
+      .projections = OUT_PROJ,
+      .biases = Q | K | V | O,
+      .layers = "num_hidden_layers=12",
+      .width = "hidden_size=768",
+      .q_heads = "num_attention_heads=12" },
     { .model_type = NULL },
 };

@@ -7,21 +7,24 @@
  *
  *     "n_head|num_attention_heads=12"
  *
- * of which the first that is there counts, one that is null only where none follows;
+ * of which the first that is there counts, one that is null only where none follows; "a.b" is b of
+ * the object a;
  * without "=" it then is 0 or false, without a name it is always what follows, and NULL is "". A
  * field that is null is 0 or false too. */
 #ifndef ATTND_CHECKPOINT_FAMILIES_H
 #define ATTND_CHECKPOINT_FAMILIES_H
 
 #include "json.h"
+#include "layer.h"
 #include "model_names.h"
 
 struct checkpoint_layer;
 
 enum checkpoint_fusion {
     CHECKPOINT_SEPARATE,
-    CHECKPOINT_ROWS,  /* one tensor of all queries, then all keys, then all values */
-    CHECKPOINT_GROUPS /* one tensor; of each key/value head its queries, its key, its value */
+    CHECKPOINT_ROWS,   /* one tensor of all queries, then all keys, then all values */
+    CHECKPOINT_GROUPS, /* one tensor; of each key/value head its queries, its key, its value */
+    CHECKPOINT_KEYS    /* queries by themselves; one tensor of all keys, then all values */
 };
 
 /* Layers that are named and built alike. */
@@ -29,10 +32,11 @@ struct checkpoint_stack {
     const char *model_type; /* names of the family in config.json, "bert|electra" */
     const char *kind;       /* of the layers, for clients: "self", "cross", "encoder", ... */
     const char *section;    /* the object of config.json that has the fields; NULL: the whole */
+    bool section_is_needed; /* where it is missing there are no such layers */
     const char *prefixes;   /* that names of tensors may begin with, "bert.|" */
     const char *layer;      /* then goes this, % being the number: "encoder.layer.%.attention." */
-    const char *projections[MODEL_PROJECTION_COUNT]; /* and this, before .weight and .bias; of a
-                                                        fused tensor K and V are NULL */
+    const char *projections[MODEL_PROJECTION_COUNT]; /* and this, before .weight and .bias; what
+                                                        a fused tensor holds besides is NULL */
     enum checkpoint_fusion fusion;
     bool in_out;          /* matrices are [in, out] */
     unsigned biases;      /* projections that have one, 1 << projection each, */
@@ -44,26 +48,38 @@ struct checkpoint_stack {
     const char *head_dim; /* 0: width / q_heads */
     const char *causal;
 
-    const char *norms[2]; /* of the heads of query and key, after layer and before .weight; NULL */
+    const char *clip; /* of projected queries, keys and values */
+
+    const char *norms[2]; /* of query and key, after layer and before .weight, % being the head
+                             where each has a tensor of its own; NULL: none */
+    const char *norms_if; /* this flag is set; NULL: always */
     const char *norm_eps;
+    enum attn_norm_scope norm_scope;
+    bool norm_is_centred, norm_has_bias;
     bool norm_adds_one; /* to its weight */
 
     const char *theta;           /* of the rotary embedding; NULL: there is none */
+    bool rope_needs_window;      /* only layers with a window have it */
+    const char *llama3_if;       /* scaled as Llama 3.1 where this flag is set */
     const char *local_theta;     /* that of layers with a window, if it is another one */
     const char *rotary_fraction; /* of head_dim; 0: all of it */
     const char *rotary_dim;      /* the same in columns; 0: as rotary_fraction says */
     bool interleaved;
 
     bool unscaled;          /* scale 1, */
+    const char *scale;      /* or this, */
     const char *scale_from; /* or 1/sqrt of this; 0: of head_dim */
     const char *softcap;
     const char *window;                                       /* keys that a row sees; 0: all, */
     bool (*has_window)(const cJSON *section, int64_t number); /* or on all layers but some; NULL */
     const char *alibi;      /* slopes of the ALiBi paper in place of a rotary embedding, */
+    const char *alibi_max;  /* 8 in the paper; NULL: that */
     bool alibi_is_scaled;   /* times 1/sqrt(head_dim) */
     const char *bias_table; /* of relative positions, after the layer numbered 0; NULL: none */
     const char *buckets, *max_distance;
-    const char *refused; /* fields that must be null, 0 or false: "clip_qkv|qk_layernorm" */
+    const char *image_bias, *image_bias_if;   /* of patches, after layer, where this flag is set */
+    const char *shared_bias, *shared_bias_if; /* and of all layers, after the prefix */
+    const char *refused; /* fields that must be null, 0 or false: "qk_ln|prefix_lm" */
 
     int64_t (*number)(const cJSON *section, int64_t index); /* in names; NULL: its index */
     bool (*adjust)(struct checkpoint_layer *layer, struct fault *fault); /* what no field says */

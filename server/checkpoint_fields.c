@@ -12,7 +12,12 @@ static const cJSON *get(const cJSON *section, const char *name, size_t length)
 {
     char copy[NAME_BYTES];
     snprintf(copy, sizeof copy, "%.*s", (int)length, name);
-    return cJSON_GetObjectItemCaseSensitive(section, copy);
+    char *dot = strchr(copy, '.');
+    if (!dot)
+        return cJSON_GetObjectItemCaseSensitive(section, copy);
+    *dot = '\0';
+    return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(section, copy),
+                                            dot + 1);
 }
 
 /* The value of field where section has it, else NULL and what follows its "=". */

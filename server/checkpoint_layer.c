@@ -79,12 +79,16 @@ static bool read_scale(struct checkpoint_layer *layer, struct fault *fault)
 {
     const struct checkpoint_stack *stack = layer->run->stack;
     const cJSON *section = layer->run->section;
-    double scaled_by, softcap;
-    if (!checkpoint_read_number(section, stack->scale_from, &scaled_by, fault)
+    double scale, scaled_by, softcap;
+    if (!checkpoint_read_number(section, stack->scale, &scale, fault)
+        || !checkpoint_read_number(section, stack->scale_from, &scaled_by, fault)
         || !checkpoint_read_number(section, stack->softcap, &softcap, fault))
         return false;
-    layer->config.has_scale = stack->unscaled || scaled_by > 0;
-    layer->config.scale = stack->unscaled ? 1.0f : (float)(1 / sqrt(scaled_by > 0 ? scaled_by : 1));
+    layer->config.has_scale = stack->unscaled || scale > 0 || scaled_by > 0;
+    layer->config.scale = stack->unscaled ? 1.0f
+                          : scale > 0     ? (float)scale
+                          : scaled_by > 0 ? (float)(1 / sqrt(scaled_by))
+                                          : 1.0f;
     layer->config.softcap = (float)softcap;
     return true;
 }
@@ -99,6 +103,27 @@ static bool read_biases(struct checkpoint_layer *layer, struct fault *fault)
     return true;
 }
 
+/* Norms of query and key, and what is clipped before them. */
+static bool read_norms(struct checkpoint_layer *layer, struct fault *fault)
+{
+    const struct checkpoint_stack *stack = layer->run->stack;
+    const cJSON *section = layer->run->section;
+    layer->has_norms = stack->norms[0] != NULL;
+    return checkpoint_read_number(section, stack->clip, &layer->clip, fault)
+           && checkpoint_read_number(section, stack->norm_eps, &layer->norm_eps, fault)
+           && (!stack->norms_if
+               || checkpoint_read_flag(section, stack->norms_if, &layer->has_norms, fault));
+}
+
+static bool read_alibi(struct checkpoint_layer *layer, struct fault *fault)
+{
+    const struct checkpoint_stack *stack = layer->run->stack;
+    const cJSON *section = layer->run->section;
+    return checkpoint_read_flag(section, stack->alibi, &layer->has_alibi, fault)
+           && checkpoint_read_number(section, stack->alibi_max ? stack->alibi_max : "=8",
+                                     &layer->alibi_max, fault);
+}
+
 static bool check_refused(const struct checkpoint_layer *layer, struct fault *fault)
 {
     char pointer[FAULT_POINTER_MAX];
@@ -108,7 +133,8 @@ static bool check_refused(const struct checkpoint_layer *layer, struct fault *fa
     snprintf(pointer, sizeof pointer, "/config/%s", node->string);
     return fault_set_at(fault, pointer, FAULT_OPTION,
                         "config.json sets %s, which changes the attention of this family in a way "
-                        "that is not computed here",
+                        "that is not computed here; a config of ours with \"tensors\" serves the "
+                        "same projections without it",
                         node->string);
 }
 
@@ -141,9 +167,8 @@ bool checkpoint_layer_read(struct checkpoint_layer *layer, const struct checkpoi
     };
     return check_refused(layer, fault) && read_heads(layer, fault)
            && checkpoint_read_flag(run->section, stack->causal, &layer->config.causal, fault)
-           && checkpoint_read_flag(run->section, stack->alibi, &layer->has_alibi, fault)
-           && checkpoint_read_number(run->section, stack->norm_eps, &layer->norm_eps, fault)
-           && read_window(layer, fault) && read_scale(layer, fault) && read_biases(layer, fault)
+           && read_alibi(layer, fault) && read_norms(layer, fault) && read_window(layer, fault)
+           && read_scale(layer, fault) && read_biases(layer, fault)
            && (!stack->adjust || stack->adjust(layer, fault)) && check_groups(layer, fault)
            && checkpoint_layer_read_rope(layer, fault);
 }

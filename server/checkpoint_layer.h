@@ -10,7 +10,9 @@ struct checkpoint_layer {
     int64_t index;  /* in its run */
     int64_t number; /* in the names of tensors */
     bool has_window;
-    bool has_alibi;
+    bool has_alibi, has_norms;
+    double alibi_max;
+    double clip;   /* 0: none */
     int64_t width; /* columns of its inputs and of its context */
     unsigned biases;
     double norm_eps;

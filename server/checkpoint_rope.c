@@ -68,30 +68,62 @@ static const cJSON *type_of(const cJSON *scaling)
     return type ? type : cJSON_GetObjectItemCaseSensitive(scaling, "type");
 }
 
+/* Phi-3 called longrope "su" at first, and "yarn" too (configuration_phi3.py). */
+static const char *name_of(const cJSON *scaling)
+{
+    const cJSON *type = type_of(scaling);
+    const char *name = cJSON_IsString(type) ? type->valuestring : "";
+    const bool is_long = cJSON_GetObjectItemCaseSensitive(scaling, "long_factor") != NULL;
+    return strcmp(name, "su") == 0 || (is_long && strcmp(name, "yarn") == 0) ? "longrope" : name;
+}
+
+static double number_of(const cJSON *object, const char *name)
+{
+    const cJSON *number = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsNumber(number) ? number->valuedouble : 0;
+}
+
+#define LENGTH "original_max_position_embeddings"
+
+/* The length that the model was trained for, where its type needs it and does not say it itself. */
+static bool add_length(const cJSON *section, const char *name, cJSON *copy)
+{
+    const double own = number_of(section, LENGTH);
+    const double length = own > 0 ? own : number_of(section, "max_position_embeddings");
+    const bool is_needed =
+        strcmp(name, "dynamic") == 0 || strcmp(name, "yarn") == 0 || strcmp(name, "longrope") == 0;
+    return !is_needed || length <= 0 || cJSON_GetObjectItemCaseSensitive(copy, LENGTH)
+           || cJSON_AddNumberToObject(copy, LENGTH, length);
+}
+
+/* Of longrope the factor is how many times the trained length max_position_embeddings is, wherever
+ * config.json says the former beside the latter. */
+static bool set_factor(const cJSON *section, cJSON *copy)
+{
+    const double length = number_of(copy, LENGTH);
+    const double most = number_of(section, "max_position_embeddings");
+    const bool is_said = cJSON_GetObjectItemCaseSensitive(copy, "factor") != NULL;
+    if (length <= 0 || most <= 0 || (is_said && number_of(section, LENGTH) <= 0))
+        return true;
+    cJSON_DeleteItemFromObjectCaseSensitive(copy, "factor");
+    return cJSON_AddNumberToObject(copy, "factor", most > length ? most / length : 1) != NULL;
+}
+
 /* A copy of scaling in the words of our own config; NULL where there is no memory. */
 static cJSON *translate(const cJSON *section, const cJSON *scaling)
 {
-    static const char *const DROPPED[] = { "type", "rope_theta", "partial_rotary_factor",
-                                           "finetuned" };
-    static const char LENGTH[] = "original_max_position_embeddings";
+    static const char *const DROPPED[] = { "rope_theta", "partial_rotary_factor", "finetuned",
+                                           "type", "rope_type" };
+    const bool is_named = cJSON_IsString(type_of(scaling));
+    const char *name = name_of(scaling);
     cJSON *copy = cJSON_Duplicate(scaling, true);
-    const cJSON *type = type_of(copy);
     if (!copy)
         return NULL;
-    const bool needs_length =
-        cJSON_IsString(type)
-        && (strcmp(type->valuestring, "dynamic") == 0 || strcmp(type->valuestring, "yarn") == 0);
-    const cJSON *length = cJSON_GetObjectItemCaseSensitive(section, LENGTH);
-    if (!cJSON_IsNumber(length))
-        length = cJSON_GetObjectItemCaseSensitive(section, "max_position_embeddings");
-    bool good = true;
-    if (cJSON_IsString(type) && !cJSON_GetObjectItemCaseSensitive(copy, "rope_type"))
-        good = cJSON_AddStringToObject(copy, "rope_type", type->valuestring) != NULL;
-    if (needs_length && !cJSON_GetObjectItemCaseSensitive(copy, LENGTH) && cJSON_IsNumber(length))
-        good = good && cJSON_AddNumberToObject(copy, LENGTH, length->valuedouble);
-    for (size_t i = 0; i < sizeof DROPPED / sizeof DROPPED[0]; i++)
+    for (size_t i = 0; i < (is_named ? 5 : 3); i++)
         cJSON_DeleteItemFromObjectCaseSensitive(copy, DROPPED[i]);
-    if (good)
+    if ((!is_named || cJSON_AddStringToObject(copy, "rope_type", name))
+        && add_length(section, name, copy)
+        && (strcmp(name, "longrope") != 0 || set_factor(section, copy)))
         return copy;
     cJSON_Delete(copy);
     return NULL;
@@ -111,6 +143,7 @@ static bool read_scaling(struct checkpoint_layer *layer, const cJSON *parameters
     if (!translated)
         return fault_no_memory(fault);
     struct model_reader reader = { .config = &layer->config,
+                                   .document = layer->run->document,
                                    .name = "rope_scaling",
                                    .fault = fault };
     snprintf(reader.pointer, sizeof reader.pointer, "/config/rope_scaling");
@@ -119,12 +152,27 @@ static bool read_scaling(struct checkpoint_layer *layer, const cJSON *parameters
     return good;
 }
 
+/* apply_scaling() of llama-models' models/llama3/model.py at 43e87a37feaa, which has no names for
+ * its numbers in params.json. */
+static const struct attn_rope_scaling LLAMA3 = {
+    .type = ATTN_ROPE_LLAMA3,
+    .factor = 8,
+    .original_max_position_embeddings = 8192,
+    .low_freq_factor = 1,
+    .high_freq_factor = 4,
+};
+
 bool checkpoint_layer_read_rope(struct checkpoint_layer *layer, struct fault *fault)
 {
     const struct checkpoint_stack *stack = layer->run->stack;
     const cJSON *parameters = parameters_of(layer);
-    if (!stack->theta || layer->has_alibi)
+    bool is_llama3;
+    if (!stack->theta || layer->has_alibi || (stack->rope_needs_window && !layer->has_window))
         return true;
+    if (!checkpoint_read_flag(layer->run->section, stack->llama3_if, &is_llama3, fault))
+        return false;
+    if (is_llama3)
+        layer->config.rope.scaling = LLAMA3;
     layer->config.has_rope = true;
     layer->config.rope.interleaved = stack->interleaved;
     return read_theta(layer, parameters, fault) && read_dim(layer, parameters, fault)

@@ -1,15 +1,26 @@
-/* clock.h - the monotonic clock, in nanoseconds. */
+/* clock.h - the monotonic clock and that of a thread's own CPU time, in nanoseconds. */
 #ifndef ATTND_CLOCK_H
 #define ATTND_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
-static inline int64_t clock_now_ns(void)
+static inline int64_t clock_read_ns(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static inline int64_t clock_now_ns(void)
+{
+    return clock_read_ns(CLOCK_MONOTONIC);
+}
+
+/* Of the calling thread. This one is a system call, and takes most of a microsecond. */
+static inline int64_t clock_thread_ns(void)
+{
+    return clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 #endif

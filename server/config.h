@@ -19,6 +19,7 @@ struct config {
     enum config_model_control model_control;
     bool models_strict;
     int workers;         /* 0: what the cgroup grants */
+    bool pin_workers;
     const char *kernels; /* NULL: the best */
     size_t body_bytes_max;
     size_t answer_bytes_max;
@@ -27,6 +28,8 @@ struct config {
     int queue_max;
     int64_t timeout_ns;
     int64_t body_timeout_ns;
+    int64_t idle_timeout_ns;
+    int64_t send_timeout_ns;
     int64_t drain_delay_ns;
     int64_t drain_max_ns;
     int connections_max;
@@ -34,6 +37,7 @@ struct config {
     enum log_level log_level;
     enum log_format log_format;
     bool json_nonfinite_allowed;
+    bool metrics_nv_aliases;
     bool check_config;
 };
 

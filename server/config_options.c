@@ -37,6 +37,8 @@ const struct config_option CONFIG_OPTIONS[] = {
       FIELD(model_memory_bytes_max), 0, BYTES_MOST },
     { "workers", CONFIG_INTEGER, "N", NULL, "threads that compute; unset: the CPUs granted",
       FIELD(workers), 1, 64 },
+    { "pin-workers", CONFIG_SWITCH, "", NULL, "each of them on a CPU of its own",
+      FIELD(pin_workers), 0, 0 },
     { "kernels", CONFIG_TEXT, "generic|avx2|avx512", NULL,
       "what computes attention; unset: the best this CPU runs", FIELD(kernels), 0, 0 },
     { "body-max", CONFIG_SIZE, "SIZE", "64MiB", "the largest request body", FIELD(body_bytes_max),
@@ -52,6 +54,10 @@ const struct config_option CONFIG_OPTIONS[] = {
       MS, DAY },
     { "body-timeout", CONFIG_TIME, "TIME", "30s", "the longest a body may take to arrive",
       FIELD(body_timeout_ns), MS, DAY },
+    { "idle-timeout", CONFIG_TIME, "TIME", "120s",
+      "the longest a connection may be without a request", FIELD(idle_timeout_ns), MS, DAY },
+    { "send-timeout", CONFIG_TIME, "TIME", "30s", "the longest a 64th of an answer may take",
+      FIELD(send_timeout_ns), MS, DAY },
     { "drain-delay", CONFIG_TIME, "TIME", "0s", "how long SIGTERM still lets requests in",
       FIELD(drain_delay_ns), 0, DAY },
     { "drain-max", CONFIG_TIME, "TIME", "60s", "how long what was accepted may take after that",
@@ -66,6 +72,8 @@ const struct config_option CONFIG_OPTIONS[] = {
       0 },
     { "json-nonfinite", CONFIG_CHOICE, "reject|allow", "reject",
       "numbers in JSON that no float holds", FIELD(json_nonfinite_allowed), 0, 0 },
+    { "metrics-nv-aliases", CONFIG_SWITCH, "", NULL,
+      "/metrics also by Triton's names, nv_inference_*", FIELD(metrics_nv_aliases), 0, 0 },
     { "check-config", CONFIG_SWITCH, "", NULL, "load everything, print what would be served, exit",
       FIELD(check_config), 0, 0 },
     { "version", CONFIG_PRINTS, "", NULL, "print the version", 0, 0, 0, 0 },
@@ -78,8 +86,6 @@ const struct config_option CONFIG_OPTIONS[] = {
     NOT_BUILT("tls-key"),
     NOT_BUILT("cors-origin"),
     NOT_BUILT("memory-max"),
-    NOT_BUILT("pin-workers"),
-    NOT_BUILT("metrics-nv-aliases"),
 };
 
 enum { OPTION_COUNT = sizeof CONFIG_OPTIONS / sizeof CONFIG_OPTIONS[0] };

@@ -53,7 +53,7 @@ static const struct job_kind errand_kind = { stage_tasks, run, done };
 static void end(void *owner, enum exchange_end why)
 {
     struct errand *errand = owner;
-    scheduler_stop_job(errand->service->scheduler, &errand->job,
+    scheduler_stop_job(errand->service->errands, &errand->job,
                        why == EXCHANGE_LEFT ? JOB_LEFT : JOB_DEADLINE);
 }
 
@@ -83,7 +83,7 @@ void errand_start(struct exchange *exchange, const char *name, errand_run *run_i
     text_init(&errand->answer, service->config->answer_bytes_max);
     snprintf(errand->name, sizeof errand->name, "%s", name);
     exchange_park(exchange, deadline_ns, end, free, errand);
-    if (scheduler_submit(service->scheduler, &errand->job))
+    if (scheduler_submit(service->errands, &errand->job))
         return;
     service_refuse_overloaded(service, &fault);
     free((void *)errand->body.data);

@@ -1,6 +1,7 @@
-/* errand.h - what a handler has to do that waits for the disk: done by a worker, then answered.
+/* errand.h - what a handler has to do that waits for the disk: done by another thread, then answered.
  *
- * A connection thread never waits, so such a request becomes a job of one task. */
+ * A connection thread never waits, so such a request becomes a job of one task, of a scheduler of
+ * its own: a model that is being read holds no worker. */
 #ifndef ATTND_ERRAND_H
 #define ATTND_ERRAND_H
 
@@ -9,7 +10,7 @@
 
 struct errand;
 
-/* On a worker. Writes the answer and its status, or returns false with errand->fault. */
+/* On that thread. Writes the answer and its status, or returns false with errand->fault. */
 typedef bool errand_run(struct errand *errand);
 
 struct errand {

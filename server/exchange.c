@@ -138,7 +138,7 @@ void exchange_find_route(struct exchange *exchange, const struct route *routes, 
             continue;
         if (method_matches(routes[i].method, method)) {
             exchange->route = &routes[i];
-            exchange->metrics_index = routes[i].metrics_index;
+            exchange->record.route = routes[i].metrics_index;
             allow[0] = '\0';
             return;
         }
@@ -207,6 +207,11 @@ enum coding exchange_body_coding(const struct exchange *exchange)
     return exchange->body_coding;
 }
 
+enum coding exchange_answer_coding(const struct exchange *exchange)
+{
+    return exchange->answer_coding;
+}
+
 struct byte_slice exchange_take_body_in_place(struct exchange *exchange, void **memory)
 {
     const struct byte_slice body = { exchange->body ? exchange->body + exchange->body_offset : NULL,
@@ -262,6 +267,11 @@ int64_t exchange_started_ns(const struct exchange *exchange)
     return exchange->started_ns;
 }
 
+struct request_record *exchange_record(struct exchange *exchange)
+{
+    return &exchange->record;
+}
+
 void exchange_park(struct exchange *exchange, int64_t deadline_ns,
                    void (*end)(void *owner, enum exchange_end why), void (*release)(void *owner),
                    void *owner)
@@ -271,11 +281,6 @@ void exchange_park(struct exchange *exchange, int64_t deadline_ns,
     exchange->end = end;
     exchange->release = release;
     exchange->owner = owner;
-}
-
-void exchange_set_server_timing(struct exchange *exchange, const char *value)
-{
-    snprintf(exchange->answer.server_timing, sizeof exchange->answer.server_timing, "%s", value);
 }
 
 /* Puts packed bytes in place of those of the answer, where that is wanted and possible. Parts stay
@@ -376,6 +381,7 @@ void exchange_fail(struct exchange *exchange, const struct fault *fault)
     if (text.failed != FAULT_NONE)
         text_free(&text); /* no memory even for this: the status alone has to do */
 
+    exchange->record.fault = code;
     exchange->answer.close = code == FAULT_DRAINING;
     exchange->answer.encodings = code == FAULT_ENCODING;
     exchange_reply(exchange, fault_http_status(code), "application/json", text.data, text.used);

@@ -7,6 +7,7 @@
 #define ATTND_EXCHANGE_H
 
 #include "http.h"
+#include "request_record.h"
 
 enum { EXCHANGE_ID_MAX = 128, EXCHANGE_PARAM_MAX = 256, EXCHANGE_LOGGED_MAX = 256 };
 
@@ -20,13 +21,12 @@ struct exchange_answer {
     void (*release)(void *owner); /* of the parts */
     void *owner;
     enum coding coding;
-    bool varies;             /* with Accept-Encoding */
-    size_t header_length;    /* Inference-Header-Content-Length; 0: none */
-    bool close;              /* the connection after it */
-    bool retry_later;        /* Retry-After: 1 */
-    bool encodings;          /* Accept-Encoding: those that are taken */
-    char allow[64];          /* "" is none */
-    char server_timing[160]; /* "" is none */
+    bool varies;          /* with Accept-Encoding */
+    size_t header_length; /* Inference-Header-Content-Length; 0: none */
+    bool close;           /* the connection after it */
+    bool retry_later;     /* Retry-After: 1 */
+    bool encodings;       /* Accept-Encoding: those that are taken */
+    char allow[64];       /* "" is none */
 };
 
 struct exchange {
@@ -34,7 +34,6 @@ struct exchange {
     void *connection; /* struct MHD_Connection */
     void *context;
     const struct route *route; /* NULL: the path has none, and fault says so */
-    int metrics_index;
 
     char request_id[EXCHANGE_ID_MAX + 1];
     char params[ROUTE_PARAMS_MAX][EXCHANGE_PARAM_MAX];
@@ -45,6 +44,8 @@ struct exchange {
 
     int64_t started_ns;
     int64_t body_deadline_ns;
+    int64_t sending_since_ns; /* 0: not looked at yet */
+    uint64_t sending_taken;   /* by the client until then */
 
     char *body; /* malloc'd; its bytes begin at body_offset */
     size_t body_offset, body_size, body_capacity;
@@ -58,10 +59,12 @@ struct exchange {
 
     struct fault fault; /* known before the body: answered once it has been read */
     struct exchange_answer answer;
+    struct request_record record;
     bool reading; /* its body is still coming */
     bool parked;
     bool answered;
-    bool queued; /* the answer is libmicrohttpd's */
+    bool queued;  /* the answer is libmicrohttpd's */
+    bool stalled; /* and its client took too little of it */
 
     int64_t deadline_ns;
     void (*end)(void *owner, enum exchange_end why);
@@ -79,7 +82,7 @@ struct exchange {
  * backslashes, else makes one. */
 void exchange_set_request_id(struct exchange *exchange, const char *given);
 
-/* Finds the route of method and raw path, fills route, params and metrics_index;
+/* Finds the route of method and raw path, fills route, params and record.route;
  * else sets exchange->fault (not_found, method) and answer.allow. */
 void exchange_find_route(struct exchange *exchange, const struct route *routes, int route_count,
                          const char *method, const char *path);
@@ -87,6 +90,9 @@ void exchange_find_route(struct exchange *exchange, const struct route *routes, 
 /* Takes size bytes of body, at most bytes_max in all. False: more than a client
  * may send after its fault is known; the connection is to be closed. */
 bool exchange_receive(struct exchange *exchange, const char *bytes, size_t size, size_t bytes_max);
+
+/* The line of a request that has ended, by the thread of its connection. */
+void exchange_log(const struct exchange *exchange, int status, int64_t duration_ns);
 
 /* Frees what the exchange owns, and itself. */
 void exchange_free(struct exchange *exchange);

@@ -33,6 +33,7 @@
     X(TOO_LARGE, "too_large", 413)                                                                 \
     X(ANSWER_TOO_LARGE, "answer_too_large", 413)                                                   \
     X(TIMEOUT, "timeout", 408)                                                                     \
+    X(LEFT, "cancelled", 499)                                                                      \
     X(OVERLOADED, "overloaded", 429)                                                               \
     X(DEADLINE, "deadline", 504)                                                                   \
     X(LOADING, "loading", 503)                                                                     \
@@ -44,6 +45,7 @@ enum fault_code {
 #define X(name, code, http) FAULT_##name,
     FAULT_MAP(X)
 #undef X
+        FAULT_CODE_COUNT
 };
 
 enum { FAULT_MESSAGE_MAX = 320, FAULT_POINTER_MAX = 128 };

@@ -2,6 +2,7 @@
 #include "health.h"
 
 #include "metrics.h"
+#include "nv_metrics.h"
 #include "service.h"
 
 void health_live(struct exchange *exchange)
@@ -28,8 +29,14 @@ void health_ready(struct exchange *exchange)
 
 void health_metrics(struct exchange *exchange)
 {
+    const struct service *service = exchange_context(exchange);
     struct text text;
-    text_init(&text, 1 << 20);
+    /* The aliases are as many as there are models. */
+    text_init(&text, service->config->metrics_nv_aliases
+                         ? METRICS_PAGE_BYTES_MAX + service->config->answer_bytes_max
+                         : METRICS_PAGE_BYTES_MAX);
     metrics_write(&text);
+    if (service->config->metrics_nv_aliases && atomic_load(&service->state) != SERVICE_LOADING)
+        nv_metrics_write(&text, service->store);
     exchange_reply_text(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", &text);
 }

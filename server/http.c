@@ -2,12 +2,12 @@
  *
  * libmicrohttpd closes a connection that is answered in the first call of its
  * access handler, so answers wait for a later call, except those that must come
- * before the body. It notices nothing of a suspended connection and has no bound
- * on a whole body's time: both timers are kept here. */
+ * before the body. */
 #include "http_internal.h"
 
 #include "clock.h"
 #include "coding.h"
+#include "connection_metrics.h"
 #include "log.h"
 #include "metrics.h"
 
@@ -21,74 +21,35 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* ----------------------------------------------------------- the waiting -- */
-
-static void waiting_add(struct exchange *exchange)
-{
-    struct http_thread *thread = exchange->thread;
-    if (exchange->listed)
-        return;
-    exchange->previous = NULL;
-    exchange->next = thread->waiting;
-    if (thread->waiting)
-        thread->waiting->previous = exchange;
-    thread->waiting = exchange;
-    exchange->listed = true;
-}
-
-void http_waiting_remove(struct exchange *exchange)
-{
-    if (!exchange->listed)
-        return;
-    *(exchange->previous ? &exchange->previous->next : &exchange->thread->waiting) = exchange->next;
-    if (exchange->next)
-        exchange->next->previous = exchange->previous;
-    exchange->listed = false;
-}
+/* --------------------------------------------------------------- answers -- */
 
 /* The body did not come in time. libmicrohttpd takes no answer while a body is
  * arriving, so this one goes to the socket directly; it has sent nothing of its
  * own for this request that could be cut in two. */
-static void body_timed_out(struct exchange *exchange)
+void http_end_body(struct exchange *exchange)
 {
-    char answer[512];
+    char answer[768];
     char body[256];
+    char timing[REQUEST_TIMING_MAX];
     const int body_size =
         snprintf(body, sizeof body,
                  "{\"error\":\"the body did not arrive in time\",\"code\":\"timeout\","
                  "\"request_id\":\"%.*s\"}\n",
                  EXCHANGE_ID_MAX, exchange->request_id);
-    const int size = snprintf(
-        answer, sizeof answer,
-        "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
-        "Content-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n\r\n%s",
-        body_size, exchange->request_id, body);
+    request_record_timing(&exchange->record, clock_now_ns() - exchange->started_ns, timing);
+    const int size =
+        snprintf(answer, sizeof answer,
+                 "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
+                 "Content-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n"
+                 "Server-Timing: %s\r\n\r\n%s",
+                 body_size, exchange->request_id, timing, body);
     const int socket = http_connection_of(exchange->connection)->socket;
     exchange->answer.status = 408;
+    exchange->record.fault = FAULT_TIMEOUT;
     if (send(socket, answer, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         log_line(LOG_DEBUG, "timeout not sent", LOG_STRING("reason", strerror(errno)));
     shutdown(socket, SHUT_RDWR);
 }
-
-void http_check_timers(struct http_thread *thread)
-{
-    const int64_t now_ns = clock_now_ns();
-    if (!thread->waiting || now_ns - thread->timers_checked_ns < HTTP_TIMER_MS * INT64_C(1000000))
-        return;
-    thread->timers_checked_ns = now_ns;
-    for (struct exchange *exchange = thread->waiting, *next; exchange; exchange = next) {
-        next = exchange->next;
-        if (exchange->reading && now_ns > exchange->body_deadline_ns) {
-            http_waiting_remove(exchange);
-            body_timed_out(exchange);
-        } else if (exchange->parked && exchange->deadline_ns && now_ns > exchange->deadline_ns) {
-            http_waiting_remove(exchange);
-            exchange->end(exchange->owner, EXCHANGE_DEADLINE);
-        }
-    }
-}
-
-/* --------------------------------------------------------------- answers -- */
 
 static bool add_header(struct MHD_Response *response, const char *name, const char *value)
 {
@@ -123,14 +84,16 @@ static struct MHD_Response *make_response(struct exchange *exchange)
     struct exchange_answer *answer = &exchange->answer;
     struct MHD_Response *response = take_bytes(answer);
     char header_length[24] = "";
+    char timing[REQUEST_TIMING_MAX];
     if (!response)
         return NULL;
     if (answer->header_length > 0)
         snprintf(header_length, sizeof header_length, "%zu", answer->header_length);
+    request_record_timing(&exchange->record, clock_now_ns() - exchange->started_ns, timing);
     if (add_header(response, "Content-Type", answer->content_type ? answer->content_type : "")
         && add_header(response, "Inference-Header-Content-Length", header_length)
         && add_header(response, "X-Request-Id", exchange->request_id)
-        && add_header(response, "Server-Timing", answer->server_timing)
+        && add_header(response, "Server-Timing", timing)
         && add_header(response, "Allow", answer->allow)
         && add_header(response, "Retry-After", answer->retry_later ? "1" : "")
         && add_header(response, "Content-Encoding", coding_name(answer->coding))
@@ -147,6 +110,7 @@ static enum MHD_Result queue_answer(struct exchange *exchange)
 {
     struct MHD_Response *response = make_response(exchange);
     exchange->queued = true;
+    http_waiting_add(exchange);
     if (!response) {
         exchange->answer.status = 503;
         return MHD_queue_response(exchange->connection, 503, exchange->thread->http->no_memory);
@@ -244,7 +208,7 @@ static struct exchange *exchange_create(struct http_thread *thread,
     exchange->thread = thread;
     exchange->connection = connection;
     exchange->context = http->options.context;
-    exchange->metrics_index = http->options.unknown_route_metrics_index;
+    exchange->record.route = http->options.unknown_route_metrics_index;
     exchange->started_ns = clock_now_ns();
     exchange->body_deadline_ns = exchange->started_ns + http->options.body_timeout_ns;
     exchange->body_offset = body_offset(exchange);
@@ -329,6 +293,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
         return MHD_queue_response(connection, 503, thread->http->no_memory);
     *state = exchange;
     record->exchange = exchange;
+    http_idle_end(thread, record);
     const bool framed = check_framing(exchange);
     if (framed)
         check_headers(exchange);
@@ -341,7 +306,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
         return queue_answer(exchange);
     }
     if (exchange->body_announced > 0 || exchange_header(exchange, "Transfer-Encoding"))
-        waiting_add(exchange);
+        http_waiting_add(exchange);
     return MHD_YES;
 }
 
@@ -358,7 +323,7 @@ static enum MHD_Result dispatch(struct exchange *exchange)
         assert(exchange->answered);
         return queue_answer(exchange);
     }
-    waiting_add(exchange);
+    http_waiting_add(exchange);
     MHD_suspend_connection(exchange->connection);
     return MHD_YES;
 }
@@ -380,10 +345,8 @@ enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection
     }
     if (exchange->queued)
         return MHD_YES;
-    if (exchange->answered && http_connection_of(connection)->left) {
-        exchange->answer.status = 0;
+    if (exchange->answered && http_connection_of(connection)->left)
         return MHD_NO;
-    }
     if (exchange->answered)
         return queue_answer(exchange);
     if (exchange->parked) /* woken without an answer: nothing to do yet */
@@ -391,46 +354,54 @@ enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection
     return dispatch(exchange);
 }
 
-static void log_exchange(const struct exchange *exchange, int status, int64_t duration_ns)
+/* Whether a request ended before its client had taken its answer, and why. Who was told that its
+ * body took too long, or did not read a refusal to its end, has missed nothing. */
+static bool was_cancelled(const struct exchange *exchange, enum MHD_RequestTerminationCode reason,
+                          enum request_end *why)
 {
-    const enum log_level level =
-        exchange->route && exchange->route->health && status == 200 ? LOG_DEBUG : LOG_INFO;
-    if (!log_enabled(level))
-        return;
-    struct log_field fields[10];
-    size_t count = 0;
-    fields[count++] = LOG_STRING("method", exchange->method);
-    fields[count++] = LOG_STRING("path", exchange->path);
-    fields[count++] = LOG_NUMBER("status", status);
-    fields[count++] = LOG_NUMBER("ms", (double)duration_ns / 1e6);
-    fields[count++] = LOG_NUMBER("bytes_in", exchange->received);
-    fields[count++] = LOG_NUMBER("bytes_out", exchange->answer.size);
-    fields[count++] = LOG_STRING("client", exchange->client);
-    fields[count++] = LOG_STRING("request_id", exchange->request_id);
-    if (exchange->traceparent[0])
-        fields[count++] = LOG_STRING("traceparent", exchange->traceparent);
-    log_event(level, "request", fields, count);
+    const int status = exchange->answer.status;
+    if (exchange->queued && (status >= 400 || reason == MHD_REQUEST_TERMINATED_COMPLETED_OK))
+        return false;
+    if (exchange->reading && status != 0)
+        return false;
+    if (reason == MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN)
+        *why = REQUEST_STOPPED;
+    else if (exchange->stalled)
+        *why = REQUEST_SLOW_READER;
+    else if (exchange->reading)
+        *why = REQUEST_LEFT_READING;
+    else
+        *why = exchange->queued ? REQUEST_LEFT_SENDING : REQUEST_LEFT_WAITING;
+    return true;
 }
 
-/* The end of every exchange, well answered or not. A client that left before its
- * answer is logged as 499. */
+/* The end of every exchange, well answered or not. A client that left before it had
+ * its answer is logged so. */
 void http_on_completed(void *context, struct MHD_Connection *connection, void **state,
                        enum MHD_RequestTerminationCode reason)
 {
-    (void)reason;
     struct http_thread *thread = context;
     struct exchange *exchange = *state;
     if (!exchange)
         return;
     struct http_connection *record = http_connection_of(connection);
     record->exchange = NULL;
+    http_idle_begin(thread, record);
     if (record->left)
         shutdown(record->socket, SHUT_RDWR);
-    const int status = exchange->answer.status ? exchange->answer.status : 499;
+    enum request_end why;
+    const bool cancelled = was_cancelled(exchange, reason, &why);
+    const int status = cancelled ? fault_http_status(FAULT_LEFT) : exchange->answer.status;
     const int64_t duration_ns = clock_now_ns() - exchange->started_ns;
-    metrics_request(exchange->metrics_index, status, duration_ns, exchange->received,
+    if (cancelled) {
+        connection_metrics_cancelled(why);
+        exchange->record.fault = FAULT_LEFT;
+    }
+    if (cancelled && !exchange->queued)
+        exchange->answer.size = 0; /* what there may be of it was not sent */
+    metrics_request(exchange->record.route, status, duration_ns, exchange->received,
                     exchange->answer.size);
-    log_exchange(exchange, status, duration_ns);
+    exchange_log(exchange, status, duration_ns);
     http_waiting_remove(exchange);
     exchange_free(exchange);
     *state = NULL;

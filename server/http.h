@@ -46,7 +46,9 @@ struct http_options {
     int thread_count;
     size_t body_bytes_max;
     int64_t body_timeout_ns;
-    size_t pack_bytes_min; /* of an answer that is packed where its client takes that */
+    int64_t idle_timeout_ns; /* of a connection without a request */
+    int64_t send_timeout_ns; /* without progress of an answer */
+    size_t pack_bytes_min;   /* of an answer that is packed where its client takes that */
     int connections_max;
     int connections_per_ip_max; /* 0: none */
     struct route *routes;
@@ -85,6 +87,9 @@ const char *exchange_body_type(const struct exchange *exchange); /* Content-Type
 /* What coding_unpack() has to undo, which is for a worker, once the body is taken. */
 enum coding exchange_body_coding(const struct exchange *exchange);
 
+/* How an answer is packed that is long enough. */
+enum coding exchange_answer_coding(const struct exchange *exchange);
+
 /* The body as it came, which the caller frees with free(); data NULL where it is empty. Once. */
 struct byte_slice exchange_take_body(struct exchange *exchange);
 
@@ -93,6 +98,10 @@ struct byte_slice exchange_take_body(struct exchange *exchange);
 struct byte_slice exchange_take_body_in_place(struct exchange *exchange, void **memory);
 
 int64_t exchange_started_ns(const struct exchange *exchange);
+
+/* What is known of the request so far, to be filled in before the reply (request_record.h). */
+struct request_record;
+struct request_record *exchange_record(struct exchange *exchange);
 
 enum exchange_end {
     EXCHANGE_DEADLINE, /* its time passed */
@@ -109,8 +118,7 @@ void exchange_park(struct exchange *exchange, int64_t deadline_ns,
 
 /* --------------------------------------- the end of an exchange, exactly one -- */
 
-/* Extra header lines of the answer; copied. Before the reply. */
-void exchange_set_server_timing(struct exchange *exchange, const char *value);
+/* A header line of the answer. Before the reply. */
 void exchange_set_header_length(struct exchange *exchange, size_t length);
 
 /* data is malloc'd and taken; NULL for an empty answer. content_type is a constant. What is long

@@ -67,15 +67,26 @@ void http_end_departures(struct http_thread *thread)
         leaving_remove(thread, connection);
         if (!exchange || exchange->reading) {
             shutdown(connection->socket, SHUT_RDWR);
-        } else if (exchange->parked && exchange->listed) {
+        } else if (exchange->parked && exchange->listed && !exchange->queued) {
             http_waiting_remove(exchange);
             exchange->end(exchange->owner, EXCHANGE_LEFT);
         }
     }
 }
 
+/* The number of the listener that a connection came by. */
+static int listener_of(const struct http_thread *thread, struct MHD_Connection *connection)
+{
+    const struct MHD_Daemon *daemon =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_DAEMON)->daemon;
+    int i = 0;
+    while (i < thread->daemon_count - 1 && thread->daemons[i] != daemon)
+        i++;
+    return i;
+}
+
 static struct http_connection *connection_create(struct http_thread *thread,
-                                                 struct MHD_Connection *connection)
+                                                 struct MHD_Connection *connection, int listener)
 {
     struct http_connection *record = calloc(1, sizeof *record);
     if (!record)
@@ -85,6 +96,8 @@ static struct http_connection *connection_create(struct http_thread *thread,
     struct epoll_event event = { .events = EPOLLRDHUP | EPOLLET, .data.ptr = record };
     if (epoll_ctl(thread->departures, EPOLL_CTL_ADD, record->socket, &event) != 0)
         log_line(LOG_DEBUG, "departures", LOG_STRING("reason", strerror(errno)));
+    record->listener = listener;
+    http_idle_begin(thread, record);
     return record;
 }
 
@@ -93,17 +106,22 @@ void http_on_connection(void *context, struct MHD_Connection *connection, void *
 {
     struct http_thread *thread = context;
     struct http_connection *record = *state;
+    const int listener = listener_of(thread, connection);
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         metrics_gauge_add(METRICS_CONNECTIONS, 1);
-        *state = connection_create(thread, connection);
+        thread->connection_counts[listener]++;
+        *state = connection_create(thread, connection, listener);
         return;
     }
+    thread->connection_counts[listener]--;
     metrics_gauge_add(METRICS_CONNECTIONS, -1);
     thread->closed_some = true;
     if (record) {
         if (!record->left)
             epoll_ctl(thread->departures, EPOLL_CTL_DEL, record->socket, NULL);
         leaving_remove(thread, record);
+        http_idle_end(thread, record);
+        thread->closing_counts[listener] -= record->closing;
         free(record);
     }
 }

@@ -1,5 +1,5 @@
-/* http_internal.h - what http.c (one request) and http_threads.c (the threads that
- * drive libmicrohttpd) share. These two alone include microhttpd.h. */
+/* http_internal.h - what http.c (one request), http_departures.c, http_timers.c and
+ * http_threads.c (the threads that drive libmicrohttpd) share. They alone include microhttpd.h. */
 #ifndef ATTND_HTTP_INTERNAL_H
 #define ATTND_HTTP_INTERNAL_H
 
@@ -22,6 +22,12 @@ struct http_connection {
     bool left;                 /* the client has closed its end */
     bool leaving;              /* and that is still to be acted upon: in the thread's list */
     struct http_connection *next, *previous;
+    int listener; /* its number */
+    bool closing; /* by us */
+
+    bool idle; /* in the thread's list of those without a request, the longest idle first */
+    int64_t idle_since_ns;
+    struct http_connection *idle_next, *idle_previous;
 };
 
 struct http_thread {
@@ -31,7 +37,11 @@ struct http_thread {
     struct MHD_Daemon *daemons[HTTP_LISTEN_MAX];
     int poll_fds[HTTP_LISTEN_MAX];
     int daemon_count;
-    struct exchange *waiting; /* parked or still reading, in no order */
+    int connections_max;                    /* of each listener */
+    int connection_counts[HTTP_LISTEN_MAX]; /* open */
+    int closing_counts[HTTP_LISTEN_MAX];    /* of those, told to close */
+    struct http_connection *idle_first, *idle_last;
+    struct exchange *waiting; /* reading, parked or sending, in no order */
     int64_t timers_checked_ns;
     struct http_connection *leaving;
     bool closed_some; /* since the last run: libmicrohttpd may take connections again */
@@ -72,13 +82,26 @@ void http_see_departures(struct http_thread *thread);
  * two, and ends parked exchanges; after libmicrohttpd has been run. */
 void http_end_departures(struct http_thread *thread);
 
-/* Takes an exchange off its thread's list of those that wait. */
+/* Puts an exchange on its thread's list of those that wait for something outside, and takes it
+ * off. */
+void http_waiting_add(struct exchange *exchange);
 void http_waiting_remove(struct exchange *exchange);
+
+/* The same for connections without a request. */
+void http_idle_begin(struct http_thread *thread, struct http_connection *connection);
+void http_idle_end(struct http_thread *thread, struct http_connection *connection);
 
 /* Wakes the connections whose parked exchanges have been answered meanwhile. */
 void http_resume_answered(struct http_thread *thread);
 
-/* Ends bodies that take too long and expires parked exchanges. */
+/* Answers a body that takes too long, and closes its connection. */
+void http_end_body(struct exchange *exchange);
+
+/* Ends bodies and answers that take too long, expires parked exchanges and closes connections that
+ * are idle for too long. */
 void http_check_timers(struct http_thread *thread);
+
+/* Until when that has to be called again, in milliseconds, most_ms at the most. */
+int http_timers_ms(const struct http_thread *thread, int most_ms);
 
 #endif

@@ -22,7 +22,7 @@
 
 enum {
     CONNECTION_POOL_BYTES = 16384, /* 9 900 idle connections stay under 200 MiB */
-    IDLE_TIMEOUT_S = 120,
+    POLL_MS_MAX = 1000,
 };
 
 /* --------------------------------------------------- what the library calls -- */
@@ -48,7 +48,7 @@ static void log_library(void *context, const char *format, va_list arguments)
 
 static int poll_timeout_ms(struct http_thread *thread)
 {
-    uint64_t timeout_ms = 1000;
+    uint64_t timeout_ms = POLL_MS_MAX;
     /* Below the limit of connections again, it listens from its next run on. */
     if (thread->closed_some)
         return 0;
@@ -57,9 +57,7 @@ static int poll_timeout_ms(struct http_thread *thread)
         if (MHD_get_timeout(thread->daemons[i], &daemon_ms) == MHD_YES && daemon_ms < timeout_ms)
             timeout_ms = daemon_ms;
     }
-    if (thread->waiting && timeout_ms > HTTP_TIMER_MS)
-        timeout_ms = HTTP_TIMER_MS;
-    return (int)timeout_ms;
+    return http_timers_ms(thread, (int)timeout_ms);
 }
 
 static void stop_accepting(struct http_thread *thread)
@@ -107,6 +105,7 @@ static bool start_daemon(struct http_thread *thread, const struct listener *list
     const struct http_options *options = &thread->http->options;
     const unsigned share = (unsigned)(options->thread_count * options->listen_count);
     const unsigned connections = ((unsigned)options->connections_max + share - 1) / share;
+    thread->connections_max = (int)connections;
     const int socket = dup(listener->socket);
     if (socket < 0)
         return false;
@@ -115,7 +114,7 @@ static bool start_daemon(struct http_thread *thread, const struct listener *list
         http_on_request, thread, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
         MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_CONNECTION_LIMIT, connections,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)options->connections_per_ip_max,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        MHD_OPTION_CONNECTION_TIMEOUT, 0U, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)CONNECTION_POOL_BYTES, MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, thread,
         MHD_OPTION_NOTIFY_CONNECTION, http_on_connection, thread, MHD_OPTION_UNESCAPE_CALLBACK,
         keep_escapes, NULL, MHD_OPTION_END);

@@ -8,14 +8,14 @@
 
 #include "clock.h"
 #include "coding.h"
+#include "infer_cost.h"
+#include "infer_record.h"
 #include "infer_statistics.h"
 #include "infer_tasks.h"
 #include "infer_wire_v1.h"
-#include "metrics.h"
 #include "wire_oip.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,13 +24,14 @@ struct infer {
     struct service *service;
     struct exchange *exchange;
     struct infer_call call;
-    enum coding body_coding;
+    enum coding body_coding, answer_coding;
     struct fault fault;
     int64_t *first_task; /* [item_count + 1] of the stage that runs */
+    bool pending;        /* read, and no task of it begun */
     int holders;         /* the exchange, and an answer whose parts lie in the call */
 
-    int64_t started_ns; /* the exchange */
-    int64_t submitted_ns, begun_ns, parsed_ns, computed_ns;
+    struct request_clock clock;
+    struct infer_cost cost;
 };
 
 /* --------------------------------------------------- bytes to request -- */
@@ -90,18 +91,21 @@ static void read_and_plan(struct infer *infer)
             call->wire->explain(call, &infer->fault);
         return;
     }
+    infer_cost_plan(&infer->cost, request, infer->answer_coding);
+    infer->job.cost_ns = infer_cost_left_ns(&infer->cost);
     infer->first_task =
         arena_calloc(&request->arena, (size_t)request->item_count + 1, sizeof(int64_t));
     if (!infer->first_task)
         fault_no_memory(&infer->fault);
 }
 
-/* Stage 0 is one task, so no other worker looks at the deadline meanwhile. */
-static void shorten_deadline(struct infer *infer)
+/* What the body says of the job, which may be set anew in stage 0. */
+static void tell_scheduler(struct infer *infer)
 {
     const int64_t timeout_ns = infer->call.timeout_ns;
+    infer->job.priority = infer->call.priority;
     if (timeout_ns > 0) {
-        const int64_t deadline_ns = infer->started_ns + timeout_ns;
+        const int64_t deadline_ns = infer->clock.started_ns + timeout_ns;
         if (deadline_ns < infer->job.deadline_ns)
             infer->job.deadline_ns = deadline_ns;
     }
@@ -114,6 +118,14 @@ static struct infer *infer_of(struct job *job)
     return (struct infer *)job;
 }
 
+/* By one thread at a time: the stage before, the first task of the first stage, the end. */
+static void set_pending(struct infer *infer, bool pending)
+{
+    if (infer->pending != pending)
+        infer_statistics_pending(&infer->call.request, pending ? 1 : -1);
+    infer->pending = pending;
+}
+
 /* Numbers the tasks of a stage through all items. */
 static int64_t stage_tasks(struct job *job, int stage)
 {
@@ -121,8 +133,10 @@ static int64_t stage_tasks(struct job *job, int stage)
     const struct infer_request *request = &infer->call.request;
     if (infer->fault.code != FAULT_NONE)
         return 0;
-    if (stage == 1)
-        infer->parsed_ns = clock_now_ns();
+    if (stage == 1) {
+        infer->clock.parsed_ns = clock_now_ns();
+        set_pending(infer, true);
+    }
     int64_t count = 0;
     for (int64_t i = 0; i < request->item_count; i++) {
         infer->first_task[i] = count;
@@ -148,19 +162,26 @@ static int64_t item_of_task(const struct infer *infer, int64_t task)
 static void run(struct job *job, int stage, int64_t task, const struct worker *worker)
 {
     struct infer *infer = infer_of(job);
+    struct infer_stopwatch watch;
     if (stage == 0) {
-        infer->begun_ns = clock_now_ns();
+        infer->clock.begun_ns = clock_now_ns();
+        infer_cost_start(&infer->cost, INFER_READ, &watch);
         read_and_plan(infer);
-        shorten_deadline(infer);
+        infer_cost_stop(&infer->cost, INFER_READ, &watch);
+        tell_scheduler(infer);
         return;
     }
+    if (stage == 1 && task == 0)
+        set_pending(infer, false);
     const int64_t i = item_of_task(infer, task);
     const struct infer_item *item = &infer->call.request.items[i];
     void *workspace =
         item->workspaces
-            ? (char *)item->workspaces + (size_t)worker->index * infer_tasks_workspace_bytes(item)
+            ? (char *)item->workspaces + (size_t)worker->slot * infer_tasks_workspace_bytes(item)
             : worker->workspace;
+    infer_cost_start(&infer->cost, INFER_COMPUTE, &watch);
     infer_tasks_run(item, stage - 1, task - infer->first_task[i], workspace);
+    infer_cost_stop(&infer->cost, INFER_COMPUTE, &watch);
 }
 
 /* ---------------------------------------------------- context to bytes -- */
@@ -171,36 +192,11 @@ static void check_outcome(struct infer *infer, enum job_outcome outcome)
     service_check_outcome(outcome, &infer->fault);
     for (int64_t i = 0; i < infer->call.request.item_count; i++) {
         const struct model *model = infer->call.request.items[i].model;
-        if (model && infer->fault.code == FAULT_NONE && model_damaged(model))
-            fault_set(&infer->fault, FAULT_LOADING,
-                      "the file of model '%s' was cut short while it was served", model->name);
+        const char *damage = model && infer->fault.code == FAULT_NONE ? model_damage(model) : NULL;
+        if (damage)
+            fault_set(&infer->fault, FAULT_LOADING, "model '%s' is not available: %s", model->name,
+                      damage);
     }
-}
-
-/* The stages so far; those that did not come to be took no time. */
-static struct metrics_inference timing_of(const struct infer *infer)
-{
-    const int64_t now_ns = clock_now_ns();
-    const int64_t begun_ns = infer->begun_ns ? infer->begun_ns : infer->computed_ns;
-    const int64_t parsed_ns = infer->parsed_ns ? infer->parsed_ns : infer->computed_ns;
-    return (struct metrics_inference){
-        .parse_ns = parsed_ns - begun_ns,
-        .queue_ns = begun_ns - infer->submitted_ns,
-        .compute_ns = infer->computed_ns - parsed_ns,
-        .write_ns = now_ns - infer->computed_ns,
-        .item_count = infer->call.request.item_count,
-    };
-}
-
-static void set_timing(struct infer *infer, const struct metrics_inference *timing)
-{
-    char value[128];
-    metrics_inference(timing);
-    snprintf(value, sizeof value,
-             "parse;dur=%.3f, queue;dur=%.3f, compute;dur=%.3f, write;dur=%.3f",
-             (double)timing->parse_ns / 1e6, (double)timing->queue_ns / 1e6,
-             (double)timing->compute_ns / 1e6, (double)timing->write_ns / 1e6);
-    exchange_set_server_timing(infer->exchange, value);
 }
 
 /* On the connection thread, when the exchange or the answer needs the infer no more. */
@@ -233,20 +229,28 @@ static void done(struct job *job, enum job_outcome outcome)
 {
     struct infer *infer = infer_of(job);
     struct infer_call *call = &infer->call;
-    infer->computed_ns = clock_now_ns();
+    struct infer_stopwatch watch;
+    infer->clock.computed_ns = clock_now_ns();
+    set_pending(infer, false);
+    infer_cost_start(&infer->cost, INFER_WRITE, &watch);
     check_outcome(infer, outcome);
     if (infer->fault.code == FAULT_NONE)
         call->wire->write(call, &infer->fault);
     if (infer->fault.code == FAULT_NONE)
         text_finish(&call->text, &infer->fault);
-    const struct metrics_inference timing = timing_of(infer);
-    infer_statistics(&call->request, infer->fault.code != FAULT_NONE, &timing);
+    infer_cost_stop(&infer->cost, INFER_WRITE, &watch);
+    struct request_record *record = exchange_record(infer->exchange);
+    infer_record(record, &call->request);
+    record->cost_ns = infer_cost_ns(&infer->cost);
+    record->fault = infer->fault.code;
+    request_record_durations(record, &infer->clock, clock_now_ns());
+    infer_statistics(&call->request, record);
     if (infer->fault.code != FAULT_NONE) {
         call_free(call);
         exchange_fail(infer->exchange, &infer->fault);
         return;
     }
-    set_timing(infer, &timing);
+    infer_cost_learn(&infer->cost);
     reply(infer);
 }
 
@@ -269,8 +273,9 @@ static struct infer *infer_create(struct service *service, const struct infer_wi
     infer->job.kind = &infer_job;
     infer->service = service;
     infer->holders = 1;
-    infer->submitted_ns = clock_now_ns();
+    infer->clock.submitted_ns = clock_now_ns();
     call_init(&infer->call, service, wire);
+    infer->job.tasks_at_once = infer->call.limits.worker_count;
     return infer;
 }
 
@@ -294,9 +299,12 @@ static void handle(struct exchange *exchange, const struct infer_wire *wire)
     }
     infer->job.deadline_ns = deadline_ns;
     infer->exchange = exchange;
-    infer->started_ns = exchange_started_ns(exchange);
+    infer->clock.started_ns = exchange_started_ns(exchange);
     infer->body_coding = exchange_body_coding(exchange);
+    infer->answer_coding = exchange_answer_coding(exchange);
     infer->call.body = exchange_take_body_in_place(exchange, &infer->call.body_memory);
+    infer_cost_read(&infer->cost, exchange, infer->call.body.size);
+    infer->job.cost_ns = infer_cost_ns(&infer->cost);
     exchange_park(exchange, deadline_ns, end, release, infer);
     if (scheduler_submit(service->scheduler, &infer->job))
         return;
@@ -337,7 +345,7 @@ bool infer_warm_up(struct service *service, struct fault *fault)
         return fault_no_memory(fault);
     infer->call.body = (struct byte_slice){ body, sizeof body - 1 };
     void *workspace = aligned_alloc(64, SERVICE_WORKSPACE_BYTES);
-    const struct worker worker = { 0, workspace, SERVICE_WORKSPACE_BYTES };
+    const struct worker worker = { workspace, SERVICE_WORKSPACE_BYTES, 0 };
     if (!workspace)
         fault_no_memory(&infer->fault);
     else

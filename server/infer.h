@@ -85,11 +85,12 @@ struct infer_item {
     struct attn_layer_plan plan;
     struct infer_gradient *gradient; /* in place of plan, where gradients are asked for */
     int64_t q_len, kv_len_max, d_out;
+    size_t answer_bytes;               /* that its part of the answer takes at the most */
     enum attn_dtype answer_dtype;      /* the query's, as it came */
     enum attn_dtype result_dtype;      /* of all results, see infer_convert.h */
     void *results[INFER_OUTPUT_COUNT]; /* NULL where not asked for; of top_k, its values */
     void *scratch;
-    void *workspaces; /* one for each worker, where the workers' own is too small */
+    void *workspaces; /* one for each task at once, where the workers' own are too small */
 };
 
 struct infer_request {
@@ -109,7 +110,7 @@ struct model_store;
 struct infer_limits {
     struct model_store *store;
     const struct attn_kernels *kernels;
-    int worker_count;
+    int worker_count; /* tasks of a request that run at once; there may be more workers later */
     size_t workspace_bytes; /* of a worker */
     size_t answer_bytes_max;
     size_t scratch_bytes_max; /* of one request */

@@ -1,7 +1,7 @@
 /* infer_bias.c - see infer_bias.h.
  *
- * The bias depends on the distance of key and query alone, and each head has its own, so that it is
- * a mask of every head, written out in the memory of the request. */
+ * Each head has a bias of its own, so that it is a mask of every head, written out in the memory of
+ * the request. */
 #include "infer_bias.h"
 
 #include "dtype.h"
@@ -36,6 +36,8 @@ bool infer_plan_bias(struct infer_request *request, const struct infer_item *ite
     int64_t count;
     if (!bias->values || q_len == 0 || kv_len == 0)
         return true;
+    if (!model_bias_check(bias, item->past_len, q_len, item->kv_offset, kv_len, fault))
+        return false;
     float *sum = NULL;
     if (!__builtin_mul_overflow(heads * q_len, kv_len, &count)
         && count <= INT64_MAX / (int64_t)sizeof *sum)
@@ -47,11 +49,9 @@ bool infer_plan_bias(struct infer_request *request, const struct infer_item *ite
     for (int64_t h = 0; h < heads; h++)
         for (int64_t i = 0; i < q_len; i++)
             for (int64_t j = 0; j < kv_len; j++) {
-                int64_t distance = item->kv_offset + j - (item->past_len + i);
-                distance = distance < -bias->reach ? -bias->reach : distance;
-                distance = distance > bias->reach ? bias->reach : distance;
-                *sum++ = mask_at(&mask, h, i, j)
-                         + bias->values[h * (2 * bias->reach + 1) + bias->reach + distance];
+                const int64_t column =
+                    model_bias_column(bias, item->past_len + i, item->kv_offset + j);
+                *sum++ = mask_at(&mask, h, i, j) + bias->values[h * bias->count + column];
             }
     return true;
 }

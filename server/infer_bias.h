@@ -5,7 +5,7 @@
 #include "infer.h"
 
 /* Puts mask plus bias in place of the problem's mask where the item's layer has a bias. On false
- * there is no room for it among what one request may take. */
+ * there is no room for it among what one request may take, or rows stand where it has none. */
 bool infer_plan_bias(struct infer_request *request, const struct infer_item *item,
                      struct attn_layer_problem *problem, struct fault *fault);
 

@@ -53,11 +53,13 @@ static bool check_fields(const struct infer_item *item, struct fault *fault)
     if (item->has_weight_map)
         return fault_set_at(fault, "/weight_map", FAULT_OPTION,
                             "weight_map is given; gradients have no map");
-    if (item->layer.q_norm.weight || item->layer.k_norm.weight)
+    const bool is_clamped = item->layer.projected_max > 0;
+    if (is_clamped || item->layer.q_norm.weight || item->layer.k_norm.weight)
         return fault_set_at(fault, "/model", FAULT_OPTION,
-                            "layer %" PRId64 " of model '%s' norms its queries and keys; gradients "
-                            "through norms are not computed",
-                            item->layer_index, item->model->name);
+                            "layer %" PRId64 " of model '%s' %s; gradients through that are not "
+                            "computed",
+                            item->layer_index, item->model->name,
+                            is_clamped ? "clips its projections" : "norms its queries and keys");
     if (item->model->layers[item->layer_index].relative_bias.values)
         return fault_set_at(fault, "/model", FAULT_OPTION,
                             "layer %" PRId64 " of model '%s' has a relative position bias; "

@@ -158,8 +158,10 @@ bool infer_merge_shapes(struct infer_request *request, struct infer_item *item, 
     return true;
 }
 
-enum attn_status infer_merge_plan(struct infer_item *item, const char **where)
+enum attn_status infer_merge_plan(struct infer_item *item, const struct attn_kernels *kernels,
+                                  const char **where)
 {
+    item->merge.kernels = kernels;
     item->merge.context = item->results[INFER_CONTEXT];
     item->merge.lse = item->results[INFER_LSE];
     return attn_layer_merge_plan_init(&item->plan, &item->merge, where);

@@ -14,6 +14,7 @@ bool infer_merge_shapes(struct infer_request *request, struct infer_item *item,
                         struct fault *fault);
 
 /* The plan, once the results are allocated. */
-enum attn_status infer_merge_plan(struct infer_item *item, const char **where);
+enum attn_status infer_merge_plan(struct infer_item *item, const struct attn_kernels *kernels,
+                                  const char **where);
 
 #endif

@@ -367,7 +367,7 @@ static bool plan_run(struct infer_request *request, struct infer_item *item,
         return false;
     const char *where = "";
     const enum attn_status status = item->parts
-                                        ? infer_merge_plan(item, &where)
+                                        ? infer_merge_plan(item, limits->kernels, &where)
                                         : attn_layer_plan_init(&item->plan, problem, &where);
     if (status != ATTN_OK)
         return fault_from_attn(fault, status, where);
@@ -395,6 +395,7 @@ static bool plan_item(struct infer_request *request, struct infer_item *item,
                          "the answer may take more than the %zu bytes that are given "
                          "(%zu for each number)",
                          limits->answer_bytes_max, infer_number_bytes(request));
+    item->answer_bytes = bytes;
     return plan_run(request, item, &problem, limits, fault);
 }
 

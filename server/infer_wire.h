@@ -25,6 +25,7 @@ struct infer_call {
     void *body_memory; /* what holds the body, to be freed */
     struct json_document document;
     int64_t timeout_ns; /* what the body says that the request may take; 0: nothing */
+    int priority;       /* and its level, see scheduler.h */
 
     /* The answer: the text, and behind it parts that lie where the call has them. */
     struct text text;

@@ -1,8 +1,9 @@
 /* main.c - the daemon's life: read the configuration, listen, load the models,
- * serve until a signal comes, drain, stop. Nothing else. SIGHUP: the models again. */
+ * serve until a signal comes, drain, stop. Nothing else. SIGHUP: the models again, and the CPUs. */
 #include "blas_core.h"
 #include "clock.h"
 #include "config.h"
+#include "cost_fit.h"
 #include "cpu_count.h"
 #include "health_command.h"
 #include "http.h"
@@ -25,7 +26,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { WORKERS_MAX = 64, CONNECTION_THREAD_SHARE = 4 };
+enum { CONNECTION_THREAD_SHARE = 4 };
 
 static bool fail(const char *what, const struct fault *fault)
 {
@@ -136,6 +137,7 @@ static bool load_and_warm_up(struct service *service, struct fault *fault)
     int failed_count = 0;
     if (!load_models(service, log_model, &failed_count, fault))
         return false;
+    cost_fit(service->kernels);
     if (!infer_warm_up(service, fault))
         return false;
     atomic_store(&service->state, SERVICE_SERVING);
@@ -164,6 +166,7 @@ static void drain(struct service *service, struct http *http)
     if (http_active_count(http) > 0) {
         log_line(LOG_WARNING, "drain cut short", LOG_NUMBER("active", http_active_count(http)));
         scheduler_cancel_all(service->scheduler);
+        scheduler_cancel_all(service->errands);
         sleep_until(clock_now_ns() + 2000000000, 1, http);
     }
 }
@@ -176,6 +179,24 @@ static bool end_is_pending(void)
            && (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
 }
 
+/* As many as are asked for, or as the cgroup grants now. */
+static int workers_wanted(const struct config *config)
+{
+    const int workers = config->workers ? config->workers : cpu_count();
+    return workers < SCHEDULER_WORKERS_MAX ? workers : SCHEDULER_WORKERS_MAX;
+}
+
+static void follow_quota(struct service *service)
+{
+    const int before = scheduler_worker_count(service->scheduler);
+    const int now = scheduler_set_worker_count(service->scheduler, workers_wanted(service->config));
+    if (service->config->pin_workers)
+        scheduler_pin_workers(service->scheduler);
+    if (now != before)
+        log_line(LOG_INFO, "workers", LOG_NUMBER("before", before), LOG_NUMBER("now", now));
+    metrics_gauge_set(METRICS_WORKERS, now);
+}
+
 /* This thread has nothing else to do, so it is the one that reads the models again. */
 static void wait_for_end(struct service *service, const sigset_t *signals)
 {
@@ -186,6 +207,7 @@ static void wait_for_end(struct service *service, const sigset_t *signals)
         if (signal_number != SIGHUP)
             break;
         const int64_t start_ns = clock_now_ns();
+        follow_quota(service);
         model_store_rescan(service->store, end_is_pending);
         log_line(LOG_INFO, "models read again",
                  LOG_NUMBER("ms", (double)(clock_now_ns() - start_ns) / 1e6));
@@ -205,6 +227,8 @@ static bool serve(struct service *service, const sigset_t *signals, struct fault
         .body_bytes_max = config->body_bytes_max,
         .pack_bytes_min = config->compress_bytes_min,
         .body_timeout_ns = config->body_timeout_ns,
+        .idle_timeout_ns = config->idle_timeout_ns,
+        .send_timeout_ns = config->send_timeout_ns,
         .connections_max = config->connections_max,
         .connections_per_ip_max = config->connections_per_ip_max,
         .routes = routes_table(&route_count),
@@ -230,8 +254,7 @@ static int run(struct service *service)
 {
     const struct config *config = service->config;
     const sigset_t signals = signals_of_interest();
-    const int workers = config->workers ? config->workers : cpu_count();
-    const int worker_count = workers < WORKERS_MAX ? workers : WORKERS_MAX;
+    const int worker_count = workers_wanted(config);
     struct fault fault;
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
@@ -242,10 +265,14 @@ static int run(struct service *service)
     metrics_build_info(ATTND_VERSION, attn_kernels_name(service->kernels), blas_core_name());
     metrics_gauge_set(METRICS_WORKERS, worker_count);
     service->scheduler = scheduler_create(worker_count, config->queue_max, SERVICE_WORKSPACE_BYTES);
-    bool served = service->scheduler || fault_no_memory(&fault);
+    service->errands = scheduler_create(1, config->queue_max, 0);
+    bool served = (service->scheduler && service->errands) || fault_no_memory(&fault);
+    if (served && config->pin_workers)
+        scheduler_pin_workers(service->scheduler);
     served = served && serve(service, &signals, &fault);
     if (!served)
         fail("not started", &fault);
+    scheduler_free(service->errands);
     scheduler_free(service->scheduler);
     model_store_free(service->store);
     log_line(LOG_INFO, "stopped", LOG_NUMBER("status", served ? 0 : 1));

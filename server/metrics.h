@@ -7,7 +7,8 @@
 
 #include "text.h"
 
-enum { METRICS_ROUTES_MAX = 64 };
+/* The page is shorter than this, whatever was counted. */
+enum { METRICS_ROUTES_MAX = 64, METRICS_PAGE_BYTES_MAX = 16 << 20 };
 
 /* One answered request. route is a small index given by metrics_route(). status is the HTTP
  * status; the times are of the whole exchange from its first byte to the answer's hand-over. */
@@ -16,13 +17,7 @@ void metrics_request(int route, int status, int64_t duration_ns, size_t request_
 
 /* Registers a label at start, before threads; pattern is borrowed. Returns its index. */
 int metrics_route(const char *method, const char *pattern);
-
-/* One inference answered well: its stages. item_count counts batch items. */
-struct metrics_inference {
-    int64_t parse_ns, queue_ns, compute_ns, write_ns;
-    int64_t item_count;
-};
-void metrics_inference(const struct metrics_inference *inference);
+const char *metrics_route_pattern(int route);
 
 void metrics_refused(
     const char *reason); /* "overloaded", "deadline", "draining", "left": constants */

@@ -8,6 +8,7 @@
 
 #include "fault.h"
 #include "layer.h"
+#include "model_bias.h"
 #include "model_names.h"
 #include "text.h"
 
@@ -18,12 +19,6 @@ struct model_tensor {
     const char *name; /* NULL: the layer has no such parameter */
     int rank;         /* 1 or 2 */
     int64_t shape[2];
-};
-
-/* Added to the scores of a pair, with the masks, by how far the key stands ahead of the query. */
-struct model_relative_bias {
-    const float *values; /* [q_heads, 2 * reach + 1], distances -reach to reach; NULL: none */
-    int64_t reach;       /* farther ones have the bias of this distance */
 };
 
 struct model_layer {
@@ -69,14 +64,21 @@ bool model_create(struct model **model, const char *name, const char *source, co
                   size_t size, const char *config, void (*release)(void *context), void *context,
                   struct fault *fault);
 
-/* From a file on disk, mapped; source is where the model says it is from. config_path NULL: the
- * config is in the metadata. */
+/* A model's files on disk. */
+struct model_files {
+    const char *path;        /* a safetensors file, or the index of its shards */
+    const char *config_path; /* NULL: the config is in the metadata, */
+    const char *config;      /* or this text, which comes first */
+    const char *root;        /* shards may be links to what is below it; NULL: beside the index */
+};
+
+/* From files on disk, mapped; source is where the model says it is from. */
+bool model_load_files(struct model **model, const char *name, const char *source,
+                      const struct model_files *files, struct fault *fault);
+
+/* The same of a path and a config_path. */
 bool model_load(struct model **model, const char *name, const char *source, const char *path,
                 const char *config_path, struct fault *fault);
-
-/* The same with the JSON text of the config; NULL: it is in the metadata. */
-bool model_load_configured(struct model **model, const char *name, const char *source,
-                           const char *path, const char *config, struct fault *fault);
 
 /* The built-in ones. */
 bool model_create_demo(struct model **model, struct fault *fault);
@@ -91,9 +93,9 @@ void model_release(struct model *model); /* NULL is fine; the last one frees */
 bool model_hold_layer(struct model *model, int64_t layer, struct fault *fault);
 void model_drop_layer(struct model *model, int64_t layer);
 
-/* True where the mapped file was cut short under the model: what was computed with
- * it since is not to be answered. */
-bool model_damaged(const struct model *model);
+/* Why the model cannot be used any more: a mapped file of it was cut short or written into. NULL:
+ * it can. What was computed with it before that was looked for is not to be answered. */
+const char *model_damage(const struct model *model);
 
 /* A safetensors file from a typed body:
  * {"config":{...},"parameters":{"q_proj.weight":[[...]],...}}. *bytes is malloc'd, the caller's. */

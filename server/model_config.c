@@ -171,7 +171,9 @@ bool model_config_read(struct model_config *config, const char *text, size_t siz
         .window_right = -1,
         .rope.theta = 10000,
     };
-    struct model_reader reader = { .config = config, .pointer = "/config", .fault = fault };
+    struct model_reader reader = {
+        .config = config, .document = &config->document, .pointer = "/config", .fault = fault
+    };
     if (!json_read(&config->document, text, size, &options, fault)) {
         fault_prefix_pointer(fault, "/config");
         return false;

@@ -7,7 +7,7 @@
 #include "model_attention.h"
 #include "rope.h"
 
-enum { MODEL_LAYERS_MAX = 1000 };
+enum { MODEL_LAYERS_MAX = 1000, MODEL_ROPE_PAIRS_MAX = 512 };
 
 struct model_config {
     const struct model_attention *attention;
@@ -19,8 +19,10 @@ struct model_config {
     float softcap;
     int64_t window_left, window_right; /* -1: all */
     bool has_rope;
-    struct attn_rope rope; /* dim 0: left out, and then head_dim */
-    bool in_out;           /* matrices are [in, out] */
+    struct attn_rope rope; /* dim 0: left out, and then head_dim; its factors are these: */
+    double rope_factors[2][MODEL_ROPE_PAIRS_MAX]; /* short_factor and long_factor of longrope */
+    int64_t rope_factor_counts[2];                /* 0: not given */
+    bool in_out;                                  /* matrices are [in, out] */
 
     /* Private: owns what model_config_tensor() answers. */
     struct json_document document;

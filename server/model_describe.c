@@ -4,6 +4,8 @@
  * each request. */
 #include "model_describe.h"
 
+#include "model_options.h"
+
 static void member_string(struct text *text, const char *key, const char *value)
 {
     text_raw(text, ",");
@@ -45,6 +47,8 @@ static void describe_layer(struct text *text, int64_t index, const struct model_
     member_integer(text, "kv_heads", layer->layer.kv_heads);
     member_integer(text, "head_dim", layer->layer.head_dim);
     member_width(text, "v_head_dim", layer->layer.v_head_dim > 0 ? layer->layer.v_head_dim : -1);
+    text_raw(text, ",\"options\":");
+    model_options_describe(layer, text);
     text_raw(text, "}");
 }
 
@@ -70,9 +74,8 @@ static void describe(struct text *text, const char *name, const char *source,
 
 void model_describe(const struct model *model, struct text *text)
 {
-    const bool damaged = model_damaged(model);
-    describe(text, model->name, model->source, model, damaged ? "UNAVAILABLE" : "READY",
-             damaged ? MODEL_DAMAGED_REASON : NULL);
+    const char *damage = model_damage(model);
+    describe(text, model->name, model->source, model, damage ? "UNAVAILABLE" : "READY", damage);
 }
 
 void model_describe_absent(const char *name, const char *source, const char *state,

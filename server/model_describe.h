@@ -5,8 +5,6 @@
 
 #include "model.h"
 
-#define MODEL_DAMAGED_REASON "its file was cut short while it was served"
-
 void model_describe_absent(const char *name, const char *source, const char *state,
                            const char *reason, struct text *text);
 

@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { SHAPE_DIMENSIONS_SHOWN = 4 };
 
@@ -217,10 +218,41 @@ static bool check_rope(struct model_builder *builder)
                             "rope's dim is %" PRId64 "; expected an even number of at most "
                             "head_dim, which is %" PRId64,
                             dim, builder->head_dim);
+    for (int i = 0; config->has_rope && i < 2; i++)
+        if (config->rope_factor_counts[i] > 0 && config->rope_factor_counts[i] != dim / 2)
+            return fault_set_at(builder->fault, "/config/rope/scaling", FAULT_SHAPE,
+                                "%s has %" PRId64 " numbers; expected %" PRId64
+                                ", one for each pair of the columns that are turned",
+                                i == 0 ? "short_factor" : "long_factor",
+                                config->rope_factor_counts[i], dim / 2);
     return true;
 }
 
 /* --------------------------------------------------------------- building -- */
+
+/* The layer's own copy of a list of factors, which the config does not outlive. */
+static bool copy_factors(struct model_builder *builder, int which, const double **copy)
+{
+    const struct model_config *config = builder->config;
+    const size_t count = (size_t)config->rope_factor_counts[which];
+    double *factors = NULL;
+    if (count > 0 && !(factors = arena_alloc(builder->parameters->arena, count * sizeof *factors)))
+        return fault_no_memory(builder->fault);
+    if (factors)
+        memcpy(factors, config->rope_factors[which], count * sizeof *factors);
+    *copy = factors;
+    return true;
+}
+
+static bool set_rope(struct model_builder *builder, struct attn_rope *rope)
+{
+    if (!builder->config->has_rope)
+        return true;
+    *rope = builder->config->rope;
+    rope->dim = first_of(rope->dim, builder->head_dim, 0);
+    return copy_factors(builder, 0, &rope->scaling.short_factor)
+           && copy_factors(builder, 1, &rope->scaling.long_factor);
+}
 
 static bool set_linear(struct model_builder *builder, enum model_projection which,
                        struct attn_linear *linear)
@@ -258,7 +290,6 @@ static struct attn_options options_of(const struct model_builder *builder)
 
 static bool set_layer(struct model_builder *builder, struct model_layer *layer)
 {
-    const struct model_config *config = builder->config;
     const struct model_builder_projection *projections = builder->projections;
     const int64_t k_columns = builder->kv_heads * builder->head_dim;
     const int64_t v_columns = builder->kv_heads * builder->v_head_dim;
@@ -275,11 +306,8 @@ static bool set_layer(struct model_builder *builder, struct model_layer *layer)
         .d_value = first_of(projections[MODEL_V].in, v_columns, 0),
         .d_out = first_of(projections[MODEL_O].out, builder->q_heads * builder->v_head_dim, 0),
     };
-    if (config->has_rope) {
-        layer->layer.rope = config->rope;
-        layer->layer.rope.dim = first_of(config->rope.dim, builder->head_dim, 0);
-    }
-    return set_linear(builder, MODEL_Q, &layer->layer.q_proj)
+    return set_rope(builder, &layer->layer.rope)
+           && set_linear(builder, MODEL_Q, &layer->layer.q_proj)
            && set_linear(builder, MODEL_K, &layer->layer.k_proj)
            && set_linear(builder, MODEL_V, &layer->layer.v_proj)
            && set_linear(builder, MODEL_O, &layer->layer.o_proj)

@@ -36,13 +36,17 @@ struct model_mapping *model_mapping_create(const char *path, struct fault *fault
     const size_t size = (size_t)status.st_size;
     struct model_mapping *mapping = calloc(1, sizeof *mapping);
     void *bytes = mapping ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
-    close(file);
     if (bytes == MAP_FAILED) {
+        close(file);
         free(mapping);
         fault_no_memory(fault);
         return NULL;
     }
-    *mapping = (struct model_mapping){ bytes, size, model_guard_add(bytes, size), NULL };
+    mapping->bytes = bytes;
+    mapping->size = size;
+    mapping->guard = model_guard_add(bytes, size);
+    mapping->file = file;
+    mapping->changed_at = status.st_mtim;
     if (mapping->guard)
         return mapping;
     model_mapping_free(mapping);
@@ -57,16 +61,42 @@ void model_mapping_free(void *mapping)
         struct model_mapping *next = freed->next;
         model_guard_remove(freed->guard);
         munmap(freed->bytes, freed->size);
+        close(freed->file);
         free(freed);
         freed = next;
     }
 }
 
-bool model_mapping_damaged(const struct model_mapping *mapping)
+#define CUT "its file was cut short while it was mapped"
+#define WRITTEN                                                                                    \
+    "its file was written into while it was mapped; a model is replaced by renaming a file"
+
+static const char *look(const struct model_mapping *mapping)
 {
-    while (mapping && !model_guard_damaged(mapping->guard))
-        mapping = mapping->next;
-    return mapping != NULL;
+    struct stat status;
+    if (model_guard_damaged(mapping->guard))
+        return CUT;
+    if (fstat(mapping->file, &status) != 0)
+        return NULL;
+    if ((size_t)status.st_size < mapping->size)
+        return CUT;
+    return (size_t)status.st_size != mapping->size
+                   || status.st_mtim.tv_sec != mapping->changed_at.tv_sec
+                   || status.st_mtim.tv_nsec != mapping->changed_at.tv_nsec
+               ? WRITTEN
+               : NULL;
+}
+
+const char *model_mapping_damage(struct model_mapping *mapping)
+{
+    for (; mapping; mapping = mapping->next) {
+        const char *damage = atomic_load(&mapping->damage);
+        if (!damage && (damage = look(mapping)))
+            atomic_store(&mapping->damage, damage);
+        if (damage)
+            return damage;
+    }
+    return NULL;
 }
 
 char *model_mapping_read_text(const char *path, struct fault *fault)

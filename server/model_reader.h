@@ -12,8 +12,9 @@ enum { MODEL_READER_FIELDS_MAX = 16 }; /* of one object */
 /* Where a field is read to. */
 struct model_reader {
     struct model_config *config;
-    const char *name;                /* of the field being read */
-    char pointer[FAULT_POINTER_MAX]; /* to it */
+    const struct json_document *document; /* that has what is read, for its lists of numbers */
+    const char *name;                     /* of the field being read */
+    char pointer[FAULT_POINTER_MAX];      /* to it */
     struct fault *fault;
 };
 

@@ -8,13 +8,17 @@
 #include "nearest.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
+#define TYPES "default, linear, dynamic, yarn, llama3 or longrope"
+
 static const char *const TYPE_NAMES[] = {
-    [ATTN_ROPE_DEFAULT] = "default", [ATTN_ROPE_LINEAR] = "linear", [ATTN_ROPE_DYNAMIC] = "dynamic",
-    [ATTN_ROPE_YARN] = "yarn",       [ATTN_ROPE_LLAMA3] = "llama3",
+    [ATTN_ROPE_DEFAULT] = "default", [ATTN_ROPE_LINEAR] = "linear",
+    [ATTN_ROPE_DYNAMIC] = "dynamic", [ATTN_ROPE_YARN] = "yarn",
+    [ATTN_ROPE_LLAMA3] = "llama3",   [ATTN_ROPE_LONGROPE] = "longrope",
 };
 
 enum { TYPE_COUNT = sizeof TYPE_NAMES / sizeof TYPE_NAMES[0] };
@@ -25,6 +29,7 @@ enum {
     DYNAMIC = 1 << ATTN_ROPE_DYNAMIC,
     YARN = 1 << ATTN_ROPE_YARN,
     LLAMA3 = 1 << ATTN_ROPE_LLAMA3,
+    LONGROPE = 1 << ATTN_ROPE_LONGROPE,
 };
 
 struct parameter {
@@ -37,21 +42,26 @@ struct parameter {
 
 #define AT(field) offsetof(struct attn_rope_scaling, field)
 static const struct parameter PARAMETERS[] = {
-    { "factor", LINEAR | DYNAMIC | YARN | LLAMA3, LINEAR | DYNAMIC | YARN | LLAMA3, AT(factor), 1,
-      false },
-    { "original_max_position_embeddings", DYNAMIC | YARN | LLAMA3, DYNAMIC | YARN | LLAMA3,
-      AT(original_max_position_embeddings), 1, false },
+    { "factor", LINEAR | DYNAMIC | YARN | LLAMA3 | LONGROPE, LINEAR | DYNAMIC | YARN | LLAMA3,
+      AT(factor), 1, false },
+    { "original_max_position_embeddings", DYNAMIC | YARN | LLAMA3 | LONGROPE,
+      DYNAMIC | YARN | LLAMA3 | LONGROPE, AT(original_max_position_embeddings), 1, false },
     { "low_freq_factor", LLAMA3, LLAMA3, AT(low_freq_factor), 0, true },
     { "high_freq_factor", LLAMA3, LLAMA3, AT(high_freq_factor), 0, true },
     { "beta_fast", YARN, 0, AT(beta_fast), 0, true },
     { "beta_slow", YARN, 0, AT(beta_slow), 0, true },
-    { "attention_factor", YARN, 0, AT(attention_factor), 0, true },
+    { "attention_factor", YARN | LONGROPE, 0, AT(attention_factor), 0, true },
     { "mscale", YARN, 0, AT(mscale), 0, false },
     { "mscale_all_dim", YARN, 0, AT(mscale_all_dim), 0, false },
 };
 #undef AT
 
 enum { PARAMETER_COUNT = sizeof PARAMETERS / sizeof PARAMETERS[0] };
+
+const char *model_rope_type_name(enum attn_rope_type type)
+{
+    return TYPE_NAMES[type];
+}
 
 /* --------------------------------------------------------------- a scaling -- */
 
@@ -60,8 +70,7 @@ static bool read_type(struct model_reader *reader, const cJSON *scaling, enum at
     const cJSON *node = cJSON_GetObjectItemCaseSensitive(scaling, "rope_type");
     if (!node)
         return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
-                            "rope_type is missing; expected default, linear, dynamic, yarn or "
-                            "llama3");
+                            "rope_type is missing; expected " TYPES);
     model_reader_point_to(reader, "rope_type");
     if (!cJSON_IsString(node))
         return model_reader_wrong_type(reader, node, "a string");
@@ -71,8 +80,7 @@ static bool read_type(struct model_reader *reader, const cJSON *scaling, enum at
             return true;
         }
     return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
-                        "rope_type is '%.60s'; expected default, linear, dynamic, yarn or llama3",
-                        node->valuestring);
+                        "rope_type is '%.60s'; expected " TYPES, node->valuestring);
 }
 
 static bool read_parameter(struct model_reader *reader, const cJSON *node,
@@ -90,9 +98,34 @@ static bool read_parameter(struct model_reader *reader, const cJSON *node,
                         parameter->is_least_excluded ? "above" : "of at least", parameter->least);
 }
 
+static const char *const FACTOR_NAMES[2] = { "short_factor", "long_factor" };
+
+/* One of the two lists of longrope, which has a number for each pair. */
+static bool read_factors(struct model_reader *reader, const cJSON *node, int which)
+{
+    const struct json_numbers *numbers = json_numbers_of(reader->document, node);
+    if (!numbers || numbers->rank != 1 || numbers->has_bool || numbers->has_null)
+        return model_reader_wrong_type(reader, node, "a list of numbers");
+    if (numbers->count < 1 || numbers->count > MODEL_ROPE_PAIRS_MAX)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_SHAPE,
+                            "%s has %" PRId64 " numbers; expected one for each pair of columns, at "
+                            "most %d",
+                            FACTOR_NAMES[which], numbers->count, MODEL_ROPE_PAIRS_MAX);
+    reader->config->rope_factor_counts[which] = numbers->count;
+    for (int64_t i = 0; i < numbers->count; i++) {
+        const float factor = numbers->values[i];
+        reader->config->rope_factors[which][i] = (double)factor;
+        if (!(factor > 0 && isfinite(factor)))
+            return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
+                                "%s has %g; expected finite numbers above 0", FACTOR_NAMES[which],
+                                (double)factor);
+    }
+    return true;
+}
+
 static bool unknown_parameter(struct model_reader *reader, enum attn_rope_type type)
 {
-    const char *names[PARAMETER_COUNT + 2] = { "rope_type" };
+    const char *names[PARAMETER_COUNT + 4] = { "rope_type" };
     char what[48];
     int count = 1;
     for (int i = 0; i < PARAMETER_COUNT; i++)
@@ -100,6 +133,8 @@ static bool unknown_parameter(struct model_reader *reader, enum attn_rope_type t
             names[count++] = PARAMETERS[i].name;
     if (type == ATTN_ROPE_YARN)
         names[count++] = "truncate";
+    for (int i = 0; type == ATTN_ROPE_LONGROPE && i < 2; i++)
+        names[count++] = FACTOR_NAMES[i];
     snprintf(what, sizeof what, "a scaling of rope_type %s", TYPE_NAMES[type]);
     return model_reader_unknown(reader, what, nearest_name(reader->name, names, count));
 }
@@ -113,7 +148,26 @@ static bool read_one(struct model_reader *reader, const cJSON *node, enum attn_r
     for (int i = 0; i < PARAMETER_COUNT; i++)
         if ((PARAMETERS[i].had_by >> type & 1) && strcmp(node->string, PARAMETERS[i].name) == 0)
             return read_parameter(reader, node, &PARAMETERS[i]);
+    for (int i = 0; type == ATTN_ROPE_LONGROPE && i < 2; i++)
+        if (strcmp(node->string, FACTOR_NAMES[i]) == 0)
+            return read_factors(reader, node, i);
     return unknown_parameter(reader, type);
+}
+
+static bool check_needed(struct model_reader *reader, const cJSON *scaling,
+                         enum attn_rope_type type)
+{
+    const char *missing = NULL;
+    for (int i = 0; i < PARAMETER_COUNT && !missing; i++)
+        if ((PARAMETERS[i].needed_by >> type & 1)
+            && !cJSON_GetObjectItemCaseSensitive(scaling, PARAMETERS[i].name))
+            missing = PARAMETERS[i].name;
+    for (int i = 0; type == ATTN_ROPE_LONGROPE && i < 2 && !missing; i++)
+        if (reader->config->rope_factor_counts[i] == 0)
+            missing = FACTOR_NAMES[i];
+    return !missing
+           || fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
+                           "%s is missing; rope_type %s needs it", missing, TYPE_NAMES[type]);
 }
 
 static bool read_scaling(struct model_reader *reader, const cJSON *scaling)
@@ -128,19 +182,15 @@ static bool read_scaling(struct model_reader *reader, const cJSON *scaling)
         return false;
     reader->pointer[pointer_length] = '\0';
     reader->config->rope.scaling = attn_rope_scaling_default(type);
+    if (type == ATTN_ROPE_LONGROPE)
+        reader->config->rope.scaling.factor = 1;
     for (const cJSON *node = scaling->child; node; node = node->next) {
         model_reader_point_to(reader, node->string);
         if (!read_one(reader, node, type))
             return false;
         reader->pointer[pointer_length] = '\0';
     }
-    for (int i = 0; i < PARAMETER_COUNT; i++)
-        if ((PARAMETERS[i].needed_by >> type & 1)
-            && !cJSON_GetObjectItemCaseSensitive(scaling, PARAMETERS[i].name))
-            return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
-                                "%s is missing; rope_type %s needs it", PARAMETERS[i].name,
-                                TYPE_NAMES[type]);
-    return true;
+    return check_needed(reader, scaling, type);
 }
 
 /* --------------------------------------------------------------- the whole -- */
@@ -178,6 +228,12 @@ static bool check_together(struct model_reader *reader)
                             "high_freq_factor is %g; expected a number above low_freq_factor, "
                             "which is %g",
                             scaling->high_freq_factor, scaling->low_freq_factor);
+    if (scaling->type == ATTN_ROPE_LONGROPE && scaling->factor > 1
+        && scaling->original_max_position_embeddings == 1 && scaling->attention_factor == 0)
+        return fault_set_at(reader->fault, "/config/rope/scaling/original_max_position_embeddings",
+                            FAULT_OPTION,
+                            "original_max_position_embeddings is 1; expected a number above 1 "
+                            "where factor is above 1 and attention_factor is not given");
     if (scaling->type != ATTN_ROPE_YARN)
         return true;
     if (scaling->beta_fast < scaling->beta_slow)

@@ -1,6 +1,8 @@
 /* model_statistics.c - see model_statistics.h. */
 #include "model_statistics.h"
 
+#include "metrics_inference.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <time.h>
@@ -31,6 +33,24 @@ static struct model_batch_statistics *batch_of(struct model_statistics *statisti
     return NULL;
 }
 
+int model_statistics_place(struct model_statistics *statistics, const char *name)
+{
+    int place = atomic_load_explicit(&statistics->metrics_place, memory_order_acquire);
+    if (place)
+        return place;
+    const int taken = metrics_model_take(name);
+    if (atomic_compare_exchange_strong(&statistics->metrics_place, &place, taken))
+        return taken;
+    metrics_model_drop(taken);
+    return place;
+}
+
+void model_statistics_free(struct model_statistics *statistics)
+{
+    if (statistics)
+        metrics_model_drop(atomic_load(&statistics->metrics_place));
+}
+
 void model_statistics_success(struct model_statistics *statistics,
                               const struct model_execution *execution)
 {
@@ -54,7 +74,31 @@ void model_statistics_success(struct model_statistics *statistics,
     observe(&batch->compute_output, execution->output_ns);
 }
 
-void model_statistics_failure(struct model_statistics *statistics, int64_t duration_ns)
+static enum model_failure failure_of(enum fault_code code)
 {
+    switch (code) {
+    case FAULT_OVERLOADED:
+    case FAULT_DEADLINE:
+    case FAULT_DRAINING:
+        return MODEL_FAILURE_REJECTED;
+    case FAULT_LEFT:
+        return MODEL_FAILURE_CANCELED;
+    case FAULT_MEMORY:
+    case FAULT_LOADING:
+        return MODEL_FAILURE_BACKEND;
+    default:
+        return MODEL_FAILURE_OTHER;
+    }
+}
+
+void model_statistics_pending(struct model_statistics *statistics, int difference)
+{
+    add(&statistics->pending_count, difference);
+}
+
+void model_statistics_failure(struct model_statistics *statistics, enum fault_code code,
+                              int64_t duration_ns)
+{
+    add(&statistics->failures[failure_of(code)], 1);
     observe(&statistics->fail, duration_ns);
 }

@@ -15,7 +15,7 @@ struct model_storage {
     struct model_panels panels;
     void (*release)(void *context);
     void *context;
-    const struct model_mapping *mapping; /* of its files, or NULL */
+    struct model_mapping *mapping; /* of its files, or NULL */
 };
 
 /* A model of so many layers, all zero, that nobody else knows yet; one reference. */

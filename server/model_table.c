@@ -1,8 +1,6 @@
 /* model_table.c - see model_table.h. */
 #include "model_table.h"
 
-#include "model_describe.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,7 +146,7 @@ const char *model_row_reason(const struct model_row *row)
 {
     if (!row->model)
         return row->reason;
-    return model_damaged(row->model) ? MODEL_DAMAGED_REASON : NULL;
+    return model_damage(row->model);
 }
 
 void model_table_names(const struct model_table *table, bool with_built_in, char *text, size_t size)

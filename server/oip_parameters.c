@@ -8,6 +8,7 @@
 #include "wire_oip.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,8 +32,7 @@ static bool read_list(struct target *target, const char *field, const cJSON *nod
 static bool read_map(struct target *target, const char *field, const cJSON *node);
 static bool read_precision(struct target *target, const char *field, const cJSON *node);
 
-/* The protocol's. priority is checked and without effect; a sequence means nothing to a model
- * without state. */
+/* The protocol's. A sequence means nothing to a model without state. */
 static const char *const RESERVED[] = {
     "binary_data_output", "timeout",        "priority", "sequence_id",
     "sequence_end",       "sequence_start", "headers"
@@ -185,13 +185,22 @@ static bool is_reserved(const char *name)
     return strncmp(name, "triton_", strlen("triton_")) == 0;
 }
 
-static bool read_reserved(struct target *target, const cJSON *node)
+/* 0, and a level that there is not, is the default one. */
+static bool read_priority(struct target *target, const cJSON *node)
 {
     int64_t priority;
+    if (!v1_read_integer(&target->v1, node, 0, FAULT_OPTION, &priority))
+        return false;
+    target->call->priority = priority < INT_MAX ? (int)priority : 0;
+    return true;
+}
+
+static bool read_reserved(struct target *target, const cJSON *node)
+{
     if (strcmp(node->string, "timeout") == 0)
         return read_timeout(target, node);
     if (strcmp(node->string, "priority") == 0)
-        return v1_read_integer(&target->v1, node, 0, FAULT_OPTION, &priority);
+        return read_priority(target, node);
     return true;
 }
 

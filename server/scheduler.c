@@ -1,162 +1,235 @@
-/* scheduler.c - see scheduler.h.
+/* scheduler.c - see scheduler.h: jobs, their stages and their ends.
  *
- * One mutex guards the list and every job's counters. Jobs stand in the list
- * while they have a task that nobody has begun; a worker takes the first job's
- * next task and moves the job to the end. All calls into a job are made with the
- * mutex released; a task counts as running until its stage's end has been dealt
- * with, so a job can never be ended twice. */
-#include "scheduler.h"
+ * A job stands in the order (job_order.h) while it has a task that may be begun. All
+ * calls into a job are made with the mutex released; a task counts as running until
+ * its stage's end has been dealt with, so a job can never be ended twice. */
+#include "scheduler_internal.h"
 
 #include "clock.h"
 #include "metrics.h"
 
-#include <pthread.h>
+#include <assert.h>
+#include <sched.h>
 #include <stdlib.h>
 
-struct scheduler_thread {
-    struct scheduler *scheduler;
-    struct worker worker;
-    pthread_t thread;
-};
+/* A day; so that a sum of them fits. */
+#define COST_MOST_NS (INT64_C(86400) * 1000000000)
 
-struct scheduler {
-    pthread_mutex_t mutex;
-    pthread_cond_t work;  /* a task is there, or stopping */
-    pthread_cond_t empty; /* job_count fell to 0 */
-    struct job *first, *last;
-    int job_count; /* submitted and not done */
-    int queue_max;
-    bool cancelled; /* every job is to end early, and none is taken */
-    bool stopping;
-    int worker_count;
-    struct scheduler_thread workers[];
-};
+/* ------------------------------------------------------- which jobs there are -- */
 
-static void list_append(struct scheduler *scheduler, struct job *job)
+static void open_append(struct scheduler *scheduler, struct job *job)
 {
-    job->next = NULL;
-    job->previous = scheduler->last;
-    if (scheduler->last)
-        scheduler->last->next = job;
-    else
-        scheduler->first = job;
-    scheduler->last = job;
-    job->listed = true;
+    job->next_open = NULL;
+    job->previous_open = scheduler->last_open;
+    *(scheduler->last_open ? &scheduler->last_open->next_open : &scheduler->first_open) = job;
+    scheduler->last_open = job;
+    scheduler->load.job_count++;
+    metrics_gauge_add(METRICS_QUEUE_JOBS, 1);
 }
 
-static void list_remove(struct scheduler *scheduler, struct job *job)
+static void open_remove(struct scheduler *scheduler, struct job *job)
 {
-    if (!job->listed)
-        return;
-    *(job->previous ? &job->previous->next : &scheduler->first) = job->next;
-    *(job->next ? &job->next->previous : &scheduler->last) = job->previous;
-    job->listed = false;
+    *(job->previous_open ? &job->previous_open->next_open : &scheduler->first_open) =
+        job->next_open;
+    *(job->next_open ? &job->next_open->previous_open : &scheduler->last_open) = job->previous_open;
+    scheduler->load.cost_ns -= job->remaining_ns;
+    if (--scheduler->load.job_count == 0)
+        pthread_cond_broadcast(&scheduler->empty);
+    metrics_gauge_add(METRICS_QUEUE_JOBS, -1);
+}
+
+/* -------------------------------------------------------- ends of a job -- */
+
+/* Nobody finds the job any more. Counted out before done is called: a client that has its answer
+ * may send the next request at once. */
+static void close_job(struct scheduler *scheduler, struct job *job)
+{
+    job_order_remove(&scheduler->order, job);
+    open_remove(scheduler, job);
+    job->over = true;
 }
 
 /* Called with the mutex held and no task of the job running; returns with it held. */
 static void end_job(struct scheduler *scheduler, struct job *job)
 {
     const enum job_outcome outcome = job->outcome;
-    list_remove(scheduler, job);
-    job->over = true;
-    /* Counted out first: a client that has its answer may send the next request at once. */
-    if (--scheduler->job_count == 0)
-        pthread_cond_broadcast(&scheduler->empty);
-    metrics_gauge_add(METRICS_QUEUE_JOBS, -1);
+    close_job(scheduler, job);
     pthread_mutex_unlock(&scheduler->mutex);
     job->kind->done(job, outcome); /* job may be freed from here on */
     pthread_mutex_lock(&scheduler->mutex);
 }
 
-static void stop_job(struct job *job, enum job_outcome outcome)
+static void stop_job(struct scheduler *scheduler, struct job *job, enum job_outcome outcome)
 {
+    job_order_remove(&scheduler->order, job);
     if (job->outcome == JOB_FINISHED)
         job->outcome = outcome;
     job->next_task = job->task_count;
 }
 
-/* The last task of a stage has been run: begin the next stage or end the job.
+int64_t scheduler_stop_late_jobs(struct scheduler *scheduler, int64_t now_ns,
+                                 enum job_outcome outcome)
+{
+    struct job *ended = NULL;
+    int64_t next_ns = INT64_MAX;
+    for (struct job *job = scheduler->first_open, *next; job; job = next) {
+        next = job->next_open;
+        if (now_ns <= job->ends_ns && now_ns < INT64_MAX) {
+            next_ns = job->ends_ns < next_ns ? job->ends_ns : next_ns;
+            continue;
+        }
+        stop_job(scheduler, job, outcome);
+        if (job->tasks_running > 0)
+            continue;
+        close_job(scheduler, job);
+        job->next_open = ended;
+        ended = job;
+    }
+    if (!ended)
+        return next_ns;
+    pthread_mutex_unlock(&scheduler->mutex);
+    while (ended) {
+        struct job *job = ended;
+        ended = job->next_open;
+        job->kind->done(job, job->outcome);
+    }
+    pthread_mutex_lock(&scheduler->mutex);
+    return next_ns;
+}
+
+/* ---------------------------------------------------------------- stages -- */
+
+/* Takes over what the owner says of the job, at its beginning and after a stage. */
+static void read_owner(struct scheduler *scheduler, struct job *job)
+{
+    job->level = job_order_level(job->priority);
+    job->ends_ns = job->deadline_ns ? job->deadline_ns : INT64_MAX;
+    if (job->ends_ns < scheduler->timer_ns) {
+        scheduler->timer_ns = job->ends_ns;
+        pthread_cond_signal(&scheduler->timer);
+    }
+    if (job->cost_ns != job->cost_read_ns) {
+        const int64_t cost_ns = job->cost_ns < COST_MOST_NS ? job->cost_ns : COST_MOST_NS;
+        scheduler->load.cost_ns += cost_ns - job->remaining_ns;
+        job->remaining_ns = cost_ns;
+        job->cost_read_ns = job->cost_ns;
+    }
+}
+
+static void count_time(struct scheduler *scheduler, struct job *job, int64_t spent_ns)
+{
+    const int64_t counted_ns = spent_ns < job->remaining_ns ? spent_ns : job->remaining_ns;
+    job->remaining_ns -= counted_ns;
+    scheduler->load.cost_ns -= counted_ns;
+    job->spent_ns += spent_ns;
+    job->task_ns = spent_ns;
+}
+
+static int tasks_at_once(const struct job *job)
+{
+    return job->tasks_at_once > 0 && job->tasks_at_once < SCHEDULER_AT_ONCE_MAX
+               ? job->tasks_at_once
+               : SCHEDULER_AT_ONCE_MAX;
+}
+
+/* In the order, or not, and at its place there: after anything that may have changed that. */
+static void settle(struct scheduler *scheduler, struct job *job)
+{
+    if (job->next_task < job->task_count && job->tasks_running < tasks_at_once(job))
+        job_order_put(&scheduler->order, job);
+    else
+        job_order_remove(&scheduler->order, job);
+}
+
+static void begin_stage(struct scheduler *scheduler, struct job *job, int64_t task_count)
+{
+    job->stage++;
+    job->task_count = task_count;
+    job->next_task = 0;
+    settle(scheduler, job);
+}
+
+/* The last task of a stage has been run: begin the next stage, wait for it, or end the job.
  * The caller's task still counts as running, which keeps everyone else away. */
 static void end_stage(struct scheduler *scheduler, struct job *job)
 {
     int64_t task_count = 0;
-    if (scheduler->cancelled)
-        stop_job(job, JOB_CANCELLED);
     if (job->outcome == JOB_FINISHED) {
         const int stage = job->stage + 1;
         pthread_mutex_unlock(&scheduler->mutex);
         task_count = job->kind->stage_tasks(job, stage);
         pthread_mutex_lock(&scheduler->mutex);
+        read_owner(scheduler, job);
     }
     job->tasks_running--;
-    if (task_count == 0 || job->outcome != JOB_FINISHED) {
-        end_job(scheduler, job);
-        return;
+    if (task_count == JOB_WAITS && job->continued >= 0) {
+        task_count = job->continued; /* another was quicker than this thread */
+        job->continued = -1;
+    } else if (task_count == JOB_WAITS) {
+        job->waits = true;
     }
-    job->stage++;
-    job->task_count = task_count;
-    job->next_task = 0;
-    list_append(scheduler, job);
-    if (task_count > 1)
-        pthread_cond_broadcast(&scheduler->work);
-    else
-        pthread_cond_signal(&scheduler->work);
+    if (job->outcome == JOB_FINISHED && task_count > 0) {
+        begin_stage(scheduler, job, task_count);
+        scheduler_wake(scheduler, task_count - 1, clock_now_ns()); /* one is the caller's */
+    } else if (job->tasks_running == 0 && !(job->outcome == JOB_FINISHED && job->waits)) {
+        end_job(scheduler, job);
+    }
 }
 
-static void run_task(struct scheduler *scheduler, struct job *job, const struct worker *worker)
+/* Between two tasks of a long job the CPU is offered to threads that wait for it: a connection
+ * thread, the spare one. A kernel that preempts lazily (PREEMPT_LAZY) gives it to them only at its
+ * next tick, 4 ms later say, where the running thread does not call it. */
+void scheduler_run_task(struct scheduler *scheduler, struct job *job,
+                        struct scheduler_thread *thread, int64_t now_ns)
 {
     const int64_t task = job->next_task++;
+    const int slot = __builtin_ctzll(~job->slots);
     job->tasks_running++;
-    list_remove(scheduler, job);
-    if (job->next_task < job->task_count)
-        list_append(scheduler, job);
+    job->slots |= UINT64_C(1) << slot;
+    thread->worker.slot = slot;
+    settle(scheduler, job);
+    if (scheduler->order.count > 0) /* the caller may be the last worker that was free */
+        scheduler_wake(scheduler, 0, now_ns);
 
     pthread_mutex_unlock(&scheduler->mutex);
-    job->kind->run(job, job->stage, task, worker);
+    job->kind->run(job, job->stage, task, &thread->worker);
+    const int64_t spent_ns = clock_now_ns() - now_ns;
+    if (thread->held)
+        sched_yield();
     pthread_mutex_lock(&scheduler->mutex);
 
-    if (job->tasks_running == 1 && job->next_task == job->task_count)
+    job->slots &= ~(UINT64_C(1) << slot);
+    count_time(scheduler, job, spent_ns);
+    if (job->tasks_running == 1 && job->next_task == job->task_count) {
         end_stage(scheduler, job);
-    else
+    } else {
         job->tasks_running--;
-}
-
-static void *work(void *argument)
-{
-    struct scheduler_thread *self = argument;
-    struct scheduler *scheduler = self->scheduler;
-    pthread_mutex_lock(&scheduler->mutex);
-    for (;;) {
-        struct job *job = scheduler->first;
-        if (job && job->deadline_ns && clock_now_ns() > job->deadline_ns) {
-            list_remove(scheduler, job);
-            stop_job(job, JOB_DEADLINE);
-            if (job->tasks_running == 0)
-                end_job(scheduler, job);
-        } else if (job) {
-            run_task(scheduler, job, &self->worker);
-        } else if (scheduler->stopping) {
-            break;
-        } else {
-            pthread_cond_wait(&scheduler->work, &scheduler->mutex);
-        }
+        settle(scheduler, job);
     }
-    pthread_mutex_unlock(&scheduler->mutex);
-    return NULL;
 }
 
-/* Ends the first worker_count threads and frees everything. */
-static void destroy(struct scheduler *scheduler, int worker_count)
+/* ------------------------------------------------------------- from outside -- */
+
+static void init_locks(struct scheduler *scheduler)
 {
-    pthread_mutex_lock(&scheduler->mutex);
-    scheduler->stopping = true;
-    pthread_cond_broadcast(&scheduler->work);
-    pthread_mutex_unlock(&scheduler->mutex);
-    for (int i = 0; i < worker_count; i++)
-        pthread_join(scheduler->workers[i].thread, NULL);
-    for (int i = 0; i < scheduler->worker_count; i++)
-        free(scheduler->workers[i].worker.workspace);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&scheduler->mutex, NULL);
+    pthread_cond_init(&scheduler->work, NULL);
+    pthread_cond_init(&scheduler->spare, NULL);
+    pthread_cond_init(&scheduler->empty, NULL);
+    pthread_cond_init(&scheduler->timer, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+static void destroy(struct scheduler *scheduler)
+{
+    scheduler_join_threads(scheduler);
+    job_order_free(&scheduler->order);
+    pthread_cond_destroy(&scheduler->timer);
     pthread_cond_destroy(&scheduler->empty);
+    pthread_cond_destroy(&scheduler->spare);
     pthread_cond_destroy(&scheduler->work);
     pthread_mutex_destroy(&scheduler->mutex);
     free(scheduler);
@@ -164,55 +237,92 @@ static void destroy(struct scheduler *scheduler, int worker_count)
 
 struct scheduler *scheduler_create(int worker_count, int queue_max, size_t workspace_bytes)
 {
-    struct scheduler *scheduler =
-        calloc(1, sizeof *scheduler + (size_t)worker_count * sizeof scheduler->workers[0]);
+    struct scheduler *scheduler = calloc(1, sizeof *scheduler);
     if (!scheduler)
         return NULL;
-    pthread_mutex_init(&scheduler->mutex, NULL);
-    pthread_cond_init(&scheduler->work, NULL);
-    pthread_cond_init(&scheduler->empty, NULL);
+    init_locks(scheduler);
+    scheduler->timer_ns = INT64_MAX;
     scheduler->queue_max = queue_max;
-    scheduler->worker_count = worker_count;
-    for (int i = 0; i < worker_count; i++) {
-        struct scheduler_thread *thread = &scheduler->workers[i];
-        thread->scheduler = scheduler;
-        thread->worker.index = i;
-        thread->worker.workspace_bytes = (workspace_bytes + 63) / 64 * 64;
-        thread->worker.workspace = aligned_alloc(64, thread->worker.workspace_bytes);
-        if (!thread->worker.workspace || pthread_create(&thread->thread, NULL, work, thread) != 0) {
-            destroy(scheduler, i);
-            return NULL;
-        }
-    }
-    return scheduler;
+    scheduler->workspace_bytes = (workspace_bytes + 64) / 64 * 64; /* none has an address too */
+    if (scheduler_set_worker_count(scheduler, worker_count) == worker_count
+        && scheduler_start_helpers(scheduler))
+        return scheduler;
+    destroy(scheduler);
+    return NULL;
+}
+
+/* The job is the scheduler's from here on, with its first task. */
+static void admit(struct scheduler *scheduler, struct job *job, int64_t now_ns)
+{
+    job->over = job->waits = false;
+    job->outcome = JOB_FINISHED;
+    job->stage = 0;
+    job->task_count = 1;
+    job->next_task = job->tasks_running = 0;
+    job->slots = 0;
+    job->continued = -1;
+    job->cost_read_ns = job->remaining_ns = 0;
+    job_order_admit(&scheduler->order, job, now_ns);
+    open_append(scheduler, job);
+    read_owner(scheduler, job);
+}
+
+static bool takes_more(struct scheduler *scheduler)
+{
+    const int64_t job_count = scheduler->load.job_count;
+    return !scheduler->cancelled && job_count < scheduler->queue_max
+           && job_order_reserve(&scheduler->order, job_count + 1);
 }
 
 bool scheduler_submit(struct scheduler *scheduler, struct job *job)
 {
+    const int64_t now_ns = clock_now_ns();
     pthread_mutex_lock(&scheduler->mutex);
-    const bool taken = scheduler->job_count < scheduler->queue_max && !scheduler->cancelled;
+    const bool taken = takes_more(scheduler);
     if (taken) {
-        scheduler->job_count++;
-        job->over = false;
-        job->outcome = JOB_FINISHED;
-        job->stage = 0;
-        job->task_count = 1;
-        job->next_task = 0;
-        job->tasks_running = 0;
-        list_append(scheduler, job);
-        metrics_gauge_add(METRICS_QUEUE_JOBS, 1);
-        pthread_cond_signal(&scheduler->work);
+        admit(scheduler, job, now_ns);
+        settle(scheduler, job);
+        scheduler_wake(scheduler, 1, now_ns);
     }
     pthread_mutex_unlock(&scheduler->mutex);
     return taken;
+}
+
+bool scheduler_claim(struct scheduler *scheduler, struct job *job)
+{
+    pthread_mutex_lock(&scheduler->mutex);
+    const bool claimed = !job->over && job->outcome == JOB_FINISHED && !scheduler->cancelled;
+    if (claimed)
+        job->tasks_running++;
+    pthread_mutex_unlock(&scheduler->mutex);
+    return claimed;
+}
+
+void scheduler_continue(struct scheduler *scheduler, struct job *job, int64_t task_count)
+{
+    pthread_mutex_lock(&scheduler->mutex);
+    assert(task_count >= 0 && job->tasks_running > 0);
+    job->tasks_running--;
+    if (!job->waits) {
+        job->continued = task_count; /* its stage_tasks() has not returned yet */
+    } else {
+        job->waits = false;
+        read_owner(scheduler, job);
+        if (job->outcome == JOB_FINISHED && task_count > 0) {
+            begin_stage(scheduler, job, task_count);
+            scheduler_wake(scheduler, task_count, clock_now_ns());
+        } else {
+            end_job(scheduler, job);
+        }
+    }
+    pthread_mutex_unlock(&scheduler->mutex);
 }
 
 void scheduler_stop_job(struct scheduler *scheduler, struct job *job, enum job_outcome outcome)
 {
     pthread_mutex_lock(&scheduler->mutex);
     if (!job->over) {
-        list_remove(scheduler, job);
-        stop_job(job, outcome);
+        stop_job(scheduler, job, outcome);
         if (job->tasks_running == 0)
             end_job(scheduler, job);
     }
@@ -223,19 +333,24 @@ void scheduler_cancel_all(struct scheduler *scheduler)
 {
     pthread_mutex_lock(&scheduler->mutex);
     scheduler->cancelled = true;
-    while (scheduler->first) {
-        struct job *job = scheduler->first;
-        list_remove(scheduler, job);
-        stop_job(job, JOB_CANCELLED);
-        if (job->tasks_running == 0)
-            end_job(scheduler, job);
-    }
+    scheduler_stop_late_jobs(scheduler, INT64_MAX, JOB_CANCELLED);
     pthread_mutex_unlock(&scheduler->mutex);
 }
 
-int scheduler_worker_count(const struct scheduler *scheduler)
+struct scheduler_load scheduler_load(struct scheduler *scheduler)
 {
-    return scheduler->worker_count;
+    pthread_mutex_lock(&scheduler->mutex);
+    const struct scheduler_load load = scheduler->load;
+    pthread_mutex_unlock(&scheduler->mutex);
+    return load;
+}
+
+int scheduler_worker_count(struct scheduler *scheduler)
+{
+    pthread_mutex_lock(&scheduler->mutex);
+    const int worker_count = scheduler->worker_count;
+    pthread_mutex_unlock(&scheduler->mutex);
+    return worker_count;
 }
 
 void scheduler_free(struct scheduler *scheduler)
@@ -243,8 +358,8 @@ void scheduler_free(struct scheduler *scheduler)
     if (!scheduler)
         return;
     pthread_mutex_lock(&scheduler->mutex);
-    while (scheduler->job_count > 0)
+    while (scheduler->load.job_count > 0)
         pthread_cond_wait(&scheduler->empty, &scheduler->mutex);
     pthread_mutex_unlock(&scheduler->mutex);
-    destroy(scheduler, scheduler->worker_count);
+    destroy(scheduler);
 }

@@ -25,14 +25,20 @@ bool service_may_change_models(struct service *service, struct fault *fault)
     return true;
 }
 
-bool service_takes_json(const struct exchange *exchange, struct fault *fault)
+bool service_is_json(const struct exchange *exchange)
 {
     const char *type = exchange_body_type(exchange);
-    if (!type[0] || strcasecmp(type, "application/json") == 0
-        || strcasecmp(type, "application/x-www-form-urlencoded") == 0)
+    return !type[0] || strcasecmp(type, "application/json") == 0
+           || strcasecmp(type, "application/x-www-form-urlencoded") == 0;
+}
+
+bool service_takes_json(const struct exchange *exchange, struct fault *fault)
+{
+    if (service_is_json(exchange))
         return true;
     return fault_set(fault, FAULT_CONTENT_TYPE,
-                     "Content-Type is '%.60s'; expected application/json", type);
+                     "Content-Type is '%.60s'; expected application/json",
+                     exchange_body_type(exchange));
 }
 
 bool service_read_deadline(const struct service *service, const struct exchange *exchange,
@@ -59,7 +65,7 @@ void service_check_outcome(enum job_outcome outcome, struct fault *fault)
         fault_set(fault, FAULT_DEADLINE, "the time that the request may take has passed");
         metrics_refused("deadline");
     } else if (outcome == JOB_LEFT) {
-        fault_set(fault, FAULT_TIMEOUT, "the client left");
+        fault_set(fault, FAULT_LEFT, "the client left");
         metrics_refused("left");
     } else if (outcome == JOB_CANCELLED) {
         fault_set(fault, FAULT_DRAINING, "the daemon is stopping");

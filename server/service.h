@@ -23,6 +23,7 @@ struct service {
     const struct attn_kernels *kernels;
     struct model_store *store; /* to be read once state is past SERVICE_LOADING */
     struct scheduler *scheduler;
+    struct scheduler *errands; /* what waits for the disk (errand.h) */
     _Atomic int state; /* enum service_state */
 };
 
@@ -32,8 +33,11 @@ bool service_accepts(struct service *service, struct fault *fault);
 /* The same, and false where the operator did not allow clients to change the models. */
 bool service_may_change_models(struct service *service, struct fault *fault);
 
-/* False where the body is said to be anything but JSON. No Content-Type, and the one that curl
- * sends by default, count as JSON. */
+/* Whether the body is said to be JSON. No Content-Type, and the one that curl sends by default,
+ * count as JSON. */
+bool service_is_json(const struct exchange *exchange);
+
+/* False, with a fault, where it is not. */
 bool service_takes_json(const struct exchange *exchange, struct fault *fault);
 
 /* By when a request has to be done. X-Timeout-Ms may shorten the time that it may take, not

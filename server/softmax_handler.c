@@ -4,8 +4,11 @@
  * The answer is computed where the numbers of the request lie, so it takes no memory of its own. */
 #include "softmax_handler.h"
 
+#include "clock.h"
 #include "coding.h"
 #include "infer_results.h"
+#include "metrics_inference.h"
+#include "request_record.h"
 #include "service.h"
 #include "softmax.h"
 #include "text.h"
@@ -32,6 +35,7 @@ struct softmax_job {
     int64_t axis;
     struct attn_softmax softmax;
     int64_t row_count, rows_per_task;
+    struct request_clock clock;
 };
 
 /* --------------------------------------------------------------- reading -- */
@@ -202,6 +206,8 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
     struct softmax_job *softmax = softmax_of(job);
     const struct config *config = softmax->service->config;
     (void)worker;
+    if (stage == 0)
+        softmax->clock.begun_ns = clock_now_ns();
     if (stage == 1) {
         const int64_t first = task * softmax->rows_per_task;
         const int64_t left = softmax->row_count - first;
@@ -224,11 +230,27 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
 
 static int64_t stage_tasks(struct job *job, int stage)
 {
-    const struct softmax_job *softmax = softmax_of(job);
+    struct softmax_job *softmax = softmax_of(job);
+    if (stage == 1)
+        softmax->clock.parsed_ns = clock_now_ns();
     if (stage > 1 || softmax->fault.code != FAULT_NONE)
         return 0;
     return softmax->row_count / softmax->rows_per_task
            + (softmax->row_count % softmax->rows_per_task != 0);
+}
+
+/* Rows count as query rows, the numbers of one as keys. */
+static void record(struct softmax_job *softmax)
+{
+    struct request_record *record = exchange_record(softmax->exchange);
+    request_record_durations(record, &softmax->clock, clock_now_ns());
+    record->fault = softmax->fault.code;
+    if (record->fault == FAULT_NONE) {
+        record->item_count = 1;
+        record->q_len = softmax->row_count;
+        record->kv_len = softmax->softmax.length;
+    }
+    metrics_inference(0, record);
 }
 
 static void done(struct job *job, enum job_outcome outcome)
@@ -236,6 +258,7 @@ static void done(struct job *job, enum job_outcome outcome)
     struct softmax_job *softmax = softmax_of(job);
     struct exchange *exchange = softmax->exchange;
     struct text text;
+    softmax->clock.computed_ns = clock_now_ns();
     service_check_outcome(outcome, &softmax->fault);
     text_init(&text, 2 * softmax->service->config->answer_bytes_max + 65536);
     if (softmax->fault.code == FAULT_NONE) {
@@ -243,6 +266,7 @@ static void done(struct job *job, enum job_outcome outcome)
         text_tensor(&text, softmax->softmax.output, softmax->input->rank, softmax->input->shape);
         text_raw(&text, "}\n");
     }
+    record(softmax);
     forget_body(softmax);
     arena_free(&softmax->memory.arena);
     json_free(&softmax->document);
@@ -283,6 +307,8 @@ void softmax_handle(struct exchange *exchange)
     }
     softmax->job.kind = &softmax_kind;
     softmax->job.deadline_ns = deadline_ns;
+    softmax->clock.started_ns = exchange_started_ns(exchange);
+    softmax->clock.submitted_ns = clock_now_ns();
     softmax->service = service;
     softmax->exchange = exchange;
     softmax->coding = exchange_body_coding(exchange);

@@ -6,7 +6,8 @@
  * vector that ends with the row and overlaps the one before.
  *
  * Keys and values are read once and little is done with each, so memory is what there is to wait
- * for: while one of them is read, the other is called for. */
+ * for: they are read in its order, and where several rows share them what comes later is called
+ * for. */
 #ifndef ATTN_BODY_FEW_H
 #define ATTN_BODY_FEW_H
 
@@ -75,6 +76,64 @@ INLINE ivec lanes_from(int64_t first)
     return lane >= (int32_t)first - (ivec){ 0 };
 }
 
+/* Adds to sums[r * count + i] LANES products of query row r, from number d on, and key i, from
+ * number column on; kept are the lanes that count, NULL: all. */
+INLINE void few_products(const enum attn_numbers kind, const int rows, const int count, vec *sums,
+                         const float *query, int64_t query_stride, int64_t d,
+                         const char *const *keys, int64_t column, const ivec *kept)
+{
+    vec k[4];
+
+    UNROLL
+    for (int i = 0; i < count; i++) {
+        k[i] = load_numbers(kind, keys[i], column);
+        if (kept != NULL)
+            k[i] = (vec)((ivec)k[i] & *kept);
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        const vec q = load(query + r * query_stride + d);
+        UNROLL
+        for (int i = 0; i < count; i++)
+            sums[r * count + i] += q * k[i];
+    }
+}
+
+/* The numbers of one key, or of a few that share the vectors of several rows, are read to their end
+ * before those of the next: what the CPU calls for by itself are lines in the order of memory. One
+ * row leaves it time for that, and calls of ours only take the place of its own; several do not.
+ * sums is as in few_products(). */
+INLINE void few_products_of_keys(const enum attn_numbers kind, const int rows, const int count,
+                                 vec *sums, const float *query, int64_t query_stride,
+                                 const char *const *keys, int64_t head_dim,
+                                 const struct attn_ahead *ahead, int64_t first)
+{
+    const int vectors = 4 / count;
+    const int64_t whole = head_dim / LANES * LANES;
+    int64_t d = 0;
+
+    UNROLL
+    for (int i = 0; i < rows * count; i++)
+        sums[i] = (vec){ 0 };
+    for (; d + vectors * LANES <= whole; d += vectors * LANES) {
+        UNROLL
+        for (int v = 0; v < vectors; v++) {
+            UNROLL
+            for (int i = 0; i < count && rows > 1; i++)
+                call_for(ahead, first + i, bytes_of(kind, d + v * LANES));
+            few_products(kind, rows, count, sums, query, query_stride, d + v * LANES, keys,
+                         d + v * LANES, NULL);
+        }
+    }
+    for (; d < whole; d += LANES)
+        few_products(kind, rows, count, sums, query, query_stride, d, keys, d, NULL);
+    if (whole < head_dim) {
+        const ivec kept = lanes_from(whole - (head_dim - LANES));
+        few_products(kind, rows, count, sums, query, query_stride, whole, keys, head_dim - LANES,
+                     &kept);
+    }
+}
+
 /* rows query rows with the first n keys of LANES / rows. */
 INLINE void few_scores_block(const enum attn_numbers kind, const int rows, float *scores,
                              int64_t scores_stride, const float *query, int64_t query_stride,
@@ -82,41 +141,24 @@ INLINE void few_scores_block(const enum attn_numbers kind, const int rows, float
                              const struct attn_ahead *ahead, int64_t first)
 {
     const int keys = (int)LANES / rows;
+    const int most = rows == 1 ? 1 : kind == ATTN_NUMBERS_F32 ? 2 : 4;
+    const int count = keys < most ? keys : most;
     const int64_t stride_bytes = bytes_of(kind, key_stride);
     vec sums[LANES];
-    int64_t d = 0;
 
-    UNROLL
-    for (int i = 0; i < LANES; i++)
-        sums[i] = (vec){ 0 };
-    for (; d + LANES <= head_dim; d += LANES) {
-        vec q[4];
+    for (int j = 0; j < keys; j += count) {
+        vec some[16];
+        const char *rows_of_keys[4];
         UNROLL
-        for (int r = 0; r < rows; r++)
-            q[r] = load(query + r * query_stride + d);
+        for (int i = 0; i < count; i++)
+            rows_of_keys[i] = (const char *)key + (j + i < n ? j + i : n - 1) * stride_bytes;
+        few_products_of_keys(kind, rows, count, some, query, query_stride, rows_of_keys, head_dim,
+                             ahead, first + j);
         UNROLL
-        for (int j = 0; j < keys; j++) {
-            const char *row = (const char *)key + (j < n ? j : n - 1) * stride_bytes;
-            const vec k = load_numbers(kind, row, d);
-            call_for(ahead, first + j, bytes_of(kind, d));
+        for (int r = 0; r < rows; r++) {
             UNROLL
-            for (int r = 0; r < rows; r++)
-                sums[r * keys + j] += q[r] * k;
-        }
-    }
-    if (d < head_dim) {
-        const ivec kept = lanes_from(d - (head_dim - LANES));
-        vec q[4];
-        UNROLL
-        for (int r = 0; r < rows; r++)
-            q[r] = load(query + r * query_stride + d);
-        UNROLL
-        for (int j = 0; j < keys; j++) {
-            const char *row = (const char *)key + (j < n ? j : n - 1) * stride_bytes;
-            const vec k = (vec)((ivec)load_numbers(kind, row, head_dim - LANES) & kept);
-            UNROLL
-            for (int r = 0; r < rows; r++)
-                sums[r * keys + j] += q[r] * k;
+            for (int i = 0; i < count; i++)
+                sums[r * keys + j + i] = some[r * count + i];
         }
     }
     const vec made = sum_each(sums);
@@ -235,7 +277,8 @@ INLINE void few_context_block(const enum attn_numbers kind, const int rows, cons
         UNROLL
         for (int i = 0; i < vectors; i++) {
             v[i] = load_numbers(kind, row, column + i * LANES);
-            call_for(ahead, j, bytes_of(kind, column + i * LANES));
+            if (rows > 1)
+                call_for(ahead, j, bytes_of(kind, column + i * LANES));
         }
         UNROLL
         for (int r = 0; r < rows; r++) {

@@ -22,6 +22,15 @@
 
 enum { ATTN_WIDTH_MAX = 64 };
 
+/* What one call of project_by_outputs() or project_by_inputs() takes at the most, and the floats
+ * that it works in; the products that are one chain of a sum. */
+enum {
+    ATTN_PROJECT_ROWS_MAX = 64,
+    ATTN_PROJECT_OUTPUTS_MAX = 256,
+    ATTN_PROJECT_WORK = 65536,
+    ATTN_PROJECT_PART = 256
+};
+
 /* How a row of keys or values is written. */
 enum attn_numbers { ATTN_NUMBERS_F32, ATTN_NUMBERS_F16, ATTN_NUMBERS_BF16, ATTN_NUMBERS_COUNT };
 
@@ -242,6 +251,24 @@ struct attn_kernels {
                                    const float *rows, int64_t row_stride, const float *gradient_t,
                                    const float *weight, float scale, int64_t n, int64_t head_dim,
                                    int64_t width);
+
+    /* Rows through a projection: for r < row_count, o < out
+     *
+     *     y[r][o] = bias[o] + sum over i < in of x[r][i] * weight[o * weight_stride + i]
+     *
+     * and project_by_inputs() the same with weight[i * weight_stride + o]. x and y are [row_count],
+     * of rows that lie anywhere; bias is [out], or NULL for 0; work is [ATTN_PROJECT_WORK].
+     *
+     * Of a sum each ATTN_PROJECT_PART products, in the order of i, are a chain of multiply-adds,
+     * and the chains are added to the bias one after the other: its bits depend on the row, the
+     * output's parameters and whether the table has a multiply-add, and on nothing else, be it how
+     * many rows or outputs there are or which of the two this is. */
+    void (*project_by_outputs)(float *const *y, const float *const *x, int64_t row_count,
+                               const float *weight, int64_t weight_stride, const float *bias,
+                               int64_t out, int64_t in, float *work);
+    void (*project_by_inputs)(float *const *y, const float *const *x, int64_t row_count,
+                              const float *weight, int64_t weight_stride, const float *bias,
+                              int64_t out, int64_t in, float *work);
 };
 
 extern const struct attn_kernels attn_kernels_generic;

@@ -2,7 +2,9 @@
  *
  * From tests/utils/test_modeling_rope_utils.py at commit 087e80025678 (Apache-2.0): a head of 128
  * columns, theta 10000, trained for 2048 positions, factor 10; those of dynamic in a call of 16384.
- * The numbers have five digits. */
+ * The numbers have five digits. Those of longrope are what _compute_longrope_parameters() of
+ * src/transformers/modeling_rope_utils.py at commit ef46806472a6 computes, in float32, for the
+ * widths of Phi-3-mini-128k. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,6 +62,108 @@ static const double LLAMA3[PAIRS] = {
     3.1623e-05, 2.7384e-05, 2.3714e-05, 2.0535e-05, 1.7783e-05, 1.5399e-05, 1.3335e-05, 1.1548e-05,
 };
 
+enum { PHI_PAIRS = 48 };
+
+/* short_factor 1 + c/64, long_factor 1 + c^2/32; calls of 4096 and of 4097 positions. */
+static const double LONGROPE[2][PHI_PAIRS] = {
+    { 1,
+      0.812705636,
+      0.660646856,
+      0.537161827,
+      0.436855435,
+      0.355356455,
+      0.289122522,
+      0.235281795,
+      0.191505283,
+      0.15590395,
+      0.126944795,
+      0.103383683,
+      0.0842105299,
+      0.0686050206,
+      0.0559008941,
+      0.0455567613,
+      0.0371327065,
+      0.0302711073,
+      0.0246811919,
+      0.0201265123,
+      0.0164147429,
+      0.0133893974,
+      0.0109231565,
+      0.0089123873,
+      0.00727272732,
+      0.00593549199,
+      0.00484474283,
+      0.0039549279,
+      0.00322893169,
+      0.00263651507,
+      0.00215304014,
+      0.001758422,
+      0.00143628952,
+      0.00117329787,
+      0.000958563003,
+      0.000783209631,
+      0.000639999984,
+      0.000523028488,
+      0.000427477265,
+      0.000349415961,
+      0.000285636284,
+      0.00023351991,
+      0.000190929975,
+      0.00015612159,
+      0.000127670181,
+      0.000104412742,
+      8.5399246e-05,
+      6.98538424e-05 },
+    { 1,
+      0.800391912,
+      0.605592966,
+      0.43890056,
+      0.309439272,
+      0.21508418,
+      0.148813069,
+      0.103117317,
+      0.0718144849,
+      0.050358355,
+      0.0355830118,
+      0.0253391378,
+      0.0181818176,
+      0.0131407632,
+      0.00956199504,
+      0.00700191502,
+      0.00515732029,
+      0.00381925167,
+      0.00284249685,
+      0.00212531863,
+      0.00159587781,
+      0.00120306434,
+      0.000910263101,
+      0.000691067486,
+      0.000526315765,
+      0.000402023434,
+      0.000307928567,
+      0.000236464155,
+      0.000182023126,
+      0.000140432938,
+      0.000108576067,
+      8.41138462e-05,
+      6.52858871e-05,
+      5.0762661e-05,
+      3.95366878e-05,
+      3.08423841e-05,
+      2.40963855e-05,
+      1.88529175e-05,
+      1.47705559e-05,
+      1.15871999e-05,
+      9.10115614e-06,
+      7.15691522e-06,
+      5.63434787e-06,
+      4.44045963e-06,
+      3.50314508e-06,
+      2.76640458e-06,
+      2.18666605e-06,
+      1.72998125e-06 },
+};
+
 static struct attn_rope rope_of(enum attn_rope_type type, double factor)
 {
     struct attn_rope rope = {
@@ -113,11 +217,44 @@ static void test_attention_factors(void **state)
     }
 }
 
+static void test_longrope(void **state)
+{
+    double factors[2][PHI_PAIRS];
+    struct attn_rope rope = {
+        .dim = 2 * PHI_PAIRS,
+        .theta = 10000,
+        .scaling = { .type = ATTN_ROPE_LONGROPE,
+                     .factor = 131072 / 4096,
+                     .original_max_position_embeddings = 4096,
+                     .short_factor = factors[0],
+                     .long_factor = factors[1] },
+    };
+    (void)state;
+    for (int c = 0; c < PHI_PAIRS; c++) {
+        factors[0][c] = 1 + c / 64.0;
+        factors[1][c] = 1 + c * c / 32.0;
+    }
+    assert_int_equal(attn_rope_check(&rope, rope.dim, NULL), ATTN_OK);
+    for (int i = 0; i < 2; i++)
+        for (int64_t c = 0; c < PHI_PAIRS; c++) {
+            const double got = attn_rope_frequency(&rope, c, 4096 + i);
+            assert_true(fabs(got - LONGROPE[i][c]) <= 1e-6 * got);
+        }
+    assert_true(fabs(attn_rope_attention_factor(&rope) - 1.1902380714238083) < 1e-15);
+    rope.scaling.factor = 4;
+    assert_true(fabs(attn_rope_attention_factor(&rope) - 1.0801234497346435) < 1e-15);
+    rope.scaling.factor = 1;
+    assert_true(attn_rope_attention_factor(&rope) == 1);
+    rope.scaling.attention_factor = 0.75;
+    assert_true(attn_rope_attention_factor(&rope) == 0.75);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_frequencies),
         cmocka_unit_test(test_attention_factors),
+        cmocka_unit_test(test_longrope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

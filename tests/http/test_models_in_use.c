@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static struct daemon server;
@@ -81,11 +82,12 @@ static void test_replaced_while_in_use(void **state)
     assert_int_equal(users.wrong, 0);
 }
 
-/* A long request, begun on the old parameters, ends on them though the file is replaced and gone.
- */
-static void test_deleted_while_in_use(void **state)
+enum { LONG_ROWS = 1000, LONG_KEYS = 8000 };
+
+/* Puts the model "slow" and begins a long request to it; returns when it has come. The caller frees
+ * *text after the end. */
+static void begin_long_one(struct http_background *long_one, struct request_text *text)
 {
-    (void)state;
     struct http_response response = model_put_json(
         &client, "slow",
         "{\"config\":{\"attention\":\"dot\",\"q_heads\":64,\"kv_heads\":1},\"parameters\":{"
@@ -96,31 +98,80 @@ static void test_deleted_while_in_use(void **state)
         "\"k_proj.weight\":[[1]],\"v_proj.weight\":[[7]]}}");
     cJSON_Delete(answer_json(&response, 201));
     http_response_free(&response);
-    enum { ROWS = 1000, KEYS = 8000 };
-    struct request_text text = { 0 };
-    request_text_add(&text, "{\"model\":\"slow\",\"outputs\":[\"context\"],\"query\":[[1]");
-    for (int i = 1; i < ROWS; i++)
-        request_text_add(&text, ",[1]");
-    request_text_add(&text, "],\"key\":[[1]");
-    for (int i = 1; i < KEYS; i++)
-        request_text_add(&text, ",[1]");
-    request_text_add(&text, "]}");
-    struct http_background long_one;
-    http_background_start(&long_one, server.port,
-                          &(struct http_request){ .path = "/v1/attention", .body = text.data });
+    *text = (struct request_text){ 0 };
+    request_text_add(text, "{\"model\":\"slow\",\"outputs\":[\"context\"],\"query\":[[1]");
+    for (int i = 1; i < LONG_ROWS; i++)
+        request_text_add(text, ",[1]");
+    request_text_add(text, "],\"key\":[[1]");
+    for (int i = 1; i < LONG_KEYS; i++)
+        request_text_add(text, ",[1]");
+    request_text_add(text, "]}");
+    http_background_start(long_one, server.port,
+                          &(struct http_request){ .path = "/v1/attention", .body = text->data });
     answer_wait_for_active(&client, 1);
+}
+
+/* A long request, begun on the old parameters, ends on them though the file is replaced and gone.
+ */
+static void test_deleted_while_in_use(void **state)
+{
+    struct http_background long_one;
+    struct request_text text;
+    (void)state;
+    begin_long_one(&long_one, &text);
     daemon_pause(0.1 * daemon_slowness()); /* until it has been read, and its model found */
     model_delete_well(&client, "slow");
-    response = http_background_join(&long_one);
+    struct http_response response = http_background_join(&long_one);
     cJSON *answer = answer_json(&response, 200);
-    const int64_t shape[] = { ROWS, 64 };
+    const int64_t shape[] = { LONG_ROWS, 64 };
     double *context = answer_numbers(answer, "context", 2, shape);
-    for (int i = 0; i < ROWS * 64; i++)
+    for (int i = 0; i < LONG_ROWS * 64; i++)
         assert_true(fabs(context[i] - 7) < 1e-4);
     free(context);
     cJSON_Delete(answer);
     http_response_free(&response);
     free(text.data);
+}
+
+static void expect_unavailable(const char *name, const char *words)
+{
+    char path[128];
+    snprintf(path, sizeof path, "/v1/models/%s", name);
+    struct http_response response = http_client_get(&client, path);
+    cJSON *model = answer_json(&response, 200);
+    answer_expect(model, "state", "\"UNAVAILABLE\"", 0);
+    const char *reason = cJSON_GetStringValue(cJSON_GetObjectItem(model, "reason"));
+    if (!reason || !strstr(reason, words))
+        fail_msg("the reason is: %s", reason ? reason : "none");
+    cJSON_Delete(model);
+    http_response_free(&response);
+}
+
+/* The same, but somebody cuts a byte off the file, which takes no page away, or writes into it: the
+ * long request is not answered, nor is any after it, and the model says why. */
+static void test_written_into_while_in_use(void **state)
+{
+    static const char *const WORDS[] = { "cut short", "written into" };
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct http_background long_one;
+        struct request_text text;
+        struct stat status;
+        char path[512];
+        begin_long_one(&long_one, &text);
+        snprintf(path, sizeof path, "%s/slow.safetensors", directory);
+        assert_int_equal(stat(path, &status), 0);
+        assert_int_equal(truncate(path, status.st_size - (i == 0 ? 1 : -1)), 0);
+        struct http_response response = http_background_join(&long_one);
+        answer_expect_fault(&response, 503, "loading", NULL);
+        assert_non_null(strstr(response.body, WORDS[i]));
+        http_response_free(&response);
+        answer_refused(&client, "/v1/attention", "{\"model\":\"slow\",\"query\":[[1]]}", 503,
+                       "loading", NULL);
+        expect_unavailable("slow", WORDS[i]);
+        model_delete_well(&client, "slow");
+        free(text.data);
+    }
 }
 
 /* Somebody truncates the mapped file: its requests are refused, the daemon lives, and so does every
@@ -187,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replaced_while_in_use),
         cmocka_unit_test(test_deleted_while_in_use),
+        cmocka_unit_test(test_written_into_while_in_use),
         cmocka_unit_test(test_file_cut_short),
         cmocka_unit_test(test_stops_cleanly),
     };

@@ -195,6 +195,11 @@ static struct published_answer t5(const char *begin, struct rows hidden, struct 
     return answer;
 }
 
+#define T5_CROSS "decoder.block.#.layer.1.EncDecAttention."
+#define T5_TABLES                                                                                  \
+    "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight 8x2, "                   \
+    "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight 8x2"
+
 /* The file above, T5Attention: no scale, the bias of block 0 on every block, none across. */
 static void test_t5(void **state)
 {
@@ -202,28 +207,7 @@ static void test_t5(void **state)
     published_open(
         T5,
         T5_LAYER("encoder.block.#.layer.0.SelfAttention.") ", " T5_LAYER(
-            "decoder.block.#.layer.0.SelfAttention.") ", " T5_LAYER("decoder.block.#.layer.1."
-                                                                    "EncDecAttention.") ", "
-                                                                                        "encoder."
-                                                                                        "block.0."
-                                                                                        "layer.0."
-                                                                                        "SelfAttent"
-                                                                                        "ion."
-                                                                                        "relative_"
-                                                                                        "attention_"
-                                                                                        "bias."
-                                                                                        "weight "
-                                                                                        "8x2, "
-                                                                                        "decoder."
-                                                                                        "block.0."
-                                                                                        "layer.0."
-                                                                                        "SelfAttent"
-                                                                                        "ion."
-                                                                                        "relative_"
-                                                                                        "attention_"
-                                                                                        "bias."
-                                                                                        "weight "
-                                                                                        "8x2",
+            "decoder.block.#.layer.0.SelfAttention.") ", " T5_LAYER(T5_CROSS) ", " T5_TABLES,
         2, "F32");
     published_save(path_of("t5"), T5);
     const struct rows hidden = published_input(8), memory = published_memory(8);
@@ -242,7 +226,7 @@ static void test_t5(void **state)
                PUBLISHED_LENGTH * sizeof *weights);
     const struct published_answer of_last = { { 1, 8, answer.context.data + 6 * 8 }, weights };
     expect_answer_to("t5", 3, last, hidden, ",\"past_len\":6", &of_last, T5_HEADS);
-    answer = t5("decoder.block.#.layer.1.EncDecAttention.", hidden, memory, false, NULL);
+    answer = t5(T5_CROSS, hidden, memory, false, NULL);
     expect_answer("t5", 5, hidden, memory, &answer, T5_HEADS);
 
     answer = t5("encoder.block.#.layer.0.SelfAttention.", hidden, hidden, false, t5_masked_bias);
@@ -255,6 +239,51 @@ static void test_t5(void **state)
                    "{\"model\":\"t5\",\"query\":[[1,1,1,1,1,1,1,1]],"
                    "\"context_gradient\":[[1,1,1,1,1,1,1,1]]}",
                    400, "option", "/model");
+    stop_server();
+    published_close();
+}
+
+/* -------------------------------------------------------------------- BEiT -- */
+
+/* A picture of 1 by 2 patches: three rows have a bias for each pair, and a fourth has none. */
+static void test_beit(void **state)
+{
+    static const char CONFIG[] =
+        "{\"model_type\":\"beit\",\"hidden_size\":2,\"num_attention_heads\":1,"
+        "\"num_hidden_layers\":1,\"image_size\":[16,32],\"use_relative_position_bias\":true}";
+    static const int64_t SHAPE[] = { 1, 3, 3 };
+    /* The row of the table that each pair has: to the right, left, class to patch and back. */
+    static const int ROWS[3][3] = { { 5, 3, 3 }, { 4, 1, 0 }, { 4, 2, 1 } };
+    (void)state;
+    published_open(CONFIG,
+                   "encoder.layer.#.attention.attention.query.weight 2x2, "
+                   "encoder.layer.#.attention.attention.query.bias 2, "
+                   "encoder.layer.#.attention.attention.key.weight 2x2, "
+                   "encoder.layer.#.attention.attention.value.weight 2x2, "
+                   "encoder.layer.#.attention.attention.value.bias 2, "
+                   "encoder.layer.#.attention.output.dense.weight 2x2, "
+                   "encoder.layer.#.attention.output.dense.bias 2, "
+                   "encoder.layer.#.attention.attention.relative_position_bias."
+                   "relative_position_bias_table 6x1",
+                   1, "F32");
+    published_save(path_of("beit"), CONFIG);
+    const double *table = published_tensor("encoder.layer.#.attention.attention.relative_position_"
+                                           "bias.relative_position_bias_table",
+                                           0)
+                              .data;
+    start_server();
+    cJSON *answer = answer_post(&client, "/v1/attention",
+                                "{\"model\":\"beit\",\"query\":[[1,2],[3,4],[5,6]],"
+                                "\"outputs\":[\"masked\",\"scores\"]}");
+    double *masked = answer_numbers(answer, "masked", 3, SHAPE);
+    double *scores = answer_numbers(answer, "scores", 3, SHAPE);
+    for (int n = 0; n < 9; n++)
+        assert_true(fabs(masked[n] - scores[n] - table[ROWS[n / 3][n % 3]]) < 1e-5);
+    free(masked), free(scores);
+    cJSON_Delete(answer);
+    answer_refused(&client, "/v1/attention",
+                   "{\"model\":\"beit\",\"query\":[[1,2],[3,4],[5,6],[7,8]]}", 400, "length",
+                   "/query");
     stop_server();
     published_close();
 }
@@ -377,6 +406,7 @@ static void test_shown(void **state)
     assert_non_null(strstr(result.output, "layers: 6\n    0: encoder query 8, key 8, value 8 "
                                           "columns -> 8; q_heads 2, kv_heads 2, head_dim 4"));
     assert_non_null(strstr(result.output, "    5: cross query 8,"));
+    assert_non_null(strstr(result.output, "        {\"causal\":true,\"scale\":0.70710678"));
     daemon_result_free(&result);
     daemon_directory_write(directory, "bart/model-00002-of-00002.safetensors", "short", 5);
     result = daemon_command(bart, NULL);
@@ -448,6 +478,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bloom),
         cmocka_unit_test(test_t5),
+        cmocka_unit_test(test_beit),
         cmocka_unit_test(test_gradients_of_parts),
         cmocka_unit_test(test_no_gradients_of_norms),
         cmocka_unit_test(test_bart),

@@ -16,10 +16,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { DIM_MAX = 32, TYPES = ATTN_ROPE_LLAMA3 + 1 };
+enum { DIM_MAX = 32, TYPES = ATTN_ROPE_LONGROPE + 1 };
 
+/* The factors of a rope stay until the next one. */
 static struct attn_rope random_rope(enum attn_rope_type type, int64_t head_dim, struct fill *fill)
 {
+    static double factors[2][DIM_MAX / 2];
     struct attn_rope rope = {
         .dim = 2 + 2 * fill_below(fill, head_dim / 2),
         .theta = (double)fill_float(fill, 50, 20000),
@@ -29,6 +31,10 @@ static struct attn_rope random_rope(enum attn_rope_type type, int64_t head_dim, 
     rope.scaling.factor = (double)fill_float(fill, 1, 40);
     rope.scaling.original_max_position_embeddings = (double)(16 + fill_below(fill, 4000));
     rope.scaling.truncate = fill_below(fill, 2) != 0;
+    rope.scaling.short_factor = factors[0];
+    rope.scaling.long_factor = factors[1];
+    for (int i = 0; i < DIM_MAX; i++)
+        factors[i % 2][i / 2] = (double)fill_float(fill, 0.5f, i % 2 ? 60 : 2);
     if (fill_below(fill, 3) == 0)
         rope.scaling.attention_factor = (double)fill_float(fill, 0.25f, 2);
     assert_int_equal(attn_rope_check(&rope, head_dim, NULL), ATTN_OK);
@@ -110,7 +116,7 @@ static void test_lengths_and_the_way_back(void **state)
             const double scale = d < rope.dim ? factor * factor : 1;
             assert_true(fabs((double)turned[d] - scale * (double)row[d]) <= 2e-6);
         }
-        if (k % TYPES == ATTN_ROPE_YARN)
+        if (k % TYPES == ATTN_ROPE_YARN || k % TYPES == ATTN_ROPE_LONGROPE)
             assert_true(factor != 1.0 || rope.scaling.factor == 1.0);
     }
 }

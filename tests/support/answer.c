@@ -223,19 +223,41 @@ void answer_refused(struct http_client *client, const char *path, const char *bo
     http_response_free(&response);
 }
 
-void answer_wait_for_active(struct http_client *client, int count)
+void answer_metrics(struct http_client *client, struct metrics_page *page)
 {
-    static const char gauge[] = "\nattnd_requests_active ";
+    char type[128];
+    struct http_response response = http_client_get(client, "/metrics");
+    assert_int_equal(response.status, 200);
+    assert_non_null(http_response_header(&response, "Content-Type", type, sizeof type));
+    assert_string_equal(type, "text/plain; version=0.0.4; charset=utf-8");
+    metrics_page_read(page, response.body);
+    http_response_free(&response);
+}
+
+double answer_metric(struct http_client *client, const char *series)
+{
+    struct metrics_page page = { 0 };
+    answer_metrics(client, &page);
+    if (!metrics_page_has(&page, series))
+        fail_msg("/metrics has no %s", series);
+    double value = metrics_page_value(&page, series);
+    metrics_page_free(&page);
+    return value;
+}
+
+void answer_wait_for_metric(struct http_client *client, const char *series, double least,
+                            double most)
+{
     for (double until = daemon_now() + 10 * daemon_slowness();; daemon_pause(0.005)) {
-        struct http_response response = http_client_get(client, "/metrics");
-        assert_int_equal(response.status, 200);
-        const char *line = strstr(response.body, gauge);
-        assert_non_null(line);
-        int active = atoi(line + sizeof(gauge) - 1) - 1;
-        http_response_free(&response);
-        if (active >= count)
+        double value = answer_metric(client, series);
+        if (value >= least && value <= most)
             return;
         if (daemon_now() > until)
-            fail_msg("%d requests are being served, not %d", active, count);
+            fail_msg("%s is %g, not %g to %g", series, value, least, most);
     }
+}
+
+void answer_wait_for_active(struct http_client *client, int count)
+{
+    answer_wait_for_metric(client, "attnd_requests_active", count + 1, INFINITY);
 }

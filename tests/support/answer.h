@@ -7,6 +7,7 @@
 #define ANSWER_H
 
 #include "http_client.h"
+#include "metrics_page.h"
 
 #include <cjson/cJSON.h>
 
@@ -52,6 +53,18 @@ void answer_send_refused(struct http_client *client, const struct http_request *
 /* Posts the body, which must be refused with this fault. */
 void answer_refused(struct http_client *client, const char *path, const char *body, long status,
                     const char *code, const char *pointer);
+
+/* The value of a series of GET /metrics, "attnd_connections" or "name{label=\"value\"}", which must
+ * be there. */
+double answer_metric(struct http_client *client, const char *series);
+
+/* Waits until that is from least to most. Fails the test where that does not come within 10 s
+ * (scaled). */
+void answer_wait_for_metric(struct http_client *client, const char *series, double least,
+                            double most);
+
+/* Reads the page of /metrics; metrics_page_free() it. */
+void answer_metrics(struct http_client *client, struct metrics_page *page);
 
 /* Waits until count requests, beside the one that asks, are being served: the gauge
  * attnd_requests_active. Fails the test where that does not come within 10 s (scaled). */

@@ -309,51 +309,6 @@ struct rows published_split(struct rows x, int64_t groups, int64_t first, int64_
     return y;
 }
 
-static void turn(double *a, double *b, double angle)
-{
-    const double first = *a, second = *b;
-    *a = first * cos(angle) - second * sin(angle);
-    *b = second * cos(angle) + first * sin(angle);
-}
-
-void published_rotate_half(struct rows x, int64_t heads, int64_t dim, double theta)
-{
-    const int64_t head_dim = x.columns / heads;
-    for (int64_t i = 0; i < x.count; i++)
-        for (int64_t h = 0; h < heads; h++)
-            for (int64_t c = 0; c < dim / 2; c++) {
-                double *head = x.data + i * x.columns + h * head_dim;
-                turn(&head[c], &head[c + dim / 2],
-                     (double)i / pow(theta, 2.0 * (double)c / (double)dim));
-            }
-}
-
-void published_rotate_every_two(struct rows x, int64_t heads, int64_t dim, double theta)
-{
-    const int64_t head_dim = x.columns / heads;
-    for (int64_t i = 0; i < x.count; i++)
-        for (int64_t h = 0; h < heads; h++)
-            for (int64_t c = 0; c < dim; c += 2) {
-                double *head = x.data + i * x.columns + h * head_dim;
-                turn(&head[c], &head[c + 1], (double)i / pow(theta, (double)c / (double)dim));
-            }
-}
-
-void published_rms_norm(struct rows x, int64_t heads, const char *name, int layer, double eps,
-                        double offset)
-{
-    const struct rows weight = published_tensor(name, layer);
-    const int64_t head_dim = x.columns / heads;
-    assert_int_equal(weight.columns, head_dim);
-    for (int64_t i = 0; i < x.count * heads; i++) {
-        double *head = x.data + i * head_dim, sum = 0;
-        for (int64_t c = 0; c < head_dim; c++)
-            sum += head[c] * head[c];
-        for (int64_t c = 0; c < head_dim; c++)
-            head[c] *= (offset + weight.data[c]) / sqrt(sum / (double)head_dim + eps);
-    }
-}
-
 static bool sees(const struct published_attention *attention, int64_t i, int64_t j)
 {
     return !(attention->causal && j > i) && !(attention->window > 0 && j <= i - attention->window);
@@ -435,6 +390,25 @@ static void expect_near(const float *got, const double *want, int64_t count, con
             fail_msg("%s[%d] is %.9g, not %.9g", what, (int)i, (double)got[i], want[i]);
 }
 
+/* The layer's own bias of every pair, rows and keys from position 0 on; no data where it has none.
+ */
+static struct attn_tensor bias_of(const struct model_layer *layer, int64_t q_len, int64_t kv_len)
+{
+    const struct model_relative_bias *bias = &layer->relative_bias;
+    const int64_t heads = layer->layer.q_heads;
+    struct fault fault;
+    if (!bias->values)
+        return (struct attn_tensor){ .data = NULL };
+    if (!model_bias_check(bias, 0, q_len, 0, kv_len, &fault))
+        fail_msg("%s", fault.message);
+    float *mask = arena_alloc(&made.arena, (size_t)(heads * q_len * kv_len) * sizeof *mask);
+    assert_non_null(mask);
+    for (int64_t n = 0; n < heads * q_len * kv_len; n++)
+        mask[n] = bias->values[n / kv_len / q_len * bias->count
+                               + model_bias_column(bias, n / kv_len % q_len, n % kv_len)];
+    return attn_tensor_dense(mask, ATTN_F32, 1, heads, q_len, kv_len);
+}
+
 void published_expect(int64_t index, const char *kind, struct rows query, struct rows key,
                       const struct published_answer *answer)
 {
@@ -448,6 +422,7 @@ void published_expect(int64_t index, const char *kind, struct rows query, struct
         .query = attn_tensor_dense(floats(query), ATTN_F32, 1, 1, query.count, query.columns),
         .key = attn_tensor_dense(key_floats, ATTN_F32, 1, 1, key.count, key.columns),
         .value = attn_tensor_dense(key_floats, ATTN_F32, 1, 1, key.count, key.columns),
+        .mask = bias_of(layer, query.count, key.count),
         .alibi_slopes = layer->alibi_slopes,
         .context = context,
         .weights = weights,

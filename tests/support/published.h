@@ -66,9 +66,20 @@ struct rows published_split(struct rows x, int64_t groups, int64_t first, int64_
 void published_rotate_half(struct rows x, int64_t heads, int64_t dim, double theta);
 void published_rotate_every_two(struct rows x, int64_t heads, int64_t dim, double theta);
 
+/* rotate_half() by a frequency for each pair, cosines and sines times factor. */
+void published_rotate_half_by(struct rows x, int64_t heads, int64_t dim, const double *frequencies,
+                              double factor);
+
+/* torch.clamp(x, -most, most) in place. */
+void published_clamp(struct rows x, double most);
+
 /* x / sqrt(mean(x^2) + eps) of each head in place, times offset plus the tensor called name. */
 void published_rms_norm(struct rows x, int64_t heads, const char *name, int layer, double eps,
                         double offset);
+
+/* torch.nn.LayerNorm of some columns of x in place, weight and bias (NULL: none) being theirs. */
+void published_layer_norm(struct rows x, int64_t first, int64_t columns, const double *weight,
+                          const double *bias, double eps);
 
 struct published_attention {
     int64_t heads, kv_heads; /* kv_heads 0: heads */

@@ -70,6 +70,10 @@ static double frequency_of(const struct attn_rope *rope, int64_t pair, double le
         return yarn(rope, pair);
     case ATTN_ROPE_LLAMA3:
         return llama3(s, base_frequency(rope, rope->theta, pair));
+    case ATTN_ROPE_LONGROPE:
+        return 1.0
+               / ((length > trained ? s->long_factor : s->short_factor)[pair]
+                  * pow(rope->theta, 2.0 * (double)pair / dim));
     }
     return base_frequency(rope, rope->theta, pair);
 }
@@ -81,10 +85,13 @@ static double mscale(double factor, double m)
 
 static double attention_factor(const struct attn_rope_scaling *s)
 {
-    if (s->type != ATTN_ROPE_YARN)
+    if (s->type != ATTN_ROPE_YARN && s->type != ATTN_ROPE_LONGROPE)
         return 1;
     if (s->attention_factor != 0)
         return s->attention_factor;
+    if (s->type == ATTN_ROPE_LONGROPE)
+        return s->factor <= 1 ? 1
+                              : sqrt(1 + log(s->factor) / log(s->original_max_position_embeddings));
     if (s->mscale != 0 && s->mscale_all_dim != 0)
         return mscale(s->factor, s->mscale) / mscale(s->factor, s->mscale_all_dim);
     return mscale(s->factor, 1);

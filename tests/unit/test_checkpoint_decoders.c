@@ -11,71 +11,25 @@
 
 #include <cmocka.h>
 
-#include "published.h"
+#include "published_rotary.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* q_proj, k_proj, v_proj and an output projection of rotary attention. */
-struct rotary {
-    const char *begin, *output;
-    int64_t width, heads, kv_heads, rotary_dim;
-    double theta, scale, softcap;
-    bool is_every_two; /* else rotate_half */
-    int64_t window;
-    double norm_eps; /* of q_norm and k_norm; 0: there are none */
-    double norm_offset;
-};
-
-static void expect_rotary(const struct rotary *rotary, int layer)
-{
-    char name[4][128];
-    const char *const endings[] = { "q_proj", "k_proj", "v_proj", rotary->output };
-    const struct rows hidden = published_input(rotary->width);
-    const struct published_attention attention = {
-        .heads = rotary->heads,
-        .kv_heads = rotary->kv_heads,
-        .scale = rotary->scale,
-        .softcap = rotary->softcap,
-        .causal = true,
-        .window = rotary->window,
-    };
-    for (int i = 0; i < 4; i++)
-        snprintf(name[i], sizeof name[i], "%s%s", rotary->begin, endings[i]);
-    const struct rows q = published_linear(hidden, name[0], layer);
-    const struct rows k = published_linear(hidden, name[1], layer);
-    if (rotary->norm_eps > 0) {
-        published_rms_norm(q, rotary->heads, "model.layers.#.self_attn.q_norm.weight", layer,
-                           rotary->norm_eps, rotary->norm_offset);
-        published_rms_norm(k, rotary->kv_heads, "model.layers.#.self_attn.k_norm.weight", layer,
-                           rotary->norm_eps, rotary->norm_offset);
-    }
-    void (*const rotate)(struct rows, int64_t, int64_t, double) =
-        rotary->is_every_two ? published_rotate_every_two : published_rotate_half;
-    if (rotary->rotary_dim > 0) {
-        rotate(q, rotary->heads, rotary->rotary_dim, rotary->theta);
-        rotate(k, rotary->kv_heads, rotary->rotary_dim, rotary->theta);
-    }
-    struct published_answer answer =
-        published_attend(&attention, q, k, published_linear(hidden, name[2], layer));
-    answer.context = published_linear(answer.context, name[3], layer);
-    published_expect(layer, "self", hidden, hidden, &answer);
-}
-
 /* gptj/modeling_gptj.py at cb6cd7e984c1, GPTJAttention: rotate_every_two() of rotary_dim columns.
  */
 static void test_gptj(void **state)
 {
-    const struct rotary gptj = { .begin = "transformer.h.#.attn.",
-                                 .output = "out_proj",
-                                 .width = 16,
-                                 .heads = 2,
-                                 .kv_heads = 2,
-                                 .rotary_dim = 4,
-                                 .theta = 10000,
-                                 .scale = 1 / sqrt(8),
-                                 .is_every_two = true };
+    const struct published_rotary gptj = { .begin = "transformer.h.#.attn.",
+                                           .output = "out_proj",
+                                           .width = 16,
+                                           .heads = 2,
+                                           .kv_heads = 2,
+                                           .rotary_dim = 4,
+                                           .theta = 10000,
+                                           .scale = 1 / sqrt(8),
+                                           .is_every_two = true };
     (void)state;
     published_open("{\"model_type\":\"gptj\",\"n_embd\":16,\"n_head\":2,\"n_layer\":2,"
                    "\"rotary_dim\":4}",
@@ -84,8 +38,8 @@ static void test_gptj(void **state)
                    "transformer.h.#.attn.v_proj.weight 16x16, "
                    "transformer.h.#.attn.out_proj.weight 16x16",
                    2, "F32");
-    expect_rotary(&gptj, 0);
-    expect_rotary(&gptj, 1);
+    published_expect_rotary(&gptj, 0);
+    published_expect_rotary(&gptj, 1);
     published_close();
 }
 
@@ -97,81 +51,66 @@ static void test_gptj(void **state)
 /* opt/modeling_opt.py at ab910744d640, OPTAttention. */
 static void test_opt(void **state)
 {
-    const struct rotary opt = { .begin = "model.decoder.layers.#.self_attn.",
-                                .output = "out_proj",
-                                .width = 16,
-                                .heads = 2,
-                                .kv_heads = 2,
-                                .scale = 1 / sqrt(8) };
+    const struct published_rotary opt = { .begin = "model.decoder.layers.#.self_attn.",
+                                          .output = "out_proj",
+                                          .width = 16,
+                                          .heads = 2,
+                                          .kv_heads = 2,
+                                          .scale = 1 / sqrt(8) };
     (void)state;
     published_open("{\"model_type\":\"opt\",\"hidden_size\":16,\"num_attention_heads\":2,"
                    "\"num_hidden_layers\":2}",
                    BIASED("model.decoder.layers.#.self_attn.", "out_proj"), 2, "F16");
-    expect_rotary(&opt, 0);
-    expect_rotary(&opt, 1);
+    published_expect_rotary(&opt, 0);
+    published_expect_rotary(&opt, 1);
     published_close();
 }
 
 /* --------------------------------------------------------- Llama and its kin -- */
 
-#define GROUPED                                                                                    \
-    "model.layers.#.self_attn.q_proj.weight 16x16, model.layers.#.self_attn.k_proj.weight 8x16, "  \
-    "model.layers.#.self_attn.v_proj.weight 8x16, model.layers.#.self_attn.o_proj.weight 16x16"
-
-#define GROUPED_FIELDS                                                                             \
-    "\"hidden_size\":16,\"num_attention_heads\":4,\"num_key_value_heads\":2,"                      \
-    "\"num_hidden_layers\":2"
-
-static const struct rotary LLAMA = { .begin = "model.layers.#.self_attn.",
-                                     .output = "o_proj",
-                                     .width = 16,
-                                     .heads = 4,
-                                     .kv_heads = 2,
-                                     .rotary_dim = 4,
-                                     .theta = 10000,
-                                     .scale = 0.5 };
-
 /* llama/modeling_llama.py at 5dd4a6354885, LlamaAttention; mixtral and olmo/modeling_olmo.py at
  * 38e888f527a5 (clip_qkv null) compute the same. */
 static void test_llama(void **state)
 {
-    struct rotary llama = LLAMA;
+    struct published_rotary llama = PUBLISHED_LLAMA;
     (void)state;
-    published_open("{\"model_type\":\"llama\",\"rope_scaling\":null," GROUPED_FIELDS "}", GROUPED,
-                   2, "F32");
-    expect_rotary(&llama, 0);
-    expect_rotary(&llama, 1);
+    published_open("{\"model_type\":\"llama\",\"rope_scaling\":null," PUBLISHED_GROUPED_FIELDS "}",
+                   PUBLISHED_GROUPED, 2, "F32");
+    published_expect_rotary(&llama, 0);
+    published_expect_rotary(&llama, 1);
     published_close();
 
     llama.theta = 500000;
-    published_open("{\"model_type\":\"llama\",\"rope_theta\":500000.0," GROUPED_FIELDS "}", GROUPED,
-                   2, "F16");
-    expect_rotary(&llama, 1);
+    published_open("{\"model_type\":\"llama\",\"rope_theta\":500000.0," PUBLISHED_GROUPED_FIELDS
+                   "}",
+                   PUBLISHED_GROUPED, 2, "F16");
+    published_expect_rotary(&llama, 1);
     published_close();
 
     published_open("{\"model_type\":\"llama\",\"rope_parameters\":{\"rope_theta\":500000.0,"
-                   "\"rope_type\":\"default\"}," GROUPED_FIELDS "}",
-                   GROUPED, 2, "F32");
-    expect_rotary(&llama, 1);
+                   "\"rope_type\":\"default\"}," PUBLISHED_GROUPED_FIELDS "}",
+                   PUBLISHED_GROUPED, 2, "F32");
+    published_expect_rotary(&llama, 1);
     published_close();
 
     llama.theta = 1e6;
-    published_open("{\"model_type\":\"mixtral\",\"sliding_window\":null," GROUPED_FIELDS "}",
-                   GROUPED, 2, "F32");
-    expect_rotary(&llama, 0);
+    published_open("{\"model_type\":\"mixtral\",\"sliding_window\":null," PUBLISHED_GROUPED_FIELDS
+                   "}",
+                   PUBLISHED_GROUPED, 2, "F32");
+    published_expect_rotary(&llama, 0);
     published_close();
 
-    published_open(
-        "{\"model_type\":\"olmo\",\"clip_qkv\":null,\"attention_bias\":false," GROUPED_FIELDS "}",
-        GROUPED, 2, "F32");
-    expect_rotary(&LLAMA, 1);
+    published_open("{\"model_type\":\"olmo\",\"clip_qkv\":null,\"attention_bias\":"
+                   "false," PUBLISHED_GROUPED_FIELDS "}",
+                   PUBLISHED_GROUPED, 2, "F32");
+    published_expect_rotary(&PUBLISHED_LLAMA, 1);
     published_close();
 }
 
 /* A head_dim that is not hidden_size / heads, no key/value heads given, and attention_bias. */
 static void test_llama_shapes(void **state)
 {
-    struct rotary llama = LLAMA;
+    struct published_rotary llama = PUBLISHED_LLAMA;
     (void)state;
     llama.heads = llama.kv_heads = 2;
     llama.rotary_dim = 8;
@@ -179,7 +118,7 @@ static void test_llama_shapes(void **state)
     published_open("{\"model_type\":\"llama\",\"attention_bias\":true,\"hidden_size\":16,"
                    "\"num_attention_heads\":2,\"num_hidden_layers\":2}",
                    BIASED("model.layers.#.self_attn.", "o_proj"), 2, "F32");
-    expect_rotary(&llama, 1);
+    published_expect_rotary(&llama, 1);
     published_close();
 
     llama.width = 10;
@@ -193,15 +132,16 @@ static void test_llama_shapes(void **state)
                    "model.layers.#.self_attn.v_proj.weight 8x10, "
                    "model.layers.#.self_attn.o_proj.weight 10x16",
                    1, "F32");
-    expect_rotary(&llama, 0);
+    published_expect_rotary(&llama, 0);
     published_close();
 }
 
 static void expect_scaling(const char *fields, const struct attn_rope_scaling *expected)
 {
     char config[512];
-    snprintf(config, sizeof config, "{\"model_type\":\"llama\",%s," GROUPED_FIELDS "}", fields);
-    published_open(config, GROUPED, 2, "F32");
+    snprintf(config, sizeof config, "{\"model_type\":\"llama\",%s," PUBLISHED_GROUPED_FIELDS "}",
+             fields);
+    published_open(config, PUBLISHED_GROUPED, 2, "F32");
     const struct attn_rope_scaling *got = &published_model()->layers[1].layer.rope.scaling;
     assert_int_equal(got->type, expected->type);
     assert_true(got->factor == expected->factor);
@@ -249,74 +189,78 @@ static void test_llama_scaling(void **state)
 /* mistral/modeling_mistral.py at 93e0020c96f1: LlamaAttention with a window. */
 static void test_mistral(void **state)
 {
-    struct rotary mistral = LLAMA;
+    struct published_rotary mistral = PUBLISHED_LLAMA;
     (void)state;
     mistral.window = 3;
-    published_open("{\"model_type\":\"mistral\",\"sliding_window\":3," GROUPED_FIELDS "}", GROUPED,
-                   2, "F32");
-    expect_rotary(&mistral, 0);
-    expect_rotary(&mistral, 1);
+    published_open("{\"model_type\":\"mistral\",\"sliding_window\":3," PUBLISHED_GROUPED_FIELDS "}",
+                   PUBLISHED_GROUPED, 2, "F32");
+    published_expect_rotary(&mistral, 0);
+    published_expect_rotary(&mistral, 1);
     published_close();
     mistral.window = 0;
-    published_open("{\"model_type\":\"mistral\",\"sliding_window\":null," GROUPED_FIELDS "}",
-                   GROUPED, 2, "F32");
-    expect_rotary(&mistral, 0);
+    published_open("{\"model_type\":\"mistral\",\"sliding_window\":null," PUBLISHED_GROUPED_FIELDS
+                   "}",
+                   PUBLISHED_GROUPED, 2, "F32");
+    published_expect_rotary(&mistral, 0);
     assert_int_equal(published_model()->layers[0].options.window_left, -1);
     published_close();
-    published_open("{\"model_type\":\"mistral\"," GROUPED_FIELDS "}", GROUPED, 2, "F32");
+    published_open("{\"model_type\":\"mistral\"," PUBLISHED_GROUPED_FIELDS "}", PUBLISHED_GROUPED,
+                   2, "F32");
     assert_int_equal(published_model()->layers[0].options.window_left, 4095);
     published_close();
 }
 
 #define QWEN2                                                                                      \
-    GROUPED ", model.layers.#.self_attn.q_proj.bias 16, model.layers.#.self_attn.k_proj.bias 8, "  \
-            "model.layers.#.self_attn.v_proj.bias 8"
+    PUBLISHED_GROUPED                                                                              \
+    ", model.layers.#.self_attn.q_proj.bias 16, model.layers.#.self_attn.k_proj.bias 8, "          \
+    "model.layers.#.self_attn.v_proj.bias 8"
 
 /* qwen2/modeling_qwen2.py at 63bb72374703, Qwen2Attention, and configuration_qwen2.py: layers from
  * max_window_layers on have the window. */
 static void test_qwen2(void **state)
 {
-    struct rotary qwen2 = LLAMA;
+    struct published_rotary qwen2 = PUBLISHED_LLAMA;
     (void)state;
     published_open("{\"model_type\":\"qwen2\",\"use_sliding_window\":false,\"sliding_window\":3,"
-                   "\"max_window_layers\":0," GROUPED_FIELDS "}",
+                   "\"max_window_layers\":0," PUBLISHED_GROUPED_FIELDS "}",
                    QWEN2, 2, "F32");
-    expect_rotary(&qwen2, 0);
-    expect_rotary(&qwen2, 1);
+    published_expect_rotary(&qwen2, 0);
+    published_expect_rotary(&qwen2, 1);
     published_close();
     published_open("{\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"sliding_window\":3,"
-                   "\"max_window_layers\":1," GROUPED_FIELDS "}",
+                   "\"max_window_layers\":1," PUBLISHED_GROUPED_FIELDS "}",
                    QWEN2, 2, "F32");
-    expect_rotary(&qwen2, 0);
+    published_expect_rotary(&qwen2, 0);
     qwen2.window = 3;
-    expect_rotary(&qwen2, 1);
+    published_expect_rotary(&qwen2, 1);
     published_close();
-    published_open("{\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"sliding_window\":3,"
-                   "\"layer_types\":[\"sliding_attention\",\"full_attention\"]," GROUPED_FIELDS "}",
-                   QWEN2, 2, "F32");
-    expect_rotary(&qwen2, 0);
+    published_open(
+        "{\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"sliding_window\":3,"
+        "\"layer_types\":[\"sliding_attention\",\"full_attention\"]," PUBLISHED_GROUPED_FIELDS "}",
+        QWEN2, 2, "F32");
+    published_expect_rotary(&qwen2, 0);
     qwen2.window = 0;
-    expect_rotary(&qwen2, 1);
+    published_expect_rotary(&qwen2, 1);
     published_close();
 }
 
 /* phi/modeling_phi.py at 0faeaf39a917, PhiAttention: the first half of a head's columns turned. */
 static void test_phi(void **state)
 {
-    const struct rotary phi = { .begin = "model.layers.#.self_attn.",
-                                .output = "dense",
-                                .width = 16,
-                                .heads = 2,
-                                .kv_heads = 2,
-                                .rotary_dim = 4,
-                                .theta = 10000,
-                                .scale = 1 / sqrt(8) };
+    const struct published_rotary phi = { .begin = "model.layers.#.self_attn.",
+                                          .output = "dense",
+                                          .width = 16,
+                                          .heads = 2,
+                                          .kv_heads = 2,
+                                          .rotary_dim = 4,
+                                          .theta = 10000,
+                                          .scale = 1 / sqrt(8) };
     (void)state;
     published_open("{\"model_type\":\"phi\",\"partial_rotary_factor\":0.5,\"hidden_size\":16,"
                    "\"num_attention_heads\":2,\"num_hidden_layers\":2}",
                    BIASED("model.layers.#.self_attn.", "dense"), 2, "F16");
-    expect_rotary(&phi, 0);
-    expect_rotary(&phi, 1);
+    published_expect_rotary(&phi, 0);
+    published_expect_rotary(&phi, 1);
     published_close();
 }
 
@@ -324,14 +268,14 @@ static void test_phi(void **state)
  */
 static void test_stablelm(void **state)
 {
-    struct rotary stablelm = LLAMA;
+    struct published_rotary stablelm = PUBLISHED_LLAMA;
     (void)state;
     stablelm.rotary_dim = 2;
     published_open("{\"model_type\":\"stablelm\",\"partial_rotary_factor\":0.5,"
-                   "\"use_qkv_bias\":true," GROUPED_FIELDS "}",
+                   "\"use_qkv_bias\":true," PUBLISHED_GROUPED_FIELDS "}",
                    QWEN2, 2, "F32");
-    expect_rotary(&stablelm, 0);
-    expect_rotary(&stablelm, 1);
+    published_expect_rotary(&stablelm, 0);
+    published_expect_rotary(&stablelm, 1);
     published_close();
 }
 
@@ -339,101 +283,41 @@ static void test_stablelm(void **state)
  * column. */
 static void test_cohere(void **state)
 {
-    struct rotary cohere = LLAMA;
+    struct published_rotary cohere = PUBLISHED_LLAMA;
     (void)state;
     cohere.is_every_two = true;
-    published_open("{\"model_type\":\"cohere\",\"use_qk_norm\":false," GROUPED_FIELDS "}", GROUPED,
-                   2, "F32");
-    expect_rotary(&cohere, 0);
-    expect_rotary(&cohere, 1);
+    published_open("{\"model_type\":\"cohere\",\"use_qk_norm\":false," PUBLISHED_GROUPED_FIELDS "}",
+                   PUBLISHED_GROUPED, 2, "F32");
+    published_expect_rotary(&cohere, 0);
+    published_expect_rotary(&cohere, 1);
     published_close();
 }
 
-/* gemma/modeling_gemma.py: LlamaAttention with a head_dim of its own. gemma2/modeling_gemma2.py at
- * 9a80143ca260, Gemma2Attention: scaling = query_pre_attn_scalar ** -0.5, capped scores, and a
- * window on layers of even number. */
-static void test_gemma(void **state)
+/* llama-models' models/llama3/model.py at 43e87a37feaa, apply_scaling(): Llama 3.1's numbers. */
+static void test_meta_scaled(void **state)
 {
-    struct rotary gemma = LLAMA;
+    struct attn_rope_scaling want = attn_rope_scaling_default(ATTN_ROPE_LLAMA3);
     (void)state;
-    published_open("{\"model_type\":\"gemma\",\"head_dim\":4," GROUPED_FIELDS "}", GROUPED, 2,
-                   "F32");
-    expect_rotary(&gemma, 0);
-    expect_rotary(&gemma, 1);
-    published_close();
-
-    gemma.scale = 1 / sqrt(7);
-    gemma.softcap = 0.25;
-    published_open("{\"model_type\":\"gemma2\",\"head_dim\":4,\"query_pre_attn_scalar\":7,"
-                   "\"attn_logit_softcapping\":0.25,\"sliding_window\":3," GROUPED_FIELDS "}",
-                   GROUPED, 2, "F32");
-    expect_rotary(&gemma, 1);
-    gemma.window = 3;
-    expect_rotary(&gemma, 0);
-    published_close();
-
-    gemma.scale = 1.0 / 16;
-    gemma.softcap = 0;
-    published_open("{\"model_type\":\"gemma2\",\"head_dim\":4,\"attn_logit_softcapping\":null,"
-                   "\"sliding_window\":3," GROUPED_FIELDS "}",
-                   GROUPED, 2, "F32");
-    expect_rotary(&gemma, 0);
-    published_close();
-}
-
-#define NORMED                                                                                     \
-    GROUPED ", model.layers.#.self_attn.q_norm.weight 4, model.layers.#.self_attn.k_norm.weight 4"
-
-/* qwen3/modeling_qwen3.py at 9ee3f431c32e, Qwen3Attention: q_norm(q_proj(x)) of each head, then
- * rotary embedding. */
-static void test_qwen3(void **state)
-{
-    struct rotary qwen3 = LLAMA;
-    (void)state;
-    qwen3.norm_eps = 0.125;
-    published_open("{\"model_type\":\"qwen3\",\"head_dim\":4,\"rms_norm_eps\":0.125,"
-                   "\"use_sliding_window\":false," GROUPED_FIELDS "}",
-                   NORMED, 2, "F32");
-    expect_rotary(&qwen3, 0);
-    expect_rotary(&qwen3, 1);
-    published_close();
-    qwen3.norm_eps = 1e-6;
-    published_open("{\"model_type\":\"qwen3\",\"head_dim\":4," GROUPED_FIELDS "}", NORMED, 2,
-                   "F16");
-    expect_rotary(&qwen3, 1);
-    published_close();
-}
-
-/* gemma3/modeling_gemma3.py at 0018aa647bb1, Gemma3Attention and Gemma3RMSNorm, whose weight is
- * less one; two layers of three have the window and a theta of their own. */
-static void test_gemma3(void **state)
-{
-    static const char *const ROPES[] = {
-        "\"rope_theta\":1000000,\"rope_local_base_freq\":10000,\"sliding_window_pattern\":3",
-        "\"layer_types\":[\"sliding_attention\",\"sliding_attention\",\"full_attention\"],"
-        "\"rope_parameters\":{\"full_attention\":{\"rope_theta\":1000000,\"rope_type\":\"default\"}"
-        ","
-        "\"sliding_attention\":{\"rope_theta\":10000,\"rope_type\":\"default\"}}",
-    };
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        struct rotary gemma3 = LLAMA;
-        char config[640];
-        gemma3.norm_eps = 1e-6;
-        gemma3.norm_offset = 1;
-        gemma3.scale = 0.25;
-        gemma3.window = 3;
-        snprintf(config, sizeof config,
-                 "{\"model_type\":\"gemma3_text\",\"head_dim\":4,\"query_pre_attn_scalar\":16,"
-                 "\"sliding_window\":3,\"hidden_size\":16,\"num_attention_heads\":4,"
-                 "\"num_key_value_heads\":2,\"num_hidden_layers\":3,%s}",
-                 ROPES[i]);
-        published_open(config, NORMED, 3, "F32");
-        expect_rotary(&gemma3, 0);
-        expect_rotary(&gemma3, 1);
-        gemma3.window = 0;
-        gemma3.theta = 1e6;
-        expect_rotary(&gemma3, 2);
+    want.factor = 8;
+    want.original_max_position_embeddings = 8192;
+    for (int scaled = 0; scaled < 2; scaled++) {
+        char config[256];
+        snprintf(
+            config, sizeof config,
+            "{\"dim\":16,\"n_layers\":2,\"n_heads\":4,\"n_kv_heads\":2,\"rope_theta\":500000.0,"
+            "\"use_scaled_rope\":%s}",
+            scaled ? "true" : "false");
+        published_open(config,
+                       "layers.#.attention.wq.weight 16x16, layers.#.attention.wk.weight 8x16, "
+                       "layers.#.attention.wv.weight 8x16, layers.#.attention.wo.weight 16x16",
+                       2, "F32");
+        const struct attn_rope *rope = &published_model()->layers[1].layer.rope;
+        assert_true(rope->interleaved && rope->theta == 500000);
+        assert_int_equal(rope->scaling.type, scaled ? ATTN_ROPE_LLAMA3 : ATTN_ROPE_DEFAULT);
+        for (int64_t c = 0; scaled && c < rope->dim / 2; c++) {
+            const struct attn_rope other = { .dim = rope->dim, .theta = 500000, .scaling = want };
+            assert_true(attn_rope_frequency(rope, c, 0) == attn_rope_frequency(&other, c, 0));
+        }
         published_close();
     }
 }
@@ -446,8 +330,7 @@ int main(void)
         cmocka_unit_test(test_llama_scaling), cmocka_unit_test(test_mistral),
         cmocka_unit_test(test_qwen2),         cmocka_unit_test(test_phi),
         cmocka_unit_test(test_stablelm),      cmocka_unit_test(test_cohere),
-        cmocka_unit_test(test_gemma),         cmocka_unit_test(test_qwen3),
-        cmocka_unit_test(test_gemma3),
+        cmocka_unit_test(test_meta_scaled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -235,33 +235,6 @@ static void test_vit(void **state)
     published_close();
 }
 
-/* beit/modeling_beit.py at 0004a3c206a3, BeitSelfAttention without a relative position bias, and
- * BeitSelfOutput: as ViT's, but that the key never has a bias. */
-static void test_beit(void **state)
-{
-    const struct plain plain = { "beit.encoder.layer.#.attention.",
-                                 "attention.query",
-                                 "attention.key",
-                                 "attention.value",
-                                 "output.dense",
-                                 3,
-                                 false };
-    (void)state;
-    published_open("{\"model_type\":\"beit\",\"use_absolute_position_embeddings\":true,"
-                   "\"use_relative_position_bias\":false," BERT_FIELDS "}",
-                   "beit.encoder.layer.#.attention.attention.query.weight 12x12, "
-                   "beit.encoder.layer.#.attention.attention.query.bias 12, "
-                   "beit.encoder.layer.#.attention.attention.key.weight 12x12, "
-                   "beit.encoder.layer.#.attention.attention.value.weight 12x12, "
-                   "beit.encoder.layer.#.attention.attention.value.bias 12, "
-                   "beit.encoder.layer.#.attention.output.dense.weight 12x12, "
-                   "beit.encoder.layer.#.attention.output.dense.bias 12",
-                   2, "F32");
-    expect_self(&plain, 0, 0, "self", 12);
-    expect_self(&plain, 1, 1, "self", 12);
-    published_close();
-}
-
 #define OUT_PROJ(begin, width, square)                                                             \
     begin "q_proj.weight " square ", " begin "q_proj.bias " width ", " begin                       \
           "k_proj.weight " square ", " begin "k_proj.bias " width ", " begin                       \
@@ -380,9 +353,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bert),       cmocka_unit_test(test_bert_decoder),
         cmocka_unit_test(test_distilbert), cmocka_unit_test(test_albert),
-        cmocka_unit_test(test_vit),        cmocka_unit_test(test_beit),
-        cmocka_unit_test(test_clip),       cmocka_unit_test(test_wav2vec2),
-        cmocka_unit_test(test_bart),       cmocka_unit_test(test_whisper),
+        cmocka_unit_test(test_vit),        cmocka_unit_test(test_clip),
+        cmocka_unit_test(test_wav2vec2),   cmocka_unit_test(test_bart),
+        cmocka_unit_test(test_whisper),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

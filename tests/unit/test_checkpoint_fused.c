@@ -236,11 +236,135 @@ static void test_falcon(void **state)
                   4, true);
 }
 
+/* phi3/modeling_phi3.py at ef46806472a6 with modeling_rope_utils.py of the same commit,
+ * _compute_longrope_parameters(), and the names that configuration_phi3.py had for it before. Calls
+ * here have 7 positions. */
+static void test_phi3_longrope(void **state)
+{
+    static const char *const NAMES[] = { "longrope", "su", "yarn" };
+    static const double FACTORS[2][2] = { { 1.0, 1.25 }, { 2.0, 20.0 } };
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        const int trained = i % 2 ? 6 : 7;
+        const double *divisors = FACTORS[i % 2];
+        const double frequencies[] = { 1 / divisors[0], 0.01 / divisors[1] };
+        const double factor = sqrt(1 + log(28.0 / trained) / log(trained));
+        char config[512];
+        snprintf(config, sizeof config,
+                 "{\"model_type\":\"phi3\",\"max_position_embeddings\":28,"
+                 "\"original_max_position_embeddings\":%d,\"rope_scaling\":{\"type\":\"%s\","
+                 "\"short_factor\":[1.0,1.25],\"long_factor\":[2.0,20]}," GROUPED_FIELDS "}",
+                 trained, NAMES[i / 2]);
+        published_open(config,
+                       "model.layers.#.self_attn.qkv_proj.weight 32x16, "
+                       "model.layers.#.self_attn.o_proj.weight 16x16",
+                       2, "F32");
+        const struct rows hidden = published_input(16);
+        const struct rows qkv = published_linear(hidden, "model.layers.#.self_attn.qkv_proj", 1);
+        const struct rows q = published_split(qkv, 1, 0, 16), k = published_split(qkv, 1, 16, 8);
+        const struct published_attention attention = {
+            .heads = 4, .kv_heads = 2, .scale = 0.5, .causal = true
+        };
+        published_rotate_half_by(q, 4, 4, frequencies, factor);
+        published_rotate_half_by(k, 2, 4, frequencies, factor);
+        struct published_answer answer =
+            published_attend(&attention, q, k, published_split(qkv, 1, 24, 8));
+        answer.context = published_linear(answer.context, "model.layers.#.self_attn.o_proj", 1);
+        published_expect(1, "self", hidden, hidden, &answer);
+        published_close();
+    }
+}
+
+/* ------------------------------------------------------------------- GPT-2 with an encoder -- */
+
+/* gpt2/modeling_gpt2.py at c44b2d9976e8, GPT2Attention with is_cross_attention: q_attn of the
+ * decoder's rows, c_attn of the encoder's, which is split in two; not causal. */
+static void test_gpt2_cross(void **state)
+{
+    const struct published_attention attention = { .heads = 3, .scale = 0.5 };
+    (void)state;
+    published_open("{\"model_type\":\"gpt2\",\"n_embd\":12,\"n_head\":3,\"n_layer\":2,"
+                   "\"add_cross_attention\":true}",
+                   "transformer.h.#.attn.c_attn.weight 12x36, transformer.h.#.attn.c_attn.bias 36, "
+                   "transformer.h.#.attn.c_proj.weight 12x12, transformer.h.#.attn.c_proj.bias 12, "
+                   "transformer.h.#.crossattention.q_attn.weight 12x12, "
+                   "transformer.h.#.crossattention.q_attn.bias 12, "
+                   "transformer.h.#.crossattention.c_attn.weight 12x24, "
+                   "transformer.h.#.crossattention.c_attn.bias 24, "
+                   "transformer.h.#.crossattention.c_proj.weight 12x12, "
+                   "transformer.h.#.crossattention.c_proj.bias 12",
+                   2, "F32");
+    assert_int_equal(published_model()->layer_count, 4);
+    assert_string_equal(published_model()->layers[0].kind, "self");
+    for (int layer = 0; layer < 2; layer++) {
+        const struct rows hidden = published_input(12), memory = published_memory(12);
+        const struct rows q =
+            published_conv1d(hidden, "transformer.h.#.crossattention.q_attn", layer);
+        const struct rows kv =
+            published_conv1d(memory, "transformer.h.#.crossattention.c_attn", layer);
+        struct published_answer answer = published_attend(
+            &attention, q, published_split(kv, 1, 0, 12), published_split(kv, 1, 12, 12));
+        answer.context =
+            published_conv1d(answer.context, "transformer.h.#.crossattention.c_proj", layer);
+        published_expect(2 + layer, "cross", hidden, memory, &answer);
+    }
+    assert_string_equal(published_model()->layers[3].tensors[MODEL_V][1].name,
+                        "transformer.h.1.crossattention.c_attn.bias[v_proj]");
+    published_close();
+}
+
+/* --------------------------------------------------------------------- MPT -- */
+
+/* build_mpt_alibi_tensor() of 3 heads: 4 slopes, of which the odd ones come first. */
+static double mpt_bias(int64_t head, int64_t query, int64_t key)
+{
+    static const double EXPONENTS[] = { 2, 4, 1 }; /* alibi_bias_max 4 */
+    (void)query;
+    return ((double)key - 6) / pow(2, EXPONENTS[head]);
+}
+
+/* mpt/modeling_mpt.py at 4352620161a5, MptAttention: clamped where clip_qkv says so. */
+static void test_mpt(void **state)
+{
+    static const char *const FIELDS[] = {
+        "{\"clip_qkv\":0.25,\"softmax_scale\":0.75,\"alibi_bias_max\":4,\"qk_ln\":false}",
+        "{\"clip_qkv\":null,\"softmax_scale\":null,\"alibi\":false}",
+    };
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char config[320];
+        snprintf(config, sizeof config,
+                 "{\"model_type\":\"mpt\",\"d_model\":12,\"n_heads\":3,\"n_layers\":2,"
+                 "\"attn_config\":%s}",
+                 FIELDS[i]);
+        published_open(config,
+                       "transformer.blocks.#.attn.Wqkv.weight 36x12, "
+                       "transformer.blocks.#.attn.out_proj.weight 12x12",
+                       2, "F32");
+        const struct published_attention attention = { .heads = 3,
+                                                       .scale = i == 0 ? 0.75 : 0.5,
+                                                       .causal = true,
+                                                       .bias = i == 0 ? mpt_bias : NULL };
+        const struct rows hidden = published_input(12);
+        const struct rows qkv = published_linear(hidden, "transformer.blocks.#.attn.Wqkv", 1);
+        if (i == 0)
+            published_clamp(qkv, 0.25);
+        struct published_answer answer =
+            published_attend(&attention, published_split(qkv, 1, 0, 12),
+                             published_split(qkv, 1, 12, 12), published_split(qkv, 1, 24, 12));
+        answer.context = published_linear(answer.context, "transformer.blocks.#.attn.out_proj", 1);
+        published_expect(1, "self", hidden, hidden, &answer);
+        published_close();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt2),  cmocka_unit_test(test_gpt_neox), cmocka_unit_test(test_phi3),
-        cmocka_unit_test(test_bloom), cmocka_unit_test(test_falcon),
+        cmocka_unit_test(test_gpt2),       cmocka_unit_test(test_gpt_neox),
+        cmocka_unit_test(test_phi3),       cmocka_unit_test(test_phi3_longrope),
+        cmocka_unit_test(test_gpt2_cross), cmocka_unit_test(test_mpt),
+        cmocka_unit_test(test_bloom),      cmocka_unit_test(test_falcon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

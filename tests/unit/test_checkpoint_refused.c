@@ -26,6 +26,18 @@
     "encoder.block.#.layer.0.SelfAttention.v.weight 4x4, "                                         \
     "encoder.block.#.layer.0.SelfAttention.o.weight 4x4"
 
+#define BEIT(more)                                                                                 \
+    "{\"model_type\":\"beit\",\"hidden_size\":4,\"num_attention_heads\":2,"                        \
+    "\"num_hidden_layers\":2,\"image_size\":[32,48],\"patch_size\":16" more "}"
+#define BEIT_TENSORS                                                                               \
+    "encoder.layer.#.attention.attention.query.weight 4x4, "                                       \
+    "encoder.layer.#.attention.attention.query.bias 4, "                                           \
+    "encoder.layer.#.attention.attention.key.weight 4x4, "                                         \
+    "encoder.layer.#.attention.attention.value.weight 4x4, "                                       \
+    "encoder.layer.#.attention.attention.value.bias 4, "                                           \
+    "encoder.layer.#.attention.output.dense.weight 4x4, "                                          \
+    "encoder.layer.#.attention.output.dense.bias 4"
+
 struct refused {
     const char *config, *tensors;
     enum fault_code code;
@@ -104,20 +116,63 @@ static const struct refused REFUSED[] = {
       "attention_bias is 3; expected true or false" },
     { LLAMA(",\"rope_theta\":-1"), Q, FAULT_OPTION, "rope_theta is -1; expected a number of 0" },
     { LLAMA(",\"rope_theta\":0"), Q, FAULT_OPTION, "rope_theta is 0; expected a number above 0" },
-    { LLAMA(",\"rope_scaling\":{\"type\":\"longrope\",\"factor\":2}"), Q, FAULT_OPTION,
-      "rope_type is 'longrope'; expected" },
+    { LLAMA(",\"rope_scaling\":{\"type\":\"ntk\",\"factor\":2}"), Q, FAULT_OPTION,
+      "rope_type is 'ntk'; expected" },
+    { LLAMA(",\"rope_scaling\":{\"type\":3,\"factor\":2}"), Q, FAULT_FIELD,
+      "rope_type is missing" },
+    { LLAMA(",\"max_position_embeddings\":64,\"rope_scaling\":{\"type\":\"longrope\","
+            "\"short_factor\":[1,1]}"),
+      Q, FAULT_FIELD, "long_factor is missing" },
+    { LLAMA(",\"max_position_embeddings\":64,\"rope_scaling\":{\"type\":\"longrope\","
+            "\"short_factor\":[1,1,1],\"long_factor\":[1,1,1]}"),
+      Q ", " KVO, FAULT_SHAPE, "short_factor has 3 numbers; expected 2" },
     { LLAMA(",\"rope_scaling\":{\"type\":\"linear\",\"factor\":0.5}"), Q, FAULT_OPTION,
       "factor is 0.5" },
     { "{\"model_type\":\"phi\",\"hidden_size\":8,\"num_attention_heads\":2,"
       "\"num_hidden_layers\":2,\"partial_rotary_factor\":0.3}",
       Q, FAULT_OPTION, "turns 1 of 4 columns of a head" },
-    { "{\"model_type\":\"beit\",\"use_relative_position_bias\":true}",
-      "beit.encoder.layer.#.attention.attention.query.weight 8x8", FAULT_OPTION,
-      "config.json sets use_relative_position_bias" },
-    { "{\"model_type\":\"beit\",\"use_shared_relative_position_bias\":true}",
-      "beit.encoder.layer.#.attention.attention.query.weight 8x8", FAULT_OPTION,
-      "config.json sets use_shared_relative_position_bias" },
-    { "{\"model_type\":\"olmo\",\"clip_qkv\":8.0}", Q, FAULT_OPTION, "config.json sets clip_qkv" },
+    { BEIT(",\"use_relative_position_bias\":true"), BEIT_TENSORS, FAULT_FIELD,
+      "no tensor 'encoder.layer.0.attention.attention.relative_position_bias."
+      "relative_position_bias_table'" },
+    { BEIT(",\"use_shared_relative_position_bias\":true"), BEIT_TENSORS, FAULT_FIELD,
+      "no tensor 'encoder.relative_position_bias.relative_position_bias_table'" },
+    { BEIT(",\"use_shared_relative_position_bias\":true"),
+      BEIT_TENSORS ", encoder.relative_position_bias.relative_position_bias_table 18x1",
+      FAULT_SHAPE, "is not [18, 2], as config.json gives: 2 by 3 patches" },
+    { BEIT(""), BEIT_TENSORS ", encoder.relative_position_bias.relative_position_bias_table 18x2",
+      FAULT_FIELD, "and config.json does not set use_shared_relative_position_bias" },
+    { BEIT(",\"use_relative_position_bias\":false"),
+      BEIT_TENSORS ", encoder.layer.#.attention.attention.relative_position_bias."
+                   "relative_position_bias_table 18x2",
+      FAULT_FIELD, "and config.json does not set use_relative_position_bias" },
+    { BEIT(",\"use_relative_position_bias\":1"), BEIT_TENSORS, FAULT_TYPE,
+      "use_relative_position_bias is 1; expected true or false" },
+    { "{\"model_type\":\"beit\",\"hidden_size\":4,\"num_attention_heads\":2,"
+      "\"num_hidden_layers\":2,\"use_relative_position_bias\":true,\"image_size\":[2,2,2]}",
+      BEIT_TENSORS, FAULT_OPTION, "pictures of 0 by 0 patches" },
+    { "{\"model_type\":\"mpt\",\"attn_config\":{\"qk_ln\":true}}",
+      "transformer.blocks.#.attn.Wqkv.weight 24x8", FAULT_OPTION,
+      "config.json sets qk_ln, which changes the attention of this family in a way that is not "
+      "computed here; a config of ours with \"tensors\" serves" },
+    { "{\"model_type\":\"mpt\",\"attn_config\":{\"clip_qkv\":-1}}",
+      "transformer.blocks.#.attn.Wqkv.weight 24x8", FAULT_OPTION, "clip_qkv is -1; expected" },
+    { "{\"model_type\":\"cohere\",\"hidden_size\":8,\"num_attention_heads\":2,"
+      "\"num_hidden_layers\":2,\"use_qk_norm\":true}",
+      Q ", " KVO, FAULT_FIELD, "no tensor 'model.layers.0.self_attn.q_norm.weight'" },
+    { "{\"model_type\":\"cohere\",\"hidden_size\":8,\"num_attention_heads\":2,"
+      "\"num_hidden_layers\":2}",
+      Q ", " KVO ", model.layers.#.self_attn.q_norm.weight 2x4", FAULT_FIELD,
+      "has a tensor 'model.layers.0.self_attn.q_norm.weight', and config.json does not set "
+      "use_qk_norm" },
+    { "{\"model_type\":\"olmo2\",\"hidden_size\":8,\"num_attention_heads\":2,"
+      "\"num_hidden_layers\":2}",
+      Q ", " KVO ", model.layers.#.self_attn.q_norm.weight 4", FAULT_SHAPE,
+      "q_norm.weight' is not of 8 numbers" },
+    { "{\"model_type\":\"stablelm\",\"hidden_size\":8,\"num_attention_heads\":2,"
+      "\"num_key_value_heads\":2,\"num_hidden_layers\":2,\"partial_rotary_factor\":1,"
+      "\"qk_layernorm\":true}",
+      Q ", " KVO ", model.layers.#.self_attn.q_layernorm.norms.0.weight 4", FAULT_FIELD,
+      "no tensor 'model.layers.0.self_attn.q_layernorm.norms.1.weight'" },
     { "{\"model_type\":\"bert\",\"position_embedding_type\":\"relative_key\"}",
       "bert.encoder.layer.0.attention.self.query.weight 8x8", FAULT_OPTION,
       "position_embedding_type is 'relative_key'" },
@@ -127,7 +182,7 @@ static const struct refused REFUSED[] = {
     { "{\"model_type\":\"qwen3\",\"hidden_size\":8,\"num_attention_heads\":2,\"head_dim\":4,"
       "\"num_key_value_heads\":2,\"num_hidden_layers\":2}",
       Q ", " KVO ", model.layers.#.self_attn.q_norm.weight 8", FAULT_SHAPE,
-      "q_norm.weight' is no vector of 4 numbers" },
+      "q_norm.weight' is not of 4 numbers" },
     { "{\"model_type\":\"t5\",\"d_model\":4,\"d_kv\":2,\"num_heads\":2,\"num_layers\":2}", T5,
       FAULT_FIELD,
       "no tensor 'encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight'" },

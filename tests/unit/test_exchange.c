@@ -40,7 +40,7 @@ static void assert_route_of_two(const char *method, const char *path, int index,
     assert_ptr_equal(exchange->route, &routes[index]);
     assert_string_equal(exchange_param(exchange, 0), first);
     assert_string_equal(exchange_param(exchange, 1), second);
-    assert_int_equal(exchange->metrics_index, routes[index].metrics_index);
+    assert_int_equal(exchange->record.route, routes[index].metrics_index);
     assert_string_equal(exchange->answer.allow, "");
     exchange_free(exchange);
 }

@@ -31,6 +31,7 @@ static const struct {
     { FAULT_NOT_FOUND, "not_found", 404 },
     { FAULT_METHOD, "method", 405 },
     { FAULT_TIMEOUT, "timeout", 408 },
+    { FAULT_LEFT, "cancelled", 499 },
     { FAULT_CONFLICT, "conflict", 409 },
     { FAULT_TOO_LARGE, "too_large", 413 },
     { FAULT_ANSWER_TOO_LARGE, "answer_too_large", 413 },

@@ -171,8 +171,10 @@ static void layer_case_init(struct layer_case *c, const struct shape *shape, int
         attn_linear_split(&joined, d, &layer->k_proj, &layer->q_proj);
     }
     if (shape->flags & NORM) {
-        layer->q_norm = (struct attn_norm){ allocate_filled(c, shape->head_dim, 2.0f), 1e-6 };
-        layer->k_norm = (struct attn_norm){ allocate_filled(c, shape->head_dim, 2.0f), 0.25 };
+        layer->q_norm =
+            (struct attn_norm){ .weight = allocate_filled(c, shape->head_dim, 2.0f), .eps = 1e-6 };
+        layer->k_norm =
+            (struct attn_norm){ .weight = allocate_filled(c, shape->head_dim, 2.0f), .eps = 0.25 };
     }
     layer->rope = (struct attn_rope){ .dim = shape->rope_dim,
                                       .theta = 10000.0,

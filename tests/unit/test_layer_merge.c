@@ -130,7 +130,7 @@ static void check_split(const struct attn_layer *layer, int64_t q_len, int64_t k
         run_part(&whole, i, cuts[i], cuts[i + 1]);
         parts[PARTS_MAX - 1 - i] = (struct attn_part){ part_context[i], part_lse[i] };
     }
-    struct attn_layer_merge merge = { layer, parts, PARTS_MAX, q_len, context, lse };
+    struct attn_layer_merge merge = { layer, parts, PARTS_MAX, q_len, context, lse, NULL };
     run_merge(&merge);
     expect_near(context, reference.projected, q_len * attn_layer_d_out(layer), "context");
     expect_near(lse, reference.lse, Q_HEADS * q_len, "lse");
@@ -181,7 +181,9 @@ static void test_faults(void **state)
     const struct attn_layer good = make_layer();
     const struct attn_part part = { part_context[0], part_lse[0] };
     const struct attn_part no_context = { NULL, part_lse[0] }, no_lse = { part_context[0], NULL };
-    const struct attn_layer_merge valid = { &good, &part, 1, 3, part_context[1], part_lse[1] };
+    const struct attn_layer_merge valid = {
+        &good, &part, 1, 3, part_context[1], part_lse[1], NULL
+    };
     struct attn_layer_plan plan;
     struct attn_layer layers[5] = { good, good, good, good, good };
     layers[0].q_heads = 0;
@@ -227,7 +229,7 @@ static void test_nothing_to_merge(void **state)
     (void)state;
     const struct attn_layer layer = make_layer();
     struct attn_layer_plan plan;
-    struct attn_layer_merge merge = { &layer, NULL, 0, 0, part_context[1], part_lse[1] };
+    struct attn_layer_merge merge = { &layer, NULL, 0, 0, part_context[1], part_lse[1], NULL };
     assert_int_equal(attn_layer_merge_plan_init(&plan, &merge, NULL), ATTN_OK);
     assert_int_equal(plan.stage_count, 0);
     merge.q_len = 2; /* no parts: rows that saw nothing, so the output's bias */

@@ -55,8 +55,8 @@ static void test_by_hand(void **state)
     assert_true(scores[0] == 31 && scores[1] == 25 && scores[2] == 0 && scores[3] == 0);
 
     /* q = (3, 8) / sqrt(12.5 + 3.5) = (0.75, 2) and (0, 0), k = (5, 7) / 5 and (35, 1) / 5. */
-    layer.q_norm = (struct attn_norm){ Q_WEIGHT, 3.5 };
-    layer.k_norm = (struct attn_norm){ K_WEIGHT, 0 };
+    layer.q_norm = (struct attn_norm){ .weight = Q_WEIGHT, .eps = 3.5 };
+    layer.k_norm = (struct attn_norm){ .weight = K_WEIGHT, .eps = 0 };
     run(&problem);
     assert_true(fabsf(scores[0] - 3.55f) < 1e-6f && fabsf(scores[1] - 5.65f) < 1e-6f);
     assert_true(scores[2] == 0 && scores[3] == 0);
@@ -64,6 +64,85 @@ static void test_by_hand(void **state)
     layer.k_norm.weight = NULL;
     run(&problem);
     assert_true(scores[0] == 14.75f && scores[1] == 7.25f);
+}
+
+/* What two heads of a query row become, against key rows that pick its numbers one by one. */
+static void expect_normed(const struct attn_norm *norm, double projected_max, const double want[4])
+{
+    enum { HEADS = 2 };
+    static const float IDENTITY[] = { 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1 };
+    float query[] = { 3, 4, 1, 7 }, key[] = { 1, 0, 1, 0, 0, 1, 0, 1 };
+    float scores[HEADS * LENGTH];
+    const struct attn_layer layer = {
+        .q_heads = HEADS,
+        .kv_heads = HEADS,
+        .head_dim = DIM,
+        .v_head_dim = DIM,
+        .q_proj = { .weight = IDENTITY, .out = HEADS * DIM, .in = HEADS * DIM },
+        .projected_max = projected_max,
+        .q_norm = *norm,
+    };
+    struct attn_layer_problem problem = problem_of(&layer, query, key);
+    problem.query = attn_tensor_dense(query, ATTN_F32, 1, 1, 1, HEADS * DIM);
+    problem.key = problem.value = attn_tensor_dense(key, ATTN_F32, 1, 1, LENGTH, HEADS * DIM);
+    problem.scores = scores;
+    run(&problem);
+    for (int i = 0; i < HEADS * DIM; i++)
+        if (!(fabs((double)scores[i] - want[i]) < 1e-6))
+            fail_msg("number %d is %.9g, want %.9g", i, (double)scores[i], want[i]);
+}
+
+/* (3, 4, 1, 7) has the mean square 18.75, the mean 3.75 and the variance 4.6875; its heads have the
+ * means 3.5 and 4, the variances 0.25 and 9. */
+static void test_scopes(void **state)
+{
+    static const float TWO[] = { 1, 2 }, FOUR[] = { 1, 2, -1, 3 }, BIAS[] = { 1, -1, 0.5f, 0 };
+    const double row = sqrt(18.75), centred = sqrt(4.6875);
+    (void)state;
+    expect_normed(&(struct attn_norm){ .weight = FOUR, .scope = ATTN_NORM_ROW }, 0,
+                  (double[]){ 3 / row, 8 / row, -1 / row, 21 / row });
+    expect_normed(&(struct attn_norm){ .weight = FOUR, .scope = ATTN_NORM_ROW, .is_centred = true },
+                  0, (double[]){ -0.75 / centred, 0.5 / centred, 2.75 / centred, 9.75 / centred });
+    expect_normed(
+        &(struct attn_norm){ .weight = FOUR, .scope = ATTN_NORM_HEADS, .is_centred = true }, 0,
+        (double[]){ -1, 2, 1, 3 });
+    expect_normed(&(struct attn_norm){ FOUR, 0.75, BIAS, ATTN_NORM_HEADS, true }, 0,
+                  (double[]){ 0.5, 0, 3 / sqrt(9.75) + 0.5, 9 / sqrt(9.75) });
+    expect_normed(&(struct attn_norm){ TWO, 0, BIAS, ATTN_NORM_HEAD, true }, 0,
+                  (double[]){ 0, 1, 0, 1 });
+    expect_normed(&(struct attn_norm){ .weight = FOUR, .scope = ATTN_NORM_HEADS }, 0,
+                  (double[]){ 3 / sqrt(12.5), 8 / sqrt(12.5), -0.2, 4.2 });
+    /* Clamped to (3, 3.5, 1, 3.5) before it is normed, or not normed at all. */
+    expect_normed(&(struct attn_norm){ .weight = NULL }, 3.5, (double[]){ 3, 3.5, 1, 3.5 });
+    expect_normed(&(struct attn_norm){ TWO, 0, NULL, ATTN_NORM_HEAD, true }, 3.5,
+                  (double[]){ -1, 2, -1, 2 });
+}
+
+/* Keys and values are clamped from both sides; what is not projected is not. */
+static void test_clamped(void **state)
+{
+    static const float MATRIX[] = { 2, 0, 0, -2 };
+    float query[] = { 1, 0, 0, 1 }, key[] = { 3, 5, NAN, 1 }, scores[LENGTH * LENGTH];
+    float context[LENGTH * DIM];
+    const int64_t kv_len = 1;
+    struct attn_layer layer = { .q_heads = 1,
+                                .kv_heads = 1,
+                                .head_dim = DIM,
+                                .v_head_dim = DIM,
+                                .k_proj = { .weight = MATRIX, .out = DIM, .in = DIM },
+                                .v_proj = { .weight = MATRIX, .out = DIM, .in = DIM },
+                                .projected_max = 4 };
+    struct attn_layer_problem problem = problem_of(&layer, query, key);
+    (void)state;
+    problem.scores = scores;
+    problem.context = context;
+    problem.kv_len = &kv_len;
+    run(&problem);
+    assert_true(scores[0] == 4 && scores[2] == -4);
+    assert_true(context[0] == 4 && context[1] == -4);
+    layer.k_proj.weight = NULL;
+    run(&problem);
+    assert_true(scores[0] == 3 && scores[2] == 5);
 }
 
 /* Without eps a norm sees no factor. */
@@ -76,8 +155,8 @@ static void test_law_of_factors(void **state)
                                       .kv_heads = 1,
                                       .head_dim = DIM,
                                       .v_head_dim = DIM,
-                                      .q_norm = { WEIGHT, 0 },
-                                      .k_norm = { WEIGHT, 0 },
+                                      .q_norm = { .weight = WEIGHT, .eps = 0 },
+                                      .k_norm = { .weight = WEIGHT, .eps = 0 },
                                       .rope = { .dim = 2, .theta = 100 } };
     struct attn_layer_problem problem = problem_of(&layer, query, key);
     (void)state;
@@ -104,17 +183,25 @@ static void test_refused(void **state)
     (void)state;
     problem.context = context;
     for (size_t i = 0; i < sizeof EPS / sizeof EPS[0]; i++) {
-        layer.q_norm = (struct attn_norm){ WEIGHT, EPS[i] };
+        layer.q_norm = (struct attn_norm){ .weight = WEIGHT, .eps = EPS[i] };
         assert_int_equal(attn_layer_plan_init(&plan, &problem, &where), ATTN_ERR_OPTION);
         assert_string_equal(where, "layer.q_norm.eps");
         layer.q_norm.weight = NULL; /* and then it is not looked at */
         assert_int_equal(attn_layer_plan_init(&plan, &problem, &where), ATTN_OK);
-        layer.k_norm = (struct attn_norm){ WEIGHT, EPS[i] };
+        layer.k_norm = (struct attn_norm){ .weight = WEIGHT, .eps = EPS[i] };
         assert_int_equal(attn_layer_plan_init(&plan, &problem, &where), ATTN_ERR_OPTION);
         assert_string_equal(where, "layer.k_norm.eps");
         layer.k_norm.weight = NULL;
     }
-    layer.k_norm = (struct attn_norm){ WEIGHT, 0 };
+    layer.k_norm = (struct attn_norm){ .weight = WEIGHT, .scope = (enum attn_norm_scope)3 };
+    assert_int_equal(attn_layer_plan_init(&plan, &problem, &where), ATTN_ERR_OPTION);
+    assert_string_equal(where, "layer.k_norm.scope");
+    layer.k_norm.weight = NULL;
+    layer.projected_max = -1;
+    assert_int_equal(attn_layer_plan_init(&plan, &problem, &where), ATTN_ERR_OPTION);
+    assert_string_equal(where, "layer.projected_max");
+    layer.projected_max = 0;
+    layer.k_norm = (struct attn_norm){ .weight = WEIGHT, .eps = 0 };
     problem.key.dtype = ATTN_F16;
     assert_int_equal(attn_layer_plan_init(&plan, &problem, &where), ATTN_ERR_DTYPE);
     problem.key.dtype = ATTN_F32;
@@ -130,8 +217,8 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_hand),
-        cmocka_unit_test(test_law_of_factors),
+        cmocka_unit_test(test_by_hand), cmocka_unit_test(test_scopes),
+        cmocka_unit_test(test_clamped), cmocka_unit_test(test_law_of_factors),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* test_model.c - built-in models, models from disk, and one whose file is cut short under it. */
+/* test_model.c - built-in models, models from disk, and those whose files are cut short,
+ * written into or replaced under them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void test_built_in(void **state)
@@ -25,7 +27,7 @@ static void test_built_in(void **state)
     const struct attn_linear *q_proj = &model->layers[0].layer.q_proj;
     assert_true(q_proj->in_out && q_proj->weight[2] == 2.0f && q_proj->weight[7] == 1.0f);
     assert_int_equal(model->parameter_count, 27);
-    assert_true(model->built_in && !model->parameterless && !model_damaged(model));
+    assert_true(model->built_in && !model->parameterless && !model_damage(model));
     model_release(model_retain(model));
     text_init(&text, 100000);
     model_describe(model, &text);
@@ -86,6 +88,79 @@ static void test_files(void **state)
     assert_int_equal(fault.code, FAULT_FIELD);
 }
 
+/* Sets the time of a file's last change to one that no other of these tests has. */
+static void set_time(int file, time_t second)
+{
+    const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_sec = second } };
+    assert_int_equal(futimens(file, times), 0);
+}
+
+/* What somebody does to a small file, of which no page goes away, and what is said of its model. */
+static void test_written_into(void **state)
+{
+    static const struct {
+        off_t cut_by; /* below 0: grown */
+        bool is_overwritten;
+        const char *words;
+    } CASES[] = {
+        { 0, false, NULL },
+        { 1, false, "cut short" },
+        { -1, false, "written into" },
+        { 0, true, "written into" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char path[] = "/tmp/attnd-test-XXXXXX";
+        struct model *model;
+        struct fault fault;
+        size_t size;
+        const int file = mkstemp(path);
+        void *bytes = made_model("{}", "q_proj.weight 3x4", 2, &size);
+        assert_true(file >= 0);
+        made_model_write(path, bytes, size);
+        set_time(file, 1);
+        assert_true(model_load(&model, "m", path, path, NULL, &fault));
+        assert_null(model_damage(model));
+        if (CASES[i].cut_by)
+            assert_int_equal(ftruncate(file, (off_t)size - CASES[i].cut_by), 0);
+        if (CASES[i].is_overwritten)
+            assert_int_equal(pwrite(file, "1234", 4, (off_t)size - 4), 4);
+        const char *damage = model_damage(model);
+        assert_true(CASES[i].words ? damage && strstr(damage, CASES[i].words) : !damage);
+        assert_int_equal(ftruncate(file, (off_t)size), 0);
+        set_time(file, 1);
+        assert_ptr_equal(model_damage(model), damage); /* it stays */
+        model_release(model);
+        close(file);
+        unlink(path);
+        free(bytes);
+    }
+}
+
+/* Renaming another file over it, or unlinking it, does nothing to the one that is mapped. */
+static void test_replaced(void **state)
+{
+    char path[] = "/tmp/attnd-test-XXXXXX", other[] = "/tmp/attnd-test-XXXXXX";
+    struct model *model;
+    struct fault fault;
+    size_t size;
+    const int file = mkstemp(path), other_file = mkstemp(other);
+    void *bytes = made_model("{}", "q_proj.weight 3x4", 2, &size);
+    (void)state;
+    assert_true(file >= 0 && other_file >= 0);
+    made_model_write(path, bytes, size);
+    assert_true(model_load(&model, "m", path, path, NULL, &fault));
+    assert_int_equal(rename(other, path), 0);
+    assert_null(model_damage(model));
+    assert_int_equal(unlink(path), 0);
+    assert_null(model_damage(model));
+    assert_true(model->layers[0].layer.q_proj.weight[11] == 2.0f);
+    model_release(model);
+    close(file);
+    close(other_file);
+    free(bytes);
+}
+
 /* The file of a served model is cut short; its parameters are then read. */
 static void test_cut_short(void **state)
 {
@@ -105,12 +180,12 @@ static void test_cut_short(void **state)
     assert_true(model_load(&other, "n", "examples/models/stories260K",
                            "examples/models/stories260K/model.safetensors",
                            "examples/models/stories260K/config.json", &fault));
-    assert_false(model_damaged(model));
+    assert_null(model_damage(model));
     assert_int_equal(ftruncate(file, 8192), 0);
     const float *weight = model->layers[0].layer.q_proj.weight;
     for (int i = 300 * 400 - 1; i >= 0; i--)
         sum += weight[i];
-    assert_true(model_damaged(model) && !model_damaged(other));
+    assert_true(model_damage(model) && !model_damage(other));
     assert_true(sum > 0 && sum < 2 * 8192 / 4);
     assert_true(weight[300 * 400 - 1] == 0.0f && weight[0] == 2.0f);
     text_init(&text, 100000);
@@ -128,10 +203,9 @@ static void test_cut_short(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_built_in),
-        cmocka_unit_test(test_stories260k),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_cut_short),
+        cmocka_unit_test(test_built_in),     cmocka_unit_test(test_stories260k),
+        cmocka_unit_test(test_files),        cmocka_unit_test(test_cut_short),
+        cmocka_unit_test(test_written_into), cmocka_unit_test(test_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,25 +30,28 @@ struct read_case {
 /* In the order of the structs; what is not given is as the papers recommend. */
 static const struct read_case READ[] = {
     { "{\"scaling\":{\"rope_type\":\"default\"}}",
-      { 0, 1e4, false, { ATTN_ROPE_DEFAULT, 0, 0, 1, 4, 32, 1, true, 0, 0, 0 } } },
+      { 0, 1e4, false, { ATTN_ROPE_DEFAULT, 0, 0, 1, 4, 32, 1, true, 0, 0, 0, NULL, NULL } } },
     { "{\"scaling\":{\"rope_type\":\"linear\",\"factor\":2.5},\"theta\":5e5,\"dim\":4}",
-      { 4, 5e5, false, { ATTN_ROPE_LINEAR, 2.5, 0, 1, 4, 32, 1, true, 0, 0, 0 } } },
+      { 4, 5e5, false, { ATTN_ROPE_LINEAR, 2.5, 0, 1, 4, 32, 1, true, 0, 0, 0, NULL, NULL } } },
     { "{\"scaling\":{\"original_max_position_embeddings\":2048,\"factor\":1,"
       "\"rope_type\":\"dynamic\"}}",
-      { 0, 1e4, false, { ATTN_ROPE_DYNAMIC, 1, 2048, 1, 4, 32, 1, true, 0, 0, 0 } } },
+      { 0, 1e4, false, { ATTN_ROPE_DYNAMIC, 1, 2048, 1, 4, 32, 1, true, 0, 0, 0, NULL, NULL } } },
     { "{\"scaling\":{\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":2,"
       "\"high_freq_factor\":5,\"original_max_position_embeddings\":8192},\"interleaved\":true}",
-      { 0, 1e4, true, { ATTN_ROPE_LLAMA3, 8, 8192, 2, 5, 32, 1, true, 0, 0, 0 } } },
+      { 0, 1e4, true, { ATTN_ROPE_LLAMA3, 8, 8192, 2, 5, 32, 1, true, 0, 0, 0, NULL, NULL } } },
     { "{\"scaling\":{\"rope_type\":\"yarn\",\"factor\":4,"
       "\"original_max_position_embeddings\":32768}}",
-      { 0, 1e4, false, { ATTN_ROPE_YARN, 4, 32768, 1, 4, 32, 1, true, 0, 0, 0 } } },
+      { 0, 1e4, false, { ATTN_ROPE_YARN, 4, 32768, 1, 4, 32, 1, true, 0, 0, 0, NULL, NULL } } },
     { "{\"scaling\":{\"rope_type\":\"yarn\",\"factor\":40,\"beta_fast\":30,\"beta_slow\":2,"
       "\"mscale\":0.7,\"mscale_all_dim\":0,\"attention_factor\":1.5,\"truncate\":false,"
       "\"original_max_position_embeddings\":4096}}",
-      { 0, 1e4, false, { ATTN_ROPE_YARN, 40, 4096, 1, 4, 30, 2, false, 1.5, 0.7, 0 } } },
+      { 0,
+        1e4,
+        false,
+        { ATTN_ROPE_YARN, 40, 4096, 1, 4, 30, 2, false, 1.5, 0.7, 0, NULL, NULL } } },
     { "{\"scaling\":{\"rope_type\":\"yarn\",\"factor\":4,\"attention_factor\":null,"
       "\"beta_fast\":null,\"mscale\":null,\"original_max_position_embeddings\":32768}}",
-      { 0, 1e4, false, { ATTN_ROPE_YARN, 4, 32768, 1, 4, 32, 1, true, 0, 0, 0 } } },
+      { 0, 1e4, false, { ATTN_ROPE_YARN, 4, 32768, 1, 4, 32, 1, true, 0, 0, 0, NULL, NULL } } },
 };
 
 static bool same(const struct attn_rope *a, const struct attn_rope *b)
@@ -77,6 +80,36 @@ static void test_read(void **state)
         assert_int_equal(attn_rope_check(&config.rope, 8, NULL), ATTN_OK);
         model_config_free(&config);
     }
+}
+
+#define LONGROPE                                                                                   \
+    "{\"scaling\":{\"rope_type\":\"longrope\",\"original_max_position_embeddings\":4096,"
+
+static void test_longrope(void **state)
+{
+    struct model_config config;
+    struct fault fault;
+    (void)state;
+    if (!read_rope(&config,
+                   "{\"scaling\":{\"short_factor\":[1,1.5],\"long_factor\":[2,30],\"factor\":32,"
+                   "\"original_max_position_embeddings\":4096,\"rope_type\":\"longrope\"}}",
+                   &fault))
+        fail_msg("%s", fault.message);
+    assert_int_equal(config.rope.scaling.type, ATTN_ROPE_LONGROPE);
+    assert_true(config.rope.scaling.factor == 32);
+    assert_true(config.rope_factor_counts[0] == 2 && config.rope_factor_counts[1] == 2);
+    assert_true(config.rope_factors[0][0] == 1 && config.rope_factors[0][1] == 1.5);
+    assert_true(config.rope_factors[1][0] == 2 && config.rope_factors[1][1] == 30);
+    model_config_free(&config);
+
+    /* No pair has so many columns. */
+    static char text[8192];
+    size_t used = (size_t)sprintf(text, "{\"rope\":" LONGROPE "\"short_factor\":[1");
+    for (int i = 0; i < MODEL_ROPE_PAIRS_MAX; i++)
+        used += (size_t)sprintf(text + used, ",1");
+    used += (size_t)sprintf(text + used, "]}}}");
+    assert_false(model_config_read(&config, text, used, &fault));
+    assert_int_equal(fault.code, FAULT_SHAPE);
 }
 
 static void test_none(void **state)
@@ -112,10 +145,11 @@ static const struct refused_case REFUSED[] = {
     { "{\"scalings\":null}", FAULT_FIELD, "did you mean 'scaling'", "/config/rope/scalings" },
     { "{\"scaling\":2}", FAULT_TYPE, "scaling is a number; expected an object", SCALING },
     { "{\"scaling\":{}}", FAULT_FIELD,
-      "rope_type is missing; expected default, linear, dynamic, yarn or llama3", SCALING },
+      "rope_type is missing; expected default, linear, dynamic, yarn, llama3 or longrope",
+      SCALING },
     { "{\"scaling\":{\"rope_type\":3}}", FAULT_TYPE, "expected a string", SCALING "/rope_type" },
     { "{\"scaling\":{\"rope_type\":\"Yarn\"}}", FAULT_OPTION,
-      "rope_type is 'Yarn'; expected default, linear, dynamic, yarn or llama3",
+      "rope_type is 'Yarn'; expected default, linear, dynamic, yarn, llama3 or longrope",
       SCALING "/rope_type" },
     { "{\"scaling\":{\"rope_type\":\"default\",\"factor\":2}}", FAULT_FIELD,
       "a scaling of rope_type default has no field 'factor'", SCALING "/factor" },
@@ -151,6 +185,30 @@ static const struct refused_case REFUSED[] = {
     { YARN "\"truncat\":1}}", FAULT_FIELD, "did you mean 'truncate'", SCALING "/truncat" },
     { YARN "\"beta_slow\":1},\"theta\":1}", FAULT_OPTION, "theta is 1; expected a number above 1",
       "/config/rope/theta" },
+    { LONGROPE "\"short_factor\":[1,2]}}", FAULT_FIELD,
+      "long_factor is missing; rope_type longrope needs it", SCALING },
+    { LONGROPE "\"short_factor\":2}}", FAULT_TYPE, "short_factor is a number; expected a list",
+      SCALING "/short_factor" },
+    { LONGROPE "\"short_factor\":[]}}", FAULT_SHAPE, "short_factor has 0 numbers; expected one",
+      SCALING "/short_factor" },
+    { LONGROPE "\"long_factor\":[1,\"2\"]}}", FAULT_TYPE, "expected a list of numbers",
+      SCALING "/long_factor" },
+    { LONGROPE "\"long_factor\":[1,null]}}", FAULT_TYPE, "expected a list of numbers",
+      SCALING "/long_factor" },
+    { LONGROPE "\"long_factor\":[[1],[2]]}}", FAULT_TYPE, "expected a list of numbers",
+      SCALING "/long_factor" },
+    { LONGROPE "\"long_factor\":[1,1e99]}}", FAULT_OPTION, "long_factor has inf; expected finite",
+      SCALING "/long_factor" },
+    { LONGROPE "\"long_factor\":[1,0]}}", FAULT_OPTION,
+      "long_factor has 0; expected finite numbers above 0", SCALING "/long_factor" },
+    { LONGROPE "\"longfactor\":[1]}}", FAULT_FIELD, "did you mean 'long_factor'",
+      SCALING "/longfactor" },
+    { YARN "\"long_factor\":[1]}}", FAULT_FIELD, "rope_type yarn has no field 'long_factor'",
+      SCALING "/long_factor" },
+    { "{\"scaling\":{\"rope_type\":\"longrope\",\"factor\":2,\"short_factor\":[1],"
+      "\"long_factor\":[2],\"original_max_position_embeddings\":1}}",
+      FAULT_OPTION, "original_max_position_embeddings is 1; expected a number above 1",
+      SCALING "/original_max_position_embeddings" },
 };
 
 static void test_refused(void **state)
@@ -172,6 +230,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_read),
+        cmocka_unit_test(test_longrope),
         cmocka_unit_test(test_none),
         cmocka_unit_test(test_refused),
     };

@@ -22,13 +22,14 @@ static void test_one(void **state)
     (void)state;
     const struct model_execution execution = { 7, 1, 20, 300, 4000 };
     model_statistics_success(&statistics, &execution);
-    model_statistics_failure(&statistics, 50000);
+    model_statistics_failure(&statistics, FAULT_LEFT, 50000);
     assert_int_equal(statistics.inference_count, 7);
     assert_int_equal(statistics.execution_count, 1);
     assert_int_equal(statistics.success.count, 1);
     assert_int_equal(statistics.success.ns, 4321);
     assert_int_equal(statistics.fail.count, 1);
     assert_int_equal(statistics.fail.ns, 50000);
+    assert_int_equal(statistics.failures[MODEL_FAILURE_CANCELED], 1);
     assert_int_equal(statistics.queue.ns, 1);
     assert_int_equal(statistics.compute_input.ns, 20);
     assert_int_equal(statistics.compute_infer.ns, 300);
@@ -68,7 +69,7 @@ static void *count(void *context)
     for (int i = 0; i < ROUNDS; i++) {
         const struct model_execution execution = { 1 + i % THREAD_SIZES, 1, 2, 3, 4 };
         model_statistics_success(&statistics, &execution);
-        model_statistics_failure(&statistics, 1);
+        model_statistics_failure(&statistics, FAULT_SHAPE, 1);
     }
     return NULL;
 }
@@ -95,10 +96,35 @@ static void test_many_threads(void **state)
     assert_int_equal(statistics.batches[THREAD_SIZES].batch_size, 0);
 }
 
+/* Each code is one of Triton's reasons. */
+static void test_failures(void **state)
+{
+    static const struct {
+        enum fault_code code;
+        enum model_failure failure;
+    } cases[] = {
+        { FAULT_DEADLINE, MODEL_FAILURE_REJECTED }, { FAULT_OVERLOADED, MODEL_FAILURE_REJECTED },
+        { FAULT_DRAINING, MODEL_FAILURE_REJECTED }, { FAULT_LEFT, MODEL_FAILURE_CANCELED },
+        { FAULT_MEMORY, MODEL_FAILURE_BACKEND },    { FAULT_LOADING, MODEL_FAILURE_BACKEND },
+        { FAULT_SHAPE, MODEL_FAILURE_OTHER },       { FAULT_JSON, MODEL_FAILURE_OTHER },
+    };
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        int64_t sum = 0;
+        statistics = (struct model_statistics){ .inference_count = 0 };
+        model_statistics_failure(&statistics, cases[i].code, 1);
+        assert_int_equal(statistics.failures[cases[i].failure], 1);
+        for (int k = 0; k < MODEL_FAILURE_COUNT; k++)
+            sum += statistics.failures[k];
+        assert_int_equal(sum, statistics.fail.count);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_one, clear),
+        cmocka_unit_test(test_failures),
         cmocka_unit_test_setup(test_more_sizes_than_places, clear),
         cmocka_unit_test_setup(test_many_threads, clear),
     };

@@ -40,7 +40,7 @@ static void test_put_and_delete(void **state)
     assert_true(store_put(store, "mine", 2, &created, &fault));
     assert_false(created);
     store_expect_served(store, NULL, 2);
-    assert_true(store_value_of(old) == 1.0f && !model_damaged(old)); /* a request in flight */
+    assert_true(store_value_of(old) == 1.0f && !model_damage(old)); /* a request in flight */
     assert_int_equal(store_count_files(), 1);
     model_store_free(store);
 
@@ -111,7 +111,7 @@ static void test_damaged(void **state)
     assert_true(store_put(store, "mine", 1, &created, &fault));
     assert_true(model_store_resolve(store, "mine", &model, &fault));
     assert_int_equal(truncate(store_path("mine.safetensors"), 0), 0);
-    assert_true(store_value_of(model) == 0.0f && model_damaged(model));
+    assert_true(store_value_of(model) == 0.0f && model_damage(model));
     model_release(model);
     store_expect_refused(store, "mine", FAULT_LOADING, "cut short");
     assert_true(store_put(store, "mine", 2, &created, &fault));

@@ -221,6 +221,9 @@ struct refused {
     }
 #define LINEAR .type = ATTN_ROPE_LINEAR
 
+static const double ONES[] = { 1, 1, 1, 1 }, WRONG[] = { 1, 1, 1, 0 };
+#define LONGROPE .type = ATTN_ROPE_LONGROPE, .short_factor = ONES
+
 static const struct refused REFUSALS[] = {
     REFUSED("factor", LINEAR, .factor = 0.5),
     REFUSED("factor", LINEAR, .factor = NAN),
@@ -238,6 +241,14 @@ static const struct refused REFUSALS[] = {
     REFUSED("attention_factor", YARN, TRAINED(2, 8), .attention_factor = -1),
     REFUSED("mscale", YARN, TRAINED(2, 8), .mscale = -1),
     REFUSED("mscale_all_dim", YARN, TRAINED(2, 8), .mscale_all_dim = HUGE_VAL),
+    REFUSED("factor", LONGROPE, TRAINED(0.5, 8), .long_factor = ONES),
+    REFUSED("long_factor", LONGROPE, TRAINED(2, 8), .long_factor = WRONG),
+    REFUSED("short_factor", .type = ATTN_ROPE_LONGROPE, TRAINED(2, 8), .long_factor = ONES,
+            .short_factor = WRONG),
+    REFUSED("attention_factor", LONGROPE, TRAINED(2, 8), .long_factor = ONES,
+            .attention_factor = NAN),
+    REFUSED("original_max_position_embeddings", LONGROPE, TRAINED(2, 1), .long_factor = ONES),
+    REFUSED("original_max_position_embeddings", LONGROPE, .factor = 2, .long_factor = ONES),
     { "layer.rope.theta", { .dim = 8, .theta = 1, .scaling = { YARN, TRAINED(2, 8) } } },
     { "layer.rope.theta", { .dim = 8, .theta = 0 } },
     { "layer.rope.dim", { .dim = 10, .theta = 1 } },
@@ -253,6 +264,13 @@ static void test_refused(void **state)
         assert_int_equal(attn_rope_check(&REFUSALS[i].rope, 8, &where), ATTN_ERR_OPTION);
         assert_string_equal(where, REFUSALS[i].where);
     }
+    const char *where = "";
+    struct attn_rope half = { .dim = 8, .theta = 1, .scaling = { LONGROPE, TRAINED(2, 8) } };
+    assert_int_equal(attn_rope_check(&half, 8, &where), ATTN_ERR_NO_DATA);
+    assert_string_equal(where, "layer.rope.scaling.long_factor");
+    half.scaling.short_factor = NULL;
+    assert_int_equal(attn_rope_check(&half, 8, &where), ATTN_ERR_NO_DATA);
+    assert_string_equal(where, "layer.rope.scaling.short_factor");
     const struct attn_rope absent = { .scaling = { YARN } };
     assert_int_equal(attn_rope_check(&absent, 8, NULL), ATTN_OK);
 }

@@ -1,0 +1,190 @@
+/* http_timers.c - what may not last for ever: a connection without a request, a body on its way, a
+ * parked exchange, an answer that nobody takes.
+ *
+ * libmicrohttpd has one bound only, on silence. A byte now and then gets around it, a suspended
+ * connection has none, and whole seconds are coarse; so it is switched off, and all times are kept
+ * here. A connection counts as idle from its opening, or the end of its last request, until the
+ * headers of its next one are there: that bounds slow headers too. */
+#include "http_internal.h"
+
+#include "clock.h"
+#include "connection_metrics.h"
+
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+enum {
+    IDLE_KEPT_MS = 3000, /* that no connection is closed before to make room for another */
+    ANSWER_STEPS = 64,   /* a client takes one in each time of its own, or is given up */
+};
+
+#define MS INT64_C(1000000)
+
+/* ----------------------------------------------------------- the waiting -- */
+
+void http_waiting_add(struct exchange *exchange)
+{
+    struct http_thread *thread = exchange->thread;
+    if (exchange->listed)
+        return;
+    exchange->previous = NULL;
+    exchange->next = thread->waiting;
+    if (thread->waiting)
+        thread->waiting->previous = exchange;
+    thread->waiting = exchange;
+    exchange->listed = true;
+}
+
+void http_waiting_remove(struct exchange *exchange)
+{
+    if (!exchange->listed)
+        return;
+    *(exchange->previous ? &exchange->previous->next : &exchange->thread->waiting) = exchange->next;
+    if (exchange->next)
+        exchange->next->previous = exchange->previous;
+    exchange->listed = false;
+}
+
+/* What the other end has acknowledged since the connection began; 0 where that is not known. */
+static uint64_t acknowledged_bytes(const struct exchange *exchange)
+{
+    struct tcp_info info = { 0 };
+    socklen_t size = sizeof info;
+    const int socket = http_connection_of(exchange->connection)->socket;
+    return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_acked : 0;
+}
+
+/* Called again and again while an answer is being sent: whether too little of it was taken during
+ * the last send timeout. Nothing is asked of the kernel for an answer that leaves at once. */
+static bool answer_stalls(struct exchange *exchange, int64_t now_ns)
+{
+    const bool first = exchange->sending_since_ns == 0;
+    const int64_t timeout_ns = exchange->thread->http->options.send_timeout_ns;
+    if (!first && now_ns - exchange->sending_since_ns < timeout_ns)
+        return false;
+    const uint64_t taken = acknowledged_bytes(exchange);
+    const uint64_t before = exchange->sending_taken;
+    exchange->sending_since_ns = now_ns;
+    exchange->sending_taken = taken;
+    return !first && (taken == before || taken - before < exchange->answer.size / ANSWER_STEPS);
+}
+
+/* What lies in the socket's buffer is thrown away as well. */
+static void give_up_answer(struct exchange *exchange)
+{
+    const int socket = http_connection_of(exchange->connection)->socket;
+    exchange->stalled = true;
+    setsockopt(socket, SOL_SOCKET, SO_LINGER, &(struct linger){ .l_onoff = 1 },
+               sizeof(struct linger));
+    shutdown(socket, SHUT_RDWR);
+}
+
+static void check_waiting(struct http_thread *thread, int64_t now_ns)
+{
+    if (!thread->waiting || now_ns - thread->timers_checked_ns < HTTP_TIMER_MS * MS)
+        return;
+    thread->timers_checked_ns = now_ns;
+    for (struct exchange *exchange = thread->waiting, *next; exchange; exchange = next) {
+        next = exchange->next;
+        if (exchange->queued) {
+            if (answer_stalls(exchange, now_ns)) {
+                http_waiting_remove(exchange);
+                give_up_answer(exchange);
+            }
+        } else if (exchange->reading && now_ns > exchange->body_deadline_ns) {
+            http_waiting_remove(exchange);
+            http_end_body(exchange);
+        } else if (exchange->parked && exchange->deadline_ns && now_ns > exchange->deadline_ns) {
+            http_waiting_remove(exchange);
+            exchange->end(exchange->owner, EXCHANGE_DEADLINE);
+        }
+    }
+}
+
+/* ------------------------------------------------------ idle connections -- */
+
+void http_idle_begin(struct http_thread *thread, struct http_connection *connection)
+{
+    connection->idle = true;
+    connection->idle_since_ns = clock_now_ns();
+    connection->idle_next = NULL;
+    connection->idle_previous = thread->idle_last;
+    *(thread->idle_last ? &thread->idle_last->idle_next : &thread->idle_first) = connection;
+    thread->idle_last = connection;
+}
+
+void http_idle_end(struct http_thread *thread, struct http_connection *connection)
+{
+    if (!connection->idle)
+        return;
+    *(connection->idle_previous ? &connection->idle_previous->idle_next : &thread->idle_first) =
+        connection->idle_next;
+    *(connection->idle_next ? &connection->idle_next->idle_previous : &thread->idle_last) =
+        connection->idle_previous;
+    connection->idle = false;
+}
+
+/* Those that are being closed count as closed. */
+static bool is_full(const struct http_thread *thread, int listener)
+{
+    return thread->connection_counts[listener] - thread->closing_counts[listener]
+           >= thread->connections_max;
+}
+
+static bool any_full(const struct http_thread *thread)
+{
+    for (int i = 0; i < thread->daemon_count; i++)
+        if (is_full(thread, i))
+            return true;
+    return false;
+}
+
+static void close_idle(struct http_thread *thread, struct http_connection *connection,
+                       enum connection_end why)
+{
+    http_idle_end(thread, connection);
+    connection->closing = true;
+    thread->closing_counts[connection->listener]++;
+    connection_metrics_closed(why);
+    shutdown(connection->socket, SHUT_RDWR);
+}
+
+/* The list is in the order of time. */
+static void check_idle(struct http_thread *thread, int64_t now_ns)
+{
+    const int64_t timeout_ns = thread->http->options.idle_timeout_ns;
+    for (struct http_connection *connection = thread->idle_first, *next; connection;
+         connection = next) {
+        const int64_t idle_ns = now_ns - connection->idle_since_ns;
+        next = connection->idle_next;
+        if (idle_ns > timeout_ns)
+            close_idle(thread, connection, CONNECTION_IDLE);
+        else if (idle_ns <= IDLE_KEPT_MS * MS || !any_full(thread))
+            return;
+        else if (is_full(thread, connection->listener))
+            close_idle(thread, connection, CONNECTION_FOR_ANOTHER);
+    }
+}
+
+int http_timers_ms(const struct http_thread *thread, int most_ms)
+{
+    int wait_ms = thread->waiting && most_ms > HTTP_TIMER_MS ? HTTP_TIMER_MS : most_ms;
+    if (!thread->idle_first)
+        return wait_ms;
+    int64_t allowed_ns = thread->http->options.idle_timeout_ns;
+    if (allowed_ns > IDLE_KEPT_MS * MS && any_full(thread))
+        allowed_ns = IDLE_KEPT_MS * MS;
+    const int64_t left_ms =
+        (thread->idle_first->idle_since_ns + allowed_ns - clock_now_ns()) / MS + 1;
+    if (left_ms < 1)
+        return 1;
+    return left_ms < wait_ms ? (int)left_ms : wait_ms;
+}
+
+void http_check_timers(struct http_thread *thread)
+{
+    const int64_t now_ns = clock_now_ns();
+    check_waiting(thread, now_ns);
+    check_idle(thread, now_ns);
+}

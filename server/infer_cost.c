@@ -1,0 +1,130 @@
+/* infer_cost.c - see infer_cost.h. */
+#include "infer_cost.h"
+
+#include "clock.h"
+#include "infer_gradient.h"
+#include "infer_results.h"
+#include "service.h"
+
+#include <stdlib.h>
+
+/* What is predicted to take longer is measured always, what is shorter once in so many times. */
+static const int64_t ALWAYS_NS = 200000;
+enum { SOMETIMES = 16 };
+
+/* How much a packed body is thought to unpack to, and what a number takes as text. */
+static const double UNPACKED_FACTOR = 3;
+static const double TEXT_BYTES = 11;
+
+static bool is_to_be_measured(int64_t ns)
+{
+    static _Thread_local unsigned count;
+    return ns >= ALWAYS_NS || ++count % SOMETIMES == 0;
+}
+
+static void settle(struct infer_cost *cost, enum infer_phase phase)
+{
+    cost->ns[phase] = cost_ns(&cost->phases[phase]);
+    cost->measured[phase] = is_to_be_measured(cost->ns[phase]);
+}
+
+/* The bytes of a body that are JSON: its header, where it says how long that is. */
+static double json_bytes(const struct exchange *exchange, double bytes)
+{
+    const char *length = exchange_header(exchange, "Inference-Header-Content-Length");
+    const double header = length ? strtod(length, NULL) : bytes;
+    if (!length && !service_is_json(exchange))
+        return 0;
+    return header >= 0 && header < bytes ? header : bytes;
+}
+
+void infer_cost_read(struct infer_cost *cost, const struct exchange *exchange, size_t body_bytes)
+{
+    double *amount = cost->phases[INFER_READ].amount;
+    double bytes = (double)body_bytes;
+    if (exchange_body_coding(exchange) != CODING_IDENTITY) {
+        bytes *= UNPACKED_FACTOR;
+        amount[COST_UNPACK] = bytes;
+    }
+    amount[COST_REQUEST] = 1;
+    amount[COST_READ_TEXT] = json_bytes(exchange, bytes);
+    amount[COST_READ_BYTES] = bytes - amount[COST_READ_TEXT];
+    settle(cost, INFER_READ);
+}
+
+static void add_item(struct infer_cost *cost, const struct infer_request *request,
+                     const struct infer_item *item)
+{
+    struct attn_work work = { 0 };
+    double *written = cost->phases[INFER_WRITE].amount;
+    const double bytes = (double)item->answer_bytes;
+    if (item->fault.code != FAULT_NONE)
+        return;
+    if (item->gradient)
+        attn_layer_gradient_work(&item->gradient->plan, &work);
+    else
+        attn_layer_work(&item->plan, &work);
+    cost_add_work(&cost->phases[INFER_COMPUTE], &work);
+    if (request->number_bytes)
+        written[COST_WRITE_BYTES] += bytes;
+    else
+        written[COST_WRITE_TEXT] += bytes / (double)infer_number_bytes(request);
+}
+
+void infer_cost_plan(struct infer_cost *cost, const struct infer_request *request,
+                     enum coding answer_coding)
+{
+    struct cost pack = { { 0 } };
+    cost->phases[INFER_READ].amount[COST_ITEM] = (double)request->item_count;
+    cost->ns[INFER_READ] = cost_ns(&cost->phases[INFER_READ]);
+    for (int64_t i = 0; i < request->item_count; i++)
+        add_item(cost, request, &request->items[i]);
+    settle(cost, INFER_COMPUTE);
+    settle(cost, INFER_WRITE);
+    const double *written = cost->phases[INFER_WRITE].amount;
+    if (answer_coding != CODING_IDENTITY)
+        pack.amount[COST_PACK] =
+            written[COST_WRITE_TEXT] * TEXT_BYTES + written[COST_WRITE_BYTES] / 2;
+    cost->pack_ns = cost_ns(&pack);
+}
+
+int64_t infer_cost_left_ns(const struct infer_cost *cost)
+{
+    return cost->ns[INFER_COMPUTE] + cost->ns[INFER_WRITE] + cost->pack_ns;
+}
+
+int64_t infer_cost_ns(const struct infer_cost *cost)
+{
+    return cost->ns[INFER_READ] + infer_cost_left_ns(cost);
+}
+
+/* ------------------------------------------------------------- measuring -- */
+
+void infer_cost_start(const struct infer_cost *cost, enum infer_phase phase,
+                      struct infer_stopwatch *watch)
+{
+    if (cost->measured[phase])
+        *watch = (struct infer_stopwatch){ clock_thread_ns(), clock_now_ns() };
+}
+
+void infer_cost_stop(struct infer_cost *cost, enum infer_phase phase,
+                     const struct infer_stopwatch *watch)
+{
+    if (!cost->measured[phase])
+        return;
+    atomic_fetch_add_explicit(&cost->clock_ns[phase], clock_now_ns() - watch->clock_ns,
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&cost->cpu_ns[phase], clock_thread_ns() - watch->cpu_ns,
+                              memory_order_relaxed);
+}
+
+void infer_cost_learn(struct infer_cost *cost)
+{
+    for (int phase = 0; phase < INFER_PHASE_COUNT; phase++) {
+        const int64_t cpu_ns = atomic_load(&cost->cpu_ns[phase]);
+        if (!cost->measured[phase])
+            continue;
+        cost_observe(&cost->phases[phase], cpu_ns);
+        cost_observe_clock(cpu_ns, atomic_load(&cost->clock_ns[phase]));
+    }
+}

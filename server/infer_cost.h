@@ -1,0 +1,46 @@
+/* infer_cost.h - the cost of one inference: predicted when its body is there, again when it is
+ * planned, and compared in the end with the CPU time that it took. */
+#ifndef ATTND_INFER_COST_H
+#define ATTND_INFER_COST_H
+
+#include "cost.h"
+#include "http.h"
+#include "infer.h"
+
+#include <stdatomic.h>
+
+enum infer_phase { INFER_READ, INFER_COMPUTE, INFER_WRITE, INFER_PHASE_COUNT };
+
+struct infer_cost {
+    struct cost phases[INFER_PHASE_COUNT];
+    int64_t ns[INFER_PHASE_COUNT]; /* predicted */
+    int64_t pack_ns;               /* the same of the answer's coding; it is not measured */
+    bool measured[INFER_PHASE_COUNT];
+    _Atomic int64_t cpu_ns[INFER_PHASE_COUNT], clock_ns[INFER_PHASE_COUNT];
+};
+
+/* What reading the body costs: so many bytes, of the type that the headers say. */
+void infer_cost_read(struct infer_cost *cost, const struct exchange *exchange, size_t body_bytes);
+
+/* What is left to do of a request whose items are planned. */
+void infer_cost_plan(struct infer_cost *cost, const struct infer_request *request,
+                     enum coding answer_coding);
+
+/* Predicted time of one worker: of the whole request, and of what comes after reading. */
+int64_t infer_cost_ns(const struct infer_cost *cost);
+int64_t infer_cost_left_ns(const struct infer_cost *cost);
+
+/* Around whatever a worker does for the request; tasks may run at the same time. The clock of CPU
+ * time is not for nothing, so of what is short only a part is measured. */
+struct infer_stopwatch {
+    int64_t cpu_ns, clock_ns;
+};
+void infer_cost_start(const struct infer_cost *cost, enum infer_phase phase,
+                      struct infer_stopwatch *watch);
+void infer_cost_stop(struct infer_cost *cost, enum infer_phase phase,
+                     const struct infer_stopwatch *watch);
+
+/* The request was answered well: what was measured corrects the rates. */
+void infer_cost_learn(struct infer_cost *cost);
+
+#endif

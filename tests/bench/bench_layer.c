@@ -1,0 +1,220 @@
+/* bench_layer.c - the products of a layer beside OpenBLAS on the same rows, and the whole time of a
+ * layer beside the sum of its parts, on one core. Best of alternating runs in CPU time.
+ *
+ * Parameters lie 8 bytes from a vector's boundary, as they may in a file, and there are as many
+ * matrices as query, key and value have. OpenBLAS runs the kernels that the daemon tells it to. */
+#include "own.h"
+#include "yardstick.h"
+
+#include "blas_core.h"
+#include "kernels/kernels.h"
+#include "layer.h"
+
+#include <cblas.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MATRICES = 3, ROWS_MAX = 256, MISALIGNED = 2 };
+
+static const int64_t SHAPES[][2] = { { 768, 768 }, { 2304, 768 }, { 4096, 4096 } };
+static const int64_t ROWS[] = { 1, 2, 4, 8, 16, 32, 64, ROWS_MAX };
+enum { SHAPE_COUNT = 3, ROW_COUNTS = 8 };
+
+static float *numbers_of(int64_t count)
+{
+    float *numbers = aligned_alloc(64, (size_t)(count + 2 * 16) / 16 * 64);
+
+    if (!numbers)
+        abort();
+    bench_fill(numbers + MISALIGNED, count, BENCH_KEY);
+    return numbers;
+}
+
+/* ----------------------------------------------------------------------------- products -- */
+
+struct product {
+    int64_t rows, out, in;
+    const float *x;
+    float *y, *work;
+};
+
+static void run_own(const struct attn_kernels *kernels, const struct product *product,
+                    const float *weight)
+{
+    const int64_t outs = ATTN_PROJECT_OUTPUTS_MAX;
+    const float *x[ATTN_PROJECT_ROWS_MAX];
+    float *y[ATTN_PROJECT_ROWS_MAX];
+
+    for (int64_t o = 0; o < product->out; o += outs)
+        for (int64_t first = 0; first < product->rows; first += ATTN_PROJECT_ROWS_MAX) {
+            int64_t n = 0;
+            for (; n < ATTN_PROJECT_ROWS_MAX && first + n < product->rows; n++) {
+                x[n] = product->x + (first + n) * product->in;
+                y[n] = product->y + (first + n) * product->out + o;
+            }
+            kernels->project_by_outputs(y, x, n, weight + o * product->in, product->in, NULL,
+                                        o + outs < product->out ? outs : product->out - o,
+                                        product->in, product->work);
+        }
+}
+
+static void run_openblas(const struct product *product, const float *weight)
+{
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)product->rows,
+                (blasint)product->out, (blasint)product->in, 1.0f, product->x, (blasint)product->in,
+                weight, (blasint)product->in, 0.0f, product->y, (blasint)product->out);
+}
+
+/* Seconds of one product at the best; kernels NULL: OpenBLAS's. The matrices take turns. */
+static double product_s(const struct attn_kernels *kernels, const struct product *product,
+                        const float *weights, double seconds)
+{
+    const double begin = now_s(1);
+
+    for (int m = 0; m < MATRICES; m++) {
+        const float *weight = weights + m * product->out * product->in;
+        if (kernels)
+            run_own(kernels, product, weight);
+        else
+            run_openblas(product, weight);
+    }
+    const double now = (now_s(1) - begin) / MATRICES;
+    return now < seconds ? now : seconds;
+}
+
+static void bench_products(const struct attn_kernels *kernels, int64_t out, int64_t in)
+{
+    float *weights = numbers_of(MATRICES * out * in), *x = numbers_of(ROWS_MAX * in);
+    float *y = numbers_of(ROWS_MAX * out), *work = numbers_of(ATTN_PROJECT_WORK);
+    const double flops = yardstick_flops(kernels->name);
+
+    for (int r = 0; r < ROW_COUNTS; r++) {
+        const struct product product = { ROWS[r], out, in, x + MISALIGNED, y + MISALIGNED, work };
+        const int rounds = (int)(2e9 / (double)(product.rows * out * in * 2 + 40000000)) / 4 + 3;
+        double own_s = 1e9, openblas_s = 1e9;
+        for (int i = 0; i < rounds; i++) {
+            own_s = product_s(kernels, &product, weights + MISALIGNED, own_s);
+            openblas_s = product_s(NULL, &product, weights + MISALIGNED, openblas_s);
+        }
+        printf("%-8s %4d rows, %4d x %4d: %8.3f ms, %5.1f GB/s of parameters, %.2f of the peak; "
+               "OpenBLAS takes %.2f as long\n",
+               kernels->name, (int)product.rows, (int)out, (int)in, own_s * 1e3,
+               (double)(out * in) * 4e-9 / own_s,
+               2.0 * (double)(product.rows * out * in) / own_s / flops, openblas_s / own_s);
+    }
+    free(weights);
+    free(x);
+    free(y);
+    free(work);
+}
+
+/* -------------------------------------------------------------------------------- layers -- */
+
+enum { LAYER_DIM = 768, HEADS = 12 };
+
+/* Seconds of each stage, and the whole, at the best of some runs. */
+static double layer_s(const struct attn_layer_plan *plan, double stages[ATTN_LAYER_STAGES_MAX])
+{
+    char *scratch = aligned_alloc(64, plan->scratch_bytes + 64);
+    char *workspace = aligned_alloc(64, plan->workspace_bytes + 64);
+    double whole_s = 1e9;
+
+    if (!scratch || !workspace)
+        abort();
+    for (int run = 0; run < 9; run++) {
+        const double begin = now_s(1);
+        for (int stage = 0; stage < plan->stage_count; stage++) {
+            const double stage_begin = now_s(1);
+            for (int64_t task = 0; task < plan->task_count[stage]; task++)
+                attn_layer_run(plan, stage, task, scratch, workspace);
+            const double stage_s = now_s(1) - stage_begin;
+            stages[stage] = run == 0 || stage_s < stages[stage] ? stage_s : stages[stage];
+        }
+        whole_s = now_s(1) - begin < whole_s ? now_s(1) - begin : whole_s;
+    }
+    free(scratch);
+    free(workspace);
+    return whole_s;
+}
+
+/* The parts: four products by OpenBLAS at its best for so many rows, and attention alone. */
+static double parts_s(const struct attn_layer_problem *problem, const float *weights,
+                      double attention_s)
+{
+    const int64_t rows = problem->query.shape[2];
+    float *y = numbers_of(rows * LAYER_DIM);
+    const struct product product = { rows, LAYER_DIM, LAYER_DIM, problem->query.data, y, NULL };
+    double seconds = 1e9;
+
+    for (int i = 0; i < 9; i++)
+        seconds = product_s(NULL, &product, weights, seconds);
+    free(y);
+    return 4 * seconds + attention_s;
+}
+
+static void bench_layer(int64_t length)
+{
+    const int64_t size = LAYER_DIM * LAYER_DIM;
+    float *weights = numbers_of(4 * size), *x = numbers_of(length * LAYER_DIM);
+    float *context = numbers_of(length * LAYER_DIM);
+    const float *first = weights + MISALIGNED;
+    const struct attn_linear linear = { .weight = first, .out = LAYER_DIM, .in = LAYER_DIM };
+    struct attn_layer layer = {
+        .q_heads = HEADS,
+        .kv_heads = HEADS,
+        .head_dim = LAYER_DIM / HEADS,
+        .v_head_dim = LAYER_DIM / HEADS,
+        .q_proj = linear,
+        .k_proj = linear,
+        .v_proj = linear,
+        .o_proj = linear,
+    };
+    layer.k_proj.weight = first + size;
+    layer.v_proj.weight = first + 2 * size;
+    layer.o_proj.weight = first + 3 * size;
+    const struct attn_tensor rows =
+        attn_tensor_dense(x + MISALIGNED, ATTN_F32, 1, 1, length, LAYER_DIM);
+    const struct attn_layer_problem problem = {
+        .layer = &layer,
+        .options = attn_options_default(LAYER_DIM / HEADS),
+        .query = rows,
+        .key = rows,
+        .value = rows,
+        .context = context,
+    };
+    struct attn_layer_plan plan;
+    double stages[ATTN_LAYER_STAGES_MAX] = { 0 };
+    double attention_s = 0;
+
+    if (attn_layer_plan_init(&plan, &problem, NULL) != ATTN_OK)
+        abort();
+    const double whole_s = layer_s(&plan, stages);
+    for (int stage = 0; stage < plan.stage_count; stage++)
+        if (attn_layer_product(&plan, stage) == ATTN_PRODUCT_NONE)
+            attention_s += stages[stage];
+    printf(
+        "layer of %d x %d, %4d rows: %8.3f ms, attention %.0f %% of it; with OpenBLAS's products "
+        "%.2f as long\n",
+        LAYER_DIM, LAYER_DIM, (int)length, whole_s * 1e3, attention_s / whole_s * 100,
+        parts_s(&problem, first, attention_s) / whole_s);
+    free(weights);
+    free(x);
+    free(context);
+}
+
+int main(int argc, char **argv)
+{
+    static const int64_t lengths[] = { 1, 4, 16, 64, 128, 512 };
+
+    (void)argc;
+    blas_core_select(argv);
+    printf("OpenBLAS's kernels: %s\n", blas_core_name());
+    for (const struct attn_kernels *const *table = attn_kernels_available();
+         *table && strcmp((*table)->name, "generic") != 0; table++)
+        for (int s = 0; s < SHAPE_COUNT; s++)
+            bench_products(*table, SHAPES[s][0], SHAPES[s][1]);
+    for (int i = 0; i < 6; i++)
+        bench_layer(lengths[i]);
+    return 0;
+}

@@ -1,0 +1,75 @@
+/* load_batching.c - many callers, each with one row for the same layer of 4096 x 4096 projections:
+ * what it gives to compute queued rows together.
+ *
+ *     load_batching
+ *
+ * 64 callers in a closed loop, with --batch-max 1 and with what the daemon does by default, in
+ * turns, on all CPUs. ATTND_LOAD_SECONDS is the time of each row (3). */
+#include "traffic_report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { WIDTH = 4096, CALLERS = 64, ROUNDS = 2 };
+
+static const double GOAL = 6;
+
+static void make_model(const char *directory)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/wide.safetensors", directory);
+    struct daemon_result made = daemon_command(
+        (const char *const[]){ "model", "new", "--d-model", "4096", "--q-heads", "32", path, NULL },
+        NULL);
+    if (made.exit_code != 0) {
+        fprintf(stderr, "the model was not made: %s\n", made.errors);
+        exit(1);
+    }
+    daemon_result_free(&made);
+}
+
+static double measure(const char *directory, const char *batch_max)
+{
+    struct traffic_request request = traffic_raw("wide", WIDTH, 0);
+    struct traffic_load load = {
+        .requests = &request, .request_count = 1, .seconds = traffic_seconds(3), .callers = CALLERS
+    };
+    const struct traffic_row row = { "raw 1x4096", batch_max ? "max 1" : "default", 0, 0 };
+    const char *const arguments[] = { "--models", directory, batch_max ? "--batch-max" : NULL,
+                                      batch_max, NULL };
+    struct traffic_server server;
+    struct traffic_result result;
+    traffic_server_start(&server, arguments);
+    load.port = server.port;
+    traffic_try(server.port, &request, 1);
+    traffic_measure(&server, &load, &row, &result);
+    const double per_s = traffic_good_per_s(&result);
+    traffic_result_free(&result);
+    traffic_server_stop(&server);
+    traffic_requests_free(&request, 1);
+    return per_s;
+}
+
+int main(void)
+{
+    char *directory = daemon_directory_create();
+    const bool has_batches = traffic_server_has_flag("--batch-max");
+    double one_by_one = 0, together = 0;
+    traffic_report_open("batching");
+    make_model(directory);
+    printf("%d callers, each with one row for a layer of %d x %d projections.\n", CALLERS, WIDTH,
+           WIDTH);
+    traffic_report_heading();
+    for (int i = 0; i < ROUNDS; i++) {
+        one_by_one += has_batches ? measure(directory, "1") : 0;
+        together += measure(directory, NULL);
+    }
+    if (has_batches) {
+        printf("together %.1f x one by one; goal %.0f x\n", together / one_by_one, GOAL);
+        traffic_report_figure("batching", together / one_by_one, "x");
+    } else {
+        printf("this build computes each request on its own (no --batch-max)\n");
+    }
+    daemon_directory_remove(directory);
+    return 0;
+}

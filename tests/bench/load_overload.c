@@ -1,0 +1,136 @@
+/* load_overload.c - what becomes of a server that is asked for half, all and twice what it can do.
+ *
+ *     load_overload [attnd|fastapi|cjson] [WORKLOAD]      all of them, where none is named
+ *
+ * A closed loop finds what the server carries; then requests arrive by Poisson at 50 to 200 % of
+ * that, each with a deadline, and what counts is goodput: answers of 200 within it. The server has
+ * one CPU and the client another, so that the client's own work takes nothing away; with one CPU
+ * alone they share it, which is said. ATTND_LOAD_SECONDS is the time of each point (2),
+ * ATTND_LOAD_DEADLINE_MS the deadline (100). */
+#include "traffic_report.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIZES_MAX = 3, CLOSED_CALLERS = 16, OPEN_CALLERS = 9000 };
+
+static const double PARTS[] = { 0.5, 0.8, 1, 1.5, 2 };
+static const double WEIGHTS[SIZES_MAX] = { 80, 15, 5 };
+static const int LENGTHS[SIZES_MAX] = { 16, 128, 512 };
+
+static const struct workload {
+    const char *name;
+    bool is_binary;
+    int size_count;
+} workloads[] = {
+    { "binary 16x64", true, 1 },
+    { "JSON 16x64", false, 1 },
+    { "binary mixed", true, SIZES_MAX },
+    { "JSON mixed", false, SIZES_MAX },
+};
+enum { WORKLOADS = sizeof workloads / sizeof workloads[0] };
+
+static int deadline_ms(void)
+{
+    const char *text = getenv("ATTND_LOAD_DEADLINE_MS");
+    const long ms = text ? strtol(text, NULL, 10) : 0;
+    return ms > 0 && ms < INT_MAX ? (int)ms : 100;
+}
+
+static void make_requests(const struct workload *workload, struct traffic_request *requests)
+{
+    for (int i = 0; i < workload->size_count; i++) {
+        const struct traffic_shape shape = { .heads = 1, .length = LENGTHS[i], .head_dim = 64 };
+        requests[i] = workload->is_binary ? traffic_attention_binary(shape, deadline_ms())
+                                          : traffic_attention_json(shape, deadline_ms());
+        requests[i].weight = WEIGHTS[i];
+    }
+}
+
+static void measure(struct traffic_server *server, const struct workload *workload,
+                    const struct traffic_load *load, double part, double capacity_bytes_per_s)
+{
+    struct traffic_result result;
+    char point[16];
+    snprintf(point, sizeof point, "%.0f%%", part * 100);
+    const struct traffic_row row = { .workload = workload->name,
+                                     .point = point,
+                                     .capacity_bytes_per_s = capacity_bytes_per_s };
+    traffic_measure(server, load, &row, &result);
+    traffic_result_free(&result);
+}
+
+static void overload(struct traffic_server *server, const struct workload *workload, bool is_alone)
+{
+    struct traffic_request requests[SIZES_MAX];
+    make_requests(workload, requests);
+    traffic_try(server->port, requests, workload->size_count);
+    struct traffic_load load = { .port = server->port,
+                                 .requests = requests,
+                                 .request_count = workload->size_count,
+                                 .seconds = traffic_seconds(2),
+                                 .callers = CLOSED_CALLERS,
+                                 .spins = is_alone };
+    struct traffic_result closed;
+    traffic_measure(server, &load, &(struct traffic_row){ workload->name, "closed", 0, 0 },
+                    &closed);
+    const double capacity_per_s = traffic_good_per_s(&closed);
+    load.callers = OPEN_CALLERS;
+    load.deadline_s = deadline_ms() / 1e3;
+    for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0] && capacity_per_s > 0; i++) {
+        load.rate = PARTS[i] * capacity_per_s;
+        measure(server, workload, &load, PARTS[i], traffic_good_bytes_per_s(&closed));
+    }
+    traffic_result_free(&closed);
+    traffic_requests_free(requests, workload->size_count);
+}
+
+static bool start(struct traffic_server *server, const char *name)
+{
+    if (strcmp(name, "fastapi") == 0)
+        return traffic_server_start_fastapi(server, 1);
+    if (strcmp(name, "cjson") == 0)
+        return traffic_server_start_cjson(server);
+    traffic_server_start(server, NULL);
+    return true;
+}
+
+/* The server anew for each workload, so that none inherits another's memory. */
+static void overload_server(const char *name, const char *only)
+{
+    bool is_alone = traffic_pin(1);
+    for (int i = 0; i < WORKLOADS; i++) {
+        struct traffic_server server;
+        if ((only && strcmp(only, workloads[i].name) != 0)
+            || (strcmp(name, "cjson") == 0 && workloads[i].is_binary))
+            continue;
+        traffic_pin(0);
+        const bool is_up = start(&server, name);
+        is_alone = traffic_pin(1);
+        if (!is_up)
+            break;
+        overload(&server, &workloads[i], is_alone);
+        traffic_server_stop(&server);
+    }
+    traffic_pin(-1);
+    if (!is_alone)
+        printf("one CPU alone: the client and the server share it\n");
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const servers[] = { "attnd", "fastapi", "cjson" };
+    traffic_report_open("overload");
+    printf("Requests with a deadline of %d ms; the server has one CPU, the client another.\n"
+           "of cap: goodput, by the bytes of the requests, of that of the closed loop; late: a 200 "
+           "after the deadline; no answer: given up at twice the deadline; CPU of the "
+           "server,\nthe generator and others; late ms: how late it sent, p99.\n",
+           deadline_ms());
+    traffic_report_heading();
+    for (size_t i = 0; i < sizeof servers / sizeof servers[0]; i++)
+        if (argc < 2 || strcmp(argv[1], servers[i]) == 0)
+            overload_server(servers[i], argc > 2 ? argv[2] : NULL);
+    return 0;
+}

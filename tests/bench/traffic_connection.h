@@ -1,0 +1,51 @@
+/* traffic_connection.h - one connection of a load: a request out, an answer in, never blocking. */
+#ifndef BENCH_TRAFFIC_CONNECTION_H
+#define BENCH_TRAFFIC_CONNECTION_H
+
+#include "traffic_requests.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { TRAFFIC_HEAD_BYTES = 2048 };
+
+struct traffic_connection {
+    int descriptor;
+    const struct traffic_request *request;
+    size_t sent_bytes;
+    int64_t intended_ns;
+
+    /* The answer. */
+    char head[TRAFFIC_HEAD_BYTES + 1];
+    int head_bytes;   /* read of it so far */
+    bool has_head;    /* it is whole, and what follows holds */
+    bool closes;      /* the server wants no other request here */
+    bool is_answered; /* wholly read */
+    int status;
+    int64_t body_left_bytes;
+
+    struct traffic_connection *next, *previous; /* of those that have a request */
+};
+
+enum traffic_step {
+    TRAFFIC_WAITS,  /* for the socket */
+    TRAFFIC_DONE,   /* the request is sent and the answer read */
+    TRAFFIC_BROKEN, /* closed, or no answer that could be understood */
+};
+
+/* Begins to connect to a port of 127.0.0.1. False: errno. */
+bool traffic_connection_open(struct traffic_connection *connection, int port);
+
+void traffic_connection_begin(struct traffic_connection *connection,
+                              const struct traffic_request *request, int64_t intended_ns);
+
+/* Sends and reads what can be without waiting. */
+enum traffic_step traffic_connection_step(struct traffic_connection *connection);
+
+/* A duration of the answer's Server-Timing, in milliseconds; below 0: it says none. */
+double traffic_connection_timing(const struct traffic_connection *connection, const char *name);
+
+/* Of a body whose beginning came with the head: what was read last, for messages. */
+const char *traffic_connection_last_bytes(int *count);
+
+#endif

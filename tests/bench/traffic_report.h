@@ -1,0 +1,34 @@
+/* traffic_report.h - what loads showed: a table for people, and JSON lines in build/. */
+#ifndef BENCH_TRAFFIC_REPORT_H
+#define BENCH_TRAFFIC_REPORT_H
+
+#include "traffic.h"
+#include "traffic_server.h"
+
+/* A row of the table. */
+struct traffic_row {
+    const char *workload, *point;
+    double goal_per_s;           /* what goodput is compared with, in requests; 0: nothing */
+    double capacity_bytes_per_s; /* or in their bytes: of requests of many sizes a server in need
+                                    answers the small ones */
+};
+
+/* Lines go to build/load_<name>.jsonl, which begins anew. */
+void traffic_report_open(const char *name);
+
+void traffic_report_heading(void);
+
+/* Runs the load and reports it. The result, its samples sorted, is the caller's. */
+void traffic_measure(struct traffic_server *server, const struct traffic_load *load,
+                     const struct traffic_row *row, struct traffic_result *result);
+
+/* A number of its own, in the lines alone. */
+void traffic_report_figure(const char *name, double value, const char *unit);
+
+double traffic_good_per_s(const struct traffic_result *result);
+double traffic_good_bytes_per_s(const struct traffic_result *result);
+
+/* Counted seconds of a load: ATTND_LOAD_SECONDS, or fallback. */
+double traffic_seconds(double fallback);
+
+#endif

@@ -1,0 +1,38 @@
+/* traffic_requests.h - requests made beforehand, head and body in one piece. */
+#ifndef BENCH_TRAFFIC_REQUESTS_H
+#define BENCH_TRAFFIC_REQUESTS_H
+
+#include <stddef.h>
+
+struct traffic_request {
+    char *bytes;
+    size_t size;
+    double weight; /* how often it is sent, beside others of a load */
+};
+
+struct traffic_shape {
+    int heads, length, head_dim;
+};
+
+/* Each has weight 1. timeout_ms is sent as X-Timeout-Ms; 0: not. */
+struct traffic_request traffic_get(const char *path);
+struct traffic_request traffic_json(const char *path, const char *body, int timeout_ms);
+
+/* Self-attention by the model sdpa, query, key and value all given and the context asked for: as
+ * rows of JSON with 17 digits, as Python and JavaScript write doubles (one head), or as bytes by
+ * the Open Inference Protocol. */
+struct traffic_request traffic_attention_json(struct traffic_shape shape, int timeout_ms);
+struct traffic_request traffic_attention_binary(struct traffic_shape shape, int timeout_ms);
+
+/* The same as JSON, but the weights asked for: an answer of length * length numbers. */
+struct traffic_request traffic_map_json(struct traffic_shape shape);
+
+/* Self-attention by a model with parameters, as bytes, the context asked for. */
+struct traffic_request traffic_model_binary(const char *model, int rows, int columns);
+
+/* A raw binary request: count numbers to a model with parameters. */
+struct traffic_request traffic_raw(const char *model, int count, int timeout_ms);
+
+void traffic_requests_free(struct traffic_request *requests, int count);
+
+#endif

@@ -1,0 +1,169 @@
+/* test_fairness.c - one long request holds nobody else: not short requests, not what an operator
+ * does to the models; and the number of workers follows the CPUs that the daemon may use.
+ *
+ * The order of events is asserted, and no duration: what was asked for while a long request runs is
+ * answered before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+#include "model_client.h"
+#include "request_text.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char PATH[] = "/v1/attention";
+static const char SHORT[] = "{\"model\":\"demo\",\"query\":[[1,0,0]]}";
+
+static struct daemon server;
+static struct http_client client;
+static char *directory;
+
+static double metric(const char *name)
+{
+    struct http_response page = http_client_get(&client, "/metrics");
+    const size_t length = strlen(name);
+    const char *line = page.body;
+    while (line && !(strncmp(line, name, length) == 0 && line[length] == ' '))
+        line = (line = strchr(line, '\n')) ? line + 1 : NULL;
+    assert_non_null(line);
+    const double value = strtod(line + length, NULL);
+    http_response_free(&page);
+    return value;
+}
+
+static void wait_for_metric(const char *name, double wanted)
+{
+    const double until = daemon_now() + 10 * daemon_slowness();
+    while (metric(name) != wanted) {
+        if (daemon_now() > until)
+            fail_msg("%s is %g, not %g", name, metric(name), wanted);
+        daemon_pause(0.01);
+    }
+}
+
+/* A request that takes so long alone, once it is under way. */
+struct long_request {
+    struct http_background background;
+    char *body;
+    double sent;
+};
+
+static void long_begin(struct long_request *request, double seconds)
+{
+    request->body = request_text_slow(&client, seconds, "");
+    request->sent = daemon_now();
+    http_background_start(&request->background, server.port,
+                          &(struct http_request){ .path = PATH, .body = request->body });
+    wait_for_metric("attnd_queue_jobs", 1);
+}
+
+/* It is answered well, and not before the moment now. */
+static void long_expect_end_after(struct long_request *request, double now)
+{
+    struct http_response response = http_background_join(&request->background);
+    assert_int_equal(response.status, 200);
+    assert_true(request->sent + response.seconds > now);
+    http_response_free(&response);
+    free(request->body);
+}
+
+/* One worker, and 50 short requests one after the other. */
+static void test_short_requests_pass_a_long_one(void **state)
+{
+    (void)state;
+    struct long_request request;
+    long_begin(&request, 1.5);
+    for (int i = 0; i < 50; i++) {
+        struct http_response response = http_client_post(&client, PATH, SHORT);
+        assert_int_equal(response.status, 200);
+        http_response_free(&response);
+    }
+    long_expect_end_after(&request, daemon_now());
+}
+
+/* What waits for the disk waits for no worker. */
+static void test_models_are_changed_meanwhile(void **state)
+{
+    (void)state;
+    struct long_request request;
+    long_begin(&request, 1);
+    model_put_demo(&client, "another", 2, 201);
+    model_delete_well(&client, "another");
+    long_expect_end_after(&request, daemon_now());
+}
+
+static void set_cpus(const cpu_set_t *set)
+{
+    assert_int_equal(sched_setaffinity(server.pid, sizeof *set, set), 0);
+    assert_int_equal(kill(server.pid, SIGHUP), 0);
+}
+
+/* Without --workers. A request runs on while they become fewer and more. */
+static void test_workers_follow_the_cpus(void **state)
+{
+    (void)state;
+    cpu_set_t all, one;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    const int cpu_count = CPU_COUNT(&all) < 64 ? CPU_COUNT(&all) : 64;
+    int first = 0;
+    while (!CPU_ISSET(first, &all))
+        first++;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    wait_for_metric("attnd_workers", cpu_count);
+    struct long_request request;
+    long_begin(&request, 0.5);
+    set_cpus(&one);
+    wait_for_metric("attnd_workers", 1);
+    set_cpus(&all);
+    wait_for_metric("attnd_workers", cpu_count);
+    long_expect_end_after(&request, request.sent);
+}
+
+static int one_worker(void **state)
+{
+    (void)state;
+    directory = daemon_directory_create();
+    daemon_start_with(&server, "--workers", "1", "--model-control", "explicit", "--models",
+                      directory, NULL);
+    http_client_init(&client, server.port);
+    return 0;
+}
+
+static int pinned_workers(void **state)
+{
+    (void)state;
+    daemon_start_with(&server, "--pin-workers", NULL);
+    http_client_init(&client, server.port);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    http_client_free(&client);
+    daemon_stop(&server);
+    daemon_directory_remove(directory);
+    directory = NULL;
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_short_requests_pass_a_long_one, one_worker, stop),
+        cmocka_unit_test_setup_teardown(test_models_are_changed_meanwhile, one_worker, stop),
+        cmocka_unit_test_setup_teardown(test_workers_follow_the_cpus, pinned_workers, stop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

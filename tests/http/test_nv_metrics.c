@@ -1,0 +1,179 @@
+/* test_nv_metrics.c - --metrics-nv-aliases: each model's numbers under Triton's names. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+#include "request_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char PATH[] = "/v1/attention";
+static const char GOOD[] = "{\"model\":\"demo\",\"query\":[[1,0,0]]}";
+
+static struct daemon server;
+static struct http_client client;
+
+static double value_of(const char *name, const char *model, const char *more)
+{
+    struct metrics_page page;
+    char series[256];
+    snprintf(series, sizeof series, "nv_inference_%s{model=\"%s\",version=\"1\"%s}", name, model,
+             more);
+    answer_metrics(&client, &page);
+    if (!metrics_page_has(&page, series))
+        fail_msg("no %s", series);
+    const double value = metrics_page_value(&page, series);
+    metrics_page_free(&page);
+    return value;
+}
+
+static void expect(const char *name, const char *model, const char *more, double value)
+{
+    const double until = daemon_now() + 10 * daemon_slowness();
+    double found;
+    while ((found = value_of(name, model, more)) != value) {
+        if (daemon_now() > until)
+            fail_msg("%s of %s%s is %g, not %g", name, model, more, found, value);
+        daemon_pause(0.01);
+    }
+}
+
+static void expect_failures(const char *model, double rejected, double canceled, double backend,
+                            double other)
+{
+    expect("request_failure", model, ",reason=\"REJECTED\"", rejected);
+    expect("request_failure", model, ",reason=\"CANCELED\"", canceled);
+    expect("request_failure", model, ",reason=\"BACKEND\"", backend);
+    expect("request_failure", model, ",reason=\"OTHER\"", other);
+}
+
+/* Every model has every series from the start. */
+static void test_at_first(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "request_success",
+        "count",
+        "exec_count",
+        "request_duration_us",
+        "queue_duration_us",
+        "compute_input_duration_us",
+        "compute_infer_duration_us",
+        "compute_output_duration_us",
+        "pending_request_count",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_true(value_of(names[i], "demo", "") == 0);
+        assert_true(value_of(names[i], "sdpa", "") == 0);
+    }
+    expect_failures("demo", 0, 0, 0, 0);
+    struct metrics_page page;
+    answer_metrics(&client, &page);
+    assert_string_equal(metrics_page_type(&page, "nv_inference_request_success"), "counter");
+    assert_string_equal(metrics_page_type(&page, "nv_inference_request_failure"), "counter");
+    assert_string_equal(metrics_page_type(&page, "nv_inference_pending_request_count"), "gauge");
+    metrics_page_free(&page);
+}
+
+static void test_successes(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        cJSON_Delete(answer_post(&client, PATH, GOOD));
+    cJSON_Delete(answer_post(&client, "/v1/attention/batch",
+                             "{\"model\":\"demo\",\"requests\":[{\"query\":[[1,0,0]]},"
+                             "{\"query\":[[1,0]]},{\"query\":[[0,0,1]]}]}"));
+    expect("request_success", "demo", "", 4);
+    expect("count", "demo", "", 5);
+    expect("exec_count", "demo", "", 4);
+    expect("request_success", "sdpa", "", 0);
+    expect("pending_request_count", "demo", "", 0);
+    static const char *const parts[] = { "queue_duration_us", "compute_input_duration_us",
+                                         "compute_infer_duration_us",
+                                         "compute_output_duration_us" };
+    double sum = 0;
+    for (int i = 0; i < 4; i++)
+        sum += value_of(parts[i], "demo", "");
+    const double whole = value_of("request_duration_us", "demo", "");
+    assert_true(whole > 0 && whole >= sum && whole <= sum + 4); /* each is cut to microseconds */
+    expect_failures("demo", 0, 0, 0, 1);
+}
+
+static void leave_after(const char *body, double seconds)
+{
+    char head[256];
+    struct http_raw raw;
+    const int size = snprintf(head, sizeof head,
+                              "POST /v1/attention HTTP/1.1\r\nHost: localhost\r\n"
+                              "Content-Length: %zu\r\n\r\n",
+                              strlen(body));
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send(&raw, head, (size_t)size));
+    assert_true(http_raw_send(&raw, body, strlen(body)));
+    answer_wait_for_active(&client, 1);
+    daemon_pause(seconds);
+    http_raw_close(&raw);
+}
+
+static void test_failures(void **state)
+{
+    (void)state;
+    char *slow = request_text_slow(&client, 1 + daemon_slowness() / 2, "");
+    const double successes = value_of("request_success", "sdpa", "");
+    answer_refused(&client, PATH, "{\"model\":\"sdpa\",\"query\":[[1],[1,2]]}", 400, "ragged",
+                   NULL);
+    expect_failures("sdpa", 0, 0, 0, 0); /* its model was not looked up yet */
+    answer_refused(&client, PATH, "{\"model\":\"sdpa\",\"query\":[[1]],\"key\":[[1,2]]}", 400,
+                   "shape", NULL);
+    expect_failures("sdpa", 0, 0, 0, 1);
+    leave_after(slow, 0.5); /* which is in its middle */
+    expect_failures("sdpa", 0, 1, 0, 1);
+    const char *const headers[] = { "X-Timeout-Ms: 500", "Content-Type: application/json", NULL };
+    answer_send_refused(&client,
+                        &(struct http_request){ .path = PATH, .body = slow, .headers = headers },
+                        504, "deadline", NULL);
+    expect_failures("sdpa", 1, 1, 0, 1);
+    expect("request_success", "sdpa", "", successes);
+    expect("pending_request_count", "sdpa", "", 0);
+    free(slow);
+}
+
+static void test_stops_cleanly(void **state)
+{
+    (void)state;
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    daemon_start_with(&server, "--metrics-nv-aliases", NULL);
+    http_client_init(&client, server.port);
+    return 0;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_at_first),
+        cmocka_unit_test(test_successes),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_stops_cleanly),
+    };
+    return cmocka_run_group_tests(tests, start, clear);
+}

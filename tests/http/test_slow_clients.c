@@ -1,0 +1,295 @@
+/* test_slow_clients.c - clients that hold a connection and do nothing with it, and clients that do
+ * not take their answer: each has its bound, is counted, and disturbs nobody.
+ *
+ * A body that does not come is in test_limits.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+#include "request_text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static const char PATH[] = "/v1/attention";
+static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+static const char ASK[] = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
+static const char IDLE[] = "attnd_connections_closed_total{reason=\"idle\"}";
+static const char FOR_ANOTHER[] = "attnd_connections_closed_total{reason=\"for_another\"}";
+static const char SLOW_READER[] = "attnd_cancelled_total{reason=\"slow_reader\"}";
+
+static struct daemon server;
+static struct http_client client;
+
+static void start(const char *flag, const char *value)
+{
+    daemon_start_with(&server, "--workers", "2", flag, value, NULL);
+    http_client_init(&client, server.port);
+}
+
+static void stop(void)
+{
+    cJSON_Delete(answer_post(&client, PATH, GOOD));
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+static void ask(struct http_raw *raw)
+{
+    assert_true(http_raw_send_text(raw, ASK));
+    struct http_response response = http_raw_receive(raw, 10 * daemon_slowness());
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+}
+
+/* ------------------------------------------------------------------------ idle -- */
+
+static void test_idle_connections_are_closed(void **state)
+{
+    (void)state;
+    struct http_raw silent, answered, half;
+    start("--idle-timeout", "400ms");
+    http_raw_connect(&silent, server.port);
+    http_raw_connect(&answered, server.port);
+    http_raw_connect(&half, server.port);
+    ask(&answered);
+    assert_true(http_raw_send_text(&half, "GET /livez HTTP/1.1\r\nHost: loc"));
+    answer_wait_for_metric(&client, IDLE, 3, INFINITY);
+    assert_true(http_raw_is_closed(&silent, 10 * daemon_slowness()));
+    assert_true(http_raw_is_closed(&answered, 10 * daemon_slowness()));
+    assert_true(http_raw_is_closed(&half, 10 * daemon_slowness()));
+    http_raw_close(&silent);
+    http_raw_close(&answered);
+    http_raw_close(&half);
+    stop();
+}
+
+/* A byte now and then buys no time: the headers are not there. */
+static void test_slow_headers(void **state)
+{
+    (void)state;
+    struct http_raw trickle;
+    start("--idle-timeout", "400ms");
+    http_raw_connect(&trickle, server.port);
+    assert_true(http_raw_send_text(&trickle, "GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Slow: "));
+    double until = daemon_now() + 20 * daemon_slowness();
+    while (http_raw_send_text(&trickle, "a") && daemon_now() < until)
+        daemon_pause(0.05);
+    assert_true(http_raw_is_closed(&trickle, 1));
+    assert_true(answer_metric(&client, IDLE) >= 1);
+    http_raw_close(&trickle);
+    stop();
+}
+
+/* Neither one whose request is computed nor one whose body is on its way is idle. */
+static void test_busy_connections_are_kept(void **state)
+{
+    (void)state;
+    start("--idle-timeout", "300ms");
+    char *slow = request_text_slow(&client, 1.2, "");
+    struct http_background computed;
+    http_background_start(&computed, server.port,
+                          &(struct http_request){ .path = PATH, .body = slow });
+    struct http_raw sender;
+    http_raw_connect(&sender, server.port);
+    char head[200];
+    snprintf(head, sizeof(head),
+             "POST /v1/attention HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n",
+             strlen(GOOD));
+    assert_true(http_raw_send_text(&sender, head));
+    for (size_t i = 0; i < strlen(GOOD); i += 3) {
+        assert_true(http_raw_send(&sender, GOOD + i, i + 3 < strlen(GOOD) ? 3 : strlen(GOOD) - i));
+        daemon_pause(0.1);
+    }
+    struct http_response response = http_raw_receive(&sender, 10 * daemon_slowness());
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    response = http_background_join(&computed);
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    http_raw_close(&sender);
+    free(slow);
+    stop();
+}
+
+/* Where there are too many, the one that has been idle the longest makes room, the others stay. */
+static void test_oldest_idle_makes_room(void **state)
+{
+    (void)state;
+    enum { COUNT = 20 };
+    struct http_raw raw[COUNT], another;
+    daemon_start_with(&server, "--workers", "2", "--connections-max", "20", NULL);
+    for (int i = 0; i < COUNT; i++) {
+        http_raw_connect(&raw[i], server.port);
+        ask(&raw[i]);
+    }
+    ask(&raw[0]); /* the second is the oldest now */
+    http_raw_connect(&another, server.port);
+    ask(&another);
+    assert_true(http_raw_is_closed(&raw[1], 10 * daemon_slowness()));
+    ask(&raw[0]);
+    ask(&raw[COUNT - 1]);
+    http_raw_close(&raw[2]);
+    http_client_init(&client, server.port);
+    answer_wait_for_metric(&client, FOR_ANOTHER, 1, INFINITY);
+    assert_true(answer_metric(&client, IDLE) == 0);
+    http_raw_close(&another);
+    for (int i = 0; i < COUNT; i++)
+        http_raw_close(&raw[i]);
+    stop();
+}
+
+/* --------------------------------------------------------------------- reading -- */
+
+/* A request whose answer has some 25 MB, far more than the buffers of both sockets. */
+static char *large_request(void)
+{
+    struct request_text text = { 0 };
+    request_text_add(&text, "{\"model\":\"sdpa\",\"outputs\":[\"weights\"],\"query\":");
+    request_text_random(&text, 5, 1500, 2);
+    request_text_add(&text, "}");
+    return text.data;
+}
+
+static void send_request(struct http_raw *raw, const char *id, const char *body)
+{
+    char head[200];
+    snprintf(head, sizeof(head),
+             "POST /v1/attention HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: %s\r\n"
+             "Content-Length: %zu\r\n\r\n",
+             id, strlen(body));
+    http_raw_connect(raw, server.port);
+    assert_true(http_raw_send_text(raw, head));
+    assert_true(http_raw_send_text(raw, body));
+}
+
+/* Reads about so many bytes in each step until the end; their number. */
+static size_t read_steadily(struct http_raw *raw, size_t step_bytes, size_t bytes_max)
+{
+    size_t total = 0;
+    char *step = malloc(step_bytes);
+    while (total < bytes_max) {
+        const size_t left = bytes_max - total;
+        const size_t wanted = left < step_bytes ? left : step_bytes;
+        const ssize_t size = recv(raw->socket, step, wanted, MSG_WAITALL);
+        if (size <= 0)
+            break;
+        total += (size_t)size;
+        daemon_pause(0.02);
+    }
+    free(step);
+    return total;
+}
+
+static void expect_logged_as_left(const char *id)
+{
+    char field[64];
+    snprintf(field, sizeof(field), "request_id=%s", id);
+    char *log = daemon_log(&server);
+    char *found = strstr(log, field);
+    assert_non_null(found);
+    *found = '\0';
+    char *line = strrchr(log, '\n');
+    assert_non_null(strstr(line ? line : log, "status=499"));
+    free(log);
+}
+
+static void test_answer_that_nobody_takes(void **state)
+{
+    (void)state;
+    struct http_raw raw;
+    start("--send-timeout", "300ms");
+    char *body = large_request();
+    send_request(&raw, "never", body);
+    answer_wait_for_metric(&client, SLOW_READER, 1, 1);
+    assert_true(http_raw_is_closed(&raw, 10 * daemon_slowness()));
+    expect_logged_as_left("never");
+    answer_wait_for_metric(&client, "attnd_requests_active", 1, 1);
+    http_raw_close(&raw);
+    free(body);
+    stop();
+}
+
+/* Some progress is not enough, else a client could hold its answer's memory for days. */
+static void test_answer_that_is_crawled_through(void **state)
+{
+    (void)state;
+    struct http_raw raw;
+    start("--send-timeout", "300ms");
+    char *body = large_request();
+    send_request(&raw, "crawls", body);
+    size_t taken = 0;
+    while (answer_metric(&client, SLOW_READER) == 0 && taken < 10000000)
+        taken += read_steadily(&raw, 256, 256);
+    assert_true(taken < 10000000);
+    expect_logged_as_left("crawls");
+    http_raw_close(&raw);
+    free(body);
+    stop();
+}
+
+/* Many times the timeout, but always something: taken whole. */
+static void test_answer_that_is_taken_slowly(void **state)
+{
+    (void)state;
+    struct http_raw raw;
+    start("--send-timeout", "300ms");
+    char *body = large_request();
+    struct http_response response = http_client_post(&client, PATH, body);
+    const size_t size = response.body_size;
+    http_response_free(&response);
+    assert_true(size > 15000000);
+    send_request(&raw, "slowly", body);
+    double start_time = daemon_now();
+    assert_true(read_steadily(&raw, 400000, size) >= size);
+    print_message("    %zu bytes in %.2f s\n", size, daemon_now() - start_time);
+    assert_true(answer_metric(&client, SLOW_READER) == 0);
+    http_raw_close(&raw);
+    free(body);
+    stop();
+}
+
+/* Request after request, and not one answer read. */
+static void test_answers_that_pile_up(void **state)
+{
+    (void)state;
+    enum { COUNT = 400 };
+    static const char request[] = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    struct http_raw raw;
+    start("--send-timeout", "300ms");
+    http_raw_connect(&raw, server.port);
+    for (int i = 0; i < COUNT && http_raw_send_text(&raw, request); i++)
+        ;
+    answer_wait_for_metric(&client, SLOW_READER, 1, 1);
+    assert_true(http_raw_is_closed(&raw, 10 * daemon_slowness()));
+    http_raw_close(&raw);
+    stop();
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    return 0;
+}
+
+#define TEST(function) cmocka_unit_test_teardown(function, clear)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_idle_connections_are_closed), TEST(test_slow_headers),
+        TEST(test_busy_connections_are_kept),   TEST(test_oldest_idle_makes_room),
+        TEST(test_answer_that_nobody_takes),    TEST(test_answer_that_is_crawled_through),
+        TEST(test_answer_that_is_taken_slowly), TEST(test_answers_that_pile_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,233 @@
+/* test_kernels_project.c - the kernels of projections, of every table that this CPU can run,
+ * against arithmetic in double; and that their bits know of nothing but the row.
+ *
+ * Counts around the vector, the blocks and the parts, memory that ends at a guard page. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "buffers.h"
+
+#include <string.h>
+
+static const int64_t ROWS[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 33, 48, 63, 64 };
+static const int64_t OUTS[] = { 1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 15, 16, 17, 33, 63, 64, 65, 80 };
+static const int64_t INS[] = { 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33, 255, 256, 257, 530 };
+enum { ROW_COUNTS = 17, OUT_COUNTS = 18, IN_COUNTS = 16 };
+
+/* A projection with parameters in both orders. */
+struct projection {
+    int64_t rows, out, in;
+    float *x, *y;
+    float *by_outputs, *by_inputs, *bias; /* strides in + 1 and out + 3 */
+    float *work;
+};
+
+static struct projection make(struct fill *fill, int64_t rows, int64_t out, int64_t in, bool biased)
+{
+    struct projection made = { .rows = rows, .out = out, .in = in };
+
+    made.x = buffers_rows(fill, rows, in, in + 2);
+    made.y = buffers_floats((rows - 1) * (out + 5) + out);
+    made.by_outputs = buffers_rows(fill, out, in, in + 1);
+    made.by_inputs = buffers_floats((in - 1) * (out + 3) + out);
+    for (int64_t i = 0; i < in; i++)
+        for (int64_t o = 0; o < out + 3 && i * (out + 3) + o < (in - 1) * (out + 3) + out; o++)
+            made.by_inputs[i * (out + 3) + o] =
+                o < out ? made.by_outputs[o * (in + 1) + i] : (float)NAN;
+    made.bias = biased ? buffers_filled(fill, out, -1, 1) : NULL;
+    made.work = buffers_floats(ATTN_PROJECT_WORK);
+    return made;
+}
+
+/* Rows first to first + rows of the projection, to outputs first_out to first_out + out. */
+static void run(const struct attn_kernels *kernels, const struct projection *made, bool by_inputs,
+                int64_t first, int64_t rows, int64_t first_out, int64_t out)
+{
+    const float *x[ATTN_PROJECT_ROWS_MAX];
+    float *y[ATTN_PROJECT_ROWS_MAX];
+    const float *bias = made->bias ? made->bias + first_out : NULL;
+
+    for (int64_t r = 0; r < rows; r++) {
+        x[r] = made->x + (first + r) * (made->in + 2);
+        y[r] = made->y + (first + r) * (made->out + 5) + first_out;
+    }
+    if (by_inputs)
+        kernels->project_by_inputs(y, x, rows, made->by_inputs + first_out, made->out + 3, bias,
+                                   out, made->in, made->work);
+    else
+        kernels->project_by_outputs(y, x, rows, made->by_outputs + first_out * (made->in + 1),
+                                    made->in + 1, bias, out, made->in, made->work);
+}
+
+static void clear(const struct projection *made)
+{
+    for (int64_t i = 0; i < (made->rows - 1) * (made->out + 5) + made->out; i++)
+        made->y[i] = 77.0f;
+}
+
+static void expect_right(const struct attn_kernels *kernels, const struct projection *made,
+                         bool by_inputs)
+{
+    for (int64_t r = 0; r < made->rows; r++) {
+        for (int64_t o = 0; o < made->out; o++) {
+            const double bias = made->bias ? (double)made->bias[o] : 0;
+            double want = bias, size = fabs(bias);
+            for (int64_t i = 0; i < made->in; i++) {
+                const double product = (double)made->x[r * (made->in + 2) + i]
+                                       * (double)made->by_outputs[o * (made->in + 1) + i];
+                want += product;
+                size += fabs(product);
+            }
+            const double got = (double)made->y[r * (made->out + 5) + o];
+            if (!(fabs(got - want) <= 4e-7 * (1 + size)))
+                fail_msg("%s, by %s: %" PRId64 " rows, %" PRId64 " x %" PRId64 ": [%" PRId64
+                         ", %" PRId64 "] = %.9g, want %.9g",
+                         kernels->name, by_inputs ? "inputs" : "outputs", made->rows, made->out,
+                         made->in, r, o, got, want);
+        }
+        for (int64_t o = made->out; o < made->out + 5 && r + 1 < made->rows; o++)
+            assert_true(made->y[r * (made->out + 5) + o] == 77.0f);
+    }
+}
+
+static void check_right(const struct attn_kernels *kernels, int64_t rows, int64_t out, int64_t in)
+{
+    struct fill fill = { (uint64_t)(rows * 100000 + out * 1000 + in) };
+    const struct projection made = make(&fill, rows, out, in, (rows + out + in) % 2 == 0);
+
+    for (int by_inputs = 0; by_inputs < 2; by_inputs++) {
+        clear(&made);
+        run(kernels, &made, by_inputs, 0, rows, 0, out);
+        expect_right(kernels, &made, by_inputs);
+    }
+    buffers_free();
+}
+
+static void is_right_at_every_length(void **state)
+{
+    (void)state;
+    for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++)
+        for (int shift = 0; shift < 2; shift++) {
+            buffers_shift = shift;
+            for (int o = 0; o < OUT_COUNTS; o++)
+                for (int i = 0; i < IN_COUNTS; i++)
+                    check_right(*table, ROWS[(o * 7 + i * 5 + shift) % ROW_COUNTS], OUTS[o],
+                                INS[i]);
+            for (int r = 0; r < ROW_COUNTS; r++)
+                check_right(*table, ROWS[r], 37, 67);
+        }
+    buffers_shift = 0;
+}
+
+/* The widest that there is. */
+static void takes_the_most(void **state)
+{
+    (void)state;
+    for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++) {
+        check_right(*table, ATTN_PROJECT_ROWS_MAX, ATTN_PROJECT_OUTPUTS_MAX, 300);
+        check_right(*table, 1, ATTN_PROJECT_OUTPUTS_MAX, 300);
+        check_right(*table, ATTN_PROJECT_ROWS_MAX - 1, ATTN_PROJECT_OUTPUTS_MAX - 1, 300);
+    }
+}
+
+/* Row after row and output after output, as much at once as step and width, to the same bits. */
+static void check_bits(const struct attn_kernels *kernels, const struct projection *made,
+                       const float *whole)
+{
+    static const int64_t steps[] = { 1, 2, 3, 4, 5, 7, 8, 13, 16, 29, 64 };
+    static const int64_t widths[] = { 1, 6, 16, 23, 64, 80 };
+    const int64_t count = (made->rows - 1) * (made->out + 5) + made->out;
+
+    for (int s = 0; s < 11; s++)
+        for (int w = 0; w < 6; w++)
+            for (int by_inputs = 0; by_inputs < 2; by_inputs++) {
+                clear(made);
+                for (int64_t r = 0; r < made->rows; r += steps[s])
+                    for (int64_t o = 0; o < made->out; o += widths[w])
+                        run(kernels, made, by_inputs, r,
+                            r + steps[s] < made->rows ? steps[s] : made->rows - r, o,
+                            o + widths[w] < made->out ? widths[w] : made->out - o);
+                if (memcmp(made->y, whole, (size_t)count * sizeof *whole) != 0)
+                    fail_msg("%s, by %s: %" PRId64 " rows and %" PRId64
+                             " outputs at once give other bits",
+                             kernels->name, by_inputs ? "inputs" : "outputs", steps[s], widths[w]);
+            }
+}
+
+static void knows_nothing_but_the_row(void **state)
+{
+    (void)state;
+    for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++) {
+        struct fill fill = { 7 };
+        const struct projection made = make(&fill, 64, 80, 530, true);
+        const int64_t count = (made.rows - 1) * (made.out + 5) + made.out;
+
+        clear(&made);
+        run(*table, &made, false, 0, made.rows, 0, made.out);
+        check_bits(*table, &made, buffers_copy(made.y, count));
+        buffers_free();
+    }
+}
+
+/* What stands in other rows goes nowhere. */
+static void keeps_rows_apart(void **state)
+{
+    (void)state;
+    for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++)
+        for (int by_inputs = 0; by_inputs < 2; by_inputs++) {
+            struct fill fill = { 11 };
+            const struct projection made = make(&fill, 21, 33, 40, false);
+            clear(&made);
+            run(*table, &made, by_inputs, 0, made.rows, 0, made.out);
+            float *before = buffers_copy(made.y, (made.rows - 1) * (made.out + 5) + made.out);
+            made.x[3 * (made.in + 2) + 1] = NAN;
+            made.x[17 * (made.in + 2) + 39] = INFINITY;
+            run(*table, &made, by_inputs, 0, made.rows, 0, made.out);
+            for (int64_t r = 0; r < made.rows; r++)
+                for (int64_t o = 0; o < made.out; o++) {
+                    const int64_t at = r * (made.out + 5) + o;
+                    if (r == 3 || r == 17)
+                        assert_false(isfinite(made.y[at]));
+                    else
+                        assert_true(made.y[at] == before[at]);
+                }
+            buffers_free();
+        }
+}
+
+/* Multiply-adds are the same whatever the vector; only a table without them may differ. */
+static void tables_agree(void **state)
+{
+    (void)state;
+    const struct attn_kernels *const *table = attn_kernels_available();
+    struct fill fill = { 13 };
+    const struct projection made = make(&fill, 19, 50, 300, true);
+    const int64_t count = (made.rows - 1) * (made.out + 5) + made.out;
+
+    clear(&made);
+    run(*table, &made, false, 0, made.rows, 0, made.out);
+    const float *first = buffers_copy(made.y, count);
+    for (; *table && strcmp((*table)->name, "generic") != 0; table++) {
+        clear(&made);
+        run(*table, &made, false, 0, made.rows, 0, made.out);
+        assert_memory_equal(made.y, first, (size_t)count * sizeof *first);
+    }
+    buffers_free();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(is_right_at_every_length),
+        cmocka_unit_test(takes_the_most),
+        cmocka_unit_test(knows_nothing_but_the_row),
+        cmocka_unit_test(keeps_rows_apart),
+        cmocka_unit_test(tables_agree),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

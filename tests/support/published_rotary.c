@@ -1,0 +1,55 @@
+/* published_rotary.c - see published_rotary.h. */
+#include "published_rotary.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+const struct published_rotary PUBLISHED_LLAMA = { .begin = "model.layers.#.self_attn.",
+                                                  .output = "o_proj",
+                                                  .width = 16,
+                                                  .heads = 4,
+                                                  .kv_heads = 2,
+                                                  .rotary_dim = 4,
+                                                  .theta = 10000,
+                                                  .scale = 0.5 };
+
+void published_expect_rotary(const struct published_rotary *rotary, int layer)
+{
+    char name[4][128];
+    const char *const endings[] = { "q_proj", "k_proj", "v_proj", rotary->output };
+    const struct rows hidden = published_input(rotary->width);
+    const struct published_attention attention = {
+        .heads = rotary->heads,
+        .kv_heads = rotary->kv_heads,
+        .scale = rotary->scale,
+        .softcap = rotary->softcap,
+        .causal = true,
+        .window = rotary->window,
+    };
+    for (int i = 0; i < 4; i++)
+        snprintf(name[i], sizeof name[i], "%s%s", rotary->begin, endings[i]);
+    const struct rows q = published_linear(hidden, name[0], layer);
+    const struct rows k = published_linear(hidden, name[1], layer);
+    if (rotary->norm_eps > 0) {
+        published_rms_norm(q, rotary->heads, "model.layers.#.self_attn.q_norm.weight", layer,
+                           rotary->norm_eps, rotary->norm_offset);
+        published_rms_norm(k, rotary->kv_heads, "model.layers.#.self_attn.k_norm.weight", layer,
+                           rotary->norm_eps, rotary->norm_offset);
+    }
+    void (*const rotate)(struct rows, int64_t, int64_t, double) =
+        rotary->is_every_two ? published_rotate_every_two : published_rotate_half;
+    if (rotary->rotary_dim > 0) {
+        rotate(q, rotary->heads, rotary->rotary_dim, rotary->theta);
+        rotate(k, rotary->kv_heads, rotary->rotary_dim, rotary->theta);
+    }
+    struct published_answer answer =
+        published_attend(&attention, q, k, published_linear(hidden, name[2], layer));
+    answer.context = published_linear(answer.context, name[3], layer);
+    published_expect(layer, "self", hidden, hidden, &answer);
+}

@@ -1,0 +1,37 @@
+/* published_rotary.h - the attention that most published decoders have: q_proj, k_proj, v_proj and
+ * an output projection around rotary attention, out of the functions of published.h.
+ *
+ * What a family does differently is a field; that it is what its source does is for the test that
+ * sets it to say. */
+#ifndef PUBLISHED_ROTARY_H
+#define PUBLISHED_ROTARY_H
+
+#include "published.h"
+
+/* q_proj, k_proj, v_proj and an output projection of rotary attention. */
+struct published_rotary {
+    const char *begin, *output;
+    int64_t width, heads, kv_heads, rotary_dim;
+    double theta, scale, softcap;
+    bool is_every_two; /* else rotate_half */
+    int64_t window;
+    double norm_eps; /* of q_norm and k_norm; 0: there are none */
+    double norm_offset;
+};
+
+/* Layer number layer of the model, which is of kind "self". */
+void published_expect_rotary(const struct published_rotary *rotary, int layer);
+
+/* Four query heads of 4 columns over two key/value heads: tensors in the names of Llama, the fields
+ * of config.json that say so, and what is computed with them. */
+#define PUBLISHED_GROUPED                                                                          \
+    "model.layers.#.self_attn.q_proj.weight 16x16, model.layers.#.self_attn.k_proj.weight 8x16, "  \
+    "model.layers.#.self_attn.v_proj.weight 8x16, model.layers.#.self_attn.o_proj.weight 16x16"
+
+#define PUBLISHED_GROUPED_FIELDS                                                                   \
+    "\"hidden_size\":16,\"num_attention_heads\":4,\"num_key_value_heads\":2,"                      \
+    "\"num_hidden_layers\":2"
+
+extern const struct published_rotary PUBLISHED_LLAMA;
+
+#endif

@@ -1,0 +1,88 @@
+/* published_rows.c - what published.h does to projected rows in place: rotary embedding, norms and
+ * clamping. */
+#include "published.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+static void turn(double *a, double *b, double angle)
+{
+    const double first = *a, second = *b;
+    *a = first * cos(angle) - second * sin(angle);
+    *b = second * cos(angle) + first * sin(angle);
+}
+
+void published_rotate_half_by(struct rows x, int64_t heads, int64_t dim, const double *frequencies,
+                              double factor)
+{
+    const int64_t head_dim = x.columns / heads;
+    for (int64_t i = 0; i < x.count; i++)
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t c = 0; c < dim / 2; c++) {
+                double *head = x.data + i * x.columns + h * head_dim;
+                turn(&head[c], &head[c + dim / 2], (double)i * frequencies[c]);
+                head[c] *= factor;
+                head[c + dim / 2] *= factor;
+            }
+}
+
+void published_rotate_half(struct rows x, int64_t heads, int64_t dim, double theta)
+{
+    double frequencies[64];
+    assert_true(dim / 2 <= 64);
+    for (int64_t c = 0; c < dim / 2; c++)
+        frequencies[c] = 1 / pow(theta, 2.0 * (double)c / (double)dim);
+    published_rotate_half_by(x, heads, dim, frequencies, 1);
+}
+
+void published_rotate_every_two(struct rows x, int64_t heads, int64_t dim, double theta)
+{
+    const int64_t head_dim = x.columns / heads;
+    for (int64_t i = 0; i < x.count; i++)
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t c = 0; c < dim; c += 2) {
+                double *head = x.data + i * x.columns + h * head_dim;
+                turn(&head[c], &head[c + 1], (double)i / pow(theta, (double)c / (double)dim));
+            }
+}
+
+void published_rms_norm(struct rows x, int64_t heads, const char *name, int layer, double eps,
+                        double offset)
+{
+    const struct rows weight = published_tensor(name, layer);
+    const int64_t head_dim = x.columns / heads;
+    assert_int_equal(weight.columns, head_dim);
+    for (int64_t i = 0; i < x.count * heads; i++) {
+        double *head = x.data + i * head_dim, sum = 0;
+        for (int64_t c = 0; c < head_dim; c++)
+            sum += head[c] * head[c];
+        for (int64_t c = 0; c < head_dim; c++)
+            head[c] *= (offset + weight.data[c]) / sqrt(sum / (double)head_dim + eps);
+    }
+}
+
+void published_clamp(struct rows x, double most)
+{
+    for (int64_t i = 0; i < x.count * x.columns; i++)
+        x.data[i] = fmin(fmax(x.data[i], -most), most);
+}
+
+void published_layer_norm(struct rows x, int64_t first, int64_t columns, const double *weight,
+                          const double *bias, double eps)
+{
+    for (int64_t i = 0; i < x.count; i++) {
+        double *row = x.data + i * x.columns + first, mean = 0, variance = 0;
+        for (int64_t c = 0; c < columns; c++)
+            mean += row[c] / (double)columns;
+        for (int64_t c = 0; c < columns; c++)
+            variance += pow(row[c] - mean, 2) / (double)columns;
+        for (int64_t c = 0; c < columns; c++)
+            row[c] = (row[c] - mean) / sqrt(variance + eps) * weight[c] + (bias ? bias[c] : 0);
+    }
+}

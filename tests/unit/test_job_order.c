@@ -1,0 +1,318 @@
+/* The order of tasks, by a simulated clock: workers that take tasks of jobs as the daemon's do, and
+ * no time that passes. Equals are served as they come, short before long, level before level; what
+ * is passed is passed by so much and no more; nothing starves. */
+#include "job_order.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define MS INT64_C(1000000)
+
+enum { WORKERS_MAX = 4, JOBS_MAX = 40000 };
+
+struct simulated_job {
+    struct job job; /* first: a job is its simulated_job */
+    int64_t arrives_ns, task_ns;
+    int64_t begun_ns, over_ns; /* -1: not yet */
+};
+
+struct simulation {
+    struct job_order order;
+    struct simulated_job jobs[JOBS_MAX];
+    int job_count; /* by their arrival */
+    int worker_count;
+    int64_t now_ns;
+    struct simulated_job *running[WORKERS_MAX];
+    int64_t free_ns[WORKERS_MAX];
+};
+
+static struct simulation *simulation_create(int worker_count)
+{
+    struct simulation *simulation = calloc(1, sizeof *simulation);
+    assert_non_null(simulation);
+    assert_true(job_order_reserve(&simulation->order, JOBS_MAX));
+    simulation->worker_count = worker_count;
+    return simulation;
+}
+
+static void simulation_free(struct simulation *simulation)
+{
+    job_order_free(&simulation->order);
+    free(simulation);
+}
+
+/* Jobs are added in the order of their arrival. */
+static struct simulated_job *add(struct simulation *simulation, int64_t arrives_ns, int priority,
+                                 int64_t task_count, int64_t task_ns)
+{
+    assert_true(simulation->job_count < JOBS_MAX);
+    struct simulated_job *job = &simulation->jobs[simulation->job_count++];
+    *job = (struct simulated_job){ .arrives_ns = arrives_ns, .task_ns = task_ns, .over_ns = -1 };
+    job->begun_ns = -1;
+    job->job.level = job_order_level(priority);
+    job->job.task_count = task_count;
+    job->job.remaining_ns = task_count * task_ns;
+    return job;
+}
+
+static void finish_task(struct simulation *simulation, int worker)
+{
+    struct simulated_job *job = simulation->running[worker];
+    simulation->running[worker] = NULL;
+    job->job.tasks_running--;
+    job->job.spent_ns += job->task_ns;
+    job->job.task_ns = job->task_ns;
+    if (job->job.remaining_ns > 0) /* of a job whose cost nobody knew it stays 0 */
+        job->job.remaining_ns -= job->task_ns;
+    if (job->job.next_task < job->job.task_count)
+        job_order_put(&simulation->order, &job->job);
+    else if (job->job.tasks_running == 0)
+        job->over_ns = simulation->now_ns;
+}
+
+static void begin_task(struct simulation *simulation, int worker, struct simulated_job *job)
+{
+    if (job->begun_ns < 0)
+        job->begun_ns = simulation->now_ns;
+    job->job.tasks_running++;
+    if (++job->job.next_task == job->job.task_count)
+        job_order_remove(&simulation->order, &job->job);
+    simulation->running[worker] = job;
+    simulation->free_ns[worker] = simulation->now_ns + job->task_ns;
+}
+
+/* Jobs that are over leave the list of those that are open. */
+static struct job *open_jobs(struct simulation *simulation, int arrived)
+{
+    struct job *open = NULL;
+    for (int i = arrived - 1; i >= 0; i--)
+        if (simulation->jobs[i].over_ns < 0) {
+            simulation->jobs[i].job.next_open = open;
+            open = &simulation->jobs[i].job;
+        }
+    return open;
+}
+
+/* Lets jobs arrive, and tasks begin and end, until end_ns or until all is done. */
+static void simulate(struct simulation *simulation, int64_t end_ns)
+{
+    int arrived = 0;
+    for (;;) {
+        int64_t next_ns =
+            arrived < simulation->job_count ? simulation->jobs[arrived].arrives_ns : INT64_MAX;
+        for (int w = 0; w < simulation->worker_count; w++)
+            if (simulation->running[w] && simulation->free_ns[w] < next_ns)
+                next_ns = simulation->free_ns[w];
+        if (next_ns > end_ns || next_ns == INT64_MAX)
+            return;
+        simulation->now_ns = next_ns;
+        for (int w = 0; w < simulation->worker_count; w++)
+            if (simulation->running[w] && simulation->free_ns[w] == next_ns)
+                finish_task(simulation, w);
+        for (; arrived < simulation->job_count && simulation->jobs[arrived].arrives_ns <= next_ns;
+             arrived++) {
+            job_order_admit(&simulation->order, &simulation->jobs[arrived].job, next_ns);
+            job_order_put(&simulation->order, &simulation->jobs[arrived].job);
+        }
+        for (int w = 0; w < simulation->worker_count && simulation->order.count > 0; w++)
+            if (!simulation->running[w])
+                begin_task(simulation, w,
+                           (struct simulated_job *)job_order_next(
+                               &simulation->order, open_jobs(simulation, arrived), next_ns));
+    }
+}
+
+static void test_equals_are_served_as_they_come(void **state)
+{
+    (void)state;
+    struct simulation *simulation = simulation_create(1);
+    for (int i = 0; i < 50; i++)
+        add(simulation, i / 10 * MS, 0, 3, MS);
+    simulate(simulation, INT64_MAX);
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(simulation->jobs[i].over_ns, 3 * MS * (i + 1));
+    simulation_free(simulation);
+}
+
+static void test_a_short_job_goes_before_a_long_one(void **state)
+{
+    (void)state;
+    struct simulation *simulation = simulation_create(1);
+    struct simulated_job *long_job = add(simulation, 0, 0, 50, MS);
+    struct simulated_job *short_job = add(simulation, 5 * MS, 0, 4, MS);
+    struct simulated_job *middle_job = add(simulation, 5 * MS, 0, 10, MS);
+    simulate(simulation, INT64_MAX);
+    assert_int_equal(short_job->over_ns, 9 * MS);
+    assert_int_equal(middle_job->over_ns, 19 * MS);
+    assert_int_equal(long_job->over_ns, 64 * MS);
+    simulation_free(simulation);
+}
+
+/* Where nothing is known of the costs, who has cost little so far goes first. */
+static void test_a_long_job_whose_cost_nobody_knew_gives_way(void **state)
+{
+    (void)state;
+    struct simulation *simulation = simulation_create(1);
+    struct simulated_job *long_job = add(simulation, 0, 0, 50, MS);
+    struct simulated_job *short_job = add(simulation, 20 * MS, 0, 4, MS);
+    long_job->job.remaining_ns = short_job->job.remaining_ns = 0;
+    simulate(simulation, INT64_MAX);
+    assert_int_equal(short_job->over_ns, 24 * MS);
+    assert_int_equal(long_job->over_ns, 54 * MS);
+    simulation_free(simulation);
+}
+
+static void test_levels_go_before_costs(void **state)
+{
+    (void)state;
+    struct simulation *simulation = simulation_create(1);
+    struct simulated_job *first = add(simulation, 0, 3, 1, MS); /* holds the worker */
+    struct simulated_job *low = add(simulation, 0, 3, 1, MS);
+    struct simulated_job *middle = add(simulation, 0, 2, 3, MS);
+    struct simulated_job *initial = add(simulation, 0, 0, 3, MS);
+    struct simulated_job *unknown = add(simulation, 0, JOB_LEVELS + 1, 3, MS);
+    struct simulated_job *high = add(simulation, 0, 1, 20, MS);
+    simulate(simulation, INT64_MAX);
+    assert_int_equal(high->over_ns, 20 * MS);
+    assert_int_equal(middle->over_ns, 23 * MS);
+    assert_int_equal(initial->over_ns, 26 * MS);
+    assert_int_equal(unknown->over_ns, 29 * MS);
+    assert_int_equal(first->over_ns, 30 * MS);
+    assert_int_equal(low->over_ns, 31 * MS);
+    simulation_free(simulation);
+}
+
+/* More work of short jobs than one worker can do, for 20 s; their queue grows. */
+static void add_flood(struct simulation *simulation, int priority)
+{
+    for (int i = 1; i < 20000; i++)
+        add(simulation, i * MS, priority, 1, MS + MS / 10);
+}
+
+static void test_a_flood_of_short_jobs_leaves_a_sixteenth(void **state)
+{
+    (void)state;
+    struct simulation *simulation = simulation_create(1);
+    struct simulated_job *long_job = add(simulation, 0, 0, 1000, 5 * MS);
+    add_flood(simulation, 0);
+    simulate(simulation, 10000 * MS);
+    assert_in_range(long_job->job.next_task, 10000 / 16 / 5 - 10, 10000 / 16 / 5 + 10);
+    simulation_free(simulation);
+}
+
+static void test_a_flood_of_a_higher_level_leaves_a_sixteenth(void **state)
+{
+    (void)state;
+    struct simulation *simulation = simulation_create(1);
+    struct simulated_job *low = add(simulation, 0, 3, 100, 5 * MS);
+    add_flood(simulation, 1);
+    simulate(simulation, 10000 * MS);
+    assert_int_equal(low->over_ns >= 0, 1);
+    simulation_free(simulation);
+}
+
+/* It costs 300 ms and has waited 16 times as long: what comes later comes later. */
+static void test_nobody_is_passed_for_ever(void **state)
+{
+    (void)state;
+    struct simulation *simulation = simulation_create(1);
+    struct simulated_job *long_job = add(simulation, 0, 0, 1, 300 * MS);
+    simulation->jobs[0].arrives_ns = MS;
+    add(simulation, MS, 0, 1, MS);
+    add_flood(simulation, 0);
+    simulate(simulation, INT64_MAX);
+    assert_true(long_job->begun_ns > 100 * MS);
+    assert_true(long_job->begun_ns < 17 * 300 * MS);
+    simulation_free(simulation);
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    const int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+/* The 99th percentile of how long the jobs of two tasks of half a millisecond took, which came at
+ * random and are 40 % of what two workers can do. */
+static int64_t p99_of_short_jobs(bool beside_a_long_one)
+{
+    enum { COUNT = 8000 };
+    static int64_t times[COUNT];
+    struct simulation *simulation = simulation_create(2);
+    int64_t arrives_ns = 0;
+    uint64_t random = 1;
+    if (beside_a_long_one)
+        add(simulation, 0, 0, 30000, MS);
+    const int first = simulation->job_count;
+    for (int i = 0; i < COUNT; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        arrives_ns += (int64_t)(random >> 33) % (25 * MS / 10);
+        add(simulation, arrives_ns, 0, 2, MS / 2);
+    }
+    simulate(simulation, INT64_MAX);
+    for (int i = 0; i < COUNT; i++)
+        times[i] = simulation->jobs[first + i].over_ns - simulation->jobs[first + i].arrives_ns;
+    simulation_free(simulation);
+    qsort(times, COUNT, sizeof times[0], compare_times);
+    return times[COUNT * 99 / 100];
+}
+
+static void test_short_jobs_beside_one_of_thirty_seconds(void **state)
+{
+    (void)state;
+    const int64_t alone_ns = p99_of_short_jobs(false), beside_ns = p99_of_short_jobs(true);
+    print_message("p99 alone %.2f ms, beside a job of 30 s %.2f ms\n", (double)alone_ns / 1e6,
+                  (double)beside_ns / 1e6);
+    assert_true(beside_ns <= 3 * alone_ns);
+}
+
+static void test_the_heap_keeps_its_order(void **state)
+{
+    (void)state;
+    enum { COUNT = 500 };
+    static struct job jobs[COUNT];
+    struct job_order order = { 0 };
+    uint64_t random = 7;
+    assert_true(job_order_reserve(&order, COUNT));
+    for (int i = 0; i < COUNT; i++) {
+        job_order_admit(&order, &jobs[i], i);
+        jobs[i].level = JOB_LEVEL_DEFAULT;
+    }
+    for (int round = 0; round < 20000; round++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        struct job *job = &jobs[(random >> 40) % COUNT];
+        job->remaining_ns = (int64_t)(random >> 20 & 1023);
+        if (random >> 60 & 1)
+            job_order_put(&order, job);
+        else
+            job_order_remove(&order, job);
+        int64_t count = 0;
+        for (int i = 0; i < COUNT; i++)
+            if (jobs[i].place >= 0) {
+                count++;
+                assert_ptr_equal(order.heap[jobs[i].place], &jobs[i]);
+                assert_true(order.heap[0]->key_ns <= jobs[i].key_ns);
+            }
+        assert_int_equal(order.count, count);
+    }
+    job_order_free(&order);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_equals_are_served_as_they_come),
+        cmocka_unit_test(test_a_short_job_goes_before_a_long_one),
+        cmocka_unit_test(test_a_long_job_whose_cost_nobody_knew_gives_way),
+        cmocka_unit_test(test_levels_go_before_costs),
+        cmocka_unit_test(test_a_flood_of_short_jobs_leaves_a_sixteenth),
+        cmocka_unit_test(test_a_flood_of_a_higher_level_leaves_a_sixteenth),
+        cmocka_unit_test(test_nobody_is_passed_for_ever),
+        cmocka_unit_test(test_short_jobs_beside_one_of_thirty_seconds),
+        cmocka_unit_test(test_the_heap_keeps_its_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
