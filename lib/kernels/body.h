@@ -119,7 +119,7 @@ static void transpose_out(float *rows, int64_t row_stride, const float *tile, co
 /* ---------------------------------------------------------------------- the two products -- */
 
 /* sums[r][v] = sum over k < depth of left[r * left_row + k * left_step] * right[k][v], the right
- * operand being a tile. Where guarded, a right operand of 0 adds nothing. */
+ * operand being a tile. Where guarded, a right operand of 0 adds nothing. calls may be NULL. */
 INLINE void multiply(const int rows, const int vectors, const bool guarded,
                      vec sums[BLOCK_SUMS_MAX], const float *left, int64_t left_row,
                      int64_t left_step, const float *right, int64_t width, int64_t depth,
@@ -133,7 +133,8 @@ INLINE void multiply(const int rows, const int vectors, const bool guarded,
         UNROLL
         for (int v = 0; v < vectors; v++)
             b[v] = load(right + k * width + v * LANES);
-        call_line(calls);
+        if (calls)
+            call_line(calls);
         UNROLL
         for (int r = 0; r < rows; r++) {
             const vec a = broadcast(left[r * left_row + k * left_step]);
@@ -365,30 +366,6 @@ static void alibi_tile(float *scores_t, float slope, const float *distance, int6
             const vec apart = (vec)((ivec)(from - (float)(first + j)) & ~sign_bit);
             store(scores, load(scores) - apart * slope);
         }
-    }
-}
-
-static void bound_tile(float *scores_t, const int32_t *low, const int32_t *high, int64_t n,
-                       int64_t width)
-{
-    for (int64_t c = 0; c < width; c += LANES) {
-        ivec first, end;
-        memcpy(&first, low + c, sizeof first);
-        memcpy(&end, high + c, sizeof end);
-        for (int64_t j = 0; j < n; j++) {
-            float *scores = scores_t + j * width + c;
-            const ivec key = (int32_t)j - (ivec){ 0 };
-            const ivec visible = (first <= key) & (key < end);
-            store(scores, select(visible, load(scores), broadcast(-INFINITY)));
-        }
-    }
-}
-
-static void bias_tile(float *scores_t, const float *bias_t, int64_t n, int64_t width)
-{
-    for (int64_t i = 0; i < n * width; i += LANES) {
-        const vec bias = load(bias_t + i);
-        store(scores_t + i, select(bias == -INFINITY, bias, load(scores_t + i) + bias));
     }
 }
 

@@ -1,6 +1,6 @@
-/* body_mask.h - the caller's mask of a tile: seen at a glance, or a bit for each pair.
+/* body_mask.h - masks of a tile: bounds and biases, and the caller's mask seen at a glance.
  *
- * A mask of bytes lies row by row, 64 bytes apart in time from the lanes that need it. So each row
+ * A mask of bytes lies row by row, while lanes want a key of all rows. So each row
  * becomes a word of bits, which tells whether there is anything to do at all, and only where there
  * is are the words turned (Hacker's Delight, 7-3): a word for each key, whose bit r is lane r's. */
 #ifndef ATTN_BODY_MASK_H
@@ -112,6 +112,30 @@ static void mask_tile(float *scores_t, const uint64_t *bits, int64_t n, int64_t 
             const ivec here = (int32_t)(uint16_t)(bits[j] >> c) - (ivec){ 0 };
             store(scores, select((here & lane) == 0, broadcast(-INFINITY), load(scores)));
         }
+}
+
+static void bound_tile(float *scores_t, const int32_t *low, const int32_t *high, int64_t n,
+                       int64_t width)
+{
+    for (int64_t c = 0; c < width; c += LANES) {
+        ivec first, end;
+        memcpy(&first, low + c, sizeof first);
+        memcpy(&end, high + c, sizeof end);
+        for (int64_t j = 0; j < n; j++) {
+            float *scores = scores_t + j * width + c;
+            const ivec key = (int32_t)j - (ivec){ 0 };
+            const ivec visible = (first <= key) & (key < end);
+            store(scores, select(visible, load(scores), broadcast(-INFINITY)));
+        }
+    }
+}
+
+static void bias_tile(float *scores_t, const float *bias_t, int64_t n, int64_t width)
+{
+    for (int64_t i = 0; i < n * width; i += LANES) {
+        const vec bias = load(bias_t + i);
+        store(scores_t + i, select(bias == -INFINITY, bias, load(scores_t + i) + bias));
+    }
 }
 
 /* Whether the n numbers of a row are all like the first; of 0 either sign. */
