@@ -83,6 +83,7 @@ static struct MHD_Response *make_response(struct exchange *exchange)
 {
     struct exchange_answer *answer = &exchange->answer;
     struct MHD_Response *response = take_bytes(answer);
+    const bool close = answer->close || atomic_load(&exchange->thread->http->ending);
     char header_length[24] = "", retry_after[12] = "";
     char timing[REQUEST_TIMING_MAX];
     if (!response)
@@ -102,7 +103,7 @@ static struct MHD_Response *make_response(struct exchange *exchange)
         && add_header(response, "Vary", answer->varies ? "Accept-Encoding" : "")
         && add_header(response, "Accept-Encoding",
                       answer->encodings ? "gzip, deflate, identity" : "")
-        && add_header(response, "Connection", answer->close ? "close" : ""))
+        && add_header(response, "Connection", close ? "close" : ""))
         return response;
     MHD_destroy_response(response);
     return NULL;

@@ -67,6 +67,9 @@ struct http;
 /* Binds, starts the threads and logs a "listening" line for each address. */
 bool http_create(struct http **http, const struct http_options *options, struct fault *fault);
 
+/* From now on every answer is the last on its connection, so that clients come back by another. */
+void http_end_connections(struct http *http);
+
 /* From now on no connection is taken and a new request on an old one gets 503
  * and Connection: close. Returns when no thread will accept any more. */
 void http_stop_accepting(struct http *http);
