@@ -18,7 +18,7 @@ struct config {
     const char *model_name; /* or NULL */
     enum config_model_control model_control;
     bool models_strict;
-    int workers;         /* 0: what the cgroup grants */
+    int workers; /* 0: what the cgroup grants */
     bool pin_workers;
     const char *kernels; /* NULL: the best */
     size_t body_bytes_max;

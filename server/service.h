@@ -24,7 +24,7 @@ struct service {
     struct model_store *store; /* to be read once state is past SERVICE_LOADING */
     struct scheduler *scheduler;
     struct scheduler *errands; /* what waits for the disk (errand.h) */
-    _Atomic int state; /* enum service_state */
+    _Atomic int state;         /* enum service_state */
 };
 
 /* False while the models are being loaded; the fault says so. */
