@@ -24,6 +24,7 @@ struct config {
     size_t body_bytes_max;
     size_t answer_bytes_max;
     size_t model_memory_bytes_max; /* 0: no limit */
+    size_t memory_bytes_max;       /* of all requests in flight; 0: a half of what is granted */
     size_t compress_bytes_min;
     int queue_max;
     int64_t timeout_ns;

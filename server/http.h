@@ -8,6 +8,7 @@
 #define ATTND_HTTP_H
 
 #include "fault.h"
+#include "memory_budget.h"
 
 #include <stdint.h>
 
@@ -100,6 +101,10 @@ struct byte_slice exchange_take_body(struct exchange *exchange);
 /* The same where it came: the caller frees *memory. What follows so many bytes as a header
  * Inference-Header-Content-Length says is aligned as malloc() aligns. */
 struct byte_slice exchange_take_body_in_place(struct exchange *exchange, void **memory);
+
+/* Its share of the budget (memory_budget.h), for whoever may reply just then. The bytes of its body
+ * are counted there. */
+struct memory_share *exchange_memory(struct exchange *exchange);
 
 int64_t exchange_started_ns(const struct exchange *exchange);
 
