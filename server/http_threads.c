@@ -223,6 +223,11 @@ bool http_create(struct http **http, const struct http_options *options, struct 
     return true;
 }
 
+void http_end_connections(struct http *http)
+{
+    atomic_store(&http->ending, true);
+}
+
 void http_stop_accepting(struct http *http)
 {
     for (int i = 0; i < http->options.listen_count; i++)

@@ -173,6 +173,7 @@ static void drain(struct service *service, struct http *http)
     log_line(LOG_INFO, "draining", LOG_NUMBER("delay_ms", (double)config->drain_delay_ns / 1e6));
     atomic_store(&service->state, SERVICE_DRAINING);
     metrics_gauge_set(METRICS_READY, 0);
+    http_end_connections(http);
     sleep_until(start_ns + config->drain_delay_ns, 10, NULL);
     http_stop_accepting(http);
     sleep_until(start_ns + config->drain_delay_ns + config->drain_max_ns, 1, http);
