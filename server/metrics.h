@@ -20,7 +20,7 @@ int metrics_route(const char *method, const char *pattern);
 const char *metrics_route_pattern(int route);
 
 void metrics_refused(
-    const char *reason); /* "overloaded", "deadline", "draining", "left": constants */
+    const char *reason); /* "overloaded", "deadline", "draining", "memory": constants */
 
 enum metrics_gauge {
     METRICS_QUEUE_JOBS,      /* jobs accepted and not yet done */
