@@ -1,6 +1,7 @@
 /* errand.c - see errand.h. */
 #include "errand.h"
 
+#include "admission.h"
 #include "coding.h"
 
 #include <stdio.h>
@@ -27,7 +28,8 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
     void *memory = (void *)errand->body.data;
     errand->ran = true;
     if (coding_unpack(errand->coding, &errand->body, &memory,
-                      errand->service->config->body_bytes_max, &errand->fault))
+                      errand->service->config->body_bytes_max, exchange_memory(errand->exchange),
+                      &errand->fault))
         errand->run(errand);
 }
 
@@ -63,7 +65,8 @@ void errand_start(struct exchange *exchange, const char *name, errand_run *run_i
     struct fault fault = { .code = FAULT_NONE };
     int64_t deadline_ns = 0;
     struct errand *errand = NULL;
-    if (service_read_deadline(service, exchange, &deadline_ns, &fault)) {
+    if (service_read_deadline(service, exchange, &deadline_ns, &fault)
+        && admission_takes_errand(service, &fault)) {
         errand = calloc(1, sizeof *errand);
         if (!errand)
             fault_no_memory(&fault);

@@ -165,16 +165,28 @@ static size_t first_capacity(const struct exchange *exchange)
     return announced < BODY_TRUSTED_BYTES ? announced : BODY_TRUSTED_BYTES;
 }
 
+/* What was announced has been reserved before. */
+static bool reserve_for_body(struct exchange *exchange, size_t capacity)
+{
+    const size_t before = exchange->memory.bytes;
+    return capacity <= before || memory_reserve_body(&exchange->memory, capacity - before);
+}
+
 static bool body_reserve(struct exchange *exchange, size_t size, size_t bytes_max)
 {
     if (size <= exchange->body_capacity)
         return true;
     size_t capacity =
         exchange->body_capacity ? exchange->body_capacity * 2 : first_capacity(exchange);
+    const size_t announced = exchange->body_offset + exchange->body_announced;
+    if (exchange->body_announced && capacity > announced)
+        capacity = announced;
     if (capacity < size)
         capacity = size;
     if (capacity > bytes_max)
         capacity = bytes_max;
+    if (!reserve_for_body(exchange, capacity))
+        return fault_no_memory(&exchange->fault);
     char *body = realloc(exchange->body, capacity);
     if (!body)
         return fault_no_memory(&exchange->fault);
@@ -199,6 +211,7 @@ bool exchange_receive(struct exchange *exchange, const char *bytes, size_t size,
     free(exchange->body);
     exchange->body = NULL;
     exchange->body_size = exchange->body_capacity = 0;
+    memory_return_all(&exchange->memory);
     return exchange->received / 2 <= bytes_max;
 }
 
@@ -241,6 +254,7 @@ void exchange_free(struct exchange *exchange)
     free(exchange->answer.data);
     if (exchange->answer.release)
         exchange->answer.release(exchange->answer.owner);
+    memory_return_all(&exchange->memory);
     free(exchange);
 }
 
@@ -260,6 +274,16 @@ const char *exchange_param(const struct exchange *exchange, int index)
 {
     assert(index >= 0 && index < ROUTE_PARAMS_MAX);
     return exchange->params[index];
+}
+
+const char *exchange_path(const struct exchange *exchange)
+{
+    return exchange->path;
+}
+
+struct memory_share *exchange_memory(struct exchange *exchange)
+{
+    return &exchange->memory;
 }
 
 int64_t exchange_started_ns(const struct exchange *exchange)
@@ -302,6 +326,7 @@ static void pack(struct exchange *exchange)
     if (!data)
         return;
     free(answer->data);
+    memory_take(&exchange->memory, size);
     answer->data = data;
     answer->size = size;
     answer->parts = NULL;
@@ -315,7 +340,8 @@ static void answer(struct exchange *exchange, int status, const char *content_ty
         pack(exchange);
     exchange->answer.status = status;
     exchange->answer.content_type = content_type;
-    exchange->answer.retry_later = status == 503 || status == 429;
+    if ((status == 503 || status == 429) && exchange->answer.retry_after_s == 0)
+        exchange->answer.retry_after_s = 1;
     if (exchange->parked)
         http_exchange_answered(exchange); /* the connection thread's from here on */
     else
@@ -382,6 +408,7 @@ void exchange_fail(struct exchange *exchange, const struct fault *fault)
         text_free(&text); /* no memory even for this: the status alone has to do */
 
     exchange->record.fault = code;
+    exchange->answer.retry_after_s = fault->retry_after_s;
     exchange->answer.close = code == FAULT_DRAINING;
     exchange->answer.encodings = code == FAULT_ENCODING;
     exchange_reply(exchange, fault_http_status(code), "application/json", text.data, text.used);

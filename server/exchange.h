@@ -24,7 +24,7 @@ struct exchange_answer {
     bool varies;          /* with Accept-Encoding */
     size_t header_length; /* Inference-Header-Content-Length; 0: none */
     bool close;           /* the connection after it */
-    bool retry_later;     /* Retry-After: 1 */
+    int retry_after_s;    /* 0: no Retry-After */
     bool encodings;       /* Accept-Encoding: those that are taken */
     char allow[64];       /* "" is none */
 };
@@ -47,7 +47,8 @@ struct exchange {
     int64_t sending_since_ns; /* 0: not looked at yet */
     uint64_t sending_taken;   /* by the client until then */
 
-    char *body; /* malloc'd; its bytes begin at body_offset */
+    struct memory_share memory; /* of all that is held for it */
+    char *body;                 /* malloc'd; its bytes begin at body_offset */
     size_t body_offset, body_size, body_capacity;
     size_t body_announced; /* by the Content-Length, which may lie; 0: none */
     size_t received;       /* body bytes, dropped ones too */

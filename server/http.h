@@ -8,6 +8,7 @@
 #define ATTND_HTTP_H
 
 #include "fault.h"
+#include "memory_budget.h"
 
 #include <stdint.h>
 
@@ -38,6 +39,10 @@ struct route {
     void (*handle)(struct exchange *exchange);
     bool health;       /* answered also while the daemon stops */
     int metrics_index; /* from metrics_route() */
+
+    /* Asked when the headers are there: false, with its fault, where so long a body need not come.
+     * NULL: nothing is asked. */
+    bool (*takes_body)(const struct exchange *exchange, size_t body_bytes, struct fault *fault);
 };
 
 struct http_options {
@@ -61,6 +66,9 @@ struct http;
 
 /* Binds, starts the threads and logs a "listening" line for each address. */
 bool http_create(struct http **http, const struct http_options *options, struct fault *fault);
+
+/* From now on every answer is the last on its connection, so that clients come back by another. */
+void http_end_connections(struct http *http);
 
 /* From now on no connection is taken and a new request on an old one gets 503
  * and Connection: close. Returns when no thread will accept any more. */
@@ -101,6 +109,11 @@ struct byte_slice exchange_take_body(struct exchange *exchange);
  * Inference-Header-Content-Length says is aligned as malloc() aligns. */
 struct byte_slice exchange_take_body_in_place(struct exchange *exchange, void **memory);
 
+/* Its share of the budget (memory_budget.h), for whoever may reply just then. The bytes of its body
+ * are counted there. */
+struct memory_share *exchange_memory(struct exchange *exchange);
+
+const char *exchange_path(const struct exchange *exchange); /* as it was sent, cut */
 int64_t exchange_started_ns(const struct exchange *exchange);
 
 /* What is known of the request so far, to be filled in before the reply (request_record.h). */

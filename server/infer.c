@@ -6,8 +6,10 @@
  * items side by side, and the job's end writes the answer; all of it on workers. */
 #include "infer_handlers.h"
 
+#include "admission.h"
 #include "clock.h"
 #include "coding.h"
+#include "cost_guess.h"
 #include "infer_cost.h"
 #include "infer_record.h"
 #include "infer_statistics.h"
@@ -38,6 +40,8 @@ struct infer {
 
     struct request_clock clock;
     struct infer_cost cost;
+    uint64_t guess_key;
+    int64_t more_items; /* admission.h */
 };
 
 /* --------------------------------------------------- bytes to request -- */
@@ -45,12 +49,14 @@ struct infer {
 bool infer_wire_read_json(struct infer_call *call, const void *bytes, size_t size,
                           struct fault *fault)
 {
-    const struct json_options options = { .nonfinite_allowed = call->request.nonfinite_allowed };
+    const struct json_options options = { .nonfinite_allowed = call->request.nonfinite_allowed,
+                                          .memory = call->memory };
     return json_read(&call->document, bytes ? bytes : "", size, &options, fault);
 }
 
 void infer_wire_drop_body(struct infer_call *call)
 {
+    memory_return(call->memory, call->body.size);
     free(call->body_memory);
     call->body_memory = NULL;
     call->body = (struct byte_slice){ NULL, 0 };
@@ -58,7 +64,7 @@ void infer_wire_drop_body(struct infer_call *call)
 
 /* From here on call_free() may come at any time. */
 static void call_init(struct infer_call *call, const struct service *service,
-                      const struct infer_wire *wire)
+                      const struct infer_wire *wire, struct memory_share *memory)
 {
     const struct config *config = service->config;
     call->wire = wire;
@@ -74,35 +80,16 @@ static void call_init(struct infer_call *call, const struct service *service,
     call->request.nonfinite_allowed = config->json_nonfinite_allowed;
     arena_init(&call->request.arena, call->limits.scratch_bytes_max);
     text_init(&call->text, 2 * config->answer_bytes_max + 65536);
+    call->memory = call->request.arena.memory = call->text.memory = memory;
 }
 
 static void call_free(struct infer_call *call)
 {
-    infer_wire_drop_body(call);
+    free(call->body_memory);
+    call->body_memory = NULL;
     text_free(&call->text);
     infer_request_free(&call->request);
     json_free(&call->document);
-}
-
-static void read_and_plan(struct infer *infer)
-{
-    struct infer_call *call = &infer->call;
-    struct infer_request *request = &call->request;
-    if (!coding_unpack(infer->body_coding, &call->body, &call->body_memory,
-                       infer->service->config->body_bytes_max, &infer->fault)
-        || !call->wire->read(call, &infer->fault))
-        return;
-    if (!infer_plan(request, &call->limits, &infer->fault)) {
-        if (call->wire->explain)
-            call->wire->explain(call, &infer->fault);
-        return;
-    }
-    infer_cost_plan(&infer->cost, request, infer->answer_coding);
-    infer->job.cost_ns = infer_cost_left_ns(&infer->cost);
-    infer->first_task =
-        arena_calloc(&request->arena, (size_t)request->item_count + 1, sizeof(int64_t));
-    if (!infer->first_task)
-        fault_no_memory(&infer->fault);
 }
 
 /* What the body says of the job, which may be set anew in stage 0. */
@@ -115,6 +102,39 @@ static void tell_scheduler(struct infer *infer)
         if (deadline_ns < infer->job.deadline_ns)
             infer->job.deadline_ns = deadline_ns;
     }
+}
+
+/* What the request costs is known now, and may be too much. */
+static bool admit_planned(struct infer *infer)
+{
+    const struct infer_request *request = &infer->call.request;
+    tell_scheduler(infer);
+    infer_cost_plan(&infer->cost, request, infer->answer_coding);
+    cost_guess_learn(infer->guess_key, infer_cost_ns(&infer->cost));
+    return admission_takes_planned(infer->service, &infer->job, request->item_count,
+                                   infer_cost_left_ns(&infer->cost), &infer->more_items,
+                                   &infer->fault);
+}
+
+static void read_and_plan(struct infer *infer)
+{
+    struct infer_call *call = &infer->call;
+    struct infer_request *request = &call->request;
+    if (!coding_unpack(infer->body_coding, &call->body, &call->body_memory,
+                       infer->service->config->body_bytes_max, call->memory, &infer->fault)
+        || !call->wire->read(call, &infer->fault))
+        return;
+    if (!infer_plan(request, &call->limits, &infer->fault)) {
+        if (call->wire->explain)
+            call->wire->explain(call, &infer->fault);
+        return;
+    }
+    if (!admit_planned(infer))
+        return;
+    infer->first_task =
+        arena_calloc(&request->arena, (size_t)request->item_count + 1, sizeof(int64_t));
+    if (!infer->first_task)
+        fault_no_memory(&infer->fault);
 }
 
 /* ------------------------------------------------------ request to tasks -- */
@@ -174,7 +194,6 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
         infer_cost_start(&infer->cost, INFER_READ, &watch);
         read_and_plan(infer);
         infer_cost_stop(&infer->cost, INFER_READ, &watch);
-        tell_scheduler(infer);
         return;
     }
     if (stage == 1 && task == 0)
@@ -237,6 +256,7 @@ static void done(struct job *job, enum job_outcome outcome)
     struct infer_call *call = &infer->call;
     struct infer_stopwatch watch;
     infer->clock.computed_ns = clock_now_ns();
+    admission_ends(infer->service, infer->more_items);
     set_pending(infer, false);
     infer_cost_start(&infer->cost, INFER_WRITE, &watch);
     check_outcome(infer, outcome);
@@ -272,7 +292,8 @@ static void end(void *owner, enum exchange_end why)
                        why == EXCHANGE_LEFT ? JOB_LEFT : JOB_DEADLINE);
 }
 
-static struct infer *infer_create(struct service *service, const struct infer_wire *wire)
+static struct infer *infer_create(struct service *service, const struct infer_wire *wire,
+                                  struct memory_share *memory)
 {
     struct infer *infer = calloc(1, sizeof *infer);
     if (!infer)
@@ -281,9 +302,22 @@ static struct infer *infer_create(struct service *service, const struct infer_wi
     infer->service = service;
     infer->holders = 1;
     infer->clock.submitted_ns = clock_now_ns();
-    call_init(&infer->call, service, wire);
+    call_init(&infer->call, service, wire, memory);
     infer->job.tasks_at_once = infer->call.limits.worker_count;
     return infer;
+}
+
+/* By its size, and by what others of its kind came to. */
+static bool admit_body(struct infer *infer, struct fault *fault)
+{
+    const size_t size = infer->call.body.size;
+    infer_cost_read(&infer->cost, infer->exchange, size);
+    const int64_t certain_ns = infer_cost_ns(&infer->cost);
+    infer->guess_key =
+        cost_guess_key(exchange_path(infer->exchange), exchange_body_type(infer->exchange), size);
+    const int64_t guess_ns = cost_guess_ns(infer->guess_key);
+    infer->job.cost_ns = guess_ns > certain_ns ? guess_ns : certain_ns;
+    return admission_takes(infer->service, &infer->job, certain_ns, fault);
 }
 
 static void handle(struct exchange *exchange, const struct infer_wire *wire)
@@ -294,7 +328,7 @@ static void handle(struct exchange *exchange, const struct infer_wire *wire)
     int64_t deadline_ns = 0;
     bool done_well = service_accepts(service, &fault)
                      && service_read_deadline(service, exchange, &deadline_ns, &fault);
-    if (done_well && !(infer = infer_create(service, wire)))
+    if (done_well && !(infer = infer_create(service, wire, exchange_memory(exchange))))
         done_well = fault_no_memory(&fault);
     if (!done_well
         || !(wire->begin ? wire->begin(&infer->call, exchange, &fault)
@@ -310,14 +344,25 @@ static void handle(struct exchange *exchange, const struct infer_wire *wire)
     infer->body_coding = exchange_body_coding(exchange);
     infer->answer_coding = exchange_answer_coding(exchange);
     infer->call.body = exchange_take_body_in_place(exchange, &infer->call.body_memory);
-    infer_cost_read(&infer->cost, exchange, infer->call.body.size);
-    infer->job.cost_ns = infer_cost_ns(&infer->cost);
+    if (!admit_body(infer, &fault)) {
+        release(infer);
+        exchange_fail(exchange, &fault);
+        return;
+    }
     const int64_t here_ns = exchange_is_first(exchange) ? HERE_FIRST_NS : HERE_ALWAYS_NS;
     exchange_park(exchange, deadline_ns, end, release, infer);
     if (scheduler_run(service->scheduler, &infer->job, here_ns))
         return;
     service_refuse_overloaded(service, &fault);
     exchange_fail(exchange, &fault);
+}
+
+bool infer_takes_body(const struct exchange *exchange, size_t body_bytes, struct fault *fault)
+{
+    struct infer_cost cost = { .pack_ns = 0 };
+    infer_cost_read(&cost, exchange, body_bytes);
+    return admission_takes_body(exchange_context(exchange), exchange, body_bytes,
+                                infer_cost_ns(&cost), fault);
 }
 
 void infer_handle_attention(struct exchange *exchange)
@@ -348,7 +393,7 @@ void infer_handle_oip(struct exchange *exchange)
 bool infer_warm_up(struct service *service, struct fault *fault)
 {
     static const char body[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]}";
-    struct infer *infer = infer_create(service, &infer_wire_v1_single);
+    struct infer *infer = infer_create(service, &infer_wire_v1_single, NULL);
     if (!infer)
         return fault_no_memory(fault);
     infer->call.body = (struct byte_slice){ body, sizeof body - 1 };

@@ -168,6 +168,25 @@ void scheduler_go_on(struct scheduler *scheduler, struct job *job, int64_t task_
     }
 }
 
+/* What a task takes is counted in CPU time, because one that waits for a CPU behind the tasks of
+ * long jobs would seem long itself, and then the spare thread would leave it to them. Asking for it
+ * costs more than the smallest tasks: a job of so little is believed what it said. */
+enum { TINY_NS = 100000, DELAYED_NS = 1000000 };
+
+static int64_t begin_task(const struct job *job)
+{
+    const int64_t rest_ns = job_order_rest_ns(job);
+    return rest_ns > 0 && rest_ns <= TINY_NS ? -1 : clock_thread_ns();
+}
+
+static int64_t time_of_task(int64_t begun_ns, int64_t begun_cpu_ns)
+{
+    if (begun_cpu_ns >= 0)
+        return clock_thread_ns() - begun_cpu_ns;
+    const int64_t spent_ns = clock_now_ns() - begun_ns;
+    return spent_ns < DELAYED_NS ? spent_ns : DELAYED_NS;
+}
+
 /* The caller's task still counts as running, which keeps everyone else away. */
 static void end_stage(struct scheduler *scheduler, struct job *job)
 {
@@ -196,9 +215,11 @@ void scheduler_run_task(struct scheduler *scheduler, struct job *job,
     if (scheduler->order.count > 0) /* the caller may be the last worker that was free */
         scheduler_wake(scheduler, 0, now_ns);
 
+    const int64_t begun_cpu_ns = begin_task(job);
+
     pthread_mutex_unlock(&scheduler->mutex);
     job->kind->run(job, job->stage, task, &thread->worker);
-    const int64_t spent_ns = clock_now_ns() - now_ns;
+    const int64_t spent_ns = time_of_task(now_ns, begun_cpu_ns);
     if (thread->held)
         sched_yield();
     pthread_mutex_lock(&scheduler->mutex);
@@ -344,6 +365,18 @@ void scheduler_cancel_all(struct scheduler *scheduler)
     scheduler->cancelled = true;
     scheduler_stop_late_jobs(scheduler, INT64_MAX, JOB_CANCELLED);
     pthread_mutex_unlock(&scheduler->mutex);
+}
+
+int64_t scheduler_before_ns(struct scheduler *scheduler, const struct job *job)
+{
+    const int64_t now_ns = clock_now_ns();
+    int64_t sum_ns = 0;
+    pthread_mutex_lock(&scheduler->mutex);
+    for (const struct job *other = scheduler->first_open; other; other = other->next_open)
+        if (other != job && job_order_goes_before(other, job, now_ns))
+            sum_ns += other->remaining_ns;
+    pthread_mutex_unlock(&scheduler->mutex);
+    return sum_ns;
 }
 
 struct scheduler_load scheduler_load(struct scheduler *scheduler)
