@@ -26,6 +26,8 @@ struct config {
     size_t model_memory_bytes_max; /* 0: no limit */
     size_t compress_bytes_min;
     int queue_max;
+    int batch_rows_max;     /* 1: requests share no products */
+    int64_t batch_delay_ns; /* 0: nobody waits for others */
     int64_t timeout_ns;
     int64_t body_timeout_ns;
     int64_t idle_timeout_ns;
