@@ -197,10 +197,10 @@ bool model_create(struct model **model, const char *name, const char *source, co
 
 /* The shards of an index; the model then holds their mappings. */
 static bool create_sharded(struct model **model, const char *name, const char *source,
-                           const char *path, const char *config, struct fault *fault)
+                           const struct model_files *files, const char *config, struct fault *fault)
 {
     struct model_tensors tensors;
-    if (!model_tensors_open(&tensors, path, fault))
+    if (!model_tensors_open(&tensors, files->path, files->root, fault))
         return false;
     const bool good = create(model, name, source, &tensors, config, fault);
     if (good) {
@@ -228,25 +228,34 @@ static bool create_mapped(struct model **model, const char *name, const char *so
     return true;
 }
 
-bool model_load_configured(struct model **model, const char *name, const char *source,
-                           const char *path, const char *config, struct fault *fault)
+static bool load(struct model **model, const char *name, const char *source,
+                 const struct model_files *files, const char *config, struct fault *fault)
 {
-    if (!(model_tensors_is_index(path) ? create_sharded(model, name, source, path, config, fault)
-                                       : create_mapped(model, name, source, path, config, fault)))
+    if (!(model_tensors_is_index(files->path)
+              ? create_sharded(model, name, source, files, config, fault)
+              : create_mapped(model, name, source, files->path, config, fault)))
         return false;
     const char *damage = model_damage(*model);
     if (!damage)
         return true;
     model_release(*model);
-    return fault_set(fault, FAULT_LOADING, "'%s' was not loaded: %s", path, damage);
+    return fault_set(fault, FAULT_LOADING, "'%s' was not loaded: %s", files->path, damage);
+}
+
+bool model_load_files(struct model **model, const char *name, const char *source,
+                      const struct model_files *files, struct fault *fault)
+{
+    if (files->config || !files->config_path)
+        return load(model, name, source, files, files->config, fault);
+    char *config = model_mapping_read_text(files->config_path, fault);
+    const bool good = config && load(model, name, source, files, config, fault);
+    free(config);
+    return good;
 }
 
 bool model_load(struct model **model, const char *name, const char *source, const char *path,
                 const char *config_path, struct fault *fault)
 {
-    char *config = config_path ? model_mapping_read_text(config_path, fault) : NULL;
-    const bool good =
-        (config || !config_path) && model_load_configured(model, name, source, path, config, fault);
-    free(config);
-    return good;
+    const struct model_files files = { .path = path, .config_path = config_path };
+    return model_load_files(model, name, source, &files, fault);
 }

@@ -64,14 +64,21 @@ bool model_create(struct model **model, const char *name, const char *source, co
                   size_t size, const char *config, void (*release)(void *context), void *context,
                   struct fault *fault);
 
-/* From a file on disk, mapped; source is where the model says it is from. config_path NULL: the
- * config is in the metadata. */
+/* A model's files on disk. */
+struct model_files {
+    const char *path;        /* a safetensors file, or the index of its shards */
+    const char *config_path; /* NULL: the config is in the metadata, */
+    const char *config;      /* or this text, which comes first */
+    const char *root;        /* shards may be links to what is below it; NULL: beside the index */
+};
+
+/* From files on disk, mapped; source is where the model says it is from. */
+bool model_load_files(struct model **model, const char *name, const char *source,
+                      const struct model_files *files, struct fault *fault);
+
+/* The same of a path and a config_path. */
 bool model_load(struct model **model, const char *name, const char *source, const char *path,
                 const char *config_path, struct fault *fault);
-
-/* The same with the JSON text of the config; NULL: it is in the metadata. */
-bool model_load_configured(struct model **model, const char *name, const char *source,
-                           const char *path, const char *config, struct fault *fault);
 
 /* The built-in ones. */
 bool model_create_demo(struct model **model, struct fault *fault);

@@ -8,6 +8,7 @@
 #include "model_directory.h"
 #include "model_mapping.h"
 #include "model_new.h"
+#include "model_options.h"
 #include "model_tensors.h"
 
 #include <inttypes.h>
@@ -15,7 +16,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { EXIT_SHOWN = 0, EXIT_REFUSED = 1, EXIT_USAGE = 2, VALUE_BYTES_SHOWN = 500 };
+enum {
+    EXIT_SHOWN = 0,
+    EXIT_REFUSED = 1,
+    EXIT_USAGE = 2,
+    VALUE_BYTES_SHOWN = 500,
+    TEXT_BYTES_MAX = 4096
+};
 
 static void print_bytes(const char *bytes, size_t length)
 {
@@ -78,6 +85,17 @@ static void print_width(const char *before, int64_t width)
         printf("%sany", before);
 }
 
+/* As GET /v1/models/{model} has them. */
+static void print_options(const struct model_layer *layer)
+{
+    struct text text;
+    text_init(&text, TEXT_BYTES_MAX);
+    model_options_describe(layer, &text);
+    if (!text.failed)
+        printf("        %.*s\n", (int)text.used, text.data);
+    text_free(&text);
+}
+
 static void print_model(const struct model *model)
 {
     printf("model: %s, %" PRId64 " parameters in %" PRId64 " bytes of %s%s\nlayers: %" PRId64 "\n",
@@ -95,6 +113,7 @@ static void print_model(const struct model *model)
                layer->layer.q_heads, layer->layer.kv_heads, layer->layer.head_dim);
         print_width(", v_head_dim ", layer->layer.v_head_dim ? layer->layer.v_head_dim : -1);
         printf("\n");
+        print_options(layer);
     }
 }
 
@@ -103,7 +122,10 @@ static void show_model(const struct model_place *place)
 {
     struct model *model;
     struct fault reason;
-    if (model_load(&model, "shown", place->path, place->path, place->config_path, &reason)) {
+    const struct model_files files = { .path = place->path,
+                                       .config_path = place->config_path,
+                                       .root = place->root };
+    if (model_load_files(&model, "shown", place->path, &files, &reason)) {
         print_model(model);
         model_release(model);
     } else {
@@ -135,7 +157,7 @@ static bool show_file(const struct model_place *place, struct fault *fault)
 static bool show_shards(const struct model_place *place, struct fault *fault)
 {
     struct model_tensors tensors;
-    if (!model_tensors_open(&tensors, place->path, fault))
+    if (!model_tensors_open(&tensors, place->path, place->root, fault))
         return false;
     printf("index: ");
     print_bytes(place->path, strlen(place->path));
@@ -166,8 +188,10 @@ static bool show_path(const char *path, struct fault *fault)
     struct stat status;
     bool good = true;
     arena_init(&arena, SIZE_MAX);
-    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
+    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
+        place.root = "/"; /* whoever asks may read it */
         good = model_directory_look(&arena, &place, path) || fault_no_memory(fault);
+    }
     if (good && place.path)
         good = show(&place, fault);
     else if (good)

@@ -4,6 +4,8 @@
  * each request. */
 #include "model_describe.h"
 
+#include "model_options.h"
+
 static void member_string(struct text *text, const char *key, const char *value)
 {
     text_raw(text, ",");
@@ -45,6 +47,8 @@ static void describe_layer(struct text *text, int64_t index, const struct model_
     member_integer(text, "kv_heads", layer->layer.kv_heads);
     member_integer(text, "head_dim", layer->layer.head_dim);
     member_width(text, "v_head_dim", layer->layer.v_head_dim > 0 ? layer->layer.v_head_dim : -1);
+    text_raw(text, ",\"options\":");
+    model_options_describe(layer, text);
     text_raw(text, "}");
 }
 

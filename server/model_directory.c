@@ -3,6 +3,7 @@
 
 #include "foreign_form.h"
 #include "model.h"
+#include "model_hub.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,6 +15,7 @@
 
 #define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 #define FILE_ENDING     ".safetensors"
+#define GGUF_ENDING     ".gguf" /* the one other form that is a model by itself */
 
 enum { VERSION_DIGITS_MAX = 18, PROBLEM_BYTES = 320 };
 
@@ -24,7 +26,7 @@ bool model_directory_name_good(const char *name)
            && name[0] != '.' && name[0] != '_' && name[0] != '-';
 }
 
-static const char *join(struct arena *arena, const char *folder, const char *name)
+const char *model_directory_join(struct arena *arena, const char *folder, const char *name)
 {
     const size_t size = strlen(folder) + strlen(name) + 2;
     char *path = arena_alloc(arena, size);
@@ -43,7 +45,7 @@ static bool is_folder(const char *path)
 static const char *find(struct arena *arena, const char *folder, const char *name, bool *failed)
 {
     struct stat status;
-    const char *path = join(arena, folder, name);
+    const char *path = model_directory_join(arena, folder, name);
     *failed = *failed || !path;
     return path && stat(path, &status) == 0 ? path : NULL;
 }
@@ -94,13 +96,27 @@ static uint64_t fingerprint_of_folder(struct arena *arena, const char *folder)
     const struct dirent *entry;
     while (stream && (entry = readdir(stream)))
         if (entry->d_name[0] != '.')
-            sum += fingerprint_of_file(join(arena, folder, entry->d_name), entry->d_name);
+            sum += fingerprint_of_file(model_directory_join(arena, folder, entry->d_name),
+                                       entry->d_name);
     if (stream)
         closedir(stream);
     return sum;
 }
 
 /* ----------------------------------------------------------------- places -- */
+
+static const char *foreign_problem(struct arena *arena, const char *before, const char *its,
+                                   const char *file_name, bool *failed)
+{
+    char *text = arena_alloc(arena, PROBLEM_BYTES);
+    *failed = *failed || !text;
+    if (text)
+        snprintf(text, PROBLEM_BYTES,
+                 "%s%s'%.80s' is %s, which is not read: save the model as safetensors, its "
+                 "parameters F32, F16, BF16 or F64",
+                 before, its, file_name, foreign_form_of_name(file_name));
+    return text;
+}
 
 /* Why a folder without safetensors holds no model: by the file of another form that says most. */
 static const char *problem_of(struct arena *arena, const char *folder, bool *failed)
@@ -118,24 +134,33 @@ static const char *problem_of(struct arena *arena, const char *folder, bool *fai
         closedir(stream);
     if (!found[0])
         return NOTHING;
-    char *text = arena_alloc(arena, PROBLEM_BYTES);
-    *failed = *failed || !text;
-    if (text)
-        snprintf(text, PROBLEM_BYTES,
-                 "%s; its '%.80s' is %s, which is not read: save the model as safetensors, its "
-                 "parameters F32, F16, BF16 or F64",
-                 NOTHING, found, foreign_form_of_name(found));
-    return text;
+    return foreign_problem(arena, NOTHING, "; its ", found, failed);
 }
 
-/* Whether folder holds the files of a model, which place is then told of. */
+/* The first of these names that folder has; NULL where it has none. */
+static const char *find_one(struct arena *arena, const char *folder, const char *const names[2],
+                            bool *failed)
+{
+    const char *path = find(arena, folder, names[0], failed);
+    return path ? path : find(arena, folder, names[1], failed);
+}
+
+/* Whether folder holds the files of a model, which place is then told of: those of Hugging Face's
+ * form, else those of Meta's and Mistral's own releases. */
 static bool has_files(struct arena *arena, struct model_place *place, const char *folder,
                       bool *failed)
 {
+    static const char *const FILES[] = { "model.safetensors", "model.safetensors.index.json" };
+    static const char *const OWN_FILES[] = { "consolidated.safetensors",
+                                             "consolidated.safetensors.index.json" };
+    static const char *const OWN_CONFIGS[] = { "params.json", "config.json" };
     place->config_path = find(arena, folder, "config.json", failed);
-    place->path = find(arena, folder, "model.safetensors", failed);
-    if (!place->path)
-        place->path = find(arena, folder, "model.safetensors.index.json", failed);
+    place->path = find_one(arena, folder, FILES, failed);
+    if (!place->path) {
+        place->path = find_one(arena, folder, OWN_FILES, failed);
+        if (place->path)
+            place->config_path = find_one(arena, folder, OWN_CONFIGS, failed);
+    }
     if (!place->path)
         place->problem = problem_of(arena, folder, failed);
     return place->config_path || place->path;
@@ -146,7 +171,8 @@ bool model_directory_look(struct arena *arena, struct model_place *place, const 
     bool failed = false;
     const char *highest = NULL;
     int64_t version = 0;
-    if (has_files(arena, place, folder, &failed))
+    const char *snapshot = model_hub_snapshot(arena, folder, &failed);
+    if (has_files(arena, place, snapshot ? snapshot : folder, &failed) || snapshot)
         return !failed;
     DIR *stream = opendir(folder);
     const struct dirent *entry;
@@ -174,6 +200,7 @@ static bool check_inside(struct model_directory *directory, struct model_place *
     char *real = path ? realpath(path, NULL) : NULL;
     const size_t length = directory->root ? strlen(directory->root) : 0;
     bool good = true;
+    place->root = directory->root;
     if (real && length > 1
         && (strncmp(real, directory->root, length) != 0 || real[length] != '/')) {
         const size_t size = strlen(path) + strlen(real) + 64;
@@ -214,7 +241,7 @@ static bool add_version(struct model_directory *directory, const char *name, con
         .name = name,
         .version = version_number(number),
         .is_folder = true,
-        .source = join(&directory->arena, folder, number),
+        .source = model_directory_join(&directory->arena, folder, number),
     };
     if (!place.source)
         return false;
@@ -228,8 +255,11 @@ static bool add_version(struct model_directory *directory, const char *name, con
 static bool add_folder(struct model_directory *directory, const char *name, const char *folder)
 {
     bool failed = false;
-    struct model_place place = { .name = name, .version = 1, .is_folder = true, .source = folder };
-    if (has_files(&directory->arena, &place, folder, &failed) || failed)
+    const char *snapshot = model_hub_snapshot(&directory->arena, folder, &failed);
+    struct model_place place = {
+        .name = name, .version = 1, .is_folder = true, .source = snapshot ? snapshot : folder
+    };
+    if (has_files(&directory->arena, &place, place.source, &failed) || snapshot || failed)
         return !failed && add_folder_place(directory, &place);
     const int64_t count = directory->count;
     DIR *stream = opendir(folder);
@@ -254,21 +284,51 @@ static bool add_file(struct model_directory *directory, const char *name, const 
     return check_inside(directory, &place, path) && add_place(directory, &place);
 }
 
+/* A file of a form that is not read, whose name no model has otherwise. */
+static bool add_foreign_file(struct model_directory *directory, const char *name, const char *path)
+{
+    bool failed = false;
+    const char *file_name = strrchr(path, '/') + 1;
+    const struct model_place place = {
+        .name = name,
+        .version = 1,
+        .source = path,
+        .problem = foreign_problem(&directory->arena, "", "", file_name, &failed),
+        .fingerprint = model_directory_fingerprint(path),
+    };
+    return !failed && add_place(directory, &place);
+}
+
+/* Whether folder has a folder or a file of that name that is read. */
+static bool has_model(struct arena *arena, const char *folder, const char *name, bool *failed)
+{
+    char file_name[MODEL_NAME_MAX + sizeof FILE_ENDING];
+    snprintf(file_name, sizeof file_name, "%s" FILE_ENDING, name);
+    return is_folder(find(arena, folder, name, failed)) || find(arena, folder, file_name, failed);
+}
+
 /* One name in the directory; it may be no model's. False where there is no memory. */
 static bool look_at(struct model_directory *directory, const char *path, const char *file_name)
 {
     struct arena *arena = &directory->arena;
     const char *ending = strrchr(file_name, '.');
-    const char *source = join(arena, path, file_name);
+    const char *source = model_directory_join(arena, path, file_name);
     char *name = arena_strdup(arena, file_name);
     if (!source || !name)
         return false;
     if (is_folder(source))
         return !model_directory_name_good(name) || add_folder(directory, name, source);
-    if (!ending || strcmp(ending, FILE_ENDING) != 0)
+    if (!ending || (strcmp(ending, FILE_ENDING) != 0 && strcmp(ending, GGUF_ENDING) != 0))
         return true;
     name[ending - file_name] = '\0';
-    return !model_directory_name_good(name) || add_file(directory, name, source);
+    if (!model_directory_name_good(name))
+        return true;
+    if (strcmp(ending, FILE_ENDING) == 0)
+        return add_file(directory, name, source);
+    bool failed = false;
+    return has_model(arena, path, name, &failed)
+               ? !failed
+               : !failed && add_foreign_file(directory, name, source);
 }
 
 static int compare_places(const void *left, const void *right)
@@ -344,9 +404,12 @@ bool model_directory_scan(struct model_directory *directory, const char *path,
         return fault_set(fault, FAULT_NOT_FOUND, "cannot read the models' directory '%s': %s", path,
                          strerror(errno));
     init(directory, path);
-    const bool good = find(&directory->arena, path, "config.json", &failed)
-                          ? scan_one_model(directory, path, model_name)
-                          : scan_names(directory, path, stream);
+    struct arena *arena = &directory->arena;
+    const bool is_one = find(arena, path, "config.json", &failed)
+                        || find(arena, path, "params.json", &failed)
+                        || model_hub_snapshot(arena, path, &failed);
+    const bool good =
+        is_one ? scan_one_model(directory, path, model_name) : scan_names(directory, path, stream);
     closedir(stream);
     return finish(directory, good && !failed, fault);
 }
@@ -360,14 +423,18 @@ bool model_directory_find(struct model_directory *directory, const char *path, c
     bool failed = false;
     snprintf(file_name, sizeof file_name, "%s" FILE_ENDING, name);
     const char *copy = arena_strdup(&directory->arena, name);
-    const char *folder =
-        is_one_model ? arena_strdup(&directory->arena, path) : join(&directory->arena, path, name);
+    const char *folder = is_one_model ? arena_strdup(&directory->arena, path)
+                                      : model_directory_join(&directory->arena, path, name);
     const char *file = find(&directory->arena, path, file_name, &failed);
+    snprintf(file_name, sizeof file_name, "%s" GGUF_ENDING, name);
+    const char *gguf = find(&directory->arena, path, file_name, &failed);
     bool good = copy && folder && !failed;
     if (good && is_folder(folder))
         good = add_folder(directory, copy, folder);
     else if (good && !is_one_model && file && !is_folder(file))
         good = add_file(directory, copy, file);
+    else if (good && !is_one_model && gguf && !is_folder(gguf))
+        good = add_foreign_file(directory, copy, gguf);
     return finish(directory, good, fault);
 }
 

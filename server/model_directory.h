@@ -17,8 +17,9 @@ struct model_place {
     const char *path;   /* of the safetensors file, or of the index of its shards; NULL: there is
                            none, and problem says so */
     const char *config_path; /* NULL: the config is in the file's metadata */
-    const char *problem;     /* NULL: none */
-    uint64_t fingerprint;    /* of the names, sizes, times and inodes of its files */
+    const char *root;    /* the models' directory, beyond which no link may lead; NULL: not known */
+    const char *problem; /* NULL: none */
+    uint64_t fingerprint; /* of the names, sizes, times and inodes of its files */
 };
 
 struct model_directory {
@@ -30,9 +31,10 @@ struct model_directory {
     const char *root;   /* private: the directory's real path */
 };
 
-/* model_name names a directory that is itself one model; NULL: its own name. Hidden files, and
- * those whose name is no model's, are passed over. A file whose real path is not below that of the
- * directory is a problem of its place. */
+/* model_name names a directory that is itself one model; NULL: its own name. A folder of the hub's
+ * cache (model_hub.h) is its snapshot; a file DIR/<name>.gguf is a place with a problem. Hidden
+ * files, and those whose name is no model's, are passed over. A file whose real path is not below
+ * that of the directory is a problem of its place. */
 bool model_directory_scan(struct model_directory *directory, const char *path,
                           const char *model_name, struct fault *fault);
 
@@ -49,6 +51,9 @@ void model_directory_free(struct model_directory *directory);
 /* Fills path, config_path and problem of place from what one model's folder holds, or the highest
  * numbered version in it. False where there is no memory. */
 bool model_directory_look(struct arena *arena, struct model_place *place, const char *folder);
+
+/* "folder/name", in the arena; NULL where there is no memory. */
+const char *model_directory_join(struct arena *arena, const char *folder, const char *name);
 
 /* 1 to 128 ASCII letters, digits, '.', '_' and '-', the first a letter or digit. */
 bool model_directory_name_good(const char *name);

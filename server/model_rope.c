@@ -58,6 +58,11 @@ static const struct parameter PARAMETERS[] = {
 
 enum { PARAMETER_COUNT = sizeof PARAMETERS / sizeof PARAMETERS[0] };
 
+const char *model_rope_type_name(enum attn_rope_type type)
+{
+    return TYPE_NAMES[type];
+}
+
 /* --------------------------------------------------------------- a scaling -- */
 
 static bool read_type(struct model_reader *reader, const cJSON *scaling, enum attn_rope_type *type)

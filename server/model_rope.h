@@ -10,4 +10,7 @@ bool model_rope_read(struct model_reader *reader, const cJSON *node);
 /* The same of its member "scaling" alone, beside a rope whose other members are read. */
 bool model_rope_read_scaling(struct model_reader *reader, const cJSON *scaling);
 
+/* "yarn" */
+const char *model_rope_type_name(enum attn_rope_type type);
+
 #endif

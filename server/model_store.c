@@ -18,12 +18,10 @@ bool model_store_read(struct model **model, const struct model_place *place, con
                       struct fault *fault)
 {
     struct fault reason = { .code = FAULT_NONE };
+    const struct model_files files = { place->path, place->config_path, config, place->root };
     if (place->problem)
         fault_set(&reason, FAULT_BINARY, "%s", place->problem);
-    else if (config ? model_load_configured(model, place->name, place->source, place->path, config,
-                                            &reason)
-                    : model_load(model, place->name, place->source, place->path, place->config_path,
-                                 &reason)) {
+    else if (model_load_files(model, place->name, place->source, &files, &reason)) {
         (*model)->version = place->version;
         return true;
     }

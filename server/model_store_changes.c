@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 static bool is_folder_on_disk(const struct model_store *store, const char *name)
@@ -129,6 +130,17 @@ bool model_store_put(struct model_store *store, const char *name, const void *by
     return good;
 }
 
+/* A file of another form was put there by somebody else. */
+static bool check_ours(const struct model_row *row, struct fault *fault)
+{
+    const char *ending = strrchr(row->source, '.');
+    return (ending && strcmp(ending, ".safetensors") == 0)
+           || fault_set(fault, FAULT_CONFLICT,
+                        "model '%s' is the file '%s', which is no safetensors file and is removed "
+                        "on disk, not over HTTP",
+                        row->name, row->source);
+}
+
 /* With "changing" held. */
 static bool remove_row(struct model_store *store, const char *name, struct model_row *old,
                        struct fault *fault)
@@ -139,7 +151,7 @@ static bool remove_row(struct model_store *store, const char *name, struct model
         model_store_unknown(store, name, fault);
     pthread_rwlock_unlock(&store->lock);
     /* Only a holder of "changing" takes rows away, so the row stays. */
-    if (!row || !check_changeable(store, name, fault)
+    if (!row || !check_changeable(store, name, fault) || !check_ours(row, fault)
         || !model_save_remove(store->directory, row->source, fault))
         return false;
     pthread_rwlock_wrlock(&store->lock);

@@ -71,7 +71,8 @@ static bool refuse_shard(const char *shard, const char *tensor, const struct fau
 }
 
 /* The path of a shard; malloc'd, NULL at a fault. */
-static char *path_of(const char *index_path, const char *shard, struct fault *fault)
+static char *path_of(const char *index_path, const char *root, const char *shard,
+                     struct fault *fault)
 {
     const char *slash = strrchr(index_path, '/');
     const int folder_length = slash ? (int)(slash - index_path) : 1;
@@ -85,7 +86,7 @@ static char *path_of(const char *index_path, const char *shard, struct fault *fa
                   "this is no name of a file beside the index; a shard may be nowhere else");
         free(path);
         path = NULL;
-    } else if (!is_inside(folder, path)) {
+    } else if (!is_inside(root ? root : folder, path)) {
         fault_set(fault, FAULT_BINARY, "this is a symbolic link that leads out of the directory");
         free(path);
         path = NULL;
@@ -97,7 +98,7 @@ static char *path_of(const char *index_path, const char *shard, struct fault *fa
 static bool map_shard(struct model_tensors *tensors, const char *index_path, const char *shard,
                       struct fault *fault)
 {
-    char *path = path_of(index_path, shard, fault);
+    char *path = path_of(index_path, tensors->root, shard, fault);
     struct model_mapping *mapping = path ? model_mapping_create(path, fault) : NULL;
     free(path);
     if (!mapping)
@@ -160,9 +161,10 @@ static bool read_index(struct model_tensors *tensors, const char *path, struct f
                            path);
 }
 
-bool model_tensors_open(struct model_tensors *tensors, const char *path, struct fault *fault)
+bool model_tensors_open(struct model_tensors *tensors, const char *path, const char *root,
+                        struct fault *fault)
 {
-    *tensors = (struct model_tensors){ .files = NULL };
+    *tensors = (struct model_tensors){ .root = root };
     tensors->files = calloc(MODEL_SHARDS_MAX, sizeof *tensors->files);
     tensors->names = calloc(MODEL_SHARDS_MAX, sizeof *tensors->names);
     if (!tensors->files || !tensors->names) {

@@ -3,7 +3,7 @@
  *
  * Source: Hugging Face transformers, "Sharded checkpoints": the index's weight_map says of every
  * tensor which file beside it has it. What it says is checked before anything is computed: a shard
- * is a file of the index's own directory, and has the tensors that it is said to have. */
+ * is named beside the index, lies where it may, and has the tensors that it is said to have. */
 #ifndef ATTND_MODEL_TENSORS_H
 #define ATTND_MODEL_TENSORS_H
 
@@ -20,6 +20,7 @@ struct model_tensors {
     int64_t entry_count; /* of all files */
 
     /* Private: of shards. */
+    const char *root;
     struct json_document index;
     const cJSON *weight_map; /* NULL: one file */
     struct model_mapping *mapping;
@@ -29,8 +30,10 @@ struct model_tensors {
 bool model_tensors_read(struct model_tensors *tensors, const void *bytes, size_t size,
                         struct fault *fault);
 
-/* Maps the shards of the index at path. On false the fault names shard and tensor. */
-bool model_tensors_open(struct model_tensors *tensors, const char *path, struct fault *fault);
+/* Maps the shards of the index at path, each a name beside it that may be a link to a file below
+ * root; NULL: below the index's own directory. On false the fault names shard and tensor. */
+bool model_tensors_open(struct model_tensors *tensors, const char *path, const char *root,
+                        struct fault *fault);
 
 /* Whether path is that of an index: it ends with ".index.json". */
 bool model_tensors_is_index(const char *path);

@@ -72,7 +72,12 @@ static void test_one(void **state)
     answer_expect(model, "causal", "false", 0);
     const cJSON *layer = cJSON_GetArrayItem(cJSON_GetObjectItem(model, "layers"), 0);
     answer_expect_members(layer, "index,kind,d_query,d_key,d_value,d_out,q_heads,kv_heads,head_dim,"
-                                 "v_head_dim");
+                                 "v_head_dim,options");
+    answer_expect(layer, "options",
+                  "{\"causal\":false,\"scale\":0.577350269,\"softcap\":0,\"window_left\":-1,"
+                  "\"window_right\":-1,\"clip\":0,\"rope\":null,\"q_norm\":null,\"k_norm\":null,"
+                  "\"alibi_slopes\":false,\"relative_bias\":null}",
+                  1e-8);
     static const char *const threes[] = { "d_query", "d_key",    "d_value",
                                           "d_out",   "head_dim", "v_head_dim" };
     for (size_t i = 0; i < sizeof(threes) / sizeof(threes[0]); i++)

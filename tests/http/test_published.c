@@ -406,6 +406,7 @@ static void test_shown(void **state)
     assert_non_null(strstr(result.output, "layers: 6\n    0: encoder query 8, key 8, value 8 "
                                           "columns -> 8; q_heads 2, kv_heads 2, head_dim 4"));
     assert_non_null(strstr(result.output, "    5: cross query 8,"));
+    assert_non_null(strstr(result.output, "        {\"causal\":true,\"scale\":0.70710678"));
     daemon_result_free(&result);
     daemon_directory_write(directory, "bart/model-00002-of-00002.safetensors", "short", 5);
     result = daemon_command(bart, NULL);
