@@ -185,6 +185,25 @@ check-long: $(LONG_SRC:%.c=$B/%) | $(DAEMON) ## the laws, each on PROBLEMS=10000
 	@for program in $^; do echo "== $$program"; \
 	    ATTND_TEST_PROBLEMS=$(PROBLEMS) ATTND_TEST_FLOATS=all $$program || exit 1; done
 
+# The library alone, cross-compiled and emulated: its kernels and laws, and others' numbers. It wants
+# gcc-aarch64-linux-gnu, qemu-user, and of the architecture arm64 libc6, libcmocka-dev, libcjson-dev
+# and libopenblas-pthread-dev.
+ARM         := aarch64-linux-gnu
+ARM_B       := $(BUILD)/$(ARM)-gcc
+ARM_TESTS   := $(wildcard tests/kernels/test_*.c tests/laws/test_*.c tests/conformance/test_onnx_*.c) \
+               tests/conformance/test_rope_scaling.c
+ARM_SUPPORT := $(addprefix tests/support/,$(addsuffix .c,reference reference_rope attention_case gradient_case difference \
+               number tensor_file published_rotary))
+
+check-aarch64: ## the library's tests as a 64-bit ARM program, under qemu
+	@command -v $(ARM)-gcc qemu-aarch64 >/dev/null || \
+	    { echo 'check-aarch64 needs $(ARM)-gcc and qemu-aarch64; see the Makefile'; exit 1; }
+	@$(MAKE) --no-print-directory -j$(JOBS) CC=$(ARM)-gcc TEST_CFLAGS= SUPPORT_SRC='$(ARM_SUPPORT)' \
+	    TEST_LINKED='$(ARM_B)/libsupport.a $(ARM_B)/libattn.a' \
+	    TEST_LIBS='-lcmocka -lcjson -lopenblas -lm' $(ARM_TESTS:%.c=$(ARM_B)/%)
+	@for program in $(ARM_TESTS:%.c=$(ARM_B)/%); do echo "== $$program"; \
+	    ATTND_TEST_PROBLEMS=$${ATTND_TEST_PROBLEMS:-30} qemu-aarch64 $$program || exit 1; done
+
 check-layers: ## who may include whom
 	@tests/check-layers
 
@@ -251,7 +270,7 @@ help: ## this
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run test check programs inner-programs threaded-programs check-long check-layers lint bench bench-quick bench-load exactness fuzz fuzz-programs install compdb \
+.PHONY: daemon run test check programs inner-programs threaded-programs check-long check-aarch64 check-layers lint bench bench-quick bench-load exactness fuzz fuzz-programs install compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

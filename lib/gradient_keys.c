@@ -238,7 +238,7 @@ static void differentiate(const struct key_task *task, const struct row_step *st
                            task->key_count, 1);
     kernels->score_tile(work->gradient_t, work->second_t,
                         attn_tensor_row(context, task->batch, step->q_head, step->row),
-                        context->stride[2], n, context->shape[3], width);
+                        context->stride[2], n, context->shape[3], width, NULL);
     drop(task, step, work->gradient_t);
     attn_gradient_normalize(plan, work, task->rows->delta + first, 1, n, width);
 }
@@ -255,7 +255,7 @@ static void add_values(const struct key_task *task, const struct row_step *step)
 
     (guarded ? kernels->context_tile_guarded : kernels->context_tile)(
         task->work.second_sum_t, task->work.ones, task->work.weights_t, rows, stride, step->n,
-        columns, task->plan->key_width);
+        columns, task->plan->key_width, NULL);
 }
 
 /* The gradients of the scores, times keys, to the gradient of the query. */
@@ -268,9 +268,12 @@ static void add_queries(const struct key_task *task, const struct row_step *step
     const int64_t padded = attn_gradient_padded(plan, gradient->shape[3]);
     const bool guarded = step->hides && !task->is_finite;
 
-    (guarded ? kernels->score_tile_guarded : kernels->score_tile)(work->products, work->key_rows,
-                                                                  work->gradient_t, plan->key_width,
-                                                                  step->n, task->key_count, padded);
+    if (guarded)
+        kernels->score_tile_guarded(work->products, work->key_rows, work->gradient_t,
+                                    plan->key_width, step->n, task->key_count, padded);
+    else
+        kernels->score_tile(work->products, work->key_rows, work->gradient_t, plan->key_width,
+                            step->n, task->key_count, padded, NULL);
     kernels->add_rows(attn_tensor_row(gradient, task->batch, step->q_head, step->row),
                       gradient->stride[2], work->products, padded, step->n, gradient->shape[3],
                       attn_gradient_query_factor(&plan->problem.attention));

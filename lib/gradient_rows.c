@@ -90,7 +90,8 @@ static void differentiate(const struct attn_row_tile *tile, int64_t key, int64_t
 
     plan->kernels->score_tile(gradient_t, tile->work.second_t,
                               attn_tensor_row(&attention->value, tile->batch, tile->kv_head, key),
-                              attention->value.stride[2], n, attention->value.shape[3], width);
+                              attention->value.stride[2], n, attention->value.shape[3], width,
+                              NULL);
     for (int64_t r = 0; attention->options.dropout > 0.0f && r < tile->row_count; r++)
         attn_dropout_row(attention, tile->batch, tile->q_head, tile->row + r, key, n,
                          gradient_t + r, width);

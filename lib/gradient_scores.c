@@ -27,7 +27,7 @@ void attn_gradient_score(const struct attn_gradient_plan *plan,
                                      head_dim, width);
     else
         plan->kernels->score_tile(work->weights_t, work->first_t, rows, row_stride, n, head_dim,
-                                  width);
+                                  width, NULL);
 }
 
 void attn_gradient_support(const struct attn_gradient_workspace *work, int64_t n, int64_t width)
@@ -72,8 +72,8 @@ void attn_gradient_add(const struct attn_gradient_plan *plan,
                                         n, head_dim, width);
     else if (hides && !kernels->all_finite(rows, row_stride, n, head_dim))
         kernels->context_tile_guarded(work->first_sum_t, work->ones, work->gradient_t, rows,
-                                      row_stride, n, head_dim, width);
+                                      row_stride, n, head_dim, width, NULL);
     else
         kernels->context_tile(work->first_sum_t, work->ones, work->gradient_t, rows, row_stride, n,
-                              head_dim, width);
+                              head_dim, width, NULL);
 }

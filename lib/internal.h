@@ -92,6 +92,7 @@ struct attn_workspace {
     float *context_t; /* [v_head_dim][width] */
     float *scores_t;  /* [kv_tile][width] */
     float *bias_t;    /* [kv_tile][width] */
+    uint64_t *bits;   /* [kv_tile], of a mask of bytes: bit r of a key is whether lane r sees it */
     float *rows;      /* a block of what is not F32, on its way in or out; else absent */
     float *max;       /* [width], like all below */
     float *sum;

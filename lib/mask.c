@@ -113,6 +113,30 @@ static void gather_half(const struct attn_kernels *kernels, const struct attn_te
         }
 }
 
+enum attn_sees attn_mask_scan(const struct attn_problem *problem,
+                              const struct attn_kernels *kernels, int64_t batch, int64_t head,
+                              int64_t row, int64_t row_count, int64_t key, int64_t n,
+                              uint64_t *bits)
+{
+    const struct attn_tensor *mask = &problem->mask;
+    const int64_t row_stride = mask_stride(mask, 2);
+    const int64_t first = batch * mask_stride(mask, 0) + head * mask_stride(mask, 1)
+                          + row * row_stride + key * mask_stride(mask, 3);
+    const int64_t count = mask_count(mask, 3, key, n);
+
+    if (mask->data == NULL)
+        return ATTN_SEES_ALL;
+    if (mask_stride(mask, 3) != 1 || (mask->dtype != ATTN_BOOL && mask->dtype != ATTN_F32))
+        return ATTN_SEES_BIASES;
+    if (mask->dtype == ATTN_F32)
+        return kernels->mask_floats((const float *)mask->data + first, row_stride, row_count,
+                                    count);
+    for (int64_t j = count; j < n; j++)
+        bits[j] = ~(uint64_t)0;
+    return kernels->mask_bits(bits, (const uint8_t *)mask->data + first, row_stride, row_count,
+                              count);
+}
+
 void attn_mask_gather(const struct attn_problem *problem, const struct attn_kernels *kernels,
                       int64_t batch, int64_t head, int64_t row, int64_t row_count, int64_t key,
                       int64_t n, int64_t width, float *bias_t)

@@ -34,6 +34,14 @@ void attn_mask_floats(const struct attn_problem *problem, const struct attn_kern
                       int64_t batch, int64_t head, int64_t row, int64_t key, int64_t n,
                       float *biases);
 
+/* What the caller's mask lets row_count query rows from row on see of n keys from key on. Bits and
+ * biases are as kernels.h has them; only for ATTN_SEES_BITS are bits written, [n]. Keys past the
+ * end of a short mask are seen, since attn_mask_row() hides them. */
+enum attn_sees attn_mask_scan(const struct attn_problem *problem,
+                              const struct attn_kernels *kernels, int64_t batch, int64_t head,
+                              int64_t row, int64_t row_count, int64_t key, int64_t n,
+                              uint64_t *bits);
+
 /* The caller's mask of row_count query rows from row on and n keys from key on, as a transposed
  * tile of biases [n][width]: 0 and -INFINITY for BOOL; lanes past row_count are 0. So is what lies
  * past the end of a short mask, since attn_mask_row() hides it. */

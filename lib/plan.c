@@ -11,6 +11,7 @@
 /* Keys of one step: a multiple of the 6 and 12 keys that a kernel takes at a time, and few enough
  * that the scores of a tile stay in a near cache. */
 enum { KV_TILE = 96 };
+_Static_assert((int)KV_TILE <= (int)ATTN_MASK_KEYS_MAX, "the mask of a tile is seen at a glance");
 
 /* Above this the tiles of query and context no longer fit a near cache, and a task takes fewer
  * query rows instead. */
@@ -91,6 +92,8 @@ size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *p
     work->context_t = cut(memory, &bytes, problem->value.shape[3] * width, sizeof(float));
     work->scores_t = cut(memory, &bytes, scores, sizeof(float));
     work->bias_t = cut(memory, &bytes, problem->mask.data != NULL ? scores : 0, sizeof(float));
+    work->bits =
+        cut(memory, &bytes, problem->mask.data != NULL ? plan->kv_tile : 0, sizeof *work->bits);
     work->rows = cut(memory, &bytes, block_numbers_max(plan), sizeof(float));
     work->max = cut(memory, &bytes, width, sizeof(float));
     work->sum = cut(memory, &bytes, width, sizeof(float));

@@ -19,24 +19,25 @@ static struct key_range seen_by(const struct attn_seen *seen, int64_t lane)
 }
 
 void attn_seen_scores(const struct attn_seen *seen, float *scores_t, const float *key,
-                      int64_t key_stride, int64_t head_dim)
+                      int64_t key_stride, int64_t head_dim, const struct attn_upcoming *upcoming)
 {
     for (int64_t c = 0; c < seen->width; c += seen->kernels->lanes) {
         const struct key_range range = seen_by(seen, c);
         seen->kernels->score_lanes(scores_t + range.low * seen->width + c, seen->work->query_t + c,
                                    key + range.low * key_stride, key_stride, range.high - range.low,
-                                   head_dim, seen->width);
+                                   head_dim, seen->width, c == 0 ? upcoming : NULL);
     }
 }
 
 void attn_seen_context(const struct attn_seen *seen, const float *weights_t, const float *value,
-                       int64_t value_stride, int64_t v_head_dim)
+                       int64_t value_stride, int64_t v_head_dim,
+                       const struct attn_upcoming *upcoming)
 {
     for (int64_t c = 0; c < seen->width; c += seen->kernels->lanes) {
         const struct key_range range = seen_by(seen, c);
-        seen->kernels->context_lanes(seen->work->context_t + c, seen->work->rescale + c,
-                                     weights_t + range.low * seen->width + c,
-                                     value + range.low * value_stride, value_stride,
-                                     range.high - range.low, v_head_dim, seen->width);
+        seen->kernels->context_lanes(
+            seen->work->context_t + c, seen->work->rescale + c,
+            weights_t + range.low * seen->width + c, value + range.low * value_stride, value_stride,
+            range.high - range.low, v_head_dim, seen->width, c == 0 ? upcoming : NULL);
     }
 }

@@ -85,6 +85,13 @@ void cost_add_work(struct cost *cost, const struct attn_work *work)
     amount[COST_GRADIENT_TANH] += work->gradient_tanhs;
 }
 
+double cost_flops(const struct cost *cost)
+{
+    const double *amount = cost->amount;
+    return amount[COST_PROJECT] + amount[COST_TILE] + amount[COST_FEW] + amount[COST_DOUBLE]
+           + amount[COST_GRADIENT];
+}
+
 /* ----------------------------------------------------------------- rates -- */
 
 static double load(const _Atomic double *number)

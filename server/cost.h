@@ -55,6 +55,9 @@ void cost_add(struct cost *sum, const struct cost *cost);
 /* What the library counted of one plan. */
 void cost_add_work(struct cost *cost, const struct attn_work *work);
 
+/* Multiplications and additions of what is computed. */
+double cost_flops(const struct cost *cost);
+
 /* The time one worker takes, at today's rates; at most COST_NS_MAX. Monotone in every amount. */
 #define COST_NS_MAX (INT64_MAX / 1024)
 int64_t cost_ns(const struct cost *cost);

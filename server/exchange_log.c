@@ -32,6 +32,7 @@ static void add_shapes(struct line *line, const struct request_record *record)
     add(line, LOG_NUMBER("head_dim", record->head_dim));
     add(line, LOG_NUMBER("v_head_dim", record->v_head_dim));
     add(line, LOG_NUMBER("cost_ms", (double)record->cost_ns / 1e6));
+    add(line, LOG_NUMBER("flops", record->flops));
 }
 
 static void add_durations(struct line *line, const struct request_record *record)

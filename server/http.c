@@ -121,9 +121,16 @@ static enum MHD_Result queue_answer(struct exchange *exchange)
     return result;
 }
 
+/* Whose handler this thread runs. */
+static _Thread_local const struct exchange *dispatched;
+
 void http_exchange_answered(struct exchange *exchange)
 {
     struct http_thread *thread = exchange->thread;
+    if (exchange == dispatched) {
+        exchange->answered = true;
+        return;
+    }
     pthread_mutex_lock(&thread->mutex);
     const bool first = !thread->answered;
     exchange->next_answered = thread->answered;
@@ -132,6 +139,13 @@ void http_exchange_answered(struct exchange *exchange)
     const uint64_t one = 1;
     if (first && write(thread->event, &one, sizeof one) < 0)
         log_line(LOG_ERROR, "eventfd", LOG_STRING("reason", strerror(errno)));
+}
+
+/* The answer of a parked exchange is there. */
+static void leave_owner(struct exchange *exchange)
+{
+    exchange->release(exchange->owner);
+    exchange->release = NULL;
 }
 
 void http_resume_answered(struct http_thread *thread)
@@ -143,8 +157,7 @@ void http_resume_answered(struct http_thread *thread)
     while (exchange) {
         struct exchange *next = exchange->next_answered;
         http_waiting_remove(exchange);
-        exchange->release(exchange->owner);
-        exchange->release = NULL;
+        leave_owner(exchange);
         exchange->answered = true;
         MHD_resume_connection(exchange->connection);
         exchange = next;
@@ -310,6 +323,25 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
     return MHD_YES;
 }
 
+/* A parked exchange that was answered before the handler returned need not be suspended. answered
+ * is this thread's alone: another that has the answer goes through the list. */
+static void handle(struct exchange *exchange)
+{
+    dispatched = exchange;
+    exchange->route->handle(exchange);
+    dispatched = NULL;
+    exchange->thread->handled_count++;
+    if (exchange->answered && exchange->parked) {
+        exchange->parked = false;
+        leave_owner(exchange);
+    }
+}
+
+bool exchange_is_first(const struct exchange *exchange)
+{
+    return exchange->thread->handled_count == 0;
+}
+
 /* The whole body is here: let the handler answer or park. */
 static enum MHD_Result dispatch(struct exchange *exchange)
 {
@@ -318,11 +350,10 @@ static enum MHD_Result dispatch(struct exchange *exchange)
     if (exchange->fault.code != FAULT_NONE)
         exchange_fail(exchange, &exchange->fault);
     else
-        exchange->route->handle(exchange);
-    if (!exchange->parked) {
-        assert(exchange->answered);
+        handle(exchange);
+    if (exchange->answered)
         return queue_answer(exchange);
-    }
+    assert(exchange->parked);
     http_waiting_add(exchange);
     MHD_suspend_connection(exchange->connection);
     return MHD_YES;

@@ -77,6 +77,10 @@ void http_free(struct http *http);
 void *exchange_context(const struct exchange *exchange);
 const char *exchange_request_id(const struct exchange *exchange);
 
+/* Whether it is the first that came since this connection thread last waited for its clients. In a
+ * handler. */
+bool exchange_is_first(const struct exchange *exchange);
+
 /* These three on the connection thread alone, before exchange_park(). */
 const char *exchange_header(const struct exchange *exchange, const char *name); /* or NULL */
 const char *exchange_param(const struct exchange *exchange,

@@ -43,6 +43,7 @@ struct http_thread {
     struct http_connection *idle_first, *idle_last;
     struct exchange *waiting; /* reading, parked or sending, in no order */
     int64_t timers_checked_ns;
+    int handled_count; /* requests since it last waited */
     struct http_connection *leaving;
     bool closed_some; /* since the last run: libmicrohttpd may take connections again */
     int departures;   /* epoll of clients that have closed their end */

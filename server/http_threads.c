@@ -82,6 +82,7 @@ static void *connection_thread(void *argument)
     bool accepting = true;
     while (!atomic_load(&thread->http->stopping)) {
         poll(fds, (nfds_t)thread->daemon_count + 2, poll_timeout_ms(thread));
+        thread->handled_count = 0;
         uint64_t count;
         if (fds[thread->daemon_count].revents && read(thread->event, &count, sizeof count) < 0)
             log_line(LOG_ERROR, "eventfd", LOG_STRING("reason", strerror(errno)));

@@ -20,6 +20,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a request is predicted to cost where the connection thread computes it itself, if a worker
+ * is idle. Less than the first is less than to hand it over and back would cost that thread. Up to
+ * the second it is answered sooner so, but those behind it wait: only for one that nothing has come
+ * with. */
+enum { HERE_ALWAYS_NS = 20000, HERE_FIRST_NS = 100000 };
+
 struct infer {
     struct job job; /* first: a job is its infer */
     struct service *service;
@@ -276,6 +282,7 @@ static void done(struct job *job, enum job_outcome outcome)
     struct request_record *record = exchange_record(infer->exchange);
     infer_record(record, &call->request);
     record->cost_ns = infer_cost_ns(&infer->cost);
+    record->flops = cost_flops(&infer->cost.phases[INFER_COMPUTE]);
     record->fault = infer->fault.code;
     request_record_durations(record, &infer->clock, clock_now_ns());
     infer_statistics(&call->request, record);
@@ -341,8 +348,9 @@ static void handle(struct exchange *exchange, const struct infer_wire *wire)
     infer->call.body = exchange_take_body_in_place(exchange, &infer->call.body_memory);
     infer_cost_read(&infer->cost, exchange, infer->call.body.size);
     infer->job.cost_ns = infer_cost_ns(&infer->cost);
+    const int64_t here_ns = exchange_is_first(exchange) ? HERE_FIRST_NS : HERE_ALWAYS_NS;
     exchange_park(exchange, deadline_ns, end, release, infer);
-    if (scheduler_submit(service->scheduler, &infer->job))
+    if (scheduler_run(service->scheduler, &infer->job, here_ns))
         return;
     service_refuse_overloaded(service, &fault);
     exchange_fail(exchange, &fault);

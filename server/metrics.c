@@ -28,8 +28,7 @@ struct route_metrics {
     struct metrics_histogram duration;
 };
 
-static const char *const REFUSED_REASONS[] = { "overloaded", "deadline", "draining", "left",
-                                               "other" };
+static const char *const REFUSED_REASONS[] = { "overloaded", "deadline", "draining", "other" };
 enum { REASON_COUNT = sizeof REFUSED_REASONS / sizeof REFUSED_REASONS[0] };
 
 static const struct gauge {

@@ -20,7 +20,7 @@ enum { STAGE_COUNT = sizeof STAGE_NAMES / sizeof STAGE_NAMES[0] };
 /* Of one model and one route. */
 struct series {
     struct metrics_histogram stages[STAGE_COUNT], total;
-    _Atomic uint64_t items;
+    _Atomic uint64_t items, flops;
     _Atomic uint64_t faults[FAULT_CODE_COUNT];
 };
 
@@ -71,15 +71,15 @@ int metrics_model_take(const char *name)
     return index;
 }
 
-void metrics_model_drop(int index)
+void metrics_model_drop(int place)
 {
-    struct place *place = &places[index];
-    if (index < PLACE_FIRST || index >= PLACE_OTHER)
+    struct place *dropped = &places[place];
+    if (place < PLACE_FIRST || place >= PLACE_OTHER)
         return;
     pthread_mutex_lock(&mutex);
-    assert(place->holder_count > 0);
-    if (--place->holder_count == 0)
-        place->dropped_at = ++drop_count;
+    assert(dropped->holder_count > 0);
+    if (--dropped->holder_count == 0)
+        dropped->dropped_at = ++drop_count;
     pthread_mutex_unlock(&mutex);
 }
 
@@ -112,6 +112,7 @@ void metrics_inference(int place, const struct request_record *record)
     metrics_observe(&series->stages[3], record->write_ns);
     metrics_observe(&series->total, record->total_ns);
     metrics_count(&series->items, (uint64_t)record->item_count);
+    metrics_count(&series->flops, (uint64_t)record->flops);
 }
 
 /* ---------------------------------------------------------------- writing -- */
@@ -151,15 +152,20 @@ static void write_items(struct text *text, const struct series *series, const ch
                          metrics_value(&series->items));
 }
 
+static void write_flops(struct text *text, const struct series *series, const char *labels)
+{
+    metrics_write_sample(text, "attnd_inference_flops_total", labels,
+                         metrics_value(&series->flops));
+}
+
 /* Two statuses may have one code, which is one series. */
 static void write_faults(struct text *text, const struct series *series, const char *labels)
 {
-    uint64_t counts[FAULT_CODE_COUNT];
+    uint64_t counts[FAULT_CODE_COUNT] = { 0 };
     for (int i = 1; i < FAULT_CODE_COUNT; i++) {
         int first = 1;
         while (strcmp(fault_code_name(first), fault_code_name(i)) != 0)
             first++;
-        counts[i] = 0;
         counts[first] += metrics_value(&series->faults[i]);
     }
     for (int i = 1; i < FAULT_CODE_COUNT; i++) {
@@ -182,6 +188,8 @@ static const struct family {
     { "attnd_inference_stage_seconds", "histogram", "The stages of the same.", write_stages },
     { "attnd_inference_items_total", "counter",
       "Batch items of inferences that were answered well.", write_items },
+    { "attnd_inference_flops_total", "counter",
+      "Multiplications and additions of the same, as counted from their shapes.", write_flops },
     { "attnd_inference_faults_total", "counter",
       "Inferences that came to a worker and were answered with a fault, by its code.",
       write_faults },

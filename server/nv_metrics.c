@@ -20,30 +20,29 @@ static const char *const FAILURE_REASONS[MODEL_FAILURE_COUNT] = {
 struct family {
     const char *name, *type, *help;
     size_t offset;
-    int64_t divisor;
+    int64_t divisor; /* 1000: microseconds of nanoseconds */
 };
 
-#define COUNT(member)        offsetof(struct model_statistics, member), 1
-#define MICROSECONDS(member) offsetof(struct model_statistics, member.ns), 1000
+#define AT(member) offsetof(struct model_statistics, member)
 
 static const struct family FAMILIES[] = {
     { "nv_inference_request_success", "counter", "Requests that were answered well.",
-      COUNT(success.count) },
-    { "nv_inference_count", "counter", "Batch items that were answered well.",
-      COUNT(inference_count) },
+      AT(success.count), 1 },
+    { "nv_inference_count", "counter", "Batch items that were answered well.", AT(inference_count),
+      1 },
     { "nv_inference_exec_count", "counter", "Times that some of them were computed together.",
-      COUNT(execution_count) },
-    { "nv_inference_request_duration_us", "counter", "All of their time.", MICROSECONDS(success) },
-    { "nv_inference_queue_duration_us", "counter", "The part of it in the queue.",
-      MICROSECONDS(queue) },
+      AT(execution_count), 1 },
+    { "nv_inference_request_duration_us", "counter", "All of their time.", AT(success.ns), 1000 },
+    { "nv_inference_queue_duration_us", "counter", "The part of it in the queue.", AT(queue.ns),
+      1000 },
     { "nv_inference_compute_input_duration_us", "counter", "The part of it that read the request.",
-      MICROSECONDS(compute_input) },
+      AT(compute_input.ns), 1000 },
     { "nv_inference_compute_infer_duration_us", "counter", "The part of it that computed.",
-      MICROSECONDS(compute_infer) },
+      AT(compute_infer.ns), 1000 },
     { "nv_inference_compute_output_duration_us", "counter", "The part of it that wrote the answer.",
-      MICROSECONDS(compute_output) },
+      AT(compute_output.ns), 1000 },
     { "nv_inference_pending_request_count", "gauge",
-      "Requests that have been read and wait to be computed.", COUNT(pending_count) },
+      "Requests that have been read and wait to be computed.", AT(pending_count), 1 },
 };
 enum { FAMILY_COUNT = sizeof FAMILIES / sizeof FAMILIES[0] };
 

@@ -23,6 +23,7 @@ struct request_record {
     int64_t q_len, kv_len, q_heads, kv_heads, head_dim, v_head_dim; /* 0: does not apply */
 
     int64_t cost_ns; /* predicted time of one worker; 0: it was not planned */
+    double flops;    /* of what is computed, multiplications and additions */
 
     bool was_job; /* it came to a worker, or waited for one: then the durations count */
     int64_t parse_ns, queue_ns, compute_ns, write_ns;

@@ -149,8 +149,45 @@ static void begin_stage(struct scheduler *scheduler, struct job *job, int64_t ta
     settle(scheduler, job);
 }
 
-/* The last task of a stage has been run: begin the next stage, wait for it, or end the job.
- * The caller's task still counts as running, which keeps everyone else away. */
+void scheduler_go_on(struct scheduler *scheduler, struct job *job, int64_t task_count,
+                     int64_t wake_count)
+{
+    read_owner(scheduler, job);
+    job->tasks_running--;
+    if (task_count == JOB_WAITS && job->continued >= 0) {
+        task_count = wake_count = job->continued; /* another was quicker than this thread */
+        job->continued = -1;
+    } else if (task_count == JOB_WAITS) {
+        job->waits = true;
+    }
+    if (job->outcome == JOB_FINISHED && task_count > 0) {
+        begin_stage(scheduler, job, task_count);
+        scheduler_wake(scheduler, wake_count, clock_now_ns());
+    } else if (job->tasks_running == 0 && !(job->outcome == JOB_FINISHED && job->waits)) {
+        end_job(scheduler, job);
+    }
+}
+
+/* What a task takes is counted in CPU time, because one that waits for a CPU behind the tasks of
+ * long jobs would seem long itself, and then the spare thread would leave it to them. Asking for it
+ * costs more than the smallest tasks: a job of so little is believed what it said. */
+enum { TINY_NS = 100000, DELAYED_NS = 1000000 };
+
+static int64_t begin_task(const struct job *job)
+{
+    const int64_t rest_ns = job_order_rest_ns(job);
+    return rest_ns > 0 && rest_ns <= TINY_NS ? -1 : clock_thread_ns();
+}
+
+static int64_t time_of_task(int64_t begun_ns, int64_t begun_cpu_ns)
+{
+    if (begun_cpu_ns >= 0)
+        return clock_thread_ns() - begun_cpu_ns;
+    const int64_t spent_ns = clock_now_ns() - begun_ns;
+    return spent_ns < DELAYED_NS ? spent_ns : DELAYED_NS;
+}
+
+/* The caller's task still counts as running, which keeps everyone else away. */
 static void end_stage(struct scheduler *scheduler, struct job *job)
 {
     int64_t task_count = 0;
@@ -159,21 +196,8 @@ static void end_stage(struct scheduler *scheduler, struct job *job)
         pthread_mutex_unlock(&scheduler->mutex);
         task_count = job->kind->stage_tasks(job, stage);
         pthread_mutex_lock(&scheduler->mutex);
-        read_owner(scheduler, job);
     }
-    job->tasks_running--;
-    if (task_count == JOB_WAITS && job->continued >= 0) {
-        task_count = job->continued; /* another was quicker than this thread */
-        job->continued = -1;
-    } else if (task_count == JOB_WAITS) {
-        job->waits = true;
-    }
-    if (job->outcome == JOB_FINISHED && task_count > 0) {
-        begin_stage(scheduler, job, task_count);
-        scheduler_wake(scheduler, task_count - 1, clock_now_ns()); /* one is the caller's */
-    } else if (job->tasks_running == 0 && !(job->outcome == JOB_FINISHED && job->waits)) {
-        end_job(scheduler, job);
-    }
+    scheduler_go_on(scheduler, job, task_count, task_count - 1); /* one is the caller's */
 }
 
 /* Between two tasks of a long job the CPU is offered to threads that wait for it: a connection
@@ -191,9 +215,11 @@ void scheduler_run_task(struct scheduler *scheduler, struct job *job,
     if (scheduler->order.count > 0) /* the caller may be the last worker that was free */
         scheduler_wake(scheduler, 0, now_ns);
 
+    const int64_t begun_cpu_ns = begin_task(job);
+
     pthread_mutex_unlock(&scheduler->mutex);
     job->kind->run(job, job->stage, task, &thread->worker);
-    const int64_t spent_ns = clock_now_ns() - now_ns;
+    const int64_t spent_ns = time_of_task(now_ns, begun_cpu_ns);
     if (thread->held)
         sched_yield();
     pthread_mutex_lock(&scheduler->mutex);
@@ -267,23 +293,27 @@ static void admit(struct scheduler *scheduler, struct job *job, int64_t now_ns)
     read_owner(scheduler, job);
 }
 
-static bool takes_more(struct scheduler *scheduler)
+bool scheduler_take(struct scheduler *scheduler, struct job *job, int64_t now_ns, bool is_callers)
 {
     const int64_t job_count = scheduler->load.job_count;
-    return !scheduler->cancelled && job_count < scheduler->queue_max
-           && job_order_reserve(&scheduler->order, job_count + 1);
+    if (scheduler->cancelled || job_count >= scheduler->queue_max
+        || !job_order_reserve(&scheduler->order, job_count + 1))
+        return false;
+    admit(scheduler, job, now_ns);
+    if (is_callers) {
+        job->next_task = job->tasks_running = 1;
+        return true;
+    }
+    settle(scheduler, job);
+    scheduler_wake(scheduler, 1, now_ns);
+    return true;
 }
 
 bool scheduler_submit(struct scheduler *scheduler, struct job *job)
 {
     const int64_t now_ns = clock_now_ns();
     pthread_mutex_lock(&scheduler->mutex);
-    const bool taken = takes_more(scheduler);
-    if (taken) {
-        admit(scheduler, job, now_ns);
-        settle(scheduler, job);
-        scheduler_wake(scheduler, 1, now_ns);
-    }
+    const bool taken = scheduler_take(scheduler, job, now_ns, false);
     pthread_mutex_unlock(&scheduler->mutex);
     return taken;
 }

@@ -1,5 +1,5 @@
-/* scheduler_internal.h - what scheduler.c (jobs and their stages) and scheduler_threads.c
- * (who runs their tasks) share.
+/* scheduler_internal.h - what scheduler.c (jobs and their stages), scheduler_threads.c
+ * and scheduler_here.c (who runs their tasks) share.
  *
  * One mutex guards everything but the workspaces. */
 #ifndef ATTND_SCHEDULER_INTERNAL_H
@@ -9,7 +9,9 @@
 
 #include <pthread.h>
 
-/* A worker, or the spare thread. */
+enum { SCHEDULER_HERE_MAX = 16 };
+
+/* A worker, the spare thread, or the seat of a caller that runs a job itself. */
 struct scheduler_thread {
     struct scheduler *scheduler;
     struct worker worker;
@@ -42,9 +44,20 @@ struct scheduler {
     int idle_count; /* workers that wait, those that have been woken and do not know yet included */
     int worker_count;
     struct scheduler_thread threads[SCHEDULER_WORKERS_MAX + 1];
+    int here_count; /* callers that run a job themselves, in these seats */
+    struct scheduler_thread here[SCHEDULER_HERE_MAX];
 };
 
 /* All of these are called with the mutex held, and return with it held. */
+
+/* Takes a job over; false: it is one too many. Its first task is the caller's, or anybody's. */
+bool scheduler_take(struct scheduler *scheduler, struct job *job, int64_t now_ns, bool is_callers);
+
+/* The last task of a stage has been run, by the caller, and stage_tasks() has said how many the
+ * next one has: begins it, waits for it, or ends the job. Up to wake_count of its tasks are for
+ * others. */
+void scheduler_go_on(struct scheduler *scheduler, struct job *job, int64_t task_count,
+                     int64_t wake_count);
 
 /* Takes the next task of job, which is in the order, and runs it; returns when that was over. */
 void scheduler_run_task(struct scheduler *scheduler, struct job *job,

@@ -66,7 +66,6 @@ void service_check_outcome(enum job_outcome outcome, struct fault *fault)
         metrics_refused("deadline");
     } else if (outcome == JOB_LEFT) {
         fault_set(fault, FAULT_LEFT, "the client left");
-        metrics_refused("left");
     } else if (outcome == JOB_CANCELLED) {
         fault_set(fault, FAULT_DRAINING, "the daemon is stopping");
         metrics_refused("draining");

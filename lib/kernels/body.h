@@ -12,6 +12,8 @@
  * into the path of an older one. */
 #include "body_few.h"
 #include "body_gradient.h"
+#include "body_mask.h"
+#include "calls.h"
 #include "half.h"
 #include "kernels.h"
 #include "vector.h"
@@ -35,17 +37,30 @@ enum { BLOCK_ROWS_REST = 4, BLOCK_SUMS_MAX = 24 };
 
 /* -------------------------------------------------------------------------- transposes -- */
 
-/* A square of LANES vectors. Each pass deals the rows like the two halves of a pack of cards;
- * after log2(LANES) of them every number stands where its transpose belongs. */
+/* A square of LANES vectors. First every four rows within each 16 bytes, in two passes that deal
+ * them like the two halves of a pack of cards; then the 16 bytes among the fours, dealt too. */
 INLINE void transpose_square(vec square[LANES])
 {
+    enum { FOURS = LANES / 4 };
+
     UNROLL
-    for (int pass = 1; pass < LANES; pass *= 2) {
+    for (int i = 0; i < 2 * FOURS; i++) {
+        vec *four = square + i % FOURS * 4;
+        const vec dealt[4] = { INTERLEAVE_LOW(four[0], four[2]), INTERLEAVE_HIGH(four[0], four[2]),
+                               INTERLEAVE_LOW(four[1], four[3]),
+                               INTERLEAVE_HIGH(four[1], four[3]) };
+        UNROLL
+        for (int k = 0; k < 4; k++)
+            four[k] = dealt[k];
+    }
+    UNROLL
+    for (int pass = 1; pass < FOURS; pass *= 2) {
         vec dealt[LANES];
         UNROLL
-        for (int64_t i = 0; i < LANES / 2; i++) {
-            dealt[2 * i] = INTERLEAVE_LOW(square[i], square[i + LANES / 2]);
-            dealt[2 * i + 1] = INTERLEAVE_HIGH(square[i], square[i + LANES / 2]);
+        for (int i = 0; i < LANES / 2; i++) {
+            const int at = i / 4 * 8 + i % 4;
+            dealt[i] = EVEN_QUARTERS(square[at], square[at + 4]);
+            dealt[LANES / 2 + i] = ODD_QUARTERS(square[at], square[at + 4]);
         }
         UNROLL
         for (int i = 0; i < LANES; i++)
@@ -104,10 +119,11 @@ static void transpose_out(float *rows, int64_t row_stride, const float *tile, co
 /* ---------------------------------------------------------------------- the two products -- */
 
 /* sums[r][v] = sum over k < depth of left[r * left_row + k * left_step] * right[k][v], the right
- * operand being a tile. Where guarded, a right operand of 0 adds nothing. */
+ * operand being a tile. Where guarded, a right operand of 0 adds nothing. calls may be NULL. */
 INLINE void multiply(const int rows, const int vectors, const bool guarded,
                      vec sums[BLOCK_SUMS_MAX], const float *left, int64_t left_row,
-                     int64_t left_step, const float *right, int64_t width, int64_t depth)
+                     int64_t left_step, const float *right, int64_t width, int64_t depth,
+                     struct calls *calls)
 {
     UNROLL
     for (int i = 0; i < rows * vectors; i++)
@@ -117,6 +133,8 @@ INLINE void multiply(const int rows, const int vectors, const bool guarded,
         UNROLL
         for (int v = 0; v < vectors; v++)
             b[v] = load(right + k * width + v * LANES);
+        if (calls)
+            call_line(calls);
         UNROLL
         for (int r = 0; r < rows; r++) {
             const vec a = broadcast(left[r * left_row + k * left_step]);
@@ -133,10 +151,11 @@ INLINE void multiply(const int rows, const int vectors, const bool guarded,
 #include "body_project.h"
 
 INLINE void score_block(const int rows, const int vectors, float *scores_t, const float *query_t,
-                        const float *key, int64_t key_stride, int64_t head_dim, int64_t width)
+                        const float *key, int64_t key_stride, int64_t head_dim, int64_t width,
+                        struct calls *calls)
 {
     vec sums[BLOCK_SUMS_MAX];
-    multiply(rows, vectors, false, sums, key, key_stride, 1, query_t, width, head_dim);
+    multiply(rows, vectors, false, sums, key, key_stride, 1, query_t, width, head_dim, calls);
     UNROLL
     for (int r = 0; r < rows; r++) {
         UNROLL
@@ -147,37 +166,41 @@ INLINE void score_block(const int rows, const int vectors, float *scores_t, cons
 
 INLINE void score_columns(const int vectors, float *scores_t, const float *query_t,
                           const float *key, int64_t key_stride, int64_t n, int64_t head_dim,
-                          int64_t width)
+                          int64_t width, struct calls *calls)
 {
     int64_t j = 0;
     for (; j + BLOCK_ROWS(vectors) <= n; j += BLOCK_ROWS(vectors))
         score_block(BLOCK_ROWS(vectors), vectors, scores_t + j * width, query_t,
-                    key + j * key_stride, key_stride, head_dim, width);
+                    key + j * key_stride, key_stride, head_dim, width, calls);
     for (; j + BLOCK_ROWS_REST <= n; j += BLOCK_ROWS_REST)
         score_block(BLOCK_ROWS_REST, vectors, scores_t + j * width, query_t, key + j * key_stride,
-                    key_stride, head_dim, width);
+                    key_stride, head_dim, width, calls);
     for (; j < n; j++)
         score_block(1, vectors, scores_t + j * width, query_t, key + j * key_stride, key_stride,
-                    head_dim, width);
+                    head_dim, width, calls);
 }
 
 static void score_tile(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
-                       int64_t n, int64_t head_dim, int64_t width)
+                       int64_t n, int64_t head_dim, int64_t width,
+                       const struct attn_upcoming *upcoming)
 {
+    struct calls calls = calls_for(upcoming, query_t);
     int64_t c = 0;
     for (; c + BLOCK_VECTORS * LANES <= width; c += BLOCK_VECTORS * LANES)
-        score_columns(BLOCK_VECTORS, scores_t + c, query_t + c, key, key_stride, n, head_dim,
-                      width);
+        score_columns(BLOCK_VECTORS, scores_t + c, query_t + c, key, key_stride, n, head_dim, width,
+                      &calls);
     for (; c + 2 * LANES <= width; c += 2 * LANES)
-        score_columns(2, scores_t + c, query_t + c, key, key_stride, n, head_dim, width);
+        score_columns(2, scores_t + c, query_t + c, key, key_stride, n, head_dim, width, &calls);
     for (; c < width; c += LANES)
-        score_columns(1, scores_t + c, query_t + c, key, key_stride, n, head_dim, width);
+        score_columns(1, scores_t + c, query_t + c, key, key_stride, n, head_dim, width, &calls);
 }
 
 static void score_lanes(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
-                        int64_t n, int64_t head_dim, int64_t width)
+                        int64_t n, int64_t head_dim, int64_t width,
+                        const struct attn_upcoming *upcoming)
 {
-    score_columns(1, scores_t, query_t, key, key_stride, n, head_dim, width);
+    struct calls calls = calls_for(upcoming, query_t);
+    score_columns(1, scores_t, query_t, key, key_stride, n, head_dim, width, &calls);
 }
 
 /* One vector of queries against one key. A chain of sums waits for nothing but its own addition,
@@ -206,10 +229,10 @@ static void additive_tile(float *scores_t, const float *query_t, const float *ke
 
 INLINE void context_block(const int rows, const int vectors, const bool guarded, float *context_t,
                           const float *rescale, const float *weights_t, const float *value,
-                          int64_t value_stride, int64_t n, int64_t width)
+                          int64_t value_stride, int64_t n, int64_t width, struct calls *calls)
 {
     vec sums[BLOCK_SUMS_MAX];
-    multiply(rows, vectors, guarded, sums, value, 1, value_stride, weights_t, width, n);
+    multiply(rows, vectors, guarded, sums, value, 1, value_stride, weights_t, width, n, calls);
     UNROLL
     for (int r = 0; r < rows; r++) {
         UNROLL
@@ -222,52 +245,57 @@ INLINE void context_block(const int rows, const int vectors, const bool guarded,
 
 INLINE void context_columns(const int vectors, const bool guarded, float *context_t,
                             const float *rescale, const float *weights_t, const float *value,
-                            int64_t value_stride, int64_t n, int64_t v_head_dim, int64_t width)
+                            int64_t value_stride, int64_t n, int64_t v_head_dim, int64_t width,
+                            struct calls *calls)
 {
     const int rows = guarded ? BLOCK_ROWS_REST : BLOCK_ROWS(vectors);
     int64_t d = 0;
     for (; d + rows <= v_head_dim; d += rows)
         context_block(rows, vectors, guarded, context_t + d * width, rescale, weights_t, value + d,
-                      value_stride, n, width);
+                      value_stride, n, width, calls);
     for (; d + BLOCK_ROWS_REST <= v_head_dim; d += BLOCK_ROWS_REST)
         context_block(BLOCK_ROWS_REST, vectors, guarded, context_t + d * width, rescale, weights_t,
-                      value + d, value_stride, n, width);
+                      value + d, value_stride, n, width, calls);
     for (; d < v_head_dim; d++)
         context_block(1, vectors, guarded, context_t + d * width, rescale, weights_t, value + d,
-                      value_stride, n, width);
+                      value_stride, n, width, calls);
 }
 
 static void context_tile(float *context_t, const float *rescale, const float *weights_t,
                          const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
-                         int64_t width)
+                         int64_t width, const struct attn_upcoming *upcoming)
 {
+    struct calls calls = calls_for(upcoming, weights_t);
     int64_t c = 0;
     for (; c + BLOCK_VECTORS * LANES <= width; c += BLOCK_VECTORS * LANES)
         context_columns(BLOCK_VECTORS, false, context_t + c, rescale + c, weights_t + c, value,
-                        value_stride, n, v_head_dim, width);
+                        value_stride, n, v_head_dim, width, &calls);
     for (; c + 2 * LANES <= width; c += 2 * LANES)
         context_columns(2, false, context_t + c, rescale + c, weights_t + c, value, value_stride, n,
-                        v_head_dim, width);
+                        v_head_dim, width, &calls);
     for (; c < width; c += LANES)
         context_columns(1, false, context_t + c, rescale + c, weights_t + c, value, value_stride, n,
-                        v_head_dim, width);
+                        v_head_dim, width, &calls);
 }
 
 static void context_lanes(float *context_t, const float *rescale, const float *weights_t,
                           const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
-                          int64_t width)
+                          int64_t width, const struct attn_upcoming *upcoming)
 {
+    struct calls calls = calls_for(upcoming, weights_t);
     context_columns(1, false, context_t, rescale, weights_t, value, value_stride, n, v_head_dim,
-                    width);
+                    width, &calls);
 }
 
 static void context_tile_guarded(float *context_t, const float *rescale, const float *weights_t,
                                  const float *value, int64_t value_stride, int64_t n,
-                                 int64_t v_head_dim, int64_t width)
+                                 int64_t v_head_dim, int64_t width,
+                                 const struct attn_upcoming *upcoming)
 {
+    struct calls calls = calls_for(upcoming, weights_t);
     for (int64_t c = 0; c < width; c += LANES)
         context_columns(1, true, context_t + c, rescale + c, weights_t + c, value, value_stride, n,
-                        v_head_dim, width);
+                        v_head_dim, width, &calls);
 }
 
 /* The two-sum: what the sum of two numbers rounds off is itself a number. An infinite sum loses
@@ -341,30 +369,6 @@ static void alibi_tile(float *scores_t, float slope, const float *distance, int6
     }
 }
 
-static void bound_tile(float *scores_t, const int32_t *low, const int32_t *high, int64_t n,
-                       int64_t width)
-{
-    for (int64_t c = 0; c < width; c += LANES) {
-        ivec first, end;
-        memcpy(&first, low + c, sizeof first);
-        memcpy(&end, high + c, sizeof end);
-        for (int64_t j = 0; j < n; j++) {
-            float *scores = scores_t + j * width + c;
-            const ivec key = (int32_t)j - (ivec){ 0 };
-            const ivec visible = (first <= key) & (key < end);
-            store(scores, select(visible, load(scores), broadcast(-INFINITY)));
-        }
-    }
-}
-
-static void bias_tile(float *scores_t, const float *bias_t, int64_t n, int64_t width)
-{
-    for (int64_t i = 0; i < n * width; i += LANES) {
-        const vec bias = load(bias_t + i);
-        store(scores_t + i, select(bias == -INFINITY, bias, load(scores_t + i) + bias));
-    }
-}
-
 /* The greatest of max and n scores of each lane of one vector; NaN is passed over. Four chains
  * hide the latency of the comparison. */
 INLINE vec greatest(vec max, const float *scores_t, int64_t n, int64_t width)
@@ -374,17 +378,12 @@ INLINE vec greatest(vec max, const float *scores_t, int64_t n, int64_t width)
     for (; j + 4 <= n; j += 4) {
         UNROLL
         for (int i = 0; i < 4; i++) {
-            const vec score = load(scores_t + (j + i) * width);
-            chain[i] = select(score > chain[i], score, chain[i]);
+            chain[i] = greater(load(scores_t + (j + i) * width), chain[i]);
         }
     }
-    for (; j < n; j++) {
-        const vec score = load(scores_t + j * width);
-        chain[0] = select(score > chain[0], score, chain[0]);
-    }
-    chain[0] = select(chain[1] > chain[0], chain[1], chain[0]);
-    chain[2] = select(chain[3] > chain[2], chain[3], chain[2]);
-    return select(chain[2] > chain[0], chain[2], chain[0]);
+    for (; j < n; j++)
+        chain[0] = greater(load(scores_t + j * width), chain[0]);
+    return greater(greater(chain[2], chain[3]), greater(chain[0], chain[1]));
 }
 
 static void softmax_tile(float *scores_t, float *max, float *sum, float *rescale, int64_t n,
@@ -453,6 +452,9 @@ const struct attn_kernels ATTN_KERNELS = {
     .alibi_tile = alibi_tile,
     .bound_tile = bound_tile,
     .bias_tile = bias_tile,
+    .mask_bits = mask_bits,
+    .mask_floats = mask_floats,
+    .mask_tile = mask_tile,
     .softmax_tile = softmax_tile,
     .context_tile = context_tile,
     .context_lanes = context_lanes,

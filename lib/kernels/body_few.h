@@ -42,18 +42,28 @@ INLINE void call_for(const struct attn_ahead *ahead, int64_t row, int64_t bytes)
 
 /* ------------------------------------------------------------------------------- scores -- */
 
-/* Lane i: the sum over the lanes of sums[i]. Each pass adds the halves of all vectors and halves
- * their number. */
-INLINE vec sum_each(vec sums[LANES])
+/* Lane i: the sum over the lanes of sums[i]. Two passes within each 16 bytes make one vector of
+ * four, the others add the 16 bytes of two vectors. */
+INLINE vec sum_each(const vec sums[LANES])
 {
+    enum { FOURS = LANES / 4 };
+    vec parts[FOURS];
+
     UNROLL
-    for (int half = LANES / 2; half > 0; half /= 2) {
+    for (int i = 0; i < FOURS; i++) {
+        const vec *four = sums + i * 4;
+        const vec even = INTERLEAVE_LOW(four[0], four[2]) + INTERLEAVE_HIGH(four[0], four[2]);
+        const vec odd = INTERLEAVE_LOW(four[1], four[3]) + INTERLEAVE_HIGH(four[1], four[3]);
+        parts[i] = INTERLEAVE_LOW(even, odd) + INTERLEAVE_HIGH(even, odd);
+    }
+    UNROLL
+    for (int half = FOURS / 2; half > 0; half /= 2) {
         UNROLL
         for (int i = 0; i < half; i++)
-            sums[i] =
-                INTERLEAVE_LOW(sums[i], sums[i + half]) + INTERLEAVE_HIGH(sums[i], sums[i + half]);
+            parts[i] = EVEN_QUARTERS(parts[2 * i], parts[2 * i + 1])
+                       + ODD_QUARTERS(parts[2 * i], parts[2 * i + 1]);
     }
-    return sums[0];
+    return parts[0];
 }
 
 /* Lanes from first on keep what they have, the others become 0. */
@@ -217,10 +227,8 @@ static void few_softmax(float *scores, float *max, float *sum, float *rescale, i
 
     for (int64_t j = n; j < padded; j++)
         scores[j] = -INFINITY;
-    for (int64_t j = 0; j < padded; j += LANES) {
-        const vec score = load(scores + j);
-        best = select(score > best, score, best);
-    }
+    for (int64_t j = 0; j < padded; j += LANES)
+        best = greater(load(scores + j), best);
     for (int i = 0; i < LANES; i++)
         new_max = best[i] > new_max ? best[i] : new_max;
     /* A row that has seen nothing subtracts 0: -INFINITY - -INFINITY would be NaN. */

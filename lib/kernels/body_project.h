@@ -219,7 +219,7 @@ INLINE void project_block(const int outs, const int vectors, float *sums_t, cons
 {
     vec sums[BLOCK_SUMS_MAX];
 
-    multiply(outs, vectors, false, sums, weight, weight_stride, 1, tile, width, columns);
+    multiply(outs, vectors, false, sums, weight, weight_stride, 1, tile, width, columns, NULL);
     UNROLL
     for (int o = 0; o < outs; o++) {
         UNROLL
@@ -345,7 +345,8 @@ INLINE void project_inputs_block(const int rows, float *const *y, int64_t o, int
 {
     vec sums[BLOCK_SUMS_MAX];
 
-    multiply(rows, BLOCK_VECTORS, false, sums, x, PROJECT_TILE, 1, tile, ATTN_WIDTH_MAX, columns);
+    multiply(rows, BLOCK_VECTORS, false, sums, x, PROJECT_TILE, 1, tile, ATTN_WIDTH_MAX, columns,
+             NULL);
     UNROLL
     for (int r = 0; r < rows; r++) {
         UNROLL

@@ -41,6 +41,20 @@ struct attn_ahead {
     int64_t stride_bytes;
 };
 
+/* Rows that are read or written next. A kernel on tiles calls them into the caches a line at a
+ * time, one between the steps of its arithmetic, as far as it has steps. A list of them ends with
+ * one whose count is 0. They need not exist; nothing of them is read. */
+struct attn_upcoming {
+    const void *rows;
+    int64_t stride_bytes, row_bytes, count;
+};
+
+/* What the caller's mask lets a tile see: every pair, none, or some, which are told apart by a bit
+ * for each or by what is added to their scores. */
+enum attn_sees { ATTN_SEES_ALL, ATTN_SEES_NOTHING, ATTN_SEES_BITS, ATTN_SEES_BIASES };
+
+enum { ATTN_MASK_KEYS_MAX = 128 };
+
 struct attn_kernels {
     const char *name; /* "generic", "avx2", "avx512" */
     int64_t lanes;    /* query rows in one vector: 4, 8 or 16 */
@@ -55,13 +69,16 @@ struct attn_kernels {
     void (*transpose_out)(float *rows, int64_t row_stride, const float *tile, const float *factor,
                           int64_t row_count, int64_t columns, int64_t width);
 
-    /* scores_t[j][r] = sum over d of key[j * key_stride + d] * query_t[d][r], for j < n. */
+    /* scores_t[j][r] = sum over d of key[j * key_stride + d] * query_t[d][r], for j < n. upcoming
+     * is a list or NULL, as below. */
     void (*score_tile)(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
-                       int64_t n, int64_t head_dim, int64_t width);
+                       int64_t n, int64_t head_dim, int64_t width,
+                       const struct attn_upcoming *upcoming);
 
     /* The same for the first lanes lanes of a tile alone, for keys that the others do not see. */
     void (*score_lanes)(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
-                        int64_t n, int64_t head_dim, int64_t width);
+                        int64_t n, int64_t head_dim, int64_t width,
+                        const struct attn_upcoming *upcoming);
 
     /* scores_t[j][r] = scale * sum over d of weight[d] * tanh(key[j * key_stride + d] +
      * query_t[d][r]) for j < n, weight being [head_dim]; tanh to a few ulp for a sum of any size.
@@ -88,6 +105,19 @@ struct attn_kernels {
      * whatever it was. */
     void (*bias_tile)(float *scores_t, const float *bias_t, int64_t n, int64_t width);
 
+    /* What a mask of bytes, allowed[r * row_stride + j] for r < row_count <= ATTN_WIDTH_MAX and
+     * j < n <= ATTN_MASK_KEYS_MAX, lets a tile see. Only for ATTN_SEES_BITS is bits written, [n]:
+     * bit r of bits[j] is whether lane r may see key j, and 1 for lanes past row_count. */
+    enum attn_sees (*mask_bits)(uint64_t *bits, const uint8_t *allowed, int64_t row_stride,
+                                int64_t row_count, int64_t n);
+
+    /* A mask of floats the same, all 0, all -INFINITY, or ATTN_SEES_BIASES. */
+    enum attn_sees (*mask_floats)(const float *bias, int64_t row_stride, int64_t row_count,
+                                  int64_t n);
+
+    /* The score of key j becomes -INFINITY in the lanes whose bit of bits[j] is 0. */
+    void (*mask_tile)(float *scores_t, const uint64_t *bits, int64_t n, int64_t width);
+
     /* One step of the online softmax (Milakov and Gimelshein 2018). max, sum and rescale are
      * [width]; before the first step max is -INFINITY and sum 0.
      *
@@ -104,18 +134,19 @@ struct attn_kernels {
      *                 + sum over j < n of weights_t[j][r] * value[j * value_stride + c]. */
     void (*context_tile)(float *context_t, const float *rescale, const float *weights_t,
                          const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
-                         int64_t width);
+                         int64_t width, const struct attn_upcoming *upcoming);
 
     /* The same for the first lanes lanes of a tile alone. */
     void (*context_lanes)(float *context_t, const float *rescale, const float *weights_t,
                           const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
-                          int64_t width);
+                          int64_t width, const struct attn_upcoming *upcoming);
 
     /* context_tile(), but a weight of 0 adds nothing even where the value is infinite or NaN. For
      * the tiles that have hidden pairs and fail all_finite(). */
     void (*context_tile_guarded)(float *context_t, const float *rescale, const float *weights_t,
                                  const float *value, int64_t value_stride, int64_t n,
-                                 int64_t v_head_dim, int64_t width);
+                                 int64_t v_head_dim, int64_t width,
+                                 const struct attn_upcoming *upcoming);
 
     /* Folds a part of a long sum into its total, [columns][width] like the part:
      *

@@ -56,24 +56,115 @@ INLINE vec select(ivec mask, vec yes, vec no)
     return (vec)((mask & (ivec)yes) | (~mask & (ivec)no));
 }
 
-/* Lanes of a and b in turn: a0 b0 a1 b1 ..., from the low or the high half of each. */
+/* Of each 16 bytes of a and b their numbers in turn, a0 b0 a1 b1 or a2 b2 a3 b3: an instruction of
+ * its own on every CPU, where to go from one 16 bytes to another is a slower one. */
 #if VEC_BYTES == 16
 #define INTERLEAVE_LOW(a, b)  __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
 #elif VEC_BYTES == 32
-#define INTERLEAVE_LOW(a, b)  __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define INTERLEAVE_LOW(a, b)  __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
+#define INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
 #elif VEC_BYTES == 64
 #define INTERLEAVE_LOW(a, b)                                                                       \
-    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+    __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
 #define INTERLEAVE_HIGH(a, b)                                                                      \
-    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+    __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
 #endif
 
+/* The first, third, ... 16 bytes of a, then of b; the others. */
+#if VEC_BYTES == 16
+#define EVEN_QUARTERS(a, b) (a)
+#define ODD_QUARTERS(a, b)  (b)
+#elif VEC_BYTES == 32
+#define EVEN_QUARTERS(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
+#define ODD_QUARTERS(a, b)  __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
+#elif VEC_BYTES == 64
+#define EVEN_QUARTERS(a, b)                                                                        \
+    __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27)
+#define ODD_QUARTERS(a, b)                                                                         \
+    __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31)
+#endif
+
+/* The greater of a and b; b where either is NaN, and where both are 0. */
+#if defined(__AVX512F__) && VEC_BYTES == 64 && defined(__clang__)
+INLINE vec greater(vec a, vec b)
+{
+    return __builtin_ia32_maxps512(a, b, 4);
+}
+#elif defined(__AVX512F__) && VEC_BYTES == 64
+INLINE vec greater(vec a, vec b)
+{
+    return __builtin_ia32_maxps512_mask(a, b, (vec){ 0 }, -1, 4);
+}
+#elif defined(__AVX__) && VEC_BYTES == 32
+INLINE vec greater(vec a, vec b)
+{
+    return __builtin_ia32_maxps256(a, b);
+}
+#elif defined(__SSE__) && VEC_BYTES == 16
+INLINE vec greater(vec a, vec b)
+{
+    return __builtin_ia32_maxps(a, b);
+}
+#else
+INLINE vec greater(vec a, vec b)
+{
+    return select(a > b, a, b);
+}
+#endif
+
+/* What would be a subnormal e^x is 0, and so is e^-inf, whose polynomial is NaN. */
+INLINE vec exp_above_least(vec x, vec power)
+{
+    return (vec)(~(x < -87.33654f) & (ivec)power);
+}
+
+#if VEC_BYTES >= 32
+/* 2^(i / 16), each less i << 19: the bits that adding i sixteenths to an exponent brings along. */
+static const uint32_t sixteenths[16] __attribute__((aligned(64))) = {
+    0x3f800000, 0x3f7daac3, 0x3f7b95c2, 0x3f79c3d3, 0x3f7837f0, 0x3f76f532, 0x3f75fed7, 0x3f75583f,
+    0x3f7504f3, 0x3f7508a4, 0x3f75672a, 0x3f76248c, 0x3f7744fd, 0x3f78ccdf, 0x3f7ac0c7, 0x3f7d257d,
+};
+
+/* The entry of each lane's lowest four bits. */
+#if VEC_BYTES == 64 && defined(__clang__)
+INLINE vec sixteenth(ivec index)
+{
+    return __builtin_ia32_permvarsf512(load((const float *)sixteenths), index);
+}
+#elif VEC_BYTES == 64
+INLINE vec sixteenth(ivec index)
+{
+    return __builtin_shuffle(load((const float *)sixteenths), index);
+}
+#else
+INLINE vec sixteenth(ivec index)
+{
+    return __builtin_ia32_blendvps256(
+        __builtin_ia32_permvarsf256(load((const float *)sixteenths), index),
+        __builtin_ia32_permvarsf256(load((const float *)(sixteenths + 8)), index),
+        (vec)((uvec)index << 28));
+}
+#endif
+
+/* e^x for x <= 0. With x = n ln 2 + r, n a number of sixteenths and |r| <= ln 2 / 32, e^r is
+ * 1 + r + r^2 (a + b r), relative error 2e-9, and 2^n comes from a table for its fraction and from
+ * the exponent bits for the rest: adding 1.5 * 2^19 leaves n in the low bits of the sum. A table
+ * and four operations less than a polynomial for |r| <= ln 2 / 2. */
+INLINE vec exp_nonpositive(vec x)
+{
+    const float shift = 786432.0f; /* 1.5 * 2^19 */
+    const vec shifted = x * 1.44269504f + shift;
+    const vec n = shifted - shift;
+    const vec r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    const vec q = (0.50001624f + 0.166669015f * r) * (r * r) + r;
+    const vec two_to_n = (vec)((uvec)sixteenth((ivec)shifted) + ((uvec)shifted << 19));
+    return exp_above_least(x, two_to_n * q + two_to_n);
+}
+#else
 /* e^x for x <= 0. With x = n ln 2 + r and |r| <= ln 2 / 2, e^r is 1 + r + r^2 q(r) with q the
  * interpolation of (e^r - 1 - r) / r^2 at the Chebyshev nodes (relative error 1.1e-8), and 2^n is
- * made in the exponent bits: adding 1.5 * 2^23 leaves n in the low bits of the sum. What would be
- * subnormal is 0, and so is e^-inf, whose r is NaN. */
+ * made in the exponent bits: adding 1.5 * 2^23 leaves n in the low bits of the sum. */
 INLINE vec exp_nonpositive(vec x)
 {
     const float shift = 12582912.0f; /* 1.5 * 2^23 */
@@ -87,8 +178,9 @@ INLINE vec exp_nonpositive(vec x)
     q = q * r + 0.5f;
     const vec power = (q * r) * r + r + 1.0f;
     const vec two_to_n = (vec)(((uvec)shifted << 23) + (1u << 23) * 127u);
-    return select(x < -87.33654f, (vec){ 0 }, power * two_to_n);
+    return exp_above_least(x, power * two_to_n);
 }
+#endif
 
 /* tanh of a number that is not negative: below 0.625 the odd polynomial of Cephes' tanhf, above it
  * (1 - e^-2y) / (1 + e^-2y). */

@@ -123,7 +123,7 @@ static void check_score_tile_of(const struct attn_kernels *kernels, int64_t widt
     float *query_t = buffers_filled(&fill, head_dim * width, -1, 1);
     float *key = buffers_rows(&fill, n, head_dim, stride > 0 ? stride : 1);
     float *scores_t = buffers_floats(n * width);
-    kernels->score_tile(scores_t, query_t, key, stride, n, head_dim, width);
+    kernels->score_tile(scores_t, query_t, key, stride, n, head_dim, width, NULL);
     for (int64_t j = 0; j < n; j++)
         for (int64_t r = 0; r < width; r++) {
             double want = 0, size = 0;
@@ -166,7 +166,7 @@ static void check_score_poison(const struct attn_kernels *kernels, int64_t width
     key[6 * HEAD_DIM + 3] = INFINITY;
     query_t[2 * width + 1] = NAN;
     query_t[3 * width + 2] = 0.0f; /* 0 times NaN or infinity is NaN, not 0 */
-    kernels->score_tile(scores_t, query_t, key, HEAD_DIM, N, HEAD_DIM, width);
+    kernels->score_tile(scores_t, query_t, key, HEAD_DIM, N, HEAD_DIM, width, NULL);
     for (int64_t j = 0; j < N; j++)
         for (int64_t r = 0; r < width; r++) {
             const float got = scores_t[j * width + r];
@@ -232,7 +232,7 @@ static void check_context_tile_of(const struct attn_kernels *kernels, int64_t wi
     for (int guarded = 0; guarded <= 1; guarded++) {
         struct context_operands o = make_context(width, n, v_head_dim, gap);
         (guarded ? kernels->context_tile_guarded : kernels->context_tile)(
-            o.after, o.rescale, o.weights_t, o.value, o.stride, n, v_head_dim, width);
+            o.after, o.rescale, o.weights_t, o.value, o.stride, n, v_head_dim, width, NULL);
         expect_context(kernels, &o, width, guarded);
         buffers_free();
     }
@@ -267,7 +267,7 @@ static void check_guarded_poison(const struct attn_kernels *kernels, int64_t wid
                         o.weights_t[j * width + r] = r % 2 == 0 ? 0.0f : -0.0f;
             }
             kernels->context_tile_guarded(o.after, o.rescale, o.weights_t, o.value, o.stride, n,
-                                          v_head_dim, width);
+                                          v_head_dim, width, NULL);
             expect_context(kernels, &o, width, true);
             buffers_free();
         }
@@ -289,8 +289,9 @@ static void check_lane_independence(const struct attn_kernels *kernels, int64_t 
     struct fill fill = { (uint64_t)width };
     struct context_operands wide = make_context(width, N, DIM, 0);
     float *scores_t = buffers_floats(N * width);
-    kernels->score_tile(scores_t, wide.before, wide.value, DIM, N, DIM, width);
-    kernels->context_tile(wide.after, wide.rescale, wide.weights_t, wide.value, DIM, N, DIM, width);
+    kernels->score_tile(scores_t, wide.before, wide.value, DIM, N, DIM, width, NULL);
+    kernels->context_tile(wide.after, wide.rescale, wide.weights_t, wide.value, DIM, N, DIM, width,
+                          NULL);
     float *narrow_t = buffers_filled(&fill, DIM * lanes, -1, 1);
     float *narrow_scores_t = buffers_floats(N * lanes);
     float *narrow_weights_t = buffers_filled(&fill, N * lanes, 0, 1);
@@ -301,9 +302,9 @@ static void check_lane_independence(const struct attn_kernels *kernels, int64_t 
     for (int64_t j = 0; j < N; j++)
         narrow_weights_t[j * lanes + to] = wide.weights_t[j * width + from];
     narrow_rescale[to] = wide.rescale[from];
-    kernels->score_tile(narrow_scores_t, narrow_t, wide.value, DIM, N, DIM, lanes);
+    kernels->score_tile(narrow_scores_t, narrow_t, wide.value, DIM, N, DIM, lanes, NULL);
     kernels->context_tile(narrow_t, narrow_rescale, narrow_weights_t, wide.value, DIM, N, DIM,
-                          lanes);
+                          lanes, NULL);
     for (int64_t j = 0; j < N; j++)
         assert_true(narrow_scores_t[j * lanes + to] == scores_t[j * width + from]);
     for (int64_t d = 0; d < DIM; d++)
@@ -364,10 +365,10 @@ static void check_lanes(const struct attn_kernels *kernels, int64_t width)
     float *whole = buffers_floats(n * width), *part = buffers_floats(n * width);
     for (int64_t i = 0; i < n * width; i++)
         part[i] = 77.0f;
-    kernels->score_tile(whole, query_t, key, columns + 2, n, columns, width);
+    kernels->score_tile(whole, query_t, key, columns + 2, n, columns, width, NULL);
     for (int64_t c = 0; c < width; c += lanes)
-        kernels->score_lanes(part + c, query_t + c, key, columns + 2, n - c / lanes, columns,
-                             width);
+        kernels->score_lanes(part + c, query_t + c, key, columns + 2, n - c / lanes, columns, width,
+                             NULL);
     for (int64_t i = 0; i < n * width; i++) {
         const bool is_hidden = i / width >= n - i % width / lanes;
         assert_true(part[i] == (is_hidden ? 77.0f : whole[i]));
@@ -377,10 +378,10 @@ static void check_lanes(const struct attn_kernels *kernels, int64_t width)
     float *rescale = buffers_filled(&fill, width, 0, 1);
     float *context = buffers_filled(&fill, columns * width, -1, 1);
     float *context_part = buffers_copy(context, columns * width);
-    kernels->context_tile(context, rescale, whole, key, columns + 2, n, columns, width);
+    kernels->context_tile(context, rescale, whole, key, columns + 2, n, columns, width, NULL);
     for (int64_t c = 0; c < width; c += lanes)
         kernels->context_lanes(context_part + c, rescale + c, whole + c, key, columns + 2,
-                               n - c / lanes, columns, width);
+                               n - c / lanes, columns, width, NULL);
     for (int64_t i = 0; i < columns * width; i++)
         assert_true(context_part[i] == context[i]);
     buffers_free();
@@ -392,6 +393,43 @@ static void test_lanes(void **state)
     for_all(check_lanes);
 }
 
+/* Rows that are called for change nothing, and are not read: nobody is there. */
+static void check_upcoming(const struct attn_kernels *kernels, int64_t width)
+{
+    enum { N = 41, COLUMNS = 29 };
+    struct fill fill = { (uint64_t)width };
+    const struct attn_upcoming lists[][3] = {
+        { { NULL, 0, 0, 0 } },
+        { { (const void *)(uintptr_t)64, 4096, 200, 3 }, { NULL, 0, 0, 0 } },
+        { { (const void *)(uintptr_t)68, -640, 64, 1 },
+          { (const void *)(uintptr_t)8192, 4, 4, 1000 },
+          { NULL, 0, 0, 0 } },
+    };
+    float *query_t = buffers_filled(&fill, COLUMNS * width, -1, 1);
+    float *key = buffers_rows(&fill, N, COLUMNS, COLUMNS);
+    float *rescale = buffers_filled(&fill, width, 0, 1);
+    float *scores[2] = { buffers_floats(N * width), buffers_floats(N * width) };
+    float *context[2] = { buffers_floats(COLUMNS * width), buffers_floats(COLUMNS * width) };
+    for (int i = 0; i < 3; i++) {
+        for (int called = 0; called <= 1; called++) {
+            const struct attn_upcoming *list = called ? lists[i] : NULL;
+            memset(context[called], 0, (size_t)(COLUMNS * width) * sizeof(float));
+            kernels->score_tile(scores[called], query_t, key, COLUMNS, N, COLUMNS, width, list);
+            kernels->context_tile(context[called], rescale, scores[called], key, COLUMNS, N,
+                                  COLUMNS, width, list);
+        }
+        assert_memory_equal(scores[0], scores[1], (size_t)(N * width) * sizeof(float));
+        assert_memory_equal(context[0], context[1], (size_t)(COLUMNS * width) * sizeof(float));
+    }
+    buffers_free();
+}
+
+static void test_upcoming(void **state)
+{
+    (void)state;
+    for_all(check_upcoming);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_score_poison),   cmocka_unit_test(test_context_tile),
         cmocka_unit_test(test_guarded_poison), cmocka_unit_test(test_lane_independence),
         cmocka_unit_test(test_all_finite),     cmocka_unit_test(test_lanes),
+        cmocka_unit_test(test_upcoming),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

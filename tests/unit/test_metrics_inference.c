@@ -45,7 +45,8 @@ static void test_inferences(void **state)
                                               .write_ns = 40000000000,
                                               .total_ns = 50000000,
                                               .route = inference_route(),
-                                              .item_count = 7 };
+                                              .item_count = 7,
+                                              .flops = 1e12 };
     static const struct {
         const char *stage, *bound_below, *bound;
     } STAGES[] = { { "parse", NULL, "0.0001" },
@@ -58,6 +59,7 @@ static void test_inferences(void **state)
     metrics_inference(place, &inference);
     page_read(&after);
     assert_true(growth(series_of("attnd_inference_items_total", "bert", "")) == 7);
+    assert_true(growth(series_of("attnd_inference_flops_total", "bert", "")) == 1e12);
     assert_true(growth(series_of("attnd_inference_items_total", "", "")) == 0);
     assert_true(growth(series_of("attnd_inference_duration_seconds_bucket", "bert", ",le=\"0.05\""))
                 == 1);

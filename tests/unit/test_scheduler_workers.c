@@ -20,6 +20,7 @@ struct plain_job {
     int64_t task_count;
     atomic_bool hold;         /* its tasks last while this is set */
     bool pause;               /* its tasks take a moment */
+    bool waits_long;          /* its tasks take longer than short ones do, without a CPU */
     atomic_int running, most; /* tasks at once */
     atomic_int slots[SCHEDULER_AT_ONCE_MAX];
     atomic_int wrong_slots;
@@ -56,6 +57,8 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
         usleep(100);
     if (plain->pause)
         usleep(300);
+    if (plain->waits_long)
+        usleep(SCHEDULER_SHORT_NS / 1000 * 2);
     note_cpu(plain);
     atomic_fetch_sub(&plain->slots[worker->slot], 1);
     atomic_fetch_sub(&plain->running, 1);
@@ -108,6 +111,29 @@ static void test_the_spare_thread_runs_short_jobs_while_long_ones_hold_the_worke
     scheduler_free(scheduler);
     assert_int_equal(long_job.runs, 4);
     assert_int_equal(other_long_job.done_count, 1);
+}
+
+/* As where the CPUs are taken by others. */
+static void test_a_short_job_is_not_long_because_it_waited_for_a_cpu(void **state)
+{
+    (void)state;
+    static struct plain_job long_job, short_jobs[2];
+    static const int64_t costs_ns[] = { SCHEDULER_SHORT_NS / 2, 10000 };
+    struct scheduler *scheduler = scheduler_create(1, 9, 64);
+    atomic_store(&long_job.hold, true);
+    long_job.job.cost_ns = 30 * (int64_t)SECOND_NS;
+    submit(scheduler, &long_job, 2);
+    wait_for(&long_job.running, 1);
+    for (int i = 0; i < 2; i++) {
+        short_jobs[i].job.cost_ns = costs_ns[i];
+        short_jobs[i].waits_long = true;
+        submit(scheduler, &short_jobs[i], 3);
+        wait_for(&short_jobs[i].done_count, 1);
+    }
+    assert_int_equal(long_job.runs, 0);
+    atomic_store(&long_job.hold, false);
+    scheduler_free(scheduler);
+    assert_int_equal(long_job.runs, 2);
 }
 
 static void test_a_job_has_no_more_tasks_at_once_than_it_bears(void **state)
@@ -227,6 +253,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_spare_thread_runs_short_jobs_while_long_ones_hold_the_workers),
+        cmocka_unit_test(test_a_short_job_is_not_long_because_it_waited_for_a_cpu),
         cmocka_unit_test(test_a_job_has_no_more_tasks_at_once_than_it_bears),
         cmocka_unit_test(test_more_workers_take_tasks_of_a_job_that_runs),
         cmocka_unit_test(test_fewer_workers_end_what_they_have_begun),

@@ -1,0 +1,171 @@
+/* body_mask.h - masks of a tile: bounds and biases, and the caller's mask seen at a glance.
+ *
+ * A mask of bytes lies row by row, while lanes want a key of all rows. So each row
+ * becomes a word of bits, which tells whether there is anything to do at all, and only where there
+ * is are the words turned (Hacker's Delight, 7-3): a word for each key, whose bit r is lane r's. */
+#ifndef ATTN_BODY_MASK_H
+#define ATTN_BODY_MASK_H
+
+#include "kernels.h"
+#include "vector.h"
+
+#include <math.h>
+
+enum { WORD_BITS = 64 };
+
+/* Bit i: whether byte i of STEP_BYTES is not 0. */
+#if defined(__AVX2__) && VEC_BYTES >= 32
+enum { STEP_BYTES = 32 };
+INLINE uint64_t bits_of(const uint8_t *bytes)
+{
+    typedef char bytes_vec __attribute__((vector_size(STEP_BYTES)));
+    bytes_vec v;
+    memcpy(&v, bytes, sizeof v);
+    return ~(uint32_t)__builtin_ia32_pmovmskb256((bytes_vec)(v == 0));
+}
+#elif defined(__SSE2__)
+enum { STEP_BYTES = 16 };
+INLINE uint64_t bits_of(const uint8_t *bytes)
+{
+    typedef char bytes_vec __attribute__((vector_size(STEP_BYTES)));
+    bytes_vec v;
+    memcpy(&v, bytes, sizeof v);
+    return (uint16_t)~__builtin_ia32_pmovmskb128((bytes_vec)(v == 0));
+}
+#else
+enum { STEP_BYTES = 8 };
+INLINE uint64_t bits_of(const uint8_t *bytes)
+{
+    const uint64_t low = 0x7f7f7f7f7f7f7f7fu;
+    uint64_t v;
+    memcpy(&v, bytes, sizeof v); /* aarch64 is little endian: byte 0 is the lowest */
+    v = (((v & low) + low) | v) & ~low;
+    return (v >> 7) * 0x0102040810204080u >> 56;
+}
+#endif
+
+/* The first n <= WORD_BITS bytes of a row; the other bits are 0. Reads no further. */
+INLINE uint64_t word_of(const uint8_t *bytes, int64_t n)
+{
+    uint64_t word = 0;
+    int64_t j = 0;
+    for (; j + STEP_BYTES <= n; j += STEP_BYTES)
+        word |= bits_of(bytes + j) << j;
+    if (j < n) {
+        uint8_t rest[STEP_BYTES] = { 0 };
+        memcpy(rest, bytes + j, (size_t)(n - j));
+        word |= bits_of(rest) << j;
+    }
+    return word;
+}
+
+/* Bit c of word r becomes bit r of word c. */
+INLINE void turn_words(uint64_t words[WORD_BITS])
+{
+    uint64_t kept = 0x00000000ffffffffu;
+    for (int step = WORD_BITS / 2; step > 0; step /= 2, kept ^= kept << step)
+        for (int block = 0; block < WORD_BITS; block += 2 * step)
+            for (int i = block; i < block + step; i++) {
+                const uint64_t moved = ((words[i] >> step) ^ words[i + step]) & kept;
+                words[i] ^= moved << step;
+                words[i + step] ^= moved;
+            }
+}
+
+static enum attn_sees mask_bits(uint64_t *bits, const uint8_t *allowed, int64_t row_stride,
+                                int64_t row_count, int64_t n)
+{
+    uint64_t words[ATTN_MASK_KEYS_MAX / WORD_BITS][WORD_BITS];
+    uint64_t hidden = 0, seen = 0;
+    for (int64_t j = 0; j < n; j += WORD_BITS) {
+        const int64_t count = n - j < WORD_BITS ? n - j : WORD_BITS;
+        const uint64_t all = ~(uint64_t)0 >> (WORD_BITS - count);
+        for (int64_t r = 0; r < WORD_BITS; r++) {
+            const uint64_t word =
+                r < row_count ? word_of(allowed + r * row_stride + j, count) : all;
+            words[j / WORD_BITS][r] = word;
+            hidden |= word ^ all;
+            seen |= r < row_count ? word : 0;
+        }
+    }
+    if (hidden == 0)
+        return ATTN_SEES_ALL;
+    if (seen == 0)
+        return ATTN_SEES_NOTHING;
+    for (int64_t j = 0; j < n; j += WORD_BITS) {
+        turn_words(words[j / WORD_BITS]);
+        for (int64_t i = j; i < n && i < j + WORD_BITS; i++)
+            bits[i] = words[j / WORD_BITS][i - j];
+    }
+    return ATTN_SEES_BITS;
+}
+
+static void mask_tile(float *scores_t, const uint64_t *bits, int64_t n, int64_t width)
+{
+    ivec lane = { 0 };
+    UNROLL
+    for (int i = 0; i < LANES; i++)
+        lane[i] = (int32_t)1 << i;
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t c = 0; c < width; c += LANES) {
+            float *scores = scores_t + j * width + c;
+            const ivec here = (int32_t)(uint16_t)(bits[j] >> c) - (ivec){ 0 };
+            store(scores, select((here & lane) == 0, broadcast(-INFINITY), load(scores)));
+        }
+}
+
+static void bound_tile(float *scores_t, const int32_t *low, const int32_t *high, int64_t n,
+                       int64_t width)
+{
+    for (int64_t c = 0; c < width; c += LANES) {
+        ivec first, end;
+        memcpy(&first, low + c, sizeof first);
+        memcpy(&end, high + c, sizeof end);
+        for (int64_t j = 0; j < n; j++) {
+            float *scores = scores_t + j * width + c;
+            const ivec key = (int32_t)j - (ivec){ 0 };
+            const ivec visible = (first <= key) & (key < end);
+            store(scores, select(visible, load(scores), broadcast(-INFINITY)));
+        }
+    }
+}
+
+static void bias_tile(float *scores_t, const float *bias_t, int64_t n, int64_t width)
+{
+    for (int64_t i = 0; i < n * width; i += LANES) {
+        const vec bias = load(bias_t + i);
+        store(scores_t + i, select(bias == -INFINITY, bias, load(scores_t + i) + bias));
+    }
+}
+
+/* Whether the n numbers of a row are all like the first; of 0 either sign. */
+INLINE bool is_even(const float *row, int64_t n, float first)
+{
+    ivec other = { 0 };
+    int64_t j = 0;
+    for (; j + LANES <= n; j += LANES)
+        other |= load(row + j) != first - (vec){ 0 };
+    for (; j < n; j++)
+        if (row[j] != first)
+            return false;
+    int32_t any = 0;
+    for (int i = 0; i < LANES; i++)
+        any |= other[i];
+    return any == 0;
+}
+
+static enum attn_sees mask_floats(const float *bias, int64_t row_stride, int64_t row_count,
+                                  int64_t n)
+{
+    if (n == 0 || row_count == 0)
+        return ATTN_SEES_ALL;
+    const float first = bias[0];
+    if (first != 0.0f && first != -INFINITY)
+        return ATTN_SEES_BIASES;
+    for (int64_t r = 0; r < row_count; r++)
+        if (!is_even(bias + r * row_stride, n, first))
+            return ATTN_SEES_BIASES;
+    return first == 0.0f ? ATTN_SEES_ALL : ATTN_SEES_NOTHING;
+}
+
+#endif

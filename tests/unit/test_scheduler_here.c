@@ -1,0 +1,237 @@
+/* A small job on an idle daemon is run by the thread that brings it; one that is not small, not
+ * known, or has company goes to the workers, and so does one that proves to be larger than was
+ * thought. */
+#include "scheduler.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+enum { TASKS = 5, SMALL_NS = 1000, HERE_NS = 10000, LARGE_NS = 1000000 };
+
+struct small_job {
+    struct job job; /* first: a job is its small_job */
+    pthread_t caller;
+    int64_t planned_ns;               /* what it says that it costs after its first stage */
+    bool waits;                       /* before its second */
+    struct scheduler *quick;          /* where another is quicker than the wait begins; or NULL */
+    atomic_bool hold;                 /* its tasks last while this is set */
+    atomic_int here[2], elsewhere[2]; /* tasks of each stage */
+    atomic_int done_count, waiting_count;
+    bool done_here;
+};
+
+static int64_t stage_tasks(struct job *job, int stage)
+{
+    struct small_job *small = (struct small_job *)job;
+    if (stage != 1)
+        return 0;
+    job->cost_ns = small->planned_ns;
+    if (!small->waits)
+        return TASKS;
+    if (small->quick) {
+        assert_true(scheduler_claim(small->quick, job));
+        scheduler_continue(small->quick, job, TASKS);
+    }
+    atomic_fetch_add(&small->waiting_count, 1);
+    return JOB_WAITS;
+}
+
+static void run(struct job *job, int stage, int64_t task, const struct worker *worker)
+{
+    struct small_job *small = (struct small_job *)job;
+    (void)task;
+    ((char *)worker->workspace)[worker->workspace_bytes - 1] = 1;
+    assert_in_range(worker->slot, 0, SCHEDULER_AT_ONCE_MAX - 1);
+    while (atomic_load(&small->hold))
+        usleep(100);
+    const bool here = pthread_equal(pthread_self(), small->caller);
+    atomic_fetch_add(here ? &small->here[stage] : &small->elsewhere[stage], 1);
+}
+
+static void done(struct job *job, enum job_outcome outcome)
+{
+    struct small_job *small = (struct small_job *)job;
+    assert_int_equal(outcome, JOB_FINISHED);
+    small->done_here = pthread_equal(pthread_self(), small->caller);
+    atomic_fetch_add(&small->done_count, 1);
+}
+
+static const struct job_kind kind = { stage_tasks, run, done };
+
+static void wait_for(atomic_int *count, int wanted)
+{
+    for (int i = 0; i < 100000 && atomic_load(count) != wanted; i++)
+        usleep(100);
+    assert_int_equal(atomic_load(count), wanted);
+}
+
+static void bring(struct scheduler *scheduler, struct small_job *small, int64_t cost_ns)
+{
+    small->job.kind = &kind;
+    small->job.cost_ns = cost_ns;
+    small->caller = pthread_self();
+    assert_true(scheduler_run(scheduler, &small->job, HERE_NS));
+}
+
+/* Its workers wait for work: those of a new one may not have come that far. */
+static struct scheduler *idle_scheduler(int worker_count, int queue_max)
+{
+    static struct small_job jobs[8];
+    struct scheduler *scheduler = scheduler_create(worker_count, queue_max, 64);
+    for (int i = 0; i < 8; i++) {
+        jobs[i] = (struct small_job){ .job.kind = &kind };
+        assert_true(scheduler_submit(scheduler, &jobs[i].job));
+        wait_for(&jobs[i].done_count, 1);
+        usleep(1000);
+    }
+    return scheduler;
+}
+
+/* Whether the caller ran all of it. */
+static bool ran_here(const struct small_job *small)
+{
+    assert_int_equal(small->done_count, 1);
+    assert_int_equal(small->here[0] + small->elsewhere[0], 1);
+    assert_int_equal(small->here[1] + small->elsewhere[1], TASKS);
+    return small->done_here && small->elsewhere[0] + small->elsewhere[1] == 0;
+}
+
+static void test_a_small_job_is_run_where_it_came(void **state)
+{
+    (void)state;
+    bool here = false;
+    struct scheduler *scheduler = idle_scheduler(2, 20);
+    for (int i = 0; i < 1000 && !here; i++) { /* until a worker has gone to sleep */
+        struct small_job small = { .planned_ns = SMALL_NS };
+        bring(scheduler, &small, SMALL_NS);
+        wait_for(&small.done_count, 1);
+        here = ran_here(&small);
+        usleep(1000);
+    }
+    assert_true(here);
+    assert_int_equal(scheduler_load(scheduler).job_count, 0);
+    assert_int_equal(scheduler_load(scheduler).cost_ns, 0);
+    scheduler_free(scheduler);
+}
+
+static void test_what_is_large_or_unknown_is_not(void **state)
+{
+    static const int64_t costs[] = { 0, HERE_NS + 1, LARGE_NS };
+    (void)state;
+    struct scheduler *scheduler = idle_scheduler(2, 20);
+    for (int i = 0; i < 3; i++) {
+        struct small_job small = { .planned_ns = SMALL_NS };
+        bring(scheduler, &small, costs[i]);
+        wait_for(&small.done_count, 1);
+        assert_int_equal(small.here[0] + small.here[1], 0);
+        assert_false(small.done_here);
+    }
+    scheduler_free(scheduler);
+}
+
+static void test_what_proves_to_be_large_goes_on_with_the_workers(void **state)
+{
+    (void)state;
+    struct scheduler *scheduler = idle_scheduler(2, 20);
+    struct small_job small = { .planned_ns = LARGE_NS };
+    bring(scheduler, &small, SMALL_NS);
+    wait_for(&small.done_count, 1);
+    assert_int_equal(small.here[0] + small.elsewhere[0], 1);
+    assert_int_equal(small.here[1], 0);
+    assert_int_equal(small.elsewhere[1], TASKS);
+    scheduler_free(scheduler);
+}
+
+static void test_what_waits_for_another_leaves_the_caller(void **state)
+{
+    (void)state;
+    struct scheduler *scheduler = idle_scheduler(2, 20);
+    struct small_job small = { .planned_ns = SMALL_NS, .waits = true };
+    bring(scheduler, &small, SMALL_NS);
+    wait_for(&small.waiting_count, 1);
+    assert_int_equal(small.done_count, 0);
+    assert_true(scheduler_claim(scheduler, &small.job));
+    scheduler_continue(scheduler, &small.job, TASKS);
+    wait_for(&small.done_count, 1);
+    assert_int_equal(small.elsewhere[1], TASKS);
+    scheduler_free(scheduler);
+}
+
+/* It goes on with the workers, who sleep and have to be told. */
+static void test_who_is_continued_at_once_is_not_forgotten(void **state)
+{
+    (void)state;
+    struct scheduler *scheduler = idle_scheduler(2, 20);
+    struct small_job small = { .planned_ns = SMALL_NS, .waits = true, .quick = scheduler };
+    bring(scheduler, &small, SMALL_NS);
+    wait_for(&small.done_count, 1);
+    assert_int_equal(small.elsewhere[1], TASKS);
+    scheduler_free(scheduler);
+}
+
+/* The one worker is busy, with and without others in the queue; and the queue has its bound. */
+static void test_where_there_is_company_it_queues(void **state)
+{
+    (void)state;
+    static struct small_job held, second, third, refused;
+    struct scheduler *scheduler = idle_scheduler(1, 3);
+    atomic_store(&held.hold, true);
+    held.job.kind = &kind;
+    assert_true(scheduler_submit(scheduler, &held.job));
+    second.planned_ns = third.planned_ns = SMALL_NS;
+    bring(scheduler, &second, SMALL_NS);
+    bring(scheduler, &third, SMALL_NS);
+    refused.job.kind = &kind;
+    refused.job.cost_ns = SMALL_NS;
+    assert_false(scheduler_run(scheduler, &refused.job, HERE_NS));
+    assert_int_equal(second.done_count + third.done_count, 0);
+    atomic_store(&held.hold, false);
+    scheduler_free(scheduler);
+    assert_int_equal(second.here[0] + second.here[1] + third.here[0] + third.here[1], 0);
+    assert_int_equal(second.done_count + third.done_count, 2);
+    assert_int_equal(refused.done_count, 0);
+}
+
+static void *bring_many(void *argument)
+{
+    for (int i = 0; i < 200; i++) {
+        struct small_job small = { .planned_ns = i % 3 ? SMALL_NS : LARGE_NS };
+        bring(argument, &small, SMALL_NS);
+        wait_for(&small.done_count, 1);
+        assert_int_equal(small.here[1] + small.elsewhere[1], TASKS);
+    }
+    return NULL;
+}
+
+static void test_many_bring_jobs_at_once(void **state)
+{
+    (void)state;
+    pthread_t threads[4];
+    struct scheduler *scheduler = idle_scheduler(2, 20);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, bring_many, scheduler), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(scheduler_load(scheduler).job_count, 0);
+    scheduler_free(scheduler);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_small_job_is_run_where_it_came),
+        cmocka_unit_test(test_what_is_large_or_unknown_is_not),
+        cmocka_unit_test(test_what_proves_to_be_large_goes_on_with_the_workers),
+        cmocka_unit_test(test_what_waits_for_another_leaves_the_caller),
+        cmocka_unit_test(test_who_is_continued_at_once_is_not_forgotten),
+        cmocka_unit_test(test_where_there_is_company_it_queues),
+        cmocka_unit_test(test_many_bring_jobs_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
