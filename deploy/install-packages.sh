@@ -27,6 +27,7 @@ needs() { # GROUP
         echo 'libcurl4-openssl-dev pkg-config --exists libcurl'
         echo 'libcmocka-dev        pkg-config --exists cmocka'
         echo 'curl                 command -v curl'
+        echo 'haproxy              test -x /usr/sbin/haproxy || command -v haproxy'
         ;;
     *)
         echo "usage: $0 [build] [run] [test]" >&2

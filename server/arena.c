@@ -25,11 +25,14 @@ void arena_init(struct arena *arena, size_t bytes_max)
     *arena = (struct arena){ .bytes_max = bytes_max };
 }
 
-/* A block with room for capacity bytes, a multiple of the alignment; in no list yet. */
-static struct arena_block *block_create(size_t capacity)
+/* A block with room for capacity bytes, a multiple of the alignment; in no list yet. What is
+ * reserved for it stays so until the share ends. */
+static struct arena_block *block_create(struct memory_share *memory, size_t capacity)
 {
     size_t total;
     if (__builtin_add_overflow(capacity, sizeof(struct arena_block) + ARENA_ALIGNMENT, &total))
+        return NULL;
+    if (!memory_reserve(memory, total))
         return NULL;
     struct arena_block *block = malloc(total);
     if (!block)
@@ -46,7 +49,7 @@ static struct arena_block *block_with_room(struct arena *arena, size_t size)
     if (first && first->capacity - first->used >= size)
         return first;
     const bool large = size > ARENA_BLOCK_BYTES / 2;
-    struct arena_block *block = block_create(large ? size : ARENA_BLOCK_BYTES);
+    struct arena_block *block = block_create(arena->memory, large ? size : ARENA_BLOCK_BYTES);
     if (!block)
         return NULL;
     if (large && first) {

@@ -2,12 +2,15 @@
 #ifndef ATTND_ARENA_H
 #define ATTND_ARENA_H
 
+#include "memory_budget.h"
+
 #include <stddef.h>
 
 struct arena {
     struct arena_block *blocks;
-    size_t used;      /* bytes handed out */
-    size_t bytes_max; /* arena_alloc() returns NULL past it */
+    size_t used;                 /* bytes handed out */
+    size_t bytes_max;            /* arena_alloc() returns NULL past it */
+    struct memory_share *memory; /* of the request, may be set after arena_init(); NULL: none */
 };
 
 void arena_init(struct arena *arena, size_t bytes_max);

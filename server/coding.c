@@ -140,6 +140,7 @@ struct unpacking {
     const unsigned char *end; /* of the input */
     unsigned char *memory;
     size_t offset, used, capacity, bytes_max;
+    struct memory_share *share;
 };
 
 static bool grow(struct unpacking *unpacking, struct fault *fault)
@@ -149,6 +150,8 @@ static bool grow(struct unpacking *unpacking, struct fault *fault)
     /* One byte over the bound shows that there is more. */
     if (capacity > unpacking->bytes_max)
         capacity = unpacking->bytes_max + 1;
+    if (!memory_reserve(unpacking->share, capacity - unpacking->capacity))
+        return fault_no_memory(fault);
     unsigned char *memory = realloc(unpacking->memory, unpacking->offset + capacity);
     if (!memory)
         return fault_no_memory(fault);
@@ -203,7 +206,7 @@ static bool inflate_all(struct unpacking *unpacking, enum coding coding, struct 
 }
 
 bool coding_unpack(enum coding coding, struct byte_slice *body, void **memory, size_t bytes_max,
-                   struct fault *fault)
+                   struct memory_share *share, struct fault *fault)
 {
     if (coding == CODING_IDENTITY || body->size == 0)
         return true;
@@ -213,6 +216,7 @@ bool coding_unpack(enum coding coding, struct byte_slice *body, void **memory, s
         .end = bytes + body->size,
         .offset = (size_t)(bytes - (const unsigned char *)*memory),
         .bytes_max = bytes_max < SIZE_MAX / 4 ? bytes_max : SIZE_MAX / 4,
+        .share = share,
     };
     const int result = inflateInit2(&unpacking.stream, window_bits(coding, bytes, body->size));
     if (result != Z_OK)
@@ -224,6 +228,7 @@ bool coding_unpack(enum coding coding, struct byte_slice *body, void **memory, s
         return false;
     }
     free(*memory);
+    memory_return(share, body->size);
     *memory = unpacking.memory;
     *body = (struct byte_slice){ unpacking.memory + unpacking.offset, unpacking.used };
     return true;

@@ -22,10 +22,11 @@ const char *coding_name(enum coding coding);
 /* Replaces a body that lies in *memory, which is malloc'd, by what it was packed from, in other
  * memory, as many bytes behind its begin. Several members of gzip are one body (RFC 1952, 2.2);
  * deflate is taken with and without the frame of zlib. Identity and no bytes stay as they are.
- * Never more than bytes_max bytes are made. False, with nothing changed: too_large, coding (broken,
+ * Never more than bytes_max bytes are made; share, unless NULL, is that of the request they are
+ * reserved for. False, with nothing changed: too_large, coding (broken,
  * cut short, or followed by other bytes), memory. */
 bool coding_unpack(enum coding coding, struct byte_slice *body, void **memory, size_t bytes_max,
-                   struct fault *fault);
+                   struct memory_share *share, struct fault *fault);
 
 /* The parts, one after the other, packed for speed: malloc'd, of *size bytes. NULL where there is
  * no memory or, unless required, where they do not shrink. */

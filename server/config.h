@@ -18,12 +18,13 @@ struct config {
     const char *model_name; /* or NULL */
     enum config_model_control model_control;
     bool models_strict;
-    int workers;         /* 0: what the cgroup grants */
+    int workers; /* 0: what the cgroup grants */
     bool pin_workers;
     const char *kernels; /* NULL: the best */
     size_t body_bytes_max;
     size_t answer_bytes_max;
     size_t model_memory_bytes_max; /* 0: no limit */
+    size_t memory_bytes_max;       /* of all requests in flight; 0: a half of what is granted */
     size_t compress_bytes_min;
     int queue_max;
     int batch_rows_max;     /* 1: requests share no products */

@@ -35,6 +35,9 @@ const struct config_option CONFIG_OPTIONS[] = {
       FIELD(models_strict), 0, 0 },
     { "model-memory-max", CONFIG_SIZE, "SIZE", "0", "parameters converted to floats; 0: no limit",
       FIELD(model_memory_bytes_max), 0, BYTES_MOST },
+    { "memory-max", CONFIG_SIZE, "SIZE", NULL,
+      "of all requests in flight; unset: half of what is granted", FIELD(memory_bytes_max), 1 << 20,
+      BYTES_MOST },
     { "workers", CONFIG_INTEGER, "N", NULL, "threads that compute; unset: the CPUs granted",
       FIELD(workers), 1, 64 },
     { "pin-workers", CONFIG_SWITCH, "", NULL, "each of them on a CPU of its own",
@@ -87,7 +90,6 @@ const struct config_option CONFIG_OPTIONS[] = {
     NOT_BUILT("tls-cert"),
     NOT_BUILT("tls-key"),
     NOT_BUILT("cors-origin"),
-    NOT_BUILT("memory-max"),
 };
 
 enum { OPTION_COUNT = sizeof CONFIG_OPTIONS / sizeof CONFIG_OPTIONS[0] };

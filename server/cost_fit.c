@@ -207,7 +207,7 @@ static void fit_packing(const struct text *text)
     fit_term(COST_PACK, (double)text->used, clock_thread_ns() - start_ns);
     struct byte_slice body = { packed, size };
     start_ns = clock_thread_ns();
-    if (coding_unpack(CODING_GZIP, &body, &packed, text->used, &fault))
+    if (coding_unpack(CODING_GZIP, &body, &packed, text->used, NULL, &fault))
         fit_term(COST_UNPACK, (double)text->used, clock_thread_ns() - start_ns);
     free(packed);
 }

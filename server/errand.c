@@ -27,7 +27,8 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
     void *memory = (void *)errand->body.data;
     errand->ran = true;
     if (coding_unpack(errand->coding, &errand->body, &memory,
-                      errand->service->config->body_bytes_max, &errand->fault))
+                      errand->service->config->body_bytes_max, exchange_memory(errand->exchange),
+                      &errand->fault))
         errand->run(errand);
 }
 

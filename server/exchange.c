@@ -165,16 +165,28 @@ static size_t first_capacity(const struct exchange *exchange)
     return announced < BODY_TRUSTED_BYTES ? announced : BODY_TRUSTED_BYTES;
 }
 
+/* What was announced has been reserved before. */
+static bool reserve_for_body(struct exchange *exchange, size_t capacity)
+{
+    const size_t before = exchange->memory.bytes;
+    return capacity <= before || memory_reserve_body(&exchange->memory, capacity - before);
+}
+
 static bool body_reserve(struct exchange *exchange, size_t size, size_t bytes_max)
 {
     if (size <= exchange->body_capacity)
         return true;
     size_t capacity =
         exchange->body_capacity ? exchange->body_capacity * 2 : first_capacity(exchange);
+    const size_t announced = exchange->body_offset + exchange->body_announced;
+    if (exchange->body_announced && capacity > announced)
+        capacity = announced;
     if (capacity < size)
         capacity = size;
     if (capacity > bytes_max)
         capacity = bytes_max;
+    if (!reserve_for_body(exchange, capacity))
+        return fault_no_memory(&exchange->fault);
     char *body = realloc(exchange->body, capacity);
     if (!body)
         return fault_no_memory(&exchange->fault);
@@ -199,6 +211,7 @@ bool exchange_receive(struct exchange *exchange, const char *bytes, size_t size,
     free(exchange->body);
     exchange->body = NULL;
     exchange->body_size = exchange->body_capacity = 0;
+    memory_return_all(&exchange->memory);
     return exchange->received / 2 <= bytes_max;
 }
 
@@ -241,6 +254,7 @@ void exchange_free(struct exchange *exchange)
     free(exchange->answer.data);
     if (exchange->answer.release)
         exchange->answer.release(exchange->answer.owner);
+    memory_return_all(&exchange->memory);
     free(exchange);
 }
 
@@ -260,6 +274,11 @@ const char *exchange_param(const struct exchange *exchange, int index)
 {
     assert(index >= 0 && index < ROUTE_PARAMS_MAX);
     return exchange->params[index];
+}
+
+struct memory_share *exchange_memory(struct exchange *exchange)
+{
+    return &exchange->memory;
 }
 
 int64_t exchange_started_ns(const struct exchange *exchange)
@@ -302,6 +321,7 @@ static void pack(struct exchange *exchange)
     if (!data)
         return;
     free(answer->data);
+    memory_take(&exchange->memory, size);
     answer->data = data;
     answer->size = size;
     answer->parts = NULL;

@@ -47,7 +47,8 @@ struct exchange {
     int64_t sending_since_ns; /* 0: not looked at yet */
     uint64_t sending_taken;   /* by the client until then */
 
-    char *body; /* malloc'd; its bytes begin at body_offset */
+    struct memory_share memory; /* of all that is held for it */
+    char *body;                 /* malloc'd; its bytes begin at body_offset */
     size_t body_offset, body_size, body_capacity;
     size_t body_announced; /* by the Content-Length, which may lie; 0: none */
     size_t received;       /* body bytes, dropped ones too */

@@ -83,6 +83,7 @@ static struct MHD_Response *make_response(struct exchange *exchange)
 {
     struct exchange_answer *answer = &exchange->answer;
     struct MHD_Response *response = take_bytes(answer);
+    const bool close = answer->close || atomic_load(&exchange->thread->http->ending);
     char header_length[24] = "";
     char timing[REQUEST_TIMING_MAX];
     if (!response)
@@ -100,7 +101,7 @@ static struct MHD_Response *make_response(struct exchange *exchange)
         && add_header(response, "Vary", answer->varies ? "Accept-Encoding" : "")
         && add_header(response, "Accept-Encoding",
                       answer->encodings ? "gzip, deflate, identity" : "")
-        && add_header(response, "Connection", answer->close ? "close" : ""))
+        && add_header(response, "Connection", close ? "close" : ""))
         return response;
     MHD_destroy_response(response);
     return NULL;
@@ -292,6 +293,14 @@ static void check_headers(struct exchange *exchange)
     } else if (exchange->body_announced > http->options.body_bytes_max) {
         fault_set(&exchange->fault, FAULT_TOO_LARGE, "the body is %zu bytes; at most %zu are taken",
                   exchange->body_announced, http->options.body_bytes_max);
+    } else if (!memory_reserve_body(&exchange->memory,
+                                    exchange->body_announced
+                                        ? exchange->body_offset + exchange->body_announced
+                                        : 0)) {
+        fault_set(&exchange->fault, FAULT_MEMORY,
+                  "the requests in flight leave no room for a body of %zu bytes; try again later",
+                  exchange->body_announced);
+        metrics_refused("memory");
     } else if (exchange->fault.code == FAULT_NONE) {
         coding_of_body(coding, &exchange->body_coding, &exchange->fault);
     }
@@ -311,7 +320,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
     if (framed)
         check_headers(exchange);
     const bool before_body =
-        !framed || exchange->fault.code == FAULT_TOO_LARGE
+        !framed || exchange->fault.code == FAULT_TOO_LARGE || exchange->fault.code == FAULT_MEMORY
         || (exchange->fault.code == FAULT_DRAINING && exchange->body_announced > 0);
     if (before_body) {
         exchange->reading = false;

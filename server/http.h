@@ -8,6 +8,7 @@
 #define ATTND_HTTP_H
 
 #include "fault.h"
+#include "memory_budget.h"
 
 #include <stdint.h>
 
@@ -62,6 +63,9 @@ struct http;
 /* Binds, starts the threads and logs a "listening" line for each address. */
 bool http_create(struct http **http, const struct http_options *options, struct fault *fault);
 
+/* From now on every answer is the last on its connection, so that clients come back by another. */
+void http_end_connections(struct http *http);
+
 /* From now on no connection is taken and a new request on an old one gets 503
  * and Connection: close. Returns when no thread will accept any more. */
 void http_stop_accepting(struct http *http);
@@ -100,6 +104,10 @@ struct byte_slice exchange_take_body(struct exchange *exchange);
 /* The same where it came: the caller frees *memory. What follows so many bytes as a header
  * Inference-Header-Content-Length says is aligned as malloc() aligns. */
 struct byte_slice exchange_take_body_in_place(struct exchange *exchange, void **memory);
+
+/* Its share of the budget (memory_budget.h), for whoever may reply just then. The bytes of its body
+ * are counted there. */
+struct memory_share *exchange_memory(struct exchange *exchange);
 
 int64_t exchange_started_ns(const struct exchange *exchange);
 

@@ -58,6 +58,7 @@ struct http {
     struct MHD_Response *no_memory;
     _Atomic int64_t active_count;
     _Atomic bool refusing; /* new requests get 503 */
+    _Atomic bool ending;   /* the connection of each answer */
     _Atomic int accepting; /* threads that still accept */
     _Atomic bool stopping;
     int thread_count;

@@ -7,7 +7,9 @@
  * a multiple of 128 connections is ready. */
 #include "http_internal.h"
 
+#include "clock.h"
 #include "log.h"
+#include "memory_budget.h"
 #include "metrics.h"
 
 #include <assert.h>
@@ -97,6 +99,7 @@ static void *connection_thread(void *argument)
             MHD_run(thread->daemons[i]);
         http_end_departures(thread);
         http_check_timers(thread);
+        memory_budget_trim(clock_now_ns());
     }
     return NULL;
 }
@@ -218,6 +221,11 @@ bool http_create(struct http **http, const struct http_options *options, struct 
     }
     *http = made;
     return true;
+}
+
+void http_end_connections(struct http *http)
+{
+    atomic_store(&http->ending, true);
 }
 
 void http_stop_accepting(struct http *http)

@@ -51,12 +51,14 @@ struct infer {
 bool infer_wire_read_json(struct infer_call *call, const void *bytes, size_t size,
                           struct fault *fault)
 {
-    const struct json_options options = { .nonfinite_allowed = call->request.nonfinite_allowed };
+    const struct json_options options = { .nonfinite_allowed = call->request.nonfinite_allowed,
+                                          .memory = call->memory };
     return json_read(&call->document, bytes ? bytes : "", size, &options, fault);
 }
 
 void infer_wire_drop_body(struct infer_call *call)
 {
+    memory_return(call->memory, call->body.size);
     free(call->body_memory);
     call->body_memory = NULL;
     call->body = (struct byte_slice){ NULL, 0 };
@@ -64,7 +66,7 @@ void infer_wire_drop_body(struct infer_call *call)
 
 /* From here on call_free() may come at any time. */
 static void call_init(struct infer_call *call, const struct service *service,
-                      const struct infer_wire *wire)
+                      const struct infer_wire *wire, struct memory_share *memory)
 {
     const struct config *config = service->config;
     call->wire = wire;
@@ -80,11 +82,13 @@ static void call_init(struct infer_call *call, const struct service *service,
     call->request.nonfinite_allowed = config->json_nonfinite_allowed;
     arena_init(&call->request.arena, call->limits.scratch_bytes_max);
     text_init(&call->text, 2 * config->answer_bytes_max + 65536);
+    call->memory = call->request.arena.memory = call->text.memory = memory;
 }
 
 static void call_free(struct infer_call *call)
 {
-    infer_wire_drop_body(call);
+    free(call->body_memory);
+    call->body_memory = NULL;
     text_free(&call->text);
     infer_request_free(&call->request);
     json_free(&call->document);
@@ -95,7 +99,7 @@ static void read_and_plan(struct infer *infer)
     struct infer_call *call = &infer->call;
     struct infer_request *request = &call->request;
     if (!coding_unpack(infer->body_coding, &call->body, &call->body_memory,
-                       infer->service->config->body_bytes_max, &infer->fault)
+                       infer->service->config->body_bytes_max, call->memory, &infer->fault)
         || !call->wire->read(call, &infer->fault))
         return;
     if (!infer_plan(request, &call->limits, &infer->fault)) {
@@ -306,7 +310,8 @@ static void end(void *owner, enum exchange_end why)
                        why == EXCHANGE_LEFT ? JOB_LEFT : JOB_DEADLINE);
 }
 
-static struct infer *infer_create(struct service *service, const struct infer_wire *wire)
+static struct infer *infer_create(struct service *service, const struct infer_wire *wire,
+                                  struct memory_share *memory)
 {
     struct infer *infer = calloc(1, sizeof *infer);
     if (!infer)
@@ -317,7 +322,7 @@ static struct infer *infer_create(struct service *service, const struct infer_wi
     infer->service = service;
     infer->holders = 1;
     infer->clock.submitted_ns = clock_now_ns();
-    call_init(&infer->call, service, wire);
+    call_init(&infer->call, service, wire, memory);
     infer->job.tasks_at_once = infer->call.limits.worker_count;
     return infer;
 }
@@ -330,7 +335,7 @@ static void handle(struct exchange *exchange, const struct infer_wire *wire)
     int64_t deadline_ns = 0;
     bool done_well = service_accepts(service, &fault)
                      && service_read_deadline(service, exchange, &deadline_ns, &fault);
-    if (done_well && !(infer = infer_create(service, wire)))
+    if (done_well && !(infer = infer_create(service, wire, exchange_memory(exchange))))
         done_well = fault_no_memory(&fault);
     if (!done_well
         || !(wire->begin ? wire->begin(&infer->call, exchange, &fault)
@@ -384,7 +389,7 @@ void infer_handle_oip(struct exchange *exchange)
 bool infer_warm_up(struct service *service, struct fault *fault)
 {
     static const char body[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]}";
-    struct infer *infer = infer_create(service, &infer_wire_v1_single);
+    struct infer *infer = infer_create(service, &infer_wire_v1_single, NULL);
     if (!infer)
         return fault_no_memory(fault);
     infer->call.body = (struct byte_slice){ body, sizeof body - 1 };

@@ -22,7 +22,8 @@ struct infer_call {
     /* What came. It stays until the answer has been sent or its text is complete, unless the wire
      * lets it go earlier. */
     struct byte_slice body;
-    void *body_memory; /* what holds the body, to be freed */
+    void *body_memory;           /* what holds the body, to be freed */
+    struct memory_share *memory; /* of the exchange; NULL: not counted */
     struct json_document document;
     int64_t timeout_ns; /* what the body says that the request may take; 0: nothing */
     int priority;       /* and its level, see scheduler.h */

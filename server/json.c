@@ -241,6 +241,12 @@ static bool parse_envelope(struct json_document *document, const struct text *en
     return json_duplicates_check(document->root, fault);
 }
 
+static bool reserve_nodes(const struct reader *reader, struct memory_share *memory)
+{
+    return memory_reserve(memory, (size_t)reader->node_count * sizeof(cJSON))
+           || fault_no_memory(reader->scan.fault);
+}
+
 bool json_read(struct json_document *document, const char *text, size_t size,
                const struct json_options *options, struct fault *fault)
 {
@@ -257,9 +263,13 @@ bool json_read(struct json_document *document, const char *text, size_t size,
     memset(&reader.plain, 0xFF, sizeof reader.plain); /* offsets that no text has */
     text_init(&reader.envelope, SIZE_MAX);
     const size_t elements_max = count_elements_max(text, size);
-    document->values = malloc((elements_max + 1) * sizeof *document->values);
+    const size_t values_bytes = (elements_max + 1) * sizeof *document->values;
+    reader.envelope.memory = options->memory;
+    if (memory_reserve(options->memory, values_bytes))
+        document->values = malloc(values_bytes);
     const bool done = document->values
-                          ? read_text(&reader) && parse_envelope(document, &reader.envelope, fault)
+                          ? read_text(&reader) && reserve_nodes(&reader, options->memory)
+                                && parse_envelope(document, &reader.envelope, fault)
                           : fault_no_memory(fault);
     text_free(&reader.envelope);
     if (!done)

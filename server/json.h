@@ -53,8 +53,10 @@ struct json_document {
     float *values; /* all arrays' elements, one block */
 };
 
+struct memory_share;
 struct json_options {
-    bool nonfinite_allowed; /* take NaN, Infinity and -Infinity in arrays of numbers */
+    bool nonfinite_allowed;      /* take NaN, Infinity and -Infinity in arrays of numbers */
+    struct memory_share *memory; /* of the request; NULL: none */
 };
 
 /* Reads size bytes of text. On false the fault is json (with the byte offset of

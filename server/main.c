@@ -10,6 +10,8 @@
 #include "http.h"
 #include "infer_handlers.h"
 #include "log.h"
+#include "memory_budget.h"
+#include "memory_granted.h"
 #include "metrics.h"
 #include "model_command.h"
 #include "model_guard.h"
@@ -60,6 +62,17 @@ static void raise_file_limit(void)
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         log_line(LOG_WARNING, "file limit", LOG_STRING("reason", strerror(errno)));
+}
+
+/* One budget for all requests, and bounds of a single one that fit into it. */
+static void limit_memory(struct config *config)
+{
+    const size_t bytes_max =
+        config->memory_bytes_max > 0 ? config->memory_bytes_max : memory_granted() / 2;
+    config->memory_bytes_max = bytes_max;
+    memory_budget_limit(bytes_max);
+    if (config->body_bytes_max > memory_budget_body_bytes_max())
+        config->body_bytes_max = memory_budget_body_bytes_max();
 }
 
 static sigset_t signals_of_interest(void)
@@ -161,6 +174,7 @@ static void drain(struct service *service, struct http *http)
     log_line(LOG_INFO, "draining", LOG_NUMBER("delay_ms", (double)config->drain_delay_ns / 1e6));
     atomic_store(&service->state, SERVICE_DRAINING);
     metrics_gauge_set(METRICS_READY, 0);
+    http_end_connections(http);
     sleep_until(start_ns + config->drain_delay_ns, 10, NULL);
     http_stop_accepting(http);
     sleep_until(start_ns + config->drain_delay_ns + config->drain_max_ns, 1, http);
@@ -263,6 +277,8 @@ static int run(struct service *service)
     log_line(LOG_INFO, "starting", LOG_STRING("version", ATTND_VERSION),
              LOG_STRING("kernels", attn_kernels_name(service->kernels)),
              LOG_STRING("blas_core", blas_core_name()), LOG_NUMBER("workers", worker_count));
+    log_line(LOG_INFO, "memory", LOG_NUMBER("bytes_max", config->memory_bytes_max),
+             LOG_NUMBER("body_bytes_max", config->body_bytes_max));
     metrics_build_info(ATTND_VERSION, attn_kernels_name(service->kernels), blas_core_name());
     metrics_gauge_set(METRICS_WORKERS, worker_count);
     service->scheduler = scheduler_create(worker_count, config->queue_max, SERVICE_WORKSPACE_BYTES);
@@ -304,5 +320,6 @@ int main(int argc, char **argv)
         fail("not started", &fault);
         return 1;
     }
+    limit_memory(&config);
     return config.check_config ? check_config(&service) : run(&service);
 }

@@ -28,7 +28,8 @@ struct route_metrics {
     struct metrics_histogram duration;
 };
 
-static const char *const REFUSED_REASONS[] = { "overloaded", "deadline", "draining", "other" };
+static const char *const REFUSED_REASONS[] = { "overloaded", "deadline", "draining", "memory",
+                                               "other" };
 enum { REASON_COUNT = sizeof REFUSED_REASONS / sizeof REFUSED_REASONS[0] };
 
 static const struct gauge {
@@ -184,5 +185,6 @@ void metrics_write(struct text *text)
     connection_metrics_write(text);
     cost_write_metrics(text);
     batch_metrics_write(text);
+    memory_budget_write_metrics(text);
     process_metrics_write(text);
 }

@@ -19,7 +19,8 @@ void metrics_request(int route, int status, int64_t duration_ns, size_t request_
 int metrics_route(const char *method, const char *pattern);
 const char *metrics_route_pattern(int route);
 
-void metrics_refused(const char *reason); /* "overloaded", "deadline", "draining": constants */
+void metrics_refused(
+    const char *reason); /* "overloaded", "deadline", "draining", "memory": constants */
 
 enum metrics_gauge {
     METRICS_QUEUE_JOBS,      /* jobs accepted and not yet done */

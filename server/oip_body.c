@@ -43,10 +43,10 @@ bool oip_body_take(struct json_document *document, struct exchange *exchange, st
     if (good && body.size > OIP_BODY_BYTES_MAX)
         good = fault_set(fault, FAULT_TOO_LARGE, "the body is %zu bytes; at most %d are taken here",
                          body.size, OIP_BODY_BYTES_MAX);
-    good =
-        good
-        && coding_unpack(exchange_body_coding(exchange), &body, &memory, OIP_BODY_BYTES_MAX, fault)
-        && oip_body_read(document, body, fault);
+    good = good
+           && coding_unpack(exchange_body_coding(exchange), &body, &memory, OIP_BODY_BYTES_MAX,
+                            exchange_memory(exchange), fault)
+           && oip_body_read(document, body, fault);
     free(memory);
     return good;
 }

@@ -83,5 +83,6 @@ void service_refuse_overloaded(const struct service *service, struct fault *faul
  * counts as 16); projections may be wider than what came in. */
 size_t service_request_bytes_max(const struct config *config)
 {
-    return 2 * config->answer_bytes_max + 16 * config->body_bytes_max;
+    const size_t bytes_max = 2 * config->answer_bytes_max + 16 * config->body_bytes_max;
+    return bytes_max < config->memory_bytes_max ? bytes_max : config->memory_bytes_max;
 }

@@ -215,12 +215,15 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
                          left < softmax->rows_per_task ? left : softmax->rows_per_task);
         return;
     }
-    const struct json_options options = { .nonfinite_allowed = config->json_nonfinite_allowed };
+    struct memory_share *share = exchange_memory(softmax->exchange);
+    const struct json_options options = { .nonfinite_allowed = config->json_nonfinite_allowed,
+                                          .memory = share };
     softmax->memory.nonfinite_allowed = config->json_nonfinite_allowed;
     arena_init(&softmax->memory.arena, service_request_bytes_max(config));
+    softmax->memory.arena.memory = share;
     void *memory = (void *)softmax->body.data;
     const bool read = coding_unpack(softmax->coding, &softmax->body, &memory,
-                                    config->body_bytes_max, &softmax->fault)
+                                    config->body_bytes_max, share, &softmax->fault)
                       && json_read(&softmax->document, softmax->body.data ? softmax->body.data : "",
                                    softmax->body.size, &options, &softmax->fault);
     forget_body(softmax);
@@ -261,6 +264,7 @@ static void done(struct job *job, enum job_outcome outcome)
     softmax->clock.computed_ns = clock_now_ns();
     service_check_outcome(outcome, &softmax->fault);
     text_init(&text, 2 * softmax->service->config->answer_bytes_max + 65536);
+    text.memory = exchange_memory(exchange);
     if (softmax->fault.code == FAULT_NONE) {
         text_raw(&text, "{\"output\":");
         text_tensor(&text, softmax->softmax.output, softmax->input->rank, softmax->input->shape);

@@ -41,7 +41,9 @@ static bool grow(struct text *text, size_t size)
         capacity = text->used + size;
     if (capacity > text->bytes_max)
         capacity = text->bytes_max;
-    char *data = realloc(text->data, capacity + 1);
+    char *data = memory_reserve(text->memory, capacity - text->capacity)
+                     ? realloc(text->data, capacity + 1)
+                     : NULL;
     if (!data) {
         text->failed = FAULT_MEMORY;
         return false;

@@ -7,13 +7,15 @@
 #define ATTND_TEXT_H
 
 #include "fault.h"
+#include "memory_budget.h"
 
 struct text {
     char *data; /* malloc'd, not NUL-terminated; whoever takes it sets it to NULL here */
     size_t used;
     size_t capacity;
     size_t bytes_max;
-    enum fault_code failed; /* FAULT_NONE, FAULT_MEMORY or FAULT_ANSWER_TOO_LARGE */
+    struct memory_share *memory; /* of the request, may be set after text_init(); NULL: none */
+    enum fault_code failed;      /* FAULT_NONE, FAULT_MEMORY or FAULT_ANSWER_TOO_LARGE */
 };
 
 void text_init(struct text *text, size_t bytes_max);

@@ -62,6 +62,41 @@ static void measure(struct traffic_server *server, const struct workload *worklo
     traffic_result_free(&result);
 }
 
+/* CPU seconds of the server for each answer of this status, in a closed loop. */
+static double answer_cpu_s(struct traffic_server *server, const struct traffic_load *load,
+                           int status)
+{
+    struct traffic_load closed = *load;
+    struct traffic_result result;
+    closed.port = server->port;
+    closed.seconds = traffic_seconds(2) / 4;
+    traffic_server_cpu_s(server);
+    traffic_run(&closed, &result);
+    const double busy = traffic_server_cpu_s(server) / result.elapsed_s;
+    const double per_s = (double)result.statuses[status] / closed.seconds;
+    traffic_result_free(&result);
+    return per_s > 0 ? busy / per_s : 0;
+}
+
+/* What is refused costs something too. A daemon that refuses every body by its Content-Length shows
+ * the least of it, and so what overload must take from the goodput. */
+static void compare_refusal(struct traffic_server *server, const struct traffic_load *load,
+                            const char *workload)
+{
+    struct traffic_server refusing;
+    traffic_pin(0);
+    traffic_server_start(&refusing, (const char *const[]){ "--body-max", "1KiB", NULL });
+    traffic_pin(1);
+    const double answered_s = answer_cpu_s(server, load, 200);
+    const double refused_s = answer_cpu_s(&refusing, load, 413);
+    const double best =
+        answered_s > 2 * refused_s ? (answered_s - 2 * refused_s) / (answered_s - refused_s) : 0;
+    traffic_server_stop(&refusing);
+    printf("  %s: %.0f us of CPU an answer, %.0f a refusal: at twice the load %.0f%% of the "
+           "capacity is possible\n",
+           workload, answered_s * 1e6, refused_s * 1e6, best * 100);
+}
+
 static void overload(struct traffic_server *server, const struct workload *workload, bool is_alone)
 {
     struct traffic_request requests[SIZES_MAX];
@@ -77,6 +112,8 @@ static void overload(struct traffic_server *server, const struct workload *workl
     traffic_measure(server, &load, &(struct traffic_row){ workload->name, "closed", 0, 0 },
                     &closed);
     const double capacity_per_s = traffic_good_per_s(&closed);
+    if (server->daemon.pid > 0)
+        compare_refusal(server, &load, workload->name);
     load.callers = OPEN_CALLERS;
     load.deadline_s = deadline_ms() / 1e3;
     for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0] && capacity_per_s > 0; i++) {

@@ -24,7 +24,7 @@ static void check_unpack(enum coding coding, size_t bytes_max, const uint8_t *da
     if (size > 0)
         memcpy((char *)memory + OFFSET, data, size);
     struct byte_slice body = { (char *)memory + OFFSET, size };
-    const bool done = coding_unpack(coding, &body, &memory, bytes_max, &fault);
+    const bool done = coding_unpack(coding, &body, &memory, bytes_max, NULL, &fault);
     require((const char *)body.data == (char *)memory + OFFSET);
     if (done) {
         require(size == 0 || body.size <= bytes_max);
@@ -45,7 +45,7 @@ static void check_there_and_back(enum coding coding, const uint8_t *data, size_t
     void *memory = coding_pack(coding, parts, 2, true, &packed_size);
     require(memory != NULL);
     struct byte_slice body = { memory, packed_size };
-    require(coding_unpack(coding, &body, &memory, size, &fault));
+    require(coding_unpack(coding, &body, &memory, size, NULL, &fault));
     require(body.size == size && (size == 0 || memcmp(body.data, data, size) == 0));
     free(memory);
 }

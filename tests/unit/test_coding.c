@@ -61,7 +61,7 @@ static void expect(enum coding coding, const char *bytes, size_t size, size_t by
         void *memory;
         const struct byte_slice packed = make_body(bytes, size, offset, &memory);
         struct byte_slice body = packed;
-        const bool done = coding_unpack(coding, &body, &memory, bytes_max, &fault);
+        const bool done = coding_unpack(coding, &body, &memory, bytes_max, NULL, &fault);
         assert_int_equal(fault.code, code);
         assert_int_equal(done, code == FAULT_NONE);
         assert_int_equal((const char *)body.data - (const char *)memory, offset);
@@ -214,7 +214,7 @@ static void test_broken(void **state)
             void *memory;
             struct byte_slice body = make_body(PACKED[i].bytes, size, 0, &memory);
             ((char *)memory)[at] ^= 0x15;
-            if (!coding_unpack(PACKED[i].coding, &body, &memory, 1 << 20, &fault))
+            if (!coding_unpack(PACKED[i].coding, &body, &memory, 1 << 20, NULL, &fault))
                 assert_int_equal(fault.code, FAULT_CODING);
             else if (PACKED[i].size != sizeof STREAM - 1) /* that one has no check sum */
                 assert_memory_equal(body.data, TEXT, sizeof TEXT - 1);

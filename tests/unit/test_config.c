@@ -91,6 +91,7 @@ static void test_defaults(void **state)
     assert_int_equal(config.body_timeout_ns, 30000000000);
     assert_int_equal(config.idle_timeout_ns, 120000000000);
     assert_int_equal(config.send_timeout_ns, 30000000000);
+    assert_int_equal(config.memory_bytes_max, 0);
     assert_int_equal(config.drain_delay_ns, 0);
     assert_int_equal(config.drain_max_ns, 60000000000);
     assert_int_equal(config.connections_max, 10000);
@@ -241,7 +242,7 @@ static void test_names_refused(void **state)
     assert_refused("-v", "-v: is not a flag; flags begin with --, --help lists them");
     assert_refused("--check-config 1", "1: is not a flag; flags begin with --, --help lists them");
     static const char *const NOT_BUILT[] = {
-        "queue-cost-max", "api-keys", "tls-cert", "tls-key", "cors-origin", "memory-max",
+        "queue-cost-max", "api-keys", "tls-cert", "tls-key", "cors-origin",
     };
     for (size_t i = 0; i < sizeof NOT_BUILT / sizeof NOT_BUILT[0]; i++) {
         char words[64], message[96];

@@ -1,0 +1,296 @@
+/* test_memory.c - --memory-max: one budget for all requests in flight; and what the daemon holds
+ * when nobody asks for anything.
+ *
+ * Resident memory is compared on the plain build alone: a sanitizer keeps what is freed. The soak
+ * has as many requests as ATTND_TEST_PROBLEMS says, times a hundred, where that is set. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+#include "problem_count.h"
+#include "request_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+static const char PATH[] = "/v1/attention";
+static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+static const char IN_FLIGHT[] = "attnd_memory_in_flight_bytes";
+
+enum { MIB = 1 << 20 };
+
+static struct daemon server;
+static struct http_client client;
+
+static void start(const char *flag, const char *value)
+{
+    daemon_start_with(&server, "--workers", "2", flag, value, NULL);
+    http_client_init(&client, server.port);
+}
+
+static void stop(void)
+{
+    cJSON_Delete(answer_post(&client, PATH, GOOD));
+    answer_wait_for_metric(&client, IN_FLIGHT, 0, 0);
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+static void begin(struct http_raw *raw, int content_length)
+{
+    char head[200];
+    snprintf(head, sizeof(head),
+             "POST /v1/attention HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n",
+             content_length);
+    http_raw_connect(raw, server.port);
+    assert_true(http_raw_send_text(raw, head));
+}
+
+/* The refusal comes before the body, which is never sent. */
+static void expect_refused(int content_length, long status, const char *code)
+{
+    struct http_raw raw;
+    char value[32];
+    begin(&raw, content_length);
+    struct http_response response = http_raw_receive(&raw, 10 * daemon_slowness());
+    answer_expect_fault(&response, status, code, NULL);
+    if (status == 503)
+        assert_non_null(http_response_header(&response, "Retry-After", value, sizeof(value)));
+    assert_true(http_raw_is_closed(&raw, 10 * daemon_slowness()));
+    http_response_free(&response);
+    http_raw_close(&raw);
+}
+
+static void test_announced_bodies(void **state)
+{
+    (void)state;
+    struct http_raw first;
+    start("--memory-max", "8MiB");
+    assert_true(answer_metric(&client, "attnd_memory_max_bytes") == 8 * MIB);
+    expect_refused(4 * MIB + 1, 413, "too_large"); /* can never fit */
+    begin(&first, 3 * MIB);
+    answer_wait_for_metric(&client, IN_FLIGHT, 3 * MIB, 3 * MIB);
+    expect_refused(2 * MIB, 503, "memory"); /* not now */
+    cJSON_Delete(answer_post(&client, PATH, GOOD));
+    assert_true(answer_metric(&client, "attnd_memory_refused_total") >= 1);
+    assert_true(answer_metric(&client, "attnd_refused_total{reason=\"memory\"}") == 1);
+    http_raw_close(&first);
+    answer_wait_for_metric(&client, IN_FLIGHT, 0, 0);
+    struct http_raw second;
+    begin(&second, 2 * MIB);
+    answer_wait_for_metric(&client, IN_FLIGHT, 2 * MIB, 2 * MIB);
+    http_raw_close(&second);
+    stop();
+}
+
+/* Bodies whose length nobody said grow into the budget. */
+static void test_chunked_bodies(void **state)
+{
+    (void)state;
+    start("--memory-max", "2MiB");
+    char *body = malloc(MIB + 2);
+    memset(body, ' ', MIB + 2);
+    memcpy(body, GOOD, strlen(GOOD));
+    struct http_response response = http_client_send(
+        &client, &(struct http_request){
+                     .path = PATH, .body = body, .body_size = MIB / 2, .chunked = true });
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    answer_send_refused(
+        &client,
+        &(struct http_request){ .path = PATH, .body = body, .body_size = MIB + 1, .chunked = true },
+        413, "too_large", NULL);
+    struct http_raw first;
+    begin(&first, MIB - 1024);
+    answer_wait_for_metric(&client, IN_FLIGHT, MIB - 1024, MIB - 1024);
+    answer_send_refused(
+        &client,
+        &(struct http_request){ .path = PATH, .body = body, .body_size = MIB / 2, .chunked = true },
+        503, "memory", NULL);
+    http_raw_close(&first);
+    free(body);
+    stop();
+}
+
+/* Small on the wire, large to compute: refused where it can never fit, and the budget is whole
+ * again after it. */
+static void test_computing(void **state)
+{
+    (void)state;
+    start("--memory-max", "4MiB");
+    struct request_text text = { 0 };
+    request_text_add(&text, "{\"model\":\"sdpa\",\"outputs\":[\"weights\"],\"query\":");
+    request_text_random(&text, 3, 1500, 2);
+    request_text_add(&text, "}");
+    struct http_response response = http_client_post(&client, PATH, text.data);
+    assert_true(response.status == 413 || response.status == 503);
+    http_response_free(&response);
+    free(text.data);
+    for (int i = 0; i < 20; i++)
+        cJSON_Delete(answer_post(&client, PATH, GOOD));
+    stop();
+}
+
+/* The answer is counted until it has been taken. */
+static void test_answers(void **state)
+{
+    (void)state;
+    start("--send-timeout", "60s");
+    struct request_text text = { 0 };
+    request_text_add(&text, "{\"model\":\"sdpa\",\"outputs\":[\"weights\"],\"query\":");
+    request_text_random(&text, 5, 1500, 2);
+    request_text_add(&text, "}");
+    struct http_raw raw;
+    begin(&raw, (int)strlen(text.data));
+    assert_true(http_raw_send_text(&raw, text.data));
+    answer_wait_for_metric(&client, "attnd_queue_jobs", 0, 0);
+    answer_wait_for_metric(&client, IN_FLIGHT, 15 * MIB, 200 * MIB);
+    struct http_response response = http_raw_receive(&raw, 30 * daemon_slowness());
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    http_raw_close(&raw);
+    free(text.data);
+    stop();
+}
+
+/* ------------------------------------------------------------------- resident -- */
+
+static size_t resident_after(double seconds)
+{
+    daemon_pause(seconds);
+    return daemon_memory_bytes(&server);
+}
+
+/* Large requests at once, then none: resident memory returns to within a tenth of what it was
+ * before, and half a MiB. */
+static void test_burst(void **state)
+{
+    (void)state;
+    enum { COUNT = 6 };
+    if (daemon_slowness() > 1)
+        skip();
+    start("--timeout", "60s");
+    struct http_request requests[COUNT];
+    struct http_response responses[COUNT];
+    struct http_crowd crowd;
+    struct request_text text = { 0 };
+    request_text_add(&text, "{\"model\":\"sdpa\",\"outputs\":[\"weights\"],\"query\":");
+    request_text_random(&text, 5, 1500, 2);
+    request_text_add(&text, "}");
+    for (int i = 0; i < COUNT; i++)
+        requests[i] = (struct http_request){ .path = PATH, .body = text.data };
+    for (int i = 0; i < 100; i++)
+        cJSON_Delete(answer_post(&client, PATH, GOOD));
+    const size_t before = daemon_memory_bytes(&server);
+    http_crowd_init(&crowd, server.port, COUNT);
+    http_crowd_send(&crowd, requests, responses);
+    const size_t during = daemon_memory_bytes(&server);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(responses[i].status, 200);
+        http_response_free(&responses[i]);
+    }
+    http_crowd_free(&crowd);
+    free(text.data);
+    size_t after = 0;
+    const double until = daemon_now() + 10;
+    while ((after = resident_after(0.1)) > before + before / 10 + MIB / 2)
+        if (daemon_now() > until)
+            fail_msg("resident: %zu, %zu after a burst, now %zu", before, during, after);
+    print_message("    resident: %.1f MiB, after a burst %.1f, then %.1f\n", (double)before / MIB,
+                  (double)during / MIB, (double)after / MIB);
+    stop();
+}
+
+/* No growth with the number of requests, whatever they are. */
+static void test_soak(void **state)
+{
+    (void)state;
+    enum { KINDS = 6, WARM_UP = 3000 };
+    static const char *const bodies[KINDS] = {
+        GOOD,
+        "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]]}",
+        "{\"query\":",
+        "{\"model\":\"nobody\",\"query\":[[1]]}",
+        "{\"model\":\"sdpa\",\"query\":[[1,2],[3,4],[5,6]],\"outputs\":[\"weights\",\"lse\"]}",
+        "{\"model\":\"sdpa\",\"query\":[[1,2],[3]]}",
+    };
+    const int count = 100 * (int)problem_count(daemon_slowness() > 1 ? 20 : 170);
+    start("--timeout", "60s");
+    size_t before = 0;
+    for (int i = 0; i < WARM_UP + count; i++) {
+        struct http_response response = http_client_post(&client, PATH, bodies[i % KINDS]);
+        assert_true(response.status == 200 || response.status == 400 || response.status == 404);
+        http_response_free(&response);
+        if (i == WARM_UP)
+            before = daemon_memory_bytes(&server);
+    }
+    const size_t after = daemon_memory_bytes(&server);
+    print_message("    resident: %.2f MiB, after %d requests %.2f\n", (double)before / MIB, count,
+                  (double)after / MIB);
+    assert_true(after < before + (size_t)(MIB * daemon_slowness()));
+    stop();
+}
+
+/* Connections that stay open and silent after a request of 20 KB: 200 MiB for 9 900 of them. */
+static void test_idle_connections(void **state)
+{
+    (void)state;
+    enum { BODY = 20000 };
+    const int idle_count = problem_count(0) > 0 ? 9900 : 1000;
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (daemon_slowness() > 1 || limit.rlim_cur < (rlim_t)idle_count + 100)
+        skip();
+    start("--connections-max", "10000");
+    char *body = malloc(BODY + 1);
+    memset(body, ' ', BODY);
+    body[BODY] = '\0';
+    memcpy(body, GOOD, strlen(GOOD));
+    struct http_raw *idle = calloc((size_t)idle_count, sizeof(*idle));
+    for (int i = 0; i < idle_count; i++) {
+        begin(&idle[i], BODY);
+        assert_true(http_raw_send_text(&idle[i], body));
+        struct http_response response = http_raw_receive(&idle[i], 10);
+        assert_int_equal(response.status, 200);
+        http_response_free(&response);
+    }
+    for (int i = 0; i < 100; i++)
+        cJSON_Delete(answer_post(&client, PATH, GOOD));
+    const size_t resident = daemon_memory_bytes(&server);
+    print_message("    resident: %.1f MiB with %d idle connections\n", (double)resident / MIB,
+                  idle_count);
+    assert_true(resident < (size_t)20 * MIB + (size_t)idle_count * (200 * (size_t)MIB / 10000));
+    for (int i = 0; i < idle_count; i++)
+        http_raw_close(&idle[i]);
+    free(idle);
+    free(body);
+    stop();
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    return 0;
+}
+
+#define TEST(function) cmocka_unit_test_teardown(function, clear)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_announced_bodies), TEST(test_chunked_bodies), TEST(test_computing),
+        TEST(test_answers),          TEST(test_burst),          TEST(test_soak),
+        TEST(test_idle_connections),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,53 @@
+/* test_memory_granted.c - limits of cgroups, read from trees made for the test, and the machine's.
+ * How a group is found is in test_cpu_count.c. */
+#include "memory_granted.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "daemon.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static void expect(const char *self, const char *path, const char *text, long long bytes)
+{
+    char *root = daemon_directory_create();
+    daemon_directory_write(root, path, text, strlen(text));
+    assert_int_equal(memory_granted_of_cgroup(root, self), bytes);
+    daemon_directory_remove(root);
+}
+
+static void test_cgroups(void **state)
+{
+    (void)state;
+    expect("0::/a\n", "a/memory.max", "268435456\n", 268435456);
+    expect("0::/a\n", "memory.max", "1048576\n", 1048576);
+    expect("0::/a\n", "a/memory.max", "max\n", 0);
+    expect("0::/a\n", "a/memory.max", "0\n", 0);
+    expect("0::/a\n", "b/memory.max", "268435456\n", 0);
+    expect("5:memory:/a\n", "memory/a/memory.limit_in_bytes", "536870912\n", 536870912);
+    expect("5:memory:/a\n", "memory/a/memory.limit_in_bytes", "9223372036854771712\n", 0);
+    expect("5:cpu:/a\n", "memory/a/memory.limit_in_bytes", "536870912\n", 0);
+}
+
+static void test_machine(void **state)
+{
+    (void)state;
+    const size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    assert_true(memory_granted() > 1 << 20);
+    assert_true(memory_granted() <= machine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cgroups),
+        cmocka_unit_test(test_machine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
