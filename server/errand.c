@@ -1,6 +1,7 @@
 /* errand.c - see errand.h. */
 #include "errand.h"
 
+#include "admission.h"
 #include "coding.h"
 
 #include <stdio.h>
@@ -64,7 +65,8 @@ void errand_start(struct exchange *exchange, const char *name, errand_run *run_i
     struct fault fault = { .code = FAULT_NONE };
     int64_t deadline_ns = 0;
     struct errand *errand = NULL;
-    if (service_read_deadline(service, exchange, &deadline_ns, &fault)) {
+    if (service_read_deadline(service, exchange, &deadline_ns, &fault)
+        && admission_takes_errand(service, &fault)) {
         errand = calloc(1, sizeof *errand);
         if (!errand)
             fault_no_memory(&fault);

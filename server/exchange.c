@@ -276,6 +276,11 @@ const char *exchange_param(const struct exchange *exchange, int index)
     return exchange->params[index];
 }
 
+const char *exchange_path(const struct exchange *exchange)
+{
+    return exchange->path;
+}
+
 struct memory_share *exchange_memory(struct exchange *exchange)
 {
     return &exchange->memory;
@@ -335,7 +340,8 @@ static void answer(struct exchange *exchange, int status, const char *content_ty
         pack(exchange);
     exchange->answer.status = status;
     exchange->answer.content_type = content_type;
-    exchange->answer.retry_later = status == 503 || status == 429;
+    if ((status == 503 || status == 429) && exchange->answer.retry_after_s == 0)
+        exchange->answer.retry_after_s = 1;
     if (exchange->parked)
         http_exchange_answered(exchange); /* the connection thread's from here on */
     else
@@ -402,6 +408,7 @@ void exchange_fail(struct exchange *exchange, const struct fault *fault)
         text_free(&text); /* no memory even for this: the status alone has to do */
 
     exchange->record.fault = code;
+    exchange->answer.retry_after_s = fault->retry_after_s;
     exchange->answer.close = code == FAULT_DRAINING;
     exchange->answer.encodings = code == FAULT_ENCODING;
     exchange_reply(exchange, fault_http_status(code), "application/json", text.data, text.used);

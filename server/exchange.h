@@ -24,7 +24,7 @@ struct exchange_answer {
     bool varies;          /* with Accept-Encoding */
     size_t header_length; /* Inference-Header-Content-Length; 0: none */
     bool close;           /* the connection after it */
-    bool retry_later;     /* Retry-After: 1 */
+    int retry_after_s;    /* 0: no Retry-After */
     bool encodings;       /* Accept-Encoding: those that are taken */
     char allow[64];       /* "" is none */
 };

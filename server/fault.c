@@ -57,6 +57,7 @@ static void set_message(struct fault *fault, enum fault_code code, const char *f
     if (length >= FAULT_MESSAGE_MAX)
         cut_at_character(message, sizeof message - 1);
     fault->code = code;
+    fault->retry_after_s = 0;
     memcpy(fault->message, message, sizeof message);
 }
 

@@ -54,6 +54,7 @@ struct fault {
     enum fault_code code;
     char message[FAULT_MESSAGE_MAX]; /* UTF-8, cut at a character where too long */
     char pointer[FAULT_POINTER_MAX]; /* RFC 6901, "/requests/1/query"; "" is none */
+    int retry_after_s; /* set after the rest; 0: 1 where the status has a Retry-After */
 };
 
 int fault_http_status(enum fault_code code);

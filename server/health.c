@@ -2,6 +2,7 @@
 #include "health.h"
 
 #include "metrics.h"
+#include "metrics_text.h"
 #include "nv_metrics.h"
 #include "service.h"
 
@@ -36,6 +37,10 @@ void health_metrics(struct exchange *exchange)
                          ? METRICS_PAGE_BYTES_MAX + service->config->answer_bytes_max
                          : METRICS_PAGE_BYTES_MAX);
     metrics_write(&text);
+    metrics_write_family(&text, "attnd_queue_cost_seconds", "gauge",
+                         "Predicted time of one worker for what is accepted and not yet done.");
+    text_format(&text, "attnd_queue_cost_seconds %.9f\n",
+                (double)scheduler_load(service->scheduler).cost_ns / 1e9);
     if (service->config->metrics_nv_aliases && atomic_load(&service->state) != SERVICE_LOADING)
         nv_metrics_write(&text, service->store);
     exchange_reply_text(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", &text);

@@ -84,19 +84,21 @@ static struct MHD_Response *make_response(struct exchange *exchange)
     struct exchange_answer *answer = &exchange->answer;
     struct MHD_Response *response = take_bytes(answer);
     const bool close = answer->close || atomic_load(&exchange->thread->http->ending);
-    char header_length[24] = "";
+    char header_length[24] = "", retry_after[12] = "";
     char timing[REQUEST_TIMING_MAX];
     if (!response)
         return NULL;
     if (answer->header_length > 0)
         snprintf(header_length, sizeof header_length, "%zu", answer->header_length);
+    if (answer->retry_after_s > 0)
+        snprintf(retry_after, sizeof retry_after, "%d", answer->retry_after_s);
     request_record_timing(&exchange->record, clock_now_ns() - exchange->started_ns, timing);
     if (add_header(response, "Content-Type", answer->content_type ? answer->content_type : "")
         && add_header(response, "Inference-Header-Content-Length", header_length)
         && add_header(response, "X-Request-Id", exchange->request_id)
         && add_header(response, "Server-Timing", timing)
         && add_header(response, "Allow", answer->allow)
-        && add_header(response, "Retry-After", answer->retry_later ? "1" : "")
+        && add_header(response, "Retry-After", retry_after)
         && add_header(response, "Content-Encoding", coding_name(answer->coding))
         && add_header(response, "Vary", answer->varies ? "Accept-Encoding" : "")
         && add_header(response, "Accept-Encoding",
@@ -301,8 +303,10 @@ static void check_headers(struct exchange *exchange)
                   "the requests in flight leave no room for a body of %zu bytes; try again later",
                   exchange->body_announced);
         metrics_refused("memory");
-    } else if (exchange->fault.code == FAULT_NONE) {
-        coding_of_body(coding, &exchange->body_coding, &exchange->fault);
+    } else if (exchange->fault.code == FAULT_NONE
+               && coding_of_body(coding, &exchange->body_coding, &exchange->fault)
+               && exchange->route->takes_body) {
+        exchange->route->takes_body(exchange, exchange->body_announced, &exchange->fault);
     }
 }
 
@@ -321,6 +325,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
         check_headers(exchange);
     const bool before_body =
         !framed || exchange->fault.code == FAULT_TOO_LARGE || exchange->fault.code == FAULT_MEMORY
+        || exchange->fault.code == FAULT_OVERLOADED || exchange->fault.code == FAULT_DEADLINE
         || (exchange->fault.code == FAULT_DRAINING && exchange->body_announced > 0);
     if (before_body) {
         exchange->reading = false;

@@ -39,6 +39,10 @@ struct route {
     void (*handle)(struct exchange *exchange);
     bool health;       /* answered also while the daemon stops */
     int metrics_index; /* from metrics_route() */
+
+    /* Asked when the headers are there: false, with its fault, where so long a body need not come.
+     * NULL: nothing is asked. */
+    bool (*takes_body)(const struct exchange *exchange, size_t body_bytes, struct fault *fault);
 };
 
 struct http_options {
@@ -109,6 +113,7 @@ struct byte_slice exchange_take_body_in_place(struct exchange *exchange, void **
  * are counted there. */
 struct memory_share *exchange_memory(struct exchange *exchange);
 
+const char *exchange_path(const struct exchange *exchange); /* as it was sent, cut */
 int64_t exchange_started_ns(const struct exchange *exchange);
 
 /* What is known of the request so far, to be filled in before the reply (request_record.h). */

@@ -6,8 +6,10 @@
  * items side by side, and the job's end writes the answer; all of it on workers. */
 #include "infer_handlers.h"
 
+#include "admission.h"
 #include "clock.h"
 #include "coding.h"
+#include "cost_guess.h"
 #include "infer_batch.h"
 #include "infer_cost.h"
 #include "infer_record.h"
@@ -44,6 +46,8 @@ struct infer {
     int member_stage;           /* of the plan */
     bool was_member;
     int shared_stages; /* of the plan, that batches have run in the place of the job */
+    uint64_t guess_key;
+    int64_t more_items; /* admission.h */
 };
 
 /* --------------------------------------------------- bytes to request -- */
@@ -94,6 +98,30 @@ static void call_free(struct infer_call *call)
     json_free(&call->document);
 }
 
+/* What the body says of the job, which may be set anew in stage 0. */
+static void tell_scheduler(struct infer *infer)
+{
+    const int64_t timeout_ns = infer->call.timeout_ns;
+    infer->job.priority = infer->call.priority;
+    if (timeout_ns > 0) {
+        const int64_t deadline_ns = infer->clock.started_ns + timeout_ns;
+        if (deadline_ns < infer->job.deadline_ns)
+            infer->job.deadline_ns = deadline_ns;
+    }
+}
+
+/* What the request costs is known now, and may be too much. */
+static bool admit_planned(struct infer *infer)
+{
+    const struct infer_request *request = &infer->call.request;
+    tell_scheduler(infer);
+    infer_cost_plan(&infer->cost, request, infer->answer_coding);
+    cost_guess_learn(infer->guess_key, infer_cost_ns(&infer->cost));
+    return admission_takes_planned(infer->service, &infer->job, request->item_count,
+                                   infer_cost_left_ns(&infer->cost), &infer->more_items,
+                                   &infer->fault);
+}
+
 static void read_and_plan(struct infer *infer)
 {
     struct infer_call *call = &infer->call;
@@ -107,24 +135,12 @@ static void read_and_plan(struct infer *infer)
             call->wire->explain(call, &infer->fault);
         return;
     }
-    infer_cost_plan(&infer->cost, request, infer->answer_coding);
-    infer->job.cost_ns = infer_cost_left_ns(&infer->cost);
+    if (!admit_planned(infer))
+        return;
     infer->first_task =
         arena_calloc(&request->arena, (size_t)request->item_count + 1, sizeof(int64_t));
     if (!infer->first_task)
         fault_no_memory(&infer->fault);
-}
-
-/* What the body says of the job, which may be set anew in stage 0. */
-static void tell_scheduler(struct infer *infer)
-{
-    const int64_t timeout_ns = infer->call.timeout_ns;
-    infer->job.priority = infer->call.priority;
-    if (timeout_ns > 0) {
-        const int64_t deadline_ns = infer->clock.started_ns + timeout_ns;
-        if (deadline_ns < infer->job.deadline_ns)
-            infer->job.deadline_ns = deadline_ns;
-    }
 }
 
 /* ------------------------------------------------------ request to tasks -- */
@@ -210,7 +226,6 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
         infer_cost_start(&infer->cost, INFER_READ, &watch);
         read_and_plan(infer);
         infer_cost_stop(&infer->cost, INFER_READ, &watch);
-        tell_scheduler(infer);
         return;
     }
     if (stage == 1 && task == 0)
@@ -275,6 +290,7 @@ static void done(struct job *job, enum job_outcome outcome)
     if (infer->was_member)
         batcher_leave(infer->service->batcher, &infer->member);
     infer->clock.computed_ns = clock_now_ns();
+    admission_ends(infer->service, infer->more_items);
     set_pending(infer, false);
     infer_cost_start(&infer->cost, INFER_WRITE, &watch);
     check_outcome(infer, outcome);
@@ -327,6 +343,19 @@ static struct infer *infer_create(struct service *service, const struct infer_wi
     return infer;
 }
 
+/* By its size, and by what others of its kind came to. */
+static bool admit_body(struct infer *infer, struct fault *fault)
+{
+    const size_t size = infer->call.body.size;
+    infer_cost_read(&infer->cost, infer->exchange, size);
+    const int64_t certain_ns = infer_cost_ns(&infer->cost);
+    infer->guess_key =
+        cost_guess_key(exchange_path(infer->exchange), exchange_body_type(infer->exchange), size);
+    const int64_t guess_ns = cost_guess_ns(infer->guess_key);
+    infer->job.cost_ns = guess_ns > certain_ns ? guess_ns : certain_ns;
+    return admission_takes(infer->service, &infer->job, certain_ns, fault);
+}
+
 static void handle(struct exchange *exchange, const struct infer_wire *wire)
 {
     struct service *service = exchange_context(exchange);
@@ -351,14 +380,25 @@ static void handle(struct exchange *exchange, const struct infer_wire *wire)
     infer->body_coding = exchange_body_coding(exchange);
     infer->answer_coding = exchange_answer_coding(exchange);
     infer->call.body = exchange_take_body_in_place(exchange, &infer->call.body_memory);
-    infer_cost_read(&infer->cost, exchange, infer->call.body.size);
-    infer->job.cost_ns = infer_cost_ns(&infer->cost);
+    if (!admit_body(infer, &fault)) {
+        release(infer);
+        exchange_fail(exchange, &fault);
+        return;
+    }
     const int64_t here_ns = exchange_is_first(exchange) ? HERE_FIRST_NS : HERE_ALWAYS_NS;
     exchange_park(exchange, deadline_ns, end, release, infer);
     if (scheduler_run(service->scheduler, &infer->job, here_ns))
         return;
     service_refuse_overloaded(service, &fault);
     exchange_fail(exchange, &fault);
+}
+
+bool infer_takes_body(const struct exchange *exchange, size_t body_bytes, struct fault *fault)
+{
+    struct infer_cost cost = { .pack_ns = 0 };
+    infer_cost_read(&cost, exchange, body_bytes);
+    return admission_takes_body(exchange_context(exchange), exchange, body_bytes,
+                                infer_cost_ns(&cost), fault);
 }
 
 void infer_handle_attention(struct exchange *exchange)

@@ -71,14 +71,10 @@ static void add_item(struct infer_cost *cost, const struct infer_request *reques
         written[COST_WRITE_TEXT] += bytes / (double)infer_number_bytes(request);
 }
 
-void infer_cost_plan(struct infer_cost *cost, const struct infer_request *request,
-                     enum coding answer_coding)
+/* Both are counted. */
+static void settle_plan(struct infer_cost *cost, enum coding answer_coding)
 {
     struct cost pack = { { 0 } };
-    cost->phases[INFER_READ].amount[COST_ITEM] = (double)request->item_count;
-    cost->ns[INFER_READ] = cost_ns(&cost->phases[INFER_READ]);
-    for (int64_t i = 0; i < request->item_count; i++)
-        add_item(cost, request, &request->items[i]);
     settle(cost, INFER_COMPUTE);
     settle(cost, INFER_WRITE);
     const double *written = cost->phases[INFER_WRITE].amount;
@@ -86,6 +82,23 @@ void infer_cost_plan(struct infer_cost *cost, const struct infer_request *reques
         pack.amount[COST_PACK] =
             written[COST_WRITE_TEXT] * TEXT_BYTES + written[COST_WRITE_BYTES] / 2;
     cost->pack_ns = cost_ns(&pack);
+}
+
+void infer_cost_plan_softmax(struct infer_cost *cost, int64_t numbers, enum coding answer_coding)
+{
+    cost->phases[INFER_COMPUTE].amount[COST_SOFTMAX] = (double)numbers;
+    cost->phases[INFER_WRITE].amount[COST_WRITE_TEXT] = (double)numbers;
+    settle_plan(cost, answer_coding);
+}
+
+void infer_cost_plan(struct infer_cost *cost, const struct infer_request *request,
+                     enum coding answer_coding)
+{
+    cost->phases[INFER_READ].amount[COST_ITEM] = (double)request->item_count;
+    cost->ns[INFER_READ] = cost_ns(&cost->phases[INFER_READ]);
+    for (int64_t i = 0; i < request->item_count; i++)
+        add_item(cost, request, &request->items[i]);
+    settle_plan(cost, answer_coding);
 }
 
 int64_t infer_cost_left_ns(const struct infer_cost *cost)

@@ -26,6 +26,9 @@ void infer_cost_read(struct infer_cost *cost, const struct exchange *exchange, s
 void infer_cost_plan(struct infer_cost *cost, const struct infer_request *request,
                      enum coding answer_coding);
 
+/* The same of a softmax of so many numbers, as text. */
+void infer_cost_plan_softmax(struct infer_cost *cost, int64_t numbers, enum coding answer_coding);
+
 /* Predicted time of one worker: of the whole request, and of what comes after reading. */
 int64_t infer_cost_ns(const struct infer_cost *cost);
 int64_t infer_cost_left_ns(const struct infer_cost *cost);

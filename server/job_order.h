@@ -55,6 +55,10 @@ struct job *job_order_next(struct job_order *order, struct job *open, int64_t no
  * was, as much again as it has cost so far. */
 int64_t job_order_rest_ns(const struct job *job);
 
+/* Whether a job that has come goes before another that would come now, of the priority and cost
+ * that are its owner's. */
+bool job_order_goes_before(const struct job *job, const struct job *other, int64_t now_ns);
+
 void job_order_free(struct job_order *order);
 
 #endif

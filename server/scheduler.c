@@ -367,6 +367,18 @@ void scheduler_cancel_all(struct scheduler *scheduler)
     pthread_mutex_unlock(&scheduler->mutex);
 }
 
+int64_t scheduler_before_ns(struct scheduler *scheduler, const struct job *job)
+{
+    const int64_t now_ns = clock_now_ns();
+    int64_t sum_ns = 0;
+    pthread_mutex_lock(&scheduler->mutex);
+    for (const struct job *other = scheduler->first_open; other; other = other->next_open)
+        if (other != job && job_order_goes_before(other, job, now_ns))
+            sum_ns += other->remaining_ns;
+    pthread_mutex_unlock(&scheduler->mutex);
+    return sum_ns;
+}
+
 struct scheduler_load scheduler_load(struct scheduler *scheduler)
 {
     pthread_mutex_lock(&scheduler->mutex);

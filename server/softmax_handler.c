@@ -4,8 +4,10 @@
  * The answer is computed where the numbers of the request lie, so it takes no memory of its own. */
 #include "softmax_handler.h"
 
+#include "admission.h"
 #include "clock.h"
 #include "coding.h"
+#include "infer_cost.h"
 #include "infer_results.h"
 #include "metrics_inference.h"
 #include "request_record.h"
@@ -25,7 +27,8 @@ struct softmax_job {
     struct service *service;
     struct exchange *exchange;
     struct byte_slice body;
-    enum coding coding;
+    enum coding coding, answer_coding;
+    struct infer_cost cost;
 
     struct json_document document;
     struct infer_request memory; /* no items: its arena, and which numbers may come */
@@ -201,20 +204,18 @@ static void forget_body(struct softmax_job *job)
     job->body.data = NULL;
 }
 
-static void run(struct job *job, int stage, int64_t task, const struct worker *worker)
+/* What is left to do is known now, and may be too much. */
+static void plan(struct softmax_job *softmax)
 {
-    struct softmax_job *softmax = softmax_of(job);
+    int64_t more_items;
+    infer_cost_plan_softmax(&softmax->cost, softmax->input->count, softmax->answer_coding);
+    admission_takes_planned(softmax->service, &softmax->job, 1, infer_cost_left_ns(&softmax->cost),
+                            &more_items, &softmax->fault);
+}
+
+static void read_and_plan(struct softmax_job *softmax)
+{
     const struct config *config = softmax->service->config;
-    (void)worker;
-    if (stage == 0)
-        softmax->clock.begun_ns = clock_now_ns();
-    if (stage == 1) {
-        const int64_t first = task * softmax->rows_per_task;
-        const int64_t left = softmax->row_count - first;
-        attn_softmax_run(&softmax->softmax, first,
-                         left < softmax->rows_per_task ? left : softmax->rows_per_task);
-        return;
-    }
     struct memory_share *share = exchange_memory(softmax->exchange);
     const struct json_options options = { .nonfinite_allowed = config->json_nonfinite_allowed,
                                           .memory = share };
@@ -227,8 +228,32 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
                       && json_read(&softmax->document, softmax->body.data ? softmax->body.data : "",
                                    softmax->body.size, &options, &softmax->fault);
     forget_body(softmax);
-    if (read)
-        read_request(softmax, &softmax->fault);
+    if (read && read_request(softmax, &softmax->fault))
+        plan(softmax);
+}
+
+static void run_rows(struct softmax_job *softmax, int64_t task)
+{
+    const int64_t first = task * softmax->rows_per_task;
+    const int64_t left = softmax->row_count - first;
+    attn_softmax_run(&softmax->softmax, first,
+                     left < softmax->rows_per_task ? left : softmax->rows_per_task);
+}
+
+static void run(struct job *job, int stage, int64_t task, const struct worker *worker)
+{
+    struct softmax_job *softmax = softmax_of(job);
+    const enum infer_phase phase = stage == 0 ? INFER_READ : INFER_COMPUTE;
+    struct infer_stopwatch watch;
+    (void)worker;
+    if (stage == 0)
+        softmax->clock.begun_ns = clock_now_ns();
+    infer_cost_start(&softmax->cost, phase, &watch);
+    if (stage == 0)
+        read_and_plan(softmax);
+    else
+        run_rows(softmax, task);
+    infer_cost_stop(&softmax->cost, phase, &watch);
 }
 
 static int64_t stage_tasks(struct job *job, int stage)
@@ -252,6 +277,7 @@ static void record(struct softmax_job *softmax)
         record->item_count = 1;
         record->q_len = softmax->row_count;
         record->kv_len = softmax->softmax.length;
+        record->cost_ns = infer_cost_ns(&softmax->cost);
     }
     metrics_inference(0, record);
 }
@@ -261,7 +287,9 @@ static void done(struct job *job, enum job_outcome outcome)
     struct softmax_job *softmax = softmax_of(job);
     struct exchange *exchange = softmax->exchange;
     struct text text;
+    struct infer_stopwatch watch;
     softmax->clock.computed_ns = clock_now_ns();
+    infer_cost_start(&softmax->cost, INFER_WRITE, &watch);
     service_check_outcome(outcome, &softmax->fault);
     text_init(&text, 2 * softmax->service->config->answer_bytes_max + 65536);
     text.memory = exchange_memory(exchange);
@@ -270,6 +298,9 @@ static void done(struct job *job, enum job_outcome outcome)
         text_tensor(&text, softmax->softmax.output, softmax->input->rank, softmax->input->shape);
         text_raw(&text, "}\n");
     }
+    infer_cost_stop(&softmax->cost, INFER_WRITE, &watch);
+    if (softmax->fault.code == FAULT_NONE)
+        infer_cost_learn(&softmax->cost);
     record(softmax);
     forget_body(softmax);
     arena_free(&softmax->memory.arena);
@@ -316,7 +347,16 @@ void softmax_handle(struct exchange *exchange)
     softmax->service = service;
     softmax->exchange = exchange;
     softmax->coding = exchange_body_coding(exchange);
+    softmax->answer_coding = exchange_answer_coding(exchange);
     softmax->body = exchange_take_body(exchange);
+    infer_cost_read(&softmax->cost, exchange, softmax->body.size);
+    softmax->job.cost_ns = infer_cost_ns(&softmax->cost);
+    if (!admission_takes(service, &softmax->job, softmax->job.cost_ns, &fault)) {
+        forget_body(softmax);
+        free(softmax);
+        exchange_fail(exchange, &fault);
+        return;
+    }
     exchange_park(exchange, deadline_ns, end, free, softmax);
     if (scheduler_submit(service->scheduler, &softmax->job))
         return;

@@ -19,12 +19,29 @@ static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
 static struct daemon server;
 
 static const char *const FLAGS[] = {
-    "--listen",        "--models",     "--model-name",      "--model-control",
-    "--models-strict", "--workers",    "--kernels",         "--body-max",
-    "--answer-max",    "--queue-max",  "--timeout",         "--body-timeout",
-    "--drain-delay",   "--drain-max",  "--connections-max", "--connections-per-ip-max",
-    "--log-level",     "--log-format", "--json-nonfinite",  "--check-config",
-    "--version",       "--help",
+    "--listen",
+    "--models",
+    "--model-name",
+    "--model-control",
+    "--models-strict",
+    "--workers",
+    "--kernels",
+    "--body-max",
+    "--answer-max",
+    "--queue-max",
+    "--queue-cost-max",
+    "--timeout",
+    "--body-timeout",
+    "--drain-delay",
+    "--drain-max",
+    "--connections-max",
+    "--connections-per-ip-max",
+    "--log-level",
+    "--log-format",
+    "--json-nonfinite",
+    "--check-config",
+    "--version",
+    "--help",
 };
 
 static void test_help_and_version(void **state)
@@ -75,6 +92,7 @@ static void test_bad_flags(void **state)
         { "--body-max", { "x", "-1", "1XiB", "1.5.5", "", "99999999999GiB", "MiB" } },
         { "--answer-max", { "ten", "-5MiB" } },
         { "--queue-max", { "0", "-1", "many", "1KiB" } },
+        { "--queue-cost-max", { "0", "-1", "1e9", "30", "1KiB" } },
         { "--timeout", { "10x", "-1s", "s", "", "1e3" } },
         { "--body-timeout", { "soon" } },
         { "--drain-delay", { "-1ms", "later" } },
@@ -94,8 +112,10 @@ static void test_flags_of_later(void **state)
 {
     (void)state;
     static const char *const flags[][2] = {
-        { "--api-keys", "keys" }, { "--tls-cert", "cert" },      { "--tls-key", "key" },
-        { "--cors-origin", "*" }, { "--queue-cost-max", "1e9" },
+        { "--api-keys", "keys" },
+        { "--tls-cert", "cert" },
+        { "--tls-key", "key" },
+        { "--cors-origin", "*" },
     };
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
         expect_refused(flags[i][0], flags[i][1], flags[i][0]);

@@ -301,6 +301,32 @@ static void test_the_heap_keeps_its_order(void **state)
     job_order_free(&order);
 }
 
+/* What would be asked of one that is not there yet: the same as when it has come. */
+static void test_who_goes_before_a_newcomer(void **state)
+{
+    (void)state;
+    struct job there = { .remaining_ns = 10 * MS,
+                         .came_ns = 1000 * MS,
+                         .level = JOB_LEVEL_DEFAULT };
+    struct job comes = { .cost_ns = 10 * MS };
+    assert_true(job_order_goes_before(&there, &comes, 1001 * MS)); /* came earlier */
+    comes.cost_ns = 9 * MS;
+    assert_false(job_order_goes_before(&there, &comes, 1001 * MS));
+    assert_true(job_order_goes_before(&there, &comes, 1017 * MS)); /* has waited for long */
+    there.remaining_ns = 8 * MS;
+    assert_true(job_order_goes_before(&there, &comes, 1001 * MS));
+    comes.priority = 1;
+    assert_false(job_order_goes_before(&there, &comes, 1001 * MS));
+    there.level = 1;
+    assert_true(job_order_goes_before(&there, &comes, 1001 * MS));
+    comes.priority = 3;
+    comes.cost_ns = 0;
+    assert_true(job_order_goes_before(&there, &comes, 1001 * MS));
+    comes.priority = 1;
+    comes.cost_ns = INT64_MAX;
+    assert_true(job_order_goes_before(&there, &comes, 1001 * MS));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_nobody_is_passed_for_ever),
         cmocka_unit_test(test_short_jobs_beside_one_of_thirty_seconds),
         cmocka_unit_test(test_the_heap_keeps_its_order),
+        cmocka_unit_test(test_who_goes_before_a_newcomer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

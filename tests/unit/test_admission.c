@@ -1,0 +1,177 @@
+/* What is taken and what is refused, as the pure function that decides it; and the memory of what
+ * bodies of a kind have cost. */
+#include "admission.h"
+#include "cost_guess.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define SECOND INT64_C(1000000000)
+
+/* A queue for 10 items and 4 s of two workers, half full. */
+static struct admission_limits limits;
+static struct admission_queue queue;
+static struct admission_request request;
+static int retry_after_s;
+
+static int setup(void **state)
+{
+    (void)state;
+    limits = (struct admission_limits){ .items_max = 10,
+                                        .cost_ns_max = 4 * SECOND,
+                                        .one_ns_max = 4 * SECOND };
+    queue = (struct admission_queue){
+        .items = 5, .cost_ns = 4 * SECOND, .before_ns = 4 * SECOND, .worker_count = 2, .slowdown = 1
+    };
+    request = (struct admission_request){
+        .items = 1, .certain_ns = SECOND, .likely_ns = SECOND, .left_ns = 60 * SECOND
+    };
+    return 0;
+}
+
+static enum admission_verdict judge(void)
+{
+    retry_after_s = -1;
+    const enum admission_verdict verdict =
+        admission_judge(&limits, &queue, &request, &retry_after_s);
+    assert_true(retry_after_s >= 1);
+    return verdict;
+}
+
+static void test_items(void **state)
+{
+    (void)state;
+    request.items = 5;
+    assert_int_equal(judge(), ADMISSION_TAKEN);
+    request.items = 6;
+    assert_int_equal(judge(), ADMISSION_FULL);
+    /* One in five of 4 s, which two workers share. */
+    assert_int_equal(retry_after_s, 1);
+    queue.cost_ns = queue.before_ns = 100 * SECOND;
+    limits.cost_ns_max = 1000 * SECOND;
+    assert_int_equal(judge(), ADMISSION_FULL);
+    assert_int_equal(retry_after_s, 10);
+    queue.slowdown = 3; /* workers get a third of their CPUs */
+    assert_int_equal(judge(), ADMISSION_FULL);
+    assert_int_equal(retry_after_s, 30);
+    request.items = 11;
+    assert_int_equal(judge(), ADMISSION_FULL);
+    queue.items = queue.cost_ns = queue.before_ns = 0;
+    request.items = 10;
+    assert_int_equal(judge(), ADMISSION_TAKEN);
+    request.items = 11; /* alone it is taken all the same */
+    assert_int_equal(judge(), ADMISSION_TAKEN);
+}
+
+static void test_cost(void **state)
+{
+    (void)state;
+    request.likely_ns = 4 * SECOND; /* 8 s of work: what two workers do in 4 */
+    assert_int_equal(judge(), ADMISSION_TAKEN);
+    request.likely_ns += 1;
+    assert_int_equal(judge(), ADMISSION_FULL);
+    assert_int_equal(retry_after_s, 1);
+    request.likely_ns = 12 * SECOND; /* 8 s too much, of two workers */
+    assert_int_equal(judge(), ADMISSION_FULL);
+    assert_int_equal(retry_after_s, 4);
+    queue.cost_ns = INT64_MAX / 1024;
+    assert_int_equal(judge(), ADMISSION_FULL);
+    assert_int_equal(retry_after_s, 3600);
+    /* What is likely is no reason to refuse while nothing waits, what is certain is. */
+    queue.cost_ns = queue.before_ns = queue.items = 0;
+    assert_int_equal(judge(), ADMISSION_TAKEN);
+    request.certain_ns = 16 * SECOND; /* twice too much: it might be half of that */
+    assert_int_equal(judge(), ADMISSION_TAKEN);
+    request.certain_ns += 2;
+    assert_int_equal(judge(), ADMISSION_TOO_LARGE);
+    request.certain_ns = INT64_MAX / 1024;
+    assert_int_equal(judge(), ADMISSION_TOO_LARGE);
+    limits.one_ns_max = INT64_MAX; /* then the deadline says it */
+    assert_int_equal(judge(), ADMISSION_TOO_LATE);
+}
+
+static void test_deadlines(void **state)
+{
+    (void)state;
+    request.left_ns = 2250000000; /* 2 s for what goes before, and half of its own second in two */
+    assert_int_equal(judge(), ADMISSION_TAKEN);
+    request.left_ns -= 1;
+    assert_int_equal(judge(), ADMISSION_TOO_LATE);
+    queue.before_ns = 0; /* it passes all that */
+    assert_int_equal(judge(), ADMISSION_TAKEN);
+    queue.before_ns = SECOND;
+    assert_int_equal(judge(), ADMISSION_TAKEN);
+    queue.slowdown = 5;
+    assert_int_equal(judge(), ADMISSION_TOO_LATE);
+    queue.cost_ns = queue.before_ns = 0;
+    request.left_ns = 249999999;
+    assert_int_equal(judge(), ADMISSION_TOO_LATE);
+    request.left_ns = 250000000;
+    assert_int_equal(judge(), ADMISSION_TAKEN);
+    request.left_ns = -1;
+    request.certain_ns = 0;
+    assert_int_equal(judge(), ADMISSION_TOO_LATE);
+    request.left_ns = INT64_MAX;
+    assert_int_equal(judge(), ADMISSION_TAKEN);
+}
+
+/* Planned, it is what it was thought to be: others that came meanwhile do not push it out. */
+static void test_places_are_kept(void **state)
+{
+    (void)state;
+    queue.items = 10;
+    queue.cost_ns = 9 * SECOND;
+    queue.before_ns = 0;
+    assert_int_equal(judge(), ADMISSION_FULL);
+    request.counted_items = 1;
+    request.counted_ns = SECOND;
+    assert_int_equal(judge(), ADMISSION_TAKEN);
+    request.likely_ns = 2 * SECOND - 1;
+    assert_int_equal(judge(), ADMISSION_TAKEN);
+    request.likely_ns = 2 * SECOND;
+    assert_int_equal(judge(), ADMISSION_FULL);
+    request.likely_ns = SECOND;
+    request.items = 2;
+    assert_int_equal(judge(), ADMISSION_FULL);
+}
+
+static void test_guesses(void **state)
+{
+    (void)state;
+    const uint64_t key = cost_guess_key("/v1/attention", "application/json", 100000);
+    assert_int_equal(cost_guess_ns(key), 0);
+    cost_guess_learn(key, 8000);
+    assert_int_equal(cost_guess_ns(key), 8000);
+    cost_guess_learn(key, 16000);
+    assert_int_equal(cost_guess_ns(key), 9000);
+    /* About the same size is the same, another size, path or type is not. */
+    assert_true(cost_guess_key("/v1/attention", "application/json", 102000) == key);
+    assert_false(cost_guess_key("/v1/attention", "application/json", 140000) == key);
+    assert_false(cost_guess_key("/v1/attention", "application/json", 70000) == key);
+    assert_false(cost_guess_key("/v1/attention/batch", "application/json", 100000) == key);
+    assert_false(cost_guess_key("/v1/attention", "application/octet-stream", 100000) == key);
+    /* Any size has a place. */
+    size_t size = 0;
+    for (int i = 0; i <= 64; i++, size = size * 2 + 1) {
+        const uint64_t other = cost_guess_key("", "", size);
+        cost_guess_learn(other, 1000 + i);
+        assert_int_equal(cost_guess_ns(other), 1000 + i);
+    }
+    assert_int_equal(cost_guess_ns(cost_guess_key("", "", SIZE_MAX)), 1064);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_items, setup),
+        cmocka_unit_test_setup(test_cost, setup),
+        cmocka_unit_test_setup(test_deadlines, setup),
+        cmocka_unit_test_setup(test_places_are_kept, setup),
+        cmocka_unit_test(test_guesses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
