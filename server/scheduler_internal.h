@@ -69,6 +69,9 @@ void scheduler_run_task(struct scheduler *scheduler, struct job *job,
 int64_t scheduler_stop_late_jobs(struct scheduler *scheduler, int64_t now_ns,
                                  enum job_outcome outcome);
 
+/* Whether every worker runs a task, or the end of a stage, of a job that is not short. */
+bool scheduler_workers_held(const struct scheduler *scheduler, int64_t now_ns);
+
 /* Up to task_count tasks more can be taken: wakes as many workers, or the spare thread. */
 void scheduler_wake(struct scheduler *scheduler, int64_t task_count, int64_t now_ns);
 

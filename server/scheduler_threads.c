@@ -17,19 +17,23 @@
 
 /* --------------------------------------------------------------- waking -- */
 
-/* Is every worker held by a long job, and is a short one next that none of them has begun on? */
-static bool spare_has_work(const struct scheduler *scheduler, int64_t now_ns)
+bool scheduler_workers_held(const struct scheduler *scheduler, int64_t now_ns)
 {
-    const struct job_order *order = &scheduler->order;
-    if (order->count == 0 || order->heap[0]->tasks_running > 0
-        || job_order_rest_ns(order->heap[0]) > SCHEDULER_SHORT_NS)
-        return false;
     for (int i = 0; i < scheduler->worker_count; i++) {
         const struct scheduler_thread *thread = &scheduler->threads[i];
         if (!thread->begun_ns || !(thread->held || now_ns - thread->begun_ns > SCHEDULER_SHORT_NS))
             return false;
     }
     return true;
+}
+
+/* Is every worker held by a long job, and is a short one next that none of them has begun on? */
+static bool spare_has_work(const struct scheduler *scheduler, int64_t now_ns)
+{
+    const struct job_order *order = &scheduler->order;
+    return order->count > 0 && order->heap[0]->tasks_running == 0
+           && job_order_rest_ns(order->heap[0]) <= SCHEDULER_SHORT_NS
+           && scheduler_workers_held(scheduler, now_ns);
 }
 
 void scheduler_wake(struct scheduler *scheduler, int64_t task_count, int64_t now_ns)

@@ -20,7 +20,8 @@ struct small_job {
     int64_t planned_ns;               /* what it says that it costs after its first stage */
     bool waits;                       /* before its second */
     struct scheduler *quick;          /* where another is quicker than the wait begins; or NULL */
-    atomic_bool hold;                 /* its tasks last while this is set */
+    atomic_bool hold;                 /* the tasks of its second stage last while this is set */
+    atomic_int begun;                 /* of those */
     atomic_int here[2], elsewhere[2]; /* tasks of each stage */
     atomic_int done_count, waiting_count;
     bool done_here;
@@ -48,7 +49,9 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
     (void)task;
     ((char *)worker->workspace)[worker->workspace_bytes - 1] = 1;
     assert_in_range(worker->slot, 0, SCHEDULER_AT_ONCE_MAX - 1);
-    while (atomic_load(&small->hold))
+    if (stage == 1)
+        atomic_fetch_add(&small->begun, 1);
+    while (stage == 1 && atomic_load(&small->hold))
         usleep(100);
     const bool here = pthread_equal(pthread_self(), small->caller);
     atomic_fetch_add(here ? &small->here[stage] : &small->elsewhere[stage], 1);
@@ -184,6 +187,7 @@ static void test_where_there_is_company_it_queues(void **state)
     atomic_store(&held.hold, true);
     held.job.kind = &kind;
     assert_true(scheduler_submit(scheduler, &held.job));
+    wait_for(&held.begun, 1);
     second.planned_ns = third.planned_ns = SMALL_NS;
     bring(scheduler, &second, SMALL_NS);
     bring(scheduler, &third, SMALL_NS);
@@ -196,6 +200,29 @@ static void test_where_there_is_company_it_queues(void **state)
     assert_int_equal(second.here[0] + second.here[1] + third.here[0] + third.here[1], 0);
     assert_int_equal(second.done_count + third.done_count, 2);
     assert_int_equal(refused.done_count, 0);
+}
+
+/* A long job holds the only worker, with more tasks to come. */
+static void test_beside_a_long_job_it_is_run_where_it_came(void **state)
+{
+    (void)state;
+    static struct small_job held;
+    struct small_job small = { .planned_ns = SMALL_NS }, larger = { .planned_ns = SMALL_NS };
+    struct scheduler *scheduler = idle_scheduler(1, 9);
+    held.planned_ns = held.job.cost_ns = 100 * (int64_t)SCHEDULER_SHORT_NS;
+    held.job.kind = &kind;
+    atomic_store(&held.hold, true);
+    assert_true(scheduler_submit(scheduler, &held.job));
+    wait_for(&held.begun, 1);
+    bring(scheduler, &small, SMALL_NS);
+    assert_true(ran_here(&small));
+    bring(scheduler, &larger, HERE_NS + 1); /* the spare thread's */
+    wait_for(&larger.done_count, 1);
+    assert_int_equal(larger.here[0] + larger.here[1], 0);
+    assert_int_equal(held.done_count, 0);
+    atomic_store(&held.hold, false);
+    scheduler_free(scheduler);
+    assert_int_equal(held.elsewhere[1], TASKS);
 }
 
 static void *bring_many(void *argument)
@@ -231,6 +258,7 @@ int main(void)
         cmocka_unit_test(test_what_waits_for_another_leaves_the_caller),
         cmocka_unit_test(test_who_is_continued_at_once_is_not_forgotten),
         cmocka_unit_test(test_where_there_is_company_it_queues),
+        cmocka_unit_test(test_beside_a_long_job_it_is_run_where_it_came),
         cmocka_unit_test(test_many_bring_jobs_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
