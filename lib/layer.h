@@ -132,6 +132,8 @@ struct attn_layer_plan {
     struct attn_plan attention;           /* its tensors in scratch are bound when a task runs */
     int stage_kind[ATTN_LAYER_STAGES_MAX];
     size_t q_offset, k_offset, v_offset, context_offset, shared_offset; /* into scratch, in bytes */
+    bool keeps_projected[2]; /* query and key also as they are before norm and rotary embedding, */
+    size_t projected_offset[2]; /* there: what gradients need */
 };
 
 /* As attn_plan_init(): everything is checked here and running cannot fail.
