@@ -14,6 +14,20 @@ static bool is_behind(float a, int64_t index_a, float b, int64_t index_b)
     return a < b || (a == b && index_a > index_b);
 }
 
+/* Numbers that are compared at once. */
+enum { GLANCE = 16 };
+
+/* Whether any of GLANCE numbers is not at most bound. Their places are behind all in the heap, so
+ * that of equal ones none is wanted. */
+static bool has_above(const float *row, float bound)
+{
+    int above = 0;
+
+    for (int i = 0; i < GLANCE; i++)
+        above |= !(row[i] <= bound);
+    return above != 0;
+}
+
 /* Lets value sink from the place at on, in a heap of count. */
 static void sink(float *values, int64_t *indices, int64_t count, int64_t at, float value,
                  int64_t index)
@@ -45,9 +59,16 @@ void attn_top_k(const float *row, int64_t count, int64_t k, float *values, int64
     }
     for (int64_t i = k / 2; i-- > 0;)
         sink(values, indices, k, i, values[i], indices[i]);
-    for (int64_t j = k; j < count; j++)
-        if (is_behind(values[0], indices[0], row[j], j))
-            sink(values, indices, k, 0, row[j], j);
+    for (int64_t j = k; j < count;) {
+        const int64_t end = count - j < GLANCE ? count : j + GLANCE;
+        if (end - j == GLANCE && !has_above(row + j, values[0])) {
+            j = end;
+            continue;
+        }
+        for (; j < end; j++)
+            if (is_behind(values[0], indices[0], row[j], j))
+                sink(values, indices, k, 0, row[j], j);
+    }
     for (int64_t end = k - 1; end > 0; end--) {
         const float value = values[end];
         const int64_t index = indices[end];

@@ -180,27 +180,26 @@ INLINE void score_columns(const int vectors, float *scores_t, const float *query
                     head_dim, width, calls);
 }
 
+static void score_lanes(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
+                        int64_t n, int64_t head_dim, int64_t width, int64_t lanes,
+                        const struct attn_upcoming *upcoming)
+{
+    struct calls calls = calls_for(upcoming, query_t);
+    int64_t c = 0;
+    for (; c + BLOCK_VECTORS * LANES <= lanes; c += BLOCK_VECTORS * LANES)
+        score_columns(BLOCK_VECTORS, scores_t + c, query_t + c, key, key_stride, n, head_dim, width,
+                      &calls);
+    for (; c + 2 * LANES <= lanes; c += 2 * LANES)
+        score_columns(2, scores_t + c, query_t + c, key, key_stride, n, head_dim, width, &calls);
+    for (; c < lanes; c += LANES)
+        score_columns(1, scores_t + c, query_t + c, key, key_stride, n, head_dim, width, &calls);
+}
+
 static void score_tile(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
                        int64_t n, int64_t head_dim, int64_t width,
                        const struct attn_upcoming *upcoming)
 {
-    struct calls calls = calls_for(upcoming, query_t);
-    int64_t c = 0;
-    for (; c + BLOCK_VECTORS * LANES <= width; c += BLOCK_VECTORS * LANES)
-        score_columns(BLOCK_VECTORS, scores_t + c, query_t + c, key, key_stride, n, head_dim, width,
-                      &calls);
-    for (; c + 2 * LANES <= width; c += 2 * LANES)
-        score_columns(2, scores_t + c, query_t + c, key, key_stride, n, head_dim, width, &calls);
-    for (; c < width; c += LANES)
-        score_columns(1, scores_t + c, query_t + c, key, key_stride, n, head_dim, width, &calls);
-}
-
-static void score_lanes(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
-                        int64_t n, int64_t head_dim, int64_t width,
-                        const struct attn_upcoming *upcoming)
-{
-    struct calls calls = calls_for(upcoming, query_t);
-    score_columns(1, scores_t, query_t, key, key_stride, n, head_dim, width, &calls);
+    score_lanes(scores_t, query_t, key, key_stride, n, head_dim, width, width, upcoming);
 }
 
 /* One vector of queries against one key. A chain of sums waits for nothing but its own addition,

@@ -6,6 +6,7 @@
 #ifndef ATTN_BODY_MASK_H
 #define ATTN_BODY_MASK_H
 
+#include "calls.h"
 #include "kernels.h"
 #include "vector.h"
 
@@ -72,11 +73,20 @@ INLINE void turn_words(uint64_t words[WORD_BITS])
             }
 }
 
+/* The keys of a row that the next tile asks about; they may be past its end. */
+INLINE void call_ahead(const void *row, int64_t bytes)
+{
+    for (int64_t i = 0; i < bytes; i += LINE_BYTES)
+        __builtin_prefetch((const void *)((uintptr_t)row + (uintptr_t)(bytes + i)), 0, 2);
+}
+
 static enum attn_sees mask_bits(uint64_t *bits, const uint8_t *allowed, int64_t row_stride,
                                 int64_t row_count, int64_t n)
 {
     uint64_t words[ATTN_MASK_KEYS_MAX / WORD_BITS][WORD_BITS];
     uint64_t hidden = 0, seen = 0;
+    for (int64_t r = 0; r < row_count; r++)
+        call_ahead(allowed + r * row_stride, n);
     for (int64_t j = 0; j < n; j += WORD_BITS) {
         const int64_t count = n - j < WORD_BITS ? n - j : WORD_BITS;
         const uint64_t all = ~(uint64_t)0 >> (WORD_BITS - count);
@@ -162,9 +172,11 @@ static enum attn_sees mask_floats(const float *bias, int64_t row_stride, int64_t
     const float first = bias[0];
     if (first != 0.0f && first != -INFINITY)
         return ATTN_SEES_BIASES;
-    for (int64_t r = 0; r < row_count; r++)
+    for (int64_t r = 0; r < row_count; r++) {
+        call_ahead(bias + r * row_stride, n * (int64_t)sizeof *bias);
         if (!is_even(bias + r * row_stride, n, first))
             return ATTN_SEES_BIASES;
+    }
     return first == 0.0f ? ATTN_SEES_ALL : ATTN_SEES_NOTHING;
 }
 

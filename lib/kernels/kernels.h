@@ -75,9 +75,10 @@ struct attn_kernels {
                        int64_t n, int64_t head_dim, int64_t width,
                        const struct attn_upcoming *upcoming);
 
-    /* The same for the first lanes lanes of a tile alone, for keys that the others do not see. */
+    /* The same for the first lanes lanes of a tile alone, whole vectors, for keys that the others
+     * do not see. */
     void (*score_lanes)(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
-                        int64_t n, int64_t head_dim, int64_t width,
+                        int64_t n, int64_t head_dim, int64_t width, int64_t lanes,
                         const struct attn_upcoming *upcoming);
 
     /* scores_t[j][r] = scale * sum over d of weight[d] * tanh(key[j * key_stride + d] +
@@ -136,7 +137,7 @@ struct attn_kernels {
                          const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
                          int64_t width, const struct attn_upcoming *upcoming);
 
-    /* The same for the first lanes lanes of a tile alone. */
+    /* The same for the first vector of a tile alone. */
     void (*context_lanes)(float *context_t, const float *rescale, const float *weights_t,
                           const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
                           int64_t width, const struct attn_upcoming *upcoming);

@@ -368,12 +368,19 @@ static void check_lanes(const struct attn_kernels *kernels, int64_t width)
     kernels->score_tile(whole, query_t, key, columns + 2, n, columns, width, NULL);
     for (int64_t c = 0; c < width; c += lanes)
         kernels->score_lanes(part + c, query_t + c, key, columns + 2, n - c / lanes, columns, width,
-                             NULL);
+                             lanes, NULL);
     for (int64_t i = 0; i < n * width; i++) {
         const bool is_hidden = i / width >= n - i % width / lanes;
         assert_true(part[i] == (is_hidden ? 77.0f : whole[i]));
         if (is_hidden)
             whole[i] = 0.0f; /* as weights */
+    }
+    float *some = buffers_floats(n * width);
+    for (int64_t count = lanes; count < width; count += lanes) {
+        memset(some, 0, (size_t)(n * width) * sizeof *some);
+        kernels->score_lanes(some, query_t, key, columns + 2, n, columns, width, count, NULL);
+        for (int64_t i = 0; i < n * width; i++)
+            assert_true(whole[i] == 0.0f || some[i] == (i % width < count ? whole[i] : 0.0f));
     }
     float *rescale = buffers_filled(&fill, width, 0, 1);
     float *context = buffers_filled(&fill, columns * width, -1, 1);

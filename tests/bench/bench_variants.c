@@ -1,0 +1,267 @@
+/* bench_variants.c - what a variant of attention costs beside the plain context of as many rows.
+ *
+ * Masks, a window, weight maps, other dtypes and another table of kernels, on one core, and the
+ * plain context on two. Best of alternating runs: CPU time for one core, the clock for two. "per
+ * pair" counts the pairs that are seen; the goals are those of lib/README.md. */
+#include "own.h"
+#include "weight_map.h"
+#include "yardstick.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LENGTH = 2048, HEADS = 2, DIM = 64, ROUNDS = 10, MEMORY_MAX = 8 };
+
+static const struct bench_shape SQUARE = { 1, HEADS, HEADS, LENGTH, LENGTH, DIM, 0, 1 };
+
+/* What a variant adds to a problem; freed after it. */
+static void *made[MEMORY_MAX];
+static int made_count;
+
+static void *memory(size_t bytes)
+{
+    void *zeroed = calloc(1, bytes);
+    if (!zeroed || made_count == MEMORY_MAX)
+        abort();
+    return made[made_count++] = zeroed;
+}
+
+static void free_memory(void)
+{
+    while (made_count > 0)
+        free(made[--made_count]);
+}
+
+/* -------------------------------------------------------------------------------- masks -- */
+
+static bool all_pairs(int64_t i, int64_t j)
+{
+    (void)i, (void)j;
+    return true;
+}
+
+static bool random_pairs(int64_t i, int64_t j)
+{
+    return bench_number((uint32_t)(i * LENGTH + j), BENCH_KEY) > 0;
+}
+
+static bool three_quarters(int64_t i, int64_t j)
+{
+    (void)i;
+    return j < LENGTH * 3 / 4;
+}
+
+static bool four_documents(int64_t i, int64_t j)
+{
+    return i / (LENGTH / 4) == j / (LENGTH / 4);
+}
+
+/* Sets the mask of every head; returns the share of pairs that are seen. */
+static double set_mask(struct own *own, bool (*sees)(int64_t i, int64_t j), enum attn_dtype dtype)
+{
+    const size_t size = attn_dtype_size(dtype);
+    char *mask = memory((size_t)LENGTH * LENGTH * size);
+    double seen = 0;
+
+    for (int64_t i = 0; i < LENGTH; i++)
+        for (int64_t j = 0; j < LENGTH; j++) {
+            const bool is_seen = sees(i, j);
+            const float bias = is_seen ? 0.0f : -INFINITY;
+            char *at = mask + (size_t)(i * LENGTH + j) * size;
+            seen += is_seen;
+            if (dtype == ATTN_BOOL)
+                *at = is_seen;
+            else
+                memcpy(at, &bias, sizeof bias);
+        }
+    own->problem.mask = attn_tensor_dense(mask, dtype, 1, 1, LENGTH, LENGTH);
+    return seen / LENGTH / LENGTH;
+}
+
+/* ---------------------------------------------------------------------------------- runs -- */
+
+static double run_map(struct own *own, const struct attn_weight_map *map)
+{
+    void *workspace = own->workspace[0];
+    const double begin = now_s(1);
+
+    for (int64_t i = 0; i < attn_weight_map_tasks(map, &own->plan); i++)
+        attn_weight_map_run(map, &own->plan, i, workspace);
+    for (int64_t i = 0; i < attn_weight_map_select_tasks(map, &own->plan); i++)
+        attn_weight_map_select(map, &own->plan, i);
+    return now_s(1) - begin;
+}
+
+/* Best of alternating runs of base and variant. */
+static void race(struct own *base, struct own *variant, const struct attn_weight_map *map,
+                 double best[2])
+{
+    best[0] = best[1] = INFINITY;
+    for (int i = 0; i < ROUNDS; i++) {
+        best[0] = fmin(best[0], own_time(base));
+        best[1] = fmin(best[1], map ? run_map(variant, map) : own_time(variant));
+    }
+}
+
+/* Plans the variant, races it and frees all of it; share: of the base's pairs, those it sees. */
+static void report(struct own *base, struct own *variant, const char *name, double share,
+                   const struct attn_weight_map *map)
+{
+    double best[2];
+
+    own_plan(variant);
+    if (map) {
+        free(variant->workspace[0]);
+        variant->workspace[0] = aligned_alloc(
+            64, (attn_weight_map_workspace_bytes(map, &variant->plan) + 63) / 64 * 64);
+    }
+    race(base, variant, map, best);
+    printf("%-44s %9.3f ms %9.2f x plain %9.2f x per pair\n", name, best[1] * 1e3,
+           best[1] / best[0], best[1] / best[0] / share);
+    fflush(stdout);
+    own_free(variant);
+    free_memory();
+}
+
+static void bench_masks(struct own *base)
+{
+    static const struct {
+        const char *name;
+        bool (*sees)(int64_t i, int64_t j);
+    } masks[] = {
+        { "every pair", all_pairs },
+        { "one of two, at random", random_pairs },
+        { "padding, 3 of 4 keys seen", three_quarters },
+        { "4 documents, each by itself", four_documents },
+    };
+    for (int dtype = 0; dtype < 2; dtype++)
+        for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++) {
+            struct own own;
+            char name[64];
+            own_init(&own, &SQUARE);
+            const double share = set_mask(&own, masks[i].sees, dtype == 0 ? ATTN_BOOL : ATTN_F32);
+            snprintf(name, sizeof name, "mask of %s: %s", dtype == 0 ? "bytes" : "floats",
+                     masks[i].name);
+            report(base, &own, name, share, NULL);
+        }
+}
+
+/* A window's work per pair beside squares of its width. */
+static void bench_window(void)
+{
+    enum { WINDOW = 256, LONG = 16384 };
+    const struct bench_shape squares = { LONG / WINDOW, 1, 1, WINDOW, WINDOW, DIM, 0, 1 };
+    const struct bench_shape one = { 1, 1, 1, LONG, LONG, DIM, 1, 1 };
+    struct own base, own;
+
+    own_init(&base, &squares);
+    own_plan(&base);
+    own_init(&own, &one);
+    own.problem.options.window_left = WINDOW - 1;
+    const double seen = (double)LONG * WINDOW - (double)WINDOW * (WINDOW - 1) / 2;
+    report(&base, &own, "window of 256 at 16384, beside 256 x 256", seen / LONG / WINDOW, NULL);
+    own_free(&base);
+}
+
+static void bench_maps(struct own *base)
+{
+    struct attn_weight_map maps[] = { { .top_k = 8 }, { .pool_rows = 64, .pool_columns = 64 } };
+    static const char *const names[] = { "map: the 8 greatest of each row",
+                                         "map: pooled to 64 x 64" };
+    struct own own;
+
+    own_init(&own, &SQUARE);
+    float *weights = memory((size_t)HEADS * LENGTH * LENGTH * sizeof *weights);
+    own.problem.weights = attn_tensor_dense(weights, ATTN_F32, 1, HEADS, LENGTH, LENGTH);
+    report(base, &own, "map: whole", 1, NULL);
+    for (int i = 0; i < 2; i++) {
+        int64_t shape[3];
+        own_init(&own, &SQUARE);
+        attn_weight_map_shape(&maps[i], HEADS, LENGTH, LENGTH, shape);
+        const size_t count = (size_t)(shape[0] * shape[1] * shape[2]);
+        maps[i].values = memory(count * sizeof *maps[i].values);
+        maps[i].indices = maps[i].top_k > 0 ? memory(count * sizeof *maps[i].indices) : NULL;
+        report(base, &own, names[i], 1, &maps[i]);
+    }
+}
+
+/* The tensors keep their memory; what it holds is numbers of another width. */
+static void bench_dtypes(struct own *base)
+{
+    static const enum attn_dtype dtypes[] = { ATTN_F16, ATTN_BF16, ATTN_F64 };
+    static const char *const names[] = { "query, key, value, context of F16", "of BF16", "of F64" };
+    for (int i = 0; i < 3; i++) {
+        struct own own;
+        own_init(&own, &SQUARE);
+        struct attn_tensor *tensors[] = { &own.problem.query, &own.problem.key, &own.problem.value,
+                                          &own.problem.context };
+        for (int t = 0; t < 4; t++)
+            *tensors[t] =
+                attn_tensor_dense(memory((size_t)HEADS * LENGTH * DIM * attn_dtype_size(dtypes[i])),
+                                  dtypes[i], 1, HEADS, LENGTH, DIM);
+        report(base, &own, names[i], 1, NULL);
+    }
+}
+
+/* Each table's share of the multiply-adds that its vectors could do. */
+static void bench_tables(void)
+{
+    const double operations = 4.0 * HEADS * LENGTH * LENGTH * DIM;
+    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++) {
+        struct own own;
+        double best_s = INFINITY, flops = 0;
+        own_init(&own, &SQUARE);
+        own.problem.kernels = *k;
+        own_plan(&own);
+        for (int i = 0; i < ROUNDS; i++) {
+            flops = fmax(flops, yardstick_flops(attn_kernels_name(*k)));
+            best_s = fmin(best_s, own_time(&own));
+        }
+        printf("%-44s %9.3f ms %9.2f of its peak\n", attn_kernels_name(*k), best_s * 1e3,
+               operations / best_s / flops);
+        own_free(&own);
+    }
+}
+
+static void bench_two_cores(void)
+{
+    struct bench_shape shape = { 1, 12, 12, 512, 512, DIM, 0, 1 };
+    for (int causal = 0; causal <= 1; causal++) {
+        struct own one, two;
+        double best[2];
+        shape.causal = causal;
+        shape.threads = 1;
+        own_init(&one, &shape);
+        own_plan(&one);
+        shape.threads = 2;
+        own_init(&two, &shape);
+        own_plan(&two);
+        race(&one, &two, NULL, best);
+        printf("%-44s %9.3f ms %9.2f times as fast\n",
+               causal ? "two cores, 12 heads of 512 causal" : "two cores, 12 heads of 512",
+               best[1] * 1e3, best[0] / best[1]);
+        own_free(&one);
+        own_free(&two);
+    }
+}
+
+int main(void)
+{
+    struct own base;
+
+    own_init(&base, &SQUARE);
+    own_plan(&base);
+    printf("%d heads, %d x %d x %d, %s\n", HEADS, LENGTH, LENGTH, DIM,
+           attn_kernels_name(base.plan.kernels));
+    bench_masks(&base);
+    bench_window();
+    bench_maps(&base);
+    bench_dtypes(&base);
+    bench_tables();
+    bench_two_cores();
+    own_free(&base);
+    return 0;
+}
