@@ -156,9 +156,18 @@ struct attn_layer_call {
     void *scratch;
 };
 
-/* A stage of several calls as one, in place of the tasks of each: the same product of the same
- * layer, all with the same memory for parameters, and of the same kernels. Each call gets the
- * bits that it gets alone. A task needs the workspace of one of the calls. */
+/* A stage of several calls as one, in place of the tasks of each: the same product, of layers that
+ * have it in the same memory (attn_layer_same_product()), and of the same kernels. Each call gets
+ * the bits that it gets alone. A task needs the workspace of one of the calls. */
+bool attn_layer_same_product(const struct attn_layer *a, const struct attn_layer *b,
+                             enum attn_layer_product product);
+int64_t attn_layer_product_parameters(const struct attn_layer *layer,
+                                      enum attn_layer_product product);
+
+/* Rows of a call that go through it, of query, key and value those of the longest. */
+int64_t attn_layer_product_rows(const struct attn_layer_call *call,
+                                enum attn_layer_product product);
+
 int64_t attn_layer_product_tasks(const struct attn_layer_call *calls, int count,
                                  enum attn_layer_product product);
 void attn_layer_product_run(const struct attn_layer_call *calls, int count,
