@@ -30,9 +30,11 @@ static void copy_rows(const struct attn_operand *operand, float *y, int64_t firs
                    (size_t)operand->head_dim * sizeof(float));
 }
 
-/* Rows of an operand: where they are not projected they come from the caller. */
+/* Rows of an operand: where they are not projected they come from the caller. projected is NULL, or
+ * where they go as they are before norm and rotary embedding. */
 static void prepare_chunk(const struct attn_layer_problem *problem,
-                          const struct attn_operand *operand, float *prepared, int64_t chunk)
+                          const struct attn_operand *operand, float *prepared, float *projected,
+                          int64_t chunk)
 {
     const int64_t columns = operand->heads * operand->head_dim;
     const int64_t first = chunk * ATTN_LAYER_CHUNK_ROWS;
@@ -41,6 +43,8 @@ static void prepare_chunk(const struct attn_layer_problem *problem,
 
     if (operand->linear->weight == NULL)
         copy_rows(operand, y, first, row_count);
+    if (projected != NULL)
+        memcpy(projected + first * columns, y, (size_t)(row_count * columns) * sizeof(float));
     if (operand->norm != NULL)
         attn_norm_rows(operand->norm, y, row_count, operand->heads, operand->head_dim);
     if (operand->is_turned)
@@ -62,8 +66,11 @@ static void run_prepare(const struct attn_layer_plan *plan, int64_t task, void *
         if (!operands[i].has_prepare)
             continue;
         const int64_t chunks = attn_divide_up(operands[i].input->shape[2], ATTN_LAYER_CHUNK_ROWS);
+        const bool is_kept = i < 2 && plan->keeps_projected[i];
         if (task < chunks) {
-            prepare_chunk(&plan->problem, &operands[i], attn_scratch_at(scratch, offsets[i]), task);
+            prepare_chunk(&plan->problem, &operands[i], attn_scratch_at(scratch, offsets[i]),
+                          is_kept ? attn_scratch_at(scratch, plan->projected_offset[i]) : NULL,
+                          task);
             return;
         }
         task -= chunks;

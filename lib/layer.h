@@ -132,6 +132,8 @@ struct attn_layer_plan {
     struct attn_plan attention;           /* its tensors in scratch are bound when a task runs */
     int stage_kind[ATTN_LAYER_STAGES_MAX];
     size_t q_offset, k_offset, v_offset, context_offset, shared_offset; /* into scratch, in bytes */
+    bool keeps_projected[2]; /* query and key also as they are before norm and rotary embedding, */
+    size_t projected_offset[2]; /* there: what gradients need */
 };
 
 /* As attn_plan_init(): everything is checked here and running cannot fail.
@@ -154,9 +156,18 @@ struct attn_layer_call {
     void *scratch;
 };
 
-/* A stage of several calls as one, in place of the tasks of each: the same product of the same
- * layer, all with the same memory for parameters, and of the same kernels. Each call gets the
- * bits that it gets alone. A task needs the workspace of one of the calls. */
+/* A stage of several calls as one, in place of the tasks of each: the same product, of layers that
+ * have it in the same memory (attn_layer_same_product()), and of the same kernels. Each call gets
+ * the bits that it gets alone. A task needs the workspace of one of the calls. */
+bool attn_layer_same_product(const struct attn_layer *a, const struct attn_layer *b,
+                             enum attn_layer_product product);
+int64_t attn_layer_product_parameters(const struct attn_layer *layer,
+                                      enum attn_layer_product product);
+
+/* Rows of a call that go through it, of query, key and value those of the longest. */
+int64_t attn_layer_product_rows(const struct attn_layer_call *call,
+                                enum attn_layer_product product);
+
 int64_t attn_layer_product_tasks(const struct attn_layer_call *calls, int count,
                                  enum attn_layer_product product);
 void attn_layer_product_run(const struct attn_layer_call *calls, int count,

@@ -191,6 +191,15 @@ static void clear_linear(const struct attn_linear *linear,
     clear(gradient->bias, linear->out);
 }
 
+static void clear_norm(const struct attn_norm *norm, const struct attn_norm_gradient *gradient,
+                       int64_t heads, int64_t head_dim)
+{
+    const int64_t count = norm->scope == ATTN_NORM_HEAD ? head_dim : heads * head_dim;
+
+    clear(gradient->weight, count);
+    clear(gradient->bias, count);
+}
+
 static int64_t count_of(const struct attn_tensor *tensor)
 {
     return tensor->shape[0] * tensor->shape[1] * tensor->shape[2] * tensor->shape[3];
@@ -208,6 +217,8 @@ static void run_zero(const struct attn_layer_gradient_problem *problem)
     clear_linear(&layer->k_proj, &problem->k_proj);
     clear_linear(&layer->v_proj, &problem->v_proj);
     clear_linear(&layer->o_proj, &problem->o_proj);
+    clear_norm(&layer->q_norm, &problem->q_norm, layer->q_heads, layer->head_dim);
+    clear_norm(&layer->k_norm, &problem->k_norm, layer->kv_heads, layer->head_dim);
     clear(problem->additive_weight, layer->head_dim);
     clear(problem->alibi_slopes, layer->q_heads);
     clear(problem->sinks, layer->q_heads);
@@ -270,6 +281,12 @@ void attn_layer_gradient_run(const struct attn_layer_gradient_plan *plan, int st
         break;
     case ATTN_LAYER_GRADIENT_TURN:
         run_turn(plan, task, scratch);
+        break;
+    case ATTN_LAYER_GRADIENT_NORM:
+        attn_norm_gradient_run(plan, task, scratch);
+        break;
+    case ATTN_LAYER_GRADIENT_NORM_SUM:
+        attn_norm_sum_run(plan, task, scratch);
         break;
     case ATTN_LAYER_GRADIENT_LINEAR:
         run_linears(plan, task, scratch);

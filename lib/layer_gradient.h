@@ -2,9 +2,14 @@
  *
  *     y = x . W^T + b       gives   dx = dy . W      dW = dy^T . x      db = sum over rows of dy
  *
- * around gradient.h, and rotary embedding turned back by the same angles, times YaRN's attention
- * factor.
- * Run like a layer, stage by stage (layer.h). Equal inputs give equal bits, however many threads
+ * around gradient.h, rotary embedding turned back by the same angles, times its attention factor,
+ * and norms, of which with n = (x - mean) * r, r being 1/sqrt(mean square + eps),
+ *
+ *     y = w n + b           gives   dw = sum dy n    db = sum dy
+ *                                   dx = r (w dy - mean(w dy) - n mean(w dy n))
+ *
+ * without mean(w dy) where it is not centred. What is clamped, to the bound itself too, passes on
+ * 0. Run like a layer, stage by stage (layer.h). Equal inputs give equal bits, however many threads
  * run the tasks. What a key or value row holds that no query row sees reaches no gradient. */
 #ifndef ATTN_LAYER_GRADIENT_H
 #define ATTN_LAYER_GRADIENT_H
@@ -20,6 +25,12 @@ struct attn_linear_gradient {
     float *bias; /* [out] */
 };
 
+/* Of a struct attn_norm, of the shape of its weight; each NULL where it is not asked for. */
+struct attn_norm_gradient {
+    float *weight;
+    float *bias;
+};
+
 /* The parts of joined's gradient, numbers that attn_linear_split() cuts in the same way: what is
  * left by a layer of the two parts in left and right is the gradient of joined. */
 void attn_linear_gradient_split(const struct attn_linear *joined, int64_t columns,
@@ -28,8 +39,7 @@ void attn_linear_gradient_split(const struct attn_linear *joined, int64_t column
                                 struct attn_linear_gradient *right);
 
 struct attn_layer_gradient_problem {
-    /* The call, not partial, of a layer without norms and projected_max; its outputs are not looked
-     * at. */
+    /* The call, not partial; its outputs are not looked at. */
     struct attn_layer_problem layer;
 
     const float *context_gradient; /* [q_len, d_out], dense */
@@ -41,12 +51,13 @@ struct attn_layer_gradient_problem {
     float *value;
     float *mask; /* of the shape of the mask, which must be F32 */
     struct attn_linear_gradient q_proj, k_proj, v_proj, o_proj;
+    struct attn_norm_gradient q_norm, k_norm;
     float *additive_weight; /* [head_dim] */
     float *alibi_slopes;    /* [q_heads], like the one below */
     float *sinks;
 };
 
-enum { ATTN_LAYER_GRADIENT_STAGES_MAX = 7 + ATTN_GRADIENT_STAGES };
+enum { ATTN_LAYER_GRADIENT_STAGES_MAX = 9 + ATTN_GRADIENT_STAGES };
 
 /* Borrows the problem's memory and the layer; owns nothing. Read the first four fields, leave the
  * rest alone. */
@@ -63,6 +74,7 @@ struct attn_layer_gradient_plan {
     int stage_of_part[ATTN_LAYER_GRADIENT_STAGES_MAX]; /* in the plan that the stage is part of */
     size_t rows_offset, context_offset;                /* into scratch, in bytes */
     size_t operand_offset[3];                          /* of query, key and value */
+    size_t norm_offset[2]; /* sums of each chunk of query and key for their norms' gradients */
 };
 
 /* Everything is checked here and running cannot fail. Errors as of attn_layer_plan_init() and

@@ -45,6 +45,9 @@ void attn_operand_gradients(const struct attn_layer_gradient_plan *plan, void *s
     const struct attn_linear_gradient linears[ATTN_OPERAND_COUNT] = { problem->q_proj,
                                                                       problem->k_proj,
                                                                       problem->v_proj };
+    const struct attn_norm_gradient norms[ATTN_OPERAND_COUNT] = { problem->q_norm,
+                                                                  problem->k_norm,
+                                                                  { NULL, NULL } };
 
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++) {
         const struct attn_operand *operand = &operands[i];
@@ -55,9 +58,17 @@ void attn_operand_gradients(const struct attn_layer_gradient_plan *plan, void *s
             .is_projected = operand->linear->weight != NULL,
             .input = inputs[i],
             .linear = linears[i],
+            .norm = norms[i],
         };
-        gradient->is_wanted =
-            inputs[i] != NULL || linears[i].weight != NULL || linears[i].bias != NULL;
+        gradient->is_wanted = inputs[i] != NULL || linears[i].weight != NULL
+                              || linears[i].bias != NULL || norms[i].weight != NULL
+                              || norms[i].bias != NULL;
+        gradient->is_in_scratch =
+            gradient->is_wanted && (gradient->is_projected || inputs[i] == NULL);
+        gradient->is_changed =
+            gradient->is_wanted
+            && (operand->norm != NULL
+                || (gradient->is_projected && problem->layer.layer->projected_max > 0));
         if (gradient->is_projected || input->shape[1] == 1)
             gradient->view =
                 attn_tensor_rows(NULL, ATTN_F32, 1, operand->heads, length, operand->head_dim,
@@ -65,9 +76,9 @@ void attn_operand_gradients(const struct attn_layer_gradient_plan *plan, void *s
         else
             gradient->view =
                 attn_tensor_dense(NULL, ATTN_F32, 1, operand->heads, length, operand->head_dim);
-        if (gradient->is_wanted && gradient->is_projected && scratch != NULL)
+        if (gradient->is_in_scratch && scratch != NULL)
             gradient->view.data = (char *)scratch + plan->operand_offset[i];
-        else if (gradient->is_wanted && gradient->is_projected)
+        else if (gradient->is_in_scratch)
             gradient->view.data = (void *)problem->context_gradient;
         else
             gradient->view.data = inputs[i];
@@ -85,15 +96,24 @@ static enum attn_status check_linear(const struct attn_linear *linear,
     return ATTN_OK;
 }
 
+static enum attn_status check_norm(const struct attn_norm *norm,
+                                   const struct attn_norm_gradient *gradient, const char *name,
+                                   const char **where)
+{
+    RETURN_IF(gradient->weight != NULL && norm->weight == NULL, ATTN_ERR_NO_DATA, name);
+    RETURN_IF(gradient->bias != NULL && (norm->weight == NULL || norm->bias == NULL),
+              ATTN_ERR_NO_DATA, name);
+    return ATTN_OK;
+}
+
 static enum attn_status check(const struct attn_layer_gradient_problem *problem, const char **where)
 {
     const struct attn_layer *layer = problem->layer.layer;
 
     RETURN_IF(problem->context_gradient == NULL, ATTN_ERR_NO_DATA, "context_gradient");
     RETURN_IF(problem->layer.partial, ATTN_ERR_OPTION, "layer.partial");
-    RETURN_IF(layer->projected_max > 0, ATTN_ERR_OPTION, "layer.layer.projected_max");
-    RETURN_IF(layer->q_norm.weight != NULL, ATTN_ERR_OPTION, "layer.layer.q_norm");
-    RETURN_IF(layer->k_norm.weight != NULL, ATTN_ERR_OPTION, "layer.layer.k_norm");
+    RETURN_IF_FAILED(check_norm(&layer->q_norm, &problem->q_norm, "q_norm", where));
+    RETURN_IF_FAILED(check_norm(&layer->k_norm, &problem->k_norm, "k_norm", where));
     RETURN_IF_FAILED(check_linear(&layer->q_proj, &problem->q_proj, "q_proj", where));
     RETURN_IF_FAILED(check_linear(&layer->k_proj, &problem->k_proj, "k_proj", where));
     RETURN_IF_FAILED(check_linear(&layer->v_proj, &problem->v_proj, "v_proj", where));
@@ -152,9 +172,11 @@ gradient_problem(const struct attn_layer_gradient_plan *plan,
     return gradient;
 }
 
-/* Room for the gradients of what is projected, and for those of the context before o_proj. */
+/* Room for the gradients of what is projected, for those of the context before o_proj, and for what
+ * norms and the clamp need of the forward pass. */
 static void lay_out_scratch(struct attn_layer_gradient_plan *plan,
-                            const struct attn_operand operands[ATTN_OPERAND_COUNT])
+                            const struct attn_operand operands[ATTN_OPERAND_COUNT],
+                            const struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT])
 {
     const struct attn_linear *o_proj = &plan->problem.layer.layer->o_proj;
     const int64_t q_len = plan->problem.layer.query.shape[2];
@@ -164,9 +186,15 @@ static void lay_out_scratch(struct attn_layer_gradient_plan *plan,
         plan->context_offset = reserve(plan, (size_t)(q_len * o_proj->in) * sizeof(float));
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++) {
         const int64_t columns = operands[i].heads * operands[i].head_dim;
-        if (operands[i].linear->weight != NULL)
-            plan->operand_offset[i] =
-                reserve(plan, (size_t)(operands[i].input->shape[2] * columns) * sizeof(float));
+        const size_t bytes = (size_t)(operands[i].input->shape[2] * columns) * sizeof(float);
+        if (gradients[i].is_in_scratch)
+            plan->operand_offset[i] = reserve(plan, bytes);
+        if (i >= 2 || !gradients[i].is_changed)
+            continue;
+        plan->forward.keeps_projected[i] = operands[i].has_prepare;
+        if (operands[i].has_prepare)
+            plan->forward.projected_offset[i] = reserve(plan, bytes);
+        plan->norm_offset[i] = reserve(plan, attn_norm_sums_bytes(&operands[i], &gradients[i]));
     }
 }
 
@@ -215,6 +243,8 @@ static void list_stages(struct attn_layer_gradient_plan *plan,
         if (operands[i].is_turned && gradients[i].is_wanted)
             turned += attn_divide_up(operands[i].input->shape[2], ATTN_LAYER_CHUNK_ROWS);
     add_stage(plan, ATTN_LAYER_GRADIENT_TURN, 0, turned);
+    add_stage(plan, ATTN_LAYER_GRADIENT_NORM, 0, attn_norm_gradient_tasks(operands, gradients));
+    add_stage(plan, ATTN_LAYER_GRADIENT_NORM_SUM, 0, attn_norm_sum_tasks(operands, gradients));
     add_stage(plan, ATTN_LAYER_GRADIENT_LINEAR, 0, linear_tasks(plan, operands, gradients));
 }
 
@@ -238,8 +268,8 @@ enum attn_status attn_layer_gradient_plan_init(struct attn_layer_gradient_plan *
     plan->problem.layer.weights = NULL;
     RETURN_IF_FAILED(attn_layer_plan_init(&plan->forward, &plan->problem.layer, where));
     attn_layer_operands(&plan->problem.layer, operands);
-    lay_out_scratch(plan, operands);
     attn_operand_gradients(plan, NULL, operands, gradients);
+    lay_out_scratch(plan, operands, gradients);
     gradient = gradient_problem(plan, gradients);
     RETURN_IF_FAILED(attn_gradient_plan_init(&plan->gradient, &gradient, where));
     plan->rows_offset = reserve(plan, plan->gradient.scratch_bytes);

@@ -101,6 +101,44 @@ enum attn_layer_product attn_layer_product(const struct attn_layer_plan *plan, i
     }
 }
 
+static bool is_same_linear(const struct attn_linear *a, const struct attn_linear *b)
+{
+    return a->weight == b->weight && a->bias == b->bias && a->out == b->out && a->in == b->in
+           && a->in_out == b->in_out && attn_linear_stride(a) == attn_linear_stride(b);
+}
+
+bool attn_layer_same_product(const struct attn_layer *a, const struct attn_layer *b,
+                             enum attn_layer_product product)
+{
+    for (int index = 0; index < linear_count(product); index++)
+        if (!is_same_linear(linear_of(a, product, index), linear_of(b, product, index)))
+            return false;
+    return product != ATTN_PRODUCT_INPUTS
+           || !(a->projected_max < b->projected_max || a->projected_max > b->projected_max);
+}
+
+int64_t attn_layer_product_parameters(const struct attn_layer *layer,
+                                      enum attn_layer_product product)
+{
+    int64_t count = 0;
+
+    for (int index = 0; index < linear_count(product); index++) {
+        const struct attn_linear *linear = linear_of(layer, product, index);
+        if (linear->weight != NULL)
+            count += linear->out * linear->in;
+    }
+    return count;
+}
+
+int64_t attn_layer_product_rows(const struct attn_layer_call *call, enum attn_layer_product product)
+{
+    int64_t rows = 0;
+
+    for (int index = 0; index < linear_count(product); index++)
+        rows = attn_max(rows, row_count_of(call, product, index));
+    return rows;
+}
+
 int64_t attn_layer_product_tasks(const struct attn_layer_call *calls, int count,
                                  enum attn_layer_product product)
 {
@@ -166,7 +204,7 @@ void attn_layer_product_run(const struct attn_layer_call *calls, int count,
     for (int index = 0; index < linear_count(product); index++) {
         const struct attn_linear *linear = linear_of(layer, product, index);
         const struct product_tasks tasks = tasks_of(calls, count, product, index);
-        if (task < tasks.row_blocks * tasks.output_blocks) {
+        if (tasks.row_blocks > 0 && task < tasks.row_blocks * tasks.output_blocks) {
             const int64_t first = task % tasks.row_blocks * ATTN_PROJECT_ROWS_MAX;
             const int64_t row_count = gather(calls, count, product, index, first, x, y);
             run_rows(kernels, linear, x, y, row_count, task / tasks.row_blocks * outputs_of(linear),

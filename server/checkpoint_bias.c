@@ -86,6 +86,11 @@ bool checkpoint_bias_set(struct model_layer *layer, const struct checkpoint_laye
                                                          .reach = reach,
                                                          .table_rows = buckets.count,
                                                          .row_of = row_of };
+    const char *kept = arena_strdup(parameters->arena, name);
+    if (!kept)
+        return fault_no_memory(fault);
+    layer->tensors[MODEL_POSITION_BIAS][0] =
+        (struct model_tensor){ kept, 2, { buckets.count, heads } };
     for (int64_t c = 0; c < count; c++)
         row_of[c] = (int32_t)bucket_of(&buckets, c - reach);
     for (int64_t h = 0; h < heads; h++)

@@ -105,9 +105,18 @@ bool checkpoint_image_bias_set(struct model_layer *layer, const struct checkpoin
     float *sum = arena_calloc(parameters->arena, (size_t)heads * (size_t)bias.count, sizeof *sum);
     if (!sum)
         return fault_no_memory(fault);
-    for (int i = 0; i < 2; i++)
-        if (is_there[i] && !add_table(sum, &bias, heads, names[i], parameters, fault))
+    for (int i = 0; i < 2; i++) {
+        struct model_tensor *tensor = &layer->tensors[MODEL_POSITION_BIAS][i];
+        if (!is_there[i])
+            continue;
+        if (!add_table(sum, &bias, heads, names[i], parameters, fault))
             return false;
+        *tensor = (struct model_tensor){ arena_strdup(parameters->arena, names[i]),
+                                         2,
+                                         { bias.count, heads } };
+        if (!tensor->name)
+            return fault_no_memory(fault);
+    }
     bias.values = sum;
     layer->relative_bias = bias;
     return true;

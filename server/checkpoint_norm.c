@@ -34,7 +34,7 @@ static void write_name(char name[CHECKPOINT_NAME_BYTES], const struct source *so
 static int64_t count_of(const struct safetensors_entry *entry)
 {
     uint64_t shape[2] = { 1, 1 };
-    if (entry->rank > 2)
+    if (entry->rank < 1 || entry->rank > 2)
         return -1;
     safetensors_shape(entry, shape, entry->rank);
     return shape[0] <= INT32_MAX && shape[1] <= INT32_MAX ? (int64_t)(shape[0] * shape[1]) : -1;
@@ -79,8 +79,30 @@ static bool read_values(struct source *source, int64_t count, const float **valu
     return true;
 }
 
-static bool set_norm(struct attn_norm *norm, const struct checkpoint_layer *read, int which,
-                     int64_t heads, struct model_parameters *parameters, struct fault *fault)
+/* What gradients are called: modules of one head each are one tensor there, * being the head. */
+static bool keep_tensor(struct source *source, struct model_tensor *tensor, struct fault *fault)
+{
+    char name[CHECKPOINT_NAME_BYTES];
+    const int64_t head_dim = source->read->config.head_dim;
+    const bool is_split = strchr(source->part, '%') != NULL;
+    write_name(name, source, 0);
+    const struct safetensors_entry *entry = model_tensors_find(source->parameters->tensors, name);
+    char *kept = arena_strdup(source->parameters->arena, name);
+    if (!kept)
+        return fault_no_memory(fault);
+    if (is_split) /* the head's number, 0, stands where the part has its % */
+        kept[strlen(kept) - strlen(source->ending) - strlen(strchr(source->part, '%'))] = '*';
+    uint64_t shape[2] = { (uint64_t)source->heads, (uint64_t)head_dim };
+    const int rank = is_split ? 2 : (int)entry->rank; /* 1 or 2, of so many numbers */
+    if (!is_split)
+        safetensors_shape(entry, shape, rank);
+    *tensor = (struct model_tensor){ kept, rank, { (int64_t)shape[0], (int64_t)shape[1] } };
+    return true;
+}
+
+static bool set_norm(struct attn_norm *norm, struct model_tensor tensors[2],
+                     const struct checkpoint_layer *read, int which, int64_t heads,
+                     struct model_parameters *parameters, struct fault *fault)
 {
     const struct checkpoint_stack *stack = read->run->stack;
     struct source source = { .read = read,
@@ -94,11 +116,14 @@ static bool set_norm(struct attn_norm *norm, const struct checkpoint_layer *read
     norm->eps = read->norm_eps;
     norm->scope = stack->norm_scope;
     norm->is_centred = stack->norm_is_centred;
-    if (!read_values(&source, count, &norm->weight, fault))
+    if (!read_values(&source, count, &norm->weight, fault)
+        || !keep_tensor(&source, &tensors[0], fault))
         return false;
     source.ending = ".bias";
     source.adds_one = false;
-    return !stack->norm_has_bias || read_values(&source, count, &norm->bias, fault);
+    return !stack->norm_has_bias
+           || (read_values(&source, count, &norm->bias, fault)
+               && keep_tensor(&source, &tensors[1], fault));
 }
 
 /* Who has norms and does not say so would be answered for without them. */
@@ -124,6 +149,8 @@ bool checkpoint_norms_set(struct model_layer *layer, const struct checkpoint_lay
 {
     if (!read->has_norms)
         return check_none(read, parameters, fault);
-    return set_norm(&layer->layer.q_norm, read, 0, read->config.q_heads, parameters, fault)
-           && set_norm(&layer->layer.k_norm, read, 1, read->config.kv_heads, parameters, fault);
+    return set_norm(&layer->layer.q_norm, layer->tensors[MODEL_Q_NORM], read, 0,
+                    read->config.q_heads, parameters, fault)
+           && set_norm(&layer->layer.k_norm, layer->tensors[MODEL_K_NORM], read, 1,
+                       read->config.kv_heads, parameters, fault);
 }

@@ -27,6 +27,8 @@ struct config {
     size_t memory_bytes_max;       /* of all requests in flight; 0: a half of what is granted */
     size_t compress_bytes_min;
     int queue_max;
+    int batch_rows_max;        /* 1: requests share no products */
+    int64_t batch_delay_ns;    /* 0: nobody waits for others */
     int64_t queue_cost_ns_max; /* 0: as timeout_ns */
     int64_t timeout_ns;
     int64_t body_timeout_ns;

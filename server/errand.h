@@ -1,4 +1,5 @@
-/* errand.h - what a handler has to do that waits for the disk: done by another thread, then answered.
+/* errand.h - what a handler has to do that waits for the disk: done by another thread, then
+ * answered.
  *
  * A connection thread never waits, so such a request becomes a job of one task, of a scheduler of
  * its own: a model that is being read holds no worker. */

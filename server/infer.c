@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "coding.h"
 #include "cost_guess.h"
+#include "infer_batch.h"
 #include "infer_cost.h"
 #include "infer_record.h"
 #include "infer_statistics.h"
@@ -40,6 +41,11 @@ struct infer {
 
     struct request_clock clock;
     struct infer_cost cost;
+
+    struct batch_member member; /* of the product that is next, where it can be shared */
+    int member_stage;           /* of the plan */
+    bool was_member;
+    int shared_stages; /* of the plan, that batches have run in the place of the job */
     uint64_t guess_key;
     int64_t more_items; /* admission.h */
 };
@@ -152,24 +158,50 @@ static void set_pending(struct infer *infer, bool pending)
     infer->pending = pending;
 }
 
-/* Numbers the tasks of a stage through all items. */
+/* The stage of the plans that a stage of the job is. */
+static int plan_stage(const struct infer *infer, int stage)
+{
+    return stage - 1 + infer->shared_stages;
+}
+
+/* Numbers the tasks of a stage of the plans through all items. */
+static int64_t number_tasks(struct infer *infer, int stage)
+{
+    const struct infer_request *request = &infer->call.request;
+    int64_t count = 0;
+    for (int64_t i = 0; i < request->item_count; i++) {
+        infer->first_task[i] = count;
+        count += infer_tasks_count(&request->items[i], stage);
+    }
+    infer->first_task[request->item_count] = count;
+    return count;
+}
+
+/* A batch has run the stage that the job waits for: its time is not this job's. */
+static int64_t go_on(struct job *job)
+{
+    struct infer *infer = infer_of(job);
+    set_pending(infer, false);
+    infer->cost.measured[INFER_COMPUTE] = false;
+    infer->shared_stages++;
+    return number_tasks(infer, infer->member_stage + 1);
+}
+
 static int64_t stage_tasks(struct job *job, int stage)
 {
     struct infer *infer = infer_of(job);
-    const struct infer_request *request = &infer->call.request;
     if (infer->fault.code != FAULT_NONE)
         return 0;
     if (stage == 1) {
         infer->clock.parsed_ns = clock_now_ns();
         set_pending(infer, true);
     }
-    int64_t count = 0;
-    for (int64_t i = 0; i < request->item_count; i++) {
-        infer->first_task[i] = count;
-        count += infer_tasks_count(&request->items[i], stage - 1);
-    }
-    infer->first_task[request->item_count] = count;
-    return count;
+    const int64_t count = number_tasks(infer, plan_stage(infer, stage));
+    infer->member_stage = plan_stage(infer, stage);
+    if (!infer_batch_member(&infer->member, &infer->call.request, infer->member_stage))
+        return count;
+    infer->was_member = true;
+    return batcher_join(infer->service->batcher, &infer->member) ? JOB_WAITS : count;
 }
 
 static int64_t item_of_task(const struct infer *infer, int64_t task)
@@ -205,7 +237,7 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
             ? (char *)item->workspaces + (size_t)worker->slot * infer_tasks_workspace_bytes(item)
             : worker->workspace;
     infer_cost_start(&infer->cost, INFER_COMPUTE, &watch);
-    infer_tasks_run(item, stage - 1, task - infer->first_task[i], workspace);
+    infer_tasks_run(item, plan_stage(infer, stage), task - infer->first_task[i], workspace);
     infer_cost_stop(&infer->cost, INFER_COMPUTE, &watch);
 }
 
@@ -255,6 +287,8 @@ static void done(struct job *job, enum job_outcome outcome)
     struct infer *infer = infer_of(job);
     struct infer_call *call = &infer->call;
     struct infer_stopwatch watch;
+    if (infer->was_member)
+        batcher_leave(infer->service->batcher, &infer->member);
     infer->clock.computed_ns = clock_now_ns();
     admission_ends(infer->service, infer->more_items);
     set_pending(infer, false);
@@ -299,6 +333,8 @@ static struct infer *infer_create(struct service *service, const struct infer_wi
     if (!infer)
         return NULL;
     infer->job.kind = &infer_job;
+    infer->member.job = &infer->job;
+    infer->member.go_on = go_on;
     infer->service = service;
     infer->holders = 1;
     infer->clock.submitted_ns = clock_now_ns();

@@ -27,14 +27,29 @@ static bool is_self_attention(const struct infer_item *item)
     return !item->key.data && !item->value.data;
 }
 
-static bool has_mask(const struct infer_item *item, const struct attn_layer_problem *problem)
-{
-    return problem->mask.data && !item->mask_is_bool;
-}
-
 static int64_t count_of(const struct attn_tensor *tensor)
 {
     return tensor->shape[0] * tensor->shape[1] * tensor->shape[2] * tensor->shape[3];
+}
+
+/* A bias makes a mask of the problem where none was given. */
+static bool has_bias(const struct infer_item *item, const struct attn_layer_problem *problem)
+{
+    return model_layer_of(item)->relative_bias.values && problem->mask.data;
+}
+
+static bool has_mask(const struct infer_item *item, const struct attn_layer_problem *problem)
+{
+    const bool is_given = !has_bias(item, problem) || item->mask.data;
+    return problem->mask.data && is_given && !item->mask_is_bool;
+}
+
+/* Numbers of the mask that was given: of every head, or of all of them. */
+static int64_t mask_count(const struct infer_item *item, const struct attn_layer_problem *problem)
+{
+    const struct attn_tensor *mask = &problem->mask;
+    const bool is_shared = has_bias(item, problem) && item->mask.rank == 2;
+    return count_of(mask) / (is_shared && mask->shape[1] > 0 ? mask->shape[1] : 1);
 }
 
 static int64_t tensor_count(const struct model_tensor *tensor)
@@ -53,18 +68,6 @@ static bool check_fields(const struct infer_item *item, struct fault *fault)
     if (item->has_weight_map)
         return fault_set_at(fault, "/weight_map", FAULT_OPTION,
                             "weight_map is given; gradients have no map");
-    const bool is_clamped = item->layer.projected_max > 0;
-    if (is_clamped || item->layer.q_norm.weight || item->layer.k_norm.weight)
-        return fault_set_at(fault, "/model", FAULT_OPTION,
-                            "layer %" PRId64 " of model '%s' %s; gradients through that are not "
-                            "computed",
-                            item->layer_index, item->model->name,
-                            is_clamped ? "clips its projections" : "norms its queries and keys");
-    if (item->model->layers[item->layer_index].relative_bias.values)
-        return fault_set_at(fault, "/model", FAULT_OPTION,
-                            "layer %" PRId64 " of model '%s' has a relative position bias; "
-                            "gradients beside one are not computed",
-                            item->layer_index, item->model->name);
     return true;
 }
 
@@ -105,12 +108,12 @@ bool infer_gradient_check(const struct infer_item *item, const struct attn_layer
     if (is_self_attention(item))
         count += count_of(&problem->query);
     if (has_mask(item, problem))
-        count += count_of(&problem->mask);
+        count += mask_count(item, problem);
     if (problem->alibi_slopes)
         count += item->layer.q_heads;
     if (problem->sinks)
         count += item->layer.q_heads;
-    for (int i = 0; i < 2 * MODEL_PARAMETER_COUNT; i++)
+    for (int i = 0; i < 2 * MODEL_TENSOR_COUNT; i++)
         count += tensor_count(infer_gradient_tensor(item, i / 2, i % 2 != 0));
     *bytes = (size_t)count * INFER_ANSWER_BYTES_PER_NUMBER;
     return true;
@@ -124,6 +127,17 @@ static bool allocate(struct infer_request *request, float **numbers, int64_t cou
     return *numbers != NULL;
 }
 
+static bool allocate_bias(struct infer_request *request, const struct infer_item *item,
+                          const struct attn_layer_problem *problem)
+{
+    struct infer_gradient *gradient = item->gradient;
+    const size_t sums =
+        (size_t)(model_layer_of(item)->relative_bias.table_rows * item->layer.q_heads);
+    gradient->bias_sums = arena_calloc(&request->arena, sums, sizeof *gradient->bias_sums);
+    return gradient->bias_sums
+           && allocate(request, &gradient->biased_mask, count_of(&problem->mask));
+}
+
 static bool allocate_results(struct infer_request *request, struct infer_item *item,
                              const struct attn_layer_problem *problem, struct fault *fault)
 {
@@ -134,12 +148,14 @@ static bool allocate_results(struct infer_request *request, struct infer_item *i
     if (done && is_self_attention(item))
         done = allocate(request, &gradient->input, count_of(&problem->query));
     if (done && has_mask(item, problem))
-        done = allocate(request, &gradient->mask, count_of(&problem->mask));
+        done = allocate(request, &gradient->mask, mask_count(item, problem));
+    if (done && has_bias(item, problem))
+        done = allocate_bias(request, item, problem);
     if (done && problem->alibi_slopes)
         done = allocate(request, &gradient->alibi_slopes, item->layer.q_heads);
     if (done && problem->sinks)
         done = allocate(request, &gradient->sinks, item->layer.q_heads);
-    for (int i = 0; done && i < 2 * MODEL_PARAMETER_COUNT; i++) {
+    for (int i = 0; done && i < 2 * MODEL_TENSOR_COUNT; i++) {
         const struct model_tensor *tensor = infer_gradient_tensor(item, i / 2, i % 2 != 0);
         if (tensor->name)
             done = allocate(request, &gradient->parameters[i / 2][i % 2], tensor_count(tensor));
@@ -154,6 +170,13 @@ static struct attn_linear_gradient linear(const struct infer_gradient *gradient,
                                           gradient->parameters[projection][1] };
 }
 
+static struct attn_norm_gradient norm(const struct infer_gradient *gradient,
+                                      enum model_projection which)
+{
+    return (struct attn_norm_gradient){ gradient->parameters[which][0],
+                                        gradient->parameters[which][1] };
+}
+
 /* Where the gradients of the layer's parameters go, whatever of the layer they have become. */
 static void set_parameters(const struct infer_item *item, struct attn_layer_gradient_problem *whole)
 {
@@ -164,6 +187,8 @@ static void set_parameters(const struct infer_item *item, struct attn_layer_grad
     whole->k_proj = linear(gradient, MODEL_K);
     whole->v_proj = linear(gradient, MODEL_V);
     whole->o_proj = linear(gradient, MODEL_O);
+    whole->q_norm = norm(gradient, MODEL_Q_NORM);
+    whole->k_norm = norm(gradient, MODEL_K_NORM);
     if (concat_proj->weight) {
         const struct attn_linear_gradient joined = linear(gradient, MODEL_CONCAT);
         attn_linear_gradient_split(concat_proj, item->layer.k_proj.in, &joined, &whole->k_proj,
@@ -190,7 +215,7 @@ bool infer_gradient_plan(struct infer_request *request, struct infer_item *item,
         .query = gradient->inputs[INFER_QUERY],
         .key = gradient->inputs[INFER_KEY],
         .value = gradient->inputs[INFER_VALUE],
-        .mask = gradient->mask,
+        .mask = gradient->biased_mask ? gradient->biased_mask : gradient->mask,
         .alibi_slopes = gradient->alibi_slopes,
         .sinks = gradient->sinks,
     };
@@ -249,6 +274,41 @@ static void join_parameter(const struct infer_item *item, int i)
     }
 }
 
+/* Each number of the mask with the bias belongs to one of the mask and to one of the table. */
+static void finish_bias(struct infer_item *item)
+{
+    struct infer_gradient *gradient = item->gradient;
+    const struct attn_tensor *mask = &gradient->plan.problem.layer.mask;
+    const struct model_relative_bias *bias = &model_layer_of(item)->relative_bias;
+    const int64_t heads = mask->shape[1], q_len = mask->shape[2], kv_len = mask->shape[3];
+    const float *from = gradient->biased_mask;
+    const int64_t mask_heads = item->mask.rank == 3 ? heads : 1;
+    if (gradient->mask)
+        memset(gradient->mask, 0, (size_t)(mask_heads * q_len * kv_len) * sizeof *from);
+    for (int64_t h = 0; h < heads; h++)
+        for (int64_t i = 0; i < q_len; i++)
+            for (int64_t j = 0; j < kv_len; j++, from++) {
+                const int64_t column =
+                    model_bias_column(bias, item->past_len + i, item->kv_offset + j);
+                const int64_t row = bias->row_of ? bias->row_of[column] : column;
+                gradient->bias_sums[row * heads + h] += (double)*from;
+                if (gradient->mask)
+                    gradient->mask[(h % mask_heads * q_len + i) * kv_len + j] += *from;
+            }
+}
+
+/* The tables' gradients, 0 where there was no pair. */
+static void write_tables(const struct infer_item *item)
+{
+    const struct infer_gradient *gradient = item->gradient;
+    for (int i = 0; i < 2; i++) {
+        float *values = gradient->parameters[MODEL_POSITION_BIAS][i];
+        const int64_t count = tensor_count(infer_gradient_tensor(item, MODEL_POSITION_BIAS, i));
+        for (int64_t n = 0; values && n < count; n++)
+            values[n] = gradient->bias_sums ? (float)gradient->bias_sums[n] : 0.0f;
+    }
+}
+
 void infer_gradient_finish(struct infer_item *item)
 {
     struct infer_gradient *gradient = item->gradient;
@@ -256,6 +316,9 @@ void infer_gradient_finish(struct infer_item *item)
     for (int64_t i = 0; gradient->input && i < count; i++)
         gradient->input[i] = gradient->inputs[INFER_QUERY][i] + gradient->inputs[INFER_KEY][i]
                              + gradient->inputs[INFER_VALUE][i];
-    for (int i = 1; i < 2 * MODEL_PARAMETER_COUNT; i++)
+    if (gradient->biased_mask)
+        finish_bias(item);
+    write_tables(item);
+    for (int i = 1; i < 2 * MODEL_TENSOR_COUNT; i++)
         join_parameter(item, i);
 }

@@ -13,9 +13,11 @@ struct infer_gradient {
     float *inputs[INFER_INPUT_COUNT];
     float *input;                /* their sum in self-attention, else NULL */
     float *mask;                 /* NULL where no float mask was given */
+    float *biased_mask;          /* of mask and relative position bias together; NULL: no bias */
+    double *bias_sums;           /* [table_rows, q_heads], zero until infer_gradient_finish() */
     float *alibi_slopes, *sinks; /* NULL where none were given */
     /* Weight and bias of each parameter, as in struct model_layer; NULL where there is none. */
-    float *parameters[MODEL_PARAMETER_COUNT][2];
+    float *parameters[MODEL_TENSOR_COUNT][2];
 };
 
 /* Checks the context's gradient against the shapes of the item's problem; *bytes is the most that
@@ -33,8 +35,9 @@ int infer_gradient_shape(const struct infer_item *item, enum infer_input input, 
 /* The same for the mask's. */
 int infer_gradient_mask_shape(const struct infer_item *item, int64_t shape[3]);
 
-/* What the tasks leave to be summed up: gradient->input, and the parameters that are one tensor of
- * the model's file, all but the first of which become NULL. */
+/* What the tasks leave to be summed up: gradient->input, what mask and tables of a relative
+ * position bias have of biased_mask, and the parameters that are one tensor of the model's file,
+ * all but the first of which become NULL. */
 void infer_gradient_finish(struct infer_item *item);
 
 /* The tensors of the item's layer, as in struct model_layer. */

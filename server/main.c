@@ -1,5 +1,6 @@
 /* main.c - the daemon's life: read the configuration, listen, load the models,
  * serve until a signal comes, drain, stop. Nothing else. SIGHUP: the models again, and the CPUs. */
+#include "batcher.h"
 #include "blas_core.h"
 #include "clock.h"
 #include "config.h"
@@ -282,7 +283,10 @@ static int run(struct service *service)
     metrics_gauge_set(METRICS_WORKERS, worker_count);
     service->scheduler = scheduler_create(worker_count, config->queue_max, SERVICE_WORKSPACE_BYTES);
     service->errands = scheduler_create(1, config->queue_max, 0);
-    bool served = (service->scheduler && service->errands) || fault_no_memory(&fault);
+    if (service->scheduler)
+        service->batcher =
+            batcher_create(service->scheduler, config->batch_rows_max, config->batch_delay_ns);
+    bool served = (service->batcher && service->errands) || fault_no_memory(&fault);
     if (served && config->pin_workers)
         scheduler_pin_workers(service->scheduler);
     served = served && serve(service, &signals, &fault);
@@ -290,6 +294,7 @@ static int run(struct service *service)
         fail("not started", &fault);
     scheduler_free(service->errands);
     scheduler_free(service->scheduler);
+    batcher_free(service->batcher);
     model_store_free(service->store);
     log_line(LOG_INFO, "stopped", LOG_NUMBER("status", served ? 0 : 1));
     return served ? 0 : 1;

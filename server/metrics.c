@@ -6,6 +6,7 @@
  * the numbers on it are each true but not of one instant. */
 #include "metrics.h"
 
+#include "batch_metrics.h"
 #include "connection_metrics.h"
 #include "cost.h"
 #include "metrics_inference.h"
@@ -183,6 +184,7 @@ void metrics_write(struct text *text)
     write_gauges(text);
     connection_metrics_write(text);
     cost_write_metrics(text);
+    batch_metrics_write(text);
     memory_budget_write_metrics(text);
     process_metrics_write(text);
 }

@@ -28,9 +28,8 @@ struct model_layer {
     /* -1: left open by the model and settled by each call (model_fit.h). */
     int64_t d_query, d_key, d_value, d_out;
     struct attn_linear concat_proj; /* over key and query joined; weight NULL: not of this kind */
-    struct model_tensor tensors[MODEL_PARAMETER_COUNT]
-                               [2]; /* weight and bias of each; the name of
-                                       a part of one is "qkv.weight[q_proj]" */
+    struct model_tensor tensors[MODEL_TENSOR_COUNT][2]; /* weight and bias of each; the name of
+                                                           a part of one is "qkv.weight[q_proj]" */
 
     const char *kind;          /* "encoder", "cross", ...; NULL: as the widths say */
     const float *alibi_slopes; /* [q_heads], the model's own, or NULL */

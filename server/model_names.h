@@ -15,7 +15,13 @@ enum model_projection {
     MODEL_PROJECTION_COUNT,
     MODEL_CONCAT = MODEL_PROJECTION_COUNT, /* "concat_proj", in place of q_proj and k_proj */
     MODEL_SCORE,                           /* "score", which has no bias */
-    MODEL_PARAMETER_COUNT
+    MODEL_PARAMETER_COUNT,
+
+    /* What a published checkpoint may have besides, under its own names alone. */
+    MODEL_Q_NORM = MODEL_PARAMETER_COUNT,
+    MODEL_K_NORM,
+    MODEL_POSITION_BIAS, /* in the places of weight and bias: a table, and another one */
+    MODEL_TENSOR_COUNT
 };
 
 enum { MODEL_NAMES_BYTES = 64 }; /* of the longest, with its NUL byte */

@@ -155,7 +155,7 @@ void scheduler_go_on(struct scheduler *scheduler, struct job *job, int64_t task_
     read_owner(scheduler, job);
     job->tasks_running--;
     if (task_count == JOB_WAITS && job->continued >= 0) {
-        task_count = job->continued; /* another was quicker than this thread */
+        task_count = wake_count = job->continued; /* another was quicker than this thread */
         job->continued = -1;
     } else if (task_count == JOB_WAITS) {
         job->waits = true;

@@ -18,11 +18,14 @@ enum service_state {
     SERVICE_DRAINING, /* SIGTERM came: not ready, but requests are still served */
 };
 
+struct batcher;
+
 struct service {
     const struct config *config;
     const struct attn_kernels *kernels;
     struct model_store *store; /* to be read once state is past SERVICE_LOADING */
     struct scheduler *scheduler;
+    struct batcher *batcher;
     struct scheduler *errands;  /* what waits for the disk (errand.h) */
     _Atomic int state;          /* enum service_state */
     _Atomic int64_t more_items; /* admission.h: of batches that are not done, beside one for each */

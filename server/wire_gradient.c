@@ -63,7 +63,7 @@ void wire_gradient_write(const struct infer_request *request, struct text *text)
     if (gradient->sinks)
         write_member("sinks", gradient->sinks, 1, shape, text);
     text_raw(text, ",\"parameters\":{");
-    for (int i = 0; i < MODEL_PARAMETER_COUNT; i++) {
+    for (int i = 0; i < MODEL_TENSOR_COUNT; i++) {
         write_parameter(item, i, false, &is_first, text);
         write_parameter(item, i, true, &is_first, text);
     }

@@ -135,7 +135,7 @@ bool wire_safetensors_write_gradients(struct infer_call *call, struct fault *fau
     infer_gradient_finish(item);
     if (!add_inputs(call, &answer, fault))
         return false;
-    for (int i = 0; i < MODEL_PARAMETER_COUNT; i++)
+    for (int i = 0; i < MODEL_TENSOR_COUNT; i++)
         for (int is_bias = 0; is_bias < 2; is_bias++) {
             const struct model_tensor *tensor = infer_gradient_tensor(item, i, is_bias);
             if (!add_gradient(call, &answer, tensor->name, item->gradient->parameters[i][is_bias],

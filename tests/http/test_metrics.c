@@ -11,6 +11,7 @@
 
 #include "answer.h"
 #include "daemon.h"
+#include "model_client.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,6 +149,52 @@ static void test_metrics_by_model_and_route(void **state)
     }
 }
 
+static double items_of(struct http_client *own, const char *model, int *series_count)
+{
+    struct metrics_page page;
+    char series[256];
+    snprintf(series, sizeof series,
+             "attnd_inference_items_total{model=\"%s\",route=\"/v1/attention\"}", model);
+    answer_metrics(own, &page);
+    const double items = metrics_page_value(&page, series);
+    *series_count = page.series_count;
+    metrics_page_free(&page);
+    return items;
+}
+
+/* Models that clients put and delete make no more than so many series; one that is put again under
+ * its name counts on. */
+static void test_models_come_and_go(void **state)
+{
+    enum { MODELS = 50, PLACES = 32, SERIES_OF_ONE = 5 * 21 + 3 };
+    (void)state;
+    struct daemon other;
+    struct http_client own;
+    char *directory = daemon_directory_create();
+    daemon_start_with(&other, "--models", directory, "--model-control", "explicit", NULL);
+    http_client_init(&own, other.port);
+    int first_count, count;
+    items_of(&own, "", &first_count);
+    for (int i = 0; i < MODELS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "guest-%d", i);
+        model_put_demo(&own, name, 1, 201);
+        assert_true(model_factor(&own, name) == 1);
+        model_put_demo(&own, name, 2, 200);
+        assert_true(model_factor(&own, name) == 2);
+        if (i % 10 == 0)
+            assert_true(items_of(&own, name, &count) == 2);
+        model_delete_well(&own, name);
+    }
+    assert_true(items_of(&own, "guest-0", &count) == 0);
+    assert_true(items_of(&own, "guest-49", &count) == 2);
+    /* Beside them, what other routes count that were asked first meanwhile. */
+    assert_true(count <= first_count + PLACES * SERIES_OF_ONE + 20);
+    http_client_free(&own);
+    daemon_stop(&other);
+    daemon_directory_remove(directory);
+}
+
 static void test_stops_cleanly(void **state)
 {
     (void)state;
@@ -173,8 +220,11 @@ static int clear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_metrics_syntax), cmocka_unit_test(test_metrics_lint),
-        cmocka_unit_test(test_metrics_grow),   cmocka_unit_test(test_metrics_by_model_and_route),
+        cmocka_unit_test(test_metrics_syntax),
+        cmocka_unit_test(test_metrics_lint),
+        cmocka_unit_test(test_metrics_grow),
+        cmocka_unit_test(test_metrics_by_model_and_route),
+        cmocka_unit_test(test_models_come_and_go),
         cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, clear);

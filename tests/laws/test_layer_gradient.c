@@ -1,6 +1,6 @@
 /* test_layer_gradient.c - the gradients of a whole layer against finite differences of the double
- * reference: inputs, mask, and every weight and bias, in both layouts, with rotary embedding and
- * under every score function. */
+ * reference: inputs, mask, and every weight and bias, in both layouts, with rotary embedding, norms
+ * and clamped projections, and under every score function. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 
 static const double TOLERANCE = 5e-5;
 
-enum { D_QUERY = 5, D_KEY = 4, D_VALUE = 3, D_OUT = 6, ARRAYS_MAX = 16 };
+enum { D_QUERY = 5, D_KEY = 4, D_VALUE = 3, D_OUT = 6, ARRAYS_MAX = 20 };
 
 /* Something to differentiate by, and where its gradient is. */
 struct array {
@@ -34,7 +34,7 @@ struct layer_case {
     struct attn_layer_gradient_problem problem;
     struct array arrays[ARRAYS_MAX];
     int array_count;
-    struct guard_buffer buffers[40];
+    struct guard_buffer buffers[48];
     int buffer_count;
     struct fill fill;
 };
@@ -70,7 +70,8 @@ static void add_linear(struct layer_case *c, const char *name, struct attn_linea
     }
 }
 
-enum kind { DOT, GENERAL, ADDITIVE, CONCAT, SPARSE };
+/* From NORMED on as DOT, with norms of query and key or with projections that are clamped. */
+enum kind { DOT, GENERAL, ADDITIVE, CONCAT, SPARSE, NORMED, NORMED_HEADS, NORMED_ROWS, CLAMPED };
 
 struct shape {
     const char *name;
@@ -107,6 +108,23 @@ static const struct shape SHAPES[] = {
       false, false },
     { "concat, no keys", CONCAT, 3, 0, 1, 1, 7, 3, true, true, true, false, false, false, false },
     { "concat, no rows", CONCAT, 0, 3, 1, 1, 7, 3, true, false, true, false, false, false, false },
+    { "norms", NORMED, 4, 5, 2, 1, 4, 3, true, false, true, true, false, false, true },
+    { "norms of what is not projected", NORMED, 4, 5, 2, 2, 4, 3, false, false, false, true, true,
+      true, false },
+    { "norms of heads", NORMED_HEADS, 4, 5, 4, 2, 4, 3, true, true, true, false, false, false,
+      false },
+    { "norms of heads, not cut", NORMED_HEADS, 4, 5, 4, 2, 4, 3, false, false, false, false, false,
+      false, true },
+    { "norms of rows", NORMED_ROWS, 4, 5, 2, 2, 4, 3, true, false, false, true, true, false, true },
+    { "norms of rows, cut", NORMED_ROWS, 4, 5, 3, 3, 4, 3, false, false, false, false, false, true,
+      false },
+    { "norms, more than a chunk", NORMED_ROWS, 300, 270, 2, 1, 4, 2, true, false, true, true, true,
+      false, false },
+    { "norms, no rows", NORMED, 0, 3, 2, 1, 4, 3, true, false, true, true, false, false, false },
+    { "norms, no keys", NORMED, 3, 0, 2, 1, 4, 3, true, false, true, true, false, false, false },
+    { "clamped", CLAMPED, 4, 5, 2, 1, 4, 3, true, false, true, false, false, false, true },
+    { "clamped, normed, turned", CLAMPED, 4, 5, 2, 1, 6, 3, true, true, false, true, false, false,
+      false },
     { "sparsemax", SPARSE, 4, 5, 2, 1, 4, 3, true, false, true, true, true, false, true },
 };
 
@@ -148,6 +166,31 @@ static const float *add_list(struct layer_case *c, const char *name, int64_t cou
     return array->numbers;
 }
 
+static void add_norm(struct layer_case *c, const char *name, const struct shape *s, int64_t heads,
+                     struct attn_norm *norm, struct attn_norm_gradient *gradient)
+{
+    const bool is_alike = s->kind == NORMED || s->kind == CLAMPED;
+    const int64_t count = is_alike ? s->head_dim : heads * s->head_dim;
+    norm->eps = 0.125;
+    norm->scope = is_alike                  ? ATTN_NORM_HEAD
+                  : s->kind == NORMED_HEADS ? ATTN_NORM_HEADS
+                                            : ATTN_NORM_ROW;
+    norm->is_centred = s->kind != NORMED_ROWS || s->biased;
+    norm->weight = add_list(c, name, count, &gradient->weight);
+    if (s->kind == NORMED || s->biased)
+        norm->bias = add_list(c, name, count, &gradient->bias);
+}
+
+static void add_norms(struct layer_case *c, const struct shape *s)
+{
+    if (s->kind == CLAMPED)
+        c->layer.projected_max = 0.75;
+    if (s->kind < NORMED || (s->kind == CLAMPED && !s->rope))
+        return;
+    add_norm(c, "q_norm", s, s->q_heads, &c->layer.q_norm, &c->problem.q_norm);
+    add_norm(c, "k_norm", s, s->kv_heads, &c->layer.k_norm, &c->problem.k_norm);
+}
+
 static void layer_case_init(struct layer_case *c, const struct shape *s, uint64_t seed)
 {
     memset(c, 0, sizeof *c);
@@ -172,6 +215,7 @@ static void layer_case_init(struct layer_case *c, const struct shape *s, uint64_
     }
     if (s->kind == ADDITIVE || s->kind == CONCAT)
         layer->additive_weight = add_list(c, "additive_weight", s->head_dim, &p->additive_weight);
+    add_norms(c, s);
     const bool projects_query = s->projected || s->kind == GENERAL;
     const int64_t q = s->cut ? s->q_heads : 1, kv = s->cut ? s->kv_heads : 1;
     p->layer.layer = layer;
@@ -270,10 +314,11 @@ static void test_alone(void **state)
             struct attn_layer_gradient_problem *p = &one.problem;
             const struct array *array = &one.arrays[a];
             float **const outputs[] = {
-                &p->query,           &p->key,          &p->value,         &p->mask,
-                &p->q_proj.weight,   &p->q_proj.bias,  &p->k_proj.weight, &p->k_proj.bias,
-                &p->v_proj.weight,   &p->v_proj.bias,  &p->o_proj.weight, &p->o_proj.bias,
-                &p->additive_weight, &p->alibi_slopes, &p->sinks,
+                &p->query,           &p->key,           &p->value,         &p->mask,
+                &p->q_proj.weight,   &p->q_proj.bias,   &p->k_proj.weight, &p->k_proj.bias,
+                &p->v_proj.weight,   &p->v_proj.bias,   &p->o_proj.weight, &p->o_proj.bias,
+                &p->additive_weight, &p->alibi_slopes,  &p->sinks,         &p->q_norm.weight,
+                &p->q_norm.bias,     &p->k_norm.weight, &p->k_norm.bias,
             };
             for (size_t o = 0; o < sizeof outputs / sizeof outputs[0]; o++)
                 if (!is_part(*outputs[o], array))
@@ -291,10 +336,11 @@ static void test_alone(void **state)
 static void test_hidden_rows(void **state)
 {
     (void)state;
-    for (int way = 0; way < 4; way++) {
-        const bool concat = way >= 2;
+    for (int way = 0; way < 10; way++) {
+        static const enum kind KINDS[] = { DOT, CONCAT, NORMED, NORMED_ROWS, CLAMPED };
+        const bool concat = KINDS[way / 2] == CONCAT;
         const struct shape shape = { .name = "hidden",
-                                     .kind = concat ? CONCAT : DOT,
+                                     .kind = KINDS[way / 2],
                                      .q_len = 4,
                                      .kv_len = 6,
                                      .q_heads = concat ? 1 : 2,

@@ -81,6 +81,10 @@ void published_rms_norm(struct rows x, int64_t heads, const char *name, int laye
 void published_layer_norm(struct rows x, int64_t first, int64_t columns, const double *weight,
                           const double *bias, double eps);
 
+/* The row of T5's table of relative positions for a key so far ahead of the query. */
+int published_t5_bucket(int64_t relative_position, bool bidirectional, int num_buckets,
+                        int max_distance);
+
 struct published_attention {
     int64_t heads, kv_heads; /* kv_heads 0: heads */
     double scale;

@@ -1,5 +1,5 @@
 /* published_rows.c - what published.h does to projected rows in place: rotary embedding, norms and
- * clamping. */
+ * clamping; and the buckets of T5. */
 #include "published.h"
 
 #include <setjmp.h>
@@ -10,6 +10,9 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdlib.h>
+
+enum { PAIRS_MAX = 256 };
 
 static void turn(double *a, double *b, double angle)
 {
@@ -34,8 +37,8 @@ void published_rotate_half_by(struct rows x, int64_t heads, int64_t dim, const d
 
 void published_rotate_half(struct rows x, int64_t heads, int64_t dim, double theta)
 {
-    double frequencies[64];
-    assert_true(dim / 2 <= 64);
+    double frequencies[PAIRS_MAX];
+    assert_true(dim / 2 <= PAIRS_MAX);
     for (int64_t c = 0; c < dim / 2; c++)
         frequencies[c] = 1 / pow(theta, 2.0 * (double)c / (double)dim);
     published_rotate_half_by(x, heads, dim, frequencies, 1);
@@ -85,4 +88,25 @@ void published_layer_norm(struct rows x, int64_t first, int64_t columns, const d
         for (int64_t c = 0; c < columns; c++)
             row[c] = (row[c] - mean) / sqrt(variance + eps) * weight[c] + (bias ? bias[c] : 0);
     }
+}
+
+/* t5/modeling_t5.py of Hugging Face transformers at 001359e316a8, _relative_position_bucket(). */
+int published_t5_bucket(int64_t relative_position, bool bidirectional, int num_buckets,
+                        int max_distance)
+{
+    int relative_buckets = 0;
+    if (bidirectional) {
+        num_buckets /= 2;
+        relative_buckets += relative_position > 0 ? num_buckets : 0;
+        relative_position = llabs(relative_position);
+    } else {
+        relative_position = relative_position < 0 ? -relative_position : 0;
+    }
+    const int max_exact = num_buckets / 2;
+    if (relative_position < max_exact)
+        return relative_buckets + (int)relative_position;
+    const int large = max_exact
+                      + (int)(log((double)relative_position / max_exact)
+                              / log((double)max_distance / max_exact) * (num_buckets - max_exact));
+    return relative_buckets + (large < num_buckets - 1 ? large : num_buckets - 1);
 }

@@ -258,20 +258,40 @@ void reference_linear(const struct attn_linear *linear, const double *x, int64_t
         }
 }
 
-/* weight * x / sqrt(mean(x^2) + eps) */
-static void norm_row(const struct attn_norm *norm, double *row, int64_t dim)
+/* weight * (x - mean) / sqrt(variance + eps) + bias of one head of a row, or of all of them, which
+ * are step numbers apart. */
+static void norm_heads(const struct attn_norm *norm, double *x, int64_t first, int64_t heads,
+                       int64_t step, int64_t dim)
 {
-    double sum = 0;
-    for (int64_t c = 0; c < dim; c++)
-        sum += row[c] * row[c];
-    for (int64_t c = 0; c < dim; c++)
-        row[c] *= (double)norm->weight[c] / sqrt(sum / (double)dim + norm->eps);
+    const int64_t count = heads * dim;
+    const int64_t at = norm->scope == ATTN_NORM_HEADS ? first * dim : 0;
+    double mean = 0, variance = 0;
+    for (int64_t n = 0; n < count && norm->is_centred; n++)
+        mean += x[n / dim * step + n % dim] / (double)count;
+    for (int64_t n = 0; n < count; n++)
+        variance += pow(x[n / dim * step + n % dim] - mean, 2) / (double)count;
+    for (int64_t n = 0; n < count; n++) {
+        double *number = &x[n / dim * step + n % dim];
+        *number = (*number - mean) / sqrt(variance + norm->eps) * (double)norm->weight[at + n]
+                  + (norm->bias != NULL ? (double)norm->bias[at + n] : 0);
+    }
 }
 
-/* Projects one input of a layer, cuts it into [heads, length, dim], and norms and turns it where
- * norm and rope are given. */
+/* x is [heads, length, dim]. */
+static void norm_rows(const struct attn_norm *norm, double *x, int64_t heads, int64_t length,
+                      int64_t dim)
+{
+    const bool is_whole = norm->scope == ATTN_NORM_ROW;
+    for (int64_t l = 0; l < length; l++)
+        for (int64_t h = 0; h < (is_whole ? 1 : heads); h++)
+            norm_heads(norm, x + (h * length + l) * dim, h, is_whole ? heads : 1, length * dim,
+                       dim);
+}
+
+/* Projects one input of a layer, cuts it into [heads, length, dim], and clamps, norms and turns
+ * it where clamp, norm and rope say so. */
 static double *layer_input(const struct attn_linear *linear, const struct attn_tensor *input,
-                           int64_t heads, int64_t dim, const struct attn_norm *norm,
+                           int64_t heads, int64_t dim, double clamp, const struct attn_norm *norm,
                            const struct attn_rope *rope, int64_t start, double sequence_length)
 {
     const int64_t length = input->shape[2];
@@ -289,8 +309,10 @@ static double *layer_input(const struct attn_linear *linear, const struct attn_t
         free(y);
     }
     free(x);
-    for (int64_t i = 0; norm != NULL && norm->weight != NULL && i < heads * length; i++)
-        norm_row(norm, cut + i * dim, dim);
+    for (int64_t i = 0; clamp > 0 && linear->weight != NULL && i < heads * length * dim; i++)
+        cut[i] = fmin(fmax(cut[i], -clamp), clamp);
+    if (norm != NULL && norm->weight != NULL)
+        norm_rows(norm, cut, heads, length, dim);
     for (int64_t h = 0; rope != NULL && rope->dim > 0 && h < heads; h++)
         for (int64_t l = 0; l < length; l++)
             reference_rope(rope, start + l, sequence_length, cut + (h * length + l) * dim);
@@ -319,12 +341,14 @@ void reference_layer(const struct attn_layer_problem *problem, struct reference 
     const double query_end = (double)problem->past_len + (double)problem->query.shape[2];
     const double key_end = (double)problem->kv_offset + (double)problem->key.shape[2];
     const double end = query_end > key_end ? query_end : key_end;
-    double *query = layer_input(&layer->q_proj, &problem->query, layer->q_heads, layer->head_dim,
-                                &layer->q_norm, &layer->rope, problem->past_len, end);
-    double *key = layer_input(&layer->k_proj, &problem->key, layer->kv_heads, layer->head_dim,
-                              &layer->k_norm, &layer->rope, problem->kv_offset, end);
+    double *query =
+        layer_input(&layer->q_proj, &problem->query, layer->q_heads, layer->head_dim,
+                    layer->projected_max, &layer->q_norm, &layer->rope, problem->past_len, end);
+    double *key =
+        layer_input(&layer->k_proj, &problem->key, layer->kv_heads, layer->head_dim,
+                    layer->projected_max, &layer->k_norm, &layer->rope, problem->kv_offset, end);
     double *value = layer_input(&layer->v_proj, &problem->value, layer->kv_heads, layer->v_head_dim,
-                                NULL, NULL, 0, 0);
+                                layer->projected_max, NULL, NULL, 0, 0);
     const struct operands operands = {
         .query = query,
         .key = key,

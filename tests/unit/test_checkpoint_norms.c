@@ -14,6 +14,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { WIDTH = 16, HEADS = 4, KV_HEADS = 2, HEAD_DIM = 4 };
 
@@ -161,6 +162,10 @@ static void test_stablelm(void **state)
                    2, "F32");
     for (int layer = 0; layer < 2; layer++) {
         const struct projected projected = project(layer);
+        const struct model_tensor *tensor = published_model()->layers[layer].tensors[MODEL_K_NORM];
+        assert_string_equal(tensor->name + strlen("model.layers.0."),
+                            "self_attn.k_layernorm.norms.*.weight");
+        assert_true(tensor->rank == 2 && tensor->shape[0] == KV_HEADS && tensor->shape[1] == 4);
         norm_modules(projected.q, HEADS, AT "q_layernorm", layer);
         norm_modules(projected.k, KV_HEADS, AT "k_layernorm", layer);
         rotate_half(&projected, 2);

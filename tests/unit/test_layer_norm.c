@@ -206,12 +206,20 @@ static void test_refused(void **state)
     assert_int_equal(attn_layer_plan_init(&plan, &problem, &where), ATTN_ERR_DTYPE);
     problem.key.dtype = ATTN_F32;
 
+    /* A gradient of what the layer does not have. */
     struct attn_layer_gradient_plan gradient_plan;
-    const struct attn_layer_gradient_problem gradient = { .layer = problem,
-                                                          .context_gradient = context };
+    float weight_gradient[DIM];
+    struct attn_layer_gradient_problem gradient = { .layer = problem,
+                                                    .context_gradient = context,
+                                                    .k_norm.bias = weight_gradient };
     assert_int_equal(attn_layer_gradient_plan_init(&gradient_plan, &gradient, &where),
-                     ATTN_ERR_OPTION);
-    assert_string_equal(where, "layer.layer.k_norm");
+                     ATTN_ERR_NO_DATA);
+    assert_string_equal(where, "k_norm");
+    gradient.k_norm.bias = NULL;
+    gradient.q_norm.weight = weight_gradient;
+    assert_int_equal(attn_layer_gradient_plan_init(&gradient_plan, &gradient, &where),
+                     ATTN_ERR_NO_DATA);
+    assert_string_equal(where, "q_norm");
 }
 
 int main(void)

@@ -19,6 +19,7 @@ struct small_job {
     pthread_t caller;
     int64_t planned_ns;               /* what it says that it costs after its first stage */
     bool waits;                       /* before its second */
+    struct scheduler *quick;          /* where another is quicker than the wait begins; or NULL */
     atomic_bool hold;                 /* the tasks of its second stage last while this is set */
     atomic_int begun;                 /* of those */
     atomic_int here[2], elsewhere[2]; /* tasks of each stage */
@@ -34,6 +35,10 @@ static int64_t stage_tasks(struct job *job, int stage)
     job->cost_ns = small->planned_ns;
     if (!small->waits)
         return TASKS;
+    if (small->quick) {
+        assert_true(scheduler_claim(small->quick, job));
+        scheduler_continue(small->quick, job, TASKS);
+    }
     atomic_fetch_add(&small->waiting_count, 1);
     return JOB_WAITS;
 }
@@ -161,6 +166,18 @@ static void test_what_waits_for_another_leaves_the_caller(void **state)
     scheduler_free(scheduler);
 }
 
+/* It goes on with the workers, who sleep and have to be told. */
+static void test_who_is_continued_at_once_is_not_forgotten(void **state)
+{
+    (void)state;
+    struct scheduler *scheduler = idle_scheduler(2, 20);
+    struct small_job small = { .planned_ns = SMALL_NS, .waits = true, .quick = scheduler };
+    bring(scheduler, &small, SMALL_NS);
+    wait_for(&small.done_count, 1);
+    assert_int_equal(small.elsewhere[1], TASKS);
+    scheduler_free(scheduler);
+}
+
 /* The one worker is busy, with and without others in the queue; and the queue has its bound. */
 static void test_where_there_is_company_it_queues(void **state)
 {
@@ -239,6 +256,7 @@ int main(void)
         cmocka_unit_test(test_what_is_large_or_unknown_is_not),
         cmocka_unit_test(test_what_proves_to_be_large_goes_on_with_the_workers),
         cmocka_unit_test(test_what_waits_for_another_leaves_the_caller),
+        cmocka_unit_test(test_who_is_continued_at_once_is_not_forgotten),
         cmocka_unit_test(test_where_there_is_company_it_queues),
         cmocka_unit_test(test_beside_a_long_job_it_is_run_where_it_came),
         cmocka_unit_test(test_many_bring_jobs_at_once),

@@ -1,0 +1,15 @@
+/* infer_batch.c - see infer_batch.h. */
+#include "infer_batch.h"
+
+bool infer_batch_member(struct batch_member *member, const struct infer_request *request, int stage)
+{
+    const struct infer_item *item = &request->items[0];
+    if (request->item_count != 1 || item->gradient || item->fault.code != FAULT_NONE)
+        return false;
+    member->product = attn_layer_product(&item->plan, stage);
+    if (member->product == ATTN_PRODUCT_NONE)
+        return false;
+    member->call = (struct attn_layer_call){ &item->plan, item->scratch };
+    member->rows = attn_layer_product_rows(&member->call, member->product);
+    return true;
+}

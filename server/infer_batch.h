@@ -1,0 +1,14 @@
+/* infer_batch.h - which inferences may share their products with others: those of one item, with
+ * what the item has to say of it. */
+#ifndef ATTND_INFER_BATCH_H
+#define ATTND_INFER_BATCH_H
+
+#include "batcher.h"
+#include "infer.h"
+
+/* Fills all of member but its job and go_on. False where this stage of the item's plan is no
+ * product that could be shared. */
+bool infer_batch_member(struct batch_member *member, const struct infer_request *request,
+                        int stage);
+
+#endif
