@@ -36,7 +36,7 @@ static bool check_rows(const struct model_relative_bias *bias, const char *name,
            || fault_set_at(fault, pointer, FAULT_LENGTH,
                            "%s has %" PRId64 " rows from position %" PRId64
                            " on; this layer's bias is for %" PRId64
-                           " positions, a class token and %" PRId64 " by %" PRId64 " patches",
+                           " of them, a class token and %" PRId64 " by %" PRId64 " patches",
                            name, count, first, positions, bias->height, bias->width);
 }
 
