@@ -45,7 +45,7 @@ enum admission_verdict admission_judge(const struct admission_limits *limits,
             seconds_of((double)queue->cost_ns * by_clock * over_items / (double)queue->items);
         return ADMISSION_FULL;
     }
-    if (over_cost > 0 && queue->cost_ns > 0 && request->likely_ns / DOUBT >= request->counted_ns) {
+    if (over_cost > 0 && queue->items > 0 && request->likely_ns / DOUBT >= request->counted_ns) {
         *retry_after_s = seconds_of(over_cost * by_clock);
         return ADMISSION_FULL;
     }

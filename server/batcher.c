@@ -23,7 +23,7 @@ enum { MEMBER_ROWS_MAX = 32 };
 
 struct batch_group {
     struct batcher *batcher;
-    struct batch_group *next, *previous;
+    struct batch_group *next;
     struct attn_layer layer; /* only to be compared */
     enum attn_layer_product product;
     struct batch_member *first, *last;
@@ -76,8 +76,6 @@ static struct batch_group *group_create(struct batcher *batcher, const struct ba
     group->product = member->product;
     group->due_ns = INT64_MAX;
     group->next = batcher->groups;
-    if (group->next)
-        group->next->previous = group;
     batcher->groups = group;
     return group;
 }
@@ -87,9 +85,10 @@ static void settle(struct batch_group *group)
 {
     if (group->first || group->has_batch)
         return;
-    *(group->previous ? &group->previous->next : &group->batcher->groups) = group->next;
-    if (group->next)
-        group->next->previous = group->previous;
+    struct batch_group **link = &group->batcher->groups; /* there are few */
+    while (*link != group)
+        link = &(*link)->next;
+    *link = group->next;
     free(group);
 }
 

@@ -7,7 +7,9 @@
 
 #include <stdatomic.h>
 
-enum { PLACES = 4096, SIZE_STEPS = 4 /* of each power of two */ };
+enum { PLACES = 4096 };
+
+static const size_t SIZE_STEPS = 4; /* of each power of two */
 
 static struct {
     _Atomic uint64_t key;
@@ -23,14 +25,14 @@ static uint64_t hash(uint64_t so_far, const char *text)
 }
 
 /* Which step of which power of two. */
-static unsigned size_step(size_t bytes)
+static size_t size_step(size_t bytes)
 {
-    unsigned power = 0;
+    size_t power = 0;
     if (bytes < SIZE_STEPS)
-        return (unsigned)bytes;
+        return bytes;
     while (bytes >> power >= 2 * SIZE_STEPS)
         power++;
-    return power * SIZE_STEPS + (unsigned)(bytes >> power);
+    return power * SIZE_STEPS + (bytes >> power);
 }
 
 uint64_t cost_guess_key(const char *path, const char *type, size_t body_bytes)

@@ -50,7 +50,7 @@ bool job_order_reserve(struct job_order *order, int64_t count)
     if (count <= order->capacity)
         return true;
     const int64_t capacity = count < ROOM_FIRST ? ROOM_FIRST : 2 * count;
-    struct job **heap = realloc(order->heap, (size_t)capacity * sizeof *heap);
+    struct job **heap = reallocarray(order->heap, (size_t)capacity, sizeof(void *));
     if (!heap)
         return false;
     order->heap = heap;

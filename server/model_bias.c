@@ -34,10 +34,10 @@ static bool check_rows(const struct model_relative_bias *bias, const char *name,
     const int64_t positions = bias->height * bias->width + 1;
     return (first >= 0 && count <= positions && first <= positions - count)
            || fault_set_at(fault, pointer, FAULT_LENGTH,
-                           "%s has rows at positions from %" PRId64 " to below %" PRId64
-                           "; this layer's bias is for %" PRId64
+                           "%s has %" PRId64 " rows from position %" PRId64
+                           " on; this layer's bias is for %" PRId64
                            " of them, a class token and %" PRId64 " by %" PRId64 " patches",
-                           name, first, first + count, positions, bias->height, bias->width);
+                           name, count, first, positions, bias->height, bias->width);
 }
 
 bool model_bias_check(const struct model_relative_bias *bias, int64_t first_query, int64_t q_len,

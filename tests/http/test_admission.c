@@ -159,7 +159,7 @@ static void test_queue_full_of_cost(void **state)
     (void)state;
     struct http_background holder;
     char limit[32];
-    snprintf(limit, sizeof limit, "%.0fms", 1500 * cost_s);
+    snprintf(limit, sizeof limit, "%.0fms", 700 * cost_s);
     start("--queue-cost-max", limit);
     assert_true(metric("attnd_queue_cost_seconds") == 0);
     hold(&holder, PATH, slow);
@@ -167,7 +167,6 @@ static void test_queue_full_of_cost(void **state)
      */
     struct http_response response = send(PATH, slow, PATIENT);
     expect_overloaded(&response);
-    expect_status(PATH, GOOD, 200);
     /* The next one of its kind need not be read any more. */
     response = send(PATH, slow, PATIENT);
     assert_false(was_read(&response));
@@ -299,6 +298,10 @@ static int make_slow(void **state)
         slow = request_text_slow(&client, seconds, "");
         cost_s = predicted_s(slow);
     }
+    stop();
+    /* The daemons of the tests have measured nothing of it yet. */
+    start("--queue-max", "9");
+    cost_s = predicted_s(slow);
     stop();
     const size_t size = strlen(slow) - 1;
     slow_batch = malloc(size + sizeof more);

@@ -31,12 +31,10 @@ static char *directory;
 static double metric(const char *name)
 {
     struct http_response page = http_client_get(&client, "/metrics");
-    const size_t length = strlen(name);
-    const char *line = page.body;
-    while (line && !(strncmp(line, name, length) == 0 && line[length] == ' '))
-        line = (line = strchr(line, '\n')) ? line + 1 : NULL;
-    assert_non_null(line);
-    const double value = strtod(line + length, NULL);
+    char before[64];
+    snprintf(before, sizeof before, "\n%s ", name);
+    const char *line = strstr(page.body, before);
+    const double value = line ? strtod(line + strlen(before), NULL) : -1;
     http_response_free(&page);
     return value;
 }

@@ -305,6 +305,12 @@ static void test_concat_widths(void **state)
     cJSON_Delete(answer);
 }
 
+/* Of these score functions none has a scale of its own, or anything else that could be set. */
+#define OPTIONS                                                                                    \
+    "{\"causal\":false,\"scale\":1,\"softcap\":0,\"window_left\":-1,\"window_right\":-1,"          \
+    "\"clip\":0,\"rope\":null,\"q_norm\":null,\"k_norm\":null,\"alibi_slopes\":false,"             \
+    "\"relative_bias\":null}"
+
 static void test_described(void **state)
 {
     (void)state;
@@ -314,7 +320,7 @@ static void test_described(void **state)
     answer_expect(answer, "layers",
                   "[{\"index\":0,\"kind\":\"cross\",\"d_query\":null,\"d_key\":null,"
                   "\"d_value\":null,\"d_out\":null,\"q_heads\":1,\"kv_heads\":1,\"head_dim\":1,"
-                  "\"v_head_dim\":null}]",
+                  "\"v_head_dim\":null,\"options\":" OPTIONS "}]",
                   0);
     cJSON_Delete(answer);
     http_response_free(&response);
@@ -323,7 +329,7 @@ static void test_described(void **state)
     answer_expect(answer, "layers",
                   "[{\"index\":0,\"kind\":\"cross\",\"d_query\":3,\"d_key\":5,\"d_value\":null,"
                   "\"d_out\":null,\"q_heads\":1,\"kv_heads\":1,\"head_dim\":7,"
-                  "\"v_head_dim\":null}]",
+                  "\"v_head_dim\":null,\"options\":" OPTIONS "}]",
                   0);
     cJSON_Delete(answer);
     http_response_free(&response);

@@ -122,7 +122,7 @@ static void test_description(void **state)
     for (int i = 0; i < 5; i++) {
         const cJSON *layer = cJSON_GetArrayItem(layers, i);
         answer_expect_members(layer, "index,kind,d_query,d_key,d_value,d_out,q_heads,kv_heads,"
-                                     "head_dim,v_head_dim");
+                                     "head_dim,v_head_dim,options");
         assert_int_equal(cJSON_GetObjectItem(layer, "index")->valueint, i);
         answer_expect(layer, "q_heads", "8", 0);
         answer_expect(layer, "kv_heads", "4", 0);
