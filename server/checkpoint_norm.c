@@ -70,8 +70,8 @@ static bool read_values(struct source *source, int64_t count, const float **valu
         return fault_no_memory(fault);
     *values = made;
     for (int64_t piece = 0; piece < pieces; piece++) {
-        const float *from;
-        if (!get(source, piece, each, &from, fault))
+        const float *from = NULL;
+        if (!get(source, piece, each, &from, fault) || !from)
             return false;
         for (int64_t c = 0; c < each; c++)
             *made++ = from[c] + (source->adds_one ? 1.0f : 0.0f);
