@@ -25,10 +25,10 @@ static const char *const PATIENT[] = { "Content-Type: application/json", NULL };
 static struct daemon server;
 static struct http_client client;
 
-/* A request that takes this CPU time at least, as predicted once its kind has been measured; five
- * of it in a batch. */
+/* A request that takes this CPU time at least, as predicted once its kind has been measured; two
+ * and five of it in a batch. */
 static const double LEAST_S = 0.4;
-static char *slow, *slow_batch;
+static char *slow, *slow_pair, *slow_batch;
 static double cost_s;
 
 static void start(const char *flag, const char *value)
@@ -244,7 +244,7 @@ static void test_deadlines_that_cannot_be_met(void **state)
     const char *const later[] = { "Content-Type: application/json", header[1], NULL };
     start("--queue-max", "9");
     snprintf(header[0], sizeof header[0], "X-Timeout-Ms: %.3f", 250 * cost_s);
-    snprintf(header[1], sizeof header[1], "X-Timeout-Ms: %.3f", 850 * cost_s);
+    snprintf(header[1], sizeof header[1], "X-Timeout-Ms: %.3f", 1300 * cost_s);
     /* On its own: planned, and no task of it begun. */
     struct http_response response = send(PATH, slow, soon);
     answer_expect_fault(&response, 504, "deadline", NULL);
@@ -252,10 +252,10 @@ static void test_deadlines_that_cannot_be_met(void **state)
     assert_true(metric("attnd_queue_jobs") == 0);
     assert_true(metric("attnd_refused_total{reason=\"deadline\"}") == 1);
 
-    /* Behind another it is refused while that one still has most of its time before it; a short
-     * one, which goes between, is served. */
+    /* Twice as much, which would do alone, is refused behind it while it still has most of its time
+     * before it; a short one, which goes between, is served. */
     hold(&holder, PATH, slow);
-    response = send(PATH, slow, later);
+    response = send(BATCH, slow_pair, later);
     answer_expect_fault(&response, 504, "deadline", NULL);
     http_response_free(&response);
     expect_still_held();
@@ -287,11 +287,17 @@ static void test_costs_are_shown(void **state)
     stop();
 }
 
+static char *with_items(const char *more)
+{
+    char *batch = NULL;
+    assert_true(asprintf(&batch, "%.*s%s", (int)strlen(slow) - 1, slow, more) > 0);
+    return batch;
+}
+
 /* One request for all tests, long enough in CPU time, however busy the machine is. */
 static int make_slow(void **state)
 {
     (void)state;
-    static const char more[] = ",\"requests\":[{},{},{},{},{}]}";
     start("--queue-max", "9");
     for (double seconds = LEAST_S; cost_s < LEAST_S; seconds *= 1.5) {
         free(slow);
@@ -303,11 +309,8 @@ static int make_slow(void **state)
     start("--queue-max", "9");
     cost_s = predicted_s(slow);
     stop();
-    const size_t size = strlen(slow) - 1;
-    slow_batch = malloc(size + sizeof more);
-    assert_non_null(slow_batch);
-    memcpy(slow_batch, slow, size);
-    memcpy(slow_batch + size, more, sizeof more);
+    slow_pair = with_items(",\"requests\":[{},{}]}");
+    slow_batch = with_items(",\"requests\":[{},{},{},{},{}]}");
     return 0;
 }
 
@@ -315,6 +318,7 @@ static int free_slow(void **state)
 {
     (void)state;
     free(slow);
+    free(slow_pair);
     free(slow_batch);
     return 0;
 }
