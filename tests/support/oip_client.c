@@ -239,3 +239,12 @@ void oip_expect_numbers(const struct oip_answer *answer, const char *name, const
             fail_msg("%s[%d] is %.17g, want %.17g", name, (int)i, numbers[i], want[i]);
     free(numbers);
 }
+
+void oip_expect_class(const char *text, double value, int index)
+{
+    char *end;
+    const float came = strtof(text, &end);
+    if (fabs(came - value) > 2e-7 * value || *end != ':' || end - text > 12
+        || strtol(end + 1, &end, 10) != index || *end)
+        fail_msg("expected the class %.9g:%d, not %s", value, index, text);
+}

@@ -81,4 +81,7 @@ double *oip_numbers(const struct oip_tensor_answer *tensor);
 void oip_expect_numbers(const struct oip_answer *answer, const char *name, const char *datatype,
                         int rank, const int64_t *shape, const double *want, double tolerance);
 
+/* A class is "value:index"; the value in the shortest text of its float. */
+void oip_expect_class(const char *text, double value, int index);
+
 #endif
