@@ -59,7 +59,9 @@ INLINE void transpose_square(vec square[LANES])
         UNROLL
         for (int i = 0; i < LANES / 2; i++) {
             const int at = i / 4 * 8 + i % 4;
+            /* cppcheck-suppress arrayIndexOutOfBounds ; vectors of 4 lanes have no such pass */
             dealt[i] = EVEN_QUARTERS(square[at], square[at + 4]);
+            /* cppcheck-suppress arrayIndexOutOfBounds ; as above */
             dealt[LANES / 2 + i] = ODD_QUARTERS(square[at], square[at + 4]);
         }
         UNROLL

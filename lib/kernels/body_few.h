@@ -59,9 +59,13 @@ INLINE vec sum_each(const vec sums[LANES])
     UNROLL
     for (int half = FOURS / 2; half > 0; half /= 2) {
         UNROLL
-        for (int i = 0; i < half; i++)
-            parts[i] = EVEN_QUARTERS(parts[2 * i], parts[2 * i + 1])
-                       + ODD_QUARTERS(parts[2 * i], parts[2 * i + 1]);
+        for (int i = 0; i < half; i++) {
+            /* cppcheck-suppress arrayIndexOutOfBounds ; vectors of 4 lanes have no such pass */
+            const vec even = EVEN_QUARTERS(parts[2 * i], parts[2 * i + 1]);
+            /* cppcheck-suppress arrayIndexOutOfBounds ; as above */
+            const vec odd = ODD_QUARTERS(parts[2 * i], parts[2 * i + 1]);
+            parts[i] = even + odd;
+        }
     }
     return parts[0];
 }

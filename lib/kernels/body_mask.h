@@ -89,6 +89,7 @@ static enum attn_sees mask_bits(uint64_t *bits, const uint8_t *allowed, int64_t 
         call_ahead(allowed + r * row_stride, n);
     for (int64_t j = 0; j < n; j += WORD_BITS) {
         const int64_t count = n - j < WORD_BITS ? n - j : WORD_BITS;
+        /* cppcheck-suppress shiftTooManyBits ; count is 1 or more */
         const uint64_t all = ~(uint64_t)0 >> (WORD_BITS - count);
         for (int64_t r = 0; r < WORD_BITS; r++) {
             const uint64_t word =

@@ -130,18 +130,22 @@ static const uint32_t sixteenths[16] __attribute__((aligned(64))) = {
 #if VEC_BYTES == 64 && defined(__clang__)
 INLINE vec sixteenth(ivec index)
 {
+    /* cppcheck-suppress invalidPointerCast ; the table holds the bits of floats */
     return __builtin_ia32_permvarsf512(load((const float *)sixteenths), index);
 }
 #elif VEC_BYTES == 64
 INLINE vec sixteenth(ivec index)
 {
+    /* cppcheck-suppress invalidPointerCast ; the table holds the bits of floats */
     return __builtin_shuffle(load((const float *)sixteenths), index);
 }
 #else
 INLINE vec sixteenth(ivec index)
 {
     return __builtin_ia32_blendvps256(
+        /* cppcheck-suppress invalidPointerCast ; the table holds the bits of floats */
         __builtin_ia32_permvarsf256(load((const float *)sixteenths), index),
+        /* cppcheck-suppress invalidPointerCast ; as above */
         __builtin_ia32_permvarsf256(load((const float *)(sixteenths + 8)), index),
         (vec)((uvec)index << 28));
 }
