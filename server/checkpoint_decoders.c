@@ -100,7 +100,7 @@ static bool adjust_falcon(struct checkpoint_layer *layer, struct fault *fault)
     .q_heads = "num_attention_heads=32", .theta = "rope_theta=10000"
 
 #define LAYER_NORMS(query, key, flag)                                                              \
-    .norms = { query, key }, .norms_if = flag, .norm_eps = "layer_norm_eps=0.00001",               \
+    .norms = { query, key }, .norms_if = (flag), .norm_eps = "layer_norm_eps=0.00001",             \
     .norm_is_centred = true
 
 #define COHERE                                                                                     \
