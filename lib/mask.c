@@ -78,6 +78,14 @@ static int64_t mask_count(const struct attn_tensor *mask, int d, int64_t at, int
     return mask->shape[d] == 1 ? count : attn_max(0, attn_min(count, mask->shape[d] - at));
 }
 
+/* Where in its numbers the mask has what is of a row and a key. */
+static int64_t mask_first(const struct attn_tensor *mask, int64_t batch, int64_t head, int64_t row,
+                          int64_t key)
+{
+    return batch * mask_stride(mask, 0) + head * mask_stride(mask, 1) + row * mask_stride(mask, 2)
+           + key * mask_stride(mask, 3);
+}
+
 static void gather_bool(const uint8_t *allowed, int64_t row_stride, int64_t key_stride,
                         int64_t row_count, int64_t n, int64_t width, float *bias_t)
 {
@@ -120,8 +128,7 @@ enum attn_sees attn_mask_scan(const struct attn_problem *problem,
 {
     const struct attn_tensor *mask = &problem->mask;
     const int64_t row_stride = mask_stride(mask, 2);
-    const int64_t first = batch * mask_stride(mask, 0) + head * mask_stride(mask, 1)
-                          + row * row_stride + key * mask_stride(mask, 3);
+    const int64_t first = mask_first(mask, batch, head, row, key);
     const int64_t count = mask_count(mask, 3, key, n);
 
     if (mask->data == NULL)
@@ -144,8 +151,7 @@ void attn_mask_gather(const struct attn_problem *problem, const struct attn_kern
     const struct attn_tensor *mask = &problem->mask;
     const int64_t row_stride = mask_stride(mask, 2);
     const int64_t key_stride = mask_stride(mask, 3);
-    const int64_t first = batch * mask_stride(mask, 0) + head * mask_stride(mask, 1)
-                          + row * row_stride + key * key_stride;
+    const int64_t first = mask_first(mask, batch, head, row, key);
     const int64_t asked = n;
 
     /* Gradients hand the mask over turned, so that either dimension may end early. */
@@ -172,8 +178,7 @@ void attn_mask_floats(const struct attn_problem *problem, const struct attn_kern
 {
     const struct attn_tensor *mask = &problem->mask;
     const int64_t step = mask_stride(mask, 3);
-    const int64_t first = batch * mask_stride(mask, 0) + head * mask_stride(mask, 1)
-                          + row * mask_stride(mask, 2) + key * step;
+    const int64_t first = mask_first(mask, batch, head, row, key);
     const int64_t count = mask_count(mask, 3, key, n);
 
     if (mask->dtype == ATTN_BOOL)
@@ -191,8 +196,7 @@ void attn_mask_biases(const struct attn_problem *problem, const struct attn_kern
 {
     const struct attn_tensor *mask = &problem->mask;
     const int64_t step = mask_stride(mask, 3);
-    const int64_t first = batch * mask_stride(mask, 0) + head * mask_stride(mask, 1)
-                          + row * mask_stride(mask, 2) + key * step;
+    const int64_t first = mask_first(mask, batch, head, row, key);
     const int64_t count = mask_count(mask, 3, key, n);
 
     if (mask->dtype == ATTN_BOOL)

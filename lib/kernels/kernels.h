@@ -34,8 +34,8 @@ enum {
 /* How a row of keys or values is written. */
 enum attn_numbers { ATTN_NUMBERS_F32, ATTN_NUMBERS_F16, ATTN_NUMBERS_BF16, ATTN_NUMBERS_COUNT };
 
-/* Rows that will be read next, stride_bytes apart: while a kernel reads row j it calls row j of
- * these into the caches. They need not exist; nothing of them is read. */
+/* Rows that will be read later, stride_bytes apart: while a kernel reads row j for several query
+ * rows it calls row j of these into the caches. They need not exist; nothing of them is read. */
 struct attn_ahead {
     const void *rows;
     int64_t stride_bytes;
