@@ -275,8 +275,7 @@ static void *watch_delays(void *argument)
             group->due_ns = INT64_MAX;
             submit_or_send_away(group);
         } else {
-            const struct timespec until = { .tv_sec = group->due_ns / 1000000000,
-                                            .tv_nsec = group->due_ns % 1000000000 };
+            const struct timespec until = clock_timespec(group->due_ns);
             pthread_cond_timedwait(&batcher->due, &batcher->mutex, &until);
         }
     }

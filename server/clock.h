@@ -17,6 +17,12 @@ static inline int64_t clock_now_ns(void)
     return clock_read_ns(CLOCK_MONOTONIC);
 }
 
+/* The same as the calls that wait until a time take it. */
+static inline struct timespec clock_timespec(int64_t ns)
+{
+    return (struct timespec){ .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
+}
+
 /* Of the calling thread. This one is a system call, and takes most of a microsecond. */
 static inline int64_t clock_thread_ns(void)
 {

@@ -110,8 +110,7 @@ static void *watch_deadlines(void *argument)
         const int64_t next_ns = scheduler_stop_late_jobs(scheduler, clock_now_ns(), JOB_DEADLINE);
         if (next_ns < scheduler->timer_ns)
             scheduler->timer_ns = next_ns;
-        const struct timespec until = { .tv_sec = scheduler->timer_ns / 1000000000,
-                                        .tv_nsec = scheduler->timer_ns % 1000000000 };
+        const struct timespec until = clock_timespec(scheduler->timer_ns);
         if (scheduler->stopping)
             break;
         if (scheduler->timer_ns == INT64_MAX)
