@@ -8,6 +8,21 @@
 
 #include "fault.h"
 #include "memory_budget.h"
+#include "tensor_text.h"
+
+/* A tensor of a text that somebody else writes, behind so many bytes of the text. */
+struct text_gap {
+    struct tensor_text tensor;
+    size_t at;
+};
+
+/* What is noted in place of long tensors. */
+struct text_later {
+    struct text_gap *gaps; /* malloc'd, counted in the text's share */
+    int64_t count, capacity;
+};
+
+enum { TEXT_LATER_NUMBERS_MIN = 256 };
 
 struct text {
     char *data; /* malloc'd, not NUL-terminated; whoever takes it sets it to NULL here */
@@ -15,6 +30,7 @@ struct text {
     size_t capacity;
     size_t bytes_max;
     struct memory_share *memory; /* of the request, may be set after text_init(); NULL: none */
+    struct text_later *later;    /* NULL, as at first: every tensor is written at once */
     enum fault_code failed;      /* FAULT_NONE, FAULT_MEMORY or FAULT_ANSWER_TOO_LARGE */
 };
 
@@ -32,8 +48,10 @@ void text_integer(struct text *text, int64_t value);
 void text_float(struct text *text, float value); /* null where not finite */
 void text_format(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Nested arrays, row-major: rank 2 and shape {2, 3} give [[a,b,c],[d,e,f]]. */
+/* Nested arrays, see tensor_text.h; of rank 0 the number alone. The second for every kind of
+ * numbers, of rank 1 or more. Long ones are put off where there is somebody who writes them. */
 void text_tensor(struct text *text, const float *values, int rank, const int64_t *shape);
+void text_numbers(struct text *text, const struct tensor_text *tensor);
 
 /* False where something failed on the way; then the fault says what. */
 bool text_finish(const struct text *text, struct fault *fault);
