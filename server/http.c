@@ -56,33 +56,10 @@ static bool add_header(struct MHD_Response *response, const char *name, const ch
     return !value[0] || MHD_add_response_header(response, name, value) == MHD_YES;
 }
 
-/* Takes the bytes of the answer; whatever comes, they are given back when they have been sent. */
-static struct MHD_Response *take_bytes(struct exchange_answer *answer)
-{
-    struct MHD_IoVec vector[EXCHANGE_PARTS_MAX];
-    struct MHD_Response *response;
-    if (!answer->parts) {
-        if (!answer->data)
-            return MHD_create_response_from_buffer(0, (void *)"", MHD_RESPMEM_PERSISTENT);
-        response =
-            MHD_create_response_from_buffer(answer->size, answer->data, MHD_RESPMEM_MUST_FREE);
-        if (response)
-            answer->data = NULL;
-        return response;
-    }
-    for (int i = 0; i < answer->part_count; i++)
-        vector[i] = (struct MHD_IoVec){ answer->parts[i].data, answer->parts[i].size };
-    response = MHD_create_response_from_iovec(vector, (unsigned)answer->part_count, answer->release,
-                                              answer->owner);
-    if (response)
-        answer->release = NULL;
-    return response;
-}
-
 static struct MHD_Response *make_response(struct exchange *exchange)
 {
     struct exchange_answer *answer = &exchange->answer;
-    struct MHD_Response *response = take_bytes(answer);
+    struct MHD_Response *response = http_take_bytes(answer);
     const bool close = answer->close || atomic_load(&exchange->thread->http->ending);
     char header_length[24] = "", retry_after[12] = "";
     char timing[REQUEST_TIMING_MAX];
