@@ -1,8 +1,9 @@
 /* test_memory.c - --memory-max: one budget for all requests in flight; and what the daemon holds
  * when nobody asks for anything.
  *
- * Resident memory is compared on the plain build alone: a sanitizer keeps what is freed. The soak
- * has as many requests as ATTND_TEST_PROBLEMS says, times a hundred, where that is set. */
+ * After a burst, and with idle connections, resident memory is compared on the plain build alone: a
+ * sanitizer keeps what is freed. The soak has as many requests as ATTND_TEST_PROBLEMS says, times a
+ * hundred, where that is set. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -208,6 +209,16 @@ static void test_burst(void **state)
     stop();
 }
 
+/* The daemon's AddressSanitizer, where it has one, keeps 1 MiB of what is freed, and not 256. */
+static void keep_little(void)
+{
+    char options[500];
+    const char *given = getenv("ASAN_OPTIONS");
+    snprintf(options, sizeof(options), "%s%squarantine_size_mb=1", given ? given : "",
+             given ? ":" : "");
+    setenv("ASAN_OPTIONS", options, 1);
+}
+
 /* No growth with the number of requests, whatever they are. */
 static void test_soak(void **state)
 {
@@ -222,6 +233,7 @@ static void test_soak(void **state)
         "{\"model\":\"sdpa\",\"query\":[[1,2],[3]]}",
     };
     const int count = 100 * (int)problem_count(daemon_slowness() > 1 ? 20 : 170);
+    keep_little();
     start("--timeout", "60s");
     size_t before = 0;
     for (int i = 0; i < WARM_UP + count; i++) {
@@ -234,8 +246,7 @@ static void test_soak(void **state)
     const size_t after = daemon_memory_bytes(&server);
     print_message("    resident: %.2f MiB, after %d requests %.2f\n", (double)before / MIB, count,
                   (double)after / MIB);
-    if (daemon_slowness() == 1)
-        assert_true(after < before + MIB);
+    assert_true(after < before + MIB);
     stop();
 }
 
