@@ -7,6 +7,7 @@
 #include "listener.h"
 
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -24,6 +25,7 @@ struct http_connection {
     struct http_connection *next, *previous;
     int listener; /* its number */
     bool closing; /* by us */
+    char client[INET6_ADDRSTRLEN];
 
     bool idle; /* in the thread's list of those without a request, the longest idle first */
     int64_t idle_since_ns;

@@ -20,15 +20,17 @@ size_t json_write_double(char *out, double value)
     return (size_t)size;
 }
 
-size_t json_write_integer(char *out, int64_t value)
+size_t json_write_decimal(char *out, int64_t value, int places)
 {
     char digits[JSON_INTEGER_BYTES_MAX];
     char *end = digits + sizeof digits, *p = end;
     uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-    do {
+    for (int i = 0; i <= places || magnitude > 0; i++) {
+        if (i == places && places > 0)
+            *--p = '.';
         *--p = (char)('0' + magnitude % 10);
         magnitude /= 10;
-    } while (magnitude > 0);
+    }
     if (value < 0)
         *--p = '-';
     memcpy(out, p, (size_t)(end - p));

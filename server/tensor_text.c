@@ -77,7 +77,7 @@ static size_t write_wide(const struct tensor_text *tensor, int64_t first, int64_
 {
     char *p = out;
     for (int64_t i = first; i < first + count; i++) {
-        p += tensor->is_integers ? json_write_integer(p, ((const int64_t *)tensor->values)[i])
+        p += tensor->is_integers ? json_write_decimal(p, ((const int64_t *)tensor->values)[i], 0)
                                  : json_write_double(p, ((const double *)tensor->values)[i]);
         *p++ = ',';
     }

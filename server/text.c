@@ -20,6 +20,12 @@ void text_init(struct text *text, size_t bytes_max)
     *text = (struct text){ .bytes_max = bytes_max < SIZE_MAX ? bytes_max : SIZE_MAX - 1 };
 }
 
+struct text text_in(char *buffer, size_t buffer_size)
+{
+    return (
+        struct text){ .data = buffer, .capacity = buffer_size - 1, .bytes_max = buffer_size - 1 };
+}
+
 void text_free(struct text *text)
 {
     if (!text)
@@ -64,7 +70,9 @@ char *text_reserve(struct text *text, size_t size)
 
 void text_bytes(struct text *text, const char *bytes, size_t size)
 {
-    char *out = text_reserve(text, size);
+    const bool fits =
+        text->data && text->failed == FAULT_NONE && size <= text->capacity - text->used;
+    char *out = fits ? text->data + text->used : text_reserve(text, size);
     if (!out || size == 0)
         return;
     memcpy(out, bytes, size);
@@ -138,10 +146,15 @@ void text_key(struct text *text, const char *key)
     text_bytes(text, ":", 1);
 }
 
-void text_integer(struct text *text, int64_t value)
+void text_decimal(struct text *text, int64_t value, int places)
 {
     char digits[JSON_INTEGER_BYTES_MAX];
-    text_bytes(text, digits, json_write_integer(digits, value));
+    text_bytes(text, digits, json_write_decimal(digits, value, places));
+}
+
+void text_integer(struct text *text, int64_t value)
+{
+    text_decimal(text, value, 0);
 }
 
 void text_float(struct text *text, float value)
@@ -249,6 +262,13 @@ void text_tensor(struct text *text, const float *values, int rank, const int64_t
         text_float(text, *values);
     else
         text_numbers(text, &tensor);
+}
+
+void text_copy(char *out, size_t out_size, const char *string)
+{
+    const size_t size = strnlen(string, out_size - 1);
+    memcpy(out, string, size);
+    out[size] = '\0';
 }
 
 bool text_finish(const struct text *text, struct fault *fault)

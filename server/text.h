@@ -37,6 +37,10 @@ struct text {
 void text_init(struct text *text, size_t bytes_max);
 void text_free(struct text *text);
 
+/* A text in a buffer of the caller's, of which the last byte is left; it asks for no memory and is
+ * not to be freed. */
+struct text text_in(char *buffer, size_t buffer_size);
+
 /* Room for size more bytes; NULL where it failed. Advance text->used by what was written. */
 char *text_reserve(struct text *text, size_t size);
 
@@ -45,7 +49,8 @@ void text_bytes(struct text *text, const char *bytes, size_t size); /* as they a
 void text_string(struct text *text, const char *string);            /* "quoted, escaped" */
 void text_key(struct text *text, const char *key);                  /* "key": */
 void text_integer(struct text *text, int64_t value);
-void text_float(struct text *text, float value); /* null where not finite */
+void text_decimal(struct text *text, int64_t value, int places); /* value * 10^-places: "0.120" */
+void text_float(struct text *text, float value);                 /* null where not finite */
 void text_format(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Nested arrays, see tensor_text.h; of rank 0 the number alone. The second for every kind of
@@ -55,5 +60,8 @@ void text_numbers(struct text *text, const struct tensor_text *tensor);
 
 /* False where something failed on the way; then the fault says what. */
 bool text_finish(const struct text *text, struct fault *fault);
+
+/* Copies a string, cut where it does not fit with its NUL byte. */
+void text_copy(char *out, size_t out_size, const char *string);
 
 #endif

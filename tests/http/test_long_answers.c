@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "request_text.h"
 
 #include <math.h>
@@ -20,9 +20,6 @@
 static const char PATH[] = "/v1/attention";
 
 enum { ROWS = 450, WIDTH = 4 };
-
-static struct daemon server;
-static struct http_client client;
 
 /* Self-attention over so many rows; more is what follows. */
 static char *body_of(int64_t rows, const char *more)
@@ -267,29 +264,13 @@ static void test_departures(void **state)
     free(body);
 }
 
-static int start(void **state)
-{
-    (void)state;
-    daemon_start_with(&server, "--workers", "2", NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),       cmocka_unit_test(test_batch),
         cmocka_unit_test(test_other_numbers), cmocka_unit_test(test_text_beside_bytes),
         cmocka_unit_test(test_softmax),       cmocka_unit_test(test_deadlines),
-        cmocka_unit_test(test_departures),
+        cmocka_unit_test(test_departures),    cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
 }
