@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -27,8 +27,6 @@ static const char LEFT[] = "attnd_cancelled_total{reason=\"left_reading\"}";
 
 enum { BODY_BYTES = 3 << 19, SENDERS = 6, CROWD = 24, SLOW = 16, LEAVERS = 60 };
 
-static struct daemon server;
-static struct http_client client;
 static char body[BODY_BYTES + 1];
 
 static pthread_t senders[SENDERS];
@@ -42,14 +40,6 @@ static int setup(void **state)
     memcpy(body + BODY_BYTES - strlen(GOOD), GOOD, strlen(GOOD));
     daemon_start_with(&server, "--workers", "2", NULL);
     http_client_init(&client, server.port);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_kill(&server);
     return 0;
 }
 
@@ -120,7 +110,6 @@ static void expect(struct http_raw *raw, long status)
 
 static void test_a_crowd(void **state)
 {
-    (void)state;
     struct http_crowd crowd;
     struct http_request requests[CROWD];
     struct http_response responses[CROWD];
@@ -136,12 +125,11 @@ static void test_a_crowd(void **state)
     }
     http_crowd_free(&crowd);
     assert_true(answer_metric(&client, WAITING) == 0);
-    daemon_stop(&server);
+    fixture_stop(state);
 }
 
 static void test_ways_to_send(void **state)
 {
-    (void)state;
     struct http_raw raw;
     start_senders();
     /* It is asked to go on when its turn has come, and not before. */
@@ -166,13 +154,12 @@ static void test_ways_to_send(void **state)
     assert_true(http_raw_is_closed(&raw, 10 * daemon_slowness()));
     http_raw_close(&raw);
     stop_senders();
-    daemon_stop(&server);
+    fixture_stop(state);
 }
 
 /* No time is left: told before the body, and the connection takes no other request. */
 static void test_too_late(void **state)
 {
-    (void)state;
     struct http_raw raw;
     char value[32] = "";
     start_senders();
@@ -189,13 +176,12 @@ static void test_too_late(void **state)
     http_raw_close(&raw);
     stop_senders();
     assert_true(answer_metric(&client, "attnd_refused_total{reason=\"deadline\"}") == 1);
-    daemon_stop(&server);
+    fixture_stop(state);
 }
 
 /* With nothing of their body, with half of it, with all. */
 static void test_leaving(void **state)
 {
-    (void)state;
     start_senders();
     const int descriptor_count = daemon_descriptor_count(&server);
     for (int i = 0; i < LEAVERS; i++) {
@@ -215,13 +201,12 @@ static void test_leaving(void **state)
     char *log = daemon_log(&server);
     assert_non_null(strstr(log, "status=499"));
     free(log);
-    daemon_stop(&server);
+    fixture_stop(state);
 }
 
 /* Who begins a body and does not go on keeps nobody from being read. */
 static void test_slow_clients(void **state)
 {
-    (void)state;
     struct http_raw slow[SLOW];
     for (int i = 0; i < SLOW; i++) {
         connect_head(&slow[i], "1.1", announcing(""));
@@ -239,13 +224,12 @@ static void test_slow_clients(void **state)
         expect(&slow[i], 200);
         http_raw_close(&slow[i]);
     }
-    daemon_stop(&server);
+    fixture_stop(state);
 }
 
 /* Those that wait when the daemon is told to stop were accepted, so they are answered. */
 static void test_drain(void **state)
 {
-    (void)state;
     enum { LEAST = 3 };
     struct http_background backgrounds[CROWD];
     int answered = 0;
@@ -255,7 +239,7 @@ static void test_drain(void **state)
         http_background_start(&backgrounds[i], server.port, &request);
     answer_wait_for_metric(&client, WAITING, LEAST, INFINITY);
     atomic_store(&senders_stop, true);
-    daemon_stop(&server); /* exit status 0 */
+    fixture_stop(state); /* exit status 0 */
     for (int i = 0; i < SENDERS; i++)
         pthread_join(senders[i], NULL);
     for (int i = 0; i < CROWD; i++) {
@@ -272,12 +256,12 @@ static void test_drain(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_crowd, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_ways_to_send, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_too_late, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_leaving, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_slow_clients, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_drain, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_crowd, setup, fixture_clear),
+        cmocka_unit_test_setup_teardown(test_ways_to_send, setup, fixture_clear),
+        cmocka_unit_test_setup_teardown(test_too_late, setup, fixture_clear),
+        cmocka_unit_test_setup_teardown(test_leaving, setup, fixture_clear),
+        cmocka_unit_test_setup_teardown(test_slow_clients, setup, fixture_clear),
+        cmocka_unit_test_setup_teardown(test_drain, setup, fixture_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
