@@ -293,7 +293,7 @@ void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
     if (rows.is_sparse
         && (attn_is_wanted(&plan->problem.weights) || attn_is_wanted(&plan->problem.context)))
         find_thresholds(&rows);
-    if (attn_is_wanted(&plan->problem.weights))
+    if (attn_is_wanted(&plan->problem.weights) && !plan->keeps_scores)
         finish_weights(&rows);
     if (rows.is_sparse && attn_is_wanted(&plan->problem.context))
         add_sparse_context(&rows);

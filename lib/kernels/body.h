@@ -13,6 +13,7 @@
 #include "body_few.h"
 #include "body_gradient.h"
 #include "body_mask.h"
+#include "body_rows.h"
 #include "calls.h"
 #include "half.h"
 #include "kernels.h"
@@ -464,6 +465,9 @@ const struct attn_kernels ATTN_KERNELS = {
     .fold_tile = fold_tile,
     .all_finite = all_finite,
     .weights_row = weights_row,
+    .greatest_of_cells = greatest_of_cells,
+    .bound_of_greatest = bound_of_greatest,
+    .find_reaching = find_reaching,
     .few_scores = { few_scores_f32, few_scores_f16, few_scores_bf16 },
     .few_softmax = few_softmax,
     .few_context = { few_context_f32, few_context_f16, few_context_bf16 },

@@ -53,7 +53,7 @@ struct attn_upcoming {
  * for each or by what is added to their scores. */
 enum attn_sees { ATTN_SEES_ALL, ATTN_SEES_NOTHING, ATTN_SEES_BITS, ATTN_SEES_BIASES };
 
-enum { ATTN_MASK_KEYS_MAX = 128 };
+enum { ATTN_MASK_KEYS_MAX = 128, ATTN_BOUND_MAX = 32 };
 
 struct attn_kernels {
     const char *name; /* "generic", "avx2", "avx512" */
@@ -165,6 +165,20 @@ struct attn_kernels {
      * sum being what softmax_tile() left for this row. A score of -INFINITY becomes 0; where sum is
      * 0, so does every one. */
     void (*weights_row)(float *row, float max, float sum, int64_t n);
+
+    /* The greatest number of each of cells cells of a row of n, number j being in cell j * cells /
+     * n, rounded down; cells <= n. NaN is passed over; -INFINITY where there is no other. greatest
+     * may be row. */
+    void (*greatest_of_cells)(float *greatest, const float *row, int64_t n, int64_t cells);
+
+    /* A number that k <= ATTN_BOUND_MAX or more of the row's n numbers reach, and few others: at
+     * random 1.4 k to 1.6 k do. -INFINITY where the row has too few. NaN is passed over. */
+    float (*bound_of_greatest)(const float *row, int64_t n, int64_t k);
+
+    /* Where in the row the numbers are that are not less than bound, ascending; returns how many.
+     * Where there is no room for all, it is filled and room + 1 returned. */
+    int64_t (*find_reaching)(int64_t *places, int64_t room, const float *row, int64_t n,
+                             float bound);
 
     /* n numbers of 16 bits to float, exactly, and back, to the nearest, ties to even: IEEE 754
      * binary16, and bfloat16, the upper half of a float. What is too large becomes infinite, and
