@@ -51,7 +51,7 @@ static unsigned char *make_file(enum attn_dtype dtype, size_t *size)
                          i / 3, NAMES[i % 3], dtype == ATTN_BF16 ? "BF16" : "F64", WIDTH, WIDTH,
                          i * NUMBERS * number_size, (i + 1) * NUMBERS * number_size);
     header[used++] = '}';
-    if (used % 2 != 0)
+    while (used % 8 != 0)
         header[used++] = ' ';
     *size = 8 + (size_t)used + (size_t)LAYERS * 3 * NUMBERS * (size_t)number_size;
     unsigned char *file = calloc(1, *size);
