@@ -40,7 +40,7 @@ struct exchange {
     char method[16];
     char path[EXCHANGE_LOGGED_MAX];        /* as sent, cut; for the log */
     char traceparent[EXCHANGE_LOGGED_MAX]; /* the same */
-    char client[64];
+    const char *client;                    /* its address, of the connection */
 
     int64_t started_ns;
     int64_t body_deadline_ns;

@@ -10,8 +10,8 @@
 #include "connection_metrics.h"
 #include "log.h"
 #include "metrics.h"
+#include "text.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -56,33 +56,10 @@ static bool add_header(struct MHD_Response *response, const char *name, const ch
     return !value[0] || MHD_add_response_header(response, name, value) == MHD_YES;
 }
 
-/* Takes the bytes of the answer; whatever comes, they are given back when they have been sent. */
-static struct MHD_Response *take_bytes(struct exchange_answer *answer)
-{
-    struct MHD_IoVec vector[EXCHANGE_PARTS_MAX];
-    struct MHD_Response *response;
-    if (!answer->parts) {
-        if (!answer->data)
-            return MHD_create_response_from_buffer(0, (void *)"", MHD_RESPMEM_PERSISTENT);
-        response =
-            MHD_create_response_from_buffer(answer->size, answer->data, MHD_RESPMEM_MUST_FREE);
-        if (response)
-            answer->data = NULL;
-        return response;
-    }
-    for (int i = 0; i < answer->part_count; i++)
-        vector[i] = (struct MHD_IoVec){ answer->parts[i].data, answer->parts[i].size };
-    response = MHD_create_response_from_iovec(vector, (unsigned)answer->part_count, answer->release,
-                                              answer->owner);
-    if (response)
-        answer->release = NULL;
-    return response;
-}
-
 static struct MHD_Response *make_response(struct exchange *exchange)
 {
     struct exchange_answer *answer = &exchange->answer;
-    struct MHD_Response *response = take_bytes(answer);
+    struct MHD_Response *response = http_take_bytes(answer);
     const bool close = answer->close || atomic_load(&exchange->thread->http->ending);
     char header_length[24] = "", retry_after[12] = "";
     char timing[REQUEST_TIMING_MAX];
@@ -169,21 +146,6 @@ void http_resume_answered(struct http_thread *thread)
 
 /* -------------------------------------------------------------- requests -- */
 
-static void describe_client(struct exchange *exchange)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    if (!info)
-        return;
-    const struct sockaddr *address = info->client_addr;
-    if (address->sa_family == AF_INET)
-        inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, exchange->client,
-                  sizeof exchange->client);
-    else if (address->sa_family == AF_INET6)
-        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)address)->sin6_addr, exchange->client,
-                  sizeof exchange->client);
-}
-
 const char *exchange_header(const struct exchange *exchange, const char *name)
 {
     return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
@@ -193,7 +155,7 @@ const char *exchange_body_type(const struct exchange *exchange)
 {
     static _Thread_local char type[64];
     const char *header = exchange_header(exchange, "Content-Type");
-    snprintf(type, sizeof type, "%s", header ? header : "");
+    text_copy(type, sizeof type, header ? header : "");
     type[strcspn(type, "; \t")] = '\0';
     return type;
 }
@@ -230,12 +192,11 @@ static struct exchange *exchange_create(struct http_thread *thread,
     exchange->body_offset = body_offset(exchange);
     exchange->body_announced = announced_bytes(exchange);
     exchange->reading = true;
-    snprintf(exchange->method, sizeof exchange->method, "%s", method);
-    snprintf(exchange->path, sizeof exchange->path, "%s", path);
+    text_copy(exchange->method, sizeof exchange->method, method);
+    text_copy(exchange->path, sizeof exchange->path, path);
     const char *traceparent = exchange_header(exchange, "traceparent");
-    snprintf(exchange->traceparent, sizeof exchange->traceparent, "%s",
-             traceparent ? traceparent : "");
-    describe_client(exchange);
+    text_copy(exchange->traceparent, sizeof exchange->traceparent, traceparent ? traceparent : "");
+    exchange->client = http_connection_of(connection)->client;
     exchange_set_request_id(exchange, exchange_header(exchange, "X-Request-Id"));
     exchange->answer_coding =
         coding_of_answer(exchange_header(exchange, "Accept-Encoding"), &exchange->identity_refused);

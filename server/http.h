@@ -20,7 +20,7 @@ struct exchange_part {
     size_t size;
 };
 
-enum { EXCHANGE_PARTS_MAX = 32 };
+enum { EXCHANGE_PARTS_MAX = 32 }; /* that lie where they were computed; pieces of text beside */
 
 struct byte_slice {
     const void *data;
@@ -143,8 +143,8 @@ void exchange_set_header_length(struct exchange *exchange, size_t length);
 void exchange_reply(struct exchange *exchange, int status, const char *content_type, char *data,
                     size_t size);
 
-/* The same with parts, which are sent as they lie and not copied. They stay until release(owner) is
- * called, on the connection thread. */
+/* The same with parts, which are sent as they lie; many, or long ones, by way of a small buffer.
+ * All of it stays, the array too, until release(owner) is called, on the connection thread. */
 void exchange_reply_parts(struct exchange *exchange, int status, const char *content_type,
                           const struct exchange_part *parts, int part_count,
                           void (*release)(void *owner), void *owner);

@@ -12,6 +12,7 @@
 #include "log.h"
 #include "metrics.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,18 @@ static int listener_of(const struct http_thread *thread, struct MHD_Connection *
     return i;
 }
 
+static void describe_client(struct http_connection *record, struct MHD_Connection *connection)
+{
+    const struct sockaddr *address =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+    if (address->sa_family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, record->client,
+                  sizeof record->client);
+    else if (address->sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)address)->sin6_addr, record->client,
+                  sizeof record->client);
+}
+
 static struct http_connection *connection_create(struct http_thread *thread,
                                                  struct MHD_Connection *connection, int listener)
 {
@@ -97,6 +110,7 @@ static struct http_connection *connection_create(struct http_thread *thread,
     if (epoll_ctl(thread->departures, EPOLL_CTL_ADD, record->socket, &event) != 0)
         log_line(LOG_DEBUG, "departures", LOG_STRING("reason", strerror(errno)));
     record->listener = listener;
+    describe_client(record, connection);
     http_idle_begin(thread, record);
     return record;
 }

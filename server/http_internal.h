@@ -1,4 +1,4 @@
-/* http_internal.h - what http.c (one request), http_departures.c, http_timers.c and
+/* http_internal.h - what http.c (one request), http_send.c, http_departures.c, http_timers.c and
  * http_threads.c (the threads that drive libmicrohttpd) share. They alone include microhttpd.h. */
 #ifndef ATTND_HTTP_INTERNAL_H
 #define ATTND_HTTP_INTERNAL_H
@@ -7,6 +7,7 @@
 #include "listener.h"
 
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -24,6 +25,7 @@ struct http_connection {
     struct http_connection *next, *previous;
     int listener; /* its number */
     bool closing; /* by us */
+    char client[INET6_ADDRSTRLEN];
 
     bool idle; /* in the thread's list of those without a request, the longest idle first */
     int64_t idle_since_ns;
@@ -83,6 +85,10 @@ void http_see_departures(struct http_thread *thread);
 /* Closes the connections of those that left in the middle of a request or between
  * two, and ends parked exchanges; after libmicrohttpd has been run. */
 void http_end_departures(struct http_thread *thread);
+
+/* Takes the bytes of the answer; whatever comes, they are given back when they have been sent.
+ * NULL: no memory, and they have not been taken. */
+struct MHD_Response *http_take_bytes(struct exchange_answer *answer);
 
 /* Puts an exchange on its thread's list of those that wait for something outside, and takes it
  * off. */

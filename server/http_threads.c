@@ -25,6 +25,7 @@
 enum {
     CONNECTION_POOL_BYTES = 16384, /* 9 900 idle connections stay under 200 MiB */
     POLL_MS_MAX = 1000,
+    RUNS_MAX = 8, /* of libmicrohttpd while it has bytes to read, before others are looked at */
 };
 
 /* --------------------------------------------------- what the library calls -- */
@@ -62,6 +63,21 @@ static int poll_timeout_ms(struct http_thread *thread)
     return http_timers_ms(thread, (int)timeout_ms);
 }
 
+/* Whether a daemon has read from a socket that has more: a run reads once from each. */
+static bool has_more(struct MHD_Daemon *daemon)
+{
+    MHD_UNSIGNED_LONG_LONG ms;
+    return MHD_get_timeout(daemon, &ms) == MHD_YES && ms == 0;
+}
+
+/* A large body comes in pieces of half a pool; between two of them nothing else is asked for. */
+static void run_daemons(struct http_thread *thread)
+{
+    for (int i = 0; i < thread->daemon_count; i++)
+        for (int runs = 0; runs < RUNS_MAX && (runs == 0 || has_more(thread->daemons[i])); runs++)
+            MHD_run(thread->daemons[i]);
+}
+
 static void stop_accepting(struct http_thread *thread)
 {
     for (int i = 0; i < thread->daemon_count; i++) {
@@ -93,10 +109,10 @@ static void *connection_thread(void *argument)
             accepting = false;
         }
         http_resume_answered(thread);
-        http_see_departures(thread);
+        if (fds[thread->daemon_count + 1].revents)
+            http_see_departures(thread);
         thread->closed_some = false;
-        for (int i = 0; i < thread->daemon_count; i++)
-            MHD_run(thread->daemons[i]);
+        run_daemons(thread);
         http_end_departures(thread);
         http_check_timers(thread);
         memory_budget_trim(clock_now_ns());
