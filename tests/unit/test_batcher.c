@@ -121,7 +121,7 @@ static void caller_init(struct caller *caller, uint64_t seed)
     memset(caller, 0, sizeof *caller);
     caller->rows = 1 + (int64_t)seed % ROWS_MAX;
     struct fill fill = { seed };
-    fill_floats(&fill, caller->query, ROWS_MAX * D_MODEL, -1, 1);
+    fill_floats(&fill, caller->query, (int64_t)ROWS_MAX * D_MODEL, -1, 1);
     const struct attn_tensor rows =
         attn_tensor_dense(caller->query, ATTN_F32, 1, 1, caller->rows, D_MODEL);
     const struct attn_layer_problem problem = { .layer = &layer,
@@ -208,7 +208,7 @@ static int metric(const char *name)
     cost_write_metrics(&text);
     const char *found = strstr(text.data, name);
     assert_non_null(found);
-    const int value = atoi(found + strlen(name) + 1);
+    const int value = (int)strtol(found + strlen(name) + 1, NULL, 10);
     text_free(&text);
     return value;
 }
