@@ -21,6 +21,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { PROMPT_NS = 2000000 };
+
 /* --------------------------------------------------------------- answers -- */
 
 /* The body did not come in time. libmicrohttpd takes no answer while a body is
@@ -175,6 +177,17 @@ static size_t body_offset(const struct exchange *exchange)
     return header ? -(size_t)strtoull(header, NULL, 10) % _Alignof(max_align_t) : 0;
 }
 
+/* When a request came: what waited long for this thread has spent that much of its time. The kernel
+ * is asked where that may be. */
+static int64_t came_ns(const struct http_thread *thread, struct http_connection *connection)
+{
+    const int64_t now_ns = clock_now_ns();
+    const bool is_new = !connection->served;
+    connection->served = true;
+    return is_new || now_ns - thread->ran_ns > PROMPT_NS ? now_ns - http_came_ago_ns(connection)
+                                                         : now_ns;
+}
+
 static struct exchange *exchange_create(struct http_thread *thread,
                                         struct MHD_Connection *connection, const char *method,
                                         const char *path)
@@ -187,10 +200,11 @@ static struct exchange *exchange_create(struct http_thread *thread,
     exchange->connection = connection;
     exchange->context = http->options.context;
     exchange->record.route = http->options.unknown_route_metrics_index;
-    exchange->started_ns = clock_now_ns();
+    exchange->started_ns = came_ns(thread, http_connection_of(connection));
     exchange->body_deadline_ns = exchange->started_ns + http->options.body_timeout_ns;
     exchange->body_offset = body_offset(exchange);
     exchange->body_announced = announced_bytes(exchange);
+    exchange->is_chunked = exchange_header(exchange, "Transfer-Encoding") != NULL;
     exchange->reading = true;
     text_copy(exchange->method, sizeof exchange->method, method);
     text_copy(exchange->path, sizeof exchange->path, path);
@@ -245,6 +259,13 @@ static bool check_framing(struct exchange *exchange)
     return true;
 }
 
+static void ask_route(struct exchange *exchange)
+{
+    http_gate_look(exchange);
+    if (exchange->route->takes_body)
+        exchange->route->takes_body(exchange, &exchange->outlook, &exchange->fault);
+}
+
 /* What can be said before the body is read. */
 static void check_headers(struct exchange *exchange)
 {
@@ -256,19 +277,61 @@ static void check_headers(struct exchange *exchange)
     } else if (exchange->body_announced > http->options.body_bytes_max) {
         fault_set(&exchange->fault, FAULT_TOO_LARGE, "the body is %zu bytes; at most %zu are taken",
                   exchange->body_announced, http->options.body_bytes_max);
-    } else if (!memory_reserve_body(&exchange->memory,
-                                    exchange->body_announced
-                                        ? exchange->body_offset + exchange->body_announced
-                                        : 0)) {
+    } else if (exchange->fault.code == FAULT_NONE
+               && coding_of_body(coding, &exchange->body_coding, &exchange->fault)) {
+        ask_route(exchange);
+    }
+}
+
+static bool is_before_body(const struct exchange *exchange)
+{
+    switch (exchange->fault.code) {
+    case FAULT_TOO_LARGE:
+    case FAULT_MEMORY:
+    case FAULT_OVERLOADED:
+    case FAULT_DEADLINE:
+        return true;
+    case FAULT_DRAINING:
+        return exchange->body_announced > 0;
+    default:
+        return !exchange->is_framed;
+    }
+}
+
+static enum MHD_Result answer_before_body(struct exchange *exchange)
+{
+    http_gate_leave(exchange);
+    exchange->reading = false;
+    exchange_fail(exchange, &exchange->fault);
+    return queue_answer(exchange);
+}
+
+/* Its turn has come, if it had to wait for one. */
+static enum MHD_Result begin_body(struct exchange *exchange)
+{
+    const size_t bytes =
+        exchange->body_announced ? exchange->body_offset + exchange->body_announced : 0;
+    if (exchange->fault.code == FAULT_NONE && !memory_reserve_body(&exchange->memory, bytes)) {
         fault_set(&exchange->fault, FAULT_MEMORY,
                   "the requests in flight leave no room for a body of %zu bytes; try again later",
                   exchange->body_announced);
         metrics_refused("memory");
-    } else if (exchange->fault.code == FAULT_NONE
-               && coding_of_body(coding, &exchange->body_coding, &exchange->fault)
-               && exchange->route->takes_body) {
-        exchange->route->takes_body(exchange, exchange->body_announced, &exchange->fault);
+        return answer_before_body(exchange);
     }
+    if (exchange->body_announced > 0 || exchange->is_chunked)
+        http_waiting_add(exchange);
+    return MHD_YES;
+}
+
+/* It has waited at the gate, or need not wait any longer. */
+static enum MHD_Result go_on(struct exchange *exchange)
+{
+    exchange->called = false;
+    if (http_connection_of(exchange->connection)->left)
+        return MHD_NO;
+    if (exchange->fault.code == FAULT_NONE)
+        ask_route(exchange);
+    return is_before_body(exchange) ? answer_before_body(exchange) : begin_body(exchange);
 }
 
 static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connection *connection,
@@ -281,20 +344,14 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
     *state = exchange;
     record->exchange = exchange;
     http_idle_end(thread, record);
-    const bool framed = check_framing(exchange);
-    if (framed)
+    exchange->is_framed = check_framing(exchange);
+    if (exchange->is_framed)
         check_headers(exchange);
-    const bool before_body =
-        !framed || exchange->fault.code == FAULT_TOO_LARGE || exchange->fault.code == FAULT_MEMORY
-        || exchange->fault.code == FAULT_OVERLOADED || exchange->fault.code == FAULT_DEADLINE
-        || (exchange->fault.code == FAULT_DRAINING && exchange->body_announced > 0);
-    if (before_body) {
-        exchange->reading = false;
-        exchange_fail(exchange, &exchange->fault);
-        return queue_answer(exchange);
-    }
-    if (exchange->body_announced > 0 || exchange_header(exchange, "Transfer-Encoding"))
-        http_waiting_add(exchange);
+    if (is_before_body(exchange))
+        return answer_before_body(exchange);
+    if (http_gate_enter(exchange))
+        return begin_body(exchange);
+    http_waiting_add(exchange);
     return MHD_YES;
 }
 
@@ -321,6 +378,7 @@ bool exchange_is_first(const struct exchange *exchange)
 static enum MHD_Result dispatch(struct exchange *exchange)
 {
     exchange->reading = false;
+    http_gate_leave(exchange);
     http_waiting_remove(exchange);
     if (exchange->fault.code != FAULT_NONE)
         exchange_fail(exchange, &exchange->fault);
@@ -345,10 +403,13 @@ enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection
         return first_call(thread, connection, method, path, state);
     if (*upload_size > 0) {
         const size_t bytes_max = thread->http->options.body_bytes_max;
+        http_gate_flow(exchange);
         const bool taken = exchange_receive(exchange, upload, *upload_size, bytes_max);
         *upload_size = 0;
         return taken ? MHD_YES : MHD_NO;
     }
+    if (exchange->called)
+        return go_on(exchange);
     if (exchange->queued)
         return MHD_YES;
     if (exchange->answered && http_connection_of(connection)->left)
@@ -408,6 +469,7 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
     metrics_request(exchange->record.route, status, duration_ns, exchange->received,
                     exchange->answer.size);
     exchange_log(exchange, status, duration_ns);
+    http_gate_leave(exchange);
     http_waiting_remove(exchange);
     exchange_free(exchange);
     *state = NULL;

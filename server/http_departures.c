@@ -66,7 +66,9 @@ void http_end_departures(struct http_thread *thread)
         struct http_connection *connection = thread->leaving;
         struct exchange *exchange = connection->exchange;
         leaving_remove(thread, connection);
-        if (!exchange || exchange->reading) {
+        if (exchange && exchange->gate == HTTP_GATE_WAITS) {
+            http_gate_call(exchange);
+        } else if (!exchange || exchange->reading) {
             shutdown(connection->socket, SHUT_RDWR);
         } else if (exchange->parked && exchange->listed && !exchange->queued) {
             http_waiting_remove(exchange);
@@ -131,8 +133,6 @@ void http_on_connection(void *context, struct MHD_Connection *connection, void *
     metrics_gauge_add(METRICS_CONNECTIONS, -1);
     thread->closed_some = true;
     if (record) {
-        if (!record->left)
-            epoll_ctl(thread->departures, EPOLL_CTL_DEL, record->socket, NULL);
         leaving_remove(thread, record);
         http_idle_end(thread, record);
         thread->closing_counts[listener] -= record->closing;

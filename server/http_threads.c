@@ -60,7 +60,7 @@ static int poll_timeout_ms(struct http_thread *thread)
         if (MHD_get_timeout(thread->daemons[i], &daemon_ms) == MHD_YES && daemon_ms < timeout_ms)
             timeout_ms = daemon_ms;
     }
-    return http_timers_ms(thread, (int)timeout_ms);
+    return http_gate_ms(thread, http_timers_ms(thread, (int)timeout_ms));
 }
 
 /* Whether a daemon has read from a socket that has more: a run reads once from each. */
@@ -111,8 +111,11 @@ static void *connection_thread(void *argument)
         http_resume_answered(thread);
         if (fds[thread->daemon_count + 1].revents)
             http_see_departures(thread);
+        http_gate_run(thread);
         thread->closed_some = false;
+        const int64_t began_ns = clock_now_ns();
         run_daemons(thread);
+        thread->ran_ns = began_ns;
         http_end_departures(thread);
         http_check_timers(thread);
         memory_budget_trim(clock_now_ns());
@@ -130,7 +133,7 @@ static bool start_daemon(struct http_thread *thread, const struct listener *list
     if (socket < 0)
         return false;
     struct MHD_Daemon *daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+        MHD_USE_EPOLL | MHD_USE_TURBO | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
         http_on_request, thread, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
         MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_CONNECTION_LIMIT, connections,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)options->connections_per_ip_max,
@@ -184,6 +187,7 @@ static void destroy(struct http *http, int running_count)
         pthread_join(http->threads[i].thread, NULL);
     for (int i = 0; i < http->thread_count; i++) {
         struct http_thread *thread = &http->threads[i];
+        http_gate_end(thread);
         for (int k = 0; k < thread->daemon_count; k++)
             MHD_stop_daemon(thread->daemons[k]);
         if (thread->event >= 0)

@@ -424,12 +424,16 @@ static void handle(struct exchange *exchange, const struct infer_wire *wire)
     exchange_fail(exchange, &fault);
 }
 
-bool infer_takes_body(const struct exchange *exchange, size_t body_bytes, struct fault *fault)
+bool infer_takes_body(const struct exchange *exchange, struct body_outlook *outlook,
+                      struct fault *fault)
 {
     struct infer_cost cost = { .pack_ns = 0 };
-    infer_cost_read(&cost, exchange, body_bytes);
-    return admission_takes_body(exchange_context(exchange), exchange, body_bytes,
-                                infer_cost_ns(&cost), fault);
+    infer_cost_read(&cost, exchange, outlook->bytes);
+    const int64_t certain_ns = infer_cost_ns(&cost);
+    const int64_t guess_ns = cost_guess_ns(
+        cost_guess_key(exchange_path(exchange), exchange_body_type(exchange), outlook->bytes));
+    outlook->cost_ns = guess_ns > certain_ns ? guess_ns : certain_ns;
+    return admission_takes_body(exchange_context(exchange), exchange, outlook, certain_ns, fault);
 }
 
 void infer_handle_attention(struct exchange *exchange)
