@@ -2,7 +2,7 @@
  * a spare one for short jobs, and a clock that ends jobs at their deadlines.
  *
  * The spare thread is what keeps short jobs short where a task of a long one cannot be
- * cut: a body of many megabytes that is read, a large answer that is written. It runs
+ * cut: a body of many megabytes that is read, a large answer that is packed. It runs
  * only while every worker is held by such a job, so there is one thread too many for
  * the CPUs only then. */
 #include "scheduler_internal.h"

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "request_text.h"
 
 #include <fcntl.h>
@@ -30,10 +30,6 @@ enum {
 
 static const long long MATRIX_BYTES = 2LL * WIDTH * WIDTH, BETWEEN_BYTES = (16LL << 30) / LAYERS;
 static const size_t MIB = 1 << 20;
-
-static struct daemon server;
-static struct http_client client;
-static char *directory;
 
 /* Of the header alone; layers 2 MiB matrices apart by the tensor between them. */
 static void write_header(struct request_text *text)
@@ -147,16 +143,8 @@ static int start(void **state)
     return 0;
 }
 
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    daemon_directory_remove(directory);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_little_memory) };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, start, fixture_clear);
 }

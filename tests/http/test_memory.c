@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "problem_count.h"
 #include "request_text.h"
 
@@ -26,9 +26,6 @@ static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
 static const char IN_FLIGHT[] = "attnd_memory_in_flight_bytes";
 
 enum { MIB = 1 << 20 };
-
-static struct daemon server;
-static struct http_client client;
 
 static void start(const char *flag, const char *value)
 {
@@ -209,16 +206,6 @@ static void test_burst(void **state)
     stop();
 }
 
-/* The daemon's AddressSanitizer, where it has one, keeps 1 MiB of what is freed, and not 256. */
-static void keep_little(void)
-{
-    char options[500];
-    const char *given = getenv("ASAN_OPTIONS");
-    snprintf(options, sizeof(options), "%s%squarantine_size_mb=1", given ? given : "",
-             given ? ":" : "");
-    setenv("ASAN_OPTIONS", options, 1);
-}
-
 /* No growth with the number of requests, whatever they are. */
 static void test_soak(void **state)
 {
@@ -233,7 +220,7 @@ static void test_soak(void **state)
         "{\"model\":\"sdpa\",\"query\":[[1,2],[3]]}",
     };
     const int count = 100 * (int)problem_count(daemon_slowness() > 1 ? 20 : 170);
-    keep_little();
+    daemon_keep_little();
     start("--timeout", "60s");
     size_t before = 0;
     for (int i = 0; i < WARM_UP + count; i++) {
@@ -288,14 +275,7 @@ static void test_idle_connections(void **state)
     stop();
 }
 
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    return 0;
-}
-
-#define TEST(function) cmocka_unit_test_teardown(function, clear)
+#define TEST(function) cmocka_unit_test_teardown(function, fixture_clear)
 
 int main(void)
 {

@@ -97,7 +97,9 @@ static void test_cost(void **state)
 static void test_deadlines(void **state)
 {
     (void)state;
-    request.left_ns = 2250000000; /* 2 s for what goes before, and half of its own second in two */
+    /* 2 s for what goes before, half as much for what may pass it, half of its own second in two.
+     */
+    request.left_ns = 3250000000;
     assert_int_equal(judge(), ADMISSION_TAKEN);
     request.left_ns -= 1;
     assert_int_equal(judge(), ADMISSION_TOO_LATE);
