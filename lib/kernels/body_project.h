@@ -314,7 +314,8 @@ INLINE void project_step(const enum attn_numbers kind, const int rows, const int
 
 INLINE void project_multiply(const enum attn_numbers kind, const int rows, const int vectors,
                              vec sums[BLOCK_SUMS_MAX], const uint16_t *left, int64_t left_row,
-                             const float *right, int64_t width, int64_t depth, struct calls *calls)
+                             const float *right, int64_t width, int64_t depth,
+                             struct attn_calls *calls)
 {
     UNROLL
     for (int i = 0; i < rows * vectors; i++)
@@ -329,7 +330,7 @@ INLINE void project_multiply(const enum attn_numbers kind, const int rows, const
 /* sums_t[o][r] += a part of the sums of outs outputs. */
 INLINE void project_block(const enum attn_numbers kind, const int outs, const int vectors,
                           float *sums_t, const float *tile, int64_t width, const void *weight,
-                          int64_t weight_stride, int64_t columns, struct calls *calls)
+                          int64_t weight_stride, int64_t columns, struct attn_calls *calls)
 {
     vec sums[BLOCK_SUMS_MAX];
 
@@ -351,7 +352,7 @@ INLINE void project_block(const enum attn_numbers kind, const int outs, const in
 /* outs outputs with all rows, vectors of them at once: 2, or as many as width is a multiple of. */
 INLINE void project_rows(const enum attn_numbers kind, const int outs, const int vectors,
                          float *sums_t, const float *tile, int64_t width, const void *weight,
-                         int64_t weight_stride, int64_t columns, struct calls *calls)
+                         int64_t weight_stride, int64_t columns, struct attn_calls *calls)
 {
     for (int64_t i = 0; i < columns; i += ATTN_PROJECT_PART) {
         const int64_t n = at_most(columns - i, ATTN_PROJECT_PART);
@@ -387,7 +388,7 @@ INLINE void project_rows_of(const enum attn_numbers kind, const int outs, const 
           bytes_of(kind, columns), outs },
         { .count = 0 },
     };
-    struct calls calls = calls_for(upcoming, tile);
+    struct attn_calls calls = take_up_calls(&(struct attn_calls){ .list = upcoming }, tile);
 
     if (project_in_place(kind, vectors, width)) {
         project_rows(kind, outs, vectors, sums_t, tile, width, weight, weight_stride, columns,
