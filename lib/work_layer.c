@@ -43,6 +43,22 @@ static void add_output(const struct attn_layer_problem *problem, struct attn_wor
     add_linear(&problem->layer->o_proj, rows, work);
 }
 
+void attn_layer_product_work(const struct attn_layer_plan *plan, enum attn_layer_product product,
+                             struct attn_work *work)
+{
+    const struct attn_layer_problem *problem = &plan->problem;
+    struct attn_operand operands[ATTN_OPERAND_COUNT];
+
+    if (product == ATTN_PRODUCT_OUTPUT && attn_layer_has_output(problem))
+        add_linear(&problem->layer->o_proj, problem->query.shape[2], work);
+    if (product != ATTN_PRODUCT_INPUTS)
+        return;
+    attn_layer_operands(problem, operands);
+    for (int i = 0; i < ATTN_OPERAND_COUNT; i++)
+        if (operands[i].is_prepared && operands[i].linear->weight != NULL)
+            add_linear(operands[i].linear, operands[i].input->shape[2], work);
+}
+
 /* Every part is read once, its context and its lse. */
 static void add_merge(const struct attn_layer_plan *plan, struct attn_work *work)
 {

@@ -63,19 +63,24 @@ static int poll_timeout_ms(struct http_thread *thread)
     return http_gate_ms(thread, http_timers_ms(thread, (int)timeout_ms));
 }
 
-/* Whether a daemon has read from a socket that has more: a run reads once from each. */
-static bool has_more(struct MHD_Daemon *daemon)
+/* Runs a daemon, which reads once from each socket; whether it has more to read. */
+static bool run_daemon(struct http_thread *thread, struct MHD_Daemon *daemon)
 {
     MHD_UNSIGNED_LONG_LONG ms;
-    return MHD_get_timeout(daemon, &ms) == MHD_YES && ms == 0;
+    thread->run_count++;
+    MHD_run(daemon);
+    return thread->read_in == thread->run_count && MHD_get_timeout(daemon, &ms) == MHD_YES
+           && ms == 0;
 }
 
 /* A large body comes in pieces of half a pool; between two of them nothing else is asked for. */
 static void run_daemons(struct http_thread *thread)
 {
-    for (int i = 0; i < thread->daemon_count; i++)
-        for (int runs = 0; runs < RUNS_MAX && (runs == 0 || has_more(thread->daemons[i])); runs++)
-            MHD_run(thread->daemons[i]);
+    for (int i = 0; i < thread->daemon_count; i++) {
+        int runs = 1;
+        while (run_daemon(thread, thread->daemons[i]) && runs < RUNS_MAX)
+            runs++;
+    }
 }
 
 static void stop_accepting(struct http_thread *thread)

@@ -41,12 +41,21 @@ struct attn_ahead {
     int64_t stride_bytes;
 };
 
-/* Rows that are read or written next. A kernel on tiles calls them into the caches a line at a
- * time, one between the steps of its arithmetic, as far as it has steps. A list of them ends with
- * one whose count is 0. They need not exist; nothing of them is read. */
+/* Rows that are read or written next. A list of them ends with one whose count is 0. They need not
+ * exist; nothing of them is read. */
 struct attn_upcoming {
     const void *rows;
     int64_t stride_bytes, row_bytes, count;
+};
+
+/* A kernel on tiles calls the rows of a list into the caches a line at a time, one between the
+ * steps of its arithmetic, as far as it has steps; the next kernel goes on where it stopped. The
+ * rest of these fields is theirs (calls.h), and 0 before the first. */
+struct attn_calls {
+    const struct attn_upcoming *list;
+    uintptr_t line, row_end;
+    uintptr_t step; /* bytes to the next line */
+    int64_t left;   /* rows, with that of line */
 };
 
 /* What the caller's mask lets a tile see: every pair, none, or some, which are told apart by a bit
@@ -69,17 +78,16 @@ struct attn_kernels {
     void (*transpose_out)(float *rows, int64_t row_stride, const float *tile, const float *factor,
                           int64_t row_count, int64_t columns, int64_t width);
 
-    /* scores_t[j][r] = sum over d of key[j * key_stride + d] * query_t[d][r], for j < n. upcoming
-     * is a list or NULL, as below. */
+    /* scores_t[j][r] = sum over d of key[j * key_stride + d] * query_t[d][r], for j < n. calls may
+     * be NULL, as below. */
     void (*score_tile)(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
-                       int64_t n, int64_t head_dim, int64_t width,
-                       const struct attn_upcoming *upcoming);
+                       int64_t n, int64_t head_dim, int64_t width, struct attn_calls *calls);
 
     /* The same for the first lanes lanes of a tile alone, whole vectors, for keys that the others
      * do not see. */
     void (*score_lanes)(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
                         int64_t n, int64_t head_dim, int64_t width, int64_t lanes,
-                        const struct attn_upcoming *upcoming);
+                        struct attn_calls *calls);
 
     /* scores_t[j][r] = scale * sum over d of weight[d] * tanh(key[j * key_stride + d] +
      * query_t[d][r]) for j < n, weight being [head_dim]; tanh to a few ulp for a sum of any size.
@@ -131,23 +139,26 @@ struct attn_kernels {
     void (*softmax_tile)(float *scores_t, float *max, float *sum, float *rescale, int64_t n,
                          int64_t width);
 
+    /* bound_tile() and then softmax_tile(), to the same bits. */
+    void (*softmax_bounded_tile)(float *scores_t, const int32_t *low, const int32_t *high,
+                                 float *max, float *sum, float *rescale, int64_t n, int64_t width);
+
     /* context_t[c][r] = context_t[c][r] * rescale[r]
      *                 + sum over j < n of weights_t[j][r] * value[j * value_stride + c]. */
     void (*context_tile)(float *context_t, const float *rescale, const float *weights_t,
                          const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
-                         int64_t width, const struct attn_upcoming *upcoming);
+                         int64_t width, struct attn_calls *calls);
 
     /* The same for the first vector of a tile alone. */
     void (*context_lanes)(float *context_t, const float *rescale, const float *weights_t,
                           const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
-                          int64_t width, const struct attn_upcoming *upcoming);
+                          int64_t width, struct attn_calls *calls);
 
     /* context_tile(), but a weight of 0 adds nothing even where the value is infinite or NaN. For
      * the tiles that have hidden pairs and fail all_finite(). */
     void (*context_tile_guarded)(float *context_t, const float *rescale, const float *weights_t,
                                  const float *value, int64_t value_stride, int64_t n,
-                                 int64_t v_head_dim, int64_t width,
-                                 const struct attn_upcoming *upcoming);
+                                 int64_t v_head_dim, int64_t width, struct attn_calls *calls);
 
     /* Folds a part of a long sum into its total, [columns][width] like the part:
      *

@@ -366,6 +366,34 @@ static void test_deadlines(void **state)
     job_order_free(&order);
 }
 
+/* A job may say where it wants to stand, dearer or cheaper than it is. */
+static void test_a_place_of_its_own(void **state)
+{
+    (void)state;
+    struct job first = { .cost_ns = 1, .remaining_ns = 10 * MS, .stands_ns = 100 * MS };
+    struct job second = { .remaining_ns = 50 * MS, .level = JOB_LEVEL_DEFAULT };
+    struct job comes = { .cost_ns = 50 * MS };
+    struct job_order order = { 0 };
+    first.level = JOB_LEVEL_DEFAULT;
+    assert_true(job_order_reserve(&order, 2));
+    job_order_admit(&order, &first, 0);
+    job_order_put(&order, &first);
+    job_order_admit(&order, &second, 1 * MS);
+    job_order_put(&order, &second);
+    assert_ptr_equal(order.heap[0], &second);
+    assert_false(job_order_goes_before(&first, &comes, 700 * MS));
+    assert_true(job_order_goes_before(&first, &comes, 900 * MS));
+    first.stands_ns = 1;
+    job_order_put(&order, &first);
+    assert_ptr_equal(order.heap[0], &first);
+    assert_true(job_order_goes_before(&first, &comes, 1 * MS));
+    first.stands_ns = 0;
+    first.remaining_ns = 60 * MS;
+    job_order_put(&order, &first);
+    assert_ptr_equal(order.heap[0], &second);
+    job_order_free(&order);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -380,6 +408,7 @@ int main(void)
         cmocka_unit_test(test_the_heap_keeps_its_order),
         cmocka_unit_test(test_who_goes_before_a_newcomer),
         cmocka_unit_test(test_deadlines),
+        cmocka_unit_test(test_a_place_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
