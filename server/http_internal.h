@@ -64,7 +64,8 @@ struct http_thread {
     int64_t timers_checked_ns;
     int64_t ran_ns; /* when it last began to look for what had come */
     struct http_gate gate;
-    int handled_count; /* requests since it last waited */
+    int handled_count;           /* requests since it last waited */
+    unsigned run_count, read_in; /* runs of libmicrohttpd; the last one that read of a body */
     struct http_connection *leaving;
     int departures; /* epoll of clients that have closed their end */
 
@@ -130,7 +131,8 @@ void http_end_departures(struct http_thread *thread);
 
 /* Takes the bytes of the answer; whatever comes, they are given back when they have been sent.
  * NULL: no memory, and they have not been taken. */
-struct MHD_Response *http_take_bytes(struct exchange_answer *answer);
+struct MHD_Response *http_take_bytes(const struct http_thread *thread,
+                                     struct exchange_answer *answer);
 
 /* Puts an exchange on its thread's list of those that wait for something outside, and takes it
  * off. */

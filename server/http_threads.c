@@ -60,18 +60,21 @@ static int poll_timeout_ms(struct http_thread *thread)
     return http_gate_ms(thread, http_timers_ms(thread, timeout_ms));
 }
 
-/* Whether the daemon has read from a socket that has more: a run reads once from each. */
-static bool has_more(struct MHD_Daemon *daemon)
+/* Runs the daemon, which reads once from each socket; whether it has more to read. */
+static bool run_once(struct http_thread *thread)
 {
     MHD_UNSIGNED_LONG_LONG ms;
-    return MHD_get_timeout(daemon, &ms) == MHD_YES && ms == 0;
+    thread->run_count++;
+    MHD_run(thread->daemon);
+    return thread->read_in == thread->run_count && MHD_get_timeout(thread->daemon, &ms) == MHD_YES
+           && ms == 0;
 }
 
 /* A large body comes in pieces of half a pool; between two of them nothing else is asked for. */
-static void run_daemon(struct MHD_Daemon *daemon)
+static void run_daemon(struct http_thread *thread)
 {
-    for (int runs = 0; runs < RUNS_MAX && (runs == 0 || has_more(daemon)); runs++)
-        MHD_run(daemon);
+    for (int runs = 1; run_once(thread) && runs < RUNS_MAX; runs++)
+        ;
 }
 
 /* What a thread waits for. The listening sockets come last, and are the first thread's alone. */
@@ -135,7 +138,7 @@ static void *connection_thread(void *argument)
             http_see_departures(thread);
         http_gate_run(thread);
         const int64_t began_ns = clock_now_ns();
-        run_daemon(thread->daemon);
+        run_daemon(thread);
         thread->ran_ns = began_ns;
         http_end_departures(thread);
         http_check_timers(thread);
