@@ -61,7 +61,7 @@ static bool add_header(struct MHD_Response *response, const char *name, const ch
 static struct MHD_Response *make_response(struct exchange *exchange)
 {
     struct exchange_answer *answer = &exchange->answer;
-    struct MHD_Response *response = http_take_bytes(answer);
+    struct MHD_Response *response = http_take_bytes(exchange->thread, answer);
     const bool close = answer->close || atomic_load(&exchange->thread->http->ending);
     char header_length[24] = "", retry_after[12] = "";
     char timing[REQUEST_TIMING_MAX];
@@ -118,9 +118,8 @@ void http_exchange_answered(struct exchange *exchange)
     exchange->next_answered = thread->answered;
     thread->answered = exchange;
     pthread_mutex_unlock(&thread->mutex);
-    const uint64_t one = 1;
-    if (first && write(thread->event, &one, sizeof one) < 0)
-        log_line(LOG_ERROR, "eventfd", LOG_STRING("reason", strerror(errno)));
+    if (first)
+        http_wake(thread);
 }
 
 /* The answer of a parked exchange is there. */
@@ -403,6 +402,7 @@ enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection
         return first_call(thread, connection, method, path, state);
     if (*upload_size > 0) {
         const size_t bytes_max = thread->http->options.body_bytes_max;
+        thread->read_in = thread->run_count;
         http_gate_flow(exchange);
         const bool taken = exchange_receive(exchange, upload, *upload_size, bytes_max);
         *upload_size = 0;

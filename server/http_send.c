@@ -11,12 +11,14 @@
 #include <string.h>
 
 enum {
-    LONG_BYTES = 1 << 20,   /* an answer of so many goes block by block */
-    BLOCK_BYTES = 256 << 10 /* some 50 us of copying */
+    LONG_BYTES = 1 << 20,    /* an answer of so many goes block by block */
+    BLOCK_BYTES = 256 << 10, /* some 50 us of copying */
+    BLOCK_BESIDE_BYTES = 32 << 10,
 };
 
 /* A long answer on its way. */
 struct sending {
+    const struct http_thread *thread;
     const struct exchange_part *parts;
     int part_count;
     void (*release)(void *owner);
@@ -34,11 +36,19 @@ static void end_sending(void *context)
     free(sending);
 }
 
+/* In this run of libmicrohttpd or the last one. */
+static bool reads_bodies(const struct http_thread *thread)
+{
+    return thread->run_count - thread->read_in <= 1;
+}
+
 /* Fills a block with what stands at position, which only grows. */
 static ssize_t next_block(void *context, uint64_t position, char *block, size_t block_bytes)
 {
     struct sending *sending = context;
     size_t used = 0;
+    if (block_bytes > BLOCK_BESIDE_BYTES && reads_bodies(sending->thread))
+        block_bytes = BLOCK_BESIDE_BYTES;
     while (used < block_bytes && sending->part < sending->part_count) {
         const struct exchange_part *part = &sending->parts[sending->part];
         const size_t offset = (size_t)(position + used - sending->part_at);
@@ -54,11 +64,13 @@ static ssize_t next_block(void *context, uint64_t position, char *block, size_t 
     return used > 0 ? (ssize_t)used : MHD_CONTENT_READER_END_OF_STREAM;
 }
 
-static struct MHD_Response *take_long(const struct exchange_answer *answer)
+static struct MHD_Response *take_long(const struct http_thread *thread,
+                                      const struct exchange_answer *answer)
 {
     struct sending *sending = calloc(1, sizeof *sending);
     if (!sending)
         return NULL;
+    sending->thread = thread;
     if (answer->parts) {
         sending->parts = answer->parts;
         sending->part_count = answer->part_count;
@@ -89,13 +101,14 @@ static struct MHD_Response *take_short(const struct exchange_answer *answer)
                                           answer->owner);
 }
 
-struct MHD_Response *http_take_bytes(struct exchange_answer *answer)
+struct MHD_Response *http_take_bytes(const struct http_thread *thread,
+                                     struct exchange_answer *answer)
 {
     if (!answer->parts && !answer->data)
         return MHD_create_response_from_buffer(0, (void *)"", MHD_RESPMEM_PERSISTENT);
     const bool is_long =
         answer->size >= LONG_BYTES || (answer->parts && answer->part_count > EXCHANGE_PARTS_MAX);
-    struct MHD_Response *response = is_long ? take_long(answer) : take_short(answer);
+    struct MHD_Response *response = is_long ? take_long(thread, answer) : take_short(answer);
     if (response && answer->parts)
         answer->release = NULL;
     else if (response)

@@ -120,6 +120,8 @@ static bool admit_planned(struct infer *infer)
     const struct infer_request *request = &infer->call.request;
     tell_scheduler(infer);
     infer_cost_plan(&infer->cost, request, infer->answer_coding);
+    infer->member.alone_ns = infer_cost_ns(&infer->cost);
+    infer_batch_expect(&infer->cost, request, infer->service->batcher);
     cost_guess_learn(infer->guess_key, infer_cost_ns(&infer->cost));
     return admission_takes_planned(infer->service, &infer->job, request->item_count,
                                    infer_cost_left_ns(&infer->cost), &infer->more_items,
@@ -197,7 +199,7 @@ static int64_t go_on(struct job *job)
 {
     struct infer *infer = infer_of(job);
     set_pending(infer, false);
-    infer->cost.measured[INFER_COMPUTE] = false;
+    job->cost_ns = infer_cost_was_shared(&infer->cost, infer->member.product);
     infer->shared_stages++;
     return next_tasks(infer, infer->member_stage + 1);
 }
@@ -216,7 +218,13 @@ static int64_t stage_tasks(struct job *job, int stage)
     if (!infer_batch_member(&infer->member, &infer->call.request, infer->member_stage))
         return count;
     infer->was_member = true;
-    return batcher_join(infer->service->batcher, &infer->member) ? JOB_WAITS : count;
+    const int64_t cost_ns = job->cost_ns;
+    infer->member.cost = infer->cost.products[infer->member.product];
+    job->cost_ns = infer_cost_joined_ns(&infer->cost, infer->member.product);
+    if (batcher_join(infer->service->batcher, &infer->member))
+        return JOB_WAITS;
+    job->cost_ns = cost_ns;
+    return count;
 }
 
 static int64_t item_of_task(const struct infer *infer, int64_t task)
@@ -325,7 +333,7 @@ static void done(struct job *job, enum job_outcome outcome)
     struct request_record *record = exchange_record(infer->exchange);
     infer_record(record, &call->request);
     record->cost_ns = infer_cost_ns(&infer->cost);
-    record->flops = cost_flops(&infer->cost.phases[INFER_COMPUTE]);
+    record->flops = infer->cost.flops;
     record->fault = infer->fault.code;
     request_record_durations(record, &infer->clock, clock_now_ns());
     infer_statistics(&call->request, record);
@@ -376,7 +384,8 @@ static bool admit_body(struct infer *infer, struct fault *fault)
         cost_guess_key(exchange_path(infer->exchange), exchange_body_type(infer->exchange), size);
     const int64_t guess_ns = cost_guess_ns(infer->guess_key);
     infer->job.cost_ns = guess_ns > certain_ns ? guess_ns : certain_ns;
-    return admission_takes(infer->service, &infer->job, certain_ns, fault);
+    return admission_takes(infer->service, &infer->job, certain_ns,
+                           exchange_was_judged(infer->exchange), fault);
 }
 
 static void handle(struct exchange *exchange, const struct infer_wire *wire)

@@ -93,6 +93,8 @@ static void *stand_by(void *argument)
             run_next(self, scheduler->order.heap[0], now_ns);
             continue;
         }
+        /* A stage that it has begun counts on it to take a task, which a worker may do now. */
+        scheduler_wake(scheduler, scheduler->order.count, now_ns);
         scheduler->spare_idle = true;
         pthread_cond_wait(&scheduler->spare, &scheduler->mutex);
         scheduler->spare_idle = false;
