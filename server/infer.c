@@ -333,7 +333,7 @@ static void done(struct job *job, enum job_outcome outcome)
     struct request_record *record = exchange_record(infer->exchange);
     infer_record(record, &call->request);
     record->cost_ns = infer_cost_ns(&infer->cost);
-    record->flops = cost_flops(&infer->cost.phases[INFER_COMPUTE]);
+    record->flops = infer->cost.flops;
     record->fault = infer->fault.code;
     request_record_durations(record, &infer->clock, clock_now_ns());
     infer_statistics(&call->request, record);
@@ -384,7 +384,8 @@ static bool admit_body(struct infer *infer, struct fault *fault)
         cost_guess_key(exchange_path(infer->exchange), exchange_body_type(infer->exchange), size);
     const int64_t guess_ns = cost_guess_ns(infer->guess_key);
     infer->job.cost_ns = guess_ns > certain_ns ? guess_ns : certain_ns;
-    return admission_takes(infer->service, &infer->job, certain_ns, fault);
+    return admission_takes(infer->service, &infer->job, certain_ns,
+                           exchange_was_judged(infer->exchange), fault);
 }
 
 static void handle(struct exchange *exchange, const struct infer_wire *wire)
