@@ -120,13 +120,6 @@ static void begin(struct attn_few_task *task, const struct attn_plan *plan,
 
 /* --------------------------------------------------------------------- a tile of keys -- */
 
-static enum attn_numbers kind_of(const struct attn_tensor *tensor)
-{
-    return tensor->dtype == ATTN_F16    ? ATTN_NUMBERS_F16
-           : tensor->dtype == ATTN_BF16 ? ATTN_NUMBERS_BF16
-                                        : ATTN_NUMBERS_F32;
-}
-
 static const void *row_of(const struct attn_few_task *task, const struct attn_tensor *tensor,
                           int64_t row)
 {
@@ -186,7 +179,7 @@ static void score_some(const struct attn_few_task *task, float *scores,
     const struct attn_tensor *key = &task->problem->key;
     const struct attn_ahead ahead = ahead_of(task, key, tile->first + i);
 
-    task->kernels->few_scores[kind_of(key)](
+    task->kernels->few_scores[attn_numbers_of(key->dtype)](
         scores + i, task->score_stride, task->query, task->head_padded, task->row_count,
         row_of(task, key, tile->first + i), key->stride[2], n, key->shape[3], &ahead);
 }
@@ -274,7 +267,7 @@ static void add_some(const struct attn_few_task *task, const struct attn_span *t
     const bool hides =
         is_cut(task, tile) || problem->mask.data != NULL || problem->options.dropout > 0;
 
-    task->kernels->few_context[kind_of(value)](
+    task->kernels->few_context[attn_numbers_of(value->dtype)](
         task->sums, task->v_padded, ones, weights + i, task->score_stride, task->row_count,
         row_of(task, value, tile->first + i), value->stride[2], n, value->shape[3], &ahead, hides);
 }

@@ -10,8 +10,8 @@ static void add_linear(const struct attn_linear *linear, int64_t rows, struct at
     const double numbers = (double)linear->in * (double)linear->out;
 
     work->projection_flops += 2 * numbers * (double)rows;
-    work->parameter_bytes +=
-        numbers * (double)sizeof(float) * (double)attn_divide_up(rows, ATTN_LAYER_CHUNK_ROWS);
+    work->parameter_bytes += numbers * (double)attn_dtype_size(linear->dtype)
+                             * (double)attn_divide_up(rows, ATTN_LAYER_CHUNK_ROWS);
 }
 
 static void add_operands(const struct attn_layer_problem *problem, struct attn_work *work)

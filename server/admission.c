@@ -15,7 +15,8 @@ enum { DOUBT = 2 };
 enum { EARLY_BYTES = 16 * 1024 };
 
 /* What goes before a request may take so much longer than it is predicted to, for shorter ones that
- * come later go before it too. */
+ * come later go before it too. That is asked of a request once: what has been done for one that was
+ * taken shall not be in vain. */
 static const double SLACK = 1.5;
 
 enum { RETRY_AFTER_MAX_S = 3600 };
@@ -54,9 +55,10 @@ enum admission_verdict admission_judge(const struct admission_limits *limits,
         *retry_after_s = seconds_of(over_cost * by_clock);
         return ADMISSION_FULL;
     }
+    const double slack = request->was_judged ? 1 : SLACK;
     const double before = (double)queue->before_ns * by_clock;
     const double begins = before > (double)request->begins_ns ? before : (double)request->begins_ns;
-    if (SLACK * begins + certain / workers > (double)request->left_ns)
+    if (slack * begins + certain / workers > (double)request->left_ns)
         return ADMISSION_TOO_LATE;
     return ADMISSION_TAKEN;
 }
@@ -137,7 +139,8 @@ bool admission_takes_body(struct service *service, const struct exchange *exchan
     struct admission_request request = { .items = 1,
                                          .certain_ns = certain_ns,
                                          .likely_ns = outlook->cost_ns,
-                                         .begins_ns = outlook->wait_ns };
+                                         .begins_ns = outlook->wait_ns,
+                                         .was_judged = outlook->is_counted };
     struct job job = { .cost_ns = outlook->cost_ns };
     if (atomic_load(&service->state) == SERVICE_LOADING || outlook->bytes < EARLY_BYTES
         || !service_read_deadline(service, exchange, &job.deadline_ns, fault)) {
@@ -151,18 +154,18 @@ bool admission_takes_body(struct service *service, const struct exchange *exchan
 }
 
 bool admission_takes(struct service *service, const struct job *job, int64_t certain_ns,
-                     struct fault *fault)
+                     bool was_judged, struct fault *fault)
 {
-    struct admission_request request = { .items = 1,
-                                         .certain_ns = certain_ns,
-                                         .likely_ns = job->cost_ns };
+    struct admission_request request = {
+        .items = 1, .certain_ns = certain_ns, .likely_ns = job->cost_ns, .was_judged = was_judged
+    };
     return ask(service, job, &request, NULL, fault);
 }
 
 bool admission_takes_errand(struct service *service, struct fault *fault)
 {
     const struct job job = { .deadline_ns = 0 };
-    return admission_takes(service, &job, 0, fault);
+    return admission_takes(service, &job, 0, false, fault);
 }
 
 bool admission_takes_planned(struct service *service, struct job *job, int64_t items,
@@ -171,6 +174,7 @@ bool admission_takes_planned(struct service *service, struct job *job, int64_t i
     struct admission_request request = { .items = items > 1 ? items : 1,
                                          .certain_ns = left_ns,
                                          .likely_ns = left_ns,
+                                         .was_judged = true,
                                          .counted_items = 1,
                                          .counted_ns = job->cost_ns };
     job->cost_ns = left_ns;

@@ -33,6 +33,7 @@ struct admission_request {
     int64_t likely_ns;  /* the same for what it will probably need */
     int64_t left_ns;    /* until its deadline */
     int64_t begins_ns;  /* not before so long from now */
+    bool was_judged;    /* and taken, when less was known of it */
     int64_t counted_items, counted_ns; /* that the queue has of it already; they are not in what the
                                           queue is said to have */
 };
@@ -61,9 +62,10 @@ enum admission_verdict admission_judge(const struct admission_limits *limits,
 bool admission_takes_body(struct service *service, const struct exchange *exchange,
                           struct body_outlook *outlook, int64_t certain_ns, struct fault *fault);
 
-/* When the body is there, before scheduler_submit(); job has its deadline and its cost. */
+/* When the body is there, before scheduler_submit(); job has its deadline and its cost. was_judged:
+ * exchange_was_judged(). */
 bool admission_takes(struct service *service, const struct job *job, int64_t certain_ns,
-                     struct fault *fault);
+                     bool was_judged, struct fault *fault);
 
 /* The same of what waits for the disk (errand.h), which takes a place and no worker. */
 bool admission_takes_errand(struct service *service, struct fault *fault);

@@ -290,6 +290,11 @@ struct memory_share *exchange_memory(struct exchange *exchange)
     return &exchange->memory;
 }
 
+bool exchange_was_judged(const struct exchange *exchange)
+{
+    return exchange->outlook.latest_ns != 0;
+}
+
 int64_t exchange_started_ns(const struct exchange *exchange)
 {
     return exchange->started_ns;

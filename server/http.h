@@ -103,6 +103,9 @@ const char *exchange_request_id(const struct exchange *exchange);
  * handler. */
 bool exchange_is_first(const struct exchange *exchange);
 
+/* Whether its route was asked for its body, and took it with a time to be read by. */
+bool exchange_was_judged(const struct exchange *exchange);
+
 /* These three on the connection thread alone, before exchange_park(). */
 const char *exchange_header(const struct exchange *exchange, const char *name); /* or NULL */
 const char *exchange_param(const struct exchange *exchange,

@@ -383,7 +383,8 @@ static bool admit_body(struct infer *infer, struct fault *fault)
         cost_guess_key(exchange_path(infer->exchange), exchange_body_type(infer->exchange), size);
     const int64_t guess_ns = cost_guess_ns(infer->guess_key);
     infer->job.cost_ns = guess_ns > certain_ns ? guess_ns : certain_ns;
-    return admission_takes(infer->service, &infer->job, certain_ns, fault);
+    return admission_takes(infer->service, &infer->job, certain_ns,
+                           exchange_was_judged(infer->exchange), fault);
 }
 
 static void handle(struct exchange *exchange, const struct infer_wire *wire)

@@ -378,8 +378,10 @@ int64_t scheduler_before_ns(struct scheduler *scheduler, const struct job *job)
     const int64_t now_ns = clock_now_ns();
     int64_t sum_ns = 0;
     pthread_mutex_lock(&scheduler->mutex);
+    const bool is_there = job == scheduler->first_open || job->previous_open;
+    const int64_t came_ns = is_there ? job->came_ns : now_ns;
     for (const struct job *other = scheduler->first_open; other; other = other->next_open)
-        if (other != job && job_order_goes_before(other, job, now_ns))
+        if (other != job && job_order_goes_before(other, job, came_ns))
             sum_ns += other->remaining_ns;
     pthread_mutex_unlock(&scheduler->mutex);
     return sum_ns;

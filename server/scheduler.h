@@ -128,8 +128,8 @@ void scheduler_stop_job(struct scheduler *scheduler, struct job *job, enum job_o
 /* Every job there is ends early, and no other is taken. */
 void scheduler_cancel_all(struct scheduler *scheduler);
 
-/* Predicted time on one worker of what would be run before job, if that came now or, being there,
- * had this cost and priority. */
+/* Predicted time on one worker of what would be run before job, if that came now or, being there
+ * since it came, had this priority, cost and deadline. */
 int64_t scheduler_before_ns(struct scheduler *scheduler, const struct job *job);
 
 struct scheduler_load scheduler_load(struct scheduler *scheduler);

@@ -383,7 +383,8 @@ void softmax_handle(struct exchange *exchange)
     softmax->body = exchange_take_body(exchange);
     infer_cost_read(&softmax->cost, exchange, softmax->body.size);
     softmax->job.cost_ns = infer_cost_ns(&softmax->cost);
-    if (!admission_takes(service, &softmax->job, softmax->job.cost_ns, &fault)) {
+    if (!admission_takes(service, &softmax->job, softmax->job.cost_ns,
+                         exchange_was_judged(exchange), &fault)) {
         forget_body(softmax);
         free(softmax);
         exchange_fail(exchange, &fault);

@@ -153,6 +153,7 @@ INLINE void multiply(const int rows, const int vectors, const bool guarded,
 }
 
 #include "body_project.h"
+#include "body_project_inputs.h"
 
 INLINE void score_block(const int rows, const int vectors, float *scores_t, const float *query_t,
                         const float *key, int64_t key_stride, int64_t head_dim, int64_t width,
@@ -393,6 +394,7 @@ const struct attn_kernels ATTN_KERNELS = {
     .softmax_gradient_tile = softmax_gradient_tile,
     .softcap_gradient_tile = softcap_gradient_tile,
     .additive_gradient_tile = additive_gradient_tile,
-    .project_by_outputs = project_by_outputs,
-    .project_by_inputs = project_by_inputs,
+    .project_by_outputs = { project_by_outputs_f32, project_by_outputs_f16,
+                            project_by_outputs_bf16 },
+    .project_by_inputs = { project_by_inputs_f32, project_by_inputs_f16, project_by_inputs_bf16 },
 };

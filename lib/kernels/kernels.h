@@ -31,7 +31,7 @@ enum {
     ATTN_PROJECT_PART = 256
 };
 
-/* How a row of keys or values is written. */
+/* How a row of keys, values or parameters is written. */
 enum attn_numbers { ATTN_NUMBERS_F32, ATTN_NUMBERS_F16, ATTN_NUMBERS_BF16, ATTN_NUMBERS_COUNT };
 
 /* Rows that will be read later, stride_bytes apart: while a kernel reads row j for several query
@@ -283,18 +283,22 @@ struct attn_kernels {
      *     y[r][o] = bias[o] + sum over i < in of x[r][i] * weight[o * weight_stride + i]
      *
      * and project_by_inputs() the same with weight[i * weight_stride + o]. x and y are [row_count],
-     * of rows that lie anywhere; bias is [out], or NULL for 0; work is [ATTN_PROJECT_WORK].
+     * of rows that lie anywhere; weight has numbers of the kind that is the index; bias is [out],
+     * or NULL for 0; work is [ATTN_PROJECT_WORK].
      *
      * Of a sum each ATTN_PROJECT_PART products, in the order of i, are a chain of multiply-adds,
      * and the chains are added to the bias one after the other: its bits depend on the row, the
      * output's parameters and whether the table has a multiply-add, and on nothing else, be it how
-     * many rows or outputs there are or which of the two this is. */
-    void (*project_by_outputs)(float *const *y, const float *const *x, int64_t row_count,
-                               const float *weight, int64_t weight_stride, const float *bias,
-                               int64_t out, int64_t in, float *work);
-    void (*project_by_inputs)(float *const *y, const float *const *x, int64_t row_count,
-                              const float *weight, int64_t weight_stride, const float *bias,
-                              int64_t out, int64_t in, float *work);
+     * many rows or outputs there are, which of the two this is or how the parameters are written.
+     */
+    void (*project_by_outputs[ATTN_NUMBERS_COUNT])(float *const *y, const float *const *x,
+                                                   int64_t row_count, const void *weight,
+                                                   int64_t weight_stride, const float *bias,
+                                                   int64_t out, int64_t in, float *work);
+    void (*project_by_inputs[ATTN_NUMBERS_COUNT])(float *const *y, const float *const *x,
+                                                  int64_t row_count, const void *weight,
+                                                  int64_t weight_stride, const float *bias,
+                                                  int64_t out, int64_t in, float *work);
 };
 
 extern const struct attn_kernels attn_kernels_generic;
