@@ -63,7 +63,8 @@ static void run_next(struct scheduler_thread *self, struct job *job, int64_t now
 }
 
 /* Of the daemon's threads a worker is the last to need a CPU: a connection thread that has been
- * woken, and the spare one with its short job, go before it. On Linux this is the thread's alone. */
+ * woken, and the spare one with its short job, go before it. On Linux this is the thread's alone.
+ */
 static void give_way(void)
 {
     const int now = getpriority(PRIO_PROCESS, 0);
