@@ -95,7 +95,7 @@ static void watch_begin(struct watch *watch, const struct http_thread *thread)
     for (int i = 0; i < listen_count; i++)
         watch->fds[WATCH_LISTENERS + i] =
             (struct pollfd){ .fd = http->listeners[i].socket, .events = POLLIN };
-    watch->count = (nfds_t)(WATCH_LISTENERS + listen_count);
+    watch->count = WATCH_LISTENERS + (nfds_t)listen_count;
 }
 
 static void wait_for_any(struct watch *watch, struct http_thread *thread)
