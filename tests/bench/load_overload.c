@@ -41,7 +41,7 @@ static int deadline_ms(void)
 
 static void make_requests(const struct workload *workload, struct traffic_request *requests)
 {
-    for (int i = 0; i < workload->size_count; i++) {
+    for (int i = 0; i < workload->size_count && i < SIZES_MAX; i++) {
         const struct traffic_shape shape = { .heads = workload->heads,
                                              .length = workload->lengths[i],
                                              .head_dim = 64 };

@@ -12,7 +12,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { COUNT = 8, LARGE = 1 << 20, SHORT = 16 * 1024, HALF = LARGE / 2, MS = 1000000 };
+enum { COUNT = 8, LARGE = 1 << 20, SHORT = 16 * 1024, HALF = LARGE / 2 };
+
+#define MS INT64_C(1000000)
 
 static struct http *http;
 static struct http_thread *thread;
@@ -25,10 +27,10 @@ static int numbers[COUNT];
 
 static int64_t now_ns;
 
-int clock_gettime(clockid_t clock, struct timespec *time)
+int clock_gettime(clockid_t clock_id, struct timespec *tp)
 {
-    (void)clock;
-    *time = (struct timespec){ .tv_sec = now_ns / 1000000000, .tv_nsec = now_ns % 1000000000 };
+    (void)clock_id;
+    *tp = (struct timespec){ .tv_sec = now_ns / 1000000000, .tv_nsec = now_ns % 1000000000 };
     return 0;
 }
 
@@ -60,7 +62,7 @@ static int setup(void **state)
     thread->http = http;
     memset(suspended, 0, sizeof suspended);
     resumed_count = 0;
-    now_ns = 1000 * (int64_t)MS;
+    now_ns = 1000 * MS;
     for (int i = 0; i < COUNT; i++) {
         exchanges[i] = calloc(1, sizeof *exchanges[i]);
         assert_non_null(exchanges[i]);
@@ -89,7 +91,7 @@ static int teardown(void **state)
 static bool enter(int i, size_t bytes)
 {
     exchanges[i]->body_announced = bytes;
-    exchanges[i]->outlook.cost_ns = 1000 * (i + 1);
+    exchanges[i]->outlook.cost_ns = INT64_C(1000) * (i + 1);
     const bool is_in = http_gate_enter(exchanges[i]);
     assert_int_equal(is_in, !suspended[i]);
     return is_in;
