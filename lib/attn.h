@@ -184,6 +184,9 @@ struct attn_plan {
     int64_t kv_tile; /* keys of one step */
     int64_t q_tiles; /* tasks of one head */
 
+    /* The rows of weights stay masked scores, for weight_map.c to make less of them. */
+    bool keeps_scores;
+
     /* Of a few query rows (forward_few.c). */
     bool is_few;
     int64_t few_heads, few_tasks; /* query heads of one task at the most, tasks of one group */

@@ -31,6 +31,14 @@ float *attn_block_place(const struct attn_tensor *tensor, const struct attn_bloc
 void attn_block_written(const struct attn_kernels *kernels, const struct attn_tensor *tensor,
                         const struct attn_block *block, const float *buffer);
 
+/* How the kernels call F32, F16 or BF16. */
+static inline enum attn_numbers attn_numbers_of(enum attn_dtype dtype)
+{
+    return dtype == ATTN_F16    ? ATTN_NUMBERS_F16
+           : dtype == ATTN_BF16 ? ATTN_NUMBERS_BF16
+                                : ATTN_NUMBERS_F32;
+}
+
 /* n numbers of F32, F16 or BF16, step elements apart from number first of data on, to floats. */
 void attn_widen(const struct attn_kernels *kernels, const void *data, enum attn_dtype dtype,
                 int64_t first, int64_t step, int64_t n, float *to);

@@ -78,7 +78,7 @@ static void begin(struct attn_row_task *task, const struct attn_plan *plan, int6
     task->is_sparse = problem->options.normalizer == ATTN_SPARSEMAX;
     task->sums_context = attn_is_wanted(&problem->context) && !task->is_sparse;
     find_ranges(task);
-    attn_task_look_ahead(task, 0, problem->key.shape[2]);
+    *task->calls = (struct attn_calls){ 0 };
 
     const struct attn_block block = attn_task_block(task, 0, problem->query.shape[3]);
     int64_t stride;
@@ -102,11 +102,8 @@ static void begin(struct attn_row_task *task, const struct attn_plan *plan, int6
 static void accumulate(const struct attn_row_task *task, const struct attn_tile *tile,
                        float *scores_t)
 {
-    const struct attn_workspace *work = &task->work;
-
-    task->kernels->softmax_tile(scores_t, work->max, work->sum, work->rescale,
-                                tile->to - tile->from, task->plan->width);
-    attn_fold_rescale(task->plan, work);
+    attn_tile_softmax(task, tile, scores_t);
+    attn_fold_rescale(task->plan, &task->work);
     if (task->sums_context)
         attn_tile_context(task, tile, scores_t);
 }
@@ -126,7 +123,9 @@ static void run_tile(const struct attn_row_task *task, int64_t first, int64_t n)
         attn_tile_score(task, &tile);
     if (is_visible)
         attn_tile_mask(task, &tile);
-    else
+    if (is_visible && task->needs_map)
+        attn_tile_bound(task, &tile);
+    if (!is_visible)
         attn_tile_mask_whole(task, &tile);
     attn_tile_store(task, &problem->masked, &tile);
     if (task->keeps_weights)
@@ -149,6 +148,7 @@ static bool score_again(const struct attn_row_task *task, int64_t first, struct 
         return false;
     attn_tile_score(task, tile);
     attn_tile_mask(task, tile);
+    attn_tile_bound(task, tile);
     return true;
 }
 
@@ -269,7 +269,8 @@ static void finish_context(const struct attn_row_task *task)
 void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
 {
     const int64_t kv_len = plan->problem.key.shape[2];
-    struct attn_row_task rows;
+    struct attn_calls calls;
+    struct attn_row_task rows = { .calls = &calls };
 
     if (plan->in_double) {
         attn_double_run(plan, task, workspace);
@@ -283,7 +284,7 @@ void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
     const int64_t first = rows.needs_map ? 0 : attn_first_tile(&rows);
     const int64_t end = rows.needs_map ? kv_len : rows.any.high;
     for (int64_t key = first; key < end; key += plan->kv_tile) {
-        attn_task_look_ahead(&rows, key + plan->kv_tile, end);
+        attn_task_look_ahead(&rows, key, end);
         run_tile(&rows, key, attn_min(plan->kv_tile, kv_len - key));
         attn_fold_tile(plan, &rows.work, key, rows.sums_context);
     }
@@ -293,7 +294,7 @@ void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
     if (rows.is_sparse
         && (attn_is_wanted(&plan->problem.weights) || attn_is_wanted(&plan->problem.context)))
         find_thresholds(&rows);
-    if (attn_is_wanted(&plan->problem.weights))
+    if (attn_is_wanted(&plan->problem.weights) && !plan->keeps_scores)
         finish_weights(&rows);
     if (rows.is_sparse && attn_is_wanted(&plan->problem.context))
         add_sparse_context(&rows);

@@ -118,13 +118,6 @@ static void begin(struct attn_few_task *task, const struct attn_plan *plan,
 
 /* --------------------------------------------------------------------- a tile of keys -- */
 
-static enum attn_numbers kind_of(const struct attn_tensor *tensor)
-{
-    return tensor->dtype == ATTN_F16    ? ATTN_NUMBERS_F16
-           : tensor->dtype == ATTN_BF16 ? ATTN_NUMBERS_BF16
-                                        : ATTN_NUMBERS_F32;
-}
-
 static const void *row_of(const struct attn_few_task *task, const struct attn_tensor *tensor,
                           int64_t row)
 {
@@ -184,7 +177,7 @@ static void score_keys(const struct attn_few_task *task, const struct attn_span 
 
     for (int64_t i = 0; i < tile->n; i += ATTN_FEW_BLOCK) {
         const struct attn_ahead ahead = ahead_of(task, key, tile->first + i);
-        task->kernels->few_scores[kind_of(key)](
+        task->kernels->few_scores[attn_numbers_of(key->dtype)](
             task->scores + i, task->score_stride, task->query, task->head_padded, task->row_count,
             row_of(task, key, tile->first + i), key->stride[2],
             attn_min(ATTN_FEW_BLOCK, tile->n - i), key->shape[3], &ahead);
@@ -276,7 +269,7 @@ static void sum_values(const struct attn_few_task *task, const struct attn_span 
     for (int64_t i = 0; i < tile->n; i += ATTN_FEW_BLOCK) {
         const struct attn_span block = { tile->first + i, attn_min(ATTN_FEW_BLOCK, tile->n - i) };
         const struct attn_ahead ahead = ahead_of(task, value, block.first);
-        task->kernels->few_context[kind_of(value)](
+        task->kernels->few_context[attn_numbers_of(value->dtype)](
             task->sums, task->v_padded, ones, weights + i, task->score_stride, task->row_count,
             row_of(task, value, block.first), value->stride[2], block.n, value->shape[3], &ahead,
             hides || is_cut(task, &block));

@@ -42,9 +42,15 @@ static struct attn_upcoming upcoming_keys(const struct attn_row_task *task, int6
                          attn_min(task->plan->kv_tile, end - first));
 }
 
+static void append(struct attn_row_task *task, int *count, struct attn_upcoming rows)
+{
+    if (rows.count > 0)
+        task->upcoming[(*count)++] = rows;
+}
+
 /* The query rows of the task that is next in number, and its first keys. Whoever runs this task may
  * be given another one; then some lines have been called in vain. */
-static void look_at_next_task(struct attn_row_task *task)
+static void append_next_task(struct attn_row_task *task, int *count)
 {
     const struct attn_plan *plan = task->plan;
     const struct attn_problem *problem = task->problem;
@@ -55,27 +61,37 @@ static void look_at_next_task(struct attn_row_task *task)
     const int64_t head = number / plan->q_tiles % q_heads;
     const int64_t row = number % plan->q_tiles * plan->q_tile;
 
-    task->after[0] = task->after[1] = no_rows;
     if (number >= plan->task_count)
         return;
     const struct key_range range = attn_mask_row(problem, batch, row);
-    task->after[0] = upcoming_rows(&problem->query, batch, head, row,
-                                   attn_min(plan->q_tile, problem->query.shape[2] - row));
-    task->after[1] =
-        upcoming_keys(task, batch, head / (q_heads / problem->key.shape[1]),
-                      range.low / plan->kv_tile * plan->kv_tile, problem->key.shape[2]);
+    append(task, count,
+           upcoming_rows(&problem->query, batch, head, row,
+                         attn_min(plan->q_tile, problem->query.shape[2] - row)));
+    append(task, count,
+           upcoming_keys(task, batch, head / (q_heads / problem->key.shape[1]),
+                         range.low / plan->kv_tile * plan->kv_tile, problem->key.shape[2]));
 }
 
-void attn_task_look_ahead(struct attn_row_task *task, int64_t next, int64_t end)
+void attn_task_look_ahead(struct attn_row_task *task, int64_t first, int64_t end)
 {
-    task->is_last = next >= end;
-    task->after[2] = no_rows;
-    if (task->is_last) {
-        look_at_next_task(task);
-        return;
+    const struct attn_problem *problem = task->problem;
+    const int64_t next = first + task->plan->kv_tile;
+    const struct attn_tile tile = attn_tile_visible(task, first, attn_min(next, end) - first);
+    int count = 0;
+
+    append(task, &count,
+           upcoming_rows(&problem->value, task->batch, task->kv_head, first + tile.from,
+                         tile.to - tile.from));
+    if (next < end) {
+        append(task, &count, upcoming_keys(task, task->batch, task->kv_head, next, end));
+    } else {
+        append(task, &count,
+               upcoming_rows(&problem->context, task->batch, task->q_head, task->row,
+                             task->row_count));
+        append_next_task(task, &count);
     }
-    task->after[0] = upcoming_keys(task, task->batch, task->kv_head, next, end);
-    task->after[1] = no_rows;
+    task->upcoming[count] = no_rows;
+    *task->calls = (struct attn_calls){ .list = task->upcoming };
 }
 
 /* --------------------------------------------------------------------- a tile of keys -- */
@@ -153,14 +169,6 @@ void attn_tile_score(const struct attn_row_task *task, const struct attn_tile *t
 {
     const struct attn_problem *problem = task->problem;
     const struct attn_kernels *kernels = task->kernels;
-    const struct attn_upcoming values[] = {
-        upcoming_rows(&problem->value, task->batch, task->kv_head, tile->first + tile->from,
-                      tile->to - tile->from),
-        task->is_last ? upcoming_rows(&problem->context, task->batch, task->q_head, task->row,
-                                      task->row_count)
-                      : no_rows,
-        no_rows,
-    };
     int64_t key_stride;
     const float *key = rows_of(task, &problem->key, tile, &key_stride);
     const int64_t head_dim = problem->key.shape[3];
@@ -175,10 +183,10 @@ void attn_tile_score(const struct attn_row_task *task, const struct attn_tile *t
     else if (is_cut(task, tile) && !attn_is_wanted(&problem->scores)
              && !attn_is_wanted(&problem->softcapped)) {
         const struct attn_seen seen = seen_of(task, tile);
-        attn_seen_scores(&seen, scores_t, key, key_stride, head_dim, values);
+        attn_seen_scores(&seen, scores_t, key, key_stride, head_dim, task->calls);
     } else
         kernels->score_tile(scores_t, task->work.query_t, key, key_stride, n, head_dim, width,
-                            values);
+                            task->calls);
     attn_tile_store(task, &problem->scores, tile);
     if (problem->options.softcap > 0.0)
         kernels->softcap_tile(scores_t, (float)problem->options.softcap, n, width);
@@ -198,13 +206,6 @@ void attn_tile_mask(const struct attn_row_task *task, const struct attn_tile *ti
         task->kernels->alibi_tile(work->scores_t, task->problem->alibi_slopes[task->q_head],
                                   work->distance, tile->from, n, width);
     }
-    if (is_cut(task, tile)) {
-        for (int64_t r = 0; r < width; r++) {
-            work->tile_low[r] = (int32_t)attn_max(0, attn_min(work->low[r] - key, n));
-            work->tile_high[r] = (int32_t)attn_max(0, attn_min(work->high[r] - key, n));
-        }
-        task->kernels->bound_tile(work->scores_t, work->tile_low, work->tile_high, n, width);
-    }
     if (tile->sees == ATTN_SEES_BITS)
         task->kernels->mask_tile(work->scores_t, work->bits, n, width);
     if (tile->sees == ATTN_SEES_BIASES) {
@@ -212,6 +213,46 @@ void attn_tile_mask(const struct attn_row_task *task, const struct attn_tile *ti
                          task->row_count, key, n, width, work->bias_t);
         task->kernels->bias_tile(work->scores_t, work->bias_t, n, width);
     }
+}
+
+/* What each lane sees of a cut tile, counted from its first key. */
+static void find_bounds(const struct attn_row_task *task, const struct attn_tile *tile)
+{
+    const struct attn_workspace *work = &task->work;
+    const int64_t n = tile->to - tile->from;
+    const int64_t key = tile->first + tile->from;
+
+    for (int64_t r = 0; r < task->plan->width; r++) {
+        work->tile_low[r] = (int32_t)attn_max(0, attn_min(work->low[r] - key, n));
+        work->tile_high[r] = (int32_t)attn_max(0, attn_min(work->high[r] - key, n));
+    }
+}
+
+void attn_tile_bound(const struct attn_row_task *task, const struct attn_tile *tile)
+{
+    const struct attn_workspace *work = &task->work;
+
+    if (!is_cut(task, tile))
+        return;
+    find_bounds(task, tile);
+    task->kernels->bound_tile(work->scores_t, work->tile_low, work->tile_high,
+                              tile->to - tile->from, task->plan->width);
+}
+
+void attn_tile_softmax(const struct attn_row_task *task, const struct attn_tile *tile,
+                       float *scores_t)
+{
+    const struct attn_workspace *work = &task->work;
+    const int64_t n = tile->to - tile->from;
+    const int64_t width = task->plan->width;
+
+    if (task->needs_map || !is_cut(task, tile)) {
+        task->kernels->softmax_tile(scores_t, work->max, work->sum, work->rescale, n, width);
+        return;
+    }
+    find_bounds(task, tile);
+    task->kernels->softmax_bounded_tile(scores_t, work->tile_low, work->tile_high, work->max,
+                                        work->sum, work->rescale, n, width);
 }
 
 /* Every row of the task is barred from the whole tile. */
@@ -254,11 +295,11 @@ void attn_tile_context(const struct attn_row_task *task, const struct attn_tile 
     const bool guarded = hides && !kernels->all_finite(rows, stride, n, value->shape[3]);
     if (guarded)
         kernels->context_tile_guarded(work->context_t, work->rescale, weights_t, rows, stride, n,
-                                      value->shape[3], width, task->after);
+                                      value->shape[3], width, task->calls);
     else if (is_cut(task, tile)) {
         const struct attn_seen seen = seen_of(task, tile);
-        attn_seen_context(&seen, weights_t, rows, stride, value->shape[3], task->after);
+        attn_seen_context(&seen, weights_t, rows, stride, value->shape[3], task->calls);
     } else
         kernels->context_tile(work->context_t, work->rescale, weights_t, rows, stride, n,
-                              value->shape[3], width, task->after);
+                              value->shape[3], width, task->calls);
 }

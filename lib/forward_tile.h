@@ -8,6 +8,9 @@
 
 #include "kernels/kernels.h"
 
+/* Values, context, and the query and keys of the next task; the end of the list. */
+enum { ATTN_UPCOMING_MAX = 5 };
+
 struct attn_row_task {
     const struct attn_plan *plan;
     const struct attn_problem *problem;
@@ -19,10 +22,9 @@ struct attn_row_task {
     /* Of the key ranges of these rows: what any row may see, and what every row may see. */
     struct key_range any, every;
 
-    /* What follows the tile at hand: the keys of the next one, or what the next task begins with.
-     */
-    struct attn_upcoming after[3];
-    bool is_last; /* of its tiles */
+    /* What is read next while the tile at hand is computed, and how far it has been called. */
+    struct attn_upcoming upcoming[ATTN_UPCOMING_MAX];
+    struct attn_calls *calls;
 
     bool needs_map;     /* of the first pass: somebody wants to see every pair, hidden or not */
     bool keeps_weights; /* their rows hold masked scores until the last tile is done */
@@ -57,9 +59,9 @@ struct attn_block attn_task_block(const struct attn_row_task *task, int64_t colu
 void attn_task_store(const struct attn_row_task *task, const struct attn_tensor *output,
                      int64_t column, int64_t columns, const float *tile, const float *factor);
 
-/* Fills after and is_last for the tile before the one that begins at key next; the last ends at
+/* Fills upcoming, and begins to call, for the tile that begins at key first; the last tile ends at
  * end. */
-void attn_task_look_ahead(struct attn_row_task *task, int64_t next, int64_t end);
+void attn_task_look_ahead(struct attn_row_task *task, int64_t first, int64_t end);
 
 /* What some row of the task may see of the n keys from first on by anything but the caller's mask;
  * empty where from == to. */
@@ -76,8 +78,15 @@ void attn_tile_store(const struct attn_row_task *task, const struct attn_tensor 
  * are stored. Scores that low and high hide are anything, unless one of these is wanted. */
 void attn_tile_score(const struct attn_row_task *task, const struct attn_tile *tile);
 
-/* work.scores_t becomes the masked scores. */
+/* work.scores_t becomes the masked scores, but for what low and high hide; attn_tile_bound() hides
+ * that. */
 void attn_tile_mask(const struct attn_row_task *task, const struct attn_tile *tile);
+void attn_tile_bound(const struct attn_row_task *task, const struct attn_tile *tile);
+
+/* The masked scores of a tile become weights. What low and high hide need not be hidden yet, unless
+ * there is a map. */
+void attn_tile_softmax(const struct attn_row_task *task, const struct attn_tile *tile,
+                       float *scores_t);
 
 /* The same where every row of the task is barred from the whole tile. */
 void attn_tile_mask_whole(const struct attn_row_task *task, const struct attn_tile *tile);

@@ -22,12 +22,14 @@
 
 /* y = x . weight^T + bias. Borrowed memory, dense, row-major. */
 struct attn_linear {
-    const float *weight; /* [out, in], or [in, out] where in_out; NULL: the identity, y = x */
-    const float *bias;   /* [out], or NULL */
+    const void *weight; /* [out, in], or [in, out] where in_out; NULL: the identity, y = x */
+    const float *bias;  /* [out], or NULL */
     int64_t out;
     int64_t in;
     bool in_out;
-    int64_t stride; /* numbers from one row of weight to the next; 0: the rows are dense */
+    int64_t stride;        /* numbers from one row of weight to the next; 0: the rows are dense */
+    enum attn_dtype dtype; /* of weight: F32, or F16 or BF16, of which what comes out is, to the
+                              bit, what comes out of the same numbers as F32 */
 };
 
 /* The first columns inputs of joined as one projection and the rest as another, both over joined's

@@ -1,7 +1,10 @@
 /* layer_gradient.c - the tasks of a layer's gradient.
  *
- * The only file that knows OpenBLAS. Every product of a task has bounds that follow
- * from shapes alone, because OpenBLAS gives other bits for other row counts. */
+ * Gradients of rows go back through a projection as rows go forward through it, by the same
+ * kernels, the matrix turned: so its parameters are read where they lie, of whatever dtype.
+ *
+ * Gradients of parameters are OpenBLAS's, and this is the only file that knows it. Every product of
+ * a task has bounds that follow from shapes alone, because it gives other bits for others. */
 #include "layer_gradient.h"
 
 #include "internal.h"
@@ -13,17 +16,6 @@
 #include <string.h>
 
 /* ------------------------------------------------------------------ through a projection -- */
-
-/* dx = dy . W for row_count dense rows. */
-static void input_gradient(const struct attn_linear *linear, const float *dy, float *dx,
-                           int64_t row_count)
-{
-    const blasint out = (blasint)linear->out, in = (blasint)linear->in;
-
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, linear->in_out ? CblasTrans : CblasNoTrans,
-                (blasint)row_count, in, out, 1.0f, dy, out, linear->weight,
-                (blasint)attn_linear_stride(linear), 0.0f, dx, in);
-}
 
 static void clear_rows(float *rows, int64_t row_stride, int64_t row_count, int64_t columns)
 {
@@ -90,15 +82,14 @@ static void bias_gradient(const struct attn_linear *linear, const float *dy, flo
 static bool run_linear(const struct attn_layer_gradient_plan *plan,
                        const struct attn_linear *linear,
                        const struct attn_linear_gradient *gradient, const float *dy, const float *x,
-                       float *dx, int64_t row_count, int64_t *task)
+                       float *dx, int64_t row_count, int64_t *task, void *workspace)
 {
     const struct attn_linear_task_counts counts =
         attn_linear_task_counts(linear, gradient, dx, row_count);
-    const int64_t first = *task * ATTN_LAYER_CHUNK_ROWS;
+    const struct attn_linear back = attn_linear_back(linear);
 
     if (*task < counts.input) {
-        input_gradient(linear, dy + first * linear->out, dx + first * linear->in,
-                       attn_min(ATTN_LAYER_CHUNK_ROWS, row_count - first));
+        attn_linear_run(plan->gradient.kernels, &back, dy, dx, row_count, *task, workspace);
         return true;
     }
     *task -= counts.input;
@@ -116,7 +107,8 @@ static bool run_linear(const struct attn_layer_gradient_plan *plan,
 }
 
 /* Tasks run through o_proj, then through the projections of query, key and value. */
-static void run_linears(const struct attn_layer_gradient_plan *plan, int64_t task, void *scratch)
+static void run_linears(const struct attn_layer_gradient_plan *plan, int64_t task, void *scratch,
+                        void *workspace)
 {
     const struct attn_layer_gradient_problem *problem = &plan->problem;
     const struct attn_linear *o_proj = &problem->layer.layer->o_proj;
@@ -125,7 +117,8 @@ static void run_linears(const struct attn_layer_gradient_plan *plan, int64_t tas
     struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT];
 
     if (run_linear(plan, o_proj, &problem->o_proj, problem->context_gradient,
-                   attn_scratch_at(scratch, plan->forward.context_offset), NULL, q_len, &task))
+                   attn_scratch_at(scratch, plan->forward.context_offset), NULL, q_len, &task,
+                   workspace))
         return;
     attn_layer_operands(&problem->layer, operands);
     attn_operand_gradients(plan, scratch, operands, gradients);
@@ -133,7 +126,7 @@ static void run_linears(const struct attn_layer_gradient_plan *plan, int64_t tas
         if (gradients[i].is_projected
             && run_linear(plan, operands[i].linear, &gradients[i].linear, gradients[i].view.data,
                           operands[i].input->data, gradients[i].input, operands[i].input->shape[2],
-                          &task))
+                          &task, workspace))
             return;
 }
 
@@ -224,15 +217,14 @@ static void run_zero(const struct attn_layer_gradient_problem *problem)
     clear(problem->sinks, layer->q_heads);
 }
 
-static void run_context(const struct attn_layer_gradient_plan *plan, int64_t chunk, void *scratch)
+static void run_context(const struct attn_layer_gradient_plan *plan, int64_t task, void *scratch,
+                        void *workspace)
 {
-    const struct attn_linear *o_proj = &plan->problem.layer.layer->o_proj;
-    const int64_t first = chunk * ATTN_LAYER_CHUNK_ROWS;
-    const int64_t row_count =
-        attn_min(ATTN_LAYER_CHUNK_ROWS, plan->problem.layer.query.shape[2] - first);
+    const struct attn_linear back = attn_linear_back(&plan->problem.layer.layer->o_proj);
 
-    input_gradient(o_proj, plan->problem.context_gradient + first * o_proj->out,
-                   attn_scratch_at(scratch, plan->context_offset) + first * o_proj->in, row_count);
+    attn_linear_run(plan->gradient.kernels, &back, plan->problem.context_gradient,
+                    attn_scratch_at(scratch, plan->context_offset),
+                    plan->problem.layer.query.shape[2], task, workspace);
 }
 
 static void run_attend(const struct attn_layer_gradient_plan *plan, int stage, int64_t task,
@@ -274,7 +266,7 @@ void attn_layer_gradient_run(const struct attn_layer_gradient_plan *plan, int st
         attn_layer_run(&plan->forward, part, task, scratch, workspace);
         break;
     case ATTN_LAYER_GRADIENT_CONTEXT:
-        run_context(plan, task, scratch);
+        run_context(plan, task, scratch, workspace);
         break;
     case ATTN_LAYER_GRADIENT_ATTEND:
         run_attend(plan, part, task, scratch, workspace);
@@ -289,7 +281,7 @@ void attn_layer_gradient_run(const struct attn_layer_gradient_plan *plan, int st
         attn_norm_sum_run(plan, task, scratch);
         break;
     case ATTN_LAYER_GRADIENT_LINEAR:
-        run_linears(plan, task, scratch);
+        run_linears(plan, task, scratch, workspace);
         break;
     }
 }

@@ -10,7 +10,7 @@ enum attn_layer_gradient_stage {
     ATTN_LAYER_GRADIENT_ZERO,     /* no query rows: every gradient is 0 */
     ATTN_LAYER_GRADIENT_FORWARD,  /* projections; attention, where o_proj's weight needs its output
                                    */
-    ATTN_LAYER_GRADIENT_CONTEXT,  /* chunks of rows: through o_proj -> scratch */
+    ATTN_LAYER_GRADIENT_CONTEXT,  /* blocks of rows: through o_proj -> scratch */
     ATTN_LAYER_GRADIENT_ATTEND,   /* the stages of gradient.h */
     ATTN_LAYER_GRADIENT_TURN,     /* chunks of rows of query and key: out of the rotary embedding */
     ATTN_LAYER_GRADIENT_NORM,     /* chunks of rows: through norms and out of the clamp */
@@ -52,8 +52,12 @@ int64_t attn_norm_sum_tasks(const struct attn_operand operands[ATTN_OPERAND_COUN
                             const struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT]);
 void attn_norm_sum_run(const struct attn_layer_gradient_plan *plan, int64_t task, void *scratch);
 
-/* What the last stage does with one projection: tasks of chunks of rows of its input, then of rows
- * of its weight, then one for its bias. */
+/* The way of gradients back through a projection, from those of its outputs to those of its
+ * inputs, as one: the same memory, read the other way round. */
+struct attn_linear attn_linear_back(const struct attn_linear *linear);
+
+/* What the last stage does with one projection: tasks of rows of its input, then of rows of its
+ * weight, then one for its bias. */
 struct attn_linear_task_counts {
     int64_t input, weight, bias;
 };

@@ -20,6 +20,18 @@ void attn_linear_gradient_split(const struct attn_linear *joined, int64_t column
         right->weight += joined->in_out ? columns * attn_linear_stride(joined) : columns;
 }
 
+struct attn_linear attn_linear_back(const struct attn_linear *linear)
+{
+    struct attn_linear back = *linear;
+
+    back.bias = NULL;
+    back.out = linear->in;
+    back.in = linear->out;
+    back.in_out = !linear->in_out;
+    back.stride = attn_linear_stride(linear);
+    return back;
+}
+
 struct attn_linear_task_counts attn_linear_task_counts(const struct attn_linear *linear,
                                                        const struct attn_linear_gradient *gradient,
                                                        const float *input, int64_t row_count)
@@ -27,8 +39,10 @@ struct attn_linear_task_counts attn_linear_task_counts(const struct attn_linear 
     const int64_t weight_rows = linear->in_out ? linear->in : linear->out;
     struct attn_linear_task_counts counts = { 0 };
 
+    const struct attn_linear back = attn_linear_back(linear);
+
     if (input != NULL)
-        counts.input = attn_divide_up(row_count, ATTN_LAYER_CHUNK_ROWS);
+        counts.input = attn_linear_tasks(&back, row_count);
     if (gradient->weight != NULL)
         counts.weight = attn_divide_up(weight_rows, ATTN_LAYER_GRADIENT_WEIGHT_ROWS);
     if (gradient->bias != NULL)
@@ -234,9 +248,11 @@ static void list_stages(struct attn_layer_gradient_plan *plan,
                 && problem->o_proj.weight != NULL))
             add_stage(plan, ATTN_LAYER_GRADIENT_FORWARD, s, forward->task_count[s]);
     }
-    if (layer->o_proj.weight != NULL)
+    if (layer->o_proj.weight != NULL) {
+        const struct attn_linear back = attn_linear_back(&layer->o_proj);
         add_stage(plan, ATTN_LAYER_GRADIENT_CONTEXT, 0,
-                  attn_divide_up(problem->layer.query.shape[2], ATTN_LAYER_CHUNK_ROWS));
+                  attn_linear_tasks(&back, problem->layer.query.shape[2]));
+    }
     for (int s = 0; s < ATTN_GRADIENT_STAGES; s++)
         add_stage(plan, ATTN_LAYER_GRADIENT_ATTEND, s, plan->gradient.task_count[s]);
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++)

@@ -15,8 +15,7 @@ enum attn_layer_stage {
     ATTN_LAYER_OUTPUT
 };
 
-/* Rows of one task of PREPARE or MERGE, and of those products of gradients that are OpenBLAS's,
- * whatever the number of workers: it gives other bits for other row counts. */
+/* Rows of one task of PREPARE or MERGE. */
 enum { ATTN_LAYER_CHUNK_ROWS = 256 };
 
 static inline float *attn_scratch_at(void *scratch, size_t offset)
@@ -83,8 +82,19 @@ void attn_clamp(float *numbers, int64_t count, double projected_max);
 /* Numbers from one row of the projection's weight, and of its gradient, to the next. */
 int64_t attn_linear_stride(const struct attn_linear *linear);
 
+/* Number index of the projection's weight. */
+const void *attn_linear_at(const struct attn_linear *linear, int64_t index);
+
+/* Whether weight is of a dtype that a projection can have. */
+bool attn_linear_is_readable(const struct attn_linear *linear);
+
 /* Of a task of a product. */
 size_t attn_layer_product_workspace_bytes(void);
+
+/* Dense rows through one projection, cut into tasks, each with the workspace of a product. */
+int64_t attn_linear_tasks(const struct attn_linear *linear, int64_t row_count);
+void attn_linear_run(const struct attn_kernels *kernels, const struct attn_linear *linear,
+                     const float *x, float *y, int64_t row_count, int64_t task, void *workspace);
 
 /* The shape of o_proj, where there is one. */
 enum attn_status attn_layer_check_output(const struct attn_layer *layer, const char **where);

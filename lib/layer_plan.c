@@ -25,6 +25,16 @@ int64_t attn_linear_stride(const struct attn_linear *linear)
     return linear->stride > 0 ? linear->stride : dense;
 }
 
+const void *attn_linear_at(const struct attn_linear *linear, int64_t index)
+{
+    return (const char *)linear->weight + index * (int64_t)attn_dtype_size(linear->dtype);
+}
+
+bool attn_linear_is_readable(const struct attn_linear *linear)
+{
+    return linear->dtype == ATTN_F32 || linear->dtype == ATTN_F16 || linear->dtype == ATTN_BF16;
+}
+
 void attn_linear_split(const struct attn_linear *joined, int64_t columns, struct attn_linear *left,
                        struct attn_linear *right)
 {
@@ -34,7 +44,7 @@ void attn_linear_split(const struct attn_linear *joined, int64_t columns, struct
     left->in = columns;
     left->stride = right->stride = stride;
     right->in = joined->in - columns;
-    right->weight += joined->in_out ? columns * stride : columns;
+    right->weight = attn_linear_at(joined, joined->in_out ? columns * stride : columns);
     right->bias = NULL;
 }
 
@@ -113,6 +123,7 @@ enum attn_status attn_layer_check_output(const struct attn_layer *layer, const c
 
     if (o_proj->weight == NULL)
         return ATTN_OK;
+    RETURN_IF(!attn_linear_is_readable(o_proj), ATTN_ERR_DTYPE, "layer.o_proj.dtype");
     RETURN_IF(o_proj->in != layer->q_heads * layer->v_head_dim, ATTN_ERR_SHAPE, "layer.o_proj.in");
     RETURN_IF(o_proj->out < 1, ATTN_ERR_SHAPE, "layer.o_proj.out");
     RETURN_IF(o_proj->out > INT32_MAX, ATTN_ERR_TOO_LARGE, "layer.o_proj.out");
@@ -150,6 +161,7 @@ static enum attn_status check_projected(const struct attn_operand *operand, cons
     const struct attn_tensor *input = operand->input;
     const struct attn_linear *linear = operand->linear;
 
+    RETURN_IF(!attn_linear_is_readable(linear), ATTN_ERR_DTYPE, operand->linear_name);
     RETURN_IF(linear->out != operand->heads * operand->head_dim, ATTN_ERR_SHAPE,
               operand->linear_name);
     RETURN_IF(linear->in < 1, ATTN_ERR_SHAPE, operand->linear_name);

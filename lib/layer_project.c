@@ -5,6 +5,7 @@
  * a task of a good length. What the kernels compute of a row has bits that do not depend on the
  * other rows, so tasks are cut as it suits, and the rows may be those of several calls. Tasks
  * that share parameters come one after the other, while the caches still hold them. */
+#include "convert.h"
 #include "internal.h"
 #include "layer_internal.h"
 
@@ -73,6 +74,12 @@ struct product_tasks {
     int64_t row_blocks, output_blocks;
 };
 
+static struct product_tasks tasks_of_rows(const struct attn_linear *linear, int64_t row_count)
+{
+    return (struct product_tasks){ attn_divide_up(row_count, ATTN_PROJECT_ROWS_MAX),
+                                   attn_divide_up(linear->out, outputs_of(linear)) };
+}
+
 static struct product_tasks tasks_of(const struct attn_layer_call *calls, int count,
                                      enum attn_layer_product product, int index)
 {
@@ -81,10 +88,7 @@ static struct product_tasks tasks_of(const struct attn_layer_call *calls, int co
 
     for (int i = 0; i < count; i++)
         rows += row_count_of(&calls[i], product, index);
-    if (rows == 0)
-        return (struct product_tasks){ 0, 0 };
-    return (struct product_tasks){ attn_divide_up(rows, ATTN_PROJECT_ROWS_MAX),
-                                   attn_divide_up(linear->out, outputs_of(linear)) };
+    return rows == 0 ? (struct product_tasks){ 0, 0 } : tasks_of_rows(linear, rows);
 }
 
 enum attn_layer_product attn_layer_product(const struct attn_layer_plan *plan, int stage)
@@ -104,7 +108,8 @@ enum attn_layer_product attn_layer_product(const struct attn_layer_plan *plan, i
 static bool is_same_linear(const struct attn_linear *a, const struct attn_linear *b)
 {
     return a->weight == b->weight && a->bias == b->bias && a->out == b->out && a->in == b->in
-           && a->in_out == b->in_out && attn_linear_stride(a) == attn_linear_stride(b);
+           && a->in_out == b->in_out && attn_linear_stride(a) == attn_linear_stride(b)
+           && a->dtype == b->dtype;
 }
 
 bool attn_layer_same_product(const struct attn_layer *a, const struct attn_layer *b,
@@ -181,12 +186,13 @@ static void run_rows(const struct attn_kernels *kernels, const struct attn_linea
 {
     const int64_t out = attn_min(outputs_of(linear), linear->out - first_output);
     const int64_t stride = attn_linear_stride(linear);
-    const float *weight = linear->weight + first_output * (linear->in_out ? 1 : stride);
+    const void *weight = attn_linear_at(linear, first_output * (linear->in_out ? 1 : stride));
+    const enum attn_numbers kind = attn_numbers_of(linear->dtype);
     const float *bias = linear->bias != NULL ? linear->bias + first_output : NULL;
 
     for (int64_t r = 0; r < row_count; r++)
         y[r] += first_output;
-    (linear->in_out ? kernels->project_by_inputs : kernels->project_by_outputs)(
+    (linear->in_out ? kernels->project_by_inputs[kind] : kernels->project_by_outputs[kind])(
         y, x, row_count, weight, stride, bias, out, linear->in, workspace);
     for (int64_t r = 0; r < row_count; r++)
         attn_clamp(y[r], out, projected_max);
@@ -213,6 +219,30 @@ void attn_layer_product_run(const struct attn_layer_call *calls, int count,
         }
         task -= tasks.row_blocks * tasks.output_blocks;
     }
+}
+
+int64_t attn_linear_tasks(const struct attn_linear *linear, int64_t row_count)
+{
+    const struct product_tasks tasks = tasks_of_rows(linear, row_count);
+
+    return tasks.row_blocks * tasks.output_blocks;
+}
+
+void attn_linear_run(const struct attn_kernels *kernels, const struct attn_linear *linear,
+                     const float *x, float *y, int64_t row_count, int64_t task, void *workspace)
+{
+    const struct product_tasks tasks = tasks_of_rows(linear, row_count);
+    const int64_t first = task % tasks.row_blocks * ATTN_PROJECT_ROWS_MAX;
+    const int64_t n = attn_min(ATTN_PROJECT_ROWS_MAX, row_count - first);
+    const float *from[ATTN_PROJECT_ROWS_MAX];
+    float *to[ATTN_PROJECT_ROWS_MAX];
+
+    for (int64_t r = 0; r < n; r++) {
+        from[r] = x + (first + r) * linear->in;
+        to[r] = y + (first + r) * linear->out;
+    }
+    run_rows(kernels, linear, from, to, n, task / tasks.row_blocks * outputs_of(linear), 0,
+             workspace);
 }
 
 size_t attn_layer_product_workspace_bytes(void)

@@ -8,7 +8,10 @@
 
 #include "few.h"
 #include "internal.h"
+#include "score_row.h"
 #include "top_k.h"
+
+#include "kernels/kernels.h"
 
 #include <math.h>
 #include <string.h>
@@ -185,9 +188,9 @@ static void pool_columns(float *row, int64_t columns, int64_t cells)
     }
 }
 
-/* row is number i of the chosen rows; it is used up. */
+/* row is number i of the chosen rows, which is used up; scores: NULL where it is of weights. */
 static void deliver(const struct attn_weight_map *map, const struct sizes *sizes, int64_t kv_len,
-                    int64_t head, int64_t i, float *row)
+                    int64_t head, int64_t i, float *row, const struct attn_score_row *scores)
 {
     const bool shared = is_shared(sizes);
     const int64_t columns = sizes->cell_columns;
@@ -195,12 +198,17 @@ static void deliver(const struct attn_weight_map *map, const struct sizes *sizes
         head * sizes->cell_rows + (shared ? i * sizes->cell_rows / sizes->rows : i);
     float *values = map->values + cell * sizes->columns;
 
-    if (columns < kv_len)
+    if (columns < kv_len && scores != NULL)
+        attn_score_row_pool(scores, row, kv_len, columns);
+    else if (columns < kv_len)
         pool_columns(row, kv_len, columns);
     if (shared) {
         float *cells = map->top_k > 0 ? map->pooled + cell * columns : values;
         for (int64_t c = 0; c < columns; c++)
             raise(&cells[c], row[c]);
+    } else if (map->top_k > 0 && columns == kv_len && scores != NULL) {
+        attn_score_row_top_k(scores, row, columns, sizes->columns, values,
+                             map->indices + cell * sizes->columns);
     } else if (map->top_k > 0) {
         attn_top_k(row, columns, sizes->columns, values, map->indices + cell * sizes->columns);
     } else {
@@ -241,12 +249,16 @@ static struct span chosen_rows(const struct attn_weight_map *map, const struct a
                           lower_bound(map->row_list, map->row_count, end) };
 }
 
-/* Where in a tile's rows chosen row i is. */
+/* Which of a tile's rows chosen row i is. */
+static int64_t row_of_tile(const struct attn_weight_map *map, const struct attn_plan *plan,
+                           int64_t i)
+{
+    return (map->row_list != NULL ? map->row_list[i] : i) % plan->q_tile;
+}
+
 static size_t offset_of(const struct attn_weight_map *map, const struct attn_plan *plan, int64_t i)
 {
-    const int64_t row = map->row_list != NULL ? map->row_list[i] : i;
-
-    return (size_t)(row % plan->q_tile * plan->problem.key.shape[2]);
+    return (size_t)(row_of_tile(map, plan, i) * plan->problem.key.shape[2]);
 }
 
 static bool has_output(const struct attn_problem *problem)
@@ -256,13 +268,26 @@ static bool has_output(const struct attn_problem *problem)
            || problem->masked.data != NULL;
 }
 
-/* Runs one task of the plan; its weights go to rows, where that is not NULL. */
+/* Whether less work is had from the scores of rows than from their weights. */
+static bool takes_scores(const struct attn_weight_map *map, const struct attn_plan *plan,
+                         const struct sizes *sizes)
+{
+    const struct attn_options *options = &plan->problem.options;
+    const bool pools = sizes->cell_columns < plan->problem.key.shape[2];
+    const bool selects = map->top_k > 0 && !is_shared(sizes) && sizes->columns <= ATTN_BOUND_MAX;
+
+    return map->heads == ATTN_MAP_EACH && (pools || selects) && !plan->is_few && !plan->in_double
+           && options->normalizer == ATTN_SOFTMAX && options->dropout == 0.0f;
+}
+
+/* Runs one task of the plan; its weights, or masked scores, go to rows, where that is not NULL. */
 static void run_plan(const struct attn_plan *plan, int64_t head, int64_t tile, void *workspace,
-                     float *rows)
+                     float *rows, bool keeps_scores)
 {
     const int64_t kv_len = plan->problem.key.shape[2];
     struct attn_plan bound = *plan;
 
+    bound.keeps_scores = keeps_scores;
     if (rows != NULL) {
         /* The plan counts rows from the first query, this memory from the first of the tile. */
         const size_t before = (size_t)(tile * plan->q_tile * kv_len) * sizeof *rows;
@@ -300,12 +325,19 @@ static void run_each(const struct attn_weight_map *map, const struct attn_plan *
     const int64_t number = chosen_head(map, head);
     const struct span span = chosen_rows(map, plan, tile);
     const bool is_wanted = number >= 0 && span.first < span.end;
+    const bool has_scores = is_wanted && takes_scores(map, plan, &sizes);
     const struct workspace work = open_workspace(map, plan, workspace);
+    struct attn_workspace sums;
 
-    run_plan(plan, head, tile, workspace, is_wanted ? work.rows : NULL);
-    for (int64_t i = span.first; is_wanted && i < span.end; i++)
+    run_plan(plan, head, tile, workspace, is_wanted ? work.rows : NULL, has_scores);
+    attn_workspace_cut(&sums, plan, workspace);
+    for (int64_t i = span.first; is_wanted && i < span.end; i++) {
+        const int64_t r = row_of_tile(map, plan, i);
+        const struct attn_score_row scores = { plan->kernels, has_scores ? sums.max[r] : 0.0f,
+                                               has_scores ? sums.sum[r] : 0.0f };
         deliver(map, &sizes, plan->problem.key.shape[2], number, i,
-                work.rows + offset_of(map, plan, i));
+                work.rows + offset_of(map, plan, i), has_scores ? &scores : NULL);
+    }
 }
 
 static void add_head(const struct attn_weight_map *map, const struct workspace *work, size_t offset,
@@ -346,13 +378,13 @@ static void run_all_heads(const struct attn_weight_map *map, const struct attn_p
     const struct workspace work = open_workspace(map, plan, workspace);
 
     for (int64_t head = 0; head < q_heads; head++) {
-        run_plan(plan, head, tile, workspace, is_wanted ? work.rows : NULL);
+        run_plan(plan, head, tile, workspace, is_wanted ? work.rows : NULL, false);
         for (int64_t i = span.first; i < span.end; i++)
             add_head(map, &work, offset_of(map, plan, i), kv_len);
     }
     for (int64_t i = span.first; i < span.end; i++)
         deliver(map, &sizes, kv_len, 0, i,
-                reduced_row(map, &work, offset_of(map, plan, i), kv_len, q_heads));
+                reduced_row(map, &work, offset_of(map, plan, i), kv_len, q_heads), NULL);
 }
 
 int64_t attn_weight_map_tasks(const struct attn_weight_map *map, const struct attn_plan *plan)

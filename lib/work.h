@@ -41,6 +41,11 @@ void attn_plan_work(const struct attn_plan *plan, int64_t past_len, struct attn_
 void attn_gradient_plan_work(const struct attn_gradient_plan *plan, int64_t past_len,
                              struct attn_work *work);
 void attn_layer_work(const struct attn_layer_plan *plan, struct attn_work *work);
+
+/* The part of attn_layer_work() that is one product: its flops and its parameters. */
+void attn_layer_product_work(const struct attn_layer_plan *plan, enum attn_layer_product product,
+                             struct attn_work *work);
+
 void attn_layer_gradient_work(const struct attn_layer_gradient_plan *plan, struct attn_work *work);
 
 #endif

@@ -10,8 +10,8 @@ static void add_linear(const struct attn_linear *linear, int64_t rows, struct at
     const double numbers = (double)linear->in * (double)linear->out;
 
     work->projection_flops += 2 * numbers * (double)rows;
-    work->parameter_bytes +=
-        numbers * (double)sizeof(float) * (double)attn_divide_up(rows, ATTN_LAYER_CHUNK_ROWS);
+    work->parameter_bytes += numbers * (double)attn_dtype_size(linear->dtype)
+                             * (double)attn_divide_up(rows, ATTN_LAYER_CHUNK_ROWS);
 }
 
 static void add_operands(const struct attn_layer_problem *problem, struct attn_work *work)
@@ -41,6 +41,22 @@ static void add_output(const struct attn_layer_problem *problem, struct attn_wor
         return;
     work->tasks += (double)attn_divide_up(rows, ATTN_LAYER_CHUNK_ROWS);
     add_linear(&problem->layer->o_proj, rows, work);
+}
+
+void attn_layer_product_work(const struct attn_layer_plan *plan, enum attn_layer_product product,
+                             struct attn_work *work)
+{
+    const struct attn_layer_problem *problem = &plan->problem;
+    struct attn_operand operands[ATTN_OPERAND_COUNT];
+
+    if (product == ATTN_PRODUCT_OUTPUT && attn_layer_has_output(problem))
+        add_linear(&problem->layer->o_proj, problem->query.shape[2], work);
+    if (product != ATTN_PRODUCT_INPUTS)
+        return;
+    attn_layer_operands(problem, operands);
+    for (int i = 0; i < ATTN_OPERAND_COUNT; i++)
+        if (operands[i].is_prepared && operands[i].linear->weight != NULL)
+            add_linear(operands[i].linear, operands[i].input->shape[2], work);
 }
 
 /* Every part is read once, its context and its lse. */

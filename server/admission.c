@@ -10,8 +10,14 @@
 /* A prediction of one request may be too high by this factor. */
 enum { DOUBT = 2 };
 
-/* Bodies that are refused before they come have at least so many bytes. */
-enum { EARLY_BYTES = 64 * 1024 };
+/* Bodies that are refused before they come have at least so many bytes: others have come by then,
+ * or nearly so. */
+enum { EARLY_BYTES = 16 * 1024 };
+
+/* What goes before a request may take so much longer than it is predicted to, for shorter ones that
+ * come later go before it too. That is asked of a request once: what has been done for one that was
+ * taken shall not be in vain. */
+static const double SLACK = 1.5;
 
 enum { RETRY_AFTER_MAX_S = 3600 };
 
@@ -49,7 +55,10 @@ enum admission_verdict admission_judge(const struct admission_limits *limits,
         *retry_after_s = seconds_of(over_cost * by_clock);
         return ADMISSION_FULL;
     }
-    if ((double)queue->before_ns * by_clock + certain / workers > (double)request->left_ns)
+    const double slack = request->was_judged ? 1 : SLACK;
+    const double before = (double)queue->before_ns * by_clock;
+    const double begins = before > (double)request->begins_ns ? before : (double)request->begins_ns;
+    if (slack * begins + certain / workers > (double)request->left_ns)
         return ADMISSION_TOO_LATE;
     return ADMISSION_TAKEN;
 }
@@ -96,15 +105,19 @@ static bool refuse(const struct service *service, enum admission_verdict verdict
     return true;
 }
 
+/* outlook is that of a body that has not come yet, or NULL. */
 static bool ask(struct service *service, const struct job *job, struct admission_request *request,
-                struct fault *fault)
+                const struct body_outlook *outlook, struct fault *fault)
 {
+    const int64_t others_count = outlook ? outlook->others_count : 0;
+    const int64_t others_ns = outlook ? outlook->others_cost_ns : 0;
     const struct admission_limits limits = limits_of(service);
     const struct scheduler_load load = scheduler_load(service->scheduler);
     struct admission_queue queue = {
         .items = load.job_count + scheduler_load(service->errands).job_count
-                 + atomic_load(&service->more_items) - request->counted_items,
-        .cost_ns = load.cost_ns > request->counted_ns ? load.cost_ns - request->counted_ns : 0,
+                 + atomic_load(&service->more_items) + others_count - request->counted_items,
+        .cost_ns = others_ns
+                   + (load.cost_ns > request->counted_ns ? load.cost_ns - request->counted_ns : 0),
         .worker_count = scheduler_worker_count(service->scheduler),
         .slowdown = cost_slowdown(),
     };
@@ -114,38 +127,45 @@ static bool ask(struct service *service, const struct job *job, struct admission
     enum admission_verdict verdict = admission_judge(&limits, &queue, request, &retry_after_s);
     if (verdict == ADMISSION_TOO_LATE && queue.before_ns > 0) {
         /* Not if all that is there went before it. But does it? */
-        queue.before_ns = scheduler_before_ns(service->scheduler, job);
+        queue.before_ns = others_ns + scheduler_before_ns(service->scheduler, job);
         verdict = admission_judge(&limits, &queue, request, &retry_after_s);
     }
     return refuse(service, verdict, request, retry_after_s, fault);
 }
 
 bool admission_takes_body(struct service *service, const struct exchange *exchange,
-                          size_t body_bytes, int64_t cost_ns, struct fault *fault)
+                          struct body_outlook *outlook, int64_t certain_ns, struct fault *fault)
 {
-    struct admission_request request = { .items = 1, .certain_ns = cost_ns, .likely_ns = cost_ns };
-    struct job job = { .cost_ns = cost_ns };
-    if (atomic_load(&service->state) == SERVICE_LOADING || body_bytes < EARLY_BYTES
+    struct admission_request request = { .items = 1,
+                                         .certain_ns = certain_ns,
+                                         .likely_ns = outlook->cost_ns,
+                                         .begins_ns = outlook->wait_ns,
+                                         .was_judged = outlook->is_counted };
+    struct job job = { .cost_ns = outlook->cost_ns };
+    if (atomic_load(&service->state) == SERVICE_LOADING || outlook->bytes < EARLY_BYTES
         || !service_read_deadline(service, exchange, &job.deadline_ns, fault)) {
         fault->code = FAULT_NONE; /* whatever it is, the handler says it */
         return true;
     }
-    return ask(service, &job, &request, fault);
+    outlook->latest_ns = job.deadline_ns;
+    if (outlook->is_counted)
+        request.counted_items = 1;
+    return ask(service, &job, &request, outlook, fault);
 }
 
 bool admission_takes(struct service *service, const struct job *job, int64_t certain_ns,
-                     struct fault *fault)
+                     bool was_judged, struct fault *fault)
 {
-    struct admission_request request = { .items = 1,
-                                         .certain_ns = certain_ns,
-                                         .likely_ns = job->cost_ns };
-    return ask(service, job, &request, fault);
+    struct admission_request request = {
+        .items = 1, .certain_ns = certain_ns, .likely_ns = job->cost_ns, .was_judged = was_judged
+    };
+    return ask(service, job, &request, NULL, fault);
 }
 
 bool admission_takes_errand(struct service *service, struct fault *fault)
 {
     const struct job job = { .deadline_ns = 0 };
-    return admission_takes(service, &job, 0, fault);
+    return admission_takes(service, &job, 0, false, fault);
 }
 
 bool admission_takes_planned(struct service *service, struct job *job, int64_t items,
@@ -154,10 +174,11 @@ bool admission_takes_planned(struct service *service, struct job *job, int64_t i
     struct admission_request request = { .items = items > 1 ? items : 1,
                                          .certain_ns = left_ns,
                                          .likely_ns = left_ns,
+                                         .was_judged = true,
                                          .counted_items = 1,
                                          .counted_ns = job->cost_ns };
     job->cost_ns = left_ns;
-    if (!ask(service, job, &request, fault))
+    if (!ask(service, job, &request, NULL, fault))
         return false;
     *more_items = request.items - 1;
     atomic_fetch_add(&service->more_items, *more_items);

@@ -1,7 +1,8 @@
 /* admission.h - whether a request is taken, as soon as that can be told.
  *
- * It is asked three times, each time with more known: when the headers of a long body are there,
- * when the body is, and when the request has been planned. By its body a request is judged by what
+ * It is asked three times, each time with more known: when the headers of a long body are there
+ * (and once more where it had to wait to be read), when the body is, and when the request has been
+ * planned. By its body a request is judged by what
  * is certain, reading it, and counts in the queue as what such bodies cost of late (cost_guess.h).
  */
 #ifndef ATTND_ADMISSION_H
@@ -31,6 +32,8 @@ struct admission_request {
     int64_t certain_ns; /* predicted time of one worker for what it will certainly need */
     int64_t likely_ns;  /* the same for what it will probably need */
     int64_t left_ns;    /* until its deadline */
+    int64_t begins_ns;  /* not before so long from now */
+    bool was_judged;    /* and taken, when less was known of it */
     int64_t counted_items, counted_ns; /* that the queue has of it already; they are not in what the
                                           queue is said to have */
 };
@@ -52,14 +55,17 @@ enum admission_verdict admission_judge(const struct admission_limits *limits,
 
 /* ------------------------------------------------------------- in the daemon -- */
 
-/* When the headers are there: false, with its fault, for a body that need not come. cost_ns is that
- * of reading it. Short ones are taken, for a refusal now costs the connection. */
+/* When the headers are there, and when a long body's turn has come: false, with its fault, for one
+ * that need not come. certain_ns is the cost of reading it, outlook->cost_ns what it will probably
+ * cost; outlook->latest_ns is said here. Short ones are taken, for a refusal now costs the
+ * connection. */
 bool admission_takes_body(struct service *service, const struct exchange *exchange,
-                          size_t body_bytes, int64_t cost_ns, struct fault *fault);
+                          struct body_outlook *outlook, int64_t certain_ns, struct fault *fault);
 
-/* When the body is there, before scheduler_submit(); job has its deadline and its cost. */
+/* When the body is there, before scheduler_submit(); job has its deadline and its cost. was_judged:
+ * exchange_was_judged(). */
 bool admission_takes(struct service *service, const struct job *job, int64_t certain_ns,
-                     struct fault *fault);
+                     bool was_judged, struct fault *fault);
 
 /* The same of what waits for the disk (errand.h), which takes a place and no worker. */
 bool admission_takes_errand(struct service *service, struct fault *fault);

@@ -1,18 +1,12 @@
-/* batcher.c - see batcher.h.
+/* batcher.c - see batcher.h: the groups of those who wait for the same product.
  *
- * Members that wait for the same product are a group, which has at most one batch in the scheduler
- * at a time: while that computes others gather, and its end submits the next. One mutex guards
- * the groups and their lists. It may be held around scheduler_submit() and scheduler_claim(),
- * which call nothing of ours; the scheduler calls us with no lock held.
- *
- * With a delay a group's first batch is submitted later: by the member that fills it, or by a
- * thread that looks at the groups when the first of them is due. */
-#include "batcher.h"
+ * While a group's batch (batch.c) computes, others gather. With a delay a group's first batch is
+ * submitted later: by the member that fills it, or by a thread that looks at the groups when the
+ * first of them is due. */
+#include "batcher_internal.h"
 
-#include "batch_metrics.h"
 #include "clock.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 /* A product of fewer parameters is done before it could be shared. */
@@ -20,38 +14,6 @@ static const int64_t PARAMETERS_MIN = 65536;
 
 /* With as many rows of its own a product no longer waits for memory. */
 enum { MEMBER_ROWS_MAX = 32 };
-
-struct batch_group {
-    struct batcher *batcher;
-    struct batch_group *next;
-    struct attn_layer layer; /* only to be compared */
-    enum attn_layer_product product;
-    struct batch_member *first, *last;
-    int64_t rows;
-    bool has_batch; /* in the scheduler */
-    int64_t due_ns; /* when a batch is to be submitted; INT64_MAX: at no time of its own */
-};
-
-/* The job that computes for its members. */
-struct batch {
-    struct job job; /* first: a job is its batch */
-    struct batch_group *group;
-    int64_t rows;
-    int count;
-    struct batch_member *members; /* chained by next */
-    struct attn_layer_call calls[];
-};
-
-struct batcher {
-    struct scheduler *scheduler;
-    int64_t rows_max, delay_ns;
-    pthread_mutex_t mutex;
-    pthread_cond_t due; /* a group is due earlier than any other, or stopping; monotonic clock */
-    struct batch_group *groups;
-    bool stopping;
-    bool thread_started;
-    pthread_t thread;
-};
 
 /* ---------------------------------------------------------------- groups -- */
 
@@ -80,8 +42,7 @@ static struct batch_group *group_create(struct batcher *batcher, const struct ba
     return group;
 }
 
-/* Frees the group where nothing keeps it. */
-static void settle(struct batch_group *group)
+void batcher_settle(struct batch_group *group)
 {
     if (group->first || group->has_batch)
         return;
@@ -102,7 +63,7 @@ static void append(struct batch_group *group, struct batch_member *member)
     member->group = group;
 }
 
-static void take_out(struct batch_member *member)
+void batcher_take_out(struct batch_member *member)
 {
     struct batch_group *group = member->group;
     *(member->previous ? &member->previous->next : &group->first) = member->next;
@@ -110,146 +71,6 @@ static void take_out(struct batch_member *member)
     group->rows -= member->rows;
     member->group = NULL;
 }
-
-/* --------------------------------------------------------------- batches -- */
-
-static const struct job_kind batch_job;
-
-/* Called with the mutex held. False where there is no memory, or the scheduler takes no job. */
-static bool submit_batch(struct batch_group *group)
-{
-    struct batcher *batcher = group->batcher;
-    struct batch *batch =
-        calloc(1, sizeof *batch + (size_t)batcher->rows_max * sizeof batch->calls[0]);
-    if (!batch)
-        return false;
-    batch->job.kind = &batch_job;
-    batch->group = group;
-    for (const struct batch_member *member = group->first; member; member = member->next)
-        if (batch->job.priority == 0
-            || (member->job->priority > 0 && member->job->priority < batch->job.priority))
-            batch->job.priority = member->job->priority;
-    group->due_ns = INT64_MAX;
-    group->has_batch = scheduler_submit(batcher->scheduler, &batch->job);
-    if (!group->has_batch)
-        free(batch);
-    return group->has_batch;
-}
-
-/* Called with the mutex held, where no batch will come: takes all members that are still there.
- * They are chained by next. */
-static struct batch_member *claim_all(struct batch_group *group)
-{
-    struct batch_member *claimed = NULL;
-    for (struct batch_member *member = group->first, *next; member; member = next) {
-        next = member->next;
-        if (!scheduler_claim(group->batcher->scheduler, member->job))
-            continue;
-        take_out(member);
-        member->next = claimed;
-        claimed = member;
-    }
-    return claimed;
-}
-
-/* Takes as many members as a batch may have. Who has been stopped stays: it is about to leave. */
-static void collect(struct batch *batch)
-{
-    struct batch_group *group = batch->group;
-    struct batcher *batcher = group->batcher;
-    struct batch_member *last = NULL;
-    for (struct batch_member *member = group->first, *next; member; member = next) {
-        next = member->next;
-        if (batch->rows + member->rows > batcher->rows_max)
-            break;
-        if (!scheduler_claim(batcher->scheduler, member->job))
-            continue;
-        take_out(member);
-        member->next = NULL;
-        *(last ? &last->next : &batch->members) = member;
-        last = member;
-        batch->calls[batch->count++] = member->call;
-        batch->rows += member->rows;
-    }
-}
-
-/* Continues members without a product made for them: they run their tasks themselves. */
-static void send_away(struct batcher *batcher, struct batch_member *members)
-{
-    while (members) {
-        struct batch_member *member = members;
-        members = member->next;
-        const int64_t tasks = attn_layer_product_tasks(&member->call, 1, member->product);
-        scheduler_continue(batcher->scheduler, member->job, tasks);
-    }
-}
-
-/* What waits in a group that has no batch gets one, or is sent away. Called with the mutex held;
- * returns with it held, and the group may be gone. */
-static void submit_or_send_away(struct batch_group *group)
-{
-    struct batcher *batcher = group->batcher;
-    struct batch_member *claimed = NULL;
-    if (group->first && !submit_batch(group))
-        claimed = claim_all(group);
-    settle(group);
-    if (!claimed)
-        return;
-    pthread_mutex_unlock(&batcher->mutex);
-    send_away(batcher, claimed);
-    pthread_mutex_lock(&batcher->mutex);
-}
-
-static struct batch *batch_of(struct job *job)
-{
-    return (struct batch *)job;
-}
-
-/* The first stage is to take who is there, the second the product. */
-static int64_t stage_tasks(struct job *job, int stage)
-{
-    const struct batch *batch = batch_of(job);
-    if (stage > 1 || batch->count == 0)
-        return 0;
-    return attn_layer_product_tasks(batch->calls, batch->count, batch->group->product);
-}
-
-static void run(struct job *job, int stage, int64_t task, const struct worker *worker)
-{
-    struct batch *batch = batch_of(job);
-    struct batcher *batcher = batch->group->batcher;
-    if (stage > 0) {
-        attn_layer_product_run(batch->calls, batch->count, batch->group->product, task,
-                               worker->workspace);
-        return;
-    }
-    pthread_mutex_lock(&batcher->mutex);
-    collect(batch);
-    pthread_mutex_unlock(&batcher->mutex);
-    if (batch->count > 0)
-        batch_metrics_observe(batch->count, batch->rows);
-}
-
-/* Where the daemon stops all jobs its members are stopped too, and to go on is to end. */
-static void done(struct job *job, enum job_outcome outcome)
-{
-    struct batch *batch = batch_of(job);
-    struct batch_group *group = batch->group;
-    struct batcher *batcher = group->batcher;
-    (void)outcome;
-    pthread_mutex_lock(&batcher->mutex);
-    group->has_batch = false;
-    submit_or_send_away(group);
-    pthread_mutex_unlock(&batcher->mutex);
-    for (struct batch_member *member = batch->members, *next; member; member = next) {
-        next = member->next;
-        const int64_t tasks = member->go_on(member->job);
-        scheduler_continue(batcher->scheduler, member->job, tasks); /* member may be freed */
-    }
-    free(batch);
-}
-
-static const struct job_kind batch_job = { stage_tasks, run, done };
 
 /* ----------------------------------------------------------------- delay -- */
 
@@ -273,7 +94,7 @@ static void *watch_delays(void *argument)
             pthread_cond_wait(&batcher->due, &batcher->mutex);
         } else if (group->due_ns <= clock_now_ns()) {
             group->due_ns = INT64_MAX;
-            submit_or_send_away(group);
+            batch_submit_or_send_away(group);
         } else {
             const struct timespec until = clock_timespec(group->due_ns);
             pthread_cond_timedwait(&batcher->due, &batcher->mutex, &until);
@@ -291,7 +112,7 @@ static bool see_to_batch(struct batch_group *group)
     if (group->has_batch)
         return true;
     if (batcher->delay_ns == 0 || group->rows >= batcher->rows_max)
-        return submit_batch(group);
+        return batch_submit(group);
     if (group->due_ns == INT64_MAX) {
         group->due_ns = clock_now_ns() + batcher->delay_ns;
         pthread_cond_signal(&batcher->due);
@@ -301,13 +122,33 @@ static bool see_to_batch(struct batch_group *group)
 
 /* ---------------------------------------------------------- from outside -- */
 
+static bool may_be_shared(const struct batcher *batcher, const struct batch_member *member)
+{
+    return member->rows <= MEMBER_ROWS_MAX && 2 * member->rows <= batcher->rows_max
+           && attn_layer_product_parameters(member->call.plan->problem.layer, member->product)
+                  >= PARAMETERS_MIN;
+}
+
 static bool is_worth_it(const struct batcher *batcher, const struct batch_member *member)
 {
-    if (member->rows > MEMBER_ROWS_MAX || 2 * member->rows > batcher->rows_max
-        || attn_layer_product_parameters(member->call.plan->problem.layer, member->product)
-               < PARAMETERS_MIN)
-        return false;
-    return batcher->delay_ns > 0 || scheduler_load(batcher->scheduler).job_count > 1;
+    return may_be_shared(batcher, member)
+           && (batcher->delay_ns > 0 || scheduler_load(batcher->scheduler).job_count > 1);
+}
+
+double batcher_expected_part(struct batcher *batcher, const struct batch_member *member)
+{
+    int64_t rows = member->rows;
+    if (rows == 0 || !may_be_shared(batcher, member))
+        return 1;
+    pthread_mutex_lock(&batcher->mutex);
+    const struct batch_group *group = find_group(batcher, member);
+    if (group) {
+        rows += group->rows;
+        rows = rows > group->last_rows ? rows : group->last_rows;
+        rows = rows < batcher->rows_max ? rows : batcher->rows_max;
+    }
+    pthread_mutex_unlock(&batcher->mutex);
+    return (double)member->rows / (double)rows;
 }
 
 bool batcher_join(struct batcher *batcher, struct batch_member *member)
@@ -323,8 +164,8 @@ bool batcher_join(struct batcher *batcher, struct batch_member *member)
         append(group, member);
         joined = see_to_batch(group);
         if (!joined)
-            take_out(member);
-        settle(group);
+            batcher_take_out(member);
+        batcher_settle(group);
     }
     pthread_mutex_unlock(&batcher->mutex);
     return joined;
@@ -335,8 +176,8 @@ void batcher_leave(struct batcher *batcher, struct batch_member *member)
     pthread_mutex_lock(&batcher->mutex);
     struct batch_group *group = member->group;
     if (group) {
-        take_out(member);
-        settle(group);
+        batcher_take_out(member);
+        batcher_settle(group);
     }
     pthread_mutex_unlock(&batcher->mutex);
 }

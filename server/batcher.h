@@ -13,6 +13,7 @@
 #ifndef ATTND_BATCHER_H
 #define ATTND_BATCHER_H
 
+#include "cost.h"
 #include "layer.h"
 #include "scheduler.h"
 
@@ -25,7 +26,9 @@ struct batch_member {
     struct job *job;
     struct attn_layer_call call;
     enum attn_layer_product product;
-    int64_t rows; /* that go through it */
+    int64_t rows;     /* that go through it */
+    struct cost cost; /* of it, alone */
+    int64_t alone_ns; /* what all of the job was predicted to cost, shared with nobody */
     /* The product has been made: the number of tasks that the job goes on with, 0 where it is
      * over. Called by a worker, with no lock held. */
     int64_t (*go_on)(struct job *job);
@@ -46,6 +49,11 @@ void batcher_free(struct batcher *batcher);
  * the job any more. False: the job is to run its tasks itself, because there is nobody to share
  * with or nothing to gain. */
 bool batcher_join(struct batcher *batcher, struct batch_member *member);
+
+/* The part of reading the parameters, above 0 and at most 1, that would be the member's if the
+ * product came next: what is there now, or was there of late, is taken to be so then. The member
+ * need not have a job. */
+double batcher_expected_part(struct batcher *batcher, const struct batch_member *member);
 
 /* In the job's done(), before anything of it is freed, where it joined at any time. */
 void batcher_leave(struct batcher *batcher, struct batch_member *member);

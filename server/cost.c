@@ -51,6 +51,24 @@ void cost_add(struct cost *sum, const struct cost *cost)
         sum->amount[i] += cost->amount[i];
 }
 
+static bool is_parameter(int term)
+{
+    return term == COST_PARAMETER || term == COST_PARAMETER_FAR;
+}
+
+void cost_share(struct cost *sum, const struct cost *cost)
+{
+    for (int i = 0; i < COST_TERM_COUNT; i++)
+        sum->amount[i] = is_parameter(i) ? fmax(sum->amount[i], cost->amount[i])
+                                         : sum->amount[i] + cost->amount[i];
+}
+
+void cost_remove(struct cost *sum, const struct cost *part)
+{
+    for (int i = 0; i < COST_TERM_COUNT; i++)
+        sum->amount[i] -= part->amount[i];
+}
+
 /* What is more than half of the largest cache, which is shared, is not found in it. */
 static enum cost_term near_or_far(double amount, enum cost_term near, enum cost_term far)
 {
@@ -125,6 +143,14 @@ int64_t cost_ns(const struct cost *cost)
     double parts[COST_TERM_COUNT];
     const double ns = parts_of(cost, parts);
     return ns < (double)COST_NS_MAX ? (int64_t)ns : COST_NS_MAX;
+}
+
+int64_t cost_parameters_ns(const struct cost *cost)
+{
+    struct cost parameters = { { 0 } };
+    for (int i = 0; i < COST_TERM_COUNT; i++)
+        parameters.amount[i] = is_parameter(i) ? cost->amount[i] : 0;
+    return cost_ns(&parameters);
 }
 
 /* Afterwards the same cost is predicted as about factor times as much. A rate moves the farther the

@@ -52,6 +52,12 @@ struct cost {
 
 void cost_add(struct cost *sum, const struct cost *cost);
 
+/* The same where both are products with the same parameters, which are read once for both. */
+void cost_share(struct cost *sum, const struct cost *cost);
+
+/* Takes out what is a part of it. */
+void cost_remove(struct cost *sum, const struct cost *part);
+
 /* What the library counted of one plan. */
 void cost_add_work(struct cost *cost, const struct attn_work *work);
 
@@ -61,6 +67,9 @@ double cost_flops(const struct cost *cost);
 /* The time one worker takes, at today's rates; at most COST_NS_MAX. Monotone in every amount. */
 #define COST_NS_MAX (INT64_MAX / 1024)
 int64_t cost_ns(const struct cost *cost);
+
+/* The same of reading the parameters alone. */
+int64_t cost_parameters_ns(const struct cost *cost);
 
 /* What did take ns nanoseconds of CPU time has cost this: the rates of its terms give way, each by
  * its share, a little, and not for what is far off. From any thread. */

@@ -47,11 +47,15 @@ static uint64_t id_next(void)
 
 void exchange_set_request_id(struct exchange *exchange, const char *given)
 {
-    if (given && id_acceptable(given))
-        snprintf(exchange->request_id, sizeof exchange->request_id, "%s", given);
-    else
-        snprintf(exchange->request_id, sizeof exchange->request_id, "%016llx",
-                 (unsigned long long)id_next());
+    enum { MADE_DIGITS = 16 };
+    if (given && id_acceptable(given)) {
+        text_copy(exchange->request_id, sizeof exchange->request_id, given);
+        return;
+    }
+    uint64_t id = id_next();
+    for (int i = 0; i < MADE_DIGITS; i++, id <<= 4)
+        exchange->request_id[i] = "0123456789abcdef"[id >> 60];
+    exchange->request_id[MADE_DIGITS] = '\0';
 }
 
 /* ---------------------------------------------------------------- routes -- */
@@ -286,6 +290,11 @@ struct memory_share *exchange_memory(struct exchange *exchange)
     return &exchange->memory;
 }
 
+bool exchange_was_judged(const struct exchange *exchange)
+{
+    return exchange->outlook.latest_ns != 0;
+}
+
 int64_t exchange_started_ns(const struct exchange *exchange)
 {
     return exchange->started_ns;
@@ -360,7 +369,7 @@ void exchange_reply_parts(struct exchange *exchange, int status, const char *con
                           const struct exchange_part *parts, int part_count,
                           void (*release)(void *owner), void *owner)
 {
-    assert(part_count > 0 && part_count <= EXCHANGE_PARTS_MAX);
+    assert(part_count > 0);
     exchange->answer.parts = parts;
     exchange->answer.part_count = part_count;
     exchange->answer.release = release;

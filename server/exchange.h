@@ -29,6 +29,13 @@ struct exchange_answer {
     char allow[64];       /* "" is none */
 };
 
+/* Of a long body (http_gate.c). */
+enum http_gate_state {
+    HTTP_GATE_NONE,  /* it is short, silent, or not of interest any more */
+    HTTP_GATE_WAITS, /* for its turn */
+    HTTP_GATE_PLACE, /* it is read */
+};
+
 struct exchange {
     struct http_thread *thread;
     void *connection; /* struct MHD_Connection */
@@ -40,18 +47,28 @@ struct exchange {
     char method[16];
     char path[EXCHANGE_LOGGED_MAX];        /* as sent, cut; for the log */
     char traceparent[EXCHANGE_LOGGED_MAX]; /* the same */
-    char client[64];
+    const char *client;                    /* its address, of the connection */
 
     int64_t started_ns;
     int64_t body_deadline_ns;
     int64_t sending_since_ns; /* 0: not looked at yet */
     uint64_t sending_taken;   /* by the client until then */
 
+    enum http_gate_state gate;
+    bool called;           /* it waited at the gate, and is to go on */
+    int64_t gate_cost_ns;  /* for which it counts there */
+    int64_t gate_since_ns; /* it is in this state there */
+    int64_t flowed_ns;     /* some of its body came */
+    int silent_rounds;     /* of its thread, in which none did */
+    struct exchange *gate_next, *gate_previous;
+    struct body_outlook outlook;
+
     struct memory_share memory; /* of all that is held for it */
     char *body;                 /* malloc'd; its bytes begin at body_offset */
     size_t body_offset, body_size, body_capacity;
     size_t body_announced; /* by the Content-Length, which may lie; 0: none */
     size_t received;       /* body bytes, dropped ones too */
+    bool is_chunked;       /* it comes with a Transfer-Encoding */
     enum coding body_coding;
 
     enum coding answer_coding; /* that the client takes; identity too, unless it is refused */
@@ -61,7 +78,8 @@ struct exchange {
     struct fault fault; /* known before the body: answered once it has been read */
     struct exchange_answer answer;
     struct request_record record;
-    bool reading; /* its body is still coming */
+    bool is_framed; /* it says in one way where its body ends */
+    bool reading;   /* its body is still coming */
     bool parked;
     bool answered;
     bool queued;  /* the answer is libmicrohttpd's */

@@ -31,7 +31,7 @@ static void add_shapes(struct line *line, const struct request_record *record)
     add(line, LOG_NUMBER("kv_heads", record->kv_heads));
     add(line, LOG_NUMBER("head_dim", record->head_dim));
     add(line, LOG_NUMBER("v_head_dim", record->v_head_dim));
-    add(line, LOG_NUMBER("cost_ms", (double)record->cost_ns / 1e6));
+    add(line, LOG_MS("cost_ms", record->cost_ns));
     add(line, LOG_NUMBER("flops", record->flops));
 }
 
@@ -39,10 +39,10 @@ static void add_durations(struct line *line, const struct request_record *record
 {
     if (!record->was_job)
         return;
-    add(line, LOG_NUMBER("parse_ms", (double)record->parse_ns / 1e6));
-    add(line, LOG_NUMBER("queue_ms", (double)record->queue_ns / 1e6));
-    add(line, LOG_NUMBER("compute_ms", (double)record->compute_ns / 1e6));
-    add(line, LOG_NUMBER("write_ms", (double)record->write_ns / 1e6));
+    add(line, LOG_MS("parse_ms", record->parse_ns));
+    add(line, LOG_MS("queue_ms", record->queue_ns));
+    add(line, LOG_MS("compute_ms", record->compute_ns));
+    add(line, LOG_MS("write_ms", record->write_ns));
 }
 
 void exchange_log(const struct exchange *exchange, int status, int64_t duration_ns)
@@ -60,7 +60,7 @@ void exchange_log(const struct exchange *exchange, int status, int64_t duration_
     add(&line, LOG_NUMBER("status", status));
     if (code != FAULT_NONE)
         add(&line, LOG_STRING("code", fault_code_name(code)));
-    add(&line, LOG_NUMBER("ms", (double)duration_ns / 1e6));
+    add(&line, LOG_MS("ms", duration_ns));
     add_durations(&line, &exchange->record);
     add_shapes(&line, &exchange->record);
     add(&line, LOG_NUMBER("bytes_in", exchange->received));

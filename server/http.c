@@ -10,8 +10,8 @@
 #include "connection_metrics.h"
 #include "log.h"
 #include "metrics.h"
+#include "text.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -20,6 +20,8 @@
 #include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+enum { PROMPT_NS = 2000000 };
 
 /* --------------------------------------------------------------- answers -- */
 
@@ -56,33 +58,10 @@ static bool add_header(struct MHD_Response *response, const char *name, const ch
     return !value[0] || MHD_add_response_header(response, name, value) == MHD_YES;
 }
 
-/* Takes the bytes of the answer; whatever comes, they are given back when they have been sent. */
-static struct MHD_Response *take_bytes(struct exchange_answer *answer)
-{
-    struct MHD_IoVec vector[EXCHANGE_PARTS_MAX];
-    struct MHD_Response *response;
-    if (!answer->parts) {
-        if (!answer->data)
-            return MHD_create_response_from_buffer(0, (void *)"", MHD_RESPMEM_PERSISTENT);
-        response =
-            MHD_create_response_from_buffer(answer->size, answer->data, MHD_RESPMEM_MUST_FREE);
-        if (response)
-            answer->data = NULL;
-        return response;
-    }
-    for (int i = 0; i < answer->part_count; i++)
-        vector[i] = (struct MHD_IoVec){ answer->parts[i].data, answer->parts[i].size };
-    response = MHD_create_response_from_iovec(vector, (unsigned)answer->part_count, answer->release,
-                                              answer->owner);
-    if (response)
-        answer->release = NULL;
-    return response;
-}
-
 static struct MHD_Response *make_response(struct exchange *exchange)
 {
     struct exchange_answer *answer = &exchange->answer;
-    struct MHD_Response *response = take_bytes(answer);
+    struct MHD_Response *response = http_take_bytes(exchange->thread, answer);
     const bool close = answer->close || atomic_load(&exchange->thread->http->ending);
     char header_length[24] = "", retry_after[12] = "";
     char timing[REQUEST_TIMING_MAX];
@@ -169,21 +148,6 @@ void http_resume_answered(struct http_thread *thread)
 
 /* -------------------------------------------------------------- requests -- */
 
-static void describe_client(struct exchange *exchange)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    if (!info)
-        return;
-    const struct sockaddr *address = info->client_addr;
-    if (address->sa_family == AF_INET)
-        inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, exchange->client,
-                  sizeof exchange->client);
-    else if (address->sa_family == AF_INET6)
-        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)address)->sin6_addr, exchange->client,
-                  sizeof exchange->client);
-}
-
 const char *exchange_header(const struct exchange *exchange, const char *name)
 {
     return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
@@ -193,7 +157,7 @@ const char *exchange_body_type(const struct exchange *exchange)
 {
     static _Thread_local char type[64];
     const char *header = exchange_header(exchange, "Content-Type");
-    snprintf(type, sizeof type, "%s", header ? header : "");
+    text_copy(type, sizeof type, header ? header : "");
     type[strcspn(type, "; \t")] = '\0';
     return type;
 }
@@ -213,6 +177,17 @@ static size_t body_offset(const struct exchange *exchange)
     return header ? -(size_t)strtoull(header, NULL, 10) % _Alignof(max_align_t) : 0;
 }
 
+/* When a request came: what waited long for this thread has spent that much of its time. The kernel
+ * is asked where that may be. */
+static int64_t came_ns(const struct http_thread *thread, struct http_connection *connection)
+{
+    const int64_t now_ns = clock_now_ns();
+    const bool is_new = !connection->served;
+    connection->served = true;
+    return is_new || now_ns - thread->ran_ns > PROMPT_NS ? now_ns - http_came_ago_ns(connection)
+                                                         : now_ns;
+}
+
 static struct exchange *exchange_create(struct http_thread *thread,
                                         struct MHD_Connection *connection, const char *method,
                                         const char *path)
@@ -225,17 +200,17 @@ static struct exchange *exchange_create(struct http_thread *thread,
     exchange->connection = connection;
     exchange->context = http->options.context;
     exchange->record.route = http->options.unknown_route_metrics_index;
-    exchange->started_ns = clock_now_ns();
+    exchange->started_ns = came_ns(thread, http_connection_of(connection));
     exchange->body_deadline_ns = exchange->started_ns + http->options.body_timeout_ns;
     exchange->body_offset = body_offset(exchange);
     exchange->body_announced = announced_bytes(exchange);
+    exchange->is_chunked = exchange_header(exchange, "Transfer-Encoding") != NULL;
     exchange->reading = true;
-    snprintf(exchange->method, sizeof exchange->method, "%s", method);
-    snprintf(exchange->path, sizeof exchange->path, "%s", path);
+    text_copy(exchange->method, sizeof exchange->method, method);
+    text_copy(exchange->path, sizeof exchange->path, path);
     const char *traceparent = exchange_header(exchange, "traceparent");
-    snprintf(exchange->traceparent, sizeof exchange->traceparent, "%s",
-             traceparent ? traceparent : "");
-    describe_client(exchange);
+    text_copy(exchange->traceparent, sizeof exchange->traceparent, traceparent ? traceparent : "");
+    exchange->client = http_connection_of(connection)->client;
     exchange_set_request_id(exchange, exchange_header(exchange, "X-Request-Id"));
     exchange->answer_coding =
         coding_of_answer(exchange_header(exchange, "Accept-Encoding"), &exchange->identity_refused);
@@ -284,6 +259,13 @@ static bool check_framing(struct exchange *exchange)
     return true;
 }
 
+static void ask_route(struct exchange *exchange)
+{
+    http_gate_look(exchange);
+    if (exchange->route->takes_body)
+        exchange->route->takes_body(exchange, &exchange->outlook, &exchange->fault);
+}
+
 /* What can be said before the body is read. */
 static void check_headers(struct exchange *exchange)
 {
@@ -295,19 +277,61 @@ static void check_headers(struct exchange *exchange)
     } else if (exchange->body_announced > http->options.body_bytes_max) {
         fault_set(&exchange->fault, FAULT_TOO_LARGE, "the body is %zu bytes; at most %zu are taken",
                   exchange->body_announced, http->options.body_bytes_max);
-    } else if (!memory_reserve_body(&exchange->memory,
-                                    exchange->body_announced
-                                        ? exchange->body_offset + exchange->body_announced
-                                        : 0)) {
+    } else if (exchange->fault.code == FAULT_NONE
+               && coding_of_body(coding, &exchange->body_coding, &exchange->fault)) {
+        ask_route(exchange);
+    }
+}
+
+static bool is_before_body(const struct exchange *exchange)
+{
+    switch (exchange->fault.code) {
+    case FAULT_TOO_LARGE:
+    case FAULT_MEMORY:
+    case FAULT_OVERLOADED:
+    case FAULT_DEADLINE:
+        return true;
+    case FAULT_DRAINING:
+        return exchange->body_announced > 0;
+    default:
+        return !exchange->is_framed;
+    }
+}
+
+static enum MHD_Result answer_before_body(struct exchange *exchange)
+{
+    http_gate_leave(exchange);
+    exchange->reading = false;
+    exchange_fail(exchange, &exchange->fault);
+    return queue_answer(exchange);
+}
+
+/* Its turn has come, if it had to wait for one. */
+static enum MHD_Result begin_body(struct exchange *exchange)
+{
+    const size_t bytes =
+        exchange->body_announced ? exchange->body_offset + exchange->body_announced : 0;
+    if (exchange->fault.code == FAULT_NONE && !memory_reserve_body(&exchange->memory, bytes)) {
         fault_set(&exchange->fault, FAULT_MEMORY,
                   "the requests in flight leave no room for a body of %zu bytes; try again later",
                   exchange->body_announced);
         metrics_refused("memory");
-    } else if (exchange->fault.code == FAULT_NONE
-               && coding_of_body(coding, &exchange->body_coding, &exchange->fault)
-               && exchange->route->takes_body) {
-        exchange->route->takes_body(exchange, exchange->body_announced, &exchange->fault);
+        return answer_before_body(exchange);
     }
+    if (exchange->body_announced > 0 || exchange->is_chunked)
+        http_waiting_add(exchange);
+    return MHD_YES;
+}
+
+/* It has waited at the gate, or need not wait any longer. */
+static enum MHD_Result go_on(struct exchange *exchange)
+{
+    exchange->called = false;
+    if (http_connection_of(exchange->connection)->left)
+        return MHD_NO;
+    if (exchange->fault.code == FAULT_NONE)
+        ask_route(exchange);
+    return is_before_body(exchange) ? answer_before_body(exchange) : begin_body(exchange);
 }
 
 static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connection *connection,
@@ -320,20 +344,14 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
     *state = exchange;
     record->exchange = exchange;
     http_idle_end(thread, record);
-    const bool framed = check_framing(exchange);
-    if (framed)
+    exchange->is_framed = check_framing(exchange);
+    if (exchange->is_framed)
         check_headers(exchange);
-    const bool before_body =
-        !framed || exchange->fault.code == FAULT_TOO_LARGE || exchange->fault.code == FAULT_MEMORY
-        || exchange->fault.code == FAULT_OVERLOADED || exchange->fault.code == FAULT_DEADLINE
-        || (exchange->fault.code == FAULT_DRAINING && exchange->body_announced > 0);
-    if (before_body) {
-        exchange->reading = false;
-        exchange_fail(exchange, &exchange->fault);
-        return queue_answer(exchange);
-    }
-    if (exchange->body_announced > 0 || exchange_header(exchange, "Transfer-Encoding"))
-        http_waiting_add(exchange);
+    if (is_before_body(exchange))
+        return answer_before_body(exchange);
+    if (http_gate_enter(exchange))
+        return begin_body(exchange);
+    http_waiting_add(exchange);
     return MHD_YES;
 }
 
@@ -360,6 +378,7 @@ bool exchange_is_first(const struct exchange *exchange)
 static enum MHD_Result dispatch(struct exchange *exchange)
 {
     exchange->reading = false;
+    http_gate_leave(exchange);
     http_waiting_remove(exchange);
     if (exchange->fault.code != FAULT_NONE)
         exchange_fail(exchange, &exchange->fault);
@@ -384,10 +403,14 @@ enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection
         return first_call(thread, connection, method, path, state);
     if (*upload_size > 0) {
         const size_t bytes_max = thread->http->options.body_bytes_max;
+        thread->read_in = thread->run_count;
+        http_gate_flow(exchange);
         const bool taken = exchange_receive(exchange, upload, *upload_size, bytes_max);
         *upload_size = 0;
         return taken ? MHD_YES : MHD_NO;
     }
+    if (exchange->called)
+        return go_on(exchange);
     if (exchange->queued)
         return MHD_YES;
     if (exchange->answered && http_connection_of(connection)->left)
@@ -447,6 +470,7 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
     metrics_request(exchange->record.route, status, duration_ns, exchange->received,
                     exchange->answer.size);
     exchange_log(exchange, status, duration_ns);
+    http_gate_leave(exchange);
     http_waiting_remove(exchange);
     exchange_free(exchange);
     *state = NULL;

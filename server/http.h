@@ -20,7 +20,7 @@ struct exchange_part {
     size_t size;
 };
 
-enum { EXCHANGE_PARTS_MAX = 32 };
+enum { EXCHANGE_PARTS_MAX = 32 }; /* that lie where they were computed; pieces of text beside */
 
 struct byte_slice {
     const void *data;
@@ -32,6 +32,19 @@ enum coding { CODING_IDENTITY, CODING_GZIP, CODING_DEFLATE, CODING_COUNT };
 
 enum { ROUTE_PARAMS_MAX = 2 };
 
+/* What is known of a body that is to come. */
+struct body_outlook {
+    size_t bytes;         /* announced; 0: that is not known */
+    int64_t wait_ns;      /* how long the first of those that wait has waited already */
+    int64_t others_count; /* bodies that come before it, and what they said will be their cost */
+    int64_t others_cost_ns;
+    bool is_counted; /* it has its place already */
+
+    /* What the route has to say. */
+    int64_t cost_ns;   /* predicted time of one worker; 0: not known */
+    int64_t latest_ns; /* when its turn is to come at the latest; 0: it does not matter */
+};
+
 struct route {
     const char *method;
     const char *pattern; /* "/v1/models/{model}": a braced segment matches any one segment; the
@@ -40,9 +53,10 @@ struct route {
     bool health;       /* answered also while the daemon stops */
     int metrics_index; /* from metrics_route() */
 
-    /* Asked when the headers are there: false, with its fault, where so long a body need not come.
-     * NULL: nothing is asked. */
-    bool (*takes_body)(const struct exchange *exchange, size_t body_bytes, struct fault *fault);
+    /* Asked when the headers are there, and again when a long body's turn has come: false, with its
+     * fault, where it need not come. NULL: nothing is asked. */
+    bool (*takes_body)(const struct exchange *exchange, struct body_outlook *outlook,
+                       struct fault *fault);
 };
 
 struct http_options {
@@ -88,6 +102,9 @@ const char *exchange_request_id(const struct exchange *exchange);
 /* Whether it is the first that came since this connection thread last waited for its clients. In a
  * handler. */
 bool exchange_is_first(const struct exchange *exchange);
+
+/* Whether its route was asked for its body, and took it with a time to be read by. */
+bool exchange_was_judged(const struct exchange *exchange);
 
 /* These three on the connection thread alone, before exchange_park(). */
 const char *exchange_header(const struct exchange *exchange, const char *name); /* or NULL */
@@ -143,8 +160,8 @@ void exchange_set_header_length(struct exchange *exchange, size_t length);
 void exchange_reply(struct exchange *exchange, int status, const char *content_type, char *data,
                     size_t size);
 
-/* The same with parts, which are sent as they lie and not copied. They stay until release(owner) is
- * called, on the connection thread. */
+/* The same with parts, which are sent as they lie; many, or long ones, by way of a small buffer.
+ * All of it stays, the array too, until release(owner) is called, on the connection thread. */
 void exchange_reply_parts(struct exchange *exchange, int status, const char *content_type,
                           const struct exchange_part *parts, int part_count,
                           void (*release)(void *owner), void *owner);

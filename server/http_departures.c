@@ -12,6 +12,7 @@
 #include "log.h"
 #include "metrics.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,9 @@ void http_end_departures(struct http_thread *thread)
         struct http_connection *connection = thread->leaving;
         struct exchange *exchange = connection->exchange;
         leaving_remove(thread, connection);
-        if (!exchange || exchange->reading) {
+        if (exchange && exchange->gate == HTTP_GATE_WAITS) {
+            http_gate_call(exchange);
+        } else if (!exchange || exchange->reading) {
             shutdown(connection->socket, SHUT_RDWR);
         } else if (exchange->parked && exchange->listed && !exchange->queued) {
             http_waiting_remove(exchange);
@@ -85,6 +88,18 @@ static int listener_of(const struct http_thread *thread, struct MHD_Connection *
     return i;
 }
 
+static void describe_client(struct http_connection *record, struct MHD_Connection *connection)
+{
+    const struct sockaddr *address =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+    if (address->sa_family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, record->client,
+                  sizeof record->client);
+    else if (address->sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)address)->sin6_addr, record->client,
+                  sizeof record->client);
+}
+
 static struct http_connection *connection_create(struct http_thread *thread,
                                                  struct MHD_Connection *connection, int listener)
 {
@@ -97,6 +112,7 @@ static struct http_connection *connection_create(struct http_thread *thread,
     if (epoll_ctl(thread->departures, EPOLL_CTL_ADD, record->socket, &event) != 0)
         log_line(LOG_DEBUG, "departures", LOG_STRING("reason", strerror(errno)));
     record->listener = listener;
+    describe_client(record, connection);
     http_idle_begin(thread, record);
     return record;
 }
@@ -117,8 +133,6 @@ void http_on_connection(void *context, struct MHD_Connection *connection, void *
     metrics_gauge_add(METRICS_CONNECTIONS, -1);
     thread->closed_some = true;
     if (record) {
-        if (!record->left)
-            epoll_ctl(thread->departures, EPOLL_CTL_DEL, record->socket, NULL);
         leaving_remove(thread, record);
         http_idle_end(thread, record);
         thread->closing_counts[listener] -= record->closing;

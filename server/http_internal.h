@@ -1,5 +1,6 @@
-/* http_internal.h - what http.c (one request), http_departures.c, http_timers.c and
- * http_threads.c (the threads that drive libmicrohttpd) share. They alone include microhttpd.h. */
+/* http_internal.h - what http.c (one request), http_gate.c, http_send.c, http_departures.c,
+ * http_timers.c and http_threads.c (the threads that drive libmicrohttpd) share. They alone include
+ * microhttpd.h. */
 #ifndef ATTND_HTTP_INTERNAL_H
 #define ATTND_HTTP_INTERNAL_H
 
@@ -7,6 +8,7 @@
 #include "listener.h"
 
 #include <microhttpd.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -24,10 +26,26 @@ struct http_connection {
     struct http_connection *next, *previous;
     int listener; /* its number */
     bool closing; /* by us */
+    bool served;  /* it has had a request */
+    char client[INET6_ADDRSTRLEN];
 
     bool idle; /* in the thread's list of those without a request, the longest idle first */
     int64_t idle_since_ns;
     struct http_connection *idle_next, *idle_previous;
+};
+
+/* Exchanges in the order in which they came. */
+struct http_queue {
+    struct exchange *first, *last;
+    int count;
+    size_t bytes; /* announced */
+};
+
+/* Long bodies of one thread. */
+struct http_gate {
+    struct http_queue waiting; /* for their turn, suspended */
+    struct http_queue reading;
+    bool called; /* one or more, who are to go on with the next run */
 };
 
 struct http_thread {
@@ -43,7 +61,10 @@ struct http_thread {
     struct http_connection *idle_first, *idle_last;
     struct exchange *waiting; /* reading, parked or sending, in no order */
     int64_t timers_checked_ns;
-    int handled_count; /* requests since it last waited */
+    int64_t ran_ns; /* when it last began to look for what had come */
+    struct http_gate gate;
+    int handled_count;           /* requests since it last waited */
+    unsigned run_count, read_in; /* runs of libmicrohttpd; the last one that read of a body */
     struct http_connection *leaving;
     bool closed_some; /* since the last run: libmicrohttpd may take connections again */
     int departures;   /* epoll of clients that have closed their end */
@@ -57,9 +78,10 @@ struct http {
     struct listener listeners[HTTP_LISTEN_MAX];
     struct MHD_Response *no_memory;
     _Atomic int64_t active_count;
-    _Atomic bool refusing; /* new requests get 503 */
-    _Atomic bool ending;   /* the connection of each answer */
-    _Atomic int accepting; /* threads that still accept */
+    _Atomic int64_t coming_count, coming_cost_ns; /* of bodies at the gates */
+    _Atomic bool refusing;                        /* new requests get 503 */
+    _Atomic bool ending;                          /* the connection of each answer */
+    _Atomic int accepting;                        /* threads that still accept */
     _Atomic bool stopping;
     int thread_count;
     struct http_thread threads[];
@@ -84,6 +106,11 @@ void http_see_departures(struct http_thread *thread);
  * two, and ends parked exchanges; after libmicrohttpd has been run. */
 void http_end_departures(struct http_thread *thread);
 
+/* Takes the bytes of the answer; whatever comes, they are given back when they have been sent.
+ * NULL: no memory, and they have not been taken. */
+struct MHD_Response *http_take_bytes(const struct http_thread *thread,
+                                     struct exchange_answer *answer);
+
 /* Puts an exchange on its thread's list of those that wait for something outside, and takes it
  * off. */
 void http_waiting_add(struct exchange *exchange);
@@ -95,6 +122,33 @@ void http_idle_end(struct http_thread *thread, struct http_connection *connectio
 
 /* Wakes the connections whose parked exchanges have been answered meanwhile. */
 void http_resume_answered(struct http_thread *thread);
+
+/* What is known of its body's turn, for the route: exchange->outlook. */
+void http_gate_look(struct exchange *exchange);
+
+/* Whether its body may come now. If not, the connection has been suspended; http_on_request() is
+ * called for it again, with exchange->called set, when its turn has come or http_gate_call() is
+ * called. */
+bool http_gate_enter(struct exchange *exchange);
+void http_gate_call(struct exchange *exchange);
+
+/* Some of its body came. */
+void http_gate_flow(struct exchange *exchange);
+
+/* Its body is there, or does not matter any more. */
+void http_gate_leave(struct exchange *exchange);
+
+/* Calls those whose turn it is; before libmicrohttpd is run. At most so many milliseconds may pass
+ * before it is to be done again. */
+void http_gate_run(struct http_thread *thread);
+int http_gate_ms(const struct http_thread *thread, int most_ms);
+
+/* Resumes all connections, for a thread that has ended. */
+void http_gate_end(struct http_thread *thread);
+
+/* Since the last bytes came that nobody has read yet, as far as the kernel says; of those at hand,
+ * where all has been read. */
+int64_t http_came_ago_ns(const struct http_connection *connection);
 
 /* Answers a body that takes too long, and closes its connection. */
 void http_end_body(struct exchange *exchange);

@@ -25,6 +25,7 @@
 enum {
     CONNECTION_POOL_BYTES = 16384, /* 9 900 idle connections stay under 200 MiB */
     POLL_MS_MAX = 1000,
+    RUNS_MAX = 8, /* of libmicrohttpd while it has bytes to read, before others are looked at */
 };
 
 /* --------------------------------------------------- what the library calls -- */
@@ -59,7 +60,27 @@ static int poll_timeout_ms(struct http_thread *thread)
         if (MHD_get_timeout(thread->daemons[i], &daemon_ms) == MHD_YES && daemon_ms < timeout_ms)
             timeout_ms = daemon_ms;
     }
-    return http_timers_ms(thread, (int)timeout_ms);
+    return http_gate_ms(thread, http_timers_ms(thread, (int)timeout_ms));
+}
+
+/* Runs a daemon, which reads once from each socket; whether it has more to read. */
+static bool run_daemon(struct http_thread *thread, struct MHD_Daemon *daemon)
+{
+    MHD_UNSIGNED_LONG_LONG ms;
+    thread->run_count++;
+    MHD_run(daemon);
+    return thread->read_in == thread->run_count && MHD_get_timeout(daemon, &ms) == MHD_YES
+           && ms == 0;
+}
+
+/* A large body comes in pieces of half a pool; between two of them nothing else is asked for. */
+static void run_daemons(struct http_thread *thread)
+{
+    for (int i = 0; i < thread->daemon_count; i++) {
+        int runs = 1;
+        while (run_daemon(thread, thread->daemons[i]) && runs < RUNS_MAX)
+            runs++;
+    }
 }
 
 static void stop_accepting(struct http_thread *thread)
@@ -93,10 +114,13 @@ static void *connection_thread(void *argument)
             accepting = false;
         }
         http_resume_answered(thread);
-        http_see_departures(thread);
+        if (fds[thread->daemon_count + 1].revents)
+            http_see_departures(thread);
+        http_gate_run(thread);
         thread->closed_some = false;
-        for (int i = 0; i < thread->daemon_count; i++)
-            MHD_run(thread->daemons[i]);
+        const int64_t began_ns = clock_now_ns();
+        run_daemons(thread);
+        thread->ran_ns = began_ns;
         http_end_departures(thread);
         http_check_timers(thread);
         memory_budget_trim(clock_now_ns());
@@ -114,7 +138,7 @@ static bool start_daemon(struct http_thread *thread, const struct listener *list
     if (socket < 0)
         return false;
     struct MHD_Daemon *daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+        MHD_USE_EPOLL | MHD_USE_TURBO | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
         http_on_request, thread, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
         MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_CONNECTION_LIMIT, connections,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)options->connections_per_ip_max,
@@ -168,6 +192,7 @@ static void destroy(struct http *http, int running_count)
         pthread_join(http->threads[i].thread, NULL);
     for (int i = 0; i < http->thread_count; i++) {
         struct http_thread *thread = &http->threads[i];
+        http_gate_end(thread);
         for (int k = 0; k < thread->daemon_count; k++)
             MHD_stop_daemon(thread->daemons[k]);
         if (thread->event >= 0)

@@ -55,6 +55,15 @@ static uint64_t acknowledged_bytes(const struct exchange *exchange)
     return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_acked : 0;
 }
 
+int64_t http_came_ago_ns(const struct http_connection *connection)
+{
+    struct tcp_info info = { 0 };
+    socklen_t size = sizeof info;
+    if (getsockopt(connection->socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+        return 0;
+    return info.tcpi_last_data_recv * MS;
+}
+
 /* Called again and again while an answer is being sent: whether too little of it was taken during
  * the last send timeout. Nothing is asked of the kernel for an answer that leaves at once. */
 static bool answer_stalls(struct exchange *exchange, int64_t now_ns)
@@ -92,6 +101,9 @@ static void check_waiting(struct http_thread *thread, int64_t now_ns)
                 http_waiting_remove(exchange);
                 give_up_answer(exchange);
             }
+        } else if (exchange->gate == HTTP_GATE_WAITS) {
+            if (exchange->outlook.latest_ns && now_ns > exchange->outlook.latest_ns)
+                http_gate_call(exchange);
         } else if (exchange->reading && now_ns > exchange->body_deadline_ns) {
             http_waiting_remove(exchange);
             http_end_body(exchange);

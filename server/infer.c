@@ -3,13 +3,15 @@
  *
  * The connection thread only takes the body and submits the job. Stage 0 of the
  * job reads and plans, the following stages are those of the layers' plans, all
- * items side by side, and the job's end writes the answer; all of it on workers. */
+ * items side by side, and the job's end writes the answer, or further stages where it
+ * is long; all of it on workers. */
 #include "infer_handlers.h"
 
 #include "admission.h"
 #include "clock.h"
 #include "coding.h"
 #include "cost_guess.h"
+#include "infer_answer.h"
 #include "infer_batch.h"
 #include "infer_cost.h"
 #include "infer_record.h"
@@ -41,6 +43,7 @@ struct infer {
 
     struct request_clock clock;
     struct infer_cost cost;
+    struct infer_answer answer;
 
     struct batch_member member; /* of the product that is next, where it can be shared */
     int member_stage;           /* of the plan */
@@ -94,6 +97,7 @@ static void call_free(struct infer_call *call)
     free(call->body_memory);
     call->body_memory = NULL;
     text_free(&call->text);
+    answer_pieces_free(&call->pieces);
     infer_request_free(&call->request);
     json_free(&call->document);
 }
@@ -116,6 +120,8 @@ static bool admit_planned(struct infer *infer)
     const struct infer_request *request = &infer->call.request;
     tell_scheduler(infer);
     infer_cost_plan(&infer->cost, request, infer->answer_coding);
+    infer->member.alone_ns = infer_cost_ns(&infer->cost);
+    infer_batch_expect(&infer->cost, request, infer->service->batcher);
     cost_guess_learn(infer->guess_key, infer_cost_ns(&infer->cost));
     return admission_takes_planned(infer->service, &infer->job, request->item_count,
                                    infer_cost_left_ns(&infer->cost), &infer->more_items,
@@ -177,14 +183,25 @@ static int64_t number_tasks(struct infer *infer, int stage)
     return count;
 }
 
+/* Those of the plan's stage, or behind the last one of the answer's next. */
+static int64_t next_tasks(struct infer *infer, int stage)
+{
+    const int64_t count = number_tasks(infer, stage);
+    if (count > 0)
+        return count;
+    if (infer->answer.stages == 0)
+        infer->clock.computed_ns = clock_now_ns();
+    return infer_answer_tasks(&infer->answer, &infer->call);
+}
+
 /* A batch has run the stage that the job waits for: its time is not this job's. */
 static int64_t go_on(struct job *job)
 {
     struct infer *infer = infer_of(job);
     set_pending(infer, false);
-    infer->cost.measured[INFER_COMPUTE] = false;
+    job->cost_ns = infer_cost_was_shared(&infer->cost, infer->member.product);
     infer->shared_stages++;
-    return number_tasks(infer, infer->member_stage + 1);
+    return next_tasks(infer, infer->member_stage + 1);
 }
 
 static int64_t stage_tasks(struct job *job, int stage)
@@ -196,12 +213,18 @@ static int64_t stage_tasks(struct job *job, int stage)
         infer->clock.parsed_ns = clock_now_ns();
         set_pending(infer, true);
     }
-    const int64_t count = number_tasks(infer, plan_stage(infer, stage));
+    const int64_t count = next_tasks(infer, plan_stage(infer, stage));
     infer->member_stage = plan_stage(infer, stage);
     if (!infer_batch_member(&infer->member, &infer->call.request, infer->member_stage))
         return count;
     infer->was_member = true;
-    return batcher_join(infer->service->batcher, &infer->member) ? JOB_WAITS : count;
+    const int64_t cost_ns = job->cost_ns;
+    infer->member.cost = infer->cost.products[infer->member.product];
+    job->cost_ns = infer_cost_joined_ns(&infer->cost, infer->member.product);
+    if (batcher_join(infer->service->batcher, &infer->member))
+        return JOB_WAITS;
+    job->cost_ns = cost_ns;
+    return count;
 }
 
 static int64_t item_of_task(const struct infer *infer, int64_t task)
@@ -230,6 +253,12 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
     }
     if (stage == 1 && task == 0)
         set_pending(infer, false);
+    if (infer->answer.stages > 0) {
+        infer_cost_start(&infer->cost, INFER_WRITE, &watch);
+        infer_answer_run(&infer->answer, &infer->call, task, &infer->fault);
+        infer_cost_stop(&infer->cost, INFER_WRITE, &watch);
+        return;
+    }
     const int64_t i = item_of_task(infer, task);
     const struct infer_item *item = &infer->call.request.items[i];
     void *workspace =
@@ -276,8 +305,11 @@ static void reply(struct infer *infer)
         exchange_reply_text(infer->exchange, 200, call->content_type, &text);
         return;
     }
+    if (call->part_count == call->pieces.count)
+        infer_request_free(
+            &call->request); /* while this is a worker: the results are in the text */
     infer->holders = 2;
-    exchange_set_header_length(infer->exchange, call->has_header_length ? call->text.used : 0);
+    exchange_set_header_length(infer->exchange, call->has_header_length ? call->text_bytes : 0);
     exchange_reply_parts(infer->exchange, 200, call->content_type, call->parts, call->part_count,
                          release, infer);
 }
@@ -289,15 +321,14 @@ static void done(struct job *job, enum job_outcome outcome)
     struct infer_stopwatch watch;
     if (infer->was_member)
         batcher_leave(infer->service->batcher, &infer->member);
-    infer->clock.computed_ns = clock_now_ns();
+    if (infer->answer.stages == 0)
+        infer->clock.computed_ns = clock_now_ns();
     admission_ends(infer->service, infer->more_items);
     set_pending(infer, false);
     infer_cost_start(&infer->cost, INFER_WRITE, &watch);
     check_outcome(infer, outcome);
     if (infer->fault.code == FAULT_NONE)
-        call->wire->write(call, &infer->fault);
-    if (infer->fault.code == FAULT_NONE)
-        text_finish(&call->text, &infer->fault);
+        infer_answer_finish(&infer->answer, call, &infer->fault);
     infer_cost_stop(&infer->cost, INFER_WRITE, &watch);
     struct request_record *record = exchange_record(infer->exchange);
     infer_record(record, &call->request);
@@ -353,7 +384,8 @@ static bool admit_body(struct infer *infer, struct fault *fault)
         cost_guess_key(exchange_path(infer->exchange), exchange_body_type(infer->exchange), size);
     const int64_t guess_ns = cost_guess_ns(infer->guess_key);
     infer->job.cost_ns = guess_ns > certain_ns ? guess_ns : certain_ns;
-    return admission_takes(infer->service, &infer->job, certain_ns, fault);
+    return admission_takes(infer->service, &infer->job, certain_ns,
+                           exchange_was_judged(infer->exchange), fault);
 }
 
 static void handle(struct exchange *exchange, const struct infer_wire *wire)
@@ -393,12 +425,16 @@ static void handle(struct exchange *exchange, const struct infer_wire *wire)
     exchange_fail(exchange, &fault);
 }
 
-bool infer_takes_body(const struct exchange *exchange, size_t body_bytes, struct fault *fault)
+bool infer_takes_body(const struct exchange *exchange, struct body_outlook *outlook,
+                      struct fault *fault)
 {
     struct infer_cost cost = { .pack_ns = 0 };
-    infer_cost_read(&cost, exchange, body_bytes);
-    return admission_takes_body(exchange_context(exchange), exchange, body_bytes,
-                                infer_cost_ns(&cost), fault);
+    infer_cost_read(&cost, exchange, outlook->bytes);
+    const int64_t certain_ns = infer_cost_ns(&cost);
+    const int64_t guess_ns = cost_guess_ns(
+        cost_guess_key(exchange_path(exchange), exchange_body_type(exchange), outlook->bytes));
+    outlook->cost_ns = guess_ns > certain_ns ? guess_ns : certain_ns;
+    return admission_takes_body(exchange_context(exchange), exchange, outlook, certain_ns, fault);
 }
 
 void infer_handle_attention(struct exchange *exchange)
@@ -447,9 +483,7 @@ bool infer_warm_up(struct service *service, struct fault *fault)
             break;
     }
     if (infer->fault.code == FAULT_NONE)
-        infer->call.wire->write(&infer->call, &infer->fault);
-    if (infer->fault.code == FAULT_NONE)
-        text_finish(&infer->call.text, &infer->fault);
+        infer_answer_finish(&infer->answer, &infer->call, &infer->fault);
     free(workspace);
     *fault = infer->fault;
     release(infer);

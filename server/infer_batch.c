@@ -13,3 +13,14 @@ bool infer_batch_member(struct batch_member *member, const struct infer_request 
     member->rows = attn_layer_product_rows(&member->call, member->product);
     return true;
 }
+
+void infer_batch_expect(struct infer_cost *cost, const struct infer_request *request,
+                        struct batcher *batcher)
+{
+    const int stage_count = request->item_count > 0 ? request->items[0].plan.stage_count : 0;
+    for (int stage = 0; stage < stage_count; stage++) {
+        struct batch_member member;
+        if (infer_batch_member(&member, request, stage))
+            infer_cost_expect_part(cost, member.product, batcher_expected_part(batcher, &member));
+    }
+}

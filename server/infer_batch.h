@@ -5,10 +5,16 @@
 
 #include "batcher.h"
 #include "infer.h"
+#include "infer_cost.h"
 
 /* Fills all of member but its job and go_on. False where this stage of the item's plan is no
  * product that could be shared. */
 bool infer_batch_member(struct batch_member *member, const struct infer_request *request,
                         int stage);
+
+/* Takes off the cost of the request what it saves if it shares its products with those who are
+ * there now or were of late. */
+void infer_batch_expect(struct infer_cost *cost, const struct infer_request *request,
+                        struct batcher *batcher);
 
 #endif

@@ -52,6 +52,19 @@ void infer_cost_read(struct infer_cost *cost, const struct exchange *exchange, s
     settle(cost, INFER_READ);
 }
 
+/* The parameters of a product are as near as those of the layer. */
+static void split_products(struct infer_cost *cost, const struct infer_item *item)
+{
+    const bool is_far = cost->phases[INFER_COMPUTE].amount[COST_PARAMETER_FAR] > 0;
+    for (int product = ATTN_PRODUCT_INPUTS; product <= ATTN_PRODUCT_OUTPUT; product++) {
+        struct attn_work work = { 0 };
+        double *amount = cost->products[product].amount;
+        attn_layer_product_work(&item->plan, (enum attn_layer_product)product, &work);
+        amount[COST_PROJECT] = work.projection_flops;
+        amount[is_far ? COST_PARAMETER_FAR : COST_PARAMETER] = work.parameter_bytes;
+    }
+}
+
 static void add_item(struct infer_cost *cost, const struct infer_request *request,
                      const struct infer_item *item)
 {
@@ -65,6 +78,8 @@ static void add_item(struct infer_cost *cost, const struct infer_request *reques
     else
         attn_layer_work(&item->plan, &work);
     cost_add_work(&cost->phases[INFER_COMPUTE], &work);
+    if (!item->gradient && request->item_count == 1)
+        split_products(cost, item);
     if (request->number_bytes)
         written[COST_WRITE_BYTES] += bytes;
     else
@@ -103,12 +118,35 @@ void infer_cost_plan(struct infer_cost *cost, const struct infer_request *reques
 
 int64_t infer_cost_left_ns(const struct infer_cost *cost)
 {
-    return cost->ns[INFER_COMPUTE] + cost->ns[INFER_WRITE] + cost->pack_ns;
+    return cost->ns[INFER_COMPUTE] - cost->saved_ns + cost->ns[INFER_WRITE] + cost->pack_ns;
 }
 
 int64_t infer_cost_ns(const struct infer_cost *cost)
 {
     return cost->ns[INFER_READ] + infer_cost_left_ns(cost);
+}
+
+/* --------------------------------------------------------------- batches -- */
+
+void infer_cost_expect_part(struct infer_cost *cost, enum attn_layer_product product, double part)
+{
+    cost->saved_ns += (int64_t)((1 - part) * (double)cost_parameters_ns(&cost->products[product]));
+}
+
+int64_t infer_cost_joined_ns(const struct infer_cost *cost, enum attn_layer_product product)
+{
+    const struct cost *computed =
+        product == ATTN_PRODUCT_OUTPUT ? &cost->products[product] : &cost->phases[INFER_COMPUTE];
+    return cost_ns(computed) - cost_parameters_ns(&cost->products[product]) + cost->ns[INFER_WRITE]
+           + cost->pack_ns;
+}
+
+int64_t infer_cost_was_shared(struct infer_cost *cost, enum attn_layer_product product)
+{
+    struct cost *computed = &cost->phases[INFER_COMPUTE];
+    cost_remove(computed, &cost->products[product]);
+    return (product == ATTN_PRODUCT_OUTPUT ? 0 : cost_ns(computed)) + cost->ns[INFER_WRITE]
+           + cost->pack_ns;
 }
 
 /* ------------------------------------------------------------- measuring -- */

@@ -13,6 +13,9 @@ enum infer_phase { INFER_READ, INFER_COMPUTE, INFER_WRITE, INFER_PHASE_COUNT };
 
 struct infer_cost {
     struct cost phases[INFER_PHASE_COUNT];
+    struct cost products[ATTN_PRODUCT_OUTPUT + 1]; /* what of computing they are, of a request of
+                                                      one item of attention */
+    int64_t saved_ns;              /* predicted, of what others of a batch will pay; not in ns */
     int64_t ns[INFER_PHASE_COUNT]; /* predicted */
     int64_t pack_ns;               /* the same of the answer's coding; it is not measured */
     bool measured[INFER_PHASE_COUNT];
@@ -32,6 +35,15 @@ void infer_cost_plan_softmax(struct infer_cost *cost, int64_t numbers, enum codi
 /* Predicted time of one worker: of the whole request, and of what comes after reading. */
 int64_t infer_cost_ns(const struct infer_cost *cost);
 int64_t infer_cost_left_ns(const struct infer_cost *cost);
+
+/* Of the product's parameters it is to pay but a part. */
+void infer_cost_expect_part(struct infer_cost *cost, enum attn_layer_product product, double part);
+
+/* What the job has still to do when it joins others in the product, its rows of that included. */
+int64_t infer_cost_joined_ns(const struct infer_cost *cost, enum attn_layer_product product);
+
+/* A batch has made the product, and has been measured for it. Returns what is left to do. */
+int64_t infer_cost_was_shared(struct infer_cost *cost, enum attn_layer_product product);
 
 /* Around whatever a worker does for the request; tasks may run at the same time. The clock of CPU
  * time is not for nothing, so of what is short only a part is measured. */

@@ -5,6 +5,7 @@
 #ifndef ATTND_INFER_WIRE_H
 #define ATTND_INFER_WIRE_H
 
+#include "answer_pieces.h"
 #include "http.h"
 #include "infer.h"
 #include "json.h"
@@ -28,8 +29,11 @@ struct infer_call {
     int64_t timeout_ns; /* what the body says that the request may take; 0: nothing */
     int priority;       /* and its level, see scheduler.h */
 
-    /* The answer: the text, and behind it parts that lie where the call has them. */
+    /* The answer: the text, whose long tensors may be put off to pieces, and behind it parts that
+     * lie where the call has them. Where there are parts the first is the text. */
     struct text text;
+    struct answer_pieces pieces;
+    size_t text_bytes; /* in the end */
     const char *content_type;
     const struct exchange_part *parts;
     int part_count;

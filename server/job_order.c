@@ -71,24 +71,32 @@ int job_order_level(int priority)
     return priority >= 1 && priority <= JOB_LEVELS ? priority : JOB_LEVEL_DEFAULT;
 }
 
-/* Where a job stands that came then and costs so much still. */
-static int64_t key_of(int64_t came_ns, int64_t rest_ns)
+/* Where a job stands that came then, by so much of cost that it has still, and with a deadline, or
+ * none: 0. */
+static int64_t key_of(int64_t came_ns, int64_t rest_ns, int64_t deadline_ns)
 {
     const int64_t most_ns = (INT64_MAX - came_ns) / JOB_PASSES;
-    return came_ns + JOB_PASSES * (rest_ns < most_ns ? rest_ns : most_ns);
+    const int64_t passed_ns = JOB_PASSES * (rest_ns < most_ns ? rest_ns : most_ns);
+    const int64_t half_ns = deadline_ns > came_ns ? (deadline_ns - came_ns) / 2 : INT64_MAX;
+    return came_ns + (passed_ns < half_ns ? passed_ns : half_ns);
 }
 
-bool job_order_goes_before(const struct job *job, const struct job *other, int64_t now_ns)
+static int64_t stands_ns(const struct job *job)
+{
+    return job->stands_ns > 0 ? job->stands_ns : job_order_rest_ns(job);
+}
+
+bool job_order_goes_before(const struct job *job, const struct job *other, int64_t came_ns)
 {
     const int level = job_order_level(other->priority);
-    return job->level != level
-               ? job->level < level
-               : key_of(job->came_ns, job_order_rest_ns(job)) < key_of(now_ns, other->cost_ns);
+    return job->level != level ? job->level < level
+                               : key_of(job->came_ns, stands_ns(job), job->ends_ns)
+                                     < key_of(came_ns, other->cost_ns, other->deadline_ns);
 }
 
 void job_order_put(struct job_order *order, struct job *job)
 {
-    job->key_ns = key_of(job->came_ns, job_order_rest_ns(job));
+    job->key_ns = key_of(job->came_ns, stands_ns(job), job->ends_ns);
     if (job->place < 0)
         place(order, order->count++, job);
     sift(order, job);

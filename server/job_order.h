@@ -2,9 +2,10 @@
  *
  * The highest priority level goes first. In a level a job stands where it would be
  * over if it were served a sixteenth of the time: at the time it came plus sixteen
- * times what it is expected to cost still. So short ones go before long ones, equals
- * in the order they came, and what has waited sixteen times its own cost is passed by
- * nothing that comes later.
+ * times what it is expected to cost still, or at half of the time until its deadline,
+ * whichever is sooner. So short ones go before long ones, equals in the order they came,
+ * and what has waited sixteen times its own cost, or half of the time it had, is passed
+ * by nothing that comes later.
  *
  * That alone would let a level, or long jobs, starve under a stream of what goes
  * before them. So who has waited longest of all, whatever its level and cost, is given
@@ -55,9 +56,9 @@ struct job *job_order_next(struct job_order *order, struct job *open, int64_t no
  * was, as much again as it has cost so far. */
 int64_t job_order_rest_ns(const struct job *job);
 
-/* Whether a job that has come goes before another that would come now, of the priority and cost
- * that are its owner's. */
-bool job_order_goes_before(const struct job *job, const struct job *other, int64_t now_ns);
+/* Whether a job that has come goes before another that came at came_ns, or would come then, of the
+ * priority, cost and deadline that are its owner's. */
+bool job_order_goes_before(const struct job *job, const struct job *other, int64_t came_ns);
 
 void job_order_free(struct job_order *order);
 

@@ -7,6 +7,10 @@
 #include <stdint.h>
 
 enum { JSON_FLOAT_BYTES_MAX = 24 }; /* "-1.17549435e-38", and what may be touched behind it */
+enum {
+    JSON_DOUBLE_BYTES_MAX = 32,
+    JSON_INTEGER_BYTES_MAX = 22
+}; /* of 2^63, a zero, a point and a sign */
 enum { JSON_NUMBER_DIGITS_MAX = 40, JSON_NUMBER_BYTES_MAX = 63 };
 
 /* Reads a number of the JSON grammar at text, which ends before end. Returns the
@@ -34,5 +38,11 @@ size_t json_write_float(char *out, float value);
 
 /* The same count times, a comma after each. out has JSON_FLOAT_BYTES_MAX bytes for each. */
 size_t json_write_floats(char *out, const float *values, size_t count);
+
+/* The same for a double, by the shortest of 15 to 17 digits that read back to it. */
+size_t json_write_double(char *out, double value);
+
+/* value * 10^-places, with so many digits behind the point, 0 to 19. */
+size_t json_write_decimal(char *out, int64_t value, int places);
 
 #endif

@@ -127,10 +127,17 @@ static void write_field(struct text *line, const struct log_field *field)
         text_raw(line, field->name);
         text_raw(line, "=");
     }
-    if (field->string)
+    switch (field->kind) {
+    case LOG_KIND_STRING:
         write_string(line, field->string);
-    else
+        break;
+    case LOG_KIND_NUMBER:
         write_number(line, field->number);
+        break;
+    case LOG_KIND_DURATION:
+        text_decimal(line, field->duration_ns, 6);
+        break;
+    }
 }
 
 /* The date changes once a second, a line is written more often. */

@@ -78,7 +78,7 @@ const char *model_damage(const struct model *model)
 
 enum { LAYER_ADDRESSES = 2 * (MODEL_PROJECTION_COUNT + 1) + 3 };
 
-static void addresses_of(const struct model_layer *layer, const float *addresses[LAYER_ADDRESSES])
+static void addresses_of(const struct model_layer *layer, const void *addresses[LAYER_ADDRESSES])
 {
     const struct attn_linear *const projections[] = { &layer->layer.q_proj, &layer->layer.k_proj,
                                                       &layer->layer.v_proj, &layer->layer.o_proj,
@@ -95,14 +95,14 @@ static void addresses_of(const struct model_layer *layer, const float *addresses
 
 bool model_hold_layer(struct model *model, int64_t layer, struct fault *fault)
 {
-    const float *addresses[LAYER_ADDRESSES];
+    const void *addresses[LAYER_ADDRESSES];
     addresses_of(&model->layers[layer], addresses);
     return model_panels_hold(&model->storage->panels, addresses, LAYER_ADDRESSES, fault);
 }
 
 void model_drop_layer(struct model *model, int64_t layer)
 {
-    const float *addresses[LAYER_ADDRESSES];
+    const void *addresses[LAYER_ADDRESSES];
     addresses_of(&model->layers[layer], addresses);
     model_panels_drop(&model->storage->panels, addresses, LAYER_ADDRESSES);
 }

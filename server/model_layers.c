@@ -264,13 +264,17 @@ static bool set_linear(struct model_builder *builder, enum model_projection whic
         .in_out = builder->config->in_out,
     };
     const struct model_slice *slice = &projection->slice;
-    return (!projection->weight
-            || model_parameters_get_slice(builder->parameters, projection->weight, slice,
-                                          linear->in, linear->in_out, &linear->weight,
-                                          builder->fault))
-           && (!projection->bias
-               || model_parameters_get_slice(builder->parameters, projection->bias, slice, 1, false,
-                                             &linear->bias, builder->fault));
+    const void *bias = NULL;
+    if ((projection->weight
+         && !model_parameters_get_slice(builder->parameters, projection->weight, slice, linear->in,
+                                        linear->in_out, &linear->weight, &linear->dtype,
+                                        builder->fault))
+        || (projection->bias
+            && !model_parameters_get_slice(builder->parameters, projection->bias, slice, 1, false,
+                                           &bias, NULL, builder->fault)))
+        return false;
+    linear->bias = bias;
+    return true;
 }
 
 static struct attn_options options_of(const struct model_builder *builder)

@@ -83,7 +83,7 @@ void model_panels_sort(struct model_panels *panels)
 }
 
 /* The panel that an address is in; NULL where it is in none. */
-static struct model_panel *find(const struct model_panels *panels, const float *address)
+static struct model_panel *find(const struct model_panels *panels, const void *address)
 {
     int64_t low = 0, high = panels->count;
     while (low < high) {
@@ -168,7 +168,7 @@ static void drop(struct model_panel *panel)
 
 /* ------------------------------------------------------------ for requests -- */
 
-bool model_panels_hold(const struct model_panels *panels, const float *const *addresses, int count,
+bool model_panels_hold(const struct model_panels *panels, const void *const *addresses, int count,
                        struct fault *fault)
 {
     if (panels->count == 0)
@@ -186,7 +186,7 @@ bool model_panels_hold(const struct model_panels *panels, const float *const *ad
     return good;
 }
 
-void model_panels_drop(const struct model_panels *panels, const float *const *addresses, int count)
+void model_panels_drop(const struct model_panels *panels, const void *const *addresses, int count)
 {
     if (panels->count == 0)
         return;

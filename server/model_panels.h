@@ -1,5 +1,5 @@
-/* model_panels.h - parameters that are not F32 in the file, as floats, from when a request
- * first needs them until the room is needed for others.
+/* model_panels.h - parameters that cannot be used where they lie in the file, as floats, from when
+ * a request first needs them until the room is needed for others.
  *
  * A panel's address is settled when the model is made, and so its layers can point into it; its
  * memory is only taken, and filled from the mapped file, when a request holds it. What no request
@@ -42,9 +42,9 @@ void model_panels_free(struct model_panels *panels);
 /* Fills those of these addresses that are in panels, and keeps them filled until they are dropped
  * as often as they were held. NULL and what is in no panel is passed over. False, with the fault
  * memory, where the bound leaves no room for what requests hold; then none of them is held. */
-bool model_panels_hold(const struct model_panels *panels, const float *const *addresses, int count,
+bool model_panels_hold(const struct model_panels *panels, const void *const *addresses, int count,
                        struct fault *fault);
-void model_panels_drop(const struct model_panels *panels, const float *const *addresses, int count);
+void model_panels_drop(const struct model_panels *panels, const void *const *addresses, int count);
 
 /* The bound of the process, 0: none, which it is at first; and what is filled now. */
 void model_panels_limit(size_t bytes_max);

@@ -104,28 +104,54 @@ bool model_parameters_get_now(struct model_parameters *parameters,
     return good;
 }
 
+/* A tensor whole: where it lies, if matrices may have its dtype, else as floats. */
+static bool get_whole(struct model_parameters *parameters, const struct safetensors_entry *entry,
+                      const void **values, enum attn_dtype *dtype, struct fault *fault)
+{
+    enum attn_dtype own;
+    const float *floats;
+    if (!check_dtype(parameters, entry, &own, fault))
+        return false;
+    if (dtype && (own == ATTN_F16 || own == ATTN_BF16)
+        && (uintptr_t)entry->data % attn_dtype_size(own) == 0) {
+        *values = entry->data;
+        *dtype = own;
+        return true;
+    }
+    if (!model_parameters_get(parameters, entry, &floats, fault))
+        return false;
+    *values = floats;
+    if (dtype)
+        *dtype = ATTN_F32;
+    return true;
+}
+
 bool model_parameters_get_slice(struct model_parameters *parameters,
                                 const struct safetensors_entry *entry,
                                 const struct model_slice *slice, int64_t width, bool in_out,
-                                const float **values, struct fault *fault)
+                                const void **values, enum attn_dtype *dtype, struct fault *fault)
 {
     const int64_t rows = in_out ? width : 1;    /* in each of which the outputs lie one by one, */
     const int64_t columns = in_out ? 1 : width; /* each of them of so many numbers */
-    enum attn_dtype dtype;
+    const int64_t first = slice->runs ? slice->first * columns : 0;
+    enum attn_dtype own;
     if (slice->runs == 0 || (slice->runs == 1 && rows == 1)) {
-        if (!model_parameters_get(parameters, entry, values, fault))
+        if (!get_whole(parameters, entry, values, dtype, fault))
             return false;
-        *values += slice->runs ? slice->first * columns : 0;
+        *values =
+            (const char *)*values + (size_t)first * attn_dtype_size(dtype ? *dtype : ATTN_F32);
         return true;
     }
-    if (!check_dtype(parameters, entry, &dtype, fault))
+    if (!check_dtype(parameters, entry, &own, fault))
         return false;
+    if (dtype)
+        *dtype = ATTN_F32;
     *values = convert(parameters, &(struct model_panel_source){
                                       .bytes = entry->data,
-                                      .dtype = dtype,
+                                      .dtype = own,
                                       .rows = rows * slice->runs,
                                       .together = slice->count * columns,
-                                      .first = slice->first * columns,
+                                      .first = first,
                                       .step = slice->run * columns,
                                   });
     return *values || fault_no_memory(fault);

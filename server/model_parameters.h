@@ -1,6 +1,7 @@
-/* model_parameters.h - a model's tensors as the library takes them: dense F32.
+/* model_parameters.h - a model's tensors as the library takes them: dense F32, or matrices of F16
+ * or BF16.
  *
- * What is F32 and aligned is used where it lies; the rest is converted, once for
+ * What is aligned to its numbers is used where it lies; the rest is converted, once for
  * each tensor however often a config names it, so that a small file cannot ask
  * for a large memory. What is large is converted when it is needed (model_panels.h). */
 #ifndef ATTND_MODEL_PARAMETERS_H
@@ -33,7 +34,7 @@ bool model_parameters_init(struct model_parameters *parameters, const struct mod
                            struct arena *arena, struct model_panels *panels, struct fault *fault);
 void model_parameters_free(struct model_parameters *parameters);
 
-/* entry's numbers; of any of F32, F16, BF16, F64, else the fault is dtype. */
+/* entry's numbers as floats; of any of F32, F16, BF16, F64, else the fault is dtype. */
 bool model_parameters_get(struct model_parameters *parameters,
                           const struct safetensors_entry *entry, const float **values,
                           struct fault *fault);
@@ -45,10 +46,12 @@ bool model_parameters_get_now(struct model_parameters *parameters,
                               struct fault *fault);
 
 /* The numbers of a slice of entry alone, dense. A matrix is [outputs, width], or [width, outputs]
- * where in_out; a bias has width 1. Outputs that do not lie together are copied. */
+ * where in_out; a bias has width 1. Outputs that do not lie together are copied.
+ *
+ * Those of a matrix may be F16 or BF16 in *dtype; with dtype NULL they are floats. */
 bool model_parameters_get_slice(struct model_parameters *parameters,
                                 const struct safetensors_entry *entry,
                                 const struct model_slice *slice, int64_t width, bool in_out,
-                                const float **values, struct fault *fault);
+                                const void **values, enum attn_dtype *dtype, struct fault *fault);
 
 #endif

@@ -137,12 +137,16 @@ bool model_scores_set(struct model_builder *builder, struct model_layer *layer)
 {
     const struct model_builder_projection *projections = builder->projections;
     const struct model_builder_projection *score = &projections[MODEL_SCORE];
-    const float *weight;
-    if (!model_parameters_get(builder->parameters, score->weight, &weight, builder->fault))
+    const bool is_matrix = is_general(builder);
+    const void *weight;
+    enum attn_dtype dtype;
+    if (!model_parameters_get_slice(builder->parameters, score->weight, &(struct model_slice){ 0 },
+                                    score->in, is_matrix, &weight, is_matrix ? &dtype : NULL,
+                                    builder->fault))
         return false;
-    if (is_general(builder)) {
+    if (is_matrix) {
         layer->layer.q_proj = (struct attn_linear){
-            .weight = weight, .out = score->out, .in = score->in, .in_out = true
+            .weight = weight, .out = score->out, .in = score->in, .in_out = true, .dtype = dtype
         };
         layer->d_query = score->in;
         layer->d_key = score->out;

@@ -11,66 +11,9 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { DOUBLE_BYTES_MAX = 32, CLASS_BYTES_MAX = 48, CHUNK = 256 };
-
-/* ------------------------------------------------------------------ text -- */
-
-/* The shortest of 15 to 17 digits that reads back to the same double. */
-static void write_double(double value, struct text *text)
-{
-    char number[DOUBLE_BYTES_MAX];
-    int digits = 15;
-    if (!isfinite(value)) {
-        text_raw(text, "null");
-        return;
-    }
-    do
-        snprintf(number, sizeof number, "%.*g", digits, value);
-    while (digits++ < 17 && strtod(number, NULL) != value);
-    text_raw(text, number);
-}
-
-static void write_doubles(const double *values, int64_t count, struct text *text)
-{
-    text_raw(text, "[");
-    for (int64_t i = 0; i < count && text->failed == FAULT_NONE; i++) {
-        text_bytes(text, ",", i > 0);
-        write_double(values[i], text);
-    }
-    text_raw(text, "]");
-}
-
-static void write_halves(const struct oip_result *result, struct text *text)
-{
-    const size_t size = attn_dtype_size(result->dtype);
-    float values[CHUNK];
-    text_raw(text, "[");
-    for (int64_t i = 0; i < result->count && text->failed == FAULT_NONE; i += CHUNK) {
-        const int64_t count = result->count - i < CHUNK ? result->count - i : CHUNK;
-        dtype_read(values, (const char *)result->data + (size_t)i * size, result->dtype,
-                   (size_t)count);
-        for (int64_t j = 0; j < count; j++) {
-            text_bytes(text, ",", i + j > 0);
-            text_float(text, values[j]);
-        }
-    }
-    text_raw(text, "]");
-}
-
-static void write_numbers(const struct oip_result *result, struct text *text)
-{
-    if (result->count == 0)
-        text_raw(text, "[]");
-    else if (result->dtype == ATTN_F64)
-        write_doubles(result->data, result->count, text);
-    else if (result->dtype == ATTN_F32)
-        text_tensor(text, result->data, 1, &result->count);
-    else
-        write_halves(result, text);
-}
+enum { CLASS_BYTES_MAX = 48 };
 
 /* -------------------------------------------------------- classification -- */
 
@@ -162,6 +105,7 @@ static bool write_output(struct infer_call *call, const struct oip *oip,
                          struct fault *fault)
 {
     struct text *text = &call->text;
+    struct tensor_text tensor;
     struct oip_result result;
     struct classes classes = { .bytes = NULL };
     if (oip->model->parameterless)
@@ -184,10 +128,11 @@ static bool write_output(struct infer_call *call, const struct oip *oip,
         return true;
     }
     text_raw(text, ",\"data\":");
+    tensor = tensor_text_make(result.data, result.dtype, 1, &result.count);
     if (classes.bytes)
         write_classes(&classes, text);
     else
-        write_numbers(&result, text);
+        text_numbers(text, &tensor);
     text_raw(text, "}");
     return true;
 }

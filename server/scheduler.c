@@ -23,6 +23,9 @@ static void open_append(struct scheduler *scheduler, struct job *job)
     job->previous_open = scheduler->last_open;
     *(scheduler->last_open ? &scheduler->last_open->next_open : &scheduler->first_open) = job;
     scheduler->last_open = job;
+    scheduler->open_count++;
+    if (job->for_others)
+        return;
     scheduler->load.job_count++;
     metrics_gauge_add(METRICS_QUEUE_JOBS, 1);
 }
@@ -33,8 +36,11 @@ static void open_remove(struct scheduler *scheduler, struct job *job)
         job->next_open;
     *(job->next_open ? &job->next_open->previous_open : &scheduler->last_open) = job->previous_open;
     scheduler->load.cost_ns -= job->remaining_ns;
-    if (--scheduler->load.job_count == 0)
+    if (--scheduler->open_count == 0)
         pthread_cond_broadcast(&scheduler->empty);
+    if (job->for_others)
+        return;
+    scheduler->load.job_count--;
     metrics_gauge_add(METRICS_QUEUE_JOBS, -1);
 }
 
@@ -295,9 +301,9 @@ static void admit(struct scheduler *scheduler, struct job *job, int64_t now_ns)
 
 bool scheduler_take(struct scheduler *scheduler, struct job *job, int64_t now_ns, bool is_callers)
 {
-    const int64_t job_count = scheduler->load.job_count;
-    if (scheduler->cancelled || job_count >= scheduler->queue_max
-        || !job_order_reserve(&scheduler->order, job_count + 1))
+    if (scheduler->cancelled
+        || (!job->for_others && scheduler->load.job_count >= scheduler->queue_max)
+        || !job_order_reserve(&scheduler->order, scheduler->open_count + 1))
         return false;
     admit(scheduler, job, now_ns);
     if (is_callers) {
@@ -372,8 +378,10 @@ int64_t scheduler_before_ns(struct scheduler *scheduler, const struct job *job)
     const int64_t now_ns = clock_now_ns();
     int64_t sum_ns = 0;
     pthread_mutex_lock(&scheduler->mutex);
+    const bool is_there = job == scheduler->first_open || job->previous_open;
+    const int64_t came_ns = is_there ? job->came_ns : now_ns;
     for (const struct job *other = scheduler->first_open; other; other = other->next_open)
-        if (other != job && job_order_goes_before(other, job, now_ns))
+        if (other != job && job_order_goes_before(other, job, came_ns))
             sum_ns += other->remaining_ns;
     pthread_mutex_unlock(&scheduler->mutex);
     return sum_ns;
@@ -400,7 +408,7 @@ void scheduler_free(struct scheduler *scheduler)
     if (!scheduler)
         return;
     pthread_mutex_lock(&scheduler->mutex);
-    while (scheduler->load.job_count > 0)
+    while (scheduler->open_count > 0)
         pthread_cond_wait(&scheduler->empty, &scheduler->mutex);
     pthread_mutex_unlock(&scheduler->mutex);
     destroy(scheduler);

@@ -62,7 +62,10 @@ struct job {
     int64_t deadline_ns; /* monotonic clock; past it no further task is begun. 0: none */
     int priority;        /* 1 is the highest level; 0: the default */
     int64_t cost_ns;   /* what it has still to do, in predicted time on one worker; 0: not known */
+    int64_t stands_ns; /* where it stands in the order, as if this were what it costs still; 0: by
+                          what it does cost */
     int tasks_at_once; /* of this job; 0: any number. For those who keep memory for each */
+    bool for_others;   /* a part of other jobs: it is in no number of jobs and always taken */
 
     /* The scheduler's own, under its lock. */
     struct job *next_open, *previous_open; /* in the list of all that are not over, oldest first */
@@ -89,8 +92,8 @@ struct scheduler;
 
 /* Jobs that are not done, those not begun included. */
 struct scheduler_load {
-    int64_t job_count;
-    int64_t cost_ns; /* predicted time on one worker of what they have still to do */
+    int64_t job_count; /* without those for others */
+    int64_t cost_ns;   /* predicted time on one worker of what they have still to do */
 };
 
 /* NULL where threads or memory are lacking. */
@@ -125,8 +128,8 @@ void scheduler_stop_job(struct scheduler *scheduler, struct job *job, enum job_o
 /* Every job there is ends early, and no other is taken. */
 void scheduler_cancel_all(struct scheduler *scheduler);
 
-/* Predicted time on one worker of what would be run before job, if that came now or, being there,
- * had this cost and priority. */
+/* Predicted time on one worker of what would be run before job, if that came now or, being there
+ * since it came, had this priority, cost and deadline. */
 int64_t scheduler_before_ns(struct scheduler *scheduler, const struct job *job);
 
 struct scheduler_load scheduler_load(struct scheduler *scheduler);

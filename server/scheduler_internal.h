@@ -27,10 +27,11 @@ struct scheduler {
     pthread_mutex_t mutex;
     pthread_cond_t work;  /* a task is there, or stopping, or fewer workers */
     pthread_cond_t spare; /* a task for the spare thread is there, or stopping */
-    pthread_cond_t empty; /* load.job_count fell to 0 */
+    pthread_cond_t empty; /* open_count fell to 0 */
     pthread_cond_t timer; /* a deadline before timer_ns is there, or stopping; monotonic clock */
     struct job_order order;
     struct job *first_open, *last_open;
+    int64_t open_count;
     struct scheduler_load load;
     int queue_max;
     bool cancelled; /* every job is to end early, and none is taken */

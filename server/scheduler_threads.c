@@ -2,7 +2,7 @@
  * a spare one for short jobs, and a clock that ends jobs at their deadlines.
  *
  * The spare thread is what keeps short jobs short where a task of a long one cannot be
- * cut: a body of many megabytes that is read, a large answer that is written. It runs
+ * cut: a body of many megabytes that is read, a large answer that is packed. It runs
  * only while every worker is held by such a job, so there is one thread too many for
  * the CPUs only then. */
 #include "scheduler_internal.h"
@@ -93,6 +93,8 @@ static void *stand_by(void *argument)
             run_next(self, scheduler->order.heap[0], now_ns);
             continue;
         }
+        /* A stage that it has begun counts on it to take a task, which a worker may do now. */
+        scheduler_wake(scheduler, scheduler->order.count, now_ns);
         scheduler->spare_idle = true;
         pthread_cond_wait(&scheduler->spare, &scheduler->mutex);
         scheduler->spare_idle = false;

@@ -1,10 +1,12 @@
 /* softmax_handler.c - see softmax_handler.h.
  *
- * A job of three steps: one task reads and checks, others compute blocks of rows, the end writes.
+ * A job of three steps: one task reads and checks, others compute blocks of rows, the end writes;
+ * a long answer is written by tasks too.
  * The answer is computed where the numbers of the request lie, so it takes no memory of its own. */
 #include "softmax_handler.h"
 
 #include "admission.h"
+#include "answer_pieces.h"
 #include "clock.h"
 #include "coding.h"
 #include "infer_cost.h"
@@ -20,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TASK_NUMBERS = 16384 };
+enum { TASK_NUMBERS = 16384, LONG_NUMBERS = 65536 };
 
 struct softmax_job {
     struct job job; /* first: a job is its softmax_job */
@@ -38,6 +40,8 @@ struct softmax_job {
     int64_t axis;
     struct attn_softmax softmax;
     int64_t row_count, rows_per_task;
+    struct text text; /* of the answer, and the tensor in it where it is long */
+    struct answer_pieces pieces;
     struct request_clock clock;
 };
 
@@ -240,20 +244,36 @@ static void run_rows(struct softmax_job *softmax, int64_t task)
                      left < softmax->rows_per_task ? left : softmax->rows_per_task);
 }
 
+static const enum infer_phase phases[] = { INFER_READ, INFER_COMPUTE, INFER_WRITE };
+
 static void run(struct job *job, int stage, int64_t task, const struct worker *worker)
 {
     struct softmax_job *softmax = softmax_of(job);
-    const enum infer_phase phase = stage == 0 ? INFER_READ : INFER_COMPUTE;
     struct infer_stopwatch watch;
     (void)worker;
     if (stage == 0)
         softmax->clock.begun_ns = clock_now_ns();
-    infer_cost_start(&softmax->cost, phase, &watch);
+    infer_cost_start(&softmax->cost, phases[stage], &watch);
     if (stage == 0)
         read_and_plan(softmax);
-    else
+    else if (stage == 1)
         run_rows(softmax, task);
-    infer_cost_stop(&softmax->cost, phase, &watch);
+    else
+        answer_pieces_write(&softmax->pieces, &softmax->text, task);
+    infer_cost_stop(&softmax->cost, phases[stage], &watch);
+}
+
+static void write_text(struct softmax_job *softmax)
+{
+    text_init(&softmax->text, 2 * softmax->service->config->answer_bytes_max + 65536);
+    softmax->text.memory = exchange_memory(softmax->exchange);
+    if (softmax->input->count >= LONG_NUMBERS)
+        softmax->text.later = &softmax->pieces.later;
+    text_raw(&softmax->text, "{\"output\":");
+    text_tensor(&softmax->text, softmax->softmax.output, softmax->input->rank,
+                softmax->input->shape);
+    text_raw(&softmax->text, "}\n");
+    answer_pieces_cut(&softmax->pieces, &softmax->text, &softmax->fault);
 }
 
 static int64_t stage_tasks(struct job *job, int stage)
@@ -261,10 +281,17 @@ static int64_t stage_tasks(struct job *job, int stage)
     struct softmax_job *softmax = softmax_of(job);
     if (stage == 1)
         softmax->clock.parsed_ns = clock_now_ns();
-    if (stage > 1 || softmax->fault.code != FAULT_NONE)
+    if (softmax->fault.code != FAULT_NONE || stage > 2)
         return 0;
-    return softmax->row_count / softmax->rows_per_task
-           + (softmax->row_count % softmax->rows_per_task != 0);
+    if (stage == 1 && softmax->row_count > 0)
+        return softmax->row_count / softmax->rows_per_task
+               + (softmax->row_count % softmax->rows_per_task != 0);
+    struct infer_stopwatch watch;
+    softmax->clock.computed_ns = clock_now_ns();
+    infer_cost_start(&softmax->cost, INFER_WRITE, &watch);
+    write_text(softmax);
+    infer_cost_stop(&softmax->cost, INFER_WRITE, &watch);
+    return softmax->pieces.count;
 }
 
 /* Rows count as query rows, the numbers of one as keys. */
@@ -282,23 +309,27 @@ static void record(struct softmax_job *softmax)
     metrics_inference(0, record);
 }
 
+static void reply(struct softmax_job *softmax)
+{
+    const int part_count = (int)softmax->pieces.count;
+    struct exchange_part *parts = softmax->pieces.parts;
+    if (part_count == 0) {
+        exchange_reply_text(softmax->exchange, 200, "application/json", &softmax->text);
+        return;
+    }
+    softmax->pieces.parts = NULL; /* the exchange's */
+    answer_pieces_free(&softmax->pieces);
+    text_free(&softmax->text);
+    exchange_reply_parts(softmax->exchange, 200, "application/json", parts, part_count, free,
+                         parts);
+}
+
 static void done(struct job *job, enum job_outcome outcome)
 {
     struct softmax_job *softmax = softmax_of(job);
-    struct exchange *exchange = softmax->exchange;
-    struct text text;
-    struct infer_stopwatch watch;
-    softmax->clock.computed_ns = clock_now_ns();
-    infer_cost_start(&softmax->cost, INFER_WRITE, &watch);
+    if (softmax->clock.computed_ns == 0)
+        softmax->clock.computed_ns = clock_now_ns();
     service_check_outcome(outcome, &softmax->fault);
-    text_init(&text, 2 * softmax->service->config->answer_bytes_max + 65536);
-    text.memory = exchange_memory(exchange);
-    if (softmax->fault.code == FAULT_NONE) {
-        text_raw(&text, "{\"output\":");
-        text_tensor(&text, softmax->softmax.output, softmax->input->rank, softmax->input->shape);
-        text_raw(&text, "}\n");
-    }
-    infer_cost_stop(&softmax->cost, INFER_WRITE, &watch);
     if (softmax->fault.code == FAULT_NONE)
         infer_cost_learn(&softmax->cost);
     record(softmax);
@@ -306,11 +337,12 @@ static void done(struct job *job, enum job_outcome outcome)
     arena_free(&softmax->memory.arena);
     json_free(&softmax->document);
     if (softmax->fault.code == FAULT_NONE) {
-        exchange_reply_text(exchange, 200, "application/json", &text);
-    } else {
-        text_free(&text);
-        exchange_fail(exchange, &softmax->fault);
+        reply(softmax);
+        return;
     }
+    answer_pieces_free(&softmax->pieces);
+    text_free(&softmax->text);
+    exchange_fail(softmax->exchange, &softmax->fault);
 }
 
 /* --------------------------------------------------------------- handler -- */
@@ -351,7 +383,8 @@ void softmax_handle(struct exchange *exchange)
     softmax->body = exchange_take_body(exchange);
     infer_cost_read(&softmax->cost, exchange, softmax->body.size);
     softmax->job.cost_ns = infer_cost_ns(&softmax->cost);
-    if (!admission_takes(service, &softmax->job, softmax->job.cost_ns, &fault)) {
+    if (!admission_takes(service, &softmax->job, softmax->job.cost_ns,
+                         exchange_was_judged(exchange), &fault)) {
         forget_body(softmax);
         free(softmax);
         exchange_fail(exchange, &fault);

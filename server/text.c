@@ -12,12 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_CAPACITY_MIN = 1024, TEXT_FORMAT_BYTES = 256 };
+enum { TEXT_CAPACITY_MIN = 1024, TEXT_FORMAT_BYTES = 256, LATER_CAPACITY_MIN = 16 };
 
 void text_init(struct text *text, size_t bytes_max)
 {
     /* The byte for vsnprintf() must not make the size wrap. */
     *text = (struct text){ .bytes_max = bytes_max < SIZE_MAX ? bytes_max : SIZE_MAX - 1 };
+}
+
+struct text text_in(char *buffer, size_t buffer_size)
+{
+    return (
+        struct text){ .data = buffer, .capacity = buffer_size - 1, .bytes_max = buffer_size - 1 };
 }
 
 void text_free(struct text *text)
@@ -64,7 +70,9 @@ char *text_reserve(struct text *text, size_t size)
 
 void text_bytes(struct text *text, const char *bytes, size_t size)
 {
-    char *out = text_reserve(text, size);
+    const bool fits =
+        text->data && text->failed == FAULT_NONE && size <= text->capacity - text->used;
+    char *out = fits ? text->data + text->used : text_reserve(text, size);
     if (!out || size == 0)
         return;
     memcpy(out, bytes, size);
@@ -138,18 +146,15 @@ void text_key(struct text *text, const char *key)
     text_bytes(text, ":", 1);
 }
 
+void text_decimal(struct text *text, int64_t value, int places)
+{
+    char digits[JSON_INTEGER_BYTES_MAX];
+    text_bytes(text, digits, json_write_decimal(digits, value, places));
+}
+
 void text_integer(struct text *text, int64_t value)
 {
-    char digits[20]; /* of the largest magnitude, 2^63, and a sign */
-    char *end = digits + sizeof digits, *p = end;
-    uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-    do {
-        *--p = (char)('0' + magnitude % 10);
-        magnitude /= 10;
-    } while (magnitude > 0);
-    if (value < 0)
-        *--p = '-';
-    text_bytes(text, p, (size_t)(end - p));
+    text_decimal(text, value, 0);
 }
 
 void text_float(struct text *text, float value)
@@ -187,53 +192,83 @@ void text_format(struct text *text, const char *format, ...)
     va_end(args);
 }
 
-static void write_row(struct text *text, const float *values, int64_t count)
+/* A stretch at a time, of as many numbers as there is surely room for. */
+static void write_numbers(struct text *text, const struct tensor_text *tensor)
 {
-    const int64_t all = count;
-    text_bytes(text, "[", 1);
-    while (count > 0 && text->failed == FAULT_NONE) {
-        /* As many as there is room for, with one check for all of them. */
-        const size_t room = (text->capacity - text->used) / JSON_FLOAT_BYTES_MAX;
-        int64_t some = (uint64_t)count < room ? count : (int64_t)room;
+    const size_t most = tensor_text_number_bytes(tensor);
+    for (int64_t first = 0, some = 1; first < tensor->count && text->failed == FAULT_NONE;
+         first += some) {
+        const int64_t left = tensor->count - first;
+        const size_t room = (text->capacity - text->used) / most;
+        some = (uint64_t)left < room ? left : (int64_t)room;
         if (some > 0) {
-            text->used += json_write_floats(text->data + text->used, values, (size_t)some);
-        } else {
-            text_float(text, *values);
-            text_bytes(text, ",", 1);
-            some = 1;
+            text->used += tensor_text_write(tensor, first, some, text->data + text->used);
+            continue;
         }
-        values += some;
-        count -= some;
+        /* Near the end only what the number really takes may be asked for, lest the bound is met
+         * before it is reached. */
+        char number[TENSOR_TEXT_NUMBER_BYTES_MAX];
+        some = 1;
+        text_bytes(text, number, tensor_text_write(tensor, first, some, number));
     }
-    if (all == 0)
-        text_bytes(text, "]", 1);
-    else if (text->failed == FAULT_NONE)
-        text->data[text->used - 1] = ']'; /* in place of the last comma */
 }
 
-/* Writes shape[0] rows and returns where the next one begins in values. */
-static const float *write_rows(struct text *text, const float *values, int rank,
-                               const int64_t *shape)
+/* Of a tensor with a dimension of 0. */
+static void write_empty(struct text *text, int rank, const int64_t *shape)
 {
-    if (rank == 1) {
-        write_row(text, values, shape[0]);
-        return values + shape[0];
-    }
     text_bytes(text, "[", 1);
-    for (int64_t i = 0; i < shape[0] && text->failed == FAULT_NONE; i++) {
+    for (int64_t i = 0; rank > 1 && i < shape[0] && text->failed == FAULT_NONE; i++) {
         text_bytes(text, ",", i > 0);
-        values = write_rows(text, values, rank - 1, shape + 1);
+        write_empty(text, rank - 1, shape + 1);
     }
     text_bytes(text, "]", 1);
-    return values;
+}
+
+/* Notes the tensor, in place of writing it; false where it is written at once. */
+static bool put_off(struct text *text, const struct tensor_text *tensor)
+{
+    struct text_later *later = text->later;
+    if (!later || tensor->count < TEXT_LATER_NUMBERS_MIN || text->failed != FAULT_NONE)
+        return false;
+    if (later->count == later->capacity) {
+        const size_t more = (size_t)later->capacity + LATER_CAPACITY_MIN;
+        const size_t capacity = (size_t)later->capacity + more;
+        struct text_gap *gaps = memory_reserve(text->memory, more * sizeof *gaps)
+                                    ? reallocarray(later->gaps, capacity, sizeof *gaps)
+                                    : NULL;
+        if (!gaps) {
+            text->failed = FAULT_MEMORY;
+            return true;
+        }
+        later->gaps = gaps;
+        later->capacity = (int64_t)capacity;
+    }
+    later->gaps[later->count++] = (struct text_gap){ *tensor, text->used };
+    return true;
+}
+
+void text_numbers(struct text *text, const struct tensor_text *tensor)
+{
+    if (tensor->count == 0)
+        write_empty(text, tensor->rank, tensor->shape);
+    else if (!put_off(text, tensor))
+        write_numbers(text, tensor);
 }
 
 void text_tensor(struct text *text, const float *values, int rank, const int64_t *shape)
 {
+    const struct tensor_text tensor = tensor_text_make(values, ATTN_F32, rank, shape);
     if (rank == 0)
         text_float(text, *values);
     else
-        write_rows(text, values, rank, shape);
+        text_numbers(text, &tensor);
+}
+
+void text_copy(char *out, size_t out_size, const char *string)
+{
+    const size_t size = strnlen(string, out_size - 1);
+    memcpy(out, string, size);
+    out[size] = '\0';
 }
 
 bool text_finish(const struct text *text, struct fault *fault)

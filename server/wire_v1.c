@@ -72,28 +72,12 @@ bool wire_v1_read(struct infer_request *request, bool batch, const struct json_d
 
 /* --------------------------------------------------------------- answers -- */
 
-static void write_indices(const int64_t *indices, const int64_t shape[3], struct text *text)
-{
-    text_raw(text, "[");
-    for (int64_t h = 0; h < shape[0] && text->failed == FAULT_NONE; h++) {
-        text_raw(text, h > 0 ? ",[" : "[");
-        for (int64_t i = 0; i < shape[1] && text->failed == FAULT_NONE; i++) {
-            text_raw(text, i > 0 ? ",[" : "[");
-            for (int64_t j = 0; j < shape[2]; j++) {
-                text_raw(text, j > 0 ? "," : "");
-                text_integer(text, *indices++);
-            }
-            text_raw(text, "]");
-        }
-        text_raw(text, "]");
-    }
-    text_raw(text, "]");
-}
-
 static void write_top_k(const struct infer_item *item, const int64_t shape[3], struct text *text)
 {
+    struct tensor_text indices = tensor_text_make(item->weight_map.indices, ATTN_F32, 3, shape);
+    indices.is_integers = true;
     text_raw(text, "{\"indices\":");
-    write_indices(item->weight_map.indices, shape, text);
+    text_numbers(text, &indices);
     text_raw(text, ",\"values\":");
     text_tensor(text, item->results[INFER_WEIGHTS], 3, shape);
     text_raw(text, "}");

@@ -13,6 +13,8 @@
 #include "body_few.h"
 #include "body_gradient.h"
 #include "body_mask.h"
+#include "body_rows.h"
+#include "body_softmax.h"
 #include "calls.h"
 #include "half.h"
 #include "kernels.h"
@@ -32,7 +34,7 @@ enum { BLOCK_VECTORS = 2, BLOCK_ROWS_WIDE = 6 };
 #else
 enum { BLOCK_VECTORS = 2, BLOCK_ROWS_WIDE = 4 };
 #endif
-#define BLOCK_ROWS(vectors) ((vectors) == BLOCK_VECTORS ? BLOCK_ROWS_WIDE : 12)
+#define BLOCK_ROWS(vectors) ((vectors) == BLOCK_VECTORS ? BLOCK_ROWS_WIDE : (vectors) == 3 ? 8 : 12)
 enum { BLOCK_ROWS_REST = 4, BLOCK_SUMS_MAX = 24 };
 
 /* -------------------------------------------------------------------------- transposes -- */
@@ -125,7 +127,7 @@ static void transpose_out(float *rows, int64_t row_stride, const float *tile, co
 INLINE void multiply(const int rows, const int vectors, const bool guarded,
                      vec sums[BLOCK_SUMS_MAX], const float *left, int64_t left_row,
                      int64_t left_step, const float *right, int64_t width, int64_t depth,
-                     struct calls *calls)
+                     struct attn_calls *calls)
 {
     UNROLL
     for (int i = 0; i < rows * vectors; i++)
@@ -151,10 +153,11 @@ INLINE void multiply(const int rows, const int vectors, const bool guarded,
 }
 
 #include "body_project.h"
+#include "body_project_inputs.h"
 
 INLINE void score_block(const int rows, const int vectors, float *scores_t, const float *query_t,
                         const float *key, int64_t key_stride, int64_t head_dim, int64_t width,
-                        struct calls *calls)
+                        struct attn_calls *calls)
 {
     vec sums[BLOCK_SUMS_MAX];
     multiply(rows, vectors, false, sums, key, key_stride, 1, query_t, width, head_dim, calls);
@@ -168,7 +171,7 @@ INLINE void score_block(const int rows, const int vectors, float *scores_t, cons
 
 INLINE void score_columns(const int vectors, float *scores_t, const float *query_t,
                           const float *key, int64_t key_stride, int64_t n, int64_t head_dim,
-                          int64_t width, struct calls *calls)
+                          int64_t width, struct attn_calls *calls)
 {
     int64_t j = 0;
     for (; j + BLOCK_ROWS(vectors) <= n; j += BLOCK_ROWS(vectors))
@@ -184,24 +187,28 @@ INLINE void score_columns(const int vectors, float *scores_t, const float *query
 
 static void score_lanes(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
                         int64_t n, int64_t head_dim, int64_t width, int64_t lanes,
-                        const struct attn_upcoming *upcoming)
+                        struct attn_calls *given)
 {
-    struct calls calls = calls_for(upcoming, query_t);
+    struct attn_calls calls = take_up_calls(given, query_t);
     int64_t c = 0;
     for (; c + BLOCK_VECTORS * LANES <= lanes; c += BLOCK_VECTORS * LANES)
         score_columns(BLOCK_VECTORS, scores_t + c, query_t + c, key, key_stride, n, head_dim, width,
                       &calls);
+    if (BLOCK_VECTORS > 3 && c + 3 * LANES <= lanes) {
+        score_columns(3, scores_t + c, query_t + c, key, key_stride, n, head_dim, width, &calls);
+        c += 3 * LANES;
+    }
     for (; c + 2 * LANES <= lanes; c += 2 * LANES)
         score_columns(2, scores_t + c, query_t + c, key, key_stride, n, head_dim, width, &calls);
     for (; c < lanes; c += LANES)
         score_columns(1, scores_t + c, query_t + c, key, key_stride, n, head_dim, width, &calls);
+    hand_on_calls(given, &calls);
 }
 
 static void score_tile(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
-                       int64_t n, int64_t head_dim, int64_t width,
-                       const struct attn_upcoming *upcoming)
+                       int64_t n, int64_t head_dim, int64_t width, struct attn_calls *given)
 {
-    score_lanes(scores_t, query_t, key, key_stride, n, head_dim, width, width, upcoming);
+    score_lanes(scores_t, query_t, key, key_stride, n, head_dim, width, width, given);
 }
 
 /* One vector of queries against one key. A chain of sums waits for nothing but its own addition,
@@ -230,7 +237,7 @@ static void additive_tile(float *scores_t, const float *query_t, const float *ke
 
 INLINE void context_block(const int rows, const int vectors, const bool guarded, float *context_t,
                           const float *rescale, const float *weights_t, const float *value,
-                          int64_t value_stride, int64_t n, int64_t width, struct calls *calls)
+                          int64_t value_stride, int64_t n, int64_t width, struct attn_calls *calls)
 {
     vec sums[BLOCK_SUMS_MAX];
     multiply(rows, vectors, guarded, sums, value, 1, value_stride, weights_t, width, n, calls);
@@ -247,7 +254,7 @@ INLINE void context_block(const int rows, const int vectors, const bool guarded,
 INLINE void context_columns(const int vectors, const bool guarded, float *context_t,
                             const float *rescale, const float *weights_t, const float *value,
                             int64_t value_stride, int64_t n, int64_t v_head_dim, int64_t width,
-                            struct calls *calls)
+                            struct attn_calls *calls)
 {
     const int rows = guarded ? BLOCK_ROWS_REST : BLOCK_ROWS(vectors);
     int64_t d = 0;
@@ -264,9 +271,9 @@ INLINE void context_columns(const int vectors, const bool guarded, float *contex
 
 static void context_tile(float *context_t, const float *rescale, const float *weights_t,
                          const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
-                         int64_t width, const struct attn_upcoming *upcoming)
+                         int64_t width, struct attn_calls *given)
 {
-    struct calls calls = calls_for(upcoming, weights_t);
+    struct attn_calls calls = take_up_calls(given, weights_t);
     int64_t c = 0;
     for (; c + BLOCK_VECTORS * LANES <= width; c += BLOCK_VECTORS * LANES)
         context_columns(BLOCK_VECTORS, false, context_t + c, rescale + c, weights_t + c, value,
@@ -277,26 +284,28 @@ static void context_tile(float *context_t, const float *rescale, const float *we
     for (; c < width; c += LANES)
         context_columns(1, false, context_t + c, rescale + c, weights_t + c, value, value_stride, n,
                         v_head_dim, width, &calls);
+    hand_on_calls(given, &calls);
 }
 
 static void context_lanes(float *context_t, const float *rescale, const float *weights_t,
                           const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
-                          int64_t width, const struct attn_upcoming *upcoming)
+                          int64_t width, struct attn_calls *given)
 {
-    struct calls calls = calls_for(upcoming, weights_t);
+    struct attn_calls calls = take_up_calls(given, weights_t);
     context_columns(1, false, context_t, rescale, weights_t, value, value_stride, n, v_head_dim,
                     width, &calls);
+    hand_on_calls(given, &calls);
 }
 
 static void context_tile_guarded(float *context_t, const float *rescale, const float *weights_t,
                                  const float *value, int64_t value_stride, int64_t n,
-                                 int64_t v_head_dim, int64_t width,
-                                 const struct attn_upcoming *upcoming)
+                                 int64_t v_head_dim, int64_t width, struct attn_calls *given)
 {
-    struct calls calls = calls_for(upcoming, weights_t);
+    struct attn_calls calls = take_up_calls(given, weights_t);
     for (int64_t c = 0; c < width; c += LANES)
         context_columns(1, true, context_t + c, rescale + c, weights_t + c, value, value_stride, n,
                         v_head_dim, width, &calls);
+    hand_on_calls(given, &calls);
 }
 
 /* The two-sum: what the sum of two numbers rounds off is itself a number. An infinite sum loses
@@ -323,122 +332,25 @@ static void fold_tile(float *total_t, float *lost_t, float *part_t, const float 
 
 static bool all_finite(const float *rows, int64_t row_stride, int64_t row_count, int64_t columns)
 {
-    vec sum = { 0 }; /* 0 times a finite number is 0; times any other it is NaN, which stays */
+    vec sums[4] = { 0 }; /* 0 times a finite number is 0; times any other it is NaN, which stays */
     for (int64_t r = 0; r < row_count; r++) {
         const float *row = rows + r * row_stride;
         int64_t c = 0;
+        for (; c + 4 * LANES <= columns; c += 4 * LANES) {
+            UNROLL
+            for (int i = 0; i < 4; i++)
+                sums[i] += load(row + c + i * LANES) * 0.0f;
+        }
         for (; c + LANES <= columns; c += LANES)
-            sum += load(row + c) * 0.0f;
+            sums[0] += load(row + c) * 0.0f;
         if (c < columns)
-            sum += load_part(row + c, columns - c) * 0.0f;
+            sums[0] += load_part(row + c, columns - c) * 0.0f;
     }
+    const vec sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     for (int i = 0; i < LANES; i++)
         if (sum[i] != 0.0f)
             return false;
     return true;
-}
-
-/* ----------------------------------------------------------------- scores into weights -- */
-
-/* softcap * tanh(score / softcap). Where the cap changes the score by less than half an ulp the
- * score itself is the answer, which also keeps it when score / softcap underflows. */
-INLINE vec cap(vec score, float softcap)
-{
-    const vec ratio = score / softcap;
-    const vec y = absolute(ratio);
-    const vec capped = with_sign(softcap * tanh_nonnegative(y), ratio);
-    return select(y < 0x1p-12f, score, capped);
-}
-
-static void softcap_tile(float *scores_t, float softcap, int64_t n, int64_t width)
-{
-    for (int64_t i = 0; i < n * width; i += LANES)
-        store(scores_t + i, cap(load(scores_t + i), softcap));
-}
-
-static void alibi_tile(float *scores_t, float slope, const float *distance, int64_t first,
-                       int64_t n, int64_t width)
-{
-    const ivec sign_bit = (ivec)broadcast(-0.0f);
-    for (int64_t c = 0; c < width; c += LANES) {
-        const vec from = load(distance + c);
-        for (int64_t j = 0; j < n; j++) {
-            float *scores = scores_t + j * width + c;
-            const vec apart = (vec)((ivec)(from - (float)(first + j)) & ~sign_bit);
-            store(scores, load(scores) - apart * slope);
-        }
-    }
-}
-
-/* The greatest of max and n scores of each lane of one vector; NaN is passed over. Four chains
- * hide the latency of the comparison. */
-INLINE vec greatest(vec max, const float *scores_t, int64_t n, int64_t width)
-{
-    vec chain[4] = { max, max, max, max };
-    int64_t j = 0;
-    for (; j + 4 <= n; j += 4) {
-        UNROLL
-        for (int i = 0; i < 4; i++) {
-            chain[i] = greater(load(scores_t + (j + i) * width), chain[i]);
-        }
-    }
-    for (; j < n; j++)
-        chain[0] = greater(load(scores_t + j * width), chain[0]);
-    return greater(greater(chain[2], chain[3]), greater(chain[0], chain[1]));
-}
-
-static void softmax_tile(float *scores_t, float *max, float *sum, float *rescale, int64_t n,
-                         int64_t width)
-{
-    for (int64_t c = 0; c < width; c += LANES) {
-        const vec old_max = load(max + c);
-        const vec new_max = greatest(old_max, scores_t + c, n, width);
-        /* A lane that has seen nothing subtracts 0: -INFINITY - -INFINITY would be NaN. */
-        const vec base = select(new_max == -INFINITY, (vec){ 0 }, new_max);
-        const vec factor = exp_nonpositive(old_max - base);
-        vec tile_sum = { 0 };
-        int64_t j = 0;
-        for (; j + 4 <= n; j += 4) {
-            vec weight[4];
-            UNROLL
-            for (int i = 0; i < 4; i++) {
-                float *scores = scores_t + (j + i) * width + c;
-                weight[i] = exp_nonpositive(load(scores) - base);
-                store(scores, weight[i]);
-            }
-            tile_sum += (weight[0] + weight[1]) + (weight[2] + weight[3]);
-        }
-        for (; j < n; j++) {
-            float *scores = scores_t + j * width + c;
-            const vec weight = exp_nonpositive(load(scores) - base);
-            store(scores, weight);
-            tile_sum += weight;
-        }
-        store(max + c, new_max);
-        store(sum + c, load(sum + c) * factor + tile_sum);
-        store(rescale + c, factor);
-    }
-}
-
-INLINE vec finish_weights(vec score, float max, float factor)
-{
-    const vec weight = exp_nonpositive(score - max) * factor;
-    return select(score == -INFINITY, (vec){ 0 }, weight);
-}
-
-static void weights_row(float *row, float max, float sum, int64_t n)
-{
-    if (sum == 0.0f) {
-        for (int64_t j = 0; j < n; j++)
-            row[j] = 0.0f;
-        return;
-    }
-    const float factor = 1.0f / sum;
-    int64_t j = 0;
-    for (; j + LANES <= n; j += LANES)
-        store(row + j, finish_weights(load(row + j), max, factor));
-    if (j < n)
-        store_part(row + j, finish_weights(load_part(row + j, n - j), max, factor), n - j);
 }
 
 const struct attn_kernels ATTN_KERNELS = {
@@ -457,12 +369,16 @@ const struct attn_kernels ATTN_KERNELS = {
     .mask_floats = mask_floats,
     .mask_tile = mask_tile,
     .softmax_tile = softmax_tile,
+    .softmax_bounded_tile = softmax_bounded_tile,
     .context_tile = context_tile,
     .context_lanes = context_lanes,
     .context_tile_guarded = context_tile_guarded,
     .fold_tile = fold_tile,
     .all_finite = all_finite,
     .weights_row = weights_row,
+    .greatest_of_cells = greatest_of_cells,
+    .bound_of_greatest = bound_of_greatest,
+    .find_reaching = find_reaching,
     .few_scores = { few_scores_f32, few_scores_f16, few_scores_bf16 },
     .few_softmax = few_softmax,
     .few_context = { few_context_f32, few_context_f16, few_context_bf16 },
@@ -478,6 +394,7 @@ const struct attn_kernels ATTN_KERNELS = {
     .softmax_gradient_tile = softmax_gradient_tile,
     .softcap_gradient_tile = softcap_gradient_tile,
     .additive_gradient_tile = additive_gradient_tile,
-    .project_by_outputs = project_by_outputs,
-    .project_by_inputs = project_by_inputs,
+    .project_by_outputs = { project_by_outputs_f32, project_by_outputs_f16,
+                            project_by_outputs_bf16 },
+    .project_by_inputs = { project_by_inputs_f32, project_by_inputs_f16, project_by_inputs_bf16 },
 };

@@ -292,6 +292,9 @@ enum { FEW_VECTORS = 4 };
 enum { FEW_VECTORS = 2 };
 #endif
 
+/* Keys whose values are summed before the sum joins the context. */
+enum { FEW_RUN = 16 };
+
 /* vectors of values from column on, into context; guarded is for one row only. */
 INLINE void few_context_block(const enum attn_numbers kind, const int rows, const int vectors,
                               const bool guarded, float *context, int64_t context_stride,
@@ -362,10 +365,13 @@ INLINE void few_context_rows(const enum attn_numbers kind, const int rows, const
 #undef FEW_CONTEXT_BLOCK
 }
 
-INLINE void few_context(const enum attn_numbers kind, float *context, int64_t context_stride,
-                        const float *rescale, const float *weights, int64_t weights_stride,
-                        int64_t row_count, const void *value, int64_t value_stride, int64_t n,
-                        int64_t v_head_dim, const struct attn_ahead *ahead, bool guarded)
+/* A run of keys: a chain of products as long as that, and values that the nearest cache still holds
+ * when the next rows want them. */
+INLINE void few_context_run(const enum attn_numbers kind, float *context, int64_t context_stride,
+                            const float *rescale, int64_t rescale_step, const float *weights,
+                            int64_t weights_stride, int64_t row_count, const void *value,
+                            int64_t value_stride, int64_t n, int64_t v_head_dim,
+                            const struct attn_ahead *ahead, bool guarded)
 {
     const struct attn_ahead none = { value, bytes_of(kind, value_stride) };
     /* Values that a pass of two rows reads to their ends, where one of four would not. */
@@ -374,9 +380,9 @@ INLINE void few_context(const enum attn_numbers kind, float *context, int64_t co
     int64_t r = 0;
 
 #define FEW_CONTEXT_ROWS(rows, guard)                                                              \
-    few_context_rows(kind, rows, guard, context + r * context_stride, context_stride, rescale + r, \
-                     weights + r * weights_stride, weights_stride, value, value_stride, n,         \
-                     v_head_dim, r == 0 ? ahead : &none)
+    few_context_rows(kind, rows, guard, context + r * context_stride, context_stride,              \
+                     rescale + r * rescale_step, weights + r * weights_stride, weights_stride,     \
+                     value, value_stride, n, v_head_dim, r == 0 ? ahead : &none)
     if (guarded) {
         for (; r < row_count; r++)
             FEW_CONTEXT_ROWS(1, true);
@@ -389,6 +395,26 @@ INLINE void few_context(const enum attn_numbers kind, float *context, int64_t co
     if (r < row_count)
         FEW_CONTEXT_ROWS(1, false);
 #undef FEW_CONTEXT_ROWS
+}
+
+INLINE void few_context(const enum attn_numbers kind, float *context, int64_t context_stride,
+                        const float *rescale, const float *weights, int64_t weights_stride,
+                        int64_t row_count, const void *value, int64_t value_stride, int64_t n,
+                        int64_t v_head_dim, const struct attn_ahead *ahead, bool guarded)
+{
+    static const float ones[4] = { 1, 1, 1, 1 };
+    const int64_t stride_bytes = bytes_of(kind, value_stride);
+
+    for (int64_t j = 0; j < n; j += FEW_RUN) {
+        const struct attn_ahead run_ahead = {
+            (const void *)((uintptr_t)ahead->rows + (uintptr_t)(j * ahead->stride_bytes)),
+            ahead->stride_bytes
+        };
+        few_context_run(kind, context, context_stride, j == 0 ? rescale : ones, j == 0, weights + j,
+                        weights_stride, row_count, (const char *)value + j * stride_bytes,
+                        value_stride, n - j < FEW_RUN ? n - j : FEW_RUN, v_head_dim, &run_ahead,
+                        guarded);
+    }
 }
 
 /* ------------------------------------------------------------------------ kinds of number -- */

@@ -125,19 +125,50 @@ static void mask_tile(float *scores_t, const uint64_t *bits, int64_t n, int64_t 
         }
 }
 
+/* What any lane of a vector sees of the keys of a tile, and what every lane sees; a bound may lie
+ * on the wrong side of the other. */
+struct lane_bounds {
+    int64_t any_low, any_high, every_low, every_high;
+};
+
+INLINE struct lane_bounds bounds_of(const int32_t *low, const int32_t *high)
+{
+    struct lane_bounds bounds = { low[0], high[0], low[0], high[0] };
+    for (int i = 1; i < LANES; i++) {
+        bounds.any_low = low[i] < bounds.any_low ? low[i] : bounds.any_low;
+        bounds.any_high = high[i] > bounds.any_high ? high[i] : bounds.any_high;
+        bounds.every_low = low[i] > bounds.every_low ? low[i] : bounds.every_low;
+        bounds.every_high = high[i] < bounds.every_high ? high[i] : bounds.every_high;
+    }
+    return bounds;
+}
+
+/* Hides what low and high hide of the keys [from, to) from one vector of a tile. */
+INLINE void bound_vector(float *scores_t, const int32_t *low, const int32_t *high,
+                         const struct lane_bounds *bounds, int64_t from, int64_t to, int64_t width)
+{
+    ivec first, end;
+    memcpy(&first, low, sizeof first);
+    memcpy(&end, high, sizeof end);
+    for (int64_t j = from; j < to; j++) {
+        if (j == bounds->every_low && j < bounds->every_high) {
+            j = bounds->every_high;
+            if (j >= to)
+                break;
+        }
+        float *scores = scores_t + j * width;
+        const ivec key = (int32_t)j - (ivec){ 0 };
+        const ivec visible = (first <= key) & (key < end);
+        store(scores, select(visible, load(scores), broadcast(-INFINITY)));
+    }
+}
+
 static void bound_tile(float *scores_t, const int32_t *low, const int32_t *high, int64_t n,
                        int64_t width)
 {
     for (int64_t c = 0; c < width; c += LANES) {
-        ivec first, end;
-        memcpy(&first, low + c, sizeof first);
-        memcpy(&end, high + c, sizeof end);
-        for (int64_t j = 0; j < n; j++) {
-            float *scores = scores_t + j * width + c;
-            const ivec key = (int32_t)j - (ivec){ 0 };
-            const ivec visible = (first <= key) & (key < end);
-            store(scores, select(visible, load(scores), broadcast(-INFINITY)));
-        }
+        const struct lane_bounds bounds = bounds_of(low + c, high + c);
+        bound_vector(scores_t + c, low + c, high + c, &bounds, 0, n, width);
     }
 }
 

@@ -13,24 +13,34 @@
  *                 outputs, of which a tile is copied to where its rows do not fall on one another
  *                 in the cache.
  *
+ * Parameters of 16 bits are widened on the way, exactly, and so give the bits of the floats that
+ * they stand for. For few rows that happens in registers, where two of them that lie side by side
+ * are turned as if they were one float: half the work. For more rows a block of them is widened
+ * into a buffer that all rows meet.
+ *
  * Needs multiply() and transpose_square() of body.h. */
 #ifndef ATTN_BODY_PROJECT_H
 #define ATTN_BODY_PROJECT_H
 
+#include "body_few.h"
+#include "half.h"
 #include "kernels.h"
 #include "vector.h"
 
 #include <string.h>
 
-enum { PROJECT_FEW_ROWS = 4 };
+/* Rows whose sums fit into registers beside a square of parameters. */
+enum { PROJECT_FEW_ROWS = VEC_BYTES == 64 ? 8 : 4 };
 
-/* Inputs of a tile, a whole number of parts. */
-enum { PROJECT_TILE = 512 };
+/* Inputs of a tile, a whole number of parts, and where a row of widened parameters begins after
+ * the one before it: not where the cache would put it in the same place. */
+enum { PROJECT_TILE = 512, PROJECT_WIDE_STRIDE = PROJECT_TILE + 16, PROJECT_WIDE_ROWS = 12 };
 
 _Static_assert(PROJECT_TILE % ATTN_PROJECT_PART == 0, "a tile is made of parts");
 _Static_assert((ATTN_PROJECT_OUTPUTS_MAX + PROJECT_TILE) * ATTN_PROJECT_ROWS_MAX
+                       + PROJECT_WIDE_ROWS * PROJECT_WIDE_STRIDE
                    <= ATTN_PROJECT_WORK,
-               "sums and a tile of rows have room");
+               "sums, a tile of rows and a block of widened parameters have room");
 _Static_assert((ATTN_PROJECT_ROWS_MAX + ATTN_WIDTH_MAX) * PROJECT_TILE <= ATTN_PROJECT_WORK,
                "rows and a tile of parameters have room");
 
@@ -46,6 +56,23 @@ INLINE void store_most(float *p, vec v, int64_t n)
         store(p, v);
     else
         store_part(p, v, n);
+}
+
+/* As load_most(), of a row of any kind from number i on. */
+INLINE vec load_numbers_most(const enum attn_numbers kind, const void *row, int64_t i, int64_t n)
+{
+    if (kind == ATTN_NUMBERS_F32)
+        return load_most((const float *)row + i, n);
+    if (n >= LANES)
+        return load_numbers(kind, row, i);
+    const hvec halves = load_halves((const uint16_t *)row + i, n);
+    return kind == ATTN_NUMBERS_F16 ? float_of_f16(halves) : float_of_bf16(halves);
+}
+
+/* Number i of some. */
+INLINE const void *number_at(const enum attn_numbers kind, const void *numbers, int64_t i)
+{
+    return (const char *)numbers + bytes_of(kind, i);
 }
 
 INLINE int64_t at_most(int64_t n, int64_t most)
@@ -81,76 +108,113 @@ INLINE void project_end_part(struct project_sums *sums)
     sums->part_end += ATTN_PROJECT_PART;
 }
 
-/* square[c]: the parameters of input i + c for the n outputs that weight begins with; columns of
- * them, LANES at the most. */
-INLINE void project_load_square(vec square[LANES], const float *weight, int64_t weight_stride,
-                                int64_t n, int64_t i, int64_t columns)
+/* Inputs of a square: as many as a vector has bits for. */
+#define SQUARE_INPUTS(kind) ((kind) == ATTN_NUMBERS_F32 ? LANES : 2 * LANES)
+
+/* A square of the parameters of columns inputs from i on, SQUARE_INPUTS at the most, for the n
+ * outputs that weight begins with. Its vectors are inputs, or pairs of them. */
+INLINE void project_load_square(const enum attn_numbers kind, vec square[LANES], const void *weight,
+                                int64_t weight_stride, int64_t n, int64_t i, int64_t columns)
 {
     UNROLL
-    for (int j = 0; j < LANES; j++)
-        square[j] = load_most(weight + (j < n ? j : n - 1) * weight_stride + i, columns);
+    for (int j = 0; j < LANES; j++) {
+        const int64_t first = (j < n ? j : n - 1) * weight_stride + i;
+        square[j] = (vec){ 0 };
+        if (kind == ATTN_NUMBERS_F32)
+            square[j] = load_most((const float *)weight + first, columns);
+        else if (columns == SQUARE_INPUTS(kind))
+            memcpy(&square[j], (const uint16_t *)weight + first, sizeof square[j]);
+        else
+            memcpy(&square[j], (const uint16_t *)weight + first, (size_t)columns * 2);
+    }
     transpose_square(square);
 }
 
-/* Inputs i to i + LANES, all of one part. */
-INLINE void project_square(const int rows, struct project_sums *sums,
-                           const float *const x[PROJECT_FEW_ROWS], const float *weight,
+/* The parameters of input c of a square. Of a pair the first is the lower half. */
+INLINE vec project_column(const enum attn_numbers kind, const vec square[LANES], int64_t c)
+{
+    if (kind == ATTN_NUMBERS_F32)
+        return square[c];
+    const uvec pair = (uvec)square[c / 2];
+    if (kind == ATTN_NUMBERS_BF16)
+        return (vec)(c % 2 == 0 ? pair << 16 : pair & 0xffff0000u);
+    return float_of_f16(__builtin_convertvector(c % 2 == 0 ? pair & 0xffffu : pair >> 16, hvec));
+}
+
+/* Calls for a line so many bytes ahead, which need not exist. */
+INLINE void call_number(const void *number, int64_t bytes)
+{
+    __builtin_prefetch((const void *)((uintptr_t)number + (uintptr_t)bytes), 0, 2);
+}
+
+/* Inputs i to i + SQUARE_INPUTS, all of one part. The same inputs of the next outputs are called
+ * for: rows are read side by side, each too short a run for the CPU to foresee where the next one
+ * begins. */
+INLINE void project_square(const enum attn_numbers kind, const int rows, struct project_sums *sums,
+                           const float *const x[PROJECT_FEW_ROWS], const void *weight,
                            int64_t weight_stride, int64_t n, int64_t i)
 {
+    const int inputs = (int)SQUARE_INPUTS(kind);
     vec square[LANES];
 
-    project_load_square(square, weight, weight_stride, n, i, LANES);
+    project_load_square(kind, square, weight, weight_stride, n, i, inputs);
     UNROLL
-    for (int c = 0; c < LANES; c++) {
+    for (int j = 0; j < LANES; j++)
+        call_number(number_at(kind, weight, i), bytes_of(kind, (LANES + j) * weight_stride));
+    UNROLL
+    for (int c = 0; c < inputs; c++) {
+        const vec column = project_column(kind, square, c);
         UNROLL
         for (int r = 0; r < rows; r++)
-            sums->part[r] += x[r][i + c] * square[c];
+            sums->part[r] += x[r][i + c] * column;
     }
 }
 
-/* Inputs i to i + columns, where there are not LANES or a part ends amid them. */
-static void project_cut_square(int rows, struct project_sums *sums,
-                               const float *const x[PROJECT_FEW_ROWS], const float *weight,
+/* Inputs i to i + columns, where there are not SQUARE_INPUTS or a part ends amid them. */
+INLINE void project_cut_square(const enum attn_numbers kind, int rows, struct project_sums *sums,
+                               const float *const x[PROJECT_FEW_ROWS], const void *weight,
                                int64_t weight_stride, int64_t n, int64_t i, int64_t columns)
 {
     vec square[LANES];
 
-    project_load_square(square, weight, weight_stride, n, i, columns);
+    project_load_square(kind, square, weight, weight_stride, n, i, columns);
     for (int64_t c = 0; c < columns; c++) {
+        const vec column = project_column(kind, square, c);
         if (i + c == sums->part_end)
             project_end_part(sums);
         for (int r = 0; r < rows; r++)
-            sums->part[r] += x[r][i + c] * square[c];
+            sums->part[r] += x[r][i + c] * column;
     }
 }
 
 /* Numbers from weight to the first that is aligned to a vector: loads that cross from one line of
  * the cache to the next fetch lines twice where rows fall on one another in it. */
-INLINE int64_t project_unaligned(const float *weight)
+INLINE int64_t project_unaligned(const enum attn_numbers kind, const void *weight)
 {
-    return (int64_t)(-(uintptr_t)weight % VEC_BYTES / sizeof *weight);
+    return (int64_t)(-(uintptr_t)weight % VEC_BYTES) / bytes_of(kind, 1);
 }
 
 /* rows rows with n outputs, LANES at the most, from output o on. What is cut works on a copy of the
  * sums, so that they themselves have no address and stay in registers. */
-INLINE void project_outputs(const int rows, float *const y[PROJECT_FEW_ROWS],
-                            const float *const x[PROJECT_FEW_ROWS], const float *weight,
+INLINE void project_outputs(const enum attn_numbers kind, const int rows,
+                            float *const y[PROJECT_FEW_ROWS],
+                            const float *const x[PROJECT_FEW_ROWS], const void *weight,
                             int64_t weight_stride, int64_t o, int64_t n, int64_t in)
 {
     struct project_sums sums = { .part_end = ATTN_PROJECT_PART };
-    int64_t i = 0, columns = at_most(project_unaligned(weight), in);
+    int64_t i = 0, columns = at_most(project_unaligned(kind, weight), in);
 
     UNROLL
     for (int r = 0; r < rows; r++)
         sums.totals[r] = load_most(y[r] + o, n);
-    for (; i < in; i += columns, columns = at_most(in - i, LANES)) {
+    for (; i < in; i += columns, columns = at_most(in - i, SQUARE_INPUTS(kind))) {
         if (i == sums.part_end)
             project_end_part(&sums);
-        if (columns == LANES && i + LANES <= sums.part_end) {
-            project_square(rows, &sums, x, weight, weight_stride, n, i);
+        if (columns == SQUARE_INPUTS(kind) && i + columns <= sums.part_end) {
+            project_square(kind, rows, &sums, x, weight, weight_stride, n, i);
         } else {
             struct project_sums cut = sums;
-            project_cut_square(rows, &cut, x, weight, weight_stride, n, i, columns);
+            project_cut_square(kind, rows, &cut, x, weight, weight_stride, n, i, columns);
             sums = cut;
         }
     }
@@ -161,8 +225,9 @@ INLINE void project_outputs(const int rows, float *const y[PROJECT_FEW_ROWS],
 }
 
 /* rows rows, of which the last may be one row again. */
-INLINE void project_few(const int rows, float *const *y, const float *const *x, int64_t row_count,
-                        const float *weight, int64_t weight_stride, int64_t out, int64_t in)
+INLINE void project_few(const enum attn_numbers kind, const int rows, float *const *y,
+                        const float *const *x, int64_t row_count, const void *weight,
+                        int64_t weight_stride, int64_t out, int64_t in)
 {
     const float *from[PROJECT_FEW_ROWS];
     float *to[PROJECT_FEW_ROWS];
@@ -172,8 +237,8 @@ INLINE void project_few(const int rows, float *const *y, const float *const *x, 
         to[r] = y[at_most(r, row_count - 1)];
     }
     for (int64_t o = 0; o < out; o += LANES)
-        project_outputs(rows, to, from, weight + o * weight_stride, weight_stride, o,
-                        at_most(out - o, LANES), in);
+        project_outputs(kind, rows, to, from, number_at(kind, weight, o * weight_stride),
+                        weight_stride, o, at_most(out - o, LANES), in);
 }
 
 /* ------------------------------------------------ more rows, parameters that lie by outputs -- */
@@ -212,14 +277,68 @@ INLINE void project_turn_back(float *const *y, int64_t row_count, const float *s
         }
 }
 
+/* Number k of a row of 16-bit parameters in every lane. Of BF16 it is the upper half of the four
+ * bytes that end with it, of which a load and a mask make a float; only the first of all parameters
+ * has nothing before it. */
+INLINE vec project_parameter(const enum attn_numbers kind, const uint16_t *row, int64_t k,
+                             const bool is_first)
+{
+    uint32_t bits = row[k];
+
+    if (kind == ATTN_NUMBERS_F16)
+        return float_of_f16(row[k] - (hvec){ 0 });
+    if (is_first)
+        return (vec)((bits << 16) + (uvec){ 0 });
+    memcpy(&bits, row + k - 1, sizeof bits);
+    return (vec)((bits + (uvec){ 0 }) & 0xffff0000u);
+}
+
+/* A step of multiply() with 16-bit parameters. */
+INLINE void project_step(const enum attn_numbers kind, const int rows, const int vectors,
+                         vec sums[BLOCK_SUMS_MAX], const uint16_t *left, int64_t left_row,
+                         const float *right, int64_t k, const bool is_first)
+{
+    vec b[BLOCK_VECTORS];
+
+    UNROLL
+    for (int v = 0; v < vectors; v++)
+        b[v] = load(right + v * LANES);
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        const vec a = project_parameter(kind, left + r * left_row, k, is_first);
+        UNROLL
+        for (int v = 0; v < vectors; v++)
+            sums[r * vectors + v] += a * b[v];
+    }
+}
+
+INLINE void project_multiply(const enum attn_numbers kind, const int rows, const int vectors,
+                             vec sums[BLOCK_SUMS_MAX], const uint16_t *left, int64_t left_row,
+                             const float *right, int64_t width, int64_t depth,
+                             struct attn_calls *calls)
+{
+    UNROLL
+    for (int i = 0; i < rows * vectors; i++)
+        sums[i] = (vec){ 0 };
+    project_step(kind, rows, vectors, sums, left, left_row, right, 0, true);
+    for (int64_t k = 1; k < depth; k++) {
+        call_line(calls);
+        project_step(kind, rows, vectors, sums, left, left_row, right + k * width, k, false);
+    }
+}
+
 /* sums_t[o][r] += a part of the sums of outs outputs. */
-INLINE void project_block(const int outs, const int vectors, float *sums_t, const float *tile,
-                          int64_t width, const float *weight, int64_t weight_stride,
-                          int64_t columns)
+INLINE void project_block(const enum attn_numbers kind, const int outs, const int vectors,
+                          float *sums_t, const float *tile, int64_t width, const void *weight,
+                          int64_t weight_stride, int64_t columns, struct attn_calls *calls)
 {
     vec sums[BLOCK_SUMS_MAX];
 
-    multiply(outs, vectors, false, sums, weight, weight_stride, 1, tile, width, columns, NULL);
+    if (kind != ATTN_NUMBERS_F32)
+        project_multiply(kind, outs, vectors, sums, weight, weight_stride, tile, width, columns,
+                         calls);
+    else
+        multiply(outs, vectors, false, sums, weight, weight_stride, 1, tile, width, columns, calls);
     UNROLL
     for (int o = 0; o < outs; o++) {
         UNROLL
@@ -231,180 +350,127 @@ INLINE void project_block(const int outs, const int vectors, float *sums_t, cons
 }
 
 /* outs outputs with all rows, vectors of them at once: 2, or as many as width is a multiple of. */
-INLINE void project_rows(const int outs, const int vectors, float *sums_t, const float *tile,
-                         int64_t width, const float *weight, int64_t weight_stride, int64_t columns)
+INLINE void project_rows(const enum attn_numbers kind, const int outs, const int vectors,
+                         float *sums_t, const float *tile, int64_t width, const void *weight,
+                         int64_t weight_stride, int64_t columns, struct attn_calls *calls)
 {
     for (int64_t i = 0; i < columns; i += ATTN_PROJECT_PART) {
         const int64_t n = at_most(columns - i, ATTN_PROJECT_PART);
+        const void *from = number_at(kind, weight, i);
         int64_t r = 0;
         for (; r + vectors * LANES <= width; r += vectors * LANES)
-            project_block(outs, vectors, sums_t + r, tile + i * width + r, width, weight + i,
-                          weight_stride, n);
+            project_block(kind, outs, vectors, sums_t + r, tile + i * width + r, width, from,
+                          weight_stride, n, calls);
         for (; vectors == 2 && r < width; r += LANES)
-            project_block(outs, 1, sums_t + r, tile + i * width + r, width, weight + i,
-                          weight_stride, n);
+            project_block(kind, outs, 1, sums_t + r, tile + i * width + r, width, from,
+                          weight_stride, n, calls);
     }
 }
 
+/* Whether parameters are read where they lie: 16-bit ones where each meets all rows at once, in as
+ * many registers as there are, so that widening it hides behind the products. */
+INLINE bool project_in_place(const enum attn_numbers kind, const int vectors, int64_t width)
+{
+    const bool is_cheap = kind == ATTN_NUMBERS_BF16 || VEC_BYTES > 16;
+    return kind == ATTN_NUMBERS_F32
+           || (is_cheap && vectors == BLOCK_VECTORS && width <= vectors * LANES);
+}
+
+/* The same for parameters of any kind, widened into wide where that must be, which has room for
+ * PROJECT_WIDE_ROWS. 16-bit ones come in runs too short for the CPU to foresee the next outputs',
+ * so these are called for; floats need no calls, and would lose a twentieth by them. */
+INLINE void project_rows_of(const enum attn_numbers kind, const int outs, const int vectors,
+                            float *sums_t, const float *tile, int64_t width, const void *weight,
+                            int64_t weight_stride, int64_t columns, float *wide)
+{
+    const struct attn_upcoming upcoming[] = {
+        { number_at(kind, weight, outs * weight_stride), bytes_of(kind, weight_stride),
+          bytes_of(kind, columns), outs },
+        { .count = 0 },
+    };
+    struct attn_calls calls = take_up_calls(&(struct attn_calls){ .list = upcoming }, tile);
+
+    if (project_in_place(kind, vectors, width)) {
+        project_rows(kind, outs, vectors, sums_t, tile, width, weight, weight_stride, columns,
+                     kind == ATTN_NUMBERS_F32 ? NULL : &calls);
+        return;
+    }
+    for (int r = 0; r < outs; r++)
+        (kind == ATTN_NUMBERS_F16 ? widen_f16 : widen_bf16)(
+            wide + r * PROJECT_WIDE_STRIDE, (const uint16_t *)weight + r * weight_stride, columns);
+    project_rows(ATTN_NUMBERS_F32, outs, vectors, sums_t, tile, width, wide, PROJECT_WIDE_STRIDE,
+                 columns, &calls);
+}
+
 /* sums_t is [out][width], tile [columns][width]. */
-INLINE void project_tile(const int vectors, float *sums_t, const float *tile, int64_t width,
-                         const float *weight, int64_t weight_stride, int64_t out, int64_t columns)
+INLINE void project_tile(const enum attn_numbers kind, const int vectors, float *sums_t,
+                         const float *tile, int64_t width, const void *weight,
+                         int64_t weight_stride, int64_t out, int64_t columns, float *wide)
 {
     int64_t o = 0;
 
     for (; o + BLOCK_ROWS(vectors) <= out; o += BLOCK_ROWS(vectors))
-        project_rows(BLOCK_ROWS(vectors), vectors, sums_t + o * width, tile, width,
-                     weight + o * weight_stride, weight_stride, columns);
+        project_rows_of(kind, BLOCK_ROWS(vectors), vectors, sums_t + o * width, tile, width,
+                        number_at(kind, weight, o * weight_stride), weight_stride, columns, wide);
     for (; o < out; o++)
-        project_rows(1, vectors, sums_t + o * width, tile, width, weight + o * weight_stride,
-                     weight_stride, columns);
+        project_rows_of(kind, 1, vectors, sums_t + o * width, tile, width,
+                        number_at(kind, weight, o * weight_stride), weight_stride, columns, wide);
 }
 
-INLINE void project_many(float *const *y, const float *const *x, int64_t row_count,
-                         const float *weight, int64_t weight_stride, const float *bias, int64_t out,
-                         int64_t in, float *work)
+INLINE void project_many(const enum attn_numbers kind, float *const *y, const float *const *x,
+                         int64_t row_count, const void *weight, int64_t weight_stride,
+                         const float *bias, int64_t out, int64_t in, float *work)
 {
     const int64_t width = (row_count + LANES - 1) / LANES * LANES;
-    float *sums_t = work, *tile = work + out * width;
+    float *sums_t = work, *tile = sums_t + out * width, *wide = tile + PROJECT_TILE * width;
 
     for (int64_t o = 0; o < out; o++)
         for (int64_t r = 0; r < width; r += LANES)
             store(sums_t + o * width + r, broadcast(bias ? bias[o] : 0.0f));
     for (int64_t i = 0; i < in; i += PROJECT_TILE) {
         const int64_t columns = at_most(in - i, PROJECT_TILE);
+        const void *from = number_at(kind, weight, i);
         project_turn(tile, x, row_count, i, columns, width);
         if (width % (BLOCK_VECTORS * LANES) == 0)
-            project_tile(BLOCK_VECTORS, sums_t, tile, width, weight + i, weight_stride, out,
-                         columns);
+            project_tile(kind, BLOCK_VECTORS, sums_t, tile, width, from, weight_stride, out,
+                         columns, wide);
         else
-            project_tile(2, sums_t, tile, width, weight + i, weight_stride, out, columns);
+            project_tile(kind, 2, sums_t, tile, width, from, weight_stride, out, columns, wide);
     }
     project_turn_back(y, row_count, sums_t, width, out);
 }
 
-static void project_by_outputs(float *const *y, const float *const *x, int64_t row_count,
-                               const float *weight, int64_t weight_stride, const float *bias,
-                               int64_t out, int64_t in, float *work)
+INLINE void project_by_outputs(const enum attn_numbers kind, float *const *y, const float *const *x,
+                               int64_t row_count, const void *weight, int64_t weight_stride,
+                               const float *bias, int64_t out, int64_t in, float *work)
 {
     if (row_count > PROJECT_FEW_ROWS) {
-        project_many(y, x, row_count, weight, weight_stride, bias, out, in, work);
+        project_many(kind, y, x, row_count, weight, weight_stride, bias, out, in, work);
         return;
     }
     project_begin(y, row_count, bias, out);
-    if (row_count > 2)
-        project_few(4, y, x, row_count, weight, weight_stride, out, in);
+    if (row_count > 4)
+        project_few(kind, PROJECT_FEW_ROWS, y, x, row_count, weight, weight_stride, out, in);
+    else if (row_count > 2)
+        project_few(kind, 4, y, x, row_count, weight, weight_stride, out, in);
     else if (row_count > 1)
-        project_few(2, y, x, row_count, weight, weight_stride, out, in);
+        project_few(kind, 2, y, x, row_count, weight, weight_stride, out, in);
     else if (row_count > 0)
-        project_few(1, y, x, row_count, weight, weight_stride, out, in);
+        project_few(kind, 1, y, x, row_count, weight, weight_stride, out, in);
 }
 
-/* --------------------------------------------------------- parameters that lie by inputs -- */
+/* ------------------------------------------------------------------------ kinds of number -- */
 
-/* sums[r][o] += x[r][i] * weight[i][o] for inputs i to i + steps; sums is [row_count][out]. */
-INLINE void project_inputs(const int steps, float *sums, const float *const *x, int64_t row_count,
-                           int64_t i, const float *weight, int64_t weight_stride, int64_t out)
-{
-    for (int64_t o = 0; o < out; o += LANES) {
-        const int64_t n = at_most(out - o, LANES);
-        vec w[4];
-        UNROLL
-        for (int s = 0; s < steps; s++)
-            w[s] = load_most(weight + (i + s) * weight_stride + o, n);
-        for (int64_t r = 0; r < row_count; r++) {
-            vec sum = load_most(sums + r * out + o, n);
-            UNROLL
-            for (int s = 0; s < steps; s++)
-                sum += x[r][i + s] * w[s];
-            store_most(sums + r * out + o, sum, n);
-        }
+#define PROJECT_BY_OUTPUTS(suffix, kind)                                                           \
+    static void project_by_outputs_##suffix(                                                       \
+        float *const *y, const float *const *x, int64_t row_count, const void *weight,             \
+        int64_t weight_stride, const float *bias, int64_t out, int64_t in, float *work)            \
+    {                                                                                              \
+        project_by_outputs(kind, y, x, row_count, weight, weight_stride, bias, out, in, work);     \
     }
-}
 
-INLINE void project_few_inputs(float *const *y, const float *const *x, int64_t row_count,
-                               const float *weight, int64_t weight_stride, int64_t out, int64_t in,
-                               float *sums)
-{
-    for (int64_t part = 0; part < in; part += ATTN_PROJECT_PART) {
-        const int64_t end = at_most(in, part + ATTN_PROJECT_PART);
-        int64_t i = part;
-        memset(sums, 0, (size_t)(row_count * out) * sizeof *sums);
-        for (; i + 4 <= end; i += 4)
-            project_inputs(4, sums, x, row_count, i, weight, weight_stride, out);
-        for (; i < end; i++)
-            project_inputs(1, sums, x, row_count, i, weight, weight_stride, out);
-        for (int64_t r = 0; r < row_count; r++)
-            for (int64_t o = 0; o < out; o++)
-                y[r][o] += sums[r * out + o];
-    }
-}
-
-/* A part of the sums of rows rows, [rows][PROJECT_TILE], with n columns of a tile of parameters. */
-INLINE void project_inputs_block(const int rows, float *const *y, int64_t o, int64_t n,
-                                 const float *x, const float *tile, int64_t columns)
-{
-    vec sums[BLOCK_SUMS_MAX];
-
-    multiply(rows, BLOCK_VECTORS, false, sums, x, PROJECT_TILE, 1, tile, ATTN_WIDTH_MAX, columns,
-             NULL);
-    UNROLL
-    for (int r = 0; r < rows; r++) {
-        UNROLL
-        for (int v = 0; v < BLOCK_VECTORS; v++) {
-            float *sum = y[r] + o + v * LANES;
-            if (v * LANES < n)
-                store_most(sum, load_most(sum, n - v * LANES) + sums[r * BLOCK_VECTORS + v],
-                           n - v * LANES);
-        }
-    }
-}
-
-/* All rows with the n outputs of a tile, from output o on. */
-INLINE void project_inputs_tile(float *const *y, int64_t row_count, int64_t o, int64_t n,
-                                const float *rows, const float *tile, int64_t columns)
-{
-    for (int64_t c = 0; c < n; c += BLOCK_VECTORS * LANES)
-        for (int64_t i = 0; i < columns; i += ATTN_PROJECT_PART) {
-            const int64_t part = at_most(columns - i, ATTN_PROJECT_PART);
-            int64_t r = 0;
-            for (; r + BLOCK_ROWS_WIDE <= row_count; r += BLOCK_ROWS_WIDE)
-                project_inputs_block(BLOCK_ROWS_WIDE, y + r, o + c, n - c,
-                                     rows + r * PROJECT_TILE + i, tile + i * ATTN_WIDTH_MAX + c,
-                                     part);
-            for (; r < row_count; r++)
-                project_inputs_block(1, y + r, o + c, n - c, rows + r * PROJECT_TILE + i,
-                                     tile + i * ATTN_WIDTH_MAX + c, part);
-        }
-}
-
-INLINE void project_many_inputs(float *const *y, const float *const *x, int64_t row_count,
-                                const float *weight, int64_t weight_stride, int64_t out, int64_t in,
-                                float *work)
-{
-    float *rows = work, *tile = work + row_count * PROJECT_TILE;
-
-    for (int64_t i = 0; i < in; i += PROJECT_TILE) {
-        const int64_t columns = at_most(in - i, PROJECT_TILE);
-        for (int64_t r = 0; r < row_count; r++)
-            memcpy(rows + r * PROJECT_TILE, x[r] + i, (size_t)columns * sizeof *rows);
-        for (int64_t o = 0; o < out; o += ATTN_WIDTH_MAX) {
-            const int64_t n = at_most(out - o, ATTN_WIDTH_MAX);
-            copy_rows(tile, ATTN_WIDTH_MAX, weight + i * weight_stride + o, weight_stride, columns,
-                      n, 1.0f);
-            project_inputs_tile(y, row_count, o, n, rows, tile, columns);
-        }
-    }
-}
-
-static void project_by_inputs(float *const *y, const float *const *x, int64_t row_count,
-                              const float *weight, int64_t weight_stride, const float *bias,
-                              int64_t out, int64_t in, float *work)
-{
-    project_begin(y, row_count, bias, out);
-    if (row_count > PROJECT_FEW_ROWS)
-        project_many_inputs(y, x, row_count, weight, weight_stride, out, in, work);
-    else
-        project_few_inputs(y, x, row_count, weight, weight_stride, out, in, work);
-}
+PROJECT_BY_OUTPUTS(f32, ATTN_NUMBERS_F32)
+PROJECT_BY_OUTPUTS(f16, ATTN_NUMBERS_F16)
+PROJECT_BY_OUTPUTS(bf16, ATTN_NUMBERS_BF16)
 
 #endif

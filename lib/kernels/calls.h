@@ -12,40 +12,45 @@
 
 enum { LINE_BYTES = 64 };
 
-/* Where the calls have got to. At the end of the list step is 0, and one line is called over and
- * over: that costs nothing, and the loop needs no question. */
-struct calls {
-    uintptr_t line, row_end;
-    uintptr_t step; /* bytes to the next line */
-    int64_t left;   /* rows, with that of line */
-    const struct attn_upcoming *list;
-};
-
 INLINE uintptr_t lines_bytes(const struct attn_upcoming *rows)
 {
     return (uintptr_t)((rows->row_bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES);
 }
 
-INLINE void begin_rows(struct calls *calls)
+INLINE void begin_rows(struct attn_calls *calls)
 {
     calls->line = (uintptr_t)calls->list->rows;
     calls->row_end = calls->line + lines_bytes(calls->list);
     calls->left = calls->list->count;
 }
 
-/* Calls for nothing but resting_place where there is no list. */
-INLINE struct calls calls_for(const struct attn_upcoming *list, const void *resting_place)
+/* Goes on with given; nothing but resting_place is called where that is NULL or its list is empty.
+ * At the end of a list step is 0, and one line is called over and over: that costs nothing, and the
+ * loop needs no question. */
+INLINE struct attn_calls take_up_calls(const struct attn_calls *given, const void *resting_place)
 {
-    struct calls calls = { .line = (uintptr_t)resting_place, .list = list };
+    struct attn_calls calls = { .line = (uintptr_t)resting_place };
 
-    if (list != NULL && list->count > 0) {
+    if (given == NULL)
+        return calls;
+    if (given->line != 0)
+        return *given;
+    calls.list = given->list;
+    if (calls.list != NULL && calls.list->count > 0) {
         begin_rows(&calls);
         calls.step = LINE_BYTES;
     }
     return calls;
 }
 
-INLINE void next_row(struct calls *calls)
+/* For the next kernel; given may be NULL. */
+INLINE void hand_on_calls(struct attn_calls *given, const struct attn_calls *calls)
+{
+    if (given != NULL)
+        *given = *calls;
+}
+
+INLINE void next_row(struct attn_calls *calls)
 {
     if (--calls->left > 0) {
         calls->row_end += (uintptr_t)calls->list->stride_bytes;
@@ -58,7 +63,7 @@ INLINE void next_row(struct calls *calls)
     }
 }
 
-INLINE void call_line(struct calls *calls)
+INLINE void call_line(struct attn_calls *calls)
 {
     __builtin_prefetch((const void *)calls->line, 0, 2);
     calls->line += calls->step;

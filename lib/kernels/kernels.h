@@ -31,7 +31,7 @@ enum {
     ATTN_PROJECT_PART = 256
 };
 
-/* How a row of keys or values is written. */
+/* How a row of keys, values or parameters is written. */
 enum attn_numbers { ATTN_NUMBERS_F32, ATTN_NUMBERS_F16, ATTN_NUMBERS_BF16, ATTN_NUMBERS_COUNT };
 
 /* Rows that will be read later, stride_bytes apart: while a kernel reads row j for several query
@@ -41,19 +41,28 @@ struct attn_ahead {
     int64_t stride_bytes;
 };
 
-/* Rows that are read or written next. A kernel on tiles calls them into the caches a line at a
- * time, one between the steps of its arithmetic, as far as it has steps. A list of them ends with
- * one whose count is 0. They need not exist; nothing of them is read. */
+/* Rows that are read or written next. A list of them ends with one whose count is 0. They need not
+ * exist; nothing of them is read. */
 struct attn_upcoming {
     const void *rows;
     int64_t stride_bytes, row_bytes, count;
+};
+
+/* A kernel on tiles calls the rows of a list into the caches a line at a time, one between the
+ * steps of its arithmetic, as far as it has steps; the next kernel goes on where it stopped. The
+ * rest of these fields is theirs (calls.h), and 0 before the first. */
+struct attn_calls {
+    const struct attn_upcoming *list;
+    uintptr_t line, row_end;
+    uintptr_t step; /* bytes to the next line */
+    int64_t left;   /* rows, with that of line */
 };
 
 /* What the caller's mask lets a tile see: every pair, none, or some, which are told apart by a bit
  * for each or by what is added to their scores. */
 enum attn_sees { ATTN_SEES_ALL, ATTN_SEES_NOTHING, ATTN_SEES_BITS, ATTN_SEES_BIASES };
 
-enum { ATTN_MASK_KEYS_MAX = 128 };
+enum { ATTN_MASK_KEYS_MAX = 128, ATTN_BOUND_MAX = 32 };
 
 struct attn_kernels {
     const char *name; /* "generic", "avx2", "avx512" */
@@ -69,17 +78,16 @@ struct attn_kernels {
     void (*transpose_out)(float *rows, int64_t row_stride, const float *tile, const float *factor,
                           int64_t row_count, int64_t columns, int64_t width);
 
-    /* scores_t[j][r] = sum over d of key[j * key_stride + d] * query_t[d][r], for j < n. upcoming
-     * is a list or NULL, as below. */
+    /* scores_t[j][r] = sum over d of key[j * key_stride + d] * query_t[d][r], for j < n. calls may
+     * be NULL, as below. */
     void (*score_tile)(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
-                       int64_t n, int64_t head_dim, int64_t width,
-                       const struct attn_upcoming *upcoming);
+                       int64_t n, int64_t head_dim, int64_t width, struct attn_calls *calls);
 
     /* The same for the first lanes lanes of a tile alone, whole vectors, for keys that the others
      * do not see. */
     void (*score_lanes)(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
                         int64_t n, int64_t head_dim, int64_t width, int64_t lanes,
-                        const struct attn_upcoming *upcoming);
+                        struct attn_calls *calls);
 
     /* scores_t[j][r] = scale * sum over d of weight[d] * tanh(key[j * key_stride + d] +
      * query_t[d][r]) for j < n, weight being [head_dim]; tanh to a few ulp for a sum of any size.
@@ -131,23 +139,26 @@ struct attn_kernels {
     void (*softmax_tile)(float *scores_t, float *max, float *sum, float *rescale, int64_t n,
                          int64_t width);
 
+    /* bound_tile() and then softmax_tile(), to the same bits. */
+    void (*softmax_bounded_tile)(float *scores_t, const int32_t *low, const int32_t *high,
+                                 float *max, float *sum, float *rescale, int64_t n, int64_t width);
+
     /* context_t[c][r] = context_t[c][r] * rescale[r]
      *                 + sum over j < n of weights_t[j][r] * value[j * value_stride + c]. */
     void (*context_tile)(float *context_t, const float *rescale, const float *weights_t,
                          const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
-                         int64_t width, const struct attn_upcoming *upcoming);
+                         int64_t width, struct attn_calls *calls);
 
     /* The same for the first vector of a tile alone. */
     void (*context_lanes)(float *context_t, const float *rescale, const float *weights_t,
                           const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
-                          int64_t width, const struct attn_upcoming *upcoming);
+                          int64_t width, struct attn_calls *calls);
 
     /* context_tile(), but a weight of 0 adds nothing even where the value is infinite or NaN. For
      * the tiles that have hidden pairs and fail all_finite(). */
     void (*context_tile_guarded)(float *context_t, const float *rescale, const float *weights_t,
                                  const float *value, int64_t value_stride, int64_t n,
-                                 int64_t v_head_dim, int64_t width,
-                                 const struct attn_upcoming *upcoming);
+                                 int64_t v_head_dim, int64_t width, struct attn_calls *calls);
 
     /* Folds a part of a long sum into its total, [columns][width] like the part:
      *
@@ -165,6 +176,20 @@ struct attn_kernels {
      * sum being what softmax_tile() left for this row. A score of -INFINITY becomes 0; where sum is
      * 0, so does every one. */
     void (*weights_row)(float *row, float max, float sum, int64_t n);
+
+    /* The greatest number of each of cells cells of a row of n, number j being in cell j * cells /
+     * n, rounded down; cells <= n. NaN is passed over; -INFINITY where there is no other. greatest
+     * may be row. */
+    void (*greatest_of_cells)(float *greatest, const float *row, int64_t n, int64_t cells);
+
+    /* A number that k <= ATTN_BOUND_MAX or more of the row's n numbers reach, and few others: at
+     * random 1.4 k to 1.6 k do. -INFINITY where the row has too few. NaN is passed over. */
+    float (*bound_of_greatest)(const float *row, int64_t n, int64_t k);
+
+    /* Where in the row the numbers are that are not less than bound, ascending; returns how many.
+     * Where there is no room for all, it is filled and room + 1 returned. */
+    int64_t (*find_reaching)(int64_t *places, int64_t room, const float *row, int64_t n,
+                             float bound);
 
     /* n numbers of 16 bits to float, exactly, and back, to the nearest, ties to even: IEEE 754
      * binary16, and bfloat16, the upper half of a float. What is too large becomes infinite, and
@@ -258,18 +283,22 @@ struct attn_kernels {
      *     y[r][o] = bias[o] + sum over i < in of x[r][i] * weight[o * weight_stride + i]
      *
      * and project_by_inputs() the same with weight[i * weight_stride + o]. x and y are [row_count],
-     * of rows that lie anywhere; bias is [out], or NULL for 0; work is [ATTN_PROJECT_WORK].
+     * of rows that lie anywhere; weight has numbers of the kind that is the index; bias is [out],
+     * or NULL for 0; work is [ATTN_PROJECT_WORK].
      *
      * Of a sum each ATTN_PROJECT_PART products, in the order of i, are a chain of multiply-adds,
      * and the chains are added to the bias one after the other: its bits depend on the row, the
      * output's parameters and whether the table has a multiply-add, and on nothing else, be it how
-     * many rows or outputs there are or which of the two this is. */
-    void (*project_by_outputs)(float *const *y, const float *const *x, int64_t row_count,
-                               const float *weight, int64_t weight_stride, const float *bias,
-                               int64_t out, int64_t in, float *work);
-    void (*project_by_inputs)(float *const *y, const float *const *x, int64_t row_count,
-                              const float *weight, int64_t weight_stride, const float *bias,
-                              int64_t out, int64_t in, float *work);
+     * many rows or outputs there are, which of the two this is or how the parameters are written.
+     */
+    void (*project_by_outputs[ATTN_NUMBERS_COUNT])(float *const *y, const float *const *x,
+                                                   int64_t row_count, const void *weight,
+                                                   int64_t weight_stride, const float *bias,
+                                                   int64_t out, int64_t in, float *work);
+    void (*project_by_inputs[ATTN_NUMBERS_COUNT])(float *const *y, const float *const *x,
+                                                  int64_t row_count, const void *weight,
+                                                  int64_t weight_stride, const float *bias,
+                                                  int64_t out, int64_t in, float *work);
 };
 
 extern const struct attn_kernels attn_kernels_generic;

@@ -1,5 +1,6 @@
-/* bench_layer.c - the products of a layer beside OpenBLAS on the same rows, and the whole time of a
- * layer beside the sum of its parts, on one core. Best of alternating runs in CPU time.
+/* bench_layer.c - the products of a layer beside OpenBLAS on the same rows, with parameters of 16
+ * bits beside those of 32, and the whole time of a layer beside the sum of its parts, on one core.
+ * Best of alternating runs in CPU time.
  *
  * Parameters lie 8 bytes from a vector's boundary, as they may in a file, and there are as many
  * matrices as query, key and value have. OpenBLAS runs the kernels that the daemon tells it to. */
@@ -39,8 +40,20 @@ struct product {
     float *y, *work;
 };
 
+/* Parameters, one matrix after the other. */
+struct parameters {
+    enum attn_numbers kind;
+    const void *numbers;
+};
+
+static const void *number_at(const struct parameters *parameters, int64_t index)
+{
+    return (const char *)parameters->numbers
+           + index * (parameters->kind == ATTN_NUMBERS_F32 ? 4 : 2);
+}
+
 static void run_own(const struct attn_kernels *kernels, const struct product *product,
-                    const float *weight)
+                    const struct parameters *parameters, int64_t first_number)
 {
     const int64_t outs = ATTN_PROJECT_OUTPUTS_MAX;
     const float *x[ATTN_PROJECT_ROWS_MAX];
@@ -53,9 +66,9 @@ static void run_own(const struct attn_kernels *kernels, const struct product *pr
                 x[n] = product->x + (first + n) * product->in;
                 y[n] = product->y + (first + n) * product->out + o;
             }
-            kernels->project_by_outputs(y, x, n, weight + o * product->in, product->in, NULL,
-                                        o + outs < product->out ? outs : product->out - o,
-                                        product->in, product->work);
+            kernels->project_by_outputs[parameters->kind](
+                y, x, n, number_at(parameters, first_number + o * product->in), product->in, NULL,
+                o + outs < product->out ? outs : product->out - o, product->in, product->work);
         }
 }
 
@@ -68,42 +81,67 @@ static void run_openblas(const struct product *product, const float *weight)
 
 /* Seconds of one product at the best; kernels NULL: OpenBLAS's. The matrices take turns. */
 static double product_s(const struct attn_kernels *kernels, const struct product *product,
-                        const float *weights, double seconds)
+                        const struct parameters *parameters, double seconds)
 {
     const double begin = now_s(1);
 
     for (int m = 0; m < MATRICES; m++) {
-        const float *weight = weights + m * product->out * product->in;
+        const int64_t first = m * product->out * product->in;
         if (kernels)
-            run_own(kernels, product, weight);
+            run_own(kernels, product, parameters, first);
         else
-            run_openblas(product, weight);
+            run_openblas(product, number_at(parameters, first));
     }
     const double now = (now_s(1) - begin) / MATRICES;
     return now < seconds ? now : seconds;
 }
 
+/* The same numbers of each kind, each as far from a vector's boundary. */
+static void make_parameters(struct parameters parameters[ATTN_NUMBERS_COUNT],
+                            const struct attn_kernels *kernels, int64_t count)
+{
+    const float *floats = numbers_of(count) + MISALIGNED;
+    uint16_t *f16 = (uint16_t *)(void *)(numbers_of(count / 2 + 1) + MISALIGNED);
+    uint16_t *bf16 = (uint16_t *)(void *)(numbers_of(count / 2 + 1) + MISALIGNED);
+
+    kernels->narrow_f16(f16, floats, count);
+    kernels->narrow_bf16(bf16, floats, count);
+    parameters[0] = (struct parameters){ ATTN_NUMBERS_F32, floats };
+    parameters[1] = (struct parameters){ ATTN_NUMBERS_F16, f16 };
+    parameters[2] = (struct parameters){ ATTN_NUMBERS_BF16, bf16 };
+}
+
+static void free_parameters(const struct parameters parameters[ATTN_NUMBERS_COUNT])
+{
+    for (int kind = 0; kind < ATTN_NUMBERS_COUNT; kind++)
+        free((float *)parameters[kind].numbers - MISALIGNED);
+}
+
 static void bench_products(const struct attn_kernels *kernels, int64_t out, int64_t in)
 {
-    float *weights = numbers_of(MATRICES * out * in), *x = numbers_of(ROWS_MAX * in);
-    float *y = numbers_of(ROWS_MAX * out), *work = numbers_of(ATTN_PROJECT_WORK);
+    struct parameters parameters[ATTN_NUMBERS_COUNT];
+    float *x = numbers_of(ROWS_MAX * in), *y = numbers_of(ROWS_MAX * out);
+    float *work = numbers_of(ATTN_PROJECT_WORK);
     const double flops = yardstick_flops(kernels->name);
 
+    make_parameters(parameters, kernels, MATRICES * out * in);
     for (int r = 0; r < ROW_COUNTS; r++) {
         const struct product product = { ROWS[r], out, in, x + MISALIGNED, y + MISALIGNED, work };
         const int rounds = (int)(2e9 / (double)(product.rows * out * in * 2 + 40000000)) / 4 + 3;
-        double own_s = 1e9, openblas_s = 1e9;
+        double own_s[ATTN_NUMBERS_COUNT] = { 1e9, 1e9, 1e9 }, openblas_s = 1e9;
         for (int i = 0; i < rounds; i++) {
-            own_s = product_s(kernels, &product, weights + MISALIGNED, own_s);
-            openblas_s = product_s(NULL, &product, weights + MISALIGNED, openblas_s);
+            for (int kind = 0; kind < ATTN_NUMBERS_COUNT; kind++)
+                own_s[kind] = product_s(kernels, &product, &parameters[kind], own_s[kind]);
+            openblas_s = product_s(NULL, &product, &parameters[0], openblas_s);
         }
         printf("%-8s %4d rows, %4d x %4d: %8.3f ms, %5.1f GB/s of parameters, %.2f of the peak; "
-               "OpenBLAS takes %.2f as long\n",
-               kernels->name, (int)product.rows, (int)out, (int)in, own_s * 1e3,
-               (double)(out * in) * 4e-9 / own_s,
-               2.0 * (double)(product.rows * out * in) / own_s / flops, openblas_s / own_s);
+               "F16 %.2f, BF16 %.2f times as fast; OpenBLAS takes %.2f as long\n",
+               kernels->name, (int)product.rows, (int)out, (int)in, own_s[0] * 1e3,
+               (double)(out * in) * 4e-9 / own_s[0],
+               2.0 * (double)(product.rows * out * in) / own_s[0] / flops, own_s[0] / own_s[1],
+               own_s[0] / own_s[2], openblas_s / own_s[0]);
     }
-    free(weights);
+    free_parameters(parameters);
     free(x);
     free(y);
     free(work);
@@ -145,10 +183,11 @@ static double parts_s(const struct attn_layer_problem *problem, const float *wei
     const int64_t rows = problem->query.shape[2];
     float *y = numbers_of(rows * LAYER_DIM);
     const struct product product = { rows, LAYER_DIM, LAYER_DIM, problem->query.data, y, NULL };
+    const struct parameters parameters = { ATTN_NUMBERS_F32, weights };
     double seconds = 1e9;
 
     for (int i = 0; i < 9; i++)
-        seconds = product_s(NULL, &product, weights, seconds);
+        seconds = product_s(NULL, &product, &parameters, seconds);
     free(y);
     return 4 * seconds + attention_s;
 }

@@ -1,5 +1,5 @@
-/* load_batching.c - many callers, each with one row for the same layer of 4096 x 4096 projections:
- * what it gives to compute queued rows together.
+/* load_batching.c - many callers, each with one row for the same layer of 4096 x 4096 projections,
+ * or of 768 x 768: what it gives to compute queued rows together.
  *
  *     load_batching
  *
@@ -10,17 +10,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { WIDTH = 4096, CALLERS = 64, ROUNDS = 2 };
+enum { CALLERS = 64, ROUNDS = 2 };
 
-static const double GOAL = 6;
+static const struct layer {
+    int width;
+    const char *columns, *heads, *model, *request;
+    double goal; /* 0: none */
+} LAYERS[] = {
+    { 4096, "4096", "32", "wide", "raw 1x4096", 6 },
+    { 768, "768", "12", "narrow", "raw 1x768", 0 },
+};
 
-static void make_model(const char *directory)
+static void make_model(const char *directory, const struct layer *layer)
 {
     char path[1024];
-    snprintf(path, sizeof path, "%s/wide.safetensors", directory);
-    struct daemon_result made = daemon_command(
-        (const char *const[]){ "model", "new", "--d-model", "4096", "--q-heads", "32", path, NULL },
-        NULL);
+    snprintf(path, sizeof path, "%s/%s.safetensors", directory, layer->model);
+    struct daemon_result made =
+        daemon_command((const char *const[]){ "model", "new", "--d-model", layer->columns,
+                                              "--q-heads", layer->heads, path, NULL },
+                       NULL);
     if (made.exit_code != 0) {
         fprintf(stderr, "the model was not made: %s\n", made.errors);
         exit(1);
@@ -28,13 +36,13 @@ static void make_model(const char *directory)
     daemon_result_free(&made);
 }
 
-static double measure(const char *directory, const char *batch_max)
+static double measure(const char *directory, const struct layer *layer, const char *batch_max)
 {
-    struct traffic_request request = traffic_raw("wide", WIDTH, 0);
+    struct traffic_request request = traffic_raw(layer->model, layer->width, 0);
     struct traffic_load load = {
         .requests = &request, .request_count = 1, .seconds = traffic_seconds(3), .callers = CALLERS
     };
-    const struct traffic_row row = { "raw 1x4096", batch_max ? "max 1" : "default", 0, 0 };
+    const struct traffic_row row = { layer->request, batch_max ? "max 1" : "default", 0, 0 };
     const char *const arguments[] = { "--models", directory, batch_max ? "--batch-max" : NULL,
                                       batch_max, NULL };
     struct traffic_server server;
@@ -50,26 +58,37 @@ static double measure(const char *directory, const char *batch_max)
     return per_s;
 }
 
+static void compare(const char *directory, const struct layer *layer, bool has_batches)
+{
+    double one_by_one = 0, together = 0;
+    char figure[64];
+    make_model(directory, layer);
+    printf("%d callers, each with one row for a layer of %d x %d projections.\n", CALLERS,
+           layer->width, layer->width);
+    traffic_report_heading();
+    for (int i = 0; i < ROUNDS; i++) {
+        one_by_one += has_batches ? measure(directory, layer, "1") : 0;
+        together += measure(directory, layer, NULL);
+    }
+    if (!has_batches) {
+        printf("this build computes each request on its own (no --batch-max)\n");
+        return;
+    }
+    printf("together %.1f x one by one", together / one_by_one);
+    if (layer->goal > 0)
+        printf("; goal %.0f x", layer->goal);
+    printf("\n");
+    snprintf(figure, sizeof figure, "batching_%d", layer->width);
+    traffic_report_figure(figure, together / one_by_one, "x");
+}
+
 int main(void)
 {
     char *directory = daemon_directory_create();
     const bool has_batches = traffic_server_has_flag("--batch-max");
-    double one_by_one = 0, together = 0;
     traffic_report_open("batching");
-    make_model(directory);
-    printf("%d callers, each with one row for a layer of %d x %d projections.\n", CALLERS, WIDTH,
-           WIDTH);
-    traffic_report_heading();
-    for (int i = 0; i < ROUNDS; i++) {
-        one_by_one += has_batches ? measure(directory, "1") : 0;
-        together += measure(directory, NULL);
-    }
-    if (has_batches) {
-        printf("together %.1f x one by one; goal %.0f x\n", together / one_by_one, GOAL);
-        traffic_report_figure("batching", together / one_by_one, "x");
-    } else {
-        printf("this build computes each request on its own (no --batch-max)\n");
-    }
+    for (size_t i = 0; i < sizeof LAYERS / sizeof LAYERS[0]; i++)
+        compare(directory, &LAYERS[i], has_batches);
     daemon_directory_remove(directory);
     return 0;
 }

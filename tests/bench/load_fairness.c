@@ -5,7 +5,7 @@
  * client asks for one long job after another: self-attention over a sequence so long that it takes
  * half a minute, the score function that costs the most, answers in JSON that are all map. Then
  * that client leaves, which ends its job. The clients are on the same CPUs. ATTND_LOAD_SECONDS is
- * the time of each row (4). */
+ * the time of each row (4); a word as argument picks the long jobs that have it in their names. */
 #include "traffic_connection.h"
 #include "traffic_report.h"
 
@@ -136,7 +136,7 @@ static void compare(struct traffic_server *server, const struct long_job *job)
     traffic_report_figure(name, beside_ms / idle_ms, "x");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     char *directory = daemon_directory_create(), path[1024];
     const char *arguments[ADDITIVE_ARGUMENTS + 2] = { NULL };
@@ -152,7 +152,8 @@ int main(void)
     printf("%d short requests a second by Poisson, alone and beside long jobs.\n", SHORT_PER_S);
     traffic_report_heading();
     for (size_t i = 0; i < sizeof long_jobs / sizeof long_jobs[0]; i++)
-        compare(&server, &long_jobs[i]);
+        if (argc < 2 || strstr(long_jobs[i].name, argv[1]))
+            compare(&server, &long_jobs[i]);
     traffic_server_stop(&server);
     daemon_directory_remove(directory);
     return 0;

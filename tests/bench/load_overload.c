@@ -18,17 +18,17 @@ enum { SIZES_MAX = 3, CLOSED_CALLERS = 16, OPEN_CALLERS = 9000 };
 
 static const double PARTS[] = { 0.5, 0.8, 1, 1.5, 2 };
 static const double WEIGHTS[SIZES_MAX] = { 80, 15, 5 };
-static const int LENGTHS[SIZES_MAX] = { 16, 128, 512 };
 
 static const struct workload {
     const char *name;
     bool is_binary;
-    int size_count;
+    int heads, size_count, lengths[SIZES_MAX];
 } workloads[] = {
-    { "binary 16x64", true, 1 },
-    { "JSON 16x64", false, 1 },
-    { "binary mixed", true, SIZES_MAX },
-    { "JSON mixed", false, SIZES_MAX },
+    { "binary 16x64", true, 1, 1, { 16 } },
+    { "JSON 16x64", false, 1, 1, { 16 } },
+    { "binary mixed", true, 1, SIZES_MAX, { 16, 128, 512 } },
+    { "JSON mixed", false, 1, SIZES_MAX, { 16, 128, 512 } },
+    { "binary 8x256x64", true, 8, 1, { 256 } }, /* an answer is much dearer than a refusal */
 };
 enum { WORKLOADS = sizeof workloads / sizeof workloads[0] };
 
@@ -42,7 +42,9 @@ static int deadline_ms(void)
 static void make_requests(const struct workload *workload, struct traffic_request *requests)
 {
     for (int i = 0; i < workload->size_count; i++) {
-        const struct traffic_shape shape = { .heads = 1, .length = LENGTHS[i], .head_dim = 64 };
+        const struct traffic_shape shape = { .heads = workload->heads,
+                                             .length = workload->lengths[i],
+                                             .head_dim = 64 };
         requests[i] = workload->is_binary ? traffic_attention_binary(shape, deadline_ms())
                                           : traffic_attention_json(shape, deadline_ms());
         requests[i].weight = WEIGHTS[i];

@@ -143,6 +143,36 @@ static void test_softmax(void **state)
     go_through(&request, 200, 1);
 }
 
+/* Self-attention over so many rows, all the same: an answer that is written in pieces. */
+static char *long_body(const char *name, const char *row, int rows)
+{
+    char *body = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&body, &size);
+    assert_non_null(file);
+    fprintf(file, "{\"%s\":[", name);
+    for (int i = 0; i < rows; i++)
+        fprintf(file, "%s%s", i > 0 ? "," : "", row);
+    fprintf(file, "]%s}", strcmp(name, "query") == 0 ? ",\"model\":\"demo\"" : "");
+    fclose(file);
+    return body;
+}
+
+static void test_long_answers(void **state)
+{
+    (void)state;
+    char *attention = long_body("query", "[1,0,0]", 300);
+    char *softmax = long_body("input", "[1,2]", 40000);
+    const struct http_request requests[] = { { .path = "/v1/attention", .body = attention },
+                                             { .path = "/v1/softmax", .body = softmax } };
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
+        go_through(&requests[i], 200, 1);
+        go_through(&requests[i], 200, 1000000);
+    }
+    free(attention);
+    free(softmax);
+}
+
 /* A body in gzip, and an answer that is packed where there is memory for it. */
 static void test_packed(void **state)
 {
@@ -362,13 +392,21 @@ static int clear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attention),     cmocka_unit_test(test_packed),
-        cmocka_unit_test(test_safetensors),   cmocka_unit_test(test_batch),
-        cmocka_unit_test(test_weight_map),    cmocka_unit_test(test_gradients),
-        cmocka_unit_test(test_softmax),       cmocka_unit_test(test_faulty_request),
-        cmocka_unit_test(test_descriptions),  cmocka_unit_test(test_typed_model),
-        cmocka_unit_test(test_model_file),    cmocka_unit_test(test_oip),
-        cmocka_unit_test(test_oip_inference), cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_safetensors),
+        cmocka_unit_test(test_batch),
+        cmocka_unit_test(test_weight_map),
+        cmocka_unit_test(test_gradients),
+        cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_long_answers),
+        cmocka_unit_test(test_faulty_request),
+        cmocka_unit_test(test_descriptions),
+        cmocka_unit_test(test_typed_model),
+        cmocka_unit_test(test_model_file),
+        cmocka_unit_test(test_oip),
+        cmocka_unit_test(test_oip_inference),
+        cmocka_unit_test(test_stops_cleanly),
         cmocka_unit_test(test_start),
     };
     return cmocka_run_group_tests(tests, start, clear);

@@ -57,8 +57,10 @@ static void check_linear(const struct attn_linear *linear, int64_t out)
 {
     if (!linear->weight)
         return;
-    const volatile float first = linear->weight[0];
-    const volatile float last = linear->weight[linear->out * linear->in - 1];
+    const volatile char *const bytes = linear->weight;
+    const volatile char first = bytes[0];
+    const volatile char last =
+        bytes[linear->out * linear->in * (int64_t)attn_dtype_size(linear->dtype) - 1];
     (void)first;
     (void)last;
     require(linear->out == out);

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
 #include "fill.h"
+#include "fixture.h"
 #include "request_text.h"
 
 #include <math.h>
@@ -22,10 +22,6 @@
 
 static const char PATH[] = "/v1/attention";
 static const double TOLERANCE = 1e-6;
-
-static struct daemon server;
-static struct http_client client;
-static char *directory;
 
 #define WORDS "[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]"
 
@@ -438,30 +434,6 @@ static void test_ten_ones(void **state)
     free(text.data);
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
-static int start(void **state)
-{
-    (void)state;
-    directory = daemon_directory_create();
-    daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    daemon_directory_remove(directory);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -471,5 +443,5 @@ int main(void)
         cmocka_unit_test(test_shortest_numbers), cmocka_unit_test(test_ten_ones),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, fixture_start_with_directory, fixture_clear);
 }

@@ -10,16 +10,13 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "request_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 static const char PATH[] = "/v1/attention/batch";
-
-static struct daemon server;
-static struct http_client client;
 
 /* The results, as many as said; *answer is the caller's to delete. */
 static const cJSON *post(const char *body, int count, cJSON **answer)
@@ -244,28 +241,6 @@ static void test_order_of_many(void **state)
     free(batch.data);
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
-static int start(void **state)
-{
-    (void)state;
-    daemon_start(&server, NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,5 +255,5 @@ int main(void)
         cmocka_unit_test(test_order_of_many),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
 }

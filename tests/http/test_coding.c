@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +19,6 @@
 #include <zlib.h>
 
 enum { GZIP = 31, ZLIB = 15, RAW = -15 }; /* the window bits of zlib.h */
-
-static struct daemon server;
-static struct http_client client;
 
 struct bytes {
     char *data;
@@ -392,14 +389,6 @@ static int start(void **state)
     return 0;
 }
 
-static int stop(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -408,5 +397,5 @@ int main(void)
         cmocka_unit_test(test_packed_answers),   cmocka_unit_test(test_short_answers),
         cmocka_unit_test(test_by_libcurl),       cmocka_unit_test(test_head_and_switched_off),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, fixture_stop);
 }

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "request_text.h"
 
 #include <stdio.h>
@@ -24,9 +24,6 @@ static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
 
 enum { DEPARTURES = 200 };
-
-static struct daemon server;
-static struct http_client client;
 
 enum leaving { LEAVE_BY_CLOSE, LEAVE_BY_RESET, LEAVE_HALF_CLOSED };
 
@@ -229,15 +226,7 @@ static void test_idle_connections(void **state)
     expect_descriptors(descriptors);
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
-/* As many descriptors as the hard limit grants, for us and the daemon; a sanitizer's quarantine
- * would look like a leak. */
+/* As many descriptors as the hard limit grants, for us and the daemon. */
 static int start(void **state)
 {
     (void)state;
@@ -245,20 +234,9 @@ static int start(void **state)
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
-    char quarantine[512];
-    const char *given = getenv("ASAN_OPTIONS");
-    snprintf(quarantine, sizeof(quarantine),
-             "%s:quarantine_size_mb=8:thread_local_quarantine_size_kb=64", given ? given : "");
-    setenv("ASAN_OPTIONS", quarantine, 1);
+    daemon_keep_little();
     daemon_start_with(&server, "--workers", "2", NULL);
     http_client_init(&client, server.port);
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
     return 0;
 }
 
@@ -273,5 +251,5 @@ int main(void)
         cmocka_unit_test(test_idle_connections),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, start, fixture_clear);
 }

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +19,6 @@
 
 static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
-
-static struct daemon server;
-static struct http_client client;
 
 #define DEMO(fields) "{\"model\":\"demo\"," fields "}"
 #define SDPA(fields) "{\"model\":\"sdpa\"," fields "}"
@@ -425,26 +422,12 @@ static void test_nonfinite_allowed(void **state)
     daemon_stop(&other);
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
 static int start(void **state)
 {
     (void)state;
     daemon_start(&server, NULL);
     http_client_init(&client, server.port);
     cJSON_Delete(answer_post(&client, PATH, GOOD)); /* the connection that must last */
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
     return 0;
 }
 
@@ -456,5 +439,5 @@ int main(void)
         cmocka_unit_test(test_content_headers), cmocka_unit_test(test_nonfinite_allowed),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, start, fixture_clear);
 }

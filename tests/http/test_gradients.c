@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
 #include "fill.h"
+#include "fixture.h"
 #include "model_client.h"
 #include "request_text.h"
 
@@ -23,10 +23,6 @@
 #include <string.h>
 
 static const char PATH[] = "/v1/attention/gradients";
-
-static struct daemon server;
-static struct http_client client;
-static char *directory;
 
 /* ------------------------------------------------------------------------------- by hand -- */
 
@@ -449,30 +445,6 @@ static void test_bits(void **state)
     free(text.data);
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
-static int start(void **state)
-{
-    (void)state;
-    directory = daemon_directory_create();
-    daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    daemon_directory_remove(directory);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -482,5 +454,5 @@ int main(void)
         cmocka_unit_test(test_faults),        cmocka_unit_test(test_bits),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, fixture_start_with_directory, fixture_clear);
 }

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "request_text.h"
 
 #include <stdio.h>
@@ -18,9 +18,6 @@
 #include <string.h>
 
 static const char PATH[] = "/v1/attention";
-
-static struct daemon server;
-static struct http_client client;
 
 /* A body with most of what a request may have. */
 static const char FULL[] = "{\"model\":\"sdpa\",\"layer\":0,\"query\":[[1,0.5],[-2e0,3]],"
@@ -415,26 +412,12 @@ static void test_a_late_fault(void **state)
     free(text.data);
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
 static int start(void **state)
 {
     (void)state;
     daemon_start(&server, NULL);
     http_client_init(&client, server.port);
     cJSON_Delete(answer_post(&client, PATH, FULL)); /* the connection that must last */
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
     return 0;
 }
 
@@ -455,5 +438,5 @@ int main(void)
         cmocka_unit_test(test_a_late_fault),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, start, fixture_clear);
 }

@@ -1,8 +1,8 @@
 /* test_large_model.c - a file of 16 GB, most of it holes, is served at once and from little memory:
  * it is mapped, and of it only the layers that are asked for are read.
  *
- * A layer is its 4 MiB of BF16 matrices; a tensor that no layer has lies between them. Where the
- * file system has no holes or no such large files there is nothing to test.
+ * A layer is its 16 MiB of F64 matrices, which are converted; a tensor that no layer has lies
+ * between them. Where the file system has no holes or no such large files there is nothing to test.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "request_text.h"
 
 #include <fcntl.h>
@@ -28,14 +28,10 @@ enum {
     ROUNDS = 2,
 };
 
-static const long long MATRIX_BYTES = 2LL * WIDTH * WIDTH, BETWEEN_BYTES = (16LL << 30) / LAYERS;
+static const long long MATRIX_BYTES = 8LL * WIDTH * WIDTH, BETWEEN_BYTES = (16LL << 30) / LAYERS;
 static const size_t MIB = 1 << 20;
 
-static struct daemon server;
-static struct http_client client;
-static char *directory;
-
-/* Of the header alone; layers 2 MiB matrices apart by the tensor between them. */
+/* Of the header alone; layers two matrices apart by the tensor between them. */
 static void write_header(struct request_text *text)
 {
     long long at = 0;
@@ -46,7 +42,7 @@ static void write_header(struct request_text *text)
     for (int layer = 0; layer < LAYERS; layer++) {
         for (int p = 0; p < 2; p++, at += MATRIX_BYTES)
             request_text_add(text,
-                             ",\"layers.%d.%c_proj.weight\":{\"dtype\":\"BF16\",\"shape\":[%d,%d],"
+                             ",\"layers.%d.%c_proj.weight\":{\"dtype\":\"F64\",\"shape\":[%d,%d],"
                              "\"data_offsets\":[%lld,%lld]}",
                              layer, "qk"[p], WIDTH, WIDTH, at, at + MATRIX_BYTES);
         request_text_add(text,
@@ -147,16 +143,8 @@ static int start(void **state)
     return 0;
 }
 
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    daemon_directory_remove(directory);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_little_memory) };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, start, fixture_clear);
 }

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
 #include "fill.h"
+#include "fixture.h"
 #include "request_text.h"
 
 #include <stdio.h>
@@ -23,9 +23,6 @@
 static const char ATTENTION[] = "/v1/attention";
 static const char MERGE[] = "/v1/attention/merge";
 static const double TOLERANCE = 1e-6;
-
-static struct daemon server;
-static struct http_client client;
 
 /* ---------------------------------------------------------- by hand -- */
 
@@ -338,28 +335,6 @@ static void test_faults(void **state)
     http_response_free(&response);
 }
 
-static int start(void **state)
-{
-    (void)state;
-    daemon_start_with(&server, "--models", "examples/models", NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    daemon_stop(&server);
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_kill(&server);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,5 +346,5 @@ int main(void)
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, fixture_start_with_examples, fixture_clear);
 }

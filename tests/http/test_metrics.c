@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "model_client.h"
 
 #include <stdio.h>
@@ -19,9 +19,6 @@
 
 static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
-
-static struct daemon server;
-static struct http_client client;
 
 static void test_metrics_syntax(void **state)
 {
@@ -48,12 +45,12 @@ static void test_metrics_lint(void **state)
     answer_refused(&client, PATH, "{", 400, "json", NULL);
     struct http_response response = http_client_get(&client, "/metrics");
     assert_int_equal(response.status, 200);
-    char *directory = daemon_directory_create();
-    daemon_directory_write(directory, "page", response.body, response.body_size);
-    assert_true(asprintf(&words, "promtool check metrics <'%s/page'", directory) > 0);
+    char *folder = daemon_directory_create();
+    daemon_directory_write(folder, "page", response.body, response.body_size);
+    assert_true(asprintf(&words, "promtool check metrics <'%s/page'", folder) > 0);
     assert_int_equal(system(words), 0);
     free(words);
-    daemon_directory_remove(directory);
+    daemon_directory_remove(folder);
     http_response_free(&response);
 }
 
@@ -170,8 +167,8 @@ static void test_models_come_and_go(void **state)
     (void)state;
     struct daemon other;
     struct http_client own;
-    char *directory = daemon_directory_create();
-    daemon_start_with(&other, "--models", directory, "--model-control", "explicit", NULL);
+    char *models = daemon_directory_create();
+    daemon_start_with(&other, "--models", models, "--model-control", "explicit", NULL);
     http_client_init(&own, other.port);
     int first_count, count;
     items_of(&own, "", &first_count);
@@ -192,29 +189,7 @@ static void test_models_come_and_go(void **state)
     assert_true(count <= first_count + PLACES * SERIES_OF_ONE + 20);
     http_client_free(&own);
     daemon_stop(&other);
-    daemon_directory_remove(directory);
-}
-
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
-static int start(void **state)
-{
-    (void)state;
-    daemon_start(&server, NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    return 0;
+    daemon_directory_remove(models);
 }
 
 int main(void)
@@ -227,5 +202,5 @@ int main(void)
         cmocka_unit_test(test_models_come_and_go),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
 }

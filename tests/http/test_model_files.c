@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "model_client.h"
 
 #include <stdio.h>
@@ -20,10 +20,6 @@
 #include <unistd.h>
 
 static const char *const SAFETENSORS[] = { "Content-Type: application/x-safetensors", NULL };
-
-static struct daemon server;
-static struct http_client client;
-static char *directory;
 
 static const char CONFIG[] = "{\"attention\":\"scaled_dot_product\",\"layout\":\"in_out\"}";
 
@@ -391,16 +387,7 @@ static int make_directory(void **state)
     return 0;
 }
 
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    daemon_directory_remove(directory);
-    directory = NULL;
-    return 0;
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, make_directory, clear)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, make_directory, fixture_clear)
 
 int main(void)
 {

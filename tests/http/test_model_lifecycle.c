@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "model_client.h"
 #include "problem_count.h"
 
@@ -23,10 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct daemon server;
-static struct http_client client;
-static char *directory;
 
 /* ---------------------------------------------------------------- helpers -- */
 
@@ -381,13 +377,6 @@ static void test_killed_while_it_saves(void **state)
     assert_int_equal(daemon_directory_count(directory), 3); /* numbered, swapped, saved */
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
 static int start(void **state)
 {
     (void)state;
@@ -399,14 +388,6 @@ static int start(void **state)
     return 0;
 }
 
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    daemon_directory_remove(directory);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -414,5 +395,5 @@ int main(void)
         cmocka_unit_test(test_swaps_under_load), cmocka_unit_test(test_killed_while_it_saves),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, start, fixture_clear);
 }

@@ -10,17 +10,13 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "model_client.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-static struct daemon server;
-static struct http_client client;
-static char *directory;
 
 static void start_server(void)
 {
@@ -343,26 +339,11 @@ static void test_no_directory(void **state)
     daemon_stop(&other);
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
 static int start(void **state)
 {
     (void)state;
     directory = daemon_directory_create();
     start_server();
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    daemon_directory_remove(directory);
     return 0;
 }
 
@@ -383,5 +364,5 @@ int main(void)
         cmocka_unit_test(test_no_directory),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, start, fixture_clear);
 }

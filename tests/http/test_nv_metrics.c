@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "request_text.h"
 
 #include <stdio.h>
@@ -16,9 +16,6 @@
 
 static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"demo\",\"query\":[[1,0,0]]}";
-
-static struct daemon server;
-static struct http_client client;
 
 static double value_of(const char *name, const char *model, const char *more)
 {
@@ -145,25 +142,11 @@ static void test_failures(void **state)
     free(slow);
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
 static int start(void **state)
 {
     (void)state;
     daemon_start_with(&server, "--metrics-nv-aliases", NULL);
     http_client_init(&client, server.port);
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
     return 0;
 }
 
@@ -175,5 +158,5 @@ int main(void)
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, start, fixture_clear);
 }

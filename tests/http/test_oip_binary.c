@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "daemon.h"
 #include "fill.h"
+#include "fixture.h"
 #include "oip_client.h"
 
 #include <math.h>
@@ -20,9 +20,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <zlib.h>
-
-static struct daemon server;
-static struct http_client client;
 
 static const float WORDS[12] = { 1, 0, 0, 0, 1, 0, 1, 1, 0, 0, 0, 1 };
 static const char WORDS_TEXT[] = "[1,0,0, 0,1,0, 1,1,0, 0,0,1]";
@@ -431,22 +428,6 @@ static void test_packed_both_ways(void **state)
     free(whole);
 }
 
-static int start(void **state)
-{
-    (void)state;
-    daemon_start(&server, NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -461,5 +442,5 @@ int main(void)
         cmocka_unit_test(test_packed_both_ways),
         cmocka_unit_test(test_clients_that_leave),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

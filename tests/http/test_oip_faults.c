@@ -7,15 +7,12 @@
 
 #include <cmocka.h>
 
-#include "daemon.h"
+#include "fixture.h"
 #include "oip_client.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct daemon server;
-static struct http_client client;
 
 #define QUERY            "{\"name\":\"query\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,0,0]}"
 #define WITH_QUERY(more) "{\"inputs\":[" QUERY "]" more "}"
@@ -368,9 +365,9 @@ static void test_a_model_that_could_not_be_loaded(void **state)
     (void)state;
     struct daemon other;
     struct http_client own;
-    char *directory = daemon_directory_create();
-    daemon_directory_write(directory, "broken.safetensors", "x", 1);
-    daemon_start_with(&other, "--models", directory, NULL);
+    char *models = daemon_directory_create();
+    daemon_directory_write(models, "broken.safetensors", "x", 1);
+    daemon_start_with(&other, "--models", models, NULL);
     http_client_init(&own, other.port);
     static const struct oip_fault fault = {
         .status = 503, .code = "loading", .pointer = "", .says = "broken"
@@ -383,7 +380,7 @@ static void test_a_model_that_could_not_be_loaded(void **state)
     http_response_free(&response);
     http_client_free(&own);
     daemon_stop(&other);
-    daemon_directory_remove(directory);
+    daemon_directory_remove(models);
 }
 
 static void test_limits(void **state)
@@ -420,22 +417,6 @@ static void test_limits(void **state)
     daemon_stop(&small);
 }
 
-static int start(void **state)
-{
-    (void)state;
-    daemon_start(&server, NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -447,5 +428,5 @@ int main(void)
         cmocka_unit_test(test_a_model_that_could_not_be_loaded),
         cmocka_unit_test(test_limits),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

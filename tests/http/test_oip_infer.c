@@ -9,17 +9,14 @@
 
 #include <cmocka.h>
 
-#include "daemon.h"
 #include "fill.h"
+#include "fixture.h"
 #include "oip_client.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct daemon server;
-static struct http_client client;
 
 #define WORDS      "[1,0,0, 0,1,0, 1,1,0, 0,0,1]"
 #define WORDS_ROWS "[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]"
@@ -386,22 +383,6 @@ static void test_nothing_is_something_too(void **state)
     }
 }
 
-static int start(void **state)
-{
-    (void)state;
-    daemon_start_with(&server, "--models", "examples/models", NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -416,5 +397,5 @@ int main(void)
         cmocka_unit_test(test_an_answer_has_the_datatype_of_its_query),
         cmocka_unit_test(test_nothing_is_something_too),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, fixture_start_with_examples, fixture_stop);
 }

@@ -8,15 +8,12 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const char PATH[] = "/v2/logging";
-
-static struct daemon server;
-static struct http_client client;
 
 static void expect_settings(cJSON *settings, const char *info, const char *verbose_level,
                             const char *format)
@@ -105,28 +102,6 @@ static void test_refused(void **state)
     expect_settings(answer_get(&client, PATH), "true", "0", "\"default\"");
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
-static int start(void **state)
-{
-    (void)state;
-    daemon_start(&server, NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,5 +110,5 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
 }

@@ -8,13 +8,10 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static struct daemon server;
-static struct http_client client;
 
 static void expect_answer(const char *path, const char *members)
 {
@@ -172,9 +169,9 @@ static void test_unavailable(void **state)
     (void)state;
     struct daemon other;
     struct http_client own;
-    char *directory = daemon_directory_create();
-    daemon_directory_write(directory, "broken.safetensors", "x", 1);
-    daemon_start_with(&other, "--models", directory, NULL);
+    char *broken = daemon_directory_create();
+    daemon_directory_write(broken, "broken.safetensors", "x", 1);
+    daemon_start_with(&other, "--models", broken, NULL);
     http_client_init(&own, other.port);
     struct http_response response = http_client_get(&own, "/v2/models/broken/ready");
     cJSON *ready = answer_json(&response, 503);
@@ -191,7 +188,7 @@ static void test_unavailable(void **state)
     cJSON_Delete(models);
     http_client_free(&own);
     daemon_stop(&other);
-    daemon_directory_remove(directory);
+    daemon_directory_remove(broken);
 }
 
 /* -------------------------------------------------------------- what is not there -- */
@@ -257,28 +254,6 @@ static void test_wrong_method(void **state)
     }
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
-static int start(void **state)
-{
-    (void)state;
-    daemon_start_with(&server, "--models", "examples/models", NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,5 +263,5 @@ int main(void)
         cmocka_unit_test(test_unavailable),  cmocka_unit_test(test_unknown),
         cmocka_unit_test(test_wrong_method), cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, fixture_start_with_examples, fixture_clear);
 }

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "daemon.h"
+#include "fixture.h"
 #include "oip_client.h"
 #include "tensor_file.h"
 
@@ -19,9 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct daemon server;
-static struct http_client client;
 
 static const char *datatype_of(enum tensor_type type)
 {
@@ -130,27 +127,11 @@ static void test_opset_25(void **state)
     run_folder("tests/conformance/onnx/attention_opset25/*.safetensors", 7);
 }
 
-static int start(void **state)
-{
-    (void)state;
-    daemon_start(&server, NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_opset_23_and_24),
         cmocka_unit_test(test_opset_25),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

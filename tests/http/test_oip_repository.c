@@ -10,16 +10,12 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "model_client.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct daemon server;
-static struct http_client client;
-static char *directory;
 
 static void write_demo(const char *name, float factor)
 {
@@ -290,13 +286,6 @@ static void test_not_permitted(void **state)
     daemon_stop(&other);
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
 static int start(void **state)
 {
     (void)state;
@@ -305,14 +294,6 @@ static int start(void **state)
     daemon_directory_write(directory, "broken.safetensors", "x", 1);
     daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
     http_client_init(&client, server.port);
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    daemon_directory_remove(directory);
     return 0;
 }
 
@@ -331,5 +312,5 @@ int main(void)
         cmocka_unit_test(test_not_permitted),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, start, fixture_clear);
 }

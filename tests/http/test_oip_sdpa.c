@@ -7,18 +7,15 @@
 
 #include <cmocka.h>
 
-#include "daemon.h"
 #include "dtype.h"
 #include "fill.h"
+#include "fixture.h"
 #include "oip_client.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct daemon server;
-static struct http_client client;
 
 #define Q_DATA "[1,0,0,1,1,1,0.5,-1]"
 #define K_DATA "[1,2,-1,0.5,0,1,2,2]"
@@ -377,22 +374,6 @@ static void test_range_of_datatypes(void **state)
     }
 }
 
-static int start(void **state)
-{
-    (void)state;
-    daemon_start(&server, NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -405,5 +386,5 @@ int main(void)
         cmocka_unit_test(test_range_of_datatypes),
         cmocka_unit_test(test_faults),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

@@ -8,16 +8,13 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-static struct daemon server;
-static struct http_client client;
 
 static const char *const INFERENCE_STATS[] = { "success",       "fail",          "queue",
                                                "compute_input", "compute_infer", "compute_output",
@@ -210,28 +207,6 @@ static void test_oip_inference(void **state)
     expect_counts("demo", 8, 6, 3);
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
-static int start(void **state)
-{
-    (void)state;
-    daemon_start_with(&server, "--models", "examples/models", NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,5 +214,5 @@ int main(void)
         cmocka_unit_test(test_batch),         cmocka_unit_test(test_many_at_once),
         cmocka_unit_test(test_oip_inference), cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, fixture_start_with_examples, fixture_clear);
 }

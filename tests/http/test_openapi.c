@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "model_bytes.h"
 #include "openapi_document.h"
 #include "request_text.h"
@@ -24,10 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct daemon server;
-static struct http_client client;
-static char *directory;
 
 /* ------------------------------------------------------------------- the table -- */
 
@@ -423,13 +419,6 @@ static void test_nothing_is_left(void **state)
 {
     (void)state;
     openapi_expect_all_seen();
-}
-
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
 }
 
 static int start(void **state)

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "published_client.h"
 #include "request_text.h"
 #include "tensor_file.h"
@@ -16,10 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct daemon server;
-static struct http_client client;
-static char *directory;
 
 static const char *path_of(const char *name)
 {
@@ -381,14 +377,6 @@ static int start(void **state)
     return 0;
 }
 
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    daemon_directory_remove(directory);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -397,5 +385,5 @@ int main(void)
         cmocka_unit_test(test_bart),        cmocka_unit_test(test_shown),
         cmocka_unit_test(test_stories260k),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, start, fixture_clear);
 }

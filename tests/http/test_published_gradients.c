@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "daemon.h"
+#include "fixture.h"
 #include "published_client.h"
 
 #include <math.h>
@@ -19,9 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct daemon server;
-static struct http_client client;
-static char *directory;
 static struct rows hidden, outer; /* the input, and the context's gradient */
 
 static const char *path_of(const char *name)
@@ -261,14 +258,6 @@ static int start(void **state)
     return 0;
 }
 
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    daemon_directory_remove(directory);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -276,5 +265,5 @@ int main(void)
         cmocka_unit_test(test_relative_positions),
         cmocka_unit_test(test_fused_panel),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, start, fixture_clear);
 }

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "request_text.h"
 
 #include <stdio.h>
@@ -18,8 +18,6 @@
 static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]]}";
 
-static struct daemon server;
-static struct http_client client;
 static int request_count;
 
 /* ------------------------------------------------------------------ lines -- */
@@ -325,25 +323,11 @@ static void test_timing_without_a_body(void **state)
     }
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
 static int start(void **state)
 {
     (void)state;
     daemon_start_with(&server, "--log-format", "json", "--body-timeout", "1s", NULL);
     http_client_init(&client, server.port);
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
     return 0;
 }
 
@@ -355,5 +339,5 @@ int main(void)
         cmocka_unit_test(test_timing_on_every_answer), cmocka_unit_test(test_timing_without_a_body),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, start, fixture_clear);
 }

@@ -13,15 +13,11 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "model_client.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static struct daemon server;
-static struct http_client client;
-static char *directory;
 
 struct rope_case {
     const char *scaling;
@@ -155,30 +151,6 @@ static void test_after_a_restart(void **state)
     cJSON_Delete(after);
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
-static int start(void **state)
-{
-    (void)state;
-    directory = daemon_directory_create();
-    daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    daemon_directory_remove(directory);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,5 +158,5 @@ int main(void)
         cmocka_unit_test(test_parts),         cmocka_unit_test(test_after_a_restart),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, fixture_start_with_directory, fixture_clear);
 }

@@ -8,15 +8,12 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "tensor_body.h"
 
 #include <string.h>
 
 static const char PATH[] = "/v1/attention";
-
-static struct daemon server;
-static struct http_client client;
 
 static const float WORDS[4][3] = { { 1, 0, 0 }, { 0, 1, 0 }, { 1, 1, 0 }, { 0, 0, 1 } };
 
@@ -134,22 +131,6 @@ static void test_refused_bodies(void **state)
     http_response_free(&response);
 }
 
-static int start(void **state)
-{
-    (void)state;
-    daemon_start(&server, NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,5 +138,5 @@ int main(void)
         cmocka_unit_test(test_refused_metadata),
         cmocka_unit_test(test_refused_bodies),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
 }

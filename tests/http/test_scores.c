@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
 #include "fill.h"
+#include "fixture.h"
 #include "model_client.h"
 #include "request_text.h"
 
@@ -22,10 +22,6 @@
 
 static const char PATH[] = "/v1/attention";
 static const double TOLERANCE = 2e-6;
-
-static struct daemon server;
-static struct http_client client;
-static char *directory;
 
 static void put(const char *name, const char *body, long status)
 {
@@ -385,13 +381,6 @@ static void test_batch(void **state)
     free(batch.data);
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
 /* Without a v_proj the width of the context is that of the values, which in a merge only the parts
  * tell. */
 static void test_merge(void **state)
@@ -422,14 +411,6 @@ static int start(void **state)
     return 0;
 }
 
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    daemon_directory_remove(directory);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -440,5 +421,5 @@ int main(void)
         cmocka_unit_test(test_batch),         cmocka_unit_test(test_merge),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, start, fixture_clear);
 }

@@ -123,6 +123,71 @@ static void test_accepted_requests_are_answered(void **state)
     free(slow);
 }
 
+/* Rows of 64 numbers of a digit each, for the model in examples/models; of its answer only lse. */
+static char *stories_body(int rows)
+{
+    struct request_text text = { 0 };
+    request_text_add(&text, "{\"model\":\"stories260K\",\"outputs\":[\"lse\"],\"query\":");
+    for (int i = 0; i < rows; i++) {
+        request_text_add(&text, "%c[%d", i ? ',' : '[', i % 3);
+        for (int j = 1; j < 64; j++)
+            request_text_add(&text, ",%d", (i * j) % 7);
+        request_text_add(&text, "]");
+    }
+    request_text_add(&text, "]}");
+    return text.data;
+}
+
+/* Whether a running daemon has the file in its memory. */
+static bool has_mapped(const struct daemon *daemon, const char *file)
+{
+    char path[64], line[1024];
+    bool found = false;
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)daemon->pid);
+    FILE *maps = fopen(path, "r");
+    while (maps && !found && fgets(line, sizeof(line), maps))
+        found = strstr(line, file) != NULL;
+    if (maps)
+        fclose(maps);
+    return found;
+}
+
+/* Models are the last to go: their parameters are there while anything that was accepted needs
+ * them, and its answers are what they would have been. */
+static void test_models_are_unloaded_last(void **state)
+{
+    (void)state;
+    enum { COUNT = 6 };
+    static const char FILE_NAME[] = "stories260K/model.safetensors";
+    daemon_start_with(&server, "--workers", "1", "--models", "examples/models", NULL);
+    struct http_client client;
+    http_client_init(&client, server.port);
+    char *body = stories_body(daemon_slowness() > 1 ? 1500 : 5000);
+    struct http_response expected = http_client_post(&client, PATH, body);
+    assert_int_equal(expected.status, 200);
+    struct http_background accepted[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        http_background_start(&accepted[i], server.port,
+                              &(struct http_request){ .path = PATH, .body = body });
+    answer_wait_for_active(&client, COUNT);
+    kill(server.pid, SIGTERM);
+    while (!is_refusing(server.port))
+        daemon_pause(0.01);
+    /* Where it has ended meanwhile, its end and the answers say as much. */
+    if (!has_mapped(&server, FILE_NAME))
+        assert_int_equal(daemon_wait(&server, 15 * daemon_slowness()), 0);
+    for (int i = 0; i < COUNT; i++) {
+        struct http_response response = http_background_join(&accepted[i]);
+        assert_int_equal(response.status, 200);
+        assert_string_equal(response.body, expected.body);
+        http_response_free(&response);
+    }
+    assert_int_equal(daemon_wait(&server, 15 * daemon_slowness()), 0);
+    http_response_free(&expected);
+    http_client_free(&client);
+    free(body);
+}
+
 static void test_idle_connections_do_not_hold_it(void **state)
 {
     (void)state;
@@ -211,6 +276,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_drain_delay),
         TEST(test_accepted_requests_are_answered),
+        TEST(test_models_are_unloaded_last),
         TEST(test_idle_connections_do_not_hold_it),
         TEST(test_drain_max),
         TEST(test_interrupt),

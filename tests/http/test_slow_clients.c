@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "request_text.h"
 
 #include <math.h>
@@ -25,9 +25,6 @@ static const char ASK[] = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
 static const char IDLE[] = "attnd_connections_closed_total{reason=\"idle\"}";
 static const char FOR_ANOTHER[] = "attnd_connections_closed_total{reason=\"for_another\"}";
 static const char SLOW_READER[] = "attnd_cancelled_total{reason=\"slow_reader\"}";
-
-static struct daemon server;
-static struct http_client client;
 
 static void start(const char *flag, const char *value)
 {
@@ -274,14 +271,7 @@ static void test_answers_that_pile_up(void **state)
     stop();
 }
 
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    return 0;
-}
-
-#define TEST(function) cmocka_unit_test_teardown(function, clear)
+#define TEST(function) cmocka_unit_test_teardown(function, fixture_clear)
 
 int main(void)
 {

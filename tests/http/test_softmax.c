@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "request_text.h"
 #include "tensor_file.h"
 
@@ -16,9 +16,6 @@
 #include <stdlib.h>
 
 static const char PATH[] = "/v1/softmax";
-
-static struct daemon server;
-static struct http_client client;
 
 struct example {
     const char *request, *output;
@@ -223,28 +220,6 @@ static void test_answer_too_large(void **state)
     daemon_stop(&small);
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
-static int start(void **state)
-{
-    (void)state;
-    daemon_start(&server, NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,5 +227,5 @@ int main(void)
         cmocka_unit_test(test_many_tasks),       cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_answer_too_large), cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
 }

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "request_text.h"
 #include "tensor_file.h"
 
@@ -22,9 +22,6 @@
 enum { LENGTH = 64, WIDTH = 64, HEADS = 8 };
 
 static const double TOLERANCE = 1e-5;
-
-static struct daemon server;
-static struct http_client client;
 
 static void expect_near(const double *got, const float *want, int64_t count, const char *name)
 {
@@ -143,28 +140,6 @@ static void test_refused(void **state)
                    "/query");
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
-static int start(void **state)
-{
-    (void)state;
-    daemon_start_with(&server, "--models", "examples/models", NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,5 +147,5 @@ int main(void)
         cmocka_unit_test(test_layer_4), cmocka_unit_test(test_description),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, fixture_start_with_examples, fixture_clear);
 }

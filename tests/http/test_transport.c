@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "request_text.h"
 
 #include <stdio.h>
@@ -19,9 +19,6 @@
 
 static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}"; /* 30 bytes */
-
-static struct daemon server;
-static struct http_client client;
 
 static void test_head_and_options(void **state)
 {
@@ -248,28 +245,6 @@ static void test_not_http(void **state)
     cJSON_Delete(answer_post(&client, PATH, GOOD));
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
-static int start(void **state)
-{
-    (void)state;
-    daemon_start(&server, NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,5 +254,5 @@ int main(void)
         cmocka_unit_test(test_two_ends),         cmocka_unit_test(test_not_http),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
 }

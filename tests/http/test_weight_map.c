@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "daemon.h"
+#include "fixture.h"
 #include "request_text.h"
 
 #include <math.h>
@@ -19,9 +19,6 @@
 enum { HEADS = 3, Q_LEN = 140, KV_LEN = 130, COLUMNS = HEADS * 4 };
 
 static const char PATH[] = "/v1/attention";
-
-static struct daemon server;
-static struct http_client client;
 
 /* The same self-made call each time; members end the object. */
 static cJSON *ask(const char *members)
@@ -290,25 +287,11 @@ static void test_answer_counts_the_smaller_map(void **state)
     daemon_stop(&small);
 }
 
-static void test_stops_cleanly(void **state)
-{
-    (void)state;
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
 static int start(void **state)
 {
     (void)state;
     daemon_start_with(&server, "--workers", "4", NULL);
     http_client_init(&client, server.port);
-    return 0;
-}
-
-static int clear(void **state)
-{
-    (void)state;
-    daemon_kill(&server);
     return 0;
 }
 
@@ -322,5 +305,5 @@ int main(void)
         cmocka_unit_test(test_answer_counts_the_smaller_map),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, clear);
+    return cmocka_run_group_tests(tests, start, fixture_clear);
 }

@@ -19,17 +19,28 @@ static struct guard_buffer buffers[BUFFERS_MAX];
 static int buffers_count;
 static int64_t buffers_shift; /* 0 or 1 float less than was made before the page's end */
 
-/* count floats whose last one touches the page (or is one from it), so that no start is aligned
- * when count + shift is odd. */
-static inline float *buffers_floats(int64_t count)
+static inline void *buffers_bytes(size_t size)
 {
     if (buffers_count == BUFFERS_MAX) {
         fprintf(stderr, "buffers: too many\n");
         exit(1);
     }
     struct guard_buffer *buffer = &buffers[buffers_count++];
-    *buffer = guard_alloc((size_t)(count + buffers_shift) * sizeof(float));
+    *buffer = guard_alloc(size);
     return buffer->data;
+}
+
+/* count floats whose last one touches the page (or is one from it), so that no start is aligned
+ * when count + shift is odd. */
+static inline float *buffers_floats(int64_t count)
+{
+    return buffers_bytes((size_t)(count + buffers_shift) * sizeof(float));
+}
+
+/* Numbers of 16 bits, the same. */
+static inline uint16_t *buffers_halves(int64_t count)
+{
+    return buffers_bytes((size_t)(count + buffers_shift) * sizeof(uint16_t));
 }
 
 static inline float *buffers_filled(struct fill *fill, int64_t count, float low, float high)

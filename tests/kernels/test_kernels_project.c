@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "buffers.h"
+#include "number.h"
 
 #include <string.h>
 
@@ -18,29 +19,57 @@ static const int64_t OUTS[] = { 1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 15, 16, 17, 33, 
 static const int64_t INS[] = { 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33, 255, 256, 257, 530 };
 enum { ROW_COUNTS = 17, OUT_COUNTS = 18, IN_COUNTS = 16 };
 
-/* A projection with parameters in both orders. */
+/* A projection with parameters in both orders, as floats and as they are written. */
 struct projection {
+    enum attn_numbers kind;
     int64_t rows, out, in;
     float *x, *y;
     float *by_outputs, *by_inputs, *bias; /* strides in + 1 and out + 3 */
+    const void *outputs_written, *inputs_written;
     float *work;
 };
 
-static struct projection make(struct fill *fill, int64_t rows, int64_t out, int64_t in, bool biased)
+static const enum attn_dtype DTYPES[] = {
+    [ATTN_NUMBERS_F32] = ATTN_F32, [ATTN_NUMBERS_F16] = ATTN_F16, [ATTN_NUMBERS_BF16] = ATTN_BF16
+};
+
+/* The floats as numbers of a kind, in memory that ends at a guard page; they become what those
+ * numbers stand for. */
+static const void *write_as(enum attn_numbers kind, float *floats, int64_t count)
 {
-    struct projection made = { .rows = rows, .out = out, .in = in };
+    if (kind == ATTN_NUMBERS_F32)
+        return floats;
+    uint16_t *halves = buffers_halves(count);
+    for (int64_t i = 0; i < count; i++) {
+        number_set(halves, DTYPES[kind], i, (double)floats[i]);
+        floats[i] = (float)number_get(halves, DTYPES[kind], i);
+    }
+    return halves;
+}
+
+static struct projection make(struct fill *fill, enum attn_numbers kind, int64_t rows, int64_t out,
+                              int64_t in, bool biased)
+{
+    struct projection made = { .kind = kind, .rows = rows, .out = out, .in = in };
 
     made.x = buffers_rows(fill, rows, in, in + 2);
     made.y = buffers_floats((rows - 1) * (out + 5) + out);
     made.by_outputs = buffers_rows(fill, out, in, in + 1);
+    made.outputs_written = write_as(kind, made.by_outputs, (out - 1) * (in + 1) + in);
     made.by_inputs = buffers_floats((in - 1) * (out + 3) + out);
     for (int64_t i = 0; i < in; i++)
         for (int64_t o = 0; o < out + 3 && i * (out + 3) + o < (in - 1) * (out + 3) + out; o++)
             made.by_inputs[i * (out + 3) + o] =
                 o < out ? made.by_outputs[o * (in + 1) + i] : (float)NAN;
+    made.inputs_written = write_as(kind, made.by_inputs, (in - 1) * (out + 3) + out);
     made.bias = biased ? buffers_filled(fill, out, -1, 1) : NULL;
     made.work = buffers_floats(ATTN_PROJECT_WORK);
     return made;
+}
+
+static const void *number_of(const struct projection *made, const void *written, int64_t index)
+{
+    return (const char *)written + index * (int64_t)attn_dtype_size(DTYPES[made->kind]);
 }
 
 /* Rows first to first + rows of the projection, to outputs first_out to first_out + out. */
@@ -56,11 +85,13 @@ static void run(const struct attn_kernels *kernels, const struct projection *mad
         y[r] = made->y + (first + r) * (made->out + 5) + first_out;
     }
     if (by_inputs)
-        kernels->project_by_inputs(y, x, rows, made->by_inputs + first_out, made->out + 3, bias,
-                                   out, made->in, made->work);
+        kernels->project_by_inputs[made->kind](y, x, rows,
+                                               number_of(made, made->inputs_written, first_out),
+                                               made->out + 3, bias, out, made->in, made->work);
     else
-        kernels->project_by_outputs(y, x, rows, made->by_outputs + first_out * (made->in + 1),
-                                    made->in + 1, bias, out, made->in, made->work);
+        kernels->project_by_outputs[made->kind](
+            y, x, rows, number_of(made, made->outputs_written, first_out * (made->in + 1)),
+            made->in + 1, bias, out, made->in, made->work);
 }
 
 static void clear(const struct projection *made)
@@ -94,10 +125,11 @@ static void expect_right(const struct attn_kernels *kernels, const struct projec
     }
 }
 
-static void check_right(const struct attn_kernels *kernels, int64_t rows, int64_t out, int64_t in)
+static void check_right(const struct attn_kernels *kernels, enum attn_numbers kind, int64_t rows,
+                        int64_t out, int64_t in)
 {
     struct fill fill = { (uint64_t)(rows * 100000 + out * 1000 + in) };
-    const struct projection made = make(&fill, rows, out, in, (rows + out + in) % 2 == 0);
+    const struct projection made = make(&fill, kind, rows, out, in, (rows + out + in) % 2 == 0);
 
     for (int by_inputs = 0; by_inputs < 2; by_inputs++) {
         clear(&made);
@@ -111,14 +143,15 @@ static void is_right_at_every_length(void **state)
 {
     (void)state;
     for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++)
-        for (int shift = 0; shift < 2; shift++) {
-            buffers_shift = shift;
+        for (int k = 0; k < 2 * ATTN_NUMBERS_COUNT; k++) {
+            const enum attn_numbers kind = (enum attn_numbers)(k / 2);
+            buffers_shift = k % 2;
             for (int o = 0; o < OUT_COUNTS; o++)
                 for (int i = 0; i < IN_COUNTS; i++)
-                    check_right(*table, ROWS[(o * 7 + i * 5 + shift) % ROW_COUNTS], OUTS[o],
+                    check_right(*table, kind, ROWS[(o * 7 + i * 5 + k) % ROW_COUNTS], OUTS[o],
                                 INS[i]);
             for (int r = 0; r < ROW_COUNTS; r++)
-                check_right(*table, ROWS[r], 37, 67);
+                check_right(*table, kind, ROWS[r], 37, 67);
         }
     buffers_shift = 0;
 }
@@ -127,14 +160,17 @@ static void is_right_at_every_length(void **state)
 static void takes_the_most(void **state)
 {
     (void)state;
-    for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++) {
-        check_right(*table, ATTN_PROJECT_ROWS_MAX, ATTN_PROJECT_OUTPUTS_MAX, 300);
-        check_right(*table, 1, ATTN_PROJECT_OUTPUTS_MAX, 300);
-        check_right(*table, ATTN_PROJECT_ROWS_MAX - 1, ATTN_PROJECT_OUTPUTS_MAX - 1, 300);
-    }
+    for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++)
+        for (int k = 0; k < ATTN_NUMBERS_COUNT; k++) {
+            const enum attn_numbers kind = (enum attn_numbers)k;
+            check_right(*table, kind, ATTN_PROJECT_ROWS_MAX, ATTN_PROJECT_OUTPUTS_MAX, 300);
+            check_right(*table, kind, 1, ATTN_PROJECT_OUTPUTS_MAX, 300);
+            check_right(*table, kind, ATTN_PROJECT_ROWS_MAX - 1, ATTN_PROJECT_OUTPUTS_MAX - 1, 600);
+        }
 }
 
-/* Row after row and output after output, as much at once as step and width, to the same bits. */
+/* Row after row and output after output, as much at once as step and width, to the same bits, which
+ * are those of the parameters as floats. */
 static void check_bits(const struct attn_kernels *kernels, const struct projection *made,
                        const float *whole)
 {
@@ -161,16 +197,20 @@ static void check_bits(const struct attn_kernels *kernels, const struct projecti
 static void knows_nothing_but_the_row(void **state)
 {
     (void)state;
-    for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++) {
-        struct fill fill = { 7 };
-        const struct projection made = make(&fill, 64, 80, 530, true);
-        const int64_t count = (made.rows - 1) * (made.out + 5) + made.out;
+    for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++)
+        for (int k = 0; k < ATTN_NUMBERS_COUNT; k++) {
+            struct fill fill = { 7 };
+            struct projection made = make(&fill, (enum attn_numbers)k, 64, 80, 530, true);
+            struct projection floats = made;
+            const int64_t count = (made.rows - 1) * (made.out + 5) + made.out;
 
-        clear(&made);
-        run(*table, &made, false, 0, made.rows, 0, made.out);
-        check_bits(*table, &made, buffers_copy(made.y, count));
-        buffers_free();
-    }
+            floats.kind = ATTN_NUMBERS_F32;
+            floats.outputs_written = made.by_outputs;
+            clear(&floats);
+            run(*table, &floats, false, 0, made.rows, 0, made.out);
+            check_bits(*table, &made, buffers_copy(made.y, count));
+            buffers_free();
+        }
 }
 
 /* What stands in other rows goes nowhere. */
@@ -180,7 +220,7 @@ static void keeps_rows_apart(void **state)
     for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++)
         for (int by_inputs = 0; by_inputs < 2; by_inputs++) {
             struct fill fill = { 11 };
-            const struct projection made = make(&fill, 21, 33, 40, false);
+            const struct projection made = make(&fill, ATTN_NUMBERS_F32, 21, 33, 40, false);
             clear(&made);
             run(*table, &made, by_inputs, 0, made.rows, 0, made.out);
             float *before = buffers_copy(made.y, (made.rows - 1) * (made.out + 5) + made.out);
@@ -205,7 +245,7 @@ static void tables_agree(void **state)
     (void)state;
     const struct attn_kernels *const *table = attn_kernels_available();
     struct fill fill = { 13 };
-    const struct projection made = make(&fill, 19, 50, 300, true);
+    const struct projection made = make(&fill, ATTN_NUMBERS_F32, 19, 50, 300, true);
     const int64_t count = (made.rows - 1) * (made.out + 5) + made.out;
 
     clear(&made);

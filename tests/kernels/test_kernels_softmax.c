@@ -100,19 +100,25 @@ static void test_softcap_sweep(void **state)
 
 /* ------------------------------------------------------- bounds and bias -- */
 
-static void check_bound(const struct attn_kernels *kernels, int64_t width, int64_t n)
+/* Bounds of all kinds, the keys of a tile and what lies far from it. */
+static void make_bounds(int32_t *low, int32_t *high, int64_t width, int64_t n)
 {
     static const int32_t ends[] = { INT32_MIN, -1, 0, 1, 2, 5, 8, 50, 97, INT32_MAX };
     enum { ENDS = sizeof ends / sizeof ends[0] };
+    for (int64_t r = 0; r < width; r++) {
+        low[r] = ends[(r * 3 + n) % ENDS];
+        high[r] = ends[(r * 7 + 4) % ENDS];
+    }
+}
+
+static void check_bound(const struct attn_kernels *kernels, int64_t width, int64_t n)
+{
     float *scores_t = buffers_floats(n * width);
     for (int64_t i = 0; i < n * width; i++)
         scores_t[i] = awkward_score(i);
     int32_t *low = (int32_t *)(void *)buffers_floats(width);
     int32_t *high = (int32_t *)(void *)buffers_floats(width);
-    for (int64_t r = 0; r < width; r++) {
-        low[r] = ends[(r * 3 + n) % ENDS];
-        high[r] = ends[(r * 7 + 4) % ENDS];
-    }
+    make_bounds(low, high, width, n);
     kernels->bound_tile(scores_t, low, high, n, width);
     for (int64_t j = 0; j < n; j++)
         for (int64_t r = 0; r < width; r++) {
@@ -248,6 +254,52 @@ static void test_softmax(void **state)
     for_all(check_softmax);
 }
 
+/* What a diagonal, a window's ends and lengths leave of a tile, and bounds in any order. */
+static void make_ranges(int32_t *low, int32_t *high, int64_t width, int64_t n, int kind)
+{
+    make_bounds(low, high, width, n);
+    for (int64_t r = 0; kind > 0 && r < width; r++) {
+        low[r] = (int32_t)(kind == 2 ? r : 0);
+        high[r] = (int32_t)(kind == 3 ? n - 5 : r + 3);
+    }
+}
+
+static void check_softmax_bounded(const struct attn_kernels *kernels, int64_t width, int64_t n)
+{
+    for (int kind = 0; kind < 4; kind++) {
+        struct fill fill = { (uint64_t)(n * 100 + width) };
+        float *scores_t = buffers_filled(&fill, n * width, -4, 4);
+        float *max = buffers_filled(&fill, width, -4, 4), *sum = buffers_filled(&fill, width, 1, 9);
+        float *rescale = buffers_floats(width), *want_rescale = buffers_floats(width);
+        int32_t *low = (int32_t *)(void *)buffers_floats(width);
+        int32_t *high = (int32_t *)(void *)buffers_floats(width);
+        make_ranges(low, high, width, n, kind);
+        for (int64_t r = 0; r < width; r += 3) {
+            max[r] = -INFINITY;
+            sum[r] = 0.0f;
+        }
+        float *want_t = buffers_copy(scores_t, n * width);
+        float *want_max = buffers_copy(max, width), *want_sum = buffers_copy(sum, width);
+        for (int64_t i = 0; i < n * width; i++)
+            if (i / width < low[i % width] || i / width >= high[i % width])
+                scores_t[i] = NAN; /* nobody computes what is hidden */
+        kernels->bound_tile(want_t, low, high, n, width);
+        kernels->softmax_tile(want_t, want_max, want_sum, want_rescale, n, width);
+        kernels->softmax_bounded_tile(scores_t, low, high, max, sum, rescale, n, width);
+        assert_memory_equal(scores_t, want_t, (size_t)(n * width) * sizeof(float));
+        assert_memory_equal(max, want_max, (size_t)width * sizeof(float));
+        assert_memory_equal(sum, want_sum, (size_t)width * sizeof(float));
+        assert_memory_equal(rescale, want_rescale, (size_t)width * sizeof(float));
+        buffers_free();
+    }
+}
+
+static void test_softmax_bounded(void **state)
+{
+    (void)state;
+    for_all(check_softmax_bounded);
+}
+
 /* The whole range of exp, in steps of about 0.0026. */
 static void test_exp_sweep(void **state)
 {
@@ -381,7 +433,7 @@ int main(void)
         cmocka_unit_test(test_bound),          cmocka_unit_test(test_bias),
         cmocka_unit_test(test_softmax),        cmocka_unit_test(test_exp_sweep),
         cmocka_unit_test(test_softmax_poison), cmocka_unit_test(test_lane_independence),
-        cmocka_unit_test(test_weights_row),
+        cmocka_unit_test(test_weights_row),    cmocka_unit_test(test_softmax_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

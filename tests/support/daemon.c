@@ -203,6 +203,15 @@ static int exit_code(int status)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+void daemon_keep_little(void)
+{
+    char options[512];
+    const char *given = getenv("ASAN_OPTIONS");
+    snprintf(options, sizeof(options), "%s:quarantine_size_mb=1:thread_local_quarantine_size_kb=64",
+             given ? given : "");
+    setenv("ASAN_OPTIONS", options, 1);
+}
+
 int daemon_wait(struct daemon *server, double seconds)
 {
     int status;

@@ -239,6 +239,11 @@ void reference_attention(const struct attn_problem *problem, struct reference *r
     free(value);
 }
 
+static double parameter_at(const struct attn_linear *linear, int64_t index)
+{
+    return number_get(linear->weight, linear->dtype, index);
+}
+
 void reference_linear(const struct attn_linear *linear, const double *x, int64_t rows,
                       int64_t x_columns, double *y)
 {
@@ -253,7 +258,7 @@ void reference_linear(const struct attn_linear *linear, const double *x, int64_t
             double sum = linear->bias != NULL ? (double)linear->bias[o] : 0.0;
             for (int64_t c = 0; c < linear->in; c++)
                 sum += x[i * x_columns + c]
-                       * (double)linear->weight[linear->in_out ? c * stride + o : o * stride + c];
+                       * parameter_at(linear, linear->in_out ? c * stride + o : o * stride + c);
             y[i * linear->out + o] = sum;
         }
 }

@@ -81,7 +81,7 @@ struct model_store *store_open(const char *model_name, int failed_expected)
 
 float store_value_of(const struct model *model)
 {
-    return model->layers[0].layer.q_proj.weight[0];
+    return *(const float *)model->layers[0].layer.q_proj.weight;
 }
 
 /* The model's first parameter; NAN where it does not resolve. */

@@ -97,10 +97,18 @@ static void test_cost(void **state)
 static void test_deadlines(void **state)
 {
     (void)state;
-    request.left_ns = 2250000000; /* 2 s for what goes before, and half of its own second in two */
+    /* 2 s for what goes before, half as much for what may pass it, half of its own second in two.
+     */
+    request.left_ns = 3250000000;
     assert_int_equal(judge(), ADMISSION_TAKEN);
     request.left_ns -= 1;
     assert_int_equal(judge(), ADMISSION_TOO_LATE);
+    request.was_judged = true; /* then, nothing may pass it any more */
+    request.left_ns = 2250000000;
+    assert_int_equal(judge(), ADMISSION_TAKEN);
+    request.left_ns -= 1;
+    assert_int_equal(judge(), ADMISSION_TOO_LATE);
+    request.was_judged = false;
     queue.before_ns = 0; /* it passes all that */
     assert_int_equal(judge(), ADMISSION_TAKEN);
     queue.before_ns = SECOND;
@@ -117,6 +125,12 @@ static void test_deadlines(void **state)
     assert_int_equal(judge(), ADMISSION_TOO_LATE);
     request.left_ns = INT64_MAX;
     assert_int_equal(judge(), ADMISSION_TAKEN);
+    /* Others have waited for 2 s to be read, whatever workers have to do. */
+    request.begins_ns = 2 * SECOND;
+    request.left_ns = 3 * SECOND;
+    assert_int_equal(judge(), ADMISSION_TAKEN);
+    request.left_ns -= 1;
+    assert_int_equal(judge(), ADMISSION_TOO_LATE);
 }
 
 /* Planned, it is what it was thought to be: others that came meanwhile do not push it out. */

@@ -282,6 +282,49 @@ static void test_predictions_are_bounded(void **state)
     assert_true(COST_NS_MAX * 512 > 0);
 }
 
+/* Rows of several read the parameters once. */
+static void test_products_that_are_shared(void **state)
+{
+    (void)state;
+    struct cost one = { { 0 } }, sum = { { 0 } };
+    one.amount[COST_PROJECT] = 1e8;
+    one.amount[COST_PARAMETER] = 1e6;
+    one.amount[COST_PARAMETER_FAR] = 5e6;
+    const int64_t alone_ns = cost_ns(&one), parameters_ns = cost_parameters_ns(&one);
+    assert_true(parameters_ns > 0 && parameters_ns < alone_ns);
+    for (int i = 0; i < 7; i++)
+        cost_share(&sum, &one);
+    assert_true(sum.amount[COST_PROJECT] == 7e8);
+    assert_true(sum.amount[COST_PARAMETER] == 1e6 && sum.amount[COST_PARAMETER_FAR] == 5e6);
+    assert_in_range(cost_ns(&sum), 7 * alone_ns - 6 * parameters_ns - 9,
+                    7 * alone_ns - 6 * parameters_ns + 9);
+    cost_remove(&sum, &one);
+    assert_true(sum.amount[COST_PROJECT] == 6e8);
+    assert_int_equal(cost_parameters_ns(&sum), 0);
+}
+
+/* Both products of a layer are all of its flops and parameters. */
+static void test_products_of_a_layer(void **state)
+{
+    (void)state;
+    struct call call;
+    struct attn_layer_plan plan;
+    struct attn_work products = { 0 };
+    const char *where;
+    call_init(&call, 4, 64, 256, 128, 384);
+    const struct attn_work all = work_of(&call);
+    assert_int_equal(attn_layer_plan_init(&plan, &call.problem, &where), ATTN_OK);
+    attn_layer_product_work(&plan, ATTN_PRODUCT_NONE, &products);
+    assert_true(products.projection_flops == 0);
+    attn_layer_product_work(&plan, ATTN_PRODUCT_OUTPUT, &products);
+    assert_true(products.projection_flops == 2.0 * 256 * 256 * 128);
+    assert_true(products.parameter_bytes == 4.0 * 256 * 256);
+    attn_layer_product_work(&plan, ATTN_PRODUCT_INPUTS, &products);
+    assert_true(products.projection_flops == all.projection_flops);
+    assert_true(products.parameter_bytes == all.parameter_bytes);
+    assert_true(products.tile_flops == 0 && products.tasks == 0);
+}
+
 static void test_what_is_measured_pulls(void **state)
 {
     (void)state;
@@ -380,6 +423,8 @@ int main(void)
         cmocka_unit_test(test_causal_is_cheaper),
         cmocka_unit_test(test_predictions_are_bounded),
         cmocka_unit_test(test_blame_is_shared_by_size),
+        cmocka_unit_test(test_products_that_are_shared),
+        cmocka_unit_test(test_products_of_a_layer),
         cmocka_unit_test(test_what_is_measured_pulls),
         cmocka_unit_test(test_slowdown_weighs_time),
         cmocka_unit_test(test_fitting),

@@ -327,6 +327,73 @@ static void test_who_goes_before_a_newcomer(void **state)
     assert_true(job_order_goes_before(&there, &comes, 1001 * MS));
 }
 
+/* Half of the time that a job has it may be passed, if that is less than sixteen times its cost. */
+static void test_deadlines(void **state)
+{
+    (void)state;
+    struct job there = { .remaining_ns = 10 * MS,
+                         .came_ns = 1000 * MS,
+                         .ends_ns = INT64_MAX,
+                         .level = JOB_LEVEL_DEFAULT };
+    struct job comes = { .cost_ns = 1 * MS };
+    assert_false(job_order_goes_before(&there, &comes, 1100 * MS));
+    assert_true(job_order_goes_before(&there, &comes, 1145 * MS));
+    there.ends_ns = 1200 * MS;
+    assert_true(job_order_goes_before(&there, &comes, 1085 * MS));
+    assert_false(job_order_goes_before(&there, &comes, 1083 * MS));
+    comes.deadline_ns = 1100 * MS; /* half of its time is less than 16 ms */
+    assert_false(job_order_goes_before(&there, &comes, 1085 * MS));
+    comes.deadline_ns = 1000 * MS; /* it is over: nothing helps */
+    assert_true(job_order_goes_before(&there, &comes, 1085 * MS));
+    there.ends_ns = 1400 * MS; /* there is time enough */
+    assert_false(job_order_goes_before(&there, &comes, 1143 * MS));
+
+    struct job_order order = { .count = 0 };
+    struct job *next;
+    assert_true(job_order_reserve(&order, 2));
+    struct job later = { .remaining_ns = 1 * MS, .level = JOB_LEVEL_DEFAULT };
+    there.ends_ns = 1100 * MS;
+    job_order_admit(&order, &there, 1000 * MS);
+    job_order_admit(&order, &later, 1040 * MS);
+    job_order_put(&order, &there);
+    job_order_put(&order, &later);
+    next = job_order_next(&order, &there, 1041 * MS);
+    assert_ptr_equal(next, &there);
+    there.ends_ns = INT64_MAX;
+    job_order_put(&order, &there);
+    next = job_order_next(&order, &there, 1041 * MS);
+    assert_ptr_equal(next, &later);
+    job_order_free(&order);
+}
+
+/* A job may say where it wants to stand, dearer or cheaper than it is. */
+static void test_a_place_of_its_own(void **state)
+{
+    (void)state;
+    struct job first = { .cost_ns = 1, .remaining_ns = 10 * MS, .stands_ns = 100 * MS };
+    struct job second = { .remaining_ns = 50 * MS, .level = JOB_LEVEL_DEFAULT };
+    struct job comes = { .cost_ns = 50 * MS };
+    struct job_order order = { 0 };
+    first.level = JOB_LEVEL_DEFAULT;
+    assert_true(job_order_reserve(&order, 2));
+    job_order_admit(&order, &first, 0);
+    job_order_put(&order, &first);
+    job_order_admit(&order, &second, 1 * MS);
+    job_order_put(&order, &second);
+    assert_ptr_equal(order.heap[0], &second);
+    assert_false(job_order_goes_before(&first, &comes, 700 * MS));
+    assert_true(job_order_goes_before(&first, &comes, 900 * MS));
+    first.stands_ns = 1;
+    job_order_put(&order, &first);
+    assert_ptr_equal(order.heap[0], &first);
+    assert_true(job_order_goes_before(&first, &comes, 1 * MS));
+    first.stands_ns = 0;
+    first.remaining_ns = 60 * MS;
+    job_order_put(&order, &first);
+    assert_ptr_equal(order.heap[0], &second);
+    job_order_free(&order);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,6 +407,8 @@ int main(void)
         cmocka_unit_test(test_short_jobs_beside_one_of_thirty_seconds),
         cmocka_unit_test(test_the_heap_keeps_its_order),
         cmocka_unit_test(test_who_goes_before_a_newcomer),
+        cmocka_unit_test(test_deadlines),
+        cmocka_unit_test(test_a_place_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,13 +95,18 @@ static void test_json_lines(void **state)
     (void)state;
     log_configure(LOG_INFO, LOG_JSON);
     const struct log_field fields[] = {
-        LOG_STRING("address", "[::1]:8080"), LOG_STRING("odd", "a\"b\\c\nd\x01"),
-        LOG_NUMBER("status", 404),           LOG_NUMBER("ms", 1.5),
+        LOG_STRING("address", "[::1]:8080"),
+        LOG_STRING("odd", "a\"b\\c\nd\x01"),
+        LOG_NUMBER("status", 404),
+        LOG_NUMBER("ms", 1.5),
         LOG_NUMBER("nothing", NAN),
+        LOG_MS("short", 1),
+        LOG_MS("long", INT64_C(3600000000001)),
     };
     assert_json(fields, sizeof fields / sizeof fields[0],
                 "\",\"level\":\"info\",\"event\":\"event\",\"address\":\"[::1]:8080\","
-                "\"odd\":\"a\\\"b\\\\c\\nd\\u0001\",\"status\":404,\"ms\":1.5,\"nothing\":null}\n");
+                "\"odd\":\"a\\\"b\\\\c\\nd\\u0001\",\"status\":404,\"ms\":1.5,\"nothing\":null,"
+                "\"short\":0.000001,\"long\":3600000.000001}\n");
 }
 
 static void test_the_time_is_now(void **state)

@@ -25,7 +25,8 @@ static void test_built_in(void **state)
     (void)state;
     assert_true(model_create_demo(&model, &fault));
     const struct attn_linear *q_proj = &model->layers[0].layer.q_proj;
-    assert_true(q_proj->in_out && q_proj->weight[2] == 2.0f && q_proj->weight[7] == 1.0f);
+    const float *weight = q_proj->weight;
+    assert_true(q_proj->in_out && weight[2] == 2.0f && weight[7] == 1.0f);
     assert_int_equal(model->parameter_count, 27);
     assert_true(model->built_in && !model->parameterless && !model_damage(model));
     model_release(model_retain(model));
@@ -154,7 +155,7 @@ static void test_replaced(void **state)
     assert_null(model_damage(model));
     assert_int_equal(unlink(path), 0);
     assert_null(model_damage(model));
-    assert_true(model->layers[0].layer.q_proj.weight[11] == 2.0f);
+    assert_true(((const float *)model->layers[0].layer.q_proj.weight)[11] == 2.0f);
     model_release(model);
     close(file);
     close(other_file);

@@ -80,7 +80,7 @@ static void test_typed(void **state)
                         &bytes, &size, &fault));
     assert_true(model_create(&model, "m", "test", bytes, size, NULL, free, bytes, &fault));
     assert_true(model->layers[0].options.scale == 0.1f);
-    assert_true(model->layers[0].layer.q_proj.weight[3] == 0.1f);
+    assert_true(((const float *)model->layers[0].layer.q_proj.weight)[3] == 0.1f);
     model_release(model);
 }
 

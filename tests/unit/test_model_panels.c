@@ -1,8 +1,9 @@
-/* test_model_panels.c - parameters of half precision: converted when a layer is held, given back
- * for others, never over the bound, and the same numbers every time.
+/* test_model_panels.c - parameters of double precision: converted when a layer is held, given back
+ * for others, never over the bound, and the same numbers every time. Those of half precision are
+ * not converted.
  *
- * Number i of matrix m is a function of both that BF16 holds exactly, and so what is expected is
- * worked out here without the daemon's conversion. */
+ * Number i of matrix m is a function of both that any dtype holds exactly, and so what is expected
+ * is worked out here without the daemon's conversion. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include "metrics.h"
 #include "model.h"
 #include "model_panels.h"
+#include "number.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -32,17 +34,10 @@ static float number(int matrix, int i)
     return (float)(1 + (matrix * 37 + i * 7) % 127);
 }
 
-static void write_bf16(unsigned char *bytes, float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    bytes[0] = (unsigned char)(bits >> 16);
-    bytes[1] = (unsigned char)(bits >> 24);
-}
-
 /* The config and the tensors, those of a layer one after the other. */
-static unsigned char *make_file(size_t *size)
+static unsigned char *make_file(enum attn_dtype dtype, size_t *size)
 {
+    const int number_size = (int)attn_dtype_size(dtype);
     static const char *const NAMES[] = { "q_proj", "k_proj", "v_proj" };
     char header[4096];
     int used = snprintf(header, sizeof header,
@@ -51,11 +46,14 @@ static unsigned char *make_file(size_t *size)
                         LAYERS);
     for (int i = 0; i < LAYERS * 3; i++)
         used += snprintf(header + used, sizeof header - (size_t)used,
-                         ",\"layers.%d.%s.weight\":{\"dtype\":\"BF16\",\"shape\":[%d,%d],"
+                         ",\"layers.%d.%s.weight\":{\"dtype\":\"%s\",\"shape\":[%d,%d],"
                          "\"data_offsets\":[%d,%d]}",
-                         i / 3, NAMES[i % 3], WIDTH, WIDTH, i * NUMBERS * 2, (i + 1) * NUMBERS * 2);
+                         i / 3, NAMES[i % 3], dtype == ATTN_BF16 ? "BF16" : "F64", WIDTH, WIDTH,
+                         i * NUMBERS * number_size, (i + 1) * NUMBERS * number_size);
     header[used++] = '}';
-    *size = 8 + (size_t)used + (size_t)LAYERS * 3 * NUMBERS * 2;
+    while (used % 8 != 0)
+        header[used++] = ' ';
+    *size = 8 + (size_t)used + (size_t)LAYERS * 3 * NUMBERS * (size_t)number_size;
     unsigned char *file = calloc(1, *size);
     assert_non_null(file);
     file[0] = (unsigned char)used;
@@ -63,16 +61,16 @@ static unsigned char *make_file(size_t *size)
     memcpy(file + 8, header, (size_t)used);
     for (int m = 0; m < LAYERS * 3; m++)
         for (int i = 0; i < NUMBERS; i++)
-            write_bf16(file + 8 + used + ((size_t)m * NUMBERS + (size_t)i) * 2, number(m, i));
+            number_set(file + 8 + used, dtype, m * NUMBERS + i, (double)number(m, i));
     return file;
 }
 
-static struct model *make_model(void)
+static struct model *make_model(enum attn_dtype dtype)
 {
     struct model *model;
     struct fault fault;
     size_t size;
-    unsigned char *file = make_file(&size);
+    unsigned char *file = make_file(dtype, &size);
     if (!model_create(&model, "m", "", file, size, NULL, free, file, &fault))
         fail_msg("%s", fault.message);
     return model;
@@ -117,7 +115,7 @@ static void expect_filled(size_t bytes)
 static void test_when_needed(void **state)
 {
     (void)state;
-    struct model *model = make_model();
+    struct model *model = make_model(ATTN_F64);
     expect_filled(0);
     hold(model, 2);
     expect_filled(LAYER_BYTES);
@@ -138,7 +136,7 @@ static void test_when_needed(void **state)
 static void test_bound(void **state)
 {
     (void)state;
-    struct model *model = make_model();
+    struct model *model = make_model(ATTN_F64);
     model_panels_limit(2 * LAYER_BYTES + PANEL_BYTES);
     for (int round = 0; round < 3; round++)
         for (int layer = 0; layer < LAYERS; layer++) {
@@ -166,6 +164,28 @@ static void test_bound(void **state)
     model_panels_limit(0);
     hold(model, 0);
     model_drop_layer(model, 0);
+    model_release(model);
+}
+
+/* Matrices of BF16 are used where they lie. */
+static void test_halves(void **state)
+{
+    (void)state;
+    struct model *model = make_model(ATTN_BF16);
+    struct fault fault;
+    model_panels_limit(1);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        const struct attn_linear *k_proj = &model->layers[layer].layer.k_proj;
+        int wrong = 0;
+        assert_true(model_hold_layer(model, layer, &fault));
+        assert_int_equal(k_proj->dtype, ATTN_BF16);
+        for (int i = 0; i < NUMBERS; i++)
+            wrong += number_get(k_proj->weight, ATTN_BF16, i) != (double)number(layer * 3 + 1, i);
+        assert_int_equal(wrong, 0);
+        expect_filled(0);
+        model_drop_layer(model, layer);
+    }
+    model_panels_limit(0);
     model_release(model);
 }
 
@@ -199,7 +219,7 @@ static void *use(void *context)
 static void test_many_at_once(void **state)
 {
     (void)state;
-    struct model *model = make_model();
+    struct model *model = make_model(ATTN_F64);
     pthread_t threads[THREADS];
     struct user users[THREADS];
     int refused = 0;
@@ -225,6 +245,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_when_needed),
         cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_halves),
         cmocka_unit_test(test_many_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

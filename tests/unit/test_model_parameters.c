@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "model.h"
+#include "number.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -45,14 +46,15 @@ static void expect_values(const char *dtype, const void *data, size_t data_size,
     unsigned char *bytes = raw_file(dtype, count, data, data_size, header_size, &size);
     if (!model_create(&model, "m", "test", bytes, size, NULL, NULL, NULL, &fault))
         fail_msg("%s: %s", dtype, fault.message);
-    const float *got = model->layers[0].layer.q_proj.weight;
-    for (int64_t i = 0; i < count; i++)
-        if (memcmp(&got[i], &expected[i], sizeof *got) != 0
-            && !(isnan(got[i]) && isnan(expected[i])))
-            fail_msg("%s[%d] is %g, not %g", dtype, (int)i, (double)got[i], (double)expected[i]);
+    const struct attn_linear *q_proj = &model->layers[0].layer.q_proj;
+    for (int64_t i = 0; i < count; i++) {
+        const float got = (float)number_get(q_proj->weight, q_proj->dtype, i);
+        if (memcmp(&got, &expected[i], sizeof got) != 0 && !(isnan(got) && isnan(expected[i])))
+            fail_msg("%s[%d] is %g, not %g", dtype, (int)i, (double)got, (double)expected[i]);
+    }
     assert_string_equal(model->dtype, dtype);
     assert_int_equal(model->parameter_bytes, data_size);
-    assert_int_equal((const unsigned char *)got == bytes + 8 + header_size, is_mapped);
+    assert_int_equal((const unsigned char *)q_proj->weight == bytes + 8 + header_size, is_mapped);
     model_release(model);
     free(bytes);
 }
@@ -71,8 +73,8 @@ static void test_dtypes(void **state)
     static const float F32[] = { 1.5f, -0.0f, 1e-40f, INFINITY, 3.25f };
     (void)state;
     for (size_t header_size = 200; header_size < 208; header_size++) {
-        expect_values("F16", F16, sizeof F16, F16_VALUES, 12, header_size, false);
-        expect_values("BF16", BF16, sizeof BF16, BF16_VALUES, 5, header_size, false);
+        expect_values("F16", F16, sizeof F16, F16_VALUES, 12, header_size, header_size % 2 == 0);
+        expect_values("BF16", BF16, sizeof BF16, BF16_VALUES, 5, header_size, header_size % 2 == 0);
         expect_values("F64", F64, sizeof F64, F64_VALUES, 5, header_size, false);
         expect_values("F32", F32, sizeof F32, F32, 5, header_size, header_size % 4 == 0);
     }
@@ -86,7 +88,8 @@ static void test_dtypes(void **state)
     free(bytes);
 }
 
-/* Every one of the 65536, against the definition. */
+/* Every one of the 65536, against the definition: where it lies at an odd address it is converted.
+ */
 static void test_every_f16(void **state)
 {
     uint16_t *halves = malloc(65536 * sizeof *halves);
@@ -101,7 +104,7 @@ static void test_every_f16(void **state)
         halves[i] = (uint16_t)i;
         values[i] = (float)(i & 0x8000 ? -magnitude : magnitude);
     }
-    expect_values("F16", halves, 65536 * sizeof *halves, values, 65536, 208, false);
+    expect_values("F16", halves, 65536 * sizeof *halves, values, 65536, 207, false);
     free(halves);
     free(values);
 }
@@ -122,7 +125,7 @@ static void test_shared_tensor(void **state)
         used += (size_t)sprintf(config + used, "%s\"layers.%d.q_proj.weight\":\"q_proj.weight\"",
                                 i > 0 ? "," : "", i);
     sprintf(config + used, "}}");
-    unsigned char *bytes = raw_file("F16", COLUMNS, halves, COLUMNS * sizeof *halves, 200, &size);
+    unsigned char *bytes = raw_file("F16", COLUMNS, halves, COLUMNS * sizeof *halves, 201, &size);
     assert_true(model_create(&model, "m", "test", bytes, size, config, NULL, NULL, &fault));
     assert_ptr_equal(model->layers[0].layer.q_proj.weight, model->layers[999].layer.q_proj.weight);
     model_release(model);

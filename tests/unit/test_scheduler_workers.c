@@ -19,6 +19,7 @@ struct plain_job {
     struct job job; /* first: a job is its plain_job */
     int64_t task_count;
     atomic_bool hold;         /* its tasks last while this is set */
+    atomic_bool hold_first;   /* the same of its stage 0 */
     bool pause;               /* its tasks take a moment */
     bool waits_long;          /* its tasks take longer than short ones do, without a CPU */
     atomic_int running, most; /* tasks at once */
@@ -45,8 +46,13 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
 {
     struct plain_job *plain = (struct plain_job *)job;
     (void)task;
-    if (stage == 0)
+    if (stage == 0) {
+        if (atomic_load(&plain->hold_first))
+            atomic_fetch_add(&plain->running, 1);
+        while (atomic_load(&plain->hold_first))
+            usleep(100);
         return;
+    }
     const int running = atomic_fetch_add(&plain->running, 1) + 1;
     int most = atomic_load(&plain->most);
     while (running > most && !atomic_compare_exchange_weak(&plain->most, &most, running)) {
@@ -111,6 +117,29 @@ static void test_the_spare_thread_runs_short_jobs_while_long_ones_hold_the_worke
     scheduler_free(scheduler);
     assert_int_equal(long_job.runs, 4);
     assert_int_equal(other_long_job.done_count, 1);
+}
+
+/* Begun by the spare thread, which must not go on with it: the worker is idle again. */
+static void test_a_worker_that_is_free_again_goes_on_with_what_the_spare_thread_began(void **state)
+{
+    (void)state;
+    static struct plain_job long_job, short_job;
+    struct scheduler *scheduler = scheduler_create(1, 9, 64);
+    atomic_store(&long_job.hold, true);
+    atomic_store(&short_job.hold_first, true);
+    long_job.job.cost_ns = 30 * (int64_t)SECOND_NS;
+    short_job.job.cost_ns = SCHEDULER_SHORT_NS / 2;
+    submit(scheduler, &long_job, 1);
+    wait_for(&long_job.running, 1);
+    submit(scheduler, &short_job, 1);
+    wait_for(&short_job.running, 1);
+    atomic_store(&long_job.hold, false);
+    wait_for(&long_job.done_count, 1);
+    usleep(20000); /* the worker has nothing to do now and waits */
+    atomic_store(&short_job.hold_first, false);
+    wait_for(&short_job.done_count, 1);
+    scheduler_free(scheduler);
+    assert_int_equal(short_job.runs, 1);
 }
 
 /* As where the CPUs are taken by others. */
@@ -253,6 +282,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_spare_thread_runs_short_jobs_while_long_ones_hold_the_workers),
+        cmocka_unit_test(test_a_worker_that_is_free_again_goes_on_with_what_the_spare_thread_began),
         cmocka_unit_test(test_a_short_job_is_not_long_because_it_waited_for_a_cpu),
         cmocka_unit_test(test_a_job_has_no_more_tasks_at_once_than_it_bears),
         cmocka_unit_test(test_more_workers_take_tasks_of_a_job_that_runs),

@@ -56,6 +56,59 @@ static void test_parts(void **state)
     text_free(&text);
 }
 
+static void test_decimals(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t value;
+        int places;
+        const char *expected;
+    } CASES[] = {
+        { 0, 0, "0" },
+        { 0, 3, "0.000" },
+        { 7, 3, "0.007" },
+        { 1234, 3, "1.234" },
+        { -5, 1, "-0.5" },
+        { 1000000, 6, "1.000000" },
+        { 123456, 0, "123456" },
+        { -70, 2, "-0.70" },
+        { INT64_MAX, 6, "9223372036854.775807" },
+        { INT64_MIN, 19, "-0.9223372036854775808" },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char buffer[32];
+        struct text text = text_in(buffer, sizeof buffer);
+        text_decimal(&text, CASES[i].value, CASES[i].places);
+        assert_text(&text, CASES[i].expected);
+    }
+}
+
+/* What does not fit fails as past any bound, and the last byte is left for a NUL. */
+static void test_buffer_of_the_caller(void **state)
+{
+    (void)state;
+    char buffer[9] = "........";
+    struct text text = text_in(buffer, sizeof buffer);
+    text_raw(&text, "12345678");
+    assert_text(&text, "12345678");
+    assert_int_equal(buffer[8], 0);
+    text_raw(&text, "9");
+    assert_int_equal(text.failed, FAULT_ANSWER_TOO_LARGE);
+    assert_int_equal(text.used, 8);
+}
+
+static void test_copies(void **state)
+{
+    (void)state;
+    char out[5];
+    text_copy(out, sizeof out, "");
+    assert_string_equal(out, "");
+    text_copy(out, sizeof out, "four");
+    assert_string_equal(out, "four");
+    text_copy(out, sizeof out, "fives");
+    assert_string_equal(out, "five");
+}
+
 static void test_string_escapes(void **state)
 {
     (void)state;
@@ -233,10 +286,17 @@ static void test_data_can_be_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),     cmocka_unit_test(test_string_escapes),
-        cmocka_unit_test(test_utf8),      cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_bound),     cmocka_unit_test(test_failure_stays),
-        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_data_can_be_taken),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_string_escapes),
+        cmocka_unit_test(test_decimals),
+        cmocka_unit_test(test_buffer_of_the_caller),
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_failure_stays),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_data_can_be_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,11 +67,19 @@ static void run(const struct attn_layer_problem *problem, bool in_reverse)
     free(workspace);
 }
 
+static void run_whole(const struct attn_kernels *kernels)
+{
+    struct attn_layer_problem problem = problem_of(kernels);
+    problem.weights = data.weights;
+    problem.context = data.context;
+    problem.lse = data.lse;
+    run(&problem, false);
+}
+
 /* Scores with many ties, rows that see nothing, and a whole map to reduce. */
 static void make_whole(const struct attn_kernels *kernels)
 {
     struct fill fill = { 11 };
-    struct attn_layer_problem problem = problem_of(kernels);
     for (size_t i = 0; i < sizeof data.query / sizeof(float); i++)
         data.query[i] = (float)(fill_below(&fill, 5) - 2);
     for (size_t i = 0; i < sizeof data.key / sizeof(float); i++)
@@ -79,10 +87,18 @@ static void make_whole(const struct attn_kernels *kernels)
     fill_floats(&fill, data.value, sizeof data.value / sizeof(float), -1, 1);
     for (int64_t i = 0; i < Q_LEN * KV_LEN; i++)
         data.mask[i] = i / KV_LEN == 66 || fill_below(&fill, 7) == 0 ? -INFINITY : 0.0f;
-    problem.weights = data.weights;
-    problem.context = data.context;
-    problem.lse = data.lse;
-    run(&problem, false);
+    run_whole(kernels);
+}
+
+/* Scores of which no two are equal, whose weights differ much, or so little that many are equal, or
+ * so much that many are 0. */
+static void make_whole_of(const struct attn_kernels *kernels, float spread)
+{
+    struct fill fill = { 12 };
+    fill_floats(&fill, data.query, sizeof data.query / sizeof(float), -spread, spread);
+    fill_floats(&fill, data.key, sizeof data.key / sizeof(float), -1, 1);
+    memset(data.mask, 0, sizeof data.mask);
+    run_whole(kernels);
 }
 
 /* ------------------------------------------------------- the plain reductions -- */
@@ -231,6 +247,51 @@ static void test_every_combination(void **state)
     }
 }
 
+/* Where the greatest are found among the scores, they are those of the weights, ties included. */
+static void test_every_spread(void **state)
+{
+    static const float spreads[] = { 3, 1e-2f, 1e-6f, 3e-7f, 0, 1000, 1e6f };
+    static const int64_t top_ks[] = { 1, 8, 12, 32, 33 };
+    (void)state;
+    for (const struct attn_kernels *const *k = attn_kernels_available(); *k; k++)
+        for (size_t i = 0; i < sizeof spreads / sizeof spreads[0]; i++) {
+            make_whole_of(*k, spreads[i]);
+            for (size_t n = 0; n < sizeof top_ks / sizeof top_ks[0]; n++) {
+                expect_map((struct attn_weight_map){ .top_k = top_ks[n] }, *k, false, false);
+                expect_map((struct attn_weight_map){ .top_k = top_ks[n], .pool_columns = 40 }, *k,
+                           false, true);
+            }
+            expect_map((struct attn_weight_map){ .pool_rows = 5, .pool_columns = 9 }, *k, true,
+                       false);
+        }
+}
+
+/* NaN comes after all numbers, and no cell is NaN. */
+static void test_not_a_number(void **state)
+{
+    (void)state;
+    for (const struct attn_kernels *const *k = attn_kernels_available(); *k; k++) {
+        make_whole_of(*k, 3);
+        data.query[70 * HEAD_DIM] = NAN;
+        data.query[Q_LEN * HEAD_DIM] = INFINITY;
+        run_whole(*k);
+        expect_map((struct attn_weight_map){ .pool_columns = 9 }, *k, false, false);
+        float values[8 * HEADS * Q_LEN];
+        int64_t indices[8 * HEADS * Q_LEN];
+        struct attn_weight_map map = { .top_k = 8, .values = values, .indices = indices };
+        struct attn_layer_problem problem = problem_of(*k);
+        problem.weight_map = &map;
+        run(&problem, false);
+        for (int64_t i = 0; i < HEADS * Q_LEN; i++) {
+            float want[8];
+            int64_t places[8];
+            attn_top_k(data.weights + i * KV_LEN, KV_LEN, 8, want, places);
+            assert_memory_equal(values + i * 8, want, sizeof want);
+            assert_memory_equal(indices + i * 8, places, sizeof places);
+        }
+    }
+}
+
 /* Tasks have other rows in double; the map is that of the weights all the same. */
 static void test_in_double(void **state)
 {
@@ -356,6 +417,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_combination),
+        cmocka_unit_test(test_every_spread),
+        cmocka_unit_test(test_not_a_number),
         cmocka_unit_test(test_in_double),
         cmocka_unit_test(test_nothing_chosen),
         cmocka_unit_test(test_memory),

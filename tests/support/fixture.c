@@ -1,0 +1,53 @@
+/* fixture.c - see fixture.h. */
+#include "fixture.h"
+
+struct daemon server;
+struct http_client client;
+char *directory;
+
+int fixture_start(void **state)
+{
+    (void)state;
+    daemon_start(&server, NULL);
+    http_client_init(&client, server.port);
+    return 0;
+}
+
+int fixture_start_with_examples(void **state)
+{
+    (void)state;
+    daemon_start_with(&server, "--models", "examples/models", NULL);
+    http_client_init(&client, server.port);
+    return 0;
+}
+
+int fixture_start_with_directory(void **state)
+{
+    (void)state;
+    directory = daemon_directory_create();
+    daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
+    http_client_init(&client, server.port);
+    return 0;
+}
+
+int fixture_stop(void **state)
+{
+    (void)state;
+    http_client_free(&client);
+    daemon_stop(&server);
+    return 0;
+}
+
+int fixture_clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    daemon_directory_remove(directory);
+    directory = NULL;
+    return 0;
+}
+
+void test_stops_cleanly(void **state)
+{
+    fixture_stop(state);
+}

@@ -1,0 +1,31 @@
+/* fixture.h - what most programs of tests/http begin and end with: one daemon, one client of it,
+ * and where they need one a directory of models. Group and test fixtures of cmocka. */
+#ifndef FIXTURE_H
+#define FIXTURE_H
+
+#include "daemon.h"
+#include "http_client.h"
+
+extern struct daemon server;
+extern struct http_client client; /* of server */
+extern char *directory;           /* NULL: none was made */
+
+/* Starts the server without arguments and its client. */
+int fixture_start(void **state);
+
+/* The same with the models in examples/models. */
+int fixture_start_with_examples(void **state);
+
+/* The same with a new directory of models, into which requests may put some. */
+int fixture_start_with_directory(void **state);
+
+/* Ends both and fails the test unless the server ends in order, with 0. */
+int fixture_stop(void **state);
+
+/* Clears up, whatever has failed: kills the server, removes the directory. */
+int fixture_clear(void **state);
+
+/* fixture_stop() as a test, the last of a group that ends with fixture_clear(). */
+void test_stops_cleanly(void **state);
+
+#endif
