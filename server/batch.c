@@ -6,7 +6,7 @@
  *
  * Before it has taken its members it stands in the order behind jobs like theirs that have come
  * meanwhile, because these would join; a worker that finds nothing else to do begins it all the
- * same. Afterwards it stands where the share of one member would. */
+ * same. Afterwards it stands where the dearest of them would alone. */
 #include "batcher_internal.h"
 
 #include "batch_metrics.h"
@@ -25,7 +25,8 @@ struct batch {
     enum attn_layer_product product;
     int64_t rows;
     int count;
-    struct cost cost; /* of the product */
+    struct cost cost;   /* of the product */
+    int64_t dearest_ns; /* alone_ns of the dearest member */
     _Atomic int64_t cpu_ns, clock_ns;
     struct batch_member **members; /* [count]; NULL: it has gone on */
     struct attn_layer_call calls[];
@@ -37,6 +38,11 @@ static struct batch *batch_of(struct job *job)
 }
 
 /* ------------------------------------------------------------- who is there -- */
+
+static int64_t dearer(int64_t ns, const struct batch_member *member)
+{
+    return ns > member->alone_ns ? ns : member->alone_ns;
+}
 
 /* Takes as many members as a batch may have. Who has been stopped stays: it is about to leave. */
 static void take_members(struct batch *batch)
@@ -52,6 +58,7 @@ static void take_members(struct batch *batch)
             continue;
         batcher_take_out(member);
         cost_share(&batch->cost, &member->cost);
+        batch->dearest_ns = dearer(batch->dearest_ns, member);
         batch->members[batch->count] = member;
         batch->calls[batch->count++] = member->call;
         batch->rows += member->rows;
@@ -111,7 +118,7 @@ static int64_t stage_tasks(struct job *job, int stage)
     case STAGE_PRODUCT:
         if (batch->count == 0)
             return 0;
-        job->stands_ns = cost_ns(&batch->cost) / batch->count;
+        job->stands_ns = batch->dearest_ns;
         return attn_layer_product_tasks(batch->calls, batch->count, batch->product);
     case STAGE_SEND_ON:
         learn(batch);
@@ -180,8 +187,7 @@ static void set_place(struct job *job, const struct batch_group *group)
         if (job->priority == 0
             || (member->job->priority > 0 && member->job->priority < job->priority))
             job->priority = member->job->priority;
-        if (dearest_ns < member->alone_ns)
-            dearest_ns = member->alone_ns;
+        dearest_ns = dearer(dearest_ns, member);
     }
     job->cost_ns = cost_parameters_ns(&group->first->cost);
     job->stands_ns = job->cost_ns + dearest_ns;

@@ -118,9 +118,8 @@ void http_exchange_answered(struct exchange *exchange)
     exchange->next_answered = thread->answered;
     thread->answered = exchange;
     pthread_mutex_unlock(&thread->mutex);
-    const uint64_t one = 1;
-    if (first && write(thread->event, &one, sizeof one) < 0)
-        log_line(LOG_ERROR, "eventfd", LOG_STRING("reason", strerror(errno)));
+    if (first)
+        http_wake(thread);
 }
 
 /* The answer of a parked exchange is there. */

@@ -77,17 +77,6 @@ void http_end_departures(struct http_thread *thread)
     }
 }
 
-/* The number of the listener that a connection came by. */
-static int listener_of(const struct http_thread *thread, struct MHD_Connection *connection)
-{
-    const struct MHD_Daemon *daemon =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_DAEMON)->daemon;
-    int i = 0;
-    while (i < thread->daemon_count - 1 && thread->daemons[i] != daemon)
-        i++;
-    return i;
-}
-
 static void describe_client(struct http_connection *record, struct MHD_Connection *connection)
 {
     const struct sockaddr *address =
@@ -101,7 +90,7 @@ static void describe_client(struct http_connection *record, struct MHD_Connectio
 }
 
 static struct http_connection *connection_create(struct http_thread *thread,
-                                                 struct MHD_Connection *connection, int listener)
+                                                 struct MHD_Connection *connection)
 {
     struct http_connection *record = calloc(1, sizeof *record);
     if (!record)
@@ -111,7 +100,6 @@ static struct http_connection *connection_create(struct http_thread *thread,
     struct epoll_event event = { .events = EPOLLRDHUP | EPOLLET, .data.ptr = record };
     if (epoll_ctl(thread->departures, EPOLL_CTL_ADD, record->socket, &event) != 0)
         log_line(LOG_DEBUG, "departures", LOG_STRING("reason", strerror(errno)));
-    record->listener = listener;
     describe_client(record, connection);
     http_idle_begin(thread, record);
     return record;
@@ -122,20 +110,18 @@ void http_on_connection(void *context, struct MHD_Connection *connection, void *
 {
     struct http_thread *thread = context;
     struct http_connection *record = *state;
-    const int listener = listener_of(thread, connection);
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         metrics_gauge_add(METRICS_CONNECTIONS, 1);
-        thread->connection_counts[listener]++;
-        *state = connection_create(thread, connection, listener);
+        http_connection_opened(thread);
+        *state = connection_create(thread, connection);
         return;
     }
-    thread->connection_counts[listener]--;
     metrics_gauge_add(METRICS_CONNECTIONS, -1);
-    thread->closed_some = true;
     if (record) {
         leaving_remove(thread, record);
         http_idle_end(thread, record);
-        thread->closing_counts[listener] -= record->closing;
+        atomic_fetch_sub(&thread->closing_count, record->closing);
         free(record);
     }
+    http_connection_closed(thread);
 }

@@ -1,6 +1,6 @@
-/* http_internal.h - what http.c (one request), http_gate.c, http_send.c, http_departures.c,
- * http_timers.c and http_threads.c (the threads that drive libmicrohttpd) share. They alone include
- * microhttpd.h. */
+/* http_internal.h - what http.c (one request), http_accept.c, http_gate.c, http_send.c,
+ * http_departures.c, http_timers.c and http_threads.c (the threads that drive libmicrohttpd) share.
+ * They alone include microhttpd.h. */
 #ifndef ATTND_HTTP_INTERNAL_H
 #define ATTND_HTTP_INTERNAL_H
 
@@ -24,7 +24,6 @@ struct http_connection {
     bool left;                 /* the client has closed its end */
     bool leaving;              /* and that is still to be acted upon: in the thread's list */
     struct http_connection *next, *previous;
-    int listener; /* its number */
     bool closing; /* by us */
     bool served;  /* it has had a request */
     char client[INET6_ADDRSTRLEN];
@@ -33,6 +32,8 @@ struct http_connection {
     int64_t idle_since_ns;
     struct http_connection *idle_next, *idle_previous;
 };
+
+struct http_arrival; /* a connection on its way to its thread */
 
 /* Exchanges in the order in which they came. */
 struct http_queue {
@@ -52,25 +53,25 @@ struct http_thread {
     struct http *http;
     pthread_t thread;
     int event; /* eventfd */
-    struct MHD_Daemon *daemons[HTTP_LISTEN_MAX];
-    int poll_fds[HTTP_LISTEN_MAX];
-    int daemon_count;
-    int connections_max;                    /* of each listener */
-    int connection_counts[HTTP_LISTEN_MAX]; /* open */
-    int closing_counts[HTTP_LISTEN_MAX];    /* of those, told to close */
+    struct MHD_Daemon *daemon;
+    int poll_fd;                /* the daemon's */
+    _Atomic int open_count;     /* connections */
+    _Atomic int arriving_count; /* and those that are to be this thread's */
+    _Atomic int closing_count;  /* of the open ones, told to close */
     struct http_connection *idle_first, *idle_last;
-    struct exchange *waiting; /* reading, parked or sending, in no order */
+    _Atomic int64_t idle_first_ns; /* since when the first is; INT64_MAX: there is none */
+    struct exchange *waiting;      /* reading, parked or sending, in no order */
     int64_t timers_checked_ns;
     int64_t ran_ns; /* when it last began to look for what had come */
     struct http_gate gate;
     int handled_count;           /* requests since it last waited */
     unsigned run_count, read_in; /* runs of libmicrohttpd; the last one that read of a body */
     struct http_connection *leaving;
-    bool closed_some; /* since the last run: libmicrohttpd may take connections again */
-    int departures;   /* epoll of clients that have closed their end */
+    int departures; /* epoll of clients that have closed their end */
 
     pthread_mutex_t mutex;
-    struct exchange *answered; /* under mutex */
+    struct exchange *answered; /* under mutex, as the next */
+    struct http_arrival *arrivals;
 };
 
 struct http {
@@ -81,11 +82,33 @@ struct http {
     _Atomic int64_t coming_count, coming_cost_ns; /* of bodies at the gates */
     _Atomic bool refusing;                        /* new requests get 503 */
     _Atomic bool ending;                          /* the connection of each answer */
-    _Atomic int accepting;                        /* threads that still accept */
+    _Atomic bool accepting; /* the first thread, the only one that does, has not stopped yet */
     _Atomic bool stopping;
+    int64_t accepts_again_ns; /* that thread's; 0: nothing keeps it from doing so */
     int thread_count;
     struct http_thread threads[];
 };
+
+/* Makes a thread look at what has been put there for it; from any thread. */
+void http_wake(struct http_thread *thread);
+
+/* Whether as many connections are open, or on their way to their thread, as may be. Those that have
+ * been told to close do not count. */
+bool http_is_full(const struct http *http);
+
+/* A connection of this thread's, by the thread. */
+void http_connection_opened(struct http_thread *thread);
+void http_connection_closed(struct http_thread *thread);
+
+/* These three by the first thread alone: whether it may take connections, how long at the most to
+ * wait before asking again, and taking those that have come to a listening socket. */
+bool http_may_accept(const struct http *http);
+int http_accept_ms(const struct http *http, int most_ms);
+void http_accept(struct http *http, int listening);
+
+/* Gives what has been put there for this thread to libmicrohttpd, or closes it. */
+void http_take_arrivals(struct http_thread *thread);
+void http_drop_arrivals(struct http_thread *thread);
 
 /* libmicrohttpd's callbacks; their context is the struct http_thread. */
 enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection, const char *path,

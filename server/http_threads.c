@@ -1,10 +1,10 @@
 /* http_threads.c - the threads that drive libmicrohttpd.
  *
- * Each connection thread owns one libmicrohttpd daemon a listening address, all
- * sharing the listening sockets, and waits in poll() on their epoll descriptors
- * and on an eventfd that other threads write when they have answered a parked
- * exchange. The library's own epoll threads are not used: they stall when exactly
- * a multiple of 128 connections is ready. */
+ * Each connection thread owns one libmicrohttpd daemon, which has no listening socket
+ * (http_accept.c), and waits in poll() on its epoll descriptor and on an eventfd that
+ * other threads write when they have answered a parked exchange or brought a connection.
+ * The library's own epoll threads are not used: they stall when exactly a multiple of
+ * 128 connections is ready. */
 #include "http_internal.h"
 
 #include "clock.h"
@@ -51,75 +51,94 @@ static void log_library(void *context, const char *format, va_list arguments)
 
 static int poll_timeout_ms(struct http_thread *thread)
 {
-    uint64_t timeout_ms = POLL_MS_MAX;
-    /* Below the limit of connections again, it listens from its next run on. */
-    if (thread->closed_some)
-        return 0;
-    for (int i = 0; i < thread->daemon_count; i++) {
-        MHD_UNSIGNED_LONG_LONG daemon_ms;
-        if (MHD_get_timeout(thread->daemons[i], &daemon_ms) == MHD_YES && daemon_ms < timeout_ms)
-            timeout_ms = daemon_ms;
-    }
-    return http_gate_ms(thread, http_timers_ms(thread, (int)timeout_ms));
+    int timeout_ms = POLL_MS_MAX;
+    MHD_UNSIGNED_LONG_LONG daemon_ms;
+    if (MHD_get_timeout(thread->daemon, &daemon_ms) == MHD_YES && daemon_ms < POLL_MS_MAX)
+        timeout_ms = (int)daemon_ms;
+    if (thread == &thread->http->threads[0])
+        timeout_ms = http_accept_ms(thread->http, timeout_ms);
+    return http_gate_ms(thread, http_timers_ms(thread, timeout_ms));
 }
 
-/* Runs a daemon, which reads once from each socket; whether it has more to read. */
-static bool run_daemon(struct http_thread *thread, struct MHD_Daemon *daemon)
+/* Runs the daemon, which reads once from each socket; whether it has more to read. */
+static bool run_once(struct http_thread *thread)
 {
     MHD_UNSIGNED_LONG_LONG ms;
     thread->run_count++;
-    MHD_run(daemon);
-    return thread->read_in == thread->run_count && MHD_get_timeout(daemon, &ms) == MHD_YES
+    MHD_run(thread->daemon);
+    return thread->read_in == thread->run_count && MHD_get_timeout(thread->daemon, &ms) == MHD_YES
            && ms == 0;
 }
 
 /* A large body comes in pieces of half a pool; between two of them nothing else is asked for. */
-static void run_daemons(struct http_thread *thread)
+static void run_daemon(struct http_thread *thread)
 {
-    for (int i = 0; i < thread->daemon_count; i++) {
-        int runs = 1;
-        while (run_daemon(thread, thread->daemons[i]) && runs < RUNS_MAX)
-            runs++;
-    }
+    for (int runs = 1; run_once(thread) && runs < RUNS_MAX; runs++)
+        ;
 }
 
-static void stop_accepting(struct http_thread *thread)
+/* What a thread waits for. The listening sockets come last, and are the first thread's alone. */
+enum { WATCH_DAEMON, WATCH_EVENT, WATCH_DEPARTURES, WATCH_LISTENERS };
+
+struct watch {
+    struct pollfd fds[WATCH_LISTENERS + HTTP_LISTEN_MAX];
+    nfds_t count;
+};
+
+static void watch_begin(struct watch *watch, const struct http_thread *thread)
 {
-    for (int i = 0; i < thread->daemon_count; i++) {
-        const int socket = MHD_quiesce_daemon(thread->daemons[i]);
-        if (socket >= 0)
-            close(socket);
+    const struct http *http = thread->http;
+    const int listen_count = thread == &http->threads[0] ? http->options.listen_count : 0;
+    watch->fds[WATCH_DAEMON] = (struct pollfd){ .fd = thread->poll_fd, .events = POLLIN };
+    watch->fds[WATCH_EVENT] = (struct pollfd){ .fd = thread->event, .events = POLLIN };
+    watch->fds[WATCH_DEPARTURES] = (struct pollfd){ .fd = thread->departures, .events = POLLIN };
+    for (int i = 0; i < listen_count; i++)
+        watch->fds[WATCH_LISTENERS + i] =
+            (struct pollfd){ .fd = http->listeners[i].socket, .events = POLLIN };
+    watch->count = (nfds_t)(WATCH_LISTENERS + listen_count);
+}
+
+static void wait_for_any(struct watch *watch, struct http_thread *thread)
+{
+    const bool listens = watch->count > WATCH_LISTENERS && http_may_accept(thread->http);
+    watch->fds[WATCH_EVENT].revents = watch->fds[WATCH_DEPARTURES].revents = 0;
+    for (nfds_t i = WATCH_LISTENERS; i < watch->count; i++)
+        watch->fds[i].revents = 0;
+    poll(watch->fds, listens ? watch->count : WATCH_LISTENERS, poll_timeout_ms(thread));
+}
+
+static void accept_all(struct watch *watch, struct http *http)
+{
+    if (watch->count > WATCH_LISTENERS && atomic_load(&http->refusing)) {
+        watch->count = WATCH_LISTENERS;
+        atomic_store(&http->accepting, false);
     }
-    atomic_fetch_sub(&thread->http->accepting, 1);
+    for (nfds_t i = WATCH_LISTENERS; i < watch->count; i++)
+        if (watch->fds[i].revents)
+            http_accept(http, watch->fds[i].fd);
 }
 
 static void *connection_thread(void *argument)
 {
     struct http_thread *thread = argument;
-    struct pollfd fds[HTTP_LISTEN_MAX + 2];
-    for (int i = 0; i < thread->daemon_count; i++)
-        fds[i] = (struct pollfd){ .fd = thread->poll_fds[i], .events = POLLIN };
-    fds[thread->daemon_count] = (struct pollfd){ .fd = thread->event, .events = POLLIN };
-    fds[thread->daemon_count + 1] = (struct pollfd){ .fd = thread->departures, .events = POLLIN };
-
-    bool accepting = true;
+    struct watch watch;
+    watch_begin(&watch, thread);
     while (!atomic_load(&thread->http->stopping)) {
-        poll(fds, (nfds_t)thread->daemon_count + 2, poll_timeout_ms(thread));
-        thread->handled_count = 0;
         uint64_t count;
-        if (fds[thread->daemon_count].revents && read(thread->event, &count, sizeof count) < 0)
-            log_line(LOG_ERROR, "eventfd", LOG_STRING("reason", strerror(errno)));
-        if (accepting && atomic_load(&thread->http->refusing)) {
-            stop_accepting(thread);
-            accepting = false;
+        wait_for_any(&watch, thread);
+        thread->handled_count = 0;
+        if (watch.fds[WATCH_EVENT].revents) {
+            if (read(thread->event, &count, sizeof count) < 0)
+                log_line(LOG_ERROR, "eventfd", LOG_STRING("reason", strerror(errno)));
+            http_take_arrivals(thread);
         }
+        accept_all(&watch, thread->http);
         http_resume_answered(thread);
-        if (fds[thread->daemon_count + 1].revents)
+        if (watch.fds[WATCH_DEPARTURES].revents)
             http_see_departures(thread);
         http_gate_run(thread);
-        thread->closed_some = false;
         const int64_t began_ns = clock_now_ns();
-        run_daemons(thread);
+        run_daemon(thread);
         thread->ran_ns = began_ns;
         http_end_departures(thread);
         http_check_timers(thread);
@@ -128,73 +147,77 @@ static void *connection_thread(void *argument)
     return NULL;
 }
 
-static bool start_daemon(struct http_thread *thread, const struct listener *listener)
+/* The bound on connections is kept by who accepts them. */
+static bool start_daemon(struct http_thread *thread)
 {
     const struct http_options *options = &thread->http->options;
-    const unsigned share = (unsigned)(options->thread_count * options->listen_count);
-    const unsigned connections = ((unsigned)options->connections_max + share - 1) / share;
-    thread->connections_max = (int)connections;
-    const int socket = dup(listener->socket);
-    if (socket < 0)
-        return false;
-    struct MHD_Daemon *daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_USE_TURBO | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-        http_on_request, thread, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
-        MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_CONNECTION_LIMIT, connections,
+    thread->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_USE_TURBO | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG
+            | MHD_USE_NO_LISTEN_SOCKET,
+        0, NULL, NULL, http_on_request, thread, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->connections_max,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)options->connections_per_ip_max,
         MHD_OPTION_CONNECTION_TIMEOUT, 0U, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)CONNECTION_POOL_BYTES, MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, thread,
         MHD_OPTION_NOTIFY_CONNECTION, http_on_connection, thread, MHD_OPTION_UNESCAPE_CALLBACK,
         keep_escapes, NULL, MHD_OPTION_END);
-    if (!daemon) {
-        close(socket);
+    if (!thread->daemon)
         return false;
-    }
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
-    thread->daemons[thread->daemon_count] = daemon;
-    thread->poll_fds[thread->daemon_count++] = info->epoll_fd;
+    thread->poll_fd = MHD_get_daemon_info(thread->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
     return true;
 }
 
-static bool start_thread(struct http *http, struct http_thread *thread)
+static void init_thread(struct http *http, struct http_thread *thread)
 {
     thread->http = http;
+    thread->event = thread->departures = -1;
+    atomic_store(&thread->idle_first_ns, INT64_MAX);
     pthread_mutex_init(&thread->mutex, NULL);
-    thread->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    thread->departures = epoll_create1(EPOLL_CLOEXEC);
-    http->thread_count++;
-    if (thread->event < 0 || thread->departures < 0)
-        return false;
-    for (int i = 0; i < http->options.listen_count; i++)
-        if (!start_daemon(thread, &http->listeners[i]))
-            return false;
-    atomic_fetch_add(&http->accepting, 1);
-    if (pthread_create(&thread->thread, NULL, connection_thread, thread) == 0)
-        return true;
-    atomic_fetch_sub(&http->accepting, 1);
-    return false;
 }
 
-static void wake_threads(struct http *http, int thread_count)
+/* All that a thread needs; another that runs already may bring it connections. */
+static bool prepare_thread(struct http_thread *thread)
+{
+    thread->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    thread->departures = epoll_create1(EPOLL_CLOEXEC);
+    return thread->event >= 0 && thread->departures >= 0 && start_daemon(thread);
+}
+
+static bool start_threads(struct http *http, int *running_count)
+{
+    for (int i = 0; i < http->thread_count; i++)
+        if (!prepare_thread(&http->threads[i]))
+            return false;
+    for (; *running_count < http->thread_count; (*running_count)++) {
+        struct http_thread *thread = &http->threads[*running_count];
+        if (pthread_create(&thread->thread, NULL, connection_thread, thread) != 0)
+            return false;
+    }
+    return true;
+}
+
+void http_wake(struct http_thread *thread)
 {
     const uint64_t one = 1;
-    for (int i = 0; i < thread_count; i++)
-        if (write(http->threads[i].event, &one, sizeof one) < 0)
-            log_line(LOG_ERROR, "eventfd", LOG_STRING("reason", strerror(errno)));
+    if (write(thread->event, &one, sizeof one) < 0)
+        log_line(LOG_ERROR, "eventfd", LOG_STRING("reason", strerror(errno)));
 }
 
 /* Ends everything, of which the first running_count threads run. */
 static void destroy(struct http *http, int running_count)
 {
     atomic_store(&http->stopping, true);
-    wake_threads(http, running_count);
+    for (int i = 0; i < running_count; i++)
+        http_wake(&http->threads[i]);
     for (int i = 0; i < running_count; i++)
         pthread_join(http->threads[i].thread, NULL);
     for (int i = 0; i < http->thread_count; i++) {
         struct http_thread *thread = &http->threads[i];
-        http_gate_end(thread);
-        for (int k = 0; k < thread->daemon_count; k++)
-            MHD_stop_daemon(thread->daemons[k]);
+        if (thread->daemon) {
+            http_gate_end(thread);
+            MHD_stop_daemon(thread->daemon);
+        }
+        http_drop_arrivals(thread);
         if (thread->event >= 0)
             close(thread->event);
         if (thread->departures >= 0)
@@ -220,10 +243,9 @@ static bool start(struct http *http, int *running_count, struct fault *fault)
     for (int i = 0; i < http->options.listen_count; i++)
         if (!listener_open(&http->listeners[i], http->options.listen[i], fault))
             return false;
-    for (; *running_count < http->options.thread_count; (*running_count)++)
-        if (!start_thread(http, &http->threads[*running_count]))
-            return fault_set(fault, FAULT_MEMORY, "a connection thread cannot be started: %s",
-                             strerror(errno));
+    if (!start_threads(http, running_count))
+        return fault_set(fault, FAULT_MEMORY, "a connection thread cannot be started: %s",
+                         strerror(errno));
     for (int i = 0; i < http->options.listen_count; i++)
         log_line(LOG_INFO, "listening", LOG_STRING("address", http->listeners[i].address));
     return true;
@@ -237,8 +259,12 @@ bool http_create(struct http **http, const struct http_options *options, struct 
     if (!made)
         return fault_no_memory(fault);
     made->options = *options;
+    atomic_store(&made->accepting, true);
     for (int i = 0; i < HTTP_LISTEN_MAX; i++)
         made->listeners[i].socket = -1;
+    made->thread_count = options->thread_count;
+    for (int i = 0; i < made->thread_count; i++)
+        init_thread(made, &made->threads[i]);
     int running_count = 0;
     if (!start(made, &running_count, fault)) {
         destroy(made, running_count);
@@ -255,12 +281,12 @@ void http_end_connections(struct http *http)
 
 void http_stop_accepting(struct http *http)
 {
+    atomic_store(&http->refusing, true);
+    http_wake(&http->threads[0]);
+    while (atomic_load(&http->accepting))
+        poll(NULL, 0, 1);
     for (int i = 0; i < http->options.listen_count; i++)
         listener_close(&http->listeners[i]);
-    atomic_store(&http->refusing, true);
-    wake_threads(http, http->thread_count);
-    while (atomic_load(&http->accepting) > 0)
-        poll(NULL, 0, 1);
 }
 
 int64_t http_active_count(const struct http *http)

@@ -116,6 +116,25 @@ static void check_waiting(struct http_thread *thread, int64_t now_ns)
 
 /* ------------------------------------------------------ idle connections -- */
 
+/* For the other threads, who compare it with their own. */
+static void tell_first(struct http_thread *thread)
+{
+    const struct http_connection *first = thread->idle_first;
+    atomic_store_explicit(&thread->idle_first_ns, first ? first->idle_since_ns : INT64_MAX,
+                          memory_order_relaxed);
+}
+
+/* Whether the connection that has been idle the longest is this thread's. */
+static bool has_longest_idle(const struct http_thread *thread)
+{
+    const struct http *http = thread->http;
+    const int64_t own_ns = atomic_load(&thread->idle_first_ns);
+    for (int i = 0; i < http->thread_count; i++)
+        if (atomic_load(&http->threads[i].idle_first_ns) < own_ns)
+            return false;
+    return true;
+}
+
 void http_idle_begin(struct http_thread *thread, struct http_connection *connection)
 {
     connection->idle = true;
@@ -124,6 +143,7 @@ void http_idle_begin(struct http_thread *thread, struct http_connection *connect
     connection->idle_previous = thread->idle_last;
     *(thread->idle_last ? &thread->idle_last->idle_next : &thread->idle_first) = connection;
     thread->idle_last = connection;
+    tell_first(thread);
 }
 
 void http_idle_end(struct http_thread *thread, struct http_connection *connection)
@@ -135,21 +155,7 @@ void http_idle_end(struct http_thread *thread, struct http_connection *connectio
     *(connection->idle_next ? &connection->idle_next->idle_previous : &thread->idle_last) =
         connection->idle_previous;
     connection->idle = false;
-}
-
-/* Those that are being closed count as closed. */
-static bool is_full(const struct http_thread *thread, int listener)
-{
-    return thread->connection_counts[listener] - thread->closing_counts[listener]
-           >= thread->connections_max;
-}
-
-static bool any_full(const struct http_thread *thread)
-{
-    for (int i = 0; i < thread->daemon_count; i++)
-        if (is_full(thread, i))
-            return true;
-    return false;
+    tell_first(thread);
 }
 
 static void close_idle(struct http_thread *thread, struct http_connection *connection,
@@ -157,7 +163,7 @@ static void close_idle(struct http_thread *thread, struct http_connection *conne
 {
     http_idle_end(thread, connection);
     connection->closing = true;
-    thread->closing_counts[connection->listener]++;
+    atomic_fetch_add(&thread->closing_count, 1);
     connection_metrics_closed(why);
     shutdown(connection->socket, SHUT_RDWR);
 }
@@ -172,9 +178,10 @@ static void check_idle(struct http_thread *thread, int64_t now_ns)
         next = connection->idle_next;
         if (idle_ns > timeout_ns)
             close_idle(thread, connection, CONNECTION_IDLE);
-        else if (idle_ns <= IDLE_KEPT_MS * MS || !any_full(thread))
+        else if (idle_ns <= IDLE_KEPT_MS * MS || !http_is_full(thread->http)
+                 || !has_longest_idle(thread))
             return;
-        else if (is_full(thread, connection->listener))
+        else
             close_idle(thread, connection, CONNECTION_FOR_ANOTHER);
     }
 }
@@ -185,7 +192,7 @@ int http_timers_ms(const struct http_thread *thread, int most_ms)
     if (!thread->idle_first)
         return wait_ms;
     int64_t allowed_ns = thread->http->options.idle_timeout_ns;
-    if (allowed_ns > IDLE_KEPT_MS * MS && any_full(thread))
+    if (allowed_ns > IDLE_KEPT_MS * MS && http_is_full(thread->http))
         allowed_ns = IDLE_KEPT_MS * MS;
     const int64_t left_ms =
         (thread->idle_first->idle_since_ns + allowed_ns - clock_now_ns()) / MS + 1;

@@ -333,7 +333,7 @@ static void done(struct job *job, enum job_outcome outcome)
     struct request_record *record = exchange_record(infer->exchange);
     infer_record(record, &call->request);
     record->cost_ns = infer_cost_ns(&infer->cost);
-    record->flops = cost_flops(&infer->cost.phases[INFER_COMPUTE]);
+    record->flops = infer->cost.flops;
     record->fault = infer->fault.code;
     request_record_durations(record, &infer->clock, clock_now_ns());
     infer_statistics(&call->request, record);

@@ -113,6 +113,7 @@ void infer_cost_plan(struct infer_cost *cost, const struct infer_request *reques
     cost->ns[INFER_READ] = cost_ns(&cost->phases[INFER_READ]);
     for (int64_t i = 0; i < request->item_count; i++)
         add_item(cost, request, &request->items[i]);
+    cost->flops = cost_flops(&cost->phases[INFER_COMPUTE]);
     settle_plan(cost, answer_coding);
 }
 

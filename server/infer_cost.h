@@ -15,6 +15,7 @@ struct infer_cost {
     struct cost phases[INFER_PHASE_COUNT];
     struct cost products[ATTN_PRODUCT_OUTPUT + 1]; /* what of computing they are, of a request of
                                                       one item of attention */
+    double flops;                                  /* of computing, whoever does it */
     int64_t saved_ns;              /* predicted, of what others of a batch will pay; not in ns */
     int64_t ns[INFER_PHASE_COUNT]; /* predicted */
     int64_t pack_ns;               /* the same of the answer's coding; it is not measured */

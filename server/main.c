@@ -29,8 +29,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { CONNECTION_THREAD_SHARE = 4 };
-
 static bool fail(const char *what, const struct fault *fault)
 {
     log_line(LOG_ERROR, what, LOG_STRING("reason", fault->message));
@@ -230,6 +228,13 @@ static void wait_for_end(struct service *service, const sigset_t *signals)
     log_line(LOG_INFO, "signal", LOG_STRING("name", strsignal(signal_number)));
 }
 
+/* Where there are few CPUs, small requests are most of what there is, and each thread computes its
+ * own; where there are many, workers do. */
+static int connection_thread_count(int worker_count)
+{
+    return worker_count <= 2 ? worker_count : (worker_count + 1) / 2;
+}
+
 static bool serve(struct service *service, const sigset_t *signals, struct fault *fault)
 {
     const struct config *config = service->config;
@@ -238,7 +243,7 @@ static bool serve(struct service *service, const sigset_t *signals, struct fault
     const struct http_options options = {
         .listen = config->listen,
         .listen_count = config->listen_count,
-        .thread_count = (workers + CONNECTION_THREAD_SHARE - 1) / CONNECTION_THREAD_SHARE,
+        .thread_count = connection_thread_count(workers),
         .body_bytes_max = config->body_bytes_max,
         .pack_bytes_min = config->compress_bytes_min,
         .body_timeout_ns = config->body_timeout_ns,

@@ -109,6 +109,9 @@ static void test_full_batch_does_not_wait(void **state)
     assert_int_equal((int)answer_metric(&client, "attnd_batch_rows_sum"), 16);
     assert_int_equal((int)answer_metric(&client, "attnd_batch_requests_bucket{le=\"4\"}"), 0);
     assert_int_equal((int)answer_metric(&client, "attnd_batch_requests_bucket{le=\"8\"}"), 2);
+    assert_true(answer_metric(&client, "attnd_inference_flops_total{model=\"wide\","
+                                       "route=\"/v1/attention\"}")
+                >= 8 * 4 * 2.0 * D_MODEL * D_MODEL);
     http_client_free(&client);
     daemon_stop(&server);
 }

@@ -380,11 +380,12 @@ static void test_queue_full(void **state)
     daemon_stop(&server);
 }
 
-/* No more than so many are served at the same time; one that leaves makes room. */
+/* No more than so many are served at the same time, whichever connection thread has them; one that
+ * leaves makes room. */
 static void limited_by(const char *flag)
 {
     enum { COUNT = 30, LIMIT = 10 };
-    daemon_start_with(&server, flag, "10", NULL);
+    daemon_start_with(&server, flag, "10", "--workers", "4", NULL);
     struct http_raw raw[COUNT];
     int served = 0;
     for (int i = 0; i < COUNT; i++) {

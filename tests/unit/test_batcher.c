@@ -145,9 +145,16 @@ static void caller_init(struct caller *caller, uint64_t seed)
     caller->member.alone_ns = 10 * MS;
 }
 
-/* ------------------------------------------------------------------ the held worker -- */
+/* ----------------------------------------------------------------- the held threads -- */
 
-static atomic_bool held;
+/* The worker is held by a long job until all have come, the spare thread by a short one until all
+ * are done. */
+struct holder {
+    struct job job; /* first: a job is its holder */
+    atomic_bool held, runs;
+};
+
+static struct holder long_holder, short_holder;
 
 static int64_t no_more(struct job *job, int stage)
 {
@@ -158,11 +165,12 @@ static int64_t no_more(struct job *job, int stage)
 
 static void hold(struct job *job, int stage, int64_t task, const struct worker *worker)
 {
-    (void)job;
+    struct holder *holder = (struct holder *)job;
     (void)stage;
     (void)task;
     (void)worker;
-    while (atomic_load(&held))
+    atomic_store(&holder->runs, true);
+    while (atomic_load(&holder->held))
         usleep(100);
 }
 
@@ -173,7 +181,16 @@ static void held_done(struct job *job, enum job_outcome outcome)
 }
 
 static const struct job_kind holding_job = { no_more, hold, held_done };
-static struct job holder;
+
+static void hold_thread(struct holder *holder, int64_t cost_ns)
+{
+    holder->job = (struct job){ .kind = &holding_job, .priority = 1, .cost_ns = cost_ns };
+    atomic_store(&holder->held, true);
+    atomic_store(&holder->runs, false);
+    assert_true(scheduler_submit(scheduler, &holder->job));
+    while (!atomic_load(&holder->runs))
+        usleep(100);
+}
 
 static void begin(int64_t rows_max)
 {
@@ -181,17 +198,26 @@ static void begin(int64_t rows_max)
     assert_non_null(scheduler);
     batcher = batcher_create(scheduler, rows_max, 0);
     assert_non_null(batcher);
-    atomic_store(&held, true);
-    holder = (struct job){ .kind = &holding_job, .priority = 1, .cost_ns = 1000 * MS };
-    assert_true(scheduler_submit(scheduler, &holder));
+    hold_thread(&long_holder, 1000 * MS);
+    hold_thread(&short_holder, MS);
+}
+
+static void stop(void)
+{
+    atomic_store(&long_holder.held, false);
+    atomic_store(&short_holder.held, false);
+    scheduler_free(scheduler);
+    batcher_free(batcher);
 }
 
 /* The worker does all there is to do. */
 static void finish(void)
 {
-    atomic_store(&held, false);
-    scheduler_free(scheduler);
-    batcher_free(batcher);
+    atomic_store(&long_holder.held, false);
+    for (int i = 0; i < MEMBERS; i++)
+        while (atomic_load(&callers[i].done_count) == 0)
+            usleep(100);
+    stop();
 }
 
 static void submit_all(void)
@@ -242,6 +268,38 @@ static void test_all_that_is_there_shares(void **state)
     assert_int_equal(metric("\nattnd_cost_observations_total"), observations + 2);
     assert_int_equal(metric("requests_sum"), requests + 2 * MEMBERS);
     assert_int_equal(metric("rows_sum"), rows + 2 * (1 + 2 + 3 + 1 + 2 + 3 + 1 + 2));
+}
+
+/* What comes after them all goes before their batch where it costs less than one of them alone. */
+struct passing_job {
+    struct job job; /* first: a job is its passing_job */
+    int shared;     /* products so far, when it ran */
+};
+
+static void note_products(struct job *job, int stage, int64_t task, const struct worker *worker)
+{
+    (void)stage;
+    (void)task;
+    (void)worker;
+    for (int i = 0; i < MEMBERS; i++)
+        ((struct passing_job *)job)->shared += callers[i].shared;
+}
+
+static void test_where_a_batch_stands(void **state)
+{
+    (void)state;
+    static const struct job_kind passing_kind = { no_more, note_products, held_done };
+    struct passing_job cheap = { .job = { .kind = &passing_kind, .cost_ns = 2 * MS } };
+    struct passing_job dear = { .job = { .kind = &passing_kind, .cost_ns = 100 * MS } };
+    begin(64);
+    submit_all();
+    assert_true(scheduler_submit(scheduler, &dear.job));
+    assert_true(scheduler_submit(scheduler, &cheap.job));
+    finish();
+    assert_int_equal(cheap.shared, 0);
+    assert_int_equal(dear.shared, 2 * MEMBERS);
+    for (int i = 0; i < MEMBERS; i++)
+        expect_answered(i);
 }
 
 static void test_a_full_batch_leaves_the_others_another(void **state)
@@ -320,16 +378,17 @@ static void test_batches_are_not_counted(void **state)
         while (!atomic_load(&callers[i].joined))
             usleep(100);
     assert_int_equal(scheduler_load(scheduler).job_count, MEMBERS);
-    assert_false(scheduler_submit(scheduler, &holder));
-    struct job batch = { .kind = &holding_job, .for_others = true, .cost_ns = 5 * MS };
-    atomic_store(&held, true);
-    assert_true(scheduler_submit(scheduler, &batch));
+    struct holder batch = { .job = { .kind = &holding_job, .cost_ns = 5 * MS } };
+    atomic_store(&batch.held, true);
+    assert_false(scheduler_submit(scheduler, &batch.job));
+    batch.job.for_others = true;
+    assert_true(scheduler_submit(scheduler, &batch.job));
     assert_int_equal(scheduler_load(scheduler).job_count, MEMBERS);
     assert_true(scheduler_load(scheduler).cost_ns >= 5 * MS);
-    atomic_store(&held, false);
+    atomic_store(&batch.held, false);
     for (int i = 0; i < MEMBERS; i++)
         scheduler_stop_job(scheduler, &callers[i].job, JOB_LEFT);
-    finish();
+    stop();
 }
 
 /* Members 2 to 7 have 3, 1, 2, 3, 1 and 2 rows. */
@@ -357,7 +416,7 @@ static void test_the_part_that_is_expected(void **state)
     assert_true(batcher_expected_part(batcher, member) == 5.0 / 16);
     for (int i = 2; i < MEMBERS; i++)
         scheduler_stop_job(scheduler, &callers[i].job, JOB_LEFT);
-    finish();
+    stop();
 }
 
 /* ------------------------------------------------------------------------ the group -- */
@@ -410,6 +469,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_all_that_is_there_shares, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_where_a_batch_stands, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_full_batch_leaves_the_others_another, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_leaving_in_a_batch, set_up, tear_down),

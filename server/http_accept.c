@@ -1,0 +1,196 @@
+/* http_accept.c - connections, taken and shared out among the connection threads.
+ *
+ * libmicrohttpd's daemons, one a thread, could share the listening sockets; then whoever wakes
+ * first takes most of a burst, and one thread serves all while another sleeps. So the first thread
+ * takes them all and gives each to the thread that has the fewest, and a bound on connections is
+ * one bound, whatever the number of threads and addresses. Where a client may have only so many,
+ * which libmicrohttpd counts for each of its daemons, all of a client go to one thread. */
+#include "http_internal.h"
+
+#include "clock.h"
+#include "log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    ACCEPTS_MAX = 64, /* of one listener, before others are looked at */
+    PAUSE_MS = 100,   /* where there is no descriptor or memory left */
+};
+
+struct http_arrival {
+    struct http_arrival *next;
+    int socket;
+    socklen_t address_size;
+    struct sockaddr_storage address;
+};
+
+/* ------------------------------------------------------------------ counts -- */
+
+static int thread_connections(const struct http_thread *thread)
+{
+    return atomic_load(&thread->open_count) + atomic_load(&thread->arriving_count);
+}
+
+static int all_connections(const struct http *http)
+{
+    int count = 0;
+    for (int i = 0; i < http->thread_count; i++)
+        count += thread_connections(&http->threads[i]);
+    return count;
+}
+
+bool http_is_full(const struct http *http)
+{
+    int closing_count = 0;
+    for (int i = 0; i < http->thread_count; i++)
+        closing_count += atomic_load(&http->threads[i].closing_count);
+    return all_connections(http) - closing_count >= http->options.connections_max;
+}
+
+void http_connection_opened(struct http_thread *thread)
+{
+    atomic_fetch_add(&thread->open_count, 1);
+}
+
+/* Who accepts may be waiting for this. */
+void http_connection_closed(struct http_thread *thread)
+{
+    struct http *http = thread->http;
+    const bool was_full = all_connections(http) >= http->options.connections_max;
+    atomic_fetch_sub(&thread->open_count, 1);
+    if (was_full && thread != &http->threads[0] && !atomic_load(&http->stopping))
+        http_wake(&http->threads[0]);
+}
+
+/* -------------------------------------------------------------- sharing out -- */
+
+/* FNV-1a over the bytes of an IP address (http://www.isthe.com/chongo/tech/comp/fnv/). */
+static uint32_t address_hash(const struct sockaddr_storage *address)
+{
+    const bool is_v6 = address->ss_family == AF_INET6;
+    const unsigned char *bytes =
+        is_v6 ? (const unsigned char *)&((const struct sockaddr_in6 *)address)->sin6_addr
+              : (const unsigned char *)&((const struct sockaddr_in *)address)->sin_addr;
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < (is_v6 ? sizeof(struct in6_addr) : sizeof(struct in_addr)); i++)
+        hash = (hash ^ bytes[i]) * 16777619u;
+    return hash;
+}
+
+static struct http_thread *thread_for(struct http *http, const struct http_arrival *arrival)
+{
+    if (http->options.connections_per_ip_max > 0)
+        return &http->threads[address_hash(&arrival->address) % (unsigned)http->thread_count];
+    struct http_thread *fewest = &http->threads[0];
+    for (int i = 1; i < http->thread_count; i++)
+        if (thread_connections(&http->threads[i]) < thread_connections(fewest))
+            fewest = &http->threads[i];
+    return fewest;
+}
+
+/* The connection is libmicrohttpd's from here on, which closes one that it cannot take. */
+static void add(struct http_thread *thread, struct http_arrival *arrival)
+{
+    if (MHD_add_connection(thread->daemon, arrival->socket, (struct sockaddr *)&arrival->address,
+                           arrival->address_size)
+        != MHD_YES)
+        log_line(LOG_DEBUG, "connection refused", LOG_STRING("reason", strerror(errno)));
+    atomic_fetch_sub(&thread->arriving_count, 1);
+    free(arrival);
+}
+
+static void hand_over(struct http *http, struct http_arrival *arrival)
+{
+    struct http_thread *thread = thread_for(http, arrival);
+    atomic_fetch_add(&thread->arriving_count, 1);
+    if (thread == &http->threads[0]) {
+        add(thread, arrival);
+        return;
+    }
+    pthread_mutex_lock(&thread->mutex);
+    arrival->next = thread->arrivals;
+    thread->arrivals = arrival;
+    pthread_mutex_unlock(&thread->mutex);
+    http_wake(thread);
+}
+
+static struct http_arrival *take_arrivals(struct http_thread *thread)
+{
+    pthread_mutex_lock(&thread->mutex);
+    struct http_arrival *arrivals = thread->arrivals;
+    thread->arrivals = NULL;
+    pthread_mutex_unlock(&thread->mutex);
+    return arrivals;
+}
+
+void http_take_arrivals(struct http_thread *thread)
+{
+    struct http_arrival *arrival = take_arrivals(thread);
+    while (arrival) {
+        struct http_arrival *next = arrival->next;
+        add(thread, arrival);
+        arrival = next;
+    }
+}
+
+void http_drop_arrivals(struct http_thread *thread)
+{
+    struct http_arrival *arrival = take_arrivals(thread);
+    while (arrival) {
+        struct http_arrival *next = arrival->next;
+        close(arrival->socket);
+        free(arrival);
+        arrival = next;
+    }
+}
+
+/* --------------------------------------------------------------- accepting -- */
+
+/* False: there is none, or it cannot be taken now. */
+static bool accept_one(struct http *http, int listening)
+{
+    struct http_arrival *arrival = calloc(1, sizeof *arrival);
+    if (!arrival)
+        return false;
+    arrival->address_size = sizeof arrival->address;
+    arrival->socket = accept4(listening, (struct sockaddr *)&arrival->address,
+                              &arrival->address_size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (arrival->socket >= 0) {
+        hand_over(http, arrival);
+        return true;
+    }
+    const int error = errno;
+    free(arrival);
+    if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
+        log_line(LOG_WARNING, "no connection can be taken", LOG_STRING("reason", strerror(error)));
+        http->accepts_again_ns = clock_now_ns() + PAUSE_MS * INT64_C(1000000);
+    }
+    return error == ECONNABORTED || error == EINTR; /* that one is gone; the next may be there */
+}
+
+bool http_may_accept(const struct http *http)
+{
+    return all_connections(http) < http->options.connections_max
+           && (!http->accepts_again_ns || clock_now_ns() > http->accepts_again_ns);
+}
+
+int http_accept_ms(const struct http *http, int most_ms)
+{
+    const bool pauses = http->accepts_again_ns && http->accepts_again_ns >= clock_now_ns();
+    return pauses && most_ms > PAUSE_MS ? PAUSE_MS : most_ms;
+}
+
+/* Where this has filled the daemon up, all threads look for connections that can make room. */
+void http_accept(struct http *http, int listening)
+{
+    http->accepts_again_ns = 0;
+    for (int i = 0; i < ACCEPTS_MAX && http_may_accept(http); i++)
+        if (!accept_one(http, listening))
+            return;
+    for (int i = 1; i < http->thread_count && http_is_full(http); i++)
+        http_wake(&http->threads[i]);
+}

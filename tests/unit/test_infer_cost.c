@@ -1,0 +1,115 @@
+/* What is predicted of a request that shares its products: its part of the parameters, its own rows
+ * while it waits, and nothing of a product that a batch has made. */
+#include "infer_cost.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+enum { D_MODEL = 512, HEADS = 8, ROWS = 2 };
+
+static float numbers[64]; /* what shapes of any size point at: nothing here is computed */
+
+struct request {
+    struct attn_layer layer;
+    struct infer_item items[2];
+    struct infer_request request;
+    struct infer_cost cost;
+};
+
+static void request_init(struct request *request, int64_t item_count)
+{
+    const struct attn_linear linear = { .weight = numbers, .in = D_MODEL, .out = D_MODEL };
+    const struct attn_tensor rows =
+        attn_tensor_dense(numbers, ATTN_F32, 1, 1, ROWS, (int64_t)D_MODEL);
+    const char *where;
+    memset(request, 0, sizeof *request);
+    request->layer = (struct attn_layer){ .q_heads = HEADS,
+                                          .kv_heads = HEADS,
+                                          .head_dim = D_MODEL / HEADS,
+                                          .v_head_dim = D_MODEL / HEADS,
+                                          .q_proj = linear,
+                                          .k_proj = linear,
+                                          .v_proj = linear,
+                                          .o_proj = linear };
+    const struct attn_layer_problem problem = { .layer = &request->layer,
+                                                .options = attn_options_default(D_MODEL / HEADS),
+                                                .query = rows,
+                                                .key = rows,
+                                                .value = rows,
+                                                .context = numbers };
+    for (int64_t i = 0; i < item_count; i++) {
+        request->items[i].answer_bytes = sizeof(float) * ROWS * D_MODEL;
+        assert_int_equal(attn_layer_plan_init(&request->items[i].plan, &problem, &where), ATTN_OK);
+    }
+    request->request = (struct infer_request){ .items = request->items,
+                                               .item_count = item_count,
+                                               .number_bytes = sizeof(float) };
+    infer_cost_plan(&request->cost, &request->request, CODING_IDENTITY);
+}
+
+static void assert_near(int64_t ns, int64_t expected)
+{
+    assert_in_range(ns, expected - 5, expected + 5);
+}
+
+static void test_a_part_of_the_parameters(void **state)
+{
+    (void)state;
+    struct request request;
+    request_init(&request, 1);
+    struct infer_cost *cost = &request.cost;
+    const int64_t alone_ns = infer_cost_ns(cost), left_ns = infer_cost_left_ns(cost);
+    const int64_t inputs_ns = cost_parameters_ns(&cost->products[ATTN_PRODUCT_INPUTS]);
+    const int64_t output_ns = cost_parameters_ns(&cost->products[ATTN_PRODUCT_OUTPUT]);
+    assert_near(inputs_ns, 3 * output_ns);
+    infer_cost_expect_part(cost, ATTN_PRODUCT_INPUTS, 1);
+    assert_int_equal(infer_cost_ns(cost), alone_ns);
+    infer_cost_expect_part(cost, ATTN_PRODUCT_INPUTS, 0.25);
+    infer_cost_expect_part(cost, ATTN_PRODUCT_OUTPUT, 0.5);
+    assert_near(infer_cost_ns(cost), alone_ns - inputs_ns * 3 / 4 - output_ns / 2);
+    assert_near(infer_cost_left_ns(cost), left_ns - inputs_ns * 3 / 4 - output_ns / 2);
+}
+
+static void test_what_is_left_in_and_after_a_batch(void **state)
+{
+    (void)state;
+    struct request request;
+    request_init(&request, 1);
+    struct infer_cost *cost = &request.cost;
+    const struct cost inputs = cost->products[ATTN_PRODUCT_INPUTS];
+    const struct cost output = cost->products[ATTN_PRODUCT_OUTPUT];
+    const int64_t left_ns = infer_cost_left_ns(cost), write_ns = cost->ns[INFER_WRITE];
+    assert_near(infer_cost_joined_ns(cost, ATTN_PRODUCT_INPUTS),
+                left_ns - cost_parameters_ns(&inputs));
+    assert_near(infer_cost_was_shared(cost, ATTN_PRODUCT_INPUTS), left_ns - cost_ns(&inputs));
+    assert_near(infer_cost_joined_ns(cost, ATTN_PRODUCT_OUTPUT),
+                cost_ns(&output) - cost_parameters_ns(&output) + write_ns);
+    assert_int_equal(infer_cost_was_shared(cost, ATTN_PRODUCT_OUTPUT), write_ns);
+    assert_true(cost->phases[INFER_COMPUTE].amount[COST_PROJECT] == 0);
+    assert_true(cost->flops >= 4 * 2.0 * ROWS * D_MODEL * D_MODEL); /* whoever computed them */
+}
+
+static void test_several_items_share_with_nobody(void **state)
+{
+    (void)state;
+    struct request request;
+    request_init(&request, 2);
+    const int64_t alone_ns = infer_cost_ns(&request.cost);
+    infer_cost_expect_part(&request.cost, ATTN_PRODUCT_INPUTS, 0.25);
+    assert_int_equal(infer_cost_ns(&request.cost), alone_ns);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_part_of_the_parameters),
+        cmocka_unit_test(test_what_is_left_in_and_after_a_batch),
+        cmocka_unit_test(test_several_items_share_with_nobody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
