@@ -280,6 +280,13 @@ void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
         attn_few_run(plan, task, workspace);
         return;
     }
+    struct attn_plan narrow;
+    const int64_t width = attn_plan_tile_width(plan, task % plan->q_tiles);
+    if (width < plan->width) {
+        narrow = *plan;
+        narrow.width = width;
+        plan = &narrow;
+    }
     begin(&rows, plan, task, workspace);
     const int64_t first = rows.needs_map ? 0 : attn_first_tile(&rows);
     const int64_t end = rows.needs_map ? kv_len : rows.any.high;

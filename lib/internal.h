@@ -112,6 +112,10 @@ struct attn_workspace {
 /* Cuts memory into the parts that plan needs and returns their bytes; memory NULL only counts. */
 size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *plan, void *memory);
 
+/* Lanes of a tile of query rows: whole vectors, of the last rows of a head fewer than plan->width.
+ * Its workspace is cut by a plan that has them for its width. */
+int64_t attn_plan_tile_width(const struct attn_plan *plan, int64_t q_tile);
+
 /* The workspace of a plan that computes in double (forward_double.c), and one of its tasks: at most
  * ATTN_DOUBLE_ROWS query rows, ATTN_DOUBLE_KEYS keys at a time. */
 enum { ATTN_DOUBLE_ROWS = 8, ATTN_DOUBLE_KEYS = 64 };

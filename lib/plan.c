@@ -31,6 +31,17 @@ static bool needs_double(const struct attn_problem *problem)
            || is_double(&problem->masked) || is_double(&problem->weights);
 }
 
+/* As many tiles as KV_TILE keys would make, but as even as steps of 16 keys let them be: a short
+ * one at the end costs as much to begin, and 128 keys in two halves meet the diagonal of 64 rows in
+ * one. */
+static int64_t choose_kv_tile(int64_t kv_len)
+{
+    enum { STEP = 16 };
+    const int64_t tiles = attn_max(attn_divide_up(kv_len, KV_TILE), 1);
+
+    return attn_max(attn_divide_up(kv_len, tiles * STEP), 1) * STEP;
+}
+
 static void choose_tiles(struct attn_plan *plan)
 {
     const struct attn_problem *problem = &plan->problem;
@@ -45,8 +56,17 @@ static void choose_tiles(struct attn_plan *plan)
         q_tile = ATTN_DOUBLE_ROWS;
     plan->q_tile = attn_min(q_tile, attn_max(problem->query.shape[2], 1));
     plan->width = attn_divide_up(plan->q_tile, lanes) * lanes;
-    plan->kv_tile = plan->in_double ? ATTN_DOUBLE_KEYS : KV_TILE;
+    plan->kv_tile = plan->in_double ? ATTN_DOUBLE_KEYS : choose_kv_tile(problem->key.shape[2]);
     plan->q_tiles = attn_divide_up(problem->query.shape[2], plan->q_tile);
+}
+
+int64_t attn_plan_tile_width(const struct attn_plan *plan, int64_t q_tile)
+{
+    const int64_t lanes = plan->kernels->lanes;
+    const int64_t rows =
+        attn_min(plan->q_tile, plan->problem.query.shape[2] - q_tile * plan->q_tile);
+
+    return attn_divide_up(rows, lanes) * lanes;
 }
 
 /* The next part of memory. Where memory is NULL only *offset moves. */

@@ -327,10 +327,12 @@ static void run_each(const struct attn_weight_map *map, const struct attn_plan *
     const bool is_wanted = number >= 0 && span.first < span.end;
     const bool has_scores = is_wanted && takes_scores(map, plan, &sizes);
     const struct workspace work = open_workspace(map, plan, workspace);
+    struct attn_plan narrow = *plan;
     struct attn_workspace sums;
 
+    narrow.width = attn_plan_tile_width(plan, tile);
     run_plan(plan, head, tile, workspace, is_wanted ? work.rows : NULL, has_scores);
-    attn_workspace_cut(&sums, plan, workspace);
+    attn_workspace_cut(&sums, &narrow, workspace);
     for (int64_t i = span.first; is_wanted && i < span.end; i++) {
         const int64_t r = row_of_tile(map, plan, i);
         const struct attn_score_row scores = { plan->kernels, has_scores ? sums.max[r] : 0.0f,

@@ -1,7 +1,7 @@
 /* coding.h - content codings of HTTP (RFC 9110, 8.4): gzip and deflate, both ways.
  *
- * The only door to zlib. What costs time here, packing and unpacking, is meant for a
- * worker; reading a header line is not. */
+ * The door to zlib, with coding_blocks.h for what is long. What costs time here, packing and
+ * unpacking, is meant for a worker; reading a header line is not. */
 #ifndef ATTND_CODING_H
 #define ATTND_CODING_H
 

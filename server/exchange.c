@@ -316,17 +316,30 @@ void exchange_park(struct exchange *exchange, int64_t deadline_ns,
     exchange->owner = owner;
 }
 
+bool exchange_packs(const struct exchange *exchange, size_t bytes, bool *is_required)
+{
+    *is_required = exchange->identity_refused;
+    return exchange->answer_coding != CODING_IDENTITY && bytes > 0
+           && (bytes >= exchange->pack_bytes_min || *is_required);
+}
+
+void exchange_set_packed(struct exchange *exchange, bool is_packed)
+{
+    exchange->packing_done = true;
+    exchange->answer.coding = is_packed ? exchange->answer_coding : CODING_IDENTITY;
+}
+
 /* Puts packed bytes in place of those of the answer, where that is wanted and possible. Parts stay
  * until the exchange ends. */
 static void pack(struct exchange *exchange)
 {
     struct exchange_answer *answer = &exchange->answer;
     const struct exchange_part whole = { answer->data, answer->size };
-    const bool required = exchange->identity_refused;
+    bool required;
     if (answer->size == 0)
         return;
-    answer->varies = answer->size >= exchange->pack_bytes_min;
-    if (exchange->answer_coding == CODING_IDENTITY || (!answer->varies && !required))
+    answer->varies = answer->size >= exchange->pack_bytes_min || answer->coding != CODING_IDENTITY;
+    if (exchange->packing_done || !exchange_packs(exchange, answer->size, &required))
         return;
     size_t size;
     char *data = answer->parts ? coding_pack(exchange->answer_coding, answer->parts,

@@ -73,6 +73,7 @@ struct exchange {
 
     enum coding answer_coding; /* that the client takes; identity too, unless it is refused */
     bool identity_refused;
+    bool packing_done; /* answer.coding says with what outcome */
     size_t pack_bytes_min;
 
     struct fault fault; /* known before the body: answered once it has been read */

@@ -166,6 +166,12 @@ void exchange_reply_parts(struct exchange *exchange, int status, const char *con
                           const struct exchange_part *parts, int part_count,
                           void (*release)(void *owner), void *owner);
 
+/* Whether an answer of so many bytes is to be packed, and whether it is refused otherwise. A reply
+ * packs what is to be packed, at once, unless somebody who did it in pieces has said before the
+ * reply whether its bytes are packed. */
+bool exchange_packs(const struct exchange *exchange, size_t bytes, bool *is_required);
+void exchange_set_packed(struct exchange *exchange, bool is_packed);
+
 /* The same with a text, which is taken; where writing it failed, that fault. */
 struct text;
 void exchange_reply_text(struct exchange *exchange, int status, const char *content_type,

@@ -98,6 +98,7 @@ static void call_free(struct infer_call *call)
     call->body_memory = NULL;
     text_free(&call->text);
     answer_pieces_free(&call->pieces);
+    coding_blocks_free(&call->packed);
     infer_request_free(&call->request);
     json_free(&call->document);
 }
@@ -191,7 +192,7 @@ static int64_t next_tasks(struct infer *infer, int stage)
         return count;
     if (infer->answer.stages == 0)
         infer->clock.computed_ns = clock_now_ns();
-    return infer_answer_tasks(&infer->answer, &infer->call);
+    return infer_answer_tasks(&infer->answer, &infer->call, infer->exchange, &infer->fault);
 }
 
 /* A batch has run the stage that the job waits for: its time is not this job's. */
@@ -254,9 +255,7 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
     if (stage == 1 && task == 0)
         set_pending(infer, false);
     if (infer->answer.stages > 0) {
-        infer_cost_start(&infer->cost, INFER_WRITE, &watch);
-        infer_answer_run(&infer->answer, &infer->call, task, &infer->fault);
-        infer_cost_stop(&infer->cost, INFER_WRITE, &watch);
+        infer_answer_run(&infer->answer, &infer->call, &infer->cost, task, &infer->fault);
         return;
     }
     const int64_t i = item_of_task(infer, task);
@@ -328,7 +327,7 @@ static void done(struct job *job, enum job_outcome outcome)
     infer_cost_start(&infer->cost, INFER_WRITE, &watch);
     check_outcome(infer, outcome);
     if (infer->fault.code == FAULT_NONE)
-        infer_answer_finish(&infer->answer, call, &infer->fault);
+        infer_answer_finish(&infer->answer, call, infer->exchange, &infer->fault);
     infer_cost_stop(&infer->cost, INFER_WRITE, &watch);
     struct request_record *record = exchange_record(infer->exchange);
     infer_record(record, &call->request);
@@ -483,7 +482,7 @@ bool infer_warm_up(struct service *service, struct fault *fault)
             break;
     }
     if (infer->fault.code == FAULT_NONE)
-        infer_answer_finish(&infer->answer, &infer->call, &infer->fault);
+        infer_answer_finish(&infer->answer, &infer->call, NULL, &infer->fault);
     free(workspace);
     *fault = infer->fault;
     release(infer);

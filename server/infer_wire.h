@@ -6,6 +6,7 @@
 #define ATTND_INFER_WIRE_H
 
 #include "answer_pieces.h"
+#include "coding_blocks.h"
 #include "http.h"
 #include "infer.h"
 #include "json.h"
@@ -33,7 +34,8 @@ struct infer_call {
      * lie where the call has them. Where there are parts the first is the text. */
     struct text text;
     struct answer_pieces pieces;
-    size_t text_bytes; /* in the end */
+    struct coding_blocks packed;
+    size_t text_bytes; /* in the end, before it is packed */
     const char *content_type;
     const struct exchange_part *parts;
     int part_count;

@@ -14,6 +14,9 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+
+enum { WORKER_NICE = 5 };
 
 /* --------------------------------------------------------------- waking -- */
 
@@ -59,10 +62,20 @@ static void run_next(struct scheduler_thread *self, struct job *job, int64_t now
     self->begun_ns = 0;
 }
 
+/* Of the daemon's threads a worker is the last to need a CPU: a connection thread that has been
+ * woken, and the spare one with its short job, go before it. On Linux this is the thread's alone.
+ */
+static void give_way(void)
+{
+    const int now = getpriority(PRIO_PROCESS, 0);
+    setpriority(PRIO_PROCESS, 0, now + WORKER_NICE);
+}
+
 static void *work(void *argument)
 {
     struct scheduler_thread *self = argument;
     struct scheduler *scheduler = self->scheduler;
+    give_way();
     pthread_mutex_lock(&scheduler->mutex);
     while (self->index < scheduler->worker_count && !scheduler->stopping) {
         const int64_t now_ns = clock_now_ns();

@@ -169,12 +169,23 @@ INLINE void score_block(const int rows, const int vectors, float *scores_t, cons
     }
 }
 
+/* How many of count rows are taken by whole blocks of this many; the others by BLOCK_ROWS_REST and
+ * one by one. One block less, where that lets the rest of them be whole too. */
+INLINE int64_t in_whole_blocks(int64_t count, int rows)
+{
+    const int64_t whole = count / rows * rows;
+    const bool is_better = (count - whole) % BLOCK_ROWS_REST != 0 && whole > 0
+                           && (count - whole + rows) % BLOCK_ROWS_REST == 0;
+    return is_better ? whole - rows : whole;
+}
+
 INLINE void score_columns(const int vectors, float *scores_t, const float *query_t,
                           const float *key, int64_t key_stride, int64_t n, int64_t head_dim,
                           int64_t width, struct attn_calls *calls)
 {
+    const int64_t whole = in_whole_blocks(n, BLOCK_ROWS(vectors));
     int64_t j = 0;
-    for (; j + BLOCK_ROWS(vectors) <= n; j += BLOCK_ROWS(vectors))
+    for (; j < whole; j += BLOCK_ROWS(vectors))
         score_block(BLOCK_ROWS(vectors), vectors, scores_t + j * width, query_t,
                     key + j * key_stride, key_stride, head_dim, width, calls);
     for (; j + BLOCK_ROWS_REST <= n; j += BLOCK_ROWS_REST)
@@ -257,8 +268,9 @@ INLINE void context_columns(const int vectors, const bool guarded, float *contex
                             struct attn_calls *calls)
 {
     const int rows = guarded ? BLOCK_ROWS_REST : BLOCK_ROWS(vectors);
+    const int64_t whole = in_whole_blocks(v_head_dim, rows);
     int64_t d = 0;
-    for (; d + rows <= v_head_dim; d += rows)
+    for (; d < whole; d += rows)
         context_block(rows, vectors, guarded, context_t + d * width, rescale, weights_t, value + d,
                       value_stride, n, width, calls);
     for (; d + BLOCK_ROWS_REST <= v_head_dim; d += BLOCK_ROWS_REST)

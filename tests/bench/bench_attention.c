@@ -1,6 +1,6 @@
 /* bench_attention.c - context vectors: our kernels beside the peers of this machine.
  *
- *     bench_attention [--quick] [--json FILE] [--threads N]
+ *     bench_attention [--quick] [--json FILE] [--threads N] [--q-len N]
  *
  * Every shape is computed by all contenders in turn, again and again, so that whatever slows the
  * machine slows all; each number is the median of its rounds. A contender is a process of its own
@@ -47,6 +47,7 @@ struct options {
     bool quick;
     const char *json_path;
     int threads; /* 0: one, then two */
+    int q_len;   /* of the shapes; 0: all */
 };
 
 /* Times of one shape, of a run each. */
@@ -217,7 +218,8 @@ static void bench(const struct options *options, const char *folder, FILE *json,
     print_head();
     for (int i = 0; i < SHAPES; i++) {
         struct bench_shape shape = shapes[i];
-        if (options->quick && shape.q_len == 4096)
+        if ((options->quick && shape.q_len == 4096)
+            || (options->q_len != 0 && shape.q_len != options->q_len))
             continue;
         shape.threads = threads;
         own_init(&own, &shape);
@@ -241,6 +243,8 @@ static bool read_options(struct options *options, int argc, char **argv)
             options->json_path = argv[++i];
         else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc)
             options->threads = atoi(argv[++i]);
+        else if (strcmp(argv[i], "--q-len") == 0 && i + 1 < argc)
+            options->q_len = atoi(argv[++i]);
         else
             return false;
     }
@@ -252,7 +256,8 @@ int main(int argc, char **argv)
     struct options options;
 
     if (!read_options(&options, argc, argv)) {
-        fprintf(stderr, "usage: %s [--quick] [--json FILE] [--threads 1 or 2]\n", argv[0]);
+        fprintf(stderr, "usage: %s [--quick] [--json FILE] [--threads 1 or 2] [--q-len N]\n",
+                argv[0]);
         return 2;
     }
     FILE *json = fopen(options.json_path, "w");

@@ -163,8 +163,13 @@ static void test_long_answers(void **state)
     (void)state;
     char *attention = long_body("query", "[1,0,0]", 300);
     char *softmax = long_body("input", "[1,2]", 40000);
-    const struct http_request requests[] = { { .path = "/v1/attention", .body = attention },
-                                             { .path = "/v1/softmax", .body = softmax } };
+    static const char *const packed[] = { "Content-Type: application/json", "Accept-Encoding: gzip",
+                                          NULL };
+    const struct http_request requests[] = {
+        { .path = "/v1/attention", .body = attention },
+        { .path = "/v1/attention", .body = attention, .headers = packed },
+        { .path = "/v1/softmax", .body = softmax }
+    };
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
         go_through(&requests[i], 200, 1);
         go_through(&requests[i], 200, 1000000);

@@ -216,6 +216,31 @@ static void expect_nothing_left(void)
     answer_wait_for_metric(&client, "attnd_memory_in_flight_bytes", 0, 0);
 }
 
+/* Bytes that shrink by less than a tenth are sent as they are, unless that is refused. */
+static void test_bytes_packed(void **state)
+{
+    (void)state;
+    static const char *const wanted[] = { NULL, "Accept-Encoding: gzip",
+                                          "Accept-Encoding: gzip, identity;q=0" };
+    char *body = body_of(700, ",\"outputs\":[\"weights\"]"), coding[16];
+    size_t plain = 0;
+    for (int i = 0; i < 3; i++) {
+        const char *const headers[] = { "Content-Type: application/json",
+                                        "Accept: application/x-safetensors", wanted[i], NULL };
+        struct http_response response = http_client_send(
+            &client, &(struct http_request){ .path = PATH, .body = body, .headers = headers });
+        assert_int_equal(response.status, 200);
+        const bool is_packed =
+            http_response_header(&response, "Content-Encoding", coding, sizeof coding) != NULL;
+        plain = i == 0 ? response.body_size : plain;
+        assert_true(is_packed ? i > 0 : i < 2);
+        assert_true(is_packed ? i == 2 || response.body_size < plain / 10 * 9 + 1000
+                              : response.body_size == plain);
+        http_response_free(&response);
+    }
+    free(body);
+}
+
 /* Deadlines that pass before, while and after it is written. */
 static void test_deadlines(void **state)
 {
@@ -269,8 +294,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),       cmocka_unit_test(test_batch),
         cmocka_unit_test(test_other_numbers), cmocka_unit_test(test_text_beside_bytes),
-        cmocka_unit_test(test_softmax),       cmocka_unit_test(test_deadlines),
-        cmocka_unit_test(test_departures),    cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_softmax),       cmocka_unit_test(test_bytes_packed),
+        cmocka_unit_test(test_deadlines),     cmocka_unit_test(test_departures),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
 }
