@@ -14,10 +14,11 @@ enum { DOUBT = 2 };
  * or nearly so. */
 enum { EARLY_BYTES = 16 * 1024 };
 
-/* What goes before a request may take so much longer than it is predicted to, for shorter ones that
- * come later go before it too. That is asked of a request once: what has been done for one that was
- * taken shall not be in vain. */
-static const double SLACK = 1.5;
+/* What goes before a request may take so much longer than it is predicted to: shorter ones that
+ * come later go before it too, and the kernel does not say of a body how long it has been on its
+ * way. That is asked of a request once: what has been done for one that was taken shall not be in
+ * vain. */
+static const double SLACK = 2;
 
 enum { RETRY_AFTER_MAX_S = 3600 };
 

@@ -34,8 +34,8 @@ bool coding_blocks_begin(struct coding_blocks *blocks, enum coding coding, bool 
                          const struct exchange_part *source, int source_count,
                          struct memory_share *share);
 
-/* Packs a block, each once, by any thread. */
-void coding_blocks_pack(struct coding_blocks *blocks, int64_t block);
+/* Packs block i, each once, by any thread. */
+void coding_blocks_pack(struct coding_blocks *blocks, int64_t i);
 
 /* When all are packed: makes the parts. False where the answer is to go unpacked: it did not
  * shrink, or there was no memory. */

@@ -95,7 +95,7 @@ static void watch_begin(struct watch *watch, const struct http_thread *thread)
     for (int i = 0; i < listen_count; i++)
         watch->fds[WATCH_LISTENERS + i] =
             (struct pollfd){ .fd = http->listeners[i].socket, .events = POLLIN };
-    watch->count = (nfds_t)(WATCH_LISTENERS + listen_count);
+    watch->count = WATCH_LISTENERS + (nfds_t)listen_count;
 }
 
 static void wait_for_any(struct watch *watch, struct http_thread *thread)
@@ -123,6 +123,7 @@ static void *connection_thread(void *argument)
     struct http_thread *thread = argument;
     struct watch watch;
     watch_begin(&watch, thread);
+    log_hold();
     while (!atomic_load(&thread->http->stopping)) {
         uint64_t count;
         wait_for_any(&watch, thread);
@@ -143,6 +144,7 @@ static void *connection_thread(void *argument)
         http_end_departures(thread);
         http_check_timers(thread);
         memory_budget_trim(clock_now_ns());
+        log_release();
     }
     return NULL;
 }

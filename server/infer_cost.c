@@ -10,7 +10,7 @@
 
 /* What is predicted to take longer is measured always, what is shorter once in so many times. */
 static const int64_t ALWAYS_NS = 200000;
-enum { SOMETIMES = 16 };
+enum { SOMETIMES = 64 };
 
 /* How much a packed body is thought to unpack to, and what a number takes as text. */
 static const double UNPACKED_FACTOR = 3;

@@ -7,12 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char NOT_FINITE[4] = { 'n', 'u', 'l', 'l' };
+
 size_t json_write_double(char *out, double value)
 {
     int digits = 15, size;
     if (!isfinite(value)) {
-        memcpy(out, "null", 4);
-        return 4;
+        memcpy(out, NOT_FINITE, sizeof NOT_FINITE);
+        return sizeof NOT_FINITE;
     }
     do
         size = snprintf(out, JSON_DOUBLE_BYTES_MAX, "%.*g", digits, value);

@@ -24,6 +24,13 @@ enum {
     TAIL_BYTES_MAX = 32, /* for what ends a line: "truncated" and the newline */
 };
 
+/* Lines of a thread that holds them back: one system call for what a busy thread logs in a turn. */
+static _Thread_local struct {
+    bool holds;
+    size_t used;
+    char bytes[LINE_BYTES_MAX];
+} held;
+
 static const char *const LEVEL_NAMES[] = { "debug", "info", "warning", "error" };
 
 static _Atomic unsigned logged_levels = 1u << LOG_INFO | 1u << LOG_WARNING | 1u << LOG_ERROR;
@@ -188,6 +195,31 @@ static void put(const char *line, size_t size)
     }
 }
 
+void log_hold(void)
+{
+    held.holds = true;
+}
+
+void log_release(void)
+{
+    if (held.used > 0)
+        put(held.bytes, held.used);
+    held.used = 0;
+}
+
+static void put_or_hold(enum log_level level, const char *line, size_t size)
+{
+    const bool waits = held.holds && level <= LOG_INFO;
+    if (!waits || size > sizeof held.bytes - held.used)
+        log_release();
+    if (!waits) {
+        put(line, size);
+        return;
+    }
+    memcpy(held.bytes + held.used, line, size);
+    held.used += size;
+}
+
 void log_event(enum log_level level, const char *event, const struct log_field *fields,
                size_t field_count)
 {
@@ -217,6 +249,6 @@ void log_event(enum log_level level, const char *event, const struct log_field *
         text_raw(&line, truncated ? ",\"truncated\":true}\n" : "}\n");
     else
         text_raw(&line, truncated ? " truncated=true\n" : "\n");
-    put(buffer, line.used);
+    put_or_hold(level, buffer, line.used);
     errno = saved_errno;
 }

@@ -192,10 +192,21 @@ void text_format(struct text *text, const char *format, ...)
     va_end(args);
 }
 
+/* A text of some KB would grow in many steps, each of which may copy what is there. Many numbers
+ * may come to much less than the most that they can take. */
+static void expect_numbers(struct text *text, const struct tensor_text *tensor, size_t most)
+{
+    enum { NUMBERS_MAX = 4096 };
+    const size_t bytes = (size_t)tensor->count * most;
+    if (tensor->count <= NUMBERS_MAX && bytes <= text->bytes_max - text->used)
+        text_reserve(text, bytes);
+}
+
 /* A stretch at a time, of as many numbers as there is surely room for. */
 static void write_numbers(struct text *text, const struct tensor_text *tensor)
 {
     const size_t most = tensor_text_number_bytes(tensor);
+    expect_numbers(text, tensor, most);
     for (int64_t first = 0, some = 1; first < tensor->count && text->failed == FAULT_NONE;
          first += some) {
         const int64_t left = tensor->count - first;

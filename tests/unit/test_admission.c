@@ -97,9 +97,9 @@ static void test_cost(void **state)
 static void test_deadlines(void **state)
 {
     (void)state;
-    /* 2 s for what goes before, half as much for what may pass it, half of its own second in two.
+    /* 2 s for what goes before, as much for what may pass it, half of its own second in two.
      */
-    request.left_ns = 3250000000;
+    request.left_ns = 4250000000;
     assert_int_equal(judge(), ADMISSION_TAKEN);
     request.left_ns -= 1;
     assert_int_equal(judge(), ADMISSION_TOO_LATE);
@@ -127,7 +127,7 @@ static void test_deadlines(void **state)
     assert_int_equal(judge(), ADMISSION_TAKEN);
     /* Others have waited for 2 s to be read, whatever workers have to do. */
     request.begins_ns = 2 * SECOND;
-    request.left_ns = 3 * SECOND;
+    request.left_ns = 4 * SECOND;
     assert_int_equal(judge(), ADMISSION_TAKEN);
     request.left_ns -= 1;
     assert_int_equal(judge(), ADMISSION_TOO_LATE);

@@ -34,7 +34,7 @@ static size_t joined(const struct coding_blocks *blocks, unsigned char **bytes)
     size_t size = 0;
     for (int i = 0; i < blocks->part_count; i++)
         size += blocks->parts[i].size;
-    *bytes = malloc(size);
+    *bytes = malloc(size + 1);
     unsigned char *p = *bytes;
     for (int i = 0; i < blocks->part_count; i++) {
         memcpy(p, blocks->parts[i].data, blocks->parts[i].size);
