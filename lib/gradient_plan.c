@@ -13,8 +13,10 @@
 /* As in plan.c: the others of one step, and the most bytes of what is transposed. */
 enum { OTHER_TILE = 96, LANES_BYTES_MAX = 320 * 1024 };
 
-/* What one task of keys meets where there are rounds enough: a task of about a millisecond. */
-enum { PART_ROWS = 768, PART_KEYS = 192 };
+/* What one task of keys meets where there are rounds enough: a task of about a millisecond. Where
+ * heads are few, fewer rows, but not below the least, so that a round has ROUND_TASKS for whoever
+ * has workers for them; their number is not known here and changes no bit. */
+enum { PART_ROWS = 768, PART_ROWS_MIN = 192, PART_KEYS = 192, ROUND_TASKS = 16 };
 
 /* The bytes of what stage 0 leaves of so many rows can be counted. */
 static const int64_t ROWS_MAX = INT64_MAX / 256;
@@ -128,10 +130,20 @@ static int64_t choose_tile(const struct attn_gradient_plan *plan, int64_t length
     return tile;
 }
 
-/* length in rounds parts, each a multiple of step. */
-static int64_t choose_part(int64_t length, int rounds, int64_t step)
+/* length in count parts, each a multiple of step. */
+static int64_t choose_part(int64_t length, int64_t count, int64_t step)
 {
-    return attn_max(attn_divide_up(attn_divide_up(length, rounds), step), 1) * step;
+    return attn_max(attn_divide_up(attn_divide_up(length, count), step), 1) * step;
+}
+
+static int64_t least_part_rows(const struct attn_gradient_plan *plan)
+{
+    const int64_t *key = plan->problem.attention.key.shape;
+    const int64_t wanted = attn_max(ROUND_TASKS / attn_max(key[0] * key[1], 1), 1);
+    const int64_t rows =
+        choose_part(plan->problem.attention.query.shape[2], wanted, plan->other_tile);
+
+    return attn_max(attn_min(rows, PART_ROWS), PART_ROWS_MIN);
 }
 
 static void choose_rounds(struct attn_gradient_plan *plan)
@@ -142,7 +154,8 @@ static void choose_rounds(struct attn_gradient_plan *plan)
         attn_max(attn_divide_up(q_len, PART_ROWS), attn_divide_up(kv_len, PART_KEYS));
 
     plan->rounds = (int)attn_max(attn_min(parts, ATTN_GRADIENT_ROUNDS_MAX), 1);
-    plan->part_rows = attn_max(choose_part(q_len, plan->rounds, plan->other_tile), PART_ROWS);
+    plan->part_rows =
+        attn_max(choose_part(q_len, plan->rounds, plan->other_tile), least_part_rows(plan));
     plan->part_keys = choose_part(kv_len, plan->rounds, plan->key_tile);
 }
 

@@ -93,6 +93,8 @@ static void run_attend(const struct attn_layer_plan *plan, enum attn_layer_stage
         problem->value.data = attn_scratch_at(scratch, plan->v_offset);
     if (attn_layer_has_output(&plan->problem))
         problem->context.data = attn_scratch_at(scratch, plan->context_offset);
+    if (plan->keeps_lse)
+        problem->lse.data = attn_scratch_at(scratch, plan->lse_offset);
     problem->past_len = &plan->problem.past_len;
     if (kind == ATTN_LAYER_ATTEND_PART)
         attn_plan_run_part(&attention, task, attn_scratch_at(scratch, plan->shared_offset),

@@ -135,7 +135,9 @@ struct attn_layer_plan {
     int stage_kind[ATTN_LAYER_STAGES_MAX];
     size_t q_offset, k_offset, v_offset, context_offset, shared_offset; /* into scratch, in bytes */
     bool keeps_projected[2]; /* query and key also as they are before norm and rotary embedding, */
-    size_t projected_offset[2]; /* there: what gradients need */
+    size_t projected_offset[2]; /* there: what gradients need, */
+    bool keeps_lse;             /* and lse, there */
+    size_t lse_offset;
 };
 
 /* As attn_plan_init(): everything is checked here and running cannot fail.

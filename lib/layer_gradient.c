@@ -243,6 +243,10 @@ static void run_attend(const struct attn_layer_gradient_plan *plan, int stage, i
         attention->key.data = attn_scratch_at(scratch, plan->forward.k_offset);
     if (operands[2].is_prepared)
         attention->value.data = attn_scratch_at(scratch, plan->forward.v_offset);
+    if (gradient.problem.has_forward) {
+        attention->context.data = attn_scratch_at(scratch, plan->forward.context_offset);
+        attention->lse.data = attn_scratch_at(scratch, plan->forward.lse_offset);
+    }
     attention->past_len = &plan->problem.layer.past_len;
     if (plan->problem.layer.layer->o_proj.weight != NULL)
         gradient.problem.context_gradient.data = attn_scratch_at(scratch, plan->context_offset);

@@ -8,8 +8,7 @@
 /* In this order; stages with nothing to do are left out. */
 enum attn_layer_gradient_stage {
     ATTN_LAYER_GRADIENT_ZERO,     /* no query rows: every gradient is 0 */
-    ATTN_LAYER_GRADIENT_FORWARD,  /* projections; attention, where o_proj's weight needs its output
-                                   */
+    ATTN_LAYER_GRADIENT_FORWARD,  /* projections; attention, where there is an o_proj */
     ATTN_LAYER_GRADIENT_CONTEXT,  /* blocks of rows: through o_proj -> scratch */
     ATTN_LAYER_GRADIENT_ATTEND,   /* the stages of gradient.h */
     ATTN_LAYER_GRADIENT_TURN,     /* chunks of rows of query and key: out of the rotary embedding */
@@ -17,6 +16,17 @@ enum attn_layer_gradient_stage {
     ATTN_LAYER_GRADIENT_NORM_SUM, /* of query and key: what the chunks have of its norm */
     ATTN_LAYER_GRADIENT_LINEAR    /* through the projections: inputs, weights, biases */
 };
+
+/* Whether attention is run forwards, and goes back from its context and lse, which takes as long as
+ * to find them on the way back; o_proj's weight needs the context besides. Whether that is asked
+ * for changes no bit: but for sparsemax, which finds its own, attention before an output projection
+ * always is. */
+static inline bool
+attn_layer_gradient_has_forward(const struct attn_layer_gradient_problem *problem)
+{
+    return problem->layer.layer->o_proj.weight != NULL
+           && (problem->o_proj.weight != NULL || problem->layer.options.normalizer == ATTN_SOFTMAX);
+}
 
 /* Rows of a weight in its own layout that one task sums up. */
 enum { ATTN_LAYER_GRADIENT_WEIGHT_ROWS = 128 };

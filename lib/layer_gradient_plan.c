@@ -2,8 +2,9 @@
  * lists its stages.
  *
  * The forward plan is that of the same call with its context asked for, so that query, key and
- * value stand projected and turned in scratch, and, where o_proj's weight needs it, the context
- * before o_proj. Its output projection is never run. */
+ * value stand projected and turned in scratch, and, where there is an o_proj, the context before
+ * it, with lse beside it: attention then goes back from these and need not find them again. The
+ * output projection itself is never run. */
 #include "internal.h"
 #include "layer_gradient_internal.h"
 
@@ -170,6 +171,7 @@ gradient_problem(const struct attn_layer_gradient_plan *plan,
     const struct attn_tensor *mask = &problem->layer.mask;
     struct attn_gradient_problem gradient = {
         .attention = plan->forward.attention.problem,
+        .has_forward = attn_layer_gradient_has_forward(problem),
         .context_gradient = attn_tensor_rows((void *)problem->context_gradient, ATTN_F32, 1,
                                              layer->q_heads, problem->layer.query.shape[2],
                                              layer->v_head_dim, layer->q_heads * layer->v_head_dim),
@@ -196,6 +198,10 @@ static void lay_out_scratch(struct attn_layer_gradient_plan *plan,
     const int64_t q_len = plan->problem.layer.query.shape[2];
 
     plan->scratch_bytes = plan->forward.scratch_bytes;
+    plan->forward.keeps_lse = attn_layer_gradient_has_forward(&plan->problem);
+    if (plan->forward.keeps_lse)
+        plan->forward.lse_offset =
+            reserve(plan, (size_t)(plan->problem.layer.layer->q_heads * q_len) * sizeof(float));
     if (o_proj->weight != NULL)
         plan->context_offset = reserve(plan, (size_t)(q_len * o_proj->in) * sizeof(float));
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++) {
@@ -245,7 +251,7 @@ static void list_stages(struct attn_layer_gradient_plan *plan,
         if (kind == ATTN_LAYER_PROJECT || kind == ATTN_LAYER_PREPARE
             || ((kind == ATTN_LAYER_ATTEND || kind == ATTN_LAYER_ATTEND_PART
                  || kind == ATTN_LAYER_ATTEND_JOIN)
-                && problem->o_proj.weight != NULL))
+                && attn_layer_gradient_has_forward(problem)))
             add_stage(plan, ATTN_LAYER_GRADIENT_FORWARD, s, forward->task_count[s]);
     }
     if (layer->o_proj.weight != NULL) {
@@ -275,9 +281,10 @@ enum attn_status attn_layer_gradient_plan_init(struct attn_layer_gradient_plan *
     RETURN_IF_FAILED(check(problem, where));
     memset(plan, 0, sizeof *plan);
     plan->problem = *problem;
-    /* Asked for so that values are projected; nothing is ever written there. */
+    /* Asked for so that values are projected; nothing is ever written there, nor where lse is. */
     plan->problem.layer.context = (float *)problem->context_gradient;
-    plan->problem.layer.lse = NULL;
+    plan->problem.layer.lse =
+        attn_layer_gradient_has_forward(problem) ? plan->problem.layer.context : NULL;
     plan->problem.layer.scores = NULL;
     plan->problem.layer.softcapped = NULL;
     plan->problem.layer.masked = NULL;

@@ -1,6 +1,6 @@
 /* work_layer.c - see work.h: the stages of a layer around attention, and of its gradient. */
 #include "internal.h"
-#include "layer_internal.h"
+#include "layer_gradient_internal.h"
 #include "merge.h"
 #include "work.h"
 #include "work_internal.h"
@@ -114,7 +114,7 @@ void attn_layer_gradient_work(const struct attn_layer_gradient_plan *plan, struc
     if (q_len == 0)
         return;
     add_operands(layer_problem, work);
-    if (problem->o_proj.weight != NULL)
+    if (attn_layer_gradient_has_forward(problem))
         attn_plan_work(&plan->forward.attention, layer_problem->past_len, work);
     attn_gradient_plan_work(&plan->gradient, layer_problem->past_len, work);
     add_linear_gradient(&layer->o_proj, &problem->o_proj, true, q_len, work);

@@ -200,7 +200,9 @@ static void test_a_gradient_costs_more(void **state)
     attn_layer_gradient_work(&plan, &work);
     /* Three projections, four gradients of inputs, one of a weight. */
     assert_true(work.projection_flops == 8 * 2.0 * 128 * 128 * 128);
-    assert_true(work.gradient_flops == 3.5 * forward.tile_flops);
+    /* Attention's two products, and five of their size that go back from its answer. */
+    assert_true(work.tile_flops == forward.tile_flops);
+    assert_true(work.gradient_flops == 2.5 * forward.tile_flops);
 }
 
 /* -------------------------------------------------------------- predicting -- */
