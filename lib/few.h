@@ -11,9 +11,9 @@
 #include "kernels/kernels.h"
 
 enum {
-    ATTN_FEW_ROWS = 16, /* of one task at the most: query rows times heads */
-    ATTN_FEW_KEYS = 64, /* of one step */
-    ATTN_FEW_TURN = 16, /* of them, before the values of the step before have their turn */
+    ATTN_FEW_ROWS = 16,  /* of one task at the most: query rows times heads */
+    ATTN_FEW_KEYS = 512, /* of a tile: all its keys are read, then all its values */
+    ATTN_FEW_BLOCK = 64, /* of them, that all rows meet while the nearest caches hold them */
     ATTN_FEW_AHEAD_BYTES = 32768, /* of its stream: so far ahead of its use a row is called for */
     ATTN_FEW_COLUMNS = 2048,      /* of query, context and what a chunk adds to it: the same */
 };
@@ -46,14 +46,13 @@ struct attn_few_task {
 
     struct attn_few_whole whole;
     struct attn_few_state chunk;
-    float *query;       /* [row_count][head_padded], scaled */
-    float *scores;      /* [row_count][score_stride], of the tile that is worked on */
-    float *next_scores; /* the same of the tile that comes next */
-    float *sums;        /* [row_count][v_padded]: what the values of a tile add */
-    float *bias;        /* [score_stride] */
-    float *rescale;     /* [row_count] */
-    float *rows;        /* a block of what is not F32, on its way in or out */
-    int64_t *low;       /* [q_len]: the keys [low, high) that a row may see, mask apart */
+    float *query;   /* [row_count][head_padded], scaled */
+    float *scores;  /* [row_count][score_stride], of the tile that is worked on */
+    float *sums;    /* [row_count][v_padded]: what the values of a tile add */
+    float *bias;    /* [score_stride] */
+    float *rescale; /* [row_count] */
+    float *rows;    /* a block of what is not F32, on its way in or out */
+    int64_t *low;   /* [q_len]: the keys [low, high) that a row may see, mask apart */
     int64_t *high;
 
     struct key_range any, every; /* what any row may see, and what every row may see */

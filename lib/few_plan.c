@@ -11,7 +11,7 @@ enum { CHUNK_NUMBERS = 256 * 1024, CHUNK_KEYS_MIN = 256, CHUNK_KEYS_MAX = 2048 }
 static int64_t choose_chunk(const struct attn_problem *problem)
 {
     const int64_t columns = problem->key.shape[3] + problem->value.shape[3];
-    const int64_t keys = CHUNK_NUMBERS / columns / ATTN_FEW_KEYS * ATTN_FEW_KEYS;
+    const int64_t keys = CHUNK_NUMBERS / columns / ATTN_FEW_BLOCK * ATTN_FEW_BLOCK;
 
     return attn_max(CHUNK_KEYS_MIN, attn_min(keys, CHUNK_KEYS_MAX));
 }
@@ -95,7 +95,6 @@ size_t attn_few_cut(const struct attn_plan *plan, struct attn_few_task *task, vo
     task->score_stride = ATTN_FEW_KEYS + plan->kernels->lanes;
     task->query = cut(memory, &bytes, rows * task->head_padded, sizeof(float));
     task->scores = cut(memory, &bytes, rows * task->score_stride, sizeof(float));
-    task->next_scores = cut(memory, &bytes, rows * task->score_stride, sizeof(float));
     task->sums = cut(memory, &bytes, rows * task->v_padded, sizeof(float));
     task->bias = cut(memory, &bytes, task->score_stride, sizeof(float));
     task->rescale = cut(memory, &bytes, rows, sizeof(float));

@@ -16,8 +16,6 @@
 #include <math.h>
 #include <string.h>
 
-static const struct attn_span nothing = { 0, 0 };
-
 static bool is_wanted(const struct attn_tensor *output)
 {
     return output->data != NULL;
@@ -172,16 +170,18 @@ void attn_few_store_map(const struct attn_few_task *task, const struct attn_tens
     }
 }
 
-/* The products of every row with keys of a tile: n of them from number i on. */
-static void score_some(const struct attn_few_task *task, float *scores,
-                       const struct attn_span *tile, int64_t i, int64_t n)
+/* The products of every row with the keys of a tile. */
+static void score_keys(const struct attn_few_task *task, const struct attn_span *tile)
 {
     const struct attn_tensor *key = &task->problem->key;
-    const struct attn_ahead ahead = ahead_of(task, key, tile->first + i);
 
-    task->kernels->few_scores[attn_numbers_of(key->dtype)](
-        scores + i, task->score_stride, task->query, task->head_padded, task->row_count,
-        row_of(task, key, tile->first + i), key->stride[2], n, key->shape[3], &ahead);
+    for (int64_t i = 0; i < tile->n; i += ATTN_FEW_BLOCK) {
+        const struct attn_ahead ahead = ahead_of(task, key, tile->first + i);
+        task->kernels->few_scores[attn_numbers_of(key->dtype)](
+            task->scores + i, task->score_stride, task->query, task->head_padded, task->row_count,
+            row_of(task, key, tile->first + i), key->stride[2],
+            attn_min(ATTN_FEW_BLOCK, tile->n - i), key->shape[3], &ahead);
+    }
 }
 
 /* The products become scores. */
@@ -257,19 +257,23 @@ static void mask(const struct attn_few_task *task, const struct attn_span *tile)
 
 static const float ones[ATTN_FEW_ROWS] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 
-/* Adds values of a tile, n of them from number i on, times their weights to the tile's sums. */
-static void add_some(const struct attn_few_task *task, const struct attn_span *tile,
-                     const float *weights, int64_t i, int64_t n)
+/* The sums of the values of a tile times their weights. */
+static void sum_values(const struct attn_few_task *task, const struct attn_span *tile,
+                       const float *weights)
 {
     const struct attn_problem *problem = task->problem;
     const struct attn_tensor *value = &problem->value;
-    const struct attn_ahead ahead = ahead_of(task, value, tile->first + i);
-    const bool hides =
-        is_cut(task, tile) || problem->mask.data != NULL || problem->options.dropout > 0;
+    const bool hides = problem->mask.data != NULL || problem->options.dropout > 0;
 
-    task->kernels->few_context[attn_numbers_of(value->dtype)](
-        task->sums, task->v_padded, ones, weights + i, task->score_stride, task->row_count,
-        row_of(task, value, tile->first + i), value->stride[2], n, value->shape[3], &ahead, hides);
+    memset(task->sums, 0, (size_t)(task->row_count * task->v_padded) * sizeof(float));
+    for (int64_t i = 0; i < tile->n; i += ATTN_FEW_BLOCK) {
+        const struct attn_span block = { tile->first + i, attn_min(ATTN_FEW_BLOCK, tile->n - i) };
+        const struct attn_ahead ahead = ahead_of(task, value, block.first);
+        task->kernels->few_context[attn_numbers_of(value->dtype)](
+            task->sums, task->v_padded, ones, weights + i, task->score_stride, task->row_count,
+            row_of(task, value, block.first), value->stride[2], block.n, value->shape[3], &ahead,
+            hides || is_cut(task, &block));
+    }
 }
 
 /* Adds the sums of a tile to those of the chunk: two levels of sums lose less than one. */
@@ -282,26 +286,6 @@ static void add_sums(const struct attn_few_task *task)
             task->chunk.context + r * task->v_padded, task->v_padded, task->rescale + r, ones,
             task->score_stride, 1, sums, task->v_padded, 1, task->v_padded, &none, false);
     }
-}
-
-/* The values of one tile, and the keys of the next: a few of these and a few of those in turn, so
- * that both are streams that the CPU sees coming. Either tile may be of no keys. */
-static void take_turns(struct attn_few_task *task, const struct attn_span *values,
-                       const float *weights, const struct attn_span *keys)
-{
-    if (values->n > 0)
-        memset(task->sums, 0, (size_t)(task->row_count * task->v_padded) * sizeof(float));
-    for (int64_t i = 0; i < attn_max(values->n, keys->n); i += ATTN_FEW_TURN) {
-        if (i < keys->n)
-            score_some(task, task->next_scores, keys, i, attn_min(ATTN_FEW_TURN, keys->n - i));
-        if (i < values->n)
-            add_some(task, values, weights, i, attn_min(ATTN_FEW_TURN, values->n - i));
-    }
-    if (values->n > 0)
-        add_sums(task);
-    float *scores = task->scores;
-    task->scores = task->next_scores;
-    task->next_scores = scores;
 }
 
 /* The masked scores of the visible part of a tile become weights. */
@@ -332,35 +316,23 @@ void attn_few_masked_scores(struct attn_few_task *task, const struct attn_span *
         hide_all(task, tile);
         return;
     }
-    take_turns(task, &nothing, NULL, tile);
+    score_keys(task, tile);
     cap(task, tile);
     mask(task, tile);
 }
 
-/* What of a tile is to be scored. */
-static struct attn_span scored_part(const struct attn_few_task *task, const struct attn_span *tile)
-{
-    const struct attn_problem *problem = task->problem;
-    const struct attn_span visible = visible_part(task, tile);
-
-    if (visible.n == 0 && !is_wanted(&problem->scores) && !is_wanted(&problem->softcapped))
-        return nothing;
-    return task->needs_map ? *tile : visible;
-}
-
-/* A tile whose products are there; those of the next one are made. */
-static void run_tile(struct attn_few_task *task, const struct attn_span *whole,
-                     const struct attn_span *next)
+/* What there is to do with the keys of a tile, which may be to write only that they are hidden. */
+static void run_tile(struct attn_few_task *task, const struct attn_span *whole)
 {
     const struct attn_problem *problem = task->problem;
     const struct attn_span visible = visible_part(task, whole);
     const struct attn_span tile = task->needs_map ? *whole : visible;
-    const struct attn_span next_keys = scored_part(task, next);
-    const bool meets_values = visible.n > 0 && task->needs_softmax && is_wanted(&problem->context);
     float *weights = task->scores + (visible.first - tile.first);
 
-    if (scored_part(task, whole).n > 0)
+    if (visible.n > 0 || is_wanted(&problem->scores) || is_wanted(&problem->softcapped)) {
+        score_keys(task, &tile);
         cap(task, &tile);
+    }
     if (visible.n > 0)
         mask(task, &tile);
     else
@@ -368,38 +340,28 @@ static void run_tile(struct attn_few_task *task, const struct attn_span *whole,
     attn_few_store_map(task, &problem->masked, &tile);
     if (task->keeps_weights)
         attn_few_store_map(task, &problem->weights, &tile);
-    if (visible.n > 0 && task->needs_softmax)
-        weigh(task, &visible, weights);
-    take_turns(task, meets_values ? &visible : &nothing, weights, &next_keys);
+    if (visible.n == 0 || !task->needs_softmax)
+        return;
+    weigh(task, &visible, weights);
+    if (is_wanted(&problem->context)) {
+        sum_values(task, &visible, weights);
+        add_sums(task);
+    }
 }
 
 /* --------------------------------------------------------------------- chunks of keys -- */
-
-/* The first tile from key on, of those before end, that there is anything to do with. */
-static struct attn_span next_tile(const struct attn_few_task *task, int64_t key, int64_t end)
-{
-    for (; key < end; key += ATTN_FEW_KEYS) {
-        const struct attn_span tile = { key, attn_min(ATTN_FEW_KEYS, end - key) };
-        if (task->needs_map || visible_part(task, &tile).n > 0)
-            return tile;
-    }
-    return nothing;
-}
 
 static void run_chunk(struct attn_few_task *task, int64_t number)
 {
     const struct attn_plan *plan = task->plan;
     const int64_t start = number * plan->chunk_keys;
     const int64_t end = attn_min(start + plan->chunk_keys, task->problem->key.shape[2]);
-    struct attn_span tile = next_tile(task, start, end);
-    const struct attn_span first_keys = scored_part(task, &tile);
 
     clear_chunk(task);
-    take_turns(task, &nothing, NULL, &first_keys);
-    while (tile.n > 0) {
-        const struct attn_span next = next_tile(task, tile.first + ATTN_FEW_KEYS, end);
-        run_tile(task, &tile, &next);
-        tile = next;
+    for (int64_t key = start; key < end; key += ATTN_FEW_KEYS) {
+        const struct attn_span tile = { key, attn_min(ATTN_FEW_KEYS, end - key) };
+        if (task->needs_map || visible_part(task, &tile).n > 0)
+            run_tile(task, &tile);
     }
 }
 

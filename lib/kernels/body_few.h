@@ -32,12 +32,17 @@ INLINE int64_t bytes_of(const enum attn_numbers kind, int64_t count)
     return count * (kind == ATTN_NUMBERS_F32 ? 4 : 2);
 }
 
-/* One line of the rows that are read next. Called for one at a time, between the arithmetic: more
- * at once than a core has misses under way for would make it wait. */
-INLINE void call_for(const struct attn_ahead *ahead, int64_t row, int64_t bytes)
+/* The line that number i lies in, of one of the rows that are read next; of a row's vectors those
+ * call that have come to another line. Called for one at a time, between the arithmetic: more at
+ * once than a core has misses under way for would make it wait. */
+INLINE void call_for(const enum attn_numbers kind, const struct attn_ahead *ahead, int64_t row,
+                     int64_t i)
 {
+    const int64_t bytes = bytes_of(kind, i);
     const uintptr_t at = (uintptr_t)ahead->rows + (uintptr_t)(row * ahead->stride_bytes + bytes);
-    __builtin_prefetch((const void *)at, 0, 2);
+
+    if (bytes_of(kind, LANES) == 64 || bytes % 64 == 0)
+        __builtin_prefetch((const void *)at, 0, 2);
 }
 
 /* ------------------------------------------------------------------------------- scores -- */
@@ -80,91 +85,111 @@ INLINE ivec lanes_from(int64_t first)
     return lane >= (int32_t)first - (ivec){ 0 };
 }
 
-/* Adds to sums[r * count + i] LANES products of query row r, from number d on, and key i, from
- * number column on; kept are the lanes that count, NULL: all. */
-INLINE void few_products(const enum attn_numbers kind, const int rows, const int count, vec *sums,
-                         const float *query, int64_t query_stride, int64_t d,
-                         const char *const *keys, int64_t column, const ivec *kept)
+/* The key with number j of n, or the last. */
+INLINE const char *key_at(const void *key, int64_t stride_bytes, int64_t j, int64_t n)
 {
-    vec k[4];
+    return (const char *)key + (j < n ? j : n - 1) * stride_bytes;
+}
+
+/* The lanes of the vector that ends with a row of head_dim that are not in the one before. */
+INLINE ivec lanes_of_end(int64_t head_dim)
+{
+    return lanes_from(head_dim / LANES * LANES - (head_dim - LANES));
+}
+
+INLINE vec load_end(const enum attn_numbers kind, const char *row, int64_t head_dim)
+{
+    return (vec)((ivec)load_numbers(kind, row, head_dim - LANES) & lanes_of_end(head_dim));
+}
+
+/* sums[j]: the products of one query row with key j, LANES sums of them that are to be added. The
+ * loop is to stay one: each load in it takes up where it left off a row before, which is how the
+ * CPU knows what it will read next. Where the numbers of a row are so many whole vectors, 0: any
+ * number, the query stays in registers. */
+INLINE void few_products_of_row(const enum attn_numbers kind, const int vectors, vec sums[LANES],
+                                const float *query, const void *key, int64_t stride_bytes,
+                                int64_t n, int64_t head_dim)
+{
+    vec q[8];
 
     UNROLL
-    for (int i = 0; i < count; i++) {
-        k[i] = load_numbers(kind, keys[i], column);
-        if (kept != NULL)
-            k[i] = (vec)((ivec)k[i] & *kept);
-    }
-    UNROLL
-    for (int r = 0; r < rows; r++) {
-        const vec q = load(query + r * query_stride + d);
+    for (int v = 0; v < vectors; v++)
+        q[v] = load(query + v * LANES);
+    KEEP_ROLLED
+    for (int j = 0; j < LANES; j++) {
+        const char *row = key_at(key, stride_bytes, j, n);
+        vec sum = { 0 };
+        int64_t d = vectors * LANES;
         UNROLL
-        for (int i = 0; i < count; i++)
-            sums[r * count + i] += q * k[i];
+        for (int v = 0; v < vectors; v++)
+            sum += q[v] * load_numbers(kind, row, v * LANES);
+        if (vectors == 0) {
+            for (; d + LANES <= head_dim; d += LANES)
+                sum += load(query + d) * load_numbers(kind, row, d);
+            if (d < head_dim)
+                sum += load(query + d) * load_end(kind, row, head_dim);
+        }
+        sums[j] = sum;
     }
 }
 
-/* The numbers of one key, or of a few that share the vectors of several rows, are read to their end
- * before those of the next: what the CPU calls for by itself are lines in the order of memory. One
- * row leaves it time for that, and calls of ours only take the place of its own; several do not.
- * sums is as in few_products(). */
-INLINE void few_products_of_keys(const enum attn_numbers kind, const int rows, const int count,
-                                 vec *sums, const float *query, int64_t query_stride,
-                                 const char *const *keys, int64_t head_dim,
+/* sums[r * keys + j]: the same of query row r with key j, keys and rows of them being LANES
+ * together. All sums stay in registers; what several rows share is called for. */
+INLINE void few_products_of_rows(const enum attn_numbers kind, const int rows, vec sums[LANES],
+                                 const float *query, int64_t query_stride, const void *key,
+                                 int64_t stride_bytes, int64_t n, int64_t head_dim,
                                  const struct attn_ahead *ahead, int64_t first)
 {
-    const int vectors = 4 / count;
-    const int64_t whole = head_dim / LANES * LANES;
-    int64_t d = 0;
+    enum { KEYS_MAX = 8 };
+    const int keys = (int)LANES / rows;
+    const char *row[KEYS_MAX];
+    vec k[KEYS_MAX];
+    int64_t d = 0, called = first, column = 0;
 
     UNROLL
-    for (int i = 0; i < rows * count; i++)
+    for (int j = 0; j < keys; j++)
+        row[j] = key_at(key, stride_bytes, j, n);
+    UNROLL
+    for (int i = 0; i < LANES; i++)
         sums[i] = (vec){ 0 };
-    for (; d + vectors * LANES <= whole; d += vectors * LANES) {
+    for (; d + LANES <= head_dim; d += LANES) {
         UNROLL
-        for (int v = 0; v < vectors; v++) {
-            UNROLL
-            for (int i = 0; i < count && rows > 1; i++)
-                call_for(ahead, first + i, bytes_of(kind, d + v * LANES));
-            few_products(kind, rows, count, sums, query, query_stride, d + v * LANES, keys,
-                         d + v * LANES, NULL);
+        for (int j = 0; j < keys; j++) {
+            k[j] = load_numbers(kind, row[j], d);
+            call_for(kind, ahead, called, column);
+            column += LANES;
+            if (column >= head_dim) {
+                column = 0;
+                called++;
+            }
         }
+        UNROLL
+        for (int i = 0; i < LANES; i++)
+            sums[i] += load(query + i / keys * query_stride + d) * k[i % keys];
     }
-    for (; d < whole; d += LANES)
-        few_products(kind, rows, count, sums, query, query_stride, d, keys, d, NULL);
-    if (whole < head_dim) {
-        const ivec kept = lanes_from(whole - (head_dim - LANES));
-        few_products(kind, rows, count, sums, query, query_stride, whole, keys, head_dim - LANES,
-                     &kept);
+    if (d < head_dim) {
+        UNROLL
+        for (int i = 0; i < LANES; i++)
+            sums[i] +=
+                load(query + i / keys * query_stride + d) * load_end(kind, row[i % keys], head_dim);
     }
 }
 
 /* rows query rows with the first n keys of LANES / rows. */
-INLINE void few_scores_block(const enum attn_numbers kind, const int rows, float *scores,
-                             int64_t scores_stride, const float *query, int64_t query_stride,
-                             const void *key, int64_t key_stride, int64_t n, int64_t head_dim,
-                             const struct attn_ahead *ahead, int64_t first)
+INLINE void few_scores_block(const enum attn_numbers kind, const int rows, const int vectors,
+                             float *scores, int64_t scores_stride, const float *query,
+                             int64_t query_stride, const void *key, int64_t key_stride, int64_t n,
+                             int64_t head_dim, const struct attn_ahead *ahead, int64_t first)
 {
     const int keys = (int)LANES / rows;
-    const int most = rows == 1 ? 1 : kind == ATTN_NUMBERS_F32 ? 2 : 4;
-    const int count = keys < most ? keys : most;
     const int64_t stride_bytes = bytes_of(kind, key_stride);
     vec sums[LANES];
 
-    for (int j = 0; j < keys; j += count) {
-        vec some[16];
-        const char *rows_of_keys[4];
-        UNROLL
-        for (int i = 0; i < count; i++)
-            rows_of_keys[i] = (const char *)key + (j + i < n ? j + i : n - 1) * stride_bytes;
-        few_products_of_keys(kind, rows, count, some, query, query_stride, rows_of_keys, head_dim,
-                             ahead, first + j);
-        UNROLL
-        for (int r = 0; r < rows; r++) {
-            UNROLL
-            for (int i = 0; i < count; i++)
-                sums[r * keys + j + i] = some[r * count + i];
-        }
-    }
+    if (rows == 1)
+        few_products_of_row(kind, vectors, sums, query, key, stride_bytes, n, head_dim);
+    else
+        few_products_of_rows(kind, rows, sums, query, query_stride, key, stride_bytes, n, head_dim,
+                             ahead, first);
     const vec made = sum_each(sums);
     UNROLL
     for (int r = 0; r < rows; r++) {
@@ -185,14 +210,21 @@ INLINE void few_scores_rows(const enum attn_numbers kind, const int rows, float 
     const int keys = (int)LANES / rows;
     int64_t j = 0;
 
+#define FEW_SCORES_BLOCK(vectors, count)                                                           \
+    few_scores_block(kind, rows, vectors, scores + j, scores_stride, query, query_stride,          \
+                     (const char *)key + bytes_of(kind, j * key_stride), key_stride, count,        \
+                     head_dim, ahead, j)
+    if (rows == 1 && head_dim == 4 * LANES)
+        for (; j + keys <= n; j += keys)
+            FEW_SCORES_BLOCK(4, keys);
+    if (rows == 1 && head_dim == 8 * LANES)
+        for (; j + keys <= n; j += keys)
+            FEW_SCORES_BLOCK(8, keys);
     for (; j + keys <= n; j += keys)
-        few_scores_block(kind, rows, scores + j, scores_stride, query, query_stride,
-                         (const char *)key + bytes_of(kind, j * key_stride), key_stride, keys,
-                         head_dim, ahead, j);
+        FEW_SCORES_BLOCK(0, keys);
     if (j < n)
-        few_scores_block(kind, rows, scores + j, scores_stride, query, query_stride,
-                         (const char *)key + bytes_of(kind, j * key_stride), key_stride, n - j,
-                         head_dim, ahead, j);
+        FEW_SCORES_BLOCK(0, n - j);
+#undef FEW_SCORES_BLOCK
 }
 
 INLINE void few_scores(const enum attn_numbers kind, float *scores, int64_t scores_stride,
@@ -260,14 +292,19 @@ enum { FEW_VECTORS = 4 };
 enum { FEW_VECTORS = 2 };
 #endif
 
+/* Keys whose values are summed before the sum joins the context. */
+enum { FEW_RUN = 16 };
+
 /* vectors of values from column on, into context; guarded is for one row only. */
 INLINE void few_context_block(const enum attn_numbers kind, const int rows, const int vectors,
                               const bool guarded, float *context, int64_t context_stride,
                               const float *rescale, const float *weights, int64_t weights_stride,
                               const void *value, int64_t value_stride, int64_t column, int64_t n,
-                              const struct attn_ahead *ahead)
+                              int64_t v_head_dim, const struct attn_ahead *ahead)
 {
     const int64_t stride_bytes = bytes_of(kind, value_stride);
+    /* Rows of floats that are read to their ends one after the other: the CPU sees them coming. */
+    const bool is_stream = kind == ATTN_NUMBERS_F32 && vectors * LANES == v_head_dim;
     vec sums[16];
 
     UNROLL
@@ -281,8 +318,8 @@ INLINE void few_context_block(const enum attn_numbers kind, const int rows, cons
         UNROLL
         for (int i = 0; i < vectors; i++) {
             v[i] = load_numbers(kind, row, column + i * LANES);
-            if (rows > 1)
-                call_for(ahead, j, bytes_of(kind, column + i * LANES));
+            if (rows > 1 && !is_stream)
+                call_for(kind, ahead, j, column + i * LANES);
         }
         UNROLL
         for (int r = 0; r < rows; r++) {
@@ -309,12 +346,12 @@ INLINE void few_context_rows(const enum attn_numbers kind, const int rows, const
                              int64_t value_stride, int64_t n, int64_t v_head_dim,
                              const struct attn_ahead *ahead)
 {
-    const int most = rows == 1 ? 8 : rows == 2 ? 4 : FEW_VECTORS;
+    const int most = rows == 1 ? 8 : rows == 2 ? 2 * FEW_VECTORS : FEW_VECTORS;
     int64_t c = 0;
 
 #define FEW_CONTEXT_BLOCK(vectors, column)                                                         \
     few_context_block(kind, rows, vectors, guarded, context + c, context_stride, rescale, weights, \
-                      weights_stride, value, value_stride, column, n, ahead)
+                      weights_stride, value, value_stride, column, n, v_head_dim, ahead)
     for (; c + most * LANES <= v_head_dim; c += most * LANES)
         FEW_CONTEXT_BLOCK(most, c);
     if (most > 4 && c + 4 * LANES <= v_head_dim) {
@@ -328,32 +365,56 @@ INLINE void few_context_rows(const enum attn_numbers kind, const int rows, const
 #undef FEW_CONTEXT_BLOCK
 }
 
-INLINE void few_context(const enum attn_numbers kind, float *context, int64_t context_stride,
-                        const float *rescale, const float *weights, int64_t weights_stride,
-                        int64_t row_count, const void *value, int64_t value_stride, int64_t n,
-                        int64_t v_head_dim, const struct attn_ahead *ahead, bool guarded)
+/* A run of keys: a chain of products as long as that, and values that the nearest cache still holds
+ * when the next rows want them. */
+INLINE void few_context_run(const enum attn_numbers kind, float *context, int64_t context_stride,
+                            const float *rescale, int64_t rescale_step, const float *weights,
+                            int64_t weights_stride, int64_t row_count, const void *value,
+                            int64_t value_stride, int64_t n, int64_t v_head_dim,
+                            const struct attn_ahead *ahead, bool guarded)
 {
     const struct attn_ahead none = { value, bytes_of(kind, value_stride) };
+    /* Values that a pass of two rows reads to their ends, where one of four would not. */
+    const bool in_twos = kind == ATTN_NUMBERS_F32 && v_head_dim > FEW_VECTORS * LANES
+                         && v_head_dim <= 2 * FEW_VECTORS * LANES;
     int64_t r = 0;
 
 #define FEW_CONTEXT_ROWS(rows, guard)                                                              \
-    few_context_rows(kind, rows, guard, context + r * context_stride, context_stride, rescale + r, \
-                     weights + r * weights_stride, weights_stride, value, value_stride, n,         \
-                     v_head_dim, r == 0 ? ahead : &none)
+    few_context_rows(kind, rows, guard, context + r * context_stride, context_stride,              \
+                     rescale + r * rescale_step, weights + r * weights_stride, weights_stride,     \
+                     value, value_stride, n, v_head_dim, r == 0 ? ahead : &none)
     if (guarded) {
         for (; r < row_count; r++)
             FEW_CONTEXT_ROWS(1, true);
         return;
     }
-    for (; r + 4 <= row_count; r += 4)
+    for (; r + 4 <= row_count && !in_twos; r += 4)
         FEW_CONTEXT_ROWS(4, false);
-    if (r + 2 <= row_count) {
+    for (; r + 2 <= row_count; r += 2)
         FEW_CONTEXT_ROWS(2, false);
-        r += 2;
-    }
     if (r < row_count)
         FEW_CONTEXT_ROWS(1, false);
 #undef FEW_CONTEXT_ROWS
+}
+
+INLINE void few_context(const enum attn_numbers kind, float *context, int64_t context_stride,
+                        const float *rescale, const float *weights, int64_t weights_stride,
+                        int64_t row_count, const void *value, int64_t value_stride, int64_t n,
+                        int64_t v_head_dim, const struct attn_ahead *ahead, bool guarded)
+{
+    static const float ones[4] = { 1, 1, 1, 1 };
+    const int64_t stride_bytes = bytes_of(kind, value_stride);
+
+    for (int64_t j = 0; j < n; j += FEW_RUN) {
+        const struct attn_ahead run_ahead = {
+            (const void *)((uintptr_t)ahead->rows + (uintptr_t)(j * ahead->stride_bytes)),
+            ahead->stride_bytes
+        };
+        few_context_run(kind, context, context_stride, j == 0 ? rescale : ones, j == 0, weights + j,
+                        weights_stride, row_count, (const char *)value + j * stride_bytes,
+                        value_stride, n - j < FEW_RUN ? n - j : FEW_RUN, v_head_dim, &run_ahead,
+                        guarded);
+    }
 }
 
 /* ------------------------------------------------------------------------ kinds of number -- */

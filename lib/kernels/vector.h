@@ -16,9 +16,11 @@ typedef uint32_t uvec __attribute__((vector_size(VEC_BYTES)));
 #define INLINE static inline __attribute__((always_inline))
 
 #ifdef __clang__
-#define UNROLL _Pragma("clang loop unroll(full)")
+#define UNROLL      _Pragma("clang loop unroll(full)")
+#define KEEP_ROLLED _Pragma("clang loop unroll(disable)")
 #else
-#define UNROLL _Pragma("GCC unroll 32")
+#define UNROLL      _Pragma("GCC unroll 32")
+#define KEEP_ROLLED _Pragma("GCC unroll 1")
 #endif
 
 INLINE vec load(const float *p)
