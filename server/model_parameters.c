@@ -109,7 +109,7 @@ static bool get_whole(struct model_parameters *parameters, const struct safetens
                       const void **values, enum attn_dtype *dtype, struct fault *fault)
 {
     enum attn_dtype own;
-    const float *floats;
+    const float *floats = NULL;
     if (!check_dtype(parameters, entry, &own, fault))
         return false;
     if (dtype && (own == ATTN_F16 || own == ATTN_BF16)
