@@ -395,7 +395,7 @@ INLINE void project_rows_of(const enum attn_numbers kind, const int outs, const 
                      kind == ATTN_NUMBERS_F32 ? NULL : &calls);
         return;
     }
-    for (int r = 0; r < outs; r++)
+    for (int64_t r = 0; r < outs; r++)
         (kind == ATTN_NUMBERS_F16 ? widen_f16 : widen_bf16)(
             wide + r * PROJECT_WIDE_STRIDE, (const uint16_t *)weight + r * weight_stride, columns);
     project_rows(ATTN_NUMBERS_F32, outs, vectors, sums_t, tile, width, wide, PROJECT_WIDE_STRIDE,
