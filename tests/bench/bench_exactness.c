@@ -1,6 +1,6 @@
 /* bench_exactness.c - how far from the truth context, weights and lse are, in units in the last
  * place, for every table of kernels, and beside them the textbook's loops in float; then the
- * kernels' own functions.
+ * kernels' own functions, and projections.
  *
  * The truth is textbook.h in long double, from the same floats. Each kind of problem is there for
  * one way of going wrong: long sums, scores too large for their differences to be exact, one key
@@ -10,7 +10,8 @@
  *     context   the last place of the greatest |context| of the row
  *     of value  the same numbers, in the last place of the greatest |value| of the head
  *     weights   the last place of the weight; those that are not normal numbers are left out
- *     lse       its last place, or that of 1 where it is smaller */
+ *     lse       its last place, or that of 1 where it is smaller
+ *     projection  the last place of the row's greatest |output| */
 #include "attention_case.h"
 
 #include "kernels/kernels.h"
@@ -125,6 +126,9 @@ static const struct study STUDIES[] = {
     { "values that cancel, 4096 keys", KIND_CANCEL, 64, 4096, 64, 2, 0, 0, false },
     { "scores of +-1e4, 512 keys", KIND_LARGE, 64, 512, 64, 12, 0, 0, false },
     { "subnormal inputs, 512 keys", KIND_SUBNORMAL, 64, 512, 64, 2, 0, 0, false },
+    { "1 row, 512 keys", KIND_PLAIN, 1, 512, 64, 400, 0, 0, false },
+    { "1 row, 4096 keys", KIND_PLAIN, 1, 4096, 64, 100, 0, 0, false },
+    { "4 rows, 4096 keys", KIND_PLAIN, 4, 4096, 64, 40, 0, 0, false },
 };
 
 enum { STUDY_COUNT = sizeof STUDIES / sizeof STUDIES[0] };
@@ -381,6 +385,93 @@ static void print_functions(void)
     }
 }
 
+/* --------------------------------------------------------------------------- projections -- */
+
+enum { INPUTS_MAX = 4096, OUTPUTS_MADE = 64, ROWS = 64 };
+
+struct projection {
+    int64_t inputs;
+    const float *x, *parameters; /* [ROWS, inputs], [OUTPUTS_MADE, inputs] */
+    long double truth[ROWS][OUTPUTS_MADE];
+    float y[ROWS][OUTPUTS_MADE];
+};
+
+static void compare_projected(const struct projection *projection)
+{
+    struct error error = { 0 };
+
+    for (int i = 0; i < ROWS; i++) {
+        const double unit = last_place(greatest(projection->truth[i], OUTPUTS_MADE));
+        for (int o = 0; o < OUTPUTS_MADE; o++)
+            add_error(&error, (double)projection->y[i][o], projection->truth[i][o], unit);
+    }
+    print_error(&error);
+}
+
+/* The truth, and what a loop in float makes of it. */
+static void project_textbook(struct projection *projection)
+{
+    for (int i = 0; i < ROWS; i++)
+        for (int o = 0; o < OUTPUTS_MADE; o++) {
+            const float *x = projection->x + i * projection->inputs;
+            const float *parameters = projection->parameters + o * projection->inputs;
+            projection->y[i][o] = 0;
+            projection->truth[i][o] = 0;
+            for (int64_t c = 0; c < projection->inputs; c++) {
+                projection->y[i][o] += x[c] * parameters[c];
+                projection->truth[i][o] += (long double)x[c] * (long double)parameters[c];
+            }
+        }
+}
+
+static void project(const struct attn_kernels *kernels, struct projection *projection)
+{
+    static float work[ATTN_PROJECT_WORK];
+    const float *x[ROWS];
+    float *y[ROWS];
+
+    for (int i = 0; i < ROWS; i++) {
+        x[i] = projection->x + i * projection->inputs;
+        y[i] = projection->y[i];
+    }
+    kernels->project_by_outputs[ATTN_NUMBERS_F32](y, x, ROWS, projection->parameters,
+                                                  projection->inputs, NULL, OUTPUTS_MADE,
+                                                  projection->inputs, work);
+}
+
+/* Parameters of 16 bits give the bits of the same numbers in F32, and a row those that it has
+ * alone, so there is one row for each number of inputs. */
+static void print_projections(void)
+{
+    static const int64_t inputs[] = { 768, INPUTS_MAX };
+    const struct attn_kernels *const *tables = attn_kernels_available();
+    static float x[ROWS * INPUTS_MAX], parameters[OUTPUTS_MADE * INPUTS_MAX];
+    static struct projection projection = { .x = x, .parameters = parameters };
+    struct fill fill = { 1 };
+
+    for (int i = 0; i < ROWS * INPUTS_MAX; i++)
+        x[i] = normal(&fill);
+    for (int i = 0; i < OUTPUTS_MADE * INPUTS_MAX; i++)
+        parameters[i] = normal(&fill);
+    printf("\n| projection | textbook |");
+    for (int t = 0; tables[t] != NULL; t++)
+        printf(" %s |", attn_kernels_name(tables[t]));
+    printf("\n|---|---|");
+    for (int t = 0; tables[t] != NULL; t++)
+        printf("---|");
+    for (size_t s = 0; s < sizeof inputs / sizeof inputs[0]; s++) {
+        projection.inputs = inputs[s];
+        printf("\n| %d inputs |", (int)inputs[s]);
+        project_textbook(&projection);
+        compare_projected(&projection);
+        for (int t = 0; tables[t] != NULL; t++) {
+            project(tables[t], &projection);
+            compare_projected(&projection);
+        }
+    }
+    printf("\n");
+}
+
 int main(void)
 {
     for (int s = 0; s < STUDY_COUNT; s++)
@@ -390,5 +481,6 @@ int main(void)
     for (int output = 0; output < OUTPUTS; output++)
         print_output(output);
     print_functions();
+    print_projections();
     return 0;
 }
