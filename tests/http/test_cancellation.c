@@ -65,30 +65,32 @@ static void begin(struct http_raw *raw, const char *path, const char *id, const 
     begin_part(raw, "POST", path, id, body, strlen(body));
 }
 
-/* The status in the log of the request of this id, 0 where it has not ended. */
-static int logged_status(const char *id)
+/* The log says, soon, that the request of this id has ended so. */
+static void expect_logged(const char *id, int status)
 {
     char field[64];
-    int status = 0;
     snprintf(field, sizeof(field), "request_id=%s", id);
-    char *log = daemon_log(&server);
-    char *found = strstr(log, field);
-    if (found) {
-        *found = '\0';
-        char *line = strrchr(log, '\n');
-        const char *text = strstr(line ? line : log, "status=");
-        assert_non_null(text);
-        status = atoi(text + strlen("status="));
-    }
+    char *log = daemon_log_with(&server, field);
+    *strstr(log, field) = '\0';
+    char *line = strrchr(log, '\n');
+    const char *text = strstr(line ? line : log, "status=");
+    assert_non_null(text);
+    assert_int_equal(atoi(text + strlen("status=")), status);
     free(log);
-    return status;
+}
+
+static void expect_not_logged(const char *id)
+{
+    char *log = daemon_log(&server);
+    assert_null(strstr(log, id));
+    free(log);
 }
 
 static void expect_cancelled(const char *id)
 {
     cancelled++;
     answer_wait_for_metric(&client, LEFT_WAITING, cancelled, cancelled);
-    assert_int_equal(logged_status(id), 499);
+    expect_logged(id, 499);
 }
 
 /* The queued one is gone while the one before it still runs; then that one too. */
@@ -107,7 +109,7 @@ static void test_queued_and_running(void **state)
         answer_wait_for_metric(&client, JOBS, 2, 2);
         leave(&queued, how);
         expect_cancelled(second);
-        assert_int_equal(logged_status(first), 0);
+        expect_not_logged(first);
 
         begin(&behind, PATH, third, GOOD);
         leave(&running, how);
@@ -134,7 +136,7 @@ static void test_in_the_body(void **state)
         answer_wait_for_active(&client, 1);
         leave(&raw, how);
         answer_wait_for_metric(&client, LEFT_READING, before + how + 1, before + how + 1);
-        assert_int_equal(logged_status(id), 499);
+        expect_logged(id, 499);
         http_raw_close(&raw);
     }
     assert_true(answer_metric(&client, LEFT_WAITING) == cancelled);
@@ -164,7 +166,7 @@ static void test_model_load(void **state)
     }
     leave(&running, LEAVE_BY_CLOSE);
     answer_wait_for_metric(&client, "attnd_requests_active", 1, 1);
-    assert_int_equal(logged_status("before-the-load"), 499);
+    expect_logged("before-the-load", 499);
     struct http_response response = http_client_get(&client, "/v1/models/put");
     assert_true(response.status == 200 || response.status == 404);
     http_response_free(&response);

@@ -163,7 +163,8 @@ static void test_log_lines(void **state)
     assert_int_equal(response.status, 404);
     http_response_free(&response);
     http_client_free(&own);
-    daemon_pause(0.05); /* the line may follow the answer */
+    free(daemon_log_with(&other, "find-me"));
+    free(daemon_log_with(&other, "forged-1"));
 
     cJSON *line = find_line(&other, "find-me");
     assert_non_null(line);
@@ -195,8 +196,7 @@ static void test_text_log_lines(void **state)
     assert_int_equal(response.status, 404);
     http_response_free(&response);
     http_raw_close(&raw);
-    daemon_pause(0.05);
-    char *log = daemon_log(&server);
+    char *log = daemon_log_with(&server, "text-1");
     int lines = 0;
     for (char *line = log, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';

@@ -258,6 +258,20 @@ char *daemon_log(const struct daemon *server)
     return file_text(server->log);
 }
 
+char *daemon_log_with(const struct daemon *server, const char *text)
+{
+    const double until = daemon_now() + 10 * daemon_slowness();
+    char *log = daemon_log(server);
+    while (!strstr(log, text)) {
+        if (daemon_now() > until)
+            fail_msg("no %s in the log:\n%s", text, log);
+        free(log);
+        daemon_pause(0.005);
+        log = daemon_log(server);
+    }
+    return log;
+}
+
 size_t daemon_memory_bytes(const struct daemon *server)
 {
     char path[64], line[256];

@@ -55,6 +55,10 @@ void daemon_kill(struct daemon *server);
 /* What it wrote so far; the caller's to free. */
 char *daemon_log(const struct daemon *server);
 
+/* The same as soon as text is in it, where that comes within 10 s (scaled); else the test fails. A
+ * line may follow what it tells of. */
+char *daemon_log_with(const struct daemon *server, const char *text);
+
 /* Resident bytes, and open descriptors. */
 size_t daemon_memory_bytes(const struct daemon *server);
 int daemon_descriptor_count(const struct daemon *server);
