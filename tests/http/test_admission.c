@@ -81,7 +81,10 @@ static void hold(struct http_background *holder, const char *path, const char *b
         metrics_page_free(&page);
         daemon_pause(0.002);
     }
-    assert_true(is_planned);
+    if (!is_planned) {
+        struct http_response response = http_background_join(holder);
+        fail_msg("never seen in the queue: %ld %s", response.status, response.body);
+    }
 }
 
 static void expect_still_held(void)
@@ -159,7 +162,9 @@ static void test_queue_full_of_cost(void **state)
     (void)state;
     struct http_background holder;
     char limit[32];
-    snprintf(limit, sizeof limit, "%.0fms", 700 * cost_s);
+    /* One alone is taken where this daemon predicts up to 2.2 times what the first one did, as its
+     * fit at the start may on a busy machine; two are too much from 0.55 times it on. */
+    snprintf(limit, sizeof limit, "%.0fms", 1100 * cost_s);
     start("--queue-cost-max", limit);
     assert_true(metric("attnd_queue_cost_seconds") == 0);
     hold(&holder, PATH, slow);

@@ -25,7 +25,7 @@ static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
 static const char IN_FLIGHT[] = "attnd_memory_in_flight_bytes";
 
-enum { MIB = 1 << 20 };
+enum { MIB = 1 << 20, THREAD_SANITIZER = 8 /* times as slow, as tests/run says */ };
 
 static void start(const char *flag, const char *value)
 {
@@ -233,7 +233,9 @@ static void test_soak(void **state)
     const size_t after = daemon_memory_bytes(&server);
     print_message("    resident: %.2f MiB, after %d requests %.2f\n", (double)before / MIB, count,
                   (double)after / MIB);
-    assert_true(after < before + MIB);
+    /* ThreadSanitizer's own memory grows with what threads have done. */
+    if (daemon_slowness() < THREAD_SANITIZER)
+        assert_true(after < before + MIB);
     stop();
 }
 
