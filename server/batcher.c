@@ -44,7 +44,7 @@ static struct batch_group *group_create(struct batcher *batcher, const struct ba
 
 void batcher_settle(struct batch_group *group)
 {
-    if (group->first || group->has_batch)
+    if (group->members.first || group->has_batch)
         return;
     struct batch_group **link = &group->batcher->groups; /* there are few */
     while (*link != group)
@@ -55,10 +55,7 @@ void batcher_settle(struct batch_group *group)
 
 static void append(struct batch_group *group, struct batch_member *member)
 {
-    member->next = NULL;
-    member->previous = group->last;
-    *(group->last ? &group->last->next : &group->first) = member;
-    group->last = member;
+    LIST_APPEND(&group->members, member, in_group);
     group->rows += member->rows;
     member->group = group;
 }
@@ -66,8 +63,7 @@ static void append(struct batch_group *group, struct batch_member *member)
 void batcher_take_out(struct batch_member *member)
 {
     struct batch_group *group = member->group;
-    *(member->previous ? &member->previous->next : &group->first) = member->next;
-    *(member->next ? &member->next->previous : &group->last) = member->previous;
+    LIST_TAKE_OUT(&group->members, member, in_group);
     group->rows -= member->rows;
     member->group = NULL;
 }
