@@ -178,16 +178,6 @@ void batcher_leave(struct batcher *batcher, struct batch_member *member)
     pthread_mutex_unlock(&batcher->mutex);
 }
 
-static void init_locks(struct batcher *batcher)
-{
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&batcher->mutex, NULL);
-    pthread_cond_init(&batcher->due, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
-
 struct batcher *batcher_create(struct scheduler *scheduler, int64_t rows_max, int64_t delay_ns)
 {
     struct batcher *batcher = calloc(1, sizeof *batcher);
@@ -196,7 +186,8 @@ struct batcher *batcher_create(struct scheduler *scheduler, int64_t rows_max, in
     batcher->scheduler = scheduler;
     batcher->rows_max = rows_max;
     batcher->delay_ns = delay_ns;
-    init_locks(batcher);
+    pthread_mutex_init(&batcher->mutex, NULL);
+    clock_init_condition(&batcher->due);
     if (delay_ns > 0 && rows_max > 1) {
         batcher->thread_started =
             pthread_create(&batcher->thread, NULL, watch_delays, batcher) == 0;

@@ -3,6 +3,7 @@
 #define ATTND_CLOCK_H
 
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
 
 static inline int64_t clock_read_ns(clockid_t clock)
@@ -22,6 +23,9 @@ static inline struct timespec clock_timespec(int64_t ns)
 {
     return (struct timespec){ .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
 }
+
+/* A condition on which one may wait until such a time. Its owner destroys it. */
+void clock_init_condition(pthread_cond_t *condition);
 
 /* Of the calling thread. This one is a system call, and takes most of a microsecond. */
 static inline int64_t clock_thread_ns(void)

@@ -239,15 +239,11 @@ void scheduler_run_task(struct scheduler *scheduler, struct job *job,
 
 static void init_locks(struct scheduler *scheduler)
 {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&scheduler->mutex, NULL);
     pthread_cond_init(&scheduler->work, NULL);
     pthread_cond_init(&scheduler->spare, NULL);
     pthread_cond_init(&scheduler->empty, NULL);
-    pthread_cond_init(&scheduler->timer, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_init_condition(&scheduler->timer);
 }
 
 static void destroy(struct scheduler *scheduler)
