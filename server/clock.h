@@ -18,6 +18,14 @@ static inline int64_t clock_now_ns(void)
     return clock_read_ns(CLOCK_MONOTONIC);
 }
 
+/* Of the kernel, which counts in these what needs no finer clock. */
+static inline int64_t clock_tick_ns(void)
+{
+    struct timespec tick;
+    clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+    return (int64_t)tick.tv_sec * 1000000000 + tick.tv_nsec;
+}
+
 /* The same as the calls that wait until a time take it. */
 static inline struct timespec clock_timespec(int64_t ns)
 {

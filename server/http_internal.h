@@ -166,8 +166,8 @@ int http_gate_ms(const struct http_thread *thread, int most_ms);
 /* Resumes all connections, for a thread that has ended. */
 void http_gate_end(struct http_thread *thread);
 
-/* Since the last bytes came that nobody has read yet, as far as the kernel says; of those at hand,
- * where all has been read. */
+/* What has passed at least since the last bytes came that nobody has read yet, as far as the kernel
+ * says; of those at hand, where all has been read. */
 int64_t http_came_ago_ns(const struct http_connection *connection);
 
 /* Answers a body that takes too long, and closes its connection. */
