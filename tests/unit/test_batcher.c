@@ -182,24 +182,44 @@ static void held_done(struct job *job, enum job_outcome outcome)
 
 static const struct job_kind holding_job = { no_more, hold, held_done };
 
-static void hold_thread(struct holder *holder, int64_t cost_ns)
+static void holder_submit(struct holder *holder, int priority, int64_t cost_ns)
 {
-    holder->job = (struct job){ .kind = &holding_job, .priority = 1, .cost_ns = cost_ns };
+    holder->job = (struct job){ .kind = &holding_job, .priority = priority, .cost_ns = cost_ns };
     atomic_store(&holder->held, true);
     atomic_store(&holder->runs, false);
     assert_true(scheduler_submit(scheduler, &holder->job));
+}
+
+static void wait_until_held(const struct holder *holder)
+{
     while (!atomic_load(&holder->runs))
         usleep(100);
 }
 
-static void begin(int64_t rows_max)
+static void hold_thread(struct holder *holder, int64_t cost_ns)
+{
+    holder_submit(holder, 1, cost_ns);
+    wait_until_held(holder);
+}
+
+static void create(int64_t rows_max, int64_t delay_ns)
 {
     scheduler = scheduler_create(1, QUEUE, WORKSPACE);
     assert_non_null(scheduler);
-    batcher = batcher_create(scheduler, rows_max, 0);
+    batcher = batcher_create(scheduler, rows_max, delay_ns);
     assert_non_null(batcher);
+}
+
+static void hold_threads(void)
+{
     hold_thread(&long_holder, 1000 * MS);
     hold_thread(&short_holder, MS);
+}
+
+static void begin(int64_t rows_max)
+{
+    create(rows_max, 0);
+    hold_threads();
 }
 
 static void stop(void)
@@ -210,20 +230,35 @@ static void stop(void)
     batcher_free(batcher);
 }
 
-/* The worker does all there is to do. */
-static void finish(void)
+/* The worker does all there is to do, for the first callers. */
+static void finish_first(int count)
 {
     atomic_store(&long_holder.held, false);
-    for (int i = 0; i < MEMBERS; i++)
+    for (int i = 0; i < count; i++)
         while (atomic_load(&callers[i].done_count) == 0)
             usleep(100);
     stop();
+}
+
+static void finish(void)
+{
+    finish_first(MEMBERS);
 }
 
 static void submit_all(void)
 {
     for (int i = 0; i < MEMBERS; i++)
         assert_true(scheduler_submit(scheduler, &callers[i].job));
+}
+
+/* Those from first to before end, one after another, each of which joins. */
+static void submit_and_wait(int first, int end)
+{
+    for (int i = first; i < end; i++) {
+        assert_true(scheduler_submit(scheduler, &callers[i].job));
+        while (!atomic_load(&callers[i].joined))
+            usleep(100);
+    }
 }
 
 static int metric(const char *name)
@@ -299,6 +334,51 @@ static void test_where_a_batch_stands(void **state)
     assert_int_equal(cheap.shared, 0);
     assert_int_equal(dear.shared, 2 * MEMBERS);
     for (int i = 0; i < MEMBERS; i++)
+        expect_answered(i);
+}
+
+/* What goes before a batch of the lowest level holds the worker again until one of the highest has
+ * come that joins it; the batch then goes before what it would have stood behind. */
+static void test_a_batch_rises_with_who_joins(void **state)
+{
+    (void)state;
+    static const struct job_kind passing_kind = { no_more, note_products, held_done };
+    struct passing_job other = { .job = { .kind = &passing_kind, .cost_ns = 2 * MS } };
+    struct holder again;
+    callers[0].job.priority = 3;
+    callers[1].job.priority = 1;
+    begin(64);
+    assert_true(scheduler_submit(scheduler, &callers[0].job));
+    holder_submit(&again, 3, 2 * MS);
+    atomic_store(&long_holder.held, false);
+    wait_until_held(&again);
+    assert_int_equal(callers[0].joined, 1);
+    assert_int_equal(callers[0].shared, 0);
+    assert_true(scheduler_submit(scheduler, &other.job));
+    assert_true(scheduler_submit(scheduler, &callers[1].job));
+    atomic_store(&again.held, false);
+    finish_first(2);
+    assert_true(other.shared >= 2);
+    expect_answered(0);
+    expect_answered(1);
+}
+
+/* The default level is the middle one: a batch of it does not wait behind the lowest because one of
+ * that is in it. With a delay it begins when all are there. */
+static void test_a_batch_of_several_levels(void **state)
+{
+    (void)state;
+    static const struct job_kind passing_kind = { no_more, note_products, held_done };
+    struct passing_job low = { .job = { .kind = &passing_kind, .priority = 3, .cost_ns = MS } };
+    callers[1].job.priority = 3;
+    create(6, 60000 * MS);
+    submit_and_wait(0, 2);
+    hold_threads();
+    assert_true(scheduler_submit(scheduler, &low.job));
+    assert_true(scheduler_submit(scheduler, &callers[2].job));
+    finish_first(3);
+    assert_true(low.shared >= 3);
+    for (int i = 0; i < 3; i++)
         expect_answered(i);
 }
 
@@ -398,14 +478,9 @@ static void test_the_part_that_is_expected(void **state)
     struct batch_member *member = &callers[1].member;
     member->product = ATTN_PRODUCT_INPUTS;
     member->rows = 2;
-    scheduler = scheduler_create(1, QUEUE, WORKSPACE);
-    batcher = batcher_create(scheduler, 16, 60000 * MS);
+    create(16, 60000 * MS);
     assert_true(batcher_expected_part(batcher, member) == 1);
-    for (int i = 2; i < MEMBERS; i++) {
-        assert_true(scheduler_submit(scheduler, &callers[i].job));
-        while (!atomic_load(&callers[i].joined))
-            usleep(100);
-    }
+    submit_and_wait(2, MEMBERS);
     assert_true(batcher_expected_part(batcher, member) == 2.0 / (2 + 12));
     member->product = ATTN_PRODUCT_OUTPUT;
     assert_true(batcher_expected_part(batcher, member) == 1);
@@ -470,6 +545,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_all_that_is_there_shares, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_where_a_batch_stands, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_batch_rises_with_who_joins, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_batch_of_several_levels, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_full_batch_leaves_the_others_another, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_leaving_in_a_batch, set_up, tear_down),
