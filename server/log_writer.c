@@ -153,12 +153,8 @@ static void *writer_thread(void *unused)
 
 bool log_writer_start(void)
 {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&writer.come, &monotonic);
-    pthread_cond_init(&writer.ended, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_init_condition(&writer.come);
+    clock_init_condition(&writer.ended);
     writer.filling = buffers[0];
     writer.stopping = writer.has_ended = false;
     const bool started = pthread_create(&writer.thread, NULL, writer_thread, NULL) == 0;
@@ -178,12 +174,14 @@ void log_writer_stop(void)
         result = pthread_cond_timedwait(&writer.ended, &writer.mutex, &until);
     const bool ended = writer.has_ended;
     pthread_mutex_unlock(&writer.mutex);
-    if (ended) {
-        atomic_store(&writer.runs, false);
-        pthread_join(writer.thread, NULL);
-    } else {
+    if (!ended) {
         pthread_detach(writer.thread);
+        return;
     }
+    atomic_store(&writer.runs, false);
+    pthread_join(writer.thread, NULL);
+    pthread_cond_destroy(&writer.come);
+    pthread_cond_destroy(&writer.ended);
 }
 
 /* ------------------------------------------------------------ its callers -- */
