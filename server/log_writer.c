@@ -39,6 +39,7 @@ static struct {
     _Atomic bool runs;
     _Atomic size_t unwritten; /* bytes, in both buffers */
     _Atomic uint64_t dropped;
+    uint64_t told; /* of them; the thread's own */
 
     char *filling; /* one of the buffers; this and what follows is under mutex */
     size_t used;
@@ -118,18 +119,17 @@ static void wait_for_lines(void)
 }
 
 /* Lines are dropped while a buffer is full. The one that is filled next begins with how many. */
-static void tell_dropped(uint64_t *told)
+static void tell_dropped(void)
 {
     const uint64_t dropped = log_writer_dropped();
-    if (dropped == *told)
+    if (dropped == writer.told)
         return;
-    log_line(LOG_WARNING, "log lines dropped", LOG_NUMBER("count", dropped - *told));
-    *told = dropped;
+    log_line(LOG_WARNING, "log lines dropped", LOG_NUMBER("count", dropped - writer.told));
+    writer.told = dropped;
 }
 
 static void *writer_thread(void *unused)
 {
-    uint64_t told = log_writer_dropped();
     bool taken = true; /* no more is told to who takes nothing */
     (void)unused;
     pthread_mutex_lock(&writer.mutex);
@@ -141,7 +141,7 @@ static void *writer_thread(void *unused)
         writer.urgent = false;
         pthread_mutex_unlock(&writer.mutex);
         if (taken)
-            tell_dropped(&told);
+            tell_dropped();
         taken = write_lines(lines, size);
         pthread_mutex_lock(&writer.mutex);
     }
