@@ -39,7 +39,7 @@ static struct {
     _Atomic bool runs;
     _Atomic size_t unwritten; /* bytes, in both buffers */
     _Atomic uint64_t dropped;
-    uint64_t told; /* of them; the thread's own */
+    uint64_t told; /* of them, by warnings; the thread's own while it runs */
 
     char *filling; /* one of the buffers; this and what follows is under mutex */
     size_t used;
@@ -156,6 +156,7 @@ bool log_writer_start(void)
     clock_init_condition(&writer.come);
     clock_init_condition(&writer.ended);
     writer.filling = buffers[0];
+    writer.told = log_writer_dropped();
     writer.stopping = writer.has_ended = false;
     const bool started = pthread_create(&writer.thread, NULL, writer_thread, NULL) == 0;
     atomic_store(&writer.runs, started);

@@ -20,7 +20,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { THREADS = 4, WAIT_MS = 60000 };
+enum { THREADS = 4, WAIT_MS = 60000, LOG_BYTES_MAX = 16 << 20 };
 
 /* Standard error, diverted. What cmocka says of a failure would go there too, so that tests put it
  * back before they judge. */
@@ -52,15 +52,12 @@ static void put_back(struct diverted *diverted)
 /* Everything up to the end, which is there once nobody has it as standard error any more. */
 static char *read_rest(struct diverted *diverted)
 {
-    size_t used = 0, capacity = 1 << 16;
-    char *text = malloc(capacity);
-    for (ssize_t size = 1; text && size > 0; used += (size_t)(size > 0 ? size : 0)) {
-        if (capacity - used < 2)
-            text = realloc(text, capacity *= 2);
-        size = text ? read(diverted->end, text + used, capacity - used - 1) : 0;
-    }
-    assert_non_null(text);
-    text[used] = '\0';
+    size_t used = 0;
+    char *text = calloc(1, LOG_BYTES_MAX);
+    if (!text)
+        abort();
+    for (ssize_t size = 1; size > 0; used += (size_t)(size > 0 ? size : 0))
+        size = read(diverted->end, text + used, LOG_BYTES_MAX - used - 1);
     close(diverted->end);
     return text;
 }
@@ -273,7 +270,7 @@ static void test_a_stream_that_fails(void **state)
     assert_int_equal(with_thread, 6);
     assert_int_equal(seen.lines, 4);
     assert_int_equal(seen.warnings, 1);
-    assert_true(seen.told == 7);
+    assert_true(seen.told == 6);
 }
 
 /* What is there has been written when the wait is over; after the end it is as before the start. */
