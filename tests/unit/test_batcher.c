@@ -320,10 +320,11 @@ static void note_products(struct job *job, int stage, int64_t task, const struct
         ((struct passing_job *)job)->shared += callers[i].shared;
 }
 
+static const struct job_kind passing_kind = { no_more, note_products, held_done };
+
 static void test_where_a_batch_stands(void **state)
 {
     (void)state;
-    static const struct job_kind passing_kind = { no_more, note_products, held_done };
     struct passing_job cheap = { .job = { .kind = &passing_kind, .cost_ns = 2 * MS } };
     struct passing_job dear = { .job = { .kind = &passing_kind, .cost_ns = 100 * MS } };
     begin(64);
@@ -342,7 +343,6 @@ static void test_where_a_batch_stands(void **state)
 static void test_a_batch_rises_with_who_joins(void **state)
 {
     (void)state;
-    static const struct job_kind passing_kind = { no_more, note_products, held_done };
     struct passing_job other = { .job = { .kind = &passing_kind, .cost_ns = 2 * MS } };
     struct holder again;
     callers[0].job.priority = 3;
@@ -368,7 +368,6 @@ static void test_a_batch_rises_with_who_joins(void **state)
 static void test_a_batch_of_several_levels(void **state)
 {
     (void)state;
-    static const struct job_kind passing_kind = { no_more, note_products, held_done };
     struct passing_job low = { .job = { .kind = &passing_kind, .priority = 3, .cost_ns = MS } };
     callers[1].job.priority = 3;
     create(6, 60000 * MS);
