@@ -50,8 +50,8 @@ static void take_members(struct batch *batch)
     struct batch_group *group = batch->group;
     struct batcher *batcher = batch->batcher;
     pthread_mutex_lock(&batcher->mutex);
-    for (struct batch_member *member = group->first, *next; member; member = next) {
-        next = member->next;
+    for (struct batch_member *member = group->members.first, *next; member; member = next) {
+        next = member->in_group.next;
         if (batch->rows + member->rows > batcher->rows_max)
             break;
         if (!scheduler_claim(batcher->scheduler, member->job))
@@ -183,13 +183,14 @@ static struct batch *batch_create(struct batch_group *group)
 static void set_place(struct job *job, const struct batch_group *group)
 {
     int64_t dearest_ns = 0;
-    for (const struct batch_member *member = group->first; member; member = member->next) {
+    for (const struct batch_member *member = group->members.first; member;
+         member = member->in_group.next) {
         if (job->priority == 0
             || (member->job->priority > 0 && member->job->priority < job->priority))
             job->priority = member->job->priority;
         dearest_ns = dearer(dearest_ns, member);
     }
-    job->cost_ns = cost_parameters_ns(&group->first->cost);
+    job->cost_ns = cost_parameters_ns(&group->members.first->cost);
     job->stands_ns = job->cost_ns + dearest_ns;
 }
 
@@ -206,16 +207,17 @@ bool batch_submit(struct batch_group *group)
     return group->has_batch;
 }
 
-/* Takes all members that are still there, where no batch will come. They are chained by next. */
+/* Takes all members that are still there, where no batch will come. They are chained by their
+ * links. */
 static struct batch_member *claim_all(struct batch_group *group)
 {
     struct batch_member *claimed = NULL;
-    for (struct batch_member *member = group->first, *next; member; member = next) {
-        next = member->next;
+    for (struct batch_member *member = group->members.first, *next; member; member = next) {
+        next = member->in_group.next;
         if (!scheduler_claim(group->batcher->scheduler, member->job))
             continue;
         batcher_take_out(member);
-        member->next = claimed;
+        member->in_group.next = claimed;
         claimed = member;
     }
     return claimed;
@@ -225,7 +227,7 @@ static void send_away(struct batcher *batcher, struct batch_member *members)
 {
     while (members) {
         struct batch_member *member = members;
-        members = member->next;
+        members = member->in_group.next;
         const int64_t tasks = attn_layer_product_tasks(&member->call, 1, member->product);
         scheduler_continue(batcher->scheduler, member->job, tasks);
     }
@@ -235,7 +237,7 @@ void batch_submit_or_send_away(struct batch_group *group)
 {
     struct batcher *batcher = group->batcher;
     struct batch_member *claimed = NULL;
-    if (group->first && !batch_submit(group))
+    if (group->members.first && !batch_submit(group))
         claimed = claim_all(group);
     batcher_settle(group);
     if (!claimed)

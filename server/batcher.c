@@ -44,7 +44,7 @@ static struct batch_group *group_create(struct batcher *batcher, const struct ba
 
 void batcher_settle(struct batch_group *group)
 {
-    if (group->first || group->has_batch)
+    if (group->members.first || group->has_batch)
         return;
     struct batch_group **link = &group->batcher->groups; /* there are few */
     while (*link != group)
@@ -55,10 +55,7 @@ void batcher_settle(struct batch_group *group)
 
 static void append(struct batch_group *group, struct batch_member *member)
 {
-    member->next = NULL;
-    member->previous = group->last;
-    *(group->last ? &group->last->next : &group->first) = member;
-    group->last = member;
+    LIST_APPEND(&group->members, member, in_group);
     group->rows += member->rows;
     member->group = group;
 }
@@ -66,8 +63,7 @@ static void append(struct batch_group *group, struct batch_member *member)
 void batcher_take_out(struct batch_member *member)
 {
     struct batch_group *group = member->group;
-    *(member->previous ? &member->previous->next : &group->first) = member->next;
-    *(member->next ? &member->next->previous : &group->last) = member->previous;
+    LIST_TAKE_OUT(&group->members, member, in_group);
     group->rows -= member->rows;
     member->group = NULL;
 }
@@ -182,16 +178,6 @@ void batcher_leave(struct batcher *batcher, struct batch_member *member)
     pthread_mutex_unlock(&batcher->mutex);
 }
 
-static void init_locks(struct batcher *batcher)
-{
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&batcher->mutex, NULL);
-    pthread_cond_init(&batcher->due, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
-
 struct batcher *batcher_create(struct scheduler *scheduler, int64_t rows_max, int64_t delay_ns)
 {
     struct batcher *batcher = calloc(1, sizeof *batcher);
@@ -200,7 +186,8 @@ struct batcher *batcher_create(struct scheduler *scheduler, int64_t rows_max, in
     batcher->scheduler = scheduler;
     batcher->rows_max = rows_max;
     batcher->delay_ns = delay_ns;
-    init_locks(batcher);
+    pthread_mutex_init(&batcher->mutex, NULL);
+    clock_init_condition(&batcher->due);
     if (delay_ns > 0 && rows_max > 1) {
         batcher->thread_started =
             pthread_create(&batcher->thread, NULL, watch_delays, batcher) == 0;

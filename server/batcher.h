@@ -15,6 +15,7 @@
 
 #include "cost.h"
 #include "layer.h"
+#include "list.h"
 #include "scheduler.h"
 
 struct batcher;
@@ -35,7 +36,7 @@ struct batch_member {
 
     /* The batcher's own, under its lock. */
     struct batch_group *group; /* that it waits in, or NULL */
-    struct batch_member *next, *previous;
+    LIST_LINK(struct batch_member) in_group;
 };
 
 /* rows_max rows in a batch at the most, 1: none is ever made; delay_ns is how long the first member

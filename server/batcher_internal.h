@@ -16,7 +16,7 @@ struct batch_group {
     struct batch_group *next;
     struct attn_layer layer; /* only to be compared */
     enum attn_layer_product product;
-    struct batch_member *first, *last;
+    LIST_OF(struct batch_member) members;
     int64_t rows;
     int64_t last_rows; /* of the batch before; 0: there was none */
     bool has_batch;    /* in the scheduler */

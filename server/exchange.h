@@ -7,6 +7,7 @@
 #define ATTND_EXCHANGE_H
 
 #include "http.h"
+#include "list.h"
 #include "request_record.h"
 
 enum { EXCHANGE_ID_MAX = 128, EXCHANGE_PARAM_MAX = 256, EXCHANGE_LOGGED_MAX = 256 };
@@ -60,7 +61,7 @@ struct exchange {
     int64_t gate_since_ns; /* it is in this state there */
     int64_t flowed_ns;     /* some of its body came */
     int silent_rounds;     /* of its thread, in which none did */
-    struct exchange *gate_next, *gate_previous;
+    LIST_LINK(struct exchange) at_gate;
     struct body_outlook outlook;
 
     struct memory_share memory; /* of all that is held for it */
@@ -92,8 +93,7 @@ struct exchange {
     void *owner;
 
     /* In the thread's list of exchanges that wait for something. */
-    struct exchange *next, *previous;
-    bool listed;
+    LIST_LINK(struct exchange) in_waiting;
     /* In the thread's list of parked exchanges that were answered. */
     struct exchange *next_answered;
 };

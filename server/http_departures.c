@@ -24,24 +24,10 @@ struct http_connection *http_connection_of(struct MHD_Connection *connection)
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
-static void leaving_add(struct http_thread *thread, struct http_connection *connection)
-{
-    connection->previous = NULL;
-    connection->next = thread->leaving;
-    if (thread->leaving)
-        thread->leaving->previous = connection;
-    thread->leaving = connection;
-    connection->leaving = true;
-}
-
 static void leaving_remove(struct http_thread *thread, struct http_connection *connection)
 {
-    if (!connection->leaving)
-        return;
-    *(connection->previous ? &connection->previous->next : &thread->leaving) = connection->next;
-    if (connection->next)
-        connection->next->previous = connection->previous;
-    connection->leaving = false;
+    if (LIST_HAS(&thread->leaving, connection, in_leaving))
+        LIST_TAKE_OUT(&thread->leaving, connection, in_leaving);
 }
 
 void http_see_departures(struct http_thread *thread)
@@ -55,22 +41,23 @@ void http_see_departures(struct http_thread *thread)
             connection->left = true;
             /* Shutting down is one more edge: it must not come back here. */
             epoll_ctl(thread->departures, EPOLL_CTL_DEL, connection->socket, NULL);
-            leaving_add(thread, connection);
+            LIST_APPEND(&thread->leaving, connection, in_leaving);
         }
     } while (count == 64);
 }
 
 void http_end_departures(struct http_thread *thread)
 {
-    while (thread->leaving) {
-        struct http_connection *connection = thread->leaving;
+    while (thread->leaving.first) {
+        struct http_connection *connection = thread->leaving.first;
         struct exchange *exchange = connection->exchange;
         leaving_remove(thread, connection);
         if (exchange && exchange->gate == HTTP_GATE_WAITS) {
             http_gate_call(exchange);
         } else if (!exchange || exchange->reading) {
             shutdown(connection->socket, SHUT_RDWR);
-        } else if (exchange->parked && exchange->listed && !exchange->queued) {
+        } else if (exchange->parked && LIST_HAS(&thread->waiting, exchange, in_waiting)
+                   && !exchange->queued) {
             http_waiting_remove(exchange);
             exchange->end(exchange->owner, EXCHANGE_LEFT);
         }

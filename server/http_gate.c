@@ -40,20 +40,14 @@ static bool has_room(const struct http_gate *gate)
 
 static void append(struct http_queue *queue, struct exchange *exchange)
 {
-    exchange->gate_next = NULL;
-    exchange->gate_previous = queue->last;
-    *(queue->last ? &queue->last->gate_next : &queue->first) = exchange;
-    queue->last = exchange;
+    LIST_APPEND(&queue->list, exchange, at_gate);
     queue->count++;
     queue->bytes += bytes_of(exchange);
 }
 
 static void take_out(struct http_queue *queue, struct exchange *exchange)
 {
-    *(exchange->gate_previous ? &exchange->gate_previous->gate_next : &queue->first) =
-        exchange->gate_next;
-    *(exchange->gate_next ? &exchange->gate_next->gate_previous : &queue->last) =
-        exchange->gate_previous;
+    LIST_TAKE_OUT(&queue->list, exchange, at_gate);
     queue->count--;
     queue->bytes -= bytes_of(exchange);
 }
@@ -92,8 +86,8 @@ void http_gate_look(struct exchange *exchange)
     outlook->is_counted = is_known;
     outlook->others_count = is_known ? 0 : atomic_load(&thread->http->coming_count);
     outlook->others_cost_ns = is_known ? 0 : atomic_load(&thread->http->coming_cost_ns);
-    outlook->wait_ns =
-        gate->waiting.first && !is_known ? clock_now_ns() - gate->waiting.first->gate_since_ns : 0;
+    const struct exchange *first = gate->waiting.list.first;
+    outlook->wait_ns = first && !is_known ? clock_now_ns() - first->gate_since_ns : 0;
 }
 
 bool http_gate_enter(struct exchange *exchange)
@@ -161,14 +155,14 @@ void http_gate_run(struct http_thread *thread)
     if (gate->waiting.count == 0)
         return;
     const int64_t now_ns = clock_now_ns();
-    for (struct exchange *exchange = gate->reading.first, *next;
+    for (struct exchange *exchange = gate->reading.list.first, *next;
          exchange && gate->waiting.count > 0; exchange = next) {
-        next = exchange->gate_next;
+        next = exchange->at_gate.next;
         if (loses_place(exchange, now_ns))
             http_gate_leave(exchange);
     }
     while (gate->waiting.count > 0 && has_room(gate))
-        http_gate_call(gate->waiting.first);
+        http_gate_call(gate->waiting.list.first);
     gate->called = false;
 }
 
@@ -185,5 +179,5 @@ int http_gate_ms(const struct http_thread *thread, int most_ms)
 void http_gate_end(struct http_thread *thread)
 {
     while (thread->gate.waiting.count > 0)
-        http_gate_call(thread->gate.waiting.first);
+        http_gate_call(thread->gate.waiting.list.first);
 }

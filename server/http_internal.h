@@ -20,24 +20,21 @@ enum {
 /* libmicrohttpd's context of a connection. */
 struct http_connection {
     int socket;
-    struct exchange *exchange; /* the one that is under way, or NULL */
-    bool left;                 /* the client has closed its end */
-    bool leaving;              /* and that is still to be acted upon: in the thread's list */
-    struct http_connection *next, *previous;
-    bool closing; /* by us */
-    bool served;  /* it has had a request */
+    struct exchange *exchange;                    /* the one that is under way, or NULL */
+    bool left;                                    /* the client has closed its end */
+    LIST_LINK(struct http_connection) in_leaving; /* and that is still to be acted upon */
+    bool closing;                                 /* by us */
+    bool served;                                  /* it has had a request */
     char client[INET6_ADDRSTRLEN];
-
-    bool idle; /* in the thread's list of those without a request, the longest idle first */
+    LIST_LINK(struct http_connection) in_idle;
     int64_t idle_since_ns;
-    struct http_connection *idle_next, *idle_previous;
 };
 
 struct http_arrival; /* a connection on its way to its thread */
 
 /* Exchanges in the order in which they came. */
 struct http_queue {
-    struct exchange *first, *last;
+    LIST_OF(struct exchange) list;
     int count;
     size_t bytes; /* announced */
 };
@@ -54,19 +51,19 @@ struct http_thread {
     pthread_t thread;
     int event; /* eventfd */
     struct MHD_Daemon *daemon;
-    int poll_fd;                /* the daemon's */
-    _Atomic int open_count;     /* connections */
-    _Atomic int arriving_count; /* and those that are to be this thread's */
-    _Atomic int closing_count;  /* of the open ones, told to close */
-    struct http_connection *idle_first, *idle_last;
-    _Atomic int64_t idle_first_ns; /* since when the first is; INT64_MAX: there is none */
-    struct exchange *waiting;      /* reading, parked or sending, in no order */
+    int poll_fd;                          /* the daemon's */
+    _Atomic int open_count;               /* connections */
+    _Atomic int arriving_count;           /* and those that are to be this thread's */
+    _Atomic int closing_count;            /* of the open ones, told to close */
+    LIST_OF(struct http_connection) idle; /* without a request, the longest idle first */
+    _Atomic int64_t idle_first_ns;        /* since when the first is; INT64_MAX: there is none */
+    LIST_OF(struct exchange) waiting;     /* reading, parked or sending */
     int64_t timers_checked_ns;
     int64_t ran_ns; /* when it last began to look for what had come */
     struct http_gate gate;
     int handled_count;           /* requests since it last waited */
     unsigned run_count, read_in; /* runs of libmicrohttpd; the last one that read of a body */
-    struct http_connection *leaving;
+    LIST_OF(struct http_connection) leaving;
     int departures; /* epoll of clients that have closed their end */
 
     pthread_mutex_t mutex;
@@ -174,8 +171,8 @@ int http_gate_ms(const struct http_thread *thread, int most_ms);
 /* Resumes all connections, for a thread that has ended. */
 void http_gate_end(struct http_thread *thread);
 
-/* Since the last bytes came that nobody has read yet, as far as the kernel says; of those at hand,
- * where all has been read. */
+/* What has passed at least since the last bytes came that nobody has read yet, as far as the kernel
+ * says; of those at hand, where all has been read. */
 int64_t http_came_ago_ns(const struct http_connection *connection);
 
 /* Answers a body that takes too long, and closes its connection. */

@@ -26,24 +26,15 @@ enum {
 void http_waiting_add(struct exchange *exchange)
 {
     struct http_thread *thread = exchange->thread;
-    if (exchange->listed)
-        return;
-    exchange->previous = NULL;
-    exchange->next = thread->waiting;
-    if (thread->waiting)
-        thread->waiting->previous = exchange;
-    thread->waiting = exchange;
-    exchange->listed = true;
+    if (!LIST_HAS(&thread->waiting, exchange, in_waiting))
+        LIST_APPEND(&thread->waiting, exchange, in_waiting);
 }
 
 void http_waiting_remove(struct exchange *exchange)
 {
-    if (!exchange->listed)
-        return;
-    *(exchange->previous ? &exchange->previous->next : &exchange->thread->waiting) = exchange->next;
-    if (exchange->next)
-        exchange->next->previous = exchange->previous;
-    exchange->listed = false;
+    struct http_thread *thread = exchange->thread;
+    if (LIST_HAS(&thread->waiting, exchange, in_waiting))
+        LIST_TAKE_OUT(&thread->waiting, exchange, in_waiting);
 }
 
 /* What the other end has acknowledged since the connection began; 0 where that is not known. */
@@ -61,7 +52,10 @@ int64_t http_came_ago_ns(const struct http_connection *connection)
     socklen_t size = sizeof info;
     if (getsockopt(connection->socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
         return 0;
-    return info.tcpi_last_data_recv * MS;
+    /* A difference of two counts of the kernel's ticks: up to one less may have passed. */
+    const int64_t counted_ns = info.tcpi_last_data_recv * MS;
+    const int64_t tick_ns = clock_tick_ns();
+    return counted_ns > tick_ns ? counted_ns - tick_ns : 0;
 }
 
 /* Called again and again while an answer is being sent: whether too little of it was taken during
@@ -91,11 +85,11 @@ static void give_up_answer(struct exchange *exchange)
 
 static void check_waiting(struct http_thread *thread, int64_t now_ns)
 {
-    if (!thread->waiting || now_ns - thread->timers_checked_ns < HTTP_TIMER_MS * MS)
+    if (!thread->waiting.first || now_ns - thread->timers_checked_ns < HTTP_TIMER_MS * MS)
         return;
     thread->timers_checked_ns = now_ns;
-    for (struct exchange *exchange = thread->waiting, *next; exchange; exchange = next) {
-        next = exchange->next;
+    for (struct exchange *exchange = thread->waiting.first, *next; exchange; exchange = next) {
+        next = exchange->in_waiting.next;
         if (exchange->queued) {
             if (answer_stalls(exchange, now_ns)) {
                 http_waiting_remove(exchange);
@@ -119,7 +113,7 @@ static void check_waiting(struct http_thread *thread, int64_t now_ns)
 /* For the other threads, who compare it with their own. */
 static void tell_first(struct http_thread *thread)
 {
-    const struct http_connection *first = thread->idle_first;
+    const struct http_connection *first = thread->idle.first;
     atomic_store_explicit(&thread->idle_first_ns, first ? first->idle_since_ns : INT64_MAX,
                           memory_order_relaxed);
 }
@@ -137,24 +131,16 @@ static bool has_longest_idle(const struct http_thread *thread)
 
 void http_idle_begin(struct http_thread *thread, struct http_connection *connection)
 {
-    connection->idle = true;
     connection->idle_since_ns = clock_now_ns();
-    connection->idle_next = NULL;
-    connection->idle_previous = thread->idle_last;
-    *(thread->idle_last ? &thread->idle_last->idle_next : &thread->idle_first) = connection;
-    thread->idle_last = connection;
+    LIST_APPEND(&thread->idle, connection, in_idle);
     tell_first(thread);
 }
 
 void http_idle_end(struct http_thread *thread, struct http_connection *connection)
 {
-    if (!connection->idle)
+    if (!LIST_HAS(&thread->idle, connection, in_idle))
         return;
-    *(connection->idle_previous ? &connection->idle_previous->idle_next : &thread->idle_first) =
-        connection->idle_next;
-    *(connection->idle_next ? &connection->idle_next->idle_previous : &thread->idle_last) =
-        connection->idle_previous;
-    connection->idle = false;
+    LIST_TAKE_OUT(&thread->idle, connection, in_idle);
     tell_first(thread);
 }
 
@@ -172,10 +158,10 @@ static void close_idle(struct http_thread *thread, struct http_connection *conne
 static void check_idle(struct http_thread *thread, int64_t now_ns)
 {
     const int64_t timeout_ns = thread->http->options.idle_timeout_ns;
-    for (struct http_connection *connection = thread->idle_first, *next; connection;
+    for (struct http_connection *connection = thread->idle.first, *next; connection;
          connection = next) {
         const int64_t idle_ns = now_ns - connection->idle_since_ns;
-        next = connection->idle_next;
+        next = connection->in_idle.next;
         if (idle_ns > timeout_ns)
             close_idle(thread, connection, CONNECTION_IDLE);
         else if (idle_ns <= IDLE_KEPT_MS * MS || !http_is_full(thread->http)
@@ -188,14 +174,14 @@ static void check_idle(struct http_thread *thread, int64_t now_ns)
 
 int http_timers_ms(const struct http_thread *thread, int most_ms)
 {
-    int wait_ms = thread->waiting && most_ms > HTTP_TIMER_MS ? HTTP_TIMER_MS : most_ms;
-    if (!thread->idle_first)
+    int wait_ms = thread->waiting.first && most_ms > HTTP_TIMER_MS ? HTTP_TIMER_MS : most_ms;
+    if (!thread->idle.first)
         return wait_ms;
     int64_t allowed_ns = thread->http->options.idle_timeout_ns;
     if (allowed_ns > IDLE_KEPT_MS * MS && http_is_full(thread->http))
         allowed_ns = IDLE_KEPT_MS * MS;
     const int64_t left_ms =
-        (thread->idle_first->idle_since_ns + allowed_ns - clock_now_ns()) / MS + 1;
+        (thread->idle.first->idle_since_ns + allowed_ns - clock_now_ns()) / MS + 1;
     if (left_ms < 1)
         return 1;
     return left_ms < wait_ms ? (int)left_ms : wait_ms;

@@ -131,7 +131,7 @@ struct job *job_order_next(struct job_order *order, struct job *open, int64_t no
         return first;
     struct job *oldest = open;
     while (oldest->place < 0)
-        oldest = oldest->next_open;
+        oldest = oldest->in_open.next;
     if (oldest == first || now_ns - oldest->came_ns < JOB_PATIENCE_NS)
         return first;
     order->oldest_due_ns = now_ns + JOB_OLDEST_SHARE * task_guess_ns(oldest);

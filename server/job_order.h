@@ -49,7 +49,7 @@ void job_order_put(struct job_order *order, struct job *job);
 void job_order_remove(struct job_order *order, struct job *job);
 
 /* The job to give a task of now; it stays in the order. NULL: there is none. open is the list of
- * all jobs by next_open, oldest first. */
+ * all jobs by in_open, oldest first. */
 struct job *job_order_next(struct job_order *order, struct job *open, int64_t now_ns);
 
 /* What it is expected to cost still: what was predicted, or, where that has been used up or nothing

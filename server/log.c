@@ -7,6 +7,7 @@
  * is left out, and the line says so. */
 #include "log.h"
 
+#include "log_writer.h"
 #include "text.h"
 #include "utf8.h"
 
@@ -16,20 +17,12 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum {
     LINE_BYTES_MAX = PIPE_BUF,
     VALUE_BYTES_MAX = 512,
     TAIL_BYTES_MAX = 32, /* for what ends a line: "truncated" and the newline */
 };
-
-/* Lines of a thread that holds them back: one system call for what a busy thread logs in a turn. */
-static _Thread_local struct {
-    bool holds;
-    size_t used;
-    char bytes[LINE_BYTES_MAX];
-} held;
 
 static const char *const LEVEL_NAMES[] = { "debug", "info", "warning", "error" };
 
@@ -181,45 +174,6 @@ static void write_head(struct text *line, enum log_level level, const char *even
         text_raw(line, event);
 }
 
-/* What cannot be written is lost: there is nobody left to tell. */
-static void put(const char *line, size_t size)
-{
-    while (size > 0) {
-        const ssize_t written = write(STDERR_FILENO, line, size);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return;
-        line += written;
-        size -= (size_t)written;
-    }
-}
-
-void log_hold(void)
-{
-    held.holds = true;
-}
-
-void log_release(void)
-{
-    if (held.used > 0)
-        put(held.bytes, held.used);
-    held.used = 0;
-}
-
-static void put_or_hold(enum log_level level, const char *line, size_t size)
-{
-    const bool waits = held.holds && level <= LOG_INFO;
-    if (!waits || size > sizeof held.bytes - held.used)
-        log_release();
-    if (!waits) {
-        put(line, size);
-        return;
-    }
-    memcpy(held.bytes + held.used, line, size);
-    held.used += size;
-}
-
 void log_event(enum log_level level, const char *event, const struct log_field *fields,
                size_t field_count)
 {
@@ -249,6 +203,6 @@ void log_event(enum log_level level, const char *event, const struct log_field *
         text_raw(&line, truncated ? ",\"truncated\":true}\n" : "}\n");
     else
         text_raw(&line, truncated ? " truncated=true\n" : "\n");
-    put_or_hold(level, buffer, line.used);
+    log_writer_put(buffer, line.used, level > LOG_INFO);
     errno = saved_errno;
 }

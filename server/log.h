@@ -3,8 +3,8 @@
  *     2026-11-21T09:00:00.123Z info listening address=127.0.0.1:8080
  *     {"time":"2026-11-21T09:00:00.123Z","level":"info","event":"listening","address":"127.0.0.1:8080"}
  *
- * A line is one write(), or one of several whole lines of its thread in one; lines
- * of different threads never mix. Values are escaped: no client can forge a line. */
+ * A line is one write(), or one of several whole lines in one (log_writer.h); lines never mix.
+ * Values are escaped: no client can forge a line. */
 #ifndef ATTND_LOG_H
 #define ATTND_LOG_H
 
@@ -45,12 +45,6 @@ void log_event(enum log_level level, const char *event, const struct log_field *
 #define log_line(level, event, ...)                                                                \
     log_event((level), (event), (const struct log_field[]){ __VA_ARGS__ },                         \
               sizeof((const struct log_field[]){ __VA_ARGS__ }) / sizeof(struct log_field))
-
-/* From here on lines of the calling thread up to LOG_INFO may wait for one another, a few KB of
- * them, until it calls log_release(): for who logs many of them between two waits, and calls that
- * before each wait and at its end. */
-void log_hold(void);
-void log_release(void);
 
 bool log_enabled(enum log_level level);
 

@@ -19,10 +19,7 @@
 
 static void open_append(struct scheduler *scheduler, struct job *job)
 {
-    job->next_open = NULL;
-    job->previous_open = scheduler->last_open;
-    *(scheduler->last_open ? &scheduler->last_open->next_open : &scheduler->first_open) = job;
-    scheduler->last_open = job;
+    LIST_APPEND(&scheduler->open, job, in_open);
     scheduler->open_count++;
     if (job->for_others)
         return;
@@ -32,9 +29,7 @@ static void open_append(struct scheduler *scheduler, struct job *job)
 
 static void open_remove(struct scheduler *scheduler, struct job *job)
 {
-    *(job->previous_open ? &job->previous_open->next_open : &scheduler->first_open) =
-        job->next_open;
-    *(job->next_open ? &job->next_open->previous_open : &scheduler->last_open) = job->previous_open;
+    LIST_TAKE_OUT(&scheduler->open, job, in_open);
     scheduler->load.cost_ns -= job->remaining_ns;
     if (--scheduler->open_count == 0)
         pthread_cond_broadcast(&scheduler->empty);
@@ -78,8 +73,8 @@ int64_t scheduler_stop_late_jobs(struct scheduler *scheduler, int64_t now_ns,
 {
     struct job *ended = NULL;
     int64_t next_ns = INT64_MAX;
-    for (struct job *job = scheduler->first_open, *next; job; job = next) {
-        next = job->next_open;
+    for (struct job *job = scheduler->open.first, *next; job; job = next) {
+        next = job->in_open.next;
         if (now_ns <= job->ends_ns && now_ns < INT64_MAX) {
             next_ns = job->ends_ns < next_ns ? job->ends_ns : next_ns;
             continue;
@@ -88,7 +83,7 @@ int64_t scheduler_stop_late_jobs(struct scheduler *scheduler, int64_t now_ns,
         if (job->tasks_running > 0)
             continue;
         close_job(scheduler, job);
-        job->next_open = ended;
+        job->in_open.next = ended;
         ended = job;
     }
     if (!ended)
@@ -96,7 +91,7 @@ int64_t scheduler_stop_late_jobs(struct scheduler *scheduler, int64_t now_ns,
     pthread_mutex_unlock(&scheduler->mutex);
     while (ended) {
         struct job *job = ended;
-        ended = job->next_open;
+        ended = job->in_open.next;
         job->kind->done(job, job->outcome);
     }
     pthread_mutex_lock(&scheduler->mutex);
@@ -244,15 +239,11 @@ void scheduler_run_task(struct scheduler *scheduler, struct job *job,
 
 static void init_locks(struct scheduler *scheduler)
 {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&scheduler->mutex, NULL);
     pthread_cond_init(&scheduler->work, NULL);
     pthread_cond_init(&scheduler->spare, NULL);
     pthread_cond_init(&scheduler->empty, NULL);
-    pthread_cond_init(&scheduler->timer, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_init_condition(&scheduler->timer);
 }
 
 static void destroy(struct scheduler *scheduler)
@@ -378,9 +369,9 @@ int64_t scheduler_before_ns(struct scheduler *scheduler, const struct job *job)
     const int64_t now_ns = clock_now_ns();
     int64_t sum_ns = 0;
     pthread_mutex_lock(&scheduler->mutex);
-    const bool is_there = job == scheduler->first_open || job->previous_open;
+    const bool is_there = LIST_HAS(&scheduler->open, job, in_open);
     const int64_t came_ns = is_there ? job->came_ns : now_ns;
-    for (const struct job *other = scheduler->first_open; other; other = other->next_open)
+    for (const struct job *other = scheduler->open.first; other; other = other->in_open.next)
         if (other != job && job_order_goes_before(other, job, came_ns))
             sum_ns += other->remaining_ns;
     pthread_mutex_unlock(&scheduler->mutex);

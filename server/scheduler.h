@@ -16,6 +16,8 @@
 #ifndef ATTND_SCHEDULER_H
 #define ATTND_SCHEDULER_H
 
+#include "list.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -68,7 +70,7 @@ struct job {
     bool for_others;   /* a part of other jobs: it is in no number of jobs and always taken */
 
     /* The scheduler's own, under its lock. */
-    struct job *next_open, *previous_open; /* in the list of all that are not over, oldest first */
+    LIST_LINK(struct job) in_open; /* the list of all that are not over, oldest first */
     bool over, waits;
     enum job_outcome outcome;
     int stage;

@@ -30,7 +30,7 @@ struct scheduler {
     pthread_cond_t empty; /* open_count fell to 0 */
     pthread_cond_t timer; /* a deadline before timer_ns is there, or stopping; monotonic clock */
     struct job_order order;
-    struct job *first_open, *last_open;
+    LIST_OF(struct job) open; /* jobs that are not over, oldest first */
     int64_t open_count;
     struct scheduler_load load;
     int queue_max;

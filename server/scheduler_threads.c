@@ -79,7 +79,7 @@ static void *work(void *argument)
     pthread_mutex_lock(&scheduler->mutex);
     while (self->index < scheduler->worker_count && !scheduler->stopping) {
         const int64_t now_ns = clock_now_ns();
-        struct job *job = job_order_next(&scheduler->order, scheduler->first_open, now_ns);
+        struct job *job = job_order_next(&scheduler->order, scheduler->open.first, now_ns);
         if (job) {
             run_next(self, job, now_ns);
             continue;

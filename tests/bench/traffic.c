@@ -35,7 +35,7 @@ struct run {
     int epoll;
     struct traffic_connection *connections;
     struct traffic_connection **idle, **closed; /* stacks */
-    struct traffic_connection *first, *last;    /* with a request */
+    LIST_OF(struct traffic_connection) busy;    /* with a request */
     int idle_count, closed_count;
     struct arrival *backlog; /* a ring */
     unsigned backlog_first, backlog_end;
@@ -81,20 +81,6 @@ static bool is_counted(const struct run *run, int64_t intended_ns)
 
 /* ------------------------------------------------------------ connections -- */
 
-static void list_remove(struct run *run, struct traffic_connection *connection)
-{
-    *(connection->previous ? &connection->previous->next : &run->first) = connection->next;
-    *(connection->next ? &connection->next->previous : &run->last) = connection->previous;
-}
-
-static void list_append(struct run *run, struct traffic_connection *connection)
-{
-    connection->next = NULL;
-    connection->previous = run->last;
-    *(run->last ? &run->last->next : &run->first) = connection;
-    run->last = connection;
-}
-
 static void connect_to(struct run *run, struct traffic_connection *connection)
 {
     struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
@@ -127,7 +113,7 @@ static void begin(struct run *run, struct traffic_connection *connection,
     if (is_counted(run, arrival->intended_ns))
         traffic_samples_add(&run->result->late_ms, (double)(now_ns - arrival->intended_ns) / 1e6);
     traffic_connection_begin(connection, arrival->request, arrival->intended_ns);
-    list_append(run, connection);
+    LIST_APPEND(&run->busy, connection, in_busy);
     handle(run, connection);
 }
 
@@ -198,7 +184,7 @@ static void handle(struct run *run, struct traffic_connection *connection)
     const enum traffic_step step = traffic_connection_step(connection);
     if (step == TRAFFIC_WAITS)
         return;
-    list_remove(run, connection);
+    LIST_TAKE_OUT(&run->busy, connection, in_busy);
     if (step == TRAFFIC_DONE)
         count_answer(run, connection);
     else
@@ -208,10 +194,10 @@ static void handle(struct run *run, struct traffic_connection *connection)
 
 static void abandon_late(struct run *run, int64_t now_ns)
 {
-    while (run->first && now_ns - run->first->intended_ns >= run->patience_ns) {
-        struct traffic_connection *connection = run->first;
+    while (run->busy.first && now_ns - run->busy.first->intended_ns >= run->patience_ns) {
+        struct traffic_connection *connection = run->busy.first;
         run->result->abandoned += is_counted(run, connection->intended_ns);
-        list_remove(run, connection);
+        LIST_TAKE_OUT(&run->busy, connection, in_busy);
         go_on(run, connection, false);
     }
 }
@@ -240,8 +226,8 @@ static void wait_for_sockets(struct run *run)
     int64_t until_ns = run->end_ns;
     if (run->load->rate > 0 && run->next_arrival_ns < until_ns)
         until_ns = run->next_arrival_ns;
-    if (run->first && run->first->intended_ns + run->patience_ns < until_ns)
-        until_ns = run->first->intended_ns + run->patience_ns;
+    if (run->busy.first && run->busy.first->intended_ns + run->patience_ns < until_ns)
+        until_ns = run->busy.first->intended_ns + run->patience_ns;
     int64_t left_ns = until_ns - clock_now_ns();
     if (left_ns < 0)
         left_ns = clock_now_ns() < run->end_ns ? 0 : 1000000;
@@ -302,7 +288,7 @@ void traffic_run(const struct traffic_load *load, struct traffic_result *result)
     run_init(&run, load, result);
     const int64_t start_ns = clock_now_ns();
     const double start_cpu_s = own_cpu_s();
-    while (run.first || clock_now_ns() < run.end_ns) {
+    while (run.busy.first || clock_now_ns() < run.end_ns) {
         const int64_t now_ns = clock_now_ns();
         arrivals(&run, now_ns);
         abandon_late(&run, now_ns);

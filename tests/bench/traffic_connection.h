@@ -2,6 +2,7 @@
 #ifndef BENCH_TRAFFIC_CONNECTION_H
 #define BENCH_TRAFFIC_CONNECTION_H
 
+#include "list.h"
 #include "traffic_requests.h"
 
 #include <stdbool.h>
@@ -24,7 +25,7 @@ struct traffic_connection {
     int status;
     int64_t body_left_bytes;
 
-    struct traffic_connection *next, *previous; /* of those that have a request */
+    LIST_LINK(struct traffic_connection) in_busy; /* those that have a request */
 };
 
 enum traffic_step {

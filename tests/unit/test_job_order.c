@@ -90,7 +90,7 @@ static struct job *open_jobs(struct simulation *simulation, int arrived)
     struct job *open = NULL;
     for (int i = arrived - 1; i >= 0; i--)
         if (simulation->jobs[i].over_ns < 0) {
-            simulation->jobs[i].job.next_open = open;
+            simulation->jobs[i].job.in_open.next = open;
             open = &simulation->jobs[i].job;
         }
     return open;
