@@ -206,7 +206,7 @@ static void test_queue_full_of_cost(void **state)
 static void test_what_never_fits(void **state)
 {
     (void)state;
-    start("--queue-cost-max", "20ms");
+    start("--queue-cost-max", "5ms");
     struct http_response response = send(PATH, slow, PATIENT);
     answer_expect_fault(&response, 413, "too_large", NULL);
     assert_non_null(strstr(response.body, "--queue-cost-max"));
