@@ -200,7 +200,8 @@ static struct exchange *exchange_create(struct http_thread *thread,
     exchange->context = http->options.context;
     exchange->record.route = http->options.unknown_route_metrics_index;
     exchange->started_ns = came_ns(thread, http_connection_of(connection));
-    exchange->body_deadline_ns = exchange->started_ns + http->options.body_timeout_ns;
+    /* From now on: a body behind another request's answer could not be read before. */
+    exchange->body_deadline_ns = clock_now_ns() + http->options.body_timeout_ns;
     exchange->body_offset = body_offset(exchange);
     exchange->body_announced = announced_bytes(exchange);
     exchange->is_chunked = exchange_header(exchange, "Transfer-Encoding") != NULL;
