@@ -270,11 +270,11 @@ static bool read_output(struct oip_reader *reader, int index, const cJSON *objec
         output.binary = cJSON_IsTrue(binary);
     if (classification) {
         const double number = cJSON_IsNumber(classification) ? classification->valuedouble : -1;
-        if (!(number >= 0 && number <= (double)OIP_INTEGER_MAX) || number != floor(number))
+        if (!(number >= 0) || number != floor(number))
             return oip_refuse(reader->fault, "outputs", index, "parameters/classification",
                               FAULT_OPTION,
                               "classification of output '%s' is not an integer of 0 or more", name);
-        output.classification = (int64_t)number;
+        output.classification = (int64_t)fmin(number, (double)OIP_INTEGER_MAX);
     }
     oip->outputs[oip->asked_count++] = output;
     return true;
