@@ -75,15 +75,15 @@ static void copy_value(char out[VALUE_BYTES_MAX + 8], const char *value)
     memcpy(out + used, left > 0 ? "..." : "", left > 0 ? 4 : 1);
 }
 
-/* A word that needs no quotes in a line of text. */
-static bool is_plain(const char *value)
+/* The size of a word that needs no quotes in a line of text, and no escapes in one of JSON; 0: it
+ * is none, or too long. */
+static size_t plain_size(const char *value)
 {
-    if (!value[0])
-        return false;
-    for (; *value; value++)
-        if (*value <= ' ' || *value > '~' || *value == '"' || *value == '=' || *value == '\\')
-            return false;
-    return true;
+    const char *p = value;
+    for (; *p; p++)
+        if (*p <= ' ' || *p > '~' || *p == '"' || *p == '=' || *p == '\\')
+            return 0;
+    return p - value <= VALUE_BYTES_MAX ? (size_t)(p - value) : 0;
 }
 
 /* Six digits. A number of so few that goes through a float comes out with them again (FLT_DIG),
@@ -107,26 +107,38 @@ static void write_number(struct text *line, double number)
 static void write_string(struct text *line, const char *string)
 {
     char value[VALUE_BYTES_MAX + 8];
-    if (!is_plain(string) || strlen(string) > VALUE_BYTES_MAX) {
+    const char *quote = line_format == LOG_JSON ? "\"" : "";
+    size_t size = plain_size(string);
+    if (size == 0) {
         copy_value(value, string);
         string = value;
+        size = plain_size(value);
     }
-    if (line_format == LOG_TEXT && is_plain(string))
-        text_raw(line, string);
-    else
+    if (size == 0) {
         text_string(line, string);
+        return;
+    }
+    text_raw(line, quote);
+    text_bytes(line, string, size);
+    text_raw(line, quote);
+}
+
+static void write_name(struct text *line, const struct log_field *field)
+{
+    const bool json = line_format == LOG_JSON;
+    const size_t size = field->name_size + (json ? 4 : 2);
+    char *out = text_reserve(line, size);
+    if (!out)
+        return;
+    memcpy(out, json ? ",\"" : " ", json ? 2 : 1);
+    memcpy(out + (json ? 2 : 1), field->name, field->name_size);
+    memcpy(out + size - (json ? 2 : 1), json ? "\":" : "=", json ? 2 : 1);
+    line->used += size;
 }
 
 static void write_field(struct text *line, const struct log_field *field)
 {
-    if (line_format == LOG_JSON) {
-        text_raw(line, ",");
-        text_key(line, field->name);
-    } else {
-        text_raw(line, " ");
-        text_raw(line, field->name);
-        text_raw(line, "=");
-    }
+    write_name(line, field);
     switch (field->kind) {
     case LOG_KIND_STRING:
         write_string(line, field->string);

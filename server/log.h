@@ -18,24 +18,27 @@ enum log_format { LOG_TEXT, LOG_JSON };
 /* Once, before threads start. */
 void log_configure(enum log_level level, enum log_format format);
 
-/* A field of a line: a string, a number printed with %.6g, integers in full, or a duration in
- * milliseconds to the last nanosecond. */
+/* A field of a line, its name a literal: a string, a number printed with %.6g, integers in full, or
+ * a duration in milliseconds to the last nanosecond. */
 enum log_kind { LOG_KIND_STRING, LOG_KIND_NUMBER, LOG_KIND_DURATION };
 struct log_field {
     const char *name;
+    size_t name_size; /* of a literal, and so known when this is compiled */
     enum log_kind kind;
     const char *string;
     double number;
     int64_t duration_ns;
 };
-#define LOG_STRING(name, value) log_field_string((name), (value))
+#define LOG_STRING(name, value) log_field_string((name), sizeof(name) - 1, (value))
 #define LOG_NUMBER(name, value)                                                                    \
-    ((struct log_field){ (name), LOG_KIND_NUMBER, NULL, (double)(value), 0 })
-#define LOG_MS(name, ns) ((struct log_field){ (name), LOG_KIND_DURATION, NULL, 0, (ns) })
+    ((struct log_field){ (name), sizeof(name) - 1, LOG_KIND_NUMBER, NULL, (double)(value), 0 })
+#define LOG_MS(name, ns)                                                                           \
+    ((struct log_field){ (name), sizeof(name) - 1, LOG_KIND_DURATION, NULL, 0, (ns) })
 
-static inline struct log_field log_field_string(const char *name, const char *value)
+static inline struct log_field log_field_string(const char *name, size_t name_size,
+                                                const char *value)
 {
-    return (struct log_field){ name, LOG_KIND_STRING, value ? value : "", 0, 0 };
+    return (struct log_field){ name, name_size, LOG_KIND_STRING, value ? value : "", 0, 0 };
 }
 
 void log_event(enum log_level level, const char *event, const struct log_field *fields,

@@ -345,6 +345,17 @@ void scheduler_continue(struct scheduler *scheduler, struct job *job, int64_t ta
     pthread_mutex_unlock(&scheduler->mutex);
 }
 
+void scheduler_raise(struct scheduler *scheduler, struct job *job, int priority)
+{
+    const int level = job_order_level(priority);
+    pthread_mutex_lock(&scheduler->mutex);
+    if (!job->over && level < job->level) {
+        job->priority = job->level = level;
+        settle(scheduler, job);
+    }
+    pthread_mutex_unlock(&scheduler->mutex);
+}
+
 void scheduler_stop_job(struct scheduler *scheduler, struct job *job, enum job_outcome outcome)
 {
     pthread_mutex_lock(&scheduler->mutex);

@@ -206,7 +206,7 @@ static void test_queue_full_of_cost(void **state)
 static void test_what_never_fits(void **state)
 {
     (void)state;
-    start("--queue-cost-max", "20ms");
+    start("--queue-cost-max", "5ms");
     struct http_response response = send(PATH, slow, PATIENT);
     answer_expect_fault(&response, 413, "too_large", NULL);
     assert_non_null(strstr(response.body, "--queue-cost-max"));
@@ -254,6 +254,64 @@ static void test_full_before_the_body(void **state)
     expect_still_held();
     expect_served(&holder);
     expect_status(PATH, GOOD, 200);
+    stop();
+}
+
+static void start_with_body(struct http_raw *raw, const char *more_headers, size_t body_bytes,
+                            size_t sent_bytes)
+{
+    char *request = NULL;
+    const int head_bytes =
+        asprintf(&request,
+                 "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                 "%sContent-Length: %zu\r\n\r\n%*s",
+                 PATH, more_headers, body_bytes, (int)body_bytes, "")
+        - (int)body_bytes;
+    assert_true(head_bytes > 0);
+    assert_true(http_raw_send(raw, request, (size_t)head_bytes + sent_bytes));
+    free(request);
+}
+
+static void expect_refused(struct http_raw *raw, bool lives)
+{
+    char value[32] = "";
+    struct http_response response = http_raw_receive(raw, 20 * daemon_slowness());
+    const char *connection = http_response_header(&response, "Connection", value, sizeof value);
+    assert_int_equal(lives, connection == NULL);
+    expect_overloaded(&response);
+    if (!lives)
+        assert_true(http_raw_is_closed(raw, 20 * daemon_slowness()));
+}
+
+/* What is refused and has come is read, and the connection takes another request; the bytes of the
+ * one are not taken for the other. What has not come, or is to be asked for, is not waited for. */
+static void test_connections_of_the_refused(void **state)
+{
+    (void)state;
+    enum { SHORT_BYTES = 1000, LONG_BYTES = 30000 };
+    struct http_background holder;
+    struct http_raw raw;
+    start("--queue-max", "1");
+    hold(&holder, PATH, slow);
+    http_raw_connect(&raw, server.port);
+    for (int i = 0; i < 3; i++) {
+        start_with_body(&raw, "", LONG_BYTES, LONG_BYTES);
+        expect_refused(&raw, true);
+    }
+    start_with_body(&raw, "", SHORT_BYTES, SHORT_BYTES);
+    expect_refused(&raw, true);
+    start_with_body(&raw, "", 3 * LONG_BYTES, LONG_BYTES / 2);
+    expect_refused(&raw, false);
+    http_raw_close(&raw);
+
+    http_raw_connect(&raw, server.port);
+    start_with_body(&raw, "Expect: 100-continue\r\n", 17000, 0);
+    expect_refused(&raw, false);
+    http_raw_close(&raw);
+    expect_still_held();
+    expect_served(&holder);
+    expect_status(PATH, GOOD, 200);
+    assert_true(metric("attnd_refused_total{reason=\"overloaded\"}") == 6);
     stop();
 }
 
@@ -359,6 +417,7 @@ int main(void)
         cmocka_unit_test_teardown(test_queue_full_of_cost, teardown),
         cmocka_unit_test_teardown(test_what_never_fits, teardown),
         cmocka_unit_test_teardown(test_full_before_the_body, teardown),
+        cmocka_unit_test_teardown(test_connections_of_the_refused, teardown),
         cmocka_unit_test_teardown(test_deadlines_that_cannot_be_met, teardown),
         cmocka_unit_test_teardown(test_costs_are_shown, teardown),
     };
