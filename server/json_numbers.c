@@ -344,12 +344,7 @@ json_floats_reader *const *json_floats_readers(void)
         json_read_floats_plain,
         NULL,
     };
-#ifdef __x86_64__
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi")
-        || !__builtin_cpu_supports("bmi2"))
-        return READERS + 1;
-#endif
-    return READERS;
+    return json_floats_avx2_runs() ? READERS : READERS + (sizeof READERS / sizeof READERS[0] - 2);
 }
 
 size_t json_read_floats(const char *begin, const char **text, const char *end, float *values)

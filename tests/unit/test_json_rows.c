@@ -3,8 +3,8 @@
  * The quick way through the numbers of a row must say what the careful one says, which
  * test_json_numbers.c holds against strtof(): the same floats to the bit, the same end of
  * each, and nothing at all about what is no number. The careful one is had by giving it a
- * number's bytes alone. All of it for each reader that this CPU can run. What is written for
- * each float, and read back quickly, is gone through by a stride here, and whole where
+ * number's bytes alone. All of it for each reader and writer that this CPU can run. What is written
+ * for each float, and read back quickly, is gone through by a stride here, and whole where
  * ATTND_TEST_FLOATS is "all". */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,8 @@ enum {
 
 static const char SPACE[] = " \t\r\n";
 
-static json_floats_reader *read_floats; /* the one that is tested */
+static json_floats_reader *read_floats; /* those that are tested */
+static json_floats_writer *write_floats;
 
 static uint32_t bits_of(float value)
 {
@@ -291,7 +292,7 @@ static void test_there_and_back(void **state)
         }
         if (count == 0)
             continue;
-        const size_t size = json_write_floats(text, values, count);
+        const size_t size = write_floats(text, values, count);
         assert_int_equal(text[size - 1], ',');
         memset(text + size, ' ', TAIL);
         const char *p = text;
@@ -329,13 +330,15 @@ static void test_written_rows(void **state)
                 values[i] = float_of((uint32_t)random_next());
                 if (round % 2)
                     values[i] = (float)(int32_t)random_next() / (float)(1 + random_below(1 << 20));
+                if (round % 4 > 1 && random_below(2)) /* zeros, integers and powers of two */
+                    values[i] = (float)(int32_t)random_below(5) / (float)(1 << random_below(3));
                 char one[JSON_FLOAT_BYTES_MAX];
                 const size_t size = json_write_float(one, values[i]);
                 memcpy(expected + used, one, size);
                 used += size;
                 expected[used++] = ',';
             }
-            assert_int_equal(json_write_floats(guard.data, values, count), used);
+            assert_int_equal(write_floats(guard.data, values, count), used);
             assert_memory_equal(guard.data, expected, used);
         }
         guard_free(&guard);
@@ -351,11 +354,13 @@ int main(void)
         cmocka_unit_test(test_rows_between_pages),
         cmocka_unit_test(test_what_is_left_to_the_careful_reader),
         cmocka_unit_test(test_there_and_back),
+        cmocka_unit_test(test_written_rows),
     };
-    const struct CMUnitTest written[] = { cmocka_unit_test(test_written_rows) };
-    int failed = cmocka_run_group_tests(written, NULL, NULL);
+    int failed = 0;
+    json_floats_writer *const *writer = json_floats_writers();
     for (json_floats_reader *const *reader = json_floats_readers(); *reader; reader++) {
         read_floats = *reader;
+        write_floats = *writer++;
         failed += cmocka_run_group_tests(tests, NULL, NULL);
     }
     return failed;
