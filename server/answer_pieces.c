@@ -18,7 +18,7 @@ enum {
 /* Where a piece begins; it ends where the next one does. */
 struct answer_piece {
     int64_t gap, first; /* a number of that gap's tensor */
-    char *place;
+    size_t offset;      /* of its bytes */
 };
 
 static int64_t weight_of(const struct tensor_text *tensor)
@@ -112,14 +112,12 @@ static bool place(struct answer_pieces *pieces, const struct text *text)
         return false;
     cut(&pieces->later, pieces->pieces);
     pieces->pieces[pieces->count] = (struct answer_piece){ .gap = pieces->later.count };
-    for (int64_t i = 0; i < pieces->count; i++)
+    for (int64_t i = 0; i < pieces->count; i++) {
+        pieces->pieces[i].offset = bytes;
         bytes += bytes_most(pieces, text, i);
-    char *at = allocate(pieces, text, bytes);
-    for (int64_t i = 0; i < pieces->count && at; i++) {
-        pieces->pieces[i].place = at;
-        at += bytes_most(pieces, text, i);
     }
-    return at != NULL;
+    pieces->room = allocate(pieces, text, bytes);
+    return pieces->room != NULL;
 }
 
 bool answer_pieces_cut(struct answer_pieces *pieces, const struct text *text, struct fault *fault)
@@ -135,7 +133,7 @@ bool answer_pieces_cut(struct answer_pieces *pieces, const struct text *text, st
 
 void answer_pieces_write(struct answer_pieces *pieces, const struct text *text, int64_t piece)
 {
-    char *const place = pieces->pieces[piece].place, *p = place;
+    char *const place = pieces->room + pieces->pieces[piece].offset, *p = place;
     struct stretch stretch;
     for (int64_t gap = pieces->pieces[piece].gap; find_stretch(pieces, piece, gap, &stretch);
          gap++) {

@@ -16,7 +16,8 @@ struct answer_pieces {
     struct answer_piece *pieces;
     int64_t count;
     struct exchange_part *parts; /* one for each piece, and room behind them for as many more as
-                                    exchange.h takes beside each other; malloc'd, holds the bytes */
+                                    exchange.h takes beside each other; malloc'd */
+    char *room;                  /* of all pieces, behind the parts */
 };
 
 /* text is whole but for its gaps. Where it has some, cuts them: there are count pieces to write.

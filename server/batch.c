@@ -6,11 +6,13 @@
  *
  * Before it has taken its members it stands in the order behind jobs like theirs that have come
  * meanwhile, because these would join; a worker that finds nothing else to do begins it all the
- * same. Afterwards it stands where the dearest of them would alone. */
+ * same. Afterwards it stands where the dearest of them would alone. Its level is the highest of
+ * those who wait for it. */
 #include "batcher_internal.h"
 
 #include "batch_metrics.h"
 #include "clock.h"
+#include "job_order.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -86,7 +88,7 @@ static void give_up_group(struct batch *batch)
         return;
     batch->group = NULL;
     pthread_mutex_lock(&batcher->mutex);
-    group->has_batch = false;
+    group->batch = NULL;
     batch_submit_or_send_away(group);
     pthread_mutex_unlock(&batcher->mutex);
 }
@@ -183,11 +185,11 @@ static struct batch *batch_create(struct batch_group *group)
 static void set_place(struct job *job, const struct batch_group *group)
 {
     int64_t dearest_ns = 0;
+    job->priority = JOB_LEVELS;
     for (const struct batch_member *member = group->members.first; member;
          member = member->in_group.next) {
-        if (job->priority == 0
-            || (member->job->priority > 0 && member->job->priority < job->priority))
-            job->priority = member->job->priority;
+        const int level = job_order_level(member->job->priority);
+        job->priority = level < job->priority ? level : job->priority;
         dearest_ns = dearer(dearest_ns, member);
     }
     job->cost_ns = cost_parameters_ns(&group->members.first->cost);
@@ -201,10 +203,12 @@ bool batch_submit(struct batch_group *group)
         return false;
     set_place(&batch->job, group);
     group->due_ns = INT64_MAX;
-    group->has_batch = scheduler_submit(group->batcher->scheduler, &batch->job);
-    if (!group->has_batch)
+    if (!scheduler_submit(group->batcher->scheduler, &batch->job)) {
         free(batch);
-    return group->has_batch;
+        return false;
+    }
+    group->batch = &batch->job;
+    return true;
 }
 
 /* Takes all members that are still there, where no batch will come. They are chained by their

@@ -44,7 +44,7 @@ static struct batch_group *group_create(struct batcher *batcher, const struct ba
 
 void batcher_settle(struct batch_group *group)
 {
-    if (group->members.first || group->has_batch)
+    if (group->members.first || group->batch)
         return;
     struct batch_group **link = &group->batcher->groups; /* there are few */
     while (*link != group)
@@ -101,12 +101,14 @@ static void *watch_delays(void *argument)
 }
 
 /* Called with the mutex held, after a member was added. False where the group has no batch, and
- * gets none. */
-static bool see_to_batch(struct batch_group *group)
+ * gets none. Who comes while a batch computes waits for its end too. */
+static bool see_to_batch(struct batch_group *group, const struct batch_member *member)
 {
     struct batcher *batcher = group->batcher;
-    if (group->has_batch)
+    if (group->batch) {
+        scheduler_raise(batcher->scheduler, group->batch, member->job->priority);
         return true;
+    }
     if (batcher->delay_ns == 0 || group->rows >= batcher->rows_max)
         return batch_submit(group);
     if (group->due_ns == INT64_MAX) {
@@ -158,7 +160,7 @@ bool batcher_join(struct batcher *batcher, struct batch_member *member)
     bool joined = group != NULL;
     if (joined) {
         append(group, member);
-        joined = see_to_batch(group);
+        joined = see_to_batch(group, member);
         if (!joined)
             batcher_take_out(member);
         batcher_settle(group);
@@ -178,16 +180,6 @@ void batcher_leave(struct batcher *batcher, struct batch_member *member)
     pthread_mutex_unlock(&batcher->mutex);
 }
 
-static void init_locks(struct batcher *batcher)
-{
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&batcher->mutex, NULL);
-    pthread_cond_init(&batcher->due, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
-
 struct batcher *batcher_create(struct scheduler *scheduler, int64_t rows_max, int64_t delay_ns)
 {
     struct batcher *batcher = calloc(1, sizeof *batcher);
@@ -196,7 +188,8 @@ struct batcher *batcher_create(struct scheduler *scheduler, int64_t rows_max, in
     batcher->scheduler = scheduler;
     batcher->rows_max = rows_max;
     batcher->delay_ns = delay_ns;
-    init_locks(batcher);
+    pthread_mutex_init(&batcher->mutex, NULL);
+    clock_init_condition(&batcher->due);
     if (delay_ns > 0 && rows_max > 1) {
         batcher->thread_started =
             pthread_create(&batcher->thread, NULL, watch_delays, batcher) == 0;

@@ -19,7 +19,7 @@ struct batch_group {
     LIST_OF(struct batch_member) members;
     int64_t rows;
     int64_t last_rows; /* of the batch before; 0: there was none */
-    bool has_batch;    /* in the scheduler */
+    struct job *batch; /* in the scheduler, or NULL */
     int64_t due_ns;    /* when a batch is to be submitted; INT64_MAX: at no time of its own */
 };
 

@@ -3,6 +3,7 @@
 #define ATTND_CLOCK_H
 
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
 
 static inline int64_t clock_read_ns(clockid_t clock)
@@ -17,11 +18,22 @@ static inline int64_t clock_now_ns(void)
     return clock_read_ns(CLOCK_MONOTONIC);
 }
 
+/* Of the kernel, which counts in these what needs no finer clock. */
+static inline int64_t clock_tick_ns(void)
+{
+    struct timespec tick;
+    clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+    return (int64_t)tick.tv_sec * 1000000000 + tick.tv_nsec;
+}
+
 /* The same as the calls that wait until a time take it. */
 static inline struct timespec clock_timespec(int64_t ns)
 {
     return (struct timespec){ .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
 }
+
+/* A condition on which one may wait until such a time. Its owner destroys it. */
+void clock_init_condition(pthread_cond_t *condition);
 
 /* Of the calling thread. This one is a system call, and takes most of a microsecond. */
 static inline int64_t clock_thread_ns(void)

@@ -1,20 +1,17 @@
 /* coding.c - see coding.h.
  *
- * Level 1: the digits of floats shrink to somewhat under a half at any level, and the
- * higher ones only take longer. Bytes that do not shrink (float tensors) are noticed
- * after PROBE_BYTES and sent as they are. */
+ * Bytes that do not shrink (float tensors) are noticed after PROBE_BYTES and sent as
+ * they are. */
 #include "coding.h"
+
+#include "coding_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <zlib.h>
 
 enum {
-    LEVEL = 1,
-    MEMORY_LEVEL = 8,
-    WINDOW_BITS = 15,
-    GZIP_FRAME = 16, /* added to WINDOW_BITS; negated they mean no frame */
+    GZIP_FRAME = 16, /* added to the bits of the window */
     PROBE_BYTES = 65536,
     CAPACITY_MIN = 16384,
     STEP_BYTES_MAX = 1 << 30, /* zlib counts in unsigned int */
@@ -128,10 +125,10 @@ enum coding coding_of_answer(const char *header, bool *required)
 static int window_bits(enum coding coding, const unsigned char *bytes, size_t size)
 {
     if (coding == CODING_GZIP)
-        return WINDOW_BITS + GZIP_FRAME;
+        return CODING_WINDOW_BITS + GZIP_FRAME;
     const bool framed =
         size >= 2 && (bytes[0] & 15) == Z_DEFLATED && (bytes[0] << 8 | bytes[1]) % 31 == 0;
-    return framed ? WINDOW_BITS : -WINDOW_BITS;
+    return framed ? CODING_WINDOW_BITS : -CODING_WINDOW_BITS;
 }
 
 /* What is being unpacked: offset bytes that mean nothing, then what came out so far. */
@@ -311,13 +308,11 @@ static bool deflate_parts(struct packing *packing, const struct exchange_part *p
 char *coding_pack(enum coding coding, const struct exchange_part *parts, int part_count,
                   bool required, size_t *size)
 {
-    const int bits = coding == CODING_GZIP ? WINDOW_BITS + GZIP_FRAME : WINDOW_BITS;
+    const int bits = CODING_WINDOW_BITS + (coding == CODING_GZIP ? GZIP_FRAME : 0);
     struct packing packing = { .bytes = malloc(CAPACITY_MIN),
                                .capacity = CAPACITY_MIN,
                                .required = required };
-    if (!packing.bytes
-        || deflateInit2(&packing.stream, LEVEL, Z_DEFLATED, bits, MEMORY_LEVEL, Z_DEFAULT_STRATEGY)
-               != Z_OK) {
+    if (!packing.bytes || !coding_deflate_begin(&packing.stream, bits)) {
         free(packing.bytes);
         return NULL;
     }

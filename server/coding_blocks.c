@@ -1,14 +1,12 @@
-/* coding_blocks.c - see coding_blocks.h. Level 1, for the reason in coding.c. */
+/* coding_blocks.c - see coding_blocks.h. */
 #include "coding_blocks.h"
+
+#include "coding_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 enum {
-    LEVEL = 1,
-    MEMORY_LEVEL = 8,
-    WINDOW_BITS = 15,
     BLOCK_BYTES = 64 << 10, /* a millisecond or two */
     DICTIONARY_BYTES = 32 << 10,
     PACKED_BYTES_MAX = BLOCK_BYTES + BLOCK_BYTES / 8 + BLOCK_BYTES / 64 + 64, /* deflateBound() */
@@ -107,9 +105,7 @@ void coding_blocks_pack(struct coding_blocks *blocks, int64_t i)
     if (atomic_load_explicit(&blocks->is_vain, memory_order_relaxed))
         return;
     block->bytes = left < BLOCK_BYTES ? left : BLOCK_BYTES;
-    bool is_good =
-        deflateInit2(&stream, LEVEL, Z_DEFLATED, -WINDOW_BITS, MEMORY_LEVEL, Z_DEFAULT_STRATEGY)
-        == Z_OK;
+    bool is_good = coding_deflate_begin(&stream, -CODING_WINDOW_BITS);
     if (is_good) {
         is_good = deflate_block(blocks, &stream, offset, block);
         deflateEnd(&stream);

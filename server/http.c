@@ -200,7 +200,8 @@ static struct exchange *exchange_create(struct http_thread *thread,
     exchange->context = http->options.context;
     exchange->record.route = http->options.unknown_route_metrics_index;
     exchange->started_ns = came_ns(thread, http_connection_of(connection));
-    exchange->body_deadline_ns = exchange->started_ns + http->options.body_timeout_ns;
+    /* From now on: a body behind another request's answer could not be read before. */
+    exchange->body_deadline_ns = clock_now_ns() + http->options.body_timeout_ns;
     exchange->body_offset = body_offset(exchange);
     exchange->body_announced = announced_bytes(exchange);
     exchange->is_chunked = exchange_header(exchange, "Transfer-Encoding") != NULL;
@@ -282,21 +283,6 @@ static void check_headers(struct exchange *exchange)
     }
 }
 
-static bool is_before_body(const struct exchange *exchange)
-{
-    switch (exchange->fault.code) {
-    case FAULT_TOO_LARGE:
-    case FAULT_MEMORY:
-    case FAULT_OVERLOADED:
-    case FAULT_DEADLINE:
-        return true;
-    case FAULT_DRAINING:
-        return exchange->body_announced > 0;
-    default:
-        return !exchange->is_framed;
-    }
-}
-
 static enum MHD_Result answer_before_body(struct exchange *exchange)
 {
     http_gate_leave(exchange);
@@ -315,7 +301,8 @@ static enum MHD_Result begin_body(struct exchange *exchange)
                   "the requests in flight leave no room for a body of %zu bytes; try again later",
                   exchange->body_announced);
         metrics_refused("memory");
-        return answer_before_body(exchange);
+        if (http_is_before_body(exchange))
+            return answer_before_body(exchange);
     }
     if (exchange->body_announced > 0 || exchange->is_chunked)
         http_waiting_add(exchange);
@@ -330,7 +317,9 @@ static enum MHD_Result go_on(struct exchange *exchange)
         return MHD_NO;
     if (exchange->fault.code == FAULT_NONE)
         ask_route(exchange);
-    return is_before_body(exchange) ? answer_before_body(exchange) : begin_body(exchange);
+    if (http_is_refused(exchange))
+        http_gate_leave(exchange);
+    return http_is_before_body(exchange) ? answer_before_body(exchange) : begin_body(exchange);
 }
 
 static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connection *connection,
@@ -346,9 +335,9 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
     exchange->is_framed = check_framing(exchange);
     if (exchange->is_framed)
         check_headers(exchange);
-    if (is_before_body(exchange))
+    if (http_is_before_body(exchange))
         return answer_before_body(exchange);
-    if (http_gate_enter(exchange))
+    if (http_is_refused(exchange) || http_gate_enter(exchange))
         return begin_body(exchange);
     http_waiting_add(exchange);
     return MHD_YES;

@@ -143,6 +143,11 @@ void http_idle_end(struct http_thread *thread, struct http_connection *connectio
 /* Wakes the connections whose parked exchanges have been answered meanwhile. */
 void http_resume_answered(struct http_thread *thread);
 
+/* Whether it is answered before its body comes, which ends the connection. One that is refused for
+ * what it would take, and whose body need not come, may still be cheaper to read. */
+bool http_is_before_body(const struct exchange *exchange);
+bool http_is_refused(const struct exchange *exchange);
+
 /* What is known of its body's turn, for the route: exchange->outlook. */
 void http_gate_look(struct exchange *exchange);
 
@@ -166,8 +171,8 @@ int http_gate_ms(const struct http_thread *thread, int most_ms);
 /* Resumes all connections, for a thread that has ended. */
 void http_gate_end(struct http_thread *thread);
 
-/* Since the last bytes came that nobody has read yet, as far as the kernel says; of those at hand,
- * where all has been read. */
+/* What has passed at least since the last bytes came that nobody has read yet, as far as the kernel
+ * says; of those at hand, where all has been read. */
 int64_t http_came_ago_ns(const struct http_connection *connection);
 
 /* Answers a body that takes too long, and closes its connection. */

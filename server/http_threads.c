@@ -123,7 +123,6 @@ static void *connection_thread(void *argument)
     struct http_thread *thread = argument;
     struct watch watch;
     watch_begin(&watch, thread);
-    log_hold();
     while (!atomic_load(&thread->http->stopping)) {
         uint64_t count;
         wait_for_any(&watch, thread);
@@ -144,7 +143,6 @@ static void *connection_thread(void *argument)
         http_end_departures(thread);
         http_check_timers(thread);
         memory_budget_trim(clock_now_ns());
-        log_release();
     }
     return NULL;
 }

@@ -52,7 +52,10 @@ int64_t http_came_ago_ns(const struct http_connection *connection)
     socklen_t size = sizeof info;
     if (getsockopt(connection->socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
         return 0;
-    return info.tcpi_last_data_recv * MS;
+    /* A difference of two counts of the kernel's ticks: up to one less may have passed. */
+    const int64_t counted_ns = info.tcpi_last_data_recv * MS;
+    const int64_t tick_ns = clock_tick_ns();
+    return counted_ns > tick_ns ? counted_ns - tick_ns : 0;
 }
 
 /* Called again and again while an answer is being sent: whether too little of it was taken during

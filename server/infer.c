@@ -327,7 +327,7 @@ static void done(struct job *job, enum job_outcome outcome)
     infer_cost_start(&infer->cost, INFER_WRITE, &watch);
     check_outcome(infer, outcome);
     if (infer->fault.code == FAULT_NONE)
-        infer_answer_finish(&infer->answer, call, infer->exchange, &infer->fault);
+        infer_answer_finish(&infer->answer, call, infer->exchange, &infer->cost, &infer->fault);
     infer_cost_stop(&infer->cost, INFER_WRITE, &watch);
     struct request_record *record = exchange_record(infer->exchange);
     infer_record(record, &call->request);
@@ -427,7 +427,7 @@ static void handle(struct exchange *exchange, const struct infer_wire *wire)
 bool infer_takes_body(const struct exchange *exchange, struct body_outlook *outlook,
                       struct fault *fault)
 {
-    struct infer_cost cost = { .pack_ns = 0 };
+    struct infer_cost cost = { .flops = 0 };
     infer_cost_read(&cost, exchange, outlook->bytes);
     const int64_t certain_ns = infer_cost_ns(&cost);
     const int64_t guess_ns = cost_guess_ns(
@@ -482,7 +482,7 @@ bool infer_warm_up(struct service *service, struct fault *fault)
             break;
     }
     if (infer->fault.code == FAULT_NONE)
-        infer_answer_finish(&infer->answer, &infer->call, NULL, &infer->fault);
+        infer_answer_finish(&infer->answer, &infer->call, NULL, &infer->cost, &infer->fault);
     free(workspace);
     *fault = infer->fault;
     release(infer);

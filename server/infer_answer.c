@@ -81,18 +81,19 @@ static void write(const struct infer_answer *answer, struct infer_call *call, in
 void infer_answer_run(const struct infer_answer *answer, struct infer_call *call,
                       struct infer_cost *cost, int64_t task, struct fault *fault)
 {
+    const bool is_packing = answer->stages == STAGE_PACK;
+    const enum infer_phase phase = is_packing ? INFER_PACK : INFER_WRITE;
     struct infer_stopwatch watch;
-    if (answer->stages == STAGE_PACK) {
+    infer_cost_start(cost, phase, &watch);
+    if (is_packing)
         coding_blocks_pack(&call->packed, task);
-        return;
-    }
-    infer_cost_start(cost, INFER_WRITE, &watch);
-    write(answer, call, task, fault);
-    infer_cost_stop(cost, INFER_WRITE, &watch);
+    else
+        write(answer, call, task, fault);
+    infer_cost_stop(cost, phase, &watch);
 }
 
 bool infer_answer_finish(const struct infer_answer *answer, struct infer_call *call,
-                         struct exchange *exchange, struct fault *fault)
+                         struct exchange *exchange, struct infer_cost *cost, struct fault *fault)
 {
     if (answer->stages == STAGE_NONE)
         return call->wire->write(call, fault) && join(call, fault);
@@ -100,6 +101,7 @@ bool infer_answer_finish(const struct infer_answer *answer, struct infer_call *c
         return true;
     const bool is_packed = coding_blocks_finish(&call->packed);
     exchange_set_packed(exchange, is_packed);
+    infer_cost_was_packed(cost, is_packed ? call->packed.source_bytes : 0);
     if (is_packed) {
         call->parts = call->packed.parts;
         call->part_count = call->packed.part_count;

@@ -26,7 +26,7 @@ void infer_answer_run(const struct infer_answer *answer, struct infer_call *call
 
 /* All tasks have been run, or there were none: what there is of the answer is whole then. */
 bool infer_answer_finish(const struct infer_answer *answer, struct infer_call *call,
-                         struct exchange *exchange, struct fault *fault);
+                         struct exchange *exchange, struct infer_cost *cost, struct fault *fault);
 
 /* Frees what an answer of parts does not need. */
 void infer_answer_drop_rest(struct infer_call *call);

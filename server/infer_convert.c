@@ -3,6 +3,7 @@
 
 #include "dtype.h"
 #include "infer_results.h"
+#include "infer_weight_map.h"
 
 static bool to_floats(struct infer_request *request, struct infer_array *array, struct fault *fault)
 {
@@ -24,7 +25,7 @@ static bool to_floats(struct infer_request *request, struct infer_array *array, 
 static bool takes_every_dtype(const struct infer_request *request, const struct infer_item *item)
 {
     return item->model->parameterless && !request->gradients && !item->parts
-           && !item->has_weight_map;
+           && !infer_has_weight_map(item);
 }
 
 bool infer_convert_inputs(struct infer_request *request, struct infer_item *item,

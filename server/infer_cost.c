@@ -89,14 +89,14 @@ static void add_item(struct infer_cost *cost, const struct infer_request *reques
 /* Both are counted. */
 static void settle_plan(struct infer_cost *cost, enum coding answer_coding)
 {
-    struct cost pack = { { 0 } };
     settle(cost, INFER_COMPUTE);
     settle(cost, INFER_WRITE);
+    if (answer_coding == CODING_IDENTITY)
+        return;
     const double *written = cost->phases[INFER_WRITE].amount;
-    if (answer_coding != CODING_IDENTITY)
-        pack.amount[COST_PACK] =
-            written[COST_WRITE_TEXT] * TEXT_BYTES + written[COST_WRITE_BYTES] / 2;
-    cost->pack_ns = cost_ns(&pack);
+    cost->phases[INFER_PACK].amount[COST_PACK] =
+        written[COST_WRITE_TEXT] * TEXT_BYTES + written[COST_WRITE_BYTES] / 2;
+    settle(cost, INFER_PACK);
 }
 
 void infer_cost_plan_softmax(struct infer_cost *cost, int64_t numbers, enum coding answer_coding)
@@ -117,9 +117,14 @@ void infer_cost_plan(struct infer_cost *cost, const struct infer_request *reques
     settle_plan(cost, answer_coding);
 }
 
+static int64_t answer_ns(const struct infer_cost *cost)
+{
+    return cost->ns[INFER_WRITE] + cost->ns[INFER_PACK];
+}
+
 int64_t infer_cost_left_ns(const struct infer_cost *cost)
 {
-    return cost->ns[INFER_COMPUTE] - cost->saved_ns + cost->ns[INFER_WRITE] + cost->pack_ns;
+    return cost->ns[INFER_COMPUTE] - cost->saved_ns + answer_ns(cost);
 }
 
 int64_t infer_cost_ns(const struct infer_cost *cost)
@@ -138,16 +143,14 @@ int64_t infer_cost_joined_ns(const struct infer_cost *cost, enum attn_layer_prod
 {
     const struct cost *computed =
         product == ATTN_PRODUCT_OUTPUT ? &cost->products[product] : &cost->phases[INFER_COMPUTE];
-    return cost_ns(computed) - cost_parameters_ns(&cost->products[product]) + cost->ns[INFER_WRITE]
-           + cost->pack_ns;
+    return cost_ns(computed) - cost_parameters_ns(&cost->products[product]) + answer_ns(cost);
 }
 
 int64_t infer_cost_was_shared(struct infer_cost *cost, enum attn_layer_product product)
 {
     struct cost *computed = &cost->phases[INFER_COMPUTE];
     cost_remove(computed, &cost->products[product]);
-    return (product == ATTN_PRODUCT_OUTPUT ? 0 : cost_ns(computed)) + cost->ns[INFER_WRITE]
-           + cost->pack_ns;
+    return (product == ATTN_PRODUCT_OUTPUT ? 0 : cost_ns(computed)) + answer_ns(cost);
 }
 
 /* ------------------------------------------------------------- measuring -- */
@@ -168,6 +171,12 @@ void infer_cost_stop(struct infer_cost *cost, enum infer_phase phase,
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&cost->cpu_ns[phase], clock_thread_ns() - watch->cpu_ns,
                               memory_order_relaxed);
+}
+
+void infer_cost_was_packed(struct infer_cost *cost, size_t bytes)
+{
+    cost->phases[INFER_PACK].amount[COST_PACK] = (double)bytes;
+    cost->measured[INFER_PACK] = cost->measured[INFER_PACK] && bytes > 0;
 }
 
 void infer_cost_learn(struct infer_cost *cost)

@@ -9,7 +9,7 @@
 
 #include <stdatomic.h>
 
-enum infer_phase { INFER_READ, INFER_COMPUTE, INFER_WRITE, INFER_PHASE_COUNT };
+enum infer_phase { INFER_READ, INFER_COMPUTE, INFER_WRITE, INFER_PACK, INFER_PHASE_COUNT };
 
 struct infer_cost {
     struct cost phases[INFER_PHASE_COUNT];
@@ -18,7 +18,6 @@ struct infer_cost {
     double flops;                                  /* of computing, whoever does it */
     int64_t saved_ns;              /* predicted, of what others of a batch will pay; not in ns */
     int64_t ns[INFER_PHASE_COUNT]; /* predicted */
-    int64_t pack_ns;               /* the same of the answer's coding; it is not measured */
     bool measured[INFER_PHASE_COUNT];
     _Atomic int64_t cpu_ns[INFER_PHASE_COUNT], clock_ns[INFER_PHASE_COUNT];
 };
@@ -55,6 +54,10 @@ void infer_cost_start(const struct infer_cost *cost, enum infer_phase phase,
                       struct infer_stopwatch *watch);
 void infer_cost_stop(struct infer_cost *cost, enum infer_phase phase,
                      const struct infer_stopwatch *watch);
+
+/* So many bytes were packed, block by block, or 0: they did not shrink, were left as they are, and
+ * what that took tells nothing. */
+void infer_cost_was_packed(struct infer_cost *cost, size_t bytes);
 
 /* The request was answered well: what was measured corrects the rates. */
 void infer_cost_learn(struct infer_cost *cost);

@@ -137,7 +137,7 @@ static bool read_leaves(struct walk *walk, char c)
     float *values = &numbers->values[numbers->count];
     int64_t count = 0;
     if (c == '-' || json_scan_is_digit(c))
-        count = (int64_t)json_read_floats(&scan->p, scan->end, values);
+        count = (int64_t)json_read_floats(scan->text, &scan->p, scan->end, values);
     if (count > 0) {
         numbers->has_number = true;
     } else {

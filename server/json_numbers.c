@@ -8,7 +8,9 @@
  * extreme or very long) goes to strtof(). */
 #include "json_numbers.h"
 
+#include "json_floats.h"
 #include "json_pow10.h"
+#include "json_scan.h"
 
 #include <endian.h>
 #include <stdio.h>
@@ -309,11 +311,11 @@ __attribute__((noinline)) static const char *read_quickly(const char *text, cons
     return __builtin_expect(settled, true) ? after : NULL;
 }
 
-size_t json_read_floats(const char **text, const char *end, float *values)
+size_t json_read_floats_before(const char *stop, const char **text, const char *end, float *values)
 {
     const char *p = *text;
     size_t count = 0;
-    while (end - p >= QUICK_BYTES) {
+    while (p < stop && end - p >= QUICK_BYTES) {
         p = read_quickly(p, end, &values[count]);
         if (!p)
             break;
@@ -321,10 +323,33 @@ size_t json_read_floats(const char **text, const char *end, float *values)
         count++;
         if (p == end || *p++ != ',')
             break;
-        while (p < end && *p == ' ') /* a branch is foreseen, a sum would be waited for */
-            p++;
+        if (p < end && *p <= ' ') /* a branch is foreseen, a sum would be waited for */
+            p = json_pass_space(p, end);
     }
     return count;
+}
+
+size_t json_read_floats_plain(const char *begin, const char **text, const char *end, float *values)
+{
+    (void)begin;
+    return json_read_floats_before(end, text, end, values);
+}
+
+json_floats_reader *const *json_floats_readers(void)
+{
+    static json_floats_reader *const READERS[] = {
+#ifdef __x86_64__
+        json_read_floats_avx2,
+#endif
+        json_read_floats_plain,
+        NULL,
+    };
+    return json_floats_avx2_runs() ? READERS : READERS + (sizeof READERS / sizeof READERS[0] - 2);
+}
+
+size_t json_read_floats(const char *begin, const char **text, const char *end, float *values)
+{
+    return (*json_floats_readers())(begin, text, end, values);
 }
 
 static const char *read_any(const char *text, const char *end, float *value)

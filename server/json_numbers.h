@@ -18,11 +18,12 @@ enum { JSON_NUMBER_DIGITS_MAX = 40, JSON_NUMBER_BYTES_MAX = 63 };
  * *value is the nearest float32 (ties to even), an infinity beyond its range. */
 const char *json_read_float(const char *text, const char *end, float *value);
 
-/* Reads the numbers of a row that begin at *text, a comma and at most one space between two,
+/* Reads the numbers of a row that begin at *text, a comma and white space between two,
  * and sets *text to the byte after the last one read. Returns how many it read: it stops
  * before whatever is not an ordinary number or too near the end, which says nothing yet
- * about whether it is one; json_read_float() does. No value is an infinity. */
-size_t json_read_floats(const char **text, const char *end, float *values);
+ * about whether it is one; json_read_float() does. No value is an infinity. From begin on,
+ * where the whole text begins, bytes may be read that are before *text. */
+size_t json_read_floats(const char *begin, const char **text, const char *end, float *values);
 
 /* Rewrites a number of the JSON grammar, of any length, in at most
  * JSON_NUMBER_BYTES_MAX bytes and a NUL byte, keeping JSON_NUMBER_DIGITS_MAX

@@ -1,5 +1,5 @@
-/* json_pow10.h - powers of ten for json_numbers.c and json_write_float.c, and for no
- * other file.
+/* json_pow10.h - powers of ten for json_numbers.c, json_floats_avx2.c and
+ * json_write_float.c, and for no other file.
  *
  * JSON_POW10_G[k - JSON_POW10_G_MIN] is 10^k * 2^(63 - floor(log2(10^k))), rounded
  * up to an integer of 64 bits: the g of R. Giulietti, "The Schubfach way to render

@@ -40,13 +40,17 @@ static inline char json_scan_peek(const struct json_scan *scan)
     return scan->p < scan->end ? *scan->p : '\0';
 }
 
-/* Past the four kinds of white space. */
+/* p, past the four kinds of white space. */
+static inline const char *json_pass_space(const char *p, const char *end)
+{
+    while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
+        p++;
+    return p;
+}
+
 static inline void json_scan_space(struct json_scan *scan)
 {
-    const char *p = scan->p;
-    while (p < scan->end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
-        p++;
-    scan->p = p;
+    scan->p = json_pass_space(scan->p, scan->end);
 }
 
 static inline bool json_scan_is_digit(char c)

@@ -1,17 +1,16 @@
 /* json_write_float.c - see json_numbers.h: float32 to text.
  *
  * Schubfach (R. Giulietti, "The Schubfach way to render doubles", 2020) in its
- * float32 form finds the shortest digits with three products and no loop. What costs
- * time in the numbers of a tensor is then not arithmetic but every branch that the
- * processor cannot foresee: the sign, how many digits, where the point stands. So all
- * of these are made by selection: stores of a fixed size at computed places, of which
- * later ones cover what is too much of earlier ones. Branches are left where tensors
- * are mostly of one kind: zeros, integers, numbers of a single digit. */
+ * float32 form finds the shortest digits with three products and no loop. What is left to
+ * cost time are branches that the processor cannot foresee, so that there is none for the
+ * sign, and json_layout.h has the rest. Branches are left where tensors are mostly of one
+ * kind: zeros, integers, numbers of a single digit. */
 #include "json_numbers.h"
 
+#include "json_floats.h"
+#include "json_layout.h"
 #include "json_pow10.h"
 
-#include <endian.h>
 #include <string.h>
 
 __extension__ typedef unsigned __int128 uint128;
@@ -110,112 +109,46 @@ static inline uint64_t eight_digits(uint32_t value)
     return (twos << 8) - tens * ((10 << 8) - 1);
 }
 
-/* A decimal as nine digits from its first one that is not 0. */
-struct digits {
-    char first;
-    uint64_t rest; /* the other eight as numbers, as of eight_digits() */
-    int point;     /* digits before the point; may be negative */
-};
-
-static inline struct digits make_digits(struct decimal decimal, int length)
+static inline struct json_digits make_digits(struct decimal decimal, int length)
 {
     const uint32_t nine = decimal.digits * (uint32_t)JSON_POW10_INTEGER[9 - length];
     const uint32_t first = nine / 100000000;
-    return (struct digits){ (char)('0' + first), eight_digits(nine - first * 100000000),
-                            decimal.exponent + length };
+    return (struct json_digits){ (char)('0' + first), eight_digits(nine - first * 100000000),
+                                 decimal.exponent + length };
 }
 
-static inline void put_eight(char *out, uint64_t characters)
-{
-    characters = htole64(characters);
-    memcpy(out, &characters, sizeof characters);
-}
-
-static const uint64_t EIGHT_ZEROS = 0x3030303030303030;
-
-static const char SMALL[8] = { '0', '.', '0', '0', '0', '0', '0', '0' };
 static const char NOT_FINITE[4] = { 'n', 'u', 'l', 'l' };
 
-/* ---------------------------------------------------------------- layout -- */
-
-/* Where the parts of a number go whose first digit stands for 10^exponent. */
-struct layout {
-    uint8_t first;       /* offset of the first digit */
-    uint8_t point;       /* of the point */
-    uint8_t tail;        /* of the digits behind the point, where they are not all after first */
-    uint8_t shift;       /* bits of rest that stand before the point */
-    uint8_t extra;       /* bytes besides the digits, without the suffix */
-    uint8_t suffix_size; /* 0 where numbers of this size need none */
-    char suffix[4];
-};
-
-/* clang-format off */
-#define ZEROS(n, e)  { 2 + (n), 1, 3 + (n), 0, 11 + (n), 0, e }   /* 0.00123 */
-#define BEFORE(n, e) { 0, (n), (n) + 1, 8 * ((n) - 1), 10, 0, e } /* 12.3 */
-#define E3(e)        { 0, 1, 2, 0, 10, 3, e }                     /* 1.23e-7 */
-#define E4(e)        { 0, 1, 2, 0, 10, 4, e }
-
-/* Plain where that is no longer than C's form, which has two digits of exponent or more:
- * 0.00012 and 1234.5 stay readable. For two digits or more, and no integers. */
-enum { EXPONENT_MIN = -45, EXPONENT_MAX = 38 };
-static const struct layout LAYOUTS[EXPONENT_MAX - EXPONENT_MIN + 1] = {
-    E4("e-45"), E4("e-44"), E4("e-43"), E4("e-42"), E4("e-41"), E4("e-40"), E4("e-39"), E4("e-38"),
-    E4("e-37"), E4("e-36"), E4("e-35"), E4("e-34"), E4("e-33"), E4("e-32"), E4("e-31"), E4("e-30"),
-    E4("e-29"), E4("e-28"), E4("e-27"), E4("e-26"), E4("e-25"), E4("e-24"), E4("e-23"), E4("e-22"),
-    E4("e-21"), E4("e-20"), E4("e-19"), E4("e-18"), E4("e-17"), E4("e-16"), E4("e-15"), E4("e-14"),
-    E4("e-13"), E4("e-12"), E4("e-11"), E4("e-10"), E3("e-9"), E3("e-8"), E3("e-7"), E3("e-6"),
-    E3("e-5"), ZEROS(3, "e-4"), ZEROS(2, "e-3"), ZEROS(1, "e-2"), ZEROS(0, "e-1"),
-    BEFORE(1, "e+0"), BEFORE(2, "e+1"), BEFORE(3, "e+2"), BEFORE(4, "e+3"), BEFORE(5, "e+4"),
-    BEFORE(6, "e+5"), BEFORE(7, "e+6"), BEFORE(8, "e+7"), E3("e+8"), E3("e+9"), E4("e+10"),
-    E4("e+11"), E4("e+12"), E4("e+13"), E4("e+14"), E4("e+15"), E4("e+16"), E4("e+17"), E4("e+18"),
-    E4("e+19"), E4("e+20"), E4("e+21"), E4("e+22"), E4("e+23"), E4("e+24"), E4("e+25"), E4("e+26"),
-    E4("e+27"), E4("e+28"), E4("e+29"), E4("e+30"), E4("e+31"), E4("e+32"), E4("e+33"), E4("e+34"),
-    E4("e+35"), E4("e+36"), E4("e+37"), E4("e+38"),
-};
-/* clang-format on */
+/* ------------------------------------------------------- what is unusual -- */
 
 /* Without zeros at the end. */
-static inline int significant_count(struct digits digits)
+static inline int significant_count(struct json_digits digits)
 {
     return digits.rest ? 2 + (63 - __builtin_clzll(digits.rest)) / 8 : 1;
 }
 
-static inline char *write_by_layout(char *out, struct digits digits)
-{
-    const struct layout *layout = &LAYOUTS[digits.point - 1 - EXPONENT_MIN];
-    const uint64_t rest = digits.rest | EIGHT_ZEROS;
-    memcpy(out, SMALL, sizeof SMALL);
-    out[layout->first] = digits.first;
-    put_eight(out + layout->first + 1, rest);
-    out[layout->point] = '.';
-    put_eight(out + layout->tail, rest >> layout->shift);
-    out += layout->extra - (unsigned)__builtin_ctzll(__builtin_bswap64(digits.rest)) / 8;
-    memcpy(out, layout->suffix, sizeof layout->suffix);
-    return out + layout->suffix_size;
-}
-
 /* What the layouts leave out: integers, and a single digit. */
-static char *write_few_digits(char *out, struct digits digits)
+static char *write_few_digits(char *out, struct json_digits digits)
 {
     const int count = significant_count(digits);
     const int plain = digits.point <= 0 ? 3 - digits.point : digits.point;
     if (plain > count + (count > 1) + 4) {
-        const struct layout *layout = &LAYOUTS[digits.point - 1 - EXPONENT_MIN];
-        memcpy(out, SMALL, 2);
+        const struct json_layout *layout = &JSON_LAYOUTS[digits.point - 1 - JSON_EXPONENT_MIN];
+        memcpy(out, JSON_SMALL, 2);
         out[0] = digits.first;
-        put_eight(out + 2, digits.rest | EIGHT_ZEROS);
+        json_put_eight(out + 2, digits.rest | JSON_EIGHT_ZEROS);
         out += count > 1 ? count + 1 : 1;
         memcpy(out, layout->suffix, sizeof layout->suffix);
         return out + (layout->suffix[3] ? 4 : 3);
     }
     if (digits.point <= 0) {
-        memcpy(out, SMALL, sizeof SMALL);
+        memcpy(out, JSON_SMALL, sizeof JSON_SMALL);
         out[2 - digits.point] = digits.first;
         return out + plain;
     }
     out[0] = digits.first;
-    put_eight(out + 1, digits.rest | EIGHT_ZEROS);
-    put_eight(out + 9, EIGHT_ZEROS);
+    json_put_eight(out + 1, digits.rest | JSON_EIGHT_ZEROS);
+    json_put_eight(out + 9, JSON_EIGHT_ZEROS);
     return out + plain;
 }
 
@@ -251,13 +184,13 @@ __attribute__((always_inline)) static inline char *write_float(char *out, float 
     int length = 9 - (decimal.digits < 100000000) - (decimal.digits < 10000000);
     if (decimal.digits < 1000000) /* some denormals */
         length = digit_count(decimal.digits);
-    const struct digits digits = make_digits(decimal, length);
+    const struct json_digits digits = make_digits(decimal, length);
     if (digits.rest == 0 || q > 0)
         return write_few_digits(out, digits);
-    return write_by_layout(out, digits);
+    return json_write_by_layout(out, digits);
 }
 
-size_t json_write_floats(char *out, const float *values, size_t count)
+size_t json_write_floats_plain(char *out, const float *values, size_t count)
 {
     char *p = out;
     for (size_t i = 0; i < count; i++) {
@@ -267,7 +200,24 @@ size_t json_write_floats(char *out, const float *values, size_t count)
     return (size_t)(p - out);
 }
 
+json_floats_writer *const *json_floats_writers(void)
+{
+    static json_floats_writer *const WRITERS[] = {
+#ifdef __x86_64__
+        json_write_floats_avx2,
+#endif
+        json_write_floats_plain,
+        NULL,
+    };
+    return json_floats_avx2_runs() ? WRITERS : WRITERS + (sizeof WRITERS / sizeof WRITERS[0] - 2);
+}
+
+size_t json_write_floats(char *out, const float *values, size_t count)
+{
+    return (*json_floats_writers())(out, values, count);
+}
+
 size_t json_write_float(char *out, float value)
 {
-    return json_write_floats(out, &value, 1) - 1;
+    return json_write_floats_plain(out, &value, 1) - 1;
 }

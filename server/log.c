@@ -7,6 +7,7 @@
  * is left out, and the line says so. */
 #include "log.h"
 
+#include "log_writer.h"
 #include "text.h"
 #include "utf8.h"
 
@@ -16,20 +17,12 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum {
     LINE_BYTES_MAX = PIPE_BUF,
     VALUE_BYTES_MAX = 512,
     TAIL_BYTES_MAX = 32, /* for what ends a line: "truncated" and the newline */
 };
-
-/* Lines of a thread that holds them back: one system call for what a busy thread logs in a turn. */
-static _Thread_local struct {
-    bool holds;
-    size_t used;
-    char bytes[LINE_BYTES_MAX];
-} held;
 
 static const char *const LEVEL_NAMES[] = { "debug", "info", "warning", "error" };
 
@@ -82,15 +75,15 @@ static void copy_value(char out[VALUE_BYTES_MAX + 8], const char *value)
     memcpy(out + used, left > 0 ? "..." : "", left > 0 ? 4 : 1);
 }
 
-/* A word that needs no quotes in a line of text. */
-static bool is_plain(const char *value)
+/* The size of a word that needs no quotes in a line of text, and no escapes in one of JSON; 0: it
+ * is none, or too long. */
+static size_t plain_size(const char *value)
 {
-    if (!value[0])
-        return false;
-    for (; *value; value++)
-        if (*value <= ' ' || *value > '~' || *value == '"' || *value == '=' || *value == '\\')
-            return false;
-    return true;
+    const char *p = value;
+    for (; *p; p++)
+        if (*p <= ' ' || *p > '~' || *p == '"' || *p == '=' || *p == '\\')
+            return 0;
+    return p - value <= VALUE_BYTES_MAX ? (size_t)(p - value) : 0;
 }
 
 /* Six digits. A number of so few that goes through a float comes out with them again (FLT_DIG),
@@ -114,26 +107,38 @@ static void write_number(struct text *line, double number)
 static void write_string(struct text *line, const char *string)
 {
     char value[VALUE_BYTES_MAX + 8];
-    if (!is_plain(string) || strlen(string) > VALUE_BYTES_MAX) {
+    const char *quote = line_format == LOG_JSON ? "\"" : "";
+    size_t size = plain_size(string);
+    if (size == 0) {
         copy_value(value, string);
         string = value;
+        size = plain_size(value);
     }
-    if (line_format == LOG_TEXT && is_plain(string))
-        text_raw(line, string);
-    else
+    if (size == 0) {
         text_string(line, string);
+        return;
+    }
+    text_raw(line, quote);
+    text_bytes(line, string, size);
+    text_raw(line, quote);
+}
+
+static void write_name(struct text *line, const struct log_field *field)
+{
+    const bool json = line_format == LOG_JSON;
+    const size_t size = field->name_size + (json ? 4 : 2);
+    char *out = text_reserve(line, size);
+    if (!out)
+        return;
+    memcpy(out, json ? ",\"" : " ", json ? 2 : 1);
+    memcpy(out + (json ? 2 : 1), field->name, field->name_size);
+    memcpy(out + size - (json ? 2 : 1), json ? "\":" : "=", json ? 2 : 1);
+    line->used += size;
 }
 
 static void write_field(struct text *line, const struct log_field *field)
 {
-    if (line_format == LOG_JSON) {
-        text_raw(line, ",");
-        text_key(line, field->name);
-    } else {
-        text_raw(line, " ");
-        text_raw(line, field->name);
-        text_raw(line, "=");
-    }
+    write_name(line, field);
     switch (field->kind) {
     case LOG_KIND_STRING:
         write_string(line, field->string);
@@ -181,45 +186,6 @@ static void write_head(struct text *line, enum log_level level, const char *even
         text_raw(line, event);
 }
 
-/* What cannot be written is lost: there is nobody left to tell. */
-static void put(const char *line, size_t size)
-{
-    while (size > 0) {
-        const ssize_t written = write(STDERR_FILENO, line, size);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return;
-        line += written;
-        size -= (size_t)written;
-    }
-}
-
-void log_hold(void)
-{
-    held.holds = true;
-}
-
-void log_release(void)
-{
-    if (held.used > 0)
-        put(held.bytes, held.used);
-    held.used = 0;
-}
-
-static void put_or_hold(enum log_level level, const char *line, size_t size)
-{
-    const bool waits = held.holds && level <= LOG_INFO;
-    if (!waits || size > sizeof held.bytes - held.used)
-        log_release();
-    if (!waits) {
-        put(line, size);
-        return;
-    }
-    memcpy(held.bytes + held.used, line, size);
-    held.used += size;
-}
-
 void log_event(enum log_level level, const char *event, const struct log_field *fields,
                size_t field_count)
 {
@@ -249,6 +215,6 @@ void log_event(enum log_level level, const char *event, const struct log_field *
         text_raw(&line, truncated ? ",\"truncated\":true}\n" : "}\n");
     else
         text_raw(&line, truncated ? " truncated=true\n" : "\n");
-    put_or_hold(level, buffer, line.used);
+    log_writer_put(buffer, line.used, level > LOG_INFO);
     errno = saved_errno;
 }

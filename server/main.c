@@ -6,10 +6,12 @@
 #include "config.h"
 #include "cost_fit.h"
 #include "cpu_count.h"
+#include "fatal_signal.h"
 #include "health_command.h"
 #include "http.h"
 #include "infer_handlers.h"
 #include "log.h"
+#include "log_writer.h"
 #include "memory_budget.h"
 #include "memory_granted.h"
 #include "metrics.h"
@@ -278,6 +280,7 @@ static int run(struct service *service)
     struct fault fault;
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
+    const bool logs = log_writer_start();
     raise_file_limit();
     log_line(LOG_INFO, "starting", LOG_STRING("version", ATTND_VERSION),
              LOG_STRING("kernels", attn_kernels_name(service->kernels)),
@@ -291,7 +294,7 @@ static int run(struct service *service)
     if (service->scheduler)
         service->batcher =
             batcher_create(service->scheduler, config->batch_rows_max, config->batch_delay_ns);
-    bool served = (service->batcher && service->errands) || fault_no_memory(&fault);
+    bool served = (service->batcher && service->errands && logs) || fault_no_memory(&fault);
     if (served && config->pin_workers)
         scheduler_pin_workers(service->scheduler);
     served = served && serve(service, &signals, &fault);
@@ -302,6 +305,7 @@ static int run(struct service *service)
     batcher_free(service->batcher);
     model_store_free(service->store);
     log_line(LOG_INFO, "stopped", LOG_NUMBER("status", served ? 0 : 1));
+    log_writer_stop();
     return served ? 0 : 1;
 }
 
@@ -321,6 +325,7 @@ int main(int argc, char **argv)
     blas_core_select(argv);
     log_configure(config.log_level, config.log_format);
     model_guard_install();
+    fatal_signal_install();
     if (!choose_kernels(&service, &fault)) {
         fail("not started", &fault);
         return 1;

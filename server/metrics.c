@@ -9,6 +9,7 @@
 #include "batch_metrics.h"
 #include "connection_metrics.h"
 #include "cost.h"
+#include "log_writer.h"
 #include "metrics_inference.h"
 #include "metrics_text.h"
 #include "process_metrics.h"
@@ -177,6 +178,13 @@ static void write_gauges(struct text *text)
     text_raw(text, "} 1\n");
 }
 
+static void write_log(struct text *text)
+{
+    static const char name[] = "attnd_log_lines_dropped_total";
+    metrics_write_family(text, name, "counter", "Lines of the log that nobody took.");
+    metrics_write_sample(text, name, "", log_writer_dropped());
+}
+
 void metrics_write(struct text *text)
 {
     write_requests(text);
@@ -187,5 +195,6 @@ void metrics_write(struct text *text)
     cost_write_metrics(text);
     batch_metrics_write(text);
     memory_budget_write_metrics(text);
+    write_log(text);
     process_metrics_write(text);
 }

@@ -6,6 +6,8 @@
  * it believes a row only if begin is the same before and after it read the size. */
 #include "model_guard.h"
 
+#include "fatal_signal.h"
+
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -54,10 +56,7 @@ static void handle(int signal_number, siginfo_t *info, void *context)
     (void)context;
     if (info->si_code == BUS_ADRERR && repair((uintptr_t)info->si_addr))
         return;
-    /* None of ours: what would have happened without a handler. The signal is
-     * blocked here and so comes when the handler returns. */
-    signal(signal_number, SIG_DFL);
-    raise(signal_number);
+    fatal_signal_end(signal_number); /* none of ours */
 }
 
 void model_guard_install(void)

@@ -25,25 +25,32 @@ struct infer_array oip_entry(const struct infer_array *array, int64_t b)
     return one;
 }
 
-/* query, key or value: [batch, length, columns] or without the batch, as query is. */
-static bool check_rows(const struct oip *oip, int slot, struct fault *fault)
+static bool refuse_rows(const struct oip *oip, int slot, struct fault *fault)
 {
-    const struct oip_input *input = &oip->inputs[slot], *query = &oip->inputs[QUERY];
     const struct oip_tensor *known = &oip->inputs_known[slot];
     char with_batch[64], without[64], expected[144];
-    if (!input->given)
-        return true;
-    const int rank = input->array.rank;
-    const bool fits = (rank == 2 || rank == 3) && rank == query->array.rank
-                      && (known->shape[2] < 0 || input->array.shape[rank - 1] == known->shape[2]);
     oip_shape_text(with_batch, sizeof with_batch, known->shape, 3);
     oip_shape_text(without, sizeof without, known->shape + 1, 2);
     if (slot == QUERY)
         snprintf(expected, sizeof expected, "%s or %s", with_batch, without);
     else
-        snprintf(expected, sizeof expected, "%s", query->array.rank == 3 ? with_batch : without);
+        snprintf(expected, sizeof expected, "%s",
+                 oip->inputs[QUERY].array.rank == 3 ? with_batch : without);
+    return oip_unexpected_shape(oip, slot, expected, fault);
+}
+
+/* query, key or value: [batch, length, columns] or without the batch, as query is. */
+static bool check_rows(const struct oip *oip, int slot, struct fault *fault)
+{
+    const struct oip_input *input = &oip->inputs[slot], *query = &oip->inputs[QUERY];
+    const struct oip_tensor *known = &oip->inputs_known[slot];
+    if (!input->given)
+        return true;
+    const int rank = input->array.rank;
+    const bool fits = (rank == 2 || rank == 3) && rank == query->array.rank
+                      && (known->shape[2] < 0 || input->array.shape[rank - 1] == known->shape[2]);
     if (!fits)
-        return oip_unexpected_shape(oip, slot, expected, fault);
+        return refuse_rows(oip, slot, fault);
     if (rank == 3 && input->array.shape[0] != query->array.shape[0])
         return oip_input_fault(oip, slot, fault, FAULT_SHAPE,
                                "batch size does not match other inputs for '%s': %" PRId64

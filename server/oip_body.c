@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const char *kind_of(const cJSON *node)
 {
@@ -34,12 +35,18 @@ bool oip_body_read(struct json_document *document, struct byte_slice bytes, stru
                         kind_of(document->root));
 }
 
+bool oip_body_may_be_json(const struct exchange *exchange, struct fault *fault)
+{
+    return strcasecmp(exchange_body_type(exchange), "application/octet-stream") == 0
+           || service_takes_json(exchange, fault);
+}
+
 bool oip_body_take(struct json_document *document, struct exchange *exchange, struct fault *fault)
 {
     struct byte_slice body = exchange_take_body(exchange);
     void *memory = (void *)body.data;
     *document = (struct json_document){ .root = NULL };
-    bool good = service_takes_json(exchange, fault);
+    bool good = oip_body_may_be_json(exchange, fault);
     if (good && body.size > OIP_BODY_BYTES_MAX)
         good = fault_set(fault, FAULT_TOO_LARGE, "the body is %zu bytes; at most %d are taken here",
                          body.size, OIP_BODY_BYTES_MAX);

@@ -11,6 +11,10 @@ enum { OIP_BODY_BYTES_MAX = 65536 };
 /* Reads bytes as an object. root is NULL where there are none; json_free() either way. */
 bool oip_body_read(struct json_document *document, struct byte_slice bytes, struct fault *fault);
 
+/* Whether the Content-Type allows for it: bytes that nothing more is said of are JSON here, which
+ * is what clients on aiohttp send. Else false, with a fault. */
+bool oip_body_may_be_json(const struct exchange *exchange, struct fault *fault);
+
 /* The same for an exchange's own body, which has to be JSON and short. */
 bool oip_body_take(struct json_document *document, struct exchange *exchange, struct fault *fault);
 

@@ -76,16 +76,15 @@ const cJSON *oip_member(const cJSON *object, const char *name)
 static const cJSON *list_of(struct oip_reader *reader, const char *name)
 {
     const cJSON *node = oip_member(reader->call->document.root, name);
+    if (cJSON_IsArray(node) && !(node->child && json_numbers_of(&reader->call->document, node)))
+        return node;
     char pointer[16];
     snprintf(pointer, sizeof pointer, "/%s", name);
     if (!node)
         fault_set_at(reader->fault, pointer, FAULT_FIELD, "%s is missing; expected an array", name);
-    else if (!cJSON_IsArray(node)
-             || (node->child && json_numbers_of(&reader->call->document, node)))
+    else
         fault_set_at(reader->fault, pointer, FAULT_TYPE, "%s is %s; expected an array of objects",
                      name, oip_kind_of(reader, node));
-    else
-        return node;
     return NULL;
 }
 
@@ -185,25 +184,36 @@ static bool read_input(struct oip_reader *reader, int index, const cJSON *object
     return size ? oip_read_binary(reader, slot, size) : oip_read_data(reader, slot, data);
 }
 
-static bool expect_required(const struct oip *oip, struct fault *fault)
+static bool lacks(const struct oip *oip, int slot)
+{
+    return !oip->inputs[slot].given && !oip->inputs_known[slot].optional;
+}
+
+static bool refuse_incomplete(const struct oip *oip, struct fault *fault)
 {
     char missing[128] = "", got[128] = "";
     int required = 0, given = 0;
     for (int i = 0; i < oip->input_count; i++) {
         const char *name = oip->inputs_known[i].name;
-        char *list = oip->inputs[i].given ? got : oip->inputs_known[i].optional ? NULL : missing;
+        char *list = oip->inputs[i].given ? got : lacks(oip, i) ? missing : NULL;
         required += !oip->inputs_known[i].optional;
         given += oip->inputs[i].given;
         if (list)
             snprintf(list + strlen(list), sizeof got - strlen(list), "%s'%s'", list[0] ? "," : "",
                      name);
     }
-    if (!missing[0])
-        return true;
     return fault_set_at(fault, "/inputs", FAULT_FIELD,
                         "expected %d inputs but got %d inputs for model '%s'. Got input(s) [%s], "
                         "but missing required input(s) [%s]",
                         required, given, oip->model->name, got, missing);
+}
+
+static bool expect_required(const struct oip *oip, struct fault *fault)
+{
+    for (int i = 0; i < oip->input_count; i++)
+        if (lacks(oip, i))
+            return refuse_incomplete(oip, fault);
+    return true;
 }
 
 static bool read_inputs(struct oip_reader *reader)
@@ -260,11 +270,11 @@ static bool read_output(struct oip_reader *reader, int index, const cJSON *objec
         output.binary = cJSON_IsTrue(binary);
     if (classification) {
         const double number = cJSON_IsNumber(classification) ? classification->valuedouble : -1;
-        if (!(number >= 0 && number <= (double)OIP_INTEGER_MAX) || number != floor(number))
+        if (!(number >= 0) || number != floor(number))
             return oip_refuse(reader->fault, "outputs", index, "parameters/classification",
                               FAULT_OPTION,
                               "classification of output '%s' is not an integer of 0 or more", name);
-        output.classification = (int64_t)number;
+        output.classification = (int64_t)fmin(number, (double)OIP_INTEGER_MAX);
     }
     oip->outputs[oip->asked_count++] = output;
     return true;

@@ -141,7 +141,7 @@ static void change(struct exchange *exchange, errand_run *run)
 {
     struct fault fault;
     if (service_may_change_models(exchange_context(exchange), &fault)
-        && service_takes_json(exchange, &fault))
+        && oip_body_may_be_json(exchange, &fault))
         errand_start(exchange, exchange_param(exchange, 0), run);
     else
         exchange_fail(exchange, &fault);

@@ -239,15 +239,11 @@ void scheduler_run_task(struct scheduler *scheduler, struct job *job,
 
 static void init_locks(struct scheduler *scheduler)
 {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&scheduler->mutex, NULL);
     pthread_cond_init(&scheduler->work, NULL);
     pthread_cond_init(&scheduler->spare, NULL);
     pthread_cond_init(&scheduler->empty, NULL);
-    pthread_cond_init(&scheduler->timer, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_init_condition(&scheduler->timer);
 }
 
 static void destroy(struct scheduler *scheduler)
@@ -345,6 +341,17 @@ void scheduler_continue(struct scheduler *scheduler, struct job *job, int64_t ta
         } else {
             end_job(scheduler, job);
         }
+    }
+    pthread_mutex_unlock(&scheduler->mutex);
+}
+
+void scheduler_raise(struct scheduler *scheduler, struct job *job, int priority)
+{
+    const int level = job_order_level(priority);
+    pthread_mutex_lock(&scheduler->mutex);
+    if (!job->over && level < job->level) {
+        job->priority = job->level = level;
+        settle(scheduler, job);
     }
     pthread_mutex_unlock(&scheduler->mutex);
 }

@@ -122,6 +122,9 @@ bool scheduler_claim(struct scheduler *scheduler, struct job *job);
  * May call done, so no lock may be held that done takes. */
 void scheduler_continue(struct scheduler *scheduler, struct job *job, int64_t task_count);
 
+/* A job, which exists, goes on at this priority where that is a higher one; from any thread. */
+void scheduler_raise(struct scheduler *scheduler, struct job *job, int priority);
+
 /* Ends a job early, from any thread: no further task is begun, and done is called
  * with outcome, by this call or by whoever ends its last running task or its claim.
  * A job that is over already is left alone. Deadlines are the scheduler's own to watch. */

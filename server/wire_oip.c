@@ -18,26 +18,23 @@ static bool read_header_length(struct oip *oip, const char *header, struct fault
     oip->has_header_length = true;
     if (header[0] >= '0' && header[0] <= '9')
         oip->header_length = strtoull(header, &end, 10);
-    if (!end || *end || errno == ERANGE)
+    if (!end || end[strspn(end, " \t")] || errno == ERANGE)
         return fault_set(fault, FAULT_BINARY,
                          "Inference-Header-Content-Length is '%.40s'; expected a number of bytes",
                          header);
     return true;
 }
 
-static bool check_content_type(const struct oip *oip, const char *type, struct fault *fault)
+/* Clients that send JSON as bytes (aiohttp, and so tritonclient.http.aio) may say no more of it. */
+static bool check_content_type(struct oip *oip, const char *type, struct fault *fault)
 {
-    const bool is_binary = strcasecmp(type, "application/octet-stream") == 0;
-    if (is_binary && !oip->has_header_length)
-        return fault_set(fault, FAULT_BINARY,
-                         "a body of application/octet-stream needs the header "
-                         "Inference-Header-Content-Length");
-    if (is_binary || !type[0] || strcasecmp(type, "application/json") == 0
+    oip->is_bytes = strcasecmp(type, "application/octet-stream") == 0;
+    if (oip->is_bytes || !type[0] || strcasecmp(type, "application/json") == 0
         || strcasecmp(type, "application/x-www-form-urlencoded") == 0)
         return true;
     return fault_set(fault, FAULT_CONTENT_TYPE,
-                     "Content-Type is '%.60s'; expected application/json or, with "
-                     "Inference-Header-Content-Length, application/octet-stream",
+                     "Content-Type is '%.60s'; expected application/json or "
+                     "application/octet-stream",
                      type);
 }
 
@@ -84,6 +81,17 @@ static bool resolve(struct infer_call *call, struct oip *oip, struct fault *faul
     return true;
 }
 
+static bool read_json(struct infer_call *call, const struct oip *oip, struct fault *fault)
+{
+    if (infer_wire_read_json(call, call->body.data, oip->header_length, fault))
+        return true;
+    if (!oip->is_bytes || oip->has_header_length || fault->code != FAULT_JSON)
+        return false;
+    return fault_set(fault, FAULT_BINARY,
+                     "a body of application/octet-stream that is not JSON alone needs the header "
+                     "Inference-Header-Content-Length");
+}
+
 static bool read_body(struct infer_call *call, struct oip *oip, struct fault *fault)
 {
     if (oip->has_header_length && oip->header_length == 0)
@@ -94,8 +102,7 @@ static bool read_body(struct infer_call *call, struct oip *oip, struct fault *fa
                          call->body.size, oip->header_length);
     if (!oip->has_header_length)
         oip->header_length = call->body.size;
-    if (!infer_wire_read_json(call, call->body.data, oip->header_length, fault)
-        || !oip_read_envelope(call, oip, fault))
+    if (!read_json(call, oip, fault) || !oip_read_envelope(call, oip, fault))
         return false;
     if (!oip->has_header_length)
         infer_wire_drop_body(call); /* nothing points into it */

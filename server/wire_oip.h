@@ -52,6 +52,7 @@ struct oip {
     /* From the path and the headers. */
     const char *model_name;
     const char *version; /* "" is none */
+    bool is_bytes;       /* the Content-Type says no more than that */
     bool has_header_length;
     size_t header_length;
     bool accepts_json_only;

@@ -461,16 +461,17 @@ INLINE void project_by_outputs(const enum attn_numbers kind, float *const *y, co
 
 /* ------------------------------------------------------------------------ kinds of number -- */
 
-#define PROJECT_BY_OUTPUTS(suffix, kind)                                                           \
-    static void project_by_outputs_##suffix(                                                       \
+/* A kernel of kernels.h: project_by_outputs() or project_by_inputs() for one kind. */
+#define PROJECT_OF(way, suffix, kind)                                                              \
+    static void project_##way##_##suffix(                                                          \
         float *const *y, const float *const *x, int64_t row_count, const void *weight,             \
         int64_t weight_stride, const float *bias, int64_t out, int64_t in, float *work)            \
     {                                                                                              \
-        project_by_outputs(kind, y, x, row_count, weight, weight_stride, bias, out, in, work);     \
+        project_##way(kind, y, x, row_count, weight, weight_stride, bias, out, in, work);          \
     }
 
-PROJECT_BY_OUTPUTS(f32, ATTN_NUMBERS_F32)
-PROJECT_BY_OUTPUTS(f16, ATTN_NUMBERS_F16)
-PROJECT_BY_OUTPUTS(bf16, ATTN_NUMBERS_BF16)
+PROJECT_OF(by_outputs, f32, ATTN_NUMBERS_F32)
+PROJECT_OF(by_outputs, f16, ATTN_NUMBERS_F16)
+PROJECT_OF(by_outputs, bf16, ATTN_NUMBERS_BF16)
 
 #endif

@@ -137,16 +137,8 @@ INLINE void project_by_inputs(const enum attn_numbers kind, float *const *y, con
 
 /* ------------------------------------------------------------------------ kinds of number -- */
 
-#define PROJECT_BY_INPUTS(suffix, kind)                                                            \
-    static void project_by_inputs_##suffix(                                                        \
-        float *const *y, const float *const *x, int64_t row_count, const void *weight,             \
-        int64_t weight_stride, const float *bias, int64_t out, int64_t in, float *work)            \
-    {                                                                                              \
-        project_by_inputs(kind, y, x, row_count, weight, weight_stride, bias, out, in, work);      \
-    }
-
-PROJECT_BY_INPUTS(f32, ATTN_NUMBERS_F32)
-PROJECT_BY_INPUTS(f16, ATTN_NUMBERS_F16)
-PROJECT_BY_INPUTS(bf16, ATTN_NUMBERS_BF16)
+PROJECT_OF(by_inputs, f32, ATTN_NUMBERS_F32)
+PROJECT_OF(by_inputs, f16, ATTN_NUMBERS_F16)
+PROJECT_OF(by_inputs, bf16, ATTN_NUMBERS_BF16)
 
 #endif

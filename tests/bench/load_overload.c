@@ -6,7 +6,7 @@
  * that, each with a deadline, and what counts is goodput: answers of 200 within it. The server has
  * one CPU and the client another, so that the client's own work takes nothing away; with one CPU
  * alone they share it, which is said. ATTND_LOAD_SECONDS is the time of each point (2),
- * ATTND_LOAD_DEADLINE_MS the deadline (100). */
+ * ATTND_LOAD_DEADLINE_MS the deadline (100), ATTND_LOAD_PERCENT_MIN the least load (50). */
 #include "traffic_report.h"
 
 #include <limits.h>
@@ -16,7 +16,7 @@
 
 enum { SIZES_MAX = 3, CLOSED_CALLERS = 16, OPEN_CALLERS = 9000 };
 
-static const double PARTS[] = { 0.5, 0.8, 1, 1.5, 2 };
+static const int PERCENTS[] = { 50, 80, 100, 150, 200 };
 static const double WEIGHTS[SIZES_MAX] = { 80, 15, 5 };
 
 static const struct workload {
@@ -39,6 +39,13 @@ static int deadline_ms(void)
     return ms > 0 && ms < INT_MAX ? (int)ms : 100;
 }
 
+/* Below this share of the capacity nothing is measured. */
+static int least_percent(void)
+{
+    const char *text = getenv("ATTND_LOAD_PERCENT_MIN");
+    return text ? (int)strtol(text, NULL, 10) : 0;
+}
+
 static void make_requests(const struct workload *workload, struct traffic_request *requests)
 {
     for (int i = 0; i < workload->size_count && i < SIZES_MAX; i++) {
@@ -52,11 +59,11 @@ static void make_requests(const struct workload *workload, struct traffic_reques
 }
 
 static void measure(struct traffic_server *server, const struct workload *workload,
-                    const struct traffic_load *load, double part, double capacity_bytes_per_s)
+                    const struct traffic_load *load, int percent, double capacity_bytes_per_s)
 {
     struct traffic_result result;
     char point[16];
-    snprintf(point, sizeof point, "%.0f%%", part * 100);
+    snprintf(point, sizeof point, "%d%%", percent);
     const struct traffic_row row = { .workload = workload->name,
                                      .point = point,
                                      .capacity_bytes_per_s = capacity_bytes_per_s };
@@ -118,9 +125,10 @@ static void overload(struct traffic_server *server, const struct workload *workl
         compare_refusal(server, &load, workload->name);
     load.callers = OPEN_CALLERS;
     load.deadline_s = deadline_ms() / 1e3;
-    for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0] && capacity_per_s > 0; i++) {
-        load.rate = PARTS[i] * capacity_per_s;
-        measure(server, workload, &load, PARTS[i], traffic_good_bytes_per_s(&closed));
+    for (size_t i = 0; i < sizeof PERCENTS / sizeof PERCENTS[0] && capacity_per_s > 0; i++) {
+        load.rate = PERCENTS[i] / 100.0 * capacity_per_s;
+        if (PERCENTS[i] >= least_percent())
+            measure(server, workload, &load, PERCENTS[i], traffic_good_bytes_per_s(&closed));
     }
     traffic_result_free(&closed);
     traffic_requests_free(requests, workload->size_count);

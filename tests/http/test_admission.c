@@ -67,21 +67,23 @@ static void expect_status(const char *path, const char *body, long status)
     http_response_free(&response);
 }
 
-/* A request in the background that is being computed when this returns. */
-static void hold(struct http_background *holder, const char *path, const char *body)
+/* A request in the background, which should be being computed when this returns: what is predicted
+ * for it; 0 where it never was seen in the queue. */
+static double try_hold(struct http_background *holder, const char *path, const char *body)
 {
-    struct metrics_page page = { 0 };
-    bool is_planned = false;
+    double planned_s = 0;
     http_background_start(holder, server.port,
                           &(struct http_request){ .path = path, .body = body, .headers = PATIENT });
-    answer_wait_for_active(&client, 1);
-    for (int i = 0; i < 2000 && !is_planned; i++) {
-        answer_metrics(&client, &page);
-        is_planned = metrics_page_value(&page, "attnd_queue_cost_seconds") > 0.02;
-        metrics_page_free(&page);
+    for (int i = 0; i < 2000 && planned_s <= 0.02; i++) {
+        planned_s = metric("attnd_queue_cost_seconds");
         daemon_pause(0.002);
     }
-    if (!is_planned) {
+    return planned_s > 0.02 ? planned_s : 0;
+}
+
+static void hold(struct http_background *holder, const char *path, const char *body)
+{
+    if (try_hold(holder, path, body) == 0) {
         struct http_response response = http_background_join(holder);
         fail_msg("never seen in the queue: %ld %s", response.status, response.body);
     }
@@ -157,17 +159,34 @@ static bool was_read(const struct http_response *response)
     return strstr(value, "parse") != NULL;
 }
 
+/* Starts a daemon whose queue takes one of slow, which it is computing when this returns, and not
+ * two. On a busy machine the fit at the start predicts now more and now less, so the limit follows
+ * what this daemon's predecessor said. */
+static void start_with_room_for_one(struct http_background *holder)
+{
+    enum { ATTEMPTS = 10 };
+    double limit_s = 1.1 * cost_s;
+    for (int i = 0; i < ATTEMPTS; i++) {
+        char limit[32];
+        snprintf(limit, sizeof limit, "%.0fms", 1000 * limit_s);
+        start("--queue-cost-max", limit);
+        assert_true(metric("attnd_queue_cost_seconds") == 0);
+        const double planned_s = try_hold(holder, PATH, slow);
+        if (planned_s > 0.7 * limit_s && planned_s < 1.8 * limit_s)
+            return;
+        struct http_response response = http_background_join(holder);
+        http_response_free(&response);
+        stop();
+        limit_s = planned_s > 0 ? 1.1 * planned_s : 2 * limit_s;
+    }
+    fail_msg("no two daemons of %d predict the same", ATTEMPTS);
+}
+
 static void test_queue_full_of_cost(void **state)
 {
     (void)state;
     struct http_background holder;
-    char limit[32];
-    /* One alone is taken where this daemon predicts up to 2.2 times what the first one did, as its
-     * fit at the start may on a busy machine; two are too much from 0.55 times it on. */
-    snprintf(limit, sizeof limit, "%.0fms", 1100 * cost_s);
-    start("--queue-cost-max", limit);
-    assert_true(metric("attnd_queue_cost_seconds") == 0);
-    hold(&holder, PATH, slow);
+    start_with_room_for_one(&holder);
     /* Nothing is known of such a body but its size: it is read, and refused before it is computed.
      */
     struct http_response response = send(PATH, slow, PATIENT);
@@ -187,7 +206,7 @@ static void test_queue_full_of_cost(void **state)
 static void test_what_never_fits(void **state)
 {
     (void)state;
-    start("--queue-cost-max", "20ms");
+    start("--queue-cost-max", "5ms");
     struct http_response response = send(PATH, slow, PATIENT);
     answer_expect_fault(&response, 413, "too_large", NULL);
     assert_non_null(strstr(response.body, "--queue-cost-max"));
@@ -235,6 +254,64 @@ static void test_full_before_the_body(void **state)
     expect_still_held();
     expect_served(&holder);
     expect_status(PATH, GOOD, 200);
+    stop();
+}
+
+static void start_with_body(struct http_raw *raw, const char *more_headers, size_t body_bytes,
+                            size_t sent_bytes)
+{
+    char *request = NULL;
+    const int head_bytes =
+        asprintf(&request,
+                 "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                 "%sContent-Length: %zu\r\n\r\n%*s",
+                 PATH, more_headers, body_bytes, (int)body_bytes, "")
+        - (int)body_bytes;
+    assert_true(head_bytes > 0);
+    assert_true(http_raw_send(raw, request, (size_t)head_bytes + sent_bytes));
+    free(request);
+}
+
+static void expect_refused(struct http_raw *raw, bool lives)
+{
+    char value[32] = "";
+    struct http_response response = http_raw_receive(raw, 20 * daemon_slowness());
+    const char *connection = http_response_header(&response, "Connection", value, sizeof value);
+    assert_int_equal(lives, connection == NULL);
+    expect_overloaded(&response);
+    if (!lives)
+        assert_true(http_raw_is_closed(raw, 20 * daemon_slowness()));
+}
+
+/* What is refused and has come is read, and the connection takes another request; the bytes of the
+ * one are not taken for the other. What has not come, or is to be asked for, is not waited for. */
+static void test_connections_of_the_refused(void **state)
+{
+    (void)state;
+    enum { SHORT_BYTES = 1000, LONG_BYTES = 30000 };
+    struct http_background holder;
+    struct http_raw raw;
+    start("--queue-max", "1");
+    hold(&holder, PATH, slow);
+    http_raw_connect(&raw, server.port);
+    for (int i = 0; i < 3; i++) {
+        start_with_body(&raw, "", LONG_BYTES, LONG_BYTES);
+        expect_refused(&raw, true);
+    }
+    start_with_body(&raw, "", SHORT_BYTES, SHORT_BYTES);
+    expect_refused(&raw, true);
+    start_with_body(&raw, "", 3 * LONG_BYTES, LONG_BYTES / 2);
+    expect_refused(&raw, false);
+    http_raw_close(&raw);
+
+    http_raw_connect(&raw, server.port);
+    start_with_body(&raw, "Expect: 100-continue\r\n", 17000, 0);
+    expect_refused(&raw, false);
+    http_raw_close(&raw);
+    expect_still_held();
+    expect_served(&holder);
+    expect_status(PATH, GOOD, 200);
+    assert_true(metric("attnd_refused_total{reason=\"overloaded\"}") == 6);
     stop();
 }
 
@@ -340,6 +417,7 @@ int main(void)
         cmocka_unit_test_teardown(test_queue_full_of_cost, teardown),
         cmocka_unit_test_teardown(test_what_never_fits, teardown),
         cmocka_unit_test_teardown(test_full_before_the_body, teardown),
+        cmocka_unit_test_teardown(test_connections_of_the_refused, teardown),
         cmocka_unit_test_teardown(test_deadlines_that_cannot_be_met, teardown),
         cmocka_unit_test_teardown(test_costs_are_shown, teardown),
     };

@@ -14,6 +14,7 @@
 #include "daemon.h"
 #include "request_text.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -336,6 +337,30 @@ static void test_slow_body(void **state)
     daemon_stop(&server);
 }
 
+/* It was sent in time, to a daemon that stood still, or sent another answer: it is not the body
+ * that is late. */
+static void test_body_that_was_there(void **state)
+{
+    (void)state;
+    enum { SIZE = 4000000 }; /* more than is read at once */
+    daemon_start_with(&server, "--body-timeout", "1s", NULL);
+    char *body = malloc(SIZE);
+    assert_non_null(body);
+    memset(body, ' ', SIZE);
+    memcpy(body, GOOD, strlen(GOOD));
+    struct http_background sender;
+    assert_int_equal(kill(server.pid, SIGSTOP), 0);
+    http_background_start(&sender, server.port,
+                          &(struct http_request){ .path = PATH, .body = body, .body_size = SIZE });
+    daemon_pause(1.5);
+    assert_int_equal(kill(server.pid, SIGCONT), 0);
+    struct http_response response = http_background_join(&sender);
+    cJSON_Delete(answer_json(&response, 200));
+    http_response_free(&response);
+    free(body);
+    daemon_stop(&server);
+}
+
 /* ------------------------------------------------------------------ how many -- */
 
 static void test_queue_full(void **state)
@@ -444,6 +469,7 @@ int main(void)
         cmocka_unit_test_teardown(test_deadline, clear),
         cmocka_unit_test_teardown(test_longest_time, clear),
         cmocka_unit_test_teardown(test_slow_body, clear),
+        cmocka_unit_test_teardown(test_body_that_was_there, clear),
         cmocka_unit_test_teardown(test_queue_full, clear),
         cmocka_unit_test_teardown(test_connections_max, clear),
         cmocka_unit_test_teardown(test_connections_per_ip_max, clear),

@@ -333,7 +333,7 @@ static void test_headers(void **state)
     static const char *const coding[] = { "Content-Encoding: brotli", NULL };
     const struct http_request requests[] = {
         { .path = "/v2/models/demo/infer", .body = WITH_QUERY(""), .headers = xml },
-        { .path = "/v2/models/demo/infer", .body = WITH_QUERY(""), .headers = bytes },
+        { .path = "/v2/models/demo/infer", .body = WITH_QUERY("") "tail", .headers = bytes },
         { .path = "/v2/models/demo/infer", .body = WITH_QUERY(""), .headers = coding },
         { .path = "/v2/models/demo/infer", .method = "GET" },
         { .path = "/v2/models/demo/versions/1/infer", .method = "PUT", .body = "{}" },

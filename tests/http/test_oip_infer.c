@@ -316,13 +316,29 @@ static void test_ways_of_asking(void **state)
     oip_answer_free(&want);
 }
 
+/* What aiohttp says of all bytes, and so tritonclient.http.aio of JSON. */
+static void test_json_said_to_be_bytes(void **state)
+{
+    (void)state;
+    static const char *const headers[] = { "Content-Type: application/octet-stream", NULL };
+    static const char BODY[] = "{\"inputs\":[{\"name\":\"query\",\"datatype\":\"FP32\","
+                               "\"shape\":[4,3],\"data\":" WORDS "}]}";
+    struct oip_answer want = ask_words("[4,3]", WORDS, NULL);
+    struct oip_answer answer = oip_answer_of(http_client_send(
+        &client, &(struct http_request){
+                     .path = "/v2/models/demo/infer", .body = BODY, .headers = headers }));
+    answer_expect_equal(answer.json, want.json, "outputs");
+    oip_answer_free(&answer);
+    oip_answer_free(&want);
+}
+
 static void test_classification(void **state)
 {
     (void)state;
     struct oip_request request = { 0 };
     oip_add_json(&request, "query", "FP32", "[4,3]", WORDS);
     oip_ask(&request, "weights", "\"classification\":2");
-    oip_ask(&request, "context", "\"classification\":10");
+    oip_ask(&request, "context", "\"classification\":1000000000000");
     struct oip_answer answer = oip_post(&client, "demo", &request);
     const struct oip_tensor_answer weights = oip_output_of(&answer, "weights");
     const struct oip_tensor_answer context = oip_output_of(&answer, "context");
@@ -393,6 +409,7 @@ int main(void)
         cmocka_unit_test(test_layers_and_heads),
         cmocka_unit_test(test_the_envelope),
         cmocka_unit_test(test_ways_of_asking),
+        cmocka_unit_test(test_json_said_to_be_bytes),
         cmocka_unit_test(test_classification),
         cmocka_unit_test(test_an_answer_has_the_datatype_of_its_query),
         cmocka_unit_test(test_nothing_is_something_too),

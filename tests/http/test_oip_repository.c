@@ -142,6 +142,30 @@ static void test_index_refused(void **state)
                         415, "content_type", "");
 }
 
+/* As aiohttp says of all bytes, and so tritonclient.http.aio of each of these. */
+static void test_said_to_be_bytes(void **state)
+{
+    (void)state;
+    static const char *const headers[] = { "Content-Type: application/octet-stream", NULL };
+    static const char *const asked[][2] = {
+        { "/v2/repository/index", "" },
+        { "/v2/repository/index", "{\"ready\":true}" },
+        { "/v2/repository/models/first/load", "{}" },
+        { "/v2/repository/models/first/unload", "{\"parameters\":{\"unload_dependents\":false}}" },
+        { "/v2/repository/models/first/load", "{}" },
+        { "/v2/logging", "{}" },
+    };
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
+        struct http_response response = http_client_send(
+            &client,
+            &(struct http_request){
+                .method = "POST", .path = asked[i][0], .body = asked[i][1], .headers = headers });
+        assert_int_equal(response.status, 200);
+        http_response_free(&response);
+    }
+    expect_state("{}", "first", "READY", "");
+}
+
 /* The old one answers until the new one does. */
 static void test_load(void **state)
 {
@@ -302,6 +326,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_index),
         cmocka_unit_test(test_index_refused),
+        cmocka_unit_test(test_said_to_be_bytes),
         cmocka_unit_test(test_load),
         cmocka_unit_test(test_a_failed_load),
         cmocka_unit_test(test_load_with_a_config),

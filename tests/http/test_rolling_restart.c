@@ -229,7 +229,9 @@ static void test_drain_max_under_load(void **state)
     enum { COUNT = 16 };
     struct http_client client;
     struct http_background background[COUNT];
-    daemon_start_with(&replicas[0], "--workers", "1", "--drain-max", "300ms", NULL);
+    /* All are taken, whatever is predicted of them. */
+    daemon_start_with(&replicas[0], "--workers", "1", "--drain-max", "300ms", "--timeout", "3600s",
+                      NULL);
     http_client_init(&client, replicas[0].port);
     char *slow = request_text_slow(&client, 2, "");
     for (int i = 0; i < COUNT; i++)

@@ -221,6 +221,29 @@ static void test_top_k(void **state)
     http_response_free(&response);
 }
 
+/* A map of weights that nobody asked for takes no digit from what is computed in double. */
+static void test_a_map_that_is_not_asked_for(void **state)
+{
+    (void)state;
+    static const double QUERY[] = { 0.1, 0.2, 0.3, 1.7 };
+    static const char *const METADATA[] = {
+        "{\"model\":\"sdpa\",\"outputs\":\"[\\\"lse\\\"]\"}",
+        "{\"model\":\"sdpa\",\"outputs\":\"[\\\"lse\\\"]\",\"weight_map\":\"{}\"}",
+    };
+    struct tensor_body body = { 0 };
+    double lse[2][2];
+    tensor_body_add(&body, "query", "F64", "[2,2]", QUERY, sizeof QUERY);
+    for (int i = 0; i < 2; i++) {
+        struct http_response response =
+            tensor_body_post(&client, PATH, &body, METADATA[i], 0, NULL);
+        cJSON *header = tensor_body_header(&response);
+        memcpy(lse[i], tensor_body_find(&response, header, "lse", "F64", "[1,2]"), sizeof lse[i]);
+        cJSON_Delete(header);
+        http_response_free(&response);
+    }
+    assert_memory_equal(lse[0], lse[1], sizeof lse[0]);
+}
+
 /* Partial answers of two heads over one row, as in test_merge.c, worked out by hand. */
 static void test_merge(void **state)
 {
@@ -397,10 +420,15 @@ static void test_doubles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tutorial),    cmocka_unit_test(test_both_forms),
-        cmocka_unit_test(test_all_tensors), cmocka_unit_test(test_bits_of_json),
-        cmocka_unit_test(test_merge),       cmocka_unit_test(test_top_k),
-        cmocka_unit_test(test_dtypes),      cmocka_unit_test(test_doubles),
+        cmocka_unit_test(test_tutorial),
+        cmocka_unit_test(test_both_forms),
+        cmocka_unit_test(test_all_tensors),
+        cmocka_unit_test(test_bits_of_json),
+        cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_top_k),
+        cmocka_unit_test(test_a_map_that_is_not_asked_for),
+        cmocka_unit_test(test_dtypes),
+        cmocka_unit_test(test_doubles),
         cmocka_unit_test(test_empty),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_stop);

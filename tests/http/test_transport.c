@@ -151,6 +151,27 @@ static void test_byte_by_byte(void **state)
     free(text.data);
 }
 
+/* White space behind a header's value is no part of it (RFC 9110, 5.5). */
+static void test_white_space_behind_values(void **state)
+{
+    (void)state;
+    struct http_raw raw;
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send_text(&raw, "POST /v1/attention HTTP/1.1\r\nHost: x\r\n"
+                                         "Content-Type: application/json \r\n"
+                                         "Content-Encoding: identity \t\r\n"
+                                         "X-Timeout-Ms: 60000 \t\r\n"
+                                         "Content-Length: 30\r\n\r\n"));
+    assert_true(http_raw_send_text(&raw, GOOD));
+    expect_raw(&raw, 200);
+    assert_true(http_raw_send_text(&raw, "POST /v2/models/demo/infer HTTP/1.1\r\nHost: x\r\n"
+                                         "Inference-Header-Content-Length: 0 \r\n"
+                                         "Content-Length: 12\r\n\r\n"));
+    assert_true(http_raw_send(&raw, (const char[12]){ 0 }, 12));
+    expect_raw(&raw, 200);
+    http_raw_close(&raw);
+}
+
 static void test_connection_close(void **state)
 {
     (void)state;
@@ -248,10 +269,15 @@ static void test_not_http(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_head_and_options), cmocka_unit_test(test_expect_continue),
-        cmocka_unit_test(test_chunked),          cmocka_unit_test(test_pipelined),
-        cmocka_unit_test(test_byte_by_byte),     cmocka_unit_test(test_connection_close),
-        cmocka_unit_test(test_two_ends),         cmocka_unit_test(test_not_http),
+        cmocka_unit_test(test_head_and_options),
+        cmocka_unit_test(test_expect_continue),
+        cmocka_unit_test(test_chunked),
+        cmocka_unit_test(test_pipelined),
+        cmocka_unit_test(test_byte_by_byte),
+        cmocka_unit_test(test_connection_close),
+        cmocka_unit_test(test_two_ends),
+        cmocka_unit_test(test_not_http),
+        cmocka_unit_test(test_white_space_behind_values),
         cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_clear);

@@ -170,8 +170,9 @@ void daemon_start(struct daemon *server, const struct daemon_options *options)
         assert_true(count < LIST_MAX - 1);
         arguments[count++] = (char *)(uintptr_t)options->arguments[i];
     }
-    *server = (struct daemon){ .log = memory_file() };
-    server->pid = spawn(arguments, options->environment, server->log, server->log);
+    *server = (struct daemon){ .log = memory_file(), .port = options->port };
+    const int output = options->output ? options->output : server->log;
+    server->pid = spawn(arguments, options->environment, output, output);
 
     double until = daemon_now() + 20 * daemon_slowness();
     for (bool up = false; !up; daemon_pause(0.003)) {

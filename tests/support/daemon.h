@@ -25,6 +25,8 @@ struct daemon_options {
     int listen_count;               /* arguments or environment name so many addresses; 0: none, and
                                        --listen 127.0.0.1:0 is added */
     bool may_not_be_ready;          /* do not wait for /readyz */
+    int output; /* descriptor that it writes to instead, the caller's; 0: daemon_log() has it all */
+    int port;   /* that it will listen on, where output is set; arguments name it too */
 };
 
 /* How much longer everything takes than in a plain build: ATTND_TEST_SLOW, at least 1. */

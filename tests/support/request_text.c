@@ -85,20 +85,32 @@ static char *slow_body(int64_t queries, int64_t keys, const char *more)
     return text.data;
 }
 
+/* How long the daemon takes for such a body. */
+static double slow_body_seconds(struct http_client *client, int64_t queries)
+{
+    char *body = slow_body(queries, SLOW_KEYS, "");
+    struct http_response response = http_client_post(client, "/v1/attention", body);
+    assert_int_equal(response.status, 200);
+    const double seconds = response.seconds;
+    http_response_free(&response);
+    free(body);
+    return seconds;
+}
+
 char *request_text_slow(struct http_client *client, double seconds, const char *more)
 {
     int64_t queries = 2;
-    for (double measured = 0;; queries *= 2) {
-        char *body = slow_body(queries, SLOW_KEYS, "");
-        struct http_response response = http_client_post(client, "/v1/attention", body);
-        assert_int_equal(response.status, 200);
-        measured = response.seconds;
-        http_response_free(&response);
-        free(body);
-        if (measured < seconds / 8 && queries < SLOW_QUERIES_MAX)
-            continue;
-        double wanted = (double)queries * seconds / measured;
-        return slow_body(wanted < SLOW_QUERIES_MAX ? (int64_t)wanted + 1 : SLOW_QUERIES_MAX,
-                         SLOW_KEYS, more);
+    double measured = slow_body_seconds(client, queries);
+    while (measured < seconds / 8 && queries < SLOW_QUERIES_MAX) {
+        queries *= 2;
+        measured = slow_body_seconds(client, queries);
     }
+    /* What held one up would make the request shorter than it is wanted. */
+    for (int i = 0; i < 2; i++) {
+        const double again = slow_body_seconds(client, queries);
+        measured = again < measured ? again : measured;
+    }
+    const double wanted = (double)queries * seconds / measured;
+    return slow_body(wanted < SLOW_QUERIES_MAX ? (int64_t)wanted + 1 : SLOW_QUERIES_MAX, SLOW_KEYS,
+                     more);
 }

@@ -1,5 +1,6 @@
 /* What is predicted of a request that shares its products: its part of the parameters, its own rows
- * while it waits, and nothing of a product that a batch has made. */
+ * while it waits, and nothing of a product that a batch has made; and of a packed answer, which
+ * corrects what packing is thought to cost. */
 #include "infer_cost.h"
 
 #include <setjmp.h>
@@ -104,12 +105,48 @@ static void test_several_items_share_with_nobody(void **state)
     assert_int_equal(infer_cost_ns(&request.cost), alone_ns);
 }
 
+/* What was packed took twice the time that was predicted for its bytes; packing that came to
+ * nothing says nothing. */
+static void test_packing_is_learned_from(void **state)
+{
+    (void)state;
+    enum { BYTES = 1 << 20 };
+    const struct cost pack = { .amount = { [COST_PACK] = BYTES } };
+    const struct cost others = { .amount = { [COST_WRITE_TEXT] = BYTES, [COST_PROJECT] = BYTES } };
+    const int64_t pack_ns = cost_ns(&pack), others_ns = cost_ns(&others);
+    struct request request;
+    request_init(&request, 1);
+    struct infer_cost *cost = &request.cost;
+    const int64_t plain_ns = infer_cost_left_ns(cost);
+    request.request.number_bytes = 0;
+    request.items[0].answer_bytes = BYTES;
+    infer_cost_plan(cost, &request.request, CODING_GZIP);
+    assert_true(cost->ns[INFER_PACK] > 0);
+    assert_true(infer_cost_left_ns(cost) > plain_ns + cost->ns[INFER_PACK]);
+    assert_true(cost->measured[INFER_PACK]);
+
+    cost->measured[INFER_READ] = cost->measured[INFER_COMPUTE] = cost->measured[INFER_WRITE] =
+        false;
+    atomic_store(&cost->cpu_ns[INFER_PACK], 2 * pack_ns);
+    atomic_store(&cost->clock_ns[INFER_PACK], 2 * pack_ns);
+    infer_cost_was_packed(cost, BYTES);
+    infer_cost_learn(cost);
+    const int64_t learned_ns = cost_ns(&pack);
+    assert_true(learned_ns > pack_ns && learned_ns < 2 * pack_ns);
+    assert_int_equal(cost_ns(&others), others_ns);
+
+    infer_cost_was_packed(cost, 0);
+    infer_cost_learn(cost);
+    assert_int_equal(cost_ns(&pack), learned_ns);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_part_of_the_parameters),
         cmocka_unit_test(test_what_is_left_in_and_after_a_batch),
         cmocka_unit_test(test_several_items_share_with_nobody),
+        cmocka_unit_test(test_packing_is_learned_from),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,9 @@
  * The quick way through the numbers of a row must say what the careful one says, which
  * test_json_numbers.c holds against strtof(): the same floats to the bit, the same end of
  * each, and nothing at all about what is no number. The careful one is had by giving it a
- * number's bytes alone. What is written for each float, and read back quickly, is gone
- * through by a stride here, and whole where ATTND_TEST_FLOATS is "all". */
+ * number's bytes alone. All of it for each reader and writer that this CPU can run. What is written
+ * for each float, and read back quickly, is gone through by a stride here, and whole where
+ * ATTND_TEST_FLOATS is "all". */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include <cmocka.h>
 
 #include "guard.h"
+#include "json_floats.h"
 #include "json_numbers.h"
 
 #include <math.h>
@@ -20,7 +22,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROW_MAX = 40, NUMBER_BYTES_MAX = 64 };
+enum {
+    ROW_MAX = 40,
+    NUMBER_BYTES_MAX = 64,
+    SPACE_BYTES_MAX = 16, /* with a comma */
+    VALUES_MAX = 4096,
+    TAIL = 160, /* bytes behind what is read quickly, more than any reader asks for */
+};
+
+static const char SPACE[] = " \t\r\n";
+
+static json_floats_reader *read_floats; /* those that are tested */
+static json_floats_writer *write_floats;
 
 static uint32_t bits_of(float value)
 {
@@ -60,10 +73,21 @@ static size_t put_digits(char *out, size_t count, bool leading_zero_allowed)
     return count;
 }
 
+/* The middle between two floats, to the last digit or nearly: what a double does not settle. */
+static size_t put_middle(char *out)
+{
+    const uint32_t bits = (uint32_t)random_next() % 0x18000000 + 0x33000000; /* 3e-8 to 2e7 */
+    const double middle = ((double)float_of(bits) + (double)float_of(bits + 1)) / 2;
+    return (size_t)sprintf(out, "%s%.*f", random_below(2) ? "-" : "", (int)random_below(30),
+                           middle);
+}
+
 /* A number of any kind that clients send: integers, fractions, exponents; short and long. */
 static size_t put_number(char *out)
 {
     size_t used = 0;
+    if (random_below(16) == 0)
+        return put_middle(out);
     if (random_below(2))
         out[used++] = '-';
     if (random_below(2))
@@ -96,11 +120,11 @@ static const char *read_carefully(const char *text, const char *end, float *valu
 }
 
 /* Reads on and holds each number against the careful reader; returns how many were read. */
-static size_t check_floats(const char **text, const char *end)
+static size_t check_floats(const char *begin, const char **text, const char *end)
 {
-    float values[ROW_MAX];
+    static float values[VALUES_MAX];
     const char *p = *text;
-    const size_t count = json_read_floats(text, end, values);
+    const size_t count = read_floats(begin, text, end, values);
     for (size_t i = 0; i < count; i++) {
         float expected = 0;
         const char *after = read_carefully(p, end, &expected);
@@ -112,7 +136,7 @@ static size_t check_floats(const char **text, const char *end)
         p = after;
         if (i + 1 < count) {
             assert_int_equal(*p, ',');
-            p += 1 + strspn(p + 1, " ");
+            p += 1 + strspn(p + 1, SPACE);
         }
     }
     assert_ptr_equal(p, *text);
@@ -123,24 +147,24 @@ static size_t check_floats(const char **text, const char *end)
 static void test_rows(void **state)
 {
     (void)state;
-    struct guard_buffer guard = guard_alloc(ROW_MAX * (NUMBER_BYTES_MAX + 2));
-    char *const end = (char *)guard.data + ROW_MAX * (NUMBER_BYTES_MAX + 2);
+    struct guard_buffer guard = guard_alloc(ROW_MAX * (NUMBER_BYTES_MAX + SPACE_BYTES_MAX));
+    char *const end = (char *)guard.data + ROW_MAX * (NUMBER_BYTES_MAX + SPACE_BYTES_MAX);
     size_t quick = 0, all = 0;
     for (int round = 0; round < 20000; round++) {
-        char row[ROW_MAX * (NUMBER_BYTES_MAX + 2)];
+        char row[ROW_MAX * (NUMBER_BYTES_MAX + SPACE_BYTES_MAX)];
         const size_t count = 1 + random_below(ROW_MAX - 1);
-        const bool spaces = random_below(2);
+        static const char *const SPACES[] = { "", "", " ", "\r\n", "\t", "\n        " };
+        const char *space = SPACES[random_below(sizeof SPACES / sizeof SPACES[0])];
         size_t used = 0;
         for (size_t i = 0; i < count; i++) {
             used += put_number(row + used);
             row[used++] = i + 1 < count ? ',' : ']';
-            if (spaces)
-                row[used++] = ' ';
+            used += (size_t)sprintf(row + used, "%s", space);
         }
         const char *p = end - used;
         memcpy(end - used, row, used);
         for (size_t i = 0; i < count;) {
-            const size_t some = check_floats(&p, end);
+            const size_t some = check_floats(end - used, &p, end);
             quick += some;
             i += some;
             if (some == 0) {
@@ -150,7 +174,7 @@ static void test_rows(void **state)
                 i++;
             }
             assert_int_equal(*p, i < count ? ',' : ']');
-            p += 1 + strspn(p + 1, i < count ? " " : "");
+            p += 1 + strspn(p + 1, i < count ? SPACE : "");
         }
         all += count;
     }
@@ -164,7 +188,7 @@ static void test_rows_with_a_wrong_byte(void **state)
     (void)state;
     static const char BYTES[] = "0123456789+-.eE, ]x\"\t\n/:\xB0\xFF";
     for (int round = 0; round < 100000; round++) {
-        char row[6 * NUMBER_BYTES_MAX + 64];
+        char row[6 * NUMBER_BYTES_MAX + TAIL];
         size_t used = 0;
         for (int i = 0; i < 5; i++) {
             used += put_number(row + used);
@@ -172,11 +196,58 @@ static void test_rows_with_a_wrong_byte(void **state)
         }
         const size_t at = random_below(used);
         row[at] = BYTES[random_below(sizeof BYTES)]; /* its NUL too */
-        memset(row + used, ']', 60);
-        row[used + 60] = '\0';
+        memset(row + used, ']', TAIL);
+        row[used + TAIL] = '\0';
         const char *p = row;
-        check_floats(&p, row + used + 60);
+        check_floats(row, &p, row + used + TAIL);
     }
+}
+
+/* Every byte in every place of a few numbers, the text before them being short or long. */
+static void test_rows_with_any_byte(void **state)
+{
+    (void)state;
+    static const char *const ROWS[] = {
+        "-0.12345678901234567,12.5, -3,0.25,1e-7,-0.30000000000000004,7,8.5e+2,",
+        "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[0.5,0.25,-1.75,3,123456789.25,-0,1.5e3,0.1,",
+    };
+    for (size_t r = 0; r < sizeof ROWS / sizeof ROWS[0]; r++) {
+        char row[128 + TAIL];
+        const size_t size = strlen(ROWS[r]), before = strspn(ROWS[r], "[");
+        memset(row, ']', sizeof row);
+        memcpy(row, ROWS[r], size);
+        for (size_t at = before; at < size; at++) {
+            for (int byte = 0; byte < 256; byte++) {
+                row[at] = (char)byte;
+                const char *p = row + before;
+                check_floats(row, &p, row + sizeof row);
+            }
+            row[at] = ROWS[r][at];
+        }
+    }
+}
+
+/* The text begins behind an unreadable page, and ends at another. */
+static void test_rows_between_pages(void **state)
+{
+    (void)state;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct guard_buffer guard = guard_alloc(page);
+    char *const begin = guard.data;
+    for (size_t shift = 0; shift < 64; shift++) {
+        size_t used = shift;
+        memset(begin, '[', shift);
+        while (page - used > NUMBER_BYTES_MAX) {
+            used += (size_t)sprintf(begin + used, "%.*f", (int)(shift % 18), (double)shift / 7);
+            begin[used++] = ',';
+        }
+        memset(begin + used, '1', page - used);
+        const char *p = begin + shift;
+        while (check_floats(begin, &p, begin + page) > 0)
+            p++;
+        assert_true(begin + page - p < 2 * NUMBER_BYTES_MAX + 64);
+    }
+    guard_free(&guard);
 }
 
 static void test_what_is_left_to_the_careful_reader(void **state)
@@ -190,11 +261,11 @@ static void test_what_is_left_to_the_careful_reader(void **state)
         "- 1",  "1..5",    "1e-99x9", "]",    "{",   "tru",
     };
     for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++) {
-        char text[128];
+        char text[256];
         float values[4];
-        snprintf(text, sizeof text, "%s,%60s", TEXTS[i], "");
+        snprintf(text, sizeof text, "%s,%*s", TEXTS[i], TAIL, "");
         const char *p = text;
-        const size_t count = json_read_floats(&p, text + strlen(text), values);
+        const size_t count = read_floats(text, &p, text + strlen(text), values);
         /* "1e1" of "1e1e400" and the like are numbers, and what follows is the walk's to judge. */
         const bool begins_well =
             strcmp(TEXTS[i], "1e1e400") == 0 || strcmp(TEXTS[i], "1e-99x9") == 0;
@@ -211,7 +282,7 @@ static void test_there_and_back(void **state)
     enum { BLOCK = 1024 };
     const char *wish = getenv("ATTND_TEST_FLOATS");
     const uint64_t step = wish && strcmp(wish, "all") == 0 ? 1 : 4999;
-    static char text[BLOCK * JSON_FLOAT_BYTES_MAX + 64];
+    static char text[BLOCK * JSON_FLOAT_BYTES_MAX + TAIL];
     static float values[BLOCK], back[BLOCK];
     for (uint64_t bits = 0; bits < (1ULL << 32);) {
         size_t count = 0;
@@ -221,16 +292,16 @@ static void test_there_and_back(void **state)
         }
         if (count == 0)
             continue;
-        const size_t size = json_write_floats(text, values, count);
+        const size_t size = write_floats(text, values, count);
         assert_int_equal(text[size - 1], ',');
-        memset(text + size, ' ', 64);
+        memset(text + size, ' ', TAIL);
         const char *p = text;
         size_t read = 0;
         while (read < count) {
-            const size_t some = json_read_floats(&p, text + size + 64, back + read);
+            const size_t some = read_floats(text, &p, text + size + TAIL, back + read);
             read += some;
             if (some == 0) {
-                p = json_read_float(p, text + size + 64, &back[read]);
+                p = json_read_float(p, text + size + TAIL, &back[read]);
                 assert_non_null(p);
                 read++;
             }
@@ -259,13 +330,15 @@ static void test_written_rows(void **state)
                 values[i] = float_of((uint32_t)random_next());
                 if (round % 2)
                     values[i] = (float)(int32_t)random_next() / (float)(1 + random_below(1 << 20));
+                if (round % 4 > 1 && random_below(2)) /* zeros, integers and powers of two */
+                    values[i] = (float)(int32_t)random_below(5) / (float)(1 << random_below(3));
                 char one[JSON_FLOAT_BYTES_MAX];
                 const size_t size = json_write_float(one, values[i]);
                 memcpy(expected + used, one, size);
                 used += size;
                 expected[used++] = ',';
             }
-            assert_int_equal(json_write_floats(guard.data, values, count), used);
+            assert_int_equal(write_floats(guard.data, values, count), used);
             assert_memory_equal(guard.data, expected, used);
         }
         guard_free(&guard);
@@ -277,9 +350,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_rows_with_a_wrong_byte),
+        cmocka_unit_test(test_rows_with_any_byte),
+        cmocka_unit_test(test_rows_between_pages),
         cmocka_unit_test(test_what_is_left_to_the_careful_reader),
         cmocka_unit_test(test_there_and_back),
         cmocka_unit_test(test_written_rows),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = 0;
+    json_floats_writer *const *writer = json_floats_writers();
+    for (json_floats_reader *const *reader = json_floats_readers(); *reader; reader++) {
+        read_floats = *reader;
+        write_floats = *writer++;
+        failed += cmocka_run_group_tests(tests, NULL, NULL);
+    }
+    return failed;
 }

@@ -264,61 +264,13 @@ static void test_a_line_is_one_write(void **state)
     assert_int_equal(whole, THREADS * LINES_EACH);
 }
 
-static void *hold_lines(void *seen)
-{
-    char filler[500];
-    memset(filler, 'x', sizeof filler - 1);
-    filler[sizeof filler - 1] = '\0';
-    size_t *sizes = seen;
-    struct capture capture;
-    log_hold();
-    capture_begin(&capture, STDERR_FILENO);
-    log_line(LOG_INFO, "first", LOG_NUMBER("n", 1));
-    log_line(LOG_INFO, "second", LOG_NUMBER("n", 2));
-    free(capture_end(&capture, &sizes[0])); /* nothing has come yet */
-    capture_begin(&capture, STDERR_FILENO);
-    log_line(LOG_WARNING, "third", LOG_NUMBER("n", 3));
-    char *lines = capture_end(&capture, &sizes[1]);
-    const char *first = strstr(lines, "first n=1\n"), *second = strstr(lines, "second n=2\n");
-    const char *third = strstr(lines, "third n=3\n");
-    sizes[2] = first && second > first && third > second;
-    free(lines);
-    capture_begin(&capture, STDERR_FILENO);
-    for (int i = 0; i < 20; i++)
-        log_line(LOG_INFO, "long", LOG_STRING("filler", filler));
-    log_release();
-    log_release();
-    lines = capture_end(&capture, &sizes[3]);
-    sizes[4] = 0;
-    for (const char *line = lines; (line = strchr(line, '\n')) != NULL; line++)
-        sizes[4]++;
-    free(lines);
-    return NULL;
-}
-
-/* Lines that a thread holds back come in their order, at the latest with one that is urgent, when
- * there is no more room, or when they are let go; and none is lost. */
-static void test_held_lines_come_together(void **state)
-{
-    (void)state;
-    size_t seen[5] = { 0 };
-    pthread_t thread;
-    log_configure(LOG_INFO, LOG_TEXT);
-    assert_int_equal(pthread_create(&thread, NULL, hold_lines, seen), 0);
-    pthread_join(thread, NULL);
-    assert_int_equal(seen[0], 0);
-    assert_true(seen[1] > 0);
-    assert_true(seen[2]);
-    assert_int_equal(seen[4], 20);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_lines),          cmocka_unit_test(test_json_lines),
         cmocka_unit_test(test_the_time_is_now),     cmocka_unit_test(test_no_forged_lines),
         cmocka_unit_test(test_long_values),         cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_a_line_is_one_write), cmocka_unit_test(test_held_lines_come_together),
+        cmocka_unit_test(test_a_line_is_one_write),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

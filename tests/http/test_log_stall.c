@@ -1,0 +1,221 @@
+/* test_log_stall.c - a log that nobody reads stops nothing: every request is answered, what found
+ * no room is counted, and the end comes in time; and the last lines before a crash are there. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "daemon.h"
+#include "request_text.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { BURST = 200, REQUESTS_MAX = 100 * BURST };
+
+static const char DROPPED[] = "attnd_log_lines_dropped_total";
+
+static struct daemon server;
+static struct http_client client;
+
+/* Nobody can read it from a log that nobody reads. */
+static int free_port(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET };
+    socklen_t size = sizeof address;
+    const int taken = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(taken, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(getsockname(taken, (struct sockaddr *)&address, &size), 0);
+    close(taken);
+    return ntohs(address.sin_port);
+}
+
+/* A daemon that writes into a pipe; gives the end to read from. */
+static int start_into_pipe(void)
+{
+    int ends[2];
+    char listen[32];
+    const int port = free_port();
+    snprintf(listen, sizeof listen, "127.0.0.1:%d", port);
+    const char *const arguments[] = { "--listen", listen, NULL };
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    daemon_start(&server,
+                 &(struct daemon_options){
+                     .arguments = arguments, .listen_count = 1, .output = ends[1], .port = port });
+    close(ends[1]);
+    http_client_init(&client, port);
+    return ends[0];
+}
+
+/* Requests with long lines, one burst behind the other, until lines have been dropped. How many. */
+static int send_until_lines_are_dropped(void)
+{
+    struct request_text burst = { 0 };
+    struct http_raw raw;
+    int sent = 0;
+    char filler[500];
+    memset(filler, '"', sizeof filler - 1); /* two characters each in the log */
+    filler[sizeof filler - 1] = '\0';
+    for (int i = 0; i < BURST; i++)
+        request_text_add(&burst, "GET /%s HTTP/1.1\r\nHost: x\r\n\r\n", filler);
+    http_raw_connect(&raw, server.port);
+    while (sent < REQUESTS_MAX && answer_metric(&client, DROPPED) == 0) {
+        assert_true(http_raw_send_text(&raw, burst.data));
+        for (int i = 0; i < BURST; i++, sent++) {
+            struct http_response response = http_raw_receive(&raw, 20 * daemon_slowness());
+            assert_int_equal(response.status, 404);
+            http_response_free(&response);
+        }
+    }
+    answer_wait_for_active(&client, 0); /* a line may follow the answer that it tells of */
+    http_raw_close(&raw);
+    free(burst.data);
+    assert_true(answer_metric(&client, DROPPED) > 0);
+    return sent;
+}
+
+static int count_of(const char *text, const char *what)
+{
+    int count = 0;
+    for (const char *at = text; (at = strstr(at, what)); at++)
+        count++;
+    return count;
+}
+
+/* What is in the pipe, up to where text has come behind a line's middle. */
+static char *read_with(int pipe_end, const char *text)
+{
+    const double until = daemon_now() + 20 * daemon_slowness();
+    size_t used = 0, capacity = 16 << 20;
+    char *log = calloc(1, capacity);
+    assert_non_null(log);
+    while (!strstr(log, text) || log[used - 1] != '\n') {
+        if (daemon_now() > until || used == capacity - 1)
+            fail_msg("no %s in %zu bytes of log", text, used);
+        if (poll(&(struct pollfd){ .fd = pipe_end, .events = POLLIN }, 1, 10) != 1)
+            continue;
+        const ssize_t size = read(pipe_end, log + used, capacity - 1 - used);
+        assert_true(size > 0);
+        used += (size_t)size;
+    }
+    return log;
+}
+
+/* Each request has its line or is counted; a warning tells as many. */
+static void test_requests_do_not_wait_for_the_log(void **state)
+{
+    (void)state;
+    const int pipe_end = start_into_pipe();
+    const int sent = send_until_lines_are_dropped();
+    const int dropped = (int)answer_metric(&client, DROPPED);
+    char *log = read_with(pipe_end, "log lines dropped");
+    double told = 0;
+    int lines = 0;
+    for (char *line = log, *end; (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        if (line[4] != '-' || line[23] != 'Z')
+            fail_msg("no whole line: %s", line);
+        const char *warning = strstr(line, " warning log lines dropped count=");
+        if (warning)
+            told += strtod(strchr(warning, '=') + 1, NULL);
+        lines += count_of(line, " info request ") == 1 && strstr(line, "status=404");
+    }
+    assert_true(told > 0);
+    assert_int_equal(lines + dropped, sent);
+    assert_int_equal((int)told, dropped);
+    free(log);
+    /* It flows again. */
+    struct http_response response = http_client_get(&client, "/flows-again");
+    assert_int_equal(response.status, 404);
+    http_response_free(&response);
+    free(read_with(pipe_end, "path=/flows-again"));
+    assert_int_equal((int)answer_metric(&client, DROPPED), dropped);
+    daemon_stop(&server);
+    free(read_with(pipe_end, " info stopped status=0"));
+    close(pipe_end);
+}
+
+static void test_the_end_does_not_wait_for_the_log(void **state)
+{
+    (void)state;
+    const int pipe_end = start_into_pipe();
+    send_until_lines_are_dropped();
+    const double start = daemon_now();
+    kill(server.pid, SIGTERM);
+    assert_int_equal(daemon_wait(&server, 20 * daemon_slowness()), 0);
+    print_message("the end took %.2f s\n", daemon_now() - start);
+    close(pipe_end);
+}
+
+static void test_the_reader_leaves(void **state)
+{
+    (void)state;
+    close(start_into_pipe());
+    for (int i = 0; i < 100; i++)
+        cJSON_Delete(
+            answer_post(&client, "/v1/attention", "{\"model\":\"demo\",\"query\":[1,0,0]}"));
+    answer_wait_for_metric(&client, DROPPED, 100, 1e6);
+    daemon_stop(&server);
+}
+
+/* Lines are written some milliseconds after they were logged; a crash waits for them. A request's
+ * line is there before the next request of its connection is looked at. */
+static void test_the_last_lines_before_a_crash(void **state)
+{
+    enum { REQUESTS = 10 };
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        struct http_raw raw;
+        daemon_start(&server, NULL);
+        http_raw_connect(&raw, server.port);
+        for (int j = 0; j < REQUESTS; j++)
+            http_raw_send_text(&raw, "GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n");
+        for (int j = 0; j < REQUESTS; j++) {
+            struct http_response response = http_raw_receive(&raw, 20 * daemon_slowness());
+            assert_int_equal(response.status, 404);
+            http_response_free(&response);
+        }
+        kill(server.pid, SIGABRT);
+        http_raw_close(&raw);
+        assert_int_equal(daemon_wait(&server, 20 * daemon_slowness()), 128 + SIGABRT);
+        char *log = daemon_log(&server);
+        assert_in_range(count_of(log, "path=/nowhere"), REQUESTS - 1, REQUESTS);
+        free(log);
+        daemon_kill(&server);
+    }
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    if (client.curl)
+        http_client_free(&client);
+    client = (struct http_client){ 0 };
+    daemon_kill(&server);
+    return 0;
+}
+
+#define TEST(function) cmocka_unit_test_teardown(function, clear)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_requests_do_not_wait_for_the_log),
+        TEST(test_the_end_does_not_wait_for_the_log),
+        TEST(test_the_reader_leaves),
+        TEST(test_the_last_lines_before_a_crash),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

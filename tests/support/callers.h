@@ -1,0 +1,75 @@
+/* callers.h - jobs that join a batcher as the daemon's do, for the tests of what they share.
+ *
+ * There is one worker, held by a long job while callers come, and a spare thread held by a short
+ * one until all are done; so who is there when a batch begins is known. */
+#ifndef CALLERS_H
+#define CALLERS_H
+
+#include "batcher.h"
+
+#include <stdatomic.h>
+
+enum { D_MODEL = 256, HEADS = 4, ROWS_MAX = 3, MEMBERS = 8, QUEUE = 16, WORKSPACE = 1 << 20 };
+#define MS INT64_C(1000000)
+
+/* A layer's call as the daemon runs it: read, then the stages of its plan. */
+struct caller {
+    struct job job; /* first: a job is its caller */
+    struct batch_member member;
+    struct attn_layer_plan plan;
+    void *scratch;
+    float query[ROWS_MAX * D_MODEL], context[ROWS_MAX * D_MODEL], expected[ROWS_MAX * D_MODEL];
+    int64_t rows;
+    int shared;         /* products */
+    int member_stage;   /* of the plan */
+    atomic_int joined;  /* times */
+    struct caller *end; /* in go_on(): to be stopped, or itself: its time passes */
+    bool ends_all;      /* in go_on() */
+    atomic_int done_count;
+    enum job_outcome outcome;
+};
+
+/* A job of one task, which lasts while it is held. */
+struct holder {
+    struct job job; /* first: a job is its holder */
+    atomic_bool held, runs;
+};
+
+extern struct scheduler *scheduler;
+extern struct batcher *batcher;
+extern struct caller callers[MEMBERS]; /* of 1, 2, 3, 1, 2, 3, 1 and 2 rows */
+extern struct holder long_holder, short_holder;
+
+/* A cmocka test that has callers; and of a group of them. */
+#define CALLERS_TEST(test) cmocka_unit_test_setup_teardown(test, callers_set_up, callers_tear_down)
+int callers_set_up(void **state);
+int callers_tear_down(void **state);
+int callers_set_up_group(void **state);
+int callers_tear_down_group(void **state);
+
+/* A scheduler and a batcher, without delay and with both threads held, or one after the other. */
+void callers_begin(int64_t rows_max);
+void callers_create(int64_t rows_max, int64_t delay_ns);
+void callers_hold_threads(void);
+
+/* The second: those from first to before end, one after another, each of which joins. */
+void callers_submit_all(void);
+void callers_submit_and_wait(int first, int end);
+
+/* The worker does all there is to do, for all callers or the first of them, and all is freed. */
+void callers_finish(void);
+void callers_finish_first(int count);
+void callers_stop(void);
+
+/* Fails the test where the caller has not what it gets alone. */
+void callers_expect_answered(int i);
+
+void holder_init(struct holder *holder, int priority, int64_t cost_ns);
+void holder_submit(struct holder *holder, int priority, int64_t cost_ns);
+void holder_wait(const struct holder *holder); /* until it runs */
+
+/* For other jobs of one task, whose end means nothing. */
+int64_t holder_stage_tasks(struct job *job, int stage);
+void holder_done(struct job *job, enum job_outcome outcome);
+
+#endif

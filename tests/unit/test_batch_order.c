@@ -1,0 +1,97 @@
+/* Where a batch stands among other jobs: by what the dearest of those who wait for it would cost
+ * alone, and at the highest level among them. */
+#include "callers.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+
+/* What comes after them all goes before their batch where it costs less than one of them alone. */
+struct passing_job {
+    struct job job; /* first: a job is its passing_job */
+    int shared;     /* products so far, when it ran */
+};
+
+static void note_products(struct job *job, int stage, int64_t task, const struct worker *worker)
+{
+    (void)stage;
+    (void)task;
+    (void)worker;
+    for (int i = 0; i < MEMBERS; i++)
+        ((struct passing_job *)job)->shared += callers[i].shared;
+}
+
+static const struct job_kind passing_kind = { holder_stage_tasks, note_products, holder_done };
+
+static void test_where_a_batch_stands(void **state)
+{
+    (void)state;
+    struct passing_job cheap = { .job = { .kind = &passing_kind, .cost_ns = 2 * MS } };
+    struct passing_job dear = { .job = { .kind = &passing_kind, .cost_ns = 100 * MS } };
+    callers_begin(64);
+    callers_submit_all();
+    assert_true(scheduler_submit(scheduler, &dear.job));
+    assert_true(scheduler_submit(scheduler, &cheap.job));
+    callers_finish();
+    assert_int_equal(cheap.shared, 0);
+    assert_int_equal(dear.shared, 2 * MEMBERS);
+    for (int i = 0; i < MEMBERS; i++)
+        callers_expect_answered(i);
+}
+
+/* What goes before a batch of the lowest level holds the worker again until one of the highest has
+ * come that joins it; the batch then goes before what it would have stood behind. */
+static void test_a_batch_rises_with_who_joins(void **state)
+{
+    (void)state;
+    struct passing_job other = { .job = { .kind = &passing_kind, .cost_ns = 2 * MS } };
+    struct holder again;
+    callers[0].job.priority = 3;
+    callers[1].job.priority = 1;
+    callers_begin(64);
+    assert_true(scheduler_submit(scheduler, &callers[0].job));
+    holder_submit(&again, 3, 2 * MS);
+    atomic_store(&long_holder.held, false);
+    holder_wait(&again);
+    assert_int_equal(callers[0].joined, 1);
+    assert_int_equal(callers[0].shared, 0);
+    assert_true(scheduler_submit(scheduler, &other.job));
+    assert_true(scheduler_submit(scheduler, &callers[1].job));
+    atomic_store(&again.held, false);
+    callers_finish_first(2);
+    assert_true(other.shared >= 2);
+    callers_expect_answered(0);
+    callers_expect_answered(1);
+}
+
+/* The default level is the middle one: a batch of it does not wait behind the lowest because one of
+ * that is in it. With a delay it begins when all are there. */
+static void test_a_batch_of_several_levels(void **state)
+{
+    (void)state;
+    struct passing_job low = { .job = { .kind = &passing_kind, .priority = 3, .cost_ns = MS } };
+    callers[1].job.priority = 3;
+    callers_create(6, 60000 * MS);
+    callers_submit_and_wait(0, 2);
+    callers_hold_threads();
+    assert_true(scheduler_submit(scheduler, &low.job));
+    assert_true(scheduler_submit(scheduler, &callers[2].job));
+    callers_finish_first(3);
+    assert_true(low.shared >= 3);
+    for (int i = 0; i < 3; i++)
+        callers_expect_answered(i);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CALLERS_TEST(test_where_a_batch_stands),
+        CALLERS_TEST(test_a_batch_rises_with_who_joins),
+        CALLERS_TEST(test_a_batch_of_several_levels),
+    };
+    return cmocka_run_group_tests(tests, callers_set_up_group, callers_tear_down_group);
+}
