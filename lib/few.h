@@ -11,11 +11,11 @@
 #include "kernels/kernels.h"
 
 enum {
-    ATTN_FEW_ROWS = 16,  /* of one task at the most: query rows times heads */
-    ATTN_FEW_KEYS = 512, /* of a tile: all its keys are read, then all its values */
-    ATTN_FEW_BLOCK = 64, /* of them, that all rows meet while the nearest caches hold them */
-    ATTN_FEW_AHEAD_BYTES = 32768, /* of its stream: so far ahead of its use a row is called for */
-    ATTN_FEW_COLUMNS = 2048,      /* of query, context and what a chunk adds to it: the same */
+    ATTN_FEW_ROWS = 16,              /* of one task at the most: query rows times heads */
+    ATTN_FEW_KEYS = 512,             /* of a tile: all its keys are read, then all its values */
+    ATTN_FEW_CALLED_BYTES = 8 << 20, /* of all keys and values, from which on rows are called for:
+                                        fewer may lie near, where calling costs a tenth */
+    ATTN_FEW_COLUMNS = 2048,         /* of query, context and what a chunk adds to it: the same */
 };
 
 /* Whether the problem of the plan is one for these tasks: by its shapes and options, never by its
@@ -57,6 +57,7 @@ struct attn_few_task {
 
     struct key_range any, every; /* what any row may see, and what every row may see */
     bool needs_map, keeps_weights, needs_softmax; /* as in forward.c */
+    bool calls;                                   /* for rows that are read later */
 };
 
 /* Keys [first, first + n). */

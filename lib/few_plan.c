@@ -6,12 +6,17 @@
 
 /* Keys and values of a chunk are about so many numbers: at the speed of memory some 50
  * microseconds, beside which it is nothing to begin a task and to join what it found. */
-enum { CHUNK_NUMBERS = 256 * 1024, CHUNK_KEYS_MIN = 256, CHUNK_KEYS_MAX = 2048 };
+enum {
+    CHUNK_NUMBERS = 256 * 1024,
+    CHUNK_KEYS_MIN = 256,
+    CHUNK_KEYS_MAX = 2048,
+    CHUNK_KEYS_STEP = 64
+};
 
 static int64_t choose_chunk(const struct attn_problem *problem)
 {
     const int64_t columns = problem->key.shape[3] + problem->value.shape[3];
-    const int64_t keys = CHUNK_NUMBERS / columns / ATTN_FEW_BLOCK * ATTN_FEW_BLOCK;
+    const int64_t keys = CHUNK_NUMBERS / columns / CHUNK_KEYS_STEP * CHUNK_KEYS_STEP;
 
     return attn_max(CHUNK_KEYS_MIN, attn_min(keys, CHUNK_KEYS_MAX));
 }

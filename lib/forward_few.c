@@ -92,6 +92,13 @@ static void clear_whole(const struct attn_few_task *task)
         task->whole.context[i] = 0.0;
 }
 
+static int64_t bytes_of(const struct attn_tensor *tensor)
+{
+    const int64_t *shape = tensor->shape;
+
+    return shape[0] * shape[1] * shape[2] * shape[3] * (int64_t)attn_dtype_size(tensor->dtype);
+}
+
 static void begin(struct attn_few_task *task, const struct attn_plan *plan,
                   const struct attn_few_heads *heads, void *workspace)
 {
@@ -112,6 +119,7 @@ static void begin(struct attn_few_task *task, const struct attn_plan *plan,
                       || is_wanted(&problem->masked) || task->keeps_weights;
     task->needs_softmax =
         is_wanted(&problem->context) || is_wanted(&problem->lse) || is_wanted(&problem->weights);
+    task->calls = bytes_of(&problem->key) + bytes_of(&problem->value) >= ATTN_FEW_CALLED_BYTES;
     find_ranges(task);
     read_query(task);
 }
@@ -126,15 +134,15 @@ static const void *row_of(const struct attn_few_task *task, const struct attn_te
                  * (int64_t)attn_dtype_size(tensor->dtype);
 }
 
-/* The rows that are called for while those from first on are read. */
-static struct attn_ahead ahead_of(const struct attn_few_task *task,
-                                  const struct attn_tensor *tensor, int64_t first)
+/* Where reading goes on after this: at a row which may be one after the last, as the next head's
+ * often is. NULL where nothing is to be called for. */
+static const void *next_row(const struct attn_few_task *task, const struct attn_tensor *tensor,
+                            int64_t row)
 {
-    const int64_t number_bytes = (int64_t)attn_dtype_size(tensor->dtype);
-    const int64_t rows = attn_divide_up(ATTN_FEW_AHEAD_BYTES, tensor->shape[3] * number_bytes);
+    const int64_t number = attn_tensor_index(tensor, task->batch, task->kv_head, row);
+    const int64_t offset = number * (int64_t)attn_dtype_size(tensor->dtype);
 
-    return (struct attn_ahead){ row_of(task, tensor, attn_min(first + rows, tensor->shape[2] - 1)),
-                                tensor->stride[2] * number_bytes };
+    return task->calls ? (const void *)((uintptr_t)tensor->data + (uintptr_t)offset) : NULL;
 }
 
 /* Kernels work on whole vectors of a row of n. */
@@ -175,13 +183,10 @@ static void score_keys(const struct attn_few_task *task, const struct attn_span 
 {
     const struct attn_tensor *key = &task->problem->key;
 
-    for (int64_t i = 0; i < tile->n; i += ATTN_FEW_BLOCK) {
-        const struct attn_ahead ahead = ahead_of(task, key, tile->first + i);
-        task->kernels->few_scores[attn_numbers_of(key->dtype)](
-            task->scores + i, task->score_stride, task->query, task->head_padded, task->row_count,
-            row_of(task, key, tile->first + i), key->stride[2],
-            attn_min(ATTN_FEW_BLOCK, tile->n - i), key->shape[3], &ahead);
-    }
+    task->kernels->few_scores[attn_numbers_of(key->dtype)](
+        task->scores, task->score_stride, task->query, task->head_padded, task->row_count,
+        row_of(task, key, tile->first), key->stride[2], tile->n, key->shape[3],
+        next_row(task, &task->problem->value, tile->first));
 }
 
 /* The products become scores. */
@@ -257,23 +262,34 @@ static void mask(const struct attn_few_task *task, const struct attn_span *tile)
 
 static const float ones[ATTN_FEW_ROWS] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 
-/* The sums of the values of a tile times their weights. */
+/* The values of keys [first, end) of a tile, times their weights. */
+static void add_values(const struct attn_few_task *task, const struct attn_span *tile,
+                       const float *weights, int64_t first, int64_t end, bool hides)
+{
+    const struct attn_tensor *value = &task->problem->value;
+
+    if (first < end)
+        task->kernels->few_context[attn_numbers_of(value->dtype)](
+            task->sums, task->v_padded, ones, weights + (first - tile->first), task->score_stride,
+            task->row_count, row_of(task, value, first), value->stride[2], end - first,
+            value->shape[3], next_row(task, &task->problem->key, tile->first + tile->n), hides);
+}
+
+/* The sums of the values of a tile times their weights: before the keys that every row sees, those
+ * keys, and after them. */
 static void sum_values(const struct attn_few_task *task, const struct attn_span *tile,
                        const float *weights)
 {
     const struct attn_problem *problem = task->problem;
-    const struct attn_tensor *value = &problem->value;
     const bool hides = problem->mask.data != NULL || problem->options.dropout > 0;
+    const int64_t end = tile->first + tile->n;
+    const int64_t low = attn_max(tile->first, attn_min(task->every.low, end));
+    const int64_t high = attn_max(low, attn_min(task->every.high, end));
 
     memset(task->sums, 0, (size_t)(task->row_count * task->v_padded) * sizeof(float));
-    for (int64_t i = 0; i < tile->n; i += ATTN_FEW_BLOCK) {
-        const struct attn_span block = { tile->first + i, attn_min(ATTN_FEW_BLOCK, tile->n - i) };
-        const struct attn_ahead ahead = ahead_of(task, value, block.first);
-        task->kernels->few_context[attn_numbers_of(value->dtype)](
-            task->sums, task->v_padded, ones, weights + i, task->score_stride, task->row_count,
-            row_of(task, value, block.first), value->stride[2], block.n, value->shape[3], &ahead,
-            hides || is_cut(task, &block));
-    }
+    add_values(task, tile, weights, tile->first, low, true);
+    add_values(task, tile, weights, low, high, hides);
+    add_values(task, tile, weights, high, end, true);
 }
 
 /* Adds the sums of a tile to those of the chunk: two levels of sums lose less than one. */
@@ -281,10 +297,9 @@ static void add_sums(const struct attn_few_task *task)
 {
     for (int64_t r = 0; r < task->row_count; r++) {
         const float *sums = task->sums + r * task->v_padded;
-        const struct attn_ahead none = { sums, 0 };
         task->kernels->few_context[ATTN_NUMBERS_F32](
             task->chunk.context + r * task->v_padded, task->v_padded, task->rescale + r, ones,
-            task->score_stride, 1, sums, task->v_padded, 1, task->v_padded, &none, false);
+            task->score_stride, 1, sums, task->v_padded, 1, task->v_padded, NULL, false);
     }
 }
 

@@ -11,6 +11,7 @@
 #include "checkpoint_norm.h"
 #include "checkpoint_quantised.h"
 #include "model_builder.h"
+#include "name_list.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -141,23 +142,13 @@ static bool looks_like_attention(const char *name)
 /* "h.0.attn.weight, h.1.attn.weight and 22 more"; in the order of the file. */
 static void list_tensors(const struct model_tensors *tensors, char text[LISTED_BYTES])
 {
-    enum { REST_BYTES = 24 };
-    size_t used = 0;
-    int64_t left = 0;
-    text[0] = '\0';
+    struct name_list list = name_list_in(text, LISTED_BYTES);
     for (int64_t i = 0; i < tensors->entry_count; i++) {
         const struct safetensors_entry *entry = model_tensors_at(tensors, i);
-        if (!looks_like_attention(entry->name))
-            continue;
-        if (left > 0 || used + strlen(entry->name) + REST_BYTES > LISTED_BYTES)
-            left++;
-        else
-            used += (size_t)snprintf(text + used, LISTED_BYTES - used, "%s%s", used > 0 ? ", " : "",
-                                     entry->name);
+        if (looks_like_attention(entry->name))
+            name_list_add(&list, entry->name);
     }
-    if (left > 0)
-        snprintf(text + used, LISTED_BYTES - used, "%s%" PRId64 " more", used > 0 ? " and " : "",
-                 left);
+    name_list_end(&list);
 }
 
 /* Says which of the file's tensors to name, and where. */

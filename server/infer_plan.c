@@ -24,7 +24,8 @@
 struct planned_input {
     const char *name;    /* "query" */
     const char *pointer; /* "/query" */
-    int64_t heads;       /* 0: rows of columns, not cut into heads */
+    const struct infer_array *array;
+    int64_t heads; /* 0: rows of columns, not cut into heads */
     int64_t length;
     int64_t columns; /* of a row, or head_dim */
     struct attn_tensor tensor;
@@ -44,7 +45,8 @@ static bool read_input(struct planned_input *input, const struct infer_array *ar
                        bool heads, struct fault *fault)
 {
     const int64_t *shape = array->shape;
-    *input = (struct planned_input){ .name = input->name, .pointer = input->pointer };
+    *input =
+        (struct planned_input){ .name = input->name, .pointer = input->pointer, .array = array };
     if (is_empty(array))
         return true;
     if (array->rank == 1 && flat) {
@@ -69,10 +71,11 @@ static bool read_input(struct planned_input *input, const struct infer_array *ar
     return true;
 }
 
-static struct attn_tensor view(const struct planned_input *input, const struct infer_array *array)
+static void set_view(struct planned_input *input)
 {
-    return attn_tensor_dense((void *)array->data, array->dtype, 1, input->heads ? input->heads : 1,
-                             input->length, input->columns);
+    input->tensor =
+        attn_tensor_dense((void *)input->array->data, input->array->dtype, 1,
+                          input->heads ? input->heads : 1, input->length, input->columns);
 }
 
 static bool expect_columns(struct planned_input *input, int64_t expected,
@@ -116,13 +119,11 @@ static bool read_inputs(struct planned_inputs *inputs, const struct infer_item *
     return true;
 }
 
-static void set_views(struct planned_inputs *inputs, const struct infer_item *item)
+static void set_views(struct planned_inputs *inputs)
 {
-    const struct infer_array *key = item->key.data ? &item->key : &item->query;
-    const struct infer_array *value = item->value.data ? &item->value : key;
-    inputs->query.tensor = view(&inputs->query, &item->query);
-    inputs->key.tensor = view(&inputs->key, key);
-    inputs->value.tensor = view(&inputs->value, value);
+    set_view(&inputs->query);
+    set_view(&inputs->key);
+    set_view(&inputs->value);
 }
 
 /* ------------------------------------------------ a model with parameters -- */
@@ -328,7 +329,7 @@ static bool plan_shapes(struct infer_item *item, struct attn_layer_problem *prob
     if (!(item->model->parameterless ? plan_plain_inputs(item, &inputs, fault)
                                      : plan_model_inputs(item, &inputs, fault)))
         return false;
-    set_views(&inputs, item);
+    set_views(&inputs);
     item->q_len = inputs.query.length;
     item->kv_len_max = inputs.key.length;
     *problem = (struct attn_layer_problem){

@@ -51,14 +51,22 @@ static bool read_gradients(struct infer_call *call, struct fault *fault)
     return read_json(call, fault) && wire_gradient_read(&call->request, &call->document, fault);
 }
 
-static bool write_single(struct infer_call *call, struct fault *fault)
+/* The results of one item, as tensors or by the writer of their JSON. */
+static bool write_results(struct infer_call *call,
+                          void (*write)(const struct infer_request *request, struct text *text),
+                          struct fault *fault)
 {
     if (wire_safetensors_goes(call))
         return wire_safetensors_write(call, fault);
     if (!infer_convert_results(&call->request, &call->request.items[0], ATTN_F32, fault))
         return false;
-    wire_v1_write(&call->request, &call->text);
+    write(&call->request, &call->text);
     return true;
+}
+
+static bool write_single(struct infer_call *call, struct fault *fault)
+{
+    return write_results(call, wire_v1_write, fault);
 }
 
 static bool write_batch(struct infer_call *call, struct fault *fault)
@@ -70,12 +78,7 @@ static bool write_batch(struct infer_call *call, struct fault *fault)
 
 static bool write_merge(struct infer_call *call, struct fault *fault)
 {
-    if (wire_safetensors_goes(call))
-        return wire_safetensors_write(call, fault);
-    if (!infer_convert_results(&call->request, &call->request.items[0], ATTN_F32, fault))
-        return false;
-    wire_merge_write(&call->request, &call->text);
-    return true;
+    return write_results(call, wire_merge_write, fault);
 }
 
 static bool write_gradients(struct infer_call *call, struct fault *fault)

@@ -303,3 +303,14 @@ const struct json_numbers *json_numbers_of(const struct json_document *document,
         return NULL;
     return &document->arrays[index];
 }
+
+const char *json_kind(const struct json_document *document, const cJSON *node)
+{
+    return document && json_numbers_of(document, node) ? "an array of numbers"
+           : cJSON_IsArray(node)                       ? "an array"
+           : cJSON_IsObject(node)                      ? "an object"
+           : cJSON_IsString(node)                      ? "a string"
+           : cJSON_IsBool(node)                        ? "a boolean"
+           : cJSON_IsNumber(node)                      ? "a number"
+                                                       : "null";
+}

@@ -72,6 +72,10 @@ void json_free(struct json_document *document);
  * of numbers. The empty array is one. */
 const struct json_numbers *json_numbers_of(const struct json_document *document, const cJSON *node);
 
+/* "a string", "an array of numbers", "null": what a node is, to say so in a fault. Without its
+ * document every array is "an array". */
+const char *json_kind(const struct json_document *document, const cJSON *node);
+
 /* The elements of an array once more, from the text that json_read() was given, as doubles rounded
  * correctly. Returns the index of the first number that is not finite, -1 where all are. */
 int64_t json_read_doubles(const char *text, const struct json_numbers *numbers, double *values);

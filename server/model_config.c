@@ -182,7 +182,7 @@ bool model_config_read(struct model_config *config, const char *text, size_t siz
     const bool is_object =
         cJSON_IsObject(root)
         || fault_set_at(fault, "/config", FAULT_TYPE, "config is %s; expected an object",
-                        model_reader_kind(root));
+                        json_kind(NULL, root));
     if (is_object && refuse_published(root, fault)
         && model_reader_object(&reader, root, "config", FIELDS, FIELD_COUNT)
         && check_tensors(&reader))

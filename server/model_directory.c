@@ -35,7 +35,7 @@ const char *model_directory_join(struct arena *arena, const char *folder, const 
     return path;
 }
 
-static bool is_folder(const char *path)
+bool model_directory_is_folder(const char *path)
 {
     struct stat status;
     return path && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
@@ -179,7 +179,7 @@ bool model_directory_look(struct arena *arena, struct model_place *place, const 
     while (stream && (entry = readdir(stream)))
         if (version_number(entry->d_name) > version) {
             const char *path = find(arena, folder, entry->d_name, &failed);
-            if (!is_folder(path))
+            if (!model_directory_is_folder(path))
                 continue;
             version = version_number(entry->d_name);
             highest = path;
@@ -245,7 +245,7 @@ static bool add_version(struct model_directory *directory, const char *name, con
     };
     if (!place.source)
         return false;
-    if (!is_folder(place.source))
+    if (!model_directory_is_folder(place.source))
         return true;
     has_files(&directory->arena, &place, place.source, &failed);
     return !failed && add_folder_place(directory, &place);
@@ -304,7 +304,8 @@ static bool has_model(struct arena *arena, const char *folder, const char *name,
 {
     char file_name[MODEL_NAME_MAX + sizeof FILE_ENDING];
     snprintf(file_name, sizeof file_name, "%s" FILE_ENDING, name);
-    return is_folder(find(arena, folder, name, failed)) || find(arena, folder, file_name, failed);
+    return model_directory_is_folder(find(arena, folder, name, failed))
+           || find(arena, folder, file_name, failed);
 }
 
 /* One name in the directory; it may be no model's. False where there is no memory. */
@@ -316,7 +317,7 @@ static bool look_at(struct model_directory *directory, const char *path, const c
     char *name = arena_strdup(arena, file_name);
     if (!source || !name)
         return false;
-    if (is_folder(source))
+    if (model_directory_is_folder(source))
         return !model_directory_name_good(name) || add_folder(directory, name, source);
     if (!ending || (strcmp(ending, FILE_ENDING) != 0 && strcmp(ending, GGUF_ENDING) != 0))
         return true;
@@ -429,11 +430,11 @@ bool model_directory_find(struct model_directory *directory, const char *path, c
     snprintf(file_name, sizeof file_name, "%s" GGUF_ENDING, name);
     const char *gguf = find(&directory->arena, path, file_name, &failed);
     bool good = copy && folder && !failed;
-    if (good && is_folder(folder))
+    if (good && model_directory_is_folder(folder))
         good = add_folder(directory, copy, folder);
-    else if (good && !is_one_model && file && !is_folder(file))
+    else if (good && !is_one_model && file && !model_directory_is_folder(file))
         good = add_file(directory, copy, file);
-    else if (good && !is_one_model && gguf && !is_folder(gguf))
+    else if (good && !is_one_model && gguf && !model_directory_is_folder(gguf))
         good = add_foreign_file(directory, copy, gguf);
     return finish(directory, good, fault);
 }

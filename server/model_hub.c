@@ -7,15 +7,8 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { REVISION_BYTES = 128 };
-
-static bool is_folder(const char *path)
-{
-    struct stat status;
-    return path && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
 
 /* The text of refs/main; "" where it is not there, or no name of a folder. */
 static void read_main(struct arena *arena, const char *folder, char revision[REVISION_BYTES],
@@ -57,12 +50,12 @@ const char *model_hub_snapshot(struct arena *arena, const char *folder, bool *fa
     char revision[REVISION_BYTES];
     const char *snapshots = model_directory_join(arena, folder, "snapshots");
     *failed = *failed || !snapshots;
-    if (!is_folder(snapshots))
+    if (!model_directory_is_folder(snapshots))
         return NULL;
     read_main(arena, folder, revision, failed);
     if (!revision[0])
         find_only(snapshots, revision);
     const char *path = revision[0] ? model_directory_join(arena, snapshots, revision) : NULL;
     *failed = *failed || (revision[0] && !path);
-    return is_folder(path) ? path : NULL;
+    return model_directory_is_folder(path) ? path : NULL;
 }

@@ -10,20 +10,10 @@
 
 /* ----------------------------------------------------------- single values -- */
 
-const char *model_reader_kind(const cJSON *node)
-{
-    return cJSON_IsArray(node)    ? "an array"
-           : cJSON_IsObject(node) ? "an object"
-           : cJSON_IsString(node) ? "a string"
-           : cJSON_IsBool(node)   ? "a boolean"
-           : cJSON_IsNumber(node) ? "a number"
-                                  : "null";
-}
-
 bool model_reader_wrong_type(struct model_reader *reader, const cJSON *node, const char *expected)
 {
     return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE, "%s is %s; expected %s",
-                        reader->name, model_reader_kind(node), expected);
+                        reader->name, json_kind(NULL, node), expected);
 }
 
 bool model_reader_integer(struct model_reader *reader, const cJSON *node, int64_t least,

@@ -23,9 +23,6 @@ struct model_reader_field {
     bool (*read)(struct model_reader *reader, const cJSON *node);
 };
 
-/* "an array", "null", ... */
-const char *model_reader_kind(const cJSON *node);
-
 bool model_reader_wrong_type(struct model_reader *reader, const cJSON *node, const char *expected);
 
 bool model_reader_integer(struct model_reader *reader, const cJSON *node, int64_t least,

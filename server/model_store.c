@@ -4,6 +4,7 @@
 #include "model_describe.h"
 #include "model_save.h"
 #include "model_store_internal.h"
+#include "name_list.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -211,8 +212,7 @@ static int64_t read_version(const char *text)
 static const struct model_row *find_version(const struct model_store *store, const char *name,
                                             const char *version, struct fault *fault)
 {
-    char numbers[NAMES_BYTES];
-    size_t used = 0;
+    char numbers[NAMES_BYTES], number[VERSION_DIGITS_MAX + 1];
     int64_t count;
     const struct model_row *found = find_row(store, name, fault);
     if (!found || !version[0])
@@ -221,10 +221,12 @@ static const struct model_row *find_version(const struct model_store *store, con
     if (found)
         return found;
     const struct model_row *rows = model_table_rows(&store->table, name, &count);
-    numbers[0] = '\0';
-    for (int64_t i = 0; i < count && used + 2 * (size_t)VERSION_DIGITS_MAX < sizeof numbers; i++)
-        used += (size_t)snprintf(numbers + used, sizeof numbers - used, "%s%" PRId64,
-                                 i > 0 ? ", " : "", rows[i].version);
+    struct name_list list = name_list_in(numbers, sizeof numbers);
+    for (int64_t i = 0; i < count; i++) {
+        snprintf(number, sizeof number, "%" PRId64, rows[i].version);
+        name_list_add(&list, number);
+    }
+    name_list_end(&list);
     fault_set(fault, FAULT_NOT_FOUND, "model '%.60s' has no version '%.40s'; it has %s", name,
               version, numbers);
     return NULL;

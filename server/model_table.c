@@ -1,12 +1,12 @@
 /* model_table.c - see model_table.h. */
 #include "model_table.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include "name_list.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_MIN = 16, NAMES_REST_BYTES = 32 };
+enum { ROWS_MIN = 16 };
 
 bool model_table_reserve(struct model_table *table, struct fault *fault)
 {
@@ -151,20 +151,12 @@ const char *model_row_reason(const struct model_row *row)
 
 void model_table_names(const struct model_table *table, bool with_built_in, char *text, size_t size)
 {
-    size_t used = 0;
-    int64_t left = 0;
-    text[0] = '\0';
+    struct name_list list = name_list_in(text, size);
     for (int64_t i = 0; i < table->count; i++) {
         const struct model_row *row = &table->rows[i];
-        if ((row->origin == MODEL_BUILT_IN && !with_built_in)
-            || (i > 0 && strcmp(row->name, row[-1].name) == 0))
-            continue;
-        if (left > 0 || used + strlen(row->name) + NAMES_REST_BYTES > size)
-            left++;
-        else
-            used +=
-                (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", row->name);
+        if ((row->origin != MODEL_BUILT_IN || with_built_in)
+            && (i == 0 || strcmp(row->name, row[-1].name) != 0))
+            name_list_add(&list, row->name);
     }
-    if (left > 0)
-        snprintf(text + used, size - used, "%s%" PRId64 " more", used > 0 ? " and " : "", left);
+    name_list_end(&list);
 }

@@ -9,19 +9,6 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *kind_of(const cJSON *node)
-{
-    if (cJSON_IsObject(node))
-        return "an object";
-    if (cJSON_IsArray(node))
-        return "an array";
-    if (cJSON_IsString(node))
-        return "a string";
-    if (cJSON_IsNumber(node))
-        return "a number";
-    return cJSON_IsNull(node) ? "null" : "a boolean";
-}
-
 bool oip_body_read(struct json_document *document, struct byte_slice bytes, struct fault *fault)
 {
     const struct json_options options = { .nonfinite_allowed = false };
@@ -32,7 +19,7 @@ bool oip_body_read(struct json_document *document, struct byte_slice bytes, stru
         return false;
     return cJSON_IsObject(document->root)
            || fault_set(fault, FAULT_TYPE, "the body is %s; expected an object",
-                        kind_of(document->root));
+                        json_kind(NULL, document->root));
 }
 
 bool oip_body_may_be_json(const struct exchange *exchange, struct fault *fault)
@@ -63,7 +50,7 @@ bool oip_body_wrong(const cJSON *member, const char *expected, struct fault *fau
     char pointer[FAULT_POINTER_MAX];
     snprintf(pointer, sizeof pointer, "/%s", member->string);
     return fault_set_at(fault, pointer, FAULT_TYPE, "%s is %s; expected %s", member->string,
-                        kind_of(member), expected);
+                        json_kind(NULL, member), expected);
 }
 
 bool oip_body_bool(const cJSON *object, const char *name, bool *value, struct fault *fault)

@@ -61,8 +61,7 @@ void oip_shape_text(char *out, size_t size, const int64_t *shape, int rank)
 
 const char *oip_kind_of(const struct oip_reader *reader, const cJSON *node)
 {
-    const struct v1_reader v1 = { .document = &reader->call->document };
-    return v1_kind_of(&v1, node);
+    return json_kind(&reader->call->document, node);
 }
 
 /* A member; null is as good as absent. */

@@ -179,7 +179,7 @@ static bool read_request(struct softmax_job *job, struct fault *fault)
                                 .fault = fault };
     if (!cJSON_IsObject(root))
         return fault_set(fault, FAULT_TYPE, "the body is %s; expected an object",
-                         v1_kind_of(&reader, root));
+                         json_kind(reader.document, root));
     if (!check_members(&reader, root)
         || !read_input(job, &reader, cJSON_GetObjectItemCaseSensitive(root, "input"))
         || !read_axis(job, &reader, cJSON_GetObjectItemCaseSensitive(root, "axis")))

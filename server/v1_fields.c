@@ -226,7 +226,8 @@ static bool read_outputs(struct v1_reader *reader, const cJSON *node)
         int output = 0;
         if (!cJSON_IsString(name))
             return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
-                                "outputs holds %s; expected names", v1_kind_of(reader, name));
+                                "outputs holds %s; expected names",
+                                json_kind(reader->document, name));
         while (output < INFER_OUTPUT_COUNT
                && strcmp(infer_output_names[output], name->valuestring) != 0)
             output++;

@@ -10,21 +10,10 @@
 
 /* ---------------------------------------------------------- single values -- */
 
-const char *v1_kind_of(const struct v1_reader *reader, const cJSON *node)
-{
-    return json_numbers_of(reader->document, node) ? "an array of numbers"
-           : cJSON_IsArray(node)                   ? "an array"
-           : cJSON_IsObject(node)                  ? "an object"
-           : cJSON_IsString(node)                  ? "a string"
-           : cJSON_IsBool(node)                    ? "a boolean"
-           : cJSON_IsNumber(node)                  ? "a number"
-                                                   : "null";
-}
-
 bool v1_wrong_type(struct v1_reader *reader, const cJSON *node, const char *expected)
 {
     return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE, "%s is %s; expected %s",
-                        reader->name, v1_kind_of(reader, node), expected);
+                        reader->name, json_kind(reader->document, node), expected);
 }
 
 bool v1_read_integer(struct v1_reader *reader, const cJSON *node, int64_t least,

@@ -17,9 +17,6 @@ struct v1_reader {
     struct fault *fault;
 };
 
-/* What a JSON value is, in words: "an array of numbers". */
-const char *v1_kind_of(const struct v1_reader *reader, const cJSON *node);
-
 /* Sets a fault that says what the field is and what was expected. Returns false. */
 bool v1_wrong_type(struct v1_reader *reader, const cJSON *node, const char *expected);
 

@@ -85,7 +85,7 @@ bool wire_merge_read_fields(struct infer_request *request, const struct json_doc
     const cJSON *node;
     if (!cJSON_IsObject(document->root))
         return fault_set(fault, FAULT_TYPE, "the body is %s; expected an object",
-                         v1_kind_of(&reader, document->root));
+                         json_kind(document, document->root));
     request->items = arena_calloc(&request->arena, 1, sizeof *request->items);
     if (!request->items)
         return fault_no_memory(fault);

@@ -273,7 +273,13 @@ static bool read_tensor(struct v1_reader *reader, const struct safetensors_entry
 
 /* ---------------------------------------------------------------- the body -- */
 
-bool wire_safetensors_read(struct infer_call *call, bool gradients, struct fault *fault)
+/* A body whose fields are in its metadata, and whose tensors are read when they have been. */
+static bool
+read_body(struct infer_call *call,
+          bool (*read_fields)(struct infer_request *request, const struct json_document *document,
+                              struct fault *fault),
+          bool (*read_tensors)(struct v1_reader *reader, const struct safetensors *file),
+          struct fault *fault)
 {
     struct safetensors file;
     struct v1_reader reader = { .document = &call->document,
@@ -281,15 +287,34 @@ bool wire_safetensors_read(struct infer_call *call, bool gradients, struct fault
                                 .fault = fault };
     if (!safetensors_read(&file, call->body.data ? call->body.data : "", call->body.size, fault))
         return false;
-    bool good = read_metadata(&reader, call, &file)
-                && (gradients ? wire_gradient_read(&call->request, &call->document, fault)
-                              : wire_v1_read(&call->request, false, &call->document, fault));
-    if (good)
+    bool good =
+        read_metadata(&reader, call, &file) && read_fields(&call->request, &call->document, fault);
+    if (good) {
         reader.item = &call->request.items[0];
-    for (int64_t i = 0; good && i < file.entry_count; i++)
-        good = read_tensor(&reader, &file.entries[i]);
+        good = read_tensors(&reader, &file);
+    }
     safetensors_free(&file);
     return good;
+}
+
+static bool read_single_fields(struct infer_request *request, const struct json_document *document,
+                               struct fault *fault)
+{
+    return wire_v1_read(request, false, document, fault);
+}
+
+static bool read_tensors(struct v1_reader *reader, const struct safetensors *file)
+{
+    for (int64_t i = 0; i < file->entry_count; i++)
+        if (!read_tensor(reader, &file->entries[i]))
+            return false;
+    return true;
+}
+
+bool wire_safetensors_read(struct infer_call *call, bool gradients, struct fault *fault)
+{
+    return read_body(call, gradients ? wire_gradient_read : read_single_fields, read_tensors,
+                     fault);
 }
 
 /* ----------------------------------------------------------------- a merge -- */
@@ -351,17 +376,5 @@ static bool read_parts(struct v1_reader *reader, const struct safetensors *file)
 
 bool wire_safetensors_read_merge(struct infer_call *call, struct fault *fault)
 {
-    struct safetensors file;
-    struct v1_reader reader = { .document = &call->document,
-                                .request = &call->request,
-                                .fault = fault };
-    if (!safetensors_read(&file, call->body.data ? call->body.data : "", call->body.size, fault))
-        return false;
-    bool good = read_metadata(&reader, call, &file)
-                && wire_merge_read_fields(&call->request, &call->document, fault);
-    if (good)
-        reader.item = &call->request.items[0];
-    good = good && read_parts(&reader, &file);
-    safetensors_free(&file);
-    return good;
+    return read_body(call, wire_merge_read_fields, read_parts, fault);
 }

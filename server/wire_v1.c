@@ -37,7 +37,7 @@ static bool read_batch(struct v1_reader *reader, const cJSON *root, const struct
             v1_read_object(reader, node, false);
         else
             fault_set(&item->fault, FAULT_TYPE, "this request is %s; expected an object",
-                      v1_kind_of(reader, node));
+                      json_kind(reader->document, node));
     }
     return true;
 }
@@ -57,7 +57,7 @@ bool wire_v1_read(struct infer_request *request, bool batch, const struct json_d
     request->batch = batch;
     if (!cJSON_IsObject(document->root))
         return fault_set(fault, FAULT_TYPE, "the body is %s; expected an object",
-                         v1_kind_of(&reader, document->root));
+                         json_kind(document, document->root));
     if (!v1_read_object(&reader, document->root, batch))
         return false;
     if (batch)

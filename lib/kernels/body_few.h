@@ -3,47 +3,15 @@
  * Where there are fewer query rows than lanes, the lanes are numbers of one row instead: a vector
  * of a key meets the same vector of each query row, and the sums across vectors that this takes
  * are made for LANES pairs at once. What is not a whole vector at the end of a row is covered by a
- * vector that ends with the row and overlaps the one before.
- *
- * Keys and values are read once and little is done with each, so memory is what there is to wait
- * for: they are read in its order, and where several rows share them what comes later is called
- * for. */
+ * vector that ends with the row and overlaps the one before. */
 #ifndef ATTN_BODY_FEW_H
 #define ATTN_BODY_FEW_H
 
-#include "half.h"
-#include "kernels.h"
-#include "vector.h"
+#include "body_few_context.h"
+#include "body_few_parts.h"
 
 #include <math.h>
 #include <string.h>
-
-/* LANES numbers of a row from number i on. */
-INLINE vec load_numbers(const enum attn_numbers kind, const void *row, int64_t i)
-{
-    if (kind == ATTN_NUMBERS_F32)
-        return load((const float *)row + i);
-    const hvec halves = load_halves((const uint16_t *)row + i, LANES);
-    return kind == ATTN_NUMBERS_F16 ? float_of_f16(halves) : float_of_bf16(halves);
-}
-
-INLINE int64_t bytes_of(const enum attn_numbers kind, int64_t count)
-{
-    return count * (kind == ATTN_NUMBERS_F32 ? 4 : 2);
-}
-
-/* The line that number i lies in, of one of the rows that are read next; of a row's vectors those
- * call that have come to another line. Called for one at a time, between the arithmetic: more at
- * once than a core has misses under way for would make it wait. */
-INLINE void call_for(const enum attn_numbers kind, const struct attn_ahead *ahead, int64_t row,
-                     int64_t i)
-{
-    const int64_t bytes = bytes_of(kind, i);
-    const uintptr_t at = (uintptr_t)ahead->rows + (uintptr_t)(row * ahead->stride_bytes + bytes);
-
-    if (bytes_of(kind, LANES) == 64 || bytes % 64 == 0)
-        __builtin_prefetch((const void *)at, 0, 2);
-}
 
 /* ------------------------------------------------------------------------------- scores -- */
 
@@ -85,12 +53,6 @@ INLINE ivec lanes_from(int64_t first)
     return lane >= (int32_t)first - (ivec){ 0 };
 }
 
-/* The key with number j of n, or the last. */
-INLINE const char *key_at(const void *key, int64_t stride_bytes, int64_t j, int64_t n)
-{
-    return (const char *)key + (j < n ? j : n - 1) * stride_bytes;
-}
-
 /* The lanes of the vector that ends with a row of head_dim that are not in the one before. */
 INLINE ivec lanes_of_end(int64_t head_dim)
 {
@@ -102,153 +64,268 @@ INLINE vec load_end(const enum attn_numbers kind, const char *row, int64_t head_
     return (vec)((ivec)load_numbers(kind, row, head_dim - LANES) & lanes_of_end(head_dim));
 }
 
-/* sums[j]: the products of one query row with key j, LANES sums of them that are to be added. The
- * loop is to stay one: each load in it takes up where it left off a row before, which is how the
- * CPU knows what it will read next. Where the numbers of a row are so many whole vectors, 0: any
- * number, the query stays in registers. */
-INLINE void few_products_of_row(const enum attn_numbers kind, const int vectors, vec sums[LANES],
-                                const float *query, const void *key, int64_t stride_bytes,
-                                int64_t n, int64_t head_dim)
+/* What a pass over some keys is given: n rows stride_bytes apart, parts of them part_bytes, and
+ * whether and how far ahead of its use a line is called for. */
+struct few_keys {
+    const char *rows;
+    int64_t stride_bytes, part_bytes, n;
+    int64_t head_dim, ahead;
+    bool calls;
+};
+
+/* Row j of part s; where there is one part only, the last where there are no more. */
+INLINE const char *few_row(const struct few_keys *key, const int parts, int64_t s, int64_t j)
 {
+    if (parts == 1)
+        return key->rows + (j < key->n ? j : key->n - 1) * key->stride_bytes;
+    return key->rows + j * key->stride_bytes + s * key->part_bytes;
+}
+
+/* sums[s * keys + j]: the products of one query row with key j of part s, LANES sums of them that
+ * are to be added, of as many keys of each part. The loop is to stay one: each load in it takes up
+ * where it left off a row before, which is how the CPU knows what it will read next. Where the
+ * numbers of a row are so many whole vectors, 0: any number, the query stays in registers. */
+INLINE void few_products_of_row(const enum attn_numbers kind, const int parts, const int vectors,
+                                const bool calls, vec sums[LANES], const float *query,
+                                const struct few_keys *key)
+{
+    const int keys = (int)LANES / parts;
     vec q[8];
 
     UNROLL
     for (int v = 0; v < vectors; v++)
         q[v] = load(query + v * LANES);
     KEEP_ROLLED
-    for (int j = 0; j < LANES; j++) {
-        const char *row = key_at(key, stride_bytes, j, n);
-        vec sum = { 0 };
-        int64_t d = vectors * LANES;
+    for (int j = 0; j < keys; j++) {
         UNROLL
-        for (int v = 0; v < vectors; v++)
-            sum += q[v] * load_numbers(kind, row, v * LANES);
-        if (vectors == 0) {
-            for (; d + LANES <= head_dim; d += LANES)
-                sum += load(query + d) * load_numbers(kind, row, d);
-            if (d < head_dim)
-                sum += load(query + d) * load_end(kind, row, head_dim);
+        for (int s = 0; s < parts; s++) {
+            const char *row = offsets_from(few_row(key, parts, s, j));
+            vec sum = { 0 };
+            int64_t d = vectors * LANES;
+            UNROLL
+            for (int v = 0; v < vectors; v++) {
+                call_for(kind, 1, calls, row, v * LANES, key->ahead);
+                sum += q[v] * load_numbers(kind, row, v * LANES);
+            }
+            if (vectors == 0) {
+                for (; d + LANES <= key->head_dim; d += LANES) {
+                    call_for(kind, 1, calls, row, d, key->ahead);
+                    sum += load(query + d) * load_numbers(kind, row, d);
+                }
+                if (d < key->head_dim)
+                    sum += load(query + d) * load_end(kind, row, key->head_dim);
+            }
+            sums[s * keys + j] = sum;
         }
-        sums[j] = sum;
     }
 }
 
-/* sums[r * keys + j]: the same of query row r with key j, keys and rows of them being LANES
- * together. All sums stay in registers; what several rows share is called for. */
-INLINE void few_products_of_rows(const enum attn_numbers kind, const int rows, vec sums[LANES],
-                                 const float *query, int64_t query_stride, const void *key,
-                                 int64_t stride_bytes, int64_t n, int64_t head_dim,
-                                 const struct attn_ahead *ahead, int64_t first)
+/* sums[r * keys + s * each + j]: the same of query row r with key j of part s, keys and rows of
+ * them being LANES together. All sums stay in registers. */
+INLINE void few_products_of_rows(const enum attn_numbers kind, const int rows, const int parts,
+                                 const bool calls, vec sums[LANES], const float *query,
+                                 int64_t query_stride, const struct few_keys *key)
 {
     enum { KEYS_MAX = 8 };
     const int keys = (int)LANES / rows;
+    const int each = keys / parts;
     const char *row[KEYS_MAX];
     vec k[KEYS_MAX];
-    int64_t d = 0, called = first, column = 0;
+    int64_t d = 0;
 
     UNROLL
-    for (int j = 0; j < keys; j++)
-        row[j] = key_at(key, stride_bytes, j, n);
+    for (int i = 0; i < keys; i++)
+        row[i] = few_row(key, parts, i / each, i % each);
     UNROLL
     for (int i = 0; i < LANES; i++)
         sums[i] = (vec){ 0 };
-    for (; d + LANES <= head_dim; d += LANES) {
+    for (; d + LANES <= key->head_dim; d += LANES) {
         UNROLL
-        for (int j = 0; j < keys; j++) {
-            k[j] = load_numbers(kind, row[j], d);
-            call_for(kind, ahead, called, column);
-            column += LANES;
-            if (column >= head_dim) {
-                column = 0;
-                called++;
-            }
+        for (int i = 0; i < keys; i++) {
+            call_for(kind, rows, calls, row[i], d, key->ahead);
+            k[i] = load_numbers(kind, row[i], d);
         }
         UNROLL
         for (int i = 0; i < LANES; i++)
             sums[i] += load(query + i / keys * query_stride + d) * k[i % keys];
     }
-    if (d < head_dim) {
+    if (d < key->head_dim) {
         UNROLL
         for (int i = 0; i < LANES; i++)
-            sums[i] +=
-                load(query + i / keys * query_stride + d) * load_end(kind, row[i % keys], head_dim);
+            sums[i] += load(query + i / keys * query_stride + d)
+                       * load_end(kind, row[i % keys], key->head_dim);
     }
 }
 
-/* rows query rows with the first n keys of LANES / rows. */
-INLINE void few_scores_block(const enum attn_numbers kind, const int rows, const int vectors,
-                             float *scores, int64_t scores_stride, const float *query,
-                             int64_t query_stride, const void *key, int64_t key_stride, int64_t n,
-                             int64_t head_dim, const struct attn_ahead *ahead, int64_t first)
+/* LANES scores: of query row r with key j of part s is [r * keys + s * each + j]. */
+INLINE vec few_scores_made(const enum attn_numbers kind, const int rows, const int parts,
+                           const int vectors, const bool calls, const float *query,
+                           int64_t query_stride, const struct few_keys *key)
 {
-    const int keys = (int)LANES / rows;
-    const int64_t stride_bytes = bytes_of(kind, key_stride);
     vec sums[LANES];
 
     if (rows == 1)
-        few_products_of_row(kind, vectors, sums, query, key, stride_bytes, n, head_dim);
+        few_products_of_row(kind, parts, vectors, calls, sums, query, key);
     else
-        few_products_of_rows(kind, rows, sums, query, query_stride, key, stride_bytes, n, head_dim,
-                             ahead, first);
-    const vec made = sum_each(sums);
-    UNROLL
-    for (int r = 0; r < rows; r++) {
-        if (n >= keys)
-            memcpy(scores + r * scores_stride, (const float *)&made + (int64_t)r * keys,
-                   (size_t)keys * sizeof(float));
-        else
-            for (int j = 0; j < n; j++)
-                scores[r * scores_stride + j] = made[r * keys + j];
+        few_products_of_rows(kind, rows, parts, calls, sums, query, query_stride, key);
+    return sum_each(sums);
+}
+
+/* Of each 16 bytes of four vectors, which are four keys' numbers for four parts: four parts'
+ * numbers for four keys. */
+INLINE void turn_fours(vec fours[4])
+{
+    const vec low_even = INTERLEAVE_LOW(fours[0], fours[2]);
+    const vec high_even = INTERLEAVE_HIGH(fours[0], fours[2]);
+    const vec low_odd = INTERLEAVE_LOW(fours[1], fours[3]);
+    const vec high_odd = INTERLEAVE_HIGH(fours[1], fours[3]);
+
+    fours[0] = INTERLEAVE_LOW(low_even, low_odd);
+    fours[1] = INTERLEAVE_HIGH(low_even, low_odd);
+    fours[2] = INTERLEAVE_LOW(high_even, high_odd);
+    fours[3] = INTERLEAVE_HIGH(high_even, high_odd);
+}
+
+/* rows query rows with FEW_BLOCK keys of each of FEW_STREAMS parts, whose scores are part_keys
+ * apart. As many keys of as many parts at a time as make LANES pairs; where that is one key of
+ * each, four times so, that four scores of a row are stored at once. */
+INLINE void few_scores_block(const enum attn_numbers kind, const int rows, const int vectors,
+                             const bool calls, float *scores, int64_t scores_stride,
+                             int64_t part_keys, const float *query, int64_t query_stride,
+                             const struct few_keys *first)
+{
+    const int keys = (int)LANES / rows;
+    const int parts = keys < FEW_STREAMS ? keys : FEW_STREAMS;
+    const int each = keys / parts;
+    const int turns = rows * FEW_STREAMS == LANES ? 4 : 1;
+    struct few_keys key = *first;
+
+    for (int64_t j = 0; j < FEW_BLOCK; j += each * turns)
+        for (int64_t part = 0; part < FEW_STREAMS; part += parts) {
+            const int some = turns * each;
+            vec made[4];
+            KEEP_ROLLED
+            for (int i = 0; i < turns; i++) {
+                key.rows = first->rows + (j + i) * key.stride_bytes + part * key.part_bytes;
+                made[i] =
+                    few_scores_made(kind, rows, parts, vectors, calls, query, query_stride, &key);
+            }
+            if (turns == 4)
+                turn_fours(made);
+            UNROLL
+            for (int r = 0; r < rows; r++) {
+                UNROLL
+                for (int s = 0; s < parts; s++) {
+                    const float *from = turns == 4 ? (const float *)&made[s] + (int64_t)r * 4
+                                                   : (const float *)&made[0] + r * keys + s * each;
+                    memcpy(scores + r * scores_stride + (part + s) * part_keys + j, from,
+                           (size_t)some * sizeof(float));
+                }
+            }
+        }
+}
+
+/* rows query rows with n keys, one after the other. */
+INLINE void few_scores_rest(const enum attn_numbers kind, const int rows, const int vectors,
+                            float *scores, int64_t scores_stride, const float *query,
+                            int64_t query_stride, const struct few_keys *first, int64_t n)
+{
+    const int keys = (int)LANES / rows;
+    struct few_keys key = *first;
+
+    KEEP_ROLLED
+    for (int64_t j = 0; j < n; j += keys) {
+        key.rows = first->rows + j * key.stride_bytes;
+        key.n = n - j;
+        const vec made = few_scores_made(kind, rows, 1, vectors, false, query, query_stride, &key);
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            const float *from = (const float *)&made + (int64_t)r * keys;
+            float *to = scores + r * scores_stride + j;
+            if (key.n >= keys)
+                memcpy(to, from, (size_t)keys * sizeof(float));
+            else
+                memcpy(to, from, (size_t)key.n * sizeof(float));
+        }
     }
 }
 
-INLINE void few_scores_rows(const enum attn_numbers kind, const int rows, float *scores,
-                            int64_t scores_stride, const float *query, int64_t query_stride,
-                            const void *key, int64_t key_stride, int64_t n, int64_t head_dim,
-                            const struct attn_ahead *ahead)
+/* rows query rows with a block of each part, or with what is left of the keys. */
+INLINE void few_scores_rows(const enum attn_numbers kind, const int rows, const bool calls,
+                            float *scores, int64_t scores_stride, int64_t part_keys,
+                            const float *query, int64_t query_stride, const struct few_keys *key)
 {
-    const int keys = (int)LANES / rows;
-    int64_t j = 0;
+#define FEW_SCORES(vectors)                                                                        \
+    if (part_keys > 0)                                                                             \
+        few_scores_block(kind, rows, vectors, calls, scores, scores_stride, part_keys, query,      \
+                         query_stride, key);                                                       \
+    else                                                                                           \
+        few_scores_rest(kind, rows, vectors, scores, scores_stride, query, query_stride, key,      \
+                        key->n)
+    if (rows == 1 && key->head_dim == 4 * LANES) {
+        FEW_SCORES(4);
+    } else if (rows == 1 && key->head_dim == 8 * LANES) {
+        FEW_SCORES(8);
+    } else {
+        FEW_SCORES(0);
+    }
+#undef FEW_SCORES
+}
 
-#define FEW_SCORES_BLOCK(vectors, count)                                                           \
-    few_scores_block(kind, rows, vectors, scores + j, scores_stride, query, query_stride,          \
-                     (const char *)key + bytes_of(kind, j * key_stride), key_stride, count,        \
-                     head_dim, ahead, j)
-    if (rows == 1 && head_dim == 4 * LANES)
-        for (; j + keys <= n; j += keys)
-            FEW_SCORES_BLOCK(4, keys);
-    if (rows == 1 && head_dim == 8 * LANES)
-        for (; j + keys <= n; j += keys)
-            FEW_SCORES_BLOCK(8, keys);
-    for (; j + keys <= n; j += keys)
-        FEW_SCORES_BLOCK(0, keys);
-    if (j < n)
-        FEW_SCORES_BLOCK(0, n - j);
-#undef FEW_SCORES_BLOCK
+/* All query rows with a block of each part, or with what is left. */
+INLINE void few_scores_all(const enum attn_numbers kind, float *scores, int64_t scores_stride,
+                           int64_t part_keys, const float *query, int64_t query_stride,
+                           int64_t row_count, const struct few_keys *key)
+{
+    int64_t r = 0;
+
+#define FEW_SCORES_ROWS(rows, calls)                                                               \
+    few_scores_rows(kind, rows, calls, scores + r * scores_stride, scores_stride, part_keys,       \
+                    query + r * query_stride, query_stride, key)
+#define FEW_SCORES_CALLING(rows)                                                                   \
+    if (r == 0 && key->calls)                                                                      \
+        FEW_SCORES_ROWS(rows, true);                                                               \
+    else                                                                                           \
+        FEW_SCORES_ROWS(rows, false)
+    for (; r + 4 <= row_count; r += 4) {
+        FEW_SCORES_CALLING(4);
+    }
+    if (r + 2 <= row_count) {
+        FEW_SCORES_CALLING(2);
+        r += 2;
+    }
+    if (r < row_count) {
+        FEW_SCORES_CALLING(1);
+    }
+#undef FEW_SCORES_CALLING
+#undef FEW_SCORES_ROWS
 }
 
 INLINE void few_scores(const enum attn_numbers kind, float *scores, int64_t scores_stride,
                        const float *query, int64_t query_stride, int64_t row_count, const void *key,
-                       int64_t key_stride, int64_t n, int64_t head_dim,
-                       const struct attn_ahead *ahead)
+                       int64_t key_stride, int64_t n, int64_t head_dim, const void *next)
 {
-    const struct attn_ahead none = { key, bytes_of(kind, key_stride) };
-    int64_t r = 0;
+    const int64_t stride_bytes = bytes_of(kind, key_stride);
+    const int64_t part_keys = keys_of_part(n);
+    struct few_keys keys = { .rows = key,
+                             .stride_bytes = stride_bytes,
+                             .part_bytes = part_keys * stride_bytes,
+                             .n = FEW_BLOCK,
+                             .head_dim = head_dim,
+                             .calls = next != NULL };
 
-    for (; r + 4 <= row_count; r += 4)
-        few_scores_rows(kind, 4, scores + r * scores_stride, scores_stride,
-                        query + r * query_stride, query_stride, key, key_stride, n, head_dim,
-                        r == 0 ? ahead : &none);
-    if (r + 2 <= row_count) {
-        few_scores_rows(kind, 2, scores + r * scores_stride, scores_stride,
-                        query + r * query_stride, query_stride, key, key_stride, n, head_dim,
-                        r == 0 ? ahead : &none);
-        r += 2;
+    for (int64_t j = 0; j < part_keys; j += FEW_BLOCK) {
+        keys.rows = (const char *)key + j * stride_bytes;
+        keys.ahead = bytes_ahead(key, next, j, part_keys, stride_bytes);
+        few_scores_all(kind, scores + j, scores_stride, part_keys, query, query_stride, row_count,
+                       &keys);
     }
-    if (r < row_count)
-        few_scores_rows(kind, 1, scores + r * scores_stride, scores_stride,
-                        query + r * query_stride, query_stride, key, key_stride, n, head_dim,
-                        r == 0 ? ahead : &none);
+    const int64_t met = FEW_STREAMS * part_keys;
+    keys.rows = (const char *)key + met * stride_bytes;
+    keys.n = n - met;
+    keys.calls = false;
+    if (keys.n > 0)
+        few_scores_all(kind, scores + met, scores_stride, 0, query, query_stride, row_count, &keys);
 }
 
 /* ------------------------------------------------------------------------------ softmax -- */
@@ -282,159 +359,24 @@ static void few_softmax(float *scores, float *max, float *sum, float *rescale, i
     *sum = *sum * *rescale + tile_sum;
 }
 
-/* ------------------------------------------------------------------------------ context -- */
-
-/* Of values that meet four rows: the sums of four fill half the registers, of two where there are
- * 16 registers. */
-#if VEC_BYTES == 64 || defined(__aarch64__)
-enum { FEW_VECTORS = 4 };
-#else
-enum { FEW_VECTORS = 2 };
-#endif
-
-/* Keys whose values are summed before the sum joins the context. */
-enum { FEW_RUN = 16 };
-
-/* vectors of values from column on, into context; guarded is for one row only. */
-INLINE void few_context_block(const enum attn_numbers kind, const int rows, const int vectors,
-                              const bool guarded, float *context, int64_t context_stride,
-                              const float *rescale, const float *weights, int64_t weights_stride,
-                              const void *value, int64_t value_stride, int64_t column, int64_t n,
-                              int64_t v_head_dim, const struct attn_ahead *ahead)
-{
-    const int64_t stride_bytes = bytes_of(kind, value_stride);
-    /* Rows of floats that are read to their ends one after the other: the CPU sees them coming. */
-    const bool is_stream = kind == ATTN_NUMBERS_F32 && vectors * LANES == v_head_dim;
-    vec sums[16];
-
-    UNROLL
-    for (int i = 0; i < rows * vectors; i++)
-        sums[i] = (vec){ 0 };
-    for (int64_t j = 0; j < n; j++) {
-        const char *row = (const char *)value + j * stride_bytes;
-        vec v[8];
-        if (guarded && weights[j] == 0.0f)
-            continue;
-        UNROLL
-        for (int i = 0; i < vectors; i++) {
-            v[i] = load_numbers(kind, row, column + i * LANES);
-            if (rows > 1 && !is_stream)
-                call_for(kind, ahead, j, column + i * LANES);
-        }
-        UNROLL
-        for (int r = 0; r < rows; r++) {
-            const vec weight = broadcast(weights[r * weights_stride + j]);
-            UNROLL
-            for (int i = 0; i < vectors; i++)
-                sums[r * vectors + i] += weight * v[i];
-        }
-    }
-    UNROLL
-    for (int r = 0; r < rows; r++) {
-        UNROLL
-        for (int i = 0; i < vectors; i++) {
-            float *c = context + r * context_stride + i * LANES;
-            store(c, load(c) * rescale[r] + sums[r * vectors + i]);
-        }
-    }
-}
-
-/* As many sums as there are registers for, and more than one row of each vector of values. */
-INLINE void few_context_rows(const enum attn_numbers kind, const int rows, const bool guarded,
-                             float *context, int64_t context_stride, const float *rescale,
-                             const float *weights, int64_t weights_stride, const void *value,
-                             int64_t value_stride, int64_t n, int64_t v_head_dim,
-                             const struct attn_ahead *ahead)
-{
-    const int most = rows == 1 ? 8 : rows == 2 ? 2 * FEW_VECTORS : FEW_VECTORS;
-    int64_t c = 0;
-
-#define FEW_CONTEXT_BLOCK(vectors, column)                                                         \
-    few_context_block(kind, rows, vectors, guarded, context + c, context_stride, rescale, weights, \
-                      weights_stride, value, value_stride, column, n, v_head_dim, ahead)
-    for (; c + most * LANES <= v_head_dim; c += most * LANES)
-        FEW_CONTEXT_BLOCK(most, c);
-    if (most > 4 && c + 4 * LANES <= v_head_dim) {
-        FEW_CONTEXT_BLOCK(4, c);
-        c += 4 * LANES;
-    }
-    for (; c + LANES <= v_head_dim; c += LANES)
-        FEW_CONTEXT_BLOCK(1, c);
-    if (c < v_head_dim)
-        FEW_CONTEXT_BLOCK(1, v_head_dim - LANES);
-#undef FEW_CONTEXT_BLOCK
-}
-
-/* A run of keys: a chain of products as long as that, and values that the nearest cache still holds
- * when the next rows want them. */
-INLINE void few_context_run(const enum attn_numbers kind, float *context, int64_t context_stride,
-                            const float *rescale, int64_t rescale_step, const float *weights,
-                            int64_t weights_stride, int64_t row_count, const void *value,
-                            int64_t value_stride, int64_t n, int64_t v_head_dim,
-                            const struct attn_ahead *ahead, bool guarded)
-{
-    const struct attn_ahead none = { value, bytes_of(kind, value_stride) };
-    /* Values that a pass of two rows reads to their ends, where one of four would not. */
-    const bool in_twos = kind == ATTN_NUMBERS_F32 && v_head_dim > FEW_VECTORS * LANES
-                         && v_head_dim <= 2 * FEW_VECTORS * LANES;
-    int64_t r = 0;
-
-#define FEW_CONTEXT_ROWS(rows, guard)                                                              \
-    few_context_rows(kind, rows, guard, context + r * context_stride, context_stride,              \
-                     rescale + r * rescale_step, weights + r * weights_stride, weights_stride,     \
-                     value, value_stride, n, v_head_dim, r == 0 ? ahead : &none)
-    if (guarded) {
-        for (; r < row_count; r++)
-            FEW_CONTEXT_ROWS(1, true);
-        return;
-    }
-    for (; r + 4 <= row_count && !in_twos; r += 4)
-        FEW_CONTEXT_ROWS(4, false);
-    for (; r + 2 <= row_count; r += 2)
-        FEW_CONTEXT_ROWS(2, false);
-    if (r < row_count)
-        FEW_CONTEXT_ROWS(1, false);
-#undef FEW_CONTEXT_ROWS
-}
-
-INLINE void few_context(const enum attn_numbers kind, float *context, int64_t context_stride,
-                        const float *rescale, const float *weights, int64_t weights_stride,
-                        int64_t row_count, const void *value, int64_t value_stride, int64_t n,
-                        int64_t v_head_dim, const struct attn_ahead *ahead, bool guarded)
-{
-    static const float ones[4] = { 1, 1, 1, 1 };
-    const int64_t stride_bytes = bytes_of(kind, value_stride);
-
-    for (int64_t j = 0; j < n; j += FEW_RUN) {
-        const struct attn_ahead run_ahead = {
-            (const void *)((uintptr_t)ahead->rows + (uintptr_t)(j * ahead->stride_bytes)),
-            ahead->stride_bytes
-        };
-        few_context_run(kind, context, context_stride, j == 0 ? rescale : ones, j == 0, weights + j,
-                        weights_stride, row_count, (const char *)value + j * stride_bytes,
-                        value_stride, n - j < FEW_RUN ? n - j : FEW_RUN, v_head_dim, &run_ahead,
-                        guarded);
-    }
-}
-
 /* ------------------------------------------------------------------------ kinds of number -- */
 
 #define FEW_OF_KIND(suffix, kind)                                                                  \
     static void few_scores_##suffix(float *scores, int64_t scores_stride, const float *query,      \
                                     int64_t query_stride, int64_t row_count, const void *key,      \
                                     int64_t key_stride, int64_t n, int64_t head_dim,               \
-                                    const struct attn_ahead *ahead)                                \
+                                    const void *next)                                              \
     {                                                                                              \
         few_scores(kind, scores, scores_stride, query, query_stride, row_count, key, key_stride,   \
-                   n, head_dim, ahead);                                                            \
+                   n, head_dim, next);                                                             \
     }                                                                                              \
     static void few_context_##suffix(                                                              \
         float *context, int64_t context_stride, const float *rescale, const float *weights,        \
         int64_t weights_stride, int64_t row_count, const void *value, int64_t value_stride,        \
-        int64_t n, int64_t v_head_dim, const struct attn_ahead *ahead, bool guarded)               \
+        int64_t n, int64_t v_head_dim, const void *next, bool guarded)                             \
     {                                                                                              \
         few_context(kind, context, context_stride, rescale, weights, weights_stride, row_count,    \
-                    value, value_stride, n, v_head_dim, ahead, guarded);                           \
+                    value, value_stride, n, v_head_dim, next, guarded);                            \
     }
 
 FEW_OF_KIND(f32, ATTN_NUMBERS_F32)

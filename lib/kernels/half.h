@@ -73,9 +73,27 @@ INLINE uvec f16_of_float(vec number)
     return (uvec)half | (bits >> 16 & 0x8000u);
 }
 
+/* To 32 bits, which is one instruction that gcc 12 does not find: it takes five, in two halves. */
+#if VEC_BYTES == 64 && defined(__AVX512F__) && !defined(__clang__)
+INLINE uvec words_of(hvec halves)
+{
+    return (uvec)__builtin_ia32_pmovzxwd512_mask((signed_hvec)halves, (ivec){ 0 }, -1);
+}
+#elif VEC_BYTES == 32 && defined(__AVX2__) && !defined(__clang__)
+INLINE uvec words_of(hvec halves)
+{
+    return (uvec)__builtin_ia32_pmovzxwd256((signed_hvec)halves);
+}
+#else
+INLINE uvec words_of(hvec halves)
+{
+    return __builtin_convertvector(halves, uvec);
+}
+#endif
+
 INLINE vec float_of_bf16(hvec halves)
 {
-    return (vec)(__builtin_convertvector(halves, uvec) << 16);
+    return (vec)(words_of(halves) << 16);
 }
 
 INLINE uvec bf16_of_float(vec number)

@@ -34,13 +34,6 @@ enum {
 /* How a row of keys, values or parameters is written. */
 enum attn_numbers { ATTN_NUMBERS_F32, ATTN_NUMBERS_F16, ATTN_NUMBERS_BF16, ATTN_NUMBERS_COUNT };
 
-/* Rows that will be read later, stride_bytes apart: while a kernel reads row j for several query
- * rows it calls row j of these into the caches. They need not exist; nothing of them is read. */
-struct attn_ahead {
-    const void *rows;
-    int64_t stride_bytes;
-};
-
 /* Rows that are read or written next. A list of them ends with one whose count is 0. They need not
  * exist; nothing of them is read. */
 struct attn_upcoming {
@@ -211,7 +204,9 @@ struct attn_kernels {
     /* For a few query rows, whose lanes are numbers of one row. Columns are padded to whole
      * vectors, and where the last vector is a part of one, its lanes are those of the last LANES
      * columns: head_dim and v_head_dim are lanes or more. What happens to one row does not depend
-     * on how many there are. Keys and values are numbers of the kind that is the index. */
+     * on how many there are. Keys and values are numbers of the kind that is the index. next
+     * is where reading will go on after the last of their rows: it and they are called into the
+     * caches ahead of their use, unless it is NULL. It need not exist; nothing of it is read. */
 
     /* scores[r * scores_stride + j] = sum over d of query[r][d] * key[j * key_stride + d] for
      * r < row_count, j < n. query is [row_count][query_stride], padded; of the vector that is
@@ -219,7 +214,7 @@ struct attn_kernels {
     void (*few_scores[ATTN_NUMBERS_COUNT])(float *scores, int64_t scores_stride, const float *query,
                                            int64_t query_stride, int64_t row_count, const void *key,
                                            int64_t key_stride, int64_t n, int64_t head_dim,
-                                           const struct attn_ahead *ahead);
+                                           const void *next);
 
     /* softmax_tile() for n scores of one row. There is room for whole vectors of scores; what
      * follows the n becomes 0. */
@@ -232,8 +227,7 @@ struct attn_kernels {
                                             const float *rescale, const float *weights,
                                             int64_t weights_stride, int64_t row_count,
                                             const void *value, int64_t value_stride, int64_t n,
-                                            int64_t v_head_dim, const struct attn_ahead *ahead,
-                                            bool guarded);
+                                            int64_t v_head_dim, const void *next, bool guarded);
 
     /* For gradients, where a tile is [n][width] too, but its lanes are query rows or keys. What
      * belongs to a query row comes as step 0: one for each lane, [width], or as step 1: one for
