@@ -6,12 +6,12 @@
  * the environment: what is set there, by us or by the user, is never set again. */
 #include "blas_core.h"
 
+#include "restart.h"
+
 #include <cblas.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 static const char CORE_VARIABLE[] = "OPENBLAS_CORETYPE";
 static const char THREADS_VARIABLE[] = "OPENBLAS_NUM_THREADS";
@@ -73,19 +73,6 @@ const char *blas_core_name(void)
     return openblas_get_corename();
 }
 
-/* By its path where that still leads here, because the system names a process after what it was
- * started as, and /proc/self/exe would make that "exe". */
-static void start_again(char **argv)
-{
-    char path[PATH_MAX];
-    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (length > 0) {
-        path[length] = '\0';
-        execv(path, argv);
-    }
-    execv("/proc/self/exe", argv);
-}
-
 void blas_core_select(char **argv)
 {
     const char *threads = getenv(THREADS_VARIABLE);
@@ -96,6 +83,6 @@ void blas_core_select(char **argv)
         openblas_get_num_threads() > 1 && (!threads || strcmp(threads, "1") != 0);
     if ((core_is_old || has_threads) && setenv(THREADS_VARIABLE, "1", 1) == 0
         && (!core_is_old || setenv(CORE_VARIABLE, wanted, 1) == 0))
-        start_again(argv);
+        restart(argv);
     openblas_set_num_threads(1);
 }

@@ -86,7 +86,7 @@ struct infer_item {
     struct infer_gradient *gradient; /* in place of plan, where gradients are asked for */
     int64_t q_len, kv_len_max, d_out;
     size_t answer_bytes;               /* that its part of the answer takes at the most */
-    enum attn_dtype answer_dtype;      /* the query's, as it came */
+    enum attn_dtype answer_dtype;      /* the query's, as it came; F32 where partial */
     enum attn_dtype result_dtype;      /* of all results, see infer_convert.h */
     void *results[INFER_OUTPUT_COUNT]; /* NULL where not asked for; of top_k, its values */
     void *scratch;

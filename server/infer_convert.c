@@ -32,7 +32,8 @@ bool infer_convert_inputs(struct infer_request *request, struct infer_item *item
                           struct fault *fault)
 {
     const struct infer_array *first = item->parts ? &item->parts[0].context : &item->query;
-    item->answer_dtype = first->data ? first->dtype : ATTN_F32;
+    /* A partial answer is rounded once, when it has been merged. */
+    item->answer_dtype = first->data && !item->partial ? first->dtype : ATTN_F32;
     item->result_dtype = ATTN_F32;
     if (!to_floats(request, &item->alibi_slopes, fault) || !to_floats(request, &item->sinks, fault))
         return false;

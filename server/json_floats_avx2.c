@@ -58,6 +58,16 @@ AVX2_INLINE uint64_t window_of_others(const char *text)
            | (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_adds_epu8(high, to_top)) << 32;
 }
 
+/* A bit for each of WINDOW bytes that is a comma. */
+AVX2_INLINE uint64_t window_of_commas(const char *text)
+{
+    const __m256i comma = _mm256_set1_epi8(',');
+    const __m256i low = _mm256_loadu_si256((const __m256i *)text);
+    const __m256i high = _mm256_loadu_si256((const __m256i *)(text + 32));
+    return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(low, comma))
+           | (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(high, comma)) << 32;
+}
+
 /* The 32 bytes from n on choose the last n digits of 32, and make numbers of characters. */
 static const uint8_t CHOICE[64] = {
     [32] = 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,
@@ -106,11 +116,12 @@ static const char *read_exponent(const char *text, const char *end, int64_t frac
     return p;
 }
 
-/* Makes the number at text, from where on others is the mask of window_of_others(), the one at at
- * of the batch. Returns the byte after it; NULL where it is of an unusual kind or none at all.
- * Where the mask has no more, a place too far away is looked at, and then found to be that. */
+/* Makes the number at text, from where on others is the mask of window_of_others() and comma the
+ * next comma, the one at at of the batch. Returns the byte after it; NULL where it is of an unusual
+ * kind or none at all. Where a mask has no more, a place too far away is looked at, and then found
+ * to be that. */
 AVX2_INLINE const char *find_number(const char *text, const char *end, uint64_t others,
-                                    struct batch *batch, int64_t at)
+                                    const char *comma, struct batch *batch, int64_t at)
 {
     const bool negative = *text == '-';
     others &= ~(uint64_t)negative;
@@ -133,7 +144,7 @@ AVX2_INLINE const char *find_number(const char *text, const char *end, uint64_t 
     batch->scale[at] = JSON_POW10_DOUBLE[-JSON_POW10_DOUBLE_MIN - fraction];
     batch->sign[at] = (uint32_t)negative << 31;
     batch->start[at] = text;
-    if (*after != ',')
+    if (after != comma)
         after = read_exponent(after, end, fraction, &batch->scale[at]);
     return after;
 }
@@ -145,43 +156,45 @@ __attribute__((noinline)) static const char *pass_space(const char *text, const 
     return json_pass_space(text, end - text > SPACE_MAX ? text + SPACE_MAX : end);
 }
 
-/* Past the separator at text, if there is one. */
-AVX2_INLINE bool pass_separator(const char **text, const char *end)
+/* Past the comma at text, and white space. */
+AVX2_INLINE const char *pass_comma(const char *text, const char *end)
 {
-    if (**text != ',')
-        return false;
-    ++*text;
-    if (**text == ' ') /* a branch is foreseen, a sum would be waited for */
-        ++*text;
-    if (__builtin_expect(**text <= ' ', false))
-        *text = pass_space(*text, end);
-    return true;
+    text++;
+    if (*text == ' ') /* a branch is foreseen, a sum would be waited for */
+        text++;
+    return __builtin_expect(*text <= ' ', false) ? pass_space(text, end) : text;
 }
 
 /* Makes numbers from *p on a batch, sets *text to the byte after the last one and *p to the
- * next. False where the row ends, or what is next is not for us. */
+ * next, or there too where the row ends. False where it does, or what is next is not for us.
+ *
+ * Where the next two numbers begin hangs on the commas alone: it is what all else waits for. */
 AVX2_INLINE bool fill(struct batch *batch, const char **p, const char **text, const char *end)
 {
-    const char *next = *p, *after_last = *text;
+    const char *next = *p, *after = *text;
     int64_t count = 0;
     bool more = false;
     while (end - next >= READABLE) {
         const char *first = next;
-        const uint64_t others = window_of_others(first);
-        const char *after = find_number(first, end, others, batch, count);
-        if (!after)
+        const uint64_t others = window_of_others(first), commas = window_of_commas(first);
+        const char *comma = first + _tzcnt_u64(commas);
+        const char *found = find_number(first, end, others, comma, batch, count);
+        if (!found)
             break;
         count++;
-        next = after_last = after;
-        if (!pass_separator(&next, end))
+        next = after = found;
+        if (after != comma)
             break;
+        next = pass_comma(comma, end);
         /* Where the second one is no number, it is seen to be none as the first of the next two. */
-        after = find_number(next, end, others >> (next - first), batch, count);
-        if (after) {
+        comma = first + _tzcnt_u64(_blsr_u64(commas));
+        found = find_number(next, end, others >> (next - first), comma, batch, count);
+        if (found) {
             count++;
-            next = after_last = after;
-            if (!pass_separator(&next, end))
+            next = after = found;
+            if (after != comma)
                 break;
+            next = pass_comma(comma, end);
         }
         if (count >= BATCH - 1) {
             more = true;
@@ -189,7 +202,7 @@ AVX2_INLINE bool fill(struct batch *batch, const char **p, const char **text, co
         }
     }
     *p = next;
-    *text = after_last;
+    *text = after;
     batch->count = count;
     return more;
 }
@@ -251,8 +264,6 @@ AVX2_INLINE void convert(struct batch *batch, const char *end, float *values)
 {
     for (int first = 0; first < batch->count; first += GROUP) {
         const int left = (int)batch->count - first;
-        for (int i = left; i < GROUP; i++)
-            batch->fours[first + i] = _mm256_setzero_si256();
         __m128 floats;
         int unsettled = round_four(batch, first, &floats);
         if (left >= GROUP) {
@@ -273,14 +284,13 @@ AVX2_BODY size_t json_read_floats_avx2(const char *begin, const char **text, con
                                        float *values)
 {
     size_t count = 0;
-    bool more = true;
     if (*text - begin < BEFORE)
         count = json_read_floats_before(begin + BEFORE, text, end, values);
     const char *p = *text;
-    if (count > 0)
-        more = end - p > 2 && pass_separator(&p, end);
-    more = more && p - begin >= BEFORE;
-    struct batch batch;
+    if (count > 0 && end - p > 2 && *p == ',')
+        p = pass_comma(p, end);
+    bool more = p - begin >= BEFORE && (count == 0 || p > *text);
+    struct batch batch = { .count = 0 }; /* what it does not hold is computed too */
     while (more) {
         batch.count = 0;
         more = fill(&batch, &p, text, end);

@@ -8,6 +8,7 @@
 #include "cpu_count.h"
 #include "fatal_signal.h"
 #include "health_command.h"
+#include "heap_tuning.h"
 #include "http.h"
 #include "infer_handlers.h"
 #include "log.h"
@@ -18,6 +19,7 @@
 #include "model_command.h"
 #include "model_guard.h"
 #include "model_panels.h"
+#include "restart.h"
 #include "routes.h"
 #include "service.h"
 #include "version.h"
@@ -322,7 +324,10 @@ int main(int argc, char **argv)
     const enum config_outcome outcome = config_read(&config, argc, argv);
     if (outcome != CONFIG_RUN)
         return outcome == CONFIG_EXIT_OK ? 0 : 1;
+    const bool heap_was_set = heap_tuning_set();
     blas_core_select(argv);
+    if (heap_was_set)
+        restart(argv); /* for that alone */
     log_configure(config.log_level, config.log_format);
     model_guard_install();
     fatal_signal_install();

@@ -50,7 +50,7 @@ const char *model_hub_snapshot(struct arena *arena, const char *folder, bool *fa
     char revision[REVISION_BYTES];
     const char *snapshots = model_directory_join(arena, folder, "snapshots");
     *failed = *failed || !snapshots;
-    if (!model_directory_is_folder(snapshots))
+    if (!snapshots || !model_directory_is_folder(snapshots))
         return NULL;
     read_main(arena, folder, revision, failed);
     if (!revision[0])

@@ -139,6 +139,39 @@ static long status_of(int port, size_t body_size)
     return status;
 }
 
+/* Whether the running daemon's environment has the line. */
+static bool has_variable(const struct daemon *daemon, const char *line)
+{
+    char path[64], variables[65536];
+    snprintf(path, sizeof(path), "/proc/%d/environ", (int)daemon->pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    const size_t size = fread(variables, 1, sizeof(variables) - 1, file);
+    fclose(file);
+    variables[size] = '\0';
+    for (const char *p = variables; p < variables + size; p += strlen(p) + 1)
+        if (strcmp(p, line) == 0)
+            return true;
+    return false;
+}
+
+/* What malloc() reads before main() is there, by another start; a user's choice stands. */
+static void test_heap(void **state)
+{
+    (void)state;
+    static const char own[] = "GLIBC_TUNABLES=glibc.malloc.tcache_count=64";
+    static const char users[] = "GLIBC_TUNABLES=glibc.malloc.tcache_count=9";
+    const char *const environment[] = { users, NULL };
+    unsetenv("GLIBC_TUNABLES");
+    daemon_start(&server, NULL);
+    assert_true(has_variable(&server, own));
+    daemon_stop(&server);
+    daemon_start(&server, &(struct daemon_options){ .environment = environment });
+    assert_true(has_variable(&server, users));
+    assert_false(has_variable(&server, own));
+    daemon_stop(&server);
+}
+
 static void test_environment(void **state)
 {
     (void)state;
@@ -290,9 +323,10 @@ static int clear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_help_and_version), TEST(test_bad_flags),         TEST(test_flags_of_later),
-        TEST(test_environment),      TEST(test_several_addresses), TEST(test_port_in_use),
-        TEST(test_bad_addresses),    TEST(test_kernels),           TEST(test_health_command),
+        TEST(test_help_and_version), TEST(test_bad_flags),     TEST(test_flags_of_later),
+        TEST(test_environment),      TEST(test_heap),          TEST(test_several_addresses),
+        TEST(test_port_in_use),      TEST(test_bad_addresses), TEST(test_kernels),
+        TEST(test_health_command),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

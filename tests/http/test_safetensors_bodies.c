@@ -244,6 +244,27 @@ static void test_a_map_that_is_not_asked_for(void **state)
     assert_memory_equal(lse[0], lse[1], sizeof lse[0]);
 }
 
+/* What is to be merged yet is F32, whatever came: it is rounded once, at the end. */
+static void test_partial_answers_of_halves(void **state)
+{
+    (void)state;
+    static const uint16_t QUERY[] = { 0x3c00, 0, 0x3800, 0x4000 }; /* 1, 0, 0.5, 2 */
+    struct tensor_body body = { 0 };
+    tensor_body_add(&body, "query", "F16", "[2,2]", QUERY, sizeof QUERY);
+    struct http_response response = tensor_body_post(
+        &client, PATH, &body, "{\"model\":\"sdpa\",\"partial\":\"true\"}", 0, NULL);
+    cJSON *header = tensor_body_header(&response);
+    cJSON *json = answer_post(&client, PATH,
+                              "{\"model\":\"sdpa\",\"partial\":true,\"query\":[[1,0],[0.5,2]]}");
+    expect_equal(json, "context", tensor_body_find(&response, header, "context", "F32", "[1,2,2]"),
+                 3, (const int64_t[]){ 1, 2, 2 });
+    expect_equal(json, "lse", tensor_body_find(&response, header, "lse", "F32", "[1,2]"), 2,
+                 (const int64_t[]){ 1, 2 });
+    cJSON_Delete(json);
+    cJSON_Delete(header);
+    http_response_free(&response);
+}
+
 /* Partial answers of two heads over one row, as in test_merge.c, worked out by hand. */
 static void test_merge(void **state)
 {
@@ -424,6 +445,7 @@ int main(void)
         cmocka_unit_test(test_both_forms),
         cmocka_unit_test(test_all_tensors),
         cmocka_unit_test(test_bits_of_json),
+        cmocka_unit_test(test_partial_answers_of_halves),
         cmocka_unit_test(test_merge),
         cmocka_unit_test(test_top_k),
         cmocka_unit_test(test_a_map_that_is_not_asked_for),
