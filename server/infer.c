@@ -304,9 +304,7 @@ static void reply(struct infer *infer)
         exchange_reply_text(infer->exchange, 200, call->content_type, &text);
         return;
     }
-    if (call->part_count == call->pieces.count)
-        infer_request_free(
-            &call->request); /* while this is a worker: the results are in the text */
+    infer_answer_drop_rest(call); /* while this is a worker, and before it is sent */
     infer->holders = 2;
     exchange_set_header_length(infer->exchange, call->has_header_length ? call->text_bytes : 0);
     exchange_reply_parts(infer->exchange, 200, call->content_type, call->parts, call->part_count,
