@@ -300,7 +300,7 @@ static void test_connections_of_the_refused(void **state)
     }
     start_with_body(&raw, "", SHORT_BYTES, SHORT_BYTES);
     expect_refused(&raw, true);
-    start_with_body(&raw, "", 3 * LONG_BYTES, LONG_BYTES / 2);
+    start_with_body(&raw, "", (size_t)3 * LONG_BYTES, LONG_BYTES / 2);
     expect_refused(&raw, false);
     http_raw_close(&raw);
 
