@@ -304,6 +304,8 @@ static enum MHD_Result begin_body(struct exchange *exchange)
         if (http_is_before_body(exchange))
             return answer_before_body(exchange);
     }
+    if (exchange->fault.code == FAULT_NONE)
+        http_gate_open_window(exchange);
     if (exchange->body_announced > 0 || exchange->is_chunked)
         http_waiting_add(exchange);
     return MHD_YES;

@@ -15,10 +15,14 @@
 #include "clock.h"
 #include "metrics.h"
 
+#include <limits.h>
+#include <sys/socket.h>
+
 enum {
     LONG_BYTES = 16 * 1024,    /* what is no longer comes with its headers, or nearly so */
     ROOM_BYTES = 1024 * 1024,  /* of bodies that are read; one is, whatever its length */
     UNKNOWN_BYTES = 64 * 1024, /* one without a Content-Length counts as this */
+    WINDOW_BYTES = 64 * 1024,  /* that the kernel takes of a new connection before any is read */
     PLACE_MS = 20,             /* for which a body has a place at the most */
     SILENCE_MS = 1,            /* after which, */
     SILENCE_ROUNDS = 2, /* and so many vain attempts to read it, a body has no place any more */
@@ -117,6 +121,21 @@ void http_gate_call(struct exchange *exchange)
     exchange->body_deadline_ns = exchange->gate_since_ns + thread->http->options.body_timeout_ns;
     exchange->called = thread->gate.called = true;
     MHD_resume_connection(exchange->connection);
+}
+
+/* The kernel begins a connection with a window of 64 KB and opens it step by step as that is read.
+ * A bound below which nobody is woken makes it open the window at once, as far as it would ever
+ * (tcp(7), SO_RCVLOWAT), and does not close it again when it is taken back. */
+void http_gate_open_window(const struct exchange *exchange)
+{
+    struct http_connection *connection = http_connection_of(exchange->connection);
+    const size_t bytes = exchange->body_announced;
+    const int wanted = bytes < INT_MAX ? (int)bytes : INT_MAX, one = 1;
+    if (bytes <= WINDOW_BYTES || bytes <= connection->window_bytes)
+        return;
+    connection->window_bytes = bytes;
+    setsockopt(connection->socket, SOL_SOCKET, SO_RCVLOWAT, &wanted, sizeof wanted);
+    setsockopt(connection->socket, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
 }
 
 void http_gate_flow(struct exchange *exchange)

@@ -24,7 +24,8 @@ struct http_connection {
     bool left;                                    /* the client has closed its end */
     LIST_LINK(struct http_connection) in_leaving; /* and that is still to be acted upon */
     bool closing;                                 /* by us */
-    bool served;                                  /* it has had a request */
+    size_t window_bytes; /* of a body, for which its window was opened; 0: the kernel's own */
+    bool served;         /* it has had a request */
     char client[INET6_ADDRSTRLEN];
     LIST_LINK(struct http_connection) in_idle;
     int64_t idle_since_ns;
@@ -156,6 +157,10 @@ void http_gate_look(struct exchange *exchange);
  * called. */
 bool http_gate_enter(struct exchange *exchange);
 void http_gate_call(struct exchange *exchange);
+
+/* A long body is about to be read: the kernel may take as much of it at once as it would in the
+ * end. */
+void http_gate_open_window(const struct exchange *exchange);
 
 /* Some of its body came. */
 void http_gate_flow(struct exchange *exchange);
