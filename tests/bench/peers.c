@@ -2,6 +2,7 @@
 #include "peers.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -44,6 +45,19 @@ static bool launch(struct peer *peer, const char *path, int threads)
     return peer->pid > 0 && peer->to && peer->from;
 }
 
+/* Threads of a peer that look for work a while longer hold a core that the next one needs: between
+ * its turns a peer stands still. */
+static void set_free(const struct peer *peer)
+{
+    kill(peer->pid, SIGCONT);
+}
+
+static bool stand_still(const struct peer *peer, bool done)
+{
+    kill(peer->pid, SIGSTOP);
+    return done;
+}
+
 bool peer_start(struct peer *peer, const char *folder, int threads)
 {
     const struct bench_shape smallest = { 1, 1, 1, 16, 16, 16, 0, threads };
@@ -65,21 +79,31 @@ bool peer_shape(struct peer *peer, const struct bench_shape *s, double sums[2])
 {
     char line[256];
 
+    set_free(peer);
     fprintf(peer->to, "shape %d %d %d %d %d %d %d %d\n", s->batch, s->q_heads, s->kv_heads,
             s->q_len, s->kv_len, s->head_dim, s->causal, s->threads);
-    return fflush(peer->to) == 0 && fgets(line, sizeof line, peer->from)
-           && sscanf(line, "ok %lf %lf", &sums[0], &sums[1]) == 2;
+    const bool done = fflush(peer->to) == 0 && fgets(line, sizeof line, peer->from)
+                      && sscanf(line, "ok %lf %lf", &sums[0], &sums[1]) == 2;
+    return stand_still(peer, done);
 }
 
-bool peer_time(struct peer *peer, int count, double *seconds)
+static bool read_times(const struct peer *peer, int count, double *seconds)
 {
-    fprintf(peer->to, "run %d\n", count);
-    if (fflush(peer->to) != 0 || fscanf(peer->from, " t") != 0)
+    double first;
+
+    if (fflush(peer->to) != 0 || fscanf(peer->from, " t %lf", &first) != 1)
         return false;
     for (int i = 0; i < count; i++)
         if (fscanf(peer->from, "%lf", &seconds[i]) != 1)
             return false;
     return fgetc(peer->from) == '\n';
+}
+
+bool peer_time(struct peer *peer, int count, double *seconds)
+{
+    set_free(peer);
+    fprintf(peer->to, "run %d\n", count + 1);
+    return stand_still(peer, read_times(peer, count, seconds));
 }
 
 double peer_peak_mib(const struct peer *peer)
@@ -99,6 +123,8 @@ double peer_peak_mib(const struct peer *peer)
 
 void peer_stop(struct peer *peer)
 {
+    if (peer->pid > 0)
+        set_free(peer);
     if (peer->to)
         fclose(peer->to);
     if (peer->from)

@@ -24,7 +24,7 @@ bool peer_start(struct peer *peer, const char *folder, int threads);
 /* False where it cannot compute this shape. sums: of the context and of its absolute numbers. */
 bool peer_shape(struct peer *peer, const struct bench_shape *shape, double sums[2]);
 
-/* Seconds of count runs. */
+/* Seconds of count runs, after one that wakes its threads and fills the caches. */
 bool peer_time(struct peer *peer, int count, double *seconds);
 
 double peer_peak_mib(const struct peer *peer); /* of its whole process, so far */
