@@ -117,9 +117,9 @@ static const char *read_exponent(const char *text, const char *end, int64_t frac
 }
 
 /* Makes the number at text, from where on others is the mask of window_of_others() and comma the
- * next comma, the one at at of the batch. Returns the byte after it; NULL where it is of an unusual
- * kind or none at all. Where a mask has no more, a place too far away is looked at, and then found
- * to be that. */
+ * next comma or, where the mask of commas has no more, the byte behind it; at is its place in the
+ * batch. Returns the byte after it; NULL where it is of an unusual kind or none at all. Where a
+ * mask has no more, a place too far away is looked at, and then found to be that. */
 AVX2_INLINE const char *find_number(const char *text, const char *end, uint64_t others,
                                     const char *comma, struct batch *batch, int64_t at)
 {
@@ -144,9 +144,11 @@ AVX2_INLINE const char *find_number(const char *text, const char *end, uint64_t 
     batch->scale[at] = JSON_POW10_DOUBLE[-JSON_POW10_DOUBLE_MIN - fraction];
     batch->sign[at] = (uint32_t)negative << 31;
     batch->start[at] = text;
-    if (after != comma)
-        after = read_exponent(after, end, fraction, &batch->scale[at]);
-    return after;
+    if (after == comma)
+        return after;
+    after = read_exponent(after, end, fraction, &batch->scale[at]);
+    /* An exponent may end right behind the mask, which is where comma is if there is none in it. */
+    return after == comma && *comma != ',' ? NULL : after;
 }
 
 /* Past the white space at text, of which there is mostly none, so that what is quick has it out

@@ -227,6 +227,29 @@ static void test_rows_with_any_byte(void **state)
     }
 }
 
+/* The second of two numbers ends around 64 bytes after the first began, with an exponent or
+ * without, and any byte behind it. */
+static void test_rows_with_a_far_second(void **state)
+{
+    (void)state;
+    static const char *const SECONDS[] = { "1.5555555555555555555555e-%0*d", "-0.25e+%0*d",
+                                           "1.5e-%0*d", "7e%0*d", "0.%0*d" };
+    for (size_t s = 0; s < sizeof SECONDS / sizeof SECONDS[0]; s++)
+        for (int spaces = 0; spaces < 48; spaces++)
+            for (int digits = 2; digits < 9; digits++)
+                for (int byte = 0; byte < 256; byte++) {
+                    char row[256];
+                    memset(row, ' ', sizeof row);
+                    int used = sprintf(row, "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,");
+                    used += sprintf(row + used, "-0.12345678901234567890e-12,%*s", spaces, "");
+                    used += sprintf(row + used, SECONDS[s], digits, 12);
+                    row[used++] = (char)byte;
+                    row[used] = '7'; /* and not the NUL of sprintf() */
+                    const char *p = row;
+                    check_floats(row, &p, row + sizeof row);
+                }
+}
+
 /* The text begins behind an unreadable page, and ends at another. */
 static void test_rows_between_pages(void **state)
 {
@@ -351,6 +374,7 @@ int main(void)
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_rows_with_a_wrong_byte),
         cmocka_unit_test(test_rows_with_any_byte),
+        cmocka_unit_test(test_rows_with_a_far_second),
         cmocka_unit_test(test_rows_between_pages),
         cmocka_unit_test(test_what_is_left_to_the_careful_reader),
         cmocka_unit_test(test_there_and_back),
