@@ -9,7 +9,7 @@
  * and a sum of its own, and they are joined in the order of the keys (Dao et al. 2023,
  * Flash-Decoding). So a chunk can be a task of its own, for whoever has workers to spare, and the
  * bits are the same as those of one task that takes the chunks in turn. What happens to one row
- * does not depend on which others share its task. */
+ * does not depend on the heads that share its task, nor on rows that see fewer keys at the end. */
 #include "dropout.h"
 #include "few.h"
 
@@ -262,34 +262,20 @@ static void mask(const struct attn_few_task *task, const struct attn_span *tile)
 
 static const float ones[ATTN_FEW_ROWS] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 
-/* The values of keys [first, end) of a tile, times their weights. */
-static void add_values(const struct attn_few_task *task, const struct attn_span *tile,
-                       const float *weights, int64_t first, int64_t end, bool hides)
-{
-    const struct attn_tensor *value = &task->problem->value;
-
-    if (first < end)
-        task->kernels->few_context[attn_numbers_of(value->dtype)](
-            task->sums, task->v_padded, ones, weights + (first - tile->first), task->score_stride,
-            task->row_count, row_of(task, value, first), value->stride[2], end - first,
-            value->shape[3], next_row(task, &task->problem->key, tile->first + tile->n), hides);
-}
-
-/* The sums of the values of a tile times their weights: before the keys that every row sees, those
- * keys, and after them. */
+/* The sums of the values of a tile times their weights. What every row sees needs no guard. */
 static void sum_values(const struct attn_few_task *task, const struct attn_span *tile,
                        const float *weights)
 {
     const struct attn_problem *problem = task->problem;
+    const struct attn_tensor *value = &problem->value;
     const bool hides = problem->mask.data != NULL || problem->options.dropout > 0;
-    const int64_t end = tile->first + tile->n;
-    const int64_t low = attn_max(tile->first, attn_min(task->every.low, end));
-    const int64_t high = attn_max(low, attn_min(task->every.high, end));
 
     memset(task->sums, 0, (size_t)(task->row_count * task->v_padded) * sizeof(float));
-    add_values(task, tile, weights, tile->first, low, true);
-    add_values(task, tile, weights, low, high, hides);
-    add_values(task, tile, weights, high, end, true);
+    task->kernels->few_context[attn_numbers_of(value->dtype)](
+        task->sums, task->v_padded, ones, weights, task->score_stride, task->row_count,
+        row_of(task, value, tile->first), value->stride[2], tile->n, value->shape[3],
+        next_row(task, &problem->key, tile->first + tile->n), task->every.low - tile->first,
+        hides ? 0 : task->every.high - tile->first);
 }
 
 /* Adds the sums of a tile to those of the chunk: two levels of sums lose less than one. */
@@ -299,7 +285,7 @@ static void add_sums(const struct attn_few_task *task)
         const float *sums = task->sums + r * task->v_padded;
         task->kernels->few_context[ATTN_NUMBERS_F32](
             task->chunk.context + r * task->v_padded, task->v_padded, task->rescale + r, ones,
-            task->score_stride, 1, sums, task->v_padded, 1, task->v_padded, NULL, false);
+            task->score_stride, 1, sums, task->v_padded, 1, task->v_padded, NULL, 0, 1);
     }
 }
 

@@ -321,11 +321,12 @@ INLINE void few_scores(const enum attn_numbers kind, float *scores, int64_t scor
                        &keys);
     }
     const int64_t met = FEW_STREAMS * part_keys;
+    if (met == n)
+        return;
     keys.rows = (const char *)key + met * stride_bytes;
     keys.n = n - met;
     keys.calls = false;
-    if (keys.n > 0)
-        few_scores_all(kind, scores + met, scores_stride, 0, query, query_stride, row_count, &keys);
+    few_scores_all(kind, scores + met, scores_stride, 0, query, query_stride, row_count, &keys);
 }
 
 /* ------------------------------------------------------------------------------ softmax -- */
@@ -373,10 +374,10 @@ static void few_softmax(float *scores, float *max, float *sum, float *rescale, i
     static void few_context_##suffix(                                                              \
         float *context, int64_t context_stride, const float *rescale, const float *weights,        \
         int64_t weights_stride, int64_t row_count, const void *value, int64_t value_stride,        \
-        int64_t n, int64_t v_head_dim, const void *next, bool guarded)                             \
+        int64_t n, int64_t v_head_dim, const void *next, int64_t low, int64_t high)                \
     {                                                                                              \
         few_context(kind, context, context_stride, rescale, weights, weights_stride, row_count,    \
-                    value, value_stride, n, v_head_dim, next, guarded);                            \
+                    value, value_stride, n, v_head_dim, next, low, high);                          \
     }
 
 FEW_OF_KIND(f32, ATTN_NUMBERS_F32)

@@ -140,7 +140,7 @@ INLINE void few_context_run(const enum attn_numbers kind, const int parts, float
 INLINE void few_context(const enum attn_numbers kind, float *context, int64_t context_stride,
                         const float *rescale, const float *weights, int64_t weights_stride,
                         int64_t row_count, const void *value, int64_t value_stride, int64_t n,
-                        int64_t v_head_dim, const void *next, bool guarded)
+                        int64_t v_head_dim, const void *next, int64_t low, int64_t high)
 {
     static const float ones[4] = { 1, 1, 1, 1 };
     const int64_t stride_bytes = bytes_of(kind, value_stride);
@@ -157,8 +157,9 @@ INLINE void few_context(const enum attn_numbers kind, float *context, int64_t co
         run.rows = (const char *)value + j * stride_bytes;
         run.weights = weights + j;
         run.ahead = bytes_ahead(value, next, j, part_keys, stride_bytes);
+        const int64_t run_end = j + (FEW_STREAMS - 1) * part_keys + FEW_RUN_EACH;
         few_context_run(kind, FEW_STREAMS, context, context_stride, j == 0 ? rescale : ones, j == 0,
-                        row_count, &run, guarded);
+                        row_count, &run, j < low || run_end > high);
     }
     const int64_t met = FEW_STREAMS * part_keys;
     run.calls = false;
@@ -167,7 +168,7 @@ INLINE void few_context(const enum attn_numbers kind, float *context, int64_t co
         run.weights = weights + j;
         run.n = n - j < FEW_RUN ? n - j : FEW_RUN;
         few_context_run(kind, 1, context, context_stride, j == 0 ? rescale : ones, j == 0,
-                        row_count, &run, guarded);
+                        row_count, &run, j < low || j + run.n > high);
     }
 }
 

@@ -221,13 +221,15 @@ struct attn_kernels {
     void (*few_softmax)(float *scores, float *max, float *sum, float *rescale, int64_t n);
 
     /* context[r * context_stride + c] = that * rescale[r] + sum over j < n of
-     * weights[r * weights_stride + j] * value[j * value_stride + c], padded. Where guarded, a
-     * weight of 0 adds nothing even where the value is infinite or NaN. */
+     * weights[r * weights_stride + j] * value[j * value_stride + c], padded. Outside
+     * of the keys [low, high) a weight of 0 adds nothing even where the value is infinite or NaN;
+     * the order of the sum does not depend on them. */
     void (*few_context[ATTN_NUMBERS_COUNT])(float *context, int64_t context_stride,
                                             const float *rescale, const float *weights,
                                             int64_t weights_stride, int64_t row_count,
                                             const void *value, int64_t value_stride, int64_t n,
-                                            int64_t v_head_dim, const void *next, bool guarded);
+                                            int64_t v_head_dim, const void *next, int64_t low,
+                                            int64_t high);
 
     /* For gradients, where a tile is [n][width] too, but its lanes are query rows or keys. What
      * belongs to a query row comes as step 0: one for each lane, [width], or as step 1: one for

@@ -122,7 +122,7 @@ static void check_context(const struct attn_kernels *kernels, enum attn_numbers 
             ((uint16_t *)value.data)[j * value.stride] = 0x7fff; /* NaN in both */
     }
     kernels->few_context[kind](context, stride, rescale, weights, n, rows, value.data, value.stride,
-                               n, columns, n % 2 ? value.data : NULL, hides);
+                               n, columns, n % 2 ? value.data : NULL, 0, hides ? 0 : n);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++) {
             const int64_t at = r * stride + place(kernels, columns, c);

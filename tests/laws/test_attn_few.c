@@ -163,6 +163,38 @@ static void test_heads(void **state)
     }
 }
 
+/* The last of causal rows, which sees all that the others see, answers as it does alone. */
+static void test_last_row(void **state)
+{
+    (void)state;
+    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+        for (int64_t kv_len = 3; kv_len < 1100; kv_len += 7) {
+            const int64_t rows = 2 + kv_len % 2;
+            const struct attention_sizes sizes = { 1, 2, 1, rows, kv_len, 64, 64 };
+            struct attention_case c;
+            attention_case_init(&c, &sizes, LAYOUT_DENSE, (uint64_t)kv_len);
+            c.problem.kernels = *k;
+            c.problem.options.causal = true;
+            c.problem.kv_offset = rows - kv_len;
+            attention_case_outputs(&c, OUT_CONTEXT, LAYOUT_DENSE);
+            attention_run(&c.problem);
+            struct attention_case one = c;
+            one.problem.query.data = attention_at(&c.problem.query, 0, 0, rows - 1, 0);
+            one.problem.query.shape[2] = 1;
+            one.problem.kv_offset = 1 - kv_len;
+            struct attn_problem last = c.problem;
+            last.context.data = attention_at(&c.problem.context, 0, 0, rows - 1, 0);
+            last.context.shape[2] = 1;
+            one.buffer_count = 0;
+            one.problem.context = attention_case_tensor(&one, ATTN_F32, LAYOUT_DENSE, 1, 2, 1, 64);
+            attention_run(&one.problem);
+            if (attention_differing_bits(&one.problem.context, &last.context) > 0)
+                fail_msg("%s, %d rows of %d keys", attn_kernels_name(*k), (int)rows, (int)kv_len);
+            attention_case_free(&one);
+            attention_case_free(&c);
+        }
+}
+
 /* A layer takes the parts as a stage of their own, and the joins as another. */
 static void test_layer(void **state)
 {
@@ -199,9 +231,8 @@ static void test_layer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_divided),
-        cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_numbers), cmocka_unit_test(test_divided),
+        cmocka_unit_test(test_heads),   cmocka_unit_test(test_last_row),
         cmocka_unit_test(test_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
