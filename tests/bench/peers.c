@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@ static void become(const struct peer *peer, const char *path, int threads)
 {
     char count[16];
 
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* one that stands still would not notice */
     snprintf(count, sizeof count, "%d", threads);
     setenv("OMP_NUM_THREADS", count, 1);
     if (peer->setting)
