@@ -187,11 +187,11 @@ void log_writer_stop(void)
 
 /* ------------------------------------------------------------ its callers -- */
 
-/* Under the mutex; whether the line has found room. */
+/* Under the mutex; whether the line has found room, and somebody who will write it. */
 static bool append(const char *line, size_t size, bool urgent)
 {
     const size_t bytes_max = urgent ? BUFFER_BYTES : BUFFER_BYTES - RESERVED_BYTES;
-    if (writer.used + size > bytes_max)
+    if (writer.has_ended || writer.used + size > bytes_max)
         return false;
     memcpy(writer.filling + writer.used, line, size);
     writer.used += size;
