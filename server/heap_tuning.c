@@ -4,9 +4,12 @@
 #include "heap_tuning.h"
 
 #include <stdlib.h>
+#include <sys/auxv.h>
 
 bool heap_tuning_set(void)
 {
     static const char NAME[] = "GLIBC_TUNABLES";
-    return !getenv(NAME) && setenv(NAME, "glibc.malloc.tcache_count=64", 1) == 0;
+    /* A program with more rights than its caller may lose the variable each time it starts. */
+    return !getauxval(AT_SECURE) && !getenv(NAME)
+           && setenv(NAME, "glibc.malloc.tcache_count=64", 1) == 0;
 }
