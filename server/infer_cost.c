@@ -8,9 +8,10 @@
 
 #include <stdlib.h>
 
-/* What is predicted to take longer is measured always, what is shorter once in so many times. */
+/* What is predicted to take longer is measured always, what is shorter once in so many times: a
+ * prime number of them, or of like requests it would always be the same phase. */
 static const int64_t ALWAYS_NS = 200000;
-enum { SOMETIMES = 64 };
+enum { SOMETIMES = 61 };
 
 /* How much a packed body is thought to unpack to, and what a number takes as text. */
 static const double UNPACKED_FACTOR = 3;
