@@ -20,6 +20,7 @@
 #include "schema_check.h"
 #include "version.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -350,7 +351,7 @@ static void test_overloaded(void **state)
     http_client_init(&own, other.port);
     char *body = request_text_slow(&own, 3, "");
     http_background_start(&slow, other.port, &(struct http_request){ .path = A, .body = body });
-    answer_wait_for_active(&own, 1);
+    answer_wait_for_metric(&own, "attnd_queue_jobs", 1, 1);
     each_with(429, send_one_too_many, &own);
     struct http_response response = http_background_join(&slow);
     assert_int_equal(response.status, 200);
@@ -391,7 +392,7 @@ static void test_forbidden_and_stopping(void **state)
     each_with(503, open_kept, &kept);
     char *body = request_text_slow(&own, 4, "");
     http_background_start(&slow, other.port, &(struct http_request){ .path = A, .body = body });
-    answer_wait_for_active(&own, 1);
+    answer_wait_for_metric(&own, "attnd_queue_jobs", 1, INFINITY);
     kill(other.pid, SIGTERM);
     struct http_response ready = { .status = 200 };
     while (ready.status == 200) {
