@@ -178,9 +178,9 @@ static size_t body_offset(const struct exchange *exchange)
 
 /* When a request came: what waited long for this thread has spent that much of its time. The kernel
  * is asked where that may be. */
-static int64_t came_ns(const struct http_thread *thread, struct http_connection *connection)
+static int64_t came_ns(const struct http_thread *thread, struct http_connection *connection,
+                       int64_t now_ns)
 {
-    const int64_t now_ns = clock_now_ns();
     const bool is_new = !connection->served;
     connection->served = true;
     return is_new || now_ns - thread->ran_ns > PROMPT_NS ? now_ns - http_came_ago_ns(connection)
@@ -199,9 +199,10 @@ static struct exchange *exchange_create(struct http_thread *thread,
     exchange->connection = connection;
     exchange->context = http->options.context;
     exchange->record.route = http->options.unknown_route_metrics_index;
-    exchange->started_ns = came_ns(thread, http_connection_of(connection));
+    const int64_t now_ns = clock_now_ns();
+    exchange->started_ns = came_ns(thread, http_connection_of(connection), now_ns);
     /* From now on: a body behind another request's answer could not be read before. */
-    exchange->body_deadline_ns = clock_now_ns() + http->options.body_timeout_ns;
+    exchange->body_deadline_ns = now_ns + http->options.body_timeout_ns;
     exchange->body_offset = body_offset(exchange);
     exchange->body_announced = announced_bytes(exchange);
     exchange->is_chunked = exchange_header(exchange, "Transfer-Encoding") != NULL;

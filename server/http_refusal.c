@@ -3,8 +3,8 @@
  * libmicrohttpd can only close a connection of which a body has not been read, and the client's
  * next request needs a new one. To make that and to end it costs more than to read a short body
  * that is in the kernel's buffer already, and to drop it: such a one is read, beside all others,
- * and its client is told on a connection that lives. What has still to come, or is longer, is not
- * waited for. */
+ * and its client is told on a connection that lives. What is longer, or has for the greater part
+ * still to come, is not waited for. */
 #include "http_internal.h"
 
 #include <linux/sockios.h>
@@ -12,7 +12,7 @@
 
 enum {
     DROPPED_BYTES_MAX = 128 * 1024, /* reading more takes as long as a connection does */
-    BUFFER_BYTES = 8 * 1024,        /* libmicrohttpd's, which has read as much by now */
+    BUFFER_BYTES = 8 * 1024,        /* libmicrohttpd's, which may have read as much by now */
 };
 
 bool http_is_refused(const struct exchange *exchange)
