@@ -24,10 +24,11 @@ needs() { # GROUP
         echo 'curl                 command -v curl'
         ;;
     test)
+        echo 'nginx-light          test -x /usr/sbin/nginx'
         echo 'libcurl4-openssl-dev pkg-config --exists libcurl'
         echo 'libcmocka-dev        pkg-config --exists cmocka'
         echo 'curl                 command -v curl'
-        echo 'haproxy              test -x /usr/sbin/haproxy || command -v haproxy'
+        echo 'haproxy              test -x /usr/sbin/haproxy'
         ;;
     *)
         echo "usage: $0 [build] [run] [test]" >&2

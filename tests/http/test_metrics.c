@@ -12,6 +12,7 @@
 #include "answer.h"
 #include "fixture.h"
 #include "model_client.h"
+#include "skip.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,10 +39,7 @@ static void test_metrics_lint(void **state)
 {
     (void)state;
     char *words;
-    if (system("promtool --version >/dev/null 2>&1") != 0) {
-        print_message("no promtool here\n");
-        skip();
-    }
+    skip_without("prometheus", "promtool --version");
     answer_refused(&client, PATH, "{", 400, "json", NULL);
     struct http_response response = http_client_get(&client, "/metrics");
     assert_int_equal(response.status, 200);

@@ -14,6 +14,7 @@
 #include "daemon.h"
 #include "problem_count.h"
 #include "request_text.h"
+#include "skip.h"
 
 #include <netinet/in.h>
 #include <pthread.h>
@@ -160,10 +161,7 @@ static void wait_for_balancer(int port)
 static void test_behind_a_balancer(void **state)
 {
     (void)state;
-    if (access(HAPROXY, X_OK) != 0) {
-        print_message("    haproxy is not installed: left out\n");
-        skip();
-    }
+    skip_without("haproxy", "test -x /usr/sbin/haproxy");
     const int count = (int)problem_count(daemon_slowness() > 1 ? 200 : 2000);
     struct load load = { .port = free_port() };
     pthread_t threads[CLIENTS];
