@@ -318,9 +318,10 @@ void exchange_park(struct exchange *exchange, int64_t deadline_ns,
 
 bool exchange_packs(const struct exchange *exchange, size_t bytes, bool *is_required)
 {
+    const bool is_plain = exchange->route && exchange->route->plain;
     *is_required = exchange->identity_refused;
     return exchange->answer_coding != CODING_IDENTITY && bytes > 0
-           && (bytes >= exchange->pack_bytes_min || *is_required);
+           && ((bytes >= exchange->pack_bytes_min && !is_plain) || *is_required);
 }
 
 void exchange_set_packed(struct exchange *exchange, bool is_packed)

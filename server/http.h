@@ -57,6 +57,7 @@ struct route {
      * fault, where it need not come. NULL: nothing is asked. */
     bool (*takes_body)(const struct exchange *exchange, struct body_outlook *outlook,
                        struct fault *fault);
+    bool plain; /* answers are packed only for who refuses them as they are */
 };
 
 struct http_options {

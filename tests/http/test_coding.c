@@ -381,6 +381,54 @@ static void test_head_and_switched_off(void **state)
     client = saved;
 }
 
+/* tritonclient.http.aio asks for gzip with everything that it sends and unpacks inferences alone.
+ */
+static void test_of_v2_only_inferences(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *body;
+        bool is_packed;
+    } CASES[] = {
+        { "/v2", NULL, false },
+        { "/v2/models", NULL, false },
+        { "/v2/models/sdpa", NULL, false },
+        { "/v2/models/sdpa/versions/1/config", NULL, false },
+        { "/v2/models/stats", NULL, false },
+        { "/v2/models/sdpa/stats", NULL, false },
+        { "/v2/models/sdpa/ready", NULL, false },
+        { "/v2/logging", NULL, false },
+        { "/v2/health/ready", NULL, false },
+        { "/v2/repository/index", "", false },
+        { "/v1/models", NULL, true },
+        { "/v2/models/demo/infer",
+          "{\"inputs\":[{\"name\":\"query\",\"shape\":[1,4,3],\"datatype\":\"FP32\",\"data\":"
+          "[1,0,0,1,0,0,1,0,0,1,0,0]}]}",
+          true },
+    };
+    struct daemon other;
+    struct http_client saved = client;
+    char value[64];
+    daemon_start_with(&other, "--compress-min", "1", NULL);
+    http_client_init(&client, other.port);
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct http_response response = ask(NULL, CASES[i].path, CASES[i].body, "gzip, deflate");
+        const char *coding =
+            http_response_header(&response, "Content-Encoding", value, sizeof value);
+        assert_int_equal(response.status, 200);
+        if ((coding != NULL) != CASES[i].is_packed)
+            fail_msg("%s is %s", CASES[i].path, coding ? coding : "not packed");
+        http_response_free(&response);
+    }
+    struct http_response response = ask(NULL, "/v2/models/sdpa/config", NULL, "gzip, identity;q=0");
+    assert_string_equal(http_response_header(&response, "Content-Encoding", value, sizeof value),
+                        "gzip");
+    http_response_free(&response);
+    http_client_free(&client);
+    daemon_stop(&other);
+    client = saved;
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -392,10 +440,15 @@ static int start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_packed_requests),  cmocka_unit_test(test_members_are_one_body),
-        cmocka_unit_test(test_refused_requests), cmocka_unit_test(test_bomb),
-        cmocka_unit_test(test_packed_answers),   cmocka_unit_test(test_short_answers),
-        cmocka_unit_test(test_by_libcurl),       cmocka_unit_test(test_head_and_switched_off),
+        cmocka_unit_test(test_packed_requests),
+        cmocka_unit_test(test_members_are_one_body),
+        cmocka_unit_test(test_refused_requests),
+        cmocka_unit_test(test_bomb),
+        cmocka_unit_test(test_packed_answers),
+        cmocka_unit_test(test_short_answers),
+        cmocka_unit_test(test_by_libcurl),
+        cmocka_unit_test(test_head_and_switched_off),
+        cmocka_unit_test(test_of_v2_only_inferences),
     };
     return cmocka_run_group_tests(tests, start, fixture_stop);
 }

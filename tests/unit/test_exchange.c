@@ -15,13 +15,13 @@ static void handle(struct exchange *exchange)
 }
 
 static const struct route routes[] = {
-    { "GET", "/v1/models", handle, false, 1, NULL },
-    { "GET", "/v1/models/{model}", handle, false, 2, NULL },
-    { "PUT", "/v1/models/{model}", handle, false, 3, NULL },
-    { "POST", "/v1/models/{model}/versions/x", handle, false, 4, NULL },
-    { "GET", "/v2/models/stats", handle, false, 5, NULL },
-    { "GET", "/v2/models/{model}", handle, false, 6, NULL },
-    { "GET", "/v2/models/{model}/versions/{version}/ready", handle, false, 7, NULL },
+    { "GET", "/v1/models", handle, false, 1, NULL, false },
+    { "GET", "/v1/models/{model}", handle, false, 2, NULL, false },
+    { "PUT", "/v1/models/{model}", handle, false, 3, NULL, false },
+    { "POST", "/v1/models/{model}/versions/x", handle, false, 4, NULL, false },
+    { "GET", "/v2/models/stats", handle, false, 5, NULL, false },
+    { "GET", "/v2/models/{model}", handle, false, 6, NULL, false },
+    { "GET", "/v2/models/{model}/versions/{version}/ready", handle, false, 7, NULL, false },
 };
 enum { ROUTE_COUNT = sizeof routes / sizeof routes[0] };
 
