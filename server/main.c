@@ -19,6 +19,7 @@
 #include "model_command.h"
 #include "model_guard.h"
 #include "model_panels.h"
+#include "open_files.h"
 #include "restart.h"
 #include "routes.h"
 #include "service.h"
@@ -31,7 +32,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 static bool fail(const char *what, const struct fault *fault)
 {
@@ -53,17 +53,6 @@ static bool choose_kernels(struct service *service, struct fault *fault)
         }
     return fault_set(fault, FAULT_OPTION, "this CPU cannot run the kernels '%s'; its best are %s",
                      wanted, attn_kernels_name(service->kernels));
-}
-
-/* As many file descriptors as the system lets this process have: each connection is one. */
-static void raise_file_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-        log_line(LOG_WARNING, "file limit", LOG_STRING("reason", strerror(errno)));
 }
 
 /* One budget for all requests, and bounds of a single one that fit into it. */
@@ -243,17 +232,18 @@ static bool serve(struct service *service, const sigset_t *signals, struct fault
 {
     const struct config *config = service->config;
     int route_count;
-    const int workers = scheduler_worker_count(service->scheduler);
+    const int threads = connection_thread_count(scheduler_worker_count(service->scheduler));
+    const int connections_max = open_files_connections(config->connections_max, threads);
     const struct http_options options = {
         .listen = config->listen,
         .listen_count = config->listen_count,
-        .thread_count = connection_thread_count(workers),
+        .thread_count = threads,
         .body_bytes_max = config->body_bytes_max,
         .pack_bytes_min = config->compress_bytes_min,
         .body_timeout_ns = config->body_timeout_ns,
         .idle_timeout_ns = config->idle_timeout_ns,
         .send_timeout_ns = config->send_timeout_ns,
-        .connections_max = config->connections_max,
+        .connections_max = connections_max,
         .connections_per_ip_max = config->connections_per_ip_max,
         .routes = routes_table(&route_count),
         .route_count = route_count,
@@ -261,6 +251,7 @@ static bool serve(struct service *service, const sigset_t *signals, struct fault
         .context = service,
     };
     struct http *http = NULL;
+    metrics_gauge_set(METRICS_CONNECTIONS_MAX, connections_max);
     if (!http_create(&http, &options, fault))
         return false;
     const int64_t start_ns = clock_now_ns();
@@ -283,7 +274,7 @@ static int run(struct service *service)
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
     const bool logs = log_writer_start();
-    raise_file_limit();
+    open_files_raise();
     log_line(LOG_INFO, "starting", LOG_STRING("version", ATTND_VERSION),
              LOG_STRING("kernels", attn_kernels_name(service->kernels)),
              LOG_STRING("blas_core", blas_core_name()), LOG_NUMBER("workers", worker_count));

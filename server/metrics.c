@@ -38,6 +38,7 @@ static const struct gauge {
 } GAUGES[METRICS_GAUGE_COUNT] = {
     [METRICS_QUEUE_JOBS] = { "attnd_queue_jobs", "Jobs accepted and not yet done." },
     [METRICS_CONNECTIONS] = { "attnd_connections", "Open connections." },
+    [METRICS_CONNECTIONS_MAX] = { "attnd_connections_max", "How many of them there may be." },
     [METRICS_BODIES_WAITING] = { "attnd_bodies_waiting", "Bodies that wait to be read." },
     [METRICS_REQUESTS_ACTIVE] = { "attnd_requests_active",
                                   "Requests between their first byte and their answer." },

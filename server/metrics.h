@@ -25,6 +25,7 @@ void metrics_refused(
 enum metrics_gauge {
     METRICS_QUEUE_JOBS,      /* jobs accepted and not yet done */
     METRICS_CONNECTIONS,     /* open connections */
+    METRICS_CONNECTIONS_MAX, /* how many there may be */
     METRICS_BODIES_WAITING,  /* to be read */
     METRICS_REQUESTS_ACTIVE, /* exchanges between their first byte and their answer */
     METRICS_MODELS_READY,

@@ -136,6 +136,7 @@ static void test_gauges(void **state)
     static const char *const NAMES[METRICS_GAUGE_COUNT] = {
         [METRICS_QUEUE_JOBS] = "attnd_queue_jobs",
         [METRICS_CONNECTIONS] = "attnd_connections",
+        [METRICS_CONNECTIONS_MAX] = "attnd_connections_max",
         [METRICS_BODIES_WAITING] = "attnd_bodies_waiting",
         [METRICS_REQUESTS_ACTIVE] = "attnd_requests_active",
         [METRICS_MODELS_READY] = "attnd_models_ready",

@@ -1,0 +1,90 @@
+/* test_open_files.c - a limit of open files that --connections-max does not fit into.
+ *
+ * The limit is this process's own too, which is why these tests are a program of their own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { FILES_MAX = 256 };
+
+static const char TYPED[] = "{\"config\":{\"attention\":\"dot\"},\"parameters\":"
+                            "{\"q_proj.weight\":[[1]],\"k_proj.weight\":[[2]]}}";
+
+static void start(const char *connections_max)
+{
+    directory = daemon_directory_create();
+    daemon_start_with(&server, "--workers", "2", "--connections-max", connections_max, "--models",
+                      directory, "--model-control", "explicit", NULL);
+    http_client_init(&client, server.port);
+}
+
+static void stop(void)
+{
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+/* With as many connections as there may be, and more that wait, the daemon still has files for what
+ * it does itself. */
+static void test_connections_are_held_to_the_limit(void **state)
+{
+    (void)state;
+    static struct http_raw raw[FILES_MAX];
+    start("10000");
+    const int most = (int)answer_metric(&client, "attnd_connections_max");
+    assert_in_range(most, FILES_MAX / 4, FILES_MAX - 64);
+    char *log = daemon_log_with(&server, "fewer connections than --connections-max");
+    assert_null(strstr(strstr(log, "fewer connections") + 1, "fewer connections"));
+    free(log);
+    const int count = most + 20;
+    for (int i = 0; i < count; i++)
+        http_raw_connect(&raw[i], server.port);
+    answer_wait_for_metric(&client, "attnd_connections", most, most);
+    struct http_response response = http_client_send(
+        &client,
+        &(struct http_request){ .method = "PUT", .path = "/v1/models/new", .body = TYPED });
+    assert_int_equal(response.status, 201);
+    http_response_free(&response);
+    assert_true(daemon_descriptor_count(&server) < FILES_MAX);
+    for (int i = 0; i < count; i++)
+        http_raw_close(&raw[i]);
+    log = daemon_log(&server);
+    assert_null(strstr(log, "no connection can be taken"));
+    free(log);
+    stop();
+}
+
+static void test_what_fits_is_as_asked_for(void **state)
+{
+    (void)state;
+    start("50");
+    assert_true(answer_metric(&client, "attnd_connections_max") == 50);
+    char *log = daemon_log(&server);
+    assert_null(strstr(log, "fewer connections"));
+    free(log);
+    stop();
+}
+
+#define TEST(function) cmocka_unit_test_teardown(function, fixture_clear)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_connections_are_held_to_the_limit),
+        TEST(test_what_fits_is_as_asked_for),
+    };
+    const struct rlimit limit = { FILES_MAX, FILES_MAX };
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 1;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
