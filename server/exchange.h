@@ -52,8 +52,10 @@ struct exchange {
 
     int64_t started_ns;
     int64_t body_deadline_ns;
-    int64_t sending_since_ns; /* 0: not looked at yet */
-    uint64_t sending_taken;   /* by the client until then */
+    int64_t sending_since_ns;  /* 0: not looked at yet */
+    uint64_t sending_taken;    /* by the client until then */
+    int64_t draining_since_ns; /* the same of a body on its way while the daemon stops */
+    size_t draining_received;
 
     enum http_gate_state gate;
     bool called;           /* it waited at the gate, and is to go on */

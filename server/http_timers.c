@@ -17,6 +17,8 @@
 enum {
     IDLE_KEPT_MS = 3000, /* that no connection is closed before to make room for another */
     ANSWER_STEPS = 64,   /* a client takes one in each time of its own, or is given up */
+    DRAINING_MS = 1000,  /* while the daemon stops a body goes on by so many bytes in this time */
+    DRAINING_BYTES = 1024,
 };
 
 #define MS INT64_C(1000000)
@@ -73,6 +75,19 @@ static bool answer_stalls(struct exchange *exchange, int64_t now_ns)
     return !first && (taken == before || taken - before < exchange->answer.size / ANSWER_STEPS);
 }
 
+/* The same of a body while the daemon stops: whoever only holds it up is not waited for. */
+static bool body_stalls(struct exchange *exchange, int64_t now_ns)
+{
+    const int64_t since_ns = exchange->draining_since_ns;
+    const size_t came = exchange->received - exchange->draining_received;
+    if (!atomic_load(&exchange->thread->http->refusing)
+        || (since_ns != 0 && now_ns - since_ns < DRAINING_MS * MS))
+        return false;
+    exchange->draining_since_ns = now_ns;
+    exchange->draining_received = exchange->received;
+    return since_ns != 0 && came < DRAINING_BYTES;
+}
+
 /* What lies in the socket's buffer is thrown away as well. */
 static void give_up_answer(struct exchange *exchange)
 {
@@ -98,7 +113,8 @@ static void check_waiting(struct http_thread *thread, int64_t now_ns)
         } else if (exchange->gate == HTTP_GATE_WAITS) {
             if (exchange->outlook.latest_ns && now_ns > exchange->outlook.latest_ns)
                 http_gate_call(exchange);
-        } else if (exchange->reading && now_ns > exchange->body_deadline_ns) {
+        } else if (exchange->reading
+                   && (now_ns > exchange->body_deadline_ns || body_stalls(exchange, now_ns))) {
             http_waiting_remove(exchange);
             http_end_body(exchange);
         } else if (exchange->parked && exchange->deadline_ns && now_ns > exchange->deadline_ns) {

@@ -210,6 +210,53 @@ static void test_idle_connections_do_not_hold_it(void **state)
         http_raw_close(&idle[i]);
 }
 
+/* Bodies that do not come, or hardly, are waited for a second or two; one that goes on is answered.
+ */
+static void test_unsent_bodies_do_not_hold_it(void **state)
+{
+    (void)state;
+    enum { LENGTH = 40 * 1024, PIECE = 2048, COUNT = 4 };
+    static const char *const ends[COUNT] = {
+        "Content-Length: 30\r\n\r\n",
+        "Content-Length: 30\r\n\r\n{\"model\":",
+        "Content-Length: 4000000\r\n\r\n{\"model\":",
+        "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"mod\r\n",
+    };
+    static char body[LENGTH];
+    struct http_raw held[COUNT], goes_on;
+    char head[200];
+    daemon_start_with(&server, "--body-timeout", "600s", "--drain-max", "600s", NULL);
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(head, sizeof(head), "POST %s HTTP/1.1\r\nHost: localhost\r\n%s", PATH, ends[i]);
+        http_raw_connect(&held[i], server.port);
+        assert_true(http_raw_send_text(&held[i], head));
+    }
+    snprintf(head, sizeof(head),
+             "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", PATH, LENGTH);
+    memset(body, ' ', LENGTH);
+    memcpy(body, GOOD, strlen(GOOD));
+    http_raw_connect(&goes_on, server.port);
+    assert_true(http_raw_send_text(&goes_on, head));
+    daemon_pause(0.2);
+    kill(server.pid, SIGTERM);
+    for (int sent = 0; sent < LENGTH; sent += PIECE) {
+        http_raw_send(&held[2], "1", 1);
+        assert_true(http_raw_send(&goes_on, body + sent, PIECE));
+        daemon_pause(0.15);
+    }
+    struct http_response response = http_raw_receive(&goes_on, 10 * daemon_slowness());
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    assert_int_equal(daemon_wait(&server, 15 * daemon_slowness()), 0);
+    for (int i = 0; i < COUNT; i++) {
+        response = http_raw_receive(&held[i], 1);
+        answer_expect_fault(&response, 408, "timeout", NULL);
+        http_response_free(&response);
+        http_raw_close(&held[i]);
+    }
+    http_raw_close(&goes_on);
+}
+
 /* A request that outlives --drain-max is given up, and the exit is in order all the same. */
 static void test_drain_max(void **state)
 {
@@ -278,6 +325,7 @@ int main(void)
         TEST(test_accepted_requests_are_answered),
         TEST(test_models_are_unloaded_last),
         TEST(test_idle_connections_do_not_hold_it),
+        TEST(test_unsent_bodies_do_not_hold_it),
         TEST(test_drain_max),
         TEST(test_interrupt),
         TEST(test_signals_again),
