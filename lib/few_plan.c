@@ -3,6 +3,7 @@
  * All of it follows from the shapes, the options and the kernel table, never from how many workers
  * there are or which outputs are wanted, so the bits do not either. */
 #include "few.h"
+#include "workspace.h"
 
 /* Keys and values of a chunk are about so many numbers: at the speed of memory some 50
  * microseconds, beside which it is nothing to begin a task and to join what it found. */
@@ -65,24 +66,15 @@ static int64_t rows_max(const struct attn_plan *plan)
     return plan->few_heads * plan->q_tile;
 }
 
-/* The next part of memory. Where memory is NULL only *offset moves. */
-static void *cut(void *memory, size_t *offset, int64_t count, size_t size)
-{
-    void *part = memory != NULL ? (char *)memory + *offset : NULL;
-
-    *offset += attn_align_up((size_t)count * size);
-    return part;
-}
-
 size_t attn_few_cut_state(const struct attn_plan *plan, struct attn_few_state *state, void *memory)
 {
     const int64_t rows = rows_max(plan);
     size_t bytes = 0;
 
-    state->max = cut(memory, &bytes, rows, sizeof(float));
-    state->sum = cut(memory, &bytes, rows, sizeof(float));
-    state->context = cut(memory, &bytes, rows * attn_few_padded(plan, plan->problem.value.shape[3]),
-                         sizeof(float));
+    state->max = attn_cut(memory, &bytes, rows, sizeof(float));
+    state->sum = attn_cut(memory, &bytes, rows, sizeof(float));
+    state->context = attn_cut(
+        memory, &bytes, rows * attn_few_padded(plan, plan->problem.value.shape[3]), sizeof(float));
     return bytes;
 }
 
@@ -98,17 +90,17 @@ size_t attn_few_cut(const struct attn_plan *plan, struct attn_few_task *task, vo
     task->v_padded = attn_few_padded(plan, problem->value.shape[3]);
     /* Whole vectors from any key of a tile on. */
     task->score_stride = ATTN_FEW_KEYS + plan->kernels->lanes;
-    task->query = cut(memory, &bytes, rows * task->head_padded, sizeof(float));
-    task->scores = cut(memory, &bytes, rows * task->score_stride, sizeof(float));
-    task->sums = cut(memory, &bytes, rows * task->v_padded, sizeof(float));
-    task->bias = cut(memory, &bytes, task->score_stride, sizeof(float));
-    task->rescale = cut(memory, &bytes, rows, sizeof(float));
-    task->rows = cut(memory, &bytes, plan->q_tile * columns, sizeof(float));
-    task->low = cut(memory, &bytes, plan->q_tile, sizeof(int64_t));
-    task->high = cut(memory, &bytes, plan->q_tile, sizeof(int64_t));
-    task->whole.max = cut(memory, &bytes, rows, sizeof(double));
-    task->whole.sum = cut(memory, &bytes, rows, sizeof(double));
-    task->whole.context = cut(memory, &bytes, rows * task->v_padded, sizeof(double));
+    task->query = attn_cut(memory, &bytes, rows * task->head_padded, sizeof(float));
+    task->scores = attn_cut(memory, &bytes, rows * task->score_stride, sizeof(float));
+    task->sums = attn_cut(memory, &bytes, rows * task->v_padded, sizeof(float));
+    task->bias = attn_cut(memory, &bytes, task->score_stride, sizeof(float));
+    task->rescale = attn_cut(memory, &bytes, rows, sizeof(float));
+    task->rows = attn_cut(memory, &bytes, plan->q_tile * columns, sizeof(float));
+    task->low = attn_cut(memory, &bytes, plan->q_tile, sizeof(int64_t));
+    task->high = attn_cut(memory, &bytes, plan->q_tile, sizeof(int64_t));
+    task->whole.max = attn_cut(memory, &bytes, rows, sizeof(double));
+    task->whole.sum = attn_cut(memory, &bytes, rows, sizeof(double));
+    task->whole.context = attn_cut(memory, &bytes, rows * task->v_padded, sizeof(double));
     bytes += attn_few_cut_state(plan, &task->chunk, memory != NULL ? (char *)memory + bytes : NULL);
     return bytes;
 }

@@ -5,6 +5,7 @@
 #include "few.h"
 #include "fold.h"
 #include "internal.h"
+#include "workspace.h"
 
 #include "kernels/kernels.h"
 
@@ -69,15 +70,6 @@ int64_t attn_plan_tile_width(const struct attn_plan *plan, int64_t q_tile)
     return attn_divide_up(rows, lanes) * lanes;
 }
 
-/* The next part of memory. Where memory is NULL only *offset moves. */
-static void *cut(void *memory, size_t *offset, int64_t count, size_t size)
-{
-    void *part = memory != NULL ? (char *)memory + *offset : NULL;
-
-    *offset += attn_align_up((size_t)count * size);
-    return part;
-}
-
 /* Numbers of rows * columns, where the tensor is there and the kernels cannot work in its place. */
 static int64_t block_numbers(const struct attn_tensor *tensor, int64_t rows, int64_t columns)
 {
@@ -108,31 +100,32 @@ size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *p
     const int64_t scores = plan->kv_tile * width;
     size_t bytes = 0;
 
-    work->query_t = cut(memory, &bytes, problem->query.shape[3] * width, sizeof(float));
-    work->context_t = cut(memory, &bytes, problem->value.shape[3] * width, sizeof(float));
-    work->scores_t = cut(memory, &bytes, scores, sizeof(float));
-    work->bias_t = cut(memory, &bytes, problem->mask.data != NULL ? scores : 0, sizeof(float));
-    work->bits =
-        cut(memory, &bytes, problem->mask.data != NULL ? plan->kv_tile : 0, sizeof *work->bits);
-    work->rows = cut(memory, &bytes, block_numbers_max(plan), sizeof(float));
-    work->max = cut(memory, &bytes, width, sizeof(float));
-    work->sum = cut(memory, &bytes, width, sizeof(float));
-    work->rescale = cut(memory, &bytes, width, sizeof(float));
-    work->factor = cut(memory, &bytes, width, sizeof(float));
+    work->query_t = attn_cut(memory, &bytes, problem->query.shape[3] * width, sizeof(float));
+    work->context_t = attn_cut(memory, &bytes, problem->value.shape[3] * width, sizeof(float));
+    work->scores_t = attn_cut(memory, &bytes, scores, sizeof(float));
+    work->bias_t = attn_cut(memory, &bytes, problem->mask.data != NULL ? scores : 0, sizeof(float));
+    work->bits = attn_cut(memory, &bytes, problem->mask.data != NULL ? plan->kv_tile : 0,
+                          sizeof *work->bits);
+    work->rows = attn_cut(memory, &bytes, block_numbers_max(plan), sizeof(float));
+    work->max = attn_cut(memory, &bytes, width, sizeof(float));
+    work->sum = attn_cut(memory, &bytes, width, sizeof(float));
+    work->rescale = attn_cut(memory, &bytes, width, sizeof(float));
+    work->factor = attn_cut(memory, &bytes, width, sizeof(float));
     const int64_t fold = attn_fold_is_needed(plan) ? width : 0;
-    work->fold_rescale = cut(memory, &bytes, fold, sizeof(float));
-    work->sum_total = cut(memory, &bytes, fold, sizeof(float));
-    work->sum_lost = cut(memory, &bytes, fold, sizeof(float));
-    work->context_total_t = cut(memory, &bytes, problem->value.shape[3] * fold, sizeof(float));
-    work->context_lost_t = cut(memory, &bytes, problem->value.shape[3] * fold, sizeof(float));
-    work->distance = cut(memory, &bytes, problem->alibi_slopes != NULL ? width : 0, sizeof(float));
+    work->fold_rescale = attn_cut(memory, &bytes, fold, sizeof(float));
+    work->sum_total = attn_cut(memory, &bytes, fold, sizeof(float));
+    work->sum_lost = attn_cut(memory, &bytes, fold, sizeof(float));
+    work->context_total_t = attn_cut(memory, &bytes, problem->value.shape[3] * fold, sizeof(float));
+    work->context_lost_t = attn_cut(memory, &bytes, problem->value.shape[3] * fold, sizeof(float));
+    work->distance =
+        attn_cut(memory, &bytes, problem->alibi_slopes != NULL ? width : 0, sizeof(float));
     work->thresholds =
-        cut(memory, &bytes, problem->options.normalizer == ATTN_SPARSEMAX ? width : 0,
-            sizeof *work->thresholds);
-    work->low = cut(memory, &bytes, width, sizeof(int64_t));
-    work->high = cut(memory, &bytes, width, sizeof(int64_t));
-    work->tile_low = cut(memory, &bytes, width, sizeof(int32_t));
-    work->tile_high = cut(memory, &bytes, width, sizeof(int32_t));
+        attn_cut(memory, &bytes, problem->options.normalizer == ATTN_SPARSEMAX ? width : 0,
+                 sizeof *work->thresholds);
+    work->low = attn_cut(memory, &bytes, width, sizeof(int64_t));
+    work->high = attn_cut(memory, &bytes, width, sizeof(int64_t));
+    work->tile_low = attn_cut(memory, &bytes, width, sizeof(int32_t));
+    work->tile_high = attn_cut(memory, &bytes, width, sizeof(int32_t));
     return bytes;
 }
 
