@@ -1,5 +1,5 @@
-/* few.h - what the files of attention for few query rows share: few_plan.c, forward_few.c,
- * few_finish.c. */
+/* few.h - what the files of attention for few query rows share: few_plan.c, few_scores.c,
+ * few_finish.c, forward_few.c. */
 #ifndef ATTN_FEW_H
 #define ATTN_FEW_H
 
@@ -89,13 +89,42 @@ static inline struct attn_block attn_few_block(const struct attn_few_task *task,
     return (struct attn_block){ task->batch, task->q_head + head, 0, task->q_len, column, columns };
 }
 
+/* Row number row of a key or value, of the task's head. */
+static inline const void *attn_few_row(const struct attn_few_task *task,
+                                       const struct attn_tensor *tensor, int64_t row)
+{
+    return (const char *)tensor->data
+           + attn_tensor_index(tensor, task->batch, task->kv_head, row)
+                 * (int64_t)attn_dtype_size(tensor->dtype);
+}
+
+/* Where reading goes on after this: at a row which may be one after the last, as the next head's
+ * often is. NULL where nothing is to be called for. */
+static inline const void *attn_few_next_row(const struct attn_few_task *task,
+                                            const struct attn_tensor *tensor, int64_t row)
+{
+    const int64_t number = attn_tensor_index(tensor, task->batch, task->kv_head, row);
+    const int64_t offset = number * (int64_t)attn_dtype_size(tensor->dtype);
+
+    return task->calls ? (const void *)((uintptr_t)tensor->data + (uintptr_t)offset) : NULL;
+}
+
+/* The keys of the tile that some row of the task may see. */
+struct attn_span attn_few_visible(const struct attn_few_task *task, const struct attn_span *tile);
+
+/* The scores of every row with the keys of a tile, softcap included, and the maps that show them.
+ */
+void attn_few_score(const struct attn_few_task *task, const struct attn_span *tile);
+
+/* Those scores become masked ones; where no row may see the tile, it need not have been scored. */
+void attn_few_mask(const struct attn_few_task *task, const struct attn_span *tile);
+
+/* Both. Maps are written again where they are wanted, with the same numbers. */
+void attn_few_masked_scores(const struct attn_few_task *task, const struct attn_span *tile);
+
 /* The scores of every row of the task, of the tile, to a map where that is wanted. */
 void attn_few_store_map(const struct attn_few_task *task, const struct attn_tensor *map,
                         const struct attn_span *tile);
-
-/* The masked scores of a tile, of every row; those of an earlier time are written again where they
- * are wanted, and are the same. */
-void attn_few_masked_scores(struct attn_few_task *task, const struct attn_span *tile);
 
 /* What a chunk has found joins what was found in the chunks before it. */
 void attn_few_join(const struct attn_few_task *task, const struct attn_few_state *chunk);

@@ -5,11 +5,6 @@
 
 #include <math.h>
 
-static bool is_wanted(const struct attn_tensor *output)
-{
-    return output->data != NULL;
-}
-
 /* What a chunk has found joins what was found in the chunks before it. */
 void attn_few_join(const struct attn_few_task *task, const struct attn_few_state *chunk)
 {
@@ -116,10 +111,10 @@ static void finish_context(const struct attn_few_task *task)
 
 void attn_few_finish(struct attn_few_task *task)
 {
-    if (is_wanted(&task->problem->lse))
+    if (attn_is_wanted(&task->problem->lse))
         finish_lse(task);
-    if (is_wanted(&task->problem->context))
+    if (attn_is_wanted(&task->problem->context))
         finish_context(task);
-    if (is_wanted(&task->problem->weights))
+    if (attn_is_wanted(&task->problem->weights))
         finish_weights(task);
 }

@@ -16,11 +16,6 @@
 #include <math.h>
 #include <string.h>
 
-static bool is_wanted(const struct attn_tensor *output)
-{
-    return output->data != NULL;
-}
-
 /* --------------------------------------------------------------------- before the keys -- */
 
 static void find_ranges(struct attn_few_task *task)
@@ -114,151 +109,17 @@ static void begin(struct attn_few_task *task, const struct attn_plan *plan,
     task->kv_head = heads->first / (problem->query.shape[1] / problem->key.shape[1]);
     task->q_len = problem->query.shape[2];
     task->row_count = heads->count * task->q_len;
-    task->keeps_weights = is_wanted(&problem->weights) && problem->weights.dtype == ATTN_F32;
-    task->needs_map = is_wanted(&problem->scores) || is_wanted(&problem->softcapped)
-                      || is_wanted(&problem->masked) || task->keeps_weights;
-    task->needs_softmax =
-        is_wanted(&problem->context) || is_wanted(&problem->lse) || is_wanted(&problem->weights);
+    task->keeps_weights = attn_is_wanted(&problem->weights) && problem->weights.dtype == ATTN_F32;
+    task->needs_map = attn_is_wanted(&problem->scores) || attn_is_wanted(&problem->softcapped)
+                      || attn_is_wanted(&problem->masked) || task->keeps_weights;
+    task->needs_softmax = attn_is_wanted(&problem->context) || attn_is_wanted(&problem->lse)
+                          || attn_is_wanted(&problem->weights);
     task->calls = bytes_of(&problem->key) + bytes_of(&problem->value) >= ATTN_FEW_CALLED_BYTES;
     find_ranges(task);
     read_query(task);
 }
 
 /* --------------------------------------------------------------------- a tile of keys -- */
-
-static const void *row_of(const struct attn_few_task *task, const struct attn_tensor *tensor,
-                          int64_t row)
-{
-    return (const char *)tensor->data
-           + attn_tensor_index(tensor, task->batch, task->kv_head, row)
-                 * (int64_t)attn_dtype_size(tensor->dtype);
-}
-
-/* Where reading goes on after this: at a row which may be one after the last, as the next head's
- * often is. NULL where nothing is to be called for. */
-static const void *next_row(const struct attn_few_task *task, const struct attn_tensor *tensor,
-                            int64_t row)
-{
-    const int64_t number = attn_tensor_index(tensor, task->batch, task->kv_head, row);
-    const int64_t offset = number * (int64_t)attn_dtype_size(tensor->dtype);
-
-    return task->calls ? (const void *)((uintptr_t)tensor->data + (uintptr_t)offset) : NULL;
-}
-
-/* Kernels work on whole vectors of a row of n. */
-static void clear_padding(const struct attn_few_task *task, float *row, int64_t n)
-{
-    for (int64_t j = n; j < attn_few_padded(task->plan, n); j++)
-        row[j] = 0.0f;
-}
-
-/* What some row of the task may see of the tile. */
-static struct attn_span visible_part(const struct attn_few_task *task, const struct attn_span *tile)
-{
-    const int64_t first = attn_max(task->any.low, tile->first);
-    const int64_t end = attn_min(task->any.high, tile->first + tile->n);
-
-    return first < end ? (struct attn_span){ first, end - first }
-                       : (struct attn_span){ tile->first, 0 };
-}
-
-void attn_few_store_map(const struct attn_few_task *task, const struct attn_tensor *map,
-                        const struct attn_span *tile)
-{
-    if (!is_wanted(map))
-        return;
-    for (int64_t h = 0; h < task->head_count; h++) {
-        const struct attn_block block = attn_few_block(task, h, tile->first, tile->n);
-        int64_t stride;
-        float *rows = attn_block_place(map, &block, task->rows, &stride);
-        for (int64_t i = 0; i < task->q_len; i++)
-            memcpy(rows + i * stride, attn_few_scores(task, h * task->q_len + i),
-                   (size_t)tile->n * sizeof(float));
-        attn_block_written(task->kernels, map, &block, rows);
-    }
-}
-
-/* The products of every row with the keys of a tile. */
-static void score_keys(const struct attn_few_task *task, const struct attn_span *tile)
-{
-    const struct attn_tensor *key = &task->problem->key;
-
-    task->kernels->few_scores[attn_numbers_of(key->dtype)](
-        task->scores, task->score_stride, task->query, task->head_padded, task->row_count,
-        row_of(task, key, tile->first), key->stride[2], tile->n, key->shape[3],
-        next_row(task, &task->problem->value, tile->first));
-}
-
-/* The products become scores. */
-static void cap(const struct attn_few_task *task, const struct attn_span *tile)
-{
-    const struct attn_problem *problem = task->problem;
-    const int64_t lanes = task->kernels->lanes;
-
-    for (int64_t r = 0; r < task->row_count; r++)
-        clear_padding(task, attn_few_scores(task, r), tile->n);
-    attn_few_store_map(task, &problem->scores, tile);
-    if (problem->options.softcap > 0)
-        for (int64_t r = 0; r < task->row_count; r++) {
-            task->kernels->softcap_tile(attn_few_scores(task, r), (float)problem->options.softcap,
-                                        attn_divide_up(tile->n, lanes), lanes);
-        }
-    attn_few_store_map(task, &problem->softcapped, tile);
-}
-
-static void add_distances(const struct attn_few_task *task, int64_t row,
-                          const struct attn_span *tile)
-{
-    const float slope = task->problem->alibi_slopes[task->q_head + row / task->q_len];
-    float *scores = attn_few_scores(task, row);
-    float distance;
-
-    attn_mask_distances(task->problem, task->batch, row % task->q_len, tile->first, 1, &distance);
-    for (int64_t j = 0; j < tile->n; j++)
-        scores[j] -= slope * fabsf(distance - (float)j);
-}
-
-static void hide_others(const struct attn_few_task *task, int64_t row, const struct attn_span *tile)
-{
-    const int64_t low = attn_min(task->low[row % task->q_len] - tile->first, tile->n);
-    const int64_t high = attn_max(task->high[row % task->q_len] - tile->first, 0);
-    float *scores = attn_few_scores(task, row);
-
-    for (int64_t j = 0; j < low; j++)
-        scores[j] = -INFINITY;
-    for (int64_t j = high; j < tile->n; j++)
-        scores[j] = -INFINITY;
-}
-
-static void add_biases(const struct attn_few_task *task, int64_t row, const struct attn_span *tile)
-{
-    const int64_t lanes = task->kernels->lanes;
-
-    attn_mask_floats(task->problem, task->kernels, task->batch, task->q_head + row / task->q_len,
-                     row % task->q_len, tile->first, tile->n, task->bias);
-    clear_padding(task, task->bias, tile->n);
-    task->kernels->bias_tile(attn_few_scores(task, row), task->bias, attn_divide_up(tile->n, lanes),
-                             lanes);
-}
-
-static bool is_cut(const struct attn_few_task *task, const struct attn_span *tile)
-{
-    return task->every.low > tile->first || task->every.high < tile->first + tile->n;
-}
-
-static void mask(const struct attn_few_task *task, const struct attn_span *tile)
-{
-    const struct attn_problem *problem = task->problem;
-
-    for (int64_t r = 0; r < task->row_count; r++) {
-        if (problem->alibi_slopes != NULL)
-            add_distances(task, r, tile);
-        if (is_cut(task, tile))
-            hide_others(task, r, tile);
-        if (problem->mask.data != NULL)
-            add_biases(task, r, tile);
-    }
-}
 
 static const float ones[ATTN_FEW_ROWS] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 
@@ -273,9 +134,9 @@ static void sum_values(const struct attn_few_task *task, const struct attn_span 
     memset(task->sums, 0, (size_t)(task->row_count * task->v_padded) * sizeof(float));
     task->kernels->few_context[attn_numbers_of(value->dtype)](
         task->sums, task->v_padded, ones, weights, task->score_stride, task->row_count,
-        row_of(task, value, tile->first), value->stride[2], tile->n, value->shape[3],
-        next_row(task, &problem->key, tile->first + tile->n), task->every.low - tile->first,
-        hides ? 0 : task->every.high - tile->first);
+        attn_few_row(task, value, tile->first), value->stride[2], tile->n, value->shape[3],
+        attn_few_next_row(task, &problem->key, tile->first + tile->n),
+        task->every.low - tile->first, hides ? 0 : task->every.high - tile->first);
 }
 
 /* Adds the sums of a tile to those of the chunk: two levels of sums lose less than one. */
@@ -304,47 +165,24 @@ static void weigh(const struct attn_few_task *task, const struct attn_span *tile
     }
 }
 
-static void hide_all(const struct attn_few_task *task, const struct attn_span *tile)
-{
-    for (int64_t r = 0; r < task->row_count; r++)
-        for (int64_t j = 0; j < tile->n; j++)
-            attn_few_scores(task, r)[j] = -INFINITY;
-}
-
-void attn_few_masked_scores(struct attn_few_task *task, const struct attn_span *tile)
-{
-    if (visible_part(task, tile).n == 0) {
-        hide_all(task, tile);
-        return;
-    }
-    score_keys(task, tile);
-    cap(task, tile);
-    mask(task, tile);
-}
-
 /* What there is to do with the keys of a tile, which may be to write only that they are hidden. */
 static void run_tile(struct attn_few_task *task, const struct attn_span *whole)
 {
     const struct attn_problem *problem = task->problem;
-    const struct attn_span visible = visible_part(task, whole);
+    const struct attn_span visible = attn_few_visible(task, whole);
     const struct attn_span tile = task->needs_map ? *whole : visible;
     float *weights = task->scores + (visible.first - tile.first);
 
-    if (visible.n > 0 || is_wanted(&problem->scores) || is_wanted(&problem->softcapped)) {
-        score_keys(task, &tile);
-        cap(task, &tile);
-    }
-    if (visible.n > 0)
-        mask(task, &tile);
-    else
-        hide_all(task, &tile);
+    if (visible.n > 0 || attn_is_wanted(&problem->scores) || attn_is_wanted(&problem->softcapped))
+        attn_few_score(task, &tile);
+    attn_few_mask(task, &tile);
     attn_few_store_map(task, &problem->masked, &tile);
     if (task->keeps_weights)
         attn_few_store_map(task, &problem->weights, &tile);
     if (visible.n == 0 || !task->needs_softmax)
         return;
     weigh(task, &visible, weights);
-    if (is_wanted(&problem->context)) {
+    if (attn_is_wanted(&problem->context)) {
         sum_values(task, &visible, weights);
         add_sums(task);
     }
@@ -361,7 +199,7 @@ static void run_chunk(struct attn_few_task *task, int64_t number)
     clear_chunk(task);
     for (int64_t key = start; key < end; key += ATTN_FEW_KEYS) {
         const struct attn_span tile = { key, attn_min(ATTN_FEW_KEYS, end - key) };
-        if (task->needs_map || visible_part(task, &tile).n > 0)
+        if (task->needs_map || attn_few_visible(task, &tile).n > 0)
             run_tile(task, &tile);
     }
 }

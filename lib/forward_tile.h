@@ -40,11 +40,6 @@ struct attn_tile {
     enum attn_sees sees; /* by the caller's mask */
 };
 
-static inline bool attn_is_wanted(const struct attn_tensor *output)
-{
-    return output->data != NULL;
-}
-
 /* Where the tile of the first visible key begins. */
 static inline int64_t attn_first_tile(const struct attn_row_task *task)
 {

@@ -48,6 +48,12 @@ static inline int64_t attn_divide_up(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
+/* Whether the caller asks for this output. */
+static inline bool attn_is_wanted(const struct attn_tensor *output)
+{
+    return output->data != NULL;
+}
+
 /* Of the first number of a row, in elements from data on. */
 int64_t attn_tensor_index(const struct attn_tensor *tensor, int64_t batch, int64_t head,
                           int64_t row);
