@@ -62,10 +62,6 @@ int64_t attn_norm_sum_tasks(const struct attn_operand operands[ATTN_OPERAND_COUN
                             const struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT]);
 void attn_norm_sum_run(const struct attn_layer_gradient_plan *plan, int64_t task, void *scratch);
 
-/* The way of gradients back through a projection, from those of its outputs to those of its
- * inputs, as one: the same memory, read the other way round. */
-struct attn_linear attn_linear_back(const struct attn_linear *linear);
-
 /* What the last stage does with one projection: tasks of rows of its input, then of rows of its
  * weight, then one for its bias. */
 struct attn_linear_task_counts {

@@ -88,6 +88,10 @@ const void *attn_linear_at(const struct attn_linear *linear, int64_t index);
 /* Whether weight is of a dtype that a projection can have. */
 bool attn_linear_is_readable(const struct attn_linear *linear);
 
+/* The way of gradients back through a projection, from those of its outputs to those of its
+ * inputs, as one: the same memory, read the other way round. */
+struct attn_linear attn_linear_back(const struct attn_linear *linear);
+
 /* Of a task of a product. */
 size_t attn_layer_product_workspace_bytes(void);
 
