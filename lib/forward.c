@@ -22,6 +22,7 @@
 #include "few.h"
 #include "fold.h"
 #include "forward_tile.h"
+#include "sparsemax.h"
 
 #include <math.h>
 #include <string.h>

@@ -14,6 +14,7 @@
 #include "dropout.h"
 #include "internal.h"
 #include "mask.h"
+#include "sparsemax.h"
 
 #include <math.h>
 #include <string.h>

@@ -14,6 +14,7 @@
  * every score has the same bits as there and no weight can be above 1. */
 #include "dropout.h"
 #include "gradient_internal.h"
+#include "sparsemax.h"
 
 #include "kernels/kernels.h"
 

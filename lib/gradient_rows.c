@@ -10,6 +10,7 @@
  * again, to the same bits, and becomes gradients. */
 #include "dropout.h"
 #include "gradient_internal.h"
+#include "sparsemax.h"
 
 #include "kernels/kernels.h"
 

@@ -4,6 +4,7 @@
  * Each is a sum over query rows of what stage 0 has left of them. One task adds them up in double
  * and in the order of the rows, so that no number depends on who computed the parts. */
 #include "gradient_internal.h"
+#include "sparsemax.h"
 
 #include <math.h>
 

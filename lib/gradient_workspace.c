@@ -1,6 +1,7 @@
 /* gradient_workspace.c - the memory of a gradient's tasks: what stage 0 leaves for the others, and
  * the workspace of one task. */
 #include "gradient_internal.h"
+#include "sparsemax.h"
 #include "workspace.h"
 
 #include "kernels/kernels.h"

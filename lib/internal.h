@@ -3,7 +3,8 @@
 #define ATTN_INTERNAL_H
 
 #include "attn.h"
-#include "sparsemax.h"
+
+struct attn_threshold; /* sparsemax.h */
 
 /* One line a rule: leave with status and the name of the field at fault. */
 #define RETURN_IF(condition, status, field)                                                        \

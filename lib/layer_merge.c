@@ -2,9 +2,10 @@
  *
  * The plan is one of a layer, so that whoever runs calls runs merges too: MERGE puts the heads side
  * by side, as attention would have, and OUTPUT is the same as that of a call. */
+#include "layer_merge.h"
+
 #include "internal.h"
 #include "layer_internal.h"
-#include "merge.h"
 
 #include <string.h>
 

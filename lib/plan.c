@@ -5,6 +5,7 @@
 #include "few.h"
 #include "fold.h"
 #include "internal.h"
+#include "sparsemax.h"
 #include "workspace.h"
 
 #include "kernels/kernels.h"

@@ -1,7 +1,7 @@
 /* work_layer.c - see work.h: the stages of a layer around attention, and of its gradient. */
 #include "internal.h"
 #include "layer_gradient_internal.h"
-#include "merge.h"
+#include "layer_merge.h"
 #include "work.h"
 #include "work_internal.h"
 

@@ -10,7 +10,7 @@
 #include "arena.h"
 #include "fault.h"
 #include "layer.h"
-#include "merge.h"
+#include "layer_merge.h"
 #include "model.h"
 
 enum { INFER_RANK_MAX = 8 };

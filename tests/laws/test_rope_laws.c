@@ -11,7 +11,7 @@
 #include "attention_case.h"
 #include "difference.h"
 #include "layer_gradient.h"
-#include "merge.h"
+#include "layer_merge.h"
 
 #include <math.h>
 #include <stdlib.h>

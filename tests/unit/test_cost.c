@@ -2,7 +2,7 @@
  * machine overflow nothing; and that what is measured pulls a prediction towards it. */
 #include "cost.h"
 #include "cost_fit.h"
-#include "merge.h"
+#include "layer_merge.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
