@@ -329,6 +329,8 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
                                   const char *method, const char *path, void **state)
 {
     struct http_connection *record = http_connection_of(connection);
+    if (record && record->closing)
+        return MHD_NO; /* nothing can be said any more */
     struct exchange *exchange = record ? exchange_create(thread, connection, method, path) : NULL;
     if (!exchange)
         return MHD_queue_response(connection, 503, thread->http->no_memory);

@@ -85,9 +85,15 @@ bool http_create(struct http **http, const struct http_options *options, struct 
 /* From now on every answer is the last on its connection, so that clients come back by another. */
 void http_end_connections(struct http *http);
 
-/* From now on no connection is taken and a new request on an old one gets 503
- * and Connection: close. Returns when no thread will accept any more. */
-void http_stop_accepting(struct http *http);
+/* After http_end_connections(): takes the connections that have been made so far and no other,
+ * answers what comes on those there are, and closes those on which nothing comes. */
+void http_drain(struct http *http);
+
+/* Whether it is through with that. */
+bool http_is_drained(const struct http *http);
+
+/* From now on a new request gets 503 and Connection: close. */
+void http_refuse(struct http *http);
 
 /* Exchanges between their first byte and the end of their answer. */
 int64_t http_active_count(const struct http *http);

@@ -150,26 +150,29 @@ void http_drop_arrivals(struct http_thread *thread)
 
 /* --------------------------------------------------------------- accepting -- */
 
-/* False: there is none, or it cannot be taken now. */
-static bool accept_one(struct http *http, int listening)
+enum outcome { TAKEN, GONE, NONE_LEFT, NOT_NOW };
+
+static enum outcome accept_one(struct http *http, int listening)
 {
     struct http_arrival *arrival = calloc(1, sizeof *arrival);
     if (!arrival)
-        return false;
+        return NOT_NOW;
     arrival->address_size = sizeof arrival->address;
     arrival->socket = accept4(listening, (struct sockaddr *)&arrival->address,
                               &arrival->address_size, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (arrival->socket >= 0) {
         hand_over(http, arrival);
-        return true;
+        return TAKEN;
     }
     const int error = errno;
     free(arrival);
     if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
         log_line(LOG_WARNING, "no connection can be taken", LOG_STRING("reason", strerror(error)));
         http->accepts_again_ns = clock_now_ns() + PAUSE_MS * INT64_C(1000000);
+        return NOT_NOW;
     }
-    return error == ECONNABORTED || error == EINTR; /* that one is gone; the next may be there */
+    /* In the first two cases that one is gone, and the next may be there. */
+    return error == ECONNABORTED || error == EINTR ? GONE : NONE_LEFT;
 }
 
 bool http_may_accept(const struct http *http)
@@ -181,16 +184,21 @@ bool http_may_accept(const struct http *http)
 int http_accept_ms(const struct http *http, int most_ms)
 {
     const bool pauses = http->accepts_again_ns && http->accepts_again_ns >= clock_now_ns();
+    if (http->handshakes_end_ns && atomic_load(&http->accepting) && most_ms > HTTP_TIMER_MS)
+        return HTTP_TIMER_MS;
     return pauses && most_ms > PAUSE_MS ? PAUSE_MS : most_ms;
 }
 
 /* Where this has filled the daemon up, all threads look for connections that can make room. */
-void http_accept(struct http *http, int listening)
+bool http_accept(struct http *http, int listening)
 {
     http->accepts_again_ns = 0;
-    for (int i = 0; i < ACCEPTS_MAX && http_may_accept(http); i++)
-        if (!accept_one(http, listening))
-            return;
+    for (int i = 0; i < ACCEPTS_MAX && http_may_accept(http); i++) {
+        const enum outcome outcome = accept_one(http, listening);
+        if (outcome == NONE_LEFT || outcome == NOT_NOW)
+            return outcome == NONE_LEFT;
+    }
     for (int i = 1; i < http->thread_count && http_is_full(http); i++)
         http_wake(&http->threads[i]);
+    return false;
 }

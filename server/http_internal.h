@@ -1,6 +1,6 @@
 /* http_internal.h - what http.c (one request), http_accept.c, http_gate.c, http_send.c,
- * http_departures.c, http_timers.c and http_threads.c (the threads that drive libmicrohttpd) share.
- * They alone include microhttpd.h. */
+ * http_departures.c, http_drain.c, http_timers.c and http_threads.c (the threads that drive
+ * libmicrohttpd) share. They alone include microhttpd.h. */
 #ifndef ATTND_HTTP_INTERNAL_H
 #define ATTND_HTTP_INTERNAL_H
 
@@ -78,11 +78,13 @@ struct http {
     struct MHD_Response *no_memory;
     _Atomic int64_t active_count;
     _Atomic int64_t coming_count, coming_cost_ns; /* of bodies at the gates */
-    _Atomic bool refusing;                        /* new requests get 503 */
     _Atomic bool ending;                          /* the connection of each answer */
+    _Atomic int64_t draining_since_ns;            /* 0: connections are taken as ever */
+    _Atomic bool refusing;                        /* new requests get 503 */
     _Atomic bool accepting; /* the first thread, the only one that does, has not stopped yet */
     _Atomic bool stopping;
-    int64_t accepts_again_ns; /* that thread's; 0: nothing keeps it from doing so */
+    int64_t accepts_again_ns;  /* that thread's; 0: nothing keeps it from doing so */
+    int64_t handshakes_end_ns; /* that thread's too: of the last connections; 0: they go on */
     int thread_count;
     struct http_thread threads[];
 };
@@ -98,11 +100,13 @@ bool http_is_full(const struct http *http);
 void http_connection_opened(struct http_thread *thread);
 void http_connection_closed(struct http_thread *thread);
 
-/* These three by the first thread alone: whether it may take connections, how long at the most to
- * wait before asking again, and taking those that have come to a listening socket. */
+/* These four by the first thread alone: whether it may take connections, how long at the most to
+ * wait before asking again, taking those that have come to a listening socket (true: it has none
+ * left), and, while draining, taking the last ones of all: true when the sockets are closed. */
 bool http_may_accept(const struct http *http);
 int http_accept_ms(const struct http *http, int most_ms);
-void http_accept(struct http *http, int listening);
+bool http_accept(struct http *http, int listening);
+bool http_accept_last(struct http *http);
 
 /* Gives what has been put there for this thread to libmicrohttpd, or closes it. */
 void http_take_arrivals(struct http_thread *thread);
@@ -140,6 +144,9 @@ void http_waiting_remove(struct exchange *exchange);
 /* The same for connections without a request. */
 void http_idle_begin(struct http_thread *thread, struct http_connection *connection);
 void http_idle_end(struct http_thread *thread, struct http_connection *connection);
+
+/* Closes connections without a request, while draining. */
+void http_drain_idle(struct http_thread *thread);
 
 /* Wakes the connections whose parked exchanges have been answered meanwhile. */
 void http_resume_answered(struct http_thread *thread);

@@ -109,9 +109,10 @@ static void wait_for_any(struct watch *watch, struct http_thread *thread)
 
 static void accept_all(struct watch *watch, struct http *http)
 {
-    if (watch->count > WATCH_LISTENERS && atomic_load(&http->refusing)) {
-        watch->count = WATCH_LISTENERS;
-        atomic_store(&http->accepting, false);
+    if (watch->count > WATCH_LISTENERS && atomic_load(&http->draining_since_ns)) {
+        if (http_accept_last(http))
+            watch->count = WATCH_LISTENERS;
+        return;
     }
     for (nfds_t i = WATCH_LISTENERS; i < watch->count; i++)
         if (watch->fds[i].revents)
@@ -272,21 +273,6 @@ bool http_create(struct http **http, const struct http_options *options, struct 
     }
     *http = made;
     return true;
-}
-
-void http_end_connections(struct http *http)
-{
-    atomic_store(&http->ending, true);
-}
-
-void http_stop_accepting(struct http *http)
-{
-    atomic_store(&http->refusing, true);
-    http_wake(&http->threads[0]);
-    while (atomic_load(&http->accepting))
-        poll(NULL, 0, 1);
-    for (int i = 0; i < http->options.listen_count; i++)
-        listener_close(&http->listeners[i]);
 }
 
 int64_t http_active_count(const struct http *http)

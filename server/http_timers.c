@@ -80,7 +80,7 @@ static bool body_stalls(struct exchange *exchange, int64_t now_ns)
 {
     const int64_t since_ns = exchange->draining_since_ns;
     const size_t came = exchange->received - exchange->draining_received;
-    if (!atomic_load(&exchange->thread->http->refusing)
+    if (!atomic_load(&exchange->thread->http->draining_since_ns)
         || (since_ns != 0 && now_ns - since_ns < DRAINING_MS * MS))
         return false;
     exchange->draining_since_ns = now_ns;
@@ -193,6 +193,8 @@ int http_timers_ms(const struct http_thread *thread, int most_ms)
     int wait_ms = thread->waiting.first && most_ms > HTTP_TIMER_MS ? HTTP_TIMER_MS : most_ms;
     if (!thread->idle.first)
         return wait_ms;
+    if (atomic_load(&thread->http->draining_since_ns))
+        return wait_ms < HTTP_TIMER_MS ? wait_ms : HTTP_TIMER_MS;
     int64_t allowed_ns = thread->http->options.idle_timeout_ns;
     if (allowed_ns > IDLE_KEPT_MS * MS && http_is_full(thread->http))
         allowed_ns = IDLE_KEPT_MS * MS;
@@ -207,5 +209,8 @@ void http_check_timers(struct http_thread *thread)
 {
     const int64_t now_ns = clock_now_ns();
     check_waiting(thread, now_ns);
-    check_idle(thread, now_ns);
+    if (atomic_load(&thread->http->draining_since_ns))
+        http_drain_idle(thread);
+    else
+        check_idle(thread, now_ns);
 }

@@ -1,8 +1,12 @@
 /* listener.c - see listener.h. */
 #include "listener.h"
 
+#include "log.h"
+
 #include <errno.h>
+#include <linux/filter.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -77,6 +81,22 @@ bool listener_open(struct listener *listener, const char *address, struct fault 
         return false;
     }
     return true;
+}
+
+/* A packet with SYN is one too few for a filter that lets all others pass (socket(7),
+ * SO_ATTACH_FILTER); it sees packets from their TCP header on. */
+void listener_begin_none(const struct listener *listener)
+{
+    enum { FLAGS_AT = 13 };
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, FLAGS_AT),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, TH_SYN, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+    };
+    const struct sock_fprog filter = { .len = sizeof code / sizeof code[0], .filter = code };
+    if (setsockopt(listener->socket, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0)
+        log_line(LOG_DEBUG, "no filter", LOG_STRING("reason", strerror(errno)));
 }
 
 void listener_close(struct listener *listener)

@@ -15,4 +15,9 @@ struct listener {
 bool listener_open(struct listener *listener, const char *address, struct fault *fault);
 void listener_close(struct listener *listener);
 
+/* From now on a client that begins to connect gets no answer, as if its packet were lost, and tries
+ * again until the socket is closed and refuses it. Handshakes under way go on, so that the queue
+ * can be emptied for good. Without effect where the kernel takes no filter. */
+void listener_begin_none(const struct listener *listener);
+
 #endif

@@ -150,14 +150,15 @@ static bool load_and_warm_up(struct service *service, struct fault *fault)
     return true;
 }
 
-static void sleep_until(int64_t deadline_ns, int step_ms, struct http *http)
+/* Or until http, if any, is drained. */
+static void sleep_until(int64_t deadline_ns, int step_ms, const struct http *http)
 {
-    while (clock_now_ns() < deadline_ns && (!http || http_active_count(http) > 0))
+    while (clock_now_ns() < deadline_ns && (!http || !http_is_drained(http)))
         poll(NULL, 0, step_ms);
 }
 
-/* Ready turns 503; for the drain delay requests are still served; then no new
- * connection is taken and what was accepted is answered. */
+/* Ready turns 503; for the drain delay all is served as before; then no connection is made any
+ * more, and what has been sent on those there are is answered. */
 static void drain(struct service *service, struct http *http)
 {
     const struct config *config = service->config;
@@ -167,9 +168,10 @@ static void drain(struct service *service, struct http *http)
     metrics_gauge_set(METRICS_READY, 0);
     http_end_connections(http);
     sleep_until(start_ns + config->drain_delay_ns, 10, NULL);
-    http_stop_accepting(http);
+    http_drain(http);
     sleep_until(start_ns + config->drain_delay_ns + config->drain_max_ns, 1, http);
-    if (http_active_count(http) > 0) {
+    if (!http_is_drained(http)) {
+        http_refuse(http);
         log_line(LOG_WARNING, "drain cut short", LOG_NUMBER("active", http_active_count(http)));
         scheduler_cancel_all(service->scheduler);
         scheduler_cancel_all(service->errands);

@@ -1,0 +1,257 @@
+/* test_drain.c - SIGTERM loses no request: whoever could connect is answered, also from the queue
+ * of the listening socket and on a connection that was kept; who sends nothing sees an orderly end.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "daemon.h"
+#include "http_client.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static const char REQUEST[] = "POST /v1/attention HTTP/1.1\r\nHost: x\r\n"
+                              "Content-Type: application/json\r\nContent-Length: 42\r\n\r\n"
+                              "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]]}";
+
+static struct daemon server;
+
+static void send_request(struct http_raw *raw)
+{
+    assert_true(http_raw_send_text(raw, REQUEST));
+}
+
+/* And it is the connection's last: that is said, but where the daemon answered before it saw the
+ * signal. */
+static void expect_answer(struct http_raw *raw)
+{
+    char value[32];
+    struct http_response response = http_raw_receive(raw, 20 * daemon_slowness());
+    assert_int_equal(response.status, 200);
+    if (http_response_header(&response, "Connection", value, sizeof(value)))
+        assert_string_equal(value, "close");
+    http_response_free(&response);
+    assert_true(http_raw_is_closed(raw, 20 * daemon_slowness()));
+    http_raw_close(raw);
+}
+
+/* A connection that has had an answer and is kept. */
+static void connect_and_use(struct http_raw *raw)
+{
+    http_raw_connect(raw, server.port);
+    send_request(raw);
+    struct http_response response = http_raw_receive(raw, 20 * daemon_slowness());
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+}
+
+/* What clients do before this and the next is there when the daemon wakes, SIGTERM too. */
+static void hold(void)
+{
+    kill(server.pid, SIGSTOP);
+}
+
+static void end_and_let_go(void)
+{
+    kill(server.pid, SIGTERM);
+    kill(server.pid, SIGCONT);
+}
+
+static void expect_orderly_end(void)
+{
+    assert_int_equal(daemon_wait(&server, 30 * daemon_slowness()), 0);
+}
+
+static void test_queue_is_served(void **state)
+{
+    (void)state;
+    enum { COUNT = 200 };
+    struct http_raw raw[COUNT];
+    daemon_start(&server, NULL);
+    hold();
+    for (int i = 0; i < COUNT; i++) {
+        http_raw_connect(&raw[i], server.port);
+        send_request(&raw[i]);
+    }
+    end_and_let_go();
+    for (int i = 0; i < COUNT; i++)
+        expect_answer(&raw[i]);
+    expect_orderly_end();
+}
+
+/* More than may be open at once: each makes room for one that still waits. */
+static void test_queue_is_served_where_all_places_are_taken(void **state)
+{
+    (void)state;
+    enum { KEPT = 4, COUNT = 20 };
+    struct http_raw kept[KEPT], raw[COUNT];
+    daemon_start_with(&server, "--connections-max", "4", NULL);
+    for (int i = 0; i < KEPT; i++)
+        connect_and_use(&kept[i]);
+    hold();
+    for (int i = 0; i < COUNT; i++) {
+        http_raw_connect(&raw[i], server.port);
+        send_request(&raw[i]);
+    }
+    end_and_let_go();
+    for (int i = 0; i < COUNT; i++)
+        expect_answer(&raw[i]);
+    expect_orderly_end();
+    for (int i = 0; i < KEPT; i++)
+        http_raw_close(&kept[i]);
+}
+
+static void test_kept_connections_are_served(void **state)
+{
+    (void)state;
+    enum { COUNT = 20 };
+    struct http_raw raw[COUNT];
+    daemon_start(&server, NULL);
+    for (int i = 0; i < COUNT; i++)
+        connect_and_use(&raw[i]);
+    hold();
+    for (int i = 0; i < COUNT; i++)
+        send_request(&raw[i]);
+    end_and_let_go();
+    for (int i = 0; i < COUNT; i++)
+        expect_answer(&raw[i]);
+    expect_orderly_end();
+}
+
+/* A request of which a part is there is waited for. The kernel counts in ticks when something came,
+ * so that it must not come together with the answer before. */
+static void test_request_on_its_way_is_served(void **state)
+{
+    (void)state;
+    enum { COUNT = 9 };
+    struct http_raw raw[COUNT];
+    daemon_start(&server, NULL);
+    for (int i = 0; i < COUNT; i++)
+        if (i % 3 == 0)
+            connect_and_use(&raw[i]);
+        else
+            http_raw_connect(&raw[i], server.port);
+    daemon_pause(0.05);
+    hold();
+    for (int i = 0; i < COUNT; i++)
+        if (i % 3 < 2)
+            assert_true(http_raw_send(&raw[i], REQUEST, 20));
+    end_and_let_go();
+    daemon_pause(0.1);
+    for (int i = 0; i < COUNT; i++) {
+        const int sent = i % 3 < 2 ? 20 : 0;
+        assert_true(http_raw_send_text(&raw[i], REQUEST + sent));
+    }
+    for (int i = 0; i < COUNT; i++)
+        expect_answer(&raw[i]);
+    expect_orderly_end();
+}
+
+/* An end of the stream, and no reset. */
+static void test_idle_connections_end_in_order(void **state)
+{
+    (void)state;
+    enum { COUNT = 20 };
+    struct http_raw raw[COUNT];
+    char byte;
+    daemon_start(&server, NULL);
+    for (int i = 0; i < COUNT; i++)
+        if (i % 2)
+            connect_and_use(&raw[i]);
+        else
+            http_raw_connect(&raw[i], server.port);
+    daemon_stop(&server);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(recv(raw[i].socket, &byte, 1, 0), 0);
+        http_raw_close(&raw[i]);
+    }
+}
+
+/* ------------------------------------------------------ a connection each -- */
+
+struct caller {
+    pthread_t thread;
+    int answered, failed;
+};
+
+/* Connects for each request, until that is refused. */
+static void *call_until_refused(void *argument)
+{
+    struct caller *caller = argument;
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)server.port) };
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (;;) {
+        struct http_raw raw = { .socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) };
+        if (connect(raw.socket, (struct sockaddr *)&address, sizeof(address)) != 0) {
+            caller->failed += errno != ECONNREFUSED;
+            close(raw.socket);
+            return NULL;
+        }
+        const bool sent = http_raw_send_text(&raw, REQUEST);
+        struct http_response response = http_raw_receive(&raw, 20 * daemon_slowness());
+        const bool answered = sent && response.status == 200;
+        caller->answered += answered;
+        caller->failed += !answered;
+        http_response_free(&response);
+        http_raw_close(&raw);
+    }
+}
+
+static void test_whoever_connects_is_answered(void **state)
+{
+    (void)state;
+    enum { CALLERS = 4, ROUNDS = 4 };
+    int answered = 0, failed = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct caller callers[CALLERS] = { 0 };
+        daemon_start(&server, NULL);
+        for (int i = 0; i < CALLERS; i++)
+            assert_int_equal(
+                pthread_create(&callers[i].thread, NULL, call_until_refused, &callers[i]), 0);
+        daemon_pause(0.2);
+        kill(server.pid, SIGTERM);
+        for (int i = 0; i < CALLERS; i++) {
+            pthread_join(callers[i].thread, NULL);
+            answered += callers[i].answered;
+            failed += callers[i].failed;
+        }
+        expect_orderly_end();
+    }
+    print_message("    %d requests answered, %d failed\n", answered, failed);
+    assert_true(answered > 0);
+    assert_int_equal(failed, 0);
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    daemon_kill(&server);
+    return 0;
+}
+
+#define TEST(function) cmocka_unit_test_teardown(function, clear)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_queue_is_served),
+        TEST(test_queue_is_served_where_all_places_are_taken),
+        TEST(test_kept_connections_are_served),
+        TEST(test_request_on_its_way_is_served),
+        TEST(test_idle_connections_end_in_order),
+        TEST(test_whoever_connects_is_answered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
