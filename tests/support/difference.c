@@ -21,23 +21,36 @@ void difference_fill(struct fill *fill, float *numbers, int64_t count)
     difference_round(numbers, count);
 }
 
-/* context[d] of one row from its weights, each times what dropout makes of 1: that is known to be
- * right (tests/laws/test_attn_dropout.c) and the same on the way back. */
-static double dropped_context(const struct attn_problem *problem, const double *weights, int64_t b,
-                              int64_t h, int64_t i, int64_t d)
+/* The weights of one row, each times what dropout makes of 1: that is known to be right
+ * (tests/laws/test_attn_dropout.c) and the same on the way back. */
+static void drop_row(const struct attn_problem *problem, double *weights, int64_t b, int64_t h,
+                     int64_t i)
+{
+    enum { AT_ONCE = 256 };
+    const int64_t kv_len = problem->key.shape[2];
+    for (int64_t first = 0; first < kv_len; first += AT_ONCE) {
+        const int64_t n = kv_len - first < AT_ONCE ? kv_len - first : AT_ONCE;
+        float factors[AT_ONCE];
+        for (int64_t j = 0; j < n; j++)
+            factors[j] = 1;
+        attn_dropout_row(problem, b, h, i, first, n, factors, 1);
+        for (int64_t j = 0; j < n; j++)
+            weights[first + j] *= (double)factors[j];
+    }
+}
+
+/* context[d] of one row from its weights. */
+static double context_of(const struct attn_problem *problem, const double *weights, int64_t b,
+                         int64_t h, int64_t d)
 {
     const struct attn_tensor *value = &problem->value;
     const int64_t kv_head = h / (problem->query.shape[1] / value->shape[1]);
+    const float *numbers = (const float *)value->data + b * value->stride[0]
+                           + kv_head * value->stride[1] + d * value->stride[3];
     double context = 0;
-    for (int64_t j = 0; j < value->shape[2]; j++) {
-        float factor = 1;
-        attn_dropout_row(problem, b, h, i, j, 1, &factor, 1);
+    for (int64_t j = 0; j < value->shape[2]; j++)
         if (weights[j] != 0)
-            context += weights[j] * (double)factor
-                       * (double)((const float *)
-                                      value->data)[b * value->stride[0] + kv_head * value->stride[1]
-                                                   + j * value->stride[2] + d * value->stride[3]];
-    }
+            context += weights[j] * (double)numbers[j * value->stride[2]];
     return context;
 }
 
@@ -51,11 +64,13 @@ double difference_loss(const struct attn_problem *problem,
     reference_attention(problem, &r);
     for (int64_t n = 0; n < shape[0] * shape[1] * shape[2]; n++) {
         const int64_t i = n % shape[2], h = n / shape[2] % shape[1], b = n / shape[2] / shape[1];
+        const bool drops = problem->options.dropout > 0;
+        if (drops)
+            drop_row(problem, r.weights + n * kv_len, b, h, i);
         for (int64_t d = 0; d < shape[3]; d++)
             loss +=
-                (problem->options.dropout > 0
-                     ? dropped_context(problem, r.weights + n * kv_len, b, h, i, d)
-                     : r.context[n * shape[3] + d])
+                (drops ? context_of(problem, r.weights + n * kv_len, b, h, d)
+                       : r.context[n * shape[3] + d])
                 * (double)((const float *)context_gradient->data)[b * stride[0] + h * stride[1]
                                                                   + i * stride[2] + d * stride[3]];
     }
@@ -120,15 +135,27 @@ bool difference_is_smooth(const struct attn_problem *problem, float *x)
     return is_same;
 }
 
+double difference_layer_along(const struct attn_layer_problem *problem,
+                              const float *context_gradient, float *const x[],
+                              const float directions[], int count)
+{
+    float kept[DIFFERENCE_ALONG_MAX];
+    double at[4];
+    for (int k = 0; k < count; k++)
+        kept[k] = *x[k];
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < count; k++)
+            *x[k] = kept[k] + MOVES[i] * STEP * directions[k];
+        at[i] = difference_layer_loss(problem, context_gradient);
+    }
+    for (int k = 0; k < count; k++)
+        *x[k] = kept[k];
+    return difference_of(at, (double)STEP);
+}
+
 double difference_layer_by(const struct attn_layer_problem *problem, const float *context_gradient,
                            float *x)
 {
-    const float kept = *x;
-    double at[4];
-    for (int i = 0; i < 4; i++) {
-        *x = kept + MOVES[i] * STEP;
-        at[i] = difference_layer_loss(problem, context_gradient);
-    }
-    *x = kept;
-    return difference_of(at, (double)STEP);
+    const float up = 1;
+    return difference_layer_along(problem, context_gradient, &x, &up, 1);
 }

@@ -31,6 +31,13 @@ double difference_by(const struct attn_problem *problem, const struct attn_tenso
 double difference_layer_by(const struct attn_layer_problem *problem, const float *context_gradient,
                            float *x);
 
+/* The sum of the derivatives by count different numbers, each times its direction, which is 1 or
+ * -1. */
+enum { DIFFERENCE_ALONG_MAX = 8 };
+double difference_layer_along(const struct attn_layer_problem *problem,
+                              const float *context_gradient, float *const x[],
+                              const float directions[], int count);
+
 /* The derivative from the losses at -2, -1, 1 and 2 steps of this size. */
 double difference_of(const double at[4], double step);
 

@@ -9,9 +9,13 @@
 #include "difference.h"
 #include "gradient.h"
 
+/* The differences of a case, in the order in which they are compared. */
+struct gradient_differences;
+
 struct gradient_case {
     struct attention_case forward;
-    struct attn_gradient_problem problem; /* its attention is set when it is planned */
+    struct attn_gradient_problem problem;     /* its attention is set when it is planned */
+    struct gradient_differences *differences; /* NULL: they are taken when they are compared */
 };
 
 /* What may be other than in scaled dot-product attention with softmax, one bit each. */
@@ -60,6 +64,9 @@ void gradient_run(const struct attn_gradient_plan *plan, bool backwards);
  * Numbers at a kink of sparsemax, where there is no derivative, are passed over; returns how
  * many. */
 int64_t gradient_case_compare(const struct gradient_case *c, uint64_t seed);
+
+/* Runs the case on every kernel table and compares each time; returns the sum. */
+int64_t gradient_case_compare_tables(struct gradient_case *c, uint64_t seed);
 
 /* Runs and compares a case of these sizes and kinds under every kind of mask and option, or one in
  * step of them, the last, which has most of them together, included; on every kernel table. */
