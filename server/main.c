@@ -19,6 +19,7 @@
 #include "model_command.h"
 #include "model_guard.h"
 #include "model_panels.h"
+#include "notify.h"
 #include "open_files.h"
 #include "restart.h"
 #include "routes.h"
@@ -166,6 +167,7 @@ static void drain(struct service *service, struct http *http)
     log_line(LOG_INFO, "draining", LOG_NUMBER("delay_ms", (double)config->drain_delay_ns / 1e6));
     atomic_store(&service->state, SERVICE_DRAINING);
     metrics_gauge_set(METRICS_READY, 0);
+    notify("STOPPING=1");
     http_end_connections(http);
     sleep_until(start_ns + config->drain_delay_ns, 10, NULL);
     http_drain(http);
@@ -260,6 +262,7 @@ static bool serve(struct service *service, const sigset_t *signals, struct fault
     const bool loaded = load_and_warm_up(service, fault);
     if (loaded) {
         log_line(LOG_INFO, "ready", LOG_NUMBER("ms", (double)(clock_now_ns() - start_ns) / 1e6));
+        notify("READY=1");
         wait_for_end(service, signals);
         drain(service, http);
     }
