@@ -66,6 +66,9 @@ struct exchange {
     LIST_LINK(struct exchange) at_gate;
     struct body_outlook outlook;
 
+    int stalled_looks;      /* in a row at which bytes of it lay unread (http_chunk_line.c) */
+    uint64_t stalled_bytes; /* and so many had been read */
+
     struct memory_share memory; /* of all that is held for it */
     char *body;                 /* malloc'd; its bytes begin at body_offset */
     size_t body_offset, body_size, body_capacity;

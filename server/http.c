@@ -21,36 +21,42 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PROMPT_NS = 2000000 };
+enum {
+    PROMPT_NS = 2000000,
+    DIRECT_MESSAGE_MAX = 200, /* of an answer without libmicrohttpd */
+};
 
 /* --------------------------------------------------------------- answers -- */
 
-/* The body did not come in time. libmicrohttpd takes no answer while a body is
- * arriving, so this one goes to the socket directly; it has sent nothing of its
- * own for this request that could be cut in two. */
+/* libmicrohttpd takes no answer while a body is arriving, so this one goes to the socket directly;
+ * it has sent nothing of its own for this request that could be cut in two. The message is one of
+ * ours, with nothing in it that JSON would escape. */
 void http_end_body(struct exchange *exchange)
 {
-    char answer[768];
-    char body[256];
+    char answer[1024];
+    char body[512];
     char timing[REQUEST_TIMING_MAX];
-    const int body_size =
-        snprintf(body, sizeof body,
-                 "{\"error\":\"the body did not arrive in time\",\"code\":\"timeout\","
-                 "\"request_id\":\"%.*s\"}\n",
-                 EXCHANGE_ID_MAX, exchange->request_id);
+    const enum fault_code code = exchange->fault.code;
+    const int status = fault_http_status(code);
+    const int body_size = snprintf(body, sizeof body,
+                                   "{\"error\":\"%.*s\",\"code\":\"%s\",\"request_id\":\"%.*s\"}\n",
+                                   DIRECT_MESSAGE_MAX, exchange->fault.message,
+                                   fault_code_name(code), EXCHANGE_ID_MAX, exchange->request_id);
     request_record_timing(&exchange->record, clock_now_ns() - exchange->started_ns, timing);
     const int size =
         snprintf(answer, sizeof answer,
-                 "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
+                 "HTTP/1.1 %d %s\r\nConnection: close\r\n"
                  "Content-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n"
                  "Server-Timing: %s\r\n\r\n%s",
-                 body_size, exchange->request_id, timing, body);
-    const int socket = http_connection_of(exchange->connection)->socket;
-    exchange->answer.status = 408;
-    exchange->record.fault = FAULT_TIMEOUT;
-    if (send(socket, answer, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-        log_line(LOG_DEBUG, "timeout not sent", LOG_STRING("reason", strerror(errno)));
-    shutdown(socket, SHUT_RDWR);
+                 status, MHD_get_reason_phrase_for((unsigned)status), body_size,
+                 exchange->request_id, timing, body);
+    struct http_connection *connection = http_connection_of(exchange->connection);
+    exchange->answer.status = status;
+    exchange->record.fault = code;
+    http_waiting_remove(exchange);
+    if (send(connection->socket, answer, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        log_line(LOG_DEBUG, "answer not sent", LOG_STRING("reason", strerror(errno)));
+    http_connection_end(connection);
 }
 
 static bool add_header(struct MHD_Response *response, const char *name, const char *value)
@@ -392,6 +398,7 @@ enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection
     (void)version;
     struct http_thread *thread = context;
     struct exchange *exchange = *state;
+    thread->call_count++;
     if (!exchange)
         return first_call(thread, connection, method, path, state);
     if (*upload_size > 0) {
@@ -443,6 +450,7 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
 {
     struct http_thread *thread = context;
     struct exchange *exchange = *state;
+    thread->call_count++;
     if (!exchange)
         return;
     struct http_connection *record = http_connection_of(connection);

@@ -24,6 +24,12 @@ struct http_connection *http_connection_of(struct MHD_Connection *connection)
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
+void http_connection_end(struct http_connection *connection)
+{
+    shutdown(connection->socket, SHUT_RDWR);
+    MHD_set_connection_option(connection->library, MHD_CONNECTION_OPTION_TIMEOUT, 1U);
+}
+
 static void leaving_remove(struct http_thread *thread, struct http_connection *connection)
 {
     if (LIST_HAS(&thread->leaving, connection, in_leaving))
@@ -54,8 +60,10 @@ void http_end_departures(struct http_thread *thread)
         leaving_remove(thread, connection);
         if (exchange && exchange->gate == HTTP_GATE_WAITS) {
             http_gate_call(exchange);
-        } else if (!exchange || exchange->reading) {
+        } else if (!exchange) {
             shutdown(connection->socket, SHUT_RDWR);
+        } else if (exchange->reading) {
+            http_connection_end(connection);
         } else if (exchange->parked && LIST_HAS(&thread->waiting, exchange, in_waiting)
                    && !exchange->queued) {
             http_waiting_remove(exchange);
@@ -82,6 +90,7 @@ static struct http_connection *connection_create(struct http_thread *thread,
     struct http_connection *record = calloc(1, sizeof *record);
     if (!record)
         return NULL; /* its requests get 503 */
+    record->library = connection;
     record->socket =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     struct epoll_event event = { .events = EPOLLRDHUP | EPOLLET, .data.ptr = record };
@@ -97,6 +106,7 @@ void http_on_connection(void *context, struct MHD_Connection *connection, void *
 {
     struct http_thread *thread = context;
     struct http_connection *record = *state;
+    thread->call_count++;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         metrics_gauge_add(METRICS_CONNECTIONS, 1);
         http_connection_opened(thread);

@@ -14,12 +14,14 @@
 
 enum {
     HTTP_LISTEN_MAX = 8,
-    HTTP_TIMER_MS = 10, /* how late a deadline may be noticed */
+    HTTP_TIMER_MS = 10,      /* how late a deadline may be noticed */
+    HTTP_POOL_BYTES = 16384, /* of a connection; 9 900 idle ones stay under 200 MiB */
 };
 
 /* libmicrohttpd's context of a connection. */
 struct http_connection {
     int socket;
+    struct MHD_Connection *library;
     struct exchange *exchange;                    /* the one that is under way, or NULL */
     bool left;                                    /* the client has closed its end */
     LIST_LINK(struct http_connection) in_leaving; /* and that is still to be acted upon */
@@ -64,6 +66,9 @@ struct http_thread {
     struct http_gate gate;
     int handled_count;           /* requests since it last waited */
     unsigned run_count, read_in; /* runs of libmicrohttpd; the last one that read of a body */
+    unsigned call_count;         /* calls that libmicrohttpd has made */
+    unsigned idle_runs;          /* in which it made none, and wanted to be run at once again */
+    bool ran_idle;               /* the last time */
     LIST_OF(struct http_connection) leaving;
     int departures; /* epoll of clients that have closed their end */
 
@@ -124,6 +129,19 @@ void http_on_connection(void *context, struct MHD_Connection *connection, void *
 
 struct http_connection *http_connection_of(struct MHD_Connection *connection);
 
+/* Shuts a connection down of which a body may still be on its way, and sees to it that
+ * libmicrohttpd, which may never read its end, notices within two seconds. */
+void http_connection_end(struct http_connection *connection);
+
+/* Whether a chunked body stands at a line for which libmicrohttpd has no room. Asked now and then,
+ * with runs of libmicrohttpd between. */
+bool http_chunk_line_stalls(struct exchange *exchange);
+
+/* After a run of libmicrohttpd: whether it called anything of ours. And how long to wait for
+ * something to happen, where it wants to be run again after wanted_ms. */
+void http_chunk_line_run(struct http_thread *thread, bool had_calls);
+int http_chunk_line_ms(struct http_thread *thread, int wanted_ms);
+
 /* Notes the clients that have closed their end; before libmicrohttpd is run. */
 void http_see_departures(struct http_thread *thread);
 
@@ -133,8 +151,7 @@ void http_end_departures(struct http_thread *thread);
 
 /* Takes the bytes of the answer; whatever comes, they are given back when they have been sent.
  * NULL: no memory, and they have not been taken. */
-struct MHD_Response *http_take_bytes(const struct http_thread *thread,
-                                     struct exchange_answer *answer);
+struct MHD_Response *http_take_bytes(struct http_thread *thread, struct exchange_answer *answer);
 
 /* Puts an exchange on its thread's list of those that wait for something outside, and takes it
  * off. */
@@ -187,7 +204,8 @@ void http_gate_end(struct http_thread *thread);
  * says; of those at hand, where all has been read. */
 int64_t http_came_ago_ns(const struct http_connection *connection);
 
-/* Answers a body that takes too long, and closes its connection. */
+/* Answers a request with its fault, whose body has not come to its end, and closes its
+ * connection. */
 void http_end_body(struct exchange *exchange);
 
 /* Ends bodies and answers that take too long, expires parked exchanges and closes connections that

@@ -21,7 +21,7 @@ enum {
 
 /* A long answer on its way. */
 struct sending {
-    const struct http_thread *thread;
+    struct http_thread *thread;
     const struct exchange_part *parts;
     int part_count;
     void (*release)(void *owner);
@@ -50,6 +50,7 @@ static ssize_t next_block(void *context, uint64_t position, char *block, size_t 
 {
     struct sending *sending = context;
     size_t used = 0;
+    sending->thread->call_count++;
     if (block_bytes > BLOCK_BESIDE_BYTES && reads_bodies(sending->thread))
         block_bytes = BLOCK_BESIDE_BYTES;
     while (used < block_bytes && sending->part < sending->part_count) {
@@ -67,7 +68,7 @@ static ssize_t next_block(void *context, uint64_t position, char *block, size_t 
     return used > 0 ? (ssize_t)used : MHD_CONTENT_READER_END_OF_STREAM;
 }
 
-static struct MHD_Response *take_long(const struct http_thread *thread,
+static struct MHD_Response *take_long(struct http_thread *thread,
                                       const struct exchange_answer *answer)
 {
     struct sending *sending = calloc(1, sizeof *sending);
@@ -121,8 +122,7 @@ static void gather(struct exchange_answer *answer)
     answer->data = data;
 }
 
-struct MHD_Response *http_take_bytes(const struct http_thread *thread,
-                                     struct exchange_answer *answer)
+struct MHD_Response *http_take_bytes(struct http_thread *thread, struct exchange_answer *answer)
 {
     if (!answer->parts && !answer->data)
         return MHD_create_response_from_buffer(0, (void *)"", MHD_RESPMEM_PERSISTENT);

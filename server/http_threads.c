@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 enum {
-    CONNECTION_POOL_BYTES = 16384, /* 9 900 idle connections stay under 200 MiB */
     POLL_MS_MAX = 1000,
     RUNS_MAX = 8, /* of libmicrohttpd while it has bytes to read, before others are looked at */
 };
@@ -33,8 +32,8 @@ enum {
 /* Paths stay as they were sent: libmicrohttpd would decode %2F into a slash. */
 static size_t keep_escapes(void *context, struct MHD_Connection *connection, char *string)
 {
-    (void)context;
     (void)connection;
+    ((struct http_thread *)context)->call_count++;
     return strlen(string);
 }
 
@@ -55,6 +54,7 @@ static int poll_timeout_ms(struct http_thread *thread)
     MHD_UNSIGNED_LONG_LONG daemon_ms;
     if (MHD_get_timeout(thread->daemon, &daemon_ms) == MHD_YES && daemon_ms < POLL_MS_MAX)
         timeout_ms = (int)daemon_ms;
+    timeout_ms = http_chunk_line_ms(thread, timeout_ms);
     if (thread == &thread->http->threads[0])
         timeout_ms = http_accept_ms(thread->http, timeout_ms);
     return http_gate_ms(thread, http_timers_ms(thread, timeout_ms));
@@ -64,8 +64,10 @@ static int poll_timeout_ms(struct http_thread *thread)
 static bool run_once(struct http_thread *thread)
 {
     MHD_UNSIGNED_LONG_LONG ms;
+    const unsigned calls = thread->call_count;
     thread->run_count++;
     MHD_run(thread->daemon);
+    http_chunk_line_run(thread, thread->call_count != calls);
     return thread->read_in == thread->run_count && MHD_get_timeout(thread->daemon, &ms) == MHD_YES
            && ms == 0;
 }
@@ -159,9 +161,9 @@ static bool start_daemon(struct http_thread *thread)
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->connections_max,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)options->connections_per_ip_max,
         MHD_OPTION_CONNECTION_TIMEOUT, 0U, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_POOL_BYTES, MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, thread,
+        (size_t)HTTP_POOL_BYTES, MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, thread,
         MHD_OPTION_NOTIFY_CONNECTION, http_on_connection, thread, MHD_OPTION_UNESCAPE_CALLBACK,
-        keep_escapes, NULL, MHD_OPTION_END);
+        keep_escapes, thread, MHD_OPTION_END);
     if (!thread->daemon)
         return false;
     thread->poll_fd = MHD_get_daemon_info(thread->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;

@@ -115,7 +115,13 @@ static void check_waiting(struct http_thread *thread, int64_t now_ns)
                 http_gate_call(exchange);
         } else if (exchange->reading
                    && (now_ns > exchange->body_deadline_ns || body_stalls(exchange, now_ns))) {
-            http_waiting_remove(exchange);
+            fault_set(&exchange->fault, FAULT_TIMEOUT, "the body did not arrive in time");
+            http_end_body(exchange);
+        } else if (exchange->reading && http_chunk_line_stalls(exchange)) {
+            fault_set(
+                &exchange->fault, FAULT_CODING,
+                "a line of the chunked body is longer than what the headers leave of %d bytes",
+                HTTP_POOL_BYTES);
             http_end_body(exchange);
         } else if (exchange->parked && exchange->deadline_ns && now_ns > exchange->deadline_ns) {
             http_waiting_remove(exchange);

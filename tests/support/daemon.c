@@ -295,6 +295,24 @@ int daemon_descriptor_count(const struct daemon *server)
     return daemon_directory_count(path);
 }
 
+double daemon_cpu_seconds(const struct daemon *server)
+{
+    char path[64], line[1024];
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)server->pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(line, sizeof(line), file));
+    fclose(file);
+    /* Fields 14 and 15 of proc(5); the second, a name in parentheses, may have blanks. */
+    unsigned long user = 0, system = 0;
+    const char *field = strrchr(line, ')');
+    for (int i = 2; field && i < 14; i++)
+        field = strchr(field + 1, ' ');
+    assert_non_null(field);
+    assert_int_equal(sscanf(field, "%lu %lu", &user, &system), 2);
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
 /* ------------------------------------------------------- its other commands -- */
 
 struct daemon_result daemon_command(const char *const *arguments, const char *const *environment)

@@ -65,6 +65,9 @@ char *daemon_log_with(const struct daemon *server, const char *text);
 size_t daemon_memory_bytes(const struct daemon *server);
 int daemon_descriptor_count(const struct daemon *server);
 
+/* What all its threads have computed since it began; counted in hundredths. */
+double daemon_cpu_seconds(const struct daemon *server);
+
 /* ------------------------------------------------------- its other commands -- */
 
 struct daemon_result {

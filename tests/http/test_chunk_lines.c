@@ -1,0 +1,195 @@
+/* test_chunk_lines.c - lines of a chunked body that have no end, and trailers that have none.
+ *
+ * A recipient bounds them and answers with a 4xx (RFC 9112, 7.1.1). What came before the bound was
+ * reached, how it came, and whether the client waits for the answer, makes no difference: the
+ * descriptor is given back, no thread keeps running, nobody else notices. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "fixture.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char HEAD[] = "POST /v1/softmax HTTP/1.1\r\nHost: x\r\n"
+                           "Transfer-Encoding: chunked\r\n\r\n";
+static const char CONNECTIONS[] = "attnd_connections";
+
+enum { LONG = 20000 };
+static char filler[LONG];
+
+/* Starts one that is to end by itself, and not because a body took too long. */
+static int start(void **state)
+{
+    (void)state;
+    memset(filler, 'a', sizeof filler);
+    daemon_start_with(&server, "--body-timeout", "250s", "--connections-max", "100", NULL);
+    http_client_init(&client, server.port);
+    return 0;
+}
+
+static void begin(struct http_raw *raw, const char *body, size_t filler_bytes)
+{
+    http_raw_connect(raw, server.port);
+    assert_true(http_raw_send_text(raw, HEAD));
+    assert_true(http_raw_send_text(raw, body));
+    http_raw_send(raw, filler, filler_bytes); /* it may be refused before the end */
+}
+
+/* Whether the daemon computes while nobody asks for anything: a thread that runs on and on has most
+ * of the time, were it alone with the others on one CPU. */
+static void expect_rest(void)
+{
+    const double seconds = 2;
+    answer_wait_for_metric(&client, CONNECTIONS, 0, INFINITY);
+    const double before = daemon_cpu_seconds(&server);
+    daemon_pause(seconds);
+    const double used = daemon_cpu_seconds(&server) - before;
+    if (used > seconds / 8)
+        fail_msg("%.2f s of CPU in %.0f s without a request", used, seconds);
+}
+
+/* Only the client's own is open. A descriptor is closed a little after it was counted so. */
+static void expect_given_back(int descriptors)
+{
+    answer_wait_for_metric(&client, CONNECTIONS, 1, 1);
+    const double until = daemon_now() + 10 * daemon_slowness();
+    while (daemon_descriptor_count(&server) > descriptors && daemon_now() < until)
+        daemon_pause(0.01);
+    assert_int_equal(daemon_descriptor_count(&server), descriptors);
+}
+
+static int descriptors_before(void)
+{
+    cJSON_Delete(answer_get(&client, "/livez"));
+    answer_wait_for_metric(&client, CONNECTIONS, 1, 1);
+    return daemon_descriptor_count(&server);
+}
+
+static void expect_refused(struct http_raw *raw)
+{
+    struct http_response response = http_raw_receive(raw, 10 * daemon_slowness());
+    answer_expect_fault(&response, 400, "encoding", "");
+    assert_non_null(strstr(response.body, "a line of the chunked body is longer"));
+    http_response_free(&response);
+    assert_true(http_raw_is_closed(raw, 10 * daemon_slowness()));
+    http_raw_close(raw);
+}
+
+static void test_is_refused(void **state)
+{
+    (void)state;
+    static const char *const beginnings[] = { "1;", "1\r\n \r\n1;", "1;a=\"", "0;" };
+    const int descriptors = descriptors_before();
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
+        struct http_raw raw;
+        begin(&raw, beginnings[i], LONG);
+        expect_refused(&raw);
+    }
+    expect_given_back(descriptors);
+    expect_rest();
+}
+
+static void test_in_pieces(void **state)
+{
+    (void)state;
+    const int descriptors = descriptors_before();
+    struct http_raw raw;
+    begin(&raw, "1;", 0);
+    for (int i = 0; i < LONG / 100; i++) {
+        http_raw_send(&raw, filler, 100);
+        daemon_pause(0.001);
+    }
+    expect_refused(&raw);
+    expect_given_back(descriptors);
+    expect_rest();
+}
+
+/* A hundred, with a hundred connections in all: others find room as soon as these have left. */
+static void test_client_leaves(void **state)
+{
+    (void)state;
+    enum { COUNT = 99 };
+    const int descriptors = descriptors_before();
+    struct http_raw raw[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        begin(&raw[i], "1;", LONG);
+    daemon_pause(0.2);
+    for (int i = 0; i < COUNT; i++)
+        http_raw_close(&raw[i]);
+    struct http_raw another;
+    http_raw_connect(&another, server.port);
+    assert_true(http_raw_send_text(&another, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"));
+    struct http_response response = http_raw_receive(&another, 10 * daemon_slowness());
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    http_raw_close(&another);
+    expect_given_back(descriptors);
+    expect_rest();
+}
+
+/* Of lines that fill up all there is to the last byte, and of those that are a little shorter,
+ * nothing can be said yet. They are let wait, at no cost. */
+static void test_just_full(void **state)
+{
+    (void)state;
+    enum { LEAST = 15000, STEP = 32, COUNT = 50 };
+    const int descriptors = descriptors_before();
+    struct http_raw raw[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        begin(&raw[i], "1;", (size_t)(LEAST + i * STEP));
+    expect_rest();
+    for (int i = 0; i < COUNT; i++)
+        http_raw_close(&raw[i]);
+    expect_given_back(descriptors);
+    expect_rest();
+}
+
+static void test_trailer_without_end(void **state)
+{
+    (void)state;
+    static const char *const beginnings[] = { "0\r\nX: ", "1\r\n \r\n0\r\nA: b\r\nX: ", "0\r\nX-" };
+    const int descriptors = descriptors_before();
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
+        struct http_raw raw;
+        begin(&raw, beginnings[i], LONG);
+        struct http_response response = http_raw_receive(&raw, 10 * daemon_slowness());
+        assert_int_equal(response.status, 431);
+        http_response_free(&response);
+        assert_true(http_raw_is_closed(&raw, 10 * daemon_slowness()));
+        http_raw_close(&raw);
+        begin(&raw, beginnings[i], LONG);
+        http_raw_close(&raw);
+    }
+    expect_given_back(descriptors);
+    expect_rest();
+}
+
+/* None of this is waited for at the end. */
+static void test_stops_at_once(void **state)
+{
+    (void)state;
+    struct http_raw stays, leaves;
+    begin(&stays, "1;", LONG);
+    begin(&leaves, "1;", LONG);
+    http_raw_close(&leaves);
+    http_client_free(&client);
+    daemon_stop(&server); /* in half of --drain-max at the most */
+    http_raw_close(&stays);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_is_refused),          cmocka_unit_test(test_in_pieces),
+        cmocka_unit_test(test_client_leaves),       cmocka_unit_test(test_just_full),
+        cmocka_unit_test(test_trailer_without_end), cmocka_unit_test(test_stops_at_once),
+    };
+    return cmocka_run_group_tests(tests, start, fixture_clear);
+}
