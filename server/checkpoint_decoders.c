@@ -118,7 +118,7 @@ static bool adjust_falcon(struct checkpoint_layer *layer, struct fault *fault)
     .norm_eps = "rms_norm_eps=0.000001", .norm_adds_one = true, .theta = "rope_theta=1000000",     \
     .local_theta = "rope_local_base_freq=10000", .scale_from = "query_pre_attn_scalar=256",        \
     .softcap = "attn_logit_softcapping", .window = "sliding_window=4096",                          \
-    .has_window = has_window_gemma3, .refused = "use_bidirectional_attention"
+    .has_window = has_window_gemma3
 
 const struct checkpoint_stack checkpoint_decoders[] = {
     { .model_type = "gpt2",
@@ -365,10 +365,14 @@ const struct checkpoint_stack checkpoint_decoders[] = {
       .norm_eps = "rms_norm_eps=0.000001",
       .window = "sliding_window=4096",
       .has_window = has_window_qwen2 },
-    { .model_type = "gemma3_text", GEMMA3, .prefixes = "model.|language_model.model." },
+    { .model_type = "gemma3_text",
+      GEMMA3,
+      .prefixes = "model.|language_model.model.|",
+      .both_ways = "use_bidirectional_attention" },
     { .model_type = "gemma3",
       .section = "text_config",
       GEMMA3,
+      .refused = "use_bidirectional_attention",
       .prefixes = "language_model.model.|model.language_model.|model." },
     { .model_type = "gemma3",
       .kind = "vision",

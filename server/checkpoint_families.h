@@ -47,6 +47,7 @@ struct checkpoint_stack {
     const char *kv_heads; /* 0: q_heads */
     const char *head_dim; /* 0: width / q_heads */
     const char *causal;
+    const char *both_ways; /* a causal family's flag that it looks both ways */
 
     const char *clip; /* of projected queries, keys and values */
 

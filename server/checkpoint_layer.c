@@ -55,7 +55,38 @@ static bool read_layer_type(struct checkpoint_layer *layer, const cJSON *types, 
                         name, layer->index);
 }
 
-/* A row sees its own key and those before it, window of them together. */
+/* A decoder looks both ways all the same where is_causal is false, or a flag of its family says so:
+ * embeddings made of decoders. Source: create_causal_mask() of transformers' masking_utils.py. */
+static bool read_causal(struct checkpoint_layer *layer, struct fault *fault)
+{
+    const struct checkpoint_stack *stack = layer->run->stack;
+    const cJSON *section = layer->run->section;
+    bool is_causal;
+    if (!checkpoint_read_flag(section, stack->causal, &layer->config.causal, fault)
+        || !checkpoint_read_flag(section, "is_causal=true", &is_causal, fault)
+        || !checkpoint_read_flag(section, stack->both_ways, &layer->looks_both_ways, fault))
+        return false;
+    layer->config.causal = layer->config.causal && is_causal && !layer->looks_both_ways;
+    return true;
+}
+
+/* A causal row sees its own key and those before it, window of them together. One that looks both
+ * ways sees window of them on either side; half of window where it is the family's own flag that
+ * says so, for then window counts both sides: create_bidirectional_sliding_window_mask() of
+ * masking_utils.py, and Gemma3TextConfig with _bidirectional_window_overlay() of gemma3. */
+static void set_window(struct checkpoint_layer *layer, int64_t window)
+{
+    struct model_config *config = &layer->config;
+    layer->has_window = layer->has_window && window > 0;
+    if (!layer->has_window)
+        return;
+    config->window_left = config->causal           ? window - 1
+                          : layer->looks_both_ways ? window / 2
+                                                   : window;
+    if (!config->causal)
+        config->window_right = config->window_left;
+}
+
 static bool read_window(struct checkpoint_layer *layer, struct fault *fault)
 {
     const struct checkpoint_stack *stack = layer->run->stack;
@@ -69,9 +100,7 @@ static bool read_window(struct checkpoint_layer *layer, struct fault *fault)
     layer->has_window = !stack->has_window || stack->has_window(section, layer->index);
     if (cJSON_IsArray(types) && !read_layer_type(layer, types, fault))
         return false;
-    layer->has_window = layer->has_window && window > 0;
-    if (layer->has_window)
-        layer->config.window_left = window - 1;
+    set_window(layer, window);
     return true;
 }
 
@@ -165,8 +194,7 @@ bool checkpoint_layer_read(struct checkpoint_layer *layer, const struct checkpoi
             .in_out = stack->in_out,
         },
     };
-    return check_refused(layer, fault) && read_heads(layer, fault)
-           && checkpoint_read_flag(run->section, stack->causal, &layer->config.causal, fault)
+    return check_refused(layer, fault) && read_heads(layer, fault) && read_causal(layer, fault)
            && read_alibi(layer, fault) && read_norms(layer, fault) && read_window(layer, fault)
            && read_scale(layer, fault) && read_biases(layer, fault)
            && (!stack->adjust || stack->adjust(layer, fault)) && check_groups(layer, fault)

@@ -10,6 +10,7 @@ struct checkpoint_layer {
     int64_t index;  /* in its run */
     int64_t number; /* in the names of tensors */
     bool has_window;
+    bool looks_both_ways; /* by the family's own flag */
     bool has_alibi, has_norms;
     double alibi_max;
     double clip;   /* 0: none */

@@ -311,7 +311,8 @@ struct rows published_split(struct rows x, int64_t groups, int64_t first, int64_
 
 static bool sees(const struct published_attention *attention, int64_t i, int64_t j)
 {
-    return !(attention->causal && j > i) && !(attention->window > 0 && j <= i - attention->window);
+    return !(attention->causal && j > i) && !(attention->window > 0 && j <= i - attention->window)
+           && !(attention->reach > 0 && llabs(i - j) > attention->reach);
 }
 
 static double score(const struct published_attention *attention, const double *q, const double *k,

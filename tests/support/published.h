@@ -91,6 +91,7 @@ struct published_attention {
     double softcap; /* 0: none */
     bool causal;
     int64_t window; /* key > query - window; 0: none */
+    int64_t reach;  /* |query - key| <= reach; 0: none */
 
     /* Added to the score of a key that stands so far from the query; NULL: none. */
     double (*bias)(int64_t head, int64_t query, int64_t key);

@@ -21,7 +21,7 @@ const struct published_rotary PUBLISHED_LLAMA = { .begin = "model.layers.#.self_
 
 void published_expect_rotary(const struct published_rotary *rotary, int layer)
 {
-    char name[4][128];
+    char name[4][128], norm[2][128];
     const char *const endings[] = { "q_proj", "k_proj", "v_proj", rotary->output };
     const struct rows hidden = published_input(rotary->width);
     const struct published_attention attention = {
@@ -29,18 +29,20 @@ void published_expect_rotary(const struct published_rotary *rotary, int layer)
         .kv_heads = rotary->kv_heads,
         .scale = rotary->scale,
         .softcap = rotary->softcap,
-        .causal = true,
+        .causal = !rotary->is_bidirectional,
         .window = rotary->window,
+        .reach = rotary->reach,
     };
     for (int i = 0; i < 4; i++)
         snprintf(name[i], sizeof name[i], "%s%s", rotary->begin, endings[i]);
     const struct rows q = published_linear(hidden, name[0], layer);
     const struct rows k = published_linear(hidden, name[1], layer);
     if (rotary->norm_eps > 0) {
-        published_rms_norm(q, rotary->heads, "model.layers.#.self_attn.q_norm.weight", layer,
-                           rotary->norm_eps, rotary->norm_offset);
-        published_rms_norm(k, rotary->kv_heads, "model.layers.#.self_attn.k_norm.weight", layer,
-                           rotary->norm_eps, rotary->norm_offset);
+        snprintf(norm[0], sizeof norm[0], "%sq_norm.weight", rotary->begin);
+        snprintf(norm[1], sizeof norm[1], "%sk_norm.weight", rotary->begin);
+        published_rms_norm(q, rotary->heads, norm[0], layer, rotary->norm_eps, rotary->norm_offset);
+        published_rms_norm(k, rotary->kv_heads, norm[1], layer, rotary->norm_eps,
+                           rotary->norm_offset);
     }
     void (*const rotate)(struct rows, int64_t, int64_t, double) =
         rotary->is_every_two ? published_rotate_every_two : published_rotate_half;

@@ -15,6 +15,8 @@ struct published_rotary {
     double theta, scale, softcap;
     bool is_every_two; /* else rotate_half */
     int64_t window;
+    bool is_bidirectional;
+    int64_t reach;   /* of bidirectional attention; 0: all */
     double norm_eps; /* of q_norm and k_norm; 0: there are none */
     double norm_offset;
 };

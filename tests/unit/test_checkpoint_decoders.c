@@ -322,6 +322,36 @@ static void test_meta_scaled(void **state)
     }
 }
 
+/* masking_utils.py of transformers 5, create_causal_mask() and create_sliding_window_causal_mask():
+ * "is_causal": false looks both ways, through a window as far as |i - j| <= sliding_window. */
+static void test_bidirectional(void **state)
+{
+    static const struct {
+        const char *fields, *tensors;
+        int64_t reach;
+    } MODELS[] = {
+        { "\"model_type\":\"llama\"", PUBLISHED_GROUPED, 0 },
+        { "\"model_type\":\"qwen2\",\"sliding_window\":3", QWEN2, 0 },
+        { "\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"max_window_layers\":0,"
+          "\"sliding_window\":3",
+          QWEN2, 3 },
+        { "\"model_type\":\"mistral\",\"sliding_window\":2", PUBLISHED_GROUPED, 2 },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof MODELS / sizeof MODELS[0]; i++) {
+        struct published_rotary want = PUBLISHED_LLAMA;
+        char config[512];
+        snprintf(config, sizeof config, "{%s,\"is_causal\":false," PUBLISHED_GROUPED_FIELDS "}",
+                 MODELS[i].fields);
+        want.is_bidirectional = true;
+        want.reach = MODELS[i].reach;
+        published_open(config, MODELS[i].tensors, 2, "F32");
+        published_expect_rotary(&want, 0);
+        published_expect_rotary(&want, 1);
+        published_close();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,7 +360,7 @@ int main(void)
         cmocka_unit_test(test_llama_scaling), cmocka_unit_test(test_mistral),
         cmocka_unit_test(test_qwen2),         cmocka_unit_test(test_phi),
         cmocka_unit_test(test_stablelm),      cmocka_unit_test(test_cohere),
-        cmocka_unit_test(test_meta_scaled),
+        cmocka_unit_test(test_bidirectional), cmocka_unit_test(test_meta_scaled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

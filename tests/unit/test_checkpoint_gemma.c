@@ -106,6 +106,41 @@ static void test_gemma3(void **state)
     }
 }
 
+/* configuration_gemma3.py and modeling_gemma3.py, _bidirectional_window_overlay(): EmbeddingGemma,
+ * whose names have no prefix, sees keys nearer than sliding_window / 2 + 1 in windows, else all. */
+static void test_embedding_gemma(void **state)
+{
+    static const int64_t WINDOWS[] = { 3, 4 };
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct published_rotary gemma3 = PUBLISHED_LLAMA;
+        char config[512];
+        gemma3.begin = "layers.#.self_attn.";
+        gemma3.norm_eps = 1e-6;
+        gemma3.norm_offset = 1;
+        gemma3.scale = 0.25;
+        gemma3.is_bidirectional = true;
+        gemma3.reach = WINDOWS[i] / 2;
+        snprintf(config, sizeof config,
+                 "{\"model_type\":\"gemma3_text\",\"head_dim\":4,\"query_pre_attn_scalar\":16,"
+                 "\"sliding_window\":%d,\"use_bidirectional_attention\":true,\"layer_types\":"
+                 "[\"sliding_attention\",\"full_attention\"]," PUBLISHED_GROUPED_FIELDS "}",
+                 (int)WINDOWS[i]);
+        published_open(config,
+                       "layers.#.self_attn.q_proj.weight 16x16, "
+                       "layers.#.self_attn.k_proj.weight 8x16, "
+                       "layers.#.self_attn.v_proj.weight 8x16, "
+                       "layers.#.self_attn.o_proj.weight 16x16, "
+                       "layers.#.self_attn.q_norm.weight 4, layers.#.self_attn.k_norm.weight 4",
+                       2, "F32");
+        published_expect_rotary(&gemma3, 0);
+        gemma3.reach = 0;
+        gemma3.theta = 1e6;
+        published_expect_rotary(&gemma3, 1);
+        published_close();
+    }
+}
+
 #define VISION "vision_tower.vision_model.encoder.layers.#.self_attn."
 
 /* gemma3/modeling_gemma3.py at 0018aa647bb1, Gemma3ForConditionalGeneration: the text as above, and
@@ -153,9 +188,8 @@ static void test_gemma3_vision(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gemma),
-        cmocka_unit_test(test_qwen3),
-        cmocka_unit_test(test_gemma3),
+        cmocka_unit_test(test_gemma),         cmocka_unit_test(test_qwen3),
+        cmocka_unit_test(test_gemma3),        cmocka_unit_test(test_embedding_gemma),
         cmocka_unit_test(test_gemma3_vision),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
