@@ -22,17 +22,21 @@ enum { LISTED_BYTES = 128 };
 
 /* ---------------------------------------------------------------- the config -- */
 
-/* The files of Meta's own Llama and Mistral releases say their widths and no model_type. */
+static bool has_field(const cJSON *root, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(root, name) != NULL;
+}
+
+/* params.json of Meta's and Mistral's own releases says its widths; of Mistral's also the hidden
+ * one, where Meta's says multiple_of, and later ones a model_type that names nothing. */
 static const char *type_of(const cJSON *root)
 {
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(root, "model_type");
-    if (cJSON_IsString(type))
-        return type->valuestring;
-    return cJSON_GetObjectItemCaseSensitive(root, "dim")
-                   && cJSON_GetObjectItemCaseSensitive(root, "n_layers")
-                   && cJSON_GetObjectItemCaseSensitive(root, "n_heads")
-               ? "meta"
-               : "";
+    const char *name = cJSON_IsString(type) ? type->valuestring : "";
+    if ((name[0] && strcmp(name, "transformer") != 0)
+        || !(has_field(root, "dim") && has_field(root, "n_layers") && has_field(root, "n_heads")))
+        return name;
+    return has_field(root, "hidden_dim") ? "mistral_params" : "meta";
 }
 
 bool checkpoint_read(struct checkpoint *checkpoint, const char *text, bool *is_published,
@@ -63,21 +67,29 @@ void checkpoint_free(struct checkpoint *checkpoint)
 /* ------------------------------------------------------------------- finding -- */
 
 void checkpoint_write_name(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
-                           int64_t number, const char *part, const char *ending)
+                           int64_t index, const char *part, const char *ending)
 {
-    const char *layer = run->stack->layer;
-    const size_t before = strcspn(layer, "%");
-    snprintf(name, CHECKPOINT_NAME_BYTES, "%s%.*s%" PRId64 "%s%s%s", run->prefix, (int)before,
-             layer, number, layer + before + 1, part, ending);
+    const struct checkpoint_stack *stack = run->stack;
+    const int64_t outer = index / run->inner_count;
+    const int64_t number = stack->number ? stack->number(run->section, outer) : outer;
+    const char *layer = stack->layer;
+    const int before = (int)strcspn(layer, "%");
+    const char *rest = layer + before + 1;
+    const int between = (int)strcspn(rest, "%");
+    if (rest[between])
+        snprintf(name, CHECKPOINT_NAME_BYTES, "%s%.*s%" PRId64 "%.*s%" PRId64 "%s%s%s", run->prefix,
+                 before, layer, number, between, rest, index % run->inner_count, rest + between + 1,
+                 part, ending);
+    else
+        snprintf(name, CHECKPOINT_NAME_BYTES, "%s%.*s%" PRId64 "%s%s%s", run->prefix, before, layer,
+                 number, rest, part, ending);
 }
 
 static bool has_layer(const struct checkpoint_run *run, const struct model_tensors *tensors,
                       int64_t index)
 {
-    const struct checkpoint_stack *stack = run->stack;
     char name[CHECKPOINT_NAME_BYTES];
-    checkpoint_write_name(name, run, stack->number ? stack->number(run->section, index) : index,
-                          stack->projections[MODEL_Q], ".weight");
+    checkpoint_write_name(name, run, index, run->stack->projections[MODEL_Q], ".weight");
     return model_tensors_find(tensors, name) != NULL;
 }
 
@@ -101,15 +113,21 @@ static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack
 {
     struct checkpoint_run run = { .stack = stack,
                                   .document = &checkpoint->config,
-                                  .section = checkpoint->config.root };
+                                  .section = checkpoint->config.root,
+                                  .inner_count = 1 };
     if (stack->section)
-        run.section = cJSON_GetObjectItemCaseSensitive(run.section, stack->section);
+        run.section = checkpoint_find_object(run.section, stack->section);
     if (stack->section_is_needed && !cJSON_IsObject(run.section))
         return true;
     if (!find_prefix(&run, tensors))
         return true;
-    if (!checkpoint_read_integer(run.section, stack->layers, &run.layer_count, fault))
+    if (!checkpoint_read_integer(run.section, stack->layers, &run.layer_count, fault)
+        || !checkpoint_read_integer(run.section, stack->inner ? stack->inner : "=1",
+                                    &run.inner_count, fault))
         return false;
+    if (run.inner_count < 1)
+        run.inner_count = 1;
+    run.layer_count *= run.inner_count;
     if (run.layer_count < 1 || run.layer_count > MODEL_LAYERS_MAX)
         return fault_set_at(fault, "/config", FAULT_OPTION,
                             "config.json gives %" PRId64 " layers (%.*s); expected 1 to %d",
@@ -216,8 +234,8 @@ static bool set_parts(struct model_part parts[MODEL_PROJECTION_COUNT], struct pa
         const char *part = layer->run->stack->projections[i];
         if (!part)
             continue;
-        checkpoint_write_name(names->weight[i], layer->run, layer->number, part, ".weight");
-        checkpoint_write_name(names->bias[i], layer->run, layer->number, part, ".bias");
+        checkpoint_write_name(names->weight[i], layer->run, layer->index, part, ".weight");
+        checkpoint_write_name(names->bias[i], layer->run, layer->index, part, ".bias");
         parts[i].weight = names->weight[i];
         if (layer->biases >> i & 1)
             parts[i].bias = names->bias[i];

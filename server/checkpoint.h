@@ -19,6 +19,8 @@ struct checkpoint_run {
     const cJSON *section;                 /* and what of it has the stack's fields */
     char prefix[CHECKPOINT_PREFIX_BYTES];
     int64_t layer_count;
+    int64_t
+        inner_count; /* of them, one after the other, have a number of their family's together */
 };
 
 struct checkpoint {
@@ -42,9 +44,10 @@ bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *
 bool checkpoint_build(struct model_layer *layers, const struct checkpoint *checkpoint,
                       struct model_parameters *parameters, struct fault *fault);
 
-/* "model.layers.7.self_attn.q_proj.weight": of layer number 7, part "q_proj", ending ".weight". */
+/* "model.layers.7.self_attn.q_proj.weight": of the run's layer 7, part "q_proj", ending ".weight".
+ */
 void checkpoint_write_name(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
-                           int64_t number, const char *part, const char *ending);
+                           int64_t index, const char *part, const char *ending);
 
 void checkpoint_free(struct checkpoint *checkpoint);
 

@@ -34,7 +34,8 @@ static bool adjust_bert(struct checkpoint_layer *layer, struct fault *fault)
                            type->valuestring);
 }
 
-/* All layers of ALBERT are one, or a few groups that are one each. */
+/* All layers of ALBERT are one, or a few groups; a group is inner_group_num layers one after the
+ * other, which its layer is made of. */
 static int64_t number_albert(const cJSON *section, int64_t index)
 {
     const cJSON *groups = cJSON_GetObjectItemCaseSensitive(section, "num_hidden_groups");
@@ -44,17 +45,6 @@ static int64_t number_albert(const cJSON *section, int64_t index)
     if (!(group_count >= 1 && layer_count >= group_count && layer_count <= MODEL_LAYERS_MAX))
         return index;
     return (int64_t)((double)index / (layer_count / group_count));
-}
-
-static bool adjust_albert(struct checkpoint_layer *layer, struct fault *fault)
-{
-    int64_t inner;
-    if (!checkpoint_read_integer(layer->run->section, "inner_group_num=1", &inner, fault))
-        return false;
-    if (inner != 1)
-        return fault_set_at(fault, "/config/inner_group_num", FAULT_OPTION,
-                            "config.json's inner_group_num is %" PRId64 "; expected 1", inner);
-    return adjust_bert(layer, fault);
 }
 
 #define BERT_SELF                                                                                  \
@@ -89,17 +79,18 @@ static bool adjust_albert(struct checkpoint_layer *layer, struct fault *fault)
 
 #define BART "bart|mbart|marian|pegasus|m2m_100"
 #define BART_ENCODER                                                                               \
-    .layers = "encoder_layers=12", .q_heads = "encoder_attention_heads=16",                        \
-    .width = "d_model=1024", .biases = Q | K | V | O
+    .layers = "encoder_layers=12", .q_heads = "num_attention_heads|encoder_attention_heads=16",    \
+    .width = "hidden_size|d_model=1024", .biases = Q | K | V | O
 #define BART_DECODER                                                                               \
     .layers = "decoder_layers=12", .q_heads = "decoder_attention_heads=16",                        \
-    .width = "d_model=1024", .biases = Q | K | V | O
+    .width = "hidden_size|d_model=1024", .biases = Q | K | V | O
 #define WHISPER_ENCODER                                                                            \
-    .layers = "encoder_layers=4", .q_heads = "encoder_attention_heads=6", .width = "d_model=384",  \
-    .biases = Q | V | O
+    .layers = "encoder_layers=4",                                                                  \
+    .q_heads = "num_key_value_heads|num_attention_heads|encoder_attention_heads=6",                \
+    .width = "hidden_size|d_model=384", .biases = Q | V | O
 #define WHISPER_DECODER                                                                            \
-    .layers = "decoder_layers=4", .q_heads = "decoder_attention_heads=6", .width = "d_model=384",  \
-    .biases = Q | V | O
+    .layers = "decoder_layers=4", .q_heads = "decoder_attention_heads=6",                          \
+    .width = "hidden_size|d_model=384", .biases = Q | V | O
 
 #define CLIP_TEXT                                                                                  \
     .kind = "text", .prefixes = "text_model.", .layer = "encoder.layers.%.self_attn.",             \
@@ -111,7 +102,7 @@ static bool adjust_albert(struct checkpoint_layer *layer, struct fault *fault)
 
 #define T5_PROJECTIONS(fields)                                                                     \
     .prefixes = "|transformer.", .projections = PROJECTIONS("q", "k", "v", "o"),                   \
-    .width = "d_model=512", .head_dim = "d_kv=64", .unscaled = true, fields
+    .width = "hidden_size|d_model=512", .head_dim = "head_dim|d_kv=64", .unscaled = true, fields
 #define T5_BIAS                                                                                    \
     .bias_table = "relative_attention_bias", .buckets = "relative_attention_num_buckets=32",       \
     .max_distance = "relative_attention_max_distance=128"
@@ -147,20 +138,21 @@ const struct checkpoint_stack checkpoint_encoders[] = {
       .layer = "transformer.layer.%.attention.",
       .projections = PROJECTIONS("q_lin", "k_lin", "v_lin", "out_lin"),
       .biases = Q | K | V | O,
-      .layers = "n_layers=6",
-      .width = "dim=768",
-      .q_heads = "n_heads=12" },
+      .layers = "num_hidden_layers|n_layers=6",
+      .width = "hidden_size|dim=768",
+      .q_heads = "num_attention_heads|n_heads=12" },
     { .model_type = "albert",
       .kind = "self",
       .prefixes = "albert.|",
-      .layer = "encoder.albert_layer_groups.%.albert_layers.0.attention.",
+      .layer = "encoder.albert_layer_groups.%.albert_layers.%.attention.",
       .projections = PROJECTIONS("query", "key", "value", "dense"),
       .biases = Q | K | V | O,
       .layers = "num_hidden_layers=12",
       .width = "hidden_size=4096",
       .q_heads = "num_attention_heads=64",
       .number = number_albert,
-      .adjust = adjust_albert },
+      .inner = "inner_group_num=1",
+      .adjust = adjust_bert },
     { .model_type = "vit", .prefixes = "vit.|", VIT_SELF },
     { .model_type = "deit", .prefixes = "deit.|", VIT_SELF },
     { .model_type = "dinov2", .prefixes = "dinov2.|", VIT_SELF },
@@ -172,8 +164,8 @@ const struct checkpoint_stack checkpoint_encoders[] = {
       .image_bias_if = "use_relative_position_bias",
       .shared_bias = "encoder.relative_position_bias.relative_position_bias_table",
       .shared_bias_if = "use_shared_relative_position_bias" },
-    { .model_type = "clip", .section = "text_config", CLIP_TEXT },
-    { .model_type = "clip", .section = "vision_config", CLIP_VISION },
+    { .model_type = "clip", .section = "text_config_dict|text_config", CLIP_TEXT },
+    { .model_type = "clip", .section = "vision_config_dict|vision_config", CLIP_VISION },
     { .model_type = "clip_text_model", CLIP_TEXT },
     { .model_type = "clip_vision_model", CLIP_VISION },
     { .model_type = "wav2vec2",
@@ -189,19 +181,23 @@ const struct checkpoint_stack checkpoint_encoders[] = {
     { .model_type = "whisper", SEQ2SEQ_ENCODER, WHISPER_ENCODER },
     { .model_type = "whisper", SEQ2SEQ_DECODER, WHISPER_DECODER },
     { .model_type = "whisper", SEQ2SEQ_CROSS, WHISPER_DECODER },
-    { .model_type = "t5", T5_ENCODER(.q_heads = "num_heads=8"), .layers = "num_layers=6" },
     { .model_type = "t5",
-      T5_DECODER(.q_heads = "num_heads=8"),
+      T5_ENCODER(.q_heads = "num_attention_heads|num_heads=8"),
+      .layers = "num_hidden_layers|num_layers=6" },
+    { .model_type = "t5",
+      T5_DECODER(.q_heads = "num_attention_heads|num_heads=8"),
       .layers = "num_decoder_layers|num_layers=6" },
     { .model_type = "t5",
-      T5_CROSS(.q_heads = "num_heads=8"),
+      T5_CROSS(.q_heads = "num_attention_heads|num_heads=8"),
       .layers = "num_decoder_layers|num_layers=6" },
-    { .model_type = "mt5", T5_ENCODER(.q_heads = "num_heads=6"), .layers = "num_layers=8" },
     { .model_type = "mt5",
-      T5_DECODER(.q_heads = "num_heads=6"),
+      T5_ENCODER(.q_heads = "num_attention_heads|num_heads=6"),
+      .layers = "num_hidden_layers|num_layers=8" },
+    { .model_type = "mt5",
+      T5_DECODER(.q_heads = "num_attention_heads|num_heads=6"),
       .layers = "num_decoder_layers|num_layers=8" },
     { .model_type = "mt5",
-      T5_CROSS(.q_heads = "num_heads=6"),
+      T5_CROSS(.q_heads = "num_attention_heads|num_heads=6"),
       .layers = "num_decoder_layers|num_layers=8" },
     { .model_type = NULL },
 };

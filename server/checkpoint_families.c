@@ -17,9 +17,10 @@ static bool has(const char *names, const char *name)
 
 const struct checkpoint_stack *checkpoint_families_find(const char *model_type, int *count)
 {
-    const struct checkpoint_stack *const tables[] = { checkpoint_encoders, checkpoint_decoders };
+    const struct checkpoint_stack *const tables[] = { checkpoint_encoders, checkpoint_decoders,
+                                                      checkpoint_llamas };
     *count = 0;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         const struct checkpoint_stack *stack = tables[i];
         while (stack->model_type && !has(stack->model_type, model_type))
             stack++;

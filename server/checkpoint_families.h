@@ -31,10 +31,12 @@ enum checkpoint_fusion {
 struct checkpoint_stack {
     const char *model_type; /* names of the family in config.json, "bert|electra" */
     const char *kind;       /* of the layers, for clients: "self", "cross", "encoder", ... */
-    const char *section;    /* the object of config.json that has the fields; NULL: the whole */
+    const char *section;    /* the object of config.json that has the fields, "a|b" the first that
+                               there is; NULL: the whole */
     bool section_is_needed; /* where it is missing there are no such layers */
     const char *prefixes;   /* that names of tensors may begin with, "bert.|" */
-    const char *layer;      /* then goes this, % being the number: "encoder.layer.%.attention." */
+    const char *layer;      /* then goes this, % being the number: "encoder.layer.%.attention.", and
+                               a second % that of the layer within it */
     const char *projections[MODEL_PROJECTION_COUNT]; /* and this, before .weight and .bias; what
                                                         a fused tensor holds besides is NULL */
     enum checkpoint_fusion fusion;
@@ -66,6 +68,12 @@ struct checkpoint_stack {
     const char *rotary_fraction; /* of head_dim; 0: all of it */
     const char *rotary_dim;      /* the same in columns; 0: as rotary_fraction says */
     bool interleaved;
+    const char *rope_if;            /* there is one only where this flag is set */
+    const char *scaling;            /* the object that scales it; NULL: rope_scaling */
+    const char *scaling_type;       /* its rope_type where it says none */
+    const char *positions;          /* that the model is for, */
+    const char *original_positions; /* and was trained for before it was scaled, NULL:
+                                       original_max_position_embeddings */
 
     bool unscaled;          /* scale 1, */
     const char *scale;      /* or this, */
@@ -83,14 +91,16 @@ struct checkpoint_stack {
     const char *refused; /* fields that must be null, 0 or false: "qk_ln|prefix_lm" */
 
     int64_t (*number)(const cJSON *section, int64_t index); /* in names; NULL: its index */
+    const char *inner; /* layers of attention that each of layers is; NULL: it is one */
     bool (*adjust)(struct checkpoint_layer *layer, struct fault *fault); /* what no field says */
 };
 
 /* The rows of a model_type, one after the other; *count is 0 where there are none. */
 const struct checkpoint_stack *checkpoint_families_find(const char *model_type, int *count);
 
-/* The table, in two parts; each ends with a row whose model_type is NULL. */
+/* The table, in parts; each ends with a row whose model_type is NULL. */
 extern const struct checkpoint_stack checkpoint_encoders[];
 extern const struct checkpoint_stack checkpoint_decoders[];
+extern const struct checkpoint_stack checkpoint_llamas[];
 
 #endif

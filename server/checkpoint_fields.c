@@ -94,6 +94,18 @@ bool checkpoint_read_flag(const cJSON *section, const char *field, bool *value, 
            || refuse(node, FAULT_TYPE, "true or false", fault);
 }
 
+const cJSON *checkpoint_find_object(const cJSON *section, const char *names)
+{
+    while (names && *names) {
+        const size_t length = strcspn(names, "|");
+        const cJSON *node = get(section, names, length);
+        if (cJSON_IsObject(node))
+            return node;
+        names += length + (names[length] == '|');
+    }
+    return NULL;
+}
+
 const cJSON *checkpoint_find_set(const cJSON *section, const char *names)
 {
     while (names && *names) {

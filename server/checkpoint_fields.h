@@ -18,6 +18,9 @@ bool checkpoint_read_number(const cJSON *section, const char *field, double *val
 bool checkpoint_read_flag(const cJSON *section, const char *field, bool *value,
                           struct fault *fault);
 
+/* The first object that "a|b.c" names in section; NULL: there is none. */
+const cJSON *checkpoint_find_object(const cJSON *section, const char *names);
+
 /* The first of "a|b|c" that section has and that is not null, 0 or false; NULL: there is none. */
 const cJSON *checkpoint_find_set(const cJSON *section, const char *names);
 

@@ -185,7 +185,6 @@ bool checkpoint_layer_read(struct checkpoint_layer *layer, const struct checkpoi
     *layer = (struct checkpoint_layer){
         .run = run,
         .index = index,
-        .number = stack->number ? stack->number(run->section, index) : index,
         .config = {
             .attention = model_attention_find("scaled_dot_product"),
             .layers = 1,

@@ -7,8 +7,7 @@
 
 struct checkpoint_layer {
     const struct checkpoint_run *run;
-    int64_t index;  /* in its run */
-    int64_t number; /* in the names of tensors */
+    int64_t index; /* in its run */
     bool has_window;
     bool looks_both_ways; /* by the family's own flag */
     bool has_alibi, has_norms;
@@ -16,6 +15,8 @@ struct checkpoint_layer {
     double clip;   /* 0: none */
     int64_t width; /* columns of its inputs and of its context */
     unsigned biases;
+    double positions, original_positions; /* of a scaled rotary embedding; 0: not said */
+    bool is_unscaled;                     /* whatever config.json says of scaling it */
     double norm_eps;
     struct model_config config; /* heads, options, rotary embedding */
 };

@@ -28,7 +28,7 @@ static void write_name(char name[CHECKPOINT_NAME_BYTES], const struct source *so
                  source->part + before + 1);
     else
         snprintf(part, sizeof part, "%s", source->part);
-    checkpoint_write_name(name, source->read->run, source->read->number, part, source->ending);
+    checkpoint_write_name(name, source->read->run, source->read->index, part, source->ending);
 }
 
 static int64_t count_of(const struct safetensors_entry *entry)

@@ -13,11 +13,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* rope_parameters of the layer: the object itself, or that of the layer's type in it. */
+/* rope_parameters of the layer: the object itself, or that of the layer's type in it; NULL where
+ * the family's theta is always the same. */
 static const cJSON *parameters_of(const struct checkpoint_layer *layer)
 {
     const cJSON *parameters =
-        cJSON_GetObjectItemCaseSensitive(layer->run->section, "rope_parameters");
+        layer->run->stack->theta && layer->run->stack->theta[0] != '='
+            ? cJSON_GetObjectItemCaseSensitive(layer->run->section, "rope_parameters")
+            : NULL;
     const cJSON *of_type = cJSON_GetObjectItemCaseSensitive(
         parameters, layer->has_window ? "sliding_attention" : "full_attention");
     return of_type ? of_type : parameters;
@@ -28,6 +31,8 @@ static bool read_theta(struct checkpoint_layer *layer, const cJSON *parameters, 
     const struct checkpoint_stack *stack = layer->run->stack;
     const bool is_local = layer->has_window && stack->local_theta;
     double theta;
+    if (layer->config.rope.theta > 0) /* its family has said it */
+        return true;
     if (!checkpoint_read_number(parameters, "rope_theta", &theta, fault)
         || (theta == 0
             && !checkpoint_read_number(
@@ -68,13 +73,56 @@ static const cJSON *type_of(const cJSON *scaling)
     return type ? type : cJSON_GetObjectItemCaseSensitive(scaling, "type");
 }
 
-/* Phi-3 called longrope "su" at first, and "yarn" too (configuration_phi3.py). */
-static const char *name_of(const cJSON *scaling)
+/* The rope_type of scaling, NULL where it says none. Phi-3 called longrope "su" at first, and
+ * "yarn" too (configuration_phi3.py), and llm-foundry the default one "no_scaling". */
+static const char *name_of(const struct checkpoint_layer *layer, const cJSON *scaling)
 {
     const cJSON *type = type_of(scaling);
-    const char *name = cJSON_IsString(type) ? type->valuestring : "";
+    const char *name = cJSON_IsString(type) ? type->valuestring : NULL;
+    if (!type)
+        name = layer->run->stack->scaling_type;
     const bool is_long = cJSON_GetObjectItemCaseSensitive(scaling, "long_factor") != NULL;
-    return strcmp(name, "su") == 0 || (is_long && strcmp(name, "yarn") == 0) ? "longrope" : name;
+    if (!name)
+        return NULL;
+    return strcmp(name, "su") == 0 || (is_long && strcmp(name, "yarn") == 0) ? "longrope"
+           : strcmp(name, "no_scaling") == 0                                 ? "default"
+                                                                             : name;
+}
+
+static bool is_one_of(const char *name, const char *const names[], size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+#define LENGTH "original_max_position_embeddings"
+
+static void drop(cJSON *copy, const char *name)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(copy, name);
+}
+
+/* Puts the length that the model was trained for into copy, where its type takes one: of dynamic
+ * what the model is for now, whatever else stands there; of the others what config.json says beside
+ * the scaling, in it, or that. Source: modeling_rope_utils.py of transformers,
+ * _compute_dynamic_ntk_parameters() and standardize_rope_params(). */
+static bool set_length(const struct checkpoint_layer *layer, const char *name, cJSON *copy)
+{
+    static const char *const OTHERS[] = { "yarn", "llama3", "longrope" };
+    const bool is_dynamic = strcmp(name, "dynamic") == 0;
+    const bool is_said = cJSON_GetObjectItemCaseSensitive(copy, LENGTH) != NULL;
+    const double own = is_dynamic ? 0 : layer->original_positions;
+    const double length = own > 0 ? own : layer->positions;
+    if (!is_dynamic && !is_one_of(name, OTHERS, sizeof OTHERS / sizeof OTHERS[0])) {
+        drop(copy, LENGTH);
+        return true;
+    }
+    if (length <= 0 || (is_said && own <= 0 && !is_dynamic))
+        return true;
+    drop(copy, LENGTH);
+    return cJSON_AddNumberToObject(copy, LENGTH, length) != NULL;
 }
 
 static double number_of(const cJSON *object, const char *name)
@@ -83,70 +131,93 @@ static double number_of(const cJSON *object, const char *name)
     return cJSON_IsNumber(number) ? number->valuedouble : 0;
 }
 
-#define LENGTH "original_max_position_embeddings"
-
-/* The length that the model was trained for, where its type needs it and does not say it itself. */
-static bool add_length(const cJSON *section, const char *name, cJSON *copy)
-{
-    const double own = number_of(section, LENGTH);
-    const double length = own > 0 ? own : number_of(section, "max_position_embeddings");
-    const bool is_needed =
-        strcmp(name, "dynamic") == 0 || strcmp(name, "yarn") == 0 || strcmp(name, "longrope") == 0;
-    return !is_needed || length <= 0 || cJSON_GetObjectItemCaseSensitive(copy, LENGTH)
-           || cJSON_AddNumberToObject(copy, LENGTH, length);
-}
-
 /* Of longrope the factor is how many times the trained length max_position_embeddings is, wherever
  * config.json says the former beside the latter. */
-static bool set_factor(const cJSON *section, cJSON *copy)
+static bool set_factor(const struct checkpoint_layer *layer, cJSON *copy)
 {
-    const double length = number_of(copy, LENGTH);
-    const double most = number_of(section, "max_position_embeddings");
+    const double length = number_of(copy, LENGTH), most = layer->positions;
     const bool is_said = cJSON_GetObjectItemCaseSensitive(copy, "factor") != NULL;
-    if (length <= 0 || most <= 0 || (is_said && number_of(section, LENGTH) <= 0))
+    if (length <= 0 || most <= 0 || (is_said && layer->original_positions <= 0))
         return true;
-    cJSON_DeleteItemFromObjectCaseSensitive(copy, "factor");
+    drop(copy, "factor");
     return cJSON_AddNumberToObject(copy, "factor", most > length ? most / length : 1) != NULL;
 }
 
-/* A copy of scaling in the words of our own config; NULL where there is no memory. */
-static cJSON *translate(const cJSON *section, const cJSON *scaling)
+/* Mistral's params.json has names of its own for yarn. Source: _remap_mistral_yarn_args() of vLLM's
+ * transformers_utils/configs/mistral.py. */
+static bool rename_yarn(cJSON *copy)
 {
-    static const char *const DROPPED[] = { "rope_theta", "partial_rotary_factor", "finetuned",
-                                           "type", "rope_type" };
-    const bool is_named = cJSON_IsString(type_of(scaling));
-    const char *name = name_of(scaling);
+    static const char *const NAMES[][2] = { { "beta", "beta_fast" }, { "alpha", "beta_slow" } };
+    const bool is_level = cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(copy, "apply_scale"));
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
+        cJSON *item = cJSON_DetachItemFromObjectCaseSensitive(copy, NAMES[i][0]);
+        if (item && !cJSON_AddItemToObject(copy, NAMES[i][1], item)) {
+            cJSON_Delete(item);
+            return false;
+        }
+    }
+    drop(copy, "apply_scale");
+    return !is_level || cJSON_AddNumberToObject(copy, "attention_factor", 1);
+}
+
+/* A copy of scaling in the words of our own config; NULL where there is no memory. */
+static cJSON *translate(const struct checkpoint_layer *layer, const cJSON *scaling)
+{
+    static const char *const DROPPED[] = { "rope_theta", "partial_rotary_factor", "finetuned" };
+    const char *name = name_of(layer, scaling);
     cJSON *copy = cJSON_Duplicate(scaling, true);
     if (!copy)
         return NULL;
-    for (size_t i = 0; i < (is_named ? 5 : 3); i++)
-        cJSON_DeleteItemFromObjectCaseSensitive(copy, DROPPED[i]);
-    if ((!is_named || cJSON_AddStringToObject(copy, "rope_type", name))
-        && add_length(section, name, copy)
-        && (strcmp(name, "longrope") != 0 || set_factor(section, copy)))
+    for (size_t i = 0; i < sizeof DROPPED / sizeof DROPPED[0]; i++)
+        drop(copy, DROPPED[i]);
+    if (!name) /* or one that is no string: for the reader to refuse */
+        return copy;
+    drop(copy, "type");
+    drop(copy, "rope_type");
+    if (strcmp(name, "default") == 0)
+        drop(copy, "factor");
+    if (cJSON_AddStringToObject(copy, "rope_type", name)
+        && (!layer->run->stack->scaling_type || rename_yarn(copy)) && set_length(layer, name, copy)
+        && (strcmp(name, "longrope") != 0 || set_factor(layer, copy)))
         return copy;
     cJSON_Delete(copy);
     return NULL;
 }
 
+/* The object that says how the layer's rotary embedding is scaled; NULL: none does. */
+static const cJSON *scaling_of(const struct checkpoint_layer *layer, const cJSON *parameters)
+{
+    const struct checkpoint_stack *stack = layer->run->stack;
+    const bool is_local = layer->has_window && stack->local_theta;
+    const cJSON *own =
+        is_local || layer->is_unscaled
+            ? NULL
+            : checkpoint_find_object(layer->run->section,
+                                     stack->scaling ? stack->scaling : "rope_scaling");
+    return own ? own : type_of(parameters) ? parameters : NULL;
+}
+
 static bool read_scaling(struct checkpoint_layer *layer, const cJSON *parameters,
                          struct fault *fault)
 {
+    const struct checkpoint_stack *stack = layer->run->stack;
     const cJSON *section = layer->run->section;
-    const bool is_local = layer->has_window && layer->run->stack->local_theta;
-    const cJSON *own = is_local ? NULL : cJSON_GetObjectItemCaseSensitive(section, "rope_scaling");
-    const cJSON *scaling = cJSON_IsObject(own) ? own : type_of(parameters) ? parameters : NULL;
-    const cJSON *type = type_of(scaling);
-    if (!scaling || (cJSON_IsString(type) && strcmp(type->valuestring, "default") == 0))
+    const cJSON *scaling = scaling_of(layer, parameters);
+    if (!scaling)
         return true;
-    cJSON *translated = translate(section, scaling);
+    if (!checkpoint_read_number(section, stack->positions, &layer->positions, fault)
+        || !checkpoint_read_number(section,
+                                   stack->original_positions ? stack->original_positions : LENGTH,
+                                   &layer->original_positions, fault))
+        return false;
+    cJSON *translated = translate(layer, scaling);
     if (!translated)
         return fault_no_memory(fault);
     struct model_reader reader = { .config = &layer->config,
                                    .document = layer->run->document,
-                                   .name = "rope_scaling",
+                                   .name = scaling->string,
                                    .fault = fault };
-    snprintf(reader.pointer, sizeof reader.pointer, "/config/rope_scaling");
+    snprintf(reader.pointer, sizeof reader.pointer, "/config/%s", scaling->string);
     const bool good = model_rope_read_scaling(&reader, translated);
     cJSON_Delete(translated);
     return good;
@@ -166,8 +237,12 @@ bool checkpoint_layer_read_rope(struct checkpoint_layer *layer, struct fault *fa
 {
     const struct checkpoint_stack *stack = layer->run->stack;
     const cJSON *parameters = parameters_of(layer);
-    bool is_llama3;
-    if (!stack->theta || layer->has_alibi || (stack->rope_needs_window && !layer->has_window))
+    bool is_llama3, is_rotary;
+    if (!checkpoint_read_flag(layer->run->section, stack->rope_if ? stack->rope_if : "=true",
+                              &is_rotary, fault))
+        return false;
+    if (!stack->theta || !is_rotary || layer->has_alibi
+        || (stack->rope_needs_window && !layer->has_window))
         return true;
     if (!checkpoint_read_flag(layer->run->section, stack->llama3_if, &is_llama3, fault))
         return false;
@@ -176,5 +251,5 @@ bool checkpoint_layer_read_rope(struct checkpoint_layer *layer, struct fault *fa
     layer->config.has_rope = true;
     layer->config.rope.interleaved = stack->interleaved;
     return read_theta(layer, parameters, fault) && read_dim(layer, parameters, fault)
-           && read_scaling(layer, parameters, fault);
+           && (stack->theta[0] == '=' || read_scaling(layer, parameters, fault));
 }

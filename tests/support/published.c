@@ -410,13 +410,11 @@ static struct attn_tensor bias_of(const struct model_layer *layer, int64_t q_len
     return attn_tensor_dense(mask, ATTN_F32, 1, heads, q_len, kv_len);
 }
 
-void published_expect(int64_t index, const char *kind, struct rows query, struct rows key,
-                      const struct published_answer *answer)
+/* Context and weights of a layer. */
+static void compute(const struct model_layer *layer, struct rows query, struct rows key,
+                    float *context, float *weights)
 {
-    assert_true(index < made.model->layer_count);
-    const struct model_layer *layer = &made.model->layers[index];
-    const struct rows map = new_rows(layer->layer.q_heads * query.count, key.count);
-    float *key_floats = floats(key), *context = floats(answer->context), *weights = floats(map);
+    float *key_floats = floats(key);
     const struct attn_layer_problem problem = {
         .layer = &layer->layer,
         .options = layer->options,
@@ -428,10 +426,33 @@ void published_expect(int64_t index, const char *kind, struct rows query, struct
         .context = context,
         .weights = weights,
     };
+    run(&problem);
+}
+
+struct rows published_compute(int64_t index, struct rows query, struct rows key)
+{
+    assert_true(index < made.model->layer_count);
+    const struct model_layer *layer = &made.model->layers[index];
+    const struct rows context = new_rows(query.count, layer->d_out);
+    float *numbers = floats(context),
+          *weights = floats(new_rows(layer->layer.q_heads * query.count, key.count));
+    compute(layer, query, key, numbers, weights);
+    for (int64_t i = 0; i < context.count * context.columns; i++)
+        context.data[i] = (double)numbers[i];
+    return context;
+}
+
+void published_expect(int64_t index, const char *kind, struct rows query, struct rows key,
+                      const struct published_answer *answer)
+{
+    assert_true(index < made.model->layer_count);
+    const struct model_layer *layer = &made.model->layers[index];
+    const struct rows map = new_rows(layer->layer.q_heads * query.count, key.count);
+    float *context = floats(answer->context), *weights = floats(map);
     assert_string_equal(layer->kind, kind);
     assert_int_equal(answer->context.columns, layer->d_out);
     memset(context, 0, sizeof(float) * (size_t)(answer->context.count * answer->context.columns));
-    run(&problem);
+    compute(layer, query, key, context, weights);
     expect_near(weights, answer->weights, map.count * map.columns, "weights");
     expect_near(context, answer->context.data, answer->context.count * answer->context.columns,
                 "context");

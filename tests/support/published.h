@@ -66,9 +66,14 @@ struct rows published_split(struct rows x, int64_t groups, int64_t first, int64_
 void published_rotate_half(struct rows x, int64_t heads, int64_t dim, double theta);
 void published_rotate_every_two(struct rows x, int64_t heads, int64_t dim, double theta);
 
-/* rotate_half() by a frequency for each pair, cosines and sines times factor. */
+/* The same by a frequency for each pair, cosines and sines times factor. */
 void published_rotate_half_by(struct rows x, int64_t heads, int64_t dim, const double *frequencies,
                               double factor);
+void published_rotate_every_two_by(struct rows x, int64_t heads, int64_t dim,
+                                   const double *frequencies, double factor);
+
+/* theta^(-2c/dim) of dim/2 pairs. */
+void published_frequencies(double *frequencies, int64_t dim, double theta);
 
 /* torch.clamp(x, -most, most) in place. */
 void published_clamp(struct rows x, double most);
@@ -100,7 +105,10 @@ struct published_attention {
 struct published_answer published_attend(const struct published_attention *attention, struct rows q,
                                          struct rows k, struct rows v);
 
-/* Computes layer index of the model with these inputs and compares context and weights. */
+/* What layer index of the model computes with these inputs: its context. */
+struct rows published_compute(int64_t index, struct rows query, struct rows key);
+
+/* The same, compared with what the source computes, context and weights. */
 void published_expect(int64_t index, const char *kind, struct rows query, struct rows key,
                       const struct published_answer *answer);
 

@@ -19,6 +19,20 @@ const struct published_rotary PUBLISHED_LLAMA = { .begin = "model.layers.#.self_
                                                   .theta = 10000,
                                                   .scale = 0.5 };
 
+static void rotate(const struct published_rotary *rotary, struct rows x, int64_t heads)
+{
+    double frequencies[64];
+    const double *by = rotary->frequencies ? rotary->frequencies : frequencies;
+    const double factor = rotary->frequencies ? rotary->factor : 1;
+    if (rotary->rotary_dim == 0)
+        return;
+    published_frequencies(frequencies, rotary->rotary_dim, rotary->theta);
+    if (rotary->is_every_two)
+        published_rotate_every_two_by(x, heads, rotary->rotary_dim, by, factor);
+    else
+        published_rotate_half_by(x, heads, rotary->rotary_dim, by, factor);
+}
+
 void published_expect_rotary(const struct published_rotary *rotary, int layer)
 {
     char name[4][128], norm[2][128];
@@ -34,7 +48,8 @@ void published_expect_rotary(const struct published_rotary *rotary, int layer)
         .reach = rotary->reach,
     };
     for (int i = 0; i < 4; i++)
-        snprintf(name[i], sizeof name[i], "%s%s", rotary->begin, endings[i]);
+        snprintf(name[i], sizeof name[i], "%s%s", rotary->begin,
+                 i < 3 && rotary->projections[i] ? rotary->projections[i] : endings[i]);
     const struct rows q = published_linear(hidden, name[0], layer);
     const struct rows k = published_linear(hidden, name[1], layer);
     if (rotary->norm_eps > 0) {
@@ -44,12 +59,8 @@ void published_expect_rotary(const struct published_rotary *rotary, int layer)
         published_rms_norm(k, rotary->kv_heads, norm[1], layer, rotary->norm_eps,
                            rotary->norm_offset);
     }
-    void (*const rotate)(struct rows, int64_t, int64_t, double) =
-        rotary->is_every_two ? published_rotate_every_two : published_rotate_half;
-    if (rotary->rotary_dim > 0) {
-        rotate(q, rotary->heads, rotary->rotary_dim, rotary->theta);
-        rotate(k, rotary->kv_heads, rotary->rotary_dim, rotary->theta);
-    }
+    rotate(rotary, q, rotary->heads);
+    rotate(rotary, k, rotary->kv_heads);
     struct published_answer answer =
         published_attend(&attention, q, k, published_linear(hidden, name[2], layer));
     answer.context = published_linear(answer.context, name[3], layer);

@@ -11,9 +11,12 @@
 /* q_proj, k_proj, v_proj and an output projection of rotary attention. */
 struct published_rotary {
     const char *begin, *output;
+    const char *projections[3]; /* NULL: q_proj, k_proj and v_proj */
     int64_t width, heads, kv_heads, rotary_dim;
     double theta, scale, softcap;
-    bool is_every_two; /* else rotate_half */
+    bool is_every_two;         /* else rotate_half */
+    const double *frequencies; /* of the pairs; NULL: as theta gives */
+    double factor;             /* of what is turned by them */
     int64_t window;
     bool is_bidirectional;
     int64_t reach;   /* of bidirectional attention; 0: all */

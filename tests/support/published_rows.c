@@ -35,24 +35,39 @@ void published_rotate_half_by(struct rows x, int64_t heads, int64_t dim, const d
             }
 }
 
-void published_rotate_half(struct rows x, int64_t heads, int64_t dim, double theta)
-{
-    double frequencies[PAIRS_MAX];
-    assert_true(dim / 2 <= PAIRS_MAX);
-    for (int64_t c = 0; c < dim / 2; c++)
-        frequencies[c] = 1 / pow(theta, 2.0 * (double)c / (double)dim);
-    published_rotate_half_by(x, heads, dim, frequencies, 1);
-}
-
-void published_rotate_every_two(struct rows x, int64_t heads, int64_t dim, double theta)
+void published_rotate_every_two_by(struct rows x, int64_t heads, int64_t dim,
+                                   const double *frequencies, double factor)
 {
     const int64_t head_dim = x.columns / heads;
     for (int64_t i = 0; i < x.count; i++)
         for (int64_t h = 0; h < heads; h++)
             for (int64_t c = 0; c < dim; c += 2) {
                 double *head = x.data + i * x.columns + h * head_dim;
-                turn(&head[c], &head[c + 1], (double)i / pow(theta, (double)c / (double)dim));
+                turn(&head[c], &head[c + 1], (double)i * frequencies[c / 2]);
+                head[c] *= factor;
+                head[c + 1] *= factor;
             }
+}
+
+void published_frequencies(double *frequencies, int64_t dim, double theta)
+{
+    assert_true(dim / 2 <= PAIRS_MAX);
+    for (int64_t c = 0; c < dim / 2; c++)
+        frequencies[c] = 1 / pow(theta, 2.0 * (double)c / (double)dim);
+}
+
+void published_rotate_half(struct rows x, int64_t heads, int64_t dim, double theta)
+{
+    double frequencies[PAIRS_MAX];
+    published_frequencies(frequencies, dim, theta);
+    published_rotate_half_by(x, heads, dim, frequencies, 1);
+}
+
+void published_rotate_every_two(struct rows x, int64_t heads, int64_t dim, double theta)
+{
+    double frequencies[PAIRS_MAX];
+    published_frequencies(frequencies, dim, theta);
+    published_rotate_every_two_by(x, heads, dim, frequencies, 1);
 }
 
 void published_rms_norm(struct rows x, int64_t heads, const char *name, int layer, double eps,

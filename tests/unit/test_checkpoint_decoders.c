@@ -178,6 +178,13 @@ static void test_llama_scaling(void **state)
     expect_scaling("\"max_position_embeddings\":2048,\"rope_scaling\":{\"type\":\"dynamic\","
                    "\"factor\":2}",
                    &scaling);
+    expect_scaling("\"max_position_embeddings\":2048,\"original_max_position_embeddings\":512,"
+                   "\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2,"
+                   "\"original_max_position_embeddings\":1024}",
+                   &scaling);
+    expect_scaling("\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}", &scaling);
+    scaling = attn_rope_scaling_default(ATTN_ROPE_DEFAULT);
+    expect_scaling("\"rope_scaling\":{\"type\":\"default\",\"factor\":4}", &scaling);
     scaling = attn_rope_scaling_default(ATTN_ROPE_YARN);
     scaling.factor = 4;
     scaling.original_max_position_embeddings = 4096;

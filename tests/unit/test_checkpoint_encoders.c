@@ -180,6 +180,33 @@ static void test_albert(void **state)
     published_close();
 }
 
+#define ALBERT_INNER(group, inner)                                                                 \
+    "albert.encoder.albert_layer_groups." group ".albert_layers." inner ".attention."
+
+/* AlbertLayerGroup.forward() of the same file: a group runs its inner layers one after another. */
+static void test_albert_inner(void **state)
+{
+    static const char *const NAMES[] = { ALBERT_INNER("0", "0"), ALBERT_INNER("0", "1"),
+                                         ALBERT_INNER("0", "0"), ALBERT_INNER("0", "1"),
+                                         ALBERT_INNER("1", "0"), ALBERT_INNER("1", "1") };
+    (void)state;
+    published_open(
+        "{\"model_type\":\"albert\",\"hidden_size\":12,\"num_attention_heads\":3,"
+        "\"num_hidden_layers\":3,\"num_hidden_groups\":2,\"inner_group_num\":2}",
+        ALBERT_TENSORS(ALBERT_INNER("0", "0")) ", " ALBERT_TENSORS(ALBERT_INNER(
+            "0",
+            "1")) ", " ALBERT_TENSORS(ALBERT_INNER("1",
+                                                   "0")) ", " ALBERT_TENSORS(ALBERT_INNER("1",
+                                                                                          "1")),
+        1, "F32");
+    assert_int_equal(published_model()->layer_count, 6);
+    for (int layer = 0; layer < 6; layer++) {
+        const struct plain plain = { NAMES[layer], "query", "key", "value", "dense", 3, false };
+        expect_self(&plain, 0, layer, "self", 12);
+    }
+    published_close();
+}
+
 /* ----------------------------------------------------------------- pictures -- */
 
 #define VIT_TENSORS(prefix)                                                                        \
@@ -267,6 +294,20 @@ static void test_clip(void **state)
     expect_self(&vision, 0, 2, "vision", 12);
     expect_self(&vision, 1, 3, "vision", 12);
     published_close();
+    /* configuration_clip.py, CLIPConfig: text_config_dict and vision_config_dict are whole configs,
+     * and count. */
+    published_open("{\"model_type\":\"clip\",\"text_config\":{\"hidden_size\":8,"
+                   "\"num_attention_heads\":4,\"num_hidden_layers\":2},\"text_config_dict\":{"
+                   "\"hidden_size\":8,\"num_attention_heads\":2,\"num_hidden_layers\":2},"
+                   "\"vision_config\":{\"hidden_size\":12,\"num_attention_heads\":2,"
+                   "\"num_hidden_layers\":3},\"vision_config_dict\":{\"hidden_size\":12,"
+                   "\"num_attention_heads\":4,\"num_hidden_layers\":2}}",
+                   OUT_PROJ("text_model.encoder.layers.#.self_attn.", "8", "8x8") ", " OUT_PROJ(
+                       "vision_model.encoder.layers.#.self_attn.", "12", "12x12"),
+                   2, "F32");
+    expect_self(&text, 1, 1, "text", 8);
+    expect_self(&vision, 1, 3, "vision", 12);
+    published_close();
     published_open("{\"model_type\":\"clip_text_model\",\"hidden_size\":8,"
                    "\"num_attention_heads\":2,\"num_hidden_layers\":2}",
                    OUT_PROJ("text_model.encoder.layers.#.self_attn.", "8", "8x8"), 2, "F32");
@@ -351,11 +392,11 @@ static void test_whisper(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bert),       cmocka_unit_test(test_bert_decoder),
-        cmocka_unit_test(test_distilbert), cmocka_unit_test(test_albert),
-        cmocka_unit_test(test_vit),        cmocka_unit_test(test_clip),
-        cmocka_unit_test(test_wav2vec2),   cmocka_unit_test(test_bart),
-        cmocka_unit_test(test_whisper),
+        cmocka_unit_test(test_bert),         cmocka_unit_test(test_bert_decoder),
+        cmocka_unit_test(test_distilbert),   cmocka_unit_test(test_albert),
+        cmocka_unit_test(test_albert_inner), cmocka_unit_test(test_vit),
+        cmocka_unit_test(test_clip),         cmocka_unit_test(test_wav2vec2),
+        cmocka_unit_test(test_bart),         cmocka_unit_test(test_whisper),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -189,10 +189,7 @@ static void test_bloom(void **state)
 static void expect_falcon(const char *fields, const char *tensors, int64_t kv_heads, bool is_alibi)
 {
     char config[256];
-    snprintf(config, sizeof config,
-             "{\"model_type\":\"falcon\",\"hidden_size\":16,\"num_attention_heads\":4,"
-             "\"num_hidden_layers\":2,%s}",
-             fields);
+    snprintf(config, sizeof config, "{\"hidden_size\":16,%s}", fields);
     published_open(config, tensors, 2, "F32");
     for (int layer = 0; layer < 2; layer++) {
         const int64_t queries = 4 / kv_heads * 4;
@@ -224,16 +221,25 @@ static void expect_falcon(const char *fields, const char *tensors, int64_t kv_he
     "transformer.h.#.self_attention.query_key_value.weight " out "x16, "                           \
     "transformer.h.#.self_attention.dense.weight 16x16"
 
+#define FALCON_FIELDS        "\"model_type\":\"falcon\",\"num_attention_heads\":4,\"num_hidden_layers\":2,"
+#define REFINED_FIELDS(type) "\"model_type\":\"" type "\",\"n_head\":4,\"n_layer\":2,"
+
 static void test_falcon(void **state)
 {
     (void)state;
-    expect_falcon("\"multi_query\":true", FALCON("24"), 1, false);
-    expect_falcon("\"new_decoder_architecture\":true,\"num_kv_heads\":2", FALCON("32"), 2, false);
-    expect_falcon("\"multi_query\":false", FALCON("48"), 4, false);
-    expect_falcon("\"multi_query\":false,\"alibi\":true,\"bias\":true",
+    expect_falcon(FALCON_FIELDS "\"multi_query\":true", FALCON("24"), 1, false);
+    expect_falcon(FALCON_FIELDS "\"new_decoder_architecture\":true,\"num_kv_heads\":2",
+                  FALCON("32"), 2, false);
+    expect_falcon(FALCON_FIELDS "\"multi_query\":false", FALCON("48"), 4, false);
+    expect_falcon(FALCON_FIELDS "\"multi_query\":false,\"alibi\":true,\"bias\":true",
                   FALCON("48") ", transformer.h.#.self_attention.query_key_value.bias 48, "
                                "transformer.h.#.self_attention.dense.bias 16",
                   4, true);
+    /* The 40B and the 7B as they were first released. */
+    expect_falcon(REFINED_FIELDS("RefinedWeb") "\"n_head_kv\":2,\"alibi\":false", FALCON("32"), 2,
+                  false);
+    expect_falcon(REFINED_FIELDS("RefinedWebModel") "\"multi_query\":true,\"alibi\":false",
+                  FALCON("24"), 1, false);
 }
 
 /* phi3/modeling_phi3.py at ef46806472a6 with modeling_rope_utils.py of the same commit,

@@ -195,10 +195,6 @@ static const struct refused REFUSED[] = {
     { "{\"model_type\":\"t5\",\"d_model\":4,\"d_kv\":2,\"num_heads\":2,\"num_layers\":2,"
       "\"relative_attention_num_buckets\":1}",
       T5, FAULT_OPTION, "gives 1 buckets (relative_attention_num_buckets)" },
-    { "{\"model_type\":\"albert\",\"hidden_size\":8,\"num_attention_heads\":2,"
-      "\"inner_group_num\":2}",
-      "encoder.albert_layer_groups.0.albert_layers.0.attention.query.weight 8x8", FAULT_OPTION,
-      "inner_group_num is 2; expected 1" },
     { "{\"model_type\":\"falcon\",\"hidden_size\":8,\"num_attention_heads\":2,"
       "\"num_hidden_layers\":2,\"multi_query\":1}",
       "h.#.self_attention.query_key_value.weight 16x8", FAULT_TYPE, "multi_query is 1; expected" },
