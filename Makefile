@@ -27,7 +27,7 @@ B     := $(BUILD)/$(COMPILER)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
 # tests/bench/{bench,load,traffic}*.c, tests/fuzz/fuzz_*.c.
 
 MACHINE     := $(shell $(CC) -dumpmachine 2>/dev/null || uname -m)
-KERNELS     := generic dispatch $(if $(filter x86_64%,$(MACHINE)),avx2 avx512)
+KERNELS     := $(if $(filter x86_64%,$(MACHINE)),avx512 avx2) generic dispatch
 LIB_SRC     := $(wildcard lib/*.c) $(KERNELS:%=lib/kernels/%.c)
 SERVER_SRC  := $(filter-out server/main.c,$(wildcard server/*.c))
 SUPPORT_SRC := $(filter-out tests/support/failing_malloc.c,$(wildcard tests/support/*.c))
@@ -42,6 +42,7 @@ LOAD_SRC    := $(wildcard tests/bench/load_*.c)
 TRAFFIC_SRC := $(wildcard tests/bench/traffic*.c)
 C_FILES     := $(wildcard lib/*.[ch] lib/kernels/*.[ch] server/*.[ch] tests/*/*.[ch])
 
+KERNEL_OBJ  := $(KERNELS:%=$B/lib/kernels/%.o)
 LIB_OBJ     := $(LIB_SRC:%.c=$B/%.o)
 SERVER_OBJ  := $(SERVER_SRC:%.c=$B/%.o)
 SUPPORT_OBJ := $(SUPPORT_SRC:%.c=$B/%.o)
@@ -57,17 +58,20 @@ DAEMON      := $(if $(SANITIZE),$B/attnd,$(BUILD)/attnd)
 # --------------------------------------------------------------------------------------- flags --
 
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
-            $(if $(WERROR),-Werror)
+            -Werror=implicit-function-declaration $(if $(WERROR),-Werror)
 SANITIZER := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 FLAGS    := -std=c11 -D_GNU_SOURCE $(CFLAGS) $(WARNINGS) $(SANITIZER)
 
-# Asked when a recipe needs them, because make may run before the packages are there. The library
-# sees no folder but its own, so that the compiler guards the layers too.
-package       = $(shell pkg-config $1)
-SERVER_CFLAGS = $(call package,--cflags libmicrohttpd libcjson openblas zlib)
-SERVER_LIBS   = $(call package,--libs libmicrohttpd libcjson openblas zlib) -lpthread -lm
-TEST_CFLAGS   = $(SERVER_CFLAGS) $(call package,--cflags libcurl cmocka)
-TEST_LIBS     = $(SERVER_LIBS) $(call package,--libs libcurl cmocka)
+# Asked when the first recipe needs them, because make may run before the packages are there, and
+# then kept. The library sees no folder but its own, so that the compiler guards the layers too.
+package = $(call kept,pkg-config$(subst $(space),,$1),$1)
+kept    = $(if $($1),,$(eval $1 := $(shell pkg-config $2)))$($1)
+SERVER_PACKAGES := libmicrohttpd libcjson openblas zlib
+TEST_PACKAGES   := libcurl cmocka
+SERVER_CFLAGS = $(call package,--cflags $(SERVER_PACKAGES))
+SERVER_LIBS   = $(call package,--libs $(SERVER_PACKAGES)) -lpthread -lm
+TEST_CFLAGS   = $(SERVER_CFLAGS) $(call package,--cflags $(TEST_PACKAGES))
+TEST_LIBS     = $(SERVER_LIBS) $(call package,--libs $(TEST_PACKAGES))
 
 $B/lib/%.o:         MODULE_FLAGS = -Ilib
 $B/lib/layer_gradient.o: MODULE_FLAGS = -Ilib $(call package,--cflags openblas)
@@ -95,7 +99,8 @@ $B/lib/kernels/avx512.o: MODULE_FLAGS = $(KERNEL_FLAGS) -mavx512f -mavx512dq -ma
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $1 $2)
 
-daemon: $(DAEMON)                ## the daemon, at build/attnd (what `make` does)
+# The kernels take the compiler longest, and so begin.
+daemon: $(KERNEL_OBJ) $(DAEMON)  ## the daemon, at build/attnd (what `make` does)
 
 $(BUILD)/attnd: $B/attnd
 	$Q cp -f $< $@
@@ -111,17 +116,39 @@ $B/%.a:
 	$(call say,AR,$@)
 	$Q rm -f $@ && $(AR) rcs $@ $^
 
-$B/%.o: %.c $B/flags
+define compile
 	$(call say,CC,$<)
 	$Q mkdir -p $(@D)
 	$Q $(CC) $(FLAGS) $(MODULE_FLAGS) -MMD -MP -c $< -o $@
+endef
+$B/lib/%.o: lib/%.c $B/flags | $B/server-packages
+	$(compile)
+$B/server/%.o: server/%.c $B/flags $B/server-packages
+	$(compile)
+$B/tests/%.o: tests/%.c $B/flags $B/test-packages
+	$(compile)
 
+$B/lib/layer_gradient.o: $B/server-packages
 $B/server/openapi.o: server/openapi.json
 
-# Other flags than last time: everything in the folder is made anew.
+# Writes the line to the target where another one is there: what depends on it is made anew.
+note = mkdir -p $B; echo '$1' | cmp -s - $@ || echo '$1' > $@
+
 $B/flags: FORCE
-	$Q mkdir -p $B
-	$Q echo '$(CC) $(FLAGS) $(KERNEL_FLAGS)' | cmp -s - $@ || echo '$(CC) $(FLAGS) $(KERNEL_FLAGS)' > $@
+	$Q $(call note,$(CC) $(FLAGS) $(KERNEL_FLAGS))
+
+# Before the first file is compiled: are the packages there, and are they those of the last time?
+missing = $(shell CC='$(CC)' deploy/install-packages.sh --missing $1)
+demand = $(if $1,$(error attnd needs packages that are not installed. `make $2` installs them and goes on; \
+             by hand: apt-get install --no-install-recommends $1))
+
+$B/server-packages: FORCE
+	$(call demand,$(call missing,build),run)
+	$Q $(call note,$(call package,--modversion $(SERVER_PACKAGES)) $(SERVER_CFLAGS))
+
+$B/test-packages: FORCE
+	$(call demand,$(call missing,build build-tests),test)
+	$Q $(call note,$(call package,--modversion $(SERVER_PACKAGES) $(TEST_PACKAGES)) $(TEST_CFLAGS))
 
 TEST_LINKED := $B/libsupport.a $B/libserver.a $B/libattn.a
 
@@ -134,7 +161,7 @@ $(TESTS) $(BENCHES) $(LOADS): $B/tests/%: $B/tests/%.o $(TEST_LINKED)
 	$Q $(CC) $(FLAGS) $(filter %.o,$^) $(TEST_LINKED) $(LDFLAGS) $(TEST_LIBS) -o $@
 
 # Another reader of JSON, to be compared with, where it is installed.
-ifeq ($(shell pkg-config --exists simdjson && command -v $(CXX) >/dev/null && echo yes),yes)
+ifeq ($(shell pkg-config --exists simdjson 2>/dev/null && command -v $(CXX) >/dev/null && echo yes),yes)
 $B/tests/bench/bench_json: $B/tests/bench/simdjson_reader.o
 $B/tests/bench/bench_json: TEST_LIBS += $(call package,--libs simdjson) -lstdc++
 $B/tests/bench/bench_json.o: MODULE_FLAGS += -DWITH_SIMDJSON
@@ -165,7 +192,7 @@ run: ## install what is missing, build, serve on 127.0.0.1:8080 (LISTEN=...), pr
 	@exec $(BUILD)/attnd --listen $(LISTEN) --models examples/models
 
 test: ## install what is missing, build, run the whole suite: plain, and with sanitizers
-	@deploy/install-packages.sh build test
+	@deploy/install-packages.sh build build-tests test
 	@$(MAKE) --no-print-directory -j$(JOBS) programs
 	@$(MAKE) --no-print-directory -j$(JOBS) SANITIZE=address,undefined inner-programs
 	@$(MAKE) --no-print-directory -j$(JOBS) SANITIZE=thread threaded-programs
@@ -178,8 +205,8 @@ check: programs ## the tests without installing; SANITIZE=address,undefined or t
 
 # What tests/run runs. Those that talk to the daemon from outside need no sanitizer of their own.
 programs: inner-programs $(TESTS) $(PRELOAD)
-inner-programs: $(DAEMON) $(INNER_SRC:%.c=$B/%) $(REPLAYS)
-threaded-programs: $(DAEMON) $(THREADED_SRC:%.c=$B/%)
+inner-programs: $(KERNEL_OBJ) $(DAEMON) $(INNER_SRC:%.c=$B/%) $(REPLAYS)
+threaded-programs: $(KERNEL_OBJ) $(DAEMON) $(THREADED_SRC:%.c=$B/%)
 
 LONG_SRC := $(shell grep -l '"problem_count.h"' tests/laws/*.c tests/http/*.c) tests/unit/test_json_rows.c \
             tests/kernels/test_kernels_rows.c

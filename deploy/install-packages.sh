@@ -1,18 +1,25 @@
 #!/bin/bash
 # install-packages.sh - installs what is missing of what attnd needs, from Debian's archive.
 #
-#     deploy/install-packages.sh [build] [run] [test]
+#     deploy/install-packages.sh GROUP...               installs
+#     deploy/install-packages.sh --missing GROUP...     only names what it would install, on one line
 #
-# build: a compiler and the libraries of the daemon. run: the client of the line that `make run`
-# prints. test: the libraries of the tests. Nothing is touched, and no archive asked, where all of
-# it is there; what is installed is said first. Asks nothing, so it needs no terminal.
+# GROUP is one of
+#     build        a compiler and the libraries of the daemon
+#     build-tests  the libraries that the tests are compiled with
+#     run          the client of the line that `make run` prints
+#     test         other programs that tests talk to; without them those tests are left out
+#     fresh        what deploy/check-fresh.sh makes a fresh Debian with
+#
+# Nothing is touched, and no archive asked, where all of it is there; what is installed is said
+# first. Asks nothing, so it needs no terminal. CC is the compiler to look for.
 set -eu
 
 # PACKAGE and the command that finds out whether it is needed.
 needs() { # GROUP
     case $1 in
     build)
-        echo 'gcc                  command -v cc'
+        echo 'gcc                  command -v "${CC:-cc}"'
         echo 'libc6-dev            test -e /usr/include/stdio.h'
         echo 'pkg-config           command -v pkg-config'
         echo 'libmicrohttpd-dev    pkg-config --exists libmicrohttpd'
@@ -23,19 +30,30 @@ needs() { # GROUP
     run)
         echo 'curl                 command -v curl'
         ;;
-    test)
-        echo 'nginx-light          test -x /usr/sbin/nginx'
+    build-tests)
         echo 'libcurl4-openssl-dev pkg-config --exists libcurl'
         echo 'libcmocka-dev        pkg-config --exists cmocka'
+        ;;
+    test)
         echo 'curl                 command -v curl'
         echo 'haproxy              test -x /usr/sbin/haproxy'
+        echo 'nginx-light          test -x /usr/sbin/nginx'
+        ;;
+    fresh)
+        echo 'debootstrap          command -v debootstrap'
         ;;
     *)
-        echo "usage: $0 [build] [run] [test]" >&2
+        echo "usage: $0 [--missing] build|build-tests|run|test|fresh..." >&2
         exit 2
         ;;
     esac
 }
+
+only_name=
+if [ "${1-}" = --missing ]; then
+    only_name=yes
+    shift
+fi
 
 missing=()
 for group; do
@@ -45,6 +63,10 @@ for group; do
     done <<<"$list"
 done
 if [ ${#missing[@]} -eq 0 ]; then
+    exit 0
+fi
+if [ -n "$only_name" ]; then
+    echo "${missing[*]}"
     exit 0
 fi
 

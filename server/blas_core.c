@@ -9,6 +9,9 @@
 #include "restart.h"
 
 #include <cblas.h>
+#ifndef OPENBLAS_VERSION
+#error "this cblas.h is another BLAS's: put that of OpenBLAS (libopenblas-dev) before it"
+#endif
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
