@@ -191,17 +191,22 @@ run: ## install what is missing, build, serve on 127.0.0.1:8080 (LISTEN=...), pr
 	@printf '\n%s\n\n' "$(REQUEST)"
 	@exec $(BUILD)/attnd --listen $(LISTEN) --models examples/models
 
-test: ## install what is missing, build, run the whole suite: plain, and with sanitizers
+test: ## install what is missing, build, run all tests side by side; a few minutes
 	@deploy/install-packages.sh build build-tests test
 	@$(MAKE) --no-print-directory -j$(JOBS) programs
+	@tests/run $(BUILD)/$(COMPILER) plain
+
+test-sanitized: ## the same with ASan and UBSan, and where there are threads, or a daemon, with TSan
+	@deploy/install-packages.sh build build-tests test
+	@$(MAKE) --no-print-directory -j$(JOBS) $(TESTS)
 	@$(MAKE) --no-print-directory -j$(JOBS) SANITIZE=address,undefined inner-programs
 	@$(MAKE) --no-print-directory -j$(JOBS) SANITIZE=thread threaded-programs
-	@tests/run $(BUILD)/$(COMPILER)
+	@tests/run $(BUILD)/$(COMPILER) sanitized
 
 # -------------------------------------------------------------------------------------- checks --
 
 check: programs ## the tests without installing; SANITIZE=address,undefined or thread
-	@tests/run $(BUILD)/$(COMPILER) '$(SANITIZE)'
+	@tests/run $(BUILD)/$(COMPILER) check '$(or $(SANITIZE),plain)'
 
 # What tests/run runs. Those that talk to the daemon from outside need no sanitizer of their own.
 programs: inner-programs $(TESTS) $(PRELOAD)
@@ -300,7 +305,7 @@ help: ## this
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run test check programs inner-programs threaded-programs check-long check-aarch64 check-layers lint bench bench-quick bench-load exactness fuzz fuzz-programs install compdb \
+.PHONY: daemon run test test-sanitized check programs inner-programs threaded-programs check-long check-aarch64 check-layers lint bench bench-quick bench-load exactness fuzz fuzz-programs install compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)
