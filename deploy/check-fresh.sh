@@ -1,22 +1,52 @@
 #!/bin/bash
-# check-fresh.sh - tries `make run` and `make test` as a newcomer would, in a fresh Debian 12 with
-# nothing but git and make: a clone, `make run`, the curl line that it prints, pasted, `make test`.
+# check-fresh.sh - does what a newcomer does in a fresh Debian 12 that has nothing but git and make:
+# a clone, `make run`, the curl line that it prints, pasted, SIGTERM, `make test`.
 #
-#     deploy/check-fresh.sh [FOLDER]          FOLDER is kept; default: a new one, removed at the end
+#     deploy/check-fresh.sh [TARGET...]        targets of make after `make run`; default: test
 #
-# Tries what is committed. Needs root and Debian's debootstrap; takes port 8080 of the loopback.
-set -eu
-cd "$(dirname "$0")/.."
+# Tries what is committed, and closes with `N passed, N failed` over its own steps. Exit status: 0
+# where all went well, 1 where not, 77 where this machine makes no fresh Debian: that needs root,
+# mounts, debootstrap and an archive. What is mounted and running lives in namespaces that end with
+# this script; the folder, about 2 GB, is in TMPDIR or /var/tmp.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+passed=0
 
-ok() { echo "ok    $*"; }
+ok() {
+    echo "ok     fresh              $*"
+    passed=$((passed + 1))
+}
+
+# The closing line and the end. What has failed ends the check: what follows builds on it.
+finish() { # FAILED
+    echo "$passed passed, $1 failed"
+    exit $(($1 > 0))
+}
+
 fail() {
-    echo "FAILED $*" >&2
-    exit 1
+    echo "FAILED fresh              $*"
+    finish 1
+}
+
+cannot() {
+    echo "no fresh Debian here: $*"
+    exit 77
 }
 
 # -------------------------------------------------------------------------- inside the namespaces --
 
-inside() { chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin CI=true "$@" </dev/null; }
+inside() { # COMMAND...
+    chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin CI=true "$@" </dev/null
+}
+
+make_root() {
+    deploy/debian-root.sh "$root" || return
+    mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount --rbind /dev "$root/dev" || return
+    inside apt-get -q update >/dev/null &&
+        inside env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends git make >/dev/null 2>&1 &&
+        git -c safe.directory='*' clone --quiet --no-hardlinks "$PWD" "$root/root/attnd" || return
+    inside chown -R root:root /root/attnd
+}
 
 children_of() { cat /proc/"$1"/task/*/children 2>/dev/null; }
 
@@ -33,61 +63,79 @@ daemon_below() { # PID
 }
 
 try_run() {
-    local log=$folder/run.log line pid daemon answer
-    inside env -C /root/attnd make run >"$log" 2>&1 &
+    local log=$folder/run.log line pid answer listen=()
+    if (: <>/dev/tcp/127.0.0.1/8080) 2>/dev/null; then
+        echo "port 8080 is taken here: with LISTEN=127.0.0.1:18080"
+        listen=(LISTEN=127.0.0.1:18080)
+    fi
+    inside env -C /root/attnd make run "${listen[@]}" >"$log" 2>&1 &
     pid=$!
-    for _ in $(seq 3000); do
+    for _ in $(seq 6000); do
         grep -q ' ready ' "$log" && break
         kill -0 $pid 2>/dev/null || { tail -n 30 "$log"; fail "make run ended"; }
         sleep 0.1
     done
     grep 'attnd: installing' "$log" || fail "make run does not say what it installs"
-    [ "$(grep -c '^curl ' "$log")" = 1 ] || fail "not one curl line"
+    [ "$(grep -c '^curl ' "$log")" = 1 ] || fail "make run prints not one curl line"
     line=$(grep '^curl ' "$log")
     answer=$(inside bash -c "$line")
     grep -q '0\.98522' <<<"$answer" || fail "the line '$line' answers: $answer"
-    ok "make run, and the line it prints, as pasted: ${answer:0:96}..."
-    daemon=$(daemon_below $pid)
-    kill -TERM "$daemon"
-    wait $pid || fail "make run after SIGTERM"
-    ok "SIGTERM ends it with exit status 0"
+    ok "make run; its line, as pasted: ${answer:0:60}..."
+    kill -TERM "$(daemon_below $pid)"
+    wait $pid || fail "make run after SIGTERM: exit status $?"
+    ok "SIGTERM ends make run with exit status 0"
 }
 
-try_tests() {
-    local log=$folder/test.log start=$SECONDS
-    inside env -C /root/attnd make test >"$log" 2>&1 || { tail -n 80 "$log"; fail "make test"; }
-    tail -n 1 "$log" | grep -E '^[0-9]+ passed, 0 failed$' || fail "the closing line: $(tail -n 1 "$log")"
-    ok "make test, in $((SECONDS - start)) s"
-    inside git -C /root/attnd status --porcelain | grep . && fail "make test leaves files behind"
-    ok "the clone is as it was"
+try_targets() { # TARGET...
+    local target start failed=0
+    for target; do
+        start=$SECONDS
+        if inside env -C /root/attnd make "$target" 2>&1; then
+            ok "make $target, in $((SECONDS - start)) s"
+        else
+            echo "FAILED fresh              make $target, in $((SECONDS - start)) s"
+            failed=$((failed + 1))
+        fi
+    done
+    if inside git -C /root/attnd status --porcelain | grep .; then
+        echo "FAILED fresh              make leaves files in the clone"
+        failed=$((failed + 1))
+    else
+        ok "the clone is as it was"
+    fi
+    finish "$failed"
 }
 
 if [ "${1-}" = --inside ]; then
     folder=$2 root=$2/root
-    mount -t proc proc "$root/proc"
-    mount --rbind /sys "$root/sys"
-    mount --rbind /dev "$root/dev"
-    mkdir -p "$root/mnt/origin"
-    mount --bind -o ro "$PWD" "$root/mnt/origin"
-    inside git config --global --add safe.directory '*'
-    inside git clone --quiet /mnt/origin /root/attnd
+    shift 2
+    if ! make_root >"$folder/root.log" 2>&1; then
+        cannot "$(tail -n 1 "$folder/root.log")"
+    fi
+    ok "a fresh Debian $(cat "$root/etc/debian_version") with git and make"
     try_run
-    try_tests
-    exit 0
+    try_targets "$@"
 fi
 
-# ----------------------------------------------------------------------------------- the new root --
+# ------------------------------------------------------------------------- outside of the namespaces --
 
-folder=${1-}
-if [ -z "$folder" ]; then
-    folder=$(mktemp -d)
-    trap 'rm -rf "$folder"' EXIT
-fi
-mkdir -p "$folder"
-folder=$(cd "$folder" && pwd)
-deploy/debian-root.sh "$folder/root"
-chroot "$folder/root" apt-get -q update >/dev/null
-DEBIAN_FRONTEND=noninteractive chroot "$folder/root" apt-get -q -y install --no-install-recommends \
-    git make >/dev/null 2>&1 </dev/null
-ok "a fresh Debian $(cat "$folder/root/etc/debian_version") with git and make"
-unshare --mount --pid --fork --kill-child --mount-proc "$0" --inside "$folder"
+spaces=(unshare --mount --pid --fork --kill-child --mount-proc)
+[ "$(id -u)" -eq 0 ] || cannot "that needs root"
+"${spaces[@]}" mount -t tmpfs none /mnt 2>/dev/null || cannot "this root may not mount"
+command -v debootstrap >/dev/null || cannot "there is no debootstrap"
+
+[ $# -gt 0 ] || set -- test
+folder=$(mktemp -d "${TMPDIR:-/var/tmp}/attnd-fresh-XXXXXX") || exit 1
+child=
+clean_up() {
+    [ -z "$child" ] || kill -KILL "$child" 2>/dev/null
+    wait
+    rm -rf --one-file-system "$folder"
+}
+trap clean_up EXIT
+trap 'exit 1' INT TERM HUP
+
+# In the background, so that a signal is heeded at once; it ends with this script, however that ends.
+setpriv --pdeathsig KILL "${spaces[@]}" "$0" --inside "$folder" "$@" &
+child=$!
+wait "$child"
