@@ -51,7 +51,7 @@ double daemon_slowness(void)
     return factor > 1 ? factor : 1;
 }
 
-static const char *program(void)
+const char *daemon_program(void)
 {
     const char *path = getenv("ATTND");
     return path && *path ? path : "build/attnd";
@@ -100,8 +100,8 @@ static pid_t spawn(char *const *arguments, const char *const *environment, int o
         dup2(output, 1);
         dup2(errors, 2);
         close_range(3, ~0u, 0);
-        execve(program(), arguments, variables);
-        fprintf(stderr, "cannot start %s: %s\n", program(), strerror(errno));
+        execve(daemon_program(), arguments, variables);
+        fprintf(stderr, "cannot start %s: %s\n", daemon_program(), strerror(errno));
         _exit(127);
     }
     free(variables);
@@ -159,7 +159,7 @@ void daemon_start(struct daemon *server, const struct daemon_options *options)
     static const struct daemon_options nothing = { 0 };
     if (!options)
         options = &nothing;
-    char *arguments[LIST_MAX] = { (char *)(uintptr_t)program() };
+    char *arguments[LIST_MAX] = { (char *)(uintptr_t)daemon_program() };
     int count = 1, listen_count = options->listen_count;
     if (listen_count == 0) {
         arguments[count++] = (char *)(uintptr_t) "--listen";
@@ -182,7 +182,7 @@ void daemon_start(struct daemon *server, const struct daemon_options *options)
         if (!up && (daemon_now() > until || daemon_wait(server, 0) != -1)) {
             show_log(server);
             daemon_kill(server);
-            fail_msg("%s does not get ready", program());
+            fail_msg("%s does not get ready", daemon_program());
         }
     }
 }
@@ -317,7 +317,7 @@ double daemon_cpu_seconds(const struct daemon *server)
 
 struct daemon_result daemon_command(const char *const *arguments, const char *const *environment)
 {
-    char *list[LIST_MAX] = { (char *)(uintptr_t)program() };
+    char *list[LIST_MAX] = { (char *)(uintptr_t)daemon_program() };
     for (int i = 0; arguments[i]; i++) {
         assert_true(i < LIST_MAX - 2);
         list[i + 1] = (char *)(uintptr_t)arguments[i];

@@ -32,6 +32,9 @@ struct daemon_options {
 /* How much longer everything takes than in a plain build: ATTND_TEST_SLOW, at least 1. */
 double daemon_slowness(void);
 
+/* The program's path. */
+const char *daemon_program(void);
+
 /* Starts it and waits until it listens and is ready; anything else fails the test. options may be
  * NULL. The child dies with this process. */
 void daemon_start(struct daemon *server, const struct daemon_options *options);

@@ -302,7 +302,7 @@ static void test_grammar(void **state)
     (void)state;
     static const struct {
         const char *text;
-        int size; /* of the number; 0: there is none */
+        size_t size; /* of the number; 0: there is none */
     } CASES[] = {
         { "", 0 },           { "-", 0 },          { "+1", 0 },        { ".5", 0 },
         { "-.5", 0 },        { "1.", 0 },         { "1.e5", 0 },      { "01", 0 },
@@ -328,7 +328,7 @@ static void test_grammar(void **state)
             fail();
         }
         char alone[16] = "";
-        memcpy(alone, text, (size_t)CASES[i].size);
+        memcpy(alone, text, CASES[i].size);
         if (after)
             assert_int_equal(bits_of(value), bits_of(strtof(alone, NULL)));
         char shorter[JSON_NUMBER_BYTES_MAX + 1];

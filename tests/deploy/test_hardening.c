@@ -1,0 +1,109 @@
+/* test_hardening.c - the daemon's program is built so that a fault in it is harder to use.
+ *
+ * readelf, of the binutils that every gcc brings, tells what the linker left in the file: loaded at
+ * any address, all functions bound at the start, what points to them read-only then, no stack that
+ * can be executed, and the checks of the compiler (canaries) and of glibc (lengths). A build with
+ * sanitizers has theirs in place of these. */
+#include "daemon.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LISTING_BYTES = 1 << 20 };
+
+static char listing[LISTING_BYTES];
+
+/* What readelf writes with these options about the program. */
+static const char *read_elf(const char *options)
+{
+    char command[4096];
+    const int length =
+        snprintf(command, sizeof command, "LC_ALL=C readelf -W %s '%s'", options, daemon_program());
+    assert_true(length > 0 && length < (int)sizeof command);
+    FILE *stream = popen(command, "r");
+    assert_non_null(stream);
+    const size_t used = fread(listing, 1, LISTING_BYTES - 1, stream);
+    listing[used] = '\0';
+    assert_int_equal(pclose(stream), 0);
+    return listing;
+}
+
+/* The rest of the line behind the first place of a name, which must be there. */
+static const char *line_of(const char *options, const char *name)
+{
+    static char line[512];
+    const char *found = strstr(read_elf(options), name);
+    if (!found)
+        fail_msg("readelf %s has no %s:\n%s", options, name, listing);
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(found, "\n"), found);
+    return line;
+}
+
+static void skip_with_sanitizers(void)
+{
+    const char *symbols = read_elf("--dyn-syms");
+    if (strstr(symbols, "__asan_") || strstr(symbols, "__tsan_") || strstr(symbols, "__ubsan_"))
+        skip();
+}
+
+static void test_position_independent(void **state)
+{
+    (void)state;
+    skip_with_sanitizers();
+    assert_non_null(strstr(line_of("--file-header", "Type:"), "DYN"));
+    assert_non_null(strstr(line_of("--dynamic", "(FLAGS_1)"), "PIE"));
+}
+
+static void test_relocations_are_read_only(void **state)
+{
+    (void)state;
+    skip_with_sanitizers();
+    line_of("--program-headers", "GNU_RELRO");
+    assert_non_null(strstr(line_of("--dynamic", "(FLAGS)"), "BIND_NOW"));
+    assert_non_null(strstr(line_of("--dynamic", "(FLAGS_1)"), "NOW"));
+}
+
+/* The stack's header, and any segment: none can be written and executed. */
+static void test_nothing_is_writable_and_executable(void **state)
+{
+    (void)state;
+    const char *stack = line_of("--program-headers", "GNU_STACK");
+    assert_non_null(strstr(stack, " RW "));
+    assert_null(strstr(read_elf("--program-headers"), "RWE"));
+}
+
+static void test_canaries(void **state)
+{
+    (void)state;
+    skip_with_sanitizers();
+    line_of("--dyn-syms", "__stack_chk_fail");
+}
+
+/* Functions of glibc that a length is handed to, where the compiler knows less than the length. */
+static void test_lengths_are_checked(void **state)
+{
+    (void)state;
+    skip_with_sanitizers();
+    static const char *const checked[] = { " __memcpy_chk", " __snprintf_chk", " __vsnprintf_chk" };
+    for (size_t i = 0; i < sizeof checked / sizeof checked[0]; i++)
+        line_of("--dyn-syms", checked[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_position_independent),
+        cmocka_unit_test(test_relocations_are_read_only),
+        cmocka_unit_test(test_nothing_is_writable_and_executable),
+        cmocka_unit_test(test_canaries),
+        cmocka_unit_test(test_lengths_are_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
