@@ -1,8 +1,8 @@
-/* test_rolling_restart.c - two daemons behind haproxy, restarted one after the other under load:
- * not one request fails.
+/* test_rolling_restart.c - two daemons behind nginx and behind haproxy, as deploy/ sets them up,
+ * restarted one after the other under load, and one of them killed: not one request fails.
  *
- * haproxy asks /readyz and obeys it; each daemon has a --drain-delay longer than that takes to be
- * noticed. Also without a balancer: who keeps a connection is told to leave it before the end. */
+ * ATTND_TEST_PROBLEMS says how many requests there are at least. Also without a balancer: who keeps
+ * a connection is told to leave it before the end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,85 +11,39 @@
 #include <cmocka.h>
 
 #include "answer.h"
+#include "balancer.h"
 #include "daemon.h"
 #include "problem_count.h"
 #include "request_text.h"
-#include "skip.h"
 
-#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]]}";
-static const char HAPROXY[] = "/usr/sbin/haproxy";
 
-enum { REPLICAS = 2, CLIENTS = 4 };
+enum { REPLICAS = BALANCER_REPLICAS, CLIENTS = 4 };
 
 static struct daemon replicas[REPLICAS];
-static pid_t balancer;
-static char *directory;
+static struct balancer balancer;
 
-/* A port that nobody has just now. */
-static int free_port(void)
-{
-    struct sockaddr_in address = { .sin_family = AF_INET };
-    socklen_t size = sizeof(address);
-    const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    assert_int_equal(bind(descriptor, (struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(getsockname(descriptor, (struct sockaddr *)&address, &size), 0);
-    close(descriptor);
-    return ntohs(address.sin_port);
-}
-
-static void start_replica(int i, int port)
+static void start_replica(int i, int port, const char *delay)
 {
     char address[32];
     snprintf(address, sizeof(address), "127.0.0.1:%d", port);
-    const char *const arguments[] = { "--listen", address, "--drain-delay", "1s", "--workers",
+    const char *const arguments[] = { "--listen", address, "--drain-delay", delay, "--workers",
                                       "1",        NULL };
     daemon_start(&replicas[i],
                  &(struct daemon_options){ .arguments = arguments, .listen_count = 1 });
 }
 
-static void start_balancer(int port)
-{
-    struct request_text text = { 0 };
-    char path[512];
-    request_text_add(&text,
-                     "global\n    maxconn 500\ndefaults\n    mode http\n    timeout connect 5s\n"
-                     "    timeout client 60s\n    timeout server 60s\n    retries 3\n"
-                     "frontend front\n    bind 127.0.0.1:%d\n    default_backend back\n"
-                     "backend back\n    option httpchk GET /readyz\n    option redispatch\n",
-                     port);
-    for (int i = 0; i < REPLICAS; i++)
-        request_text_add(&text,
-                         "    server replica%d 127.0.0.1:%d check inter 100ms fall 1 rise 1\n", i,
-                         replicas[i].port);
-    daemon_directory_write(directory, "haproxy.cfg", text.data, text.used);
-    free(text.data);
-    snprintf(path, sizeof(path), "%s/haproxy.cfg", directory);
-    balancer = fork();
-    assert_true(balancer >= 0);
-    if (balancer == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (freopen("/dev/null", "w", stdout) && freopen("/dev/null", "w", stderr))
-            execl(HAPROXY, HAPROXY, "-db", "-f", path, (char *)NULL);
-        _exit(127);
-    }
-}
-
 struct load {
     int port;
+    int share; /* of the requests, that come between a replica's end and its beginning */
     _Atomic bool stop;
     _Atomic int answered, failed;
 };
@@ -158,31 +112,50 @@ static void wait_for_balancer(int port)
     }
 }
 
-static void test_behind_a_balancer(void **state)
+/* The files in deploy/ as they are, but for the addresses; not a word against them. */
+static void check_file(enum balancer_kind kind)
 {
-    (void)state;
-    skip_without("haproxy", "test -x /usr/sbin/haproxy");
+    char *said;
+    balancer_need(kind);
+    balancer_prepare(&balancer, kind, (const int[REPLICAS]){ 1, 2 });
+    const int status = balancer_check(&balancer, kind, &said);
+    if (status != 0 || strstr(said, "[WARNING]") || strstr(said, "[warn]"))
+        fail_msg("%s: exit status %d\n%s", balancer_file(kind), status, said);
+    free(said);
+}
+
+/* In order or not, and again under the same address. */
+static void restart_replica(struct load *load, int i, int signal_number, const char *delay)
+{
+    const int port = replicas[i].port;
+    const int expected = signal_number == SIGTERM ? 0 : 128 + signal_number;
+    kill(replicas[i].pid, signal_number);
+    assert_int_equal(daemon_wait(&replicas[i], 60 * daemon_slowness()), expected);
+    wait_for_answers(load, load->share);
+    daemon_kill(&replicas[i]);
+    start_replica(i, port, delay);
+    wait_until_used(i);
+    wait_for_answers(load, load->share);
+}
+
+static void restart_behind(enum balancer_kind kind, int rounds, const char *delay)
+{
     const int count = (int)problem_count(daemon_slowness() > 1 ? 200 : 2000);
-    struct load load = { .port = free_port() };
+    struct load load = { .share = count / (2 * (rounds * REPLICAS + 1)) + 1 };
     pthread_t threads[CLIENTS];
-    directory = daemon_directory_create();
+    balancer_need(kind);
     for (int i = 0; i < REPLICAS; i++)
-        start_replica(i, free_port());
-    start_balancer(load.port);
+        start_replica(i, balancer_free_port(), delay);
+    balancer_prepare(&balancer, kind, (const int[REPLICAS]){ replicas[0].port, replicas[1].port });
+    balancer_start(&balancer, kind);
+    load.port = balancer.port;
     wait_for_balancer(load.port);
     for (int i = 0; i < CLIENTS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, send_requests, &load), 0);
-    wait_for_answers(&load, count / 4);
-    for (int i = 0; i < REPLICAS; i++) {
-        const int port = replicas[i].port;
-        kill(replicas[i].pid, SIGTERM);
-        assert_int_equal(daemon_wait(&replicas[i], 60 * daemon_slowness()), 0);
-        wait_for_answers(&load, count / 8);
-        daemon_kill(&replicas[i]);
-        start_replica(i, port);
-        wait_until_used(i);
-        wait_for_answers(&load, count / 4);
-    }
+    for (int round = 0; round < rounds; round++)
+        for (int i = 0; i < REPLICAS; i++)
+            restart_replica(&load, i, SIGTERM, delay);
+    restart_replica(&load, 0, SIGKILL, delay);
     atomic_store(&load.stop, true);
     for (int i = 0; i < CLIENTS; i++)
         pthread_join(threads[i], NULL);
@@ -193,6 +166,38 @@ static void test_behind_a_balancer(void **state)
         daemon_stop(&replicas[i]);
 }
 
+static void test_nginx_takes_its_file(void **state)
+{
+    (void)state;
+    check_file(BALANCER_NGINX);
+}
+
+static void test_haproxy_takes_its_file(void **state)
+{
+    (void)state;
+    check_file(BALANCER_HAPROXY);
+}
+
+/* It does not ask for readiness, and knows of a restart when a connection is refused. */
+static void test_behind_nginx(void **state)
+{
+    (void)state;
+    restart_behind(BALANCER_NGINX, 2, "0s");
+}
+
+/* It asks, and is given the time that its file says; then not even that. */
+static void test_behind_haproxy(void **state)
+{
+    (void)state;
+    restart_behind(BALANCER_HAPROXY, 1, "2s");
+}
+
+static void test_behind_haproxy_without_a_delay(void **state)
+{
+    (void)state;
+    restart_behind(BALANCER_HAPROXY, 2, "0s");
+}
+
 /* A client that keeps its connection and goes on: every answer until the last says close, from
  * SIGTERM on, and none is missing. */
 static void test_kept_connection_is_told(void **state)
@@ -200,7 +205,7 @@ static void test_kept_connection_is_told(void **state)
     (void)state;
     struct http_client client;
     char value[32];
-    start_replica(0, free_port());
+    start_replica(0, balancer_free_port(), "1s");
     http_client_init(&client, replicas[0].port);
     struct http_response response = http_client_post(&client, PATH, GOOD);
     assert_int_equal(response.status, 200);
@@ -257,20 +262,18 @@ static int clear(void **state)
     (void)state;
     for (int i = 0; i < REPLICAS; i++)
         daemon_kill(&replicas[i]);
-    if (balancer > 0) {
-        kill(balancer, SIGKILL);
-        waitpid(balancer, NULL, 0);
-    }
-    balancer = 0;
-    daemon_directory_remove(directory);
-    directory = NULL;
+    balancer_stop(&balancer);
     return 0;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_behind_a_balancer, clear),
+        cmocka_unit_test_teardown(test_nginx_takes_its_file, clear),
+        cmocka_unit_test_teardown(test_haproxy_takes_its_file, clear),
+        cmocka_unit_test_teardown(test_behind_nginx, clear),
+        cmocka_unit_test_teardown(test_behind_haproxy, clear),
+        cmocka_unit_test_teardown(test_behind_haproxy_without_a_delay, clear),
         cmocka_unit_test_teardown(test_kept_connection_is_told, clear),
         cmocka_unit_test_teardown(test_drain_max_under_load, clear),
     };
