@@ -98,6 +98,10 @@ static bool refuse(const struct service *service, enum admission_verdict verdict
         return false;
     case ADMISSION_TOO_LATE:
         metrics_refused("deadline");
+        if (request->left_ns < 1000000)
+            return fault_set(fault, FAULT_DEADLINE,
+                             "the request could not be answered: of its time there is less than a "
+                             "millisecond left");
         return fault_set(
             fault, FAULT_DEADLINE,
             "the request could not be answered in the %.3f s that are left of its time",

@@ -156,5 +156,6 @@ bool json_scan_bad_number(struct json_scan *scan)
     return json_scan_fail(scan, scan->p,
                           scan->nonfinite_allowed
                               ? "NaN and Infinity are taken only in arrays of numbers, not"
-                              : "NaN and Infinity are not JSON;");
+                              : "NaN and Infinity are not JSON: in a mask null is -Infinity, and "
+                                "tensors as bytes hold any number;");
 }

@@ -162,12 +162,13 @@ void model_store_free(struct model_store *store)
 
 /* --------------------------------------------------------------- finding -- */
 
+/* The words are Triton's, for clients that look for them. */
 bool model_store_unknown(const struct model_store *store, const char *name, struct fault *fault)
 {
     char names[NAMES_BYTES];
     model_table_names(&store->table, true, names, sizeof names);
-    return fault_set(fault, FAULT_NOT_FOUND, "no model is called '%.60s'; there are %s", name,
-                     names);
+    return fault_set(fault, FAULT_NOT_FOUND,
+                     "Request for unknown model: '%.60s' is not found; there are %s", name, names);
 }
 
 /* The row of a name, or of the only model that is not built in. */
@@ -227,7 +228,8 @@ static const struct model_row *find_version(const struct model_store *store, con
         name_list_add(&list, number);
     }
     name_list_end(&list);
-    fault_set(fault, FAULT_NOT_FOUND, "model '%.60s' has no version '%.40s'; it has %s", name,
+    fault_set(fault, FAULT_NOT_FOUND,
+              "Request for unknown model: '%.60s' version %.40s is not found; it has %s", name,
               version, numbers);
     return NULL;
 }

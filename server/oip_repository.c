@@ -100,6 +100,14 @@ static void write_done(struct errand *errand, const char *what)
     text_raw(&errand->answer, "true}\n");
 }
 
+/* The words are Triton's, for clients that look for them. */
+static bool not_loaded(const char *name, struct fault *fault)
+{
+    const struct fault why = *fault;
+    return fault_set_at(fault, why.pointer, why.code, "failed to load '%.60s': %s", name,
+                        why.message);
+}
+
 static bool load(struct errand *errand)
 {
     struct json_document document;
@@ -111,8 +119,9 @@ static bool load(struct errand *errand)
         good = fault_set_at(fault, "/parameters/config", FAULT_TYPE,
                             "config is not a string; expected a config as JSON text");
     good = good
-           && model_store_load(errand->service->store, errand->name,
-                               config ? config->valuestring : NULL, fault);
+           && (model_store_load(errand->service->store, errand->name,
+                                config ? config->valuestring : NULL, fault)
+               || not_loaded(errand->name, fault));
     json_free(&document);
     if (good)
         write_done(errand, "load");

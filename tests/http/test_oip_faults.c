@@ -147,7 +147,12 @@ static const struct oip_fault CASES[] = {
       "sinks" },
     { "demo", WITH_QUERY(",\"parameters\":{\"sinks\":\"1,2\"}"), 400, "shape", "/parameters/sinks",
       "sinks has 2 numbers" },
-    { "demo", WITH_QUERY(",\"parameters\":{\"timeout\":1}"), 504, "deadline", "", "time" },
+    { "demo", WITH_QUERY(",\"parameters\":{\"timeout\":1}"), 504, "deadline", "",
+      "of its time there is less than a millisecond left" },
+    { "nobody", WITH_QUERY(""), 404, "not_found", "",
+      "\"error\":\"Request for unknown model: 'nobody' is not found; there are demo, sdpa" },
+    { "demo", ONE("\"name\":\"mask\",\"datatype\":\"FP32\",\"shape\":[1,2],\"data\":[0,-Infinity]"),
+      400, "json", "", "in a mask null is -Infinity, and tensors as bytes hold any number" },
     /* Inputs that do not agree. */
     { "demo",
       "{\"inputs\":[{\"name\":\"query\",\"shape\":[2,1,3],\"datatype\":\"FP32\",\"data\":[1,0,0,1,"
@@ -201,8 +206,9 @@ static const struct oip_fault CASES[] = {
       400, "duplicate", "/inputs/1", "input 'sinks' is among the parameters too" },
     /* Models. */
     { "nobody", WITH_QUERY(""), 404, "not_found", "", "nobody" },
-    { "demo/versions/2", WITH_QUERY(""), 404, "not_found", "", "no version '2'" },
-    { "demo/versions/v1", WITH_QUERY(""), 404, "not_found", "", "no version 'v1'" },
+    { "demo/versions/2", WITH_QUERY(""), 404, "not_found", "",
+      "Request for unknown model: 'demo' version 2 is not found; it has 1" },
+    { "demo/versions/v1", WITH_QUERY(""), 404, "not_found", "", "'demo' version v1 is not found" },
 };
 
 static void test_json(void **state)

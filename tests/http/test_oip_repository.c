@@ -199,6 +199,10 @@ static void test_a_failed_load(void **state)
     assert_true(model_factor(&client, "broken") == 5);
     expect_state(NULL, "broken", "READY", "model 'broken' was not loaded");
     expect_refused("nobody", "load", NULL, 404, "not_found", "");
+    struct http_response response =
+        http_client_post(&client, "/v2/repository/models/nobody/load", "{}");
+    assert_non_null(strstr(response.body, "\"error\":\"failed to load 'nobody': "));
+    http_response_free(&response);
     expect_refused("%2e%2e%2fx", "load", NULL, 404, "not_found", "");
     expect_state(NULL, "nobody", NULL, "");
 }

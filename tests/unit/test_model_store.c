@@ -32,7 +32,7 @@ static void test_built_in_only(void **state)
     store_expect_refused(store, NULL, FAULT_FIELD, "only built-in ones: demo, sdpa");
     store_expect_refused(store, "", FAULT_NOT_FOUND, "there are demo, sdpa");
     store_expect_refused(store, "Demo", FAULT_NOT_FOUND,
-                         "no model is called 'Demo'; there are demo, sdpa");
+                         "Request for unknown model: 'Demo' is not found; there are demo, sdpa");
     assert_false(store_put(store, "mine", 1, &created, &fault));
     assert_int_equal(fault.code, FAULT_CONFLICT);
     assert_non_null(strstr(fault.message, "--models"));
