@@ -20,7 +20,7 @@
 
 enum {
     JSON_DEPTH_MAX = 64,               /* nested arrays and objects */
-    JSON_RANK_MAX = 8,                 /* of an array of numbers; deeper is ragged */
+    JSON_RANK_MAX = 8,                 /* of an array of numbers; a larger one is_deep */
     JSON_ENVELOPE_VALUES_MAX = 1000000 /* values that become cJSON nodes */
 };
 
@@ -35,12 +35,15 @@ struct json_numbers {
     size_t offset; /* of its '[' in the text */
 
     bool has_number, has_bool, has_null;
+    int64_t first_number, first_bool, first_null; /* the place of the first such element */
+    bool
+        is_deep; /* it has more than JSON_RANK_MAX levels, of which rank and shape tell the first */
     int64_t nonfinite_index; /* first number beyond float32's range, or NaN or Infinity where these
                                 are allowed; -1: none */
 
-    /* Rows of unequal length or unequal depth: the indices of the first row at fault
-     * (ragged_depth of them), and a clause that says what is wrong with it: "has 1 columns;
-     * row 0 has 2". ragged_depth 0: not ragged. */
+    /* Rows of unequal length or unequal depth: the first ragged_depth indices, at the most
+     * JSON_RANK_MAX, of the first row at fault, and a clause that says what is wrong with it: "has
+     * 1 columns; row 0 has 2". ragged_depth 0: not ragged. */
     int ragged_depth;
     int64_t ragged_index[JSON_RANK_MAX];
     char ragged_message[96];

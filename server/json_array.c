@@ -39,6 +39,8 @@ static void note_ragged(struct walk *walk, int ragged_depth, const char *message
     struct json_numbers *numbers = walk->numbers;
     if (numbers->ragged_depth > 0)
         return;
+    if (ragged_depth > JSON_RANK_MAX)
+        ragged_depth = JSON_RANK_MAX;
     numbers->ragged_depth = ragged_depth;
     for (int i = 0; i < ragged_depth; i++)
         numbers->ragged_index[i] = walk->levels[i].count - 1;
@@ -54,7 +56,7 @@ static inline void add_child(struct walk *walk, enum child_kind kind)
         return;
     if (level->kind == CHILD_UNKNOWN) {
         level->kind = kind;
-    } else if (walk->level < JSON_RANK_MAX) {
+    } else {
         note_ragged(walk, walk->level + 1,
                     kind == CHILD_LEAF ? "is a number where the others are rows"
                                        : "is a row where the others are numbers");
@@ -71,8 +73,7 @@ static bool open_array(struct walk *walk)
         return false;
     }
     walk->level++;
-    if (walk->level == JSON_RANK_MAX)
-        note_ragged(walk, JSON_RANK_MAX, "is a row; no more than 8 levels of them are taken");
+    walk->numbers->is_deep = walk->numbers->is_deep || walk->level == JSON_RANK_MAX;
     struct level *level = &walk->levels[walk->level];
     if (walk->level == walk->level_count) {
         level->kind = CHILD_UNKNOWN;
@@ -91,7 +92,7 @@ static void close_array(struct walk *walk)
     walk->scan->p++;
     if (closed->extent < 0) {
         walk->levels[walk->level].extent = closed->count;
-    } else if (closed->extent != closed->count && walk->level <= JSON_RANK_MAX) {
+    } else if (closed->extent != closed->count) {
         char message[sizeof walk->numbers->ragged_message];
         const char *what = closed->kind == CHILD_ROW ? "rows" : "columns";
         const int used =
@@ -103,6 +104,14 @@ static void close_array(struct walk *walk)
     walk->level--;
 }
 
+/* The next element is of this kind. */
+static void note_first(const struct json_numbers *numbers, bool *has, int64_t *first)
+{
+    if (!*has)
+        *first = numbers->count;
+    *has = true;
+}
+
 /* Reads a number, true, false, null. */
 static bool read_leaf(struct walk *walk, char c, float *value)
 {
@@ -112,8 +121,10 @@ static bool read_leaf(struct walk *walk, char c, float *value)
         *value = c == 't' ? 1.0f : c == 'f' ? 0.0f : -INFINITY;
         if (!json_scan_literal(scan))
             return false;
-        numbers->has_bool = numbers->has_bool || c != 'n';
-        numbers->has_null = numbers->has_null || c == 'n';
+        if (c == 'n')
+            note_first(numbers, &numbers->has_null, &numbers->first_null);
+        else
+            note_first(numbers, &numbers->has_bool, &numbers->first_bool);
         return true;
     }
     if (c != '-' && c != 'N' && c != 'I' && !json_scan_is_digit(c))
@@ -123,7 +134,7 @@ static bool read_leaf(struct walk *walk, char c, float *value)
         scan->p = after;
     else if (!json_scan_nonfinite(scan, value))
         return json_scan_bad_number(scan);
-    numbers->has_number = true;
+    note_first(numbers, &numbers->has_number, &numbers->first_number);
     if (!isfinite(*value) && numbers->nonfinite_index < 0)
         numbers->nonfinite_index = numbers->count;
     return true;
@@ -139,7 +150,7 @@ static bool read_leaves(struct walk *walk, char c)
     if (c == '-' || json_scan_is_digit(c))
         count = (int64_t)json_read_floats(scan->text, &scan->p, scan->end, values);
     if (count > 0) {
-        numbers->has_number = true;
+        note_first(numbers, &numbers->has_number, &numbers->first_number);
     } else {
         if (!read_leaf(walk, c, values))
             return false;

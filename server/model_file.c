@@ -3,7 +3,7 @@
  * {"config":{...}, "parameters":{"q_proj.weight":[[...]], ...}}. The config goes
  * into the metadata as it is; here only what a file could not say wrong is checked:
  * kinds, ragged rows, names. The file is then checked as any other. */
-#include "json.h"
+#include "json_element.h"
 #include "model.h"
 #include "model_config.h"
 #include "model_names.h"
@@ -28,39 +28,18 @@ static void pointer_of(const char *name, char pointer[FAULT_POINTER_MAX])
     pointer[used] = '\0';
 }
 
-static bool refuse_ragged(const char *name, const char *pointer, const struct json_numbers *numbers,
-                          struct fault *fault)
-{
-    char row[FAULT_POINTER_MAX] = "", at[FAULT_POINTER_MAX];
-    size_t row_used = 0, at_used = (size_t)snprintf(at, sizeof at, "%s", pointer);
-    for (int i = 0; i < numbers->ragged_depth; i++) {
-        const int64_t index = numbers->ragged_index[i];
-        if (row_used < sizeof row)
-            row_used +=
-                (size_t)snprintf(row + row_used, sizeof row - row_used, "[%" PRId64 "]", index);
-        if (at_used < sizeof at)
-            at_used += (size_t)snprintf(at + at_used, sizeof at - at_used, "/%" PRId64, index);
-    }
-    return fault_set_at(fault, at, FAULT_RAGGED, "%.60s%s %s", name, row, numbers->ragged_message);
-}
-
 static bool read_parameter(struct safetensors_tensor *tensor, const struct json_document *document,
                            const cJSON *node, struct fault *fault)
 {
-    const struct json_numbers *numbers = json_numbers_of(document, node);
     const char *name = node->string;
     char pointer[FAULT_POINTER_MAX];
+    const struct json_place place = { document, pointer, name, fault };
     pointer_of(name, pointer);
-    if (!numbers || numbers->has_bool || numbers->has_null)
-        return fault_set_at(fault, pointer, FAULT_TYPE,
-                            "%.60s is not an array of numbers and of nothing else", name);
-    if (numbers->ragged_depth > 0)
-        return refuse_ragged(name, pointer, numbers, fault);
-    if (numbers->nonfinite_index >= 0)
-        return fault_set_at(fault, pointer, FAULT_NONFINITE,
-                            "%.60s holds a number beyond the range of a 32-bit float, its element "
-                            "%" PRId64,
-                            name, numbers->nonfinite_index);
+    const struct json_numbers *numbers =
+        json_element_array(&place, node, "an array of numbers", false);
+    if (!numbers || !json_element_expect_numbers(&place, numbers, false)
+        || !json_element_expect_finite(&place, numbers, numbers->nonfinite_index, "a 32-bit float"))
+        return false;
     if (numbers->rank > 2)
         return fault_set_at(fault, pointer, FAULT_SHAPE,
                             "%.60s has %d dimensions; expected rows of numbers, or for a bias one "

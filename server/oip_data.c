@@ -141,10 +141,8 @@ static bool take_floats(struct oip_reader *reader, int slot, struct v1_reader *v
     const char *name = reader->oip->inputs_known[slot].name;
     const bool may_be_null = strstr(name, "mask") != NULL; /* forbidden */
     int64_t nonfinite_index = numbers->nonfinite_index;
-    if (numbers->has_bool || (numbers->has_null && !may_be_null))
-        return oip_refuse(reader->fault, "inputs", input->index, "data", FAULT_TYPE,
-                          "data of input '%s' holds %s; expected numbers", name,
-                          numbers->has_bool ? "a boolean" : "null");
+    if (!v1_expect_numbers(v1, numbers, may_be_null))
+        return false;
     input->array.data = numbers->count > 0 ? numbers->values : &none;
     if (input->array.dtype != ATTN_F32) {
         void *bytes = arena_calloc(&reader->call->request.arena, (size_t)numbers->count + 1,
@@ -157,7 +155,7 @@ static bool take_floats(struct oip_reader *reader, int slot, struct v1_reader *v
             nonfinite_index = write_halves(bytes, input->array.dtype, numbers);
         input->array.data = bytes;
     }
-    return v1_expect_finite(v1, nonfinite_index, input->datatype->name);
+    return v1_expect_finite(v1, numbers, nonfinite_index, input->datatype->name);
 }
 
 bool oip_read_data(struct oip_reader *reader, int slot, const cJSON *node)
@@ -168,6 +166,7 @@ bool oip_read_data(struct oip_reader *reader, int slot, const cJSON *node)
         .document = &reader->call->document,
         .request = &reader->call->request,
         .name = name,
+        .takes_deep = true, /* the shape is a member of its own */
         .fault = reader->fault,
     };
     snprintf(name, sizeof name, "data of input '%s'", reader->oip->inputs_known[slot].name);

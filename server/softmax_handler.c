@@ -53,10 +53,7 @@ static bool read_input(struct softmax_job *job, struct v1_reader *reader, const 
     if (!node || cJSON_IsNull(node))
         return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "input is missing");
     job->input = v1_read_numbers(reader, node, "an array of numbers");
-    if (job->input && job->input->has_bool)
-        return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
-                            "input holds a boolean; expected numbers");
-    return job->input != NULL;
+    return job->input && v1_expect_numbers(reader, job->input, true);
 }
 
 static bool read_axis(struct softmax_job *job, struct v1_reader *reader, const cJSON *node)
@@ -112,11 +109,7 @@ static bool check_lengths_shape(const struct softmax_job *job, struct v1_reader 
         return fault_set_at(reader->fault, reader->pointer, FAULT_SHAPE,
                             "kv_len does not have the shape of the first dimensions of input, "
                             "without its last");
-    if (lengths->has_bool || lengths->has_null)
-        return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
-                            "kv_len holds %s; expected numbers",
-                            lengths->has_bool ? "a boolean" : "null");
-    return true;
+    return v1_expect_numbers(reader, lengths, false);
 }
 
 static bool read_kv_len(struct softmax_job *job, struct v1_reader *reader, const cJSON *node)

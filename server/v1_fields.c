@@ -32,6 +32,32 @@ static bool read_context_gradient(struct v1_reader *reader, const cJSON *node)
     return v1_read_array(reader, node, false, &reader->item->context_gradient);
 }
 
+/* The place of the first number or null. */
+static int64_t first_added(const struct json_numbers *numbers)
+{
+    if (!numbers->has_number)
+        return numbers->first_null;
+    return numbers->has_null && numbers->first_null < numbers->first_number ? numbers->first_null
+                                                                            : numbers->first_number;
+}
+
+/* A mask is of booleans or of numbers. */
+static bool expect_one_kind(struct v1_reader *reader, const struct json_numbers *numbers)
+{
+    const bool is_mixed = numbers->has_bool && (numbers->has_number || numbers->has_null);
+    if (is_mixed) {
+        const int64_t added = first_added(numbers);
+        const bool is_bool = numbers->first_bool > added;
+        const struct json_place place = v1_place(reader);
+        const struct json_element element =
+            json_element_at(numbers, is_bool ? numbers->first_bool : added);
+        return json_element_fault(&place, &element, FAULT_TYPE,
+                                  "is %s after %s; expected one or the other", element.kind,
+                                  is_bool ? "numbers" : "booleans");
+    }
+    return true;
+}
+
 /* Booleans become what is added to the scores: 0 where true, -INFINITY where
  * false. Each array is read once, so it is changed where it lies. */
 static bool read_mask(struct v1_reader *reader, const cJSON *node)
@@ -40,9 +66,8 @@ static bool read_mask(struct v1_reader *reader, const cJSON *node)
         v1_read_numbers(reader, node, "an array of booleans or of numbers");
     if (!numbers)
         return false;
-    if (numbers->has_bool && (numbers->has_number || numbers->has_null))
-        return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
-                            "mask mixes booleans and numbers; expected one or the other");
+    if (!expect_one_kind(reader, numbers))
+        return false;
     if (numbers->has_bool)
         for (int64_t i = 0; i < numbers->count; i++)
             numbers->values[i] = numbers->values[i] != 0.0f ? 0.0f : -INFINITY;
@@ -61,7 +86,9 @@ static bool read_kv_len(struct v1_reader *reader, const cJSON *node)
             v1_read_numbers(reader, node, "a number, or an array of them");
         if (!numbers)
             return false;
-        if (numbers->rank != 1 || numbers->has_bool || numbers->has_null)
+        if (!v1_expect_numbers(reader, numbers, false))
+            return false;
+        if (numbers->rank != 1)
             return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
                                 "kv_len is not a list of numbers; expected one for each query row");
         item->kv_len_count = numbers->count;

@@ -61,55 +61,38 @@ bool v1_read_bool(struct v1_reader *reader, const cJSON *node, bool *value)
 
 /* --------------------------------------------------------------- arrays -- */
 
-static bool ragged(struct v1_reader *reader, const struct json_numbers *numbers)
+struct json_place v1_place(const struct v1_reader *reader)
 {
-    char pointer[FAULT_POINTER_MAX];
-    char row[FAULT_POINTER_MAX];
-    size_t pointer_used = (size_t)snprintf(pointer, sizeof pointer, "%s", reader->pointer);
-    size_t row_used = 0;
-    row[0] = '\0';
-    for (int i = 0; i < numbers->ragged_depth; i++) {
-        const int64_t index = numbers->ragged_index[i];
-        if (pointer_used < sizeof pointer)
-            pointer_used += (size_t)snprintf(pointer + pointer_used, sizeof pointer - pointer_used,
-                                             "/%" PRId64, index);
-        if (row_used < sizeof row)
-            row_used +=
-                (size_t)snprintf(row + row_used, sizeof row - row_used, "[%" PRId64 "]", index);
-    }
-    return fault_set_at(reader->fault, pointer, FAULT_RAGGED, "%s%s %s", reader->name, row,
-                        numbers->ragged_message);
+    return (struct json_place){ reader->document, reader->pointer, reader->name, reader->fault };
 }
 
 const struct json_numbers *v1_find_numbers(struct v1_reader *reader, const cJSON *node,
                                            const char *expected)
 {
-    const struct json_numbers *numbers = json_numbers_of(reader->document, node);
-    if (!numbers) {
-        v1_wrong_type(reader, node, expected);
-        return NULL;
-    }
-    if (numbers->ragged_depth > 0) {
-        ragged(reader, numbers);
-        return NULL;
-    }
-    return numbers;
+    const struct json_place place = v1_place(reader);
+    return json_element_array(&place, node, expected, reader->takes_deep);
 }
 
-bool v1_expect_finite(struct v1_reader *reader, int64_t nonfinite_index, const char *type)
+bool v1_expect_finite(struct v1_reader *reader, const struct json_numbers *numbers,
+                      int64_t nonfinite_index, const char *type)
 {
-    if (nonfinite_index < 0 || reader->request->nonfinite_allowed)
-        return true;
-    return fault_set_at(reader->fault, reader->pointer, FAULT_NONFINITE,
-                        "%s holds a number beyond the range of %s, at element %" PRId64,
-                        reader->name, type, nonfinite_index);
+    const struct json_place place = v1_place(reader);
+    return reader->request->nonfinite_allowed
+           || json_element_expect_finite(&place, numbers, nonfinite_index, type);
+}
+
+bool v1_expect_numbers(struct v1_reader *reader, const struct json_numbers *numbers,
+                       bool null_allowed)
+{
+    const struct json_place place = v1_place(reader);
+    return json_element_expect_numbers(&place, numbers, null_allowed);
 }
 
 const struct json_numbers *v1_read_numbers(struct v1_reader *reader, const cJSON *node,
                                            const char *expected)
 {
     const struct json_numbers *numbers = v1_find_numbers(reader, node, expected);
-    if (numbers && !v1_expect_finite(reader, numbers->nonfinite_index, "a 32-bit float"))
+    if (numbers && !v1_expect_finite(reader, numbers, numbers->nonfinite_index, "a 32-bit float"))
         return NULL;
     return numbers;
 }
@@ -127,12 +110,8 @@ bool v1_read_array(struct v1_reader *reader, const cJSON *node, bool null_allowe
                    struct infer_array *array)
 {
     const struct json_numbers *numbers = v1_read_numbers(reader, node, "an array of numbers");
-    if (!numbers)
+    if (!numbers || !v1_expect_numbers(reader, numbers, null_allowed))
         return false;
-    if (numbers->has_bool || (numbers->has_null && !null_allowed))
-        return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
-                            "%s holds %s; expected numbers", reader->name,
-                            numbers->has_bool ? "a boolean" : "null");
     v1_take_array(array, numbers);
     return true;
 }
@@ -146,10 +125,13 @@ bool v1_integers_of(struct v1_reader *reader, const struct json_numbers *numbers
         return fault_no_memory(reader->fault);
     for (int64_t i = 0; i < numbers->count; i++) {
         const float number = numbers->values[i];
-        if (!(number >= 0 && number <= exact_max) || number != floorf(number))
-            return fault_set_at(reader->fault, reader->pointer, code,
-                                "%s[%" PRId64 "] is %.9g; expected an integer from 0 to %.0f",
-                                reader->name, i, (double)number, (double)exact_max);
+        if (!(number >= 0 && number <= exact_max) || number != floorf(number)) {
+            const struct json_place place = v1_place(reader);
+            const struct json_element element = json_element_at(numbers, i);
+            return json_element_fault(&place, &element, code,
+                                      "is %.9g; expected an integer from 0 to %.0f", (double)number,
+                                      (double)exact_max);
+        }
         (*values)[i] = (int64_t)number;
     }
     return true;

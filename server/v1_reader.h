@@ -4,7 +4,7 @@
 #define ATTND_V1_READER_H
 
 #include "infer.h"
-#include "json.h"
+#include "json_element.h"
 
 #define V1_INTEGER_MAX 9007199254740992.0 /* every integer up to it is a double */
 
@@ -14,8 +14,12 @@ struct v1_reader {
     struct infer_item *item;
     const char *name; /* of the field that is being read */
     char pointer[FAULT_POINTER_MAX];
+    bool takes_deep; /* arrays of more than JSON_RANK_MAX levels, too */
     struct fault *fault;
 };
+
+/* The field, for faults at one of its elements. */
+struct json_place v1_place(const struct v1_reader *reader);
 
 /* Sets a fault that says what the field is and what was expected. Returns false. */
 bool v1_wrong_type(struct v1_reader *reader, const cJSON *node, const char *expected);
@@ -38,8 +42,8 @@ bool v1_read_array(struct v1_reader *reader, const cJSON *node, bool null_allowe
 bool v1_read_integer(struct v1_reader *reader, const cJSON *node, int64_t least,
                      enum fault_code code, int64_t *value);
 
-/* An array of numbers of one shape, or NULL and a fault; what its leaves may be is the caller's to
- * check. */
+/* An array of numbers of one shape, or NULL and a fault that names the first string, object or row
+ * that is unlike the others; whether booleans and null may be there is the caller's to check. */
 const struct json_numbers *v1_read_numbers(struct v1_reader *reader, const cJSON *node,
                                            const char *expected);
 
@@ -48,7 +52,12 @@ const struct json_numbers *v1_find_numbers(struct v1_reader *reader, const cJSON
                                            const char *expected);
 
 /* True where nonfinite_index is -1, or such numbers may come; type is what does not reach it. */
-bool v1_expect_finite(struct v1_reader *reader, int64_t nonfinite_index, const char *type);
+bool v1_expect_finite(struct v1_reader *reader, const struct json_numbers *numbers,
+                      int64_t nonfinite_index, const char *type);
+
+/* True where there is no boolean and, unless that is allowed, no null. */
+bool v1_expect_numbers(struct v1_reader *reader, const struct json_numbers *numbers,
+                       bool null_allowed);
 
 /* The numbers where they lie, as F32. */
 void v1_take_array(struct infer_array *array, const struct json_numbers *numbers);

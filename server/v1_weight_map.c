@@ -21,9 +21,9 @@ static bool read_list(struct v1_reader *reader, const cJSON *node, const char *e
 {
     int64_t *values = NULL;
     const struct json_numbers *numbers = v1_read_numbers(reader, node, expected);
-    if (!numbers)
+    if (!numbers || !v1_expect_numbers(reader, numbers, false))
         return false;
-    if (numbers->rank != 1 || numbers->has_bool || numbers->has_null)
+    if (numbers->rank != 1)
         return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
                             "%s is not a list of numbers; expected %s", reader->name, expected);
     if (!v1_integers_of(reader, numbers, FAULT_OPTION, &values))
@@ -69,9 +69,9 @@ static bool read_pool(struct v1_reader *reader, const cJSON *node, struct attn_w
     int64_t *sizes = NULL;
     const char *expected = "[rows, columns]";
     const struct json_numbers *numbers = v1_read_numbers(reader, node, expected);
-    if (!numbers)
+    if (!numbers || !v1_expect_numbers(reader, numbers, false))
         return false;
-    if (numbers->rank != 1 || numbers->has_bool || numbers->has_null || numbers->count != 2)
+    if (numbers->rank != 1 || numbers->count != 2)
         return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
                             "pool is not two numbers; expected %s", expected);
     if (!v1_integers_of(reader, numbers, FAULT_OPTION, &sizes))

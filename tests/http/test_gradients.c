@@ -387,11 +387,11 @@ static void test_faults(void **state)
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[1,2]}", "shape",
           "/context_gradient" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,null]]}", "type",
-          "/context_gradient" },
+          "/context_gradient/0/1" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":\"no\"}", "type",
           "/context_gradient" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradient\":[[1,1e99]]}", "nonfinite",
-          "/context_gradient" },
+          "/context_gradient/0/1" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"context_gradients\":[[1,2]]}", "field",
           "/context_gradients" },
         { "{\"model\":\"sdpa\",\"query\":[[1,2]],\"outputs\":[\"context\"],"

@@ -17,6 +17,8 @@
 #define QUERY            "{\"name\":\"query\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,0,0]}"
 #define WITH_QUERY(more) "{\"inputs\":[" QUERY "]" more "}"
 #define ONE(members)     "{\"inputs\":[{" members "}]}"
+#define DEEP             "[[[[[[[[[["
+#define PEED             "]]]]]]]]]]"
 static const struct oip_fault CASES[] = {
     /* The JSON. */
     { "demo", "{\"inputs\":[}", 400, "json", "", "byte 11" },
@@ -45,13 +47,13 @@ static const struct oip_fault CASES[] = {
     { "demo", ONE("\"name\":\"query\",\"datatype\":\"FP32\",\"shape\":[1,3],\"data\":\"x\""), 400,
       "type", "/inputs/0/data", "data of input 'query' is a string" },
     { "demo", ONE("\"name\":\"query\",\"datatype\":\"FP32\",\"shape\":[1,3],\"data\":[1,\"x\",3]"),
-      400, "type", "/inputs/0/data", "data of input 'query' is an array" },
+      400, "type", "/inputs/0/data/1", "data of input 'query'[1] is a string" },
     { "demo", ONE("\"name\":\"query\",\"datatype\":\"FP32\",\"shape\":[1,3],\"data\":[1,true,3]"),
-      400, "type", "/inputs/0/data", "boolean" },
+      400, "type", "/inputs/0/data/1", "[1] is true; expected a number" },
     { "demo", ONE("\"name\":\"query\",\"datatype\":\"FP32\",\"shape\":[1,3],\"data\":[1,null,3]"),
-      400, "type", "/inputs/0/data", "null" },
+      400, "type", "/inputs/0/data/1", "[1] is null; expected a number" },
     { "demo", ONE("\"name\":\"query\",\"datatype\":\"FP32\",\"shape\":[1,3],\"data\":[1,1e99,3]"),
-      400, "nonfinite", "/inputs/0/data", "element 1" },
+      400, "nonfinite", "/inputs/0/data/1", "[1] is beyond the range of FP32" },
     { "demo",
       ONE("\"name\":\"query\",\"datatype\":\"FP32\",\"shape\":[1,3],\"parameters\":3,\"data\":[1,"
           "0,0]"),
@@ -77,6 +79,14 @@ static const struct oip_fault CASES[] = {
       ONE("\"name\":\"query\",\"datatype\":\"FP32\",\"shape\":[3,3],\"data\":[[1,0,0],[1,0],[1,0,"
           "0]]"),
       400, "ragged", "/inputs/0/data/1", "[1] has 2 columns" },
+    { "demo",
+      ONE("\"name\":\"query\",\"datatype\":\"FP32\",\"shape\":[1,3],\"data\":" DEEP
+          "[[1,0],[0]]" PEED),
+      400, "ragged", "/inputs/0/data/0/0/0/0/0/0/0/0", "has 1 columns; row 0 of the first has 2" },
+    { "demo",
+      ONE("\"name\":\"query\",\"datatype\":\"FP32\",\"shape\":[1,3],\"data\":" DEEP
+          "[1,null,0]" PEED),
+      400, "type", "/inputs/0/data", "data of input 'query' holds null; expected numbers" },
     { "demo", ONE("\"name\":\"query\",\"datatype\":\"FP32\",\"shape\":[-1,3],\"data\":[1,0,0]"),
       400, "shape", "/inputs/0/shape", "shape[0] of input 'query' is -1" },
     { "demo", ONE("\"name\":\"query\",\"datatype\":\"FP32\",\"shape\":[1.5,2],\"data\":[1,0,0]"),

@@ -32,6 +32,9 @@ static struct oip_answer ask_words(const char *shape, const char *data, const ch
 
 /* ---------------------------------------------------------------- models -- */
 
+#define TEN "[[[[[[[[[["
+#define NET "]]]]]]]]]]"
+
 static void test_four_words(void **state)
 {
     (void)state;
@@ -40,9 +43,13 @@ static void test_four_words(void **state)
                                       0.75998108, 0.99560386, 1.90407309, 0.90846923 };
     static const double first_weights[] = { 2.36089863e-01, 7.38987555e-03, 7.49130386e-01,
                                             7.38987555e-03 };
-    static const char *const asked[][2] = { { "[4,3]", WORDS },
-                                            { "[4,3]", WORDS_ROWS },
-                                            { "[4,3]", "[[[1,0,0],[0,1,0]],[[1,1,0],[0,0,1]]]" } };
+    static const char *const asked[][2] = {
+        { "[4,3]", WORDS },
+        { "[4,3]", WORDS_ROWS },
+        { "[4,3]", "[[[1,0,0],[0,1,0]],[[1,1,0],[0,0,1]]]" },
+        { "[4,3]", TEN "[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]" NET },
+        { "[4,3]", TEN TEN TEN TEN TEN TEN "[1,0,0,0,1,0,1,1,0,0,0,1]" NET NET NET NET NET NET }
+    };
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++) {
         struct oip_answer answer = ask_words(asked[i][0], asked[i][1], NULL);
         answer_expect_members(answer.json, "model_name,model_version,outputs");

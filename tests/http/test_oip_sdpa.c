@@ -355,7 +355,7 @@ static void test_range_of_datatypes(void **state)
         oip_ask(&request, "qk_matmul_output", NULL);
         if (cases[i].score == 0) {
             const struct oip_fault fault = {
-                "sdpa", NULL, 400, "nonfinite", "/inputs/0/data", cases[i].datatype
+                "sdpa", NULL, 400, "nonfinite", "/inputs/0/data/0", cases[i].datatype
             };
             struct http_response response = oip_send(&client, "sdpa", &request);
             oip_expect_fault(&response, &fault);

@@ -24,8 +24,9 @@ static void describe(const struct json_numbers *numbers, struct text *text)
 {
     for (int i = 0; i < numbers->rank; i++)
         text_format(text, "%s%lld", i > 0 ? "x" : "", (long long)numbers->shape[i]);
-    text_format(text, "%s%s%s", numbers->has_number ? " number" : "",
-                numbers->has_bool ? " bool" : "", numbers->has_null ? " null" : "");
+    text_format(text, "%s%s%s%s", numbers->is_deep ? " deep" : "",
+                numbers->has_number ? " number" : "", numbers->has_bool ? " bool" : "",
+                numbers->has_null ? " null" : "");
     text_raw(text, ":");
     for (int64_t i = 0; i < numbers->count; i++)
         text_format(text, " %g", (double)numbers->values[i]);
@@ -84,6 +85,8 @@ static void test_arrays(void **state)
         { "[1,1e39,-1e999]", "3 number: 1 inf -inf nonfinite 1" },
         { "[[1e-400,-1e-400]]", "1x2 number: 0 -0" },
         { "[[[[[[[[7]]]]]]]]", "1x1x1x1x1x1x1x1 number: 7" },
+        { "[[[[[[[[[7]]]]]]]]]", "1x1x1x1x1x1x1x1 deep number: 7" },
+        { "[[[[[[[[[7,8],[9,9]]]]]]]]]", "1x1x1x1x1x1x1x2 deep number: 7 8 9 9" },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++)
         expect_array(CASES[i].array, &STRICT, CASES[i].expected);
@@ -110,10 +113,11 @@ static void test_ragged_arrays(void **state)
         { "[[[1]],[2]]", "2x1x1 number: 1 2 ragged [1][0] is a number where the others are rows" },
         { "[[1],[[2]]]", "2x1x1 number: 1 2 ragged [1][0] is a row where the others are numbers" },
         { "[[1,2],[3],4]", "3x2 number: 1 2 3 4 ragged [1] has 1 columns; row 0 has 2" },
-        { "[[[[[[[[[7]]]]]]]]]", "1x1x1x1x1x1x1x1 number: 7 ragged [0][0][0][0][0][0][0][0] is a "
-                                 "row; no more than 8 levels of them are taken" },
+        { "[[[[[[[[[7],[8,9]]]]]]]]]",
+          "1x1x1x1x1x1x1x2 deep number: 7 8 9 ragged [0][0][0][0][0][0][0][1] has 2 columns; row "
+          "0 of the first has 1" },
         { "[[[[[[[[1,[[2],[[3]]]]]]]]]]]",
-          "1x1x1x1x1x1x1x2 number: 1 2 3 ragged [0][0][0][0][0][0][0][1] is a row where the "
+          "1x1x1x1x1x1x1x2 deep number: 1 2 3 ragged [0][0][0][0][0][0][0][1] is a row where the "
           "others are numbers" },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++)
