@@ -41,7 +41,20 @@ static int64_t first_added(const struct json_numbers *numbers)
                                                                             : numbers->first_number;
 }
 
-/* A mask is of booleans or of numbers. */
+/* Whether it is nothing but 0 and 1, with a 1: what tokenizers call an attention mask. */
+static bool is_tokenizer_mask(const struct json_numbers *numbers)
+{
+    bool has_one = false;
+    for (int64_t i = 0; i < numbers->count; i++) {
+        if (numbers->values[i] != 0.0f && numbers->values[i] != 1.0f)
+            return false;
+        has_one = has_one || numbers->values[i] == 1.0f;
+    }
+    return has_one;
+}
+
+/* A mask is of booleans or of numbers. Added to the scores 0 and 1 alone would hide nothing, and
+ * whoever sends them most likely means to. */
 static bool expect_one_kind(struct v1_reader *reader, const struct json_numbers *numbers)
 {
     const bool is_mixed = numbers->has_bool && (numbers->has_number || numbers->has_null);
@@ -55,6 +68,12 @@ static bool expect_one_kind(struct v1_reader *reader, const struct json_numbers 
                                   "is %s after %s; expected one or the other", element.kind,
                                   is_bool ? "numbers" : "booleans");
     }
+    if (!numbers->has_bool && is_tokenizer_mask(numbers))
+        return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
+                            "%s is nothing but the numbers 0 and 1; expected true and false where "
+                            "it says which keys may be attended to. To add 0 and 1 to the scores, "
+                            "send it as an F32 tensor (safetensors, or FP32 under /v2)",
+                            reader->name);
     return true;
 }
 

@@ -1,0 +1,119 @@
+/* test_mask_kinds.c - masks of booleans, of numbers, and of 0 and 1 as a tokenizer gives them,
+ * which are neither: added to the scores they would hide nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TWO "{\"model\":\"sdpa\",\"query\":[[1,0],[0,1]],"
+
+/* Refused whatever its shape, in each form of a call. */
+static void test_zeros_and_ones(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *body;
+    } CASES[] = {
+        { "/v1/attention", TWO "\"mask\":[[1,0],[1,1]]}" },
+        { "/v1/attention", TWO "\"mask\":[[1.0,0.0],[1e0,0]]}" },
+        { "/v1/attention", TWO "\"mask\":[[1,1],[1,1]]}" },
+        { "/v1/attention", TWO "\"mask\":[1,0]}" },
+        { "/v1/attention", TWO "\"mask\":[[[1,0],[1,-0]]]}" },
+        { "/v1/attention", TWO "\"mask\":[[[[1,0],[1,1]]]]}" },
+        { "/v1/attention", "{\"model\":\"demo\",\"query\":[[1,0,0]],\"mask\":[[1]]}" },
+        { "/v1/attention/gradients",
+          TWO "\"mask\":[[1,0],[1,1]],\"context_gradient\":[[1,0],[0,1]]}" },
+        { "/v1/attention/batch", TWO "\"mask\":[[1,0],[1,1]],\"requests\":[{}]}" },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct http_response response = http_client_post(&client, CASES[i].path, CASES[i].body);
+        answer_expect_fault(&response, 400, "type", "/mask");
+        assert_non_null(strstr(response.body, "expected true and false"));
+        assert_non_null(
+            strstr(response.body, "To add 0 and 1 to the scores, send it as an F32 tensor"));
+        http_response_free(&response);
+    }
+}
+
+/* Each item of a batch by itself, whatever the shared mask is. */
+static void test_items_of_a_batch(void **state)
+{
+    (void)state;
+    cJSON *answer = answer_post(&client, "/v1/attention/batch",
+                                TWO "\"outputs\":[\"weights\"],\"mask\":[[true,false],[true,true]],"
+                                    "\"requests\":[{},{\"mask\":[[1,0],[1,1]]},"
+                                    "{\"mask\":[[0,null],[0,0]]}]}");
+    const cJSON *results = cJSON_GetObjectItem(answer, "results");
+    answer_expect_item_fault(cJSON_GetArrayItem(results, 1), "type", "/requests/1/mask");
+    answer_expect_equal(cJSON_GetArrayItem(results, 0), cJSON_GetArrayItem(results, 2), "weights");
+    cJSON_Delete(answer);
+}
+
+/* What cannot be meant for booleans is added as ever: no 1, another number, a null. */
+static void test_numbers_are_added(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *mask, *weights;
+    } CASES[] = {
+        { "[[0,0]]", "[[[0.5,0.5]]]" },
+        { "[[0,null]]", "[[[1,0]]]" },
+        { "[[1,null]]", "[[[1,0]]]" },
+        { "[[0,-1]]", "[[[0.7310585786300049,0.2689414213699951]]]" },
+        { "[[2,1]]", "[[[0.7310585786300049,0.2689414213699951]]]" },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char body[256];
+        snprintf(body, sizeof body,
+                 "{\"model\":\"sdpa\",\"query\":[[0]],\"key\":[[0],[0]],\"outputs\":[\"weights\"],"
+                 "\"mask\":%s}",
+                 CASES[i].mask);
+        cJSON *answer = answer_post(&client, "/v1/attention", body);
+        answer_expect(answer, "weights", CASES[i].weights, 1e-6);
+        cJSON_Delete(answer);
+    }
+}
+
+/* A datatype says which kind it is: FP32 is added, also where it is 0 and 1, and BOOL takes them as
+ * false and true. */
+static void test_datatypes_decide(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *datatype, *weights;
+    } CASES[] = {
+        { "FP32", "[0.7310585786300049,0.2689414213699951]" },
+        { "BOOL", "[1,0]" },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char body[512];
+        snprintf(body, sizeof body,
+                 "{\"inputs\":[{\"name\":\"Q\",\"datatype\":\"FP32\",\"shape\":[1,1,1,1],\"data\":"
+                 "[0]},{\"name\":\"K\",\"datatype\":\"FP32\",\"shape\":[1,1,2,1],\"data\":[0,0]},"
+                 "{\"name\":\"V\",\"datatype\":\"FP32\",\"shape\":[1,1,2,2],\"data\":[1,0,0,1]},"
+                 "{\"name\":\"attn_mask\",\"datatype\":\"%s\",\"shape\":[1,2],\"data\":[1,0]}]}",
+                 CASES[i].datatype);
+        cJSON *answer = answer_post(&client, "/v2/models/sdpa/infer", body);
+        answer_expect(cJSON_GetArrayItem(cJSON_GetObjectItem(answer, "outputs"), 0), "data",
+                      CASES[i].weights, 1e-6);
+        cJSON_Delete(answer);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_zeros_and_ones),    cmocka_unit_test(test_items_of_a_batch),
+        cmocka_unit_test(test_numbers_are_added), cmocka_unit_test(test_datatypes_decide),
+        cmocka_unit_test(test_stops_cleanly),
+    };
+    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
+}
