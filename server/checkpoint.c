@@ -53,9 +53,12 @@ bool checkpoint_read(struct checkpoint *checkpoint, const char *text, bool *is_p
     *is_published =
         cJSON_IsObject(root) && !cJSON_GetObjectItemCaseSensitive(root, "attention")
         && (type_of(root)[0] || cJSON_GetObjectItemCaseSensitive(root, "architectures"));
-    if (!*is_published)
+    const bool good = !*is_published || json_check_finite(NULL, root, fault);
+    if (!good)
+        fault_prefix_pointer(fault, "/config");
+    if (!*is_published || !good)
         checkpoint_free(checkpoint);
-    return true;
+    return good;
 }
 
 void checkpoint_free(struct checkpoint *checkpoint)

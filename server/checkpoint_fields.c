@@ -66,8 +66,8 @@ bool checkpoint_read_number(const cJSON *section, const char *field, double *val
     if (!cJSON_IsNumber(node))
         return refuse(node, FAULT_TYPE, "a number", fault);
     *value = node->valuedouble;
-    return (isfinite(*value) && *value >= 0)
-           || refuse(node, FAULT_OPTION, "a number of 0 or more", fault);
+    return (isfinite((float)*value) && *value >= 0)
+           || refuse(node, FAULT_OPTION, "a number of 0 or more, as a 32-bit float", fault);
 }
 
 bool checkpoint_read_integer(const cJSON *section, const char *field, int64_t *value,

@@ -38,7 +38,8 @@
     X(DEADLINE, "deadline", 504)                                                                   \
     X(LOADING, "loading", 503)                                                                     \
     X(DRAINING, "draining", 503)                                                                   \
-    X(MEMORY, "memory", 503)
+    X(MEMORY, "memory", 503)                                                                       \
+    X(STORAGE, "storage", 507)
 
 enum fault_code {
     FAULT_NONE,

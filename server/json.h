@@ -79,6 +79,12 @@ const struct json_numbers *json_numbers_of(const struct json_document *document,
  * document every array is "an array". */
 const char *json_kind(const struct json_document *document, const cJSON *node);
 
+/* False, with a fault that points from node to it, where a number there is beyond the range of a
+ * 64-bit float, or in an array of numbers beyond that of a 32-bit float. Without the document
+ * arrays of numbers are passed over. */
+bool json_check_finite(const struct json_document *document, const cJSON *node,
+                       struct fault *fault);
+
 /* The elements of an array once more, from the text that json_read() was given, as doubles rounded
  * correctly. Returns the index of the first number that is not finite, -1 where all are. */
 int64_t json_read_doubles(const char *text, const struct json_numbers *numbers, double *values);

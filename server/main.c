@@ -278,6 +278,7 @@ static int run(struct service *service)
     struct fault fault;
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a limit of the size of files is an error of who writes */
     const bool logs = log_writer_start();
     open_files_raise();
     log_line(LOG_INFO, "starting", LOG_STRING("version", ATTND_VERSION),

@@ -41,7 +41,7 @@ struct model {
     int64_t version;       /* of its numbered folder; else 1 */
     const char *attention; /* "scaled_dot_product" or another of model_attention.h */
     const char *dtype;     /* of the file's parameters: "F32", "BF16", ...; "" without any */
-    char *source;          /* "built-in", or the path it was loaded from */
+    char *source;          /* "built-in", or its path in the models' directory */
     bool built_in;
     bool parameterless; /* sdpa: query, key and value are used as they are, heads from the
                            request; layers[0] then says nothing but its options */

@@ -174,7 +174,9 @@ bool model_config_read(struct model_config *config, const char *text, size_t siz
     struct model_reader reader = {
         .config = config, .document = &config->document, .pointer = "/config", .fault = fault
     };
-    if (!json_read(&config->document, text, size, &options, fault)) {
+    if (!json_read(&config->document, text, size, &options, fault)
+        || !json_check_finite(&config->document, config->document.root, fault)) {
+        model_config_free(config);
         fault_prefix_pointer(fault, "/config");
         return false;
     }

@@ -203,11 +203,11 @@ static bool check_inside(struct model_directory *directory, struct model_place *
     place->root = directory->root;
     if (real && length > 1
         && (strncmp(real, directory->root, length) != 0 || real[length] != '/')) {
-        const size_t size = strlen(path) + strlen(real) + 64;
+        const size_t size = strlen(path) + 64;
         char *text = arena_alloc(&directory->arena, size);
         good = text != NULL;
         if (text)
-            snprintf(text, size, "'%s' leads out of the models' directory, to '%s'", path, real);
+            snprintf(text, size, "'%s' leads out of the models' directory", path);
         place->problem = text;
     }
     free(real);

@@ -121,15 +121,63 @@ static bool write_file(void **bytes, size_t *size, const struct json_document *d
     return good;
 }
 
+/* A list of numbers as the text had it, in the place of its index. */
+static bool restore_list(cJSON *object, cJSON *node, const struct json_numbers *numbers,
+                         struct fault *fault)
+{
+    if (numbers->rank != 1 || numbers->has_bool || numbers->ragged_depth > 0
+        || numbers->count > MODEL_ROPE_PAIRS_MAX)
+        return fault_set(fault, FAULT_TYPE, "%.60s is not a list of at most %d numbers",
+                         node->string, MODEL_ROPE_PAIRS_MAX);
+    cJSON *list = cJSON_CreateFloatArray(numbers->values, (int)numbers->count);
+    if (cJSON_ReplaceItemInObjectCaseSensitive(object, node->string, list))
+        return true;
+    cJSON_Delete(list);
+    return fault_no_memory(fault);
+}
+
+/* Restores the lists of numbers in a copy of an object; other lists have nothing to restore. */
+static bool restore_lists(const struct json_document *document, cJSON *object, struct fault *fault)
+{
+    for (cJSON *node = object->child, *next; node; node = next) {
+        const struct json_numbers *numbers = json_numbers_of(document, node);
+        next = node->next;
+        if (numbers && numbers->count > 0 && !restore_list(object, node, numbers, fault))
+            return false;
+        if (cJSON_IsObject(node) && !restore_lists(document, node, fault))
+            return false;
+    }
+    return true;
+}
+
+/* The text of the config, which is free()d; NULL at a fault. */
+static char *write_config(const struct json_document *document, struct fault *fault)
+{
+    const cJSON *config = cJSON_GetObjectItemCaseSensitive(document->root, "config");
+    cJSON *copy = cJSON_Duplicate(config, true);
+    char *text = NULL;
+    if (!copy) {
+        fault_no_memory(fault);
+    } else if (!json_check_finite(document, config, fault)
+               || !restore_lists(document, copy, fault)) {
+        if (fault->code != FAULT_MEMORY)
+            fault_prefix_pointer(fault, "/config");
+    } else if (!(text = cJSON_PrintUnformatted(copy))) {
+        fault_no_memory(fault);
+    }
+    cJSON_Delete(copy);
+    return text;
+}
+
 bool model_file_from_json(void **bytes, size_t *size, const struct json_document *document,
                           struct fault *fault)
 {
     struct model_config config;
     if (!check_members(document->root, fault))
         return false;
-    char *text = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(document->root, "config"));
+    char *text = write_config(document, fault);
     if (!text)
-        return fault_no_memory(fault);
+        return false;
     bool good = model_config_read(&config, text, strlen(text), fault);
     if (good) {
         const cJSON *parameters = cJSON_GetObjectItemCaseSensitive(document->root, "parameters");

@@ -22,13 +22,11 @@
 
 enum { NAME_TRIES = 1000 };
 
-static bool fail(struct fault *fault, const char *doing, const char *path)
+static bool fail(struct fault *fault, const char *doing)
 {
-    /* A full disk may have room later; a directory that cannot be written will stay so. */
-    const bool is_full = errno == ENOSPC || errno == EDQUOT || errno == ENOMEM || errno == EMFILE
-                         || errno == ENFILE || errno == EIO;
-    return fault_set(fault, is_full ? FAULT_MEMORY : FAULT_CONFLICT, "cannot %s '%s': %s", doing,
-                     path, strerror(errno));
+    const bool is_short = errno == ENOMEM || errno == EMFILE || errno == ENFILE;
+    return fault_set(fault, is_short ? FAULT_MEMORY : FAULT_STORAGE,
+                     "the file cannot be %s the models' directory: %s", doing, strerror(errno));
 }
 
 /* Makes a file of a new name and locks it. */
@@ -50,7 +48,7 @@ static bool create_temporary(struct model_save *save, const char *directory, str
         free(save->temporary);
         save->temporary = NULL;
     }
-    fail(fault, "write to", directory);
+    fail(fault, "written to");
     if (save->file < 0) {
         free(save->temporary);
         save->temporary = NULL;
@@ -79,7 +77,7 @@ bool model_save_begin(struct model_save *save, const char *directory, const void
     if (create_temporary(save, directory, fault)) {
         if (write_all(save->file, bytes, size) && fsync(save->file) == 0)
             return true;
-        fail(fault, "write to", directory);
+        fail(fault, "written to");
     }
     model_save_free(save);
     return false;
@@ -101,7 +99,7 @@ bool model_save_commit(struct model_save *save, const char *directory, const cha
                        struct fault *fault)
 {
     if (rename(save->temporary, path) != 0)
-        return fail(fault, "write", path);
+        return fail(fault, "written to");
     sync_directory(directory);
     free(save->temporary);
     save->temporary = NULL;
@@ -124,7 +122,7 @@ void model_save_free(struct model_save *save)
 bool model_save_remove(const char *directory, const char *path, struct fault *fault)
 {
     if (unlink(path) != 0 && errno != ENOENT)
-        return fail(fault, "remove", path);
+        return fail(fault, "removed from");
     sync_directory(directory);
     return true;
 }

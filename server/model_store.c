@@ -2,6 +2,7 @@
 #include "log.h"
 #include "metrics.h"
 #include "model_describe.h"
+#include "model_paths.h"
 #include "model_save.h"
 #include "model_store_internal.h"
 #include "name_list.h"
@@ -15,19 +16,21 @@ enum { NAMES_BYTES = 200, VERSION_DIGITS_MAX = 18 };
 
 /* --------------------------------------------------------------- loading -- */
 
-bool model_store_read(struct model **model, const struct model_place *place, const char *config,
-                      struct fault *fault)
+bool model_store_read(const struct model_store *store, struct model **model,
+                      const struct model_place *place, const char *config, struct fault *fault)
 {
+    const char *source = model_paths_relative(store->directory, place->source);
     struct fault reason = { .code = FAULT_NONE };
     const struct model_files files = { place->path, place->config_path, config, place->root };
     if (place->problem)
         fault_set(&reason, FAULT_BINARY, "%s", place->problem);
-    else if (model_load_files(model, place->name, place->source, &files, &reason)) {
+    else if (model_load_files(model, place->name, source, &files, &reason)) {
         (*model)->version = place->version;
         return true;
     }
     *model = NULL;
     *fault = reason;
+    model_paths_hide(store->directory, fault);
     return false;
 }
 
@@ -89,7 +92,7 @@ static bool load_place(struct model_store *store, const struct model_place *plac
     struct model_row row;
     if (is_taken(store, place, failed_count))
         return true;
-    *failed_count += !model_store_read(&model, place, NULL, &reason);
+    *failed_count += !model_store_read(store, &model, place, NULL, &reason);
     return model_store_row(&row, place, model, reason.message, fault)
            && add_row(store, &row, fault);
 }
@@ -255,12 +258,14 @@ bool model_store_resolve_version(struct model_store *store, const char *name, co
     return good;
 }
 
-static void describe_row(const struct model_row *row, struct text *text)
+static void describe_row(const struct model_store *store, const struct model_row *row,
+                         struct text *text)
 {
     if (row->model)
         model_describe(row->model, text);
     else
-        model_describe_absent(row->name, row->source, model_row_state(row), row->reason, text);
+        model_describe_absent(row->name, model_paths_relative(store->directory, row->source),
+                              model_row_state(row), row->reason, text);
 }
 
 void model_store_describe_all(struct model_store *store, struct text *text)
@@ -273,7 +278,7 @@ void model_store_describe_all(struct model_store *store, struct text *text)
         if (!model_row_is_default(&store->table, row))
             continue;
         text_raw(text, some ? "," : "");
-        describe_row(row, text);
+        describe_row(store, row, text);
         some = true;
     }
     pthread_rwlock_unlock(&store->lock);
@@ -286,7 +291,7 @@ bool model_store_describe(struct model_store *store, const char *name, struct te
     pthread_rwlock_rdlock(&store->lock);
     const struct model_row *row = find_row(store, name, fault);
     if (row)
-        describe_row(row, text);
+        describe_row(store, row, text);
     pthread_rwlock_unlock(&store->lock);
     return row != NULL;
 }

@@ -2,6 +2,7 @@
  *
  * The long part of a PUT, checking and writing and syncing the new file, is done
  * before "changing" is taken. */
+#include "model_paths.h"
 #include "model_save.h"
 #include "model_store_internal.h"
 
@@ -96,8 +97,11 @@ static bool save_and_swap_in(struct model_store *store, const char *name, const 
 {
     struct model *made;
     struct model_row row;
-    if (!model_load(&made, name, path, save->temporary, NULL, fault))
+    if (!model_load(&made, name, model_paths_relative(store->directory, path), save->temporary,
+                    NULL, fault)) {
+        model_paths_hide(store->directory, fault);
         return false;
+    }
     model_retain(made);
     bool good = model_row_init(&row, name, made->version, MODEL_FILE, made, path, NULL, fault);
     row.fingerprint = model_directory_fingerprint(save->temporary);
@@ -131,14 +135,15 @@ bool model_store_put(struct model_store *store, const char *name, const void *by
 }
 
 /* A file of another form was put there by somebody else. */
-static bool check_ours(const struct model_row *row, struct fault *fault)
+static bool check_ours(const struct model_store *store, const struct model_row *row,
+                       struct fault *fault)
 {
     const char *ending = strrchr(row->source, '.');
     return (ending && strcmp(ending, ".safetensors") == 0)
            || fault_set(fault, FAULT_CONFLICT,
                         "model '%s' is the file '%s', which is no safetensors file and is removed "
                         "on disk, not over HTTP",
-                        row->name, row->source);
+                        row->name, model_paths_relative(store->directory, row->source));
 }
 
 /* With "changing" held. */
@@ -151,7 +156,7 @@ static bool remove_row(struct model_store *store, const char *name, struct model
         model_store_unknown(store, name, fault);
     pthread_rwlock_unlock(&store->lock);
     /* Only a holder of "changing" takes rows away, so the row stays. */
-    if (!row || !check_changeable(store, name, fault) || !check_ours(row, fault)
+    if (!row || !check_changeable(store, name, fault) || !check_ours(store, row, fault)
         || !model_save_remove(store->directory, row->source, fault))
         return false;
     pthread_rwlock_wrlock(&store->lock);

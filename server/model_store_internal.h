@@ -23,10 +23,9 @@ struct model_store {
 /* Sets not_found, which names what there is. With "lock" held. Returns false. */
 bool model_store_unknown(const struct model_store *store, const char *name, struct fault *fault);
 
-/* Reads the model at place. name's version is set; its fault says that it was not loaded, and why.
- */
-bool model_store_read(struct model **model, const struct model_place *place, const char *config,
-                      struct fault *fault);
+/* Reads the model at place, whose version is set. The fault says why it was not loaded. */
+bool model_store_read(const struct model_store *store, struct model **model,
+                      const struct model_place *place, const char *config, struct fault *fault);
 
 /* The row of a place: of its model, whose reference passes to the row also on false, or of the
  * reason why there is none. */

@@ -78,7 +78,7 @@ static bool read_and_set(struct model_store *store, const struct model_place *pl
 {
     struct model_row row;
     struct model *model;
-    return model_store_read(&model, place, config, fault)
+    return model_store_read(store, &model, place, config, fault)
            && model_store_row(&row, place, model, NULL, fault) && set_row(store, &row, fault);
 }
 

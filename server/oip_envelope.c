@@ -269,7 +269,7 @@ static bool read_output(struct oip_reader *reader, int index, const cJSON *objec
         output.binary = cJSON_IsTrue(binary);
     if (classification) {
         const double number = cJSON_IsNumber(classification) ? classification->valuedouble : -1;
-        if (!(number >= 0) || number != floor(number))
+        if (!(number >= 0) || !isfinite(number) || number != floor(number))
             return oip_refuse(reader->fault, "outputs", index, "parameters/classification",
                               FAULT_OPTION,
                               "classification of output '%s' is not an integer of 0 or more", name);

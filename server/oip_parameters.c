@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,13 @@ const char *oip_parameter_of(const struct oip *oip, const char *field)
 
 /* ---------------------------------------------------------------- values -- */
 
+/* What strtof() took is a decimal number that a float holds; -inf is a head without a sink. */
+static bool is_number(const char *text, const char *end, bool may_be_none, float value)
+{
+    const bool is_decimal = text + strspn(text, " +-.0123456789eE") == end;
+    return is_decimal ? isfinite(value) : may_be_none && value == -INFINITY;
+}
+
 /* Numbers between commas: the values of parameters may not be arrays. */
 static bool read_list(struct target *target, const char *field, const cJSON *node)
 {
@@ -104,19 +112,21 @@ static bool read_list(struct target *target, const char *field, const cJSON *nod
     int64_t count = 1;
     for (const char *c = p; *c; c++)
         count += *c == ',';
+    const bool is_sinks = strcmp(field, "sinks") == 0;
     float *values = arena_calloc(&target->call->request.arena, (size_t)count, sizeof *values);
     if (!values)
         return fault_no_memory(v1->fault);
     for (int64_t i = 0; i < count; i++) {
         char *end;
         values[i] = strtof(p, &end);
-        if (end == p || (*end != ',' && *end != '\0'))
-            return fault_set_at(v1->fault, v1->pointer, FAULT_TYPE,
-                                "%s is '%.60s'; expected numbers between commas", v1->name,
-                                node->valuestring);
+        if (end == p || (*end != ',' && *end != '\0') || !is_number(p, end, is_sinks, values[i]))
+            return fault_set_at(
+                v1->fault, v1->pointer, FAULT_TYPE, "%s is '%.60s'; expected %s between commas",
+                v1->name, node->valuestring,
+                is_sinks ? "numbers of a 32-bit float, or -inf," : "numbers of a 32-bit float");
         p = end + (*end == ',');
     }
-    *(strcmp(field, "sinks") == 0 ? &v1->item->sinks : &v1->item->alibi_slopes) =
+    *(is_sinks ? &v1->item->sinks : &v1->item->alibi_slopes) =
         (struct infer_array){ values, ATTN_F32, 1, { count } };
     return true;
 }

@@ -241,12 +241,44 @@ static void test_put_json_refused(void **state)
         "\"q_proj.weight\":[[1]],\"k_proj.weight\":[[1]],\"v_proj.weight\":[[1]]}}",
         "{\"config\":{\"attention\":\"dot\"},\"parameters\":{\"q_proj.weight\":[[1e400]],"
         "\"k_proj.weight\":[[1]],\"v_proj.weight\":[[1]]}}",
+        "{\"config\":{\"head_dim\":8,\"scale\":1e39},\"parameters\":{}}",
+        "{\"config\":{\"head_dim\":1e999},\"parameters\":{}}",
+        "{\"config\":{\"head_dim\":8,\"rope\":{\"theta\":1e999}},\"parameters\":{}}",
+        "{\"config\":{\"head_dim\":8,\"tensors\":[1]},\"parameters\":{}}",
     };
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
         struct http_response response = model_put_json(&client, "refused", bodies[i]);
         if (response.status != 400)
             fprintf(stderr, "request: %s\n", bodies[i]);
         expect_refused(response, 400, "json|field|duplicate|type|shape|ragged|nonfinite|option");
+    }
+    assert_false(model_is_listed(&client, "refused"));
+}
+
+/* Not null, which would be a scale of 1/sqrt(head_dim), when it has been written to the file. */
+static void test_put_json_beyond_doubles(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config, *pointer;
+    } cases[] = {
+        { "\"scale\":1e999", "/config/scale" },
+        { "\"scale\":-1e999", "/config/scale" },
+        { "\"softcap\":1e999", "/config/softcap" },
+        { "\"rope\":{\"theta\":1e999}", "/config/rope/theta" },
+        { "\"rope\":{\"scaling\":{\"rope_type\":\"linear\",\"factor\":1e999}}",
+          "/config/rope/scaling/factor" },
+        { "\"rope\":{\"scaling\":{\"rope_type\":\"longrope\",\"short_factor\":[1,1,1,1e40],"
+          "\"long_factor\":[1,1,1,1],\"original_max_position_embeddings\":4}}",
+          "/config/rope/scaling/short_factor" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char body[512];
+        snprintf(body, sizeof(body), "{\"config\":{\"head_dim\":8,%s},\"parameters\":{}}",
+                 cases[i].config);
+        struct http_response response = model_put_json(&client, "refused", body);
+        answer_expect_fault(&response, 400, "nonfinite", cases[i].pointer);
+        http_response_free(&response);
     }
     assert_false(model_is_listed(&client, "refused"));
 }
@@ -357,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_put_json),
         cmocka_unit_test(test_put_json_with_everything),
         cmocka_unit_test(test_put_json_refused),
+        cmocka_unit_test(test_put_json_beyond_doubles),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_conflicts),
         cmocka_unit_test(test_restart),

@@ -13,7 +13,7 @@
 
 #include "answer.h"
 #include "fixture.h"
-#include "model_bytes.h"
+#include "model_client.h"
 #include "openapi_document.h"
 #include "request_text.h"
 #include "routes.h"
@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ------------------------------------------------------------------- the table -- */
 
@@ -361,6 +362,34 @@ static void test_overloaded(void **state)
     daemon_stop(&other);
 }
 
+static void send_to_nowhere(const struct openapi_call *call, void *context)
+{
+    openapi_expect_status(context, call, NULL, 507);
+}
+
+/* A file has taken the place of the models' directory. */
+static void test_storage(void **state)
+{
+    struct daemon other;
+    struct http_client own;
+    char *path = daemon_directory_create(), moved[512];
+    (void)state;
+    daemon_start_with(&other, "--models", path, "--model-control", "explicit", NULL);
+    http_client_init(&own, other.port);
+    model_put_demo(&own, "new", 1, 201);
+    snprintf(moved, sizeof(moved), "%s-moved", path);
+    assert_int_equal(rename(path, moved), 0);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fclose(file);
+    each_with(507, send_to_nowhere, &own);
+    http_client_free(&own);
+    daemon_stop(&other);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rename(moved, path), 0);
+    daemon_directory_remove(path);
+}
+
 static void send_forbidden(const struct openapi_call *call, void *context)
 {
     openapi_expect_status(context, call, NULL, 403);
@@ -453,17 +482,12 @@ static int clear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_document),
-        cmocka_unit_test(test_routes),
-        cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_examples),
-        cmocka_unit_test(test_fields),
-        cmocka_unit_test(test_unsupported_and_late),
-        cmocka_unit_test(test_slow_and_huge),
-        cmocka_unit_test(test_overloaded),
-        cmocka_unit_test(test_forbidden_and_stopping),
-        cmocka_unit_test(test_nothing_is_left),
-        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_document),        cmocka_unit_test(test_routes),
+        cmocka_unit_test(test_calls),           cmocka_unit_test(test_examples),
+        cmocka_unit_test(test_fields),          cmocka_unit_test(test_unsupported_and_late),
+        cmocka_unit_test(test_slow_and_huge),   cmocka_unit_test(test_overloaded),
+        cmocka_unit_test(test_storage),         cmocka_unit_test(test_forbidden_and_stopping),
+        cmocka_unit_test(test_nothing_is_left), cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, clear);
 }

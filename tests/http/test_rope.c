@@ -45,6 +45,12 @@ static const struct rope_case CASES[] = {
     { "{\"rope_type\":\"llama3\",\"factor\":8" TRAINED "1024,\"low_freq_factor\":1,"
       "\"high_freq_factor\":4}",
       2, "[[[-0.99849712,0.0578860713]]]" },
+    { "{\"rope_type\":\"longrope\"" TRAINED "256,\"short_factor\":[5,5,5,5],"
+      "\"long_factor\":[3,3,3,3]}",
+      1, "[[[-0.339711812,0.951328739]]]" },
+    { "{\"rope_type\":\"longrope\"" TRAINED "4096,\"short_factor\":[3,3,3,3],"
+      "\"long_factor\":[0.5,1e-3,1,1]}",
+      2, "[[[-0.981674005,-0.187294664]]]" },
 };
 
 static void test_scalings(void **state)

@@ -208,6 +208,13 @@ static const struct refused REFUSED[] = {
     { "{\"model_type\":\"mistral\",\"hidden_size\":8,\"num_attention_heads\":2,"
       "\"num_hidden_layers\":2,\"layer_types\":[]}",
       Q, FAULT_OPTION, "layer_types has 'nothing' for layer 0" },
+    /* Numbers that are none. */
+    { LLAMA(",\"rope_theta\":1e999"), Q ", " KVO, FAULT_NONFINITE,
+      "rope_theta is beyond the range" },
+    { LLAMA(",\"rms_norm_eps\":1e39,\"anything\":{\"else\":-1e999}"), Q ", " KVO, FAULT_NONFINITE,
+      "else is beyond the range of a 64-bit float" },
+    { LLAMA(",\"rope_theta\":1e39"), Q ", " KVO, FAULT_OPTION,
+      "rope_theta is 9.9999999999999994e+38; expected a number of 0 or more" },
 };
 
 static void test_refused(void **state)

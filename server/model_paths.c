@@ -1,0 +1,38 @@
+/* model_paths.c - see model_paths.h. */
+#include "model_paths.h"
+
+#include <string.h>
+
+/* What follows directory at the beginning of text, or NULL. */
+static const char *after(const char *directory, const char *text)
+{
+    size_t length = directory ? strlen(directory) : 0;
+    while (length > 1 && directory[length - 1] == '/')
+        length--;
+    if (length == 0 || strncmp(text, directory, length) != 0)
+        return NULL;
+    const char *rest = text + length;
+    if (*rest != '/' && directory[length - 1] != '/')
+        return NULL;
+    return rest + strspn(rest, "/");
+}
+
+const char *model_paths_relative(const char *directory, const char *path)
+{
+    const char *rest = after(directory, path);
+    const char *slash = strrchr(path, '/');
+    if (directory && strcmp(directory, path) == 0)
+        return ".";
+    if (rest)
+        return *rest ? rest : ".";
+    return slash ? slash + 1 : path;
+}
+
+void model_paths_hide(const char *directory, struct fault *fault)
+{
+    for (char *quote = strchr(fault->message, '\''); quote; quote = strchr(quote + 1, '\'')) {
+        const char *rest = after(directory, quote + 1);
+        if (rest)
+            memmove(quote + 1, rest, strlen(rest) + 1);
+    }
+}

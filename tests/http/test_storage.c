@@ -1,0 +1,168 @@
+/* test_storage.c - the models' directory as a client sees it: it is told where in it a file is and
+ * why it could not be read or written, and never where on the machine that is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "fixture.h"
+#include "model_client.h"
+#include "request_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char SMALL[] = "{\"config\":{\"head_dim\":8},\"parameters\":{}}";
+
+static void start(void)
+{
+    daemon_start_with(&server, "--workers", "1", "--models", directory, "--model-control",
+                      "explicit", NULL);
+    http_client_init(&client, server.port);
+}
+
+static void stop(void)
+{
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+static struct http_response send_to(const char *method, const char *path, const char *body)
+{
+    return http_client_send(&client,
+                            &(struct http_request){ .method = method, .path = path, .body = body });
+}
+
+static void put_small(const char *name)
+{
+    struct http_response response = model_put_json(&client, name, SMALL);
+    assert_true(response.status == 200 || response.status == 201);
+    http_response_free(&response);
+}
+
+/* Whatever the answer is, the directory is not in it; words is, where it is not NULL. */
+static void expect_no_path(const char *method, const char *path, const char *body,
+                           const char *words)
+{
+    struct http_response response = send_to(method, path, body);
+    if (strstr(response.body, directory) || (words && !strstr(response.body, words)))
+        fail_msg("%s %s: %s", method, path, response.body);
+    http_response_free(&response);
+}
+
+static void write_text(const char *name, const char *text)
+{
+    daemon_directory_write(directory, name, text, strlen(text));
+}
+
+static void link_to(const char *target, const char *name)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    assert_int_equal(symlink(target, path), 0);
+}
+
+static void test_no_path_of_the_machine(void **state)
+{
+    (void)state;
+    static const char index[] = "{\"weight_map\":{\"q_proj.weight\":\"model-2.safetensors\"}}";
+    directory = daemon_directory_create();
+    write_text("broken.safetensors", "no tensors");
+    write_text("empty.safetensors", "");
+    write_text("other.gguf", "GGUF");
+    write_text("config-alone/config.json", "{");
+    write_text("config-alone/model.safetensors", "x");
+    write_text("sharded/config.json", "{}");
+    write_text("sharded/model.safetensors.index.json", index);
+    write_text("unlisted/config.json", "{}");
+    write_text("unlisted/model.safetensors.index.json", "{}");
+    link_to("/etc/hostname", "outside.safetensors");
+    link_to("/nowhere/else", "dangling.safetensors");
+    start();
+    put_small("mine");
+    static const char *const names[] = { "broken",  "empty",    "other",   "config-alone",
+                                         "sharded", "unlisted", "outside", "dangling",
+                                         "mine",    "demo" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[256];
+        snprintf(path, sizeof path, "/v1/models/%s", names[i]);
+        expect_no_path("GET", path, NULL, NULL);
+        snprintf(path, sizeof path, "/v2/models/%s/config", names[i]);
+        expect_no_path("GET", path, NULL, NULL);
+        snprintf(path, sizeof path, "/v2/models/%s/ready", names[i]);
+        expect_no_path("GET", path, NULL, NULL);
+        snprintf(path, sizeof path, "/v2/repository/models/%s/load", names[i]);
+        expect_no_path("POST", path, "{}", NULL);
+    }
+    expect_no_path("GET", "/v1/models", NULL, "\"source\":\"sharded\"");
+    expect_no_path("GET", "/v1/models/mine", NULL, "\"source\":\"mine.safetensors\"");
+    expect_no_path("GET", "/v1/models/broken", NULL, "\"source\":\"broken.safetensors\"");
+    expect_no_path("GET", "/v1/models/sharded", NULL, "'sharded/model-2.safetensors'");
+    expect_no_path("GET", "/v1/models/outside", NULL, "'outside.safetensors' leads out");
+    expect_no_path("DELETE", "/v1/models/other", NULL, "'other.gguf'");
+    expect_no_path("POST", "/v2/repository/index", "{}", "'empty.safetensors' is empty");
+    stop();
+}
+
+/* The daemon's files may have 64 KiB, as on a full disk. */
+static void test_no_space(void **state)
+{
+    (void)state;
+    struct rlimit before, limit;
+    directory = daemon_directory_create();
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = before;
+    limit.rlim_cur = 65536;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    start();
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    struct request_text text = { 0 };
+    request_text_add(&text, "{\"config\":{},\"parameters\":{\"q_proj.weight\":");
+    request_text_random(&text, 1, 200, 200);
+    request_text_add(&text, ",\"k_proj.weight\":");
+    request_text_random(&text, 2, 200, 200);
+    request_text_add(&text, "}}");
+    for (int i = 0; i < 2; i++) {
+        struct http_response response = model_put_json(&client, "large", text.data);
+        answer_expect_fault(&response, 507, "storage", "");
+        assert_null(strstr(response.body, directory));
+        http_response_free(&response);
+        assert_int_equal(daemon_directory_count(directory), i);
+        put_small("small");
+    }
+    free(text.data);
+    stop();
+}
+
+static void test_directory_that_is_gone(void **state)
+{
+    (void)state;
+    directory = daemon_directory_create();
+    start();
+    assert_int_equal(rmdir(directory), 0);
+    struct http_response response = model_put_json(&client, "mine", SMALL);
+    answer_expect_fault(&response, 507, "storage", "");
+    assert_null(strstr(response.body, directory));
+    assert_non_null(strstr(response.body, "the models' directory: No such file"));
+    http_response_free(&response);
+    stop();
+}
+
+#define TEST(function) cmocka_unit_test_teardown(function, fixture_clear)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_no_path_of_the_machine),
+        TEST(test_no_space),
+        TEST(test_directory_that_is_gone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
