@@ -157,6 +157,7 @@ static void test_document(void **state)
     answer_expect(openapi_document, "openapi", "\"3.1.0\"", 0);
     answer_expect(cJSON_GetObjectItem(openapi_document, "info"), "version", "\"" ATTND_VERSION "\"",
                   0);
+    openapi_expect_types();
 }
 
 static void test_routes(void **state)
@@ -252,23 +253,25 @@ static void test_fields(void **state)
     }
 }
 
-static void send_encoded(const struct openapi_call *call, void *context)
+struct refusal {
+    long status;
+    const char *header; /* that is why */
+};
+
+static void send_with(const struct openapi_call *call, void *context)
 {
-    (void)context;
-    openapi_expect_status(&client, call, "Content-Encoding: rot13", 415);
+    const struct refusal *refusal = context;
+    openapi_expect_status(&client, call, refusal->header, refusal->status);
 }
 
-static void send_late(const struct openapi_call *call, void *context)
-{
-    (void)context;
-    openapi_expect_status(&client, call, "X-Timeout-Ms: 0.000001", 504);
-}
-
-static void test_unsupported_and_late(void **state)
+static void test_refused_by_headers(void **state)
 {
     (void)state;
-    each_with(415, send_encoded, NULL);
-    each_with(504, send_late, NULL);
+    struct refusal refusals[] = { { 415, "Content-Encoding: rot13" },
+                                  { 400, "Transfer-Encoding: rot13" },
+                                  { 504, "X-Timeout-Ms: 0.000001" } };
+    for (int i = 0; i < 3; i++)
+        each_with(refusals[i].status, send_with, &refusals[i]);
 }
 
 /* ---------------------------------------------------------------- bare sockets -- */
@@ -484,7 +487,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_document),        cmocka_unit_test(test_routes),
         cmocka_unit_test(test_calls),           cmocka_unit_test(test_examples),
-        cmocka_unit_test(test_fields),          cmocka_unit_test(test_unsupported_and_late),
+        cmocka_unit_test(test_fields),          cmocka_unit_test(test_refused_by_headers),
         cmocka_unit_test(test_slow_and_huge),   cmocka_unit_test(test_overloaded),
         cmocka_unit_test(test_storage),         cmocka_unit_test(test_forbidden_and_stopping),
         cmocka_unit_test(test_nothing_is_left), cmocka_unit_test(test_stops_cleanly),

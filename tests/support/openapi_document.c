@@ -170,3 +170,41 @@ void openapi_expect_all_seen(void)
         }
     }
 }
+
+/* A generator of clients makes of a type of body without a schema one that may be anything, and
+ * with it of every answer that may come so. */
+static void expect_schemas(const char *what, const cJSON *content)
+{
+    static const char *const KINDS[] = { "type", "anyOf", "allOf", "oneOf" };
+    const cJSON *media;
+    cJSON_ArrayForEach(media, content)
+    {
+        const cJSON *schema = schema_follow(openapi_document, cJSON_GetObjectItem(media, "schema"));
+        bool has_kind = false;
+        for (int i = 0; i < 4; i++)
+            has_kind = has_kind || cJSON_GetObjectItem(schema, KINDS[i]);
+        if (!has_kind)
+            fail_msg("%s: %s has no type", what, media->string);
+    }
+}
+
+void openapi_expect_types(void)
+{
+    const cJSON *path, *operation, *response;
+    cJSON_ArrayForEach(path, cJSON_GetObjectItem(openapi_document, "paths"))
+    {
+        cJSON_ArrayForEach(operation, path)
+        {
+            const cJSON *body = cJSON_GetObjectItem(operation, "requestBody");
+            expect_schemas(path->string, cJSON_GetObjectItem(body, "content"));
+            cJSON_ArrayForEach(response, cJSON_GetObjectItem(operation, "responses"))
+            {
+                const cJSON *described = schema_follow(openapi_document, response);
+                expect_schemas(path->string, cJSON_GetObjectItem(described, "content"));
+                if (!cJSON_GetObjectItem(described, "content")
+                    && strcmp(response->string, "204") != 0)
+                    fail_msg("%s: %s has no body", path->string, response->string);
+            }
+        }
+    }
+}

@@ -45,6 +45,11 @@ void openapi_each_with(const struct openapi_call *calls, int call_count, long st
                        void (*visit)(const struct openapi_call *call, void *context),
                        void *context);
 
+/* Every body, of requests and answers, has a schema that says of what type it is: a generator of
+ * clients makes of one without that it may be anything, and so of all that may come in its place.
+ */
+void openapi_expect_types(void);
+
 /* Every status and every type of body that the document lists was answered. */
 void openapi_expect_all_seen(void);
 

@@ -216,7 +216,8 @@ static bool fits_bound(const cJSON *bound, const cJSON *value, struct misfit *mi
 
 static bool is_note(const char *keyword)
 {
-    static const char *const notes[] = { "description", "examples", "$ref", "properties" };
+    static const char *const notes[] = { "description", "examples", "$ref", "properties",
+                                         "format" };
     for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++)
         if (strcmp(keyword, notes[i]) == 0)
             return true;
