@@ -15,6 +15,7 @@
 #include "process_metrics.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -122,11 +123,29 @@ void metrics_build_info(const char *version, const char *kernels, const char *bl
 
 /* ---------------------------------------------------------------- writing -- */
 
+/* One counter of every route that was used. */
+static void write_bytes(struct text *text, const char *name, const char *help,
+                        const bool used[METRICS_ROUTES_MAX], size_t offset)
+{
+    metrics_write_family(text, name, "counter", help);
+    for (int i = 0; i < all.route_count; i++) {
+        const char *route = (const char *)&all.routes[i];
+        if (used[i])
+            metrics_write_sample(text, name, all.routes[i].labels,
+                                 metrics_value((const _Atomic uint64_t *)(route + offset)));
+    }
+}
+
+/* A route has series from its first answer on: most daemons are asked for few of them, and every
+ * scrape and the memory of who scrapes pay for each. */
 static void write_requests(struct text *text)
 {
+    bool used[METRICS_ROUTES_MAX];
+    for (int i = 0; i < all.route_count; i++)
+        used[i] = metrics_histogram_count(&all.routes[i].duration) > 0;
     metrics_write_family(text, "attnd_requests_total", "counter", "Requests answered.");
     for (int i = 0; i < all.route_count; i++)
-        for (int j = 0; j < STATUS_COUNT; j++) {
+        for (int j = 0; used[i] && j < STATUS_COUNT; j++) {
             const uint64_t requests = metrics_value(&all.routes[i].requests[j]);
             if (requests > 0) {
                 char labels[LABELS_BYTES_MAX + 16];
@@ -135,19 +154,16 @@ static void write_requests(struct text *text)
                 metrics_write_sample(text, "attnd_requests_total", labels, requests);
             }
         }
-    metrics_write_family(text, "attnd_request_bytes_total", "counter", "Bytes of request bodies.");
-    for (int i = 0; i < all.route_count; i++)
-        metrics_write_sample(text, "attnd_request_bytes_total", all.routes[i].labels,
-                             metrics_value(&all.routes[i].request_bytes));
-    metrics_write_family(text, "attnd_answer_bytes_total", "counter", "Bytes of answers' bodies.");
-    for (int i = 0; i < all.route_count; i++)
-        metrics_write_sample(text, "attnd_answer_bytes_total", all.routes[i].labels,
-                             metrics_value(&all.routes[i].answer_bytes));
+    write_bytes(text, "attnd_request_bytes_total", "Bytes of request bodies.", used,
+                offsetof(struct route_metrics, request_bytes));
+    write_bytes(text, "attnd_answer_bytes_total", "Bytes of answers' bodies.", used,
+                offsetof(struct route_metrics, answer_bytes));
     metrics_write_family(text, "attnd_request_duration_seconds", "histogram",
                          "From a request's first byte to the hand-over of its answer.");
     for (int i = 0; i < all.route_count; i++)
-        metrics_write_histogram(text, "attnd_request_duration_seconds", all.routes[i].labels,
-                                &all.routes[i].duration);
+        if (used[i])
+            metrics_write_histogram(text, "attnd_request_duration_seconds", all.routes[i].labels,
+                                    &all.routes[i].duration);
 }
 
 static void write_refused(struct text *text)

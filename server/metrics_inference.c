@@ -198,9 +198,7 @@ enum { FAMILY_COUNT = sizeof FAMILIES / sizeof FAMILIES[0] };
 
 static bool is_used(const struct series *series)
 {
-    uint64_t count = metrics_value(&series->items);
-    for (int i = 0; i <= METRICS_BOUND_COUNT; i++)
-        count += metrics_value(&series->total.buckets[i]);
+    uint64_t count = metrics_value(&series->items) + metrics_histogram_count(&series->total);
     for (int i = 1; i < FAULT_CODE_COUNT; i++)
         count += metrics_value(&series->faults[i]);
     return count > 0;

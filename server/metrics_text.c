@@ -24,6 +24,14 @@ void metrics_observe(struct metrics_histogram *histogram, int64_t duration_ns)
     atomic_fetch_add_explicit(&histogram->sum_ns, ns, memory_order_relaxed);
 }
 
+uint64_t metrics_histogram_count(const struct metrics_histogram *histogram)
+{
+    uint64_t count = 0;
+    for (int i = 0; i <= METRICS_BOUND_COUNT; i++)
+        count += metrics_value(&histogram->buckets[i]);
+    return count;
+}
+
 void metrics_write_family(struct text *text, const char *name, const char *type, const char *help)
 {
     text_format(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);

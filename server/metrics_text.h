@@ -31,6 +31,9 @@ static inline uint64_t metrics_value(const _Atomic uint64_t *counter)
 /* Less than 0 counts as 0. */
 void metrics_observe(struct metrics_histogram *histogram, int64_t duration_ns);
 
+/* How many were observed. */
+uint64_t metrics_histogram_count(const struct metrics_histogram *histogram);
+
 /* The HELP and TYPE lines; type is "counter", "gauge" or "histogram". */
 void metrics_write_family(struct text *text, const char *name, const char *type, const char *help);
 

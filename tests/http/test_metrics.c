@@ -34,6 +34,44 @@ static void test_metrics_syntax(void **state)
     metrics_page_free(&page);
 }
 
+/* Routes that nobody called have no series; what alerts watch from 0 on is there at once. */
+static void test_a_fresh_page_is_short(void **state)
+{
+    (void)state;
+    static const char *const FROM_THE_START[] = {
+        "attnd_refused_total{reason=\"overloaded\"}",
+        "attnd_refused_total{reason=\"deadline\"}",
+        "attnd_cancelled_total{reason=\"left_waiting\"}",
+        "attnd_connections_closed_total{reason=\"idle\"}",
+        "attnd_log_lines_dropped_total",
+        "attnd_memory_refused_total",
+    };
+    static const char ROUTE[] = "route=\"/v1/attention\"";
+    struct daemon fresh;
+    struct http_client own;
+    struct metrics_page page;
+    daemon_start(&fresh, NULL);
+    http_client_init(&own, fresh.port);
+    answer_metrics(&own, &page);
+    assert_true(page.series_count < 120);
+    for (size_t i = 0; i < sizeof FROM_THE_START / sizeof FROM_THE_START[0]; i++)
+        assert_true(metrics_page_has(&page, FROM_THE_START[i]));
+    for (int i = 0; i < page.series_count; i++)
+        assert_null(strstr(page.series[i].name, ROUTE));
+    metrics_page_free(&page);
+
+    cJSON_Delete(answer_post(&own, PATH, GOOD));
+    answer_metrics(&own, &page);
+    int count = 0;
+    for (int i = 0; i < page.series_count; i++)
+        count += strncmp(page.series[i].name, "attnd_re", 8) == 0
+                 && strstr(page.series[i].name, ROUTE) != NULL;
+    assert_int_equal(count, 1 + 1 + 21); /* requests, their bytes, their duration */
+    metrics_page_free(&page);
+    http_client_free(&own);
+    daemon_stop(&fresh);
+}
+
 /* What Prometheus' own linter says of it, where there is one. */
 static void test_metrics_lint(void **state)
 {
@@ -170,7 +208,7 @@ static double items_of(struct http_client *own, const char *model, int *series_c
  * its name counts on. */
 static void test_models_come_and_go(void **state)
 {
-    enum { MODELS = 50, PLACES = 32, SERIES_OF_ONE = 5 * 21 + 3 };
+    enum { MODELS = 50, PLACES = 32, SERIES_OF_ONE = 5 * 21 + 3, SERIES_OF_ROUTE = 21 + 2 };
     (void)state;
     struct daemon other;
     struct http_client own;
@@ -193,7 +231,7 @@ static void test_models_come_and_go(void **state)
     assert_true(items_of(&own, "guest-0", &count) == 0);
     assert_true(items_of(&own, "guest-49", &count) == 2);
     /* Beside them, what other routes count that were asked first meanwhile. */
-    assert_true(count <= first_count + PLACES * SERIES_OF_ONE + 20);
+    assert_true(count <= first_count + PLACES * SERIES_OF_ONE + 4 * SERIES_OF_ROUTE + 20);
     http_client_free(&own);
     daemon_stop(&other);
     daemon_directory_remove(models);
@@ -203,6 +241,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_metrics_syntax),
+        cmocka_unit_test(test_a_fresh_page_is_short),
         cmocka_unit_test(test_metrics_lint),
         cmocka_unit_test(test_metrics_grow),
         cmocka_unit_test(test_metrics_by_model_and_route),
