@@ -1,28 +1,26 @@
-# The daemon and the shared libraries it needs; nothing of what built it.
+# The daemon, the shared libraries it needs, and their licences: no shell, no package manager.
 #
-#     docker build -t attnd .
-#     docker run --rm -p 8080:8080 --read-only -v "$PWD/examples/models:/mnt/models:ro" attnd
+#     docker build -t attnd:0.1.0 .
+#     docker run --rm -p 8080:8080 --read-only -v "$PWD/examples/models:/mnt/models:ro" attnd:0.1.0
 
 FROM debian:bookworm-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends make
 WORKDIR /src
 COPY deploy/install-packages.sh deploy/
 RUN deploy/install-packages.sh build
-COPY Makefile ./
+COPY Makefile LICENSE ./
 COPY lib lib
 COPY server server
-RUN make -j"$(nproc)"
+RUN make -j"$(nproc)" STATIC_BLAS=1
+COPY deploy/image-root.sh deploy/
+RUN deploy/image-root.sh build/attnd /image libopenblas-pthread-dev
 
-FROM debian:bookworm-slim
+FROM scratch
 LABEL org.opencontainers.image.title="attnd" \
       org.opencontainers.image.description="An attention service: context vectors and weight maps over REST" \
       org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.licenses="Apache-2.0"
-RUN apt-get update \
-    && apt-get install -y --no-install-recommends libmicrohttpd12 libcjson1 libopenblas0-pthread zlib1g \
-    && rm -rf /var/lib/apt/lists/* \
-    && mkdir /mnt/models
-COPY --from=build /src/build/attnd /usr/local/bin/attnd
+COPY --from=build /image /
 
 # What a container differs in: reachable from outside, models from a mount, and, when it is told to
 # end, five more seconds for those who have not heard of it yet.
@@ -32,5 +30,5 @@ ENV ATTND_LISTEN=0.0.0.0:8080 \
 USER 65532:65532
 EXPOSE 8080
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["attnd", "health"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["/usr/local/bin/attnd", "health"]
 ENTRYPOINT ["/usr/local/bin/attnd"]

@@ -6,11 +6,12 @@
 # buildah builds in chroot isolation on a base image that debootstrap makes. The daemon then runs in
 # the image's root, mounted read-only, with the image's user, environment and entry point, in
 # namespaces of its own, so that port 8080 is free and nothing outlives the check. Needs root and
-# Debian's buildah, debootstrap, curl and iproute2.
+# Debian's buildah, debootstrap, binutils, curl and iproute2.
 set -eu
 cd "$(dirname "$0")/.."
 
 readonly base=docker.io/library/debian:bookworm-slim
+readonly megabytes_max=60
 readonly query='{"model":"demo","query":[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]}'
 
 ok() { echo "ok    $*"; }
@@ -31,16 +32,21 @@ try_image() {
     mapfile -t health <"$folder/health"
     mapfile -t entry <"$folder/entrypoint"
     mapfile -t environment <"$folder/environment"
-    in_image=(env -i "${environment[@]}" chroot --userspec="$user" --groups= "$root")
+    in_image=(env -i "${environment[@]}" "$(command -v chroot)" --userspec="$user" --groups= "$root")
     ip link set lo up
+    # What an engine adds to any root.
+    mkdir -p "$root/proc" "$root/dev" "$root/etc"
+    echo '127.0.0.1 localhost' >"$root/etc/hosts"
     mount --bind "$root" "$root"
     mount -o remount,bind,ro "$root"
     mount -t proc proc "$root/proc"
     mount --rbind /dev "$root/dev"
 
-    if "${in_image[@]}" /bin/touch /mnt/models/x /tmp/x 2>/dev/null; then fail "the root is not read-only"; fi
-    if healthy; then fail "'${health[*]}' is content where nothing runs"; fi
-    ok "'${health[*]}' exits not 0 where nothing runs"
+    if touch "$root/mnt/models/x" 2>/dev/null; then fail "the root is not read-only"; fi
+    "${in_image[@]}" "${health[@]}" >/dev/null 2>&1 || status=$?
+    [ $status -eq 1 ] || fail "'${health[*]}' exits $status where nothing runs"
+    status=0
+    ok "'${health[*]}' exits 1 where nothing runs"
 
     "${in_image[@]}" "${entry[@]}" >"$folder/daemon.log" 2>&1 &
     pid=$!
@@ -105,12 +111,15 @@ if ! buildah inspect --type image "$base" >/dev/null 2>&1; then
     container=
 fi
 
+# The name that the files beside this one give the image.
+image=attnd:$(sed -n 's/.*image\.version="\([^"]*\)".*/\1/p' Dockerfile)
+readonly image
 echo "      building the Dockerfile"
-buildah bud --quiet --pull-never --format docker -t attnd . >"$folder/build.log" 2>&1 \
+buildah bud --quiet --pull-never --format docker -t "$image" . >"$folder/build.log" 2>&1 \
     || { tail -n 40 "$folder/build.log"; fail "buildah bud"; }
 ok "the Dockerfile builds"
 
-config() { buildah inspect --type image --format "$1" attnd; }
+config() { buildah inspect --type image --format "$1" "$image"; }
 config '{{.Docker.Config.User}}' >"$folder/user"
 config '{{range .Docker.Config.Env}}{{println .}}{{end}}' | grep . >"$folder/environment"
 config '{{range .Docker.Config.Entrypoint}}{{println .}}{{end}}' | grep . >"$folder/entrypoint"
@@ -122,14 +131,26 @@ config '{{range $port, $_ := .Docker.Config.ExposedPorts}}{{println $port}}{{end
     || fail "the port"
 ok "user 65532:65532, port 8080, SIGTERM, a health check"
 
-container=$(buildah from --pull-never attnd)
+container=$(buildah from --pull-never "$image")
 root=$(buildah mount "$container")
-for name in curl wget gcc cc make git python3; do
-    for place in bin usr/bin usr/local/bin; do
-        [ ! -e "$root/$place/$name" ] || fail "$name is in the image"
-    done
-done
-ok "no curl, wget, compiler, make or git in the image; $(du -sm "$root" | cut -f1) MB in all"
+
+# All that can be started is the daemon; besides it there are shared libraries.
+while read -r name; do
+    case $name in
+    /usr/local/bin/attnd | *.so | *.so.*) ;;
+    *) fail "$name is in the image" ;;
+    esac
+done < <(find "$root" -type f -perm /111 -printf '/%P\n')
+readelf -S "$root/usr/local/bin/attnd" | grep -q '\.debug_' && fail "the daemon is not stripped"
+[ -s "$root/usr/share/doc/attnd/copyright" ] || fail "no licence of attnd"
+[ -s "$root/usr/share/doc/libopenblas-pthread-dev/copyright" ] || fail "no licence of OpenBLAS"
+while read -r licence; do
+    [ -s "$root$licence" ] || fail "$licence is named and not there"
+done < <(grep -rhoE '/usr/share/common-licenses/[A-Za-z0-9.-]*[A-Za-z0-9]' "$root/usr/share/doc" | sort -u)
+size=$(du -sm --apparent-size "$root" | cut -f1)
+[ "$size" -lt "$megabytes_max" ] || fail "$size MB are in the image"
+ok "nothing in the image but the daemon, its libraries and their licences: $size MB"
+[ -d "$root/mnt/models" ] || fail "there is no /mnt/models"
 [ -z "$(ls -A "$root/mnt/models")" ] || fail "/mnt/models is not empty"
 
 unshare --mount --net --pid --fork --kill-child --mount-proc "$0" --inside "$folder" "$root"
