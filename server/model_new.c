@@ -287,7 +287,7 @@ int model_new(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (!write_model(&plan, &fault)) {
-        fprintf(stderr, "attnd: %s\n", fault.message);
+        fprintf(stderr, "attnd: %s: %s\n", plan.path, fault.message);
         return EXIT_REFUSED;
     }
     return EXIT_WRITTEN;
