@@ -125,7 +125,7 @@ static void test_gradients(void **state)
     (void)state;
     const struct http_request request = {
         .path = "/v1/attention/gradients",
-        .body = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]],\"mask\":[[0,1],[1,0]],"
+        .body = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0]],\"mask\":[[0,1],[2,0]],"
                 "\"alibi_slopes\":[0.5],\"sinks\":[0],"
                 "\"context_gradient\":[[1,2,3],[4,5,6]]}",
     };
