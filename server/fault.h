@@ -25,6 +25,7 @@
     X(BINARY, "binary", 400)                                                                       \
     X(CODING, "encoding", 400)                                                                     \
     X(ENCODING, "encoding", 415)                                                                   \
+    X(HTTP, "http", 400)                                                                           \
     X(CONTENT_TYPE, "content_type", 415)                                                           \
     X(NOT_FOUND, "not_found", 404)                                                                 \
     X(METHOD, "method", 405)                                                                       \

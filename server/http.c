@@ -68,7 +68,8 @@ static struct MHD_Response *make_response(struct exchange *exchange)
 {
     struct exchange_answer *answer = &exchange->answer;
     struct MHD_Response *response = http_take_bytes(exchange->thread, answer);
-    const bool close = answer->close || atomic_load(&exchange->thread->http->ending);
+    const bool close =
+        answer->close || !exchange->is_framed || atomic_load(&exchange->thread->http->ending);
     char header_length[24] = "", retry_after[12] = "";
     char timing[REQUEST_TIMING_MAX];
     if (!response)
@@ -228,44 +229,6 @@ static struct exchange *exchange_create(struct http_thread *thread,
     return exchange;
 }
 
-/* How often a request says where it ends, or where its tensors begin. */
-struct lengths {
-    unsigned content, transfer, inference;
-};
-
-static enum MHD_Result count_lengths(void *context, enum MHD_ValueKind kind, const char *name,
-                                     const char *value)
-{
-    (void)kind, (void)value;
-    struct lengths *lengths = context;
-    lengths->content += strcasecmp(name, "Content-Length") == 0;
-    lengths->transfer += strcasecmp(name, "Transfer-Encoding") == 0;
-    lengths->inference += strcasecmp(name, "Inference-Header-Content-Length") == 0;
-    return MHD_YES;
-}
-
-/* A body that ends in two places ends where the next reader, a proxy say, thinks it does: what one
- * takes for its bytes is another's next request (RFC 9112, 6.3). libmicrohttpd takes the first. */
-static bool check_framing(struct exchange *exchange)
-{
-    struct lengths lengths = { 0 };
-    MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, count_lengths, &lengths);
-    const char *transfer = exchange_header(exchange, "Transfer-Encoding");
-    if (lengths.content > 1 || lengths.transfer > 1)
-        return fault_set(&exchange->fault, FAULT_DUPLICATE, "%s is among the headers twice",
-                         lengths.content > 1 ? "Content-Length" : "Transfer-Encoding");
-    if (lengths.content && transfer)
-        return fault_set(&exchange->fault, FAULT_CODING,
-                         "the headers have a Content-Length and a Transfer-Encoding; expected one");
-    if (transfer && strcasecmp(transfer, "chunked") != 0)
-        return fault_set(&exchange->fault, FAULT_CODING,
-                         "Transfer-Encoding is '%.64s'; expected chunked", transfer);
-    if (lengths.inference > 1)
-        return fault_set(&exchange->fault, FAULT_DUPLICATE,
-                         "Inference-Header-Content-Length is among the headers twice");
-    return true;
-}
-
 static void ask_route(struct exchange *exchange)
 {
     http_gate_look(exchange);
@@ -332,7 +295,8 @@ static enum MHD_Result go_on(struct exchange *exchange)
 }
 
 static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connection *connection,
-                                  const char *method, const char *path, void **state)
+                                  const char *method, const char *path, const char *version,
+                                  void **state)
 {
     struct http_connection *record = http_connection_of(connection);
     if (record && record->closing)
@@ -343,7 +307,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
     *state = exchange;
     record->exchange = exchange;
     http_idle_end(thread, record);
-    exchange->is_framed = check_framing(exchange);
+    exchange->is_framed = http_check_framing(exchange, method, path, version);
     if (exchange->is_framed)
         check_headers(exchange);
     if (http_is_before_body(exchange))
@@ -379,6 +343,7 @@ static enum MHD_Result dispatch(struct exchange *exchange)
     exchange->reading = false;
     http_gate_leave(exchange);
     http_waiting_remove(exchange);
+    exchange->is_framed = http_check_trailers(exchange);
     if (exchange->fault.code != FAULT_NONE)
         exchange_fail(exchange, &exchange->fault);
     else
@@ -395,12 +360,11 @@ enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection
                                 const char *method, const char *version, const char *upload,
                                 size_t *upload_size, void **state)
 {
-    (void)version;
     struct http_thread *thread = context;
     struct exchange *exchange = *state;
     thread->call_count++;
     if (!exchange)
-        return first_call(thread, connection, method, path, state);
+        return first_call(thread, connection, method, path, version, state);
     if (*upload_size > 0) {
         const size_t bytes_max = thread->http->options.body_bytes_max;
         thread->read_in = thread->run_count;

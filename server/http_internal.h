@@ -28,6 +28,9 @@ struct http_connection {
     bool closing;                                 /* by us */
     size_t window_bytes; /* of a body, for which its window was opened; 0: the kernel's own */
     bool served;         /* it has had a request */
+    const char *target;  /* of the request that comes, as it lies in the pool */
+    size_t target_size;  /* up to its first NUL */
+    bool target_is_word; /* it has no character that a target may not have */
     char client[INET6_ADDRSTRLEN];
     LIST_LINK(struct http_connection) in_idle;
     int64_t idle_since_ns;
@@ -90,6 +93,7 @@ struct http {
     _Atomic bool stopping;
     int64_t accepts_again_ns;  /* that thread's; 0: nothing keeps it from doing so */
     int64_t handshakes_end_ns; /* that thread's too: of the last connections; 0: they go on */
+    bool parses_in_place;      /* libmicrohttpd (http_framing.c) */
     int thread_count;
     struct http_thread threads[];
 };
@@ -128,6 +132,16 @@ void http_on_connection(void *context, struct MHD_Connection *connection, void *
                         enum MHD_ConnectionNotificationCode code);
 
 struct http_connection *http_connection_of(struct MHD_Connection *connection);
+
+/* libmicrohttpd's callback for a target, before it is cut into pieces. */
+void *http_on_target(void *context, const char *target, struct MHD_Connection *connection);
+
+/* Whether a request ends where every reader thinks it does, and says one thing to all of them: its
+ * headers, and once its body is there its trailers. Otherwise it has a fault, and nothing behind it
+ * may be read. */
+bool http_check_framing(struct exchange *exchange, const char *method, const char *path,
+                        const char *version);
+bool http_check_trailers(struct exchange *exchange);
 
 /* Shuts a connection down of which a body may still be on its way, and sees to it that
  * libmicrohttpd, which may never read its end, notices within two seconds. */

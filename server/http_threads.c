@@ -163,7 +163,11 @@ static bool start_daemon(struct http_thread *thread)
         MHD_OPTION_CONNECTION_TIMEOUT, 0U, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)HTTP_POOL_BYTES, MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, thread,
         MHD_OPTION_NOTIFY_CONNECTION, http_on_connection, thread, MHD_OPTION_UNESCAPE_CALLBACK,
-        keep_escapes, thread, MHD_OPTION_END);
+        keep_escapes, thread, MHD_OPTION_URI_LOG_CALLBACK, http_on_target, thread,
+#if MHD_VERSION >= 0x00097601
+        MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,
+#endif
+        MHD_OPTION_END);
     if (!thread->daemon)
         return false;
     thread->poll_fd = MHD_get_daemon_info(thread->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
@@ -266,6 +270,7 @@ bool http_create(struct http **http, const struct http_options *options, struct 
     for (int i = 0; i < HTTP_LISTEN_MAX; i++)
         made->listeners[i].socket = -1;
     made->thread_count = options->thread_count;
+    made->parses_in_place = strcmp(MHD_get_version(), "0.9.75") == 0;
     for (int i = 0; i < made->thread_count; i++)
         init_thread(made, &made->threads[i]);
     int running_count = 0;

@@ -111,6 +111,15 @@ void balancer_prepare(struct balancer *balancer, enum balancer_kind kind,
         write_nginx_main(balancer->directory);
 }
 
+void balancer_prepare_text(struct balancer *balancer, enum balancer_kind kind, int port,
+                           const char *text)
+{
+    *balancer = (struct balancer){ .port = port, .directory = daemon_directory_create() };
+    daemon_directory_write(balancer->directory, "attnd", text, strlen(text));
+    if (kind == BALANCER_NGINX)
+        write_nginx_main(balancer->directory);
+}
+
 static void command_of(char command[PATH_BYTES], const struct balancer *balancer,
                        enum balancer_kind kind, bool checks)
 {
@@ -141,16 +150,24 @@ int balancer_check(const struct balancer *balancer, enum balancer_kind kind, cha
 
 void balancer_start(struct balancer *balancer, enum balancer_kind kind)
 {
-    char command[PATH_BYTES];
+    char command[PATH_BYTES], output[PATH_BYTES];
     command_of(command, balancer, kind, false);
+    snprintf(output, sizeof(output), "%s/" BALANCER_OUTPUT, balancer->directory);
     balancer->pid = fork();
     assert_true(balancer->pid >= 0);
     if (balancer->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (freopen("/dev/null", "w", stdout) && freopen("/dev/null", "w", stderr))
+        if (freopen(output, "a", stdout) && freopen("/dev/null", "w", stderr))
             execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
     }
+}
+
+char *balancer_output(const struct balancer *balancer)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof(path), "%s/" BALANCER_OUTPUT, balancer->directory);
+    return manifest_file_text(path);
 }
 
 /* SIGTERM, by which nginx's first process ends the others. */

@@ -38,6 +38,7 @@ static const struct {
     { FAULT_ANSWER_TOO_LARGE, "answer_too_large", 413 },
     { FAULT_CODING, "encoding", 400 },
     { FAULT_ENCODING, "encoding", 415 },
+    { FAULT_HTTP, "http", 400 },
     { FAULT_CONTENT_TYPE, "content_type", 415 },
     { FAULT_OVERLOADED, "overloaded", 429 },
     { FAULT_LOADING, "loading", 503 },

@@ -1,0 +1,290 @@
+/* test_framing.c - messages that one reader of HTTP may take for one request and another for two.
+ *
+ * Each of framing_messages.txt is sent over a bare socket: to the daemon alone, which must answer
+ * what is HTTP to the letter, refuse what is not, and run nothing that is hidden behind it; and
+ * through nginx and haproxy, each set to be as lax as it can be, where both sides must have seen
+ * the same requests. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "balancer.h"
+#include "fixture.h"
+#include "framing_message.h"
+#include "request_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct framing_messages messages;
+
+static int start(void **state)
+{
+    framing_messages_read(&messages);
+    assert_true(messages.count >= 200);
+    return fixture_start(state);
+}
+
+static int clear(void **state)
+{
+    framing_messages_free(&messages);
+    return fixture_clear(state);
+}
+
+/* What the daemon logged, a line for each request of which it read the headers. All that was sent
+ * before is there. */
+static char *log_until_now(const char *mark)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/%s", mark);
+    http_client_free(&client);
+    http_client_init(&client, server.port);
+    answer_send_refused(&client, &(struct http_request){ .path = path }, 404, "not_found", "");
+    free(daemon_log_with(&server, path));
+    return daemon_log(&server);
+}
+
+/* ---------------------------------------------------------------- the daemon alone -- */
+
+static void expect_taken(struct http_raw *raw, const struct framing_message *message)
+{
+    for (int i = 0; i < message->taken; i++) {
+        struct http_response response = http_raw_receive(raw, 10 * daemon_slowness());
+        if (response.status != 404 && response.status != 405)
+            fail_msg("%s: answer %d of %d is %ld: %s", message->name, i + 1, message->taken,
+                     response.status, response.body ? response.body : "");
+        http_response_free(&response);
+    }
+}
+
+/* libmicrohttpd's own answer to a bad Content-Length has its headers twice; what is behind the
+ * first answer is dropped. */
+static void expect_refused(struct http_raw *raw, const struct framing_message *message)
+{
+    struct http_response response = http_raw_receive(raw, 10 * daemon_slowness());
+    const long status = response.status;
+    http_response_free(&response);
+    if (message->refused && status != message->refused)
+        fail_msg("%s is answered with %ld, not %ld", message->name, status, message->refused);
+    if (status != 0 && (status < 400 || status == 404))
+        fail_msg("%s is answered with %ld", message->name, status);
+    if (!http_raw_is_closed(raw, 10 * daemon_slowness()))
+        fail_msg("%s does not end its connection", message->name);
+}
+
+static void test_alone(void **state)
+{
+    (void)state;
+    for (int i = 0; i < messages.count; i++) {
+        const struct framing_message *message = &messages.items[i];
+        struct http_raw raw;
+        http_raw_connect(&raw, server.port);
+        http_raw_send(&raw, message->bytes, message->size);
+        if (message->taken > 0)
+            expect_taken(&raw, message);
+        else if (message->taken == 0)
+            expect_refused(&raw, message);
+        http_raw_close(&raw);
+    }
+    char *log = log_until_now("alone");
+    for (int i = 0; i < messages.count; i++) {
+        const struct framing_message *message = &messages.items[i];
+        const int own = framing_message_count(message, "t", log);
+        const int hidden = framing_message_count(message, "hidden", log);
+        if (message->taken > 0 ? own + hidden != message->taken : message->taken == 0 && hidden > 0)
+            fail_msg("%s: %d requests and %d hidden ones were run", message->name, own, hidden);
+    }
+    free(log);
+}
+
+/* A refusal says what is wrong, in the words of every other. */
+static void test_refusals(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *head, *code, *says;
+    } cases[] = {
+        { "GET /livez HTTP/1.1\r\nHost : x\r\n\r\n", "http", "the name of a header" },
+        { "GET /livez HTTP/1.1\r\nHost: x\r\nX-A: a\r\n b\r\n\r\n", "http", "folded" },
+        { "GET /livez HTTP/1.1\r\nHost: x\r\nX-A: a\x01\r\n\r\n", "http", "control character" },
+        { "GET /livez HTTP/1.1\nHost: x\r\n\r\n", "http", "does not end with CRLF" },
+        { "GET /li vez HTTP/1.1\r\nHost: x\r\n\r\n", "http", "the target has a blank" },
+        { "GET http://x/livez HTTP/1.1\r\nHost: x\r\n\r\n", "http", "begin with '/'" },
+        { "G@T /livez HTTP/1.1\r\nHost: x\r\n\r\n", "http", "the method is not a token" },
+        { "GET /livez HTTP/1.1\r\n\r\n", "http", "there is no Host" },
+        { "GET /livez HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n", "http", "Host is among" },
+        { "GET /livez HTTP/1.1\r\nHost: a b\r\n\r\n", "http", "Host is not a host" },
+        { "POST /livez HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", "encoding", "HTTP/1.0" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct http_raw raw;
+        http_raw_connect(&raw, server.port);
+        assert_true(http_raw_send_text(&raw, cases[i].head));
+        struct http_response response = http_raw_receive(&raw, 10 * daemon_slowness());
+        answer_expect_fault(&response, 400, cases[i].code, "");
+        if (!strstr(response.body, cases[i].says))
+            fail_msg("%s: %s", cases[i].head, response.body);
+        http_response_free(&response);
+        assert_true(http_raw_is_closed(&raw, 10 * daemon_slowness()));
+        http_raw_close(&raw);
+    }
+}
+
+/* ------------------------------------------------------------------- behind a proxy -- */
+
+/* As lax as it can be told to be, over connections that are kept. A line for each request: its
+ * target, and the status with which the daemon answered it, - where it was not asked. */
+static void write_nginx(struct request_text *text, int port, const char *buffering)
+{
+    request_text_add(text,
+                     "log_format requests '$request_uri $upstream_status';\n"
+                     "upstream attnd { server 127.0.0.1:%d; keepalive 8; }\n",
+                     server.port);
+    request_text_add(text,
+                     "server { listen 127.0.0.1:%d; access_log " BALANCER_OUTPUT " requests;\n"
+                     "  ignore_invalid_headers off; underscores_in_headers on; merge_slashes off;\n"
+                     "  client_body_timeout 2s; client_header_timeout 2s; lingering_close off;\n",
+                     port);
+    request_text_add(text,
+                     "  location / { proxy_pass http://attnd; proxy_http_version 1.1;\n"
+                     "    proxy_next_upstream off; proxy_request_buffering %s;\n"
+                     "    proxy_set_header Connection ''; proxy_set_header Host $http_host; } }\n",
+                     buffering);
+}
+
+static void write_haproxy(struct request_text *text, int port)
+{
+    request_text_add(text,
+                     "global\n  log stdout format raw local0\ndefaults\n  mode http\n  log global\n"
+                     "  log-format '%%HPO %%s %%ST'\n  timeout connect 2s\n  timeout client 2s\n"
+                     "  timeout server 10s\n  timeout http-request 2s\n"
+                     "  option accept-invalid-http-request\n  http-reuse always\n  retries 0\n");
+    request_text_add(text,
+                     "frontend front\n  bind 127.0.0.1:%d\n  default_backend back\n"
+                     "backend back\n  server attnd 127.0.0.1:%d\n",
+                     port, server.port);
+}
+
+/* All messages at once, each over a connection of its own, until nothing more comes. */
+static void send_all(int port)
+{
+    struct http_raw *raw = calloc((size_t)messages.count, sizeof(*raw));
+    assert_non_null(raw);
+    for (int i = 0; i < messages.count; i++) {
+        http_raw_connect(&raw[i], port);
+        http_raw_send(&raw[i], messages.items[i].bytes, messages.items[i].size);
+    }
+    const double until = daemon_now() + 3 * daemon_slowness();
+    for (int i = 0; i < messages.count; i++) {
+        const double left = until - daemon_now();
+        http_raw_is_closed(&raw[i], left > 0 ? left : 0);
+        http_raw_close(&raw[i]);
+    }
+    free(raw);
+}
+
+/* Of each message both have seen the same requests. One that the daemon refused before it had read
+ * the headers to their end is in the proxy's log alone. */
+static void expect_same(const char *own_log, const char *proxy_log)
+{
+    static const char *const targets[] = { "t", "hidden" };
+    int forwarded_count = 0;
+    for (int i = 0; i < messages.count; i++)
+        for (int k = 0; k < 2; k++) {
+            const struct framing_message *message = &messages.items[i];
+            const int run = framing_message_count(message, targets[k], own_log);
+            const int sent = framing_message_count(message, targets[k], proxy_log);
+            const bool refused_early = message->taken <= 0 && k == 0 && run == 0 && sent == 1;
+            forwarded_count += run;
+            if (run != sent && !refused_early)
+                fail_msg("%s: of %s %d were run, and the proxy sent %d", message->name, targets[k],
+                         run, sent);
+        }
+    assert_true(forwarded_count > 50);
+}
+
+/* The lines of requests that were passed on. */
+static char *forwarded(const char *log, const char *not_forwarded)
+{
+    struct request_text kept = { 0 };
+    char *copy = strdup(log), *rest = copy;
+    request_text_add(&kept, "%s", "");
+    for (char *line; (line = strsep(&rest, "\n"));)
+        if (!strstr(line, not_forwarded))
+            request_text_add(&kept, "%s\n", line);
+    free(copy);
+    return kept.data;
+}
+
+static void behind(enum balancer_kind kind, const char *buffering)
+{
+    balancer_need(kind);
+    struct request_text text = { 0 };
+    struct balancer balancer;
+    const int port = balancer_free_port();
+    if (kind == BALANCER_NGINX)
+        write_nginx(&text, port, buffering);
+    else
+        write_haproxy(&text, port);
+    balancer_prepare_text(&balancer, kind, port, text.data);
+    free(text.data);
+    char *before = log_until_now("before"), *said = NULL;
+    if (balancer_check(&balancer, kind, &said) != 0)
+        fail_msg("%s", said);
+    free(said);
+    balancer_start(&balancer, kind);
+    struct http_client through;
+    http_client_init(&through, port);
+    for (const double until = daemon_now() + 10 * daemon_slowness();; daemon_pause(0.02)) {
+        struct http_response response = http_client_get(&through, "/livez");
+        const bool is_there = response.status == 200;
+        http_response_free(&response);
+        if (is_there)
+            break;
+        assert_true(daemon_now() < until);
+    }
+    http_client_free(&through);
+    send_all(port);
+    daemon_pause(0.5);
+    char *own = log_until_now("behind"), *output = balancer_output(&balancer);
+    char *sent = forwarded(output, kind == BALANCER_NGINX ? " -" : "<NOSRV>");
+    balancer_stop(&balancer);
+    expect_same(own + strlen(before), sent);
+    free(before);
+    free(own);
+    free(output);
+    free(sent);
+}
+
+static void test_behind_nginx(void **state)
+{
+    (void)state;
+    behind(BALANCER_NGINX, "on");
+}
+
+static void test_behind_nginx_unbuffered(void **state)
+{
+    (void)state;
+    behind(BALANCER_NGINX, "off");
+}
+
+static void test_behind_haproxy(void **state)
+{
+    (void)state;
+    behind(BALANCER_HAPROXY, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_alone),          cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_behind_nginx),   cmocka_unit_test(test_behind_nginx_unbuffered),
+        cmocka_unit_test(test_behind_haproxy), cmocka_unit_test(test_stops_cleanly),
+    };
+    return cmocka_run_group_tests(tests, start, clear);
+}

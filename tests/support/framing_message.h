@@ -1,0 +1,29 @@
+/* framing_message.h - the messages of tests/http/framing_messages.txt. */
+#ifndef FRAMING_MESSAGE_H
+#define FRAMING_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct framing_message {
+    char *name;
+    char *bytes; /* as they go over the wire */
+    size_t size;
+    int taken;    /* requests that are answered; 0: refused, -1: not told */
+    long refused; /* with this status; 0: with any, or without a word */
+};
+
+struct framing_messages {
+    struct framing_message *items;
+    int count;
+};
+
+/* Whatever does not read like that file fails the test. */
+void framing_messages_read(struct framing_messages *messages);
+void framing_messages_free(struct framing_messages *messages);
+
+/* How often one of the two targets of a message, "t" or "hidden", stands in a log. */
+int framing_message_count(const struct framing_message *message, const char *target,
+                          const char *log);
+
+#endif
