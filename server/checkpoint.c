@@ -7,6 +7,7 @@
 #include "checkpoint_bias.h"
 #include "checkpoint_fields.h"
 #include "checkpoint_image_bias.h"
+#include "checkpoint_known.h"
 #include "checkpoint_layer.h"
 #include "checkpoint_norm.h"
 #include "checkpoint_quantised.h"
@@ -197,7 +198,9 @@ bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *
     for (int i = 0; i < count; i++)
         if (!add_run(checkpoint, &stacks[i], tensors, fault))
             return false;
-    return checkpoint->run_count > 0 || refuse_unknown(type, count > 0, tensors, fault);
+    if (checkpoint->run_count == 0)
+        return refuse_unknown(type, count > 0, tensors, fault);
+    return checkpoint_known_check(checkpoint, type, fault);
 }
 
 /* ------------------------------------------------------------------ building -- */

@@ -42,7 +42,7 @@ static bool read_buckets(struct buckets *buckets, const struct checkpoint_layer 
     if (!checkpoint_read_integer(section, stack->buckets, &buckets->count, fault)
         || !checkpoint_read_integer(section, stack->max_distance, &buckets->max_distance, fault))
         return false;
-    buckets->both_ways = !read->config.causal;
+    buckets->both_ways = !stack->causal;
     const int64_t exact = buckets->count / (buckets->both_ways ? 4 : 2);
     return (exact >= 1 && buckets->max_distance > exact && buckets->max_distance <= REACH_MAX)
            || fault_set_at(fault, "/config", FAULT_OPTION,

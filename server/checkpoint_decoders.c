@@ -72,7 +72,10 @@ const struct checkpoint_stack checkpoint_decoders[] = {
       .width = "hidden_size|n_embd=768",
       .q_heads = "num_attention_heads|n_head=12",
       .causal = "=true",
-      .adjust = adjust_gpt2 },
+      .adjust = adjust_gpt2,
+      .reads = "scale_attn_weights|scale_attn_by_inverse_layer_idx",
+      .ignored = "n_inner|n_special|predict_special_tokens|reorder_and_upcast_attn|"
+                 "attention_probs_dropout_prob" },
     { .model_type = "gpt2",
       .kind = "cross",
       .prefixes = "transformer.|",
@@ -99,7 +102,8 @@ const struct checkpoint_stack checkpoint_decoders[] = {
       .causal = "=true",
       .theta = "rotary_emb_base|rope_theta=10000",
       .rotary_fraction = "rotary_pct=0.25",
-      POSITIONS(2048) },
+      POSITIONS(2048),
+      .ignored = "use_parallel_residual" },
     { .model_type = "gptj",
       .kind = "self",
       .prefixes = "transformer.|",
@@ -111,7 +115,9 @@ const struct checkpoint_stack checkpoint_decoders[] = {
       .causal = "=true",
       .theta = "=10000",
       .rotary_dim = "rotary_dim=64",
-      .interleaved = true },
+      .interleaved = true,
+      .expected = "is_causal=true|rotary=true|scale_attn_weights=true",
+      .ignored = "n_inner" },
     { .model_type = "opt",
       .kind = "self",
       .prefixes = "model.decoder.|decoder.",
@@ -122,7 +128,10 @@ const struct checkpoint_stack checkpoint_decoders[] = {
       .layers = "num_hidden_layers=12",
       .width = "hidden_size=768",
       .q_heads = "num_attention_heads=12",
-      .causal = "=true" },
+      .causal = "=true",
+      .expected = "is_causal=true",
+      .ignored = "do_layer_norm_before|learn_embeddings|scale_embeddings|"
+                 "_remove_final_layer_norm|word_embed_proj_dim|layer_norm_elementwise_affine" },
     { .model_type = "bloom",
       .kind = "self",
       .prefixes = "transformer.|",
@@ -134,7 +143,11 @@ const struct checkpoint_stack checkpoint_decoders[] = {
       .width = "n_embed|hidden_size=64",
       .q_heads = "num_attention_heads|n_head=8",
       .causal = "=true",
-      .alibi = "=true" },
+      .alibi = "=true",
+      .expected = "is_causal=true",
+      .ignored = "n_inner|apply_residual_connection_post_layernorm|attention_softmax_in_fp32|"
+                 "bias_dropout_fusion|masked_softmax_fusion|offset_alibi|skip_bias_add|"
+                 "skip_bias_add_qkv|slow_but_exact" },
     { .model_type = "falcon|RefinedWeb|RefinedWebModel",
       .kind = "self",
       .prefixes = "transformer.|",
@@ -152,7 +165,11 @@ const struct checkpoint_stack checkpoint_decoders[] = {
       .alibi = "alibi",
       .alibi_is_scaled = true,
       .adjust = adjust_falcon,
-      POSITIONS(2048) },
+      POSITIONS(2048),
+      .expected = "is_causal=true",
+      .reads = "new_decoder_architecture|multi_query",
+      .ignored = "apply_residual_connection_post_layernorm|parallel_attn|"
+                 "num_ln_in_parallel_attn|ff_factor" },
     { .model_type = "mpt",
       .kind = "self",
       .prefixes = "transformer.|",
@@ -174,9 +191,21 @@ const struct checkpoint_stack checkpoint_decoders[] = {
       .rope_if = "attn_config.rope",
       .scaling = "attn_config.rope_hf_config",
       .positions = "max_seq_len=2048",
-      .refused = "attn_config.qk_ln|attn_config.qk_gn|attn_config.prefix_lm|"
-                 "block_overrides|attn_config.kv_dim|attn_config.nope|"
-                 "attn_config.reuse_kv_layer_idx|attn_config.reuse_kv_x_layer_idx",
-      .adjust = checkpoint_mpt_adjust },
+      .refused = "attn_config.qk_ln|attn_config.qk_gn|attn_config.prefix_lm|block_overrides|"
+                 "attn_config.kv_dim|attn_config.nope|attn_config.reuse_kv_layer_idx|"
+                 "attn_config.reuse_kv_x_layer_idx",
+      .adjust = checkpoint_mpt_adjust,
+      .expected = "is_causal=true",
+      .reads = "no_bias|attention_bias|attn_config.attn_type|attn_config.sliding_window_size|"
+               "attn_config.rope_impl|attn_config.rope_dail_config.type|"
+               "attn_config.attn_temperature_tuning.attn_scale",
+      .ignored = "loss_fn|attn_config.attn_impl|attn_config.attn_pdrop|"
+                 "attn_config.attn_uses_sequence_id|attn_config.fused_qkv|"
+                 "attn_config.rope_dail_config.pos_idx_in_fp32|"
+                 "attn_config.rope_dail_config.xpos_scale_base|"
+                 "attn_config.attn_temperature_tuning.floor_scale|attn_config.model_type|"
+                 "emb_pdrop|embedding_fraction|expansion_ratio|ffn_config|fc_type|"
+                 "learned_pos_emb|logit_scale|final_logit_softcapping|norm_type|"
+                 "use_pad_tok_in_ffn|verbose" },
     { .model_type = NULL },
 };

@@ -88,7 +88,11 @@ struct checkpoint_stack {
     const char *buckets, *max_distance;
     const char *image_bias, *image_bias_if;   /* of patches, after layer, where this flag is set */
     const char *shared_bias, *shared_bias_if; /* and of all layers, after the prefix */
-    const char *refused; /* fields that must be null, 0 or false: "qk_ln|prefix_lm" */
+    const char *refused;  /* fields that must be null, 0 or false: "qk_ln|prefix_lm"; "a.b|c=3" */
+    const char *expected; /* and those that must be what follows, */
+    const char *reads;    /* those that functions of the row read, */
+    const char *ignored;  /* and those that change no attention, as shell patterns: see
+                             checkpoint_known.h */
 
     int64_t (*number)(const cJSON *section, int64_t index); /* in names; NULL: its index */
     const char *inner; /* layers of attention that each of layers is; NULL: it is one */

@@ -55,6 +55,18 @@ static bool read_layer_type(struct checkpoint_layer *layer, const cJSON *types, 
                         name, layer->index);
 }
 
+/* A family without windows has none by config.json either. */
+static bool check_full(struct checkpoint_layer *layer, const cJSON *types, struct fault *fault)
+{
+    if (!read_layer_type(layer, types, fault))
+        return false;
+    return !layer->has_window
+           || fault_set_at(fault, "/config/layer_types", FAULT_OPTION,
+                           "config.json's layer_types has 'sliding_attention' for layer %" PRId64
+                           "; expected full_attention, for this family has no windows",
+                           layer->index);
+}
+
 /* A decoder looks both ways all the same where is_causal is false, or a flag of its family says so:
  * embeddings made of decoders. Source: create_causal_mask() of transformers' masking_utils.py. */
 static bool read_causal(struct checkpoint_layer *layer, struct fault *fault)
@@ -94,7 +106,7 @@ static bool read_window(struct checkpoint_layer *layer, struct fault *fault)
     const cJSON *types = cJSON_GetObjectItemCaseSensitive(section, "layer_types");
     int64_t window;
     if (!stack->window)
-        return true;
+        return !cJSON_IsArray(types) || check_full(layer, types, fault);
     if (!checkpoint_read_integer(section, stack->window, &window, fault))
         return false;
     layer->has_window = !stack->has_window || stack->has_window(section, layer->index);

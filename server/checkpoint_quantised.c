@@ -5,17 +5,20 @@
  * Their message names the method, for a weight of another shape would only look like a mistake. */
 #include "checkpoint_quantised.h"
 
+#include "checkpoint_fields.h"
+
 #include <string.h>
 
 #define REMEDY                                                                                     \
     "expected F32, F16, BF16 or F64 parameters; take the model that it was made from, or "         \
     "dequantise it and save it as safetensors"
 
-/* As its config.json names the method; NULL where it names none. */
+/* As its config.json names the method; NULL where it names none. In Mistral's own params.json, and
+ * that of MLX, the object is called quantization. */
 static const char *method_of(const cJSON *root)
 {
-    const cJSON *node = cJSON_GetObjectItemCaseSensitive(root, "quantization_config");
-    if (!cJSON_IsObject(node))
+    const cJSON *node = checkpoint_find_object(root, "quantization_config|quantization");
+    if (!node || !node->child)
         return NULL;
     const cJSON *method = cJSON_GetObjectItemCaseSensitive(node, "quant_method");
     if (cJSON_IsString(method))

@@ -26,14 +26,35 @@ static const cJSON *parameters_of(const struct checkpoint_layer *layer)
     return of_type ? of_type : parameters;
 }
 
-static bool read_theta(struct checkpoint_layer *layer, const cJSON *parameters, struct fault *fault)
+/* The object that says how the layer's rotary embedding is scaled; NULL: none does. */
+static const cJSON *scaling_of(const struct checkpoint_layer *layer)
+{
+    const struct checkpoint_stack *stack = layer->run->stack;
+    const bool is_local = layer->has_window && stack->local_theta;
+    const cJSON *own =
+        is_local || layer->is_unscaled
+            ? NULL
+            : checkpoint_find_object(layer->run->section,
+                                     stack->scaling ? stack->scaling : "rope_scaling");
+    return own ? own : parameters_of(layer);
+}
+
+/* A number that the scaling says, or else rope_parameters; 0: neither. */
+static bool read_said(const struct checkpoint_layer *layer, const char *name, double *value,
+                      struct fault *fault)
+{
+    return checkpoint_read_number(scaling_of(layer), name, value, fault)
+           && (*value > 0 || checkpoint_read_number(parameters_of(layer), name, value, fault));
+}
+
+static bool read_theta(struct checkpoint_layer *layer, struct fault *fault)
 {
     const struct checkpoint_stack *stack = layer->run->stack;
     const bool is_local = layer->has_window && stack->local_theta;
     double theta;
     if (layer->config.rope.theta > 0) /* its family has said it */
         return true;
-    if (!checkpoint_read_number(parameters, "rope_theta", &theta, fault)
+    if (!read_said(layer, "rope_theta", &theta, fault)
         || (theta == 0
             && !checkpoint_read_number(
                 layer->run->section, is_local ? stack->local_theta : stack->theta, &theta, fault)))
@@ -44,14 +65,14 @@ static bool read_theta(struct checkpoint_layer *layer, const cJSON *parameters, 
                            "config.json's rope_theta is 0; expected a number above 0");
 }
 
-static bool read_dim(struct checkpoint_layer *layer, const cJSON *parameters, struct fault *fault)
+static bool read_dim(struct checkpoint_layer *layer, struct fault *fault)
 {
     const struct checkpoint_stack *stack = layer->run->stack;
     const cJSON *section = layer->run->section;
     const int64_t head_dim = layer->config.head_dim;
     double fraction;
     int64_t dim;
-    if (!checkpoint_read_number(parameters, "partial_rotary_factor", &fraction, fault)
+    if (!read_said(layer, "partial_rotary_factor", &fraction, fault)
         || (fraction == 0
             && !checkpoint_read_number(section, stack->rotary_fraction, &fraction, fault))
         || !checkpoint_read_integer(section, stack->rotary_dim, &dim, fault))
@@ -73,15 +94,17 @@ static const cJSON *type_of(const cJSON *scaling)
     return type ? type : cJSON_GetObjectItemCaseSensitive(scaling, "type");
 }
 
-/* The rope_type of scaling, NULL where it says none. Phi-3 called longrope "su" at first, and
- * "yarn" too (configuration_phi3.py), and llm-foundry the default one "no_scaling". */
+/* The rope_type of scaling, NULL where it says none and must. Phi-3 called longrope "su" at first,
+ * and "yarn" too (configuration_phi3.py), and llm-foundry the default one "no_scaling". */
 static const char *name_of(const struct checkpoint_layer *layer, const cJSON *scaling)
 {
     const cJSON *type = type_of(scaling);
     const char *name = cJSON_IsString(type) ? type->valuestring : NULL;
-    if (!type)
-        name = layer->run->stack->scaling_type;
     const bool is_long = cJSON_GetObjectItemCaseSensitive(scaling, "long_factor") != NULL;
+    if (!type)
+        return layer->run->stack->scaling_type   ? layer->run->stack->scaling_type
+               : scaling == parameters_of(layer) ? "default"
+                                                 : NULL;
     if (!name)
         return NULL;
     return strcmp(name, "su") == 0 || (is_long && strcmp(name, "yarn") == 0) ? "longrope"
@@ -184,25 +207,11 @@ static cJSON *translate(const struct checkpoint_layer *layer, const cJSON *scali
     return NULL;
 }
 
-/* The object that says how the layer's rotary embedding is scaled; NULL: none does. */
-static const cJSON *scaling_of(const struct checkpoint_layer *layer, const cJSON *parameters)
-{
-    const struct checkpoint_stack *stack = layer->run->stack;
-    const bool is_local = layer->has_window && stack->local_theta;
-    const cJSON *own =
-        is_local || layer->is_unscaled
-            ? NULL
-            : checkpoint_find_object(layer->run->section,
-                                     stack->scaling ? stack->scaling : "rope_scaling");
-    return own ? own : type_of(parameters) ? parameters : NULL;
-}
-
-static bool read_scaling(struct checkpoint_layer *layer, const cJSON *parameters,
-                         struct fault *fault)
+static bool read_scaling(struct checkpoint_layer *layer, struct fault *fault)
 {
     const struct checkpoint_stack *stack = layer->run->stack;
     const cJSON *section = layer->run->section;
-    const cJSON *scaling = scaling_of(layer, parameters);
+    const cJSON *scaling = scaling_of(layer);
     if (!scaling)
         return true;
     if (!checkpoint_read_number(section, stack->positions, &layer->positions, fault)
@@ -236,7 +245,6 @@ static const struct attn_rope_scaling LLAMA3 = {
 bool checkpoint_layer_read_rope(struct checkpoint_layer *layer, struct fault *fault)
 {
     const struct checkpoint_stack *stack = layer->run->stack;
-    const cJSON *parameters = parameters_of(layer);
     bool is_llama3, is_rotary;
     if (!checkpoint_read_flag(layer->run->section, stack->rope_if ? stack->rope_if : "=true",
                               &is_rotary, fault))
@@ -250,6 +258,6 @@ bool checkpoint_layer_read_rope(struct checkpoint_layer *layer, struct fault *fa
         layer->config.rope.scaling = LLAMA3;
     layer->config.has_rope = true;
     layer->config.rope.interleaved = stack->interleaved;
-    return read_theta(layer, parameters, fault) && read_dim(layer, parameters, fault)
-           && (stack->theta[0] == '=' || read_scaling(layer, parameters, fault));
+    return read_theta(layer, fault) && read_dim(layer, fault)
+           && (stack->theta[0] == '=' || read_scaling(layer, fault));
 }

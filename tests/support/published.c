@@ -155,13 +155,11 @@ void published_open(const char *config, const char *tensors, int layers, const c
     assert_string_equal(made.model->dtype, dtype);
 }
 
-bool published_reopen(const char *config)
+bool published_reopen(const char *config, struct fault *fault)
 {
-    struct fault fault;
     model_release(made.model);
     made.model = NULL;
-    return model_create(&made.model, "m", "test", made.bytes, made.size, config, NULL, NULL,
-                        &fault);
+    return model_create(&made.model, "m", "test", made.bytes, made.size, config, NULL, NULL, fault);
 }
 
 void published_close(void)

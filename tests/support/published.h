@@ -30,7 +30,7 @@ void published_open(const char *config, const char *tensors, int layers, const c
 void published_close(void);
 
 /* Whether the tensors that are open make a model with this config instead, which is made. */
-bool published_reopen(const char *config);
+bool published_reopen(const char *config, struct fault *fault);
 
 /* The same of a checkpoint that is refused, with these words in the message. */
 void published_refused(const char *config, const char *tensors, int layers, enum fault_code code,

@@ -107,8 +107,7 @@ static const struct alias {
     }
     T5_ALIASES("t5"),
     T5_ALIASES("mt5"),
-#define GPT(type, width, heads, layers)                                                            \
-    "{\"model_type\":\"" type "\"," width "," heads "," layers ",\"rotary_dim\":2}"
+#define GPT(type, width, heads, layers) "{\"model_type\":\"" type "," width "," heads "," layers "}"
 #define GPT_ALIASES(type, tensors)                                                                 \
     { tensors, GPT(type, "\"n_embd\":8", "\"n_head\":4", "\"n_layer\":2"),                         \
       GPT(type, "\"n_embd\":16,\"hidden_size\":8", "\"n_head\":4", "\"n_layer\":2") },             \
@@ -118,8 +117,8 @@ static const struct alias {
         tensors, GPT(type, "\"n_embd\":8", "\"n_head\":4", "\"n_layer\":2"),                       \
             GPT(type, "\"n_embd\":8", "\"n_head\":4", "\"n_layer\":1,\"num_hidden_layers\":2")     \
     }
-    GPT_ALIASES("gptj", GPTJ),
-    GPT_ALIASES("gpt2", GPT2),
+    GPT_ALIASES("gptj\",\"rotary_dim\":2", GPTJ),
+    GPT_ALIASES("gpt2\"", GPT2),
 #define BLOOM(fields) "{\"model_type\":\"bloom\"," fields "}"
     { FUSED, BLOOM("\"hidden_size\":8,\"n_head\":4,\"n_layer\":2"),
       BLOOM("\"hidden_size\":16,\"n_embed\":8,\"n_head\":2,\"num_attention_heads\":4,\"n_layer\":1,"

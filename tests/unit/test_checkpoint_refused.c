@@ -205,6 +205,34 @@ static const struct refused REFUSED[] = {
     { "{\"model_type\":\"mistral\",\"hidden_size\":8,\"num_attention_heads\":2,"
       "\"num_hidden_layers\":2,\"layer_types\":[\"chunked_attention\"]}",
       Q, FAULT_OPTION, "layer_types has 'chunked_attention' for layer 0" },
+    /* Fields that nobody knows, or that have one value only. */
+    { LLAMA(",\"attention_twist\":3"), Q ", " KVO, FAULT_FIELD,
+      "config.json's attention_twist is 3, and what that changes in model_type 'llama' is not "
+      "known "
+      "here; expected null, false or nothing: take it out where it changes no attention, or write "
+      "a "
+      "config of ours with \"tensors\"" },
+    { LLAMA(",\"attention_twist\":\"soft\""), Q ", " KVO, FAULT_FIELD,
+      "attention_twist is 'soft'," },
+    { LLAMA(",\"attention_twist\":[1,2]"), Q ", " KVO, FAULT_FIELD,
+      "attention_twist is an array of numbers," },
+    { LLAMA(",\"attention_twist\":{\"a\":0}"), Q ", " KVO, FAULT_FIELD,
+      "attention_twist is an object," },
+    { LLAMA(",\"attention_twist\":0"), Q ", " KVO, FAULT_FIELD, "attention_twist is 0," },
+    { LLAMA(",\"rope_parameters\":{\"rope_theta\":100,\"twist\":2}"), Q ", " KVO, FAULT_FIELD,
+      "twist" },
+    { LLAMA(",\"rope_scaling\":{\"type\":\"default\",\"mrope_section\":[1,1]}"), Q ", " KVO,
+      FAULT_FIELD, "mrope_section" },
+    { LLAMA(",\"layer_types\":[\"full_attention\",\"sliding_attention\"]"), Q ", " KVO,
+      FAULT_OPTION, "layer_types has 'sliding_attention' for layer 1; expected full_attention" },
+    { LLAMA(",\"quantization\":{\"group_size\":64,\"bits\":4}"), Q ", " KVO, FAULT_DTYPE,
+      "quantised (quant_method 'not said')" },
+    { "{\"model_type\":\"stablelm\",\"hidden_size\":8,\"num_attention_heads\":2,"
+      "\"num_key_value_heads\":2,\"num_hidden_layers\":2,\"partial_rotary_factor\":1,"
+      "\"rotary_scaling_factor\":2.5}",
+      Q ", " KVO, FAULT_OPTION,
+      "config.json's rotary_scaling_factor is 2.5; expected 1, which is all that is computed of "
+      "model_type 'stablelm'" },
     { "{\"model_type\":\"mistral\",\"hidden_size\":8,\"num_attention_heads\":2,"
       "\"num_hidden_layers\":2,\"layer_types\":[]}",
       Q, FAULT_OPTION, "layer_types has 'nothing' for layer 0" },
@@ -239,6 +267,7 @@ static void test_any_config(void **state)
         "\"factor\":4},\"partial_rotary_factor\":0.5,\"qk_layernorm\":false}",
     };
     static const char OTHERS[] = "0919-.[]{}\",:ntx\\e ";
+    struct fault fault;
     int made = 0, refused = 0;
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -249,7 +278,7 @@ static void test_any_config(void **state)
             const char before = *c;
             for (const char *other = OTHERS; *other; other++) {
                 *c = *other;
-                const bool is_made = published_reopen(config);
+                const bool is_made = published_reopen(config, &fault);
                 made += is_made;
                 refused += !is_made;
                 if (is_made)
