@@ -27,16 +27,6 @@ json_floats_reader json_read_floats_avx2;
 json_floats_writer json_write_floats_avx2;
 #endif
 
-static inline bool json_floats_avx2_runs(void)
-{
-#ifdef __x86_64__
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi")
-           && __builtin_cpu_supports("bmi2");
-#else
-    return false;
-#endif
-}
-
 /* Those that this CPU can run, the best first; NULL ends them. */
 json_floats_reader *const *json_floats_readers(void);
 json_floats_writer *const *json_floats_writers(void);

@@ -8,7 +8,7 @@
  * that all that is settled has the same bits. What is not settled goes to json_read_float(), and
  * a number of an unusual kind ends the row, as json_read_floats() may.
  *
- * json_floats_avx2_runs() asks for the features of AVX2_BODY. */
+ * json_floats.c asks the CPU for the features of AVX2_BODY. */
 #include "json_floats.h"
 
 #ifdef __x86_64__

@@ -335,23 +335,6 @@ size_t json_read_floats_plain(const char *begin, const char **text, const char *
     return json_read_floats_before(end, text, end, values);
 }
 
-json_floats_reader *const *json_floats_readers(void)
-{
-    static json_floats_reader *const READERS[] = {
-#ifdef __x86_64__
-        json_read_floats_avx2,
-#endif
-        json_read_floats_plain,
-        NULL,
-    };
-    return json_floats_avx2_runs() ? READERS : READERS + (sizeof READERS / sizeof READERS[0] - 2);
-}
-
-size_t json_read_floats(const char *begin, const char **text, const char *end, float *values)
-{
-    return (*json_floats_readers())(begin, text, end, values);
-}
-
 static const char *read_any(const char *text, const char *end, float *value)
 {
     struct token token;

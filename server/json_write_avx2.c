@@ -5,7 +5,7 @@
  * (zeros, integers, powers of two, denormals, a single digit, no number at all) is left to
  * json_write_float(). Where the digits go is settled number by number, as it is there.
  *
- * json_floats_avx2_runs() asks for the features of AVX2_BODY. */
+ * json_floats.c asks the CPU for the features of AVX2_BODY. */
 #include "json_floats.h"
 
 #ifdef __x86_64__

@@ -200,23 +200,6 @@ size_t json_write_floats_plain(char *out, const float *values, size_t count)
     return (size_t)(p - out);
 }
 
-json_floats_writer *const *json_floats_writers(void)
-{
-    static json_floats_writer *const WRITERS[] = {
-#ifdef __x86_64__
-        json_write_floats_avx2,
-#endif
-        json_write_floats_plain,
-        NULL,
-    };
-    return json_floats_avx2_runs() ? WRITERS : WRITERS + (sizeof WRITERS / sizeof WRITERS[0] - 2);
-}
-
-size_t json_write_floats(char *out, const float *values, size_t count)
-{
-    return (*json_floats_writers())(out, values, count);
-}
-
 size_t json_write_float(char *out, float value)
 {
     return json_write_floats_plain(out, &value, 1) - 1;
