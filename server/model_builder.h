@@ -1,4 +1,4 @@
-/* model_builder.h - a layer being put together, by model_layers.c and model_scores.c, for
+/* model_builder.h - a layer being put together, by model_builder.c, model_layers.c and model_scores.c, for
  * model_layers_build() and for checkpoint_build(). */
 #ifndef ATTND_MODEL_BUILDER_H
 #define ATTND_MODEL_BUILDER_H
