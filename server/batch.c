@@ -58,7 +58,7 @@ static void take_members(struct batch *batch)
             break;
         if (!scheduler_claim(batcher->scheduler, member->job))
             continue;
-        batcher_take_out(member);
+        batch_group_take_out(member);
         cost_share(&batch->cost, &member->cost);
         batch->dearest_ns = dearer(batch->dearest_ns, member);
         batch->members[batch->count] = member;
@@ -220,7 +220,7 @@ static struct batch_member *claim_all(struct batch_group *group)
         next = member->in_group.next;
         if (!scheduler_claim(group->batcher->scheduler, member->job))
             continue;
-        batcher_take_out(member);
+        batch_group_take_out(member);
         member->in_group.next = claimed;
         claimed = member;
     }
@@ -243,7 +243,7 @@ void batch_submit_or_send_away(struct batch_group *group)
     struct batch_member *claimed = NULL;
     if (group->members.first && !batch_submit(group))
         claimed = claim_all(group);
-    batcher_settle(group);
+    batch_group_settle(group);
     if (!claimed)
         return;
     pthread_mutex_unlock(&batcher->mutex);

@@ -15,59 +15,6 @@ static const int64_t PARAMETERS_MIN = 65536;
 /* With as many rows of its own a product no longer waits for memory. */
 enum { MEMBER_ROWS_MAX = 32 };
 
-/* ---------------------------------------------------------------- groups -- */
-
-static struct batch_group *find_group(struct batcher *batcher, const struct batch_member *member)
-{
-    struct batch_group *group = batcher->groups;
-    while (group
-           && !(group->product == member->product
-                && attn_layer_same_product(&group->layer, member->call.plan->problem.layer,
-                                           member->product)))
-        group = group->next;
-    return group;
-}
-
-static struct batch_group *group_create(struct batcher *batcher, const struct batch_member *member)
-{
-    struct batch_group *group = calloc(1, sizeof *group);
-    if (!group)
-        return NULL;
-    group->batcher = batcher;
-    group->layer = *member->call.plan->problem.layer;
-    group->product = member->product;
-    group->due_ns = INT64_MAX;
-    group->next = batcher->groups;
-    batcher->groups = group;
-    return group;
-}
-
-void batcher_settle(struct batch_group *group)
-{
-    if (group->members.first || group->batch)
-        return;
-    struct batch_group **link = &group->batcher->groups; /* there are few */
-    while (*link != group)
-        link = &(*link)->next;
-    *link = group->next;
-    free(group);
-}
-
-static void append(struct batch_group *group, struct batch_member *member)
-{
-    LIST_APPEND(&group->members, member, in_group);
-    group->rows += member->rows;
-    member->group = group;
-}
-
-void batcher_take_out(struct batch_member *member)
-{
-    struct batch_group *group = member->group;
-    LIST_TAKE_OUT(&group->members, member, in_group);
-    group->rows -= member->rows;
-    member->group = NULL;
-}
-
 /* ----------------------------------------------------------------- delay -- */
 
 /* The group that is due first, or NULL. */
@@ -139,7 +86,7 @@ double batcher_expected_part(struct batcher *batcher, const struct batch_member 
     if (rows == 0 || !may_be_shared(batcher, member))
         return 1;
     pthread_mutex_lock(&batcher->mutex);
-    const struct batch_group *group = find_group(batcher, member);
+    const struct batch_group *group = batch_group_find(batcher, member);
     if (group) {
         rows += group->rows;
         rows = rows > group->last_rows ? rows : group->last_rows;
@@ -154,16 +101,16 @@ bool batcher_join(struct batcher *batcher, struct batch_member *member)
     if (!is_worth_it(batcher, member))
         return false;
     pthread_mutex_lock(&batcher->mutex);
-    struct batch_group *group = find_group(batcher, member);
+    struct batch_group *group = batch_group_find(batcher, member);
     if (!group)
-        group = group_create(batcher, member);
+        group = batch_group_create(batcher, member);
     bool joined = group != NULL;
     if (joined) {
-        append(group, member);
+        batch_group_append(group, member);
         joined = see_to_batch(group, member);
         if (!joined)
-            batcher_take_out(member);
-        batcher_settle(group);
+            batch_group_take_out(member);
+        batch_group_settle(group);
     }
     pthread_mutex_unlock(&batcher->mutex);
     return joined;
@@ -174,8 +121,8 @@ void batcher_leave(struct batcher *batcher, struct batch_member *member)
     pthread_mutex_lock(&batcher->mutex);
     struct batch_group *group = member->group;
     if (group) {
-        batcher_take_out(member);
-        batcher_settle(group);
+        batch_group_take_out(member);
+        batch_group_settle(group);
     }
     pthread_mutex_unlock(&batcher->mutex);
 }

@@ -1,7 +1,7 @@
-/* batcher_internal.h - what batcher.c (who waits together) and batch.c (the job that computes for
- * them) share. One mutex guards the groups and their lists. It may be held around
- * scheduler_submit() and scheduler_claim(), which call nothing of ours; the scheduler calls us with
- * no lock held. */
+/* batcher_internal.h - what batcher.c (who waits together), batch_group.c (their lists) and batch.c
+ * (the job that computes for them) share. One mutex guards the groups and their lists. It may be
+ * held around scheduler_submit() and scheduler_claim(), which call nothing of ours; the scheduler
+ * calls us with no lock held. */
 #ifndef ATTND_BATCHER_INTERNAL_H
 #define ATTND_BATCHER_INTERNAL_H
 
@@ -36,11 +36,23 @@ struct batcher {
 
 /* All of these are called with the mutex held, and return with it held. */
 
+/* ----------------------------------------------------------- batch_group.c -- */
+
+/* The group that waits for the member's product, or NULL. */
+struct batch_group *batch_group_find(struct batcher *batcher, const struct batch_member *member);
+
+/* An empty one; NULL where memory is lacking. */
+struct batch_group *batch_group_create(struct batcher *batcher, const struct batch_member *member);
+
+void batch_group_append(struct batch_group *group, struct batch_member *member);
+
 /* The member waits no longer. */
-void batcher_take_out(struct batch_member *member);
+void batch_group_take_out(struct batch_member *member);
 
 /* Frees the group where nothing keeps it. */
-void batcher_settle(struct batch_group *group);
+void batch_group_settle(struct batch_group *group);
+
+/* ----------------------------------------------------------------- batch.c -- */
 
 /* Gives the group a batch. False where there is no memory, or the scheduler takes no job. */
 bool batch_submit(struct batch_group *group);
