@@ -3,7 +3,6 @@
 
 #include "dtype.h"
 #include "infer_results.h"
-#include "infer_weight_map.h"
 
 static bool to_floats(struct infer_request *request, struct infer_array *array, struct fault *fault)
 {

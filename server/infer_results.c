@@ -2,13 +2,23 @@
 #include "infer_results.h"
 
 #include "infer_tasks.h"
-#include "infer_weight_map.h"
 
 const char *const infer_output_names[INFER_OUTPUT_COUNT] = {
 #define X(name, text) text,
     INFER_OUTPUT_MAP(X)
 #undef X
 };
+
+bool infer_has_weight_map(const struct infer_item *item)
+{
+    return item->has_weight_map && item->outputs[INFER_WEIGHTS];
+}
+
+size_t infer_numbers_per_element(const struct infer_item *item, enum infer_output output)
+{
+    return output == INFER_WEIGHTS && infer_has_weight_map(item) && item->weight_map.top_k > 0 ? 2
+                                                                                               : 1;
+}
 
 int infer_output_shape(const struct infer_item *item, enum infer_output output, int64_t shape[3])
 {

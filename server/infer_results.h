@@ -6,6 +6,13 @@
 
 enum { INFER_ANSWER_BYTES_PER_NUMBER = 16 }; /* the longest float32, and its comma */
 
+/* Whether the weights are to be answered smaller; a weight_map says nothing where no weights are
+ * asked for. */
+bool infer_has_weight_map(const struct infer_item *item);
+
+/* The numbers that are answered for each element of an output: 2 where it has indices too. */
+size_t infer_numbers_per_element(const struct infer_item *item, enum infer_output output);
+
 /* Numbers of an output; false on overflow. */
 bool infer_output_count(const struct infer_item *item, enum infer_output output, size_t *count);
 

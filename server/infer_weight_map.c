@@ -1,19 +1,10 @@
 /* infer_weight_map.c - see infer_weight_map.h. */
 #include "infer_weight_map.h"
 
+#include "infer_results.h"
+
 #include <inttypes.h>
 #include <string.h>
-
-bool infer_has_weight_map(const struct infer_item *item)
-{
-    return item->has_weight_map && item->outputs[INFER_WEIGHTS];
-}
-
-size_t infer_numbers_per_element(const struct infer_item *item, enum infer_output output)
-{
-    return output == INFER_WEIGHTS && infer_has_weight_map(item) && item->weight_map.top_k > 0 ? 2
-                                                                                               : 1;
-}
 
 /* Lists ascend, so the last one tells. */
 static bool check_list(const char *pointer, const char *name, const int64_t *list, int64_t count,

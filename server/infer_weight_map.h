@@ -4,13 +4,6 @@
 
 #include "infer.h"
 
-/* Whether the weights are to be answered smaller; a weight_map says nothing where no weights are
- * asked for. */
-bool infer_has_weight_map(const struct infer_item *item);
-
-/* The numbers that are answered for each element of an output: 2 where it has indices too. */
-size_t infer_numbers_per_element(const struct infer_item *item, enum infer_output output);
-
 /* Whether the chosen heads and rows are there. The item's lengths and heads are settled. */
 bool infer_check_weight_map(const struct infer_item *item, struct fault *fault);
 

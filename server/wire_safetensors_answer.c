@@ -7,7 +7,7 @@
 #include "dtype.h"
 #include "infer_convert.h"
 #include "infer_gradient.h"
-#include "infer_weight_map.h"
+#include "infer_results.h"
 #include "safetensors.h"
 
 #include <inttypes.h>

@@ -4,7 +4,7 @@
  * others start from. */
 #include "wire_v1.h"
 
-#include "infer_weight_map.h"
+#include "infer_results.h"
 #include "v1_fields.h"
 
 #include <inttypes.h>
