@@ -204,8 +204,27 @@ REQUEST := curl -s http://$(LISTEN)/v1/attention -H 'Content-Type: application/j
 run: ## install what is missing, build, serve on 127.0.0.1:8080 (LISTEN=...), print a curl line
 	@deploy/install-packages.sh build run
 	@$(MAKE) --no-print-directory -j$(JOBS) daemon
-	@printf '\n%s\n\n' "$(REQUEST)"
-	@exec $(BUILD)/attnd --listen $(LISTEN) --models examples/models
+	$(serve_it)
+
+serve: ## the same with what is built already
+	$(serve_it)
+
+# From a copy of the models, because clients may put more beside them: on the loopback, nowhere else.
+LOOPBACK := $(filter 127.% localhost:% [::1]:%,$(LISTEN))
+define serve_it
+@mkdir -p $(BUILD)/models && cp -Ru examples/models/. $(BUILD)/models
+@printf '\n%s\n\n' "$(REQUEST)"
+@exec $(BUILD)/attnd --listen $(LISTEN) --models $(BUILD)/models $(if $(LOOPBACK),--model-control explicit)
+endef
+
+story: ## install what is missing, build examples/story-teller.c, let it ask the daemon of `make run`
+	@deploy/install-packages.sh build story
+	@$(MAKE) --no-print-directory $(BUILD)/story-teller
+	@$(BUILD)/story-teller http://$(LISTEN)
+
+$(BUILD)/story-teller: examples/story-teller.c
+	@mkdir -p $(@D)
+	@$(CC) $(CFLAGS) $< $(call package,--cflags --libs libcurl libcjson) -lm -o $@
 
 test: ## install what is missing, build, run all tests side by side; a few minutes
 	@deploy/install-packages.sh build build-tests test
@@ -321,7 +340,7 @@ help: ## this
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run test test-sanitized check programs inner-programs threaded-programs check-long check-aarch64 check-layers lint bench bench-quick bench-load exactness fuzz fuzz-programs install compdb \
+.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-long check-aarch64 check-layers lint bench bench-quick bench-load exactness fuzz fuzz-programs install compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

@@ -81,6 +81,9 @@ try_run() {
     answer=$(inside bash -c "$line")
     grep -q '0\.98522' <<<"$answer" || fail "the line '$line' answers: $answer"
     ok "make run; its line, as pasted: ${answer:0:60}..."
+    answer=$(inside env -C /root/attnd make -s story "${listen[@]}" 2>>"$log" | grep '^Once upon a time') ||
+        { tail -n 30 "$log"; fail "make story"; }
+    ok "make story: ${answer:0:60}..."
     kill -TERM "$(daemon_below $pid)"
     wait $pid || fail "make run after SIGTERM: exit status $?"
     ok "SIGTERM ends make run with exit status 0"

@@ -8,6 +8,7 @@
 #     build        a compiler and the libraries of the daemon
 #     build-tests  the libraries that the tests are compiled with
 #     run          the client of the line that `make run` prints
+#     story        the library that the example of `make story` is compiled with
 #     test         other programs that tests talk to; without them those tests are left out
 #     fresh        what deploy/check-fresh.sh makes a fresh Debian with
 #
@@ -30,6 +31,9 @@ needs() { # GROUP
     run)
         echo 'curl                 command -v curl'
         ;;
+    story)
+        echo 'libcurl4-openssl-dev pkg-config --exists libcurl'
+        ;;
     build-tests)
         echo 'libcurl4-openssl-dev pkg-config --exists libcurl'
         echo 'libcmocka-dev        pkg-config --exists cmocka'
@@ -43,7 +47,7 @@ needs() { # GROUP
         echo 'debootstrap          command -v debootstrap'
         ;;
     *)
-        echo "usage: $0 [--missing] build|build-tests|run|test|fresh..." >&2
+        echo "usage: $0 [--missing] build|build-tests|run|story|test|fresh..." >&2
         exit 2
         ;;
     esac

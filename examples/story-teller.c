@@ -5,9 +5,8 @@
  * and the rows before it to the daemon and gets the row's context back. From the first token alone
  * the model writes a story; the same one every time, since the likeliest token is always taken.
  *
- *     cc -O2 examples/story-teller.c $(pkg-config --cflags --libs libcurl libcjson) -lm -o
- * story-teller build/attnd --models examples/models &
- *     ./story-teller
+ *     make run         # in one terminal
+ *     make story       # in another: compiles this file and runs it
  *
  * Run it where the model's files lie under examples/models/stories260K. Rows travel as bytes: the
  * Open Inference Protocol with its binary tensor extension. */
