@@ -11,6 +11,7 @@
 
 #include "buffers.h"
 #include "number.h"
+#include "problem_count.h"
 
 #include <string.h>
 
@@ -148,8 +149,9 @@ static void is_right_at_every_length(void **state)
             buffers_shift = k % 2;
             for (int o = 0; o < OUT_COUNTS; o++)
                 for (int i = 0; i < IN_COUNTS; i++)
-                    check_right(*table, kind, ROWS[(o * 7 + i * 5 + k) % ROW_COUNTS], OUTS[o],
-                                INS[i]);
+                    if (problem_is_tried((uint64_t)(o * IN_COUNTS + i + k)))
+                        check_right(*table, kind, ROWS[(o * 7 + i * 5 + k) % ROW_COUNTS], OUTS[o],
+                                    INS[i]);
             for (int r = 0; r < ROW_COUNTS; r++)
                 check_right(*table, kind, ROWS[r], 37, 67);
         }
@@ -181,6 +183,8 @@ static void check_bits(const struct attn_kernels *kernels, const struct projecti
     for (int s = 0; s < 11; s++)
         for (int w = 0; w < 6; w++)
             for (int by_inputs = 0; by_inputs < 2; by_inputs++) {
+                if (!problem_is_tried((uint64_t)(s * 6 + w + by_inputs)))
+                    continue;
                 clear(made);
                 for (int64_t r = 0; r < made->rows; r += steps[s])
                     for (int64_t o = 0; o < made->out; o += widths[w])

@@ -15,6 +15,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 /* Several query tiles, a ragged last one, several key tiles, groups of heads. */
 static const struct attention_sizes SIZES[] = {
@@ -89,6 +90,14 @@ static void for_all(unsigned outputs, check_fn check)
 
 /* ---------------------------------------------------- tasks, workspaces -- */
 
+static void fill_memory(struct fill *fill, void *memory, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+        const uint64_t bits = fill_bits(fill);
+        memcpy((char *)memory + at, &bits, bytes - at < sizeof bits ? bytes - at : sizeof bits);
+    }
+}
+
 static void check_order(struct attention_case *c, struct attn_problem *want,
                         const struct attention_sizes *sizes)
 {
@@ -105,8 +114,7 @@ static void check_order(struct attention_case *c, struct attn_problem *want,
             const int64_t task = round == 0   ? last
                                  : round == 1 ? (i % 2 == 0 ? i / 2 : plan.task_count - 1 - i / 2)
                                               : i;
-            for (size_t byte = 0; byte < plan.workspace_bytes; byte++)
-                ((unsigned char *)workspace)[byte] = (unsigned char)fill_bits(&fill);
+            fill_memory(&fill, workspace, plan.workspace_bytes);
             attn_plan_run(&plan, task, workspace);
         }
         guard_free(&buffer);

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "problem_count.h"
 #include "random_case.h"
 
 static const enum attn_dtype FLOATS[] = { ATTN_F32 };
@@ -40,7 +41,7 @@ static void few_case(struct attention_case *c, uint64_t seed, const struct rando
 static void for_seeds(uint64_t count, void (*check)(uint64_t, const struct attn_kernels *))
 {
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
-        for (uint64_t seed = 0; seed < count; seed++)
+        for (uint64_t seed = 0; seed < problem_count(count); seed++)
             check(seed, *k);
 }
 
@@ -169,6 +170,8 @@ static void test_last_row(void **state)
     (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         for (int64_t kv_len = 3; kv_len < 1100; kv_len += 7) {
+            if (!problem_is_tried((uint64_t)kv_len))
+                continue;
             const int64_t rows = 2 + kv_len % 2;
             const struct attention_sizes sizes = { 1, 2, 1, rows, kv_len, 64, 64 };
             struct attention_case c;

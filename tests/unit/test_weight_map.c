@@ -131,19 +131,28 @@ static float *reduce_heads(const struct attn_weight_map *map, int64_t *heads)
     return out;
 }
 
-/* The k largest by taking the largest so far untaken, again and again. */
+struct cell {
+    float value;
+    int64_t index;
+};
+
+static int larger_first(const void *a, const void *b)
+{
+    const struct cell *x = a, *y = b;
+    return x->value != y->value ? (x->value < y->value ? 1 : -1) : x->index < y->index ? -1 : 1;
+}
+
+/* The k largest, equal ones in their order. */
 static void take_largest(const float *row, int64_t count, int64_t k, float *values,
                          int64_t *indices)
 {
-    bool taken[KV_LEN] = { false };
+    struct cell cells[KV_LEN];
+    for (int64_t j = 0; j < count; j++)
+        cells[j] = (struct cell){ row[j], j };
+    qsort(cells, (size_t)count, sizeof cells[0], larger_first);
     for (int64_t n = 0; n < k; n++) {
-        int64_t best = -1;
-        for (int64_t j = 0; j < count; j++)
-            if (!taken[j] && (best < 0 || row[j] > row[best]))
-                best = j;
-        taken[best] = true;
-        values[n] = row[best];
-        indices[n] = best;
+        values[n] = cells[n].value;
+        indices[n] = cells[n].index;
     }
 }
 
