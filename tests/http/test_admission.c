@@ -11,7 +11,7 @@
 
 #include "answer.h"
 #include "daemon.h"
-#include "request_text.h"
+#include "endless.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,18 +22,15 @@ static const char BATCH[] = "/v1/attention/batch";
 static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
 static const char *const PATIENT[] = { "Content-Type: application/json", NULL };
 
+/* Of items that take a worker seconds, and a part of one. */
+enum { LONG_ROWS = 4096, SHORT_ROWS = 16 };
+
 static struct daemon server;
 static struct http_client client;
 
-/* A request that takes this CPU time at least, as predicted once its kind has been measured; two
- * and five of it in a batch. */
-static const double LEAST_S = 0.4;
-static char *slow, *slow_pair, *slow_batch;
-static double cost_s;
-
 static void start(const char *flag, const char *value)
 {
-    daemon_start_with(&server, "--workers", "1", flag, value, NULL);
+    daemon_start_with(&server, "--workers", "1", "--timeout", "3600s", flag, value, NULL);
     http_client_init(&client, server.port);
 }
 
@@ -67,56 +64,25 @@ static void expect_status(const char *path, const char *body, long status)
     http_response_free(&response);
 }
 
-/* A request in the background, which should be being computed when this returns: what is predicted
- * for it; 0 where it never was seen in the queue. */
-static double try_hold(struct http_background *holder, const char *path, const char *body)
-{
-    double planned_s = 0;
-    http_background_start(holder, server.port,
-                          &(struct http_request){ .path = path, .body = body, .headers = PATIENT });
-    for (int i = 0; i < 2000 && planned_s <= 0.02; i++) {
-        planned_s = metric("attnd_queue_cost_seconds");
-        daemon_pause(0.002);
-    }
-    return planned_s > 0.02 ? planned_s : 0;
-}
-
-static void hold(struct http_background *holder, const char *path, const char *body)
-{
-    if (try_hold(holder, path, body) == 0) {
-        struct http_response response = http_background_join(holder);
-        fail_msg("never seen in the queue: %ld %s", response.status, response.body);
-    }
-}
-
-static void expect_still_held(void)
-{
-    assert_true(metric("attnd_queue_jobs") >= 1);
-}
-
-static void expect_served(struct http_background *holder)
-{
-    struct http_response response = http_background_join(holder);
-    assert_int_equal(response.status, 200);
-    http_response_free(&response);
-}
-
 static void expect_overloaded(struct http_response *response)
 {
     char value[32] = "";
     answer_expect_fault(response, 429, "overloaded", NULL);
     assert_non_null(http_response_header(response, "Retry-After", value, sizeof value));
     assert_int_equal(strspn(value, "0123456789"), strlen(value));
-    assert_in_range(atoi(value), 1, 60);
+    assert_in_range(atoi(value), 1, 3600);
     http_response_free(response);
 }
 
-/* What is predicted for the body, which is answered once. */
-static double predicted_s(const char *body)
+/* What this daemon predicts for one such item, which it computes; on its own, so that it is taken
+ * for no batch. */
+static double predicted_s(int64_t rows)
 {
     static const char series[] = "attnd_cost_predicted_seconds_total";
+    char *body = endless_text(rows, 0);
     const double before_s = metric(series);
     expect_status(PATH, body, 200);
+    free(body);
     return metric(series) - before_s;
 }
 
@@ -125,7 +91,7 @@ static double predicted_s(const char *body)
 static void test_items_of_batches_count(void **state)
 {
     (void)state;
-    struct http_background holder;
+    struct endless holder;
     start("--queue-max", "8");
     expect_status(
         BATCH, "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{},{},{},{},{},{}]}", 200);
@@ -134,14 +100,13 @@ static void test_items_of_batches_count(void **state)
                   "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{},{},{},{},{},{},{}]}",
                   200);
 
-    hold(&holder, BATCH, slow_batch);
+    endless_begin(&holder, &client, LONG_ROWS, 5);
     struct http_response response =
         send(BATCH, "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{},{}]}", PATIENT);
     expect_overloaded(&response);
     expect_status(BATCH, "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{}]}", 200);
     expect_status(PATH, GOOD, 200);
-    expect_still_held();
-    expect_served(&holder);
+    endless_end(&holder);
     /* All places are free again. */
     expect_status(
         BATCH, "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{},{},{},{},{},{}]}", 200);
@@ -159,55 +124,46 @@ static bool was_read(const struct http_response *response)
     return strstr(value, "parse") != NULL;
 }
 
-/* Starts a daemon whose queue takes one of slow, which it is computing when this returns, and not
- * two. On a busy machine the fit at the start predicts now more and now less, so the limit follows
- * what this daemon's predecessor said. */
-static void start_with_room_for_one(struct http_background *holder)
+/* Items of a batch for which this daemon predicts about so many seconds. */
+static int items_for(double seconds)
 {
-    enum { ATTEMPTS = 10 };
-    double limit_s = 1.1 * cost_s;
-    for (int i = 0; i < ATTEMPTS; i++) {
-        char limit[32];
-        snprintf(limit, sizeof limit, "%.0fms", 1000 * limit_s);
-        start("--queue-cost-max", limit);
-        assert_true(metric("attnd_queue_cost_seconds") == 0);
-        const double planned_s = try_hold(holder, PATH, slow);
-        if (planned_s > 0.7 * limit_s && planned_s < 1.8 * limit_s)
-            return;
-        struct http_response response = http_background_join(holder);
-        http_response_free(&response);
-        stop();
-        limit_s = planned_s > 0 ? 1.1 * planned_s : 2 * limit_s;
-    }
-    fail_msg("no two daemons of %d predict the same", ATTEMPTS);
+    const double items = seconds / predicted_s(SHORT_ROWS);
+    assert_true(items > 4 && items < 20000);
+    return (int)items;
 }
 
 static void test_queue_full_of_cost(void **state)
 {
     (void)state;
-    struct http_background holder;
-    start_with_room_for_one(&holder);
-    /* Nothing is known of such a body but its size: it is read, and refused before it is computed.
-     */
-    struct http_response response = send(PATH, slow, PATIENT);
+    struct endless holder;
+    start("--queue-cost-max", "60s");
+    /* The queue takes one of these and not two, even if what is predicted changes by a quarter. */
+    const int items = items_for(45);
+    char *long_one = endless_text(SHORT_ROWS, items);
+    assert_true(metric("attnd_queue_cost_seconds") == 0);
+    endless_begin(&holder, &client, SHORT_ROWS, items);
+    struct http_response response = send(BATCH, long_one, PATIENT);
     expect_overloaded(&response);
     /* The next one of its kind need not be read any more. */
-    response = send(PATH, slow, PATIENT);
+    response = send(BATCH, long_one, PATIENT);
     assert_false(was_read(&response));
     expect_overloaded(&response);
-    expect_still_held();
-    expect_served(&holder);
-    assert_true(metric("attnd_queue_cost_seconds") == 0);
-    expect_status(PATH, slow, 200);
+    endless_end(&holder);
+    answer_wait_for_metric(&client, "attnd_queue_cost_seconds", 0, 0);
+    endless_begin(&holder, &client, SHORT_ROWS, items);
+    endless_end(&holder);
     assert_true(metric("attnd_refused_total{reason=\"overloaded\"}") == 2);
+    free(long_one);
     stop();
 }
 
 static void test_what_never_fits(void **state)
 {
     (void)state;
+    char *slow = endless_text(LONG_ROWS, 0);
     start("--queue-cost-max", "5ms");
     struct http_response response = send(PATH, slow, PATIENT);
+    free(slow);
     answer_expect_fault(&response, 413, "too_large", NULL);
     assert_non_null(strstr(response.body, "--queue-cost-max"));
     assert_null(http_response_header(&response, "Retry-After", (char[32]){ 0 }, 32));
@@ -233,9 +189,9 @@ static void test_full_before_the_body(void **state)
 {
     (void)state;
     static const char *const paths[] = { "/v1/attention", "/v1/softmax", "/v2/models/sdpa/infer" };
-    struct http_background holder;
+    struct endless holder;
     start("--queue-max", "1");
-    hold(&holder, PATH, slow);
+    endless_begin_any(&holder, &client);
     for (int i = 0; i < 3; i++) {
         struct http_raw raw;
         char head[256];
@@ -251,8 +207,7 @@ static void test_full_before_the_body(void **state)
     }
     struct http_response response = send(PATH, GOOD, PATIENT);
     expect_overloaded(&response);
-    expect_still_held();
-    expect_served(&holder);
+    endless_end(&holder);
     expect_status(PATH, GOOD, 200);
     stop();
 }
@@ -289,10 +244,10 @@ static void test_connections_of_the_refused(void **state)
 {
     (void)state;
     enum { SHORT_BYTES = 1000, LONG_BYTES = 30000 };
-    struct http_background holder;
+    struct endless holder;
     struct http_raw raw;
     start("--queue-max", "1");
-    hold(&holder, PATH, slow);
+    endless_begin_any(&holder, &client);
     http_raw_connect(&raw, server.port);
     for (int i = 0; i < 3; i++) {
         start_with_body(&raw, "", LONG_BYTES, LONG_BYTES);
@@ -308,8 +263,7 @@ static void test_connections_of_the_refused(void **state)
     start_with_body(&raw, "Expect: 100-continue\r\n", 17000, 0);
     expect_refused(&raw, false);
     http_raw_close(&raw);
-    expect_still_held();
-    expect_served(&holder);
+    endless_end(&holder);
     expect_status(PATH, GOOD, 200);
     assert_true(metric("attnd_refused_total{reason=\"overloaded\"}") == 6);
     stop();
@@ -320,32 +274,39 @@ static void test_connections_of_the_refused(void **state)
 static void test_deadlines_that_cannot_be_met(void **state)
 {
     (void)state;
-    struct http_background holder;
-    char header[2][48];
+    struct endless holder;
+    char header[2][48], holders[48];
     const char *const soon[] = { "Content-Type: application/json", header[0], NULL };
     const char *const later[] = { "Content-Type: application/json", header[1], NULL };
-    start("--queue-max", "9");
-    snprintf(header[0], sizeof header[0], "X-Timeout-Ms: %.3f", 250 * cost_s);
-    snprintf(header[1], sizeof header[1], "X-Timeout-Ms: %.3f", 1300 * cost_s);
+    start("--queue-max", "100000");
+    const double cost_s = 40;
+    const int items = items_for(cost_s);
+    char *long_one = endless_text(SHORT_ROWS, items);
+    char *twice_as_long = endless_text(SHORT_ROWS, 2 * items);
+    snprintf(header[0], sizeof header[0], "X-Timeout-Ms: %.0f", 250 * cost_s);
+    snprintf(header[1], sizeof header[1], "X-Timeout-Ms: %.0f", 1300 * cost_s);
     /* On its own: planned, and no task of it begun. */
-    struct http_response response = send(PATH, slow, soon);
+    struct http_response response = send(BATCH, long_one, soon);
     answer_expect_fault(&response, 504, "deadline", NULL);
     http_response_free(&response);
     assert_true(metric("attnd_queue_jobs") == 0);
     assert_true(metric("attnd_refused_total{reason=\"deadline\"}") == 1);
 
-    /* Twice as much, which would do alone, is refused behind it while it still has most of its time
+    /* Twice as much, which would do alone, is refused behind one that ends sooner and so goes
      * before it; a short one, which goes between, is served. */
-    hold(&holder, PATH, slow);
-    response = send(BATCH, slow_pair, later);
+    snprintf(holders, sizeof holders, "X-Timeout-Ms: %.0f\r\n", 1100 * cost_s);
+    endless_begin_with(&holder, &client, holders, SHORT_ROWS, items);
+    response = send(BATCH, twice_as_long, later);
     answer_expect_fault(&response, 504, "deadline", NULL);
     http_response_free(&response);
-    expect_still_held();
+    assert_true(metric("attnd_refused_total{reason=\"deadline\"}") == 2);
+    assert_true(metric("attnd_queue_jobs") == 1);
     response = send(PATH, GOOD, later);
     assert_int_equal(response.status, 200);
     http_response_free(&response);
-    expect_still_held();
-    expect_served(&holder);
+    endless_end(&holder);
+    free(long_one);
+    free(twice_as_long);
     stop();
 }
 
@@ -355,7 +316,7 @@ static void test_costs_are_shown(void **state)
 {
     (void)state;
     start("--queue-max", "9");
-    assert_true(predicted_s(slow) > 0);
+    assert_true(predicted_s(SHORT_ROWS) > 0);
     struct metrics_page page = { 0 };
     answer_metrics(&client, &page);
     assert_true(metrics_page_value(&page, "attnd_cost_actual_seconds_total") > 0);
@@ -365,42 +326,6 @@ static void test_costs_are_shown(void **state)
     metrics_page_free(&page);
     free(daemon_log_with(&server, "cost_ms="));
     stop();
-}
-
-static char *with_items(const char *more)
-{
-    char *batch = NULL;
-    assert_true(asprintf(&batch, "%.*s%s", (int)strlen(slow) - 1, slow, more) > 0);
-    return batch;
-}
-
-/* One request for all tests, long enough in CPU time, however busy the machine is. */
-static int make_slow(void **state)
-{
-    (void)state;
-    start("--queue-max", "9");
-    for (double seconds = LEAST_S; cost_s < LEAST_S; seconds *= 1.5) {
-        free(slow);
-        slow = request_text_slow(&client, seconds, "");
-        cost_s = predicted_s(slow);
-    }
-    stop();
-    /* The daemons of the tests have measured nothing of it yet. */
-    start("--queue-max", "9");
-    cost_s = predicted_s(slow);
-    stop();
-    slow_pair = with_items(",\"requests\":[{},{}]}");
-    slow_batch = with_items(",\"requests\":[{},{},{},{},{}]}");
-    return 0;
-}
-
-static int free_slow(void **state)
-{
-    (void)state;
-    free(slow);
-    free(slow_pair);
-    free(slow_batch);
-    return 0;
 }
 
 static int teardown(void **state)
@@ -421,5 +346,5 @@ int main(void)
         cmocka_unit_test_teardown(test_deadlines_that_cannot_be_met, teardown),
         cmocka_unit_test_teardown(test_costs_are_shown, teardown),
     };
-    return cmocka_run_group_tests(tests, make_slow, free_slow);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

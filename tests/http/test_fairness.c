@@ -12,8 +12,8 @@
 
 #include "answer.h"
 #include "daemon.h"
+#include "endless.h"
 #include "model_client.h"
-#include "request_text.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -49,55 +49,29 @@ static void wait_for_metric(const char *name, double wanted)
     }
 }
 
-/* A request that takes so long alone, once it is under way. */
-struct long_request {
-    struct http_background background;
-    char *body;
-    double sent;
-};
-
-static void long_begin(struct long_request *request, double seconds)
-{
-    request->body = request_text_slow(&client, seconds, "");
-    request->sent = daemon_now();
-    http_background_start(&request->background, server.port,
-                          &(struct http_request){ .path = PATH, .body = request->body });
-    wait_for_metric("attnd_queue_jobs", 1);
-}
-
-/* It is answered well, and not before the moment now. */
-static void long_expect_end_after(struct long_request *request, double now)
-{
-    struct http_response response = http_background_join(&request->background);
-    assert_int_equal(response.status, 200);
-    assert_true(request->sent + response.seconds > now);
-    http_response_free(&response);
-    free(request->body);
-}
-
 /* One worker, and 50 short requests one after the other. */
 static void test_short_requests_pass_a_long_one(void **state)
 {
     (void)state;
-    struct long_request request;
-    long_begin(&request, 1.5);
+    struct endless request;
+    endless_begin_any(&request, &client);
     for (int i = 0; i < 50; i++) {
         struct http_response response = http_client_post(&client, PATH, SHORT);
         assert_int_equal(response.status, 200);
         http_response_free(&response);
     }
-    long_expect_end_after(&request, daemon_now());
+    endless_end(&request);
 }
 
 /* What waits for the disk waits for no worker. */
 static void test_models_are_changed_meanwhile(void **state)
 {
     (void)state;
-    struct long_request request;
-    long_begin(&request, 1);
+    struct endless request;
+    endless_begin_any(&request, &client);
     model_put_demo(&client, "another", 2, 201);
     model_delete_well(&client, "another");
-    long_expect_end_after(&request, daemon_now());
+    endless_end(&request);
 }
 
 static void set_cpus(const cpu_set_t *set)
@@ -119,21 +93,21 @@ static void test_workers_follow_the_cpus(void **state)
     CPU_ZERO(&one);
     CPU_SET(first, &one);
     wait_for_metric("attnd_workers", cpu_count);
-    struct long_request request;
-    long_begin(&request, 0.5);
+    struct endless request;
+    endless_begin_any(&request, &client);
     set_cpus(&one);
     wait_for_metric("attnd_workers", 1);
     set_cpus(&all);
     wait_for_metric("attnd_workers", cpu_count);
-    long_expect_end_after(&request, request.sent);
+    endless_end(&request);
 }
 
 static int one_worker(void **state)
 {
     (void)state;
     directory = daemon_directory_create();
-    daemon_start_with(&server, "--workers", "1", "--model-control", "explicit", "--models",
-                      directory, NULL);
+    daemon_start_with(&server, "--workers", "1", "--timeout", "3600s", "--model-control",
+                      "explicit", "--models", directory, NULL);
     http_client_init(&client, server.port);
     return 0;
 }
@@ -141,7 +115,7 @@ static int one_worker(void **state)
 static int pinned_workers(void **state)
 {
     (void)state;
-    daemon_start_with(&server, "--pin-workers", NULL);
+    daemon_start_with(&server, "--pin-workers", "--timeout", "3600s", NULL);
     http_client_init(&client, server.port);
     return 0;
 }

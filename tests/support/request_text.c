@@ -61,14 +61,16 @@ void request_text_random(struct request_text *text, uint64_t seed, int64_t rows,
     free(values);
 }
 
-static void add_digits(struct request_text *text, int64_t rows, int64_t columns)
+void request_text_digits(struct request_text *text, int64_t rows, int64_t columns)
 {
+    request_text_add(text, "[");
     for (int64_t i = 0; i < rows; i++) {
         request_text_add(text, i ? ",[" : "[");
         for (int64_t j = 0; j < columns; j++)
             request_text_add(text, j ? ",%d" : "%d", (int)((i * 7 + j * 3) % 5));
         request_text_add(text, "]");
     }
+    request_text_add(text, "]");
 }
 
 static char *slow_body(int64_t queries, int64_t keys, const char *more)
@@ -77,11 +79,11 @@ static char *slow_body(int64_t queries, int64_t keys, const char *more)
     request_text_add(&text,
                      "{\"model\":\"sdpa\",\"q_heads\":%d,\"kv_heads\":1,\"outputs\":[\"lse\"]",
                      SLOW_HEADS);
-    request_text_add(&text, ",\"query\":[");
-    add_digits(&text, queries, SLOW_HEADS);
-    request_text_add(&text, "],\"key\":[");
-    add_digits(&text, keys, 1);
-    request_text_add(&text, "]%s}", more);
+    request_text_add(&text, ",\"query\":");
+    request_text_digits(&text, queries, SLOW_HEADS);
+    request_text_add(&text, ",\"key\":");
+    request_text_digits(&text, keys, 1);
+    request_text_add(&text, "%s}", more);
     return text.data;
 }
 
