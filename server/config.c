@@ -8,6 +8,7 @@
 
 #include "config_options.h"
 #include "config_value.h"
+#include "listen_address.h"
 #include "version.h"
 
 #include <stdarg.h>
@@ -127,14 +128,14 @@ static bool set_switch(struct config *config, const struct setting *setting)
 /* Adds one address. What it means is the listener's to find out; its form is clear here. */
 static bool add_listen(struct config *config, const struct setting *setting, const char *address)
 {
-    int64_t port;
-    const char *colon = strrchr(address, ':');
+    struct listen_address parts;
     if (strncmp(address, "unix:", 5) == 0)
         return refuse(setting->label, "'%s' came; unix sockets are not in this build", address);
-    if (!colon || colon == address || strchr(address, ',')
-        || !config_value_integer(colon + 1, &port) || port > 65535)
+    if (!listen_address_read(&parts, address))
         return refuse(setting->label,
-                      "'%s' came; expected ADDR:PORT as in 127.0.0.1:8080 or [::1]:8080", address);
+                      "'%s' came; expected ADDR:PORT as in 127.0.0.1:8080 or [::1]:8080, or "
+                      "localhost:8080",
+                      address);
     if (config->listen_count == CONFIG_LISTEN_MAX)
         return refuse(setting->label, "more than %d addresses", CONFIG_LISTEN_MAX);
     config->listen[config->listen_count++] = address;
@@ -315,16 +316,6 @@ static bool read_flag(struct config *config, char **argv, int *argument, bool *l
     return add_listen(config, &setting, setting.text);
 }
 
-static bool has_argument(char **argv, const char *wanted)
-{
-    for (int i = 1; argv[i]; i++)
-        if (strcmp(argv[i], wanted) == 0)
-            return true;
-    return false;
-}
-
-/* ------------------------------------------------------------------- help -- */
-
 /* ------------------------------------------------------------------- read -- */
 
 static void set_defaults(struct config *config)
@@ -346,14 +337,15 @@ enum config_outcome config_read(struct config *config, int argc, char **argv)
 {
     bool listen_given = false;
     set_defaults(config);
-    if (has_argument(argv, "--help")) {
+    if (config_help_asked(argv)) {
         config_options_print();
         return CONFIG_EXIT_OK;
     }
-    if (has_argument(argv, "--version")) {
-        printf("attnd " ATTND_VERSION "\n");
-        return CONFIG_EXIT_OK;
-    }
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--version") == 0) {
+            printf("attnd " ATTND_VERSION "\n");
+            return CONFIG_EXIT_OK;
+        }
     if (!read_environment(config))
         return CONFIG_EXIT_ERROR;
     for (int i = 1; i < argc; i++)

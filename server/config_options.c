@@ -86,7 +86,7 @@ const struct config_option CONFIG_OPTIONS[] = {
     { "check-config", CONFIG_SWITCH, "", NULL, "load everything, print what would be served, exit",
       FIELD(check_config), 0, 0 },
     { "version", CONFIG_PRINTS, "", NULL, "print the version", 0, 0, 0, 0 },
-    { "help", CONFIG_PRINTS, "", NULL, "print this", 0, 0, 0, 0 },
+    { "help", CONFIG_PRINTS, "", NULL, "print this; so does -h", 0, 0, 0, 0 },
     NOT_BUILT("api-keys"),
     NOT_BUILT("tls-cert"),
     NOT_BUILT("tls-key"),
@@ -117,6 +117,14 @@ const struct config_option *config_option_nearest(const char *name)
     return near ? config_option_find(near, strlen(near)) : NULL;
 }
 
+bool config_help_asked(char **argv)
+{
+    for (int i = 1; argv[i]; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
 void config_options_print(void)
 {
     printf(
@@ -135,7 +143,9 @@ void config_options_print(void)
                option->initial ? option->initial : "", option->initial ? "]" : "");
     }
     printf(
-        "\nSIZE takes KiB, MiB, GiB or nothing for bytes; TIME takes ms or s. Each flag is also\n"
+        "\nADDR is numeric, 0.0.0.0 and [::] are all of this machine's. localhost:PORT, :PORT and\n"
+        "localhost, with port 8080, are 127.0.0.1 and [::1]: of this machine alone.\n"
+        "SIZE takes KiB, MiB, GiB or nothing for bytes; TIME takes ms or s. Each flag is also\n"
         "a variable: --body-max is ATTND_BODY_MAX, ATTND_LISTEN takes commas, a switch 1 or 0.\n"
         "A flag wins.\n");
 }

@@ -6,6 +6,7 @@
 #ifndef ATTND_CONFIG_OPTIONS_H
 #define ATTND_CONFIG_OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +40,9 @@ const struct config_option *config_option_find(const char *name, size_t length);
 
 /* The one of this build that somebody may have meant, NULL where none is near. */
 const struct config_option *config_option_nearest(const char *name);
+
+/* Whether --help or -h is among the arguments, of the daemon or another command. */
+bool config_help_asked(char **argv);
 
 /* --help, to stdout. */
 void config_options_print(void);

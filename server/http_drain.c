@@ -25,7 +25,7 @@ enum {
 
 static void close_listeners(struct http *http)
 {
-    for (int i = 0; i < http->options.listen_count; i++)
+    for (int i = 0; i < http->listener_count; i++)
         listener_close(&http->listeners[i]);
     atomic_store(&http->accepting, false);
 }
@@ -36,10 +36,10 @@ bool http_accept_last(struct http *http)
     bool all_taken = true;
     if (http->handshakes_end_ns == 0) {
         http->handshakes_end_ns = now_ns + CROSSING_MS * MS;
-        for (int i = 0; i < http->options.listen_count; i++)
+        for (int i = 0; i < http->listener_count; i++)
             listener_begin_none(&http->listeners[i]);
     }
-    for (int i = 0; i < http->options.listen_count; i++)
+    for (int i = 0; i < http->listener_count; i++)
         all_taken =
             http_may_accept(http) && http_accept(http, http->listeners[i].socket) && all_taken;
     if (!all_taken || now_ns < http->handshakes_end_ns)

@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 
 enum {
-    HTTP_LISTEN_MAX = 8,
+    HTTP_LISTEN_MAX = 8,     /* addresses as they are typed */
     HTTP_TIMER_MS = 10,      /* how late a deadline may be noticed */
     HTTP_POOL_BYTES = 16384, /* of a connection; 9 900 idle ones stay under 200 MiB */
 };
@@ -82,7 +82,8 @@ struct http_thread {
 
 struct http {
     struct http_options options;
-    struct listener listeners[HTTP_LISTEN_MAX];
+    struct listener listeners[HTTP_LISTEN_MAX * LISTENERS_OF_ONE];
+    int listener_count;
     struct MHD_Response *no_memory;
     _Atomic int64_t active_count;
     _Atomic int64_t coming_count, coming_cost_ns; /* of bodies at the gates */

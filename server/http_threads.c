@@ -83,14 +83,14 @@ static void run_daemon(struct http_thread *thread)
 enum { WATCH_DAEMON, WATCH_EVENT, WATCH_DEPARTURES, WATCH_LISTENERS };
 
 struct watch {
-    struct pollfd fds[WATCH_LISTENERS + HTTP_LISTEN_MAX];
+    struct pollfd fds[WATCH_LISTENERS + HTTP_LISTEN_MAX * LISTENERS_OF_ONE];
     nfds_t count;
 };
 
 static void watch_begin(struct watch *watch, const struct http_thread *thread)
 {
     const struct http *http = thread->http;
-    const int listen_count = thread == &http->threads[0] ? http->options.listen_count : 0;
+    const int listen_count = thread == &http->threads[0] ? http->listener_count : 0;
     watch->fds[WATCH_DAEMON] = (struct pollfd){ .fd = thread->poll_fd, .events = POLLIN };
     watch->fds[WATCH_EVENT] = (struct pollfd){ .fd = thread->event, .events = POLLIN };
     watch->fds[WATCH_DEPARTURES] = (struct pollfd){ .fd = thread->departures, .events = POLLIN };
@@ -231,7 +231,7 @@ static void destroy(struct http *http, int running_count)
             close(thread->departures);
         pthread_mutex_destroy(&thread->mutex);
     }
-    for (int i = 0; i < http->options.listen_count; i++)
+    for (int i = 0; i < http->listener_count; i++)
         listener_close(&http->listeners[i]);
     if (http->no_memory)
         MHD_destroy_response(http->no_memory);
@@ -247,13 +247,16 @@ static bool start(struct http *http, int *running_count, struct fault *fault)
         return fault_no_memory(fault);
     MHD_add_response_header(http->no_memory, "Content-Type", "application/json");
     MHD_add_response_header(http->no_memory, "Retry-After", "1");
-    for (int i = 0; i < http->options.listen_count; i++)
-        if (!listener_open(&http->listeners[i], http->options.listen[i], fault))
+    for (int i = 0, count; i < http->options.listen_count; i++) {
+        if (!listener_open(&http->listeners[http->listener_count], &count, http->options.listen[i],
+                           fault))
             return false;
+        http->listener_count += count;
+    }
     if (!start_threads(http, running_count))
         return fault_set(fault, FAULT_MEMORY, "a connection thread cannot be started: %s",
                          strerror(errno));
-    for (int i = 0; i < http->options.listen_count; i++)
+    for (int i = 0; i < http->listener_count; i++)
         log_line(LOG_INFO, "listening", LOG_STRING("address", http->listeners[i].address));
     return true;
 }
@@ -267,8 +270,6 @@ bool http_create(struct http **http, const struct http_options *options, struct 
         return fault_no_memory(fault);
     made->options = *options;
     atomic_store(&made->accepting, true);
-    for (int i = 0; i < HTTP_LISTEN_MAX; i++)
-        made->listeners[i].socket = -1;
     made->thread_count = options->thread_count;
     made->parses_in_place = strcmp(MHD_get_version(), "0.9.75") == 0;
     for (int i = 0; i < made->thread_count; i++)

@@ -1,6 +1,7 @@
 /* listener.c - see listener.h. */
 #include "listener.h"
 
+#include "listen_address.h"
 #include "log.h"
 
 #include <errno.h>
@@ -12,26 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Cuts "[::1]:80" or "127.0.0.1:80" into its parts. */
-static bool split_address(const char *address, char *host, size_t host_size, const char **port)
-{
-    const char *colon = strrchr(address, ':');
-    if (!colon || !colon[1])
-        return false;
-    *port = colon + 1;
-    size_t length = (size_t)(colon - address);
-    if (address[0] == '[') {
-        if (length < 2 || colon[-1] != ']')
-            return false;
-        address++;
-        length -= 2;
-    }
-    if (length == 0 || length >= host_size)
-        return false;
-    memcpy(host, address, length);
-    host[length] = '\0';
-    return true;
-}
+/* What localhost is. */
+static const char *const LOOPBACKS[LISTENERS_OF_ONE] = { "127.0.0.1", "::1" };
 
 static bool describe(struct listener *listener, const char *asked, struct fault *fault)
 {
@@ -48,39 +31,110 @@ static bool describe(struct listener *listener, const char *asked, struct fault 
     return true;
 }
 
-bool listener_open(struct listener *listener, const char *address, struct fault *fault)
+/* A socket that is bound; false and errno otherwise. */
+static bool bind_to(struct listener *listener, const struct addrinfo *address)
 {
-    char host[64];
-    const char *port;
+    const int one = 1;
+    listener->socket = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    return listener->socket >= 0
+           && setsockopt(listener->socket, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0
+           && bind(listener->socket, address->ai_addr, address->ai_addrlen) == 0;
+}
+
+/* asked is what was typed. 0, or the errno of what this machine refused; -1: it is no address. */
+static int open_one(struct listener *listener, const char *host, const char *port,
+                    const char *asked, struct fault *fault)
+{
     struct addrinfo *found = NULL;
     const struct addrinfo hints = {
         .ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV,
         .ai_socktype = SOCK_STREAM,
     };
     listener->socket = -1;
-    if (!split_address(address, host, sizeof host, &port)
-        || getaddrinfo(host, port, &hints, &found) != 0)
-        return fault_set(fault, FAULT_OPTION,
-                         "cannot listen on '%s': expected ADDR:PORT with a numeric address",
-                         address);
-    const int one = 1;
-    listener->socket = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    const bool bound =
-        listener->socket >= 0
-        && setsockopt(listener->socket, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0
-        && bind(listener->socket, found->ai_addr, found->ai_addrlen) == 0
-        && listen(listener->socket, SOMAXCONN) == 0;
-    const int error = errno;
+    if (getaddrinfo(host, port, &hints, &found) != 0) {
+        fault_set(fault, FAULT_OPTION,
+                  "cannot listen on '%s': expected ADDR:PORT with a numeric address, or "
+                  "localhost:PORT",
+                  asked);
+        return -1;
+    }
+    const int error = bind_to(listener, found) ? 0 : errno;
     freeaddrinfo(found);
-    if (!bound) {
-        listener_close(listener);
-        return fault_set(fault, FAULT_OPTION, "cannot listen on %s: %s", address, strerror(error));
+    if (error == 0)
+        return describe(listener, asked, fault) ? 0 : -1;
+    listener_close(listener);
+    fault_set(fault, FAULT_OPTION, "cannot listen on %s: %s", asked, strerror(error));
+    return error;
+}
+
+static bool is_missing(int error)
+{
+    return error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
+}
+
+/* Both families that this machine has, on one port. */
+static int open_localhost(struct listener *listeners, int *count, const char *port,
+                          const char *asked, struct fault *fault)
+{
+    int opened = 0, error = 0;
+    for (int i = 0; i < LISTENERS_OF_ONE; i++) {
+        struct listener *listener = &listeners[opened];
+        const char *same = opened > 0 ? strrchr(listeners[0].address, ':') + 1 : port;
+        error = open_one(listener, LOOPBACKS[i], same, asked, fault);
+        if (error == 0)
+            opened++;
+        else if (!is_missing(error))
+            break;
     }
-    if (!describe(listener, address, fault)) {
-        listener_close(listener);
-        return false;
+    *count = opened;
+    return opened > 0 && is_missing(error) ? 0 : error;
+}
+
+/* As open_one(); the sockets that were bound are the caller's all the same. */
+static int open_any(struct listener *listeners, int *count, const char *address,
+                    struct fault *fault)
+{
+    struct listen_address parts;
+    *count = 0;
+    if (!listen_address_read(&parts, address)) {
+        fault_set(fault, FAULT_OPTION, "cannot listen on '%s': expected ADDR:PORT", address);
+        return -1;
     }
-    return true;
+    if (parts.is_localhost)
+        return open_localhost(listeners, count, parts.port, address, fault);
+    const int error = open_one(listeners, parts.host, parts.port, address, fault);
+    *count = error == 0;
+    return error;
+}
+
+static void close_all(struct listener *listeners, int count)
+{
+    for (int i = 0; i < count; i++)
+        listener_close(&listeners[i]);
+}
+
+bool listener_open(struct listener listeners[LISTENERS_OF_ONE], int *count, const char *address,
+                   struct fault *fault)
+{
+    bool good = open_any(listeners, count, address, fault) == 0;
+    for (int i = 0; good && i < *count; i++)
+        good =
+            listen(listeners[i].socket, SOMAXCONN) == 0
+            || fault_set(fault, FAULT_OPTION, "cannot listen on %s: %s", address, strerror(errno));
+    if (good)
+        return true;
+    close_all(listeners, *count);
+    *count = 0;
+    return false;
+}
+
+bool listener_try(const char *address, struct fault *fault)
+{
+    struct listener listeners[LISTENERS_OF_ONE];
+    int count;
+    const int error = open_any(listeners, &count, address, fault);
+    close_all(listeners, count);
+    return error == 0 || error == EADDRINUSE;
 }
 
 /* A packet with SYN is one too few for a filter that lets all others pass (socket(7),

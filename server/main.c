@@ -11,6 +11,7 @@
 #include "heap_tuning.h"
 #include "http.h"
 #include "infer_handlers.h"
+#include "listener.h"
 #include "log.h"
 #include "log_writer.h"
 #include "memory_budget.h"
@@ -27,12 +28,14 @@
 #include "version.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool fail(const char *what, const struct fault *fault)
 {
@@ -127,6 +130,12 @@ static int check_config(struct service *service)
 {
     struct fault fault;
     int failed_count = 0;
+    const struct config *config = service->config;
+    for (int i = 0; i < config->listen_count; i++)
+        if (!listener_try(config->listen[i], &fault)) {
+            fprintf(stderr, "attnd: %s\n", fault.message);
+            return 1;
+        }
     const bool loaded = load_models(service, print_model, &failed_count, &fault);
     if (!loaded)
         fprintf(stderr, "attnd: %s\n", fault.message);
@@ -218,9 +227,9 @@ static void wait_for_end(struct service *service, const sigset_t *signals)
             break;
         const int64_t start_ns = clock_now_ns();
         follow_quota(service);
-        model_store_rescan(service->store, end_is_pending);
-        log_line(LOG_INFO, "models read again",
-                 LOG_NUMBER("ms", (double)(clock_now_ns() - start_ns) / 1e6));
+        if (model_store_rescan(service->store, end_is_pending))
+            log_line(LOG_INFO, "models read again",
+                     LOG_NUMBER("ms", (double)(clock_now_ns() - start_ns) / 1e6));
     }
     log_line(LOG_INFO, "signal", LOG_STRING("name", strsignal(signal_number)));
 }
@@ -308,8 +317,21 @@ static int run(struct service *service)
     return served ? 0 : 1;
 }
 
+/* What is opened where a standard stream is closed takes its number, and what is written to the
+ * stream then goes there: log lines to a client, say. */
+static void open_standard_streams(void)
+{
+    int descriptor;
+    do
+        descriptor = open("/dev/null", O_RDWR);
+    while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+    if (descriptor > STDERR_FILENO)
+        close(descriptor);
+}
+
 int main(int argc, char **argv)
 {
+    open_standard_streams();
     if (argc > 1 && strcmp(argv[1], "health") == 0)
         return health_command(argc, argv);
     if (argc > 1 && strcmp(argv[1], "model") == 0)

@@ -4,6 +4,7 @@
  * may hold anything, so control characters are not given to the terminal. */
 #include "model_command.h"
 
+#include "config_options.h"
 #include "model.h"
 #include "model_directory.h"
 #include "model_mapping.h"
@@ -23,6 +24,8 @@ enum {
     VALUE_BYTES_SHOWN = 500,
     TEXT_BYTES_MAX = 4096
 };
+
+#define USAGE "usage: attnd model show PATH\n       " MODEL_NEW_USAGE "\n"
 
 static void print_bytes(const char *bytes, size_t length)
 {
@@ -203,6 +206,10 @@ static bool show_path(const char *path, struct fault *fault)
 int model_command(int argc, char **argv)
 {
     struct fault fault;
+    if (config_help_asked(argv)) {
+        printf(USAGE);
+        return EXIT_SHOWN;
+    }
     if (argc == 4 && strcmp(argv[2], "show") == 0) {
         model_guard_install();
         if (show_path(argv[3], &fault))
@@ -212,6 +219,6 @@ int model_command(int argc, char **argv)
     }
     if (argc > 2 && strcmp(argv[2], "new") == 0)
         return model_new(argc, argv);
-    fprintf(stderr, "usage: attnd model show PATH\n       " MODEL_NEW_USAGE "\n");
+    fprintf(stderr, USAGE);
     return EXIT_USAGE;
 }

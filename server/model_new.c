@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { EXIT_WRITTEN = 0, EXIT_REFUSED = 1, EXIT_USAGE = 2, WIDTH_MAX = 1 << 20 };
 
@@ -28,6 +29,7 @@ struct plan {
     const struct model_attention *attention;
     int64_t d_model, q_heads, kv_heads, hidden, layers; /* 0: not said */
     uint64_t seed;
+    bool force;
     const char *path;
 };
 
@@ -78,7 +80,7 @@ static bool read_flag(struct plan *plan, const char *flag, const char *value, st
         { "--layers", &plan->layers, MODEL_LAYERS_MAX },
     };
     static const char *const KNOWN[] = { "--attention", "--d-model", "--q-heads", "--kv-heads",
-                                         "--hidden",    "--layers",  "--seed" };
+                                         "--hidden",    "--layers",  "--seed",    "--force" };
     enum { KNOWN_COUNT = sizeof KNOWN / sizeof KNOWN[0] };
     int known = 0;
     while (known < KNOWN_COUNT && strcmp(flag, KNOWN[known]) != 0)
@@ -101,7 +103,9 @@ static bool read_flag(struct plan *plan, const char *flag, const char *value, st
 static bool read_arguments(struct plan *plan, int argc, char **argv, struct fault *fault)
 {
     for (int i = 3; i < argc; i++) {
-        if (argv[i][0] == '-') {
+        if (strcmp(argv[i], "--force") == 0) {
+            plan->force = true;
+        } else if (argv[i][0] == '-') {
             if (!read_flag(plan, argv[i], i + 1 < argc ? argv[i + 1] : NULL, fault))
                 return false;
             i++;
@@ -261,7 +265,10 @@ static bool write_model(const struct plan *plan, struct fault *fault)
     void *bytes = NULL;
     size_t size;
     int64_t count;
+    struct stat status;
     assert(plan->path);
+    if (!plan->force && lstat(plan->path, &status) == 0)
+        return fault_set(fault, FAULT_OPTION, "is there already; --force writes over it");
     if (bytes_of(plan) > BYTES_MAX)
         return fault_set(fault, FAULT_TOO_LARGE,
                          "the parameters take %" PRId64 " bytes; expected at most %" PRId64,

@@ -52,8 +52,9 @@ bool model_store_unload(struct model_store *store, const char *name, struct faul
 
 /* Makes the store what the directory is now: reads what is new, what has changed and what did not
  * load before, as model_store_load() does, and takes out the models whose files are gone. What was
- * unloaded stays so. Ends early, between two models, where should_stop (may be NULL) says so. */
-void model_store_rescan(struct model_store *store, bool (*should_stop)(void));
+ * unloaded stays so. Ends early, between two models, where should_stop (may be NULL) says so. False
+ * where the directory cannot be read, which is logged, and nothing has changed. */
+bool model_store_rescan(struct model_store *store, bool (*should_stop)(void));
 
 /* The objects of GET /v1/models and GET /v1/models/{model}. */
 void model_store_describe_all(struct model_store *store, struct text *text);

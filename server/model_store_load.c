@@ -299,20 +299,22 @@ static void rescan(struct model_store *store, const struct model_directory *dire
     }
 }
 
-void model_store_rescan(struct model_store *store, bool (*should_stop)(void))
+bool model_store_rescan(struct model_store *store, bool (*should_stop)(void))
 {
     struct model_directory directory;
     struct fault fault;
     if (!store->directory)
-        return;
+        return true;
     if (!model_directory_scan(&directory, store->directory, NULL, &fault)) {
         log_line(LOG_WARNING, "models not read again", LOG_STRING("reason", fault.message));
-        return;
+        return false;
     }
-    if (directory.is_one_model == store->is_one_model)
+    const bool is_alike = directory.is_one_model == store->is_one_model;
+    if (is_alike)
         rescan(store, &directory, should_stop);
     else
         log_line(LOG_WARNING, "models not read again",
                  LOG_STRING("reason", "the directory has become one model, or is no longer one"));
     model_directory_free(&directory);
+    return is_alike;
 }

@@ -8,10 +8,13 @@
 
 #include "answer.h"
 #include "daemon.h"
+#include "model_bytes.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
@@ -255,7 +258,6 @@ static void test_bad_addresses(void **state)
     (void)state;
     static const char *const addresses[] = { "",
                                              "8080",
-                                             ":8080",
                                              "127.0.0.1",
                                              "127.0.0.1:",
                                              "127.0.0.1:x",
@@ -268,11 +270,121 @@ static void test_bad_addresses(void **state)
     for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
         struct daemon_result result =
             daemon_command((const char *const[]){ "--listen", addresses[i], NULL }, NULL);
+        struct daemon_result checked = daemon_command(
+            (const char *const[]){ "--check-config", "--listen", addresses[i], NULL }, NULL);
         if (result.exit_code <= 0 || strlen(result.errors) < 10)
             fail_msg("--listen '%s' ended with %d: %s", addresses[i], result.exit_code,
                      result.errors);
+        if (checked.exit_code != 1 || strlen(checked.errors) < 10)
+            fail_msg("--check-config takes --listen '%s': %d: %s", addresses[i], checked.exit_code,
+                     checked.errors);
         daemon_result_free(&result);
+        daemon_result_free(&checked);
     }
+}
+
+/* A configuration is right while a daemon runs with it. */
+static void test_check_config_beside_a_daemon(void **state)
+{
+    (void)state;
+    char address[64];
+    daemon_start(&server, NULL);
+    snprintf(address, sizeof address, "127.0.0.1:%d", server.port);
+    struct daemon_result result =
+        daemon_command((const char *const[]){ "--check-config", "--listen", address, NULL }, NULL);
+    assert_int_equal(result.exit_code, 0);
+    daemon_result_free(&result);
+    daemon_stop(&server);
+}
+
+/* The first port of each family that the log tells of. */
+static int port_of(const char *log, const char *host)
+{
+    const char *found = strstr(log, host);
+    return found ? atoi(found + strlen(host)) : 0;
+}
+
+/* The loopback of both families, on one port, and nothing beyond it. */
+static void test_localhost(void **state)
+{
+    (void)state;
+    static const char *const addresses[] = { "localhost:0", ":0" };
+    for (int i = 0; i < 2; i++) {
+        const char *const arguments[] = { "--listen", addresses[i], NULL };
+        daemon_start(&server,
+                     &(struct daemon_options){ .arguments = arguments, .listen_count = 1 });
+        char *log = daemon_log(&server);
+        const int port = port_of(log, "=127.0.0.1:"), other = port_of(log, "[::1]:");
+        assert_int_equal(port, server.ports[0]);
+        if (other == 0)
+            print_message("    there is no ::1 here\n");
+        assert_true(other == 0 || other == port);
+        assert_null(strstr(log, "0.0.0.0"));
+        assert_null(strstr(log, "[::]"));
+        free(log);
+        assert_int_equal(status_of(port, 100), 200);
+        char variable[64];
+        snprintf(variable, sizeof variable, "ATTND_LISTEN=%s:%d", i == 0 ? "localhost" : "", port);
+        struct daemon_result result = daemon_command((const char *const[]){ "health", NULL },
+                                                     (const char *const[]){ variable, NULL });
+        if (result.exit_code != 0)
+            fail_msg("health of %s: %s", variable, result.errors);
+        daemon_result_free(&result);
+        daemon_stop(&server);
+    }
+}
+
+static void expect_usage(const char *const *arguments, const char *words)
+{
+    struct daemon_result result = daemon_command(arguments, NULL);
+    if (result.exit_code != 0 || !strstr(result.output, words))
+        fail_msg("%s: %d, '%s', '%s'", words, result.exit_code, result.output, result.errors);
+    assert_string_equal(result.errors, "");
+    daemon_result_free(&result);
+}
+
+static void test_help_of_commands(void **state)
+{
+    (void)state;
+    expect_usage((const char *const[]){ "-h", NULL }, "--listen");
+    expect_usage((const char *const[]){ "health", "--help", NULL }, "attnd health [URL]");
+    expect_usage((const char *const[]){ "health", "-h", NULL }, "attnd health [URL]");
+    expect_usage((const char *const[]){ "model", "--help", NULL }, "attnd model show");
+    expect_usage((const char *const[]){ "model", "new", "--help", NULL }, "--d-model");
+    expect_usage((const char *const[]){ "model", "new", "-h", NULL }, "--force");
+    expect_usage((const char *const[]){ "model", "show", "--help", NULL }, "attnd model show");
+}
+
+/* With its standard streams closed the daemon writes its log nowhere: not into the socket that
+ * would have got the number of one. */
+static void test_closed_streams(void **state)
+{
+    (void)state;
+    char command[600], link[64], path[64];
+    const char *program = getenv("ATTND");
+    char *words = daemon_directory_create();
+    snprintf(command, sizeof command,
+             "exec 3>'%s/pid'; env -i '%s' --listen 127.0.0.1:0 0<&- 1>&- 2>&- 3>&- & echo $! >&3",
+             words, program && *program ? program : "build/attnd");
+    assert_int_equal(system(command), 0);
+    snprintf(path, sizeof path, "%s/pid", words);
+    FILE *file = fopen(path, "r");
+    int pid = 0;
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%d", &pid), 1);
+    fclose(file);
+    struct daemon streams = { .pid = pid };
+    const double until = daemon_now() + 10 * daemon_slowness();
+    while (daemon_descriptor_count(&streams) < 8 && daemon_now() < until)
+        daemon_pause(0.01);
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, i);
+        const ssize_t size = readlink(path, link, sizeof link - 1);
+        link[size > 0 ? size : 0] = '\0';
+        assert_string_equal(link, "/dev/null");
+    }
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    daemon_directory_remove(words);
 }
 
 static void test_kernels(void **state)
@@ -311,6 +423,32 @@ static void test_health_command(void **state)
     daemon_result_free(&result);
 }
 
+/* A directory that is gone: the log says that it was not read again, and not that it was until it
+ * has come back, with one model more. */
+static void test_failed_reload(void **state)
+{
+    (void)state;
+    char moved[512];
+    char *directory = daemon_directory_create();
+    struct model_bytes file = model_bytes_demo(2, "");
+    snprintf(moved, sizeof moved, "%s-moved", directory);
+    daemon_start_with(&server, "--models", directory, NULL);
+    assert_int_equal(rename(directory, moved), 0);
+    assert_int_equal(kill(server.pid, SIGHUP), 0);
+    free(daemon_log_with(&server, "models not read again"));
+    daemon_directory_write(moved, "late.safetensors", file.data, file.size);
+    assert_int_equal(rename(moved, directory), 0);
+    assert_int_equal(kill(server.pid, SIGHUP), 0);
+    char *log = daemon_log_with(&server, "model loaded");
+    *strstr(log, "model loaded") = '\0';
+    assert_null(strstr(log, " models read again"));
+    free(log);
+    free(daemon_log_with(&server, " models read again"));
+    daemon_stop(&server);
+    free(file.data);
+    daemon_directory_remove(directory);
+}
+
 static int clear(void **state)
 {
     (void)state;
@@ -323,10 +461,21 @@ static int clear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_help_and_version), TEST(test_bad_flags),     TEST(test_flags_of_later),
-        TEST(test_environment),      TEST(test_heap),          TEST(test_several_addresses),
-        TEST(test_port_in_use),      TEST(test_bad_addresses), TEST(test_kernels),
+        TEST(test_help_and_version),
+        TEST(test_bad_flags),
+        TEST(test_flags_of_later),
+        TEST(test_environment),
+        TEST(test_heap),
+        TEST(test_several_addresses),
+        TEST(test_port_in_use),
+        TEST(test_bad_addresses),
+        TEST(test_kernels),
         TEST(test_health_command),
+        TEST(test_check_config_beside_a_daemon),
+        TEST(test_localhost),
+        TEST(test_help_of_commands),
+        TEST(test_closed_streams),
+        TEST(test_failed_reload),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

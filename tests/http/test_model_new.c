@@ -144,7 +144,10 @@ static void test_seed(void **state)
     }
     assert_true(same_bytes(names[0], names[1]));
     assert_false(same_bytes(names[0], names[2]));
-    assert_int_equal(run_new("--d-model 8 --q-heads 2 --seed 1", names[2], ""), 0); /* over it */
+    /* Over one that is there only where that is said. */
+    assert_int_equal(run_new("--d-model 8 --q-heads 2 --seed 1", names[2], "--force"), 1);
+    assert_false(same_bytes(names[0], names[2]));
+    assert_int_equal(run_new("--d-model 8 --force --q-heads 2 --seed 1", names[2], ""), 0);
     assert_true(same_bytes(names[0], names[2]));
 }
 

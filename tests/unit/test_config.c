@@ -156,8 +156,9 @@ static void test_listen(void **state)
     assert_int_equal(config.listen_count, 1);
     assert_string_equal(config.listen[0], "127.0.0.1:9");
     unsetenv("ATTND_LISTEN");
-    static const char EXPECTED[] = "expected ADDR:PORT as in 127.0.0.1:8080 or [::1]:8080";
-    static const char *const BROKEN[] = { "127.0.0.1", "127.0.0.1:", ":8080",  "h:65536",
+    static const char EXPECTED[] = "expected ADDR:PORT as in 127.0.0.1:8080 or "
+                                   "[::1]:8080, or localhost:8080";
+    static const char *const BROKEN[] = { "127.0.0.1", "127.0.0.1:", "local:", "h:65536",
                                           "h:-1",      "h:80x",      "8080",   "a:1,b:2",
                                           "h:080808",  "h:+1",       "h:0x10", "h:99999999999999" };
     for (size_t i = 0; i < sizeof BROKEN / sizeof BROKEN[0]; i++) {
@@ -173,7 +174,9 @@ static void test_listen(void **state)
                    "--listen: more than 8 addresses");
     assert_variable_refused("ATTND_LISTEN", "a:1,,a:2",
                             "ATTND_LISTEN: '' came; expected ADDR:PORT as in 127.0.0.1:8080 or "
-                            "[::1]:8080");
+                            "[::1]:8080, or localhost:8080");
+    assert_accepted(&config, "--listen localhost --listen localhost:80 --listen :8080");
+    assert_int_equal(config.listen_count, 3);
     char *many = calloc(1, 4097);
     assert_non_null(many);
     memset(many, 'a', 4096);

@@ -159,7 +159,8 @@ static void test_what_it_asks(void **state)
 /* Without a URL it asks where the daemon of the same environment listens. */
 static void test_the_listen_variable(void **state)
 {
-    static const char *const FORMS[] = { "127.0.0.1:%d", "0.0.0.0:%d", "127.0.0.1:%d,[::1]:1" };
+    static const char *const FORMS[] = { "127.0.0.1:%d", "0.0.0.0:%d", "127.0.0.1:%d,[::1]:1",
+                                         "localhost:%d", ":%d" };
     char printed[512];
     (void)state;
     for (size_t i = 0; i < sizeof FORMS / sizeof FORMS[0]; i++) {
@@ -174,7 +175,7 @@ static void test_the_listen_variable(void **state)
         server_stop(&server);
         assert_int_equal(status, 0);
     }
-    static const char *const BROKEN[] = { "127.0.0.1:0", "unix:/run/attnd.sock", ":80", "[::1" };
+    static const char *const BROKEN[] = { "127.0.0.1:0", "unix:/run/attnd.sock", ":x", "[::1" };
     for (size_t i = 0; i < sizeof BROKEN / sizeof BROKEN[0]; i++) {
         setenv("ATTND_LISTEN", BROKEN[i], 1);
         assert_int_equal(run(NULL, printed, sizeof printed), 1);

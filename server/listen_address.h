@@ -1,0 +1,19 @@
+/* listen_address.h - the parts of an address to listen on, as it is typed. */
+#ifndef ATTND_LISTEN_ADDRESS_H
+#define ATTND_LISTEN_ADDRESS_H
+
+#include <stdbool.h>
+
+enum { LISTEN_HOST_MAX = 64 };
+
+struct listen_address {
+    char host[LISTEN_HOST_MAX]; /* without brackets; not said to be one that there is */
+    char port[8];               /* digits, 0 to 65535 */
+    bool is_localhost;          /* 127.0.0.1 and ::1; no name is looked up. host is "localhost" */
+};
+
+/* "127.0.0.1:8080", "[::1]:0"; "localhost:8080", ":8080" and "localhost", whose port is 8080. False
+ * for all else. */
+bool listen_address_read(struct listen_address *address, const char *text);
+
+#endif
