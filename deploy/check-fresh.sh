@@ -44,7 +44,8 @@ make_root() {
     mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount --rbind /dev "$root/dev" || return
     inside apt-get -q update >/dev/null &&
         inside env DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends git make >/dev/null 2>&1 &&
-        git -c safe.directory='*' clone --quiet --no-hardlinks "$PWD" "$root/root/attnd" || return
+        git config --file "$folder/gitconfig" safe.directory '*' &&
+        GIT_CONFIG_GLOBAL=$folder/gitconfig git clone --quiet --no-hardlinks "$PWD" "$root/root/attnd" || return
     inside chown -R root:root /root/attnd
 }
 
@@ -113,7 +114,7 @@ if [ "${1-}" = --inside ]; then
     folder=$2 root=$2/root
     shift 2
     if ! make_root >"$folder/root.log" 2>&1; then
-        cannot "$(tail -n 1 "$folder/root.log")"
+        cannot "$(grep -m 1 -E '^(E|fatal):' "$folder/root.log" || tail -n 1 "$folder/root.log")"
     fi
     ok "a fresh Debian $(cat "$root/etc/debian_version") with git and make"
     try_run
@@ -131,6 +132,7 @@ command -v debootstrap >/dev/null || cannot "there is no debootstrap"
 folder=$(mktemp -d "${TMPDIR:-/var/tmp}/attnd-fresh-XXXXXX") || exit 1
 child=
 clean_up() {
+    trap "" INT TERM HUP
     [ -z "$child" ] || kill -KILL "$child" 2>/dev/null
     wait
     rm -rf --one-file-system "$folder"
