@@ -29,7 +29,7 @@ enum { TOKEN = 1, HOST = 2, TARGET = 4, VALUE = 8 };
 
 /* tchar (RFC 9110, 5.6.2); a host with its port (RFC 3986, 3.2.2 and 3.2.3); what keeps a target
  * one word: no control, blank, fragment, octet over 127; what a field's value may hold (RFC
- * 9110, 5.5). */
+ * 9110, 5.5, which lets DEL be kept: no reader ends a line or a value at it). */
 static const unsigned char classes[128] = {
     /* clang-format off */
     0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, /* 0x00 */
@@ -39,7 +39,7 @@ static const unsigned char classes[128] = {
     12, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, /* 0x40 */
     15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 14, 12, 14, 13, 15, /* 0x50 */
     13, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, /* 0x60 */
-    15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 12, 13, 12, 15, 0, /* 0x70 */
+    15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 12, 13, 12, 15, 8, /* 0x70 */
     /* clang-format on */
 };
 

@@ -167,8 +167,9 @@ static int start(void **state)
     free(command);
     assert_int_equal(chdir(tree), 0);
     setenv("ATTND", "build/attnd", 1);
-    /* Of the make that may have started this program. */
-    static const char *const variables[] = { "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "BUILD" };
+    /* Of the make and of the runner that may have started this program. */
+    static const char *const variables[] = { "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "BUILD",
+                                             "ATTND_TEST_SLOW" };
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
         unsetenv(variables[i]);
     files_before = files_of_tree();
