@@ -59,7 +59,7 @@ static void connect_and_use(struct http_raw *raw)
 /* What clients do before this and the next is there when the daemon wakes, SIGTERM too. */
 static void hold(void)
 {
-    kill(server.pid, SIGSTOP);
+    daemon_freeze(&server);
 }
 
 static void end_and_let_go(void)

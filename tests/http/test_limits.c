@@ -12,6 +12,7 @@
 
 #include "answer.h"
 #include "daemon.h"
+#include "endless.h"
 #include "request_text.h"
 
 #include <signal.h>
@@ -225,35 +226,31 @@ static void test_batch_answer_over_the_limit(void **state)
 
 /* ------------------------------------------------------------------------ time -- */
 
+static void expect_late(struct http_client *client, const char *body, const char *const *headers)
+{
+    struct http_response response = http_client_send(
+        client, &(struct http_request){ .path = PATH, .body = body, .headers = headers });
+    answer_expect_fault(&response, 504, "deadline", NULL);
+    http_response_free(&response);
+}
+
+enum { LONG_ROWS = 4096 }; /* seconds of work */
+
 static void test_deadline(void **state)
 {
     (void)state;
-    daemon_start_with(&server, "--workers", "1", NULL);
+    daemon_start_with(&server, "--workers", "1", "--timeout", "3600s", NULL);
     struct http_client client;
+    struct endless ahead;
     http_client_init(&client, server.port);
-    double seconds = 1.5;
-    char *slow = request_text_slow(&client, seconds, "");
+    char *slow = endless_text(LONG_ROWS, 0);
     const char *const hurried[] = { "X-Timeout-Ms: 100", "Content-Type: application/json", NULL };
-    const char *const patient[] = { "X-Timeout-Ms: 60000", "Content-Type: application/json", NULL };
-    struct http_response response = http_client_send(
-        &client, &(struct http_request){ .path = PATH, .body = slow, .headers = hurried });
-    answer_expect_fault(&response, 504, "deadline", NULL);
-    assert_true(response.seconds < seconds);
-    assert_false(response.on_new_connection);
-    http_response_free(&response);
+    expect_late(&client, slow, hurried);
 
     /* Behind a slow one, in the queue: its time is over before its turn, and not later. */
-    struct http_background ahead;
-    http_background_start(&ahead, server.port,
-                          &(struct http_request){ .path = PATH, .body = slow, .headers = patient });
-    daemon_pause(0.3);
-    response = http_client_send(
-        &client, &(struct http_request){ .path = PATH, .body = slow, .headers = hurried });
-    answer_expect_fault(&response, 504, "deadline", NULL);
-    http_response_free(&response);
-    response = http_background_join(&ahead);
-    assert_int_equal(response.status, 200);
-    http_response_free(&response);
+    endless_begin_any(&ahead, &client);
+    expect_late(&client, slow, hurried);
+    endless_end(&ahead);
     expect_served(server.port);
     free(slow);
     http_client_free(&client);
@@ -264,23 +261,13 @@ static void test_deadline(void **state)
 static void test_longest_time(void **state)
 {
     (void)state;
-    daemon_start(&server, NULL);
+    const char *const patient[] = { "X-Timeout-Ms: 60000", NULL };
     struct http_client client;
-    http_client_init(&client, server.port);
-    char *slow = request_text_slow(&client, 2, "");
-    http_client_free(&client);
-    daemon_stop(&server);
-
+    char *slow = endless_text(LONG_ROWS, 0);
     daemon_start_with(&server, "--timeout", "200ms", NULL);
     http_client_init(&client, server.port);
-    const char *const patient[] = { "X-Timeout-Ms: 60000", NULL };
-    struct http_response response = http_client_send(
-        &client, &(struct http_request){ .path = PATH, .body = slow, .headers = patient });
-    answer_expect_fault(&response, 504, "deadline", NULL);
-    http_response_free(&response);
-    response = http_client_post(&client, PATH, slow);
-    answer_expect_fault(&response, 504, "deadline", NULL);
-    http_response_free(&response);
+    expect_late(&client, slow, patient);
+    expect_late(&client, slow, NULL);
     free(slow);
     http_client_free(&client);
     expect_served(server.port);
@@ -349,7 +336,7 @@ static void test_body_that_was_there(void **state)
     memset(body, ' ', SIZE);
     memcpy(body, GOOD, strlen(GOOD));
     struct http_background sender;
-    assert_int_equal(kill(server.pid, SIGSTOP), 0);
+    daemon_freeze(&server);
     http_background_start(&sender, server.port,
                           &(struct http_request){ .path = PATH, .body = body, .body_size = SIZE });
     daemon_pause(1.5);

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "answer.h"
+#include "endless.h"
 #include "fixture.h"
-#include "request_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,7 +122,7 @@ static void leave_after(const char *body, double seconds)
 static void test_failures(void **state)
 {
     (void)state;
-    char *slow = request_text_slow(&client, 1 + daemon_slowness() / 2, "");
+    char *slow = endless_text(4096, 0);
     const double successes = value_of("request_success", "sdpa", "");
     answer_refused(&client, PATH, "{\"model\":\"sdpa\",\"query\":[[1],[1,2]]}", 400, "ragged",
                    NULL);
@@ -130,7 +130,7 @@ static void test_failures(void **state)
     answer_refused(&client, PATH, "{\"model\":\"sdpa\",\"query\":[[1]],\"key\":[[1,2]]}", 400,
                    "shape", NULL);
     expect_failures("sdpa", 0, 0, 0, 1);
-    leave_after(slow, 0.5); /* which is in its middle */
+    leave_after(slow, 0.2); /* which is in its middle */
     expect_failures("sdpa", 0, 1, 0, 1);
     const char *const headers[] = { "X-Timeout-Ms: 500", "Content-Type: application/json", NULL };
     answer_send_refused(&client,

@@ -242,6 +242,14 @@ void daemon_stop(struct daemon *server)
     assert_int_equal(code, 0);
 }
 
+void daemon_freeze(struct daemon *server)
+{
+    int status = 0;
+    assert_int_equal(kill(server->pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(server->pid, &status, WUNTRACED), server->pid);
+    assert_true(WIFSTOPPED(status));
+}
+
 void daemon_kill(struct daemon *server)
 {
     if (server->pid > 0) {

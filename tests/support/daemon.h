@@ -57,6 +57,9 @@ void daemon_stop(struct daemon *server);
 /* Ends it without a question, for clearing up after a failed test. */
 void daemon_kill(struct daemon *server);
 
+/* Stops it as SIGSTOP does; when this returns no thread of it runs. SIGCONT lets it go on. */
+void daemon_freeze(struct daemon *server);
+
 /* What it wrote so far; the caller's to free. */
 char *daemon_log(const struct daemon *server);
 
