@@ -11,14 +11,18 @@
 #include "log.h"
 
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum {
-    ACCEPTS_MAX = 64, /* of one listener, before others are looked at */
-    PAUSE_MS = 100,   /* where there is no descriptor or memory left */
+    ACCEPTS_MAX = 64,   /* of one listener, before others are looked at */
+    ACCEPTS_BUSY = 8,   /* the same where all threads have more to do than they can in time */
+    GONE_MAX = 1024,    /* and of those whose clients have gone */
+    GONE_AFTER_MS = 50, /* who ended its side so long ago, and was not accepted, has given up */
+    PAUSE_MS = 100,     /* where there is no descriptor or memory left */
 };
 
 struct http_arrival {
@@ -152,6 +156,17 @@ void http_drop_arrivals(struct http_thread *thread)
 
 enum outcome { TAKEN, GONE, NONE_LEFT, NOT_NOW };
 
+/* Under overload the kernel's queue fills with clients that do not wait any longer, and to read
+ * what they sent, and to refuse it, takes ten times as long as to close the connection. Whoever
+ * ends its side at once, as nc -N does, is served: that has not been long ago. */
+static bool has_given_up(int socket)
+{
+    struct tcp_info info = { 0 };
+    socklen_t size = sizeof info;
+    return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0
+           && info.tcpi_state != TCP_ESTABLISHED && info.tcpi_last_data_recv > GONE_AFTER_MS;
+}
+
 static enum outcome accept_one(struct http *http, int listening)
 {
     struct http_arrival *arrival = calloc(1, sizeof *arrival);
@@ -160,6 +175,11 @@ static enum outcome accept_one(struct http *http, int listening)
     arrival->address_size = sizeof arrival->address;
     arrival->socket = accept4(listening, (struct sockaddr *)&arrival->address,
                               &arrival->address_size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (arrival->socket >= 0 && has_given_up(arrival->socket)) {
+        close(arrival->socket);
+        free(arrival);
+        return GONE;
+    }
     if (arrival->socket >= 0) {
         hand_over(http, arrival);
         return TAKEN;
@@ -189,14 +209,27 @@ int http_accept_ms(const struct http *http, int most_ms)
     return pauses && most_ms > PAUSE_MS ? PAUSE_MS : most_ms;
 }
 
+/* Whoever is taken then only makes all wait longer, and what lies in the kernel meanwhile is in no
+ * cache when it is read. In the kernel's queue it costs nothing. */
+static bool all_are_busy(const struct http *http)
+{
+    for (int i = 0; i < http->thread_count; i++)
+        if (!atomic_load(&http->threads[i].is_busy))
+            return false;
+    return true;
+}
+
 /* Where this has filled the daemon up, all threads look for connections that can make room. */
 bool http_accept(struct http *http, int listening)
 {
     http->accepts_again_ns = 0;
-    for (int i = 0; i < ACCEPTS_MAX && http_may_accept(http); i++) {
+    const int most = all_are_busy(http) ? ACCEPTS_BUSY : ACCEPTS_MAX;
+    for (int taken = 0, gone = 0; taken < most && gone < GONE_MAX && http_may_accept(http);) {
         const enum outcome outcome = accept_one(http, listening);
         if (outcome == NONE_LEFT || outcome == NOT_NOW)
             return outcome == NONE_LEFT;
+        taken += outcome == TAKEN;
+        gone += outcome == GONE;
     }
     for (int i = 1; i < http->thread_count && http_is_full(http); i++)
         http_wake(&http->threads[i]);

@@ -65,6 +65,8 @@ struct http_thread {
     _Atomic int64_t idle_first_ns;        /* since when the first is; INT64_MAX: there is none */
     LIST_OF(struct exchange) waiting;     /* reading, parked or sending */
     int64_t timers_checked_ns;
+    _Atomic bool is_busy; /* its last two turns were long */
+    bool turn_was_long;
     int64_t ran_ns; /* when it last began to look for what had come */
     struct http_gate gate;
     int handled_count;           /* requests since it last waited */

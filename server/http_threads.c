@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 enum {
+    TURN_MS = 10, /* a thread whose turns take longer has more to do than it can in time */
     POLL_MS_MAX = 1000,
     RUNS_MAX = 8, /* of libmicrohttpd while it has bytes to read, before others are looked at */
 };
@@ -121,6 +122,14 @@ static void accept_all(struct watch *watch, struct http *http)
             http_accept(http, watch->fds[i].fd);
 }
 
+/* Two in a row: one may have been the system's affair. */
+static void note_turn(struct http_thread *thread, int64_t turn_ns)
+{
+    const bool is_long = turn_ns > TURN_MS * INT64_C(1000000);
+    atomic_store_explicit(&thread->is_busy, is_long && thread->turn_was_long, memory_order_relaxed);
+    thread->turn_was_long = is_long;
+}
+
 static void *connection_thread(void *argument)
 {
     struct http_thread *thread = argument;
@@ -145,7 +154,9 @@ static void *connection_thread(void *argument)
         thread->ran_ns = began_ns;
         http_end_departures(thread);
         http_check_timers(thread);
-        memory_budget_trim(clock_now_ns());
+        const int64_t ended_ns = clock_now_ns();
+        note_turn(thread, ended_ns - began_ns);
+        memory_budget_trim(ended_ns);
     }
     return NULL;
 }

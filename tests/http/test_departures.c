@@ -14,6 +14,7 @@
 #include "fixture.h"
 #include "request_text.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -240,6 +241,43 @@ static int start(void **state)
     return 0;
 }
 
+/* Who gives up before its connection was accepted has nothing read of what it sent; who ends its
+ * side only then is answered. */
+static void test_leaving_the_queue(void **state)
+{
+    (void)state;
+    enum { GONE = 20 };
+    static const char request[] = "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    static const char requests[] =
+        "attnd_requests_total{method=\"GET\",route=\"/v1/models\",status=\"200\"}";
+    struct http_raw raw;
+    struct metrics_page page = { 0 };
+    daemon_stop(&server);
+    daemon_start(&server, NULL);
+    kill(server.pid, SIGSTOP);
+    daemon_pause(0.05);
+    for (int i = 0; i < GONE; i++) {
+        http_raw_connect(&raw, server.port);
+        assert_true(http_raw_send_text(&raw, request));
+        http_raw_close(&raw);
+    }
+    daemon_pause(0.3);
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send_text(&raw, request));
+    shutdown(raw.socket, SHUT_WR);
+    kill(server.pid, SIGCONT);
+    struct http_response response = http_raw_receive(&raw, 10 * daemon_slowness());
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    http_raw_close(&raw);
+    struct http_client asking;
+    http_client_init(&asking, server.port);
+    answer_metrics(&asking, &page);
+    assert_int_equal((int)metrics_page_value(&page, requests), 1);
+    metrics_page_free(&page);
+    http_client_free(&asking);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +287,7 @@ int main(void)
         cmocka_unit_test(test_leaving_in_the_answer),
         cmocka_unit_test(test_half_closed_after_the_request),
         cmocka_unit_test(test_idle_connections),
+        cmocka_unit_test(test_leaving_the_queue),
         cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
