@@ -86,6 +86,7 @@ struct exchange {
     struct exchange_answer answer;
     struct request_record record;
     bool is_framed; /* it says in one way where its body ends */
+    bool has_room;  /* libmicrohttpd has some for the answer's headers */
     bool reading;   /* its body is still coming */
     bool parked;
     bool answered;

@@ -29,6 +29,7 @@
     X(CONTENT_TYPE, "content_type", 415)                                                           \
     X(NOT_FOUND, "not_found", 404)                                                                 \
     X(METHOD, "method", 405)                                                                       \
+    X(HEADERS, "headers", 431)                                                                     \
     X(CONFLICT, "conflict", 409)                                                                   \
     X(FORBIDDEN, "forbidden", 403)                                                                 \
     X(TOO_LARGE, "too_large", 413)                                                                 \

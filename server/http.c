@@ -31,7 +31,7 @@ enum {
 /* libmicrohttpd takes no answer while a body is arriving, so this one goes to the socket directly;
  * it has sent nothing of its own for this request that could be cut in two. The message is one of
  * ours, with nothing in it that JSON would escape. */
-void http_end_body(struct exchange *exchange)
+static void answer_directly(struct exchange *exchange)
 {
     char answer[1024];
     char body[512];
@@ -56,7 +56,12 @@ void http_end_body(struct exchange *exchange)
     http_waiting_remove(exchange);
     if (send(connection->socket, answer, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         log_line(LOG_DEBUG, "answer not sent", LOG_STRING("reason", strerror(errno)));
-    http_connection_end(connection);
+}
+
+void http_end_body(struct exchange *exchange)
+{
+    answer_directly(exchange);
+    http_connection_end(http_connection_of(exchange->connection));
 }
 
 static bool add_header(struct MHD_Response *response, const char *name, const char *value)
@@ -256,6 +261,10 @@ static void check_headers(struct exchange *exchange)
 static enum MHD_Result answer_before_body(struct exchange *exchange)
 {
     http_gate_leave(exchange);
+    if (!exchange->has_room) {
+        answer_directly(exchange);
+        return MHD_NO;
+    }
     exchange->reading = false;
     exchange_fail(exchange, &exchange->fault);
     return queue_answer(exchange);
@@ -306,6 +315,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
         return MHD_queue_response(connection, 503, thread->http->no_memory);
     *state = exchange;
     record->exchange = exchange;
+    record->dropped_max = 2 * (uint64_t)thread->http->options.body_bytes_max;
     http_idle_end(thread, record);
     exchange->is_framed = http_check_framing(exchange, method, path, version);
     if (exchange->is_framed)
@@ -341,6 +351,7 @@ bool exchange_is_first(const struct exchange *exchange)
 static enum MHD_Result dispatch(struct exchange *exchange)
 {
     exchange->reading = false;
+    http_connection_of(exchange->connection)->dropped_max = 0;
     http_gate_leave(exchange);
     http_waiting_remove(exchange);
     exchange->is_framed = http_check_trailers(exchange);
@@ -371,6 +382,8 @@ enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection
         http_gate_flow(exchange);
         const bool taken = exchange_receive(exchange, upload, *upload_size, bytes_max);
         *upload_size = 0;
+        if (!taken)
+            answer_directly(exchange);
         return taken ? MHD_YES : MHD_NO;
     }
     if (exchange->called)

@@ -26,6 +26,7 @@ struct http_connection *http_connection_of(struct MHD_Connection *connection)
 
 void http_connection_end(struct http_connection *connection)
 {
+    connection->shut = true;
     shutdown(connection->socket, SHUT_RDWR);
     MHD_set_connection_option(connection->library, MHD_CONNECTION_OPTION_TIMEOUT, 1U);
 }
@@ -43,6 +44,10 @@ void http_see_departures(struct http_thread *thread)
     do {
         count = epoll_wait(thread->departures, events, 64, 0);
         for (int i = 0; i < count; i++) {
+            if (*(enum http_watched *)events[i].data.ptr == HTTP_WATCHED_LINGER) {
+                http_linger_read(thread, events[i].data.ptr);
+                continue;
+            }
             struct http_connection *connection = events[i].data.ptr;
             connection->left = true;
             /* Shutting down is one more edge: it must not come back here. */
@@ -117,6 +122,7 @@ void http_on_connection(void *context, struct MHD_Connection *connection, void *
     if (record) {
         leaving_remove(thread, record);
         http_idle_end(thread, record);
+        http_linger_begin(thread, record);
         atomic_fetch_sub(&thread->closing_count, record->closing);
         free(record);
     }

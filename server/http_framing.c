@@ -13,11 +13,17 @@
 #include <string.h>
 #include <strings.h>
 
-enum { LINE_END = 2 }; /* CRLF, or the two NULs in its place */
+enum {
+    LINE_END = 2,                                 /* CRLF, or the two NULs in its place */
+    BEFORE_BODY_BYTES = HTTP_POOL_BYTES / 2,      /* a body is read through what is left */
+    RECORD_BYTES = 64,                            /* of the pool, for each header */
+    BESIDE_ANSWER_BYTES = HTTP_POOL_BYTES - 1536, /* whose headers need the rest */
+};
 
 struct headers {
     unsigned content_count, transfer_count, inference_count, host_count;
-    const char *transfer, *host;
+    const char *transfer, *host, *cookie;
+    unsigned count;
     bool in_place;     /* they lie where they were read; */
     const char *next;  /* the next line must begin here; NULL: that is not known */
     const char *wrong; /* the first thing that is */
@@ -64,6 +70,7 @@ void *http_on_target(void *context, const char *target, struct MHD_Connection *c
     thread->call_count++;
     if (!record || !target)
         return NULL;
+    record->dropped_max = HTTP_DROPPED_BYTES;
     record->target = target;
     record->target_size = strlen(target);
     record->target_is_word = span(target, TARGET) == record->target_size;
@@ -93,6 +100,8 @@ static void see_name(struct headers *headers, const char *name, size_t size, con
         headers->transfer = value;
     } else if (IS(name, size, "Inference-Header-Content-Length")) {
         headers->inference_count++;
+    } else if (IS(name, size, "Cookie")) {
+        headers->cookie = value;
     }
 }
 
@@ -110,6 +119,7 @@ static enum MHD_Result see_header(void *context, enum MHD_ValueKind kind, const 
     struct headers *headers = context;
     if (!value)
         value = "";
+    headers->count++;
     see_name(headers, name, name_size, value);
     if (headers->wrong)
         return MHD_YES;
@@ -123,6 +133,31 @@ static enum MHD_Result see_header(void *context, enum MHD_ValueKind kind, const 
         headers->next = value + value_size + LINE_END;
     }
     return MHD_YES;
+}
+
+/* -------------------------------------------------------------------- room -- */
+
+/* Headers, what libmicrohttpd keeps of them, and the answer's share the pool, and a body is read
+ * through the rest of it: a few bytes at a time where little is left. */
+static bool check_room(struct exchange *exchange, const struct headers *headers, size_t bytes)
+{
+    size_t used = bytes + headers->count * (size_t)RECORD_BYTES;
+    if (headers->cookie)
+        used += strlen(headers->cookie)
+                + RECORD_BYTES
+                      * (size_t)MHD_get_connection_values(exchange->connection, MHD_COOKIE_KIND,
+                                                          NULL, NULL);
+    exchange->has_room = used <= BESIDE_ANSWER_BYTES;
+    if (!exchange->has_room)
+        return fault_set(
+            &exchange->fault, FAULT_HEADERS,
+            "the headers are %zu bytes, %zu with %d for each of them; at most %d are taken", bytes,
+            used, RECORD_BYTES, BESIDE_ANSWER_BYTES);
+    if ((exchange->body_announced > 0 || exchange->is_chunked) && bytes > BEFORE_BODY_BYTES)
+        return fault_set(&exchange->fault, FAULT_HEADERS,
+                         "the headers are %zu bytes; before a body at most %d are taken", bytes,
+                         BEFORE_BODY_BYTES);
+    return true;
 }
 
 /* --------------------------------------------------------------- the whole -- */
@@ -186,24 +221,23 @@ bool http_check_framing(struct exchange *exchange, const char *method, const cha
 {
     const struct http_connection *record = http_connection_of(exchange->connection);
     const bool in_place = exchange->thread->http->parses_in_place && record->target;
-    const size_t version_size = strlen(version);
     const bool is_1_0 = strcmp(version, "HTTP/1.0") == 0;
-    struct headers headers = { .wrong = line_is_wrong(record, method, path) };
-    headers.in_place = in_place;
+    const size_t bytes =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)
+            ->header_size;
+    struct headers headers = { .wrong = line_is_wrong(record, method, path), .in_place = in_place };
     if (in_place)
-        headers.next = version + version_size + LINE_END;
+        headers.next = version + strlen(version) + LINE_END;
     MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, see_header, &headers);
+    if (!check_room(exchange, &headers, bytes))
+        return false;
     if (headers.wrong)
         return malformed(exchange, headers.wrong);
-    if (in_place) {
-        const size_t size =
-            MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)
-                ->header_size;
-        if (line_is_torn(record, method, path, version) || headers.next + LINE_END != method + size)
-            return malformed(
-                exchange,
-                "a line of the headers has a NUL or an odd blank, or does not end with CRLF");
-    }
+    if (in_place
+        && (line_is_torn(record, method, path, version)
+            || headers.next + LINE_END != method + bytes))
+        return malformed(
+            exchange, "a line of the headers has a NUL or an odd blank, or does not end with CRLF");
     if (headers.host_count > 1)
         return malformed(exchange, "Host is among the headers twice");
     if (headers.host_count == 0 && !is_1_0)

@@ -13,13 +13,18 @@
 #include <stdatomic.h>
 
 enum {
-    HTTP_LISTEN_MAX = 8,     /* addresses as they are typed */
-    HTTP_TIMER_MS = 10,      /* how late a deadline may be noticed */
-    HTTP_POOL_BYTES = 16384, /* of a connection; 9 900 idle ones stay under 200 MiB */
+    HTTP_LISTEN_MAX = 8,            /* addresses as they are typed */
+    HTTP_TIMER_MS = 10,             /* how late a deadline may be noticed */
+    HTTP_POOL_BYTES = 16384,        /* of a connection; 9 900 idle ones stay under 200 MiB */
+    HTTP_DROPPED_BYTES = 64 * 1024, /* of a refused client, where no body is on its way */
 };
+
+/* What a thread's second set of descriptors watches; the first member of each. */
+enum http_watched { HTTP_WATCHED_CONNECTION, HTTP_WATCHED_LINGER };
 
 /* libmicrohttpd's context of a connection. */
 struct http_connection {
+    enum http_watched watched;
     int socket;
     struct MHD_Connection *library;
     struct exchange *exchange;                    /* the one that is under way, or NULL */
@@ -28,6 +33,9 @@ struct http_connection {
     bool closing;                                 /* by us */
     size_t window_bytes; /* of a body, for which its window was opened; 0: the kernel's own */
     bool served;         /* it has had a request */
+    uint64_t
+        dropped_max;     /* bytes of a request that is not all read, for which its end would wait */
+    bool shut;           /* both its ends are, and nobody is to be waited for */
     const char *target;  /* of the request that comes, as it lies in the pool */
     size_t target_size;  /* up to its first NUL */
     bool target_is_word; /* it has no character that a target may not have */
@@ -37,6 +45,7 @@ struct http_connection {
 };
 
 struct http_arrival; /* a connection on its way to its thread */
+struct http_linger;  /* one that has ended, and whose client still sends */
 
 /* Exchanges in the order in which they came. */
 struct http_queue {
@@ -75,6 +84,7 @@ struct http_thread {
     unsigned idle_runs;          /* in which it made none, and wanted to be run at once again */
     bool ran_idle;               /* the last time */
     LIST_OF(struct http_connection) leaving;
+    LIST_OF(struct http_linger) lingering;
     int departures; /* epoll of clients that have closed their end */
 
     pthread_mutex_t mutex;
@@ -97,6 +107,7 @@ struct http {
     int64_t accepts_again_ns;  /* that thread's; 0: nothing keeps it from doing so */
     int64_t handshakes_end_ns; /* that thread's too: of the last connections; 0: they go on */
     bool parses_in_place;      /* libmicrohttpd (http_framing.c) */
+    _Atomic int lingering_count;
     int thread_count;
     struct http_thread threads[];
 };
@@ -149,6 +160,17 @@ bool http_check_trailers(struct exchange *exchange);
 /* Shuts a connection down of which a body may still be on its way, and sees to it that
  * libmicrohttpd, which may never read its end, notices within two seconds. */
 void http_connection_end(struct http_connection *connection);
+
+/* libmicrohttpd is about to close a connection: if its client may still be sending, it is kept a
+ * while. */
+void http_linger_begin(struct http_thread *thread, const struct http_connection *connection);
+
+/* Drops what came. Ends those that may not last; how long to wait at the most before that is to be
+ * done again; and ends all. */
+void http_linger_read(struct http_thread *thread, struct http_linger *linger);
+void http_linger_check(struct http_thread *thread, int64_t now_ns);
+int http_linger_ms(const struct http_thread *thread, int most_ms);
+void http_linger_end(struct http_thread *thread);
 
 /* Whether a chunked body stands at a line for which libmicrohttpd has no room. Asked now and then,
  * with runs of libmicrohttpd between. */

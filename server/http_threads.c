@@ -58,6 +58,7 @@ static int poll_timeout_ms(struct http_thread *thread)
     timeout_ms = http_chunk_line_ms(thread, timeout_ms);
     if (thread == &thread->http->threads[0])
         timeout_ms = http_accept_ms(thread->http, timeout_ms);
+    timeout_ms = http_linger_ms(thread, timeout_ms);
     return http_gate_ms(thread, http_timers_ms(thread, timeout_ms));
 }
 
@@ -234,6 +235,7 @@ static void destroy(struct http *http, int running_count)
         if (thread->daemon) {
             http_gate_end(thread);
             MHD_stop_daemon(thread->daemon);
+            http_linger_end(thread);
         }
         http_drop_arrivals(thread);
         if (thread->event >= 0)

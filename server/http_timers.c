@@ -93,6 +93,7 @@ static void give_up_answer(struct exchange *exchange)
 {
     const int socket = http_connection_of(exchange->connection)->socket;
     exchange->stalled = true;
+    http_connection_of(exchange->connection)->shut = true;
     setsockopt(socket, SOL_SOCKET, SO_LINGER, &(struct linger){ .l_onoff = 1 },
                sizeof(struct linger));
     shutdown(socket, SHUT_RDWR);
@@ -215,6 +216,7 @@ void http_check_timers(struct http_thread *thread)
 {
     const int64_t now_ns = clock_now_ns();
     check_waiting(thread, now_ns);
+    http_linger_check(thread, now_ns);
     if (atomic_load(&thread->http->draining_since_ns))
         http_drain_idle(thread);
     else

@@ -39,6 +39,7 @@ static const struct {
     { FAULT_CODING, "encoding", 400 },
     { FAULT_ENCODING, "encoding", 415 },
     { FAULT_HTTP, "http", 400 },
+    { FAULT_HEADERS, "headers", 431 },
     { FAULT_CONTENT_TYPE, "content_type", 415 },
     { FAULT_OVERLOADED, "overloaded", 429 },
     { FAULT_LOADING, "loading", 503 },

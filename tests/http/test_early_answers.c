@@ -1,0 +1,266 @@
+/* test_early_answers.c - refusals that are sent before the client has sent all: of long headers,
+ * and of bodies over the limit.
+ *
+ * A client that sends everything before it reads must find its answer too, and not a reset
+ * connection (RFC 9112, 9.6); for that the daemon reads on a while, bounded in time, in bytes and
+ * in the number of connections. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BODY_MAX = 1 << 20, LONG = 64 << 20 };
+
+static char *filler;    /* LONG times a blank */
+static int descriptors; /* of the daemon, with one client */
+
+static int start(void **state)
+{
+    (void)state;
+    filler = malloc(LONG);
+    assert_non_null(filler);
+    memset(filler, ' ', LONG);
+    daemon_start_with(&server, "--body-max", "1MiB", "--connections-max", "200", NULL);
+    http_client_init(&client, server.port);
+    cJSON_Delete(answer_get(&client, "/livez"));
+    answer_wait_for_metric(&client, "attnd_connections", 1, 1);
+    descriptors = daemon_descriptor_count(&server);
+    return 0;
+}
+
+static int clear(void **state)
+{
+    free(filler);
+    return fixture_clear(state);
+}
+
+static void connect_and_announce(struct http_raw *raw, size_t body_bytes)
+{
+    char head[200];
+    snprintf(head, sizeof(head),
+             "POST /v1/attention HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n", body_bytes);
+    http_raw_connect(raw, server.port);
+    assert_true(http_raw_send_text(raw, head));
+}
+
+static void expect_answer(struct http_raw *raw, long status, const char *code)
+{
+    struct http_response response = http_raw_receive(raw, 10 * daemon_slowness());
+    answer_expect_fault(&response, status, code, "");
+    http_response_free(&response);
+    assert_true(http_raw_is_closed(raw, 10 * daemon_slowness()));
+    http_raw_close(raw);
+}
+
+/* Only those of the daemon itself and of the client are open. */
+static void expect_given_back(void)
+{
+    const double until = daemon_now() + 10 * daemon_slowness();
+    while (daemon_descriptor_count(&server) > descriptors && daemon_now() < until)
+        daemon_pause(0.01);
+    assert_int_equal(daemon_descriptor_count(&server), descriptors);
+}
+
+/* ------------------------------------------------------------------------ bodies -- */
+
+static void test_body_sent_before_reading(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = { BODY_MAX + 1, BODY_MAX * 3 / 2, 2 * BODY_MAX };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct http_raw raw;
+        connect_and_announce(&raw, sizes[i]);
+        assert_true(http_raw_send(&raw, filler, sizes[i]));
+        expect_answer(&raw, 413, "too_large");
+    }
+    expect_given_back();
+}
+
+static void test_body_in_pieces(void **state)
+{
+    (void)state;
+    enum { PIECE = BODY_MAX / 40 };
+    struct http_raw raw;
+    connect_and_announce(&raw, 50 * PIECE);
+    for (int i = 0; i < 50; i++) {
+        assert_true(http_raw_send(&raw, filler, PIECE));
+        daemon_pause(0.01);
+    }
+    expect_answer(&raw, 413, "too_large");
+}
+
+/* One of no declared length is read and dropped up to twice the limit, and told so beyond. */
+static void test_chunked_body(void **state)
+{
+    (void)state;
+    struct http_raw raw;
+    char size[16];
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send_text(&raw, "POST /v1/attention HTTP/1.1\r\nHost: x\r\n"
+                                         "Transfer-Encoding: chunked\r\n\r\n"));
+    snprintf(size, sizeof(size), "%x\r\n", 3 * BODY_MAX);
+    assert_true(http_raw_send_text(&raw, size));
+    assert_true(http_raw_send(&raw, filler, 3 * BODY_MAX));
+    expect_answer(&raw, 413, "too_large");
+}
+
+/* A refusal of the request itself is not lost either. */
+static void test_refused_request_with_a_body(void **state)
+{
+    (void)state;
+    struct http_raw raw;
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send_text(&raw, "POST /v1/attention HTTP/1.1\r\nHost: x\r\n"
+                                         "Content-Length : 1048576\r\n\r\n"));
+    assert_true(http_raw_send(&raw, filler, BODY_MAX));
+    expect_answer(&raw, 400, "http");
+}
+
+/* ------------------------------------------------------------------------ bounds -- */
+
+static void test_endless_body(void **state)
+{
+    (void)state;
+    struct http_raw raw;
+    connect_and_announce(&raw, (size_t)LONG * 2);
+    assert_false(http_raw_send(&raw, filler, LONG));
+    http_raw_close(&raw);
+    expect_given_back();
+}
+
+/* Neither who reads its answer and stays, nor who never reads it, is waited for; nor are many. */
+static void test_silent_clients(void **state)
+{
+    (void)state;
+    enum { COUNT = 100, KEPT_MAX = 32 };
+    struct http_raw raw[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        connect_and_announce(&raw[i], 2 * BODY_MAX);
+    answer_wait_for_metric(&client, "attnd_connections", 1, 1);
+    const double until = daemon_now() + 10 * daemon_slowness();
+    while (daemon_descriptor_count(&server) > descriptors + KEPT_MAX && daemon_now() < until)
+        daemon_pause(0.01);
+    assert_true(daemon_descriptor_count(&server) <= descriptors + KEPT_MAX);
+    expect_given_back();
+    for (int i = 0; i < COUNT; i++)
+        http_raw_close(&raw[i]);
+    cJSON_Delete(answer_get(&client, "/livez"));
+}
+
+/* ----------------------------------------------------------------------- headers -- */
+
+/* The answer to a request with a header, or a query, so long. */
+static long status_of(const char *before, char fill, int size, const char *behind)
+{
+    struct http_raw raw;
+    char *text = malloc((size_t)size);
+    assert_non_null(text);
+    for (int i = 0; i < size; i++)
+        text[i] = fill == '&' && i % 2 == 0 ? 'a' : fill;
+    http_raw_connect(&raw, server.port);
+    http_raw_send_text(&raw, before);
+    http_raw_send(&raw, text, (size_t)size);
+    http_raw_send_text(&raw, behind);
+    free(text);
+    struct http_response response = http_raw_receive(&raw, 10 * daemon_slowness());
+    const long status = response.status;
+    http_response_free(&response);
+    if (status >= 400 && status != 404)
+        assert_true(http_raw_is_closed(&raw, 10 * daemon_slowness()));
+    http_raw_close(&raw);
+    return status;
+}
+
+/* Whatever the length, there is an answer: the resource's, or that it is too long. */
+static void test_headers_of_all_lengths(void **state)
+{
+    (void)state;
+    for (int size = 100; size < 40000; size += size < 14000 || size > 17000 ? 971 : 37) {
+        const long header =
+            status_of("GET /livez HTTP/1.1\r\nHost: x\r\nX-A: ", 'a', size, "\r\n\r\n");
+        const long query = status_of("GET /livez?", '&', size, " HTTP/1.1\r\nHost: x\r\n\r\n");
+        const long target = status_of("GET /x", 'a', size, " HTTP/1.1\r\nHost: x\r\n\r\n");
+        const bool fits = size < 14000;
+        if (fits ? header != 200 : header != 431 && header != 200)
+            fail_msg("a header of %d bytes: %ld", size, header);
+        if (fits ? query != 200 : query != 431 && query != 414 && query != 200)
+            fail_msg("a query of %d bytes: %ld", size, query);
+        if (fits ? target != 404 : target != 431 && target != 414 && target != 404)
+            fail_msg("a target of %d bytes: %ld", size, target);
+    }
+}
+
+static void test_many_headers(void **state)
+{
+    (void)state;
+    char many[400 * 6 + 1] = "";
+    for (int count = 20; count <= 400; count += 20) {
+        for (int i = 0; i < count; i++)
+            memcpy(many + (size_t)i * 6, "a: b\r\n", 7);
+        struct http_raw raw;
+        http_raw_connect(&raw, server.port);
+        assert_true(http_raw_send_text(&raw, "GET /livez HTTP/1.1\r\nHost: x\r\n"));
+        assert_true(http_raw_send_text(&raw, many));
+        assert_true(http_raw_send_text(&raw, "\r\n"));
+        struct http_response response = http_raw_receive(&raw, 10 * daemon_slowness());
+        assert_int_equal(response.status, count <= 200 ? 200 : 431);
+        http_response_free(&response);
+        http_raw_close(&raw);
+    }
+}
+
+/* A body is read through what the headers leave: it costs the same, or it is refused. */
+static void test_body_behind_headers(void **state)
+{
+    (void)state;
+    static const struct {
+        int header_bytes;
+        bool taken;
+    } cases[] = { { 100, true }, { 7000, true }, { 12000, false }, { 15700, false } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct http_raw raw;
+        char *head = malloc(20000);
+        assert_non_null(head);
+        snprintf(head, 20000,
+                 "POST /v1/softmax HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nX-A: %0*d\r\n\r\n",
+                 BODY_MAX, cases[i].header_bytes, 0);
+        http_raw_connect(&raw, server.port);
+        assert_true(http_raw_send_text(&raw, head));
+        free(head);
+        assert_true(http_raw_send(&raw, filler, BODY_MAX));
+        if (cases[i].taken) {
+            struct http_response response = http_raw_receive(&raw, 10 * daemon_slowness());
+            answer_expect_fault(&response, 400, "json", NULL); /* it has been read */
+            http_response_free(&response);
+            http_raw_close(&raw);
+        } else {
+            expect_answer(&raw, 431, "headers");
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_body_sent_before_reading),
+        cmocka_unit_test(test_body_in_pieces),
+        cmocka_unit_test(test_chunked_body),
+        cmocka_unit_test(test_refused_request_with_a_body),
+        cmocka_unit_test(test_endless_body),
+        cmocka_unit_test(test_silent_clients),
+        cmocka_unit_test(test_headers_of_all_lengths),
+        cmocka_unit_test(test_many_headers),
+        cmocka_unit_test(test_body_behind_headers),
+        cmocka_unit_test(test_stops_cleanly),
+    };
+    return cmocka_run_group_tests(tests, start, clear);
+}
