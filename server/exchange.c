@@ -4,6 +4,7 @@
 
 #include "clock.h"
 #include "coding.h"
+#include "metrics.h"
 #include "text.h"
 
 #include <assert.h>
@@ -159,7 +160,12 @@ void exchange_find_route(struct exchange *exchange, const struct route *routes, 
 
 /* As much at first as was announced, so that a body is not moved as it grows; but no more than this
  * for a client who has only claimed so far that it will come. */
-enum { BODY_TRUSTED_BYTES = 8 << 20, BODY_FIRST_BYTES = 16384 };
+enum {
+    BODY_TRUSTED_BYTES = 8 << 20,
+    BODY_FIRST_BYTES = 16384,
+    STEP_FIRST_BYTES = 16384,
+    STEP_BYTES = 65536,
+};
 
 static size_t first_capacity(const struct exchange *exchange)
 {
@@ -169,15 +175,26 @@ static size_t first_capacity(const struct exchange *exchange)
     return announced < BODY_TRUSTED_BYTES ? announced : BODY_TRUSTED_BYTES;
 }
 
-/* What was announced has been reserved before. */
-static bool reserve_for_body(struct exchange *exchange, size_t capacity)
+/* Of a body that comes to size bytes with its next ones: what of it counts is ahead of it by less
+ * than a step, and never more than was announced. What malloc() has given beyond, and nobody has
+ * written to, takes no memory. */
+static bool reserve_for_body(struct exchange *exchange, size_t size)
 {
-    const size_t before = exchange->memory.bytes;
-    return capacity <= before || memory_reserve_body(&exchange->memory, capacity - before);
+    const size_t step = size <= MEMORY_SMALL_BODY_BYTES ? STEP_FIRST_BYTES : STEP_BYTES;
+    const size_t before = exchange->memory.body_bytes;
+    const size_t announced = exchange->body_offset + exchange->body_announced;
+    size_t reserved = (size + step - 1) / step * step;
+    if (size <= announced && reserved > announced)
+        reserved = announced;
+    return reserved <= before || memory_reserve_body(&exchange->memory, reserved - before);
 }
 
 static bool body_reserve(struct exchange *exchange, size_t size, size_t bytes_max)
 {
+    if (!reserve_for_body(exchange, size)) {
+        metrics_refused("memory");
+        return fault_no_memory(&exchange->fault);
+    }
     if (size <= exchange->body_capacity)
         return true;
     size_t capacity =
@@ -189,8 +206,6 @@ static bool body_reserve(struct exchange *exchange, size_t size, size_t bytes_ma
         capacity = size;
     if (capacity > bytes_max)
         capacity = bytes_max;
-    if (!reserve_for_body(exchange, capacity))
-        return fault_no_memory(&exchange->fault);
     char *body = realloc(exchange->body, capacity);
     if (!body)
         return fault_no_memory(&exchange->fault);
@@ -359,6 +374,7 @@ static void pack(struct exchange *exchange)
 
 static void answer(struct exchange *exchange, int status, const char *content_type)
 {
+    memory_body_is_answered(&exchange->memory);
     if (status < 400) /* why something went wrong, everybody shall be able to read */
         pack(exchange);
     exchange->answer.status = status;

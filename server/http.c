@@ -224,6 +224,7 @@ static struct exchange *exchange_create(struct http_thread *thread,
     const char *traceparent = exchange_header(exchange, "traceparent");
     text_copy(exchange->traceparent, sizeof exchange->traceparent, traceparent ? traceparent : "");
     exchange->client = http_connection_of(connection)->client;
+    exchange->memory.peer = http_connection_of(connection)->peer;
     exchange_set_request_id(exchange, exchange_header(exchange, "X-Request-Id"));
     exchange->answer_coding =
         coding_of_answer(exchange_header(exchange, "Accept-Encoding"), &exchange->identity_refused);
@@ -275,7 +276,7 @@ static enum MHD_Result begin_body(struct exchange *exchange)
 {
     const size_t bytes =
         exchange->body_announced ? exchange->body_offset + exchange->body_announced : 0;
-    if (exchange->fault.code == FAULT_NONE && !memory_reserve_body(&exchange->memory, bytes)) {
+    if (exchange->fault.code == FAULT_NONE && !memory_has_room_for_body(&exchange->memory, bytes)) {
         fault_set(&exchange->fault, FAULT_MEMORY,
                   "the requests in flight leave no room for a body of %zu bytes; try again later",
                   exchange->body_announced);
@@ -355,6 +356,7 @@ static enum MHD_Result dispatch(struct exchange *exchange)
     http_gate_leave(exchange);
     http_waiting_remove(exchange);
     exchange->is_framed = http_check_trailers(exchange);
+    memory_body_is_whole(&exchange->memory);
     if (exchange->fault.code != FAULT_NONE)
         exchange_fail(exchange, &exchange->fault);
     else

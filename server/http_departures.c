@@ -11,6 +11,7 @@
 
 #include "log.h"
 #include "metrics.h"
+#include "peer.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -81,6 +82,7 @@ static void describe_client(struct http_connection *record, struct MHD_Connectio
 {
     const struct sockaddr *address =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+    record->peer = peer_number(address);
     if (address->sa_family == AF_INET)
         inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, record->client,
                   sizeof record->client);

@@ -40,6 +40,7 @@ struct http_connection {
     size_t target_size;  /* up to its first NUL */
     bool target_is_word; /* it has no character that a target may not have */
     char client[INET6_ADDRSTRLEN];
+    uint32_t peer; /* peer.h */
     LIST_LINK(struct http_connection) in_idle;
     int64_t idle_since_ns;
 };

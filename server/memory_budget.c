@@ -13,13 +13,35 @@
 
 enum { TRIM_PEAK_BYTES = 4 << 20, TRIM_AFTER_MS = 500 };
 
+/* Parts of the budget (memory_budget.h). */
+enum {
+    PARTS = 16,
+    PARTS_BODIES = 8,
+    PARTS_BODIES_OF_OTHERS = 10,
+    PARTS_SMALL_BODIES = 11,
+    PARTS_PEER = 1,
+    PARTS_COMPUTED = 12,
+    PARTS_LARGE = 15,
+};
+
+enum { PEERS = 4096 };
+
 static struct {
     size_t bytes_max;
     _Atomic size_t used;
-    _Atomic size_t peak; /* since the last trim */
+    _Atomic size_t bodies; /* of it */
+    _Atomic size_t peak;   /* since the last trim */
     _Atomic uint64_t refused;
     _Atomic int64_t quiet_since_ns; /* 0: something was in flight when somebody last looked */
 } budget = { .bytes_max = SIZE_MAX };
+
+/* Bytes of bodies that are not whole, by the peer. Two that meet in one place are taken for one. */
+static _Atomic size_t peers[PEERS];
+
+static size_t parts(size_t count)
+{
+    return budget.bytes_max / PARTS * count + budget.bytes_max % PARTS * count / PARTS;
+}
 
 void memory_budget_limit(size_t bytes_max)
 {
@@ -29,28 +51,62 @@ void memory_budget_limit(size_t bytes_max)
 
 size_t memory_budget_body_bytes_max(void)
 {
-    return budget.bytes_max / 2;
+    return parts(PARTS_BODIES);
+}
+
+size_t memory_budget_request_bytes_max(void)
+{
+    return parts(PARTS_COMPUTED);
+}
+
+/* --------------------------------------------------------------- counting -- */
+
+static size_t load(const _Atomic size_t *bytes)
+{
+    return atomic_load_explicit(bytes, memory_order_relaxed);
+}
+
+/* What it is then. */
+static size_t add(_Atomic size_t *sum, size_t bytes)
+{
+    return atomic_fetch_add_explicit(sum, bytes, memory_order_relaxed) + bytes;
+}
+
+static void subtract(_Atomic size_t *sum, size_t bytes)
+{
+    atomic_fetch_sub_explicit(sum, bytes, memory_order_relaxed);
 }
 
 static void note_peak(size_t used)
 {
-    size_t peak = atomic_load_explicit(&budget.peak, memory_order_relaxed);
+    size_t peak = load(&budget.peak);
     while (used > peak
            && !atomic_compare_exchange_weak_explicit(&budget.peak, &peak, used,
                                                      memory_order_relaxed, memory_order_relaxed))
         ;
 }
 
-static bool reserve(struct memory_share *share, size_t bytes, size_t bytes_max)
+static bool refuse(void)
 {
-    if (!share || bytes == 0)
-        return true;
-    size_t used = atomic_load_explicit(&budget.used, memory_order_relaxed);
+    metrics_count(&budget.refused, 1);
+    return false;
+}
+
+static bool fits(size_t used, size_t bytes, size_t bytes_max)
+{
+    return used <= bytes_max && bytes <= bytes_max - used;
+}
+
+/* Adds to all that is used, where that stays within used_max, and what is no body's within
+ * computed_max. */
+static bool take(struct memory_share *share, size_t bytes, size_t used_max, size_t computed_max)
+{
+    size_t used = load(&budget.used);
     do {
-        if (used > bytes_max || bytes > bytes_max - used) {
-            metrics_count(&budget.refused, 1);
+        const size_t bodies = load(&budget.bodies);
+        const size_t computed = used > bodies ? used - bodies : 0;
+        if (!fits(used, bytes, used_max) || !fits(computed, bytes, computed_max))
             return false;
-        }
     } while (!atomic_compare_exchange_weak_explicit(&budget.used, &used, used + bytes,
                                                     memory_order_relaxed, memory_order_relaxed));
     note_peak(used + bytes);
@@ -58,20 +114,104 @@ static bool reserve(struct memory_share *share, size_t bytes, size_t bytes_max)
     return true;
 }
 
+/* ------------------------------------------------------------- reservations -- */
+
+static bool is_small(const struct memory_share *share, size_t bytes)
+{
+    return !share->is_large && fits(share->bytes, bytes, MEMORY_SMALL_BYTES);
+}
+
 bool memory_reserve(struct memory_share *share, size_t bytes)
 {
-    return reserve(share, bytes, budget.bytes_max);
+    if (!share || bytes == 0)
+        return true;
+    if (is_small(share, bytes))
+        return take(share, bytes, parts(PARTS), SIZE_MAX) || refuse();
+    return take(share, bytes, parts(PARTS_LARGE), parts(PARTS_COMPUTED)) || refuse();
+}
+
+/* Whether there may be so many bytes of bodies, so many of them of one peer. */
+static bool bodies_fit(const struct memory_share *share, size_t bodies, size_t of_peer)
+{
+    if (!share->is_large)
+        return bodies <= parts(PARTS_SMALL_BODIES)
+               && of_peer <= parts(PARTS_BODIES) + parts(PARTS_PEER) / 2;
+    return bodies <= parts(PARTS_BODIES)
+           || (bodies <= parts(PARTS_BODIES_OF_OTHERS) && of_peer <= parts(PARTS_PEER));
+}
+
+static _Atomic size_t *peer_of(const struct memory_share *share)
+{
+    return &peers[share->peer % PEERS];
+}
+
+bool memory_has_room_for_body(struct memory_share *share, size_t bytes)
+{
+    const size_t bytes_max = memory_budget_body_bytes_max();
+    share->is_large = share->is_large || bytes > MEMORY_SMALL_BODY_BYTES;
+    if (!share->is_large)
+        return true;
+    return (bytes <= bytes_max
+            && bodies_fit(share, load(&budget.bodies) + bytes, load(peer_of(share)) + bytes)
+            && fits(load(&budget.used), bytes, parts(PARTS_LARGE)))
+           || refuse();
 }
 
 bool memory_reserve_body(struct memory_share *share, size_t bytes)
 {
-    return reserve(share, bytes, memory_budget_body_bytes_max());
+    if (!share || bytes == 0)
+        return true;
+    if (bytes > memory_budget_body_bytes_max())
+        return refuse();
+    share->is_large = share->is_large || !fits(share->body_bytes, bytes, MEMORY_SMALL_BODY_BYTES);
+    const size_t bodies = add(&budget.bodies, bytes);
+    const size_t of_peer = add(peer_of(share), bytes);
+    const size_t used_max = parts(share->is_large ? PARTS_LARGE : PARTS);
+    if (bodies_fit(share, bodies, of_peer) && take(share, bytes, used_max, SIZE_MAX)) {
+        share->body_bytes += bytes;
+        share->waiting_bytes += bytes;
+        return true;
+    }
+    subtract(&budget.bodies, bytes);
+    subtract(peer_of(share), bytes);
+    return refuse();
 }
 
 void memory_take(struct memory_share *share, size_t bytes)
 {
-    note_peak(atomic_fetch_add_explicit(&budget.used, bytes, memory_order_relaxed) + bytes);
+    note_peak(add(&budget.used, bytes));
     share->bytes += bytes;
+}
+
+/* ---------------------------------------------------------------- giving back -- */
+
+/* So many bytes of the body still count for the peer. */
+static void leave_waiting(struct memory_share *share, size_t bytes)
+{
+    if (share->waiting_bytes <= bytes)
+        return;
+    subtract(peer_of(share), share->waiting_bytes - bytes);
+    share->waiting_bytes = bytes;
+}
+
+/* So many bytes still count as a body's. */
+static void leave_body(struct memory_share *share, size_t bytes)
+{
+    leave_waiting(share, bytes);
+    if (share->body_bytes <= bytes)
+        return;
+    subtract(&budget.bodies, share->body_bytes - bytes);
+    share->body_bytes = bytes;
+}
+
+void memory_body_is_whole(struct memory_share *share)
+{
+    leave_waiting(share, 0);
+}
+
+void memory_body_is_answered(struct memory_share *share)
+{
+    leave_body(share, 0);
 }
 
 void memory_return(struct memory_share *share, size_t bytes)
@@ -79,8 +219,9 @@ void memory_return(struct memory_share *share, size_t bytes)
     if (!share || share->bytes == 0)
         return;
     const size_t returned = bytes < share->bytes ? bytes : share->bytes;
+    subtract(&budget.used, returned);
     share->bytes -= returned;
-    atomic_fetch_sub_explicit(&budget.used, returned, memory_order_relaxed);
+    leave_body(share, share->body_bytes > returned ? share->body_bytes - returned : 0);
 }
 
 void memory_return_all(struct memory_share *share)
@@ -91,10 +232,10 @@ void memory_return_all(struct memory_share *share)
 /* One thread finds the moment; that another finds it too would only trim twice. */
 void memory_budget_trim(int64_t now_ns)
 {
-    if (atomic_load_explicit(&budget.peak, memory_order_relaxed) < TRIM_PEAK_BYTES)
+    if (load(&budget.peak) < TRIM_PEAK_BYTES)
         return;
     const int64_t since_ns = atomic_load_explicit(&budget.quiet_since_ns, memory_order_relaxed);
-    if (atomic_load_explicit(&budget.used, memory_order_relaxed) > 0) {
+    if (load(&budget.used) > 0) {
         atomic_store_explicit(&budget.quiet_since_ns, 0, memory_order_relaxed);
     } else if (since_ns == 0) {
         atomic_store_explicit(&budget.quiet_since_ns, now_ns, memory_order_relaxed);
@@ -108,10 +249,13 @@ void memory_budget_trim(int64_t now_ns)
 void memory_budget_write_metrics(struct text *text)
 {
     static const char used[] = "attnd_memory_in_flight_bytes";
+    static const char bodies[] = "attnd_memory_bodies_bytes";
     static const char most[] = "attnd_memory_max_bytes";
     static const char refused[] = "attnd_memory_refused_total";
     metrics_write_family(text, used, "gauge", "Memory reserved by the requests in flight.");
-    metrics_write_sample(text, used, "", atomic_load_explicit(&budget.used, memory_order_relaxed));
+    metrics_write_sample(text, used, "", load(&budget.used));
+    metrics_write_family(text, bodies, "gauge", "The part of it that bodies take until answered.");
+    metrics_write_sample(text, bodies, "", load(&budget.bodies));
     metrics_write_family(text, most, "gauge", "The most of it, see --memory-max.");
     metrics_write_sample(text, most, "", budget.bytes_max);
     metrics_write_family(text, refused, "counter", "Reservations that had no room.");

@@ -84,5 +84,6 @@ void service_refuse_overloaded(const struct service *service, struct fault *faul
 size_t service_request_bytes_max(const struct config *config)
 {
     const size_t bytes_max = 2 * config->answer_bytes_max + 16 * config->body_bytes_max;
-    return bytes_max < config->memory_bytes_max ? bytes_max : config->memory_bytes_max;
+    return bytes_max < memory_budget_request_bytes_max() ? bytes_max
+                                                         : memory_budget_request_bytes_max();
 }

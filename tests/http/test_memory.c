@@ -51,6 +51,16 @@ static void begin(struct http_raw *raw, int content_length)
     assert_true(http_raw_send_text(raw, head));
 }
 
+/* The same, and so many bytes of the body. */
+static void begin_with(struct http_raw *raw, int content_length, int sent)
+{
+    char *bytes = malloc((size_t)sent);
+    memset(bytes, ' ', (size_t)sent);
+    begin(raw, content_length);
+    assert_true(http_raw_send(raw, bytes, (size_t)sent));
+    free(bytes);
+}
+
 /* The refusal comes before the body, which is never sent. */
 static void expect_refused(int content_length, long status, const char *code)
 {
@@ -74,6 +84,10 @@ static void test_announced_bodies(void **state)
     assert_true(answer_metric(&client, "attnd_memory_max_bytes") == 8 * MIB);
     expect_refused(4 * MIB + 1, 413, "too_large"); /* can never fit */
     begin(&first, 3 * MIB);
+    expect_refused(4 * MIB + 1, 413, "too_large");
+    assert_true(answer_metric(&client, IN_FLIGHT) == 0); /* words take no memory */
+    http_raw_close(&first);
+    begin_with(&first, 3 * MIB, 3 * MIB - 1);
     answer_wait_for_metric(&client, IN_FLIGHT, 3 * MIB, 3 * MIB);
     expect_refused(2 * MIB, 503, "memory"); /* not now */
     cJSON_Delete(answer_post(&client, PATH, GOOD));
@@ -82,7 +96,7 @@ static void test_announced_bodies(void **state)
     http_raw_close(&first);
     answer_wait_for_metric(&client, IN_FLIGHT, 0, 0);
     struct http_raw second;
-    begin(&second, 2 * MIB);
+    begin_with(&second, 2 * MIB, 2 * MIB - 1);
     answer_wait_for_metric(&client, IN_FLIGHT, 2 * MIB, 2 * MIB);
     http_raw_close(&second);
     stop();
@@ -106,7 +120,7 @@ static void test_chunked_bodies(void **state)
         &(struct http_request){ .path = PATH, .body = body, .body_size = MIB + 1, .chunked = true },
         413, "too_large", NULL);
     struct http_raw first;
-    begin(&first, MIB - 1024);
+    begin_with(&first, MIB - 1024, MIB - 1025);
     answer_wait_for_metric(&client, IN_FLIGHT, MIB - 1024, MIB - 1024);
     answer_send_refused(
         &client,

@@ -54,20 +54,105 @@ static void test_shares(void **state)
     memory_return_all(NULL);
 }
 
-/* Bodies leave a half for what is computed of them. */
+enum { MIB = 1 << 20, BUDGET = 160 * MIB, PART = BUDGET / 16 };
+
+/* Bodies leave a half for what is computed of them, and what is computed leaves bodies three
+ * sixteenths; what is small still has the last one. */
 static void test_bodies(void **state)
 {
     (void)state;
-    struct memory_share body = { 0 }, arena = { 0 };
-    memory_budget_limit(1000);
-    assert_int_equal(memory_budget_body_bytes_max(), 500);
-    assert_false(memory_reserve_body(&body, 501));
-    assert_true(memory_reserve_body(&body, 300));
-    assert_true(memory_reserve(&arena, 400));
+    struct memory_share body = { 0 }, arena = { 0 }, small = { 0 };
+    memory_budget_limit(BUDGET);
+    assert_int_equal(memory_budget_body_bytes_max(), 8 * PART);
+    assert_int_equal(memory_budget_request_bytes_max(), 12 * PART);
+    assert_false(memory_reserve_body(&body, 8 * PART + 1));
+    assert_true(memory_reserve_body(&body, 8 * PART));
     assert_false(memory_reserve_body(&body, 1));
-    memory_return_all(&arena);
-    assert_true(memory_reserve_body(&body, 200));
+    assert_true(memory_reserve(&arena, 7 * PART));
+    assert_false(memory_reserve(&arena, 1));
+    assert_true(memory_reserve_body(&small, MEMORY_SMALL_BODY_BYTES));
+    assert_true(memory_reserve(&small, MEMORY_SMALL_BYTES - MEMORY_SMALL_BODY_BYTES));
+    assert_false(memory_reserve(&small, 1));
     memory_return_all(&body);
+    assert_true(memory_reserve_body(&small, 1));
+    assert_true(small.is_large);
+    assert_true(memory_reserve(&arena, 4 * PART));
+    assert_false(memory_reserve(&arena, PART)); /* twelve, and the small one's */
+    assert_true(memory_has_room_for_body(&body, 2 * PART));
+    assert_false(memory_has_room_for_body(&body, 8 * PART));
+    assert_true(memory_reserve_body(&body, 2 * PART));
+    memory_return_all(&body);
+    memory_return_all(&arena);
+    memory_return_all(&small);
+    assert_int_equal(body.body_bytes + small.body_bytes + body.waiting_bytes, 0);
+}
+
+/* Slow bodies of one peer have half of the budget and leave another peer two sixteenths, of which
+ * it has one. A body that is whole counts for its peer no more. */
+static void test_peers(void **state)
+{
+    (void)state;
+    struct memory_share slow = { .peer = 1 }, same = { .peer = 1 }, other = { .peer = 2 };
+    memory_budget_limit(BUDGET);
+    assert_true(memory_reserve_body(&slow, 5 * PART));
+    assert_true(memory_reserve_body(&same, 3 * PART));
+    assert_false(memory_reserve_body(&same, 1));
+    assert_true(memory_has_room_for_body(&other, PART));
+    assert_true(memory_reserve_body(&other, PART));
+    assert_false(memory_reserve_body(&other, 1));
+    memory_body_is_whole(&other);
+    assert_true(memory_reserve_body(&other, PART));
+    assert_false(memory_reserve_body(&other, 1));
+    memory_return(&slow, 3 * PART);
+    assert_true(memory_reserve_body(&other, PART));
+    memory_return_all(&slow);
+    memory_return_all(&same);
+    memory_return_all(&other);
+    assert_true(memory_reserve_body(&same, 8 * PART));
+    memory_return_all(&same);
+}
+
+/* Whoever reads an answer slowly that lies in the body's memory takes no place of bodies. */
+static void test_answered_bodies(void **state)
+{
+    (void)state;
+    struct memory_share answered = { 0 }, body = { 0 };
+    memory_budget_limit(BUDGET);
+    assert_true(memory_reserve_body(&answered, 7 * PART));
+    assert_false(memory_reserve_body(&body, 7 * PART));
+    memory_body_is_whole(&answered);
+    memory_body_is_answered(&answered);
+    assert_true(memory_reserve_body(&body, 7 * PART));
+    memory_return_all(&body);
+    memory_return(&answered, PART);
+    assert_int_equal(answered.bytes, 6 * PART);
+    memory_return_all(&answered);
+    assert_true(memory_reserve_body(&body, 8 * PART));
+    memory_return_all(&body);
+}
+
+/* Small bodies of one peer that do not end have a little beside its large ones, and leave others
+ * theirs. */
+static void test_small_bodies(void **state)
+{
+    (void)state;
+    enum { COUNT = BUDGET / MEMORY_SMALL_BODY_BYTES };
+    static struct memory_share flood[COUNT];
+    struct memory_share large = { .peer = 1 }, other = { .peer = 2 };
+    memory_budget_limit(BUDGET);
+    assert_true(memory_reserve_body(&large, 8 * PART));
+    size_t taken = 0;
+    for (int i = 0; i < COUNT; i++) {
+        flood[i].peer = 1;
+        taken += memory_reserve_body(&flood[i], MEMORY_SMALL_BODY_BYTES);
+    }
+    assert_int_equal(taken, PART / 2 / MEMORY_SMALL_BODY_BYTES);
+    assert_true(memory_reserve_body(&other, MEMORY_SMALL_BODY_BYTES));
+    assert_false(other.is_large);
+    for (int i = 0; i < COUNT; i++)
+        memory_return_all(&flood[i]);
+    memory_return_all(&large);
+    memory_return_all(&other);
 }
 
 static void *reserve_often(void *argument)
@@ -178,9 +263,11 @@ static void test_unpacking(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares),  cmocka_unit_test(test_bodies),
-        cmocka_unit_test(test_threads), cmocka_unit_test(test_arena_and_text),
-        cmocka_unit_test(test_json),    cmocka_unit_test(test_unpacking),
+        cmocka_unit_test(test_shares),         cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_peers),          cmocka_unit_test(test_answered_bodies),
+        cmocka_unit_test(test_small_bodies),   cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_arena_and_text), cmocka_unit_test(test_json),
+        cmocka_unit_test(test_unpacking),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

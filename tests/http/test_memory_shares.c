@@ -1,0 +1,239 @@
+/* test_memory_shares.c - clients that would take all memory of requests: by announcing bodies, by
+ * sending them slowly, by not reading answers. Others go on meanwhile, and what was held comes
+ * back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "fixture.h"
+#include "request_text.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static const char PATH[] = "/v1/attention";
+static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
+static const char IN_FLIGHT[] = "attnd_memory_in_flight_bytes";
+static const char BODIES[] = "attnd_memory_bodies_bytes";
+
+enum { MIB = 1 << 20, KIB = 1 << 10 };
+
+static void start(const char *memory_max)
+{
+    char timeout[32];
+    snprintf(timeout, sizeof timeout, "%.0fs", 5 * daemon_slowness());
+    daemon_start_with(&server, "--workers", "2", "--memory-max", memory_max, "--body-timeout",
+                      timeout, NULL);
+    http_client_init(&client, server.port);
+}
+
+static void stop(void)
+{
+    answer_wait_for_metric(&client, IN_FLIGHT, 0, 0);
+    answer_wait_for_metric(&client, BODIES, 0, 0);
+    http_client_free(&client);
+    daemon_stop(&server);
+}
+
+/* A good request of so many bytes, most of them blanks. */
+static void expect_served(size_t size)
+{
+    char *body = malloc(size);
+    memset(body, ' ', size);
+    memcpy(body, GOOD, strlen(GOOD));
+    struct http_response response = http_client_send(
+        &client, &(struct http_request){ .path = PATH, .body = body, .body_size = size });
+    if (response.status != 200)
+        fail_msg("%zu bytes: %ld %s", size, response.status, response.body);
+    http_response_free(&response);
+    free(body);
+}
+
+static void expect_refused(size_t size)
+{
+    char *body = calloc(1, size + 1);
+    memset(body, ' ', size);
+    answer_send_refused(&client, &(struct http_request){ .path = PATH, .body = body }, 503,
+                        "memory", NULL);
+    free(body);
+}
+
+/* From this address, 127.0.0.2 say, as another peer. */
+static void connect_from(struct http_raw *raw, const char *address)
+{
+    *raw = (struct http_raw){ .socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) };
+    struct sockaddr_in from = { .sin_family = AF_INET };
+    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)server.port) };
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(inet_pton(AF_INET, address, &from.sin_addr), 1);
+    assert_int_equal(bind(raw->socket, (struct sockaddr *)&from, sizeof from), 0);
+    assert_int_equal(connect(raw->socket, (struct sockaddr *)&to, sizeof to), 0);
+}
+
+/* Announces a body and sends so many bytes of it. */
+static void begin_body(struct http_raw *raw, const char *address, size_t length, size_t sent)
+{
+    char head[200];
+    char *bytes = malloc(sent);
+    memset(bytes, ' ', sent);
+    snprintf(head, sizeof head,
+             "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n", PATH, length);
+    connect_from(raw, address);
+    assert_true(http_raw_send_text(raw, head));
+    assert_true(http_raw_send(raw, bytes, sent));
+    free(bytes);
+}
+
+/* ---------------------------------------------------------------------- bodies -- */
+
+static void test_announced_and_not_sent(void **state)
+{
+    (void)state;
+    enum { COUNT = 4 };
+    struct http_raw raw[COUNT];
+    start("512MiB");
+    for (int i = 0; i < COUNT; i++)
+        begin_body(&raw[i], "127.0.0.1", 64 * MIB, 1);
+    answer_wait_for_metric(&client, BODIES, COUNT, COUNT * 16 * KIB);
+    for (int i = 0; i < 10; i++)
+        expect_served(strlen(GOOD));
+    expect_served(8 * MIB);
+    assert_true(answer_metric(&client, "attnd_memory_refused_total") == 0);
+    for (int i = 0; i < COUNT; i++) {
+        assert_true(http_raw_is_closed(&raw[i], 20 * daemon_slowness()));
+        http_raw_close(&raw[i]);
+    }
+    stop();
+}
+
+static void test_many_that_trickle(void **state)
+{
+    (void)state;
+    enum { COUNT = 200 };
+    static struct http_raw raw[COUNT];
+    start("64MiB");
+    for (int i = 0; i < COUNT; i++)
+        begin_body(&raw[i], "127.0.0.1", MIB, 1);
+    answer_wait_for_metric(&client, BODIES, COUNT, COUNT * 16 * KIB);
+    for (int round = 0; round < 5; round++) {
+        for (int i = 0; i < COUNT; i++)
+            assert_true(http_raw_send(&raw[i], " ", 1));
+        expect_served(strlen(GOOD));
+    }
+    expect_served(8 * MIB);
+    for (int i = 0; i < COUNT; i++)
+        http_raw_close(&raw[i]);
+    stop();
+}
+
+/* One peer has sent half of the budget and does not go on: another has room, and small requests of
+ * both. Then its time is over, and it is as if it had not been. */
+static void test_sent_and_not_ended(void **state)
+{
+    (void)state;
+    enum { COUNT = 4 };
+    struct http_raw raw[COUNT], same;
+    start("64MiB");
+    for (int i = 0; i < COUNT; i++) {
+        begin_body(&raw[i], "127.0.0.2", 8 * MIB, 8 * MIB - 1);
+        answer_wait_for_metric(&client, BODIES, (i + 1) * 8 * MIB - 64 * KIB, (i + 1) * 8 * MIB);
+    }
+    expect_served(strlen(GOOD));
+    expect_served(3 * MIB);
+    begin_body(&same, "127.0.0.2", MIB, 0);
+    struct http_response response = http_raw_receive(&same, 10 * daemon_slowness());
+    answer_expect_fault(&response, 503, "memory", NULL);
+    http_response_free(&response);
+    http_raw_close(&same);
+    begin_body(&same, "127.0.0.2", 60 * KIB, 60 * KIB);
+    response = http_raw_receive(&same, 10 * daemon_slowness());
+    assert_int_equal(response.status, 400); /* blanks: it was read */
+    http_response_free(&response);
+    http_raw_close(&same);
+    expect_refused(16 * MIB);
+    for (int i = 0; i < COUNT; i++) {
+        assert_true(http_raw_is_closed(&raw[i], 20 * daemon_slowness()));
+        http_raw_close(&raw[i]);
+    }
+    answer_wait_for_metric(&client, IN_FLIGHT, 0, 0);
+    expect_served(16 * MIB);
+    stop();
+}
+
+/* As from a proxy: one address has all that bodies may take, while nobody else wants any. */
+static void test_one_peer_alone(void **state)
+{
+    (void)state;
+    struct http_raw raw;
+    start("64MiB");
+    begin_body(&raw, "127.0.0.1", 32 * MIB, 32 * MIB);
+    struct http_response response = http_raw_receive(&raw, 20 * daemon_slowness());
+    assert_int_equal(response.status, 400); /* blanks: it was read */
+    http_response_free(&response);
+    http_raw_close(&raw);
+    begin_body(&raw, "127.0.0.1", 20 * MIB, 20 * MIB - 1);
+    answer_wait_for_metric(&client, BODIES, 20 * MIB - 64 * KIB, 20 * MIB);
+    expect_served(11 * MIB);
+    http_raw_close(&raw);
+    stop();
+}
+
+/* --------------------------------------------------------------------- answers -- */
+
+/* Two answers that nobody reads, together more than half of the budget, take nothing of what bodies
+ * may take. */
+static void test_answers_that_are_not_read(void **state)
+{
+    (void)state;
+    enum { COUNT = 2 };
+    struct http_raw raw[COUNT];
+    char head[200];
+    struct request_text text = { 0 };
+    request_text_add(&text, "{\"model\":\"sdpa\",\"outputs\":[\"weights\"],\"query\":");
+    request_text_random(&text, 5, 1500, 2);
+    request_text_add(&text, "}");
+    start("160MiB");
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(head, sizeof head,
+                 "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n", PATH,
+                 strlen(text.data));
+        connect_from(&raw[i], "127.0.0.1");
+        assert_true(http_raw_send_text(&raw[i], head));
+        assert_true(http_raw_send_text(&raw[i], text.data));
+        answer_wait_for_metric(&client, IN_FLIGHT, (i + 1) * 40 * MIB, 160 * MIB);
+        answer_wait_for_metric(&client, "attnd_queue_jobs", 0, 0);
+    }
+    assert_true(answer_metric(&client, IN_FLIGHT) > 80 * MIB);
+    answer_wait_for_metric(&client, BODIES, 0, 0);
+    for (int i = 0; i < 10; i++)
+        expect_served(strlen(GOOD));
+    expect_served(8 * MIB);
+    for (int i = 0; i < COUNT; i++) {
+        struct http_response response = http_raw_receive(&raw[i], 30 * daemon_slowness());
+        assert_int_equal(response.status, 200);
+        http_response_free(&response);
+        http_raw_close(&raw[i]);
+    }
+    free(text.data);
+    stop();
+}
+
+#define TEST(function) cmocka_unit_test_teardown(function, fixture_clear)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_announced_and_not_sent),    TEST(test_many_that_trickle),
+        TEST(test_sent_and_not_ended),        TEST(test_one_peer_alone),
+        TEST(test_answers_that_are_not_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

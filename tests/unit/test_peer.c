@@ -1,0 +1,51 @@
+/* test_peer.c - which addresses are one peer. */
+#include "peer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/un.h>
+
+static uint32_t number_of(const char *text)
+{
+    struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(80) };
+    struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(443) };
+    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1)
+        return peer_number((const struct sockaddr *)&v4);
+    assert_int_equal(inet_pton(AF_INET6, text, &v6.sin6_addr), 1);
+    return peer_number((const struct sockaddr *)&v6);
+}
+
+static void test_addresses(void **state)
+{
+    (void)state;
+    assert_int_equal(number_of("10.0.0.1"), number_of("10.0.0.1"));
+    assert_int_not_equal(number_of("10.0.0.1"), number_of("10.0.0.2"));
+    assert_int_equal(number_of("10.0.0.1"), number_of("::ffff:10.0.0.1"));
+    assert_int_equal(number_of("2001:db8:1:2::1"), number_of("2001:db8:1:2:ffff::9"));
+    assert_int_not_equal(number_of("2001:db8:1:2::1"), number_of("2001:db8:1:3::1"));
+}
+
+static void test_no_address(void **state)
+{
+    (void)state;
+    const struct sockaddr_un one = { .sun_family = AF_UNIX, .sun_path = "/a" };
+    const struct sockaddr_un other = { .sun_family = AF_UNIX, .sun_path = "/b" };
+    assert_int_equal(peer_number((const struct sockaddr *)&one),
+                     peer_number((const struct sockaddr *)&other));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_no_address),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
