@@ -44,7 +44,7 @@ enum admission_verdict admission_judge(const struct admission_limits *limits,
     const double over_cost = (double)queue->cost_ns + (double)request->likely_ns - cost_max;
     const double by_clock = queue->slowdown / workers;
     *retry_after_s = 1;
-    if (certain > (double)limits->one_ns_max * workers)
+    if ((double)request->by_size_ns / DOUBT > (double)limits->one_ns_max * workers)
         return ADMISSION_TOO_LARGE;
     if (over_items > 0 && queue->items > 0 && request->items > request->counted_items) {
         /* As if all were of one size. */
@@ -82,14 +82,14 @@ static bool refuse(const struct service *service, enum admission_verdict verdict
                    const struct admission_request *request, int retry_after_s, struct fault *fault)
 {
     const struct admission_limits limits = limits_of(service);
-    const double seconds = (double)request->certain_ns / 1e9;
+    const double seconds = (double)request->by_size_ns / DOUBT / 1e9;
     switch (verdict) {
     case ADMISSION_TAKEN:
         return true;
     case ADMISSION_TOO_LARGE:
         return fault_set(fault, FAULT_TOO_LARGE,
-                         "the request would take a worker some %.1f s; the queue takes what all "
-                         "workers do in %.1f s (--queue-cost-max)",
+                         "the request is too large: it would take a worker more than %.3f s; the "
+                         "queue takes what all workers do in %.3f s (--queue-cost-max)",
                          seconds, (double)limits.cost_ns_max / 1e9);
     case ADMISSION_FULL:
         metrics_refused("overloaded");
@@ -139,10 +139,12 @@ static bool ask(struct service *service, const struct job *job, struct admission
 }
 
 bool admission_takes_body(struct service *service, const struct exchange *exchange,
-                          struct body_outlook *outlook, int64_t certain_ns, struct fault *fault)
+                          struct body_outlook *outlook, struct admission_cost certain,
+                          struct fault *fault)
 {
     struct admission_request request = { .items = 1,
-                                         .certain_ns = certain_ns,
+                                         .by_size_ns = certain.by_size_ns,
+                                         .certain_ns = certain.ns,
                                          .likely_ns = outlook->cost_ns,
                                          .begins_ns = outlook->wait_ns,
                                          .was_judged = outlook->is_counted };
@@ -158,11 +160,15 @@ bool admission_takes_body(struct service *service, const struct exchange *exchan
     return ask(service, &job, &request, outlook, fault);
 }
 
-bool admission_takes(struct service *service, const struct job *job, int64_t certain_ns,
+bool admission_takes(struct service *service, const struct job *job, struct admission_cost certain,
                      bool was_judged, struct fault *fault)
 {
     struct admission_request request = {
-        .items = 1, .certain_ns = certain_ns, .likely_ns = job->cost_ns, .was_judged = was_judged
+        .items = 1,
+        .by_size_ns = certain.by_size_ns,
+        .certain_ns = certain.ns,
+        .likely_ns = job->cost_ns,
+        .was_judged = was_judged,
     };
     return ask(service, job, &request, NULL, fault);
 }
@@ -170,19 +176,20 @@ bool admission_takes(struct service *service, const struct job *job, int64_t cer
 bool admission_takes_errand(struct service *service, struct fault *fault)
 {
     const struct job job = { .deadline_ns = 0 };
-    return admission_takes(service, &job, 0, false, fault);
+    return admission_takes(service, &job, (struct admission_cost){ 0 }, false, fault);
 }
 
 bool admission_takes_planned(struct service *service, struct job *job, int64_t items,
-                             int64_t left_ns, int64_t *more_items, struct fault *fault)
+                             struct admission_cost left, int64_t *more_items, struct fault *fault)
 {
     struct admission_request request = { .items = items > 1 ? items : 1,
-                                         .certain_ns = left_ns,
-                                         .likely_ns = left_ns,
+                                         .by_size_ns = left.by_size_ns,
+                                         .certain_ns = left.ns,
+                                         .likely_ns = left.ns,
                                          .was_judged = true,
                                          .counted_items = 1,
                                          .counted_ns = job->cost_ns };
-    job->cost_ns = left_ns;
+    job->cost_ns = left.ns;
     if (!ask(service, job, &request, NULL, fault))
         return false;
     *more_items = request.items - 1;

@@ -145,6 +145,14 @@ int64_t cost_ns(const struct cost *cost)
     return ns < (double)COST_NS_MAX ? (int64_t)ns : COST_NS_MAX;
 }
 
+int64_t cost_by_size_ns(const struct cost *cost)
+{
+    double ns = 0;
+    for (int i = 0; i < COST_TERM_COUNT; i++)
+        ns += cost->amount[i] * TERMS[i].ns;
+    return ns < (double)COST_NS_MAX ? (int64_t)ns : COST_NS_MAX;
+}
+
 int64_t cost_parameters_ns(const struct cost *cost)
 {
     struct cost parameters = { { 0 } };

@@ -68,6 +68,10 @@ double cost_flops(const struct cost *cost);
 #define COST_NS_MAX (INT64_MAX / 1024)
 int64_t cost_ns(const struct cost *cost);
 
+/* The same at the rates of the table, which nothing that is measured changes: what a request is by
+ * its size, whatever else there is to do. */
+int64_t cost_by_size_ns(const struct cost *cost);
+
 /* The same of reading the parameters alone. */
 int64_t cost_parameters_ns(const struct cost *cost);
 

@@ -124,9 +124,10 @@ static bool admit_planned(struct infer *infer)
     infer->member.alone_ns = infer_cost_ns(&infer->cost);
     infer_batch_expect(&infer->cost, request, infer->service->batcher);
     cost_guess_learn(infer->guess_key, infer_cost_ns(&infer->cost));
-    return admission_takes_planned(infer->service, &infer->job, request->item_count,
-                                   infer_cost_left_ns(&infer->cost), &infer->more_items,
-                                   &infer->fault);
+    const struct admission_cost left = { infer_cost_left_ns(&infer->cost),
+                                         infer_cost_by_size_ns(&infer->cost) };
+    return admission_takes_planned(infer->service, &infer->job, request->item_count, left,
+                                   &infer->more_items, &infer->fault);
 }
 
 static void read_and_plan(struct infer *infer)
@@ -381,7 +382,8 @@ static bool admit_body(struct infer *infer, struct fault *fault)
         cost_guess_key(exchange_path(infer->exchange), exchange_body_type(infer->exchange), size);
     const int64_t guess_ns = cost_guess_ns(infer->guess_key);
     infer->job.cost_ns = guess_ns > certain_ns ? guess_ns : certain_ns;
-    return admission_takes(infer->service, &infer->job, certain_ns,
+    const struct admission_cost certain = { certain_ns, infer_cost_by_size_ns(&infer->cost) };
+    return admission_takes(infer->service, &infer->job, certain,
                            exchange_was_judged(infer->exchange), fault);
 }
 
@@ -431,7 +433,8 @@ bool infer_takes_body(const struct exchange *exchange, struct body_outlook *outl
     const int64_t guess_ns = cost_guess_ns(
         cost_guess_key(exchange_path(exchange), exchange_body_type(exchange), outlook->bytes));
     outlook->cost_ns = guess_ns > certain_ns ? guess_ns : certain_ns;
-    return admission_takes_body(exchange_context(exchange), exchange, outlook, certain_ns, fault);
+    const struct admission_cost certain = { certain_ns, infer_cost_by_size_ns(&cost) };
+    return admission_takes_body(exchange_context(exchange), exchange, outlook, certain, fault);
 }
 
 void infer_handle_attention(struct exchange *exchange)

@@ -133,6 +133,14 @@ int64_t infer_cost_ns(const struct infer_cost *cost)
     return cost->ns[INFER_READ] + infer_cost_left_ns(cost);
 }
 
+int64_t infer_cost_by_size_ns(const struct infer_cost *cost)
+{
+    struct cost sum = { { 0 } };
+    for (int phase = 0; phase < INFER_PHASE_COUNT; phase++)
+        cost_add(&sum, &cost->phases[phase]);
+    return cost_by_size_ns(&sum);
+}
+
 /* --------------------------------------------------------------- batches -- */
 
 void infer_cost_expect_part(struct infer_cost *cost, enum attn_layer_product product, double part)

@@ -36,6 +36,9 @@ void infer_cost_plan_softmax(struct infer_cost *cost, int64_t numbers, enum codi
 int64_t infer_cost_ns(const struct infer_cost *cost);
 int64_t infer_cost_left_ns(const struct infer_cost *cost);
 
+/* What is known of the whole request, by cost_by_size_ns(). */
+int64_t infer_cost_by_size_ns(const struct infer_cost *cost);
+
 /* Of the product's parameters it is to pay but a part. */
 void infer_cost_expect_part(struct infer_cost *cost, enum attn_layer_product product, double part);
 

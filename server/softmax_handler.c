@@ -206,8 +206,9 @@ static void plan(struct softmax_job *softmax)
 {
     int64_t more_items;
     infer_cost_plan_softmax(&softmax->cost, softmax->input->count, softmax->answer_coding);
-    admission_takes_planned(softmax->service, &softmax->job, 1, infer_cost_left_ns(&softmax->cost),
-                            &more_items, &softmax->fault);
+    const struct admission_cost left = { infer_cost_left_ns(&softmax->cost),
+                                         infer_cost_by_size_ns(&softmax->cost) };
+    admission_takes_planned(softmax->service, &softmax->job, 1, left, &more_items, &softmax->fault);
 }
 
 static void read_and_plan(struct softmax_job *softmax)
@@ -376,8 +377,9 @@ void softmax_handle(struct exchange *exchange)
     softmax->body = exchange_take_body(exchange);
     infer_cost_read(&softmax->cost, exchange, softmax->body.size);
     softmax->job.cost_ns = infer_cost_ns(&softmax->cost);
-    if (!admission_takes(service, &softmax->job, softmax->job.cost_ns,
-                         exchange_was_judged(exchange), &fault)) {
+    const struct admission_cost certain = { softmax->job.cost_ns,
+                                            infer_cost_by_size_ns(&softmax->cost) };
+    if (!admission_takes(service, &softmax->job, certain, exchange_was_judged(exchange), &fault)) {
         forget_body(softmax);
         free(softmax);
         exchange_fail(exchange, &fault);

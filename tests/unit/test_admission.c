@@ -84,14 +84,36 @@ static void test_cost(void **state)
     /* What is likely is no reason to refuse while nothing waits, what is certain is. */
     queue.cost_ns = queue.before_ns = queue.items = 0;
     assert_int_equal(judge(), ADMISSION_TAKEN);
-    request.certain_ns = 16 * SECOND; /* twice too much: it might be half of that */
+    request.by_size_ns = 16 * SECOND; /* twice too much: it might be half of that */
     assert_int_equal(judge(), ADMISSION_TAKEN);
-    request.certain_ns += 2;
+    request.by_size_ns += 2;
     assert_int_equal(judge(), ADMISSION_TOO_LARGE);
-    request.certain_ns = INT64_MAX / 1024;
+    request.by_size_ns = INT64_MAX / 1024;
     assert_int_equal(judge(), ADMISSION_TOO_LARGE);
     limits.one_ns_max = INT64_MAX; /* then the deadline says it */
+    request.certain_ns = INT64_MAX / 1024;
     assert_int_equal(judge(), ADMISSION_TOO_LATE);
+}
+
+/* Whatever the load makes of a prediction, what is never too large by its size is never refused for
+ * good; and what is, is so whenever it comes. */
+static void test_for_good_by_size_alone(void **state)
+{
+    (void)state;
+    request.by_size_ns = 4 * SECOND;
+    request.left_ns = INT64_MAX;
+    for (int64_t ns = SECOND; ns < INT64_MAX / 2048; ns *= 2) {
+        request.certain_ns = request.likely_ns = ns;
+        queue.items = 5;
+        queue.cost_ns = 4 * SECOND;
+        const enum admission_verdict busy = judge();
+        assert_int_equal(busy, ns > 4 * SECOND ? ADMISSION_FULL : ADMISSION_TAKEN);
+        queue.items = queue.cost_ns = 0;
+        assert_int_equal(judge(), ADMISSION_TAKEN);
+    }
+    request.by_size_ns = 17 * SECOND;
+    request.certain_ns = request.likely_ns = 1;
+    assert_int_equal(judge(), ADMISSION_TOO_LARGE);
 }
 
 static void test_deadlines(void **state)
@@ -183,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_items, setup),
         cmocka_unit_test_setup(test_cost, setup),
+        cmocka_unit_test_setup(test_for_good_by_size_alone, setup),
         cmocka_unit_test_setup(test_deadlines, setup),
         cmocka_unit_test_setup(test_places_are_kept, setup),
         cmocka_unit_test(test_guesses),

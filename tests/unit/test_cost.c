@@ -334,12 +334,15 @@ static void test_what_is_measured_pulls(void **state)
     cost.amount[COST_READ_TEXT] = 1e6;
     other.amount[COST_WRITE_TEXT] = 1e6;
     const int64_t before = cost_ns(&cost), untouched = cost_ns(&other);
+    const int64_t by_size = cost_by_size_ns(&cost);
     cost_observe(&cost, 3 * before);
     const int64_t once = cost_ns(&cost);
     assert_true(once > before && once < before * 11 / 10); /* one may be an accident */
     for (int i = 0; i < 200; i++)
         cost_observe(&cost, 3 * before);
     assert_in_range(cost_ns(&cost), before * 29 / 10, before * 31 / 10);
+    assert_int_equal(cost_by_size_ns(&cost), by_size);
+    assert_in_range(by_size, 1099999, 1100001);
     assert_int_equal(cost_ns(&other), untouched);
     for (int i = 0; i < 200; i++)
         cost_observe(&cost, before);
