@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "coding.h"
 #include "connection_metrics.h"
+#include "http_origin.h"
 #include "log.h"
 #include "metrics.h"
 #include "text.h"
@@ -242,11 +243,33 @@ static void ask_route(struct exchange *exchange)
         exchange->route->takes_body(exchange, &exchange->outlook, &exchange->fault);
 }
 
+/* Whoever asks, it must not be a page of somebody else. */
+static bool check_origin(struct exchange *exchange)
+{
+    const struct http_options *options = &exchange->thread->http->options;
+    const struct http_origin from = {
+        .method = exchange->method,
+        .host = exchange_header(exchange, "Host"),
+        .origin = exchange_header(exchange, "Origin"),
+        .site = exchange_header(exchange, "Sec-Fetch-Site"),
+        .mode = exchange_header(exchange, "Sec-Fetch-Mode"),
+        .dest = exchange_header(exchange, "Sec-Fetch-Dest"),
+        .user_agent = exchange_header(exchange, "User-Agent"),
+        .accept_language = exchange_header(exchange, "Accept-Language"),
+    };
+    if (http_origin_check(&from, options->listen, options->listen_count, &exchange->fault))
+        return true;
+    exchange->answer.allow[0] = '\0';
+    return false;
+}
+
 /* What can be said before the body is read. */
 static void check_headers(struct exchange *exchange)
 {
     struct http *http = exchange->thread->http;
     const char *coding = exchange_header(exchange, "Content-Encoding");
+    if (!check_origin(exchange))
+        return;
     if (atomic_load(&http->refusing) && !(exchange->route && exchange->route->health)) {
         fault_set(&exchange->fault, FAULT_DRAINING, "the daemon is stopping");
         metrics_refused("draining");

@@ -18,6 +18,7 @@ enum {
 bool http_is_refused(const struct exchange *exchange)
 {
     switch (exchange->fault.code) {
+    case FAULT_FORBIDDEN:
     case FAULT_MEMORY:
     case FAULT_OVERLOADED:
     case FAULT_DEADLINE:

@@ -8,6 +8,7 @@
 
 #include "log.h"
 #include "oip_body.h"
+#include "service.h"
 #include "text.h"
 
 #include <stdatomic.h>
@@ -103,7 +104,8 @@ void oip_logging_set(struct exchange *exchange)
     struct fault fault;
     struct change change = { log_levels(), atomic_load(&format_is_iso8601), 0 };
     const cJSON *member;
-    bool good = oip_body_take(&document, exchange, &fault);
+    bool good = oip_body_take(&document, exchange, &fault)
+                && service_may_change_logging(exchange_context(exchange), &fault);
     cJSON_ArrayForEach(member, document.root) good = good && read_member(&change, member, &fault);
     json_free(&document);
     if (!good) {

@@ -15,14 +15,21 @@ bool service_accepts(struct service *service, struct fault *fault)
     return true;
 }
 
+static bool may_change(const struct service *service, const char *what, struct fault *fault)
+{
+    return service->config->model_control == MODEL_CONTROL_EXPLICIT
+           || fault_set(fault, FAULT_FORBIDDEN,
+                        "%s not changed over HTTP without --model-control=explicit", what);
+}
+
 bool service_may_change_models(struct service *service, struct fault *fault)
 {
-    if (!service_accepts(service, fault))
-        return false;
-    if (service->config->model_control != MODEL_CONTROL_EXPLICIT)
-        return fault_set(fault, FAULT_FORBIDDEN,
-                         "models are not changed over HTTP without --model-control=explicit");
-    return true;
+    return service_accepts(service, fault) && may_change(service, "models are", fault);
+}
+
+bool service_may_change_logging(const struct service *service, struct fault *fault)
+{
+    return may_change(service, "what is logged is", fault);
 }
 
 bool service_is_json(const struct exchange *exchange)

@@ -37,6 +37,9 @@ bool service_accepts(struct service *service, struct fault *fault);
 /* The same, and false where the operator did not allow clients to change the models. */
 bool service_may_change_models(struct service *service, struct fault *fault);
 
+/* False where the operator did not allow clients to change what is logged: by the same flag. */
+bool service_may_change_logging(const struct service *service, struct fault *fault);
+
 /* Whether the body is said to be JSON. No Content-Type, and the one that curl sends by default,
  * count as JSON. */
 bool service_is_json(const struct exchange *exchange);

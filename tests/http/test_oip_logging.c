@@ -102,13 +102,27 @@ static void test_refused(void **state)
     expect_settings(answer_get(&client, PATH), "true", "0", "\"default\"");
 }
 
+/* As models are: who may not change these, may not switch the log off either. */
+static void test_not_allowed(void **state)
+{
+    (void)state;
+    struct daemon other;
+    struct http_client own;
+    daemon_start(&other, NULL);
+    http_client_init(&own, other.port);
+    answer_refused(&own, PATH, "{\"log_info\":false,\"log_error\":false}", 403, "forbidden", "");
+    answer_refused(&own, PATH, "{}", 403, "forbidden", "");
+    expect_settings(answer_get(&own, PATH), "true", "0", "\"default\"");
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_format),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_levels),        cmocka_unit_test(test_format),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_not_allowed),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, fixture_start, fixture_clear);
+    return cmocka_run_group_tests(tests, fixture_start_with_directory, fixture_clear);
 }

@@ -397,7 +397,7 @@ static void test_storage(void **state)
 
 static void send_forbidden(const struct openapi_call *call, void *context)
 {
-    openapi_expect_status(context, call, NULL, 403);
+    openapi_expect_status(context, call, "Origin: https://elsewhere.example", 403);
 }
 
 /* A connection that the daemon has taken before it stops. */
@@ -411,7 +411,7 @@ static void open_kept(const struct openapi_call *call, void *context)
     openapi_expect_described(&live, &response);
 }
 
-/* What is changed by nobody; then the end, which comes while requests are on their way: those that
+/* What a page elsewhere asks; then the end, which comes while requests are on their way: those that
  * are there only after --drain-max are refused. A request has begun for the daemon where its bytes
  * came some ticks of the kernel's clock after the answer before. */
 static void test_forbidden_and_stopping(void **state)

@@ -1,0 +1,134 @@
+/* test_http_origin.c - which requests a page elsewhere has made. */
+#include "http_origin.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+static const char *const LISTEN[] = { "127.0.0.1:8080", "box.example:80", "[::1]:8080" };
+
+#define AGENT "Mozilla/5.0 (X11; Linux x86_64)"
+
+static const struct origin_case {
+    bool is_taken;
+    struct http_origin from; /* in the order of its fields */
+} CASES[] = {
+    /* No browser: whatever Host is. */
+    { true, { "POST", "127.0.0.1:8080", NULL, NULL, NULL, NULL, NULL, NULL } },
+    { true, { "POST", "attnd.default.svc:8080", NULL, NULL, NULL, NULL, NULL, NULL } },
+    { true, { "POST", NULL, NULL, NULL, NULL, NULL, NULL, NULL } },
+    { true, { "POST", "attnd:8080", NULL, NULL, NULL, NULL, "curl/8.5.0", NULL } },
+    { true, { "POST", "attnd:8080", NULL, NULL, "cors", NULL, "node", "*" } },
+    { true,
+      { "POST", "attnd:8080", NULL, NULL, NULL, NULL, "Mozilla/5.0 (Windows NT) PowerShell/7.4",
+        NULL } },
+    /* Its own page. */
+    { true,
+      { "POST", "127.0.0.1:8080", "http://127.0.0.1:8080", "same-origin", "cors", "empty", NULL,
+        NULL } },
+    { true, { "POST", "127.0.0.1:8080", "http://127.0.0.1:8080", NULL, NULL, NULL, NULL, NULL } },
+    { true, { "POST", "LocalHost:8080", "http://localhost:8080", NULL, NULL, NULL, NULL, NULL } },
+    { true, { "POST", "a.localhost", "http://a.localhost", NULL, NULL, NULL, NULL, NULL } },
+    { true, { "POST", "[::1]:8080", "http://[::1]:8080", "same-origin", NULL, NULL, NULL, NULL } },
+    { true,
+      { "POST", "192.168.1.7:8080", "http://192.168.1.7:8080", NULL, NULL, NULL, NULL, NULL } },
+    { true, { "POST", "box.example", "http://box.example", NULL, NULL, NULL, NULL, NULL } },
+    { true, { "GET", "127.0.0.1:8080", NULL, "same-origin", "cors", "empty", NULL, NULL } },
+    { true,
+      { "POST", "127.0.0.1:8080", "https://front.example", "same-origin", NULL, NULL, NULL,
+        NULL } },
+    /* Opened by hand or by a link, in a window of its own. */
+    { true, { "GET", "box.lan:8080", NULL, "none", "navigate", "document", AGENT, "en" } },
+    { true, { "GET", "127.0.0.1:8080", NULL, "cross-site", "navigate", "document", AGENT, "en" } },
+    { true, { "HEAD", "127.0.0.1:8080", NULL, "same-site", "navigate", NULL, NULL, NULL } },
+    { true, { "GET", "127.0.0.1:8080", NULL, NULL, NULL, NULL, AGENT, "en" } },
+    /* Another page. */
+    { false,
+      { "POST", "127.0.0.1:8080", "http://evil.example", "cross-site", "no-cors", "empty", NULL,
+        NULL } },
+    { false, { "POST", "127.0.0.1:8080", "http://evil.example", NULL, NULL, NULL, NULL, NULL } },
+    { false, { "POST", "127.0.0.1:8080", "null", NULL, NULL, NULL, NULL, NULL } },
+    { false, { "POST", "127.0.0.1:8080", "null", "cross-site", "navigate", "iframe", NULL, NULL } },
+    { false, { "POST", "127.0.0.1:8080", "", NULL, NULL, NULL, NULL, NULL } },
+    { false,
+      { "POST", "127.0.0.1:8080", "http://127.0.0.1:3000", "same-site", "cors", NULL, NULL,
+        NULL } },
+    { false, { "POST", "127.0.0.1:8080", "http://127.0.0.1", NULL, NULL, NULL, NULL, NULL } },
+    { false,
+      { "POST", "127.0.0.1:8080", "http://127.0.0.1:8080.evil.example", NULL, NULL, NULL, NULL,
+        NULL } },
+    { false,
+      { "POST", "127.0.0.1:8080", "http://evil.example", "cross-site", "navigate", "document", NULL,
+        NULL } },
+    { false, { "POST", "127.0.0.1:8080", NULL, "cross-site", "navigate", "document", NULL, NULL } },
+    { false, { "GET", "127.0.0.1:8080", NULL, "cross-site", "no-cors", "image", NULL, NULL } },
+    { false, { "GET", "127.0.0.1:8080", NULL, "cross-site", "navigate", "iframe", NULL, NULL } },
+    { false, { "GET", "127.0.0.1:8080", "http://evil.example", NULL, "cors", NULL, NULL, NULL } },
+    { false,
+      { "OPTIONS", "127.0.0.1:8080", "http://evil.example", "cross-site", "cors", "empty", NULL,
+        NULL } },
+    { false, { "GET", "127.0.0.1:8080", NULL, "Same-Origin", NULL, NULL, NULL, NULL } },
+    { false, { "GET", "127.0.0.1:8080", NULL, "", NULL, NULL, NULL, NULL } },
+    { false, { "POST", NULL, "http://evil.example", NULL, NULL, NULL, NULL, NULL } },
+    /* A name that was made to lead here: to the browser all is of one origin. */
+    { false,
+      { "POST", "evil.example:8080", "http://evil.example:8080", NULL, NULL, NULL, AGENT, "en" } },
+    { false,
+      { "POST", "evil.example:8080", "http://evil.example:8080", "same-origin", "cors", NULL, NULL,
+        NULL } },
+    { false, { "GET", "evil.example:8080", NULL, "same-origin", "cors", "empty", NULL, NULL } },
+    { false,
+      { "GET", "evil.example:8080", NULL, "cross-site", "navigate", "document", NULL, NULL } },
+    { false, { "GET", "evil.example:8080", NULL, NULL, NULL, NULL, AGENT, "en" } },
+    { false, { "GET", "notlocalhost", NULL, NULL, NULL, NULL, AGENT, "en" } },
+    { false, { "GET", "localhost.evil.example", NULL, NULL, NULL, NULL, AGENT, "en" } },
+    { false, { "GET", "127.0.0.1.evil.example", NULL, NULL, NULL, NULL, AGENT, "en" } },
+    { false, { "GET", "[::1", NULL, NULL, NULL, NULL, AGENT, "en" } },
+    { false, { "GET", "", NULL, NULL, NULL, NULL, AGENT, "en" } },
+    { false, { "GET", NULL, NULL, NULL, NULL, NULL, AGENT, "en" } },
+};
+
+static void test_cases(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        const struct http_origin *from = &CASES[i].from;
+        struct fault fault = { .code = FAULT_NONE };
+        const bool is_taken = http_origin_check(from, LISTEN, 3, &fault);
+        if (is_taken != CASES[i].is_taken)
+            fail_msg("case %zu: %s, Host %s, Origin %s, Sec-Fetch-Site %s: %s", i, from->method,
+                     from->host ? from->host : "(none)", from->origin ? from->origin : "(none)",
+                     from->site ? from->site : "(none)", is_taken ? "taken" : fault.message);
+        assert_int_equal(fault.code, is_taken ? FAULT_NONE : FAULT_FORBIDDEN);
+    }
+}
+
+/* Longer than any name. */
+static void test_long_hosts(void **state)
+{
+    (void)state;
+    char host[1000];
+    struct http_origin from = { .method = "GET", .host = host, .site = "same-origin" };
+    struct fault fault;
+    for (size_t length = 1; length < sizeof host; length++) {
+        memset(host, 'a', length);
+        host[length] = '\0';
+        assert_false(http_origin_check(&from, LISTEN, 3, &fault));
+        host[0] = '[';
+        assert_false(http_origin_check(&from, LISTEN, 3, &fault));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_long_hosts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
