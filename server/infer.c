@@ -59,6 +59,7 @@ bool infer_wire_read_json(struct infer_call *call, const void *bytes, size_t siz
                           struct fault *fault)
 {
     const struct json_options options = { .nonfinite_allowed = call->request.nonfinite_allowed,
+                                          .values_max = JSON_REQUEST_VALUES_MAX,
                                           .memory = call->memory };
     return json_read(&call->document, bytes ? bytes : "", size, &options, fault);
 }

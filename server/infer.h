@@ -13,7 +13,10 @@
 #include "layer_merge.h"
 #include "model.h"
 
-enum { INFER_RANK_MAX = 8 };
+enum {
+    INFER_RANK_MAX = 8,
+    INFER_ITEMS_MAX = 16384, /* of a batch; with what is planned of it, an item has some 4 KB */
+};
 
 #define INFER_OUTPUT_MAP(X)                                                                        \
     X(CONTEXT, "context")                                                                          \

@@ -17,19 +17,24 @@
 #include "json_numbers.h"
 #include "text.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Not every cJSON 1.7.15 takes numbers of more than 63 bytes, so longer ones are shortened. */
 enum { CJSON_NUMBER_BYTES_MAX = 63, ARRAYS_MIN = 8 };
 
+/* A node with a short name, and what malloc() takes for both. */
+enum { NODE_BYTES = sizeof(cJSON) + 48 };
+
 struct reader {
     struct json_scan scan;
     struct json_document *document;
     struct json_plain_arrays plain;
     int64_t array_capacity;
-    int64_t value_count;  /* elements of all arrays so far */
-    int64_t node_count;   /* cJSON nodes that the envelope asks for */
+    int64_t value_count; /* elements of all arrays so far */
+    int64_t node_count;  /* cJSON nodes that the envelope asks for */
+    int64_t node_count_max;
     struct text envelope; /* the text up to copied, with placeholders */
     const char *copied;
 };
@@ -40,11 +45,11 @@ static bool read_value(struct reader *reader, int depth);
 static bool add_nodes(struct reader *reader, int count)
 {
     reader->node_count += count;
-    if (reader->node_count <= JSON_ENVELOPE_VALUES_MAX)
+    if (reader->node_count <= reader->node_count_max)
         return true;
     return fault_set(reader->scan.fault, FAULT_TOO_LARGE,
-                     "the JSON has more than %d values outside arrays of numbers",
-                     (int)JSON_ENVELOPE_VALUES_MAX);
+                     "the JSON has more than %" PRId64 " values outside arrays of numbers",
+                     reader->node_count_max);
 }
 
 /* Copies the text up to from, leaves out what is from there to the scan. */
@@ -243,7 +248,7 @@ static bool parse_envelope(struct json_document *document, const struct text *en
 
 static bool reserve_nodes(const struct reader *reader, struct memory_share *memory)
 {
-    return memory_reserve(memory, (size_t)reader->node_count * sizeof(cJSON))
+    return memory_reserve(memory, (size_t)reader->node_count * NODE_BYTES)
            || fault_no_memory(reader->scan.fault);
 }
 
@@ -258,6 +263,7 @@ bool json_read(struct json_document *document, const char *text, size_t size,
                   .nonfinite_allowed = options->nonfinite_allowed,
                   .fault = fault },
         .document = document,
+        .node_count_max = options->values_max ? options->values_max : JSON_ENVELOPE_VALUES_MAX,
         .copied = text,
     };
     memset(&reader.plain, 0xFF, sizeof reader.plain); /* offsets that no text has */

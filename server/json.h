@@ -19,9 +19,10 @@
 #include <cjson/cJSON.h>
 
 enum {
-    JSON_DEPTH_MAX = 64,               /* nested arrays and objects */
-    JSON_RANK_MAX = 8,                 /* of an array of numbers; a larger one is_deep */
-    JSON_ENVELOPE_VALUES_MAX = 1000000 /* values that become cJSON nodes */
+    JSON_DEPTH_MAX = 64,                /* nested arrays and objects */
+    JSON_RANK_MAX = 8,                  /* of an array of numbers; a larger one is_deep */
+    JSON_ENVELOPE_VALUES_MAX = 1000000, /* values that become cJSON nodes, of a file */
+    JSON_REQUEST_VALUES_MAX = 262144    /* the same of a request: 30 MB of them */
 };
 
 /* An array of numbers as it stood in the text. Elements are row-major in values:
@@ -59,6 +60,7 @@ struct json_document {
 struct memory_share;
 struct json_options {
     bool nonfinite_allowed;      /* take NaN, Infinity and -Infinity in arrays of numbers */
+    int values_max;              /* 0: JSON_ENVELOPE_VALUES_MAX */
     struct memory_share *memory; /* of the request; NULL: none */
 };
 

@@ -216,6 +216,7 @@ static void read_and_plan(struct softmax_job *softmax)
     const struct config *config = softmax->service->config;
     struct memory_share *share = exchange_memory(softmax->exchange);
     const struct json_options options = { .nonfinite_allowed = config->json_nonfinite_allowed,
+                                          .values_max = JSON_REQUEST_VALUES_MAX,
                                           .memory = share };
     softmax->memory.nonfinite_allowed = config->json_nonfinite_allowed;
     arena_init(&softmax->memory.arena, service_request_bytes_max(config));

@@ -66,7 +66,7 @@ static bool is_text_field(const char *name)
 
 static bool is_json(const char *text, size_t size)
 {
-    const struct json_options options = { .nonfinite_allowed = false };
+    const struct json_options options = { .values_max = JSON_REQUEST_VALUES_MAX };
     struct json_document document;
     struct fault fault;
     const bool good = json_read(&document, text, size, &options, &fault);

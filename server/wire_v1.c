@@ -23,6 +23,10 @@ static bool read_batch(struct v1_reader *reader, const cJSON *root, const struct
     const int count = cJSON_IsArray(requests) ? cJSON_GetArraySize(requests) : 0;
     if (!cJSON_IsArray(requests) || (count && json_numbers_of(reader->document, requests)))
         return v1_wrong_type(reader, requests, "an array of requests");
+    if (count > INFER_ITEMS_MAX)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_TOO_LARGE,
+                            "requests has %d items; at most %d are taken, send several batches",
+                            count, INFER_ITEMS_MAX);
     request->items = arena_calloc(&request->arena, (size_t)count, sizeof *request->items);
     if (!request->items)
         return fault_no_memory(reader->fault);

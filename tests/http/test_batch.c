@@ -15,6 +15,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char PATH[] = "/v1/attention/batch";
 
@@ -241,6 +242,54 @@ static void test_order_of_many(void **state)
     free(batch.data);
 }
 
+/* So many bad items: a batch may have that many, and not one more. */
+static char *bad_items(int count)
+{
+    struct request_text batch = { 0 };
+    request_text_add(&batch, "{\"requests\":[{\"a\":1}");
+    for (int i = 1; i < count; i++)
+        request_text_add(&batch, ",{\"a\":1}");
+    request_text_add(&batch, "]}");
+    return batch.data;
+}
+
+static void test_number_of_items(void **state)
+{
+    (void)state;
+    enum { MOST = 16384 };
+    char *body = bad_items(MOST);
+    cJSON *answer;
+    const cJSON *results = post(body, MOST, &answer);
+    answer_expect_item_fault(results->child, "field", "/requests/0/a");
+    answer_expect_item_fault(cJSON_GetArrayItem(results, MOST - 1), "field", "/requests/16383/a");
+    cJSON_Delete(answer);
+    free(body);
+    body = bad_items(MOST + 1);
+    answer_refused(&client, PATH, body, 413, "too_large", "/requests");
+    free(body);
+}
+
+/* Ten times the body is more than what they take. */
+static void test_memory_of_bad_items(void **state)
+{
+    (void)state;
+    enum { COUNT = 320000 };
+    struct daemon other;
+    struct http_client own;
+    char *body = bad_items(COUNT);
+    daemon_start_with(&other, "--queue-max", "1000000", NULL);
+    http_client_init(&own, other.port);
+    const size_t before = daemon_memory_bytes(&other);
+    answer_refused(&own, PATH, body, 413, "too_large", NULL);
+    const size_t more = daemon_memory_peak_bytes(&other) - before;
+    print_message("    %zu bytes of items, %zu more resident\n", strlen(body), more);
+    if (daemon_slowness() == 1) /* a sanitizer keeps what is freed */
+        assert_true(more < 10 * strlen(body));
+    http_client_free(&own);
+    daemon_stop(&other);
+    free(body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +302,8 @@ int main(void)
         cmocka_unit_test(test_nothing_but_faults),
         cmocka_unit_test(test_faults_of_the_whole),
         cmocka_unit_test(test_order_of_many),
+        cmocka_unit_test(test_number_of_items),
+        cmocka_unit_test(test_memory_of_bad_items),
         cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, fixture_start, fixture_clear);

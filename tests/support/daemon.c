@@ -281,7 +281,8 @@ char *daemon_log_with(const struct daemon *server, const char *text)
     return log;
 }
 
-size_t daemon_memory_bytes(const struct daemon *server)
+/* Bytes of a line of /proc/PID/status. */
+static size_t status_bytes(const struct daemon *server, const char *name)
 {
     char path[64], line[256];
     snprintf(path, sizeof(path), "/proc/%d/status", (int)server->pid);
@@ -289,11 +290,21 @@ size_t daemon_memory_bytes(const struct daemon *server)
     assert_non_null(file);
     size_t kibibytes = 0;
     while (fgets(line, sizeof(line), file))
-        if (strncmp(line, "VmRSS:", 6) == 0)
-            kibibytes = strtoul(line + 6, NULL, 10);
+        if (strncmp(line, name, strlen(name)) == 0)
+            kibibytes = strtoul(line + strlen(name), NULL, 10);
     fclose(file);
     assert_true(kibibytes > 0);
     return kibibytes * 1024;
+}
+
+size_t daemon_memory_bytes(const struct daemon *server)
+{
+    return status_bytes(server, "VmRSS:");
+}
+
+size_t daemon_memory_peak_bytes(const struct daemon *server)
+{
+    return status_bytes(server, "VmHWM:");
 }
 
 int daemon_descriptor_count(const struct daemon *server)

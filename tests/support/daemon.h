@@ -67,8 +67,9 @@ char *daemon_log(const struct daemon *server);
  * line may follow what it tells of. */
 char *daemon_log_with(const struct daemon *server, const char *text);
 
-/* Resident bytes, and open descriptors. */
+/* Resident bytes, the most there have been, and open descriptors. */
 size_t daemon_memory_bytes(const struct daemon *server);
+size_t daemon_memory_peak_bytes(const struct daemon *server);
 int daemon_descriptor_count(const struct daemon *server);
 
 /* What all its threads have computed since it began; counted in hundredths. */

@@ -400,16 +400,18 @@ static void test_many_keys(void **state)
 static void test_envelope_limit(void **state)
 {
     (void)state;
-    for (int more = 0; more < 2; more++) {
+    for (int i = 0; i < 4; i++) {
+        const struct json_options options = { .values_max = i < 2 ? 0 : JSON_REQUEST_VALUES_MAX };
+        const int more = i % 2, most = i < 2 ? JSON_ENVELOPE_VALUES_MAX : JSON_REQUEST_VALUES_MAX;
         struct text text;
         text_init(&text, SIZE_MAX);
         text_raw(&text, "[\"s\"");
-        for (int i = 2; i < JSON_ENVELOPE_VALUES_MAX + more; i++)
+        for (int j = 2; j < most + more; j++)
             text_raw(&text, ",1");
         text_raw(&text, "]");
         struct json_document document;
         struct fault fault;
-        assert_int_equal(json_read(&document, text.data, text.used, &STRICT, &fault), !more);
+        assert_int_equal(json_read(&document, text.data, text.used, &options, &fault), !more);
         if (more)
             assert_int_equal(fault.code, FAULT_TOO_LARGE);
         json_free(&document);
