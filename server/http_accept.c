@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -156,15 +157,33 @@ void http_drop_arrivals(struct http_thread *thread)
 
 enum outcome { TAKEN, GONE, NONE_LEFT, NOT_NOW };
 
-/* Under overload the kernel's queue fills with clients that do not wait any longer, and to read
- * what they sent, and to refuse it, takes ten times as long as to close the connection. Whoever
- * ends its side at once, as nc -N does, is served: that has not been long ago. */
+/* Under overload the kernel's queue fills with clients that do not wait any longer. To read what
+ * they sent and to refuse it takes several times as long as to refuse it unread. A client that ends
+ * its side and still listens, as nc -N does, is served where that was not long ago; else it finds
+ * the refusal. */
 static bool has_given_up(int socket)
 {
     struct tcp_info info = { 0 };
     socklen_t size = sizeof info;
     return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0
            && info.tcpi_state != TCP_ESTABLISHED && info.tcpi_last_data_recv > GONE_AFTER_MS;
+}
+
+static void refuse_unread(int socket)
+{
+    static const char body[] =
+        "{\"error\":\"the connection waited too long to be accepted, and its "
+        "client had ended its side; send the request again later\","
+        "\"code\":\"overloaded\"}\n";
+    char answer[sizeof body + 192];
+    const int size = snprintf(answer, sizeof answer,
+                              "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\n"
+                              "Retry-After: 1\r\nContent-Type: application/json\r\n"
+                              "Content-Length: %zu\r\n\r\n%s",
+                              sizeof body - 1, body);
+    if (send(socket, answer, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        log_line(LOG_DEBUG, "refusal not sent", LOG_STRING("reason", strerror(errno)));
+    close(socket);
 }
 
 static enum outcome accept_one(struct http *http, int listening)
@@ -176,7 +195,7 @@ static enum outcome accept_one(struct http *http, int listening)
     arrival->socket = accept4(listening, (struct sockaddr *)&arrival->address,
                               &arrival->address_size, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (arrival->socket >= 0 && has_given_up(arrival->socket)) {
-        close(arrival->socket);
+        refuse_unread(arrival->socket);
         free(arrival);
         return GONE;
     }

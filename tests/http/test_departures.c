@@ -241,8 +241,8 @@ static int start(void **state)
     return 0;
 }
 
-/* Who gives up before its connection was accepted has nothing read of what it sent; who ends its
- * side only then is answered. */
+/* Of a client that gives up before its connection is accepted nothing is read; if it still listens,
+ * it is told so. A client that ends its side only shortly before is answered. */
 static void test_leaving_the_queue(void **state)
 {
     (void)state;
@@ -261,15 +261,24 @@ static void test_leaving_the_queue(void **state)
         assert_true(http_raw_send_text(&raw, request));
         http_raw_close(&raw);
     }
+    struct http_raw listens;
+    http_raw_connect(&listens, server.port);
+    assert_true(http_raw_send_text(&listens, request));
+    shutdown(listens.socket, SHUT_WR);
     daemon_pause(0.3);
     http_raw_connect(&raw, server.port);
     assert_true(http_raw_send_text(&raw, request));
-    shutdown(raw.socket, SHUT_WR);
     kill(server.pid, SIGCONT);
     struct http_response response = http_raw_receive(&raw, 10 * daemon_slowness());
     assert_int_equal(response.status, 200);
     http_response_free(&response);
     http_raw_close(&raw);
+    response = http_raw_receive(&listens, 10 * daemon_slowness());
+    cJSON *refusal = answer_json(&response, 429);
+    answer_expect(refusal, "code", "\"overloaded\"", 0);
+    cJSON_Delete(refusal);
+    http_response_free(&response);
+    http_raw_close(&listens);
     struct http_client asking;
     http_client_init(&asking, server.port);
     answer_metrics(&asking, &page);
