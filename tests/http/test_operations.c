@@ -64,6 +64,7 @@ static void test_request_id(void **state)
                                     "X-Request-Id: back\\slash",
                                     "X-Request-Id: t\tab",
                                     "X-Request-Id: caf\xC3\xA9",
+                                    "X-Request-Id: \x7f",
                                     too_long,
                                     "X-Other: x" };
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
