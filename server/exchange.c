@@ -158,21 +158,27 @@ void exchange_find_route(struct exchange *exchange, const struct route *routes, 
 
 /* ------------------------------------------------------------------ body -- */
 
-/* As much at first as was announced, so that a body is not moved as it grows; but no more than this
- * for a client who has only claimed so far that it will come. */
+/* As much at first as was announced, so that a body is not moved as it grows; but no more than the
+ * first for a client who has only claimed so far that it will come, and than the second for one who
+ * has sent the first. Of one that said nothing, what is there and as much again. */
 enum {
+    BODY_CLAIMED_BYTES = 1 << 20,
     BODY_TRUSTED_BYTES = 8 << 20,
     BODY_FIRST_BYTES = 16384,
     STEP_FIRST_BYTES = 16384,
     STEP_BYTES = 65536,
 };
 
-static size_t first_capacity(const struct exchange *exchange)
+static size_t next_capacity(const struct exchange *exchange)
 {
+    const size_t doubled = 2 * exchange->body_capacity;
     if (!exchange->body_announced)
-        return BODY_FIRST_BYTES;
+        return doubled ? doubled : BODY_FIRST_BYTES;
     const size_t announced = exchange->body_offset + exchange->body_announced;
-    return announced < BODY_TRUSTED_BYTES ? announced : BODY_TRUSTED_BYTES;
+    const size_t trusted = doubled == 0                   ? BODY_CLAIMED_BYTES
+                           : doubled < BODY_TRUSTED_BYTES ? BODY_TRUSTED_BYTES
+                                                          : doubled;
+    return announced < trusted ? announced : trusted;
 }
 
 /* Of a body that comes to size bytes with its next ones: what of it counts is ahead of it by less
@@ -197,11 +203,7 @@ static bool body_reserve(struct exchange *exchange, size_t size, size_t bytes_ma
     }
     if (size <= exchange->body_capacity)
         return true;
-    size_t capacity =
-        exchange->body_capacity ? exchange->body_capacity * 2 : first_capacity(exchange);
-    const size_t announced = exchange->body_offset + exchange->body_announced;
-    if (exchange->body_announced && capacity > announced)
-        capacity = announced;
+    size_t capacity = next_capacity(exchange);
     if (capacity < size)
         capacity = size;
     if (capacity > bytes_max)
