@@ -248,7 +248,7 @@ check: programs ## the tests without installing; SANITIZE=address,undefined or t
 	@tests/run $(BUILD)/$(COMPILER) check '$(or $(SANITIZE),plain)'
 
 # What tests/run runs. Those that talk to the daemon from outside need no sanitizer of their own.
-programs: inner-programs $(TESTS) $(PRELOAD)
+programs: inner-programs $(TESTS) $(PRELOAD) ## build what the tests run, and run nothing
 inner-programs: $(KERNEL_OBJ) $(DAEMON) $(INNER_SRC:%.c=$B/%) $(REPLAYS)
 threaded-programs: $(KERNEL_OBJ) $(DAEMON) $(THREADED_SRC:%.c=$B/%)
 
@@ -341,7 +341,7 @@ clean: ## remove build/
 	rm -rf $(BUILD) compile_commands.json
 
 help: ## this
-	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
+	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
 .PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-long check-aarch64 check-layers lint bench bench-quick bench-load exactness fuzz fuzz-programs install compdb \
