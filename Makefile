@@ -202,7 +202,11 @@ $(PRELOAD): $B/%.so: %.c $B/flags
 
 # ------------------------------------------------------------------------------------- the two --
 
-REQUEST := curl -s http://$(LISTEN)/v1/attention -H 'Content-Type: application/json' \
+# What LISTEN is to a client: `localhost`, :PORT and localhost:PORT are the loopback, as --listen takes them.
+ADDRESS  := $(patsubst localhost,:8080,$(LISTEN:localhost:%=:%))
+ADDRESS  := $(ADDRESS::%=127.0.0.1:%)
+LOOPBACK := $(filter 127.% [::1]:%,$(ADDRESS))
+REQUEST := curl -s http://$(ADDRESS)/v1/attention -H 'Content-Type: application/json' \
            -d '{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]}'
 
 run: ## install what is missing, build, serve on 127.0.0.1:8080 (LISTEN=...), print a curl line
@@ -214,7 +218,6 @@ serve: ## the same with what is built already
 	$(serve_it)
 
 # From a copy of the models, because clients may put more beside them: on the loopback, nowhere else.
-LOOPBACK := $(filter 127.% localhost:% [::1]:%,$(LISTEN))
 define serve_it
 @mkdir -p $(BUILD)/models && cp -Ru examples/models/. $(BUILD)/models
 @printf '\n%s\n\n' "$(REQUEST)"
@@ -224,7 +227,7 @@ endef
 story: ## install what is missing, build examples/story-teller.c, let it ask the daemon of `make run`
 	@deploy/install-packages.sh build story
 	@$(MAKE) --no-print-directory $(BUILD)/story-teller
-	@$(BUILD)/story-teller http://$(LISTEN)
+	@$(BUILD)/story-teller http://$(ADDRESS)
 
 $(BUILD)/story-teller: examples/story-teller.c
 	@mkdir -p $(@D)

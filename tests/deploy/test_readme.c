@@ -265,6 +265,33 @@ static void test_printed_request(void **state)
     free(first);
 }
 
+/* Whatever --listen takes, the request goes where the daemon listens, and clients may put models
+ * there as long as only this machine can connect. */
+static void test_printed_address(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *listen, *address;
+        bool takes_models;
+    } cases[] = {
+        { "127.0.0.1:9303", "http://127.0.0.1:9303/v1/", true },
+        { ":9303", "http://127.0.0.1:9303/v1/", true },
+        { "localhost:9303", "http://127.0.0.1:9303/v1/", true },
+        { "localhost", "http://127.0.0.1:8080/v1/", true },
+        { "[::1]:9303", "http://[::1]:9303/v1/", true },
+        { "192.0.2.1:9303", "http://192.0.2.1:9303/v1/", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char command[100];
+        snprintf(command, sizeof command, "make -n serve LISTEN=%s", cases[i].listen);
+        char *lines = shell(command);
+        const bool takes_models = strstr(lines, "--model-control explicit") != NULL;
+        if (!strstr(lines, cases[i].address) || takes_models != cases[i].takes_models)
+            fail_msg("%s:\n%s", command, lines);
+        free(lines);
+    }
+}
+
 static void test_commands(void **state)
 {
     (void)state;
@@ -299,6 +326,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_printed_request),
+        cmocka_unit_test(test_printed_address),
         cmocka_unit_test(test_commands),
         cmocka_unit_test(test_nothing_changes_outside_build),
     };
