@@ -267,10 +267,13 @@ static void send_with(const struct openapi_call *call, void *context)
 static void test_refused_by_headers(void **state)
 {
     (void)state;
+    char long_header[15000]; /* but so short that it is the daemon that refuses it */
+    snprintf(long_header, sizeof long_header, "X-Long: %0*d", 14900, 0);
     struct refusal refusals[] = { { 415, "Content-Encoding: rot13" },
                                   { 400, "Transfer-Encoding: rot13" },
-                                  { 504, "X-Timeout-Ms: 0.000001" } };
-    for (int i = 0; i < 3; i++)
+                                  { 504, "X-Timeout-Ms: 0.000001" },
+                                  { 431, long_header } };
+    for (int i = 0; i < 4; i++)
         each_with(refusals[i].status, send_with, &refusals[i]);
 }
 
