@@ -125,17 +125,15 @@ static bool set_switch(struct config *config, const struct setting *setting)
     return true;
 }
 
-/* Adds one address. What it means is the listener's to find out; its form is clear here. */
+/* Adds one address. Whether this machine has it is the listener's to find out; its form is clear
+ * here. */
 static bool add_listen(struct config *config, const struct setting *setting, const char *address)
 {
     struct listen_address parts;
     if (strncmp(address, "unix:", 5) == 0)
         return refuse(setting->label, "'%s' came; unix sockets are not in this build", address);
     if (!listen_address_read(&parts, address))
-        return refuse(setting->label,
-                      "'%s' came; expected ADDR:PORT as in 127.0.0.1:8080 or [::1]:8080, or "
-                      "localhost:8080",
-                      address);
+        return refuse(setting->label, "'%s' came; " LISTEN_ADDRESS_FORMS, address);
     if (config->listen_count == CONFIG_LISTEN_MAX)
         return refuse(setting->label, "more than %d addresses", CONFIG_LISTEN_MAX);
     config->listen[config->listen_count++] = address;

@@ -6,14 +6,19 @@
 
 enum { LISTEN_HOST_MAX = 64 };
 
+/* What an address may be, for messages. */
+#define LISTEN_ADDRESS_FORMS                                                                       \
+    "expected an IPv4 address as in 127.0.0.1:8080, an IPv6 address as in [::1]:8080, or "         \
+    "localhost:8080"
+
 struct listen_address {
-    char host[LISTEN_HOST_MAX]; /* without brackets; not said to be one that there is */
+    char host[LISTEN_HOST_MAX]; /* without brackets; not said to be one that this machine has */
     char port[8];               /* digits, 0 to 65535 */
     bool is_localhost;          /* 127.0.0.1 and ::1; no name is looked up. host is "localhost" */
 };
 
-/* "127.0.0.1:8080", "[::1]:0"; "localhost:8080", ":8080" and "localhost", whose port is 8080. False
- * for all else. */
+/* "127.0.0.1:8080", "[::1]:0"; "localhost:8080", ":8080" and "localhost", whose port is 8080, in
+ * any case. False for all else. */
 bool listen_address_read(struct listen_address *address, const char *text);
 
 #endif

@@ -41,6 +41,19 @@ static bool bind_to(struct listener *listener, const struct addrinfo *address)
            && bind(listener->socket, address->ai_addr, address->ai_addrlen) == 0;
 }
 
+/* What was typed, and what it stands for where that is something else. */
+static void refuse(const char *asked, const char *host, const char *port, int error,
+                   struct fault *fault)
+{
+    char address[LISTENER_ADDRESS_MAX];
+    snprintf(address, sizeof address, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+    if (strcmp(asked, address) == 0)
+        fault_set(fault, FAULT_OPTION, "cannot listen on %s: %s", asked, strerror(error));
+    else
+        fault_set(fault, FAULT_OPTION, "cannot listen on %s (%s): %s", asked, address,
+                  strerror(error));
+}
+
 /* asked is what was typed. 0, or the errno of what this machine refused; -1: it is no address. */
 static int open_one(struct listener *listener, const char *host, const char *port,
                     const char *asked, struct fault *fault)
@@ -52,10 +65,7 @@ static int open_one(struct listener *listener, const char *host, const char *por
     };
     listener->socket = -1;
     if (getaddrinfo(host, port, &hints, &found) != 0) {
-        fault_set(fault, FAULT_OPTION,
-                  "cannot listen on '%s': expected ADDR:PORT with a numeric address, or "
-                  "localhost:PORT",
-                  asked);
+        fault_set(fault, FAULT_OPTION, "cannot listen on '%s': " LISTEN_ADDRESS_FORMS, asked);
         return -1;
     }
     const int error = bind_to(listener, found) ? 0 : errno;
@@ -63,7 +73,7 @@ static int open_one(struct listener *listener, const char *host, const char *por
     if (error == 0)
         return describe(listener, asked, fault) ? 0 : -1;
     listener_close(listener);
-    fault_set(fault, FAULT_OPTION, "cannot listen on %s: %s", asked, strerror(error));
+    refuse(asked, host, port, error, fault);
     return error;
 }
 
@@ -97,7 +107,7 @@ static int open_any(struct listener *listeners, int *count, const char *address,
     struct listen_address parts;
     *count = 0;
     if (!listen_address_read(&parts, address)) {
-        fault_set(fault, FAULT_OPTION, "cannot listen on '%s': expected ADDR:PORT", address);
+        fault_set(fault, FAULT_OPTION, "cannot listen on '%s': " LISTEN_ADDRESS_FORMS, address);
         return -1;
     }
     if (parts.is_localhost)

@@ -11,6 +11,7 @@
 #include "heap_tuning.h"
 #include "http.h"
 #include "infer_handlers.h"
+#include "listen_collision.h"
 #include "listener.h"
 #include "log.h"
 #include "log_writer.h"
@@ -350,7 +351,8 @@ int main(int argc, char **argv)
     log_configure(config.log_level, config.log_format);
     model_guard_install();
     fatal_signal_install();
-    if (!choose_kernels(&service, &fault)) {
+    if (!choose_kernels(&service, &fault)
+        || !listen_collision_check(config.listen, config.listen_count, &fault)) {
         fail("not started", &fault);
         return 1;
     }

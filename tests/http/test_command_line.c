@@ -244,6 +244,13 @@ static void test_port_in_use(void **state)
     if (!strstr(result.errors, address))
         fail_msg("%s is not named: %s", address, result.errors);
     daemon_result_free(&result);
+    /* A name alone does not say which port. */
+    snprintf(address, sizeof(address), "localhost:%d", server.port);
+    result = daemon_command((const char *const[]){ "--listen", address, NULL }, NULL);
+    snprintf(address, sizeof(address), "127.0.0.1:%d", server.port);
+    if (!strstr(result.errors, address))
+        fail_msg("%s is not named: %s", address, result.errors);
+    daemon_result_free(&result);
     assert_int_equal(status_of(server.port, 100), 200);
     daemon_stop(&server);
     /* And free again at once: no waiting for old connections. */
@@ -253,25 +260,36 @@ static void test_port_in_use(void **state)
     daemon_stop(&server);
 }
 
+/* The last two collide with the second one of each command. */
 static void test_bad_addresses(void **state)
 {
     (void)state;
-    static const char *const addresses[] = { "",
-                                             "8080",
-                                             "127.0.0.1",
-                                             "127.0.0.1:",
-                                             "127.0.0.1:x",
-                                             "127.0.0.1:65536",
-                                             "127.0.0.1:-1",
-                                             "[::1",
-                                             "[::1]",
-                                             "nowhere.invalid:80",
-                                             "203.0.113.7:0" };
+    static const char second[] = "--listen=127.0.0.1:9195";
+    static const char *const addresses[] = {
+        "",
+        "8080",
+        "127.0.0.1",
+        "127.0.0.1:",
+        "127.0.0.1:x",
+        "127.0.0.1:65536",
+        "[::1",
+        "[::1]",
+        "*:0",
+        "nowhere.invalid:80",
+        "127.0.0.1:-1",
+        "0:0",
+        "127.1:0",
+        "[localhost]:0",
+        "203.0.113.7:0",
+        "localhost:9195",
+        "0.0.0.0:9195",
+    };
     for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
         struct daemon_result result =
-            daemon_command((const char *const[]){ "--listen", addresses[i], NULL }, NULL);
+            daemon_command((const char *const[]){ "--listen", addresses[i], second, NULL }, NULL);
         struct daemon_result checked = daemon_command(
-            (const char *const[]){ "--check-config", "--listen", addresses[i], NULL }, NULL);
+            (const char *const[]){ "--check-config", "--listen", addresses[i], second, NULL },
+            NULL);
         if (result.exit_code <= 0 || strlen(result.errors) < 10)
             fail_msg("--listen '%s' ended with %d: %s", addresses[i], result.exit_code,
                      result.errors);

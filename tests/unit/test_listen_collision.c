@@ -1,0 +1,54 @@
+/* test_listen_collision.c - addresses that include each other at one port, by whatever name. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "listen_collision.h"
+
+#include <string.h>
+
+static void test_collide(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        { "127.0.0.1:9195", "127.0.0.1:9195" }, { "0.0.0.0:9195", "127.0.0.1:9195" },
+        { "127.0.0.1:9195", "localhost:9195" }, { "LOCALHOST", "localhost:8080" },
+        { "[::1]:9195", "[0:0::0:1]:9195" },    { "[::1]:9195", ":9195" },
+        { "[::1]:9195", "[::]:9195" },          { "[::ffff:127.0.0.1]:9195", "127.0.0.1:9195" },
+        { "[::ffff:0.0.0.0]:80", "1.2.3.4:80" }
+    };
+    struct fault fault;
+    for (size_t i = 0; i < 2 * sizeof pairs / sizeof pairs[0]; i++) {
+        const char *const two[] = { pairs[i / 2][i % 2], pairs[i / 2][1 - i % 2] };
+        if (listen_collision_check(two, 2, &fault))
+            fail_msg("%s and %s are taken", two[0], two[1]);
+        assert_non_null(strstr(fault.message, two[0]));
+        assert_non_null(strstr(fault.message, two[1]));
+    }
+    const char *const three[] = { "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:1" };
+    assert_false(listen_collision_check(three, 3, &fault));
+}
+
+static void test_apart(void **state)
+{
+    (void)state;
+    static const char *const all[] = { "127.0.0.1:9195", "127.0.0.2:9195", "127.0.0.1:9196",
+                                       "[::1]:9195",     "localhost:0",    "localhost:0",
+                                       "0.0.0.0:0",      "[::]:0" };
+    struct fault fault;
+    assert_true(listen_collision_check(all, sizeof all / sizeof all[0], &fault));
+    assert_true(listen_collision_check(all, 1, &fault));
+    assert_true(listen_collision_check(all, 0, &fault));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_collide),
+        cmocka_unit_test(test_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
