@@ -169,7 +169,7 @@ void model_store_free(struct model_store *store)
 bool model_store_unknown(const struct model_store *store, const char *name, struct fault *fault)
 {
     char names[NAMES_BYTES];
-    model_table_names(&store->table, true, names, sizeof names);
+    model_table_names(&store->table, names, sizeof names);
     return fault_set(fault, FAULT_NOT_FOUND,
                      "Request for unknown model: '%.60s' is not found; there are %s", name, names);
 }
@@ -196,9 +196,9 @@ static const struct model_row *find_row(const struct model_store *store, const c
     }
     if (count == 1)
         return only;
-    model_table_names(&store->table, count == 0, names, sizeof names);
+    model_table_names(&store->table, names, sizeof names);
     fault_set(fault, FAULT_FIELD, "model is missing; %s %s",
-              count == 0 ? "there are only built-in ones:" : "it has to be one of", names);
+              count == 0 ? "there are only built-in ones:" : "there are", names);
     return NULL;
 }
 

@@ -5,6 +5,7 @@
  * the other, so that a PUT waits for one model and not for all. Only a holder of it
  * writes to the table, and so a holder reads the table without "lock". */
 #include "log.h"
+#include "model_paths.h"
 #include "model_store_internal.h"
 
 #include <stdlib.h>
@@ -299,6 +300,22 @@ static void rescan(struct model_store *store, const struct model_directory *dire
     }
 }
 
+/* None of those that serve is known to be what is on disk. */
+static void refuse_all(struct model_store *store, const char *reason)
+{
+    log_line(LOG_WARNING, "models not read again", LOG_STRING("reason", reason));
+    struct fault shown;
+    fault_set(&shown, FAULT_LOADING, "%s", reason);
+    model_paths_hide(store->directory, &shown);
+    pthread_mutex_lock(&store->changing);
+    for (int64_t i = 0; i < store->table.count; i++) {
+        struct model_row *row = &store->table.rows[i];
+        if (row->origin != MODEL_BUILT_IN && is_usable(row))
+            set_refused(store, row, row->fingerprint, shown.message);
+    }
+    pthread_mutex_unlock(&store->changing);
+}
+
 bool model_store_rescan(struct model_store *store, bool (*should_stop)(void))
 {
     struct model_directory directory;
@@ -306,15 +323,14 @@ bool model_store_rescan(struct model_store *store, bool (*should_stop)(void))
     if (!store->directory)
         return true;
     if (!model_directory_scan(&directory, store->directory, NULL, &fault)) {
-        log_line(LOG_WARNING, "models not read again", LOG_STRING("reason", fault.message));
+        refuse_all(store, fault.message);
         return false;
     }
     const bool is_alike = directory.is_one_model == store->is_one_model;
     if (is_alike)
         rescan(store, &directory, should_stop);
     else
-        log_line(LOG_WARNING, "models not read again",
-                 LOG_STRING("reason", "the directory has become one model, or is no longer one"));
+        refuse_all(store, "the models' directory has become one model, or is no longer one");
     model_directory_free(&directory);
     return is_alike;
 }

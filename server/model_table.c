@@ -149,13 +149,12 @@ const char *model_row_reason(const struct model_row *row)
     return model_damage(row->model);
 }
 
-void model_table_names(const struct model_table *table, bool with_built_in, char *text, size_t size)
+void model_table_names(const struct model_table *table, char *text, size_t size)
 {
     struct name_list list = name_list_in(text, size);
     for (int64_t i = 0; i < table->count; i++) {
         const struct model_row *row = &table->rows[i];
-        if ((row->origin != MODEL_BUILT_IN || with_built_in)
-            && (i == 0 || strcmp(row->name, row[-1].name) != 0))
+        if (i == 0 || strcmp(row->name, row[-1].name) != 0)
             name_list_add(&list, row->name);
     }
     name_list_end(&list);

@@ -66,8 +66,7 @@ const char *model_row_state(const struct model_row *row);
 /* Why a row's model cannot be used; NULL where it can. */
 const char *model_row_reason(const struct model_row *row);
 
-/* "demo, sdpa, tiny and 12 more": the names, each once, built-in ones or not, cut at size. */
-void model_table_names(const struct model_table *table, bool with_built_in, char *text,
-                       size_t size);
+/* "demo, sdpa, tiny and 12 more": the names, each once, cut at size. */
+void model_table_names(const struct model_table *table, char *text, size_t size);
 
 #endif

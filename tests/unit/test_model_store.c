@@ -72,7 +72,7 @@ static void test_forms(void **state)
     store_expect_refused(store, "README", FAULT_NOT_FOUND, "'README'");
     store_expect_refused(store, ".hidden", FAULT_NOT_FOUND, "'.hidden'");
     store_expect_refused(store, NULL, FAULT_FIELD,
-                         "it has to be one of a.b-c_d, file, folder, metadata, versions");
+                         "there are a.b-c_d, demo, file, folder, metadata, sdpa, versions");
     struct model *model;
     struct fault fault;
     assert_true(model_store_resolve(store, "folder", &model, &fault));

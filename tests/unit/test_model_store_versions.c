@@ -257,6 +257,25 @@ static void test_rescan_of_a_broken_one(void **state)
     model_store_free(store);
 }
 
+/* Without the directory all go on serving, and the listing says why until it is back. */
+static void test_rescan_without_the_directory(void **state)
+{
+    char away[512];
+    (void)state;
+    store_write_model("m.safetensors", "{}", 1);
+    struct model_store *store = store_open(NULL, 0);
+    snprintf(away, sizeof away, "%s-away", store_directory);
+    assert_int_equal(rename(store_directory, away), 0);
+    const bool was_read = model_store_rescan(store, NULL);
+    assert_int_equal(rename(away, store_directory), 0);
+    assert_false(was_read);
+    expect_listed(store, "m/1:READY*!");
+    store_expect_served(store, "m", 1);
+    assert_true(model_store_rescan(store, NULL));
+    expect_listed(store, "m/1:READY*");
+    model_store_free(store);
+}
+
 /* The old version's files give way to a new version's that is broken: what serves goes on. */
 static void test_rescan_of_versions(void **state)
 {
@@ -319,7 +338,7 @@ static void test_rescan_of_the_one_model(void **state)
     store_expect_served(store, "only", 9);
     unlink(store_path("config.json")); /* a directory of models, it seems */
     model_store_rescan(store, NULL);
-    expect_listed(store, "only/1:READY*");
+    expect_listed(store, "only/1:READY*!");
     model_store_free(store);
     assert_true(model_store_create(&store, &none, &failed_count, &fault));
     model_store_rescan(store, NULL);
@@ -369,6 +388,7 @@ int main(void)
         STORE_TEST(test_rescan),
         STORE_TEST(test_rescan_of_a_broken_one),
         STORE_TEST(test_rescan_of_versions),
+        STORE_TEST(test_rescan_without_the_directory),
         STORE_TEST(test_rescan_after_a_put),
         STORE_TEST(test_rescan_of_the_one_model),
         STORE_TEST(test_links),
