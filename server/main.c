@@ -4,6 +4,8 @@
 #include "blas_core.h"
 #include "clock.h"
 #include "config.h"
+#include "config_options.h"
+#include "config_value.h"
 #include "cost_fit.h"
 #include "cpu_count.h"
 #include "fatal_signal.h"
@@ -56,6 +58,10 @@ static bool choose_kernels(struct service *service, struct fault *fault)
             service->kernels = *tables;
             return true;
         }
+    const char *names = config_option_find("kernels", strlen("kernels"))->value;
+    if (config_value_choice(wanted, names) < 0)
+        return fault_set(fault, FAULT_OPTION, "there are no kernels '%.60s'; expected %s", wanted,
+                         names);
     return fault_set(fault, FAULT_OPTION, "this CPU cannot run the kernels '%s'; its best are %s",
                      wanted, attn_kernels_name(service->kernels));
 }

@@ -207,14 +207,20 @@ int model_command(int argc, char **argv)
 {
     struct fault fault;
     if (config_help_asked(argv)) {
-        printf(USAGE);
+        if (argc > 2 && strcmp(argv[2], "new") == 0)
+            model_new_help();
+        else
+            printf(USAGE);
         return EXIT_SHOWN;
     }
     if (argc == 4 && strcmp(argv[2], "show") == 0) {
         model_guard_install();
         if (show_path(argv[3], &fault))
             return fflush(stdout) == 0 ? EXIT_SHOWN : EXIT_REFUSED;
-        fprintf(stderr, "attnd: %s\n", fault.message);
+        if (strstr(fault.message, argv[3]))
+            fprintf(stderr, "attnd: %s\n", fault.message);
+        else
+            fprintf(stderr, "attnd: '%s': %s\n", argv[3], fault.message);
         return EXIT_REFUSED;
     }
     if (argc > 2 && strcmp(argv[2], "new") == 0)

@@ -21,7 +21,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { EXIT_WRITTEN = 0, EXIT_REFUSED = 1, EXIT_USAGE = 2, WIDTH_MAX = 1 << 20 };
+enum { EXIT_WRITTEN = 0, EXIT_REFUSED = 1, EXIT_USAGE = 2, WIDTH_MAX = 1 << 20, FLAG_BYTES = 80 };
 
 static const int64_t BYTES_MAX = INT64_C(1) << 32;
 
@@ -91,7 +91,9 @@ static bool read_flag(struct plan *plan, const char *flag, const char *value, st
                          nearest ? "; did you mean '" : "", nearest ? nearest : "",
                          nearest ? "'?" : "");
     }
-    if (!value)
+    if (strcmp(flag, "--force") == 0)
+        return fault_set(fault, FAULT_OPTION, "--force takes no value");
+    if (!value || !value[0])
         return fault_set(fault, FAULT_OPTION, "%s has no value", flag);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (strcmp(flag, numbers[i].name) == 0)
@@ -102,13 +104,17 @@ static bool read_flag(struct plan *plan, const char *flag, const char *value, st
 
 static bool read_arguments(struct plan *plan, int argc, char **argv, struct fault *fault)
 {
+    char flag[FLAG_BYTES];
     for (int i = 3; i < argc; i++) {
+        const char *equals = strchr(argv[i], '=');
         if (strcmp(argv[i], "--force") == 0) {
             plan->force = true;
         } else if (argv[i][0] == '-') {
-            if (!read_flag(plan, argv[i], i + 1 < argc ? argv[i + 1] : NULL, fault))
+            snprintf(flag, sizeof flag, "%.*s",
+                     equals ? (int)(equals - argv[i]) : (int)strlen(argv[i]), argv[i]);
+            const char *value = equals ? equals + 1 : i + 1 < argc ? argv[++i] : NULL;
+            if (!read_flag(plan, flag, value, fault))
                 return false;
-            i++;
         } else if (plan->path) {
             return fault_set(fault, FAULT_OPTION, "two files are named, '%.60s' and '%.60s'",
                              plan->path, argv[i]);
@@ -248,13 +254,16 @@ static bool save(const char *path, const void *bytes, size_t size, struct fault 
     struct model_save saved;
     if (!directory)
         return fault_no_memory(fault);
+    errno = 0;
     bool good = model_save_begin(&saved, directory, bytes, size, fault);
+    int error = errno;
     if (good && !model_save_commit(&saved, directory, path, fault)) {
+        error = errno;
         model_save_free(&saved);
         good = false;
     }
     free(directory);
-    return good;
+    return good || fault_set(fault, FAULT_STORAGE, "cannot be written: %s", strerror(error));
 }
 
 static bool write_model(const struct plan *plan, struct fault *fault)
@@ -283,6 +292,22 @@ static bool write_model(const struct plan *plan, struct fault *fault)
     text_free(&config);
     arena_free(&arena);
     return good;
+}
+
+void model_new_help(void)
+{
+    printf("usage: %s\n\n"
+           "Writes a model to begin with: Glorot-uniform parameters, without biases.\n\n"
+           "  --attention KIND  %s\n"
+           "                    (scaled_dot_product)\n"
+           "  --d-model N       columns of a row, 1 to %d; has to be given\n"
+           "  --q-heads N       query heads of a dot product (1); --d-model is a multiple\n"
+           "  --kv-heads N      key and value heads of a dot product (--q-heads)\n"
+           "  --hidden N        hidden columns of additive and concat (--d-model)\n"
+           "  --layers N        1 to %d (1)\n"
+           "  --seed S          the same file for the same seed, on every machine (0)\n"
+           "  --force           write over a file that is there\n",
+           MODEL_NEW_USAGE, model_attention_names(), WIDTH_MAX, MODEL_LAYERS_MAX);
 }
 
 int model_new(int argc, char **argv)

@@ -11,4 +11,7 @@
  * where the command itself is wrong. */
 int model_new(int argc, char **argv);
 
+/* Prints the kinds and flags with their defaults. */
+void model_new_help(void);
+
 #endif

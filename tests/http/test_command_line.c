@@ -105,6 +105,7 @@ static void test_bad_flags(void **state)
         { "--json-nonfinite", { "maybe" } },
         { "--model-control", { "both" } },
     };
+    expect_refused("--kernels=sse", NULL, "no kernels 'sse'; expected generic|avx2|avx512");
     for (size_t b = 0; b < sizeof(bad) / sizeof(bad[0]); b++)
         for (int v = 0; v < 8 && bad[b].values[v]; v++)
             expect_refused(bad[b].flag, bad[b].values[v], bad[b].flag + 2);
@@ -368,7 +369,7 @@ static void test_help_of_commands(void **state)
     expect_usage((const char *const[]){ "health", "--help", NULL }, "attnd health [URL]");
     expect_usage((const char *const[]){ "health", "-h", NULL }, "attnd health [URL]");
     expect_usage((const char *const[]){ "model", "--help", NULL }, "attnd model show");
-    expect_usage((const char *const[]){ "model", "new", "--help", NULL }, "--d-model");
+    expect_usage((const char *const[]){ "model", "new", "--help", NULL }, "  --seed S ");
     expect_usage((const char *const[]){ "model", "new", "-h", NULL }, "--force");
     expect_usage((const char *const[]){ "model", "show", "--help", NULL }, "attnd model show");
 }

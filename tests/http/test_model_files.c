@@ -371,7 +371,7 @@ static void test_model_show(void **state)
     expect_command(0, "anything", NULL, "model", "show", path, NULL);
     daemon_directory_write(directory, "broken.safetensors", "broken", 6);
     snprintf(path, sizeof(path), "%s/broken.safetensors", directory);
-    expect_command(1, NULL, NULL, "model", "show", path, NULL);
+    expect_command(1, NULL, path, "model", "show", path, NULL);
     expect_command(1, NULL, NULL, "model", "show", "/nowhere/at/all", NULL);
     expect_command(0, "layers.4.attention.wq.weight", NULL, "model", "show",
                    "examples/models/stories260K", NULL);

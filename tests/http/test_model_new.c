@@ -68,7 +68,7 @@ static const struct {
     double parameter_count;
     const char *layer; /* of the last one */
 } MODELS[] = {
-    { "plain", "--d-model 12", 4 * 12 * 12,
+    { "plain", "--d-model=12", 4 * 12 * 12,
       "{\"index\":0,\"kind\":\"self\",\"d_query\":12,\"d_key\":12,\"d_value\":12,\"d_out\":12,"
       "\"q_heads\":1,\"kv_heads\":1,\"head_dim\":12,\"v_head_dim\":12}" },
     { "heads", "--attention dot --d-model 12 --q-heads 6 --kv-heads 2 --layers 3 --seed 5",
@@ -180,7 +180,11 @@ static void test_refused(void **state)
         { "--d-model 6 --layers 1001", "x", 2, "--layers is '1001'" },
         { "--d-model 6 a b", NULL, 2, "two files are named, 'a' and 'b'" },
         { "--d-model 1048576", "x", 1, "expected at most 4294967296" },
-        { "--d-model 6", "nowhere/at/all", 1, "nowhere/at" },
+        { "--d-model 6", "nowhere/at/all", 1, "nowhere/at/all: cannot be written: No such file" },
+        { "--d-model=6x", "x", 2, "--d-model is '6x'" },
+        { "--d-model=", "x", 2, "--d-model has no value" },
+        { "--d-modle=4", "x", 2, "did you mean '--d-model'" },
+        { "--d-model 4 --force=1", "x", 2, "--force takes no value" },
     };
     const int files = daemon_directory_count(directory);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
