@@ -30,9 +30,15 @@ const char *model_paths_relative(const char *directory, const char *path)
 
 void model_paths_hide(const char *directory, struct fault *fault)
 {
+    const size_t length = directory ? strlen(directory) : 0;
     for (char *quote = strchr(fault->message, '\''); quote; quote = strchr(quote + 1, '\'')) {
         const char *rest = after(directory, quote + 1);
-        if (rest)
+        if (rest) {
             memmove(quote + 1, rest, strlen(rest) + 1);
+        } else if (length > 0 && strncmp(quote + 1, directory, length) == 0
+                   && quote[1 + length] == '\'') { /* itself */
+            quote[1] = '.';
+            memmove(quote + 2, quote + 1 + length, strlen(quote + 1 + length) + 1);
+        }
     }
 }
