@@ -21,7 +21,7 @@ enum {
 };
 
 struct headers {
-    unsigned content_count, transfer_count, inference_count, host_count;
+    unsigned content_count, transfer_count, inference_count, host_count, origin_count, site_count;
     const char *transfer, *host, *cookie;
     unsigned count;
     bool in_place;     /* they lie where they were read; */
@@ -102,6 +102,10 @@ static void see_name(struct headers *headers, const char *name, size_t size, con
         headers->inference_count++;
     } else if (IS(name, size, "Cookie")) {
         headers->cookie = value;
+    } else if (IS(name, size, "Origin")) {
+        headers->origin_count++;
+    } else if (IS(name, size, "Sec-Fetch-Site")) {
+        headers->site_count++;
     }
 }
 
@@ -244,6 +248,9 @@ bool http_check_framing(struct exchange *exchange, const char *method, const cha
         return malformed(exchange, "there is no Host among the headers");
     if (headers.host && host_is_wrong(headers.host))
         return malformed(exchange, "Host is not a host with or without a port");
+    if (headers.origin_count > 1 || headers.site_count > 1)
+        return fault_set(&exchange->fault, FAULT_DUPLICATE, "%s is among the headers twice",
+                         headers.origin_count > 1 ? "Origin" : "Sec-Fetch-Site");
     return check_body(exchange, &headers, is_1_0);
 }
 

@@ -35,15 +35,21 @@ static bool is_navigation(const struct http_origin *from)
  */
 static bool origin_is_host(const struct http_origin *from)
 {
-    const char *authority = strstr(from->origin, "://");
-    return authority && from->host && strcasecmp(authority + 3, from->host) == 0;
+    static const char *const SCHEMES[] = { "http://", "https://" };
+    for (int i = 0; i < 2 && from->host; i++) {
+        const size_t length = strlen(SCHEMES[i]);
+        if (strncasecmp(from->origin, SCHEMES[i], length) == 0)
+            return strcasecmp(from->origin + length, from->host) == 0;
+    }
+    return false;
 }
 
 /* What Sec-Fetch-Site says is so whatever a proxy has made of Host. */
 static bool is_own_page(const struct http_origin *from)
 {
     if (from->site)
-        return is(from->site, "same-origin") || is(from->site, "none") || is_navigation(from);
+        return is(from->site, "same-origin") || (is(from->site, "none") && !from->origin)
+               || is_navigation(from);
     return !from->origin || origin_is_host(from);
 }
 
