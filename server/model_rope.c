@@ -7,6 +7,7 @@
 
 #include "nearest.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
@@ -234,6 +235,11 @@ static bool check_together(struct model_reader *reader)
                             FAULT_OPTION,
                             "original_max_position_embeddings is 1; expected a number above 1 "
                             "where factor is above 1 and attention_factor is not given");
+    if (attn_rope_attention_factor(rope) > (double)FLT_MAX)
+        return fault_set_at(reader->fault, "/config/rope/scaling", FAULT_OPTION,
+                            "the attention factor is %g, given or as it follows from the scaling; "
+                            "expected at most %g, which a float can hold",
+                            attn_rope_attention_factor(rope), (double)FLT_MAX);
     if (scaling->type != ATTN_ROPE_YARN)
         return true;
     if (scaling->beta_fast < scaling->beta_slow)

@@ -176,6 +176,8 @@ static const struct refused_case REFUSED[] = {
       SCALING "/high_freq_factor" },
     { YARN "\"beta_fast\":1,\"beta_slow\":2}}", FAULT_OPTION,
       "beta_fast is 1; expected a number of at least beta_slow, which is 2", SCALING "/beta_fast" },
+    { YARN "\"attention_factor\":1e39}}", FAULT_OPTION, "the attention factor is 1e+39",
+      "/config/rope/scaling" },
     { YARN "\"attention_factor\":0}}", FAULT_OPTION, "expected a number above 0",
       SCALING "/attention_factor" },
     { YARN "\"mscale\":-1}}", FAULT_OPTION, "of at least 0", SCALING "/mscale" },
