@@ -56,7 +56,9 @@ bool service_read_deadline(const struct service *service, const struct exchange 
     if (header) {
         char *end;
         const double timeout_ms = strtod(header, &end);
-        if (end == header || end[strspn(end, " \t")] || !(timeout_ms > 0) || !isfinite(timeout_ms))
+        const bool is_decimal = strspn(header, "0123456789.eE+- \t") == strlen(header);
+        if (end == header || end[strspn(end, " \t")] || !is_decimal || !(timeout_ms > 0)
+            || !isfinite(timeout_ms))
             return fault_set(fault, FAULT_OPTION,
                              "X-Timeout-Ms is '%.40s'; expected a number above 0", header);
         if (timeout_ms * 1e6 < (double)timeout_ns)

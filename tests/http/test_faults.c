@@ -382,6 +382,7 @@ static void test_content_headers(void **state)
         { "X-Timeout-Ms: 60000", 200, NULL },
         { "X-Timeout-Ms: soon", 400, "option" },
         { "X-Timeout-Ms: -1", 400, "option" },
+        { "X-Timeout-Ms: 0x10", 400, "option" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const char *const headers[] = { cases[i].header, NULL };
