@@ -75,6 +75,7 @@ struct exchange {
     size_t body_announced; /* by the Content-Length, which may lie; 0: none */
     size_t received;       /* body bytes, dropped ones too */
     bool is_chunked;       /* it comes with a Transfer-Encoding */
+    bool may_be_page;      /* it has a header that http_origin.h takes for the sign of a browser */
     enum coding body_coding;
 
     enum coding answer_coding; /* that the client takes; identity too, unless it is refused */

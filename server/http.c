@@ -247,6 +247,8 @@ static void ask_route(struct exchange *exchange)
 static bool check_origin(struct exchange *exchange)
 {
     const struct http_options *options = &exchange->thread->http->options;
+    if (!exchange->may_be_page)
+        return true;
     const struct http_origin from = {
         .method = exchange->method,
         .host = exchange_header(exchange, "Host"),

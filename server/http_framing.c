@@ -22,6 +22,7 @@ enum {
 
 struct headers {
     unsigned content_count, transfer_count, inference_count, host_count, origin_count, site_count;
+    bool has_language;
     const char *transfer, *host, *cookie;
     unsigned count;
     bool in_place;     /* they lie where they were read; */
@@ -106,6 +107,8 @@ static void see_name(struct headers *headers, const char *name, size_t size, con
         headers->origin_count++;
     } else if (IS(name, size, "Sec-Fetch-Site")) {
         headers->site_count++;
+    } else if (IS(name, size, "Accept-Language")) {
+        headers->has_language = true;
     }
 }
 
@@ -248,6 +251,7 @@ bool http_check_framing(struct exchange *exchange, const char *method, const cha
         return malformed(exchange, "there is no Host among the headers");
     if (headers.host && host_is_wrong(headers.host))
         return malformed(exchange, "Host is not a host with or without a port");
+    exchange->may_be_page = headers.origin_count || headers.site_count || headers.has_language;
     if (headers.origin_count > 1 || headers.site_count > 1)
         return fault_set(&exchange->fault, FAULT_DUPLICATE, "%s is among the headers twice",
                          headers.origin_count > 1 ? "Origin" : "Sec-Fetch-Site");
