@@ -163,7 +163,7 @@ static void test_models_are_unloaded_last(void **state)
     daemon_start_with(&server, "--workers", "1", "--models", "examples/models", NULL);
     struct http_client client;
     http_client_init(&client, server.port);
-    char *body = stories_body(daemon_slowness() > 1 ? 1500 : 5000);
+    char *body = stories_body(daemon_slowness() > 1 ? 1500 : 2500);
     struct http_response expected = http_client_post(&client, PATH, body);
     assert_int_equal(expected.status, 200);
     struct http_background accepted[COUNT];
