@@ -135,10 +135,11 @@ int64_t infer_cost_ns(const struct infer_cost *cost)
 
 int64_t infer_cost_by_size_ns(const struct infer_cost *cost)
 {
-    struct cost sum = { { 0 } };
+    int64_t ns = 0;
     for (int phase = 0; phase < INFER_PHASE_COUNT; phase++)
-        cost_add(&sum, &cost->phases[phase]);
-    return cost_by_size_ns(&sum);
+        if (cost->ns[phase] > 0) /* else nothing is known of it yet */
+            ns += cost_by_size_ns(&cost->phases[phase]);
+    return ns < COST_NS_MAX ? ns : COST_NS_MAX;
 }
 
 /* --------------------------------------------------------------- batches -- */
