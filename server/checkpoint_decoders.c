@@ -5,24 +5,7 @@
 #include "checkpoint_fields.h"
 #include "checkpoint_layer.h"
 #include "checkpoint_mpt.h"
-
-enum {
-    Q = 1u << MODEL_Q,
-    K = 1u << MODEL_K,
-    V = 1u << MODEL_V,
-    O = 1u << MODEL_O,
-};
-
-#define PROJECTIONS(q, k, v, o)                                                                    \
-    {                                                                                              \
-        q, k, v, o                                                                                 \
-    }
-#define FUSED(qkv, o)                                                                              \
-    {                                                                                              \
-        qkv, NULL, NULL, o                                                                         \
-    }
-
-#define OUT_PROJ PROJECTIONS("q_proj", "k_proj", "v_proj", "out_proj")
+#include "checkpoint_rows.h"
 
 /* Attention of GPT-2 may be unscaled, or scaled by the number of its layer too. */
 static bool adjust_gpt2(struct checkpoint_layer *layer, struct fault *fault)
@@ -56,8 +39,6 @@ static bool adjust_falcon(struct checkpoint_layer *layer, struct fault *fault)
         config->kv_heads = is_multi_query ? 1 : config->q_heads;
     return true;
 }
-
-#define POSITIONS(count) .positions = "max_position_embeddings=" #count
 
 const struct checkpoint_stack checkpoint_decoders[] = {
     { .model_type = "gpt2",

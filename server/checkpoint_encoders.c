@@ -3,25 +3,14 @@
 
 #include "checkpoint_fields.h"
 #include "checkpoint_layer.h"
+#include "checkpoint_rows.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum {
-    Q = 1u << MODEL_Q,
-    K = 1u << MODEL_K,
-    V = 1u << MODEL_V,
-    O = 1u << MODEL_O,
-};
-
 #define ENCODER_FIELDS                                                                             \
     .layers = "num_hidden_layers=12", .width = "hidden_size=768",                                  \
     .q_heads = "num_attention_heads=12"
-
-#define PROJECTIONS(q, k, v, o)                                                                    \
-    {                                                                                              \
-        q, k, v, o                                                                                 \
-    }
 
 /* BERT and its like know positions that are relative, which add to a score what a query, or a key
  * too, makes of a row for its distance. No bias can say that, so they are not computed here. */
@@ -66,8 +55,6 @@ static int64_t number_albert(const cJSON *section, int64_t index)
         PROJECTIONS("attention.query", "attention.key", "attention.value", "output.dense"),        \
     ENCODER_FIELDS
 #define VIT_SELF VIT_NAMES, .biases = O, .more_biases = Q | K | V, .more_biases_if = "qkv_bias=true"
-
-#define OUT_PROJ PROJECTIONS("q_proj", "k_proj", "v_proj", "out_proj")
 
 /* BART and Whisper share their names and differ in fields and biases. */
 #define SEQ2SEQ_ENCODER                                                                            \

@@ -4,26 +4,9 @@
 
 #include "checkpoint_fields.h"
 #include "checkpoint_layer.h"
+#include "checkpoint_rows.h"
 
 #include <inttypes.h>
-
-enum {
-    Q = 1u << MODEL_Q,
-    K = 1u << MODEL_K,
-    V = 1u << MODEL_V,
-    O = 1u << MODEL_O,
-};
-
-#define PROJECTIONS(q, k, v, o)                                                                    \
-    {                                                                                              \
-        q, k, v, o                                                                                 \
-    }
-#define FUSED(qkv, o)                                                                              \
-    {                                                                                              \
-        qkv, NULL, NULL, o                                                                         \
-    }
-
-#define OUT_PROJ PROJECTIONS("q_proj", "k_proj", "v_proj", "out_proj")
 
 /* Qwen2 slides its window on the layers from max_window_layers on, if at all. */
 static bool has_window_qwen2(const cJSON *section, int64_t index)
@@ -110,8 +93,6 @@ static bool adjust_mistral(struct checkpoint_layer *layer, struct fault *fault)
 #define LLAMA_FIELDS                                                                               \
     .layers = "num_hidden_layers=32", .width = "hidden_size=4096",                                 \
     .q_heads = "num_attention_heads=32", .theta = "rope_theta=10000"
-
-#define POSITIONS(count) .positions = "max_position_embeddings=" #count
 
 #define LAYER_NORMS(query, key, flag)                                                              \
     .norms = { query, key }, .norms_if = (flag), .norm_eps = "layer_norm_eps=0.00001",             \
