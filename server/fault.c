@@ -103,6 +103,23 @@ void fault_prefix_pointer(struct fault *fault, const char *prefix)
     set_pointer(fault, prefix, fault->pointer);
 }
 
+size_t fault_pointer_append(char pointer[FAULT_POINTER_MAX], size_t used, const char *key)
+{
+    size_t end = used;
+    if (end + 1 < FAULT_POINTER_MAX)
+        pointer[end++] = '/';
+    for (; *key && end + 2 < FAULT_POINTER_MAX; key++) {
+        const bool is_escaped = *key == '~' || *key == '/';
+        pointer[end++] = is_escaped ? '~' : *key;
+        if (is_escaped)
+            pointer[end++] = *key == '~' ? '0' : '1';
+    }
+    if (*key || end == used)
+        end = used;
+    pointer[end] = '\0';
+    return end;
+}
+
 bool fault_no_memory(struct fault *fault)
 {
     return fault_set(fault, FAULT_MEMORY, "not enough memory for this request; try again later");

@@ -75,6 +75,11 @@ bool fault_set_at(struct fault *fault, const char *pointer, enum fault_code code
 /* Puts prefix before the pointer: "/query" becomes "/requests/1/query". */
 void fault_prefix_pointer(struct fault *fault, const char *prefix);
 
+/* Appends "/key" behind the used bytes of a pointer, / and ~ escaped as RFC 6901
+ * says. Returns the new length. A key that does not fit adds nothing, so that
+ * the pointer stays that of the enclosing value. */
+size_t fault_pointer_append(char pointer[FAULT_POINTER_MAX], size_t used, const char *key);
+
 /* The message every lack of memory gets. Returns false. */
 bool fault_no_memory(struct fault *fault);
 

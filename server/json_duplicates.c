@@ -29,22 +29,9 @@ struct pointer_text {
 /* Appends "/" and the key in the escapes of RFC 6901, whole or not at all. */
 static void append_key(struct pointer_text *pointer, const char *key)
 {
-    size_t used = pointer->used;
-    char *bytes = pointer->bytes;
-    bytes[used++] = '/';
-    for (; *key && used + 3 < sizeof pointer->bytes; key++) {
-        if (*key == '~' || *key == '/') {
-            bytes[used++] = '~';
-            bytes[used++] = *key == '~' ? '0' : '1';
-        } else {
-            bytes[used++] = *key;
-        }
-    }
-    if (*key)
-        pointer->full = true;
-    else
-        pointer->used = used;
-    bytes[pointer->used] = '\0';
+    const size_t used = fault_pointer_append(pointer->bytes, pointer->used, key);
+    pointer->full = used == pointer->used;
+    pointer->used = used;
 }
 
 static void append_steps(struct pointer_text *pointer, const struct step *step)

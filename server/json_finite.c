@@ -8,22 +8,16 @@
 #include <math.h>
 #include <stdio.h>
 
-/* One step of a pointer; / and ~ in a key are escaped as RFC 6901 says. */
-static void write_step(char step[FAULT_POINTER_MAX], const char *key, int64_t index)
+/* Puts the step to a child before the pointer. A key that is too long for a
+ * pointer leaves the one of the enclosing value. */
+static void prefix_step(struct fault *fault, const char *key, int64_t index)
 {
-    size_t used = 0;
-    if (!key) {
-        snprintf(step, FAULT_POINTER_MAX, "/%" PRId64, index);
-        return;
-    }
-    step[used++] = '/';
-    for (; *key && used + 3 < FAULT_POINTER_MAX; key++) {
-        const bool is_escaped = *key == '~' || *key == '/';
-        step[used++] = is_escaped ? '~' : *key;
-        if (is_escaped)
-            step[used++] = *key == '~' ? '0' : '1';
-    }
-    step[used] = '\0';
+    char step[FAULT_POINTER_MAX];
+    if (!key)
+        snprintf(step, sizeof step, "/%" PRId64, index);
+    else if (fault_pointer_append(step, 0, key) == 0)
+        fault->pointer[0] = '\0';
+    fault_prefix_pointer(fault, step);
 }
 
 static bool refuse(const cJSON *node, struct fault *fault)
@@ -35,7 +29,6 @@ static bool refuse(const cJSON *node, struct fault *fault)
 bool json_check_finite(const struct json_document *document, const cJSON *node, struct fault *fault)
 {
     const struct json_numbers *numbers = document ? json_numbers_of(document, node) : NULL;
-    char step[FAULT_POINTER_MAX];
     int64_t index = 0;
     if (numbers)
         return numbers->nonfinite_index < 0
@@ -46,8 +39,7 @@ bool json_check_finite(const struct json_document *document, const cJSON *node, 
         return isfinite(node->valuedouble) || refuse(node, fault);
     for (const cJSON *child = node->child; child; child = child->next, index++)
         if (!json_check_finite(document, child, fault)) {
-            write_step(step, cJSON_IsObject(node) ? child->string : NULL, index);
-            fault_prefix_pointer(fault, step);
+            prefix_step(fault, cJSON_IsObject(node) ? child->string : NULL, index);
             return false;
         }
     return true;

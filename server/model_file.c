@@ -15,17 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The pointer of a parameter; / and ~ in its name are escaped as RFC 6901 says. */
 static void pointer_of(const char *name, char pointer[FAULT_POINTER_MAX])
 {
-    size_t used = (size_t)snprintf(pointer, FAULT_POINTER_MAX, "/parameters/");
-    for (; *name && used + 3 < FAULT_POINTER_MAX; name++) {
-        const bool is_escaped = *name == '~' || *name == '/';
-        pointer[used++] = is_escaped ? '~' : *name;
-        if (is_escaped)
-            pointer[used++] = *name == '~' ? '0' : '1';
-    }
-    pointer[used] = '\0';
+    const int used = snprintf(pointer, FAULT_POINTER_MAX, "/parameters");
+    fault_pointer_append(pointer, (size_t)used, name);
 }
 
 static bool read_parameter(struct safetensors_tensor *tensor, const struct json_document *document,

@@ -64,17 +64,8 @@ bool model_reader_bool(struct model_reader *reader, const cJSON *node, bool *val
 
 void model_reader_point_to(struct model_reader *reader, const char *name)
 {
-    size_t used = strlen(reader->pointer);
     reader->name = name;
-    if (used + 1 < sizeof reader->pointer)
-        reader->pointer[used++] = '/';
-    for (; *name && used + 3 < sizeof reader->pointer; name++) {
-        const bool is_escaped = *name == '~' || *name == '/';
-        reader->pointer[used++] = is_escaped ? '~' : *name;
-        if (is_escaped)
-            reader->pointer[used++] = *name == '~' ? '0' : '1';
-    }
-    reader->pointer[used] = '\0';
+    fault_pointer_append(reader->pointer, strlen(reader->pointer), name);
 }
 
 bool model_reader_unknown(struct model_reader *reader, const char *what, const char *nearest)

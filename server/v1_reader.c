@@ -153,16 +153,6 @@ bool v1_unknown_field(struct v1_reader *reader, const char *name, const char *co
 /* The pointer is "/name", its / and ~ escaped as RFC 6901 says. */
 void v1_turn_to(struct v1_reader *reader, const char *name)
 {
-    size_t used = 0;
     reader->name = name;
-    reader->pointer[used++] = '/';
-    for (; *name && used + 3 < sizeof reader->pointer; name++) {
-        if (*name == '~' || *name == '/') {
-            reader->pointer[used++] = '~';
-            reader->pointer[used++] = *name == '~' ? '0' : '1';
-        } else {
-            reader->pointer[used++] = *name;
-        }
-    }
-    reader->pointer[used] = '\0';
+    fault_pointer_append(reader->pointer, 0, name);
 }

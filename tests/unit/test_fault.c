@@ -178,6 +178,43 @@ static void test_from_attn(void **state)
     }
 }
 
+/* The keys of RFC 6901's example document (section 5). */
+static void test_steps_are_escaped(void **state)
+{
+    (void)state;
+    static const char *const KEYS[][2] = {
+        { "foo", "/foo" }, { "", "/" },        { "a/b", "/a~1b" },  { "c%d", "/c%d" },
+        { "e^f", "/e^f" }, { "g|h", "/g|h" },  { "i\\j", "/i\\j" }, { "k\"l", "/k\"l" },
+        { " ", "/ " },     { "m~n", "/m~0n" },
+    };
+    for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++) {
+        char pointer[FAULT_POINTER_MAX] = "/before";
+        const size_t used = fault_pointer_append(pointer, strlen("/before"), KEYS[i][0]);
+        assert_int_equal(used, strlen(pointer));
+        assert_memory_equal(pointer, "/before", strlen("/before"));
+        assert_string_equal(pointer + strlen("/before"), KEYS[i][1]);
+    }
+}
+
+/* A step is there whole or not at all, whatever room there is for it. */
+static void test_steps_are_whole(void **state)
+{
+    (void)state;
+    char key[2 * FAULT_POINTER_MAX];
+    for (size_t used = 0; used < FAULT_POINTER_MAX; used++)
+        for (size_t size = 0; size < sizeof key - 1; size++) {
+            char pointer[FAULT_POINTER_MAX];
+            memset(pointer, '/', used);
+            memset(key, size % 2 ? 'k' : '~', size);
+            key[size] = '\0';
+            const size_t whole = used + 1 + size * (size % 2 ? 1 : 2);
+            const size_t end = fault_pointer_append(pointer, used, key);
+            assert_int_equal(strlen(pointer), end);
+            assert_true(end == used || end == whole);
+            assert_true(end == whole || whole + 2 > FAULT_POINTER_MAX);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +225,8 @@ int main(void)
         cmocka_unit_test(test_message_that_just_fits),
         cmocka_unit_test(test_prefix),
         cmocka_unit_test(test_long_pointer_names_what_encloses),
+        cmocka_unit_test(test_steps_are_escaped),
+        cmocka_unit_test(test_steps_are_whole),
         cmocka_unit_test(test_from_attn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
