@@ -43,6 +43,7 @@ struct exchange {
     void *context;
     const struct route *route; /* NULL: the path has none, and fault says so */
 
+    struct http_headers headers;
     char request_id[EXCHANGE_ID_MAX + 1];
     char params[ROUTE_PARAMS_MAX][EXCHANGE_PARAM_MAX];
     char method[16];

@@ -160,32 +160,25 @@ void http_resume_answered(struct http_thread *thread)
 
 /* -------------------------------------------------------------- requests -- */
 
-const char *exchange_header(const struct exchange *exchange, const char *name)
+const char *exchange_header(const struct exchange *exchange, enum http_header header)
 {
-    return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
+    return exchange->headers.values[header];
 }
 
 const char *exchange_body_type(const struct exchange *exchange)
 {
     static _Thread_local char type[64];
-    const char *header = exchange_header(exchange, "Content-Type");
+    const char *header = exchange_header(exchange, HTTP_HEADER_CONTENT_TYPE);
     text_copy(type, sizeof type, header ? header : "");
     type[strcspn(type, "; \t")] = '\0';
     return type;
-}
-
-/* The Content-Length, 0 without one; libmicrohttpd has refused what is not a number. */
-static uint64_t announced_bytes(const struct exchange *exchange)
-{
-    const char *header = exchange_header(exchange, "Content-Length");
-    return header ? strtoull(header, NULL, 10) : 0;
 }
 
 /* What follows the header of the Open Inference Protocol shall be aligned in memory, whatever that
  * header's length. */
 static size_t body_offset(const struct exchange *exchange)
 {
-    const char *header = exchange_header(exchange, "Inference-Header-Content-Length");
+    const char *header = exchange_header(exchange, HTTP_HEADER_INFERENCE_LENGTH);
     return header ? -(size_t)strtoull(header, NULL, 10) % _Alignof(max_align_t) : 0;
 }
 
@@ -216,24 +209,27 @@ static struct exchange *exchange_create(struct http_thread *thread,
     exchange->started_ns = came_ns(thread, http_connection_of(connection), now_ns);
     /* From now on: a body behind another request's answer could not be read before. */
     exchange->body_deadline_ns = now_ns + http->options.body_timeout_ns;
-    exchange->body_offset = body_offset(exchange);
-    exchange->body_announced = announced_bytes(exchange);
-    exchange->is_chunked = exchange_header(exchange, "Transfer-Encoding") != NULL;
     exchange->reading = true;
     text_copy(exchange->method, sizeof exchange->method, method);
     text_copy(exchange->path, sizeof exchange->path, path);
-    const char *traceparent = exchange_header(exchange, "traceparent");
-    text_copy(exchange->traceparent, sizeof exchange->traceparent, traceparent ? traceparent : "");
     exchange->client = http_connection_of(connection)->client;
     exchange->memory.peer = http_connection_of(connection)->peer;
-    exchange_set_request_id(exchange, exchange_header(exchange, "X-Request-Id"));
-    exchange->answer_coding =
-        coding_of_answer(exchange_header(exchange, "Accept-Encoding"), &exchange->identity_refused);
     exchange->pack_bytes_min = http->options.pack_bytes_min;
     exchange_find_route(exchange, http->options.routes, http->options.route_count, method, path);
     atomic_fetch_add(&http->active_count, 1);
     metrics_gauge_add(METRICS_REQUESTS_ACTIVE, 1);
     return exchange;
+}
+
+/* What the headers say of the exchange, whatever is wrong with them. */
+static void take_headers(struct exchange *exchange)
+{
+    const char *traceparent = exchange_header(exchange, HTTP_HEADER_TRACEPARENT);
+    text_copy(exchange->traceparent, sizeof exchange->traceparent, traceparent ? traceparent : "");
+    exchange_set_request_id(exchange, exchange_header(exchange, HTTP_HEADER_REQUEST_ID));
+    exchange->body_offset = body_offset(exchange);
+    exchange->answer_coding = coding_of_answer(
+        exchange_header(exchange, HTTP_HEADER_ACCEPT_ENCODING), &exchange->identity_refused);
 }
 
 static void ask_route(struct exchange *exchange)
@@ -251,13 +247,13 @@ static bool check_origin(struct exchange *exchange)
         return true;
     const struct http_origin from = {
         .method = exchange->method,
-        .host = exchange_header(exchange, "Host"),
-        .origin = exchange_header(exchange, "Origin"),
-        .site = exchange_header(exchange, "Sec-Fetch-Site"),
-        .mode = exchange_header(exchange, "Sec-Fetch-Mode"),
-        .dest = exchange_header(exchange, "Sec-Fetch-Dest"),
-        .user_agent = exchange_header(exchange, "User-Agent"),
-        .accept_language = exchange_header(exchange, "Accept-Language"),
+        .host = exchange_header(exchange, HTTP_HEADER_HOST),
+        .origin = exchange_header(exchange, HTTP_HEADER_ORIGIN),
+        .site = exchange_header(exchange, HTTP_HEADER_SEC_FETCH_SITE),
+        .mode = exchange_header(exchange, HTTP_HEADER_SEC_FETCH_MODE),
+        .dest = exchange_header(exchange, HTTP_HEADER_SEC_FETCH_DEST),
+        .user_agent = exchange_header(exchange, HTTP_HEADER_USER_AGENT),
+        .accept_language = exchange_header(exchange, HTTP_HEADER_ACCEPT_LANGUAGE),
     };
     if (http_origin_check(&from, options->listen, options->listen_count, &exchange->fault))
         return true;
@@ -269,7 +265,7 @@ static bool check_origin(struct exchange *exchange)
 static void check_headers(struct exchange *exchange)
 {
     struct http *http = exchange->thread->http;
-    const char *coding = exchange_header(exchange, "Content-Encoding");
+    const char *coding = exchange_header(exchange, HTTP_HEADER_CONTENT_ENCODING);
     if (!check_origin(exchange))
         return;
     if (atomic_load(&http->refusing) && !(exchange->route && exchange->route->health)) {
@@ -344,6 +340,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
     record->dropped_max = 2 * (uint64_t)thread->http->options.body_bytes_max;
     http_idle_end(thread, record);
     exchange->is_framed = http_check_framing(exchange, method, path, version);
+    take_headers(exchange);
     if (exchange->is_framed)
         check_headers(exchange);
     if (http_is_before_body(exchange))

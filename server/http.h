@@ -8,6 +8,7 @@
 #define ATTND_HTTP_H
 
 #include "fault.h"
+#include "http_headers.h"
 #include "memory_budget.h"
 
 #include <stdint.h>
@@ -114,7 +115,7 @@ bool exchange_is_first(const struct exchange *exchange);
 bool exchange_was_judged(const struct exchange *exchange);
 
 /* These three on the connection thread alone, before exchange_park(). */
-const char *exchange_header(const struct exchange *exchange, const char *name); /* or NULL */
+const char *exchange_header(const struct exchange *exchange, enum http_header header); /* or NULL */
 const char *exchange_param(const struct exchange *exchange,
                            int index); /* of the braced segments, decoded; "" */
 const char *exchange_body_type(const struct exchange *exchange); /* Content-Type without

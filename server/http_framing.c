@@ -10,6 +10,7 @@
  * The headers are gone through once, and all that has to do with where a body ends is settled. */
 #include "http_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -20,10 +21,9 @@ enum {
     BESIDE_ANSWER_BYTES = HTTP_POOL_BYTES - 1536, /* whose headers need the rest */
 };
 
+/* The headers, or the trailers, while they are gone through. */
 struct headers {
-    unsigned content_count, transfer_count, inference_count, host_count, origin_count, site_count;
-    bool has_language;
-    const char *transfer, *host, *cookie;
+    struct http_headers *known; /* that are kept; NULL: none */
     unsigned count;
     bool in_place;     /* they lie where they were read; */
     const char *next;  /* the next line must begin here; NULL: that is not known */
@@ -83,35 +83,6 @@ void *http_on_target(void *context, const char *target, struct MHD_Connection *c
 
 /* ----------------------------------------------------------------- headers -- */
 
-static bool is(const char *name, size_t size, const char *wanted, size_t wanted_size)
-{
-    return size == wanted_size && strncasecmp(name, wanted, size) == 0;
-}
-#define IS(name, size, wanted) is(name, size, wanted, sizeof(wanted) - 1)
-
-static void see_name(struct headers *headers, const char *name, size_t size, const char *value)
-{
-    if (IS(name, size, "Host")) {
-        headers->host_count++;
-        headers->host = value;
-    } else if (IS(name, size, "Content-Length")) {
-        headers->content_count++;
-    } else if (IS(name, size, "Transfer-Encoding")) {
-        headers->transfer_count++;
-        headers->transfer = value;
-    } else if (IS(name, size, "Inference-Header-Content-Length")) {
-        headers->inference_count++;
-    } else if (IS(name, size, "Cookie")) {
-        headers->cookie = value;
-    } else if (IS(name, size, "Origin")) {
-        headers->origin_count++;
-    } else if (IS(name, size, "Sec-Fetch-Site")) {
-        headers->site_count++;
-    } else if (IS(name, size, "Accept-Language")) {
-        headers->has_language = true;
-    }
-}
-
 /* Between a name and its value: the NUL in place of the colon, and blanks. */
 static bool lies_behind(const char *value, const char *name, size_t name_size)
 {
@@ -127,7 +98,8 @@ static enum MHD_Result see_header(void *context, enum MHD_ValueKind kind, const 
     if (!value)
         value = "";
     headers->count++;
-    see_name(headers, name, name_size, value);
+    if (headers->known)
+        http_headers_note(headers->known, name, name_size, value);
     if (headers->wrong)
         return MHD_YES;
     if (name_size == 0 || span(name, TOKEN) != name_size)
@@ -146,11 +118,12 @@ static enum MHD_Result see_header(void *context, enum MHD_ValueKind kind, const 
 
 /* Headers, what libmicrohttpd keeps of them, and the answer's share the pool, and a body is read
  * through the rest of it: a few bytes at a time where little is left. */
-static bool check_room(struct exchange *exchange, const struct headers *headers, size_t bytes)
+static bool check_room(struct exchange *exchange, unsigned count, size_t bytes)
 {
-    size_t used = bytes + headers->count * (size_t)RECORD_BYTES;
-    if (headers->cookie)
-        used += strlen(headers->cookie)
+    const char *cookie = exchange->headers.values[HTTP_HEADER_COOKIE];
+    size_t used = bytes + count * (size_t)RECORD_BYTES;
+    if (cookie)
+        used += strlen(cookie)
                 + RECORD_BYTES
                       * (size_t)MHD_get_connection_values(exchange->connection, MHD_COOKIE_KIND,
                                                           NULL, NULL);
@@ -200,15 +173,23 @@ static bool malformed(struct exchange *exchange, const char *what)
     return fault_set(&exchange->fault, FAULT_HTTP, "%s", what);
 }
 
+static bool came_twice(struct exchange *exchange, enum http_header header)
+{
+    if (exchange->headers.is_twice[header])
+        fault_set(&exchange->fault, FAULT_DUPLICATE, "%s is among the headers twice",
+                  http_header_name(header));
+    return exchange->headers.is_twice[header];
+}
+
 /* A body that ends in two places ends where the next reader thinks it does (RFC 9112, 6.3). Of two
  * equal lengths one could be taken; whoever sends two may as well send two that differ. */
-static bool check_body(struct exchange *exchange, const struct headers *headers, bool is_1_0)
+static bool check_body(struct exchange *exchange, bool is_1_0)
 {
-    const char *transfer = headers->transfer;
-    if (headers->content_count > 1 || headers->transfer_count > 1)
-        return fault_set(&exchange->fault, FAULT_DUPLICATE, "%s is among the headers twice",
-                         headers->content_count > 1 ? "Content-Length" : "Transfer-Encoding");
-    if (headers->content_count && transfer)
+    const char *transfer = exchange->headers.values[HTTP_HEADER_TRANSFER_ENCODING];
+    if (came_twice(exchange, HTTP_HEADER_CONTENT_LENGTH)
+        || came_twice(exchange, HTTP_HEADER_TRANSFER_ENCODING))
+        return false;
+    if (exchange->headers.values[HTTP_HEADER_CONTENT_LENGTH] && transfer)
         return fault_set(&exchange->fault, FAULT_CODING,
                          "the headers have a Content-Length and a Transfer-Encoding; expected one");
     if (transfer && strcasecmp(transfer, "chunked") != 0)
@@ -217,10 +198,33 @@ static bool check_body(struct exchange *exchange, const struct headers *headers,
     if (transfer && is_1_0)
         return fault_set(&exchange->fault, FAULT_CODING,
                          "Transfer-Encoding is of HTTP/1.1, and the request is of HTTP/1.0");
-    if (headers->inference_count > 1)
-        return fault_set(&exchange->fault, FAULT_DUPLICATE,
-                         "Inference-Header-Content-Length is among the headers twice");
+    return !came_twice(exchange, HTTP_HEADER_INFERENCE_LENGTH);
+}
+
+static bool check_host(struct exchange *exchange, bool is_1_0)
+{
+    const char *host = exchange->headers.values[HTTP_HEADER_HOST];
+    if (exchange->headers.is_twice[HTTP_HEADER_HOST])
+        return malformed(exchange, "Host is among the headers twice");
+    if (!host && !is_1_0)
+        return malformed(exchange, "there is no Host among the headers");
+    if (host && host_is_wrong(host))
+        return malformed(exchange, "Host is not a host with or without a port");
     return true;
+}
+
+/* Keeps the headers that are read, and what they say of a body. */
+static void go_through(struct exchange *exchange, struct headers *headers)
+{
+    const char *const *values = exchange->headers.values;
+    headers->known = &exchange->headers;
+    MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, see_header, headers);
+    /* libmicrohttpd has refused what is not a number. */
+    if (values[HTTP_HEADER_CONTENT_LENGTH])
+        exchange->body_announced = strtoull(values[HTTP_HEADER_CONTENT_LENGTH], NULL, 10);
+    exchange->is_chunked = values[HTTP_HEADER_TRANSFER_ENCODING] != NULL;
+    exchange->may_be_page = values[HTTP_HEADER_ORIGIN] || values[HTTP_HEADER_SEC_FETCH_SITE]
+                            || values[HTTP_HEADER_ACCEPT_LANGUAGE];
 }
 
 bool http_check_framing(struct exchange *exchange, const char *method, const char *path,
@@ -235,8 +239,8 @@ bool http_check_framing(struct exchange *exchange, const char *method, const cha
     struct headers headers = { .wrong = line_is_wrong(record, method, path), .in_place = in_place };
     if (in_place)
         headers.next = version + strlen(version) + LINE_END;
-    MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, see_header, &headers);
-    if (!check_room(exchange, &headers, bytes))
+    go_through(exchange, &headers);
+    if (!check_room(exchange, headers.count, bytes))
         return false;
     if (headers.wrong)
         return malformed(exchange, headers.wrong);
@@ -245,17 +249,8 @@ bool http_check_framing(struct exchange *exchange, const char *method, const cha
             || headers.next + LINE_END != method + bytes))
         return malformed(
             exchange, "a line of the headers has a NUL or an odd blank, or does not end with CRLF");
-    if (headers.host_count > 1)
-        return malformed(exchange, "Host is among the headers twice");
-    if (headers.host_count == 0 && !is_1_0)
-        return malformed(exchange, "there is no Host among the headers");
-    if (headers.host && host_is_wrong(headers.host))
-        return malformed(exchange, "Host is not a host with or without a port");
-    exchange->may_be_page = headers.origin_count || headers.site_count || headers.has_language;
-    if (headers.origin_count > 1 || headers.site_count > 1)
-        return fault_set(&exchange->fault, FAULT_DUPLICATE, "%s is among the headers twice",
-                         headers.origin_count > 1 ? "Origin" : "Sec-Fetch-Site");
-    return check_body(exchange, &headers, is_1_0);
+    return check_host(exchange, is_1_0) && !came_twice(exchange, HTTP_HEADER_ORIGIN)
+           && !came_twice(exchange, HTTP_HEADER_SEC_FETCH_SITE) && check_body(exchange, is_1_0);
 }
 
 bool http_check_trailers(struct exchange *exchange)

@@ -33,7 +33,7 @@ bool http_is_refused(const struct exchange *exchange)
 static bool has_come(const struct exchange *exchange)
 {
     int waiting_bytes = 0;
-    if (exchange_header(exchange, "Expect")
+    if (exchange_header(exchange, HTTP_HEADER_EXPECT)
         || ioctl(http_connection_of(exchange->connection)->socket, SIOCINQ, &waiting_bytes) != 0)
         return false;
     return exchange->body_announced / 4 * 3 <= (size_t)waiting_bytes + BUFFER_BYTES;

@@ -32,7 +32,7 @@ static void settle(struct infer_cost *cost, enum infer_phase phase)
 /* The bytes of a body that are JSON: its header, where it says how long that is. */
 static double json_bytes(const struct exchange *exchange, double bytes)
 {
-    const char *length = exchange_header(exchange, "Inference-Header-Content-Length");
+    const char *length = exchange_header(exchange, HTTP_HEADER_INFERENCE_LENGTH);
     const double header = length ? strtod(length, NULL) : bytes;
     if (!length && !service_is_json(exchange))
         return 0;

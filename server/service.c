@@ -52,7 +52,7 @@ bool service_read_deadline(const struct service *service, const struct exchange 
                            int64_t *deadline_ns, struct fault *fault)
 {
     int64_t timeout_ns = service->config->timeout_ns;
-    const char *header = exchange_header(exchange, "X-Timeout-Ms");
+    const char *header = exchange_header(exchange, HTTP_HEADER_TIMEOUT_MS);
     if (header) {
         char *end;
         const double timeout_ms = strtod(header, &end);

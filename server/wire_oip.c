@@ -61,9 +61,9 @@ static bool begin(struct infer_call *call, const struct exchange *exchange, stru
     const struct oip_headers headers = {
         .model = exchange_param(exchange, 0),
         .version = exchange_param(exchange, 1),
-        .header_length = exchange_header(exchange, "Inference-Header-Content-Length"),
+        .header_length = exchange_header(exchange, HTTP_HEADER_INFERENCE_LENGTH),
         .content_type = exchange_body_type(exchange),
-        .accept = exchange_header(exchange, "Accept"),
+        .accept = exchange_header(exchange, HTTP_HEADER_ACCEPT),
     };
     return wire_oip_begin(call, &headers, fault);
 }

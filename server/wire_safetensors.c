@@ -32,7 +32,7 @@ struct wire_safetensors {
 bool wire_safetensors_begin(struct infer_call *call, const struct exchange *exchange,
                             struct fault *fault)
 {
-    const char *accept = exchange_header(exchange, "Accept");
+    const char *accept = exchange_header(exchange, HTTP_HEADER_ACCEPT);
     struct wire_safetensors *state = arena_calloc(&call->request.arena, 1, sizeof *state);
     if (!state)
         return fault_no_memory(fault);
