@@ -10,10 +10,6 @@
 /* A prediction of one request may be too high by this factor. */
 enum { DOUBT = 2 };
 
-/* Bodies that are refused before they come have at least so many bytes: others have come by then,
- * or nearly so. */
-enum { EARLY_BYTES = 16 * 1024 };
-
 /* What goes before a request may take so much longer than it is predicted to: shorter ones that
  * come later go before it too, and the kernel does not say of a body how long it has been on its
  * way. That is asked of a request once: what has been done for one that was taken shall not be in
@@ -66,15 +62,20 @@ enum admission_verdict admission_judge(const struct admission_limits *limits,
 
 /* ------------------------------------------------------------- in the daemon -- */
 
+/* Where nobody has said so, it is the deadline's affair how long one may take. */
+bool admission_weighs_size(const struct service *service)
+{
+    return service->config->queue_cost_ns_max > 0;
+}
+
 static struct admission_limits limits_of(const struct service *service)
 {
     const struct config *config = service->config;
-    /* Where nobody has said so, it is the deadline's affair how long one may take. */
     const int64_t given_ns = config->queue_cost_ns_max;
     return (struct admission_limits){
         .items_max = config->queue_max,
         .cost_ns_max = given_ns ? given_ns : config->timeout_ns,
-        .one_ns_max = given_ns ? given_ns : INT64_MAX,
+        .one_ns_max = admission_weighs_size(service) ? given_ns : INT64_MAX,
     };
 }
 
@@ -149,7 +150,7 @@ bool admission_takes_body(struct service *service, const struct exchange *exchan
                                          .begins_ns = outlook->wait_ns,
                                          .was_judged = outlook->is_counted };
     struct job job = { .cost_ns = outlook->cost_ns };
-    if (atomic_load(&service->state) == SERVICE_LOADING || outlook->bytes < EARLY_BYTES
+    if (atomic_load(&service->state) == SERVICE_LOADING || outlook->bytes < ADMISSION_EARLY_BYTES
         || !service_read_deadline(service, exchange, &job.deadline_ns, fault)) {
         fault->code = FAULT_NONE; /* whatever it is, the handler says it */
         return true;

@@ -59,14 +59,20 @@ enum admission_verdict admission_judge(const struct admission_limits *limits,
 
 /* What a request costs as far as it is known. */
 struct admission_cost {
-    int64_t ns; /* predicted time of one worker */
-    int64_t by_size_ns;
+    int64_t ns;         /* predicted time of one worker */
+    int64_t by_size_ns; /* cost_by_size_ns(); 0 where admission_weighs_size() says no */
 };
+
+/* Whether there is a bound on the size of one request: --queue-cost-max. */
+bool admission_weighs_size(const struct service *service);
+
+/* Bodies that are refused before they come have at least so many bytes: shorter ones have come by
+ * then, or nearly so, and a refusal would cost the connection. */
+enum { ADMISSION_EARLY_BYTES = 16 * 1024 };
 
 /* When the headers are there, and when a long body's turn has come: false, with its fault, for one
  * that need not come. certain is the cost of reading it, outlook->cost_ns what it will probably
- * cost; outlook->latest_ns is said here. Short ones are taken, for a refusal now costs the
- * connection. */
+ * cost; outlook->latest_ns is said here. Short ones are taken. */
 bool admission_takes_body(struct service *service, const struct exchange *exchange,
                           struct body_outlook *outlook, struct admission_cost certain,
                           struct fault *fault);

@@ -138,11 +138,15 @@ static double parts_of(const struct cost *cost, double parts[COST_TERM_COUNT])
     return sum;
 }
 
+static int64_t in_ns(double ns)
+{
+    return ns < (double)COST_NS_MAX ? (int64_t)ns : COST_NS_MAX;
+}
+
 int64_t cost_ns(const struct cost *cost)
 {
     double parts[COST_TERM_COUNT];
-    const double ns = parts_of(cost, parts);
-    return ns < (double)COST_NS_MAX ? (int64_t)ns : COST_NS_MAX;
+    return in_ns(parts_of(cost, parts));
 }
 
 int64_t cost_by_size_ns(const struct cost *cost)
@@ -150,15 +154,16 @@ int64_t cost_by_size_ns(const struct cost *cost)
     double ns = 0;
     for (int i = 0; i < COST_TERM_COUNT; i++)
         ns += cost->amount[i] * TERMS[i].ns;
-    return ns < (double)COST_NS_MAX ? (int64_t)ns : COST_NS_MAX;
+    return in_ns(ns);
 }
 
 int64_t cost_parameters_ns(const struct cost *cost)
 {
-    struct cost parameters = { { 0 } };
+    double ns = 0;
     for (int i = 0; i < COST_TERM_COUNT; i++)
-        parameters.amount[i] = is_parameter(i) ? cost->amount[i] : 0;
-    return cost_ns(&parameters);
+        if (is_parameter(i))
+            ns += cost->amount[i] * load(&rates[i]);
+    return in_ns(ns);
 }
 
 /* Afterwards the same cost is predicted as about factor times as much. A rate moves the farther the

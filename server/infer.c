@@ -125,8 +125,7 @@ static bool admit_planned(struct infer *infer)
     infer->member.alone_ns = infer_cost_ns(&infer->cost);
     infer_batch_expect(&infer->cost, request, infer->service->batcher);
     cost_guess_learn(infer->guess_key, infer_cost_ns(&infer->cost));
-    const struct admission_cost left = { infer_cost_left_ns(&infer->cost),
-                                         infer_cost_by_size_ns(&infer->cost) };
+    const struct admission_cost left = infer_cost_left_to_admit(&infer->cost, infer->service);
     return admission_takes_planned(infer->service, &infer->job, request->item_count, left,
                                    &infer->more_items, &infer->fault);
 }
@@ -378,12 +377,11 @@ static bool admit_body(struct infer *infer, struct fault *fault)
 {
     const size_t size = infer->call.body.size;
     infer_cost_read(&infer->cost, infer->exchange, size);
-    const int64_t certain_ns = infer_cost_ns(&infer->cost);
+    const struct admission_cost certain = infer_cost_to_admit(&infer->cost, infer->service);
     infer->guess_key =
         cost_guess_key(exchange_path(infer->exchange), exchange_body_type(infer->exchange), size);
     const int64_t guess_ns = cost_guess_ns(infer->guess_key);
-    infer->job.cost_ns = guess_ns > certain_ns ? guess_ns : certain_ns;
-    const struct admission_cost certain = { certain_ns, infer_cost_by_size_ns(&infer->cost) };
+    infer->job.cost_ns = guess_ns > certain.ns ? guess_ns : certain.ns;
     return admission_takes(infer->service, &infer->job, certain,
                            exchange_was_judged(infer->exchange), fault);
 }
@@ -428,14 +426,16 @@ static void handle(struct exchange *exchange, const struct infer_wire *wire)
 bool infer_takes_body(const struct exchange *exchange, struct body_outlook *outlook,
                       struct fault *fault)
 {
+    struct service *service = exchange_context(exchange);
     struct infer_cost cost = { .flops = 0 };
+    if (outlook->bytes > 0 && outlook->bytes < ADMISSION_EARLY_BYTES)
+        return true;
     infer_cost_read(&cost, exchange, outlook->bytes);
-    const int64_t certain_ns = infer_cost_ns(&cost);
+    const struct admission_cost certain = infer_cost_to_admit(&cost, service);
     const int64_t guess_ns = cost_guess_ns(
         cost_guess_key(exchange_path(exchange), exchange_body_type(exchange), outlook->bytes));
-    outlook->cost_ns = guess_ns > certain_ns ? guess_ns : certain_ns;
-    const struct admission_cost certain = { certain_ns, infer_cost_by_size_ns(&cost) };
-    return admission_takes_body(exchange_context(exchange), exchange, outlook, certain, fault);
+    outlook->cost_ns = guess_ns > certain.ns ? guess_ns : certain.ns;
+    return admission_takes_body(service, exchange, outlook, certain, fault);
 }
 
 void infer_handle_attention(struct exchange *exchange)

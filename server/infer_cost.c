@@ -133,13 +133,27 @@ int64_t infer_cost_ns(const struct infer_cost *cost)
     return cost->ns[INFER_READ] + infer_cost_left_ns(cost);
 }
 
-int64_t infer_cost_by_size_ns(const struct infer_cost *cost)
+static int64_t by_size_ns(const struct infer_cost *cost, const struct service *service)
 {
     int64_t ns = 0;
+    if (!admission_weighs_size(service))
+        return 0;
     for (int phase = 0; phase < INFER_PHASE_COUNT; phase++)
         if (cost->ns[phase] > 0) /* else nothing is known of it yet */
             ns += cost_by_size_ns(&cost->phases[phase]);
     return ns < COST_NS_MAX ? ns : COST_NS_MAX;
+}
+
+struct admission_cost infer_cost_to_admit(const struct infer_cost *cost,
+                                          const struct service *service)
+{
+    return (struct admission_cost){ infer_cost_ns(cost), by_size_ns(cost, service) };
+}
+
+struct admission_cost infer_cost_left_to_admit(const struct infer_cost *cost,
+                                               const struct service *service)
+{
+    return (struct admission_cost){ infer_cost_left_ns(cost), by_size_ns(cost, service) };
 }
 
 /* --------------------------------------------------------------- batches -- */

@@ -3,6 +3,7 @@
 #ifndef ATTND_INFER_COST_H
 #define ATTND_INFER_COST_H
 
+#include "admission.h"
 #include "cost.h"
 #include "http.h"
 #include "infer.h"
@@ -36,8 +37,11 @@ void infer_cost_plan_softmax(struct infer_cost *cost, int64_t numbers, enum codi
 int64_t infer_cost_ns(const struct infer_cost *cost);
 int64_t infer_cost_left_ns(const struct infer_cost *cost);
 
-/* What is known of the whole request, by cost_by_size_ns(). */
-int64_t infer_cost_by_size_ns(const struct infer_cost *cost);
+/* The same as admission asks for it; by_size_ns is of what is known of the whole request. */
+struct admission_cost infer_cost_to_admit(const struct infer_cost *cost,
+                                          const struct service *service);
+struct admission_cost infer_cost_left_to_admit(const struct infer_cost *cost,
+                                               const struct service *service);
 
 /* Of the product's parameters it is to pay but a part. */
 void infer_cost_expect_part(struct infer_cost *cost, enum attn_layer_product product, double part);

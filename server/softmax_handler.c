@@ -206,8 +206,7 @@ static void plan(struct softmax_job *softmax)
 {
     int64_t more_items;
     infer_cost_plan_softmax(&softmax->cost, softmax->input->count, softmax->answer_coding);
-    const struct admission_cost left = { infer_cost_left_ns(&softmax->cost),
-                                         infer_cost_by_size_ns(&softmax->cost) };
+    const struct admission_cost left = infer_cost_left_to_admit(&softmax->cost, softmax->service);
     admission_takes_planned(softmax->service, &softmax->job, 1, left, &more_items, &softmax->fault);
 }
 
@@ -377,9 +376,8 @@ void softmax_handle(struct exchange *exchange)
     softmax->answer_coding = exchange_answer_coding(exchange);
     softmax->body = exchange_take_body(exchange);
     infer_cost_read(&softmax->cost, exchange, softmax->body.size);
-    softmax->job.cost_ns = infer_cost_ns(&softmax->cost);
-    const struct admission_cost certain = { softmax->job.cost_ns,
-                                            infer_cost_by_size_ns(&softmax->cost) };
+    const struct admission_cost certain = infer_cost_to_admit(&softmax->cost, service);
+    softmax->job.cost_ns = certain.ns;
     if (!admission_takes(service, &softmax->job, certain, exchange_was_judged(exchange), &fault)) {
         forget_body(softmax);
         free(softmax);
