@@ -429,22 +429,28 @@ void exchange_reply_text(struct exchange *exchange, int status, const char *cont
     exchange_fail(exchange, &fault);
 }
 
+void exchange_write_fault(const struct exchange *exchange, const struct fault *fault,
+                          struct text *text)
+{
+    text_raw(text, "{\"error\":");
+    text_string(text, fault->message);
+    text_raw(text, ",\"code\":");
+    text_string(text, fault_code_name(fault->code));
+    if (fault->pointer[0]) {
+        text_raw(text, ",\"pointer\":");
+        text_string(text, fault->pointer);
+    }
+    text_raw(text, ",\"request_id\":");
+    text_string(text, exchange->request_id);
+    text_raw(text, "}\n");
+}
+
 void exchange_fail(struct exchange *exchange, const struct fault *fault)
 {
     const enum fault_code code = fault->code;
     struct text text;
-    text_init(&text, 8192);
-    text_raw(&text, "{\"error\":");
-    text_string(&text, fault->message);
-    text_raw(&text, ",\"code\":");
-    text_string(&text, fault_code_name(code));
-    if (fault->pointer[0]) {
-        text_raw(&text, ",\"pointer\":");
-        text_string(&text, fault->pointer);
-    }
-    text_raw(&text, ",\"request_id\":");
-    text_string(&text, exchange->request_id);
-    text_raw(&text, "}\n");
+    text_init(&text, EXCHANGE_FAULT_BYTES_MAX);
+    exchange_write_fault(exchange, fault, &text);
     if (text.failed != FAULT_NONE)
         text_free(&text); /* no memory even for this: the status alone has to do */
 

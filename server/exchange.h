@@ -115,6 +115,11 @@ void exchange_set_request_id(struct exchange *exchange, const char *given);
 void exchange_find_route(struct exchange *exchange, const struct route *routes, int route_count,
                          const char *method, const char *path);
 
+/* The body of an answer that says the fault: no more bytes than that. */
+enum { EXCHANGE_FAULT_BYTES_MAX = 6 * (FAULT_MESSAGE_MAX + FAULT_POINTER_MAX) + 512 };
+void exchange_write_fault(const struct exchange *exchange, const struct fault *fault,
+                          struct text *text);
+
 /* Takes size bytes of body, at most bytes_max in all. False: more than a client
  * may send after its fault is known; the connection is to be closed. */
 bool exchange_receive(struct exchange *exchange, const char *bytes, size_t size, size_t bytes_max);

@@ -22,40 +22,35 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum {
-    PROMPT_NS = 2000000,
-    DIRECT_MESSAGE_MAX = 200, /* of an answer without libmicrohttpd */
-};
+enum { PROMPT_NS = 2000000 };
 
 /* --------------------------------------------------------------- answers -- */
 
 /* libmicrohttpd takes no answer while a body is arriving, so this one goes to the socket directly;
- * it has sent nothing of its own for this request that could be cut in two. The message is one of
- * ours, with nothing in it that JSON would escape. */
+ * it has sent nothing of its own for this request that could be cut in two. */
 static void answer_directly(struct exchange *exchange)
 {
-    char answer[1024];
-    char body[512];
+    char head[512], body[EXCHANGE_FAULT_BYTES_MAX];
     char timing[REQUEST_TIMING_MAX];
-    const enum fault_code code = exchange->fault.code;
-    const int status = fault_http_status(code);
-    const int body_size = snprintf(body, sizeof body,
-                                   "{\"error\":\"%.*s\",\"code\":\"%s\",\"request_id\":\"%.*s\"}\n",
-                                   DIRECT_MESSAGE_MAX, exchange->fault.message,
-                                   fault_code_name(code), EXCHANGE_ID_MAX, exchange->request_id);
+    struct text text = text_in(body, sizeof body);
+    const int status = fault_http_status(exchange->fault.code);
+    exchange_write_fault(exchange, &exchange->fault, &text);
     request_record_timing(&exchange->record, clock_now_ns() - exchange->started_ns, timing);
     const int size =
-        snprintf(answer, sizeof answer,
+        snprintf(head, sizeof head,
                  "HTTP/1.1 %d %s\r\nConnection: close\r\n"
-                 "Content-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n"
-                 "Server-Timing: %s\r\n\r\n%s",
-                 status, MHD_get_reason_phrase_for((unsigned)status), body_size,
-                 exchange->request_id, timing, body);
-    struct http_connection *connection = http_connection_of(exchange->connection);
+                 "Content-Type: application/json\r\nContent-Length: %zu\r\nX-Request-Id: %s\r\n"
+                 "Server-Timing: %s\r\n\r\n",
+                 status, MHD_get_reason_phrase_for((unsigned)status), text.used,
+                 exchange->request_id, timing);
+    struct iovec parts[] = { { head, (size_t)size }, { body, text.used } };
+    const struct msghdr answer = { .msg_iov = parts, .msg_iovlen = 2 };
     exchange->answer.status = status;
-    exchange->record.fault = code;
+    exchange->record.fault = exchange->fault.code;
     http_waiting_remove(exchange);
-    if (send(connection->socket, answer, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+    if (sendmsg(http_connection_of(exchange->connection)->socket, &answer,
+                MSG_DONTWAIT | MSG_NOSIGNAL)
+        < 0)
         log_line(LOG_DEBUG, "answer not sent", LOG_STRING("reason", strerror(errno)));
 }
 

@@ -113,6 +113,21 @@ static void test_chunked_body(void **state)
     expect_answer(&raw, 413, "too_large");
 }
 
+/* Whatever its path has in it, the answer is JSON. */
+static void test_unknown_path_with_a_long_body(void **state)
+{
+    (void)state;
+    struct http_raw raw;
+    char size[16];
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send_text(&raw, "POST /v1/\"\\%22%5C%0A HTTP/1.1\r\nHost: x\r\n"
+                                         "Transfer-Encoding: chunked\r\n\r\n"));
+    snprintf(size, sizeof(size), "%x\r\n", 3 * BODY_MAX);
+    assert_true(http_raw_send_text(&raw, size));
+    assert_true(http_raw_send(&raw, filler, 3 * BODY_MAX));
+    expect_answer(&raw, 404, "not_found");
+}
+
 /* A refusal of the request itself is not lost either. */
 static void test_refused_request_with_a_body(void **state)
 {
@@ -254,6 +269,7 @@ int main(void)
         cmocka_unit_test(test_body_sent_before_reading),
         cmocka_unit_test(test_body_in_pieces),
         cmocka_unit_test(test_chunked_body),
+        cmocka_unit_test(test_unknown_path_with_a_long_body),
         cmocka_unit_test(test_refused_request_with_a_body),
         cmocka_unit_test(test_endless_body),
         cmocka_unit_test(test_silent_clients),
