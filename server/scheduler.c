@@ -203,7 +203,18 @@ static void end_stage(struct scheduler *scheduler, struct job *job)
 
 /* Between two tasks of a long job the CPU is offered to threads that wait for it: a connection
  * thread, the spare one. A kernel that preempts lazily (PREEMPT_LAZY) gives it to them only at its
- * next tick, 4 ms later say, where the running thread does not call it. */
+ * next tick, 4 ms later say, where the running thread does not call it. But a process that computes
+ * beside this one takes the CPU for a slice of 3 ms or more each time, so it is not offered after
+ * every task of a job that has thousands of short ones. */
+static void offer_cpu(struct scheduler_thread *thread, int64_t spent_ns)
+{
+    thread->unoffered_ns += spent_ns;
+    if (!thread->held || thread->unoffered_ns < SCHEDULER_OFFER_NS)
+        return;
+    thread->unoffered_ns = 0;
+    sched_yield();
+}
+
 void scheduler_run_task(struct scheduler *scheduler, struct job *job,
                         struct scheduler_thread *thread, int64_t now_ns)
 {
@@ -221,8 +232,7 @@ void scheduler_run_task(struct scheduler *scheduler, struct job *job,
     pthread_mutex_unlock(&scheduler->mutex);
     job->kind->run(job, job->stage, task, &thread->worker);
     const int64_t spent_ns = time_of_task(now_ns, begun_cpu_ns);
-    if (thread->held)
-        sched_yield();
+    offer_cpu(thread, spent_ns);
     pthread_mutex_lock(&scheduler->mutex);
 
     job->slots &= ~(UINT64_C(1) << slot);

@@ -43,6 +43,7 @@ enum {
     SCHEDULER_WORKERS_MAX = 64,
     SCHEDULER_AT_ONCE_MAX = 64,   /* tasks of one job */
     SCHEDULER_SHORT_NS = 4000000, /* a job that costs no more is a short one */
+    SCHEDULER_OFFER_NS = 1000000, /* of a long job, after which a worker offers its CPU to others */
 };
 
 enum { JOB_WAITS = -1 };

@@ -17,10 +17,11 @@ struct scheduler_thread {
     struct worker worker;
     int index; /* 0 .. SCHEDULER_WORKERS_MAX - 1; the spare thread's is that */
     pthread_t thread;
-    bool started;     /* and not joined */
-    bool gone;        /* it has seen that it is one too many: to be joined */
-    bool held;        /* by a task, or its stage's end, of a job that is not short */
-    int64_t begun_ns; /* what it does now; 0: nothing */
+    bool started;         /* and not joined */
+    bool gone;            /* it has seen that it is one too many: to be joined */
+    bool held;            /* by a task, or its stage's end, of a job that is not short */
+    int64_t begun_ns;     /* what it does now; 0: nothing */
+    int64_t unoffered_ns; /* CPU time since it last offered its CPU to others */
 };
 
 struct scheduler {
