@@ -1,4 +1,4 @@
-/* health.h - GET /livez, /readyz and /metrics. */
+/* health.h - GET /livez and /readyz. */
 #ifndef ATTND_HEALTH_H
 #define ATTND_HEALTH_H
 
@@ -6,6 +6,5 @@
 
 void health_live(struct exchange *exchange);
 void health_ready(struct exchange *exchange);
-void health_metrics(struct exchange *exchange);
 
 #endif

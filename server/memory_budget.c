@@ -6,8 +6,6 @@
  * the ends of all others but the first, malloc_trim() leaves as they are. */
 #include "memory_budget.h"
 
-#include "metrics_text.h"
-
 #include <malloc.h>
 #include <stdatomic.h>
 
@@ -88,7 +86,7 @@ static void note_peak(size_t used)
 
 static bool refuse(void)
 {
-    metrics_count(&budget.refused, 1);
+    atomic_fetch_add_explicit(&budget.refused, 1, memory_order_relaxed);
     return false;
 }
 
@@ -246,18 +244,12 @@ void memory_budget_trim(int64_t now_ns)
     }
 }
 
-void memory_budget_write_metrics(struct text *text)
+struct memory_budget_state memory_budget_state(void)
 {
-    static const char used[] = "attnd_memory_in_flight_bytes";
-    static const char bodies[] = "attnd_memory_bodies_bytes";
-    static const char most[] = "attnd_memory_max_bytes";
-    static const char refused[] = "attnd_memory_refused_total";
-    metrics_write_family(text, used, "gauge", "Memory reserved by the requests in flight.");
-    metrics_write_sample(text, used, "", load(&budget.used));
-    metrics_write_family(text, bodies, "gauge", "The part of it that bodies take until answered.");
-    metrics_write_sample(text, bodies, "", load(&budget.bodies));
-    metrics_write_family(text, most, "gauge", "The most of it, see --memory-max.");
-    metrics_write_sample(text, most, "", budget.bytes_max);
-    metrics_write_family(text, refused, "counter", "Reservations that had no room.");
-    metrics_write_sample(text, refused, "", metrics_value(&budget.refused));
+    return (struct memory_budget_state){
+        .bytes_max = budget.bytes_max,
+        .used_bytes = load(&budget.used),
+        .body_bytes = load(&budget.bodies),
+        .refused_count = atomic_load_explicit(&budget.refused, memory_order_relaxed),
+    };
 }

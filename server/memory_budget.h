@@ -72,8 +72,12 @@ void memory_return_all(struct memory_share *share);
  * no request has asked for since. */
 void memory_budget_trim(int64_t now_ns);
 
-/* Its part of the page of /metrics. */
-struct text;
-void memory_budget_write_metrics(struct text *text);
+/* For the page of metrics. */
+struct memory_budget_state {
+    uint64_t bytes_max, used_bytes, body_bytes; /* body_bytes: the part of used_bytes that bodies
+                                                   take until they are answered */
+    uint64_t refused_count;                     /* reservations that had no room */
+};
+struct memory_budget_state memory_budget_state(void);
 
 #endif

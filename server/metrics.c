@@ -6,13 +6,7 @@
  * the numbers on it are each true but not of one instant. */
 #include "metrics.h"
 
-#include "batch_metrics.h"
-#include "connection_metrics.h"
-#include "cost.h"
-#include "log_writer.h"
-#include "metrics_inference.h"
 #include "metrics_text.h"
-#include "process_metrics.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -138,7 +132,7 @@ static void write_bytes(struct text *text, const char *name, const char *help,
 
 /* A route has series from its first answer on: most daemons are asked for few of them, and every
  * scrape and the memory of who scrapes pay for each. */
-static void write_requests(struct text *text)
+void metrics_write_requests(struct text *text)
 {
     bool used[METRICS_ROUTES_MAX];
     for (int i = 0; i < all.route_count; i++)
@@ -195,23 +189,8 @@ static void write_gauges(struct text *text)
     text_raw(text, "} 1\n");
 }
 
-static void write_log(struct text *text)
+void metrics_write_counts(struct text *text)
 {
-    static const char name[] = "attnd_log_lines_dropped_total";
-    metrics_write_family(text, name, "counter", "Lines of the log that nobody took.");
-    metrics_write_sample(text, name, "", log_writer_dropped());
-}
-
-void metrics_write(struct text *text)
-{
-    write_requests(text);
-    metrics_inference_write(text);
     write_refused(text);
     write_gauges(text);
-    connection_metrics_write(text);
-    cost_write_metrics(text);
-    batch_metrics_write(text);
-    memory_budget_write_metrics(text);
-    write_log(text);
-    process_metrics_write(text);
 }

@@ -7,8 +7,7 @@
 
 #include "text.h"
 
-/* The page is shorter than this, whatever was counted. */
-enum { METRICS_ROUTES_MAX = 64, METRICS_PAGE_BYTES_MAX = 16 << 20 };
+enum { METRICS_ROUTES_MAX = 64 };
 
 /* One answered request. route is a small index given by metrics_route(). status is the HTTP
  * status; the times are of the whole exchange from its first byte to the answer's hand-over. */
@@ -41,9 +40,8 @@ void metrics_gauge_set(enum metrics_gauge gauge, int64_t value);
 /* attnd_build_info{version,kernels,blas_core} 1; set once at start, borrowed strings. */
 void metrics_build_info(const char *version, const char *kernels, const char *blas_core);
 
-/* The page of GET /metrics (text/plain; version=0.0.4): every name with HELP and TYPE, prefix
- * attnd_, base units (seconds, bytes), counters ending in _total; also process_* of the standard
- * clients (resident memory, cpu seconds, open fds, start time). */
-void metrics_write(struct text *text);
+/* Their part of the page (prometheus.h): what each route answered; and the rest. */
+void metrics_write_requests(struct text *text);
+void metrics_write_counts(struct text *text);
 
 #endif

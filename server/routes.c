@@ -7,6 +7,7 @@
 #include "models.h"
 #include "oip_handlers.h"
 #include "openapi.h"
+#include "prometheus.h"
 #include "softmax_handler.h"
 
 /* Under /v2 all but inferences is plain: tritonclient.http.aio asks for gzip with everything that
@@ -16,7 +17,7 @@ struct route *routes_table(int *count)
     static struct route routes[] = {
         { "GET", "/livez", .handle = health_live, .health = true },
         { "GET", "/readyz", .handle = health_ready, .health = true },
-        { "GET", "/metrics", .handle = health_metrics, .health = true },
+        { "GET", "/metrics", .handle = prometheus_get, .health = true },
         { "GET", "/openapi.json", .handle = openapi_get },
         { "POST", "/v1/attention", .handle = infer_handle_attention,
           .takes_body = infer_takes_body },

@@ -5,6 +5,7 @@
 
 #include "metrics.h"
 #include "metrics_page.h"
+#include "prometheus.h"
 
 static struct metrics_page before, after;
 
@@ -12,8 +13,8 @@ static void page_read(struct metrics_page *page)
 {
     struct text text;
     struct fault fault;
-    text_init(&text, METRICS_PAGE_BYTES_MAX);
-    metrics_write(&text);
+    text_init(&text, PROMETHEUS_BYTES_MAX);
+    prometheus_write(&text);
     text_bytes(&text, "", 1);
     if (!text_finish(&text, &fault))
         fail_msg("%s", fault.message);

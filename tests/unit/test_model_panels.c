@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "metrics.h"
+#include "prometheus.h"
 #include "model.h"
 #include "model_panels.h"
 #include "number.h"
@@ -102,7 +102,7 @@ static void expect_filled(size_t bytes)
     struct text page;
     assert_int_equal(model_panels_bytes(), bytes);
     text_init(&page, 1 << 20);
-    metrics_write(&page);
+    prometheus_write(&page);
     text_bytes(&page, "", 1);
     assert_int_equal(page.failed, FAULT_NONE);
     const char *line = strstr(page.data, NAME);
