@@ -146,7 +146,7 @@ void answer_pieces_write(struct answer_pieces *pieces, const struct text *text, 
         memcpy(p, text->data + at, text->used - at);
         p += text->used - at;
     }
-    pieces->parts[piece] = (struct exchange_part){ place, (size_t)(p - place) };
+    pieces->parts[piece] = (struct byte_slice){ place, (size_t)(p - place) };
 }
 
 size_t answer_pieces_bytes(const struct answer_pieces *pieces)

@@ -15,9 +15,9 @@ struct answer_pieces {
     struct text_later later; /* what a text is to point at, see text.h */
     struct answer_piece *pieces;
     int64_t count;
-    struct exchange_part *parts; /* one for each piece, and room behind them for as many more as
+    struct byte_slice *parts; /* one for each piece, and room behind them for as many more as
                                     exchange.h takes beside each other; malloc'd */
-    char *room;                  /* of all pieces, behind the parts */
+    char *room;               /* of all pieces, behind the parts */
 };
 
 /* text is whole but for its gaps. Where it has some, cuts them: there are count pieces to write.

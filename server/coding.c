@@ -288,8 +288,7 @@ static bool pays(const struct packing *packing)
            || packed_bytes(packing) < packing->taken / 10 * 9;
 }
 
-static bool deflate_parts(struct packing *packing, const struct exchange_part *parts,
-                          int part_count)
+static bool deflate_parts(struct packing *packing, const struct byte_slice *parts, int part_count)
 {
     for (int i = 0; i < part_count; i++) {
         const unsigned char *bytes = parts[i].data;
@@ -305,8 +304,8 @@ static bool deflate_parts(struct packing *packing, const struct exchange_part *p
            && (packing->required || packed_bytes(packing) < packing->taken);
 }
 
-char *coding_pack(enum coding coding, const struct exchange_part *parts, int part_count,
-                  bool required, size_t *size)
+char *coding_pack(enum coding coding, const struct byte_slice *parts, int part_count, bool required,
+                  size_t *size)
 {
     const int bits = CODING_WINDOW_BITS + (coding == CODING_GZIP ? GZIP_FRAME : 0);
     struct packing packing = { .bytes = malloc(CAPACITY_MIN),

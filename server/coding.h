@@ -5,7 +5,9 @@
 #ifndef ATTND_CODING_H
 #define ATTND_CODING_H
 
-#include "http.h"
+#include "bytes.h"
+#include "fault.h"
+#include "memory_budget.h"
 
 /* What a Content-Encoding line says of a body; NULL is none. False, with the fault encoding,
  * for what is not offered, and for more codings than one. */
@@ -30,7 +32,7 @@ bool coding_unpack(enum coding coding, struct byte_slice *body, void **memory, s
 
 /* The parts, one after the other, packed for speed: malloc'd, of *size bytes. NULL where there is
  * no memory or, unless required, where they do not shrink. */
-char *coding_pack(enum coding coding, const struct exchange_part *parts, int part_count,
-                  bool required, size_t *size);
+char *coding_pack(enum coding coding, const struct byte_slice *parts, int part_count, bool required,
+                  size_t *size);
 
 #endif

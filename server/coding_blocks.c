@@ -19,7 +19,7 @@ struct coding_block {
 };
 
 bool coding_blocks_begin(struct coding_blocks *blocks, enum coding coding, bool required,
-                         const struct exchange_part *source, int source_count,
+                         const struct byte_slice *source, int source_count,
                          struct memory_share *share)
 {
     size_t bytes = 0;
@@ -27,7 +27,7 @@ bool coding_blocks_begin(struct coding_blocks *blocks, enum coding coding, bool 
         bytes += source[i].size;
     const size_t count = (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
     const size_t heads = count * sizeof(struct coding_block);
-    const size_t parts = (count + 2) * sizeof(struct exchange_part);
+    const size_t parts = (count + 2) * sizeof(struct byte_slice);
     const size_t total = heads + parts + count * PACKED_BYTES_MAX;
     *blocks = (struct coding_blocks){ .coding = coding,
                                       .is_required = required,
@@ -40,7 +40,7 @@ bool coding_blocks_begin(struct coding_blocks *blocks, enum coding coding, bool 
     if (!blocks->blocks)
         return false;
     blocks->count = (int64_t)count;
-    blocks->parts = (struct exchange_part *)((char *)blocks->blocks + heads);
+    blocks->parts = (struct byte_slice *)((char *)blocks->blocks + heads);
     unsigned char *place = (unsigned char *)blocks->parts + parts;
     for (size_t i = 0; i < count; i++)
         blocks->blocks[i].place = place + i * PACKED_BYTES_MAX;
@@ -50,21 +50,21 @@ bool coding_blocks_begin(struct coding_blocks *blocks, enum coding coding, bool 
 /* ------------------------------------------------------------- one block -- */
 
 /* What follows in one place of the source from offset on, of at most so many bytes. */
-static struct exchange_part find(const struct coding_blocks *blocks, size_t offset, size_t bytes)
+static struct byte_slice find(const struct coding_blocks *blocks, size_t offset, size_t bytes)
 {
     int i = 0;
     for (; offset >= blocks->source[i].size; i++)
         offset -= blocks->source[i].size;
     const size_t there = blocks->source[i].size - offset;
-    return (struct exchange_part){ (const char *)blocks->source[i].data + offset,
-                                   there < bytes ? there : bytes };
+    return (struct byte_slice){ (const char *)blocks->source[i].data + offset,
+                                there < bytes ? there : bytes };
 }
 
 static bool set_dictionary(const struct coding_blocks *blocks, z_stream *stream, size_t offset)
 {
     unsigned char before[DICTIONARY_BYTES];
     for (size_t used = 0; used < DICTIONARY_BYTES;) {
-        const struct exchange_part part =
+        const struct byte_slice part =
             find(blocks, offset - DICTIONARY_BYTES + used, DICTIONARY_BYTES - used);
         memcpy(before + used, part.data, part.size);
         used += part.size;
@@ -83,7 +83,7 @@ static bool deflate_block(const struct coding_blocks *blocks, z_stream *stream, 
     stream->next_out = block->place;
     stream->avail_out = PACKED_BYTES_MAX;
     for (size_t taken = 0; taken < block->bytes;) {
-        const struct exchange_part part = find(blocks, offset + taken, block->bytes - taken);
+        const struct byte_slice part = find(blocks, offset + taken, block->bytes - taken);
         stream->next_in = (unsigned char *)part.data; /* zlib only reads there */
         stream->avail_in = (uInt)part.size;
         block->check = is_gzip ? crc32(block->check, part.data, (uInt)part.size)
@@ -135,8 +135,8 @@ static void frame_gzip(struct coding_blocks *blocks, unsigned long check)
     memcpy(blocks->head, head, sizeof head);
     put_little(blocks->tail, check);
     put_little(blocks->tail + 4, (unsigned long)(blocks->source_bytes & 0xffffffff));
-    blocks->parts[0] = (struct exchange_part){ blocks->head, sizeof head };
-    blocks->parts[blocks->count + 1] = (struct exchange_part){ blocks->tail, 8 };
+    blocks->parts[0] = (struct byte_slice){ blocks->head, sizeof head };
+    blocks->parts[blocks->count + 1] = (struct byte_slice){ blocks->tail, 8 };
 }
 
 /* RFC 1950: a window of 32 KiB, made fast. */
@@ -145,8 +145,8 @@ static void frame_zlib(struct coding_blocks *blocks, unsigned long check)
     static const unsigned char head[] = { 0x78, 0x01 };
     memcpy(blocks->head, head, sizeof head);
     put_big(blocks->tail, check);
-    blocks->parts[0] = (struct exchange_part){ blocks->head, sizeof head };
-    blocks->parts[blocks->count + 1] = (struct exchange_part){ blocks->tail, 4 };
+    blocks->parts[0] = (struct byte_slice){ blocks->head, sizeof head };
+    blocks->parts[blocks->count + 1] = (struct byte_slice){ blocks->tail, 4 };
 }
 
 bool coding_blocks_finish(struct coding_blocks *blocks)
@@ -158,7 +158,7 @@ bool coding_blocks_finish(struct coding_blocks *blocks)
         return false;
     for (int64_t i = 0; i < blocks->count; i++) {
         const struct coding_block *block = &blocks->blocks[i];
-        blocks->parts[i + 1] = (struct exchange_part){ block->place, block->used };
+        blocks->parts[i + 1] = (struct byte_slice){ block->place, block->used };
         packed += block->used;
         check = is_gzip ? crc32_combine(check, block->check, (z_off_t)block->bytes)
                         : adler32_combine(check, block->check, (z_off_t)block->bytes);

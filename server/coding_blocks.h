@@ -6,7 +6,8 @@
 #ifndef ATTND_CODING_BLOCKS_H
 #define ATTND_CODING_BLOCKS_H
 
-#include "http.h"
+#include "bytes.h"
+#include "memory_budget.h"
 
 #include <stdatomic.h>
 
@@ -15,7 +16,7 @@
 struct coding_blocks {
     enum coding coding;
     bool is_required;
-    const struct exchange_part *source;
+    const struct byte_slice *source;
     int source_count;
     size_t source_bytes;
 
@@ -24,14 +25,14 @@ struct coding_blocks {
     _Atomic bool is_vain; /* there was no memory, or it does not shrink */
     unsigned char head[10], tail[8];
 
-    struct exchange_part *parts; /* when it is finished */
+    struct byte_slice *parts; /* when it is finished */
     int part_count;
 };
 
 /* There are count blocks to pack. required: also where they do not shrink. What that takes is
  * reserved in share. False: there is no memory, and none. */
 bool coding_blocks_begin(struct coding_blocks *blocks, enum coding coding, bool required,
-                         const struct exchange_part *source, int source_count,
+                         const struct byte_slice *source, int source_count,
                          struct memory_share *share);
 
 /* Packs block i, each once, by any thread. */

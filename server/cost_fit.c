@@ -197,7 +197,7 @@ static void fit_term(enum cost_term term, double amount, int64_t ns)
 
 static void fit_packing(const struct text *text)
 {
-    const struct exchange_part part = { text->data, text->used };
+    const struct byte_slice part = { text->data, text->used };
     struct fault fault;
     size_t size;
     int64_t start_ns = clock_thread_ns();

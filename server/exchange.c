@@ -352,7 +352,7 @@ void exchange_set_packed(struct exchange *exchange, bool is_packed)
 static void pack(struct exchange *exchange)
 {
     struct exchange_answer *answer = &exchange->answer;
-    const struct exchange_part whole = { answer->data, answer->size };
+    const struct byte_slice whole = { answer->data, answer->size };
     bool required;
     if (answer->size == 0)
         return;
@@ -398,7 +398,7 @@ void exchange_reply(struct exchange *exchange, int status, const char *content_t
 }
 
 void exchange_reply_parts(struct exchange *exchange, int status, const char *content_type,
-                          const struct exchange_part *parts, int part_count,
+                          const struct byte_slice *parts, int part_count,
                           void (*release)(void *owner), void *owner)
 {
     assert(part_count > 0);

@@ -15,9 +15,9 @@ enum { EXCHANGE_ID_MAX = 128, EXCHANGE_PARAM_MAX = 256, EXCHANGE_LOGGED_MAX = 25
 struct exchange_answer {
     int status;
     const char *content_type;
-    char *data;                        /* malloc'd */
-    size_t size;                       /* of data, or of all parts */
-    const struct exchange_part *parts; /* in place of data; NULL: none */
+    char *data;                     /* malloc'd */
+    size_t size;                    /* of data, or of all parts */
+    const struct byte_slice *parts; /* in place of data; NULL: none */
     int part_count;
     void (*release)(void *owner); /* of the parts */
     void *owner;

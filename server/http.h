@@ -7,6 +7,7 @@
 #ifndef ATTND_HTTP_H
 #define ATTND_HTTP_H
 
+#include "bytes.h"
 #include "fault.h"
 #include "http_headers.h"
 #include "memory_budget.h"
@@ -15,21 +16,7 @@
 
 struct exchange; /* one HTTP request and its coming response */
 
-/* Bytes of an answer. */
-struct exchange_part {
-    const void *data;
-    size_t size;
-};
-
 enum { EXCHANGE_PARTS_MAX = 32 }; /* that lie where they were computed; pieces of text beside */
-
-struct byte_slice {
-    const void *data;
-    size_t size;
-};
-
-/* How bytes are packed on their way; coding.h does it. */
-enum coding { CODING_IDENTITY, CODING_GZIP, CODING_DEFLATE, CODING_COUNT };
 
 enum { ROUTE_PARAMS_MAX = 2 };
 
@@ -171,7 +158,7 @@ void exchange_reply(struct exchange *exchange, int status, const char *content_t
 /* The same with parts, which are sent as they lie; many, or long ones, by way of a small buffer.
  * All of it stays, the array too, until release(owner) is called, on the connection thread. */
 void exchange_reply_parts(struct exchange *exchange, int status, const char *content_type,
-                          const struct exchange_part *parts, int part_count,
+                          const struct byte_slice *parts, int part_count,
                           void (*release)(void *owner), void *owner);
 
 /* Whether an answer of so many bytes is to be packed, and whether it is refused otherwise. A reply

@@ -22,11 +22,11 @@ enum {
 /* A long answer on its way. */
 struct sending {
     struct http_thread *thread;
-    const struct exchange_part *parts;
+    const struct byte_slice *parts;
     int part_count;
     void (*release)(void *owner);
     void *owner;
-    struct exchange_part whole; /* the one part of an answer that came in one piece */
+    struct byte_slice whole; /* the one part of an answer that came in one piece */
 
     int part; /* that holds the next byte */
     uint64_t part_at;
@@ -54,7 +54,7 @@ static ssize_t next_block(void *context, uint64_t position, char *block, size_t 
     if (block_bytes > BLOCK_BESIDE_BYTES && reads_bodies(sending->thread))
         block_bytes = BLOCK_BESIDE_BYTES;
     while (used < block_bytes && sending->part < sending->part_count) {
-        const struct exchange_part *part = &sending->parts[sending->part];
+        const struct byte_slice *part = &sending->parts[sending->part];
         const size_t offset = (size_t)(position + used - sending->part_at);
         const size_t left = part->size - offset, room = block_bytes - used;
         const size_t some = left < room ? left : room;
@@ -81,7 +81,7 @@ static struct MHD_Response *take_long(struct http_thread *thread,
         sending->release = answer->release;
         sending->owner = answer->owner;
     } else {
-        sending->whole = (struct exchange_part){ answer->data, answer->size };
+        sending->whole = (struct byte_slice){ answer->data, answer->size };
         sending->parts = &sending->whole;
         sending->part_count = 1;
         sending->release = free;

@@ -37,8 +37,8 @@ static int64_t begin_packing(struct infer_answer *answer, struct infer_call *cal
 {
     size_t bytes = call->text_bytes;
     bool is_required;
-    answer->whole = (struct exchange_part){ call->text.data, call->text.used };
-    const struct exchange_part *parts = call->part_count > 0 ? call->parts : &answer->whole;
+    answer->whole = (struct byte_slice){ call->text.data, call->text.used };
+    const struct byte_slice *parts = call->part_count > 0 ? call->parts : &answer->whole;
     const int part_count = call->part_count > 0 ? call->part_count : 1;
     for (int i = 0; i < call->part_count; i++)
         bytes += i < call->pieces.count ? 0 : parts[i].size;

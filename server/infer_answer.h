@@ -12,8 +12,8 @@
 
 /* Zeroed to begin with. */
 struct infer_answer {
-    int stages;                 /* begun */
-    struct exchange_part whole; /* of an answer that is all text */
+    int stages;              /* begun */
+    struct byte_slice whole; /* of an answer that is all text */
 };
 
 /* After the plan's last stage, and after each of its own: the tasks of the next one, 0 where there

@@ -37,7 +37,7 @@ struct infer_call {
     struct coding_blocks packed;
     size_t text_bytes; /* in the end, before it is packed */
     const char *content_type;
-    const struct exchange_part *parts;
+    const struct byte_slice *parts;
     int part_count;
     bool has_header_length; /* the text is the header that the parts belong to */
 };

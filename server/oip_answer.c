@@ -101,7 +101,7 @@ static void write_head(const char *name, const char *datatype, const struct oip_
 
 /* Writes an output and, where it is binary, fills its part. */
 static bool write_output(struct infer_call *call, const struct oip *oip,
-                         const struct oip_output *output, struct exchange_part *part,
+                         const struct oip_output *output, struct byte_slice *part,
                          struct fault *fault)
 {
     struct text *text = &call->text;
@@ -119,9 +119,9 @@ static bool write_output(struct infer_call *call, const struct oip *oip,
                classes.bytes ? "BYTES" : oip_datatype_name(result.dtype), &result, text);
     if (output->binary) {
         *part = classes.bytes
-                    ? (struct exchange_part){ classes.bytes, classes.size }
-                    : (struct exchange_part){ result.data, (size_t)result.count
-                                                               * attn_dtype_size(result.dtype) };
+                    ? (struct byte_slice){ classes.bytes, classes.size }
+                    : (struct byte_slice){ result.data,
+                                           (size_t)result.count * attn_dtype_size(result.dtype) };
         text_raw(text, ",\"parameters\":{\"binary_data_size\":");
         text_integer(text, (int64_t)part->size);
         text_raw(text, "}}");
@@ -155,7 +155,7 @@ bool oip_write(struct infer_call *call, struct fault *fault)
 {
     const struct oip *oip = call->state;
     struct infer_item *first = call->request.item_count > 0 ? &call->request.items[0] : NULL;
-    struct exchange_part *parts =
+    struct byte_slice *parts =
         arena_calloc(&call->request.arena, EXCHANGE_PARTS_MAX, sizeof *parts);
     int part_count = 1;
     if (!parts)
@@ -172,7 +172,7 @@ bool oip_write(struct infer_call *call, struct fault *fault)
     text_raw(&call->text, part_count > 1 ? "]}" : "]}\n");
     if (part_count == 1)
         return true;
-    parts[0] = (struct exchange_part){ call->text.data, call->text.used };
+    parts[0] = (struct byte_slice){ call->text.data, call->text.used };
     call->content_type = "application/octet-stream";
     call->parts = parts;
     call->part_count = part_count;

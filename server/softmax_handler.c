@@ -306,7 +306,7 @@ static void record(struct softmax_job *softmax)
 static void reply(struct softmax_job *softmax)
 {
     const int part_count = (int)softmax->pieces.count;
-    struct exchange_part *parts = softmax->pieces.parts;
+    struct byte_slice *parts = softmax->pieces.parts;
     if (part_count == 0) {
         exchange_reply_text(softmax->exchange, 200, "application/json", &softmax->text);
         return;

@@ -38,8 +38,7 @@ static void check_unpack(enum coding coding, size_t bytes_max, const uint8_t *da
 
 static void check_there_and_back(enum coding coding, const uint8_t *data, size_t size)
 {
-    const struct exchange_part parts[] = { { data, size / 2 },
-                                           { data + size / 2, size - size / 2 } };
+    const struct byte_slice parts[] = { { data, size / 2 }, { data + size / 2, size - size / 2 } };
     struct fault fault = { .code = FAULT_NONE };
     size_t packed_size = 0;
     void *memory = coding_pack(coding, parts, 2, true, &packed_size);

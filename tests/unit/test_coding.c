@@ -268,9 +268,9 @@ static void test_packed_by_us(void **state)
                 for (int required = 0; required < 2; required++) {
                     const size_t size = SIZES[i];
                     fill(bytes, size, digits);
-                    const struct exchange_part parts[] = { { bytes, size / 3 },
-                                                           { bytes, 0 },
-                                                           { bytes + size / 3, size - size / 3 } };
+                    const struct byte_slice parts[] = { { bytes, size / 3 },
+                                                        { bytes, 0 },
+                                                        { bytes + size / 3, size - size / 3 } };
                     size_t packed_size = 0;
                     char *packed =
                         coding_pack((enum coding)coding, parts, 3, required, &packed_size);
@@ -290,7 +290,7 @@ static void test_bomb(void **state)
     (void)state;
     enum { SIZE = 8 << 20 };
     unsigned char *zeros = calloc(1, SIZE);
-    const struct exchange_part part = { zeros, SIZE };
+    const struct byte_slice part = { zeros, SIZE };
     size_t size = 0;
     char *bomb = coding_pack(CODING_GZIP, &part, 1, false, &size);
     assert_non_null(bomb);

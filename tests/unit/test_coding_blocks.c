@@ -62,7 +62,7 @@ static void expect_unpacked(const struct coding_blocks *blocks, const unsigned c
 }
 
 static bool pack(struct coding_blocks *blocks, enum coding coding, bool required,
-                 const struct exchange_part *parts, int part_count)
+                 const struct byte_slice *parts, int part_count)
 {
     assert_true(coding_blocks_begin(blocks, coding, required, parts, part_count, NULL));
     for (int64_t i = 0; i < blocks->count; i++) /* the first one last */
@@ -76,7 +76,7 @@ static void test_sizes(void **state)
     static const size_t sizes[] = { 1, 65535, 65536, 65537, 131072, 200000, BYTES };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int coding = CODING_GZIP; coding <= CODING_DEFLATE; coding++) {
-            const struct exchange_part part = { text, sizes[i] };
+            const struct byte_slice part = { text, sizes[i] };
             struct coding_blocks blocks;
             assert_true(pack(&blocks, (enum coding)coding, true, &part, 1));
             assert_int_equal(blocks.count, (sizes[i] + 65535) / 65536);
@@ -89,14 +89,14 @@ static void test_sizes(void **state)
 static void test_parts(void **state)
 {
     (void)state;
-    static struct exchange_part parts[1000];
+    static struct byte_slice parts[1000];
     int count = 0;
     size_t at = 0;
     for (size_t size = 0; at + size < BYTES && count < 999; size = (size * 7 + 13) % 9001) {
-        parts[count++] = (struct exchange_part){ text + at, size };
+        parts[count++] = (struct byte_slice){ text + at, size };
         at += size;
     }
-    parts[count++] = (struct exchange_part){ text + at, BYTES - at };
+    parts[count++] = (struct byte_slice){ text + at, BYTES - at };
     struct coding_blocks blocks;
     assert_true(pack(&blocks, CODING_GZIP, false, parts, count));
     expect_unpacked(&blocks, text, BYTES);
@@ -106,7 +106,7 @@ static void test_parts(void **state)
 static void test_what_does_not_shrink(void **state)
 {
     (void)state;
-    const struct exchange_part part = { noise, BYTES };
+    const struct byte_slice part = { noise, BYTES };
     struct coding_blocks blocks;
     assert_false(pack(&blocks, CODING_GZIP, false, &part, 1));
     coding_blocks_free(&blocks);
@@ -118,7 +118,7 @@ static void test_what_does_not_shrink(void **state)
 static void test_no_memory(void **state)
 {
     (void)state;
-    const struct exchange_part part = { text, BYTES };
+    const struct byte_slice part = { text, BYTES };
     struct memory_share share = { 0 };
     struct coding_blocks blocks;
     memory_budget_limit(BYTES);

@@ -195,7 +195,7 @@ static void test_parts_are_given_back(void **state)
 {
     (void)state;
     int released = 0;
-    const struct exchange_part parts[] = { { "abc", 3 }, { "", 0 }, { "defg", 4 } };
+    const struct byte_slice parts[] = { { "abc", 3 }, { "", 0 }, { "defg", 4 } };
     struct exchange *exchange = calloc(1, sizeof *exchange);
     assert_non_null(exchange);
     exchange_reply_parts(exchange, 200, "text/plain", parts, 3, count_release, &released);

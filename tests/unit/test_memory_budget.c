@@ -243,7 +243,7 @@ static void test_unpacking(void **state)
     struct fault fault;
     size_t size;
     char *zeros = calloc(1, 1000 * KIB);
-    const struct exchange_part part = { zeros, 1000 * KIB };
+    const struct byte_slice part = { zeros, 1000 * KIB };
     void *memory = coding_pack(CODING_GZIP, &part, 1, true, &size);
     assert_non_null(memory);
     struct byte_slice body = { memory, size };
