@@ -44,11 +44,6 @@ bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *
 bool checkpoint_build(struct model_layer *layers, const struct checkpoint *checkpoint,
                       struct model_parameters *parameters, struct fault *fault);
 
-/* "model.layers.7.self_attn.q_proj.weight": of the run's layer 7, part "q_proj", ending ".weight".
- */
-void checkpoint_write_name(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
-                           int64_t index, const char *part, const char *ending);
-
 void checkpoint_free(struct checkpoint *checkpoint);
 
 #endif

@@ -6,6 +6,7 @@
 #include "checkpoint_image_bias.h"
 
 #include "checkpoint_fields.h"
+#include "checkpoint_name.h"
 
 #include <inttypes.h>
 #include <math.h>

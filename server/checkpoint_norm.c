@@ -4,6 +4,8 @@
  * each head, which are put side by side; some keep their weight less one. */
 #include "checkpoint_norm.h"
 
+#include "checkpoint_name.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -54,35 +54,6 @@ struct model {
     struct model_storage *storage;
 };
 
-/* From the bytes of a safetensors file whose config is under "attnd" in its
- * metadata (config NULL), or with the JSON text of a config beside it: one of ours or that of a
- * published checkpoint (checkpoint.h). The model
- * copies nothing that it can view: bytes must stay until the model goes; release
- * (may be NULL) is then called with context. On false nothing is kept and release is not called. */
-bool model_create(struct model **model, const char *name, const char *source, const void *bytes,
-                  size_t size, const char *config, void (*release)(void *context), void *context,
-                  struct fault *fault);
-
-/* A model's files on disk. */
-struct model_files {
-    const char *path;        /* a safetensors file, or the index of its shards */
-    const char *config_path; /* NULL: the config is in the metadata, */
-    const char *config;      /* or this text, which comes first */
-    const char *root;        /* shards may be links to what is below it; NULL: beside the index */
-};
-
-/* From files on disk, mapped; source is where the model says it is from. */
-bool model_load_files(struct model **model, const char *name, const char *source,
-                      const struct model_files *files, struct fault *fault);
-
-/* The same of a path and a config_path. */
-bool model_load(struct model **model, const char *name, const char *source, const char *path,
-                const char *config_path, struct fault *fault);
-
-/* The built-in ones. */
-bool model_create_demo(struct model **model, struct fault *fault);
-bool model_create_sdpa(struct model **model, struct fault *fault);
-
 struct model *model_retain(struct model *model);
 void model_release(struct model *model); /* NULL is fine; the last one frees */
 
@@ -95,14 +66,5 @@ void model_drop_layer(struct model *model, int64_t layer);
 /* Why the model cannot be used any more: a mapped file of it was cut short or written into. NULL:
  * it can. What was computed with it before that was looked for is not to be answered. */
 const char *model_damage(const struct model *model);
-
-/* A safetensors file from a typed body:
- * {"config":{...},"parameters":{"q_proj.weight":[[...]],...}}. *bytes is malloc'd, the caller's. */
-struct json_document;
-bool model_file_from_json(void **bytes, size_t *size, const struct json_document *document,
-                          struct fault *fault);
-
-/* The JSON object of GET /v1/models/{model} (API.md section 2). */
-void model_describe(const struct model *model, struct text *text);
 
 #endif

@@ -3,6 +3,9 @@
  * demo is the worked example of a well-known tutorial: four words of three
  * numbers and three matrices, used as x . W. It is put into a safetensors file in
  * memory and goes the way of every other model. sdpa is the operator alone. */
+#include "model_builtin.h"
+
+#include "model_open.h"
 #include "model_storage.h"
 #include "safetensors.h"
 

@@ -9,6 +9,7 @@
 #include "model_directory.h"
 #include "model_mapping.h"
 #include "model_new.h"
+#include "model_open.h"
 #include "model_options.h"
 #include "model_tensors.h"
 

@@ -4,6 +4,7 @@
 #include "foreign_form.h"
 #include "model.h"
 #include "model_hub.h"
+#include "model_paths.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,39 +14,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-#define FILE_ENDING     ".safetensors"
-#define GGUF_ENDING     ".gguf" /* the one other form that is a model by itself */
+#define FILE_ENDING ".safetensors"
+#define GGUF_ENDING ".gguf" /* the one other form that is a model by itself */
 
 enum { VERSION_DIGITS_MAX = 18, PROBLEM_BYTES = 320 };
-
-bool model_directory_name_good(const char *name)
-{
-    const size_t length = strlen(name);
-    return length >= 1 && length <= MODEL_NAME_MAX && strspn(name, NAME_CHARACTERS "._-") == length
-           && name[0] != '.' && name[0] != '_' && name[0] != '-';
-}
-
-const char *model_directory_join(struct arena *arena, const char *folder, const char *name)
-{
-    const size_t size = strlen(folder) + strlen(name) + 2;
-    char *path = arena_alloc(arena, size);
-    if (path)
-        snprintf(path, size, "%s/%s", folder, name);
-    return path;
-}
-
-bool model_directory_is_folder(const char *path)
-{
-    struct stat status;
-    return path && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
 
 /* The path of name in folder where it is there, else NULL; *failed where there is no memory. */
 static const char *find(struct arena *arena, const char *folder, const char *name, bool *failed)
 {
     struct stat status;
-    const char *path = model_directory_join(arena, folder, name);
+    const char *path = model_paths_join(arena, folder, name);
     *failed = *failed || !path;
     return path && stat(path, &status) == 0 ? path : NULL;
 }
@@ -96,8 +74,8 @@ static uint64_t fingerprint_of_folder(struct arena *arena, const char *folder)
     const struct dirent *entry;
     while (stream && (entry = readdir(stream)))
         if (entry->d_name[0] != '.')
-            sum += fingerprint_of_file(model_directory_join(arena, folder, entry->d_name),
-                                       entry->d_name);
+            sum +=
+                fingerprint_of_file(model_paths_join(arena, folder, entry->d_name), entry->d_name);
     if (stream)
         closedir(stream);
     return sum;
@@ -179,7 +157,7 @@ bool model_directory_look(struct arena *arena, struct model_place *place, const 
     while (stream && (entry = readdir(stream)))
         if (version_number(entry->d_name) > version) {
             const char *path = find(arena, folder, entry->d_name, &failed);
-            if (!model_directory_is_folder(path))
+            if (!model_paths_is_folder(path))
                 continue;
             version = version_number(entry->d_name);
             highest = path;
@@ -241,11 +219,11 @@ static bool add_version(struct model_directory *directory, const char *name, con
         .name = name,
         .version = version_number(number),
         .is_folder = true,
-        .source = model_directory_join(&directory->arena, folder, number),
+        .source = model_paths_join(&directory->arena, folder, number),
     };
     if (!place.source)
         return false;
-    if (!model_directory_is_folder(place.source))
+    if (!model_paths_is_folder(place.source))
         return true;
     has_files(&directory->arena, &place, place.source, &failed);
     return !failed && add_folder_place(directory, &place);
@@ -304,7 +282,7 @@ static bool has_model(struct arena *arena, const char *folder, const char *name,
 {
     char file_name[MODEL_NAME_MAX + sizeof FILE_ENDING];
     snprintf(file_name, sizeof file_name, "%s" FILE_ENDING, name);
-    return model_directory_is_folder(find(arena, folder, name, failed))
+    return model_paths_is_folder(find(arena, folder, name, failed))
            || find(arena, folder, file_name, failed);
 }
 
@@ -313,16 +291,16 @@ static bool look_at(struct model_directory *directory, const char *path, const c
 {
     struct arena *arena = &directory->arena;
     const char *ending = strrchr(file_name, '.');
-    const char *source = model_directory_join(arena, path, file_name);
+    const char *source = model_paths_join(arena, path, file_name);
     char *name = arena_strdup(arena, file_name);
     if (!source || !name)
         return false;
-    if (model_directory_is_folder(source))
-        return !model_directory_name_good(name) || add_folder(directory, name, source);
+    if (model_paths_is_folder(source))
+        return !model_paths_name_good(name) || add_folder(directory, name, source);
     if (!ending || (strcmp(ending, FILE_ENDING) != 0 && strcmp(ending, GGUF_ENDING) != 0))
         return true;
     name[ending - file_name] = '\0';
-    if (!model_directory_name_good(name))
+    if (!model_paths_name_good(name))
         return true;
     if (strcmp(ending, FILE_ENDING) == 0)
         return add_file(directory, name, source);
@@ -354,7 +332,7 @@ static const char *own_name(struct arena *arena, const char *path)
     char *real = realpath(path, NULL);
     const char *last = real ? strrchr(real, '/') : NULL;
     const char *name =
-        last && model_directory_name_good(last + 1) ? arena_strdup(arena, last + 1) : "model";
+        last && model_paths_name_good(last + 1) ? arena_strdup(arena, last + 1) : "model";
     free(real);
     return name;
 }
@@ -425,16 +403,16 @@ bool model_directory_find(struct model_directory *directory, const char *path, c
     snprintf(file_name, sizeof file_name, "%s" FILE_ENDING, name);
     const char *copy = arena_strdup(&directory->arena, name);
     const char *folder = is_one_model ? arena_strdup(&directory->arena, path)
-                                      : model_directory_join(&directory->arena, path, name);
+                                      : model_paths_join(&directory->arena, path, name);
     const char *file = find(&directory->arena, path, file_name, &failed);
     snprintf(file_name, sizeof file_name, "%s" GGUF_ENDING, name);
     const char *gguf = find(&directory->arena, path, file_name, &failed);
     bool good = copy && folder && !failed;
-    if (good && model_directory_is_folder(folder))
+    if (good && model_paths_is_folder(folder))
         good = add_folder(directory, copy, folder);
-    else if (good && !is_one_model && file && !model_directory_is_folder(file))
+    else if (good && !is_one_model && file && !model_paths_is_folder(file))
         good = add_file(directory, copy, file);
-    else if (good && !is_one_model && gguf && !model_directory_is_folder(gguf))
+    else if (good && !is_one_model && gguf && !model_paths_is_folder(gguf))
         good = add_foreign_file(directory, copy, gguf);
     return finish(directory, good, fault);
 }

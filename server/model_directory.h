@@ -52,13 +52,4 @@ void model_directory_free(struct model_directory *directory);
  * numbered version in it. False where there is no memory. */
 bool model_directory_look(struct arena *arena, struct model_place *place, const char *folder);
 
-/* "folder/name", in the arena; NULL where there is no memory. */
-const char *model_directory_join(struct arena *arena, const char *folder, const char *name);
-
-/* Links are followed; no path, NULL, is none. */
-bool model_directory_is_folder(const char *path);
-
-/* 1 to 128 ASCII letters, digits, '.', '_' and '-', the first a letter or digit. */
-bool model_directory_name_good(const char *name);
-
 #endif

@@ -3,8 +3,9 @@
  * {"config":{...}, "parameters":{"q_proj.weight":[[...]], ...}}. The config goes
  * into the metadata as it is; here only what a file could not say wrong is checked:
  * kinds, ragged rows, names. The file is then checked as any other. */
+#include "model_file.h"
+
 #include "json_element.h"
-#include "model.h"
 #include "model_config.h"
 #include "model_names.h"
 #include "nearest.h"

@@ -1,7 +1,7 @@
 /* model_hub.c - see model_hub.h. */
 #include "model_hub.h"
 
-#include "model_directory.h"
+#include "model_paths.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -14,7 +14,7 @@ enum { REVISION_BYTES = 128 };
 static void read_main(struct arena *arena, const char *folder, char revision[REVISION_BYTES],
                       bool *failed)
 {
-    const char *path = model_directory_join(arena, folder, "refs/main");
+    const char *path = model_paths_join(arena, folder, "refs/main");
     FILE *stream = path ? fopen(path, "re") : NULL;
     size_t length = 0;
     *failed = *failed || !path;
@@ -24,7 +24,7 @@ static void read_main(struct arena *arena, const char *folder, char revision[REV
     }
     revision[length] = '\0';
     revision[strcspn(revision, " \r\n")] = '\0';
-    if (!model_directory_name_good(revision))
+    if (!model_paths_name_good(revision))
         revision[0] = '\0';
 }
 
@@ -35,7 +35,7 @@ static void find_only(const char *snapshots, char revision[REVISION_BYTES])
     DIR *stream = opendir(snapshots);
     const struct dirent *entry;
     while (stream && (entry = readdir(stream)))
-        if (model_directory_name_good(entry->d_name)) {
+        if (model_paths_name_good(entry->d_name)) {
             count++;
             snprintf(revision, REVISION_BYTES, "%.*s", REVISION_BYTES - 1, entry->d_name);
         }
@@ -48,14 +48,14 @@ static void find_only(const char *snapshots, char revision[REVISION_BYTES])
 const char *model_hub_snapshot(struct arena *arena, const char *folder, bool *failed)
 {
     char revision[REVISION_BYTES];
-    const char *snapshots = model_directory_join(arena, folder, "snapshots");
+    const char *snapshots = model_paths_join(arena, folder, "snapshots");
     *failed = *failed || !snapshots;
-    if (!snapshots || !model_directory_is_folder(snapshots))
+    if (!snapshots || !model_paths_is_folder(snapshots))
         return NULL;
     read_main(arena, folder, revision, failed);
     if (!revision[0])
         find_only(snapshots, revision);
-    const char *path = revision[0] ? model_directory_join(arena, snapshots, revision) : NULL;
+    const char *path = revision[0] ? model_paths_join(arena, snapshots, revision) : NULL;
     *failed = *failed || (revision[0] && !path);
-    return model_directory_is_folder(path) ? path : NULL;
+    return model_paths_is_folder(path) ? path : NULL;
 }

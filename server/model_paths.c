@@ -1,7 +1,35 @@
 /* model_paths.c - see model_paths.h. */
 #include "model_paths.h"
 
+#include "model.h"
+
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+bool model_paths_name_good(const char *name)
+{
+    const size_t length = strlen(name);
+    return length >= 1 && length <= MODEL_NAME_MAX && strspn(name, NAME_CHARACTERS "._-") == length
+           && name[0] != '.' && name[0] != '_' && name[0] != '-';
+}
+
+const char *model_paths_join(struct arena *arena, const char *folder, const char *name)
+{
+    const size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = arena_alloc(arena, size);
+    if (path)
+        snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
+bool model_paths_is_folder(const char *path)
+{
+    struct stat status;
+    return path && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
 
 /* What follows directory at the beginning of text, or NULL. */
 static const char *after(const char *directory, const char *text)

@@ -1,7 +1,9 @@
 /* model_store.c - what the directory holds at the start, and finding a model by its name. */
 #include "log.h"
 #include "metrics.h"
+#include "model_builtin.h"
 #include "model_describe.h"
+#include "model_open.h"
 #include "model_paths.h"
 #include "model_save.h"
 #include "model_store_internal.h"
@@ -102,7 +104,7 @@ static bool load_directory(struct model_store *store, const struct model_store_o
 {
     struct model_directory directory;
     const char *name = options->model_name;
-    if (name && (!model_directory_name_good(name) || model_table_find(&store->table, name)))
+    if (name && (!model_paths_name_good(name) || model_table_find(&store->table, name)))
         return fault_set(fault, FAULT_OPTION,
                          "the model's name is '%.140s'; expected 1 to 128 letters, digits, '.', "
                          "'_' and '-', and neither demo nor sdpa",

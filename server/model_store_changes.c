@@ -2,6 +2,7 @@
  *
  * The long part of a PUT, checking and writing and syncing the new file, is done
  * before "changing" is taken. */
+#include "model_open.h"
 #include "model_paths.h"
 #include "model_save.h"
 #include "model_store_internal.h"
@@ -42,7 +43,7 @@ static bool check_changeable(struct model_store *store, const char *name, struct
 
 static bool check_put(struct model_store *store, const char *name, struct fault *fault)
 {
-    if (!model_directory_name_good(name))
+    if (!model_paths_name_good(name))
         return fault_set(fault, FAULT_OPTION,
                          "a model cannot be called '%.60s'; expected 1 to 128 letters, digits, "
                          "'.', '_' and '-', the first one a letter or digit",

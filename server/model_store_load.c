@@ -5,6 +5,7 @@
  * the other, so that a PUT waits for one model and not for all. Only a holder of it
  * writes to the table, and so a holder reads the table without "lock". */
 #include "log.h"
+#include "model_open.h"
 #include "model_paths.h"
 #include "model_store_internal.h"
 
@@ -182,7 +183,7 @@ static bool find_places(struct model_store *store, const char *name,
     const struct model_row *row = model_table_find(&store->table, name);
     if (row && row->origin == MODEL_BUILT_IN)
         return fault_set(fault, FAULT_CONFLICT, "model '%s' is built in, and always served", name);
-    if (!store->directory || !model_directory_name_good(name) || (!row && store->is_one_model))
+    if (!store->directory || !model_paths_name_good(name) || (!row && store->is_one_model))
         return model_store_unknown(store, name, fault);
     if (!model_directory_find(directory, store->directory, name, store->is_one_model, fault))
         return false;

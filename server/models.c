@@ -2,6 +2,8 @@
  *
  * Reading descriptions is done where the request arrived; saving and deleting
  * wait for the disk, so they are errands. */
+#include "model_describe.h"
+#include "model_file.h"
 #include "models.h"
 
 #include "errand.h"

@@ -5,6 +5,7 @@
  * be found by its name, and its size must be that of its shape. A model made of them
  * must have numbers wherever its layers say so. */
 #include "model.h"
+#include "model_open.h"
 #include "safetensors.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* published.c - see published.h. */
+#include "model_open.h"
 #include "published.h"
 
 #include "arena.h"

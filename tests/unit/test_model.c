@@ -9,7 +9,10 @@
 
 #include "made_model.h"
 #include "model.h"
+#include "model_builtin.h"
+#include "model_describe.h"
 #include "model_guard.h"
+#include "model_open.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>

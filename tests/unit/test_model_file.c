@@ -9,6 +9,8 @@
 
 #include "json.h"
 #include "model.h"
+#include "model_file.h"
+#include "model_open.h"
 
 #include <stdlib.h>
 #include <string.h>

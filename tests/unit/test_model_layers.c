@@ -8,6 +8,7 @@
 
 #include "made_model.h"
 #include "model.h"
+#include "model_open.h"
 #include "safetensors.h"
 
 #include <stdlib.h>

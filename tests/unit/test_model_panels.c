@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "model_open.h"
 #include "prometheus.h"
 #include "model.h"
 #include "model_panels.h"

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "model.h"
+#include "model_open.h"
 #include "number.h"
 
 #include <math.h>

@@ -9,6 +9,7 @@
 
 #include "made_model.h"
 #include "model_fit.h"
+#include "model_open.h"
 
 #include <stdlib.h>
 #include <string.h>
