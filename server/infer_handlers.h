@@ -12,13 +12,8 @@ void infer_handle_merge(struct exchange *exchange);
 void infer_handle_gradients(struct exchange *exchange);
 void infer_handle_oip(struct exchange *exchange);
 
-/* Whether so long a body of any of these, or of a softmax, may come: asked when its headers are
- * there (http.h). */
-bool infer_takes_body(const struct exchange *exchange, struct body_outlook *outlook,
-                      struct fault *fault);
-
 /* One small attention from text to text, so that a daemon that says it is ready
  * has run all the code once. */
-bool infer_warm_up(struct service *service, struct fault *fault);
+bool infer_handlers_warm_up(struct service *service, struct fault *fault);
 
 #endif

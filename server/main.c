@@ -160,7 +160,7 @@ static bool load_and_warm_up(struct service *service, struct fault *fault)
     if (!load_models(service, log_model, &failed_count, fault))
         return false;
     cost_fit(service->kernels);
-    if (!infer_warm_up(service, fault))
+    if (!infer_handlers_warm_up(service, fault))
         return false;
     atomic_store(&service->state, SERVICE_SERVING);
     metrics_gauge_set(METRICS_READY, 1);

@@ -3,6 +3,7 @@
 
 #include "health.h"
 #include "infer_handlers.h"
+#include "infer_job.h"
 #include "metrics.h"
 #include "models.h"
 #include "oip_handlers.h"
@@ -20,18 +21,18 @@ struct route *routes_table(int *count)
         { "GET", "/metrics", .handle = prometheus_get, .health = true },
         { "GET", "/openapi.json", .handle = openapi_get },
         { "POST", "/v1/attention", .handle = infer_handle_attention,
-          .takes_body = infer_takes_body },
+          .takes_body = infer_job_takes_body },
         { "POST", "/v1/attention/batch", .handle = infer_handle_batch,
-          .takes_body = infer_takes_body },
-        { "POST", "/v1/softmax", .handle = softmax_handle, .takes_body = infer_takes_body },
+          .takes_body = infer_job_takes_body },
+        { "POST", "/v1/softmax", .handle = softmax_handle, .takes_body = infer_job_takes_body },
         { "POST", "/v1/attention/merge", .handle = infer_handle_merge,
-          .takes_body = infer_takes_body },
+          .takes_body = infer_job_takes_body },
         { "POST", "/v1/attention/gradients", .handle = infer_handle_gradients,
-          .takes_body = infer_takes_body },
+          .takes_body = infer_job_takes_body },
         { "POST", "/v2/models/{model}/infer", .handle = infer_handle_oip,
-          .takes_body = infer_takes_body },
+          .takes_body = infer_job_takes_body },
         { "POST", "/v2/models/{model}/versions/{version}/infer", .handle = infer_handle_oip,
-          .takes_body = infer_takes_body },
+          .takes_body = infer_job_takes_body },
         { "GET", "/v1/models", .handle = models_list },
         { "GET", "/v1/models/{model}", .handle = models_get },
         { "PUT", "/v1/models/{model}", .handle = models_put },

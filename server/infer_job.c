@@ -1,11 +1,11 @@
-/* infer.c - the whole story of an inference: bytes -> request -> job -> tasks ->
+/* infer_job.c - the whole story of an inference: bytes -> request -> job -> tasks ->
  * context -> bytes.
  *
  * The connection thread only takes the body and submits the job. Stage 0 of the
  * job reads and plans, the following stages are those of the layers' plans, all
  * items side by side, and the job's end writes the answer, or further stages where it
  * is long; all of it on workers. */
-#include "infer_handlers.h"
+#include "infer_job.h"
 
 #include "admission.h"
 #include "clock.h"
@@ -17,8 +17,6 @@
 #include "infer_record.h"
 #include "infer_statistics.h"
 #include "infer_tasks.h"
-#include "infer_wire_v1.h"
-#include "wire_oip.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -53,24 +51,7 @@ struct infer {
     int64_t more_items; /* admission.h */
 };
 
-/* --------------------------------------------------- bytes to request -- */
-
-bool infer_wire_read_json(struct infer_call *call, const void *bytes, size_t size,
-                          struct fault *fault)
-{
-    const struct json_options options = { .nonfinite_allowed = call->request.nonfinite_allowed,
-                                          .values_max = JSON_REQUEST_VALUES_MAX,
-                                          .memory = call->memory };
-    return json_read(&call->document, bytes ? bytes : "", size, &options, fault);
-}
-
-void infer_wire_drop_body(struct infer_call *call)
-{
-    memory_return(call->memory, call->body.size);
-    free(call->body_memory);
-    call->body_memory = NULL;
-    call->body = (struct byte_slice){ NULL, 0 };
-}
+/* ------------------------------------------------------------- the call -- */
 
 /* From here on call_free() may come at any time. */
 static void call_init(struct infer_call *call, const struct service *service,
@@ -386,7 +367,7 @@ static bool admit_body(struct infer *infer, struct fault *fault)
                            exchange_was_judged(infer->exchange), fault);
 }
 
-static void handle(struct exchange *exchange, const struct infer_wire *wire)
+void infer_job_handle(struct exchange *exchange, const struct infer_wire *wire)
 {
     struct service *service = exchange_context(exchange);
     struct fault fault = { .code = FAULT_NONE };
@@ -423,8 +404,8 @@ static void handle(struct exchange *exchange, const struct infer_wire *wire)
     exchange_fail(exchange, &fault);
 }
 
-bool infer_takes_body(const struct exchange *exchange, struct body_outlook *outlook,
-                      struct fault *fault)
+bool infer_job_takes_body(const struct exchange *exchange, struct body_outlook *outlook,
+                          struct fault *fault)
 {
     struct service *service = exchange_context(exchange);
     struct infer_cost cost = { .flops = 0 };
@@ -438,38 +419,13 @@ bool infer_takes_body(const struct exchange *exchange, struct body_outlook *outl
     return admission_takes_body(service, exchange, outlook, certain, fault);
 }
 
-void infer_handle_attention(struct exchange *exchange)
+bool infer_job_try(struct service *service, const struct infer_wire *wire, struct byte_slice body,
+                   struct fault *fault)
 {
-    handle(exchange, &infer_wire_v1_single);
-}
-
-void infer_handle_batch(struct exchange *exchange)
-{
-    handle(exchange, &infer_wire_v1_batch);
-}
-
-void infer_handle_merge(struct exchange *exchange)
-{
-    handle(exchange, &infer_wire_v1_merge);
-}
-
-void infer_handle_gradients(struct exchange *exchange)
-{
-    handle(exchange, &infer_wire_v1_gradients);
-}
-
-void infer_handle_oip(struct exchange *exchange)
-{
-    handle(exchange, &wire_oip);
-}
-
-bool infer_warm_up(struct service *service, struct fault *fault)
-{
-    static const char body[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]}";
-    struct infer *infer = infer_create(service, &infer_wire_v1_single, NULL);
+    struct infer *infer = infer_create(service, wire, NULL);
     if (!infer)
         return fault_no_memory(fault);
-    infer->call.body = (struct byte_slice){ body, sizeof body - 1 };
+    infer->call.body = body;
     void *workspace = aligned_alloc(64, SERVICE_WORKSPACE_BYTES);
     const struct worker worker = { workspace, SERVICE_WORKSPACE_BYTES, 0 };
     if (!workspace)
