@@ -24,13 +24,13 @@ COMPILER := $(subst $(space),-,$(notdir $(CC)))
 B     := $(BUILD)/$(COMPILER)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
 
 # ------------------------------------------------------------------------------------- sources --
-# A new file is found by itself: lib/*.c, server/*.c, tests/*/test_*.c, tests/support/*.c,
+# A new file is found by itself: lib/*/*.c, server/*/*.c, tests/*/test_*.c, tests/support/*.c,
 # tests/bench/{bench,load,traffic}*.c, tests/fuzz/fuzz_*.c.
 
 MACHINE     := $(shell $(CC) -dumpmachine 2>/dev/null || uname -m)
 KERNELS     := $(if $(filter x86_64%,$(MACHINE)),avx512 avx2) generic dispatch
-LIB_SRC     := $(wildcard lib/*.c) $(KERNELS:%=lib/kernels/%.c)
-SERVER_SRC  := $(filter-out server/main.c,$(wildcard server/*.c))
+LIB_SRC     := $(filter-out lib/kernels/%,$(wildcard lib/*/*.c)) $(KERNELS:%=lib/kernels/%.c)
+SERVER_SRC  := $(wildcard server/*/*.c)
 SUPPORT_SRC := $(filter-out tests/support/failing_malloc.c,$(wildcard tests/support/*.c))
 PRELOAD_SRC := $(wildcard tests/support/failing_malloc.c)
 TEST_SRC    := $(wildcard tests/*/test_*.c)
@@ -41,7 +41,7 @@ PEER_SRC    := tests/bench/peer_openblas.c $(if $(wildcard /usr/include/dnnl.h),
 RIVAL_SRC   := tests/bench/own.c tests/bench/peers.c tests/bench/yardstick.c
 LOAD_SRC    := $(wildcard tests/bench/load_*.c)
 TRAFFIC_SRC := $(wildcard tests/bench/traffic*.c)
-C_FILES     := $(wildcard lib/*.[ch] lib/kernels/*.[ch] server/*.[ch] tests/*/*.[ch])
+C_FILES     := $(wildcard lib/*.h lib/*/*.[ch] server/main.c server/*/*.[ch] tests/*/*.[ch])
 
 KERNEL_OBJ  := $(KERNELS:%=$B/lib/kernels/%.o)
 LIB_OBJ     := $(LIB_SRC:%.c=$B/%.o)
@@ -88,7 +88,7 @@ TEST_CFLAGS   = $(SERVER_CFLAGS) $(call package,--cflags $(TEST_PACKAGES))
 TEST_LIBS     = $(SERVER_LIBS) $(call package,--libs $(TEST_PACKAGES))
 
 $B/lib/%.o:         MODULE_FLAGS = -Ilib
-$B/lib/layer_gradient.o: MODULE_FLAGS = -Ilib $(call package,--cflags openblas)
+$B/lib/layer/layer_gradient.o: MODULE_FLAGS = -Ilib $(call package,--cflags openblas)
 $B/server/%.o:      MODULE_FLAGS = -Ilib -Iserver $(SERVER_CFLAGS)
 $B/tests/%.o:       MODULE_FLAGS = -Ilib -Iserver -Itests/support $(TEST_CFLAGS)
 
@@ -144,8 +144,8 @@ $B/server/%.o: server/%.c $B/flags $B/server-packages
 $B/tests/%.o: tests/%.c $B/flags $B/test-packages
 	$(compile)
 
-$B/lib/layer_gradient.o: $B/server-packages
-$B/server/openapi.o: server/openapi.json
+$B/lib/layer/layer_gradient.o: $B/server-packages
+$B/server/api/openapi.o: server/openapi.json
 
 # Writes the line to the target where another one is there: what depends on it is made anew.
 note = mkdir -p $B; echo '$1' | cmp -s - $@ || echo '$1' > $@

@@ -5,9 +5,9 @@
  * Time is the CPU time of this process, so that others on the machine count less. Beside
  * ours: cJSON, simdjson where it was there when this was built, and for writing printf()
  * with the nine digits that any float needs. */
-#include "json.h"
-#include "json_numbers.h"
-#include "text.h"
+#include "text/json.h"
+#include "text/json_numbers.h"
+#include "text/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

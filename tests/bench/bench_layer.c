@@ -7,7 +7,7 @@
 #include "own.h"
 #include "yardstick.h"
 
-#include "blas_core.h"
+#include "host/blas_core.h"
 #include "kernels/kernels.h"
 #include "layer.h"
 

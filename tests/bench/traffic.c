@@ -6,7 +6,7 @@
  * arrivals wait for one in a ring, and their wait is part of their latency. */
 #include "traffic.h"
 
-#include "clock.h"
+#include "base/clock.h"
 #include "traffic_connection.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #ifndef BENCH_TRAFFIC_CONNECTION_H
 #define BENCH_TRAFFIC_CONNECTION_H
 
-#include "list.h"
+#include "base/list.h"
 #include "traffic_requests.h"
 
 #include <stdbool.h>

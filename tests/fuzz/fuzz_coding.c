@@ -2,7 +2,7 @@
  *
  * The first byte chooses the coding and the bound. What is unpacked must keep to the bound, and a
  * refusal leave the body as it was; any bytes that are packed must come back the same. */
-#include "coding.h"
+#include "format/coding.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,9 +4,9 @@
  * are taken, cJSON alone must take them too (its grammar is the wider one) and see
  * the same tree, array by array and number by number; and every array, written and
  * read again, must have the same bits. The first byte chooses the options. */
-#include "json.h"
-#include "text.h"
-#include "utf8.h"
+#include "base/utf8.h"
+#include "text/json.h"
+#include "text/text.h"
 
 #include <math.h>
 #include <stdlib.h>

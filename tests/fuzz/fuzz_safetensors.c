@@ -4,9 +4,9 @@
  * they are taken, the tensors must cover the data without gap or overlap, each must
  * be found by its name, and its size must be that of its shape. A model made of them
  * must have numbers wherever its layers say so. */
-#include "model.h"
-#include "model_open.h"
-#include "safetensors.h"
+#include "format/safetensors.h"
+#include "model/model.h"
+#include "store/model_open.h"
 
 #include <stdlib.h>
 #include <string.h>

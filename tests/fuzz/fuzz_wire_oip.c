@@ -3,10 +3,10 @@
  * The first byte chooses the model, whether there is a header length, and where in memory the body
  * begins; the next two are that length. Whatever comes must end in a fault with a message, or in
  * JSON whose outputs are as many and as long as their shapes and sizes say. */
-#include "json.h"
-#include "model_store.h"
 #include "request.h"
-#include "wire_oip.h"
+#include "store/model_store.h"
+#include "text/json.h"
+#include "wire/wire_oip.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,10 +3,10 @@
  *
  * The first byte chooses attention, its gradients or a merge. Whatever comes must end in a fault
  * with a message, or in an answer that is a safetensors file again. */
-#include "infer_tasks.h"
-#include "model_store.h"
-#include "safetensors.h"
-#include "wire_safetensors.h"
+#include "format/safetensors.h"
+#include "infer/infer_tasks.h"
+#include "store/model_store.h"
+#include "wire/wire_safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,12 +4,12 @@
  * message, or in an answer that is JSON again, in which every row of weights sums to
  * 1, to less beside a sink, or is all zeros; those of a smaller map are from 0 to 1, the k
  * largest in order (dropout apart). */
-#include "infer.h"
-#include "json.h"
-#include "model_store.h"
+#include "infer/infer.h"
 #include "request.h"
-#include "wire_merge.h"
-#include "wire_v1.h"
+#include "store/model_store.h"
+#include "text/json.h"
+#include "wire/wire_merge.h"
+#include "wire/wire_v1.h"
 
 #include <math.h>
 #include <stdlib.h>

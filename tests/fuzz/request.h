@@ -3,7 +3,7 @@
 #ifndef FUZZ_REQUEST_H
 #define FUZZ_REQUEST_H
 
-#include "infer.h"
+#include "infer/infer.h"
 
 #include <stdlib.h>
 

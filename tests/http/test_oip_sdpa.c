@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "dtype.h"
+#include "base/dtype.h"
 #include "fill.h"
 #include "fixture.h"
 #include "oip_client.h"

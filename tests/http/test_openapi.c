@@ -12,13 +12,13 @@
 #include <cmocka.h>
 
 #include "answer.h"
+#include "api/routes.h"
+#include "base/version.h"
 #include "endless.h"
 #include "fixture.h"
 #include "model_client.h"
 #include "openapi_document.h"
-#include "routes.h"
 #include "schema_check.h"
-#include "version.h"
 
 #include <math.h>
 #include <signal.h>

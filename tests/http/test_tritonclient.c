@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
-#include "dtype.h"
+#include "base/dtype.h"
 #include "fixture.h"
 #include "model_bytes.h"
 #include "skip.h"

@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "attention_case.h"
-#include "dropout.h"
+#include "base/dropout.h"
+#include "base/philox.h"
 #include "merge.h"
-#include "philox.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
 #ifndef CALLERS_H
 #define CALLERS_H
 
-#include "batcher.h"
+#include "work/batcher.h"
 
 #include <stdatomic.h>
 

@@ -2,8 +2,8 @@
 #ifndef MADE_MODEL_H
 #define MADE_MODEL_H
 
+#include "format/safetensors.h"
 #include "guard.h"
-#include "safetensors.h"
 
 /* A safetensors file with config under "attnd" and the tensors of a list such as
  * "q_proj.weight 4x6, q_proj.bias 4": F32, every number is value. malloc'd, ends the program where

@@ -3,9 +3,9 @@
 #ifndef METRICS_OWN_H
 #define METRICS_OWN_H
 
-#include "metrics.h"
+#include "api/prometheus.h"
 #include "metrics_page.h"
-#include "prometheus.h"
+#include "watch/metrics.h"
 
 static struct metrics_page before, after;
 

@@ -1,11 +1,11 @@
 /* published.c - see published.h. */
-#include "model_open.h"
 #include "published.h"
+#include "store/model_open.h"
 
-#include "arena.h"
-#include "dtype.h"
+#include "base/arena.h"
+#include "base/dtype.h"
+#include "format/safetensors.h"
 #include "made_model.h"
-#include "safetensors.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

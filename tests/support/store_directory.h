@@ -2,7 +2,7 @@
 #ifndef STORE_DIRECTORY_H
 #define STORE_DIRECTORY_H
 
-#include "model_store.h"
+#include "store/model_store.h"
 
 /* A cmocka test that has the directory, empty at first, and leaves none. */
 #define STORE_TEST(test)                                                                           \

@@ -1,7 +1,7 @@
 /* What is taken and what is refused, as the pure function that decides it; and the memory of what
  * bodies of a kind have cost. */
-#include "admission.h"
-#include "cost_guess.h"
+#include "service/admission.h"
+#include "service/cost_guess.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* test_answer_pieces.c - a text with tensors in it is the same to the byte, written at once or in
  * pieces, whatever the shapes and dtypes; and what there is no memory for is a fault. */
-#include "answer_pieces.h"
+#include "infer/answer_pieces.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "dtype.h"
+#include "base/dtype.h"
 
 #include <math.h>
 #include <stdlib.h>

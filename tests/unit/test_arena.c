@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "arena.h"
+#include "base/arena.h"
 
 #include <string.h>
 

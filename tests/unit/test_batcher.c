@@ -1,8 +1,8 @@
 /* Jobs that share a product: who shares one, that each gets the bits that it gets alone, that who
  * leaves or runs out of time in the middle of a batch harms nobody, and what all that is said to
  * cost. */
-#include "batch_metrics.h"
 #include "callers.h"
+#include "watch/batch_metrics.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

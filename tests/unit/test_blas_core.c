@@ -6,7 +6,7 @@
  * that the machine that it does not know can be had anywhere; where
  * TEST_BLAS_CORE is not set, the real one answers. What the CPU has is read from
  * /proc/cpuinfo, not from where blas_core.c has it. */
-#include "blas_core.h"
+#include "host/blas_core.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

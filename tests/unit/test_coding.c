@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "coding.h"
+#include "format/coding.h"
 
 #include <stdio.h>
 #include <stdlib.h>

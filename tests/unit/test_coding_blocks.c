@@ -1,6 +1,6 @@
 /* test_coding_blocks.c - what is packed block by block, in any order and of any parts, is one
  * stream that zlib unpacks to the same bytes; what does not shrink goes unpacked. */
-#include "coding_blocks.h"
+#include "format/coding_blocks.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,10 @@
 /* test_config.c - flags and variables: every default, every kind of value, and
  * for everything refused the name of the flag in the one line that is printed. */
+#include "base/version.h"
 #include "capture.h"
-#include "config.h"
-#include "config_options.h"
-#include "config_value.h"
-#include "version.h"
+#include "config/config.h"
+#include "config/config_options.h"
+#include "config/config_value.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* What work is counted of known shapes, exactly; that more never costs less; that sizes beyond any
  * machine overflow nothing; and that what is measured pulls a prediction towards it. */
-#include "cost.h"
-#include "cost_fit.h"
 #include "layer_merge.h"
+#include "service/cost_fit.h"
+#include "work/cost.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

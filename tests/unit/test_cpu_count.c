@@ -1,6 +1,6 @@
 /* test_cpu_count.c - quotas of cgroups, read from trees made for the test, and the
  * affinity mask of this process. */
-#include "cpu_count.h"
+#include "host/cpu_count.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "dtype.h"
+#include "base/dtype.h"
 #include "fill.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Routes, request ids and bodies of an exchange, apart from HTTP. */
-#include "exchange.h"
+#include "http/exchange.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

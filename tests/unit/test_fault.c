@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "fault.h"
+#include "base/fault.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* test_health_command.c - attnd health against a server of a few lines, which
  * gives whatever answer the case wants: exit status, what it asks for, and how
  * long it takes where nothing comes. */
+#include "base/clock.h"
 #include "capture.h"
-#include "clock.h"
-#include "health_command.h"
+#include "cli/health_command.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* The order of long bodies, their room, and who loses it. The clock and libmicrohttpd's part are
  * played here. */
-#include "http_internal.h"
+#include "http/http_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

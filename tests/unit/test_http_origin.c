@@ -1,5 +1,5 @@
 /* test_http_origin.c - which requests a page elsewhere has made. */
-#include "http_origin.h"
+#include "http/http_origin.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* What is predicted of a request that shares its products: its part of the parameters, its own rows
  * while it waits, and nothing of a product that a batch has made; and of a packed answer, which
  * corrects what packing is thought to cost. */
-#include "infer_cost.h"
+#include "infer/infer_cost.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
+#include "base/philox.h"
 #include "init.h"
-#include "philox.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* The order of tasks, by a simulated clock: workers that take tasks of jobs as the daemon's do, and
  * no time that passes. Equals are served as they come, short before long, level before level; what
  * is passed is passed by so much and no more; nothing starves. */
-#include "job_order.h"
+#include "work/job_order.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "guarded_json.h"
-#include "text.h"
+#include "text/text.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "guard.h"
-#include "json_numbers.h"
+#include "text/json_numbers.h"
 
 #include <float.h>
 #include <math.h>

@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "guard.h"
-#include "json_floats.h"
-#include "json_numbers.h"
+#include "text/json_floats.h"
+#include "text/json_numbers.h"
 
 #include <math.h>
 #include <stdio.h>

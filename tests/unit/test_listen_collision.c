@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "listen_collision.h"
+#include "config/listen_collision.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* test_log.c - lines of the log: their form, that no value can make a second one,
  * that each is one write, and that none is lost or mixed where threads log. */
 #include "capture.h"
-#include "log.h"
+#include "watch/log.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

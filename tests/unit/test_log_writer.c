@@ -1,7 +1,7 @@
 /* test_log_writer.c - lines by way of the log's own thread: whole, in order and none lost while
  * there is room; nobody waits where there is none, and what was dropped is counted and told. */
-#include "log.h"
-#include "log_writer.h"
+#include "watch/log.h"
+#include "watch/log_writer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,10 @@
 /* test_memory_budget.c - what fits into the budget, from one thread and from several; and who
  * reserves from it: arenas, texts, JSON, bodies that are unpacked. */
-#include "arena.h"
-#include "coding.h"
-#include "json.h"
-#include "memory_budget.h"
-#include "text.h"
+#include "base/arena.h"
+#include "base/memory_budget.h"
+#include "format/coding.h"
+#include "text/json.h"
+#include "text/text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* test_memory_granted.c - limits of cgroups, read from trees made for the test, and the machine's.
  * How a group is found is in test_cpu_count.c. */
-#include "memory_granted.h"
+#include "host/memory_granted.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

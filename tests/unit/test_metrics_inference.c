@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "clock.h"
-#include "metrics_inference.h"
+#include "base/clock.h"
 #include "metrics_own.h"
+#include "watch/metrics_inference.h"
 
 enum { SERIES_BYTES_MAX = 384 };
 

@@ -8,11 +8,11 @@
 #include <cmocka.h>
 
 #include "made_model.h"
-#include "model.h"
-#include "model_builtin.h"
-#include "model_describe.h"
-#include "model_guard.h"
-#include "model_open.h"
+#include "model/model.h"
+#include "model/model_describe.h"
+#include "model/model_guard.h"
+#include "store/model_builtin.h"
+#include "store/model_open.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>

@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "json.h"
-#include "model.h"
-#include "model_file.h"
-#include "model_open.h"
+#include "model/model.h"
+#include "store/model_file.h"
+#include "store/model_open.h"
+#include "text/json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "model_guard.h"
+#include "model/model_guard.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "log.h"
 #include "published.h"
 #include "store_directory.h"
+#include "watch/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>

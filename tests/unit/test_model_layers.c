@@ -6,10 +6,10 @@
 
 #include <cmocka.h>
 
+#include "format/safetensors.h"
 #include "made_model.h"
-#include "model.h"
-#include "model_open.h"
-#include "safetensors.h"
+#include "model/model.h"
+#include "store/model_open.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "model_options.h"
+#include "model/model_options.h"
 #include "published_rotary.h"
 
 #include <string.h>

@@ -11,11 +11,11 @@
 
 #include <cmocka.h>
 
-#include "model_open.h"
-#include "prometheus.h"
-#include "model.h"
-#include "model_panels.h"
+#include "api/prometheus.h"
+#include "model/model.h"
+#include "model/model_panels.h"
 #include "number.h"
+#include "store/model_open.h"
 
 #include <pthread.h>
 #include <stdio.h>

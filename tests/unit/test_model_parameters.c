@@ -6,9 +6,9 @@
 
 #include <cmocka.h>
 
-#include "model.h"
-#include "model_open.h"
+#include "model/model.h"
 #include "number.h"
+#include "store/model_open.h"
 
 #include <math.h>
 #include <stdio.h>

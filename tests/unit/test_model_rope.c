@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "model_config.h"
+#include "model/model_config.h"
 
 #include <stdio.h>
 #include <string.h>

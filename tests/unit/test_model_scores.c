@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "made_model.h"
-#include "model_fit.h"
-#include "model_open.h"
+#include "model/model_fit.h"
+#include "store/model_open.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* test_model_statistics.c - a model's counters: batch sizes beyond their places, many threads. */
-#include "model_statistics.h"
+#include "watch/model_statistics.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

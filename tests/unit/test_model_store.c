@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "log.h"
 #include "store_directory.h"
+#include "watch/log.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>

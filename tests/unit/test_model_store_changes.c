@@ -8,10 +8,10 @@
 #include <cmocka.h>
 
 #include "fill.h"
-#include "log.h"
 #include "made_model.h"
-#include "model_guard.h"
+#include "model/model_guard.h"
 #include "store_directory.h"
+#include "watch/log.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "log.h"
 #include "store_directory.h"
+#include "watch/log.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "log.h"
 #include "store_directory.h"
+#include "watch/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>

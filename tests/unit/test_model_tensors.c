@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "model_guard.h"
+#include "model/model_guard.h"
 #include "published.h"
 #include "store_directory.h"
 

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "nearest.h"
+#include "base/nearest.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* test_peer.c - which addresses are one peer. */
-#include "peer.h"
+#include "http/peer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

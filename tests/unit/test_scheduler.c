@@ -1,7 +1,7 @@
 /* The scheduler runs every task of every stage once, in stage order, ends every
  * job exactly once however it ends, and keeps its bound. */
-#include "clock.h"
-#include "scheduler.h"
+#include "base/clock.h"
+#include "work/scheduler.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* A small job on an idle daemon is run by the thread that brings it; one that is not small, not
  * known, or has company goes to the workers, and so does one that proves to be larger than was
  * thought. */
-#include "scheduler.h"
+#include "work/scheduler.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* A job that waits for another holds no worker, goes on when it is told to, and can be
  * ended meanwhile by its deadline, by its client and by the daemon's end; but not while
  * somebody works upon it. And what the jobs that are not done are predicted to cost. */
-#include "clock.h"
-#include "scheduler.h"
+#include "base/clock.h"
+#include "work/scheduler.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* The threads of the scheduler: their number changes while jobs run and no job is lost, a spare
  * one runs short jobs while long ones hold every worker, no job has more tasks at once than it can
  * bear, and pinned workers stay where they are put. */
-#include "scheduler.h"
+#include "work/scheduler.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

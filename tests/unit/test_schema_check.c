@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "json.h"
 #include "schema_check.h"
+#include "text/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>

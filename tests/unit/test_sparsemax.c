@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "fill.h"
-#include "sparsemax.h"
+#include "forward/sparsemax.h"
 
 #include <math.h>
 

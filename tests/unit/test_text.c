@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "text.h"
-#include "utf8.h"
+#include "base/utf8.h"
+#include "text/text.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,0 +1,207 @@
+/* check.c - every precondition of a problem, in the order in which attn.h lists the fields.
+ *
+ * One line a rule. What passes here can be run without any further question: no size overflows,
+ * no index leaves its tensor, no output row is written by two tasks. */
+#include "base/internal.h"
+
+#include <float.h>
+#include <math.h>
+
+/* The most columns of a row; larger ones could overflow the bytes of a workspace. */
+static const int64_t COLUMNS_MAX = INT64_C(1) << 48;
+
+static const struct attn_tensor_names QUERY = ATTN_TENSOR_NAMES("query");
+static const struct attn_tensor_names KEY = ATTN_TENSOR_NAMES("key");
+static const struct attn_tensor_names VALUE = ATTN_TENSOR_NAMES("value");
+static const struct attn_tensor_names MASK = ATTN_TENSOR_NAMES("mask");
+static const struct attn_tensor_names CONTEXT = ATTN_TENSOR_NAMES("context");
+static const struct attn_tensor_names LSE = ATTN_TENSOR_NAMES("lse");
+static const struct attn_tensor_names SCORES = ATTN_TENSOR_NAMES("scores");
+static const struct attn_tensor_names SOFTCAPPED = ATTN_TENSOR_NAMES("softcapped");
+static const struct attn_tensor_names MASKED = ATTN_TENSOR_NAMES("masked");
+static const struct attn_tensor_names WEIGHTS = ATTN_TENSOR_NAMES("weights");
+
+/* Whether the bytes from the first element to any other cannot be counted. */
+static bool extent_overflows(const struct attn_tensor *tensor)
+{
+    int64_t bytes = 0;
+    for (int d = 0; d < 4; d++) {
+        const int64_t stride = tensor->stride[d];
+        int64_t reach;
+        if (tensor->shape[d] < 2 || stride == 0)
+            continue;
+        if (stride == INT64_MIN
+            || __builtin_mul_overflow(tensor->shape[d], stride < 0 ? -stride : stride, &reach)
+            || __builtin_mul_overflow(reach, (int64_t)attn_dtype_size(tensor->dtype), &reach)
+            || __builtin_add_overflow(bytes, reach, &bytes))
+            return true;
+    }
+    return false;
+}
+
+bool attn_is_number(enum attn_dtype dtype)
+{
+    return dtype == ATTN_F32 || dtype == ATTN_F16 || dtype == ATTN_BF16 || dtype == ATTN_F64;
+}
+
+static enum attn_status check_options(const struct attn_options *options, const char **where)
+{
+    RETURN_IF(!(fabs(options->scale) <= (double)FLT_MAX), ATTN_ERR_OPTION, "options.scale");
+    RETURN_IF(!(options->softcap >= 0.0 && options->softcap <= (double)FLT_MAX), ATTN_ERR_OPTION,
+              "options.softcap");
+    RETURN_IF(options->softcap > 0.0 && (float)options->softcap == 0.0f, ATTN_ERR_OPTION,
+              "options.softcap");
+    RETURN_IF(options->window_left < -1, ATTN_ERR_OPTION, "options.window_left");
+    RETURN_IF(options->window_right < -1, ATTN_ERR_OPTION, "options.window_right");
+    RETURN_IF(!(options->dropout >= 0.0f && options->dropout < 1.0f), ATTN_ERR_OPTION,
+              "options.dropout");
+    RETURN_IF(options->normalizer != ATTN_SOFTMAX && options->normalizer != ATTN_SPARSEMAX,
+              ATTN_ERR_OPTION, "options.normalizer");
+    RETURN_IF(!attn_is_number(options->softmax_precision), ATTN_ERR_OPTION,
+              "options.softmax_precision");
+    return ATTN_OK;
+}
+
+enum attn_status attn_check_input(const struct attn_tensor *tensor,
+                                  const struct attn_tensor_names *names, const char **where)
+{
+    RETURN_IF(tensor->data == NULL, ATTN_ERR_NO_DATA, names->data);
+    RETURN_IF(!attn_is_number(tensor->dtype), ATTN_ERR_DTYPE, names->dtype);
+    RETURN_IF(tensor->shape[0] < 0, ATTN_ERR_SHAPE, names->shape[0]);
+    RETURN_IF(tensor->shape[1] < 1, ATTN_ERR_SHAPE, names->shape[1]);
+    RETURN_IF(tensor->shape[2] < 0, ATTN_ERR_SHAPE, names->shape[2]);
+    RETURN_IF(tensor->shape[3] < 1, ATTN_ERR_SHAPE, names->shape[3]);
+    for (int d = 0; d < 4; d++)
+        RETURN_IF(tensor->stride[d] < 0, ATTN_ERR_STRIDE, names->stride[d]);
+    RETURN_IF(tensor->shape[3] > 1 && tensor->stride[3] != 1, ATTN_ERR_STRIDE, names->stride[3]);
+    RETURN_IF(tensor->shape[3] > COLUMNS_MAX, ATTN_ERR_TOO_LARGE, names->shape[3]);
+    RETURN_IF(extent_overflows(tensor), ATTN_ERR_TOO_LARGE, names->self);
+    return ATTN_OK;
+}
+
+static enum attn_status check_query(const struct attn_tensor *query, const char **where)
+{
+    int64_t rows;
+
+    RETURN_IF_FAILED(attn_check_input(query, &QUERY, where));
+    RETURN_IF(__builtin_mul_overflow(query->shape[0], query->shape[1], &rows), ATTN_ERR_TOO_LARGE,
+              "query");
+    RETURN_IF(__builtin_mul_overflow(rows, query->shape[2], &rows), ATTN_ERR_TOO_LARGE, "query");
+    return ATTN_OK;
+}
+
+static enum attn_status check_key_and_value(const struct attn_problem *problem, const char **where)
+{
+    const int64_t *query = problem->query.shape;
+    const int64_t *key = problem->key.shape;
+    const int64_t *value = problem->value.shape;
+
+    RETURN_IF_FAILED(attn_check_input(&problem->key, &KEY, where));
+    RETURN_IF(key[0] != query[0], ATTN_ERR_SHAPE, "key.shape[0]");
+    RETURN_IF(query[1] % key[1] != 0, ATTN_ERR_HEADS, "key.shape[1]");
+    RETURN_IF(key[3] != query[3], ATTN_ERR_SHAPE, "key.shape[3]");
+    RETURN_IF(key[2] > INT64_MAX / 2, ATTN_ERR_TOO_LARGE, "key.shape[2]");
+    RETURN_IF_FAILED(attn_check_input(&problem->value, &VALUE, where));
+    RETURN_IF(value[0] != key[0], ATTN_ERR_SHAPE, "value.shape[0]");
+    RETURN_IF(value[1] != key[1], ATTN_ERR_SHAPE, "value.shape[1]");
+    RETURN_IF(value[2] != key[2], ATTN_ERR_SHAPE, "value.shape[2]");
+    return ATTN_OK;
+}
+
+/* map is the shape that the mask may fill or broadcast to; its last axis may end early. */
+static enum attn_status check_mask(const struct attn_tensor *mask, const int64_t map[4],
+                                   const char **where)
+{
+    if (mask->data == NULL)
+        return ATTN_OK;
+    RETURN_IF(!attn_is_number(mask->dtype) && mask->dtype != ATTN_BOOL, ATTN_ERR_DTYPE, MASK.dtype);
+    for (int d = 0; d < 3; d++)
+        RETURN_IF(mask->shape[d] != 1 && mask->shape[d] != map[d], ATTN_ERR_SHAPE, MASK.shape[d]);
+    RETURN_IF(mask->shape[3] > attn_max(map[3], 1), ATTN_ERR_SHAPE, MASK.shape[3]);
+    RETURN_IF(mask->shape[3] < 1 && mask->shape[3] != map[3], ATTN_ERR_SHAPE, MASK.shape[3]);
+    RETURN_IF(extent_overflows(mask), ATTN_ERR_TOO_LARGE, MASK.self);
+    return ATTN_OK;
+}
+
+static enum attn_status check_lengths(const struct attn_problem *problem, const char **where)
+{
+    const int64_t batch = problem->query.shape[0];
+    const int64_t rows = batch * problem->query.shape[2];
+
+    for (int64_t b = 0; problem->kv_len != NULL && b < batch; b++)
+        RETURN_IF(problem->kv_len[b] < 0, ATTN_ERR_LENGTH, "kv_len");
+    for (int64_t i = 0; problem->row_kv_len != NULL && i < rows; i++)
+        RETURN_IF(problem->row_kv_len[i] < 0, ATTN_ERR_LENGTH, "row_kv_len");
+    return ATTN_OK;
+}
+
+static enum attn_status check_heads(const struct attn_problem *problem, const char **where)
+{
+    const int64_t q_heads = problem->query.shape[1];
+
+    for (int64_t h = 0; problem->alibi_slopes != NULL && h < q_heads; h++)
+        RETURN_IF(!isfinite(problem->alibi_slopes[h]), ATTN_ERR_OPTION, "alibi_slopes");
+    for (int64_t h = 0; problem->sinks != NULL && h < q_heads; h++)
+        RETURN_IF(!(problem->sinks[h] < INFINITY), ATTN_ERR_OPTION, "sinks");
+    return ATTN_OK;
+}
+
+static bool is_empty(const struct attn_tensor *tensor)
+{
+    for (int d = 0; d < 4; d++)
+        if (tensor->shape[d] == 0)
+            return true;
+    return false;
+}
+
+enum attn_status attn_check_output(const struct attn_tensor *tensor,
+                                   const struct attn_tensor_names *names, const int64_t shape[4],
+                                   const char **where)
+{
+    if (tensor->data == NULL)
+        return ATTN_OK;
+    RETURN_IF(!attn_is_number(tensor->dtype), ATTN_ERR_DTYPE, names->dtype);
+    for (int d = 0; d < 4; d++)
+        RETURN_IF(tensor->shape[d] != shape[d], ATTN_ERR_SHAPE, names->shape[d]);
+    if (is_empty(tensor))
+        return ATTN_OK;
+    for (int d = 0; d < 3; d++)
+        RETURN_IF(tensor->shape[d] > 1 && tensor->stride[d] < 1, ATTN_ERR_STRIDE, names->stride[d]);
+    RETURN_IF(shape[3] > 1 && tensor->stride[3] != 1, ATTN_ERR_STRIDE, names->stride[3]);
+    RETURN_IF(extent_overflows(tensor), ATTN_ERR_TOO_LARGE, names->self);
+    return ATTN_OK;
+}
+
+/* An output of attention has the shape [batch, q_heads, q_len, columns]. */
+static enum attn_status check_output(const struct attn_tensor *tensor,
+                                     const struct attn_tensor_names *names,
+                                     const struct attn_problem *problem, int64_t columns,
+                                     const char **where)
+{
+    const int64_t *query = problem->query.shape;
+    const int64_t shape[4] = { query[0], query[1], query[2], columns };
+
+    return attn_check_output(tensor, names, shape, where);
+}
+
+enum attn_status attn_check(const struct attn_problem *problem, const char **where)
+{
+    const int64_t *query = problem->query.shape;
+    const int64_t kv_len = problem->key.shape[2];
+    const int64_t v_head_dim = problem->value.shape[3];
+    const int64_t map[4] = { query[0], query[1], query[2], kv_len };
+
+    RETURN_IF_FAILED(check_options(&problem->options, where));
+    RETURN_IF_FAILED(check_query(&problem->query, where));
+    RETURN_IF_FAILED(check_key_and_value(problem, where));
+    RETURN_IF_FAILED(check_mask(&problem->mask, map, where));
+    RETURN_IF_FAILED(check_lengths(problem, where));
+    RETURN_IF_FAILED(check_heads(problem, where));
+    RETURN_IF_FAILED(check_output(&problem->context, &CONTEXT, problem, v_head_dim, where));
+    RETURN_IF_FAILED(check_output(&problem->lse, &LSE, problem, 1, where));
+    RETURN_IF_FAILED(check_output(&problem->scores, &SCORES, problem, kv_len, where));
+    RETURN_IF_FAILED(check_output(&problem->softcapped, &SOFTCAPPED, problem, kv_len, where));
+    RETURN_IF_FAILED(check_output(&problem->masked, &MASKED, problem, kv_len, where));
+    RETURN_IF_FAILED(check_output(&problem->weights, &WEIGHTS, problem, kv_len, where));
+    return ATTN_OK;
+}

@@ -1,0 +1,76 @@
+/* tensor.c - making views, and the default options.
+ *
+ * Strides of absurd shapes stop at INT64_MAX instead of overflowing: a view can always be made,
+ * and it is the plan that refuses it. */
+#include "base/internal.h"
+
+#include <math.h>
+
+size_t attn_dtype_size(enum attn_dtype dtype)
+{
+    switch (dtype) {
+    case ATTN_F64:
+        return 8;
+    case ATTN_F32:
+        return 4;
+    case ATTN_F16:
+    case ATTN_BF16:
+        return 2;
+    case ATTN_BOOL:
+        return 1;
+    }
+    return 0;
+}
+
+static int64_t multiply_saturated(int64_t a, int64_t b)
+{
+    int64_t product;
+
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+struct attn_tensor attn_tensor_dense(void *data, enum attn_dtype dtype, int64_t batch,
+                                     int64_t heads, int64_t length, int64_t head_dim)
+{
+    const int64_t head_stride = multiply_saturated(length, head_dim);
+
+    return (struct attn_tensor){
+        .data = data,
+        .dtype = dtype,
+        .shape = { batch, heads, length, head_dim },
+        .stride = { multiply_saturated(heads, head_stride), head_stride, head_dim, 1 },
+    };
+}
+
+struct attn_tensor attn_tensor_rows(void *data, enum attn_dtype dtype, int64_t batch, int64_t heads,
+                                    int64_t length, int64_t head_dim, int64_t row_stride)
+{
+    return (struct attn_tensor){
+        .data = data,
+        .dtype = dtype,
+        .shape = { batch, heads, length, head_dim },
+        .stride = { multiply_saturated(length, row_stride), head_dim, row_stride, 1 },
+    };
+}
+
+struct attn_options attn_options_default(int64_t head_dim)
+{
+    return (struct attn_options){
+        .scale = 1.0 / sqrt((double)head_dim),
+        .softcap = 0.0,
+        .causal = false,
+        .window_left = -1,
+        .window_right = -1,
+    };
+}
+
+int64_t attn_tensor_index(const struct attn_tensor *tensor, int64_t batch, int64_t head,
+                          int64_t row)
+{
+    return batch * tensor->stride[0] + head * tensor->stride[1] + row * tensor->stride[2];
+}
+
+float *attn_tensor_row(const struct attn_tensor *tensor, int64_t batch, int64_t head, int64_t row)
+{
+    return (float *)tensor->data + attn_tensor_index(tensor, batch, head, row);
+}

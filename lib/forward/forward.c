@@ -1,0 +1,311 @@
+/* forward.c - the one loop nest of attention.
+ *
+ * A task is a tile of query rows of one head, transposed once so that its rows are the lanes of
+ * vectors. It meets the keys a tile at a time:
+ *
+ *     scores_t = key . query_t (or the  -> scores       each map leaves as soon as it is there,
+ *         additive score of each pair)
+ *     cap                               -> softcapped   for those who asked; what is computed
+ *     ALiBi, bounds of each row, mask   -> masked       does not depend on it
+ *     online softmax                    max, sum, and by how much older sums shrink
+ *     dropout                           of what the context is made of
+ *     context_t = rescale * context_t + value . weights_t
+ *
+ * (Dao et al. 2022, with the roles of rows and lanes as kernels.h has them; fold.h keeps long sums
+ * exact.) Only weights need the
+ * last max and sum of their row: their rows hold masked scores until the last tile is done. Keys
+ * that no row of the task can see are skipped, by the caller's mask too, unless a map has to show
+ * them. What is not F32
+ * is widened or rounded a tile at a time (convert.h); weights that are not are made in a second
+ * pass over the keys, for their rows could not hold the scores. */
+#include "base/dropout.h"
+#include "base/fold.h"
+#include "forward/few.h"
+#include "forward/forward_tile.h"
+#include "forward/sparsemax.h"
+
+#include <math.h>
+#include <string.h>
+
+/* -------------------------------------------------------------------- before the keys -- */
+
+static void find_ranges(struct attn_row_task *task)
+{
+    const int64_t kv_len = task->problem->key.shape[2];
+    struct attn_workspace *work = &task->work;
+
+    task->any = (struct key_range){ kv_len, 0 };
+    task->every = (struct key_range){ 0, kv_len };
+    for (int64_t r = 0; r < task->plan->width; r++) {
+        struct key_range range = { 0, kv_len }; /* lanes without a row: nothing to hide */
+        if (r < task->row_count) {
+            range = attn_mask_row(task->problem, task->batch, task->row + r);
+            task->every.low = attn_max(task->every.low, range.low);
+            task->every.high = attn_min(task->every.high, range.high);
+            if (range.low < range.high) {
+                task->any.low = attn_min(task->any.low, range.low);
+                task->any.high = attn_max(task->any.high, range.high);
+            }
+        }
+        work->low[r] = range.low;
+        work->high[r] = range.high;
+    }
+    if (task->any.low >= task->any.high)
+        task->any = (struct key_range){ 0, 0 };
+}
+
+static void begin(struct attn_row_task *task, const struct attn_plan *plan, int64_t number,
+                  void *workspace)
+{
+    const struct attn_problem *problem = &plan->problem;
+    const int64_t head = number / plan->q_tiles;
+    const int64_t q_heads = problem->query.shape[1];
+    const float sink = problem->sinks != NULL ? problem->sinks[head % q_heads] : -INFINITY;
+
+    task->plan = plan;
+    task->problem = problem;
+    task->kernels = plan->kernels;
+    attn_workspace_cut(&task->work, plan, workspace);
+    task->batch = head / q_heads;
+    task->q_head = head % q_heads;
+    task->kv_head = task->q_head / (q_heads / problem->key.shape[1]);
+    task->row = number % plan->q_tiles * plan->q_tile;
+    task->row_count = attn_min(plan->q_tile, problem->query.shape[2] - task->row);
+    task->keeps_weights = attn_is_wanted(&problem->weights) && problem->weights.dtype == ATTN_F32;
+    task->needs_map = attn_is_wanted(&problem->scores) || attn_is_wanted(&problem->softcapped)
+                      || attn_is_wanted(&problem->masked) || task->keeps_weights;
+    task->needs_softmax = attn_is_wanted(&problem->context) || attn_is_wanted(&problem->lse)
+                          || attn_is_wanted(&problem->weights);
+    task->is_sparse = problem->options.normalizer == ATTN_SPARSEMAX;
+    task->sums_context = attn_is_wanted(&problem->context) && !task->is_sparse;
+    find_ranges(task);
+    *task->calls = (struct attn_calls){ 0 };
+
+    const struct attn_block block = attn_task_block(task, 0, problem->query.shape[3]);
+    int64_t stride;
+    const float *query =
+        attn_block_read(task->kernels, &problem->query, &block, task->work.rows, &stride);
+    task->kernels->transpose_in(
+        task->work.query_t, query, stride, task->row_count, block.columns,
+        problem->additive_weight != NULL ? 1.0f : (float)problem->options.scale, plan->width);
+    for (int64_t r = 0; r < plan->width; r++) {
+        task->work.max[r] = sink;
+        task->work.sum[r] = sink == -INFINITY ? 0.0f : 1.0f;
+    }
+    memset(task->work.context_t, 0,
+           (size_t)(problem->value.shape[3] * plan->width) * sizeof(float));
+    attn_fold_begin(plan, &task->work);
+}
+
+/* --------------------------------------------------------------------- a tile of keys -- */
+
+/* scores_t are the masked scores of the tile; they become weights. */
+static void accumulate(const struct attn_row_task *task, const struct attn_tile *tile,
+                       float *scores_t)
+{
+    attn_tile_softmax(task, tile, scores_t);
+    attn_fold_rescale(task->plan, &task->work);
+    if (task->sums_context)
+        attn_tile_context(task, tile, scores_t);
+}
+
+static void run_tile(const struct attn_row_task *task, int64_t first, int64_t n)
+{
+    const struct attn_problem *problem = task->problem;
+    struct attn_tile visible = attn_tile_visible(task, first, n);
+    struct attn_tile tile =
+        task->needs_map ? (struct attn_tile){ first, 0, n, ATTN_SEES_ALL } : visible;
+    const bool is_visible = visible.from < visible.to && attn_tile_scan(task, &tile);
+    visible.sees = tile.sees;
+    if (!is_visible && !task->needs_map)
+        return;
+
+    if (is_visible || attn_is_wanted(&problem->scores) || attn_is_wanted(&problem->softcapped))
+        attn_tile_score(task, &tile);
+    if (is_visible)
+        attn_tile_mask(task, &tile);
+    if (is_visible && task->needs_map)
+        attn_tile_bound(task, &tile);
+    if (!is_visible)
+        attn_tile_mask_whole(task, &tile);
+    attn_tile_store(task, &problem->masked, &tile);
+    if (task->keeps_weights)
+        attn_tile_store(task, &problem->weights, &tile);
+    if (is_visible && task->needs_softmax)
+        accumulate(task, &visible,
+                   task->work.scores_t + (visible.from - tile.from) * task->plan->width);
+}
+
+/* ----------------------------------------------------------------------- a second pass -- */
+
+/* The masked scores of what is visible of a tile, once more. Maps that are written again get what
+ * they have. */
+static bool score_again(const struct attn_row_task *task, int64_t first, struct attn_tile *tile)
+{
+    const int64_t kv_len = task->problem->key.shape[2];
+
+    *tile = attn_tile_visible(task, first, attn_min(task->plan->kv_tile, kv_len - first));
+    if (tile->from >= tile->to || !attn_tile_scan(task, tile))
+        return false;
+    attn_tile_score(task, tile);
+    attn_tile_mask(task, tile);
+    attn_tile_bound(task, tile);
+    return true;
+}
+
+/* Rounds over the keys until every row has its threshold. */
+static void find_thresholds(const struct attn_row_task *task)
+{
+    struct attn_threshold *rows = task->work.thresholds;
+    const float sink =
+        task->problem->sinks != NULL ? task->problem->sinks[task->q_head] : -INFINITY;
+    struct attn_tile tile;
+    bool again = true;
+
+    for (int64_t r = 0; r < task->row_count; r++)
+        attn_threshold_init(&rows[r], task->work.max[r], sink);
+    while (again) {
+        for (int64_t key = attn_first_tile(task); key < task->any.high; key += task->plan->kv_tile)
+            if (score_again(task, key, &tile))
+                attn_threshold_add(rows, task->row_count, task->work.scores_t, tile.to - tile.from,
+                                   task->plan->width);
+        again = false;
+        for (int64_t r = 0; r < task->row_count; r++)
+            again = attn_threshold_improve(&rows[r]) || again;
+    }
+}
+
+static void add_sparse_context(const struct attn_row_task *task)
+{
+    const struct attn_workspace *work = &task->work;
+    const int64_t width = task->plan->width;
+    struct attn_tile tile;
+
+    for (int64_t r = 0; r < width; r++) {
+        work->rescale[r] = 1.0f;
+        work->sum[r] = 1.0f;
+    }
+    for (int64_t key = attn_first_tile(task); key < task->any.high; key += task->plan->kv_tile) {
+        if (!score_again(task, key, &tile))
+            continue;
+        for (int64_t r = 0; r < task->row_count; r++)
+            attn_sparsemax_row(&work->thresholds[r], work->scores_t + r, tile.to - tile.from,
+                               width);
+        attn_tile_context(task, &tile, work->scores_t);
+    }
+}
+
+/* --------------------------------------------------------------------- after the keys -- */
+
+/* The masked scores of row r and of n keys from key on become weights. */
+static void finish_row(const struct attn_row_task *task, int64_t r, float *row, int64_t key,
+                       int64_t n)
+{
+    if (task->is_sparse)
+        attn_sparsemax_row(&task->work.thresholds[r], row, n, 1);
+    else
+        task->kernels->weights_row(row, task->work.max[r], task->work.sum[r], n);
+    if (task->problem->options.dropout > 0.0f)
+        attn_dropout_row(task->problem, task->batch, task->q_head, task->row + r, key, n, row, 1);
+}
+
+/* Weights that are not F32, from the scores computed again. */
+static void store_weights(const struct attn_row_task *task)
+{
+    const struct attn_tensor *weights = &task->problem->weights;
+    const int64_t kv_len = weights->shape[3];
+    float *rows = task->work.rows;
+    struct attn_tile tile;
+
+    for (int64_t key = 0; key < kv_len; key += task->plan->kv_tile) {
+        const int64_t n = attn_min(task->plan->kv_tile, kv_len - key);
+        const struct attn_block block = attn_task_block(task, key, n);
+        const bool is_visible = score_again(task, key, &tile);
+        memset(rows, 0, (size_t)(task->row_count * n) * sizeof *rows);
+        if (is_visible) {
+            const int64_t visible = tile.to - tile.from;
+            task->kernels->transpose_out(rows + tile.from, n, task->work.scores_t, NULL,
+                                         task->row_count, visible, task->plan->width);
+            for (int64_t r = 0; r < task->row_count; r++)
+                finish_row(task, r, rows + r * n + tile.from, key + tile.from, visible);
+        }
+        attn_block_written(task->kernels, weights, &block, rows);
+    }
+}
+
+static void finish_weights(const struct attn_row_task *task)
+{
+    const struct attn_tensor *weights = &task->problem->weights;
+
+    if (!task->keeps_weights) {
+        store_weights(task);
+        return;
+    }
+    for (int64_t r = 0; r < task->row_count; r++)
+        finish_row(task, r, attn_tensor_row(weights, task->batch, task->q_head, task->row + r), 0,
+                   weights->shape[3]);
+}
+
+static void finish_lse(const struct attn_row_task *task)
+{
+    const struct attn_workspace *work = &task->work;
+
+    for (int64_t r = 0; r < task->plan->width; r++)
+        work->factor[r] = work->sum[r] == 0.0f
+                              ? -INFINITY
+                              : (float)((double)work->max[r] + log((double)work->sum[r]));
+    attn_task_store(task, &task->problem->lse, 0, 1, work->factor, NULL);
+}
+
+static void finish_context(const struct attn_row_task *task)
+{
+    const struct attn_tensor *context = &task->problem->context;
+    float *factor = task->work.factor;
+
+    for (int64_t r = 0; r < task->plan->width; r++)
+        factor[r] = task->work.sum[r] == 0.0f ? 0.0f : 1.0f / task->work.sum[r];
+    attn_task_store(task, context, 0, context->shape[3], task->work.context_t, factor);
+}
+
+void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
+{
+    const int64_t kv_len = plan->problem.key.shape[2];
+    struct attn_calls calls;
+    struct attn_row_task rows = { .calls = &calls };
+
+    if (plan->in_double) {
+        attn_double_run(plan, task, workspace);
+        return;
+    }
+    if (plan->is_few) {
+        attn_few_run(plan, task, workspace);
+        return;
+    }
+    struct attn_plan narrow;
+    const int64_t width = attn_plan_tile_width(plan, task % plan->q_tiles);
+    if (width < plan->width) {
+        narrow = *plan;
+        narrow.width = width;
+        plan = &narrow;
+    }
+    begin(&rows, plan, task, workspace);
+    const int64_t first = rows.needs_map ? 0 : attn_first_tile(&rows);
+    const int64_t end = rows.needs_map ? kv_len : rows.any.high;
+    for (int64_t key = first; key < end; key += plan->kv_tile) {
+        attn_task_look_ahead(&rows, key, end);
+        run_tile(&rows, key, attn_min(plan->kv_tile, kv_len - key));
+        attn_fold_tile(plan, &rows.work, key, rows.sums_context);
+    }
+    attn_fold_end(plan, &rows.work, rows.sums_context);
+    if (attn_is_wanted(&plan->problem.lse))
+        finish_lse(&rows);
+    if (rows.is_sparse
+        && (attn_is_wanted(&plan->problem.weights) || attn_is_wanted(&plan->problem.context)))
+        find_thresholds(&rows);
+    if (attn_is_wanted(&plan->problem.weights) && !plan->keeps_scores)
+        finish_weights(&rows);
+    if (rows.is_sparse && attn_is_wanted(&plan->problem.context))
+        add_sparse_context(&rows);
+    if (attn_is_wanted(&plan->problem.context))
+        finish_context(&rows);
+}

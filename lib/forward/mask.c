@@ -1,0 +1,209 @@
+/* mask.c - causal, window, the lengths and the caller's mask.
+ *
+ * Everything that follows from positions and lengths leaves one interval of keys a query row, so
+ * the loop nest skips tiles that lie outside it and pays nothing for those that lie inside. Only
+ * the caller's own mask is looked at pair by pair; where it ends before the keys do, that is one
+ * more length. Positions may be any int64_t, so what is made of
+ * them is computed in 128 bits and clamped to the keys that there are. */
+#include "forward/mask.h"
+
+#include "base/convert.h"
+#include "base/internal.h"
+
+#include <math.h>
+
+/* Keys of a row that are widened at a time. */
+enum { HALF_PIECE = 64 };
+
+/* k - p for key 0: how far the first key stands ahead of the row. */
+static attn_wide key_ahead(const struct attn_problem *problem, int64_t batch, int64_t row)
+{
+    const int64_t past_len = problem->past_len != NULL ? problem->past_len[batch] : 0;
+
+    return (attn_wide)problem->kv_offset - past_len - row;
+}
+
+static int64_t clamp_key(attn_wide key, int64_t kv_len)
+{
+    return key < 0 ? 0 : key > kv_len ? kv_len : (int64_t)key;
+}
+
+struct key_range attn_mask_row(const struct attn_problem *problem, int64_t batch, int64_t row)
+{
+    const struct attn_options *options = &problem->options;
+    const int64_t kv_len = problem->key.shape[2];
+    const attn_wide here = -key_ahead(problem, batch, row); /* the key at the row's position */
+    int64_t low = 0;
+    int64_t high = kv_len;
+
+    if (problem->kv_len != NULL)
+        high = attn_min(high, problem->kv_len[batch]);
+    if (problem->row_kv_len != NULL)
+        high = attn_min(high, problem->row_kv_len[batch * problem->query.shape[2] + row]);
+    if (problem->mask.data != NULL && problem->mask.shape[3] > 1)
+        high = attn_min(high, problem->mask.shape[3]);
+    if (options->causal)
+        high = attn_min(high, clamp_key(here + 1, kv_len));
+    if (options->window_left >= 0)
+        low = clamp_key(here - options->window_left, kv_len);
+    if (options->window_right >= 0)
+        high = attn_min(high, clamp_key(here + options->window_right + 1, kv_len));
+    return low < high ? (struct key_range){ low, high } : (struct key_range){ 0, 0 };
+}
+
+void attn_mask_distances(const struct attn_problem *problem, int64_t batch, int64_t row,
+                         int64_t key, int64_t width, float *distance)
+{
+    const attn_wide first = -key_ahead(problem, batch, row) - key;
+
+    for (int64_t r = 0; r < width; r++)
+        distance[r] = (float)(first + r);
+}
+
+double attn_mask_distance(const struct attn_problem *problem, int64_t batch, int64_t row,
+                          int64_t key)
+{
+    return (double)(-key_ahead(problem, batch, row) - key);
+}
+
+/* The stride of dimension d as the problem's shape sees it: a dimension of 1 broadcasts. */
+static int64_t mask_stride(const struct attn_tensor *mask, int d)
+{
+    return mask->shape[d] == 1 ? 0 : mask->stride[d];
+}
+
+/* How many of count places from at on dimension d of the mask has. */
+static int64_t mask_count(const struct attn_tensor *mask, int d, int64_t at, int64_t count)
+{
+    return mask->shape[d] == 1 ? count : attn_max(0, attn_min(count, mask->shape[d] - at));
+}
+
+/* Where in its numbers the mask has what is of a row and a key. */
+static int64_t mask_first(const struct attn_tensor *mask, int64_t batch, int64_t head, int64_t row,
+                          int64_t key)
+{
+    return batch * mask_stride(mask, 0) + head * mask_stride(mask, 1) + row * mask_stride(mask, 2)
+           + key * mask_stride(mask, 3);
+}
+
+static void gather_bool(const uint8_t *allowed, int64_t row_stride, int64_t key_stride,
+                        int64_t row_count, int64_t n, int64_t width, float *bias_t)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t r = 0; r < width; r++)
+            bias_t[j * width + r] =
+                r >= row_count || allowed[r * row_stride + j * key_stride] != 0 ? 0.0f : -INFINITY;
+}
+
+static void gather_float(const float *bias, int64_t row_stride, int64_t key_stride,
+                         int64_t row_count, int64_t n, int64_t width, float *bias_t)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t r = 0; r < width; r++)
+            bias_t[j * width + r] = r < row_count ? bias[r * row_stride + j * key_stride] : 0.0f;
+}
+
+/* Numbers of 16 bits from first on, a row of keys at a time. */
+static void gather_half(const struct attn_kernels *kernels, const struct attn_tensor *mask,
+                        int64_t first, int64_t row_count, int64_t n, int64_t width, float *bias_t)
+{
+    float piece[HALF_PIECE];
+
+    for (int64_t r = 0; r < width; r++)
+        for (int64_t j = 0; j < n; j += HALF_PIECE) {
+            const int64_t count = attn_min(HALF_PIECE, n - j);
+            if (r < row_count)
+                attn_widen(kernels, mask->data, mask->dtype,
+                           first + r * mask_stride(mask, 2) + j * mask_stride(mask, 3),
+                           mask_stride(mask, 3), count, piece);
+            for (int64_t k = 0; k < count; k++)
+                bias_t[(j + k) * width + r] = r < row_count ? piece[k] : 0.0f;
+        }
+}
+
+enum attn_sees attn_mask_scan(const struct attn_problem *problem,
+                              const struct attn_kernels *kernels, int64_t batch, int64_t head,
+                              int64_t row, int64_t row_count, int64_t key, int64_t n,
+                              uint64_t *bits)
+{
+    const struct attn_tensor *mask = &problem->mask;
+    const int64_t row_stride = mask_stride(mask, 2);
+    const int64_t first = mask_first(mask, batch, head, row, key);
+    const int64_t count = mask_count(mask, 3, key, n);
+
+    if (mask->data == NULL)
+        return ATTN_SEES_ALL;
+    if (mask_stride(mask, 3) != 1 || (mask->dtype != ATTN_BOOL && mask->dtype != ATTN_F32))
+        return ATTN_SEES_BIASES;
+    if (mask->dtype == ATTN_F32)
+        return kernels->mask_floats((const float *)mask->data + first, row_stride, row_count,
+                                    count);
+    for (int64_t j = count; j < n; j++)
+        bits[j] = ~(uint64_t)0;
+    return kernels->mask_bits(bits, (const uint8_t *)mask->data + first, row_stride, row_count,
+                              count);
+}
+
+void attn_mask_gather(const struct attn_problem *problem, const struct attn_kernels *kernels,
+                      int64_t batch, int64_t head, int64_t row, int64_t row_count, int64_t key,
+                      int64_t n, int64_t width, float *bias_t)
+{
+    const struct attn_tensor *mask = &problem->mask;
+    const int64_t row_stride = mask_stride(mask, 2);
+    const int64_t key_stride = mask_stride(mask, 3);
+    const int64_t first = mask_first(mask, batch, head, row, key);
+    const int64_t asked = n;
+
+    /* Gradients hand the mask over turned, so that either dimension may end early. */
+    row_count = mask_count(mask, 2, row, row_count);
+    n = mask_count(mask, 3, key, n);
+    for (int64_t i = n * width; i < asked * width; i++)
+        bias_t[i] = 0.0f;
+    if (mask->dtype == ATTN_BOOL)
+        gather_bool((const uint8_t *)mask->data + first, row_stride, key_stride, row_count, n,
+                    width, bias_t);
+    else if (mask->dtype != ATTN_F32)
+        gather_half(kernels, mask, first, row_count, n, width, bias_t);
+    else if (key_stride == 1)
+        kernels->transpose_in(bias_t, (const float *)mask->data + first, row_stride, row_count, n,
+                              1.0f, width);
+    else
+        gather_float((const float *)mask->data + first, row_stride, key_stride, row_count, n, width,
+                     bias_t);
+}
+
+void attn_mask_floats(const struct attn_problem *problem, const struct attn_kernels *kernels,
+                      int64_t batch, int64_t head, int64_t row, int64_t key, int64_t n,
+                      float *biases)
+{
+    const struct attn_tensor *mask = &problem->mask;
+    const int64_t step = mask_stride(mask, 3);
+    const int64_t first = mask_first(mask, batch, head, row, key);
+    const int64_t count = mask_count(mask, 3, key, n);
+
+    if (mask->dtype == ATTN_BOOL)
+        for (int64_t j = 0; j < count; j++)
+            biases[j] = ((const uint8_t *)mask->data)[first + j * step] != 0 ? 0.0f : -INFINITY;
+    else
+        attn_widen(kernels, mask->data, mask->dtype, first, step, count, biases);
+    for (int64_t j = count; j < n; j++)
+        biases[j] = 0.0f;
+}
+
+void attn_mask_biases(const struct attn_problem *problem, const struct attn_kernels *kernels,
+                      int64_t batch, int64_t head, int64_t row, int64_t key, int64_t n,
+                      double *biases)
+{
+    const struct attn_tensor *mask = &problem->mask;
+    const int64_t step = mask_stride(mask, 3);
+    const int64_t first = mask_first(mask, batch, head, row, key);
+    const int64_t count = mask_count(mask, 3, key, n);
+
+    if (mask->dtype == ATTN_BOOL)
+        for (int64_t j = 0; j < count; j++)
+            biases[j] = ((const uint8_t *)mask->data)[first + j * step] != 0 ? 0.0 : -INFINITY;
+    else
+        attn_read_doubles(kernels, mask->data, mask->dtype, first, step, count, biases);
+    for (int64_t j = count; j < n; j++)
+        biases[j] = 0.0;
+}

@@ -1,0 +1,105 @@
+/* merge.c - the sum over parts, in an order that nobody can see.
+ *
+ * Floating-point sums depend on the order of their terms. These are made of integers instead: each
+ * term is rounded, by itself, to a multiple of a quantum that follows from the greatest of them,
+ * and the sum of the multiples is exact. The quantum is 2^-62 of that greatest term, so that less
+ * is lost than in a sum of doubles. */
+#include "merge.h"
+
+#include "base/internal.h"
+
+#include <math.h>
+
+enum { QUANTUM_BITS = 62 };
+
+/* Terms all below 2^this are far below the least float, and their own quantum is no double. */
+enum { EXPONENT_MIN = -900 };
+
+/* weights[i] = exp(lse - greatest lse) of each part, in [0, 1]; returns the greatest, which is NaN
+ * where one is. Where the greatest is NaN or INFINITY, so that nothing can be said, every weight
+ * is NaN. */
+static double weigh(const struct attn_part *parts, int64_t part_count, int64_t row, double *weights)
+{
+    double greatest = -INFINITY;
+    bool has_nan = false;
+
+    for (int64_t i = 0; i < part_count; i++) {
+        greatest = fmax(greatest, (double)parts[i].lse[row]);
+        has_nan = has_nan || isnan(parts[i].lse[row]);
+    }
+    if (has_nan)
+        greatest = NAN;
+    for (int64_t i = 0; i < part_count; i++) {
+        const double lse = (double)parts[i].lse[row];
+        weights[i] = !(greatest < INFINITY) ? NAN : lse == -INFINITY ? 0.0 : exp(lse - greatest);
+    }
+    return greatest;
+}
+
+/* The sum of weights in [0, 1]. */
+static double sum_weights(const double *weights, int64_t part_count)
+{
+    const double quanta = ldexp(1.0, QUANTUM_BITS);
+    attn_wide sum = 0;
+
+    for (int64_t i = 0; i < part_count; i++)
+        sum += (int64_t)rint(weights[i] * quanta);
+    return (double)sum / quanta;
+}
+
+/* What infinite and NaN terms sum to, which does not depend on their order. */
+static double sum_nonfinite(const struct attn_part *parts, int64_t part_count, int64_t at,
+                            const double *weights)
+{
+    double sum = 0.0;
+
+    for (int64_t i = 0; i < part_count; i++)
+        if (weights[i] > 0.0)
+            sum += weights[i] * (double)parts[i].context[at];
+    return sum;
+}
+
+/* The sum of weight * context over parts of a weight, of the number at at. */
+static double sum_context(const struct attn_part *parts, int64_t part_count, int64_t at,
+                          const double *weights)
+{
+    double greatest = 0.0;
+    int exponent;
+    attn_wide sum = 0;
+
+    for (int64_t i = 0; i < part_count; i++) {
+        if (weights[i] == 0.0)
+            continue;
+        const double term = weights[i] * (double)parts[i].context[at];
+        if (!isfinite(term))
+            return sum_nonfinite(parts, part_count, at, weights);
+        greatest = fmax(greatest, fabs(term));
+    }
+    frexp(greatest, &exponent);
+    const double quanta =
+        ldexp(1.0, QUANTUM_BITS - (exponent > EXPONENT_MIN ? exponent : EXPONENT_MIN));
+    for (int64_t i = 0; i < part_count; i++)
+        if (weights[i] > 0.0)
+            sum += (int64_t)rint(weights[i] * (double)parts[i].context[at] * quanta);
+    return (double)sum / quanta;
+}
+
+void attn_merge(const struct attn_part *parts, int64_t part_count, int64_t first, int64_t row_count,
+                int64_t columns, float *context, int64_t context_stride, float *lse,
+                double *weights)
+{
+    for (int64_t r = 0; r < row_count; r++) {
+        const int64_t row = first + r;
+        const double greatest = weigh(parts, part_count, row, weights);
+        const bool is_known = greatest < INFINITY;
+        const double total = is_known ? sum_weights(weights, part_count) : 1.0;
+        if (lse != NULL)
+            lse[r] = total > 0.0 ? (float)(greatest + log(total)) : -INFINITY;
+        for (int64_t c = 0; c < columns; c++)
+            context[r * context_stride + c] =
+                !is_known ? NAN
+                : total > 0.0
+                    ? (float)(sum_context(parts, part_count, row * columns + c, weights) / total)
+                    : 0.0f;
+    }
+}

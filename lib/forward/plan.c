@@ -1,0 +1,151 @@
+/* plan.c - checks a problem once, chooses its tiles, lays out the workspace and numbers the tasks.
+ *
+ * A task is one tile of query rows of one head. All sizes follow from the problem's shape and the
+ * kernel table alone, never from how many threads will run the tasks, so bits do not either. */
+#include "base/fold.h"
+#include "base/internal.h"
+#include "base/workspace.h"
+#include "forward/few.h"
+#include "forward/sparsemax.h"
+
+#include "kernels/kernels.h"
+
+/* Keys of one step: a multiple of the 6 and 12 keys that a kernel takes at a time, and few enough
+ * that the scores of a tile stay in a near cache. */
+enum { KV_TILE = 96 };
+_Static_assert((int)KV_TILE <= (int)ATTN_MASK_KEYS_MAX, "the mask of a tile is seen at a glance");
+
+/* Above this the tiles of query and context no longer fit a near cache, and a task takes fewer
+ * query rows instead. */
+enum { QUERY_AND_CONTEXT_BYTES_MAX = 160 * 1024 };
+
+static bool is_double(const struct attn_tensor *tensor)
+{
+    return tensor->data != NULL && tensor->dtype == ATTN_F64;
+}
+
+static bool needs_double(const struct attn_problem *problem)
+{
+    return problem->options.softmax_precision == ATTN_F64 || is_double(&problem->query)
+           || is_double(&problem->key) || is_double(&problem->value) || is_double(&problem->mask)
+           || is_double(&problem->context) || is_double(&problem->lse)
+           || is_double(&problem->scores) || is_double(&problem->softcapped)
+           || is_double(&problem->masked) || is_double(&problem->weights);
+}
+
+/* As many tiles as KV_TILE keys would make, but as even as steps of 16 keys let them be: a short
+ * one at the end costs as much to begin, and 128 keys in two halves meet the diagonal of 64 rows in
+ * one. */
+static int64_t choose_kv_tile(int64_t kv_len)
+{
+    enum { STEP = 16 };
+    const int64_t tiles = attn_max(attn_divide_up(kv_len, KV_TILE), 1);
+
+    return attn_max(attn_divide_up(kv_len, tiles * STEP), 1) * STEP;
+}
+
+static void choose_tiles(struct attn_plan *plan)
+{
+    const struct attn_problem *problem = &plan->problem;
+    const int64_t lanes = plan->kernels->lanes;
+    const int64_t column_bytes =
+        (problem->query.shape[3] + problem->value.shape[3]) * (int64_t)sizeof(float);
+    int64_t q_tile = ATTN_WIDTH_MAX;
+
+    while (q_tile > lanes && column_bytes * q_tile > QUERY_AND_CONTEXT_BYTES_MAX)
+        q_tile /= 2;
+    if (plan->in_double)
+        q_tile = ATTN_DOUBLE_ROWS;
+    plan->q_tile = attn_min(q_tile, attn_max(problem->query.shape[2], 1));
+    plan->width = attn_divide_up(plan->q_tile, lanes) * lanes;
+    plan->kv_tile = plan->in_double ? ATTN_DOUBLE_KEYS : choose_kv_tile(problem->key.shape[2]);
+    plan->q_tiles = attn_divide_up(problem->query.shape[2], plan->q_tile);
+}
+
+int64_t attn_plan_tile_width(const struct attn_plan *plan, int64_t q_tile)
+{
+    const int64_t lanes = plan->kernels->lanes;
+    const int64_t rows =
+        attn_min(plan->q_tile, plan->problem.query.shape[2] - q_tile * plan->q_tile);
+
+    return attn_divide_up(rows, lanes) * lanes;
+}
+
+/* Numbers of rows * columns, where the tensor is there and the kernels cannot work in its place. */
+static int64_t block_numbers(const struct attn_tensor *tensor, int64_t rows, int64_t columns)
+{
+    return tensor->data != NULL && tensor->dtype != ATTN_F32 ? rows * columns : 0;
+}
+
+/* Of the largest block of a task that is widened or rounded. */
+static int64_t block_numbers_max(const struct attn_plan *plan)
+{
+    const struct attn_problem *problem = &plan->problem;
+    const struct attn_tensor *const maps[] = { &problem->scores, &problem->softcapped,
+                                               &problem->masked, &problem->weights };
+    int64_t max = block_numbers(&problem->query, plan->q_tile, problem->query.shape[3]);
+
+    max = attn_max(max, block_numbers(&problem->key, plan->kv_tile, problem->key.shape[3]));
+    max = attn_max(max, block_numbers(&problem->value, plan->kv_tile, problem->value.shape[3]));
+    max = attn_max(max, block_numbers(&problem->context, plan->q_tile, problem->value.shape[3]));
+    max = attn_max(max, block_numbers(&problem->lse, plan->q_tile, 1));
+    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++)
+        max = attn_max(max, block_numbers(maps[i], plan->q_tile, plan->kv_tile));
+    return max;
+}
+
+size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *plan, void *memory)
+{
+    const struct attn_problem *problem = &plan->problem;
+    const int64_t width = plan->width;
+    const int64_t scores = plan->kv_tile * width;
+    size_t bytes = 0;
+
+    work->query_t = attn_cut(memory, &bytes, problem->query.shape[3] * width, sizeof(float));
+    work->context_t = attn_cut(memory, &bytes, problem->value.shape[3] * width, sizeof(float));
+    work->scores_t = attn_cut(memory, &bytes, scores, sizeof(float));
+    work->bias_t = attn_cut(memory, &bytes, problem->mask.data != NULL ? scores : 0, sizeof(float));
+    work->bits = attn_cut(memory, &bytes, problem->mask.data != NULL ? plan->kv_tile : 0,
+                          sizeof *work->bits);
+    work->rows = attn_cut(memory, &bytes, block_numbers_max(plan), sizeof(float));
+    work->max = attn_cut(memory, &bytes, width, sizeof(float));
+    work->sum = attn_cut(memory, &bytes, width, sizeof(float));
+    work->rescale = attn_cut(memory, &bytes, width, sizeof(float));
+    work->factor = attn_cut(memory, &bytes, width, sizeof(float));
+    const int64_t fold = attn_fold_is_needed(plan) ? width : 0;
+    work->fold_rescale = attn_cut(memory, &bytes, fold, sizeof(float));
+    work->sum_total = attn_cut(memory, &bytes, fold, sizeof(float));
+    work->sum_lost = attn_cut(memory, &bytes, fold, sizeof(float));
+    work->context_total_t = attn_cut(memory, &bytes, problem->value.shape[3] * fold, sizeof(float));
+    work->context_lost_t = attn_cut(memory, &bytes, problem->value.shape[3] * fold, sizeof(float));
+    work->distance =
+        attn_cut(memory, &bytes, problem->alibi_slopes != NULL ? width : 0, sizeof(float));
+    work->thresholds =
+        attn_cut(memory, &bytes, problem->options.normalizer == ATTN_SPARSEMAX ? width : 0,
+                 sizeof *work->thresholds);
+    work->low = attn_cut(memory, &bytes, width, sizeof(int64_t));
+    work->high = attn_cut(memory, &bytes, width, sizeof(int64_t));
+    work->tile_low = attn_cut(memory, &bytes, width, sizeof(int32_t));
+    work->tile_high = attn_cut(memory, &bytes, width, sizeof(int32_t));
+    return bytes;
+}
+
+enum attn_status attn_plan_init(struct attn_plan *plan, const struct attn_problem *problem,
+                                const char **where)
+{
+    struct attn_workspace work;
+
+    RETURN_IF_FAILED(attn_check(problem, where));
+    *plan = (struct attn_plan){
+        .problem = *problem,
+        .kernels = problem->kernels != NULL ? problem->kernels : attn_kernels_available()[0],
+        .in_double = needs_double(problem),
+    };
+    choose_tiles(plan);
+    plan->task_count = problem->query.shape[0] * problem->query.shape[1] * plan->q_tiles;
+    plan->workspace_bytes = plan->in_double ? attn_double_workspace_bytes(problem)
+                                            : attn_workspace_cut(&work, plan, NULL);
+    if (attn_few_fits(plan))
+        attn_few_choose(plan);
+    return ATTN_OK;
+}

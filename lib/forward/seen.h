@@ -1,0 +1,30 @@
+/* seen.h - a tile of keys of which some rows see a part only: the diagonal of a causal mask, the
+ * ends of windows and of lengths.
+ *
+ * Each vector of rows meets only the keys that one of its rows sees, which on a diagonal is little
+ * more than half of the tile. The bits are those of the whole tile: what is left out has weight 0.
+ */
+#ifndef ATTN_SEEN_H
+#define ATTN_SEEN_H
+
+#include "base/internal.h"
+
+#include "kernels/kernels.h"
+
+struct attn_seen {
+    const struct attn_kernels *kernels;
+    const struct attn_workspace *work; /* its low and high say what each row sees */
+    int64_t row_count, width;
+    int64_t key, n; /* the keys [key, key + n) */
+};
+
+/* scores_t[n][width] as score_tile() makes it, but for pairs that low and high hide: those are
+ * anything, until bound_tile(). */
+void attn_seen_scores(const struct attn_seen *seen, float *scores_t, const float *key,
+                      int64_t key_stride, int64_t head_dim, struct attn_calls *calls);
+
+/* context_tile() of weights that are 0 where low and high hide, and of finite values. */
+void attn_seen_context(const struct attn_seen *seen, const float *weights_t, const float *value,
+                       int64_t value_stride, int64_t v_head_dim, struct attn_calls *calls);
+
+#endif

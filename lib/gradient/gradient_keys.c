@@ -1,0 +1,349 @@
+/* gradient_keys.c - the gradients of keys and values, and of the query of a dot product, a tile of
+ * keys at a time.
+ *
+ * The lanes are keys here and the query rows pass by, those of every query head that shares the
+ * key/value head, one head after the other. A tile of weights and its gradients, once they are
+ * there, serve all three gradients: five products where two passes of their own would need seven.
+ *
+ * Queries and keys of a head are cut into as many parts as there are rounds. In round r a task has
+ * part c of the keys and part c + r of the queries, so that no two tasks of a round write one
+ * number, and each gradient is added up in the order of the rounds, whoever runs the tasks. Sums
+ * wait in the caller's outputs from round to round. (Partial sums for each part of the keys would
+ * spare the rounds and cost memory for eight or more gradients of the query.) The products are the
+ * same as in the forward pass with the roles changed; the scale stays on the query's side, so that
+ * every score has the same bits as there and no weight can be above 1. */
+#include "base/dropout.h"
+#include "forward/sparsemax.h"
+#include "gradient/gradient_internal.h"
+
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+struct key_task {
+    const struct attn_gradient_plan *plan;
+    const struct attn_gradient_rows *rows;
+    struct attn_problem turned; /* the problem as attn_mask_gather() has to see it */
+    struct attn_gradient_workspace work;
+    int64_t batch, kv_head;
+    int64_t first_row, last_row; /* query rows [first_row, last_row) */
+    int64_t key, key_count;      /* keys [key, key + key_count) */
+    bool is_open;                /* these have been transposed, and their sums begun */
+    bool is_finite;              /* every number of these keys is, where somebody has to know */
+};
+
+/* Query rows of one head that a tile of keys meets in one step. */
+struct row_step {
+    int64_t q_head;
+    int64_t row, n;
+    bool hides; /* some pair may be hidden */
+};
+
+/* The mask with rows and keys in each other's place. */
+static struct attn_problem turn_mask(const struct attn_problem *attention)
+{
+    struct attn_problem turned = *attention;
+
+    turned.mask.shape[2] = attention->mask.shape[3];
+    turned.mask.shape[3] = attention->mask.shape[2];
+    turned.mask.stride[2] = attention->mask.stride[3];
+    turned.mask.stride[3] = attention->mask.stride[2];
+    return turned;
+}
+
+static void begin(struct key_task *task, const struct attn_gradient_plan *plan, int round,
+                  int64_t number, const struct attn_gradient_rows *rows, void *workspace)
+{
+    const struct attn_problem *attention = &plan->problem.attention;
+    const int64_t head = number / plan->rounds;
+    const int64_t row_part = (number + round) % plan->rounds;
+
+    task->plan = plan;
+    task->rows = rows;
+    task->turned = turn_mask(attention);
+    attn_gradient_workspace_cut(&task->work, plan, workspace);
+    task->batch = head / attention->key.shape[1];
+    task->kv_head = head % attention->key.shape[1];
+    task->first_row = row_part * plan->part_rows;
+    task->last_row = attn_min(task->first_row + plan->part_rows, attention->query.shape[2]);
+    for (int64_t r = 0; r < plan->key_width; r++)
+        task->work.ones[r] = 1.0f;
+}
+
+/* What earlier rounds have added up, or 0. */
+static void begin_sum(const struct key_task *task, const struct attn_tensor *gradient, bool is_new,
+                      int64_t columns, float *sum_t)
+{
+    const int64_t width = task->plan->key_width;
+
+    if (is_new || gradient->data == NULL)
+        memset(sum_t, 0, (size_t)(columns * width) * sizeof(float));
+    else
+        task->plan->kernels->transpose_in(
+            sum_t, attn_tensor_row(gradient, task->batch, task->kv_head, task->key),
+            gradient->stride[2], task->key_count, columns, 1.0f, width);
+}
+
+/* The tile of keys that begins at task->key. */
+static void open_tile(struct key_task *task, bool is_new)
+{
+    const struct attn_gradient_plan *plan = task->plan;
+    const struct attn_tensor *key = &plan->problem.attention.key;
+    const struct attn_tensor *value = &plan->problem.attention.value;
+    const struct attn_gradient_workspace *work = &task->work;
+    const float *keys = attn_tensor_row(key, task->batch, task->kv_head, task->key);
+    const int64_t width = plan->key_width;
+
+    task->is_open = true;
+    plan->kernels->transpose_in(work->first_t, keys, key->stride[2], task->key_count, key->shape[3],
+                                1.0f, width);
+    plan->kernels->transpose_in(work->second_t,
+                                attn_tensor_row(value, task->batch, task->kv_head, task->key),
+                                value->stride[2], task->key_count, value->shape[3], 1.0f, width);
+    begin_sum(task, &plan->problem.key_gradient, is_new, key->shape[3], work->first_sum_t);
+    begin_sum(task, &plan->problem.value_gradient, is_new, value->shape[3], work->second_sum_t);
+    if (!attn_gradient_keys_make_query(&plan->problem))
+        return;
+    plan->kernels->copy_rows(work->key_rows, attn_gradient_padded(plan, key->shape[3]), keys,
+                             key->stride[2], task->key_count, key->shape[3], 1.0f);
+    task->is_finite =
+        plan->kernels->all_finite(keys, key->stride[2], task->key_count, key->shape[3]);
+}
+
+/* Whether the row sees a key of the tile, and what it sees. */
+static bool sees(const struct key_task *task, int64_t row, struct key_range *range)
+{
+    *range = attn_mask_row(&task->plan->problem.attention, task->batch, row);
+    return range->low < task->key + task->key_count && range->high > task->key;
+}
+
+/* Finds the next rows from *row on that see keys of the tile, other_tile at the most, beginning and
+ * ending with one that does; *row goes behind them. False where there are no more. */
+static bool next_rows(const struct key_task *task, int64_t *row, struct row_step *step)
+{
+    const struct attn_problem *attention = &task->plan->problem.attention;
+    const int64_t end = task->key + task->key_count;
+    struct key_range range;
+    int64_t seen = 0;
+
+    while (*row < task->last_row && !sees(task, *row, &range))
+        ++*row;
+    step->row = *row;
+    step->n = attn_min(task->plan->other_tile, task->last_row - *row);
+    step->hides = attention->mask.data != NULL || task->rows->thresholds != NULL;
+    for (int64_t i = 0; i < step->n; i++) {
+        if (sees(task, step->row + i, &range))
+            seen = i + 1;
+        task->work.ranges[i] = range;
+        step->hides = step->hides || range.low > task->key || range.high < end;
+    }
+    *row += step->n;
+    step->n = seen;
+    return seen > 0;
+}
+
+/* query_rows become the queries of the step times what they are scored with. */
+static void scale_queries(const struct key_task *task, const struct row_step *step)
+{
+    const struct attn_problem *attention = &task->plan->problem.attention;
+    const struct attn_tensor *query = &attention->query;
+
+    task->plan->kernels->copy_rows(task->work.query_rows, query->shape[3],
+                                   attn_tensor_row(query, task->batch, step->q_head, step->row),
+                                   query->stride[2], step->n, query->shape[3],
+                                   attn_gradient_query_factor(attention));
+}
+
+static void bound(const struct key_task *task, const struct row_step *step)
+{
+    const int64_t width = task->plan->key_width;
+
+    for (int64_t i = 0; i < step->n; i++) {
+        const struct key_range *range = &task->work.ranges[i];
+        float *scores = task->work.weights_t + i * width;
+        for (int64_t j = 0; j < task->key_count; j++)
+            if (task->key + j < range->low || task->key + j >= range->high)
+                scores[j] = -INFINITY;
+    }
+}
+
+/* ALiBi with keys as lanes: from the row to the key, whose size is the same. */
+static void add_alibi(const struct key_task *task, const struct row_step *step)
+{
+    const struct attn_problem *attention = &task->plan->problem.attention;
+    float *distance = task->work.distance;
+
+    for (int64_t j = 0; j < task->plan->key_width; j++) {
+        attn_mask_distances(attention, task->batch, step->row, task->key + j, 1, &distance[j]);
+        distance[j] = -distance[j];
+    }
+    task->plan->kernels->alibi_tile(task->work.weights_t, attention->alibi_slopes[step->q_head],
+                                    distance, 0, step->n, task->plan->key_width);
+}
+
+/* Of weights, or of their gradients. */
+static void drop(const struct key_task *task, const struct row_step *step, float *tile_t)
+{
+    const struct attn_problem *attention = &task->plan->problem.attention;
+
+    for (int64_t i = 0; attention->options.dropout > 0.0f && i < step->n; i++)
+        attn_dropout_row(attention, task->batch, step->q_head, step->row + i, task->key,
+                         task->key_count, tile_t + i * task->plan->key_width, 1);
+}
+
+/* weights_t become the masked scores of the step. */
+static void score(const struct key_task *task, const struct row_step *step)
+{
+    const struct attn_gradient_plan *plan = task->plan;
+    const struct attn_kernels *kernels = plan->kernels;
+    const struct attn_problem *attention = &plan->problem.attention;
+    const struct attn_gradient_workspace *work = &task->work;
+    const int64_t n = step->n, width = plan->key_width;
+    const float softcap = (float)attention->options.softcap;
+
+    attn_gradient_score(plan, work, work->query_rows, attention->query.shape[3], n, width);
+    if (softcap > 0.0f) {
+        kernels->softcap_tile(work->weights_t, softcap, n, width);
+        memcpy(work->capped_t, work->weights_t, (size_t)(n * width) * sizeof(float));
+    }
+    if (attention->alibi_slopes != NULL)
+        add_alibi(task, step);
+    if (step->hides)
+        bound(task, step);
+    if (attention->mask.data != NULL) {
+        attn_mask_gather(&task->turned, kernels, task->batch, step->q_head, task->key,
+                         task->key_count, step->row, n, width, work->bias_t);
+        kernels->bias_tile(work->weights_t, work->bias_t, n, width);
+    }
+}
+
+/* weights_t become the weights of the step, gradient_t the gradients of their masked scores. */
+static void differentiate(const struct key_task *task, const struct row_step *step)
+{
+    const struct attn_gradient_plan *plan = task->plan;
+    const struct attn_kernels *kernels = plan->kernels;
+    const struct attn_problem *attention = &plan->problem.attention;
+    const struct attn_tensor *context = &plan->problem.context_gradient;
+    const struct attn_gradient_workspace *work = &task->work;
+    const int64_t *query = attention->query.shape;
+    const int64_t first = (task->batch * query[1] + step->q_head) * query[2] + step->row;
+    const int64_t n = step->n, width = plan->key_width;
+
+    score(task, step);
+    if (task->rows->thresholds == NULL)
+        kernels->weights_tile(work->weights_t, task->rows->max + first, task->rows->factor + first,
+                              1, n, width);
+    for (int64_t i = 0; task->rows->thresholds != NULL && i < n; i++)
+        attn_sparsemax_row(&task->rows->thresholds[first + i], work->weights_t + i * width,
+                           task->key_count, 1);
+    kernels->score_tile(work->gradient_t, work->second_t,
+                        attn_tensor_row(context, task->batch, step->q_head, step->row),
+                        context->stride[2], n, context->shape[3], width, NULL);
+    drop(task, step, work->gradient_t);
+    attn_gradient_normalize(plan, work, task->rows->delta + first, 1, n, width);
+}
+
+/* second_sum_t += weights_t . gradients of the context, where a hidden pair adds nothing even to a
+ * row that is not finite. */
+static void add_values(const struct key_task *task, const struct row_step *step)
+{
+    const struct attn_kernels *kernels = task->plan->kernels;
+    const struct attn_tensor *context = &task->plan->problem.context_gradient;
+    const float *rows = attn_tensor_row(context, task->batch, step->q_head, step->row);
+    const int64_t stride = context->stride[2], columns = context->shape[3];
+    const bool guarded = step->hides && !kernels->all_finite(rows, stride, step->n, columns);
+
+    (guarded ? kernels->context_tile_guarded : kernels->context_tile)(
+        task->work.second_sum_t, task->work.ones, task->work.weights_t, rows, stride, step->n,
+        columns, task->plan->key_width, NULL);
+}
+
+/* The gradients of the scores, times keys, to the gradient of the query. */
+static void add_queries(const struct key_task *task, const struct row_step *step)
+{
+    const struct attn_gradient_plan *plan = task->plan;
+    const struct attn_kernels *kernels = plan->kernels;
+    const struct attn_tensor *gradient = &plan->problem.query_gradient;
+    const struct attn_gradient_workspace *work = &task->work;
+    const int64_t padded = attn_gradient_padded(plan, gradient->shape[3]);
+    const bool guarded = step->hides && !task->is_finite;
+
+    if (guarded)
+        kernels->score_tile_guarded(work->products, work->key_rows, work->gradient_t,
+                                    plan->key_width, step->n, task->key_count, padded);
+    else
+        kernels->score_tile(work->products, work->key_rows, work->gradient_t, plan->key_width,
+                            step->n, task->key_count, padded, NULL);
+    kernels->add_rows(attn_tensor_row(gradient, task->batch, step->q_head, step->row),
+                      gradient->stride[2], work->products, padded, step->n, gradient->shape[3],
+                      attn_gradient_query_factor(&plan->problem.attention));
+}
+
+static void run_step(const struct key_task *task, const struct row_step *step)
+{
+    const struct attn_gradient_problem *problem = &task->plan->problem;
+    const struct attn_gradient_workspace *work = &task->work;
+
+    scale_queries(task, step);
+    differentiate(task, step);
+    drop(task, step, work->weights_t);
+    if (problem->value_gradient.data != NULL)
+        add_values(task, step);
+    attn_gradient_uncap(task->plan, work, step->n, task->plan->key_width);
+    if (attn_gradient_keys_make_query(problem))
+        add_queries(task, step);
+    if (problem->key_gradient.data != NULL)
+        attn_gradient_add(task->plan, work, work->query_rows, problem->attention.query.shape[3],
+                          step->n, task->plan->key_width, step->hides, false);
+}
+
+static void store(const struct key_task *task, const struct attn_tensor *gradient,
+                  const float *sum_t)
+{
+    if (gradient->data == NULL)
+        return;
+    task->plan->kernels->transpose_out(
+        attn_tensor_row(gradient, task->batch, task->kv_head, task->key), gradient->stride[2],
+        sum_t, NULL, task->key_count, gradient->shape[3], task->plan->key_width);
+}
+
+/* One tile of keys against all rows of the task. In the first round it is opened and stored whether
+ * some row sees it or not. */
+static void run_tile(struct key_task *task, bool is_new)
+{
+    const struct attn_gradient_plan *plan = task->plan;
+    const int64_t group =
+        plan->problem.attention.query.shape[1] / plan->problem.attention.key.shape[1];
+
+    task->is_open = false;
+    if (is_new)
+        open_tile(task, is_new);
+    for (int64_t h = 0; h < group; h++) {
+        struct row_step step = { .q_head = task->kv_head * group + h };
+        for (int64_t row = task->first_row; next_rows(task, &row, &step);) {
+            if (!task->is_open)
+                open_tile(task, is_new);
+            run_step(task, &step);
+        }
+    }
+    if (!task->is_open)
+        return;
+    store(task, &plan->problem.key_gradient, task->work.first_sum_t);
+    store(task, &plan->problem.value_gradient, task->work.second_sum_t);
+}
+
+void attn_gradient_run_keys(const struct attn_gradient_plan *plan, int round, int64_t task,
+                            const struct attn_gradient_rows *rows, void *workspace)
+{
+    const int64_t kv_len = plan->problem.attention.key.shape[2];
+    const int64_t first = task % plan->rounds * plan->part_keys;
+    const int64_t end = attn_min(first + plan->part_keys, kv_len);
+    struct key_task keys;
+
+    begin(&keys, plan, round, task, rows, workspace);
+    for (keys.key = first; keys.key < end; keys.key += plan->key_tile) {
+        keys.key_count = attn_min(plan->key_tile, end - keys.key);
+        run_tile(&keys, round == 0);
+    }
+}

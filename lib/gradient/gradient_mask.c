@@ -1,0 +1,75 @@
+/* gradient_mask.c - the gradient of an F32 mask, a tile of its rows at a time.
+ *
+ * A mask is added to the scores after the softcap, so its gradient is that of the masked scores,
+ * summed over whatever the mask broadcasts over: batch items, heads, query rows or keys. A task
+ * owns its rows of the mask and goes through all that share them in one order. */
+#include "gradient/gradient_internal.h"
+
+#include <string.h>
+
+/* Where dimension d of the pairs, of which the mask has one or all, falls in the mask. */
+static int64_t mask_step(const struct attn_tensor *mask, int d)
+{
+    return mask->shape[d] == 1 ? 0 : mask->stride[d];
+}
+
+/* Adds the gradients of the scores of one tile of query rows. */
+static void add_tile(const struct attn_row_tile *tile)
+{
+    const struct attn_gradient_plan *plan = tile->plan;
+    const struct attn_tensor *mask = &plan->problem.mask_gradient;
+    const int64_t row_step = mask_step(mask, 2), key_step = mask_step(mask, 3);
+    float *gradient = (float *)mask->data + tile->batch * mask_step(mask, 0)
+                      + tile->q_head * mask_step(mask, 1) + tile->row * row_step;
+
+    for (int64_t key = tile->any.low; key < tile->any.high; key += plan->other_tile) {
+        const int64_t n = attn_min(plan->other_tile, tile->any.high - key);
+        attn_row_tile_gradient(tile, key, n);
+        for (int64_t r = 0; r < tile->row_count; r++)
+            for (int64_t j = 0; j < n; j++)
+                gradient[r * row_step + (key + j) * key_step] +=
+                    tile->work.gradient_t[j * plan->row_width + r];
+    }
+}
+
+/* The query rows of one tile and one head, whose statistics stage 0 has left in rows. */
+static void run_tile(const struct attn_gradient_plan *plan, int64_t batch, int64_t q_head,
+                     int64_t row, const struct attn_gradient_rows *rows, void *workspace)
+{
+    struct attn_row_tile tile;
+
+    attn_row_tile_begin(&tile, plan, batch, q_head, row, rows, workspace);
+    for (int64_t r = 0; r < plan->row_width; r++) {
+        const bool is_row = r < tile.row_count;
+        tile.work.max[r] = is_row ? rows->max[tile.first + r] : 0.0f;
+        tile.work.sum[r] = is_row ? rows->factor[tile.first + r] : 0.0f;
+        tile.work.delta[r] = is_row ? rows->delta[tile.first + r] : 0.0f;
+    }
+    add_tile(&tile);
+}
+
+void attn_gradient_run_mask(const struct attn_gradient_plan *plan, int64_t task,
+                            const struct attn_gradient_rows *rows, void *workspace)
+{
+    const struct attn_tensor *mask = &plan->problem.mask_gradient;
+    const int64_t *query = plan->problem.attention.query.shape;
+    const int64_t head = task / plan->mask_row_tiles;
+    const int64_t first_tile = task % plan->mask_row_tiles;
+    const int64_t b0 = head / mask->shape[1], h0 = head % mask->shape[1];
+    /* One of a dimension is all of it where the mask broadcasts. */
+    const int64_t b1 = mask->shape[0] == query[0] ? b0 + 1 : query[0];
+    const int64_t h1 = mask->shape[1] == query[1] ? h0 + 1 : query[1];
+    const int64_t last_tile = mask->shape[2] == query[2] ? first_tile + 1 : plan->row_tiles;
+    const int64_t first_row = first_tile * plan->row_tile;
+    const int64_t row_count =
+        attn_min(mask->shape[2] == query[2] ? plan->row_tile : 1, mask->shape[2] - first_row);
+
+    for (int64_t i = 0; i < row_count; i++) {
+        float *row = attn_tensor_row(mask, b0, h0, first_row + i);
+        memset(row, 0, (size_t)mask->shape[3] * sizeof(float));
+    }
+    for (int64_t b = b0; b < b1; b++)
+        for (int64_t h = h0; h < h1; h++)
+            for (int64_t t = first_tile; t < last_tile; t++)
+                run_tile(plan, b, h, t * plan->row_tile, rows, workspace);
+}

@@ -1,0 +1,79 @@
+/* gradient_workspace.c - the memory of a gradient's tasks: what stage 0 leaves for the others, and
+ * the workspace of one task. */
+#include "base/workspace.h"
+#include "forward/sparsemax.h"
+#include "gradient/gradient_internal.h"
+
+#include "kernels/kernels.h"
+
+int64_t attn_gradient_padded(const struct attn_gradient_plan *plan, int64_t columns)
+{
+    return attn_divide_up(columns, plan->kernels->lanes) * plan->kernels->lanes;
+}
+
+size_t attn_gradient_rows_cut(struct attn_gradient_rows *rows,
+                              const struct attn_gradient_plan *plan, void *memory)
+{
+    const int64_t *query = plan->problem.attention.query.shape;
+    const int64_t count = query[0] * query[1] * query[2];
+    size_t bytes = 0;
+
+    rows->max = attn_cut(memory, &bytes, count, sizeof(float));
+    rows->factor = attn_cut(memory, &bytes, count, sizeof(float));
+    rows->delta = attn_cut(memory, &bytes, count, sizeof(float));
+    rows->thresholds = attn_cut(
+        memory, &bytes, plan->problem.attention.options.normalizer == ATTN_SPARSEMAX ? count : 0,
+        sizeof *rows->thresholds);
+    rows->slopes = attn_cut(memory, &bytes, plan->problem.alibi_slopes_gradient != NULL ? count : 0,
+                            sizeof(double));
+    rows->weight_sums = attn_cut(
+        memory, &bytes,
+        plan->problem.additive_weight_gradient != NULL ? plan->task_count[0] * query[3] : 0,
+        sizeof(double));
+    return bytes;
+}
+
+size_t attn_gradient_workspace_cut(struct attn_gradient_workspace *work,
+                                   const struct attn_gradient_plan *plan, void *memory)
+{
+    const struct attn_problem *attention = &plan->problem.attention;
+    const int64_t width = attn_max(plan->row_width, plan->key_width);
+    const int64_t head_dim = attention->query.shape[3];
+    const int64_t v_head_dim = attention->value.shape[3];
+    const int64_t padded = attn_gradient_padded(plan, head_dim);
+    const int64_t tile = plan->other_tile * width;
+    const bool has_products = attn_gradient_keys_make_query(&plan->problem);
+    size_t bytes = 0;
+
+    work->first_t = attn_cut(memory, &bytes, head_dim * width, sizeof(float));
+    work->second_t = attn_cut(memory, &bytes, v_head_dim * width, sizeof(float));
+    work->first_sum_t = attn_cut(memory, &bytes, head_dim * width, sizeof(float));
+    work->second_sum_t = attn_cut(memory, &bytes, v_head_dim * width, sizeof(float));
+    work->query_rows = attn_cut(memory, &bytes, plan->other_tile * head_dim, sizeof(float));
+    work->key_rows =
+        attn_cut(memory, &bytes, has_products ? plan->key_width * padded : 0, sizeof(float));
+    work->products =
+        attn_cut(memory, &bytes, has_products ? plan->other_tile * padded : 0, sizeof(float));
+    work->weight_sum_t = attn_cut(
+        memory, &bytes, plan->problem.additive_weight_gradient != NULL ? head_dim * width : 0,
+        sizeof(float));
+    work->weights_t = attn_cut(memory, &bytes, tile, sizeof(float));
+    work->gradient_t = attn_cut(memory, &bytes, tile, sizeof(float));
+    work->support_t = attn_cut(
+        memory, &bytes, attention->options.normalizer == ATTN_SPARSEMAX ? tile : 0, sizeof(float));
+    work->capped_t =
+        attn_cut(memory, &bytes, attention->options.softcap > 0.0 ? tile : 0, sizeof(float));
+    work->bias_t = attn_cut(memory, &bytes, attention->mask.data != NULL ? tile : 0, sizeof(float));
+    work->max = attn_cut(memory, &bytes, width, sizeof(float));
+    work->sum = attn_cut(memory, &bytes, width, sizeof(float));
+    work->delta = attn_cut(memory, &bytes, width, sizeof(float));
+    work->rescale = attn_cut(memory, &bytes, width, sizeof(float));
+    work->ones = attn_cut(memory, &bytes, width, sizeof(float));
+    work->distance =
+        attn_cut(memory, &bytes, attention->alibi_slopes != NULL ? width : 0, sizeof(float));
+    work->ranges =
+        attn_cut(memory, &bytes, attn_max(width, plan->other_tile), sizeof(struct key_range));
+    work->low = attn_cut(memory, &bytes, width, sizeof(int32_t));
+    work->high = attn_cut(memory, &bytes, width, sizeof(int32_t));
+    return bytes;
+}

@@ -1,0 +1,137 @@
+/* layer.c - the tasks of an attention layer.
+ *
+ *     PROJECT  blocks of rows and outputs of query, key and value: product, bias, clamp -> scratch
+ *     PREPARE  chunks of rows of query and key: norm, rotary embedding, in scratch
+ *     ATTEND   the tasks of one struct attn_plan, or those of a smaller weight map around them;
+ *              where query rows are few and keys are many the parts of the tasks, and then their
+ *              joins
+ *     SELECT   what such a map leaves to be done
+ *     OUTPUT   blocks of rows and outputs of the context: product and bias
+ *
+ * layer_project.c has the products, layer_merge.c the stage that stands in the place of ATTEND
+ * where partial answers are merged. */
+#include "layer.h"
+
+#include "base/internal.h"
+#include "layer/layer_internal.h"
+
+#include <string.h>
+
+/* row_count rows from first on, wherever their heads lie, to dense rows of heads * head_dim. */
+static void copy_rows(const struct attn_operand *operand, float *y, int64_t first,
+                      int64_t row_count)
+{
+    const struct attn_tensor view = attn_operand_caller_view(operand);
+
+    for (int64_t i = 0; i < row_count; i++)
+        for (int64_t h = 0; h < operand->heads; h++)
+            memcpy(y + (i * operand->heads + h) * operand->head_dim,
+                   attn_tensor_row(&view, 0, h, first + i),
+                   (size_t)operand->head_dim * sizeof(float));
+}
+
+/* Rows of an operand: where they are not projected they come from the caller. projected is NULL, or
+ * where they go as they are before norm and rotary embedding. */
+static void prepare_chunk(const struct attn_layer_problem *problem,
+                          const struct attn_operand *operand, float *prepared, float *projected,
+                          int64_t chunk)
+{
+    const int64_t columns = operand->heads * operand->head_dim;
+    const int64_t first = chunk * ATTN_LAYER_CHUNK_ROWS;
+    const int64_t row_count = attn_min(ATTN_LAYER_CHUNK_ROWS, operand->input->shape[2] - first);
+    float *y = prepared + first * columns;
+
+    if (operand->linear->weight == NULL)
+        copy_rows(operand, y, first, row_count);
+    if (projected != NULL)
+        memcpy(projected + first * columns, y, (size_t)(row_count * columns) * sizeof(float));
+    if (operand->norm != NULL)
+        attn_norm_rows(operand->norm, y, row_count, operand->heads, operand->head_dim);
+    if (operand->is_turned)
+        attn_operand_turn(problem, operand, first,
+                          &(struct attn_rope_rows){ .data = y,
+                                                    .row_stride = columns,
+                                                    .row_count = row_count,
+                                                    .heads = operand->heads });
+}
+
+/* Task numbers run through the chunks of query, then of key. */
+static void run_prepare(const struct attn_layer_plan *plan, int64_t task, void *scratch)
+{
+    const size_t offsets[ATTN_OPERAND_COUNT] = { plan->q_offset, plan->k_offset, plan->v_offset };
+    struct attn_operand operands[ATTN_OPERAND_COUNT];
+
+    attn_layer_operands(&plan->problem, operands);
+    for (int i = 0; i < ATTN_OPERAND_COUNT; i++) {
+        if (!operands[i].has_prepare)
+            continue;
+        const int64_t chunks = attn_divide_up(operands[i].input->shape[2], ATTN_LAYER_CHUNK_ROWS);
+        const bool is_kept = i < 2 && plan->keeps_projected[i];
+        if (task < chunks) {
+            prepare_chunk(&plan->problem, &operands[i], attn_scratch_at(scratch, offsets[i]),
+                          is_kept ? attn_scratch_at(scratch, plan->projected_offset[i]) : NULL,
+                          task);
+            return;
+        }
+        task -= chunks;
+    }
+}
+
+static void run_attend(const struct attn_layer_plan *plan, enum attn_layer_stage kind, int64_t task,
+                       void *scratch, void *workspace)
+{
+    struct attn_plan attention = plan->attention;
+    struct attn_problem *problem = &attention.problem;
+    struct attn_operand operands[ATTN_OPERAND_COUNT];
+
+    attn_layer_operands(&plan->problem, operands);
+    if (operands[0].is_prepared)
+        problem->query.data = attn_scratch_at(scratch, plan->q_offset);
+    if (operands[1].is_prepared)
+        problem->key.data = attn_scratch_at(scratch, plan->k_offset);
+    if (operands[2].is_prepared)
+        problem->value.data = attn_scratch_at(scratch, plan->v_offset);
+    if (attn_layer_has_output(&plan->problem))
+        problem->context.data = attn_scratch_at(scratch, plan->context_offset);
+    if (plan->keeps_lse)
+        problem->lse.data = attn_scratch_at(scratch, plan->lse_offset);
+    problem->past_len = &plan->problem.past_len;
+    if (kind == ATTN_LAYER_ATTEND_PART)
+        attn_plan_run_part(&attention, task, attn_scratch_at(scratch, plan->shared_offset),
+                           workspace);
+    else if (kind == ATTN_LAYER_ATTEND_JOIN)
+        attn_plan_run_join(&attention, task, attn_scratch_at(scratch, plan->shared_offset),
+                           workspace);
+    else if (plan->problem.weight_map != NULL)
+        attn_weight_map_run(plan->problem.weight_map, &attention, task, workspace);
+    else
+        attn_plan_run(&attention, task, workspace);
+}
+
+void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task, void *scratch,
+                    void *workspace)
+{
+    const enum attn_layer_stage kind = (enum attn_layer_stage)plan->stage_kind[stage];
+
+    switch (kind) {
+    case ATTN_LAYER_PROJECT:
+    case ATTN_LAYER_OUTPUT:
+        attn_layer_product_run(&(struct attn_layer_call){ plan, scratch }, 1,
+                               attn_layer_product(plan, stage), task, workspace);
+        break;
+    case ATTN_LAYER_PREPARE:
+        run_prepare(plan, task, scratch);
+        break;
+    case ATTN_LAYER_ATTEND:
+    case ATTN_LAYER_ATTEND_PART:
+    case ATTN_LAYER_ATTEND_JOIN:
+        run_attend(plan, kind, task, scratch, workspace);
+        break;
+    case ATTN_LAYER_MERGE:
+        attn_layer_run_merge(plan, task, scratch, workspace);
+        break;
+    case ATTN_LAYER_SELECT:
+        attn_weight_map_select(plan->problem.weight_map, &plan->attention, task);
+        break;
+    }
+}

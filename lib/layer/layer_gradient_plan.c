@@ -1,0 +1,246 @@
+/* layer_gradient_plan.c - checks the gradient of a layer's call, lays out its scratch memory and
+ * lists its stages.
+ *
+ * The forward plan is that of the same call with its context asked for, so that query, key and
+ * value stand projected and turned in scratch, and, where there is an o_proj, the context before
+ * it, with lse beside it: attention then goes back from these and need not find them again. The
+ * output projection itself is never run. */
+#include "base/internal.h"
+#include "layer/layer_gradient_internal.h"
+
+#include <string.h>
+
+void attn_linear_gradient_split(const struct attn_linear *joined, int64_t columns,
+                                const struct attn_linear_gradient *gradient,
+                                struct attn_linear_gradient *left,
+                                struct attn_linear_gradient *right)
+{
+    *left = *gradient;
+    *right = (struct attn_linear_gradient){ .weight = gradient->weight };
+    if (right->weight != NULL)
+        right->weight += joined->in_out ? columns * attn_linear_stride(joined) : columns;
+}
+
+struct attn_linear_task_counts attn_linear_task_counts(const struct attn_linear *linear,
+                                                       const struct attn_linear_gradient *gradient,
+                                                       const float *input, int64_t row_count)
+{
+    const int64_t weight_rows = linear->in_out ? linear->in : linear->out;
+    struct attn_linear_task_counts counts = { 0 };
+
+    const struct attn_linear back = attn_linear_back(linear);
+
+    if (input != NULL)
+        counts.input = attn_linear_tasks(&back, row_count);
+    if (gradient->weight != NULL)
+        counts.weight = attn_divide_up(weight_rows, ATTN_LAYER_GRADIENT_WEIGHT_ROWS);
+    if (gradient->bias != NULL)
+        counts.bias = 1;
+    return counts;
+}
+
+/* -------------------------------------------------------------------------- the checks -- */
+
+static enum attn_status check_linear(const struct attn_linear *linear,
+                                     const struct attn_linear_gradient *gradient, const char *name,
+                                     const char **where)
+{
+    RETURN_IF(gradient->weight != NULL && linear->weight == NULL, ATTN_ERR_NO_DATA, name);
+    RETURN_IF(gradient->bias != NULL && linear->bias == NULL, ATTN_ERR_NO_DATA, name);
+    return ATTN_OK;
+}
+
+static enum attn_status check_norm(const struct attn_norm *norm,
+                                   const struct attn_norm_gradient *gradient, const char *name,
+                                   const char **where)
+{
+    RETURN_IF(gradient->weight != NULL && norm->weight == NULL, ATTN_ERR_NO_DATA, name);
+    RETURN_IF(gradient->bias != NULL && (norm->weight == NULL || norm->bias == NULL),
+              ATTN_ERR_NO_DATA, name);
+    return ATTN_OK;
+}
+
+static enum attn_status check(const struct attn_layer_gradient_problem *problem, const char **where)
+{
+    const struct attn_layer *layer = problem->layer.layer;
+
+    RETURN_IF(problem->context_gradient == NULL, ATTN_ERR_NO_DATA, "context_gradient");
+    RETURN_IF(problem->layer.partial, ATTN_ERR_OPTION, "layer.partial");
+    RETURN_IF_FAILED(check_norm(&layer->q_norm, &problem->q_norm, "q_norm", where));
+    RETURN_IF_FAILED(check_norm(&layer->k_norm, &problem->k_norm, "k_norm", where));
+    RETURN_IF_FAILED(check_linear(&layer->q_proj, &problem->q_proj, "q_proj", where));
+    RETURN_IF_FAILED(check_linear(&layer->k_proj, &problem->k_proj, "k_proj", where));
+    RETURN_IF_FAILED(check_linear(&layer->v_proj, &problem->v_proj, "v_proj", where));
+    RETURN_IF_FAILED(check_linear(&layer->o_proj, &problem->o_proj, "o_proj", where));
+    RETURN_IF(problem->additive_weight != NULL && layer->additive_weight == NULL, ATTN_ERR_NO_DATA,
+              "additive_weight");
+    RETURN_IF(problem->alibi_slopes != NULL && problem->layer.alibi_slopes == NULL,
+              ATTN_ERR_NO_DATA, "alibi_slopes");
+    RETURN_IF(problem->sinks != NULL && problem->layer.sinks == NULL, ATTN_ERR_NO_DATA, "sinks");
+    return ATTN_OK;
+}
+
+/* ---------------------------------------------------------------------------- the plan -- */
+
+static void add_stage(struct attn_layer_gradient_plan *plan, enum attn_layer_gradient_stage kind,
+                      int part, int64_t task_count)
+{
+    if (task_count == 0)
+        return;
+    plan->stage_kind[plan->stage_count] = (int)kind;
+    plan->stage_of_part[plan->stage_count] = part;
+    plan->task_count[plan->stage_count++] = task_count;
+}
+
+static size_t reserve(struct attn_layer_gradient_plan *plan, size_t bytes)
+{
+    const size_t offset = plan->scratch_bytes;
+
+    plan->scratch_bytes += attn_align_up(bytes);
+    return offset;
+}
+
+/* The problem of gradient.h, with tensors that stand in scratch at no address yet. */
+static struct attn_gradient_problem
+gradient_problem(const struct attn_layer_gradient_plan *plan,
+                 const struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT])
+{
+    const struct attn_layer_gradient_problem *problem = &plan->problem;
+    const struct attn_layer *layer = problem->layer.layer;
+    const struct attn_tensor *mask = &problem->layer.mask;
+    struct attn_gradient_problem gradient = {
+        .attention = plan->forward.attention.problem,
+        .has_forward = attn_layer_gradient_has_forward(problem),
+        .context_gradient = attn_tensor_rows((void *)problem->context_gradient, ATTN_F32, 1,
+                                             layer->q_heads, problem->layer.query.shape[2],
+                                             layer->v_head_dim, layer->q_heads * layer->v_head_dim),
+        .query_gradient = gradients[0].view,
+        .key_gradient = gradients[1].view,
+        .value_gradient = gradients[2].view,
+        .additive_weight_gradient = problem->additive_weight,
+        .alibi_slopes_gradient = problem->alibi_slopes,
+        .sinks_gradient = problem->sinks,
+    };
+
+    gradient.mask_gradient = attn_tensor_dense(problem->mask, ATTN_F32, mask->shape[0],
+                                               mask->shape[1], mask->shape[2], mask->shape[3]);
+    return gradient;
+}
+
+/* Room for the gradients of what is projected, for those of the context before o_proj, and for what
+ * norms and the clamp need of the forward pass. */
+static void lay_out_scratch(struct attn_layer_gradient_plan *plan,
+                            const struct attn_operand operands[ATTN_OPERAND_COUNT],
+                            const struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT])
+{
+    const struct attn_linear *o_proj = &plan->problem.layer.layer->o_proj;
+    const int64_t q_len = plan->problem.layer.query.shape[2];
+
+    plan->scratch_bytes = plan->forward.scratch_bytes;
+    plan->forward.keeps_lse = attn_layer_gradient_has_forward(&plan->problem);
+    if (plan->forward.keeps_lse)
+        plan->forward.lse_offset =
+            reserve(plan, (size_t)(plan->problem.layer.layer->q_heads * q_len) * sizeof(float));
+    if (o_proj->weight != NULL)
+        plan->context_offset = reserve(plan, (size_t)(q_len * o_proj->in) * sizeof(float));
+    for (int i = 0; i < ATTN_OPERAND_COUNT; i++) {
+        const int64_t columns = operands[i].heads * operands[i].head_dim;
+        const size_t bytes = (size_t)(operands[i].input->shape[2] * columns) * sizeof(float);
+        if (gradients[i].is_in_scratch)
+            plan->operand_offset[i] = reserve(plan, bytes);
+        if (i >= 2 || !gradients[i].is_changed)
+            continue;
+        plan->forward.keeps_projected[i] = operands[i].has_prepare;
+        if (operands[i].has_prepare)
+            plan->forward.projected_offset[i] = reserve(plan, bytes);
+        plan->norm_offset[i] = reserve(plan, attn_norm_sums_bytes(&operands[i], &gradients[i]));
+    }
+}
+
+static int64_t linear_tasks(const struct attn_layer_gradient_plan *plan,
+                            const struct attn_operand operands[ATTN_OPERAND_COUNT],
+                            const struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT])
+{
+    const struct attn_linear *o_proj = &plan->problem.layer.layer->o_proj;
+    struct attn_linear_task_counts counts =
+        attn_linear_task_counts(o_proj, &plan->problem.o_proj, NULL, 0);
+    int64_t total = counts.weight + counts.bias;
+
+    for (int i = 0; i < ATTN_OPERAND_COUNT; i++) {
+        if (!gradients[i].is_projected)
+            continue;
+        counts = attn_linear_task_counts(operands[i].linear, &gradients[i].linear,
+                                         gradients[i].input, operands[i].input->shape[2]);
+        total += counts.input + counts.weight + counts.bias;
+    }
+    return total;
+}
+
+static void list_stages(struct attn_layer_gradient_plan *plan,
+                        const struct attn_operand operands[ATTN_OPERAND_COUNT],
+                        const struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT])
+{
+    const struct attn_layer_gradient_problem *problem = &plan->problem;
+    const struct attn_layer *layer = problem->layer.layer;
+    const struct attn_layer_plan *forward = &plan->forward;
+    int64_t turned = 0;
+
+    for (int s = 0; s < forward->stage_count; s++) {
+        const enum attn_layer_stage kind = (enum attn_layer_stage)forward->stage_kind[s];
+        if (kind == ATTN_LAYER_PROJECT || kind == ATTN_LAYER_PREPARE
+            || ((kind == ATTN_LAYER_ATTEND || kind == ATTN_LAYER_ATTEND_PART
+                 || kind == ATTN_LAYER_ATTEND_JOIN)
+                && attn_layer_gradient_has_forward(problem)))
+            add_stage(plan, ATTN_LAYER_GRADIENT_FORWARD, s, forward->task_count[s]);
+    }
+    if (layer->o_proj.weight != NULL) {
+        const struct attn_linear back = attn_linear_back(&layer->o_proj);
+        add_stage(plan, ATTN_LAYER_GRADIENT_CONTEXT, 0,
+                  attn_linear_tasks(&back, problem->layer.query.shape[2]));
+    }
+    for (int s = 0; s < ATTN_GRADIENT_STAGES; s++)
+        add_stage(plan, ATTN_LAYER_GRADIENT_ATTEND, s, plan->gradient.task_count[s]);
+    for (int i = 0; i < ATTN_OPERAND_COUNT; i++)
+        if (operands[i].is_turned && gradients[i].is_wanted)
+            turned += attn_divide_up(operands[i].input->shape[2], ATTN_LAYER_CHUNK_ROWS);
+    add_stage(plan, ATTN_LAYER_GRADIENT_TURN, 0, turned);
+    add_stage(plan, ATTN_LAYER_GRADIENT_NORM, 0, attn_norm_gradient_tasks(operands, gradients));
+    add_stage(plan, ATTN_LAYER_GRADIENT_NORM_SUM, 0, attn_norm_sum_tasks(operands, gradients));
+    add_stage(plan, ATTN_LAYER_GRADIENT_LINEAR, 0, linear_tasks(plan, operands, gradients));
+}
+
+enum attn_status attn_layer_gradient_plan_init(struct attn_layer_gradient_plan *plan,
+                                               const struct attn_layer_gradient_problem *problem,
+                                               const char **where)
+{
+    struct attn_operand operands[ATTN_OPERAND_COUNT];
+    struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT];
+    struct attn_gradient_problem gradient;
+
+    RETURN_IF_FAILED(check(problem, where));
+    memset(plan, 0, sizeof *plan);
+    plan->problem = *problem;
+    /* Asked for so that values are projected; nothing is ever written there, nor where lse is. */
+    plan->problem.layer.context = (float *)problem->context_gradient;
+    plan->problem.layer.lse =
+        attn_layer_gradient_has_forward(problem) ? plan->problem.layer.context : NULL;
+    plan->problem.layer.scores = NULL;
+    plan->problem.layer.softcapped = NULL;
+    plan->problem.layer.masked = NULL;
+    plan->problem.layer.weights = NULL;
+    RETURN_IF_FAILED(attn_layer_plan_init(&plan->forward, &plan->problem.layer, where));
+    attn_layer_operands(&plan->problem.layer, operands);
+    attn_operand_gradients(plan, NULL, operands, gradients);
+    lay_out_scratch(plan, operands, gradients);
+    gradient = gradient_problem(plan, gradients);
+    RETURN_IF_FAILED(attn_gradient_plan_init(&plan->gradient, &gradient, where));
+    plan->rows_offset = reserve(plan, plan->gradient.scratch_bytes);
+    plan->workspace_bytes = plan->gradient.workspace_bytes;
+    if (plan->workspace_bytes < plan->forward.workspace_bytes)
+        plan->workspace_bytes = plan->forward.workspace_bytes;
+    if (problem->layer.query.shape[2] == 0)
+        add_stage(plan, ATTN_LAYER_GRADIENT_ZERO, 0, 1);
+    else
+        list_stages(plan, operands, gradients);
+    return ATTN_OK;
+}

@@ -1,0 +1,88 @@
+/* layer_operands.c - query, key and value of a layer's call: what happens to each before attention
+ * reads it. */
+#include "base/internal.h"
+#include "layer/layer_internal.h"
+
+int64_t attn_layer_d_out(const struct attn_layer *layer)
+{
+    return layer->o_proj.weight != NULL ? layer->o_proj.out : layer->q_heads * layer->v_head_dim;
+}
+
+static const struct attn_tensor_names QUERY = ATTN_TENSOR_NAMES("query");
+static const struct attn_tensor_names KEY = ATTN_TENSOR_NAMES("key");
+static const struct attn_tensor_names VALUE = ATTN_TENSOR_NAMES("value");
+
+void attn_layer_operands(const struct attn_layer_problem *problem,
+                         struct attn_operand operands[ATTN_OPERAND_COUNT])
+{
+    const struct attn_layer *layer = problem->layer;
+    const bool is_turned = layer->rope.dim > 0;
+    const struct attn_norm *q_norm = layer->q_norm.weight != NULL ? &layer->q_norm : NULL;
+    const struct attn_norm *k_norm = layer->k_norm.weight != NULL ? &layer->k_norm : NULL;
+
+    operands[0] = (struct attn_operand){
+        .input = &problem->query,
+        .linear = &layer->q_proj,
+        .heads = layer->q_heads,
+        .head_dim = layer->head_dim,
+        .first_position = problem->past_len,
+        .is_turned = is_turned,
+        .norm = q_norm,
+        .is_prepared = layer->q_proj.weight != NULL || q_norm != NULL || is_turned,
+        .names = &QUERY,
+        .linear_name = "layer.q_proj",
+    };
+    operands[1] = (struct attn_operand){
+        .input = &problem->key,
+        .linear = &layer->k_proj,
+        .heads = layer->kv_heads,
+        .head_dim = layer->head_dim,
+        .first_position = problem->kv_offset,
+        .is_turned = is_turned,
+        .norm = k_norm,
+        .is_prepared = layer->k_proj.weight != NULL || k_norm != NULL || is_turned,
+        .names = &KEY,
+        .linear_name = "layer.k_proj",
+    };
+    operands[2] = (struct attn_operand){
+        .input = &problem->value,
+        .linear = &layer->v_proj,
+        .heads = layer->kv_heads,
+        .head_dim = layer->v_head_dim,
+        /* Only the context is made of values. */
+        .is_prepared = layer->v_proj.weight != NULL && problem->context != NULL,
+        .names = &VALUE,
+        .linear_name = "layer.v_proj",
+    };
+    for (int i = 0; i < ATTN_OPERAND_COUNT; i++)
+        operands[i].has_prepare = operands[i].norm != NULL || operands[i].is_turned;
+}
+
+void attn_operand_turn(const struct attn_layer_problem *problem, const struct attn_operand *operand,
+                       int64_t first, struct attn_rope_rows *rows)
+{
+    const double query_end = (double)problem->past_len + (double)problem->query.shape[2];
+    const double key_end = (double)problem->kv_offset + (double)problem->key.shape[2];
+
+    rows->head_dim = operand->head_dim;
+    rows->first_position = (double)operand->first_position + (double)first;
+    rows->sequence_length = query_end > key_end ? query_end : key_end;
+    attn_rope_turn(&problem->layer->rope, rows);
+}
+
+bool attn_layer_has_output(const struct attn_layer_problem *problem)
+{
+    return problem->context != NULL && problem->layer->o_proj.weight != NULL && !problem->partial;
+}
+
+struct attn_tensor attn_operand_caller_view(const struct attn_operand *operand)
+{
+    struct attn_tensor view = *operand->input;
+
+    if (view.shape[1] == 1) {
+        view.shape[1] = operand->heads;
+        view.shape[3] = operand->head_dim;
+        view.stride[1] = operand->head_dim;
+    }
+    return view;
+}

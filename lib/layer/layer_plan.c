@@ -1,0 +1,274 @@
+/* layer_plan.c - checks the call of a layer, lays out its scratch memory and lists its stages.
+ *
+ * A stage that has nothing to do is left out, and so is a projection that is the identity: then
+ * attention reads the caller's memory. The checks speak of the layer and of the caller's tensors;
+ * what a layer shares with attention itself (options, mask, lengths) attn_plan_init() checks, in
+ * the same words. */
+#include "base/internal.h"
+#include "layer/layer_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Scratch has at most four parts; where the bytes of each fit four times, their sum fits. */
+enum { ROW_PARTS_BYTES = 4 * sizeof(float) };
+
+/* -------------------------------------------------------------------------- the checks -- */
+
+enum attn_status attn_layer_check_output(const struct attn_layer *layer, const char **where)
+{
+    const struct attn_linear *o_proj = &layer->o_proj;
+
+    if (o_proj->weight == NULL)
+        return ATTN_OK;
+    RETURN_IF(!attn_linear_is_readable(o_proj), ATTN_ERR_DTYPE, "layer.o_proj.dtype");
+    RETURN_IF(o_proj->in != layer->q_heads * layer->v_head_dim, ATTN_ERR_SHAPE, "layer.o_proj.in");
+    RETURN_IF(o_proj->out < 1, ATTN_ERR_SHAPE, "layer.o_proj.out");
+    RETURN_IF(o_proj->out > INT32_MAX, ATTN_ERR_TOO_LARGE, "layer.o_proj.out");
+    return ATTN_OK;
+}
+
+static const struct attn_norm_names Q_NORM = { "layer.q_norm.eps", "layer.q_norm.scope" };
+static const struct attn_norm_names K_NORM = { "layer.k_norm.eps", "layer.k_norm.scope" };
+
+static enum attn_status check_layer(const struct attn_layer *layer, const char **where)
+{
+    int64_t columns;
+
+    RETURN_IF(layer->q_heads < 1, ATTN_ERR_SHAPE, "layer.q_heads");
+    RETURN_IF(layer->kv_heads < 1, ATTN_ERR_SHAPE, "layer.kv_heads");
+    RETURN_IF(layer->q_heads % layer->kv_heads != 0, ATTN_ERR_HEADS, "layer.q_heads");
+    RETURN_IF(layer->head_dim < 1, ATTN_ERR_SHAPE, "layer.head_dim");
+    RETURN_IF(layer->v_head_dim < 1, ATTN_ERR_SHAPE, "layer.v_head_dim");
+    RETURN_IF(__builtin_mul_overflow(layer->q_heads, layer->head_dim, &columns)
+                  || columns > INT32_MAX,
+              ATTN_ERR_TOO_LARGE, "layer.head_dim");
+    RETURN_IF(__builtin_mul_overflow(layer->q_heads, layer->v_head_dim, &columns)
+                  || columns > INT32_MAX,
+              ATTN_ERR_TOO_LARGE, "layer.v_head_dim");
+    RETURN_IF_FAILED(attn_layer_check_output(layer, where));
+    RETURN_IF(!(layer->projected_max >= 0 && isfinite(layer->projected_max)), ATTN_ERR_OPTION,
+              "layer.projected_max");
+    RETURN_IF_FAILED(attn_norm_check(&layer->q_norm, &Q_NORM, where));
+    RETURN_IF_FAILED(attn_norm_check(&layer->k_norm, &K_NORM, where));
+    return attn_rope_check(&layer->rope, layer->head_dim, where);
+}
+
+static enum attn_status check_projected(const struct attn_operand *operand, const char **where)
+{
+    const struct attn_tensor *input = operand->input;
+    const struct attn_linear *linear = operand->linear;
+
+    RETURN_IF(!attn_linear_is_readable(linear), ATTN_ERR_DTYPE, operand->linear_name);
+    RETURN_IF(linear->out != operand->heads * operand->head_dim, ATTN_ERR_SHAPE,
+              operand->linear_name);
+    RETURN_IF(linear->in < 1, ATTN_ERR_SHAPE, operand->linear_name);
+    RETURN_IF(linear->in > INT32_MAX, ATTN_ERR_TOO_LARGE, operand->linear_name);
+    RETURN_IF(linear->stride != 0 && linear->stride < (linear->in_out ? linear->out : linear->in),
+              ATTN_ERR_STRIDE, operand->linear_name);
+    RETURN_IF(linear->stride > INT32_MAX, ATTN_ERR_TOO_LARGE, operand->linear_name);
+    RETURN_IF(input->shape[1] != 1, ATTN_ERR_SHAPE, operand->names->shape[1]);
+    RETURN_IF(input->shape[3] != linear->in, ATTN_ERR_SHAPE, operand->names->shape[3]);
+    RETURN_IF(input->shape[2] > 1 && input->stride[2] != linear->in, ATTN_ERR_STRIDE,
+              operand->names->stride[2]);
+    return ATTN_OK;
+}
+
+/* Not projected: rows of all heads, or already cut into heads. */
+static enum attn_status check_identity(const struct attn_operand *operand, const char **where)
+{
+    const struct attn_tensor *input = operand->input;
+    const bool is_cut = input->shape[1] == operand->heads && operand->heads > 1;
+    const int64_t columns = is_cut ? operand->head_dim : operand->heads * operand->head_dim;
+
+    RETURN_IF(!is_cut && input->shape[1] != 1, ATTN_ERR_SHAPE, operand->names->shape[1]);
+    RETURN_IF(input->shape[3] != columns, ATTN_ERR_SHAPE, operand->names->shape[3]);
+    return ATTN_OK;
+}
+
+static enum attn_status check_operand(const struct attn_operand *operand, const char **where)
+{
+    const struct attn_tensor *input = operand->input;
+    const int64_t columns = operand->heads * operand->head_dim;
+    const bool is_changed =
+        operand->linear->weight != NULL || operand->norm != NULL || operand->is_turned;
+    int64_t bytes;
+
+    RETURN_IF_FAILED(attn_check_input(input, operand->names, where));
+    RETURN_IF(is_changed && input->dtype != ATTN_F32, ATTN_ERR_DTYPE, operand->names->dtype);
+    RETURN_IF(input->shape[0] != 1, ATTN_ERR_SHAPE, operand->names->shape[0]);
+    RETURN_IF(__builtin_mul_overflow(input->shape[2], columns * ROW_PARTS_BYTES, &bytes),
+              ATTN_ERR_TOO_LARGE, operand->names->shape[2]);
+    return operand->linear->weight != NULL ? check_projected(operand, where)
+                                           : check_identity(operand, where);
+}
+
+/* The bytes of the context can be counted, before and after the output projection, which is
+ * computed in float. */
+static enum attn_status check_context(const struct attn_layer_problem *problem, const char **where)
+{
+    const struct attn_layer *layer = problem->layer;
+    const int64_t columns = attn_max(attn_layer_d_out(layer), layer->q_heads * layer->v_head_dim);
+    int64_t bytes;
+
+    RETURN_IF(__builtin_mul_overflow(problem->query.shape[2], columns * ROW_PARTS_BYTES, &bytes),
+              ATTN_ERR_TOO_LARGE, "query.shape[2]");
+    RETURN_IF(!attn_is_number(problem->output_dtype), ATTN_ERR_DTYPE, "output_dtype");
+    RETURN_IF(attn_layer_has_output(problem) && problem->output_dtype != ATTN_F32, ATTN_ERR_DTYPE,
+              "output_dtype");
+    return ATTN_OK;
+}
+
+/* ---------------------------------------------------------------------------- the plan -- */
+
+/* The operand as attention sees it. What is yet to be prepared stands at the caller's address
+ * until a task binds it to scratch; a value that nobody needs stays there, unread. */
+static struct attn_tensor attention_view(const struct attn_operand *operand)
+{
+    const int64_t columns = operand->heads * operand->head_dim;
+
+    if (operand->linear->weight == NULL && !operand->is_prepared)
+        return attn_operand_caller_view(operand);
+    return attn_tensor_rows(operand->input->data, ATTN_F32, 1, operand->heads,
+                            operand->input->shape[2], operand->head_dim, columns);
+}
+
+static struct attn_problem attention_problem(const struct attn_layer_problem *problem,
+                                             const struct attn_operand operands[ATTN_OPERAND_COUNT])
+{
+    const struct attn_layer *layer = problem->layer;
+    const int64_t q_heads = layer->q_heads;
+    const int64_t q_len = problem->query.shape[2];
+    const int64_t kv_len = problem->key.shape[2];
+    const enum attn_dtype dtype = problem->output_dtype;
+    const struct attn_tensor map = attn_tensor_dense(NULL, dtype, 1, q_heads, q_len, kv_len);
+    struct attn_problem attention = {
+        .options = problem->options,
+        .query = attention_view(&operands[0]),
+        .key = attention_view(&operands[1]),
+        .value = attention_view(&operands[2]),
+        .additive_weight = layer->additive_weight,
+        .mask = problem->mask,
+        .kv_len = problem->kv_len,
+        .row_kv_len = problem->row_kv_len,
+        .kv_offset = problem->kv_offset,
+        .alibi_slopes = problem->alibi_slopes,
+        .sinks = problem->sinks,
+        .context = attn_tensor_rows(problem->context, dtype, 1, q_heads, q_len, layer->v_head_dim,
+                                    q_heads * layer->v_head_dim),
+        .lse = attn_tensor_dense(problem->lse, dtype, 1, q_heads, q_len, 1),
+        .scores = map,
+        .softcapped = map,
+        .masked = map,
+        .weights = map,
+        .kernels = problem->kernels,
+    };
+
+    if (problem->partial)
+        attention.context =
+            attn_tensor_dense(problem->context, dtype, 1, q_heads, q_len, layer->v_head_dim);
+    attention.scores.data = problem->scores;
+    attention.softcapped.data = problem->softcapped;
+    attention.masked.data = problem->masked;
+    attention.weights.data = problem->weights;
+    return attention;
+}
+
+static void add_stage(struct attn_layer_plan *plan, enum attn_layer_stage kind, int64_t task_count)
+{
+    if (task_count == 0)
+        return;
+    plan->stage_kind[plan->stage_count] = (int)kind;
+    plan->task_count[plan->stage_count++] = task_count;
+}
+
+/* Room in scratch for length rows of columns. */
+static size_t reserve(struct attn_layer_plan *plan, int64_t length, int64_t columns)
+{
+    const size_t offset = plan->scratch_bytes;
+
+    plan->scratch_bytes += attn_align_up((size_t)(length * columns) * sizeof(float));
+    return offset;
+}
+
+static void add_attention(struct attn_layer_plan *plan)
+{
+    const struct attn_plan *attention = &plan->attention;
+    const struct attn_weight_map *map = plan->problem.weight_map;
+
+    if (map == NULL && attention->part_count > 0) {
+        add_stage(plan, ATTN_LAYER_ATTEND_PART, attention->part_count);
+        add_stage(plan, ATTN_LAYER_ATTEND_JOIN, attention->task_count);
+        plan->workspace_bytes = attention->workspace_bytes;
+        plan->shared_offset = plan->scratch_bytes;
+        plan->scratch_bytes += attn_align_up(attention->shared_bytes);
+    } else if (map == NULL) {
+        add_stage(plan, ATTN_LAYER_ATTEND, attention->task_count);
+        plan->workspace_bytes = attention->workspace_bytes;
+    } else {
+        add_stage(plan, ATTN_LAYER_ATTEND, attn_weight_map_tasks(map, attention));
+        add_stage(plan, ATTN_LAYER_SELECT, attn_weight_map_select_tasks(map, attention));
+        plan->workspace_bytes = attn_weight_map_workspace_bytes(map, attention);
+    }
+}
+
+static void lay_out(struct attn_layer_plan *plan,
+                    const struct attn_operand operands[ATTN_OPERAND_COUNT])
+{
+    const struct attn_layer_problem *problem = &plan->problem;
+    const struct attn_layer *layer = problem->layer;
+    const int64_t q_len = problem->query.shape[2];
+    size_t *const offsets[ATTN_OPERAND_COUNT] = { &plan->q_offset, &plan->k_offset,
+                                                  &plan->v_offset };
+    const struct attn_layer_call call = { plan, NULL };
+    int64_t chunks = 0;
+
+    for (int i = 0; i < ATTN_OPERAND_COUNT; i++) {
+        const int64_t length = operands[i].input->shape[2];
+        if (!operands[i].is_prepared)
+            continue;
+        *offsets[i] = reserve(plan, length, operands[i].heads * operands[i].head_dim);
+        if (operands[i].has_prepare)
+            chunks += attn_divide_up(length, ATTN_LAYER_CHUNK_ROWS);
+    }
+    add_stage(plan, ATTN_LAYER_PROJECT, attn_layer_product_tasks(&call, 1, ATTN_PRODUCT_INPUTS));
+    add_stage(plan, ATTN_LAYER_PREPARE, chunks);
+    add_attention(plan);
+    if (attn_layer_has_output(problem)) {
+        plan->context_offset = reserve(plan, q_len, layer->o_proj.in);
+        add_stage(plan, ATTN_LAYER_OUTPUT, attn_layer_product_tasks(&call, 1, ATTN_PRODUCT_OUTPUT));
+    }
+    for (int stage = 0; stage < plan->stage_count; stage++)
+        if (attn_layer_product(plan, stage) != ATTN_PRODUCT_NONE
+            && plan->workspace_bytes < attn_layer_product_workspace_bytes())
+            plan->workspace_bytes = attn_layer_product_workspace_bytes();
+}
+
+static bool is_asked(const struct attn_layer_problem *problem)
+{
+    return problem->context != NULL || problem->lse != NULL || problem->scores != NULL
+           || problem->softcapped != NULL || problem->masked != NULL || problem->weights != NULL
+           || problem->weight_map != NULL;
+}
+
+enum attn_status attn_layer_plan_init(struct attn_layer_plan *plan,
+                                      const struct attn_layer_problem *problem, const char **where)
+{
+    struct attn_operand operands[ATTN_OPERAND_COUNT];
+    struct attn_problem attention;
+
+    RETURN_IF_FAILED(check_layer(problem->layer, where));
+    attn_layer_operands(problem, operands);
+    for (int i = 0; i < ATTN_OPERAND_COUNT; i++)
+        RETURN_IF_FAILED(check_operand(&operands[i], where));
+    RETURN_IF_FAILED(check_context(problem, where));
+    memset(plan, 0, sizeof *plan);
+    plan->problem = *problem;
+    attention = attention_problem(problem, operands);
+    RETURN_IF_FAILED(attn_plan_init(&plan->attention, &attention, where));
+    if (problem->weight_map != NULL)
+        RETURN_IF_FAILED(attn_weight_map_check(problem->weight_map, &plan->attention, where));
+    if (is_asked(problem) && problem->query.shape[2] > 0)
+        lay_out(plan, operands);
+    return ATTN_OK;
+}

@@ -1,0 +1,272 @@
+/* work.c - see work.h: attention and its gradient. */
+#include "work.h"
+
+#include "base/internal.h"
+#include "forward/few.h"
+#include "layer/work_internal.h"
+
+#include "kernels/kernels.h"
+
+#include <math.h>
+
+/* What one pair takes beside a step of the softmax, in such steps. Measured: AVX-512. */
+static const double SOFTCAP_STEPS = 2.0;
+static const double MASK_STEPS = 1.7;
+static const double ALIBI_STEPS = 0.3;
+static const double DROPOUT_STEPS = 22.0;
+static const double SPARSEMAX_STEPS = 42.0;
+
+/* And flops of the path in double that its exp, or its tanh, is like. */
+static const double DOUBLE_EXP_FLOPS = 20.0;
+static const double DOUBLE_TANH_FLOPS = 80.0;
+
+static double at_most(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static double within(double x, double low, double high)
+{
+    return x < low ? low : at_most(x, high);
+}
+
+/* The sum over rows i of i + first, each cut to 0 and kv_len. */
+static double clamped_sum(double first, double q_len, double kv_len)
+{
+    if (first == INFINITY)
+        return q_len * kv_len;
+    if (first == -INFINITY)
+        return 0;
+    const double from = within(-first, 0, q_len);
+    const double to = within(kv_len - first, from, q_len);
+    return (to - from) * first + (to - from) * (from + to - 1) / 2 + (q_len - to) * kv_len;
+}
+
+double attn_band_pairs(const struct attn_band *band, double q_len, double kv_len)
+{
+    const double high = clamped_sum(band->high, q_len, kv_len);
+    const double low = clamped_sum(band->low, q_len, kv_len);
+    return high > low ? high - low : 0;
+}
+
+static struct attn_band band_of(const struct attn_problem *problem, int64_t past_len)
+{
+    const struct attn_options *options = &problem->options;
+    const double ahead = (double)past_len - (double)problem->kv_offset;
+    struct attn_band band = { -INFINITY, INFINITY };
+
+    if (options->causal)
+        band.high = ahead + 1;
+    if (options->window_right >= 0)
+        band.high = at_most(band.high, ahead + (double)options->window_right + 1);
+    if (options->window_left >= 0)
+        band.low = ahead - (double)options->window_left;
+    return band;
+}
+
+static double kv_len_of(const struct attn_problem *problem, int64_t batch)
+{
+    const double kv_len = (double)problem->key.shape[2];
+    return problem->kv_len != NULL ? at_most((double)problem->kv_len[batch], kv_len) : kv_len;
+}
+
+/* The pairs that the rows of one head see, of all batch items together. */
+static double visible_pairs(const struct attn_problem *problem, int64_t past_len)
+{
+    const int64_t q_len = problem->query.shape[2];
+    const struct attn_band band = band_of(problem, past_len);
+    double pairs = 0;
+
+    for (int64_t b = 0; b < problem->query.shape[0]; b++) {
+        const double kv_len = kv_len_of(problem, b);
+        if (problem->row_kv_len == NULL)
+            pairs += attn_band_pairs(&band, (double)q_len, kv_len);
+        for (int64_t i = 0; problem->row_kv_len != NULL && i < q_len; i++) {
+            const double row = (double)problem->row_kv_len[b * q_len + i];
+            const struct attn_band own = { band.low + (double)i, band.high + (double)i };
+            pairs += attn_band_pairs(&own, 1, at_most(row, kv_len));
+        }
+    }
+    return pairs;
+}
+
+static double all_pairs(const struct attn_problem *problem)
+{
+    return (double)problem->query.shape[0] * (double)problem->query.shape[2]
+           * (double)problem->key.shape[2];
+}
+
+/* Whether pairs are to be seen that are hidden. */
+static bool shows_all(const struct attn_problem *problem)
+{
+    return problem->scores.data != NULL || problem->softcapped.data != NULL
+           || problem->masked.data != NULL || problem->weights.data != NULL;
+}
+
+/* How many ends of what a row sees move from row to row. */
+static double cuts_of(const struct attn_problem *problem)
+{
+    const struct attn_options *options = &problem->options;
+
+    return (options->causal || options->window_right >= 0 ? 1 : 0)
+           + (options->window_left >= 0 ? 1 : 0);
+}
+
+static double map_bytes(const struct attn_problem *problem)
+{
+    const struct attn_tensor *const maps[] = { &problem->scores, &problem->softcapped,
+                                               &problem->masked, &problem->weights };
+    const double numbers = all_pairs(problem) * (double)problem->query.shape[1];
+    double bytes = 0;
+
+    for (int i = 0; i < 4; i++)
+        if (maps[i]->data != NULL)
+            bytes += numbers * (double)attn_dtype_size(maps[i]->dtype);
+    return bytes;
+}
+
+/* Steps of the softmax that one pair of the problem is worth. */
+static double steps_of(const struct attn_problem *problem)
+{
+    double steps = 1;
+
+    if (problem->options.softcap > 0)
+        steps += SOFTCAP_STEPS;
+    if (problem->mask.data != NULL)
+        steps += MASK_STEPS;
+    if (problem->alibi_slopes != NULL)
+        steps += ALIBI_STEPS;
+    if (problem->options.dropout > 0)
+        steps += DROPOUT_STEPS;
+    if (problem->options.normalizer == ATTN_SPARSEMAX)
+        steps += SPARSEMAX_STEPS;
+    return steps;
+}
+
+static double row_bytes(const struct attn_tensor *tensor)
+{
+    return (double)tensor->shape[3] * (double)attn_dtype_size(tensor->dtype);
+}
+
+/* -------------------------------------------------------------------------- attention -- */
+
+static void add_few(const struct attn_plan *plan, double pairs, double flops, double steps,
+                    struct attn_work *work)
+{
+    const struct attn_problem *problem = &plan->problem;
+    const double q_heads = (double)problem->query.shape[1];
+    const double readers = (double)problem->key.shape[1] * (double)plan->few_tasks;
+    /* Rows that follow each other see the same keys, nearly. */
+    const double keys = pairs / (double)attn_max(problem->query.shape[2], 1);
+
+    work->few_flops += pairs * q_heads * flops;
+    work->few_pairs += pairs * q_heads * steps;
+    work->stream_bytes += keys * readers * (row_bytes(&problem->key) + row_bytes(&problem->value));
+}
+
+/* Twice over the keys, and with exp and tanh of the C library. */
+static void add_double(const struct attn_problem *problem, double pairs, struct attn_work *work)
+{
+    const double head_dim = (double)problem->query.shape[3];
+    const double score =
+        problem->additive_weight != NULL ? head_dim * (DOUBLE_TANH_FLOPS + 3) : 2 * head_dim;
+    const double cap = problem->options.softcap > 0 ? DOUBLE_TANH_FLOPS : 0;
+
+    work->double_flops += pairs * (double)problem->query.shape[1]
+                          * (2 * (score + cap + DOUBLE_EXP_FLOPS * steps_of(problem))
+                             + 2 * (double)problem->value.shape[3]);
+}
+
+/* The ends of what rows see: a vector of rows meets what one of its rows sees, and the softmax what
+ * one of the tile sees. Query and context are turned over, once. */
+static void add_tiles(const struct attn_plan *plan, double pairs, double cuts, double flops,
+                      double steps, struct attn_work *work)
+{
+    const struct attn_problem *problem = &plan->problem;
+    const double q_heads = (double)problem->query.shape[1];
+    const double rows = (double)problem->query.shape[0] * (double)problem->query.shape[2] * cuts;
+    const double kv_len = (double)problem->key.shape[2];
+    const double by_vector = rows * at_most((double)plan->kernels->lanes, kv_len) / 2;
+    const double by_tile = rows * at_most((double)plan->width, kv_len) / 2;
+
+    if (problem->additive_weight != NULL)
+        work->tanhs += (pairs + by_tile) * q_heads * (double)problem->query.shape[3];
+    work->tile_flops += (pairs + by_vector) * q_heads * flops;
+    work->pairs += (pairs + by_tile) * q_heads * steps;
+    work->turned_numbers += (double)plan->task_count * (double)plan->width
+                            * (double)(problem->query.shape[3] + problem->value.shape[3]);
+}
+
+/* Rows of a tile that are there and rows that are computed. */
+static double padding_of(const struct attn_plan *plan)
+{
+    const double q_len = (double)plan->problem.query.shape[2];
+    const double width = plan->in_double ? ATTN_DOUBLE_ROWS : (double)plan->width;
+
+    return plan->is_few || q_len == 0 ? 1 : (double)plan->q_tiles * width / q_len;
+}
+
+static void add_plan(const struct attn_plan *plan, int64_t past_len, bool is_reduced,
+                     struct attn_work *work)
+{
+    const struct attn_problem *problem = &plan->problem;
+    const bool shows = shows_all(problem) || is_reduced;
+    const double pairs =
+        (shows ? all_pairs(problem) : visible_pairs(problem, past_len)) * padding_of(plan);
+    const double score = problem->additive_weight != NULL ? 0 : 2 * (double)problem->query.shape[3];
+    const double context = problem->context.data != NULL ? 2 * (double)problem->value.shape[3] : 0;
+    const double steps = steps_of(problem);
+    const double cuts = shows ? 0 : cuts_of(problem);
+
+    work->tasks += (double)plan->task_count + (double)plan->part_count;
+    work->map_bytes += map_bytes(problem);
+    if (plan->in_double)
+        add_double(problem, pairs, work);
+    else if (plan->is_few)
+        add_few(plan, pairs, score + context, steps, work);
+    else
+        add_tiles(plan, pairs, cuts, score + context, steps, work);
+}
+
+void attn_plan_work(const struct attn_plan *plan, int64_t past_len, struct attn_work *work)
+{
+    add_plan(plan, past_len, false, work);
+}
+
+/* The rows of a map that is made smaller are there before they are reduced, one tile at a time. */
+void attn_plan_work_reduced(const struct attn_plan *plan, int64_t past_len, struct attn_work *work)
+{
+    const struct attn_problem *problem = &plan->problem;
+
+    add_plan(plan, past_len, true, work);
+    work->map_bytes +=
+        2 * all_pairs(problem) * (double)problem->query.shape[1] * (double)sizeof(float);
+}
+
+/* ---------------------------------------------------------------------- its gradient -- */
+
+/* Five products, and two more to find maximum, sum and delta of each row anew. */
+void attn_gradient_plan_work(const struct attn_gradient_plan *plan, int64_t past_len,
+                             struct attn_work *work)
+{
+    const struct attn_problem *problem = &plan->problem.attention;
+    const double head_dim = (double)problem->query.shape[3];
+    const double v_head_dim = (double)problem->value.shape[3];
+    const double q_heads = (double)problem->query.shape[1];
+    const double pairs = visible_pairs(problem, past_len) * q_heads;
+    const double rows = (double)attn_max(problem->query.shape[2], 1);
+    const double padded_rows = (double)plan->row_tiles * (double)plan->row_width / rows;
+    const double finds = plan->problem.has_forward ? 0 : padded_rows;
+    const bool is_additive = problem->additive_weight != NULL;
+
+    for (int s = 0; s < ATTN_GRADIENT_STAGES; s++)
+        work->tasks += (double)plan->task_count[s];
+    work->gradient_flops += pairs * 2 * v_head_dim * (2 + finds);
+    if (is_additive)
+        work->gradient_tanhs += pairs * head_dim * (2 * padded_rows + 1);
+    else
+        work->gradient_flops += pairs * 2 * head_dim * (3 + finds);
+    work->pairs += pairs * steps_of(problem) * (1 + finds);
+    if (plan->problem.mask_gradient.data != NULL)
+        work->gradient_flops += all_pairs(problem) * q_heads * 2 * (head_dim + v_head_dim);
+}

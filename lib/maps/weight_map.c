@@ -1,0 +1,423 @@
+/* weight_map.c - see weight_map.h.
+ *
+ * A task runs a task of the plan with the weights bound to rows in its workspace, and reduces them
+ * there, so whatever the plan can compute can be reduced, at the price of no second pass. Where
+ * rows of several tasks meet in a cell, the cell is raised with a compare-and-swap: the largest of
+ * some numbers does not depend on the order in which they come. */
+#include "weight_map.h"
+
+#include "base/internal.h"
+#include "forward/few.h"
+#include "maps/score_row.h"
+#include "top_k.h"
+
+#include "kernels/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The sizes between the steps. */
+struct sizes {
+    int64_t heads; /* of the answer */
+    int64_t rows;  /* chosen */
+    int64_t cell_rows, cell_columns;
+    int64_t columns; /* of the answer */
+};
+
+static struct sizes sizes_of(const struct attn_weight_map *map, int64_t q_heads, int64_t q_len,
+                             int64_t kv_len)
+{
+    struct sizes sizes;
+
+    sizes.heads = map->heads != ATTN_MAP_EACH ? 1
+                  : map->head_list != NULL    ? map->head_count
+                                              : q_heads;
+    sizes.rows = map->row_list != NULL ? map->row_count : q_len;
+    sizes.cell_rows = map->pool_rows > 0 ? attn_min(map->pool_rows, sizes.rows) : sizes.rows;
+    sizes.cell_columns = map->pool_columns > 0 ? attn_min(map->pool_columns, kv_len) : kv_len;
+    sizes.columns = map->top_k > 0 ? attn_min(map->top_k, sizes.cell_columns) : sizes.cell_columns;
+    return sizes;
+}
+
+static struct sizes sizes_of_plan(const struct attn_weight_map *map, const struct attn_plan *plan)
+{
+    const struct attn_problem *problem = &plan->problem;
+
+    return sizes_of(map, problem->query.shape[1], problem->query.shape[2], problem->key.shape[2]);
+}
+
+/* Whether rows of different tasks may meet in a cell. */
+static bool is_shared(const struct sizes *sizes)
+{
+    return sizes->cell_rows < sizes->rows;
+}
+
+void attn_weight_map_shape(const struct attn_weight_map *map, int64_t q_heads, int64_t q_len,
+                           int64_t kv_len, int64_t shape[3])
+{
+    const struct sizes sizes = sizes_of(map, q_heads, q_len, kv_len);
+
+    shape[0] = sizes.heads;
+    shape[1] = sizes.cell_rows;
+    shape[2] = sizes.columns;
+}
+
+int64_t attn_weight_map_pooled_count(const struct attn_weight_map *map, int64_t q_heads,
+                                     int64_t q_len, int64_t kv_len)
+{
+    const struct sizes sizes = sizes_of(map, q_heads, q_len, kv_len);
+    int64_t count;
+
+    if (!is_shared(&sizes) || map->top_k == 0)
+        return 0;
+    if (__builtin_mul_overflow(sizes.heads, sizes.cell_rows, &count)
+        || __builtin_mul_overflow(count, sizes.cell_columns, &count))
+        return -1;
+    return count;
+}
+
+/* -------------------------------------------------------------------------- the checks -- */
+
+static bool is_ascending(const int64_t *list, int64_t count, int64_t end)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (list[i] < (i > 0 ? list[i - 1] + 1 : 0) || list[i] >= end)
+            return false;
+    return true;
+}
+
+enum attn_status attn_weight_map_check(const struct attn_weight_map *map,
+                                       const struct attn_plan *plan, const char **where)
+{
+    const struct attn_problem *problem = &plan->problem;
+    const int64_t *query = problem->query.shape;
+    const struct sizes sizes = sizes_of_plan(map, plan);
+    int64_t bytes, product;
+
+    RETURN_IF(query[0] != 1, ATTN_ERR_SHAPE, "query.shape[0]");
+    RETURN_IF(problem->weights.data != NULL, ATTN_ERR_OPTION, "weights");
+    RETURN_IF(map->heads != ATTN_MAP_EACH && map->head_list != NULL, ATTN_ERR_OPTION,
+              "weight_map.heads");
+    RETURN_IF(map->head_list != NULL && !is_ascending(map->head_list, map->head_count, query[1]),
+              ATTN_ERR_OPTION, "weight_map.head_list");
+    RETURN_IF(map->row_list != NULL && !is_ascending(map->row_list, map->row_count, query[2]),
+              ATTN_ERR_OPTION, "weight_map.row_list");
+    RETURN_IF(map->pool_rows < 0, ATTN_ERR_OPTION, "weight_map.pool_rows");
+    RETURN_IF(map->pool_columns < 0, ATTN_ERR_OPTION, "weight_map.pool_columns");
+    RETURN_IF(map->top_k < 0, ATTN_ERR_OPTION, "weight_map.top_k");
+    RETURN_IF(map->values == NULL, ATTN_ERR_NO_DATA, "weight_map.values");
+    RETURN_IF(map->top_k > 0 && map->indices == NULL, ATTN_ERR_NO_DATA, "weight_map.indices");
+    RETURN_IF(map->top_k > 0 && is_shared(&sizes) && map->pooled == NULL, ATTN_ERR_NO_DATA,
+              "weight_map.pooled");
+    RETURN_IF(__builtin_mul_overflow(sizes.rows, sizes.cell_rows, &product)
+                  || __builtin_mul_overflow(problem->key.shape[2], sizes.cell_columns, &product)
+                  || __builtin_mul_overflow(problem->key.shape[2], 16 * plan->q_tile, &bytes),
+              ATTN_ERR_TOO_LARGE, "weight_map");
+    return ATTN_OK;
+}
+
+/* ----------------------------------------------------------------------- the workspace -- */
+
+/* Behind the plan's own workspace, row by row of the tile, kv_len columns each. The last two are in
+ * one place, since a map needs one of them at the most. */
+struct workspace {
+    float *rows; /* weights of one head */
+    double *sum; /* for MEAN */
+    float *max;  /* for MAX */
+};
+
+static size_t row_numbers(const struct attn_plan *plan)
+{
+    return (size_t)(plan->q_tile * plan->problem.key.shape[2]);
+}
+
+/* Where what is reduced over heads begins, in bytes. */
+static size_t reduced_offset(const struct attn_plan *plan)
+{
+    return attn_align_up(plan->workspace_bytes) + attn_align_up(row_numbers(plan) * sizeof(float));
+}
+
+static size_t reduced_bytes(const struct attn_weight_map *map, const struct attn_plan *plan)
+{
+    const size_t size = map->heads == ATTN_MAP_MEAN  ? sizeof(double)
+                        : map->heads == ATTN_MAP_MAX ? sizeof(float)
+                                                     : 0;
+
+    return row_numbers(plan) * size;
+}
+
+static struct workspace open_workspace(const struct attn_weight_map *map,
+                                       const struct attn_plan *plan, void *memory)
+{
+    void *rows = (char *)memory + attn_align_up(plan->workspace_bytes);
+    void *reduced = (char *)memory + reduced_offset(plan);
+
+    memset(reduced, 0, reduced_bytes(map, plan));
+    return (struct workspace){ .rows = rows, .sum = reduced, .max = reduced };
+}
+
+size_t attn_weight_map_workspace_bytes(const struct attn_weight_map *map,
+                                       const struct attn_plan *plan)
+{
+    return reduced_offset(plan) + attn_align_up(reduced_bytes(map, plan));
+}
+
+/* ---------------------------------------------------------------- from a row to its end -- */
+
+static void raise(float *cell, float value)
+{
+    float old;
+
+    __atomic_load(cell, &old, __ATOMIC_RELAXED);
+    while (
+        old < value
+        && !__atomic_compare_exchange(cell, &old, &value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+/* In place: a cell never lies behind its first number. Weights are not negative; what is not a
+ * number is passed over. */
+static void pool_columns(float *row, int64_t columns, int64_t cells)
+{
+    for (int64_t c = 0; c < cells; c++) {
+        const int64_t end = attn_divide_up((c + 1) * columns, cells);
+        float max = 0.0f;
+        for (int64_t j = attn_divide_up(c * columns, cells); j < end; j++)
+            max = row[j] > max ? row[j] : max;
+        row[c] = max;
+    }
+}
+
+/* row is number i of the chosen rows, which is used up; scores: NULL where it is of weights. */
+static void deliver(const struct attn_weight_map *map, const struct sizes *sizes, int64_t kv_len,
+                    int64_t head, int64_t i, float *row, const struct attn_score_row *scores)
+{
+    const bool shared = is_shared(sizes);
+    const int64_t columns = sizes->cell_columns;
+    const int64_t cell =
+        head * sizes->cell_rows + (shared ? i * sizes->cell_rows / sizes->rows : i);
+    float *values = map->values + cell * sizes->columns;
+
+    if (columns < kv_len && scores != NULL)
+        attn_score_row_pool(scores, row, kv_len, columns);
+    else if (columns < kv_len)
+        pool_columns(row, kv_len, columns);
+    if (shared) {
+        float *cells = map->top_k > 0 ? map->pooled + cell * columns : values;
+        for (int64_t c = 0; c < columns; c++)
+            raise(&cells[c], row[c]);
+    } else if (map->top_k > 0 && columns == kv_len && scores != NULL) {
+        attn_score_row_top_k(scores, row, columns, sizes->columns, values,
+                             map->indices + cell * sizes->columns);
+    } else if (map->top_k > 0) {
+        attn_top_k(row, columns, sizes->columns, values, map->indices + cell * sizes->columns);
+    } else {
+        memcpy(values, row, (size_t)columns * sizeof *row);
+    }
+}
+
+/* --------------------------------------------------------------------------- the tasks -- */
+
+/* The chosen rows [first, end) of a tile of queries, as numbers in the list. */
+struct span {
+    int64_t first, end;
+};
+
+static int64_t lower_bound(const int64_t *list, int64_t count, int64_t value)
+{
+    int64_t low = 0, high = count;
+
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (list[middle] < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static struct span chosen_rows(const struct attn_weight_map *map, const struct attn_plan *plan,
+                               int64_t tile)
+{
+    const int64_t first = tile * plan->q_tile;
+    const int64_t end = attn_min(first + plan->q_tile, plan->problem.query.shape[2]);
+
+    if (map->row_list == NULL)
+        return (struct span){ first, end };
+    return (struct span){ lower_bound(map->row_list, map->row_count, first),
+                          lower_bound(map->row_list, map->row_count, end) };
+}
+
+/* Which of a tile's rows chosen row i is. */
+static int64_t row_of_tile(const struct attn_weight_map *map, const struct attn_plan *plan,
+                           int64_t i)
+{
+    return (map->row_list != NULL ? map->row_list[i] : i) % plan->q_tile;
+}
+
+static size_t offset_of(const struct attn_weight_map *map, const struct attn_plan *plan, int64_t i)
+{
+    return (size_t)(row_of_tile(map, plan, i) * plan->problem.key.shape[2]);
+}
+
+static bool has_output(const struct attn_problem *problem)
+{
+    return problem->context.data != NULL || problem->lse.data != NULL
+           || problem->scores.data != NULL || problem->softcapped.data != NULL
+           || problem->masked.data != NULL;
+}
+
+/* Whether less work is had from the scores of rows than from their weights. */
+static bool takes_scores(const struct attn_weight_map *map, const struct attn_plan *plan,
+                         const struct sizes *sizes)
+{
+    const struct attn_options *options = &plan->problem.options;
+    const bool pools = sizes->cell_columns < plan->problem.key.shape[2];
+    const bool selects = map->top_k > 0 && !is_shared(sizes) && sizes->columns <= ATTN_BOUND_MAX;
+
+    return map->heads == ATTN_MAP_EACH && (pools || selects) && !plan->is_few && !plan->in_double
+           && options->normalizer == ATTN_SOFTMAX && options->dropout == 0.0f;
+}
+
+/* Runs one task of the plan; its weights, or masked scores, go to rows, where that is not NULL. */
+static void run_plan(const struct attn_plan *plan, int64_t head, int64_t tile, void *workspace,
+                     float *rows, bool keeps_scores)
+{
+    const int64_t kv_len = plan->problem.key.shape[2];
+    struct attn_plan bound = *plan;
+
+    bound.keeps_scores = keeps_scores;
+    if (rows != NULL) {
+        /* The plan counts rows from the first query, this memory from the first of the tile. */
+        const size_t before = (size_t)(tile * plan->q_tile * kv_len) * sizeof *rows;
+        bound.problem.weights =
+            attn_tensor_dense((void *)((uintptr_t)rows - before), ATTN_F32, 1,
+                              plan->problem.query.shape[1], plan->problem.query.shape[2], kv_len);
+        bound.problem.weights.stride[1] = 0;
+    } else if (!has_output(&plan->problem)) {
+        return;
+    }
+    if (plan->is_few) {
+        const struct attn_few_heads one = { head / plan->problem.query.shape[1],
+                                            head % plan->problem.query.shape[1], 1 };
+        attn_few_run_heads(&bound, &one, workspace);
+    } else {
+        attn_plan_run(&bound, head * plan->q_tiles + tile, workspace);
+    }
+}
+
+/* The head's number in the answer, or -1. */
+static int64_t chosen_head(const struct attn_weight_map *map, int64_t head)
+{
+    if (map->head_list == NULL)
+        return head;
+    const int64_t i = lower_bound(map->head_list, map->head_count, head);
+    return i < map->head_count && map->head_list[i] == head ? i : -1;
+}
+
+static void run_each(const struct attn_weight_map *map, const struct attn_plan *plan, int64_t task,
+                     void *workspace)
+{
+    const struct sizes sizes = sizes_of_plan(map, plan);
+    const int64_t head = task / plan->q_tiles;
+    const int64_t tile = task % plan->q_tiles;
+    const int64_t number = chosen_head(map, head);
+    const struct span span = chosen_rows(map, plan, tile);
+    const bool is_wanted = number >= 0 && span.first < span.end;
+    const bool has_scores = is_wanted && takes_scores(map, plan, &sizes);
+    const struct workspace work = open_workspace(map, plan, workspace);
+    struct attn_plan narrow = *plan;
+    struct attn_workspace sums;
+
+    narrow.width = attn_plan_tile_width(plan, tile);
+    run_plan(plan, head, tile, workspace, is_wanted ? work.rows : NULL, has_scores);
+    attn_workspace_cut(&sums, &narrow, workspace);
+    for (int64_t i = span.first; is_wanted && i < span.end; i++) {
+        const int64_t r = row_of_tile(map, plan, i);
+        const struct attn_score_row scores = { plan->kernels, has_scores ? sums.max[r] : 0.0f,
+                                               has_scores ? sums.sum[r] : 0.0f };
+        deliver(map, &sizes, plan->problem.key.shape[2], number, i,
+                work.rows + offset_of(map, plan, i), has_scores ? &scores : NULL);
+    }
+}
+
+static void add_head(const struct attn_weight_map *map, const struct workspace *work, size_t offset,
+                     int64_t kv_len)
+{
+    const float *row = work->rows + offset;
+
+    if (map->heads == ATTN_MAP_MEAN)
+        for (int64_t j = 0; j < kv_len; j++)
+            work->sum[offset + (size_t)j] += (double)row[j];
+    else
+        for (int64_t j = 0; j < kv_len; j++)
+            if (row[j] > work->max[offset + (size_t)j])
+                work->max[offset + (size_t)j] = row[j];
+}
+
+/* What was added of all heads becomes the row. */
+static float *reduced_row(const struct attn_weight_map *map, const struct workspace *work,
+                          size_t offset, int64_t kv_len, int64_t q_heads)
+{
+    float *row = work->rows + offset;
+
+    if (map->heads == ATTN_MAP_MAX)
+        return work->max + offset;
+    for (int64_t j = 0; j < kv_len; j++)
+        row[j] = (float)(work->sum[offset + (size_t)j] / (double)q_heads);
+    return row;
+}
+
+static void run_all_heads(const struct attn_weight_map *map, const struct attn_plan *plan,
+                          int64_t tile, void *workspace)
+{
+    const struct sizes sizes = sizes_of_plan(map, plan);
+    const int64_t kv_len = plan->problem.key.shape[2];
+    const int64_t q_heads = plan->problem.query.shape[1];
+    const struct span span = chosen_rows(map, plan, tile);
+    const bool is_wanted = span.first < span.end;
+    const struct workspace work = open_workspace(map, plan, workspace);
+
+    for (int64_t head = 0; head < q_heads; head++) {
+        run_plan(plan, head, tile, workspace, is_wanted ? work.rows : NULL, false);
+        for (int64_t i = span.first; i < span.end; i++)
+            add_head(map, &work, offset_of(map, plan, i), kv_len);
+    }
+    for (int64_t i = span.first; i < span.end; i++)
+        deliver(map, &sizes, kv_len, 0, i,
+                reduced_row(map, &work, offset_of(map, plan, i), kv_len, q_heads), NULL);
+}
+
+int64_t attn_weight_map_tasks(const struct attn_weight_map *map, const struct attn_plan *plan)
+{
+    const int64_t heads = plan->problem.query.shape[0] * plan->problem.query.shape[1];
+
+    return map->heads == ATTN_MAP_EACH ? heads * plan->q_tiles : plan->q_tiles;
+}
+
+void attn_weight_map_run(const struct attn_weight_map *map, const struct attn_plan *plan,
+                         int64_t task, void *workspace)
+{
+    if (map->heads == ATTN_MAP_EACH)
+        run_each(map, plan, task, workspace);
+    else
+        run_all_heads(map, plan, task, workspace);
+}
+
+int64_t attn_weight_map_select_tasks(const struct attn_weight_map *map,
+                                     const struct attn_plan *plan)
+{
+    const struct sizes sizes = sizes_of_plan(map, plan);
+
+    return is_shared(&sizes) && map->top_k > 0 ? sizes.heads * sizes.cell_rows : 0;
+}
+
+void attn_weight_map_select(const struct attn_weight_map *map, const struct attn_plan *plan,
+                            int64_t task)
+{
+    const struct sizes sizes = sizes_of_plan(map, plan);
+
+    attn_top_k(map->pooled + task * sizes.cell_columns, sizes.cell_columns, sizes.columns,
+               map->values + task * sizes.columns, map->indices + task * sizes.columns);
+}

@@ -1,0 +1,38 @@
+/* infer_handlers.c - see infer_handlers.h. */
+#include "api/infer_handlers.h"
+
+#include "infer/infer_job.h"
+#include "wire/infer_wire_v1.h"
+#include "wire/wire_oip.h"
+
+void infer_handle_attention(struct exchange *exchange)
+{
+    infer_job_handle(exchange, &infer_wire_v1_single);
+}
+
+void infer_handle_batch(struct exchange *exchange)
+{
+    infer_job_handle(exchange, &infer_wire_v1_batch);
+}
+
+void infer_handle_merge(struct exchange *exchange)
+{
+    infer_job_handle(exchange, &infer_wire_v1_merge);
+}
+
+void infer_handle_gradients(struct exchange *exchange)
+{
+    infer_job_handle(exchange, &infer_wire_v1_gradients);
+}
+
+void infer_handle_oip(struct exchange *exchange)
+{
+    infer_job_handle(exchange, &wire_oip);
+}
+
+bool infer_handlers_warm_up(struct service *service, struct fault *fault)
+{
+    static const char body[] = "{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]}";
+    return infer_job_try(service, &infer_wire_v1_single,
+                         (struct byte_slice){ body, sizeof body - 1 }, fault);
+}

@@ -1,0 +1,19 @@
+/* infer_handlers.h - POST /v1/attention, its batch form, its gradients, the merging of partial
+ * answers; inference in the Open Inference Protocol. */
+#ifndef ATTND_INFER_HANDLERS_H
+#define ATTND_INFER_HANDLERS_H
+
+#include "http/http.h"
+#include "service/service.h"
+
+void infer_handle_attention(struct exchange *exchange);
+void infer_handle_batch(struct exchange *exchange);
+void infer_handle_merge(struct exchange *exchange);
+void infer_handle_gradients(struct exchange *exchange);
+void infer_handle_oip(struct exchange *exchange);
+
+/* One small attention from text to text, so that a daemon that says it is ready
+ * has run all the code once. */
+bool infer_handlers_warm_up(struct service *service, struct fault *fault);
+
+#endif

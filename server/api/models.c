@@ -1,0 +1,133 @@
+/* models.c - the models over HTTP.
+ *
+ * Reading descriptions is done where the request arrived; saving and deleting
+ * wait for the disk, so they are errands. */
+#include "api/models.h"
+#include "model/model_describe.h"
+#include "store/model_file.h"
+
+#include "service/errand.h"
+#include "text/json.h"
+
+#include <stdlib.h>
+#include <strings.h>
+
+/* --------------------------------------------------------------- reading -- */
+
+void models_list(struct exchange *exchange)
+{
+    struct service *service = exchange_context(exchange);
+    struct fault fault;
+    struct text text;
+    if (!service_accepts(service, &fault)) {
+        exchange_fail(exchange, &fault);
+        return;
+    }
+    text_init(&text, service->config->answer_bytes_max);
+    model_store_describe_all(service->store, &text);
+    text_raw(&text, "\n");
+    exchange_reply_text(exchange, 200, "application/json", &text);
+}
+
+void models_get(struct exchange *exchange)
+{
+    struct service *service = exchange_context(exchange);
+    struct fault fault;
+    struct text text;
+    text_init(&text, service->config->answer_bytes_max);
+    if (!service_accepts(service, &fault)
+        || !model_store_describe(service->store, exchange_param(exchange, 0), &text, &fault)) {
+        text_free(&text);
+        exchange_fail(exchange, &fault);
+        return;
+    }
+    text_raw(&text, "\n");
+    exchange_reply_text(exchange, 200, "application/json", &text);
+}
+
+/* -------------------------------------------------------------- changing -- */
+
+static bool put_file(struct errand *errand, const void *file, size_t size)
+{
+    struct model *model;
+    bool created;
+    if (!model_store_put(errand->service->store, errand->name, file, size, &created, &model,
+                         &errand->fault))
+        return false;
+    errand->status = created ? 201 : 200;
+    model_describe(model, &errand->answer);
+    text_raw(&errand->answer, "\n");
+    model_release(model);
+    return true;
+}
+
+static bool put_safetensors(struct errand *errand)
+{
+    return put_file(errand, errand->body.data, errand->body.size);
+}
+
+static bool put_json(struct errand *errand)
+{
+    struct json_document document = { .root = NULL };
+    const struct json_options options = { .nonfinite_allowed = false };
+    void *file = NULL;
+    size_t size = 0;
+    const bool typed = json_read(&document, errand->body.data ? errand->body.data : "",
+                                 errand->body.size, &options, &errand->fault)
+                       && model_file_from_json(&file, &size, &document, &errand->fault);
+    json_free(&document);
+    const bool good = typed && put_file(errand, file, size);
+    free(file);
+    return good;
+}
+
+static bool remove_model(struct errand *errand)
+{
+    errand->status = 204;
+    return model_store_delete(errand->service->store, errand->name, &errand->fault);
+}
+
+/* A safetensors file begins with the length of its header as 8 bytes, little-endian; JSON
+ * text, read so, is a length beyond any file. */
+static bool looks_like_safetensors(struct byte_slice body)
+{
+    uint64_t length = 0;
+    if (!body.data || body.size < 8)
+        return false;
+    for (int i = 7; i >= 0; i--)
+        length = length << 8 | ((const unsigned char *)body.data)[i];
+    return length <= body.size - 8;
+}
+
+/* What the body is, is not said. */
+static bool put_either(struct errand *errand)
+{
+    return looks_like_safetensors(errand->body) ? put_safetensors(errand) : put_json(errand);
+}
+
+void models_put(struct exchange *exchange)
+{
+    struct fault fault;
+    const char *type = exchange_body_type(exchange);
+    errand_run *run = NULL;
+    if (service_may_change_models(exchange_context(exchange), &fault)) {
+        if (strcasecmp(type, "application/x-safetensors") == 0
+            || strcasecmp(type, "application/octet-stream") == 0)
+            run = put_safetensors;
+        else if (service_takes_json(exchange, &fault))
+            run = strcasecmp(type, "application/json") == 0 ? put_json : put_either;
+    }
+    if (run)
+        errand_start(exchange, exchange_param(exchange, 0), run);
+    else
+        exchange_fail(exchange, &fault);
+}
+
+void models_delete(struct exchange *exchange)
+{
+    struct fault fault;
+    if (service_may_change_models(exchange_context(exchange), &fault))
+        errand_start(exchange, exchange_param(exchange, 0), remove_model);
+    else
+        exchange_fail(exchange, &fault);
+}

@@ -1,0 +1,31 @@
+/* oip_handlers.h - the Open Inference Protocol v2 under /v2, but for its inference: health,
+ * metadata, configuration, statistics, the model repository and logging. */
+#ifndef ATTND_OIP_HANDLERS_H
+#define ATTND_OIP_HANDLERS_H
+
+#include "http/http.h"
+
+/* oip_server.c */
+void oip_server_metadata(struct exchange *exchange);
+void oip_server_models(struct exchange *exchange);
+
+/* oip_model.c: {model}, or {model} and {version} */
+void oip_model_metadata(struct exchange *exchange);
+void oip_model_ready(struct exchange *exchange);
+void oip_model_config(struct exchange *exchange);
+
+/* oip_statistics.c: of one model, of all */
+void oip_statistics_one(struct exchange *exchange);
+void oip_statistics_all(struct exchange *exchange);
+
+/* oip_repository.c: {model}; in a repository that is named, {repository} and {model} */
+void oip_repository_index(struct exchange *exchange);
+void oip_repository_load(struct exchange *exchange);
+void oip_repository_unload(struct exchange *exchange);
+void oip_repository_named(struct exchange *exchange);
+
+/* oip_logging.c */
+void oip_logging_get(struct exchange *exchange);
+void oip_logging_set(struct exchange *exchange);
+
+#endif

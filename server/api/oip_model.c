@@ -1,0 +1,178 @@
+/* oip_model.c - what one model says of itself under /v2: that it is ready, its metadata, its
+ * configuration.
+ *
+ * The configuration has the field names of Triton's model_config.proto, for load generators read
+ * them. A model takes whatever batch a call brings, as a dimension of its tensors, so
+ * max_batch_size is 0: no dimension is left out. */
+#include "api/oip_model.h"
+
+#include "api/oip_handlers.h"
+#include "service/service.h"
+#include "wire/oip_tensors.h"
+
+#include <string.h>
+
+enum { PLATFORM_BYTES = 64 };
+
+bool oip_model_find(struct exchange *exchange, struct model **model, struct fault *fault)
+{
+    struct service *service = exchange_context(exchange);
+    return service_accepts(service, fault)
+           && model_store_resolve_version(service->store, exchange_param(exchange, 0),
+                                          exchange_param(exchange, 1), model, fault);
+}
+
+/* ------------------------------------------------------------------ ready -- */
+
+/* Not ready is an answer here, and no fault. */
+void oip_model_ready(struct exchange *exchange)
+{
+    struct service *service = exchange_context(exchange);
+    struct model *model;
+    struct fault fault = { .code = FAULT_NONE };
+    struct text text;
+    if (atomic_load(&service->state) == SERVICE_DRAINING)
+        fault_set(&fault, FAULT_DRAINING, "draining");
+    else if (oip_model_find(exchange, &model, &fault))
+        model_release(model);
+    else if (fault.code != FAULT_LOADING) {
+        exchange_fail(exchange, &fault);
+        return;
+    }
+    text_init(&text, 4096);
+    text_raw(&text, "{\"name\":");
+    text_string(&text, exchange_param(exchange, 0));
+    if (fault.code == FAULT_NONE) {
+        text_raw(&text, ",\"ready\":true}\n");
+    } else {
+        text_raw(&text, ",\"ready\":false,\"reason\":");
+        text_string(&text, fault.message);
+        text_raw(&text, "}\n");
+    }
+    exchange_reply_text(exchange, fault.code == FAULT_NONE ? 200 : 503, "application/json", &text);
+}
+
+/* --------------------------------------------------------------- metadata -- */
+
+typedef void write_tensor(struct text *text, const struct oip_tensor *tensor);
+
+static void write_tensors(struct text *text, const char *key, const struct oip_tensor *tensors,
+                          int count, write_tensor *write)
+{
+    text_raw(text, ",");
+    text_key(text, key);
+    text_raw(text, "[");
+    for (int i = 0; i < count; i++) {
+        text_raw(text, i > 0 ? ",{\"name\":" : "{\"name\":");
+        text_string(text, tensors[i].name);
+        write(text, &tensors[i]);
+        text_raw(text, "}");
+    }
+    text_raw(text, "]");
+}
+
+static void write_shape(struct text *text, const char *key, const struct oip_tensor *tensor)
+{
+    text_raw(text, ",");
+    text_key(text, key);
+    for (int i = 0; i < tensor->rank; i++) {
+        text_raw(text, i > 0 ? "," : "[");
+        text_integer(text, tensor->shape[i]);
+    }
+    text_raw(text, "]");
+}
+
+static void write_metadata_tensor(struct text *text, const struct oip_tensor *tensor)
+{
+    text_raw(text, ",\"datatype\":");
+    text_string(text, tensor->datatype);
+    write_shape(text, "shape", tensor);
+}
+
+static void write_head(struct text *text, const struct model *model)
+{
+    char platform[PLATFORM_BYTES];
+    oip_platform(model, platform, sizeof platform);
+    text_raw(text, "{\"name\":");
+    text_string(text, model->name);
+    text_raw(text, ",\"platform\":");
+    text_string(text, platform);
+}
+
+static void write_inputs_and_outputs(struct text *text, const struct model *model,
+                                     const char *inputs_key, const char *outputs_key,
+                                     write_tensor *write_input, write_tensor *write_output)
+{
+    struct oip_tensor tensors[OIP_TENSORS_MAX];
+    write_tensors(text, inputs_key, tensors, oip_inputs(model, tensors), write_input);
+    write_tensors(text, outputs_key, tensors, oip_outputs(model, tensors), write_output);
+}
+
+static void write_metadata(struct text *text, const struct model *model, struct service *service)
+{
+    write_head(text, model);
+    text_raw(text, ",\"versions\":");
+    model_store_versions(service->store, model->name, text);
+    write_inputs_and_outputs(text, model, "inputs", "outputs", write_metadata_tensor,
+                             write_metadata_tensor);
+}
+
+/* ---------------------------------------------------------- configuration -- */
+
+static void write_config_tensor(struct text *text, const struct oip_tensor *tensor)
+{
+    text_raw(text, ",\"data_type\":\"TYPE_");
+    text_raw(text, tensor->datatype);
+    text_raw(text, "\"");
+    write_shape(text, "dims", tensor);
+}
+
+static void write_config_input(struct text *text, const struct oip_tensor *tensor)
+{
+    write_config_tensor(text, tensor);
+    text_raw(text, tensor->optional ? ",\"optional\":true" : ",\"optional\":false");
+}
+
+static void write_config(struct text *text, const struct model *model, struct service *service)
+{
+    (void)service;
+    write_head(text, model);
+    text_raw(text, ",\"backend\":\"attnd\",\"max_batch_size\":0,"
+                   "\"version_policy\":{\"all\":{}}");
+    write_inputs_and_outputs(text, model, "input", "output", write_config_input,
+                             write_config_tensor);
+    text_raw(text, ",\"instance_group\":[{\"kind\":\"KIND_CPU\",\"count\":1}],"
+                   "\"parameters\":{\"attention\":{\"string_value\":");
+    text_string(text, model->attention);
+    text_raw(text, "},\"source\":{\"string_value\":");
+    text_string(text, model->source);
+    text_raw(text, "}}");
+}
+
+static void reply(struct exchange *exchange,
+                  void (*write)(struct text *text, const struct model *model,
+                                struct service *service))
+{
+    struct model *model;
+    struct fault fault;
+    struct text text;
+    if (!oip_model_find(exchange, &model, &fault)) {
+        exchange_fail(exchange, &fault);
+        return;
+    }
+    text_init(&text, 1 << 20);
+    write(&text, model, exchange_context(exchange));
+    text_raw(&text, "}\n");
+    model_release(model);
+    exchange_reply_text(exchange, 200, "application/json", &text);
+}
+
+void oip_model_metadata(struct exchange *exchange)
+{
+    reply(exchange, write_metadata);
+}
+
+void oip_model_config(struct exchange *exchange)
+{
+    reply(exchange, write_config);
+}

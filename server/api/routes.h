@@ -1,0 +1,13 @@
+/* routes.h - every path of the daemon, in one table. */
+#ifndef ATTND_ROUTES_H
+#define ATTND_ROUTES_H
+
+#include "http/http.h"
+
+/* The table, its metrics labels registered; *count is its length. */
+struct route *routes_table(int *count);
+
+/* The metrics index of requests whose path is in no route. */
+int routes_unknown(void);
+
+#endif

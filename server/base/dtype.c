@@ -1,0 +1,147 @@
+/* dtype.c - see dtype.h.
+ *
+ * Tensors may begin at any byte, so elements are read and written by memcpy(). */
+#include "base/dtype.h"
+
+#include <assert.h>
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensors are little-endian");
+
+static const char *const NAMES[] = {
+    [ATTN_F64] = "F64",   [ATTN_F32] = "F32",   [ATTN_F16] = "F16",
+    [ATTN_BF16] = "BF16", [ATTN_BOOL] = "BOOL",
+};
+
+const char *dtype_name(enum attn_dtype dtype)
+{
+    return NAMES[dtype];
+}
+
+bool dtype_find(const char *name, enum attn_dtype *dtype)
+{
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
+        if (strcmp(NAMES[i], name) == 0) {
+            *dtype = (enum attn_dtype)i;
+            return true;
+        }
+    return false;
+}
+
+static float float_of_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static uint32_t bits_of_float(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* ------------------------------------------------------------------ read -- */
+
+/* IEEE 754 binary16. A subnormal is its fraction in units of 2^-24, which is exact. */
+static float float_of_f16(const unsigned char *bytes)
+{
+    uint16_t half;
+    memcpy(&half, bytes, sizeof half);
+    const uint32_t sign = (uint32_t)(half >> 15) << 31;
+    const uint32_t exponent = (half >> 10) & 0x1F, fraction = half & 0x3FF;
+    if (exponent == 0)
+        return (sign ? -1.0f : 1.0f) * (float)fraction * 0x1p-24f;
+    const uint32_t wide = exponent == 0x1F ? 0xFF : exponent + (127 - 15);
+    return float_of_bits(sign | wide << 23 | fraction << 13);
+}
+
+static float float_of_bf16(const unsigned char *bytes)
+{
+    uint16_t half;
+    memcpy(&half, bytes, sizeof half);
+    return float_of_bits((uint32_t)half << 16);
+}
+
+static float float_of_f64(const unsigned char *bytes)
+{
+    double value;
+    memcpy(&value, bytes, sizeof value);
+    return (float)value;
+}
+
+static float float_of_bool(const unsigned char *bytes)
+{
+    return *bytes ? 1.0f : 0.0f;
+}
+
+/* A loop for each dtype, so that the compiler may make vectors of it. */
+void dtype_read(float *values, const void *bytes, enum attn_dtype dtype, size_t count)
+{
+    const unsigned char *from = bytes;
+    if (dtype == ATTN_F32)
+        memcpy(values, bytes, count * sizeof *values);
+    else if (dtype == ATTN_F16)
+        for (size_t i = 0; i < count; i++)
+            values[i] = float_of_f16(from + 2 * i);
+    else if (dtype == ATTN_BF16)
+        for (size_t i = 0; i < count; i++)
+            values[i] = float_of_bf16(from + 2 * i);
+    else if (dtype == ATTN_F64)
+        for (size_t i = 0; i < count; i++)
+            values[i] = float_of_f64(from + 8 * i);
+    else
+        for (size_t i = 0; i < count; i++)
+            values[i] = float_of_bool(from + i);
+}
+
+/* ----------------------------------------------------------------- write -- */
+
+static void f16_of_float(unsigned char *bytes, float value)
+{
+    const uint32_t bits = bits_of_float(value), magnitude = bits & 0x7FFFFFFF;
+    uint32_t half;
+    if (magnitude > 0x7F800000)
+        half = 0x7E00; /* NaN */
+    else if (magnitude >= 0x477FF000)
+        half = 0x7C00; /* 65520 and above are nearer to 2^16 than to 65504, the largest */
+    else if (magnitude < 0x38800000) /* subnormal: a float near 1/2 counts in units of 2^-24 */
+        half = bits_of_float(float_of_bits(magnitude) + 0.5f) - 0x3F000000;
+    else
+        half = (magnitude - 0x38000000 + 0xFFF + (magnitude >> 13 & 1)) >> 13;
+    const uint16_t signed_half = (uint16_t)(half | (bits >> 16 & 0x8000));
+    memcpy(bytes, &signed_half, sizeof signed_half);
+}
+
+static void bf16_of_float(unsigned char *bytes, float value)
+{
+    const uint32_t bits = bits_of_float(value);
+    const bool is_nan = (bits & 0x7FFFFFFF) > 0x7F800000;
+    const uint16_t half =
+        (uint16_t)(is_nan ? bits >> 16 | 0x40 : (bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+    memcpy(bytes, &half, sizeof half);
+}
+
+static void f64_of_float(unsigned char *bytes, float value)
+{
+    const double wide = (double)value;
+    memcpy(bytes, &wide, sizeof wide);
+}
+
+void dtype_write(void *bytes, enum attn_dtype dtype, const float *values, size_t count)
+{
+    unsigned char *to = bytes;
+    assert(dtype != ATTN_BOOL);
+    if (dtype == ATTN_F32)
+        memcpy(bytes, values, count * sizeof *values);
+    else if (dtype == ATTN_F16)
+        for (size_t i = 0; i < count; i++)
+            f16_of_float(to + 2 * i, values[i]);
+    else if (dtype == ATTN_BF16)
+        for (size_t i = 0; i < count; i++)
+            bf16_of_float(to + 2 * i, values[i]);
+    else
+        for (size_t i = 0; i < count; i++)
+            f64_of_float(to + 8 * i, values[i]);
+}

@@ -1,0 +1,255 @@
+/* memory_budget.c - see memory_budget.h.
+ *
+ * malloc() keeps what is freed: after a burst of large requests 137 MiB stayed resident of a daemon
+ * that starts with 9. Mapping large blocks one by one avoids that at the cost of every large
+ * request; so the heap is trimmed once nothing has been in flight for a while. It is the only one:
+ * the ends of all others but the first, malloc_trim() leaves as they are. */
+#include "base/memory_budget.h"
+
+#include <malloc.h>
+#include <stdatomic.h>
+
+enum { TRIM_PEAK_BYTES = 4 << 20, TRIM_AFTER_MS = 500 };
+
+/* Parts of the budget (memory_budget.h). */
+enum {
+    PARTS = 16,
+    PARTS_BODIES = 8,
+    PARTS_BODIES_OF_OTHERS = 10,
+    PARTS_SMALL_BODIES = 11,
+    PARTS_PEER = 1,
+    PARTS_COMPUTED = 12,
+    PARTS_LARGE = 15,
+};
+
+enum { PEERS = 4096 };
+
+static struct {
+    size_t bytes_max;
+    _Atomic size_t used;
+    _Atomic size_t bodies; /* of it */
+    _Atomic size_t peak;   /* since the last trim */
+    _Atomic uint64_t refused;
+    _Atomic int64_t quiet_since_ns; /* 0: something was in flight when somebody last looked */
+} budget = { .bytes_max = SIZE_MAX };
+
+/* Bytes of bodies that are not whole, by the peer. Two that meet in one place are taken for one. */
+static _Atomic size_t peers[PEERS];
+
+static size_t parts(size_t count)
+{
+    return budget.bytes_max / PARTS * count + budget.bytes_max % PARTS * count / PARTS;
+}
+
+void memory_budget_limit(size_t bytes_max)
+{
+    budget.bytes_max = bytes_max;
+    mallopt(M_ARENA_MAX, 1);
+}
+
+size_t memory_budget_body_bytes_max(void)
+{
+    return parts(PARTS_BODIES);
+}
+
+size_t memory_budget_request_bytes_max(void)
+{
+    return parts(PARTS_COMPUTED);
+}
+
+/* --------------------------------------------------------------- counting -- */
+
+static size_t load(const _Atomic size_t *bytes)
+{
+    return atomic_load_explicit(bytes, memory_order_relaxed);
+}
+
+/* What it is then. */
+static size_t add(_Atomic size_t *sum, size_t bytes)
+{
+    return atomic_fetch_add_explicit(sum, bytes, memory_order_relaxed) + bytes;
+}
+
+static void subtract(_Atomic size_t *sum, size_t bytes)
+{
+    atomic_fetch_sub_explicit(sum, bytes, memory_order_relaxed);
+}
+
+static void note_peak(size_t used)
+{
+    size_t peak = load(&budget.peak);
+    while (used > peak
+           && !atomic_compare_exchange_weak_explicit(&budget.peak, &peak, used,
+                                                     memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+static bool refuse(void)
+{
+    atomic_fetch_add_explicit(&budget.refused, 1, memory_order_relaxed);
+    return false;
+}
+
+static bool fits(size_t used, size_t bytes, size_t bytes_max)
+{
+    return used <= bytes_max && bytes <= bytes_max - used;
+}
+
+/* Adds to all that is used, where that stays within used_max, and what is no body's within
+ * computed_max. */
+static bool take(struct memory_share *share, size_t bytes, size_t used_max, size_t computed_max)
+{
+    size_t used = load(&budget.used);
+    do {
+        const size_t bodies = load(&budget.bodies);
+        const size_t computed = used > bodies ? used - bodies : 0;
+        if (!fits(used, bytes, used_max) || !fits(computed, bytes, computed_max))
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&budget.used, &used, used + bytes,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    note_peak(used + bytes);
+    share->bytes += bytes;
+    return true;
+}
+
+/* ------------------------------------------------------------- reservations -- */
+
+static bool is_small(const struct memory_share *share, size_t bytes)
+{
+    return !share->is_large && fits(share->bytes, bytes, MEMORY_SMALL_BYTES);
+}
+
+bool memory_reserve(struct memory_share *share, size_t bytes)
+{
+    if (!share || bytes == 0)
+        return true;
+    if (is_small(share, bytes))
+        return take(share, bytes, parts(PARTS), SIZE_MAX) || refuse();
+    return take(share, bytes, parts(PARTS_LARGE), parts(PARTS_COMPUTED)) || refuse();
+}
+
+/* Whether there may be so many bytes of bodies, so many of them of one peer. */
+static bool bodies_fit(const struct memory_share *share, size_t bodies, size_t of_peer)
+{
+    if (!share->is_large)
+        return bodies <= parts(PARTS_SMALL_BODIES)
+               && of_peer <= parts(PARTS_BODIES) + parts(PARTS_PEER) / 2;
+    return bodies <= parts(PARTS_BODIES)
+           || (bodies <= parts(PARTS_BODIES_OF_OTHERS) && of_peer <= parts(PARTS_PEER));
+}
+
+static _Atomic size_t *peer_of(const struct memory_share *share)
+{
+    return &peers[share->peer % PEERS];
+}
+
+bool memory_has_room_for_body(struct memory_share *share, size_t bytes)
+{
+    const size_t bytes_max = memory_budget_body_bytes_max();
+    share->is_large = share->is_large || bytes > MEMORY_SMALL_BODY_BYTES;
+    if (!share->is_large)
+        return true;
+    return (bytes <= bytes_max
+            && bodies_fit(share, load(&budget.bodies) + bytes, load(peer_of(share)) + bytes)
+            && fits(load(&budget.used), bytes, parts(PARTS_LARGE)))
+           || refuse();
+}
+
+bool memory_reserve_body(struct memory_share *share, size_t bytes)
+{
+    if (!share || bytes == 0)
+        return true;
+    if (bytes > memory_budget_body_bytes_max())
+        return refuse();
+    share->is_large = share->is_large || !fits(share->body_bytes, bytes, MEMORY_SMALL_BODY_BYTES);
+    const size_t bodies = add(&budget.bodies, bytes);
+    const size_t of_peer = add(peer_of(share), bytes);
+    const size_t used_max = parts(share->is_large ? PARTS_LARGE : PARTS);
+    if (bodies_fit(share, bodies, of_peer) && take(share, bytes, used_max, SIZE_MAX)) {
+        share->body_bytes += bytes;
+        share->waiting_bytes += bytes;
+        return true;
+    }
+    subtract(&budget.bodies, bytes);
+    subtract(peer_of(share), bytes);
+    return refuse();
+}
+
+void memory_take(struct memory_share *share, size_t bytes)
+{
+    note_peak(add(&budget.used, bytes));
+    share->bytes += bytes;
+}
+
+/* ---------------------------------------------------------------- giving back -- */
+
+/* So many bytes of the body still count for the peer. */
+static void leave_waiting(struct memory_share *share, size_t bytes)
+{
+    if (share->waiting_bytes <= bytes)
+        return;
+    subtract(peer_of(share), share->waiting_bytes - bytes);
+    share->waiting_bytes = bytes;
+}
+
+/* So many bytes still count as a body's. */
+static void leave_body(struct memory_share *share, size_t bytes)
+{
+    leave_waiting(share, bytes);
+    if (share->body_bytes <= bytes)
+        return;
+    subtract(&budget.bodies, share->body_bytes - bytes);
+    share->body_bytes = bytes;
+}
+
+void memory_body_is_whole(struct memory_share *share)
+{
+    leave_waiting(share, 0);
+}
+
+void memory_body_is_answered(struct memory_share *share)
+{
+    leave_body(share, 0);
+}
+
+void memory_return(struct memory_share *share, size_t bytes)
+{
+    if (!share || share->bytes == 0)
+        return;
+    const size_t returned = bytes < share->bytes ? bytes : share->bytes;
+    subtract(&budget.used, returned);
+    share->bytes -= returned;
+    leave_body(share, share->body_bytes > returned ? share->body_bytes - returned : 0);
+}
+
+void memory_return_all(struct memory_share *share)
+{
+    memory_return(share, SIZE_MAX);
+}
+
+/* One thread finds the moment; that another finds it too would only trim twice. */
+void memory_budget_trim(int64_t now_ns)
+{
+    if (load(&budget.peak) < TRIM_PEAK_BYTES)
+        return;
+    const int64_t since_ns = atomic_load_explicit(&budget.quiet_since_ns, memory_order_relaxed);
+    if (load(&budget.used) > 0) {
+        atomic_store_explicit(&budget.quiet_since_ns, 0, memory_order_relaxed);
+    } else if (since_ns == 0) {
+        atomic_store_explicit(&budget.quiet_since_ns, now_ns, memory_order_relaxed);
+    } else if (now_ns - since_ns > TRIM_AFTER_MS * INT64_C(1000000)) {
+        atomic_store_explicit(&budget.peak, 0, memory_order_relaxed);
+        atomic_store_explicit(&budget.quiet_since_ns, 0, memory_order_relaxed);
+        malloc_trim(0);
+    }
+}
+
+struct memory_budget_state memory_budget_state(void)
+{
+    return (struct memory_budget_state){
+        .bytes_max = budget.bytes_max,
+        .used_bytes = load(&budget.used),
+        .body_bytes = load(&budget.bodies),
+        .refused_count = atomic_load_explicit(&budget.refused, memory_order_relaxed),
+    };
+}

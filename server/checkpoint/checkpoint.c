@@ -1,0 +1,318 @@
+/* checkpoint.c - see checkpoint.h.
+ *
+ * For each stack of the family's rows: which prefix its tensors have, then layer by layer what
+ * config.json says, the names that this gives, and the layer that model_layers.c makes of both. */
+#include "checkpoint/checkpoint.h"
+
+#include "base/name_list.h"
+#include "checkpoint/checkpoint_bias.h"
+#include "checkpoint/checkpoint_fields.h"
+#include "checkpoint/checkpoint_image_bias.h"
+#include "checkpoint/checkpoint_known.h"
+#include "checkpoint/checkpoint_layer.h"
+#include "checkpoint/checkpoint_name.h"
+#include "checkpoint/checkpoint_norm.h"
+#include "checkpoint/checkpoint_quantised.h"
+#include "model/model_builder.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LISTED_BYTES = 128 };
+
+/* ---------------------------------------------------------------- the config -- */
+
+static bool has_field(const cJSON *root, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(root, name) != NULL;
+}
+
+/* params.json of Meta's and Mistral's own releases says its widths; of Mistral's also the hidden
+ * one, where Meta's says multiple_of, and later ones a model_type that names nothing. */
+static const char *type_of(const cJSON *root)
+{
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(root, "model_type");
+    const char *name = cJSON_IsString(type) ? type->valuestring : "";
+    if ((name[0] && strcmp(name, "transformer") != 0)
+        || !(has_field(root, "dim") && has_field(root, "n_layers") && has_field(root, "n_heads")))
+        return name;
+    return has_field(root, "hidden_dim") ? "mistral_params" : "meta";
+}
+
+bool checkpoint_read(struct checkpoint *checkpoint, const char *text, bool *is_published,
+                     struct fault *fault)
+{
+    const struct json_options options = { .nonfinite_allowed = true };
+    *checkpoint = (struct checkpoint){ .run_count = 0 };
+    *is_published = false;
+    if (!json_read(&checkpoint->config, text, strlen(text), &options, fault)) {
+        fault_prefix_pointer(fault, "/config");
+        return false;
+    }
+    const cJSON *root = checkpoint->config.root;
+    *is_published =
+        cJSON_IsObject(root) && !cJSON_GetObjectItemCaseSensitive(root, "attention")
+        && (type_of(root)[0] || cJSON_GetObjectItemCaseSensitive(root, "architectures"));
+    const bool good = !*is_published || json_check_finite(NULL, root, fault);
+    if (!good)
+        fault_prefix_pointer(fault, "/config");
+    if (!*is_published || !good)
+        checkpoint_free(checkpoint);
+    return good;
+}
+
+void checkpoint_free(struct checkpoint *checkpoint)
+{
+    json_free(&checkpoint->config);
+    *checkpoint = (struct checkpoint){ .run_count = 0 };
+}
+
+/* ------------------------------------------------------------------- finding -- */
+
+static bool has_layer(const struct checkpoint_run *run, const struct model_tensors *tensors,
+                      int64_t index)
+{
+    char name[CHECKPOINT_NAME_BYTES];
+    checkpoint_write_name(name, run, index, run->stack->projections[MODEL_Q], ".weight");
+    return model_tensors_find(tensors, name) != NULL;
+}
+
+/* The prefix under which the file has the stack's first layer; false where it has it under none. */
+static bool find_prefix(struct checkpoint_run *run, const struct model_tensors *tensors)
+{
+    const char *prefixes = run->stack->prefixes;
+    for (;;) {
+        const size_t length = strcspn(prefixes, "|");
+        snprintf(run->prefix, sizeof run->prefix, "%.*s", (int)length, prefixes);
+        if (has_layer(run, tensors, 0))
+            return true;
+        if (!prefixes[length])
+            return false;
+        prefixes += length + 1;
+    }
+}
+
+static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack *stack,
+                    const struct model_tensors *tensors, struct fault *fault)
+{
+    struct checkpoint_run run = { .stack = stack,
+                                  .document = &checkpoint->config,
+                                  .section = checkpoint->config.root,
+                                  .inner_count = 1 };
+    if (stack->section)
+        run.section = checkpoint_find_object(run.section, stack->section);
+    if (stack->section_is_needed && !cJSON_IsObject(run.section))
+        return true;
+    if (!find_prefix(&run, tensors))
+        return true;
+    if (!checkpoint_read_integer(run.section, stack->layers, &run.layer_count, fault)
+        || !checkpoint_read_integer(run.section, stack->inner ? stack->inner : "=1",
+                                    &run.inner_count, fault))
+        return false;
+    if (run.inner_count < 1)
+        run.inner_count = 1;
+    run.layer_count *= run.inner_count;
+    if (run.layer_count < 1 || run.layer_count > MODEL_LAYERS_MAX)
+        return fault_set_at(fault, "/config", FAULT_OPTION,
+                            "config.json gives %" PRId64 " layers (%.*s); expected 1 to %d",
+                            run.layer_count, CHECKPOINT_FIELD_NAME(stack->layers),
+                            MODEL_LAYERS_MAX);
+    if (has_layer(&run, tensors, run.layer_count)) {
+        char name[CHECKPOINT_NAME_BYTES];
+        checkpoint_write_name(name, &run, run.layer_count, stack->projections[MODEL_Q], ".weight");
+        return fault_set_at(fault, "/config", FAULT_SHAPE,
+                            "config.json gives %" PRId64 " layers (%.*s), and the file has a "
+                            "tensor '%.100s'",
+                            run.layer_count, CHECKPOINT_FIELD_NAME(stack->layers), name);
+    }
+    checkpoint->runs[checkpoint->run_count++] = run;
+    checkpoint->layer_count += run.layer_count;
+    return true;
+}
+
+/* ------------------------------------------------------------------ refusing -- */
+
+static bool looks_like_attention(const char *name)
+{
+    static const char *const WORDS[] = { "attn", "attention", "q_proj", "query", "qkv", "mixer" };
+    for (size_t i = 0; i < sizeof WORDS / sizeof WORDS[0]; i++)
+        if (strstr(name, WORDS[i]))
+            return true;
+    return false;
+}
+
+/* "h.0.attn.weight, h.1.attn.weight and 22 more"; in the order of the file. */
+static void list_tensors(const struct model_tensors *tensors, char text[LISTED_BYTES])
+{
+    struct name_list list = name_list_in(text, LISTED_BYTES);
+    for (int64_t i = 0; i < tensors->entry_count; i++) {
+        const struct safetensors_entry *entry = model_tensors_at(tensors, i);
+        if (looks_like_attention(entry->name))
+            name_list_add(&list, entry->name);
+    }
+    name_list_end(&list);
+}
+
+/* Says which of the file's tensors to name, and where. */
+static bool refuse_unknown(const char *type, bool is_known, const struct model_tensors *tensors,
+                           struct fault *fault)
+{
+    char listed[LISTED_BYTES];
+    list_tensors(tensors, listed);
+    return fault_set_at(fault, "/config/model_type", FAULT_OPTION,
+                        "model_type '%.24s' %s; write {\"attention\":\"scaled_dot_product\","
+                        "\"layers\":N,\"q_heads\":N,\"tensors\":{\"layers.0.q_proj.weight\":"
+                        "\"...\"}} as config.json; attention in this file: %s",
+                        type, is_known ? "has other tensors" : "is not known here",
+                        listed[0] ? listed : "none by its names");
+}
+
+bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *tensors,
+                     struct fault *fault)
+{
+    int count;
+    const char *type = type_of(checkpoint->config.root);
+    const struct checkpoint_stack *stacks = checkpoint_families_find(type, &count);
+    if (!checkpoint_quantised_check(checkpoint->config.root, tensors, fault))
+        return false;
+    for (int i = 0; i < count; i++)
+        if (!add_run(checkpoint, &stacks[i], tensors, fault))
+            return false;
+    if (checkpoint->run_count == 0)
+        return refuse_unknown(type, count > 0, tensors, fault);
+    return checkpoint_known_check(checkpoint, type, fault);
+}
+
+/* ------------------------------------------------------------------ building -- */
+
+/* Query, key and value in one tensor, or key and value. */
+static void set_fused(struct model_part parts[MODEL_PROJECTION_COUNT],
+                      const struct checkpoint_layer *layer)
+{
+    const struct model_config *config = &layer->config;
+    const enum checkpoint_fusion fusion = layer->run->stack->fusion;
+    const int64_t groups = fusion == CHECKPOINT_GROUPS ? config->kv_heads : 1;
+    const int64_t q_count = config->q_heads / groups * config->head_dim;
+    const int64_t kv_count = config->kv_heads / groups * config->head_dim;
+    const int64_t before = fusion == CHECKPOINT_KEYS ? 0 : q_count;
+    const int64_t run = before + 2 * kv_count;
+    if (before > 0) {
+        parts[MODEL_K] = parts[MODEL_Q];
+        parts[MODEL_Q].slice = (struct model_slice){ groups, run, 0, q_count };
+    }
+    parts[MODEL_V] = parts[MODEL_K];
+    parts[MODEL_K].slice = (struct model_slice){ groups, run, before, kv_count };
+    parts[MODEL_V].slice = (struct model_slice){ groups, run, before + kv_count, kv_count };
+}
+
+struct part_names {
+    char weight[MODEL_PROJECTION_COUNT][CHECKPOINT_NAME_BYTES],
+        bias[MODEL_PROJECTION_COUNT][CHECKPOINT_NAME_BYTES];
+};
+
+/* Where the layer's tensors are; a bias that config.json does not speak of is a contradiction. */
+static bool set_parts(struct model_part parts[MODEL_PROJECTION_COUNT], struct part_names *names,
+                      const struct checkpoint_layer *layer, const struct model_tensors *tensors,
+                      struct fault *fault)
+{
+    for (int i = 0; i < MODEL_PROJECTION_COUNT; i++) {
+        parts[i] = (struct model_part){ .weight = NULL };
+        const char *part = layer->run->stack->projections[i];
+        if (!part)
+            continue;
+        checkpoint_write_name(names->weight[i], layer->run, layer->index, part, ".weight");
+        checkpoint_write_name(names->bias[i], layer->run, layer->index, part, ".bias");
+        parts[i].weight = names->weight[i];
+        if (layer->biases >> i & 1)
+            parts[i].bias = names->bias[i];
+        else if (model_tensors_find(tensors, names->bias[i]))
+            return fault_set_at(fault, "/config", FAULT_FIELD,
+                                "the file has a tensor '%.100s', and by config.json this "
+                                "projection has no bias",
+                                names->bias[i]);
+    }
+    if (layer->run->stack->fusion != CHECKPOINT_SEPARATE)
+        set_fused(parts, layer);
+    return true;
+}
+
+static bool check_width(const struct model_layer *layer, int64_t width, const char *field,
+                        struct fault *fault)
+{
+    const int64_t widths[] = { layer->d_query, layer->d_key, layer->d_value, layer->d_out };
+    static const enum model_projection WHICH[] = { MODEL_Q, MODEL_K, MODEL_V, MODEL_O };
+    for (int i = 0; i < 4; i++)
+        if (widths[i] != width)
+            return fault_set_at(fault, "/config", FAULT_SHAPE,
+                                "tensor '%.100s' is of a layer of %" PRId64
+                                " columns; config.json gives %" PRId64 " (%.*s)",
+                                layer->tensors[WHICH[i]][0].name, widths[i], width,
+                                CHECKPOINT_FIELD_NAME(field));
+    return true;
+}
+
+/* The slopes of the ALiBi paper: powers of one number where heads are a power of 2; else the rest
+ * of them are every other one of twice as many heads. */
+static bool set_alibi(struct model_layer *layer, const struct checkpoint_layer *read,
+                      struct arena *arena, struct fault *fault)
+{
+    const int64_t q_heads = layer->layer.q_heads;
+    const double factor = read->run->stack->alibi_is_scaled ? layer->options.scale : 1;
+    const double most = read->alibi_max;
+    int64_t power = 1;
+    float *slopes = arena_alloc(arena, (size_t)q_heads * sizeof *slopes);
+    if (!slopes)
+        return fault_no_memory(fault);
+    while (2 * power <= q_heads)
+        power *= 2;
+    for (int64_t h = 0; h < q_heads; h++) {
+        const double exponent = h < power
+                                    ? most * (double)(h + 1) / (double)power
+                                    : most / 2 * (double)(2 * (h - power) + 1) / (double)power;
+        slopes[h] = (float)(exp2(-exponent) * factor);
+    }
+    layer->alibi_slopes = slopes;
+    return true;
+}
+
+static bool build_layer(struct model_layer *layer, const struct checkpoint_run *run, int64_t index,
+                        struct model_parameters *parameters, struct fault *fault)
+{
+    struct checkpoint_layer read;
+    struct model_part parts[MODEL_PROJECTION_COUNT];
+    struct part_names names;
+    unsigned first;
+    struct model_builder builder = {
+        .config = &read.config, .parameters = parameters, .parts = parts, .fault = fault
+    };
+    if (!checkpoint_layer_read(&read, run, index, fault)
+        || !set_parts(parts, &names, &read, parameters->tensors, fault)
+        || !model_builder_build(&builder, layer, &first)
+        || !check_width(layer, read.width, run->stack->width, fault)
+        || !checkpoint_norms_set(layer, &read, parameters, fault)
+        || !checkpoint_image_bias_set(layer, &read, parameters, fault))
+        return false;
+    layer->kind = run->stack->kind;
+    layer->layer.projected_max = read.clip;
+    if (run->stack->bias_table) {
+        char name[CHECKPOINT_NAME_BYTES];
+        checkpoint_write_name(name, run, 0, run->stack->bias_table, ".weight");
+        if (!checkpoint_bias_set(layer, &read, name, parameters, fault))
+            return false;
+    }
+    return !read.has_alibi || set_alibi(layer, &read, parameters->arena, fault);
+}
+
+bool checkpoint_build(struct model_layer *layers, const struct checkpoint *checkpoint,
+                      struct model_parameters *parameters, struct fault *fault)
+{
+    for (int i = 0; i < checkpoint->run_count; i++) {
+        const struct checkpoint_run *run = &checkpoint->runs[i];
+        for (int64_t index = 0; index < run->layer_count; index++)
+            if (!build_layer(layers++, run, index, parameters, fault))
+                return false;
+    }
+    return true;
+}

@@ -1,0 +1,100 @@
+/* checkpoint_bias.c - see checkpoint_bias.h.
+ *
+ * Source: Raffel et al. 2020, section 2.1, and _relative_position_bucket() of transformers'
+ * t5/modeling_t5.py, in float as there: short distances have a bucket each, longer ones share them
+ * by their logarithm, all from max_distance on one. So the bias of a head is a list of as many
+ * numbers as there are distances up to that one. */
+#include "checkpoint/checkpoint_bias.h"
+
+#include "checkpoint/checkpoint_fields.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { REACH_MAX = 1 << 16 };
+
+struct buckets {
+    int64_t count;
+    int64_t max_distance;
+    bool both_ways; /* keys ahead have buckets of their own; else they have that of distance 0 */
+};
+
+/* The bucket of a key so far behind the query, distance < 0, or ahead of it. */
+static int64_t bucket_of(const struct buckets *buckets, int64_t distance)
+{
+    const int64_t count = buckets->both_ways ? buckets->count / 2 : buckets->count;
+    const int64_t first = buckets->both_ways && distance > 0 ? count : 0;
+    const int64_t far = distance < 0 ? -distance : buckets->both_ways ? distance : 0;
+    const int64_t exact = count / 2;
+    if (far < exact)
+        return first + far;
+    const float part =
+        logf((float)far / (float)exact) / (float)log((double)buckets->max_distance / (double)exact);
+    const int64_t bucket = exact + (int64_t)(part * (float)(count - exact));
+    return first + (bucket < count ? bucket : count - 1);
+}
+
+static bool read_buckets(struct buckets *buckets, const struct checkpoint_layer *read,
+                         struct fault *fault)
+{
+    const struct checkpoint_stack *stack = read->run->stack;
+    const cJSON *section = read->run->section;
+    if (!checkpoint_read_integer(section, stack->buckets, &buckets->count, fault)
+        || !checkpoint_read_integer(section, stack->max_distance, &buckets->max_distance, fault))
+        return false;
+    buckets->both_ways = !stack->causal;
+    const int64_t exact = buckets->count / (buckets->both_ways ? 4 : 2);
+    return (exact >= 1 && buckets->max_distance > exact && buckets->max_distance <= REACH_MAX)
+           || fault_set_at(fault, "/config", FAULT_OPTION,
+                           "config.json gives %" PRId64 " buckets (%.*s) up to distance %" PRId64
+                           " (%.*s); expected 4 or more, and a distance above a half of them and "
+                           "of at most %d",
+                           buckets->count, CHECKPOINT_FIELD_NAME(stack->buckets),
+                           buckets->max_distance, CHECKPOINT_FIELD_NAME(stack->max_distance),
+                           REACH_MAX);
+}
+
+bool checkpoint_bias_set(struct model_layer *layer, const struct checkpoint_layer *read,
+                         const char *name, struct model_parameters *parameters, struct fault *fault)
+{
+    const int64_t heads = layer->layer.q_heads;
+    const float *table;
+    uint64_t shape[2] = { 0, 0 };
+    struct buckets buckets;
+    if (!read_buckets(&buckets, read, fault))
+        return false;
+    const struct safetensors_entry *entry = model_tensors_find(parameters->tensors, name);
+    if (!entry)
+        return fault_set_at(fault, "/parameters", FAULT_FIELD,
+                            "the file has no tensor '%.100s', which config.json asks for", name);
+    if (entry->rank == 2)
+        safetensors_shape(entry, shape, 2);
+    if (shape[0] != (uint64_t)buckets.count || shape[1] != (uint64_t)heads)
+        return fault_set_at(fault, "/parameters", FAULT_SHAPE,
+                            "tensor '%.100s' is not [%" PRId64 ", %" PRId64
+                            "], the buckets and heads that config.json gives",
+                            name, buckets.count, heads);
+    const int64_t reach = buckets.max_distance, count = 2 * reach + 1;
+    float *values = arena_calloc(parameters->arena, (size_t)(heads * count), sizeof *values);
+    int32_t *row_of = arena_calloc(parameters->arena, (size_t)count, sizeof *row_of);
+    if (!values || !row_of)
+        return fault_no_memory(fault);
+    if (!model_parameters_get_now(parameters, entry, &table, fault))
+        return false;
+    layer->relative_bias = (struct model_relative_bias){ .values = values,
+                                                         .count = count,
+                                                         .reach = reach,
+                                                         .table_rows = buckets.count,
+                                                         .row_of = row_of };
+    const char *kept = arena_strdup(parameters->arena, name);
+    if (!kept)
+        return fault_no_memory(fault);
+    layer->tensors[MODEL_POSITION_BIAS][0] =
+        (struct model_tensor){ kept, 2, { buckets.count, heads } };
+    for (int64_t c = 0; c < count; c++)
+        row_of[c] = (int32_t)bucket_of(&buckets, c - reach);
+    for (int64_t h = 0; h < heads; h++)
+        for (int64_t c = 0; c < count; c++)
+            *values++ = table[row_of[c] * heads + h];
+    return true;
+}

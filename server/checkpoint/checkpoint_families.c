@@ -1,0 +1,33 @@
+/* checkpoint_families.c - see checkpoint_families.h. */
+#include "checkpoint/checkpoint_families.h"
+
+#include <string.h>
+
+static bool has(const char *names, const char *name)
+{
+    const size_t wanted = strlen(name);
+    while (*names) {
+        const size_t length = strcspn(names, "|");
+        if (length == wanted && strncmp(names, name, length) == 0)
+            return true;
+        names += length + (names[length] == '|');
+    }
+    return false;
+}
+
+const struct checkpoint_stack *checkpoint_families_find(const char *model_type, int *count)
+{
+    const struct checkpoint_stack *const tables[] = { checkpoint_encoders, checkpoint_decoders,
+                                                      checkpoint_llamas };
+    *count = 0;
+    for (int i = 0; i < 3; i++) {
+        const struct checkpoint_stack *stack = tables[i];
+        while (stack->model_type && !has(stack->model_type, model_type))
+            stack++;
+        while (stack[*count].model_type && has(stack[*count].model_type, model_type))
+            ++*count;
+        if (*count > 0)
+            return stack;
+    }
+    return NULL;
+}

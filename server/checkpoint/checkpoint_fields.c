@@ -1,0 +1,121 @@
+/* checkpoint_fields.c - see checkpoint_fields.h. */
+#include "checkpoint/checkpoint_fields.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_BYTES = 64 };
+
+static const cJSON *get(const cJSON *section, const char *name, size_t length)
+{
+    char copy[NAME_BYTES];
+    snprintf(copy, sizeof copy, "%.*s", (int)length, name);
+    char *dot = strchr(copy, '.');
+    if (!dot)
+        return cJSON_GetObjectItemCaseSensitive(section, copy);
+    *dot = '\0';
+    return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(section, copy),
+                                            dot + 1);
+}
+
+/* The value of field where section has it, else NULL and what follows its "=". */
+static const cJSON *find(const cJSON *section, const char *field, const char **otherwise)
+{
+    *otherwise = "";
+    while (field && *field) {
+        const size_t length = strcspn(field, "|=");
+        const cJSON *node = length > 0 ? get(section, field, length) : NULL;
+        const bool may_be_another = field[length] == '|' && cJSON_IsNull(node);
+        if (node && !may_be_another)
+            return node;
+        if (field[length] == '=') {
+            *otherwise = field + length + 1;
+            return NULL;
+        }
+        field += length + (field[length] == '|');
+    }
+    return NULL;
+}
+
+static bool refuse(const cJSON *node, enum fault_code code, const char *expected,
+                   struct fault *fault)
+{
+    char pointer[FAULT_POINTER_MAX], came[NAME_BYTES];
+    snprintf(pointer, sizeof pointer, "/config/%s", node->string);
+    if (cJSON_IsNumber(node))
+        snprintf(came, sizeof came, "%.17g", node->valuedouble);
+    else
+        snprintf(came, sizeof came, "%s",
+                 cJSON_IsString(node) ? "a string"
+                 : cJSON_IsBool(node) ? "a boolean"
+                                      : "a list or an object");
+    return fault_set_at(fault, pointer, code, "config.json's %.60s is %s; expected %s",
+                        node->string, came, expected);
+}
+
+bool checkpoint_read_number(const cJSON *section, const char *field, double *value,
+                            struct fault *fault)
+{
+    const char *otherwise;
+    const cJSON *node = find(section, field, &otherwise);
+    *value = node ? 0 : strtod(otherwise, NULL);
+    if (!node || cJSON_IsNull(node))
+        return true;
+    if (!cJSON_IsNumber(node))
+        return refuse(node, FAULT_TYPE, "a number", fault);
+    *value = node->valuedouble;
+    return (isfinite((float)*value) && *value >= 0)
+           || refuse(node, FAULT_OPTION, "a number of 0 or more, as a 32-bit float", fault);
+}
+
+bool checkpoint_read_integer(const cJSON *section, const char *field, int64_t *value,
+                             struct fault *fault)
+{
+    const char *otherwise;
+    const cJSON *node = find(section, field, &otherwise);
+    double number;
+    *value = 0;
+    if (!checkpoint_read_number(section, field, &number, fault))
+        return false;
+    if (number > INT32_MAX || number != floor(number))
+        return refuse(node, FAULT_OPTION, "an integer from 0 to 2147483647", fault);
+    *value = (int64_t)number;
+    return true;
+}
+
+bool checkpoint_read_flag(const cJSON *section, const char *field, bool *value, struct fault *fault)
+{
+    const char *otherwise;
+    const cJSON *node = find(section, field, &otherwise);
+    *value = node ? cJSON_IsTrue(node) : strcmp(otherwise, "true") == 0;
+    return !node || cJSON_IsBool(node) || cJSON_IsNull(node)
+           || refuse(node, FAULT_TYPE, "true or false", fault);
+}
+
+const cJSON *checkpoint_find_object(const cJSON *section, const char *names)
+{
+    while (names && *names) {
+        const size_t length = strcspn(names, "|");
+        const cJSON *node = get(section, names, length);
+        if (cJSON_IsObject(node))
+            return node;
+        names += length + (names[length] == '|');
+    }
+    return NULL;
+}
+
+const cJSON *checkpoint_find_set(const cJSON *section, const char *names)
+{
+    while (names && *names) {
+        const size_t length = strcspn(names, "|");
+        const cJSON *node = get(section, names, length);
+        const bool is_unset = !node || cJSON_IsNull(node) || cJSON_IsFalse(node)
+                              || (cJSON_IsNumber(node) && node->valuedouble == 0);
+        if (!is_unset)
+            return node;
+        names += length + (names[length] == '|');
+    }
+    return NULL;
+}

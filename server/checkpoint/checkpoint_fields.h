@@ -1,0 +1,27 @@
+/* checkpoint_fields.h - fields of a published config.json, as checkpoint_families.h writes them. */
+#ifndef ATTND_CHECKPOINT_FIELDS_H
+#define ATTND_CHECKPOINT_FIELDS_H
+
+#include "text/json.h"
+
+#include <string.h>
+
+/* The first name of a field, for a %.*s. */
+#define CHECKPOINT_FIELD_NAME(field) (int)strcspn(field, "|="), field
+
+/* field is "name|other_name=default". Each is false, with a fault of type or option that names the
+ * field, where the value is of another kind or out of range. */
+bool checkpoint_read_integer(const cJSON *section, const char *field, int64_t *value,
+                             struct fault *fault); /* from 0 to INT32_MAX */
+bool checkpoint_read_number(const cJSON *section, const char *field, double *value,
+                            struct fault *fault); /* 0 or more, finite */
+bool checkpoint_read_flag(const cJSON *section, const char *field, bool *value,
+                          struct fault *fault);
+
+/* The first object that "a|b.c" names in section; NULL: there is none. */
+const cJSON *checkpoint_find_object(const cJSON *section, const char *names);
+
+/* The first of "a|b|c" that section has and that is not null, 0 or false; NULL: there is none. */
+const cJSON *checkpoint_find_set(const cJSON *section, const char *names);
+
+#endif

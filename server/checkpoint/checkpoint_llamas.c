@@ -1,0 +1,337 @@
+/* checkpoint_llamas.c - decoders whose tensors are named as Llama's or Meta's own: see
+ * checkpoint_families.h. */
+#include "checkpoint/checkpoint_families.h"
+
+#include "checkpoint/checkpoint_fields.h"
+#include "checkpoint/checkpoint_layer.h"
+#include "checkpoint/checkpoint_rows.h"
+
+#include <inttypes.h>
+
+/* Qwen2 slides its window on the layers from max_window_layers on, if at all. */
+static bool has_window_qwen2(const cJSON *section, int64_t index)
+{
+    const cJSON *from = cJSON_GetObjectItemCaseSensitive(section, "max_window_layers");
+    const double first = cJSON_IsNumber(from) ? from->valuedouble : 28;
+    return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(section, "use_sliding_window"))
+           && (double)index >= first;
+}
+
+/* Gemma 2 slides its window on every other layer. */
+static bool has_window_gemma2(const cJSON *section, int64_t index)
+{
+    (void)section;
+    return index % 2 == 0;
+}
+
+/* Gemma 3 and Cohere 2 leave the window out on one layer of sliding_window_pattern. */
+static bool has_window_of(const cJSON *section, int64_t index, double otherwise)
+{
+    const cJSON *pattern = cJSON_GetObjectItemCaseSensitive(section, "sliding_window_pattern");
+    const double every = cJSON_IsNumber(pattern) ? pattern->valuedouble : otherwise;
+    return !(every >= 1 && every <= INT32_MAX) || (index + 1) % (int64_t)every != 0;
+}
+
+static bool has_window_gemma3(const cJSON *section, int64_t index)
+{
+    return has_window_of(section, index, 6);
+}
+
+static bool has_window_cohere2(const cJSON *section, int64_t index)
+{
+    return has_window_of(section, index, 4);
+}
+
+static bool refuse_windows(int64_t count, int64_t layers, struct fault *fault)
+{
+    return fault_set_at(fault, "/config/sliding_window", FAULT_SHAPE,
+                        "config.json's sliding_window has %" PRId64 " entries for %" PRId64
+                        " layers; expected a number, or a list of as many as divide the layers",
+                        count, layers);
+}
+
+/* One window for all layers, or a list of them that is repeated, null being none. Source:
+ * get_cache_sizes() of mistral-inference's cache.py at 2557e12. */
+static bool read_windows(struct checkpoint_layer *layer, const cJSON *node, struct fault *fault)
+{
+    const struct json_numbers *list = json_numbers_of(layer->run->document, node);
+    double window;
+    if (list && list->rank == 1 && !list->has_bool) {
+        if (list->count < 1 || layer->run->layer_count % list->count != 0)
+            return refuse_windows(list->count, layer->run->layer_count, fault);
+        window = (double)list->values[layer->index % list->count];
+    } else if (!checkpoint_read_number(layer->run->section, "sliding_window|_sliding_window",
+                                       &window, fault))
+        return false;
+    if (window >= 1 && window <= INT32_MAX)
+        layer->config.window_left = (int64_t)window - 1;
+    return true;
+}
+
+/* Mistral's own releases: theta is 1e6 where params.json says none, and was 1e4 beside one window
+ * for all layers, which is the first release of all (transformer.py of mistral-inference up to
+ * 1.5). */
+static bool adjust_mistral(struct checkpoint_layer *layer, struct fault *fault)
+{
+    const cJSON *section = layer->run->section;
+    const cJSON *node = cJSON_GetObjectItemCaseSensitive(section, "sliding_window");
+    if (cJSON_IsNumber(node) && !checkpoint_find_set(section, "rope_theta"))
+        layer->config.rope.theta = 10000;
+    if (!node || cJSON_IsNull(node))
+        node = cJSON_GetObjectItemCaseSensitive(section, "_sliding_window");
+    return !node || read_windows(layer, node, fault);
+}
+
+#define LLAMA_TENSORS                                                                              \
+    .kind = "self", .prefixes = "model.|", .layer = "layers.%.self_attn.",                         \
+    .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "o_proj"), .causal = "=true"
+
+#define LLAMA_NAMES LLAMA_TENSORS, .head_dim = "head_dim"
+
+#define LLAMA_BIASES .more_biases = Q | K | V | O, .more_biases_if = "attention_bias"
+
+#define LLAMA_FIELDS                                                                               \
+    .layers = "num_hidden_layers=32", .width = "hidden_size=4096",                                 \
+    .q_heads = "num_attention_heads=32", .theta = "rope_theta=10000"
+
+#define LAYER_NORMS(query, key, flag)                                                              \
+    .norms = { query, key }, .norms_if = (flag), .norm_eps = "layer_norm_eps=0.00001",             \
+    .norm_is_centred = true
+
+#define COHERE                                                                                     \
+    LLAMA_NAMES, LLAMA_BIASES, .layers = "num_hidden_layers=40", .width = "hidden_size=8192",      \
+                               .q_heads = "num_attention_heads=64",                                \
+                               .kv_heads = "num_key_value_heads", .theta = "rope_theta=10000",     \
+                               .interleaved = true, POSITIONS(8192)
+
+#define GEMMA3                                                                                     \
+    .kind = "self", .layer = "layers.%.self_attn.",                                                \
+    .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "o_proj"), .causal = "=true",         \
+    LLAMA_BIASES, .head_dim = "head_dim=256", .layers = "num_hidden_layers=26",                    \
+    .width = "hidden_size=2304", .q_heads = "num_attention_heads=8",                               \
+    .kv_heads = "num_key_value_heads=4", .norms = { "q_norm", "k_norm" },                          \
+    .norm_eps = "rms_norm_eps=0.000001", .norm_adds_one = true, .theta = "rope_theta=1000000",     \
+    .local_theta = "rope_local_base_freq=10000", .scale_from = "query_pre_attn_scalar=256",        \
+    .softcap = "attn_logit_softcapping", .window = "sliding_window=4096",                          \
+    .has_window = has_window_gemma3, POSITIONS(131072), .reads = "sliding_window_pattern",         \
+    .ignored = "_sliding_window_pattern|final_logit_softcapping"
+
+#define META_IGNORED                                                                               \
+    "multiple_of|ffn_dim_multiplier|max_batch_size|tied_embeddings|tie_embeddings|vision_*"
+
+const struct checkpoint_stack checkpoint_llamas[] = {
+    { .model_type = "llama",
+      LLAMA_NAMES,
+      LLAMA_FIELDS,
+      LLAMA_BIASES,
+      .kv_heads = "num_key_value_heads",
+      POSITIONS(2048),
+      .ignored = "is_llama_config" },
+    { .model_type = "meta",
+      .kind = "self",
+      .prefixes = "",
+      .layer = "layers.%.attention.",
+      .projections = PROJECTIONS("wq", "wk", "wv", "wo"),
+      .layers = "n_layers",
+      .width = "dim",
+      .q_heads = "n_heads",
+      .kv_heads = "n_kv_heads",
+      .head_dim = "head_dim",
+      .causal = "=true",
+      .theta = "rope_theta=10000",
+      .interleaved = true,
+      .window = "sliding_window",
+      .llama3_if = "use_scaled_rope",
+      .expected = "is_causal=true",
+      .ignored = META_IGNORED },
+    { .model_type = "mistral_params",
+      .kind = "self",
+      .prefixes = "",
+      .layer = "layers.%.attention.",
+      .projections = PROJECTIONS("wq", "wk", "wv", "wo"),
+      .layers = "n_layers",
+      .width = "dim",
+      .q_heads = "n_heads",
+      .kv_heads = "n_kv_heads",
+      .head_dim = "head_dim",
+      .causal = "=true",
+      .theta = "rope_theta=1000000",
+      .interleaved = true,
+      .scaling = "yarn",
+      .scaling_type = "yarn",
+      .refused = "llama_4_scaling",
+      .adjust = adjust_mistral,
+      .expected = "is_causal=true|causal=true",
+      .reads = "sliding_window|_sliding_window",
+      .ignored = META_IGNORED "|hidden_dim|moe|vision_encoder|multimodal|max_batch_size" },
+    { .model_type = "mistral",
+      LLAMA_NAMES,
+      LLAMA_FIELDS,
+      .kv_heads = "num_key_value_heads=8",
+      .window = "sliding_window=4096",
+      POSITIONS(131072) },
+    { .model_type = "mixtral",
+      LLAMA_NAMES,
+      .kv_heads = "num_key_value_heads=8",
+      .layers = "num_hidden_layers=32",
+      .width = "hidden_size=4096",
+      .q_heads = "num_attention_heads=32",
+      .theta = "rope_theta=1000000",
+      .window = "sliding_window",
+      POSITIONS(131072),
+      .ignored = "num_experts_per_tok|num_local_experts|router_jitter_noise" },
+    { .model_type = "qwen2",
+      LLAMA_NAMES,
+      LLAMA_FIELDS,
+      .kv_heads = "num_key_value_heads=32",
+      .biases = Q | K | V,
+      .window = "sliding_window=4096",
+      .has_window = has_window_qwen2,
+      POSITIONS(32768),
+      .reads = "use_sliding_window|max_window_layers" },
+    { .model_type = "phi",
+      .kind = "self",
+      .prefixes = "model.|",
+      .layer = "layers.%.self_attn.",
+      .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "dense"),
+      .biases = Q | K | V | O,
+      .layers = "num_hidden_layers=24",
+      .width = "hidden_size=2048",
+      .q_heads = "num_attention_heads=32",
+      .kv_heads = "num_key_value_heads",
+      .causal = "=true",
+      .theta = "rope_theta=10000",
+      .rotary_fraction = "partial_rotary_factor=0.5",
+      .head_dim = "head_dim",
+      LAYER_NORMS("q_layernorm", "k_layernorm", "qk_layernorm"),
+      .norm_has_bias = true,
+      POSITIONS(2048),
+      .ignored = "layernorm_epsilon" },
+    { .model_type = "phi3",
+      .kind = "self",
+      .prefixes = "model.|",
+      .layer = "layers.%.self_attn.",
+      .projections = FUSED("qkv_proj", "o_proj"),
+      .fusion = CHECKPOINT_ROWS,
+      .layers = "num_hidden_layers=32",
+      .width = "hidden_size=3072",
+      .q_heads = "num_attention_heads=32",
+      .kv_heads = "num_key_value_heads",
+      .causal = "=true",
+      .theta = "rope_theta=10000",
+      .rotary_fraction = "partial_rotary_factor=1",
+      .head_dim = "head_dim",
+      .window = "sliding_window",
+      POSITIONS(4096),
+      .original_positions = "original_max_position_embeddings=4096",
+      .expected = "full_attn_mod=1|interpolate_factor=1",
+      .ignored = "lm_head_bias" },
+    { .model_type = "stablelm",
+      LLAMA_NAMES,
+      .kv_heads = "num_key_value_heads=32",
+      .layers = "num_hidden_layers=32",
+      .width = "hidden_size=2560",
+      .q_heads = "num_attention_heads=32",
+      .theta = "rope_theta=10000",
+      .rotary_fraction = "partial_rotary_factor|rope_pct=0.25",
+      .more_biases = Q | K | V,
+      .more_biases_if = "use_qkv_bias",
+      LAYER_NORMS("q_layernorm.norms.%", "k_layernorm.norms.%", "qk_layernorm"),
+      .norm_scope = ATTN_NORM_HEADS,
+      POSITIONS(4096),
+      .expected = "is_causal=true|rotary_scaling_factor=1",
+      .ignored = "use_parallel_residual" },
+    { .model_type = "olmo",
+      LLAMA_NAMES,
+      LLAMA_FIELDS,
+      LLAMA_BIASES,
+      .kv_heads = "num_key_value_heads",
+      .clip = "clip_qkv",
+      POSITIONS(2048) },
+    { .model_type = "olmo2",
+      LLAMA_NAMES,
+      LLAMA_FIELDS,
+      LLAMA_BIASES,
+      .kv_heads = "num_key_value_heads",
+      .norms = { "q_norm", "k_norm" },
+      .norm_eps = "rms_norm_eps=0.00001",
+      .norm_scope = ATTN_NORM_ROW,
+      POSITIONS(2048) },
+    { .model_type = "cohere",
+      COHERE,
+      LAYER_NORMS("q_norm", "k_norm", "use_qk_norm"),
+      .norm_scope = ATTN_NORM_HEADS,
+      .ignored = "logit_scale" },
+    { .model_type = "cohere2",
+      COHERE,
+      .rope_needs_window = true,
+      .window = "sliding_window=4096",
+      .has_window = has_window_cohere2,
+      .expected = "position_embedding_type=rope_gptj|rotary_pct=1|"
+                  "order_of_interleaved_layers=local_attn_first|layer_switch=4",
+      .reads = "sliding_window_pattern",
+      .ignored = "logit_scale|_sliding_window_pattern|use_embedding_sharing|"
+                 "use_gated_activation|use_parallel_block|use_parallel_embedding" },
+    { .model_type = "gemma",
+      LLAMA_TENSORS,
+      LLAMA_BIASES,
+      .head_dim = "head_dim=256",
+      .layers = "num_hidden_layers=28",
+      .width = "hidden_size=3072",
+      .q_heads = "num_attention_heads=16",
+      .kv_heads = "num_key_value_heads=16",
+      .theta = "rope_theta=10000",
+      .refused = "use_bidirectional_attention",
+      POSITIONS(8192) },
+    { .model_type = "gemma2",
+      LLAMA_TENSORS,
+      LLAMA_BIASES,
+      .head_dim = "head_dim=256",
+      .layers = "num_hidden_layers=26",
+      .width = "hidden_size=2304",
+      .q_heads = "num_attention_heads=8",
+      .kv_heads = "num_key_value_heads=4",
+      .theta = "rope_theta=10000",
+      .scale_from = "query_pre_attn_scalar=256",
+      .softcap = "attn_logit_softcapping=50",
+      .window = "sliding_window=4096",
+      .has_window = has_window_gemma2,
+      .refused = "use_bidirectional_attention",
+      POSITIONS(8192),
+      .ignored = "final_logit_softcapping|sliding_window_size" },
+    { .model_type = "qwen3",
+      LLAMA_TENSORS,
+      LLAMA_FIELDS,
+      LLAMA_BIASES,
+      .head_dim = "head_dim=128",
+      .kv_heads = "num_key_value_heads=32",
+      .norms = { "q_norm", "k_norm" },
+      .norm_eps = "rms_norm_eps=0.000001",
+      .window = "sliding_window=4096",
+      .has_window = has_window_qwen2,
+      POSITIONS(32768),
+      .reads = "use_sliding_window|max_window_layers" },
+    { .model_type = "gemma3_text",
+      GEMMA3,
+      .prefixes = "model.|language_model.model.|",
+      .both_ways = "use_bidirectional_attention" },
+    { .model_type = "gemma3",
+      .section = "text_config",
+      GEMMA3,
+      .refused = "use_bidirectional_attention",
+      .prefixes = "language_model.model.|model.language_model.|model." },
+    { .model_type = "gemma3",
+      .kind = "vision",
+      .section = "vision_config",
+      .section_is_needed = true,
+      .prefixes = "vision_tower.vision_model.|model.vision_tower.vision_model.",
+      .ignored = "image_size|patch_size|num_channels|vision_use_head|projection_dim|"
+                 "mm_tokens_per_image|num_image_tokens|projector_hidden_act",
+      .layer = "encoder.layers.%.self_attn.",
+      .projections = OUT_PROJ,
+      .biases = Q | K | V | O,
+      .layers = "num_hidden_layers=12",
+      .width = "hidden_size=768",
+      .q_heads = "num_attention_heads=12" },
+    { .model_type = NULL },
+};

@@ -1,0 +1,25 @@
+/* checkpoint_name.c - see checkpoint_name.h. */
+#include "checkpoint/checkpoint_name.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+void checkpoint_write_name(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
+                           int64_t index, const char *part, const char *ending)
+{
+    const struct checkpoint_stack *stack = run->stack;
+    const int64_t outer = index / run->inner_count;
+    const int64_t number = stack->number ? stack->number(run->section, outer) : outer;
+    const char *layer = stack->layer;
+    const int before = (int)strcspn(layer, "%");
+    const char *rest = layer + before + 1;
+    const int between = (int)strcspn(rest, "%");
+    if (rest[between])
+        snprintf(name, CHECKPOINT_NAME_BYTES, "%s%.*s%" PRId64 "%.*s%" PRId64 "%s%s%s", run->prefix,
+                 before, layer, number, between, rest, index % run->inner_count, rest + between + 1,
+                 part, ending);
+    else
+        snprintf(name, CHECKPOINT_NAME_BYTES, "%s%.*s%" PRId64 "%s%s%s", run->prefix, before, layer,
+                 number, rest, part, ending);
+}

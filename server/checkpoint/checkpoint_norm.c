@@ -1,0 +1,158 @@
+/* checkpoint_norm.c - see checkpoint_norm.h.
+ *
+ * A family's norm has one tensor for all heads, of the head's or of the row's width, or one for
+ * each head, which are put side by side; some keep their weight less one. */
+#include "checkpoint/checkpoint_norm.h"
+
+#include "checkpoint/checkpoint_name.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Where the numbers of a norm of one layer come from. */
+struct source {
+    const struct checkpoint_layer *read;
+    struct model_parameters *parameters;
+    const char *part;   /* of the stack's norms */
+    const char *ending; /* ".weight" or ".bias" */
+    int64_t heads;
+    bool adds_one;
+};
+
+/* The name of the tensor, of head number head where each has its own. */
+static void write_name(char name[CHECKPOINT_NAME_BYTES], const struct source *source, int64_t head)
+{
+    char part[CHECKPOINT_NAME_BYTES / 4];
+    const size_t before = strcspn(source->part, "%");
+    if (source->part[before])
+        snprintf(part, sizeof part, "%.*s%" PRId64 "%s", (int)before, source->part, head,
+                 source->part + before + 1);
+    else
+        snprintf(part, sizeof part, "%s", source->part);
+    checkpoint_write_name(name, source->read->run, source->read->index, part, source->ending);
+}
+
+static int64_t count_of(const struct safetensors_entry *entry)
+{
+    uint64_t shape[2] = { 1, 1 };
+    if (entry->rank < 1 || entry->rank > 2)
+        return -1;
+    safetensors_shape(entry, shape, entry->rank);
+    return shape[0] <= INT32_MAX && shape[1] <= INT32_MAX ? (int64_t)(shape[0] * shape[1]) : -1;
+}
+
+static bool get(struct source *source, int64_t head, int64_t count, const float **values,
+                struct fault *fault)
+{
+    char name[CHECKPOINT_NAME_BYTES];
+    write_name(name, source, head);
+    const struct safetensors_entry *entry = model_tensors_find(source->parameters->tensors, name);
+    if (!entry)
+        return fault_set_at(fault, "/parameters", FAULT_FIELD,
+                            "the file has no tensor '%.100s', which config.json asks for", name);
+    if (count_of(entry) != count)
+        return fault_set_at(fault, "/parameters", FAULT_SHAPE,
+                            "tensor '%.100s' is not of %" PRId64
+                            " numbers, one for each column that it norms",
+                            name, count);
+    return model_parameters_get_now(source->parameters, entry, values, fault);
+}
+
+/* *values are count numbers, as they are or put together. */
+static bool read_values(struct source *source, int64_t count, const float **values,
+                        struct fault *fault)
+{
+    const bool is_split = strchr(source->part, '%') != NULL;
+    const int64_t pieces = is_split ? source->heads : 1, each = count / pieces;
+    if (!is_split && !source->adds_one)
+        return get(source, 0, count, values, fault);
+    float *made = arena_alloc(source->parameters->arena, (size_t)count * sizeof *made);
+    if (!made)
+        return fault_no_memory(fault);
+    *values = made;
+    for (int64_t piece = 0; piece < pieces; piece++) {
+        const float *from = NULL;
+        if (!get(source, piece, each, &from, fault) || !from)
+            return false;
+        for (int64_t c = 0; c < each; c++)
+            *made++ = from[c] + (source->adds_one ? 1.0f : 0.0f);
+    }
+    return true;
+}
+
+/* What gradients are called: modules of one head each are one tensor there, * being the head. */
+static bool keep_tensor(struct source *source, struct model_tensor *tensor, struct fault *fault)
+{
+    char name[CHECKPOINT_NAME_BYTES];
+    const int64_t head_dim = source->read->config.head_dim;
+    const bool is_split = strchr(source->part, '%') != NULL;
+    write_name(name, source, 0);
+    const struct safetensors_entry *entry = model_tensors_find(source->parameters->tensors, name);
+    char *kept = arena_strdup(source->parameters->arena, name);
+    if (!kept)
+        return fault_no_memory(fault);
+    if (is_split) /* the head's number, 0, stands where the part has its % */
+        kept[strlen(kept) - strlen(source->ending) - strlen(strchr(source->part, '%'))] = '*';
+    uint64_t shape[2] = { (uint64_t)source->heads, (uint64_t)head_dim };
+    const int rank = is_split ? 2 : (int)entry->rank; /* 1 or 2, of so many numbers */
+    if (!is_split)
+        safetensors_shape(entry, shape, rank);
+    *tensor = (struct model_tensor){ kept, rank, { (int64_t)shape[0], (int64_t)shape[1] } };
+    return true;
+}
+
+static bool set_norm(struct attn_norm *norm, struct model_tensor tensors[2],
+                     const struct checkpoint_layer *read, int which, int64_t heads,
+                     struct model_parameters *parameters, struct fault *fault)
+{
+    const struct checkpoint_stack *stack = read->run->stack;
+    struct source source = { .read = read,
+                             .parameters = parameters,
+                             .part = stack->norms[which],
+                             .ending = ".weight",
+                             .heads = heads,
+                             .adds_one = stack->norm_adds_one };
+    const int64_t head_dim = read->config.head_dim;
+    const int64_t count = stack->norm_scope == ATTN_NORM_HEAD ? head_dim : heads * head_dim;
+    norm->eps = read->norm_eps;
+    norm->scope = stack->norm_scope;
+    norm->is_centred = stack->norm_is_centred;
+    if (!read_values(&source, count, &norm->weight, fault)
+        || !keep_tensor(&source, &tensors[0], fault))
+        return false;
+    source.ending = ".bias";
+    source.adds_one = false;
+    return !stack->norm_has_bias
+           || (read_values(&source, count, &norm->bias, fault)
+               && keep_tensor(&source, &tensors[1], fault));
+}
+
+/* Who has norms and does not say so would be answered for without them. */
+static bool check_none(const struct checkpoint_layer *read, struct model_parameters *parameters,
+                       struct fault *fault)
+{
+    const struct checkpoint_stack *stack = read->run->stack;
+    char name[CHECKPOINT_NAME_BYTES];
+    struct source source = { .read = read, .ending = ".weight" };
+    for (int i = 0; i < 2 && stack->norms[i]; i++) {
+        source.part = stack->norms[i];
+        write_name(name, &source, 0);
+        if (model_tensors_find(parameters->tensors, name))
+            return fault_set_at(fault, "/config", FAULT_FIELD,
+                                "the file has a tensor '%.100s', and config.json does not set %s",
+                                name, stack->norms_if);
+    }
+    return true;
+}
+
+bool checkpoint_norms_set(struct model_layer *layer, const struct checkpoint_layer *read,
+                          struct model_parameters *parameters, struct fault *fault)
+{
+    if (!read->has_norms)
+        return check_none(read, parameters, fault);
+    return set_norm(&layer->layer.q_norm, layer->tensors[MODEL_Q_NORM], read, 0,
+                    read->config.q_heads, parameters, fault)
+           && set_norm(&layer->layer.k_norm, layer->tensors[MODEL_K_NORM], read, 1,
+                       read->config.kv_heads, parameters, fault);
+}

@@ -1,0 +1,263 @@
+/* health_command.c - see health_command.h.
+ *
+ * What a container's health check runs, so that its image needs no curl: one
+ * plain HTTP request over one socket, with one deadline for all of it. Only the
+ * status line of the answer matters. */
+#include "cli/health_command.h"
+
+#include "base/clock.h"
+#include "config/config_options.h"
+#include "config/config_value.h"
+#include "config/listen_address.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { HOST_BYTES_MAX = 256, PORT_BYTES_MAX = 8, PATH_BYTES_MAX = 512, TIMEOUT_MS = 3000 };
+
+struct target {
+    char authority[HOST_BYTES_MAX + PORT_BYTES_MAX + 4]; /* as in the URL, for Host */
+    char host[HOST_BYTES_MAX];                           /* without brackets */
+    char port[PORT_BYTES_MAX];
+    char path[PATH_BYTES_MAX]; /* "/readyz", or behind what the URL has before it */
+};
+
+static bool complain(const char *target, const char *reason)
+{
+    fprintf(stderr, "attnd health: %s: %s\n", target, reason);
+    return false;
+}
+
+/* Copies size bytes and ends them; false where they do not fit. */
+static bool copy(char *out, size_t out_size, const char *text, size_t size)
+{
+    if (size >= out_size)
+        return false;
+    memcpy(out, text, size);
+    out[size] = '\0';
+    return true;
+}
+
+/* "localhost:8080", "[::1]:8080", "localhost". */
+static bool read_authority(struct target *target, const char *text, size_t size)
+{
+    if (size == 0 || !copy(target->authority, sizeof target->authority, text, size))
+        return false;
+    const bool bracketed = text[0] == '[';
+    const char *host = target->authority + bracketed;
+    const size_t host_size = strcspn(host, bracketed ? "]" : ":");
+    const char *after = host + host_size;
+    if (bracketed && *after++ != ']')
+        return false;
+    int64_t port = 80;
+    if (*after && (*after != ':' || !config_value_integer(after + 1, &port) || port > 65535))
+        return false;
+    snprintf(target->port, sizeof target->port, "%d", (int)port);
+    return host_size > 0 && copy(target->host, sizeof target->host, host, host_size);
+}
+
+/* What can stand in a request line without breaking it. */
+static bool is_one_word(const char *text)
+{
+    for (; *text; text++)
+        if (*text <= ' ' || *text > '~')
+            return false;
+    return true;
+}
+
+static bool read_url(struct target *target, const char *url)
+{
+    static const char SCHEME[] = "http://";
+    if (strncmp(url, SCHEME, strlen(SCHEME)) != 0)
+        return complain(url, "expected a URL such as http://127.0.0.1:8080");
+    const char *authority = url + strlen(SCHEME);
+    const size_t authority_size = strcspn(authority, "/");
+    const char *base = authority + authority_size;
+    size_t base_size = strlen(base);
+    while (base_size > 0 && base[base_size - 1] == '/')
+        base_size--;
+    const int length =
+        snprintf(target->path, sizeof target->path, "%.*s/readyz", (int)base_size, base);
+    if (!is_one_word(url) || length < 0 || (size_t)length >= sizeof target->path
+        || !read_authority(target, authority, authority_size))
+        return complain(url, "expected a URL such as http://127.0.0.1:8080");
+    return true;
+}
+
+/* Where the daemon of the same environment listens. Any address is any of ours, so the loopback. */
+static bool read_listen_variable(struct target *target)
+{
+    const char *listen = getenv("ATTND_LISTEN");
+    if (!listen || !listen[0])
+        listen = config_option_find("listen", strlen("listen"))->initial;
+    struct listen_address address;
+    char first[HOST_BYTES_MAX];
+    snprintf(target->path, sizeof target->path, "/readyz");
+    if (!copy(first, sizeof first, listen, strcspn(listen, ","))
+        || !listen_address_read(&address, first) || strcmp(address.port, "0") == 0)
+        return complain("ATTND_LISTEN", "its first address cannot be asked; give a URL");
+    const char *host = strcmp(address.host, "0.0.0.0") == 0 ? "127.0.0.1"
+                       : strcmp(address.host, "::") == 0    ? "::1"
+                                                            : address.host;
+    snprintf(target->host, sizeof target->host, "%s", host);
+    snprintf(target->port, sizeof target->port, "%s", address.port);
+    snprintf(target->authority, sizeof target->authority, strchr(host, ':') ? "[%s]:%s" : "%s:%s",
+             host, address.port);
+    return true;
+}
+
+/* Waits for events; false and errno where the deadline came first. */
+static bool wait_for(int socket, short events, int64_t deadline_ns)
+{
+    for (;;) {
+        const int64_t left_ms = (deadline_ns - clock_now_ns()) / 1000000;
+        struct pollfd wanted = { .fd = socket, .events = events };
+        const int ready = poll(&wanted, 1, left_ms > 0 ? (int)left_ms : 0);
+        if (ready > 0)
+            return true;
+        if (ready == 0)
+            errno = ETIMEDOUT;
+        if (ready == 0 || errno != EINTR)
+            return false;
+    }
+}
+
+/* A connected socket, or -1 and errno. */
+static int connect_to(const struct addrinfo *address, int64_t deadline_ns)
+{
+    int error = 0;
+    socklen_t size = sizeof error;
+    const int connection =
+        socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (connection < 0)
+        return -1;
+    if (connect(connection, address->ai_addr, address->ai_addrlen) == 0)
+        return connection;
+    if (errno == EINPROGRESS && wait_for(connection, POLLOUT, deadline_ns)
+        && getsockopt(connection, SOL_SOCKET, SO_ERROR, &error, &size) == 0) {
+        if (error == 0)
+            return connection;
+        errno = error;
+    }
+    error = errno;
+    close(connection);
+    errno = error;
+    return -1;
+}
+
+/* localhost is the loopback, in both families, also where no file says so. */
+static int connect_any(const struct target *target, int64_t deadline_ns)
+{
+    const char *host = strcmp(target->host, "localhost") == 0 ? NULL : target->host;
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
+    struct addrinfo *found = NULL;
+    const int status = getaddrinfo(host, target->port, &hints, &found);
+    if (status != 0) {
+        complain(target->authority, gai_strerror(status));
+        return -1;
+    }
+    int connection = -1;
+    for (const struct addrinfo *address = found; address && connection < 0;
+         address = address->ai_next)
+        connection = connect_to(address, deadline_ns);
+    if (connection < 0)
+        complain(target->authority, strerror(errno));
+    freeaddrinfo(found);
+    return connection;
+}
+
+/* The request is far smaller than a socket's buffer: one send() takes it whole. */
+static bool send_request(int connection, const struct target *target)
+{
+    char request[PATH_BYTES_MAX + HOST_BYTES_MAX + 128];
+    const int size = snprintf(request, sizeof request,
+                              "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n"
+                              "User-Agent: attnd-health\r\n\r\n",
+                              target->path, target->authority);
+    return send(connection, request, (size_t)size, MSG_NOSIGNAL) == size;
+}
+
+/* The status line, without its end; false and errno where none came. */
+static bool read_status_line(int connection, int64_t deadline_ns, char *line, size_t line_size)
+{
+    size_t used = 0;
+    for (;;) {
+        if (!wait_for(connection, POLLIN, deadline_ns))
+            return false;
+        const ssize_t size = recv(connection, line + used, line_size - 1 - used, 0);
+        if (size < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (size <= 0) {
+            errno = size == 0 ? ECONNRESET : errno;
+            return false;
+        }
+        used += (size_t)size;
+        line[used] = '\0';
+        char *end = strpbrk(line, "\r\n");
+        if (end)
+            *end = '\0';
+        if (end || used == line_size - 1)
+            return true;
+    }
+}
+
+/* "HTTP/1.1 200 OK" is 200; -1 where it is no status line of HTTP/1. */
+static int status_of(const char *line)
+{
+    static const char VERSION[] = "HTTP/1.";
+    const size_t size = strlen(VERSION);
+    if (strncmp(line, VERSION, size) != 0 || (line[size] != '0' && line[size] != '1')
+        || line[size + 1] != ' ')
+        return -1;
+    char *end;
+    const char *digits = line + size + 2;
+    const long status = strtol(digits, &end, 10);
+    return end == digits + 3 && status >= 100 ? (int)status : -1;
+}
+
+static bool ask(const struct target *target)
+{
+    char line[PATH_BYTES_MAX + 32];
+    const int64_t deadline_ns = clock_now_ns() + TIMEOUT_MS * INT64_C(1000000);
+    const int connection = connect_any(target, deadline_ns);
+    if (connection < 0)
+        return false;
+    const bool answered = send_request(connection, target)
+                          && read_status_line(connection, deadline_ns, line, sizeof line);
+    const int error = errno;
+    close(connection);
+    if (!answered)
+        return complain(target->authority, strerror(error));
+    const int status = status_of(line);
+    if (status < 0)
+        return complain(target->authority, "what answers is not HTTP");
+    if (status == 200)
+        return true;
+    snprintf(line, sizeof line, "%s answered %d", target->path, status);
+    return complain(target->authority, line);
+}
+
+int health_command(int argc, char **argv)
+{
+    struct target target;
+    if (config_help_asked(argv)) {
+        printf(
+            "usage: attnd health [URL]\n\nAsks URL/readyz, or the first address of ATTND_LISTEN; "
+            "exits with 0 where that is\nanswered with 200 within 3 s, and else with 1.\n");
+        return 0;
+    }
+    if (argc > 3) {
+        fprintf(stderr, "attnd health: more than one URL\n");
+        return 1;
+    }
+    if (!(argc == 3 ? read_url(&target, argv[2]) : read_listen_variable(&target)))
+        return 1;
+    return ask(&target) ? 0 : 1;
+}

@@ -1,0 +1,353 @@
+/* config.c - see config.h.
+ *
+ * Defaults, variables and flags, in this order, each over the last and all
+ * through the same few functions; what there is to be set is in config_options.c.
+ * A variable that nobody knows is refused like such a flag: the daemon would
+ * otherwise run with something else than what its owner believes. */
+#include "config/config.h"
+
+#include "base/version.h"
+#include "config/config_options.h"
+#include "config/config_value.h"
+#include "config/listen_address.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LABEL_BYTES_MAX = 256, NS_PER_MS = 1000000 };
+
+#define ENVIRONMENT_PREFIX "ATTND_"
+
+/* Something that a user said: where, and what. */
+struct setting {
+    const struct config_option *option;
+    const char *label; /* "--body-max" or "ATTND_BODY_MAX" */
+    const char *text;
+};
+
+/* Prints "attnd: label: message" and returns false. */
+__attribute__((format(printf, 2, 3))) static bool refuse(const char *label, const char *format, ...)
+{
+    char message[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "attnd: %s: %s\n", label, message);
+    return false;
+}
+
+/* ----------------------------------------------------------------- values -- */
+
+static void *field_of(struct config *config, const struct config_option *option)
+{
+    return (char *)config + option->field_offset;
+}
+
+/* Numbers, choices and switches, in fields of whatever width. */
+static void store_number(struct config *config, const struct config_option *option, int64_t value)
+{
+    void *field = field_of(config, option);
+    const bool as_bool = value != 0;
+    const int as_int = (int)value;
+    if (option->field_bytes == sizeof as_bool)
+        memcpy(field, &as_bool, sizeof as_bool);
+    else if (option->field_bytes == sizeof as_int)
+        memcpy(field, &as_int, sizeof as_int);
+    else
+        memcpy(field, &value, sizeof value);
+}
+
+static bool is_within(const struct config_option *option, int64_t value)
+{
+    return value >= option->min && value <= option->max;
+}
+
+/* A bound as a user would type it. */
+static const char *bound_text(const struct config_option *option, int64_t bound, char text[32])
+{
+    const int64_t gib = (int64_t)1 << 30;
+    const long long ms = bound / NS_PER_MS;
+    if (option->kind == CONFIG_SIZE && bound % gib == 0)
+        snprintf(text, 32, "%lldGiB", (long long)(bound / gib));
+    else if (option->kind == CONFIG_TIME)
+        snprintf(text, 32, ms % 1000 == 0 ? "%llds" : "%lldms", ms % 1000 == 0 ? ms / 1000 : ms);
+    else
+        snprintf(text, 32, "%lld", (long long)bound);
+    return text;
+}
+
+static bool refuse_bounded(const struct setting *setting, const char *expected)
+{
+    char min[32], max[32];
+    const struct config_option *option = setting->option;
+    return refuse(setting->label, "'%s' came; expected %s, from %s to %s", setting->text, expected,
+                  bound_text(option, option->min, min), bound_text(option, option->max, max));
+}
+
+static bool set_bounded(struct config *config, const struct setting *setting)
+{
+    const struct config_option *option = setting->option;
+    int64_t value;
+    if (option->kind == CONFIG_INTEGER) {
+        if (!config_value_integer(setting->text, &value) || !is_within(option, value))
+            return refuse_bounded(setting, "an integer");
+    } else if (option->kind == CONFIG_SIZE) {
+        if (!config_value_size(setting->text, &value) || !is_within(option, value))
+            return refuse_bounded(setting, "bytes, or KiB, MiB or GiB as in 64MiB");
+    } else {
+        if (!config_value_time(setting->text, &value) || !is_within(option, value))
+            return refuse_bounded(setting, "ms or s as in 500ms");
+    }
+    store_number(config, option, value);
+    return true;
+}
+
+static bool set_choice(struct config *config, const struct setting *setting)
+{
+    const int place = config_value_choice(setting->text, setting->option->value);
+    if (place < 0)
+        return refuse(setting->label, "'%s' came; expected %s", setting->text,
+                      setting->option->value);
+    store_number(config, setting->option, place);
+    return true;
+}
+
+/* As a variable; the flag itself is "1". */
+static bool set_switch(struct config *config, const struct setting *setting)
+{
+    const int place = config_value_choice(setting->text, "0|false|1|true");
+    if (place < 0)
+        return refuse(setting->label, "'%s' came; expected 1, 0, true or false", setting->text);
+    store_number(config, setting->option, place >= 2);
+    return true;
+}
+
+/* Adds one address. Whether this machine has it is the listener's to find out; its form is clear
+ * here. */
+static bool add_listen(struct config *config, const struct setting *setting, const char *address)
+{
+    struct listen_address parts;
+    if (strncmp(address, "unix:", 5) == 0)
+        return refuse(setting->label, "'%s' came; unix sockets are not in this build", address);
+    if (!listen_address_read(&parts, address))
+        return refuse(setting->label, "'%s' came; " LISTEN_ADDRESS_FORMS, address);
+    if (config->listen_count == CONFIG_LISTEN_MAX)
+        return refuse(setting->label, "more than %d addresses", CONFIG_LISTEN_MAX);
+    config->listen[config->listen_count++] = address;
+    return true;
+}
+
+/* "127.0.0.1:8080,[::1]:8080", as a variable has them. The copy is static because the addresses
+ * are borrowed for as long as the daemon lives, and the environment is not ours to cut up. */
+static bool set_listen_list(struct config *config, const struct setting *setting)
+{
+    static char list[1024];
+    const size_t length = strlen(setting->text);
+    if (length >= sizeof list)
+        return refuse(setting->label, "more than %zu bytes of addresses", sizeof list - 1);
+    memcpy(list, setting->text, length + 1);
+    config->listen_count = 0;
+    char *rest = list;
+    for (char *address = strsep(&rest, ","); address; address = strsep(&rest, ","))
+        if (!add_listen(config, setting, address))
+            return false;
+    return true;
+}
+
+/* Everything but CONFIG_LISTEN, which is not the same as a flag and as a variable. */
+static bool set_value(struct config *config, const struct setting *setting)
+{
+    switch (setting->option->kind) {
+    case CONFIG_TEXT:
+        memcpy(field_of(config, setting->option), &setting->text, sizeof setting->text);
+        return true;
+    case CONFIG_INTEGER:
+    case CONFIG_SIZE:
+    case CONFIG_TIME:
+        return set_bounded(config, setting);
+    case CONFIG_CHOICE:
+        return set_choice(config, setting);
+    case CONFIG_SWITCH:
+        return set_switch(config, setting);
+    case CONFIG_LISTEN:
+    case CONFIG_PRINTS:
+    case CONFIG_NOT_BUILT:
+        break;
+    }
+    return refuse(setting->label, "is not in this build");
+}
+
+/* ------------------------------------------------------------------ names -- */
+
+/* "body-max" and "BODY_MAX"; plain ASCII, whatever the locale. */
+static void copy_mapped(char *out, size_t out_size, const char *name, size_t length, bool to_flag)
+{
+    size_t i = 0;
+    for (; i < length && i < out_size - 1; i++) {
+        const char byte = name[i];
+        if (to_flag)
+            out[i] = (char)(byte == '_' ? '-' : byte >= 'A' && byte <= 'Z' ? byte + 32 : byte);
+        else
+            out[i] = (char)(byte == '-' ? '_' : byte >= 'a' && byte <= 'z' ? byte - 32 : byte);
+    }
+    out[i] = '\0';
+}
+
+static bool refuse_flag(const char *label, const char *name)
+{
+    const struct config_option *near = config_option_nearest(name);
+    return near ? refuse(label, "there is no such flag; the nearest is --%s", near->name)
+                : refuse(label, "there is no such flag; --help lists them");
+}
+
+static bool refuse_variable(const char *label, const char *name)
+{
+    char near_variable[LABEL_BYTES_MAX];
+    const struct config_option *near = config_option_nearest(name);
+    if (!near || near->kind == CONFIG_PRINTS)
+        return refuse(label, "there is no such variable; --help lists the flags");
+    copy_mapped(near_variable, sizeof near_variable, near->name, strlen(near->name), false);
+    return refuse(label, "there is no such variable; the nearest is " ENVIRONMENT_PREFIX "%s",
+                  near_variable);
+}
+
+/* ------------------------------------------------------------ environment -- */
+
+/* Kubernetes puts ATTND_SERVICE_HOST, ATTND_PORT=tcp://..., ATTND_PORT_8080_TCP_ADDR and the like
+ * into every container of a namespace that has a Service called attnd or attnd-something; nobody
+ * chose those. ATTND_PORT=9000 is somebody's mistake and no such variable. */
+static bool is_service_link(const char *label, const char *text)
+{
+    if (strstr(label, "_SERVICE_HOST") || strstr(label, "_SERVICE_PORT"))
+        return true;
+    for (const char *port = strstr(label, "_PORT"); port; port = strstr(port + 1, "_PORT"))
+        if ((port[5] == '\0' && strstr(text, "://"))
+            || (port[5] == '_' && port[6] >= '0' && port[6] <= '9'))
+            return true;
+    return false;
+}
+
+/* entry is "ATTND_NAME=text". An empty text is the same as no variable: that is what compose files
+ * make of one that is not set. */
+static bool read_variable(struct config *config, const char *entry)
+{
+    char label[LABEL_BYTES_MAX], flag[LABEL_BYTES_MAX];
+    const char *equals = strchr(entry, '=');
+    const char *name = entry + strlen(ENVIRONMENT_PREFIX);
+    if (!equals || !equals[1])
+        return true;
+    snprintf(label, sizeof label, "%.*s", (int)(equals - entry), entry);
+    copy_mapped(flag, sizeof flag, name, (size_t)(equals - name), true);
+    const struct setting setting = {
+        .option = config_option_find(flag, strlen(flag)),
+        .label = label,
+        .text = equals + 1,
+    };
+    if (!setting.option || setting.option->kind == CONFIG_PRINTS)
+        return is_service_link(label, setting.text) || refuse_variable(label, flag);
+    if (setting.option->kind == CONFIG_LISTEN)
+        return set_listen_list(config, &setting);
+    return set_value(config, &setting);
+}
+
+static bool read_environment(struct config *config)
+{
+    for (char **entry = environ; entry && *entry; entry++)
+        if (strncmp(*entry, ENVIRONMENT_PREFIX, strlen(ENVIRONMENT_PREFIX)) == 0
+            && !read_variable(config, *entry))
+            return false;
+    return true;
+}
+
+/* ------------------------------------------------------------------ flags -- */
+
+/* Finds the value of a flag, "--name=value" or "--name value"; moves *argument past it. A value
+ * that itself begins with two dashes needs the first form. */
+static bool find_value(struct setting *setting, const char *equals, char **argv, int *argument)
+{
+    if (setting->option->kind == CONFIG_SWITCH) {
+        if (equals)
+            return refuse(setting->label, "takes no value, and '%s' came", equals + 1);
+        setting->text = "1";
+        return true;
+    }
+    const char *next = equals ? NULL : argv[*argument + 1];
+    if (equals)
+        setting->text = equals + 1;
+    else if (next && strncmp(next, "--", 2) != 0)
+        setting->text = argv[++*argument];
+    if (setting->text[0])
+        return true;
+    return refuse(setting->label, "needs a value: %s", setting->option->value);
+}
+
+/* Reads the flag at argv[*argument]. listen_given tells the first --listen, which replaces what the
+ * environment says, from the next. */
+static bool read_flag(struct config *config, char **argv, int *argument, bool *listen_given)
+{
+    char label[LABEL_BYTES_MAX];
+    const char *given = argv[*argument];
+    if (strncmp(given, "--", 2) != 0)
+        return refuse(given, "is not a flag; flags begin with --, --help lists them");
+    const char *equals = strchr(given, '=');
+    const size_t length = equals ? (size_t)(equals - given) : strlen(given);
+    snprintf(label, sizeof label, "%.*s", (int)length, given);
+    struct setting setting = {
+        .option = config_option_find(given + 2, length - 2),
+        .label = label,
+        .text = "",
+    };
+    if (!setting.option || setting.option->kind == CONFIG_PRINTS)
+        return refuse_flag(label, label + 2);
+    if (setting.option->kind == CONFIG_NOT_BUILT)
+        return set_value(config, &setting);
+    if (!find_value(&setting, equals, argv, argument))
+        return false;
+    if (setting.option->kind != CONFIG_LISTEN)
+        return set_value(config, &setting);
+    if (!*listen_given)
+        config->listen_count = 0;
+    *listen_given = true;
+    return add_listen(config, &setting, setting.text);
+}
+
+/* ------------------------------------------------------------------- read -- */
+
+static void set_defaults(struct config *config)
+{
+    *config = (struct config){ 0 };
+    for (int i = 0; i < CONFIG_OPTION_COUNT; i++) {
+        const struct setting setting = { &CONFIG_OPTIONS[i], CONFIG_OPTIONS[i].name,
+                                         CONFIG_OPTIONS[i].initial };
+        if (!setting.text)
+            continue;
+        if (CONFIG_OPTIONS[i].kind == CONFIG_LISTEN)
+            add_listen(config, &setting, setting.text);
+        else
+            set_value(config, &setting);
+    }
+}
+
+enum config_outcome config_read(struct config *config, int argc, char **argv)
+{
+    bool listen_given = false;
+    set_defaults(config);
+    if (config_help_asked(argv)) {
+        config_options_print();
+        return CONFIG_EXIT_OK;
+    }
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--version") == 0) {
+            printf("attnd " ATTND_VERSION "\n");
+            return CONFIG_EXIT_OK;
+        }
+    if (!read_environment(config))
+        return CONFIG_EXIT_ERROR;
+    for (int i = 1; i < argc; i++)
+        if (!read_flag(config, argv, &i, &listen_given))
+            return CONFIG_EXIT_ERROR;
+    return CONFIG_RUN;
+}

@@ -1,0 +1,57 @@
+/* config.h - flags and environment, from one table that also prints --help.
+ *
+ * Every flag --some-name is also ATTND_SOME_NAME; the flag wins. Sizes take KiB
+ * MiB GiB (or none: bytes), times ms s. */
+#ifndef ATTND_CONFIG_H
+#define ATTND_CONFIG_H
+
+#include "watch/log.h"
+
+enum { CONFIG_LISTEN_MAX = 8 };
+
+enum config_model_control { MODEL_CONTROL_NONE, MODEL_CONTROL_EXPLICIT };
+
+struct config {
+    const char *listen[CONFIG_LISTEN_MAX]; /* "127.0.0.1:8080", "[::1]:0" */
+    int listen_count;
+    const char *models;     /* --models DIR, or NULL */
+    const char *model_name; /* or NULL */
+    enum config_model_control model_control;
+    bool models_strict;
+    int workers; /* 0: what the cgroup grants */
+    bool pin_workers;
+    const char *kernels; /* NULL: the best */
+    size_t body_bytes_max;
+    size_t answer_bytes_max;
+    size_t model_memory_bytes_max; /* 0: no limit */
+    size_t memory_bytes_max;       /* of all requests in flight; 0: a half of what is granted */
+    size_t compress_bytes_min;
+    int queue_max;
+    int batch_rows_max;        /* 1: requests share no products */
+    int64_t batch_delay_ns;    /* 0: nobody waits for others */
+    int64_t queue_cost_ns_max; /* 0: as timeout_ns */
+    int64_t timeout_ns;
+    int64_t body_timeout_ns;
+    int64_t idle_timeout_ns;
+    int64_t send_timeout_ns;
+    int64_t drain_delay_ns;
+    int64_t drain_max_ns;
+    int connections_max;
+    int connections_per_ip_max; /* 0: no limit of its own */
+    enum log_level log_level;
+    enum log_format log_format;
+    bool json_nonfinite_allowed;
+    bool metrics_nv_aliases;
+    bool check_config;
+};
+
+enum config_outcome { CONFIG_RUN, CONFIG_EXIT_OK, CONFIG_EXIT_ERROR };
+
+/* Reads the environment, then argv. --help and --version print and are
+ * CONFIG_EXIT_OK; anything unknown or out of range prints one line to stderr that
+ * names the flag (or variable), what came and what was expected: CONFIG_EXIT_ERROR.
+ * A flag of the contract whose feature is not in this build is refused by name.
+ * Strings are borrowed from argv and the environment. */
+enum config_outcome config_read(struct config *config, int argc, char **argv);
+
+#endif

@@ -1,0 +1,151 @@
+/* config_options.c - see config_options.h.
+ *
+ * Defaults are text and go through the same reader as what a user types, so that
+ * --help cannot tell something else than what happens. */
+#include "config/config_options.h"
+
+#include "base/nearest.h"
+#include "base/version.h"
+#include "config/config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FIELD(name) offsetof(struct config, name), sizeof(((struct config *)0)->name)
+#define NOT_BUILT(flag)                                                                            \
+    {                                                                                              \
+        .name = (flag), .kind = CONFIG_NOT_BUILT, .value = ""                                      \
+    }
+
+/* Units of the bounds. A small multiple of the largest size must still fit into a size_t. */
+#define MS         ((int64_t)1000000)
+#define DAY        ((int64_t)86400 * 1000 * MS)
+#define BYTES_MOST ((int64_t)1 << 40)
+
+const struct config_option CONFIG_OPTIONS[] = {
+    { "listen", CONFIG_LISTEN, "ADDR:PORT", "127.0.0.1:8080",
+      "may be repeated; port 0 takes a free one", FIELD(listen), 0, 0 },
+    { "models", CONFIG_TEXT, "DIR", NULL, "the models' directory; none: the built-in ones alone",
+      FIELD(models), 0, 0 },
+    { "model-name", CONFIG_TEXT, "NAME", NULL, "its name, where DIR is itself one model",
+      FIELD(model_name), 0, 0 },
+    { "model-control", CONFIG_CHOICE, "none|explicit", "none",
+      "whether clients may put and delete models", FIELD(model_control), 0, 0 },
+    { "models-strict", CONFIG_SWITCH, "", NULL, "do not start where a model fails to load",
+      FIELD(models_strict), 0, 0 },
+    { "model-memory-max", CONFIG_SIZE, "SIZE", "0", "parameters converted to floats; 0: no limit",
+      FIELD(model_memory_bytes_max), 0, BYTES_MOST },
+    { "memory-max", CONFIG_SIZE, "SIZE", NULL,
+      "of all requests in flight; unset: half of what is granted", FIELD(memory_bytes_max), 1 << 20,
+      BYTES_MOST },
+    { "workers", CONFIG_INTEGER, "N", NULL, "threads that compute; unset: the CPUs granted",
+      FIELD(workers), 1, 64 },
+    { "pin-workers", CONFIG_SWITCH, "", NULL, "each of them on a CPU of its own",
+      FIELD(pin_workers), 0, 0 },
+    { "kernels", CONFIG_TEXT, "generic|avx2|avx512", NULL,
+      "what computes attention; unset: the best this CPU runs", FIELD(kernels), 0, 0 },
+    { "body-max", CONFIG_SIZE, "SIZE", "64MiB", "the largest request body", FIELD(body_bytes_max),
+      1, BYTES_MOST },
+    { "answer-max", CONFIG_SIZE, "SIZE", "256MiB", "the largest answer", FIELD(answer_bytes_max), 1,
+      BYTES_MOST },
+    { "compress-min", CONFIG_SIZE, "SIZE", "1KiB",
+      "the shortest answer that is compressed where asked", FIELD(compress_bytes_min), 0,
+      BYTES_MOST },
+    { "queue-max", CONFIG_INTEGER, "N", "1024", "requests and items not done yet; more get 429",
+      FIELD(queue_max), 1, 1000000 },
+    { "queue-cost-max", CONFIG_TIME, "TIME", NULL,
+      "what they may take all workers; unset: as --timeout", FIELD(queue_cost_ns_max), MS, DAY },
+    { "batch-max", CONFIG_INTEGER, "N", "64",
+      "rows of several requests projected together; 1: none", FIELD(batch_rows_max), 1, 4096 },
+    { "batch-delay", CONFIG_TIME, "TIME", "0s", "how long the first may wait for others",
+      FIELD(batch_delay_ns), 0, (int64_t)60000 * MS },
+    { "timeout", CONFIG_TIME, "TIME", "60s", "the longest a request may take", FIELD(timeout_ns),
+      MS, DAY },
+    { "body-timeout", CONFIG_TIME, "TIME", "30s", "the longest a body may take to arrive",
+      FIELD(body_timeout_ns), MS, DAY },
+    { "idle-timeout", CONFIG_TIME, "TIME", "120s",
+      "the longest a connection may be without a request", FIELD(idle_timeout_ns), MS, DAY },
+    { "send-timeout", CONFIG_TIME, "TIME", "30s", "the longest a 64th of an answer may take",
+      FIELD(send_timeout_ns), MS, DAY },
+    { "drain-delay", CONFIG_TIME, "TIME", "0s", "how long SIGTERM still lets requests in",
+      FIELD(drain_delay_ns), 0, DAY },
+    { "drain-max", CONFIG_TIME, "TIME", "60s", "how long what was accepted may take after that",
+      FIELD(drain_max_ns), 0, DAY },
+    { "connections-max", CONFIG_INTEGER, "N", "10000", "open connections", FIELD(connections_max),
+      1, 1000000 },
+    { "connections-per-ip-max", CONFIG_INTEGER, "N", "0", "the same of one address; 0: no limit",
+      FIELD(connections_per_ip_max), 0, 1000000 },
+    { "log-level", CONFIG_CHOICE, "debug|info|warning|error", "info", "the least that is logged",
+      FIELD(log_level), 0, 0 },
+    { "log-format", CONFIG_CHOICE, "text|json", "text", "the form of a line", FIELD(log_format), 0,
+      0 },
+    { "json-nonfinite", CONFIG_CHOICE, "reject|allow", "reject",
+      "numbers in JSON that no float holds", FIELD(json_nonfinite_allowed), 0, 0 },
+    { "metrics-nv-aliases", CONFIG_SWITCH, "", NULL,
+      "/metrics also by Triton's names, nv_inference_*", FIELD(metrics_nv_aliases), 0, 0 },
+    { "check-config", CONFIG_SWITCH, "", NULL, "load everything, print what would be served, exit",
+      FIELD(check_config), 0, 0 },
+    { "version", CONFIG_PRINTS, "", NULL, "print the version", 0, 0, 0, 0 },
+    { "help", CONFIG_PRINTS, "", NULL, "print this; so does -h", 0, 0, 0, 0 },
+    NOT_BUILT("api-keys"),
+    NOT_BUILT("tls-cert"),
+    NOT_BUILT("tls-key"),
+    NOT_BUILT("cors-origin"),
+};
+
+enum { OPTION_COUNT = sizeof CONFIG_OPTIONS / sizeof CONFIG_OPTIONS[0] };
+
+const int CONFIG_OPTION_COUNT = OPTION_COUNT;
+
+const struct config_option *config_option_find(const char *name, size_t length)
+{
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (strlen(CONFIG_OPTIONS[i].name) == length
+            && memcmp(CONFIG_OPTIONS[i].name, name, length) == 0)
+            return &CONFIG_OPTIONS[i];
+    return NULL;
+}
+
+const struct config_option *config_option_nearest(const char *name)
+{
+    const char *names[OPTION_COUNT];
+    int count = 0;
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (CONFIG_OPTIONS[i].kind != CONFIG_NOT_BUILT)
+            names[count++] = CONFIG_OPTIONS[i].name;
+    const char *near = nearest_name(name, names, count);
+    return near ? config_option_find(near, strlen(near)) : NULL;
+}
+
+bool config_help_asked(char **argv)
+{
+    for (int i = 1; argv[i]; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
+void config_options_print(void)
+{
+    printf(
+        "attnd " ATTND_VERSION ": an attention service\n\n"
+        "  attnd [FLAG]...            serve\n"
+        "  attnd model show PATH      what a file or checkpoint holds\n"
+        "  attnd model new FLAGS FILE a model to begin with, from a seed; alone it says its flags\n"
+        "  attnd health [URL]         ask /readyz; exit 0 or 1\n\n");
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        const struct config_option *option = &CONFIG_OPTIONS[i];
+        char left[80];
+        if (option->kind == CONFIG_NOT_BUILT)
+            continue;
+        snprintf(left, sizeof left, "--%s %s", option->name, option->value);
+        printf("  %-38s %s%s%s%s\n", left, option->help, option->initial ? " [" : "",
+               option->initial ? option->initial : "", option->initial ? "]" : "");
+    }
+    printf(
+        "\nADDR is numeric, 0.0.0.0 and [::] are all of this machine's. localhost:PORT, :PORT and\n"
+        "localhost, with port 8080, are 127.0.0.1 and [::1]: of this machine alone.\n"
+        "SIZE takes KiB, MiB, GiB or nothing for bytes; TIME takes ms or s. Each flag is also\n"
+        "a variable: --body-max is ATTND_BODY_MAX, ATTND_LISTEN takes commas, a switch 1 or 0.\n"
+        "A flag wins.\n");
+}

@@ -1,0 +1,86 @@
+/* config_value.c - see config_value.h.
+ *
+ * Not strtoll(): it takes white space, signs and, with a base of 0, octal
+ * numbers, none of which anybody means by --body-max. */
+#include "config/config_value.h"
+
+#include <stddef.h>
+#include <string.h>
+
+struct unit {
+    const char *name;
+    int64_t factor;
+};
+
+static const struct unit SIZE_UNITS[] = {
+    { "", 1 }, { "KiB", 1 << 10 }, { "MiB", 1 << 20 }, { "GiB", 1 << 30 }, { NULL, 0 }
+};
+
+static const struct unit TIME_UNITS[] = { { "ms", 1000000 }, { "s", 1000000000 }, { NULL, 0 } };
+
+/* Reads the digits that text begins with; where they end, or NULL: there are none, or too many. */
+static const char *read_digits(const char *text, int64_t *value)
+{
+    int64_t number = 0;
+    const char *p = text;
+    for (; *p >= '0' && *p <= '9'; p++)
+        if (__builtin_mul_overflow(number, 10, &number)
+            || __builtin_add_overflow(number, *p - '0', &number))
+            return NULL;
+    *value = number;
+    return p == text ? NULL : p;
+}
+
+static bool read_with_unit(const char *text, const struct unit *units, int64_t *value)
+{
+    int64_t number, product;
+    const char *rest = read_digits(text, &number);
+    if (!rest)
+        return false;
+    for (; units->name; units++) {
+        if (strcmp(rest, units->name) != 0)
+            continue;
+        if (__builtin_mul_overflow(number, units->factor, &product))
+            return false;
+        *value = product;
+        return true;
+    }
+    return false;
+}
+
+bool config_value_integer(const char *text, int64_t *value)
+{
+    int64_t number;
+    const char *rest = read_digits(text, &number);
+    if (!rest || *rest)
+        return false;
+    *value = number;
+    return true;
+}
+
+bool config_value_size(const char *text, int64_t *bytes)
+{
+    return read_with_unit(text, SIZE_UNITS, bytes);
+}
+
+bool config_value_time(const char *text, int64_t *ns)
+{
+    if (strcmp(text, "0") == 0) {
+        *ns = 0;
+        return true;
+    }
+    return read_with_unit(text, TIME_UNITS, ns);
+}
+
+int config_value_choice(const char *text, const char *choices)
+{
+    const size_t length = strlen(text);
+    for (int place = 0;; place++) {
+        const size_t size = strcspn(choices, "|");
+        if (size == length && memcmp(choices, text, size) == 0)
+            return place;
+        if (!choices[size])
+            return -1;
+        choices += size + 1;
+    }
+}

@@ -1,0 +1,59 @@
+/* listen_address.c - see listen_address.h. */
+#include "config/listen_address.h"
+
+#include "config/config_value.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+static const char LOCALHOST[] = "localhost";
+
+enum { PORT_DEFAULT = 8080, PORT_MAX = 65535 };
+
+/* As RFC 4291 writes it; of a link (RFC 4007) with the link's name behind '%'. */
+static bool is_ipv6(const char *host)
+{
+    char number[LISTEN_HOST_MAX];
+    struct in6_addr bytes;
+    const size_t length = strcspn(host, "%");
+    memcpy(number, host, length);
+    number[length] = '\0';
+    return inet_pton(AF_INET6, number, &bytes) == 1 && (!host[length] || host[length + 1]);
+}
+
+/* The resolver takes more: "127.1", "0", and the name "*", which is every address. */
+static bool is_ipv4(const char *host)
+{
+    struct in_addr bytes;
+    return inet_pton(AF_INET, host, &bytes) == 1;
+}
+
+bool listen_address_read(struct listen_address *address, const char *text)
+{
+    int64_t port = PORT_DEFAULT;
+    const bool is_bare = strcasecmp(text, LOCALHOST) == 0;
+    const char *colon = strrchr(text, ':');
+    if (!is_bare && (!colon || !config_value_integer(colon + 1, &port) || port > PORT_MAX))
+        return false;
+    const char *host = text;
+    size_t length = is_bare ? strlen(text) : (size_t)(colon - text);
+    const bool is_bracketed = host[0] == '[';
+    if (is_bracketed) {
+        if (length < 3 || host[length - 1] != ']')
+            return false;
+        host++;
+        length -= 2;
+    }
+    if (length >= LISTEN_HOST_MAX || memchr(host, ',', length))
+        return false;
+    memcpy(address->host, host, length);
+    address->host[length] = '\0';
+    snprintf(address->port, sizeof address->port, "%d", (int)port);
+    address->is_localhost =
+        !is_bracketed && (length == 0 || strcasecmp(address->host, LOCALHOST) == 0);
+    if (address->is_localhost)
+        memcpy(address->host, LOCALHOST, sizeof LOCALHOST);
+    return address->is_localhost || (is_bracketed ? is_ipv6 : is_ipv4)(address->host);
+}

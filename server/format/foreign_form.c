@@ -1,0 +1,63 @@
+/* foreign_form.c - see foreign_form.h.
+ *
+ * A directory as it was downloaded often holds a model in another form, or in several. What is
+ * taken is safetensors alone: it is data and no program, as a pickle is, and its numbers are
+ * mapped and used as they are, as those of GGUF's quantised blocks cannot be. */
+#include "format/foreign_form.h"
+
+#include <string.h>
+
+#define GGUF   "GGUF, the form of llama.cpp"
+#define PICKLE "a pickle of PyTorch"
+
+/* The forms that say most of what a directory is come first. */
+static const struct {
+    const char *ending, *form;
+} ENDINGS[] = {
+    { ".gguf", GGUF },
+    { ".bin", PICKLE },
+    { ".pth", PICKLE },
+    { ".pt", PICKLE },
+    { ".ckpt", "a checkpoint of a training framework" },
+    { ".h5", "HDF5, the form of Keras" },
+    { ".msgpack", "MessagePack, the form of Flax" },
+    { ".onnx", "an ONNX graph" },
+};
+enum { ENDING_COUNT = sizeof ENDINGS / sizeof ENDINGS[0] };
+
+/* ENDING_COUNT where it is none of them. */
+static int find(const char *name)
+{
+    const char *ending = strrchr(name, '.');
+    int i = 0;
+    while (i < ENDING_COUNT && !(ending && strcmp(ending, ENDINGS[i].ending) == 0))
+        i++;
+    return i;
+}
+
+const char *foreign_form_of_name(const char *name)
+{
+    const int i = find(name);
+    return i < ENDING_COUNT ? ENDINGS[i].form : NULL;
+}
+
+bool foreign_form_is_better(const char *name, const char *other)
+{
+    const int left = find(name), right = find(other);
+    return left != right ? left < right : strcmp(name, other) < 0;
+}
+
+const char *foreign_form_of_bytes(const void *bytes, size_t size)
+{
+    static const struct {
+        const char magic[5];
+        const char *form;
+    } MAGICS[] = {
+        { "GGUF", GGUF },
+        { "PK\3\4", "a zip archive, as PyTorch writes its pickles" },
+    };
+    for (size_t i = 0; i < sizeof MAGICS / sizeof MAGICS[0]; i++)
+        if (size >= 4 && memcmp(bytes, MAGICS[i].magic, 4) == 0)
+            return MAGICS[i].form;
+    return NULL;
+}

@@ -1,0 +1,337 @@
+/* safetensors_header.c - see safetensors_header.h.
+ *
+ * The grammar's tokens that need no decoding are json_scan's. The whole header
+ * has been checked to be UTF-8 before, so that here a byte above 0x7F is simply a
+ * part of a string. */
+#include "format/safetensors_header.h"
+
+#include "base/utf8.h"
+#include "text/json_numbers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A key of an open object, by its place in the text: a header is at most 100 MB. */
+struct header_key {
+    uint32_t offset, length;
+};
+
+enum { KEYS_MIN = 64 };
+
+void header_scan_init(struct header_scan *scan, char *text, size_t size, struct fault *fault)
+{
+    *scan = (struct header_scan){
+        .json = { .text = text, .end = text + size, .p = text, .fault = fault },
+    };
+}
+
+void header_scan_free(struct header_scan *scan)
+{
+    free(scan->keys);
+    scan->keys = NULL;
+}
+
+static bool expected(struct header_scan *scan, const char *what)
+{
+    scan->failed = true;
+    json_scan_expected(&scan->json, what);
+    return false;
+}
+
+static bool fail(struct header_scan *scan, const char *at, const char *message)
+{
+    scan->failed = true;
+    json_scan_fail(&scan->json, at, message);
+    return false;
+}
+
+/* Past c and the white space before it. */
+static bool take(struct header_scan *scan, char c)
+{
+    json_scan_space(&scan->json);
+    if (json_scan_peek(&scan->json) != c || scan->json.p == scan->json.end)
+        return false;
+    scan->json.p++;
+    return true;
+}
+
+/* ---------------------------------------------------------------- strings -- */
+
+bool header_string_is(const struct header_string *string, const char *text)
+{
+    return string->length == strlen(text) && memcmp(string->bytes, text, string->length) == 0;
+}
+
+int header_string_compare(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    const int order = memcmp(a, b, a_length < b_length ? a_length : b_length);
+    return order != 0 ? order : (a_length > b_length) - (a_length < b_length);
+}
+
+/* The four digits of \u at text; -1 where they are none. */
+static int read_hex4(const char *text, const char *end)
+{
+    int code = 0;
+    for (int i = 0; i < 4; i++) {
+        const char *digit = end - text > i && text[i]
+                                ? strchr("0123456789abcdef", text[i] | (text[i] >= 'A' ? 0x20 : 0))
+                                : NULL;
+        if (!digit)
+            return -1;
+        code = code * 16 + (int)(digit - "0123456789abcdef");
+    }
+    return code;
+}
+
+/* Decodes \uXXXX, or two of them that are a surrogate pair, at p. A lone half is
+ * no character; it is let through only where nobody reads the string. */
+static bool decode_unicode(struct header_scan *scan, bool is_read, char **out)
+{
+    struct json_scan *json = &scan->json;
+    const char *at = json->p;
+    const int code = read_hex4(at + 2, json->end);
+    if (code < 0)
+        return fail(scan, at, "\\u is not followed by four hexadecimal digits");
+    json->p += 6;
+    if (code < 0xD800 || code > 0xDFFF) {
+        *out += utf8_encode(*out, (unsigned)code);
+        return true;
+    }
+    const bool may_pair =
+        code < 0xDC00 && json->end - json->p >= 6 && json->p[0] == '\\' && json->p[1] == 'u';
+    const int low = may_pair ? read_hex4(json->p + 2, json->end) : -1;
+    if (low >= 0xDC00 && low <= 0xDFFF) {
+        json->p += 6;
+        *out += utf8_encode(*out, 0x10000u + ((unsigned)(code - 0xD800) << 10)
+                                      + (unsigned)(low - 0xDC00));
+        return true;
+    }
+    return !is_read || fail(scan, at, "half of a surrogate pair");
+}
+
+static bool decode_escape(struct header_scan *scan, bool is_read, char **out)
+{
+    static const char LETTERS[] = "\"\\/bfnrt", BYTES[] = "\"\\/\b\f\n\r\t";
+    struct json_scan *json = &scan->json;
+    const char kind = json->end - json->p > 1 ? json->p[1] : '\0';
+    if (kind == 'u')
+        return decode_unicode(scan, is_read, out);
+    const char *letter = kind ? strchr(LETTERS, kind) : NULL;
+    if (!letter)
+        return fail(scan, json->p, "a string holds an escape that JSON does not have");
+    *(*out)++ = BYTES[letter - LETTERS];
+    json->p += 2;
+    return true;
+}
+
+/* string NULL: nobody reads it. What is decoded is never longer than its text, so
+ * it can be written over it, and a NUL byte over the closing quote at the latest. */
+static bool decode_string(struct header_scan *scan, const char *what, struct header_string *string)
+{
+    struct json_scan *json = &scan->json;
+    if (!take(scan, '"'))
+        return expected(scan, what);
+    char *const begin = (char *)json->p;
+    char *out = begin;
+    while (json->p < json->end && *json->p != '"') {
+        if ((unsigned char)*json->p < 0x20)
+            return fail(scan, json->p, "a string holds a control character");
+        if (*json->p != '\\')
+            *out++ = *json->p++;
+        else if (!decode_escape(scan, string != NULL, &out))
+            return false;
+    }
+    if (json->p == json->end)
+        return fail(scan, begin - 1, "the text ends inside a string that begins");
+    json->p++;
+    *out = '\0';
+    if (string)
+        *string = (struct header_string){ begin, (size_t)(out - begin) };
+    return true;
+}
+
+bool header_read_string(struct header_scan *scan, const char *what, struct header_string *string)
+{
+    return decode_string(scan, what, string);
+}
+
+/* ---------------------------------------------------------------- numbers -- */
+
+bool header_read_u64(struct header_scan *scan, uint64_t *number)
+{
+    static const char WHAT[] = "a whole number without sign, fraction or exponent";
+    struct json_scan *json = &scan->json;
+    json_scan_space(json);
+    const char *begin = json->p;
+    if (!json_scan_is_digit(json_scan_peek(json)))
+        return expected(scan, WHAT);
+    uint64_t value = 0;
+    while (json_scan_is_digit(json_scan_peek(json)) && (json->p == begin || *begin != '0')) {
+        if (__builtin_mul_overflow(value, 10, &value)
+            || __builtin_add_overflow(value, (uint64_t)(*json->p - '0'), &value))
+            return fail(scan, begin, "a number is not below 2^64");
+        json->p++;
+    }
+    const char next = json_scan_peek(json);
+    if (json_scan_is_digit(next) || next == '.' || next == 'e' || next == 'E')
+        return fail(scan, begin, "a size must be a whole number without fraction or exponent;");
+    *number = value;
+    return true;
+}
+
+/* ----------------------------------------------------- arrays and objects -- */
+
+static bool open_bracket(struct header_scan *scan, char bracket, const char *what)
+{
+    if (!take(scan, bracket))
+        return expected(scan, what);
+    if (++scan->depth > HEADER_DEPTH_MAX)
+        return fail(scan, scan->json.p - 1, "nested deeper than 127");
+    return true;
+}
+
+bool header_array_open(struct header_scan *scan)
+{
+    return open_bracket(scan, '[', "an array");
+}
+
+bool header_array_next(struct header_scan *scan, int64_t *count)
+{
+    if (take(scan, ']')) {
+        scan->depth--;
+        return false;
+    }
+    if (*count > 0 && !take(scan, ','))
+        return expected(scan, "',' or ']'");
+    (*count)++;
+    return true;
+}
+
+bool header_object_open(struct header_scan *scan, struct header_object *object)
+{
+    object->first_key = scan->key_count;
+    return open_bracket(scan, '{', "an object");
+}
+
+static bool push_key(struct header_scan *scan, const struct header_string *key)
+{
+    if (scan->key_count == scan->key_capacity) {
+        const size_t capacity = scan->key_capacity ? 2 * scan->key_capacity : KEYS_MIN;
+        struct header_key *keys = realloc(scan->keys, capacity * sizeof *keys);
+        if (!keys) {
+            scan->failed = true;
+            return fault_no_memory(scan->json.fault);
+        }
+        scan->keys = keys;
+        scan->key_capacity = capacity;
+    }
+    scan->keys[scan->key_count++] = (struct header_key){
+        (uint32_t)(key->bytes - scan->json.text),
+        (uint32_t)key->length,
+    };
+    return true;
+}
+
+static int compare_keys(const void *left, const void *right, void *text)
+{
+    const struct header_key *a = left, *b = right;
+    return header_string_compare((const char *)text + a->offset, a->length,
+                                 (const char *)text + b->offset, b->length);
+}
+
+/* No key stands twice among those of the object that ends here; they are then forgotten. */
+static bool close_object(struct header_scan *scan, const struct header_object *object)
+{
+    const size_t count = scan->key_count - object->first_key;
+    char *text = (char *)scan->json.text;
+    scan->depth--;
+    scan->key_count = object->first_key;
+    if (count < 2)
+        return true;
+    struct header_key *keys = scan->keys + object->first_key;
+    qsort_r(keys, count, sizeof *keys, compare_keys, text);
+    for (size_t i = 1; i < count; i++)
+        if (compare_keys(&keys[i - 1], &keys[i], text) == 0) {
+            scan->failed = true;
+            return fault_set(scan->json.fault, FAULT_DUPLICATE,
+                             "'%.100s' stands twice in one object", text + keys[i].offset);
+        }
+    return true;
+}
+
+bool header_object_next(struct header_scan *scan, struct header_object *object,
+                        struct header_string *key)
+{
+    const bool is_first = scan->key_count == object->first_key;
+    if (take(scan, '}')) {
+        close_object(scan, object);
+        return false;
+    }
+    if (!is_first && !take(scan, ','))
+        return expected(scan, "',' or '}'");
+    if (!decode_string(scan, "a string, the key of a member,", key))
+        return false;
+    if (!take(scan, ':'))
+        return expected(scan, "':'");
+    return push_key(scan, key);
+}
+
+/* ------------------------------------------------------------- any value -- */
+
+static bool skip_number(struct header_scan *scan)
+{
+    float value;
+    const char *end = json_read_float(scan->json.p, scan->json.end, &value);
+    if (!end)
+        return expected(scan, "a value");
+    scan->json.p = end;
+    return true;
+}
+
+static bool skip_array(struct header_scan *scan)
+{
+    int64_t count = 0;
+    if (!header_array_open(scan))
+        return false;
+    while (header_array_next(scan, &count))
+        if (!header_skip_value(scan))
+            return false;
+    return !scan->failed;
+}
+
+static bool skip_object(struct header_scan *scan)
+{
+    struct header_object object;
+    struct header_string key;
+    if (!header_object_open(scan, &object))
+        return false;
+    while (header_object_next(scan, &object, &key))
+        if (!header_skip_value(scan))
+            return false;
+    return !scan->failed;
+}
+
+/* Recursive; HEADER_DEPTH_MAX bounds it. */
+bool header_skip_value(struct header_scan *scan)
+{
+    json_scan_space(&scan->json);
+    const char c = json_scan_peek(&scan->json);
+    if (c == '{')
+        return skip_object(scan);
+    if (c == '[')
+        return skip_array(scan);
+    if (c == '"')
+        return decode_string(scan, "a string", NULL);
+    if (c == '-' || json_scan_is_digit(c))
+        return skip_number(scan);
+    if (json_scan_literal(&scan->json))
+        return true;
+    scan->failed = true;
+    return false;
+}
+
+bool header_at_end(struct header_scan *scan)
+{
+    json_scan_space(&scan->json);
+    return scan->json.p == scan->json.end || expected(scan, "the end of the header");
+}

@@ -1,0 +1,57 @@
+/* notify.c - see notify.h. The protocol is one datagram, and libsystemd would be one dependency
+ * more for it: sd_notify(3), "Notes", describes it and asks for nothing else. */
+#include "host/notify.h"
+
+#include "watch/log.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* "/run/x", or "@x" of the abstract names of Linux (unix(7)): a NUL byte in place of the "@", and
+ * the length says where it ends. */
+static socklen_t address_of(const char *name, struct sockaddr_un *address)
+{
+    const size_t length = strlen(name);
+    *address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    if ((name[0] != '/' && name[0] != '@') || length >= sizeof address->sun_path)
+        return 0;
+    memcpy(address->sun_path, name, length);
+    if (name[0] == '@')
+        address->sun_path[0] = '\0';
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
+}
+
+/* It does not wait for a manager that does not read. */
+static bool send_to(const struct sockaddr_un *address, socklen_t size, const char *lines)
+{
+    const int sender = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const bool sent = sender >= 0
+                      && sendto(sender, lines, strlen(lines), MSG_NOSIGNAL | MSG_DONTWAIT,
+                                (const struct sockaddr *)address, size)
+                             >= 0;
+    const int error = errno;
+    if (sender >= 0)
+        close(sender);
+    errno = error;
+    return sent;
+}
+
+void notify(const char *lines)
+{
+    struct sockaddr_un address;
+    const char *name = getenv("NOTIFY_SOCKET");
+    if (!name || !name[0])
+        return;
+    const socklen_t size = address_of(name, &address);
+    if (size == 0)
+        errno = EAFNOSUPPORT;
+    if (size == 0 || !send_to(&address, size, lines))
+        log_line(LOG_WARNING, "service manager not told", LOG_STRING("lines", lines),
+                 LOG_STRING("reason", strerror(errno)));
+}

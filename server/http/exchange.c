@@ -1,0 +1,462 @@
+/* exchange.c - what an exchange is, apart from libmicrohttpd: its route, its
+ * body, its id and its answer. */
+#include "http/exchange.h"
+
+#include "base/clock.h"
+#include "format/coding.h"
+#include "text/text.h"
+#include "watch/metrics.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+/* ------------------------------------------------------------ request id -- */
+
+static bool id_acceptable(const char *id)
+{
+    const size_t length = strlen(id);
+    if (length == 0 || length > EXCHANGE_ID_MAX)
+        return false;
+    for (const char *c = id; *c; c++)
+        if (*c <= ' ' || *c > '~' || *c == '"' || *c == '\\')
+            return false;
+    return true;
+}
+
+/* One random word a process and a counter, mixed by splitmix64: unique within the
+ * process, and unlikely to meet another's. */
+static uint64_t id_next(void)
+{
+    static _Atomic uint64_t counter;
+    uint64_t x = atomic_fetch_add(&counter, 0x9e3779b97f4a7c15u);
+    if (x == 0) {
+        uint64_t seed;
+        if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
+            seed = (uint64_t)clock_now_ns() ^ (uint64_t)time(NULL) << 32;
+        atomic_fetch_add(&counter, seed);
+        x = seed;
+    }
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+void exchange_set_request_id(struct exchange *exchange, const char *given)
+{
+    enum { MADE_DIGITS = 16 };
+    if (given && id_acceptable(given)) {
+        text_copy(exchange->request_id, sizeof exchange->request_id, given);
+        return;
+    }
+    uint64_t id = id_next();
+    for (int i = 0; i < MADE_DIGITS; i++, id <<= 4)
+        exchange->request_id[i] = "0123456789abcdef"[id >> 60];
+    exchange->request_id[MADE_DIGITS] = '\0';
+}
+
+/* ---------------------------------------------------------------- routes -- */
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
+        return (c | 0x20) - 'a' + 10;
+    return -1;
+}
+
+/* Percent-decodes one segment. False where it does not fit, has a broken escape
+ * or a NUL byte: no name of ours has one. */
+static bool decode_segment(char *out, size_t out_size, const char *segment, size_t length)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < length; i++) {
+        char c = segment[i];
+        if (c == '%') {
+            const int high = i + 2 < length ? hex_digit(segment[i + 1]) : -1;
+            const int low = i + 2 < length ? hex_digit(segment[i + 2]) : -1;
+            if (high < 0 || low < 0)
+                return false;
+            c = (char)(high * 16 + low);
+            i += 2;
+        }
+        if (c == '\0' || used + 1 >= out_size)
+            return false;
+        out[used++] = c;
+    }
+    out[used] = '\0';
+    return used > 0;
+}
+
+static bool path_matches(const char *pattern, const char *path,
+                         char params[ROUTE_PARAMS_MAX][EXCHANGE_PARAM_MAX])
+{
+    int param = 0;
+    for (int i = 0; i < ROUTE_PARAMS_MAX; i++)
+        params[i][0] = '\0';
+    for (;;) {
+        if (*pattern == '{') {
+            assert(param < ROUTE_PARAMS_MAX);
+            const size_t length = strcspn(path, "/");
+            if (!decode_segment(params[param++], EXCHANGE_PARAM_MAX, path, length))
+                return false;
+            path += length;
+            pattern = strchr(pattern, '}') + 1;
+        } else if (*pattern != *path) {
+            return false;
+        } else if (*pattern == '\0') {
+            return true;
+        } else {
+            pattern++;
+            path++;
+        }
+    }
+}
+
+static bool method_matches(const char *route_method, const char *method)
+{
+    return strcmp(route_method, method) == 0
+           || (strcmp(route_method, "GET") == 0 && strcmp(method, "HEAD") == 0);
+}
+
+/* Two patterns may match one path, and offer the same. */
+static void allow_append(char *allow, size_t size, const char *method)
+{
+    const size_t used = strlen(allow);
+    const char *more = strcmp(method, "GET") == 0 ? "GET, HEAD" : method;
+    if (strstr(allow, more))
+        return;
+    snprintf(allow + used, size - used, "%s%s", used ? ", " : "", more);
+}
+
+void exchange_find_route(struct exchange *exchange, const struct route *routes, int route_count,
+                         const char *method, const char *path)
+{
+    char *allow = exchange->answer.allow;
+    for (int i = 0; i < route_count; i++) {
+        if (!path_matches(routes[i].pattern, path, exchange->params))
+            continue;
+        if (method_matches(routes[i].method, method)) {
+            exchange->route = &routes[i];
+            exchange->record.route = routes[i].metrics_index;
+            allow[0] = '\0';
+            return;
+        }
+        allow_append(allow, sizeof exchange->answer.allow, routes[i].method);
+    }
+    if (allow[0])
+        fault_set(&exchange->fault, FAULT_METHOD, "%s is not offered here; it takes %s",
+                  exchange->method, allow);
+    else
+        fault_set(&exchange->fault, FAULT_NOT_FOUND, "there is nothing at %s", exchange->path);
+}
+
+/* ------------------------------------------------------------------ body -- */
+
+/* As much at first as was announced, so that a body is not moved as it grows; but no more than the
+ * first for a client who has only claimed so far that it will come, and than the second for one who
+ * has sent the first. Of one that said nothing, what is there and as much again. */
+enum {
+    BODY_CLAIMED_BYTES = 1 << 20,
+    BODY_TRUSTED_BYTES = 8 << 20,
+    BODY_FIRST_BYTES = 16384,
+    STEP_FIRST_BYTES = 16384,
+    STEP_BYTES = 65536,
+};
+
+static size_t next_capacity(const struct exchange *exchange)
+{
+    const size_t doubled = 2 * exchange->body_capacity;
+    if (!exchange->body_announced)
+        return doubled ? doubled : BODY_FIRST_BYTES;
+    const size_t announced = exchange->body_offset + exchange->body_announced;
+    const size_t trusted = doubled == 0                   ? BODY_CLAIMED_BYTES
+                           : doubled < BODY_TRUSTED_BYTES ? BODY_TRUSTED_BYTES
+                                                          : doubled;
+    return announced < trusted ? announced : trusted;
+}
+
+/* Of a body that comes to size bytes with its next ones: what of it counts is ahead of it by less
+ * than a step, and never more than was announced. What malloc() has given beyond, and nobody has
+ * written to, takes no memory. */
+static bool reserve_for_body(struct exchange *exchange, size_t size)
+{
+    const size_t step = size <= MEMORY_SMALL_BODY_BYTES ? STEP_FIRST_BYTES : STEP_BYTES;
+    const size_t before = exchange->memory.body_bytes;
+    const size_t announced = exchange->body_offset + exchange->body_announced;
+    size_t reserved = (size + step - 1) / step * step;
+    if (size <= announced && reserved > announced)
+        reserved = announced;
+    return reserved <= before || memory_reserve_body(&exchange->memory, reserved - before);
+}
+
+static bool body_reserve(struct exchange *exchange, size_t size, size_t bytes_max)
+{
+    if (!reserve_for_body(exchange, size)) {
+        metrics_refused("memory");
+        return fault_no_memory(&exchange->fault);
+    }
+    if (size <= exchange->body_capacity)
+        return true;
+    size_t capacity = next_capacity(exchange);
+    if (capacity < size)
+        capacity = size;
+    if (capacity > bytes_max)
+        capacity = bytes_max;
+    char *body = realloc(exchange->body, capacity);
+    if (!body)
+        return fault_no_memory(&exchange->fault);
+    exchange->body = body;
+    exchange->body_capacity = capacity;
+    return true;
+}
+
+bool exchange_receive(struct exchange *exchange, const char *bytes, size_t size, size_t bytes_max)
+{
+    const size_t offset = exchange->body_offset;
+    exchange->received += size;
+    if (exchange->received > bytes_max && exchange->fault.code == FAULT_NONE)
+        fault_set(&exchange->fault, FAULT_TOO_LARGE, "the body is longer than %zu bytes",
+                  bytes_max);
+    if (exchange->fault.code == FAULT_NONE
+        && body_reserve(exchange, offset + exchange->body_size + size, offset + bytes_max)) {
+        memcpy(exchange->body + offset + exchange->body_size, bytes, size);
+        exchange->body_size += size;
+        return true;
+    }
+    free(exchange->body);
+    exchange->body = NULL;
+    exchange->body_size = exchange->body_capacity = 0;
+    memory_return_all(&exchange->memory);
+    return exchange->received / 2 <= bytes_max;
+}
+
+enum coding exchange_body_coding(const struct exchange *exchange)
+{
+    return exchange->body_coding;
+}
+
+enum coding exchange_answer_coding(const struct exchange *exchange)
+{
+    return exchange->answer_coding;
+}
+
+struct byte_slice exchange_take_body_in_place(struct exchange *exchange, void **memory)
+{
+    const struct byte_slice body = { exchange->body ? exchange->body + exchange->body_offset : NULL,
+                                     exchange->body_size };
+    *memory = exchange->body;
+    exchange->body = NULL;
+    exchange->body_size = exchange->body_capacity = 0;
+    return body;
+}
+
+struct byte_slice exchange_take_body(struct exchange *exchange)
+{
+    void *memory;
+    struct byte_slice body = exchange_take_body_in_place(exchange, &memory);
+    if (body.data != memory)
+        body.data = memmove(memory, body.data, body.size);
+    return body;
+}
+
+void exchange_free(struct exchange *exchange)
+{
+    if (!exchange)
+        return;
+    if (exchange->release)
+        exchange->release(exchange->owner);
+    free(exchange->body);
+    free(exchange->answer.data);
+    if (exchange->answer.release)
+        exchange->answer.release(exchange->answer.owner);
+    memory_return_all(&exchange->memory);
+    free(exchange);
+}
+
+/* ---------------------------------------------------------------- answer -- */
+
+void *exchange_context(const struct exchange *exchange)
+{
+    return exchange->context;
+}
+
+const char *exchange_request_id(const struct exchange *exchange)
+{
+    return exchange->request_id;
+}
+
+const char *exchange_param(const struct exchange *exchange, int index)
+{
+    assert(index >= 0 && index < ROUTE_PARAMS_MAX);
+    return exchange->params[index];
+}
+
+const char *exchange_path(const struct exchange *exchange)
+{
+    return exchange->path;
+}
+
+struct memory_share *exchange_memory(struct exchange *exchange)
+{
+    return &exchange->memory;
+}
+
+bool exchange_was_judged(const struct exchange *exchange)
+{
+    return exchange->outlook.latest_ns != 0;
+}
+
+int64_t exchange_started_ns(const struct exchange *exchange)
+{
+    return exchange->started_ns;
+}
+
+struct request_record *exchange_record(struct exchange *exchange)
+{
+    return &exchange->record;
+}
+
+void exchange_park(struct exchange *exchange, int64_t deadline_ns,
+                   void (*end)(void *owner, enum exchange_end why), void (*release)(void *owner),
+                   void *owner)
+{
+    exchange->parked = true;
+    exchange->deadline_ns = deadline_ns;
+    exchange->end = end;
+    exchange->release = release;
+    exchange->owner = owner;
+}
+
+bool exchange_packs(const struct exchange *exchange, size_t bytes, bool *is_required)
+{
+    const bool is_plain = exchange->route && exchange->route->plain;
+    *is_required = exchange->identity_refused;
+    return exchange->answer_coding != CODING_IDENTITY && bytes > 0
+           && ((bytes >= exchange->pack_bytes_min && !is_plain) || *is_required);
+}
+
+void exchange_set_packed(struct exchange *exchange, bool is_packed)
+{
+    exchange->packing_done = true;
+    exchange->answer.coding = is_packed ? exchange->answer_coding : CODING_IDENTITY;
+}
+
+/* Puts packed bytes in place of those of the answer, where that is wanted and possible. Parts stay
+ * until the exchange ends. */
+static void pack(struct exchange *exchange)
+{
+    struct exchange_answer *answer = &exchange->answer;
+    const struct byte_slice whole = { answer->data, answer->size };
+    bool required;
+    if (answer->size == 0)
+        return;
+    answer->varies = answer->size >= exchange->pack_bytes_min || answer->coding != CODING_IDENTITY;
+    if (exchange->packing_done || !exchange_packs(exchange, answer->size, &required))
+        return;
+    size_t size;
+    char *data = answer->parts ? coding_pack(exchange->answer_coding, answer->parts,
+                                             answer->part_count, required, &size)
+                               : coding_pack(exchange->answer_coding, &whole, 1, required, &size);
+    if (!data)
+        return;
+    free(answer->data);
+    memory_take(&exchange->memory, size);
+    answer->data = data;
+    answer->size = size;
+    answer->parts = NULL;
+    answer->coding = exchange->answer_coding;
+    answer->varies = true;
+}
+
+static void answer(struct exchange *exchange, int status, const char *content_type)
+{
+    memory_body_is_answered(&exchange->memory);
+    if (status < 400) /* why something went wrong, everybody shall be able to read */
+        pack(exchange);
+    exchange->answer.status = status;
+    exchange->answer.content_type = content_type;
+    if ((status == 503 || status == 429) && exchange->answer.retry_after_s == 0)
+        exchange->answer.retry_after_s = 1;
+    if (exchange->parked)
+        http_exchange_answered(exchange); /* the connection thread's from here on */
+    else
+        exchange->answered = true;
+}
+
+void exchange_reply(struct exchange *exchange, int status, const char *content_type, char *data,
+                    size_t size)
+{
+    exchange->answer.data = data;
+    exchange->answer.size = size;
+    answer(exchange, status, content_type);
+}
+
+void exchange_reply_parts(struct exchange *exchange, int status, const char *content_type,
+                          const struct byte_slice *parts, int part_count,
+                          void (*release)(void *owner), void *owner)
+{
+    assert(part_count > 0);
+    exchange->answer.parts = parts;
+    exchange->answer.part_count = part_count;
+    exchange->answer.release = release;
+    exchange->answer.owner = owner;
+    exchange->answer.size = 0;
+    for (int i = 0; i < part_count; i++)
+        exchange->answer.size += parts[i].size;
+    answer(exchange, status, content_type);
+}
+
+void exchange_set_header_length(struct exchange *exchange, size_t length)
+{
+    exchange->answer.header_length = length;
+}
+
+void exchange_reply_text(struct exchange *exchange, int status, const char *content_type,
+                         struct text *text)
+{
+    struct fault fault;
+    if (text_finish(text, &fault)) {
+        exchange_reply(exchange, status, content_type, text->data, text->used);
+        return;
+    }
+    text_free(text);
+    exchange_fail(exchange, &fault);
+}
+
+void exchange_write_fault(const struct exchange *exchange, const struct fault *fault,
+                          struct text *text)
+{
+    text_raw(text, "{\"error\":");
+    text_string(text, fault->message);
+    text_raw(text, ",\"code\":");
+    text_string(text, fault_code_name(fault->code));
+    if (fault->pointer[0]) {
+        text_raw(text, ",\"pointer\":");
+        text_string(text, fault->pointer);
+    }
+    text_raw(text, ",\"request_id\":");
+    text_string(text, exchange->request_id);
+    text_raw(text, "}\n");
+}
+
+void exchange_fail(struct exchange *exchange, const struct fault *fault)
+{
+    const enum fault_code code = fault->code;
+    struct text text;
+    text_init(&text, EXCHANGE_FAULT_BYTES_MAX);
+    exchange_write_fault(exchange, fault, &text);
+    if (text.failed != FAULT_NONE)
+        text_free(&text); /* no memory even for this: the status alone has to do */
+
+    exchange->record.fault = code;
+    exchange->answer.retry_after_s = fault->retry_after_s;
+    exchange->answer.close = code == FAULT_DRAINING;
+    exchange->answer.encodings = code == FAULT_ENCODING;
+    exchange_reply(exchange, fault_http_status(code), "application/json", text.data, text.used);
+}

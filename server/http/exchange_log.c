@@ -1,0 +1,73 @@
+/* exchange_log.c - the one line that the log has of each request. */
+#include "http/exchange.h"
+
+#include "watch/log.h"
+
+enum { FIELDS_MAX = 32 };
+
+struct line {
+    struct log_field fields[FIELDS_MAX];
+    size_t count;
+};
+
+static void add(struct line *line, struct log_field field)
+{
+    line->fields[line->count++] = field;
+}
+
+static void add_shapes(struct line *line, const struct request_record *record)
+{
+    if (record->model[0]) {
+        add(line, LOG_STRING("model", record->model));
+        add(line, LOG_NUMBER("version", record->version));
+        add(line, LOG_NUMBER("layer", record->layer));
+    }
+    if (record->item_count == 0)
+        return;
+    add(line, LOG_NUMBER("items", record->item_count));
+    add(line, LOG_NUMBER("q_len", record->q_len));
+    add(line, LOG_NUMBER("kv_len", record->kv_len));
+    add(line, LOG_NUMBER("q_heads", record->q_heads));
+    add(line, LOG_NUMBER("kv_heads", record->kv_heads));
+    add(line, LOG_NUMBER("head_dim", record->head_dim));
+    add(line, LOG_NUMBER("v_head_dim", record->v_head_dim));
+    add(line, LOG_MS("cost_ms", record->cost_ns));
+    add(line, LOG_NUMBER("flops", record->flops));
+}
+
+static void add_durations(struct line *line, const struct request_record *record)
+{
+    if (!record->was_job)
+        return;
+    add(line, LOG_MS("parse_ms", record->parse_ns));
+    add(line, LOG_MS("queue_ms", record->queue_ns));
+    add(line, LOG_MS("compute_ms", record->compute_ns));
+    add(line, LOG_MS("write_ms", record->write_ns));
+}
+
+void exchange_log(const struct exchange *exchange, int status, int64_t duration_ns)
+{
+    const enum log_level level =
+        exchange->route && exchange->route->health && status == 200 ? LOG_DEBUG : LOG_INFO;
+    const enum fault_code code = exchange->record.fault;
+    struct line line = { .count = 0 };
+    if (!log_enabled(level))
+        return;
+    add(&line, LOG_STRING("method", exchange->method));
+    add(&line, LOG_STRING("path", exchange->path));
+    if (exchange->route)
+        add(&line, LOG_STRING("route", exchange->route->pattern));
+    add(&line, LOG_NUMBER("status", status));
+    if (code != FAULT_NONE)
+        add(&line, LOG_STRING("code", fault_code_name(code)));
+    add(&line, LOG_MS("ms", duration_ns));
+    add_durations(&line, &exchange->record);
+    add_shapes(&line, &exchange->record);
+    add(&line, LOG_NUMBER("bytes_in", exchange->received));
+    add(&line, LOG_NUMBER("bytes_out", exchange->answer.size));
+    add(&line, LOG_STRING("client", exchange->client));
+    add(&line, LOG_STRING("request_id", exchange->request_id));
+    if (exchange->traceparent[0])
+        add(&line, LOG_STRING("traceparent", exchange->traceparent));
+    log_event(level, "request", line.fields, line.count);
+}

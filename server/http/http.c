@@ -1,0 +1,476 @@
+/* http.c - see http.h: one request, from its headers to its answer.
+ *
+ * libmicrohttpd closes a connection that is answered in the first call of its
+ * access handler, so answers wait for a later call, except those that must come
+ * before the body. */
+#include "http/http_internal.h"
+
+#include "base/clock.h"
+#include "format/coding.h"
+#include "http/http_origin.h"
+#include "text/text.h"
+#include "watch/connection_metrics.h"
+#include "watch/log.h"
+#include "watch/metrics.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { PROMPT_NS = 2000000 };
+
+/* --------------------------------------------------------------- answers -- */
+
+/* libmicrohttpd takes no answer while a body is arriving, so this one goes to the socket directly;
+ * it has sent nothing of its own for this request that could be cut in two. */
+static void answer_directly(struct exchange *exchange)
+{
+    char head[512], body[EXCHANGE_FAULT_BYTES_MAX];
+    char timing[REQUEST_TIMING_MAX];
+    struct text text = text_in(body, sizeof body);
+    const int status = fault_http_status(exchange->fault.code);
+    exchange_write_fault(exchange, &exchange->fault, &text);
+    request_record_timing(&exchange->record, clock_now_ns() - exchange->started_ns, timing);
+    const int size =
+        snprintf(head, sizeof head,
+                 "HTTP/1.1 %d %s\r\nConnection: close\r\n"
+                 "Content-Type: application/json\r\nContent-Length: %zu\r\nX-Request-Id: %s\r\n"
+                 "Server-Timing: %s\r\n\r\n",
+                 status, MHD_get_reason_phrase_for((unsigned)status), text.used,
+                 exchange->request_id, timing);
+    struct iovec parts[] = { { head, (size_t)size }, { body, text.used } };
+    const struct msghdr answer = { .msg_iov = parts, .msg_iovlen = 2 };
+    exchange->answer.status = status;
+    exchange->record.fault = exchange->fault.code;
+    http_waiting_remove(exchange);
+    if (sendmsg(http_connection_of(exchange->connection)->socket, &answer,
+                MSG_DONTWAIT | MSG_NOSIGNAL)
+        < 0)
+        log_line(LOG_DEBUG, "answer not sent", LOG_STRING("reason", strerror(errno)));
+}
+
+void http_end_body(struct exchange *exchange)
+{
+    answer_directly(exchange);
+    http_connection_end(http_connection_of(exchange->connection));
+}
+
+static bool add_header(struct MHD_Response *response, const char *name, const char *value)
+{
+    return !value[0] || MHD_add_response_header(response, name, value) == MHD_YES;
+}
+
+static struct MHD_Response *make_response(struct exchange *exchange)
+{
+    struct exchange_answer *answer = &exchange->answer;
+    struct MHD_Response *response = http_take_bytes(exchange->thread, answer);
+    const bool close =
+        answer->close || !exchange->is_framed || atomic_load(&exchange->thread->http->ending);
+    char header_length[24] = "", retry_after[12] = "";
+    char timing[REQUEST_TIMING_MAX];
+    if (!response)
+        return NULL;
+    if (answer->header_length > 0)
+        snprintf(header_length, sizeof header_length, "%zu", answer->header_length);
+    if (answer->retry_after_s > 0)
+        snprintf(retry_after, sizeof retry_after, "%d", answer->retry_after_s);
+    request_record_timing(&exchange->record, clock_now_ns() - exchange->started_ns, timing);
+    if (add_header(response, "Content-Type", answer->content_type ? answer->content_type : "")
+        && add_header(response, "Inference-Header-Content-Length", header_length)
+        && add_header(response, "X-Request-Id", exchange->request_id)
+        && add_header(response, "Server-Timing", timing)
+        && add_header(response, "Allow", answer->allow)
+        && add_header(response, "Retry-After", retry_after)
+        && add_header(response, "Content-Encoding", coding_name(answer->coding))
+        && add_header(response, "Vary", answer->varies ? "Accept-Encoding" : "")
+        && add_header(response, "Accept-Encoding",
+                      answer->encodings ? "gzip, deflate, identity" : "")
+        && add_header(response, "Connection", close ? "close" : ""))
+        return response;
+    MHD_destroy_response(response);
+    return NULL;
+}
+
+static enum MHD_Result queue_answer(struct exchange *exchange)
+{
+    struct MHD_Response *response = make_response(exchange);
+    exchange->queued = true;
+    http_waiting_add(exchange);
+    if (!response) {
+        exchange->answer.status = 503;
+        return MHD_queue_response(exchange->connection, 503, exchange->thread->http->no_memory);
+    }
+    const enum MHD_Result result =
+        MHD_queue_response(exchange->connection, (unsigned)exchange->answer.status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+/* Whose handler this thread runs. */
+static _Thread_local const struct exchange *dispatched;
+
+void http_exchange_answered(struct exchange *exchange)
+{
+    struct http_thread *thread = exchange->thread;
+    if (exchange == dispatched) {
+        exchange->answered = true;
+        return;
+    }
+    pthread_mutex_lock(&thread->mutex);
+    const bool first = !thread->answered;
+    exchange->next_answered = thread->answered;
+    thread->answered = exchange;
+    pthread_mutex_unlock(&thread->mutex);
+    if (first)
+        http_wake(thread);
+}
+
+/* The answer of a parked exchange is there. */
+static void leave_owner(struct exchange *exchange)
+{
+    exchange->release(exchange->owner);
+    exchange->release = NULL;
+}
+
+void http_resume_answered(struct http_thread *thread)
+{
+    pthread_mutex_lock(&thread->mutex);
+    struct exchange *exchange = thread->answered;
+    thread->answered = NULL;
+    pthread_mutex_unlock(&thread->mutex);
+    while (exchange) {
+        struct exchange *next = exchange->next_answered;
+        http_waiting_remove(exchange);
+        leave_owner(exchange);
+        exchange->answered = true;
+        MHD_resume_connection(exchange->connection);
+        exchange = next;
+    }
+}
+
+/* -------------------------------------------------------------- requests -- */
+
+const char *exchange_header(const struct exchange *exchange, enum http_header header)
+{
+    return exchange->headers.values[header];
+}
+
+const char *exchange_body_type(const struct exchange *exchange)
+{
+    static _Thread_local char type[64];
+    const char *header = exchange_header(exchange, HTTP_HEADER_CONTENT_TYPE);
+    text_copy(type, sizeof type, header ? header : "");
+    type[strcspn(type, "; \t")] = '\0';
+    return type;
+}
+
+/* What follows the header of the Open Inference Protocol shall be aligned in memory, whatever that
+ * header's length. */
+static size_t body_offset(const struct exchange *exchange)
+{
+    const char *header = exchange_header(exchange, HTTP_HEADER_INFERENCE_LENGTH);
+    return header ? -(size_t)strtoull(header, NULL, 10) % _Alignof(max_align_t) : 0;
+}
+
+/* When a request came: what waited long for this thread has spent that much of its time. The kernel
+ * is asked where that may be. */
+static int64_t came_ns(const struct http_thread *thread, struct http_connection *connection,
+                       int64_t now_ns)
+{
+    const bool is_new = !connection->served;
+    connection->served = true;
+    return is_new || now_ns - thread->ran_ns > PROMPT_NS ? now_ns - http_came_ago_ns(connection)
+                                                         : now_ns;
+}
+
+static struct exchange *exchange_create(struct http_thread *thread,
+                                        struct MHD_Connection *connection, const char *method,
+                                        const char *path)
+{
+    struct http *http = thread->http;
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    if (!exchange)
+        return NULL;
+    exchange->thread = thread;
+    exchange->connection = connection;
+    exchange->context = http->options.context;
+    exchange->record.route = http->options.unknown_route_metrics_index;
+    const int64_t now_ns = clock_now_ns();
+    exchange->started_ns = came_ns(thread, http_connection_of(connection), now_ns);
+    /* From now on: a body behind another request's answer could not be read before. */
+    exchange->body_deadline_ns = now_ns + http->options.body_timeout_ns;
+    exchange->reading = true;
+    text_copy(exchange->method, sizeof exchange->method, method);
+    text_copy(exchange->path, sizeof exchange->path, path);
+    exchange->client = http_connection_of(connection)->client;
+    exchange->memory.peer = http_connection_of(connection)->peer;
+    exchange->pack_bytes_min = http->options.pack_bytes_min;
+    exchange_find_route(exchange, http->options.routes, http->options.route_count, method, path);
+    atomic_fetch_add(&http->active_count, 1);
+    metrics_gauge_add(METRICS_REQUESTS_ACTIVE, 1);
+    return exchange;
+}
+
+/* What the headers say of the exchange, whatever is wrong with them. */
+static void take_headers(struct exchange *exchange)
+{
+    const char *traceparent = exchange_header(exchange, HTTP_HEADER_TRACEPARENT);
+    text_copy(exchange->traceparent, sizeof exchange->traceparent, traceparent ? traceparent : "");
+    exchange_set_request_id(exchange, exchange_header(exchange, HTTP_HEADER_REQUEST_ID));
+    exchange->body_offset = body_offset(exchange);
+    exchange->answer_coding = coding_of_answer(
+        exchange_header(exchange, HTTP_HEADER_ACCEPT_ENCODING), &exchange->identity_refused);
+}
+
+static void ask_route(struct exchange *exchange)
+{
+    http_gate_look(exchange);
+    if (exchange->route->takes_body)
+        exchange->route->takes_body(exchange, &exchange->outlook, &exchange->fault);
+}
+
+/* Whoever asks, it must not be a page of somebody else. */
+static bool check_origin(struct exchange *exchange)
+{
+    const struct http_options *options = &exchange->thread->http->options;
+    if (!exchange->may_be_page)
+        return true;
+    const struct http_origin from = {
+        .method = exchange->method,
+        .host = exchange_header(exchange, HTTP_HEADER_HOST),
+        .origin = exchange_header(exchange, HTTP_HEADER_ORIGIN),
+        .site = exchange_header(exchange, HTTP_HEADER_SEC_FETCH_SITE),
+        .mode = exchange_header(exchange, HTTP_HEADER_SEC_FETCH_MODE),
+        .dest = exchange_header(exchange, HTTP_HEADER_SEC_FETCH_DEST),
+        .user_agent = exchange_header(exchange, HTTP_HEADER_USER_AGENT),
+        .accept_language = exchange_header(exchange, HTTP_HEADER_ACCEPT_LANGUAGE),
+    };
+    if (http_origin_check(&from, options->listen, options->listen_count, &exchange->fault))
+        return true;
+    exchange->answer.allow[0] = '\0';
+    return false;
+}
+
+/* What can be said before the body is read. */
+static void check_headers(struct exchange *exchange)
+{
+    struct http *http = exchange->thread->http;
+    const char *coding = exchange_header(exchange, HTTP_HEADER_CONTENT_ENCODING);
+    if (!check_origin(exchange))
+        return;
+    if (atomic_load(&http->refusing) && !(exchange->route && exchange->route->health)) {
+        fault_set(&exchange->fault, FAULT_DRAINING, "the daemon is stopping");
+        metrics_refused("draining");
+    } else if (exchange->body_announced > http->options.body_bytes_max) {
+        fault_set(&exchange->fault, FAULT_TOO_LARGE, "the body is %zu bytes; at most %zu are taken",
+                  exchange->body_announced, http->options.body_bytes_max);
+    } else if (exchange->fault.code == FAULT_NONE
+               && coding_of_body(coding, &exchange->body_coding, &exchange->fault)) {
+        ask_route(exchange);
+    }
+}
+
+static enum MHD_Result answer_before_body(struct exchange *exchange)
+{
+    http_gate_leave(exchange);
+    if (!exchange->has_room) {
+        answer_directly(exchange);
+        return MHD_NO;
+    }
+    exchange->reading = false;
+    exchange_fail(exchange, &exchange->fault);
+    return queue_answer(exchange);
+}
+
+/* Its turn has come, if it had to wait for one. */
+static enum MHD_Result begin_body(struct exchange *exchange)
+{
+    const size_t bytes =
+        exchange->body_announced ? exchange->body_offset + exchange->body_announced : 0;
+    if (exchange->fault.code == FAULT_NONE && !memory_has_room_for_body(&exchange->memory, bytes)) {
+        fault_set(&exchange->fault, FAULT_MEMORY,
+                  "the requests in flight leave no room for a body of %zu bytes; try again later",
+                  exchange->body_announced);
+        metrics_refused("memory");
+        if (http_is_before_body(exchange))
+            return answer_before_body(exchange);
+    }
+    if (exchange->fault.code == FAULT_NONE)
+        http_gate_open_window(exchange);
+    if (exchange->body_announced > 0 || exchange->is_chunked)
+        http_waiting_add(exchange);
+    return MHD_YES;
+}
+
+/* It has waited at the gate, or need not wait any longer. */
+static enum MHD_Result go_on(struct exchange *exchange)
+{
+    exchange->called = false;
+    if (http_connection_of(exchange->connection)->left)
+        return MHD_NO;
+    if (exchange->fault.code == FAULT_NONE)
+        ask_route(exchange);
+    if (http_is_refused(exchange))
+        http_gate_leave(exchange);
+    return http_is_before_body(exchange) ? answer_before_body(exchange) : begin_body(exchange);
+}
+
+static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connection *connection,
+                                  const char *method, const char *path, const char *version,
+                                  void **state)
+{
+    struct http_connection *record = http_connection_of(connection);
+    if (record && record->closing)
+        return MHD_NO; /* nothing can be said any more */
+    struct exchange *exchange = record ? exchange_create(thread, connection, method, path) : NULL;
+    if (!exchange)
+        return MHD_queue_response(connection, 503, thread->http->no_memory);
+    *state = exchange;
+    record->exchange = exchange;
+    record->dropped_max = 2 * (uint64_t)thread->http->options.body_bytes_max;
+    http_idle_end(thread, record);
+    exchange->is_framed = http_check_framing(exchange, method, path, version);
+    take_headers(exchange);
+    if (exchange->is_framed)
+        check_headers(exchange);
+    if (http_is_before_body(exchange))
+        return answer_before_body(exchange);
+    if (http_is_refused(exchange) || http_gate_enter(exchange))
+        return begin_body(exchange);
+    http_waiting_add(exchange);
+    return MHD_YES;
+}
+
+/* A parked exchange that was answered before the handler returned need not be suspended. answered
+ * is this thread's alone: another that has the answer goes through the list. */
+static void handle(struct exchange *exchange)
+{
+    dispatched = exchange;
+    exchange->route->handle(exchange);
+    dispatched = NULL;
+    exchange->thread->handled_count++;
+    if (exchange->answered && exchange->parked) {
+        exchange->parked = false;
+        leave_owner(exchange);
+    }
+}
+
+bool exchange_is_first(const struct exchange *exchange)
+{
+    return exchange->thread->handled_count == 0;
+}
+
+/* The whole body is here: let the handler answer or park. */
+static enum MHD_Result dispatch(struct exchange *exchange)
+{
+    exchange->reading = false;
+    http_connection_of(exchange->connection)->dropped_max = 0;
+    http_gate_leave(exchange);
+    http_waiting_remove(exchange);
+    exchange->is_framed = http_check_trailers(exchange);
+    memory_body_is_whole(&exchange->memory);
+    if (exchange->fault.code != FAULT_NONE)
+        exchange_fail(exchange, &exchange->fault);
+    else
+        handle(exchange);
+    if (exchange->answered)
+        return queue_answer(exchange);
+    assert(exchange->parked);
+    http_waiting_add(exchange);
+    MHD_suspend_connection(exchange->connection);
+    return MHD_YES;
+}
+
+enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection, const char *path,
+                                const char *method, const char *version, const char *upload,
+                                size_t *upload_size, void **state)
+{
+    struct http_thread *thread = context;
+    struct exchange *exchange = *state;
+    thread->call_count++;
+    if (!exchange)
+        return first_call(thread, connection, method, path, version, state);
+    if (*upload_size > 0) {
+        const size_t bytes_max = thread->http->options.body_bytes_max;
+        thread->read_in = thread->run_count;
+        http_gate_flow(exchange);
+        const bool taken = exchange_receive(exchange, upload, *upload_size, bytes_max);
+        *upload_size = 0;
+        if (!taken)
+            answer_directly(exchange);
+        return taken ? MHD_YES : MHD_NO;
+    }
+    if (exchange->called)
+        return go_on(exchange);
+    if (exchange->queued)
+        return MHD_YES;
+    if (exchange->answered && http_connection_of(connection)->left)
+        return MHD_NO;
+    if (exchange->answered)
+        return queue_answer(exchange);
+    if (exchange->parked) /* woken without an answer: nothing to do yet */
+        return MHD_YES;
+    return dispatch(exchange);
+}
+
+/* Whether a request ended before its client had taken its answer, and why. Who was told that its
+ * body took too long, or did not read a refusal to its end, has missed nothing. */
+static bool was_cancelled(const struct exchange *exchange, enum MHD_RequestTerminationCode reason,
+                          enum request_end *why)
+{
+    const int status = exchange->answer.status;
+    if (exchange->queued && (status >= 400 || reason == MHD_REQUEST_TERMINATED_COMPLETED_OK))
+        return false;
+    if (exchange->reading && status != 0)
+        return false;
+    if (reason == MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN)
+        *why = REQUEST_STOPPED;
+    else if (exchange->stalled)
+        *why = REQUEST_SLOW_READER;
+    else if (exchange->reading)
+        *why = REQUEST_LEFT_READING;
+    else
+        *why = exchange->queued ? REQUEST_LEFT_SENDING : REQUEST_LEFT_WAITING;
+    return true;
+}
+
+/* The end of every exchange, well answered or not. A client that left before it had
+ * its answer is logged so. */
+void http_on_completed(void *context, struct MHD_Connection *connection, void **state,
+                       enum MHD_RequestTerminationCode reason)
+{
+    struct http_thread *thread = context;
+    struct exchange *exchange = *state;
+    thread->call_count++;
+    if (!exchange)
+        return;
+    struct http_connection *record = http_connection_of(connection);
+    record->exchange = NULL;
+    http_idle_begin(thread, record);
+    if (record->left)
+        shutdown(record->socket, SHUT_RDWR);
+    enum request_end why;
+    const bool cancelled = was_cancelled(exchange, reason, &why);
+    const int status = cancelled ? fault_http_status(FAULT_LEFT) : exchange->answer.status;
+    const int64_t duration_ns = clock_now_ns() - exchange->started_ns;
+    if (cancelled) {
+        connection_metrics_cancelled(why);
+        exchange->record.fault = FAULT_LEFT;
+    }
+    if (cancelled && !exchange->queued)
+        exchange->answer.size = 0; /* what there may be of it was not sent */
+    metrics_request(exchange->record.route, status, duration_ns, exchange->received,
+                    exchange->answer.size);
+    exchange_log(exchange, status, duration_ns);
+    http_gate_leave(exchange);
+    http_waiting_remove(exchange);
+    exchange_free(exchange);
+    *state = NULL;
+    metrics_gauge_add(METRICS_REQUESTS_ACTIVE, -1);
+    atomic_fetch_sub(&thread->http->active_count, 1);
+}

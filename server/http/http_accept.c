@@ -1,0 +1,256 @@
+/* http_accept.c - connections, taken and shared out among the connection threads.
+ *
+ * libmicrohttpd's daemons, one a thread, could share the listening sockets; then whoever wakes
+ * first takes most of a burst, and one thread serves all while another sleeps. So the first thread
+ * takes them all and gives each to the thread that has the fewest, and a bound on connections is
+ * one bound, whatever the number of threads and addresses. Where a client may have only so many,
+ * which libmicrohttpd counts for each of its daemons, all of a client go to one thread. */
+#include "http/http_internal.h"
+
+#include "base/clock.h"
+#include "watch/log.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    ACCEPTS_MAX = 64,   /* of one listener, before others are looked at */
+    ACCEPTS_BUSY = 8,   /* the same where all threads have more to do than they can in time */
+    GONE_MAX = 1024,    /* and of those whose clients have gone */
+    GONE_AFTER_MS = 50, /* who ended its side so long ago, and was not accepted, has given up */
+    PAUSE_MS = 100,     /* where there is no descriptor or memory left */
+};
+
+struct http_arrival {
+    struct http_arrival *next;
+    int socket;
+    socklen_t address_size;
+    struct sockaddr_storage address;
+};
+
+/* ------------------------------------------------------------------ counts -- */
+
+static int thread_connections(const struct http_thread *thread)
+{
+    return atomic_load(&thread->open_count) + atomic_load(&thread->arriving_count);
+}
+
+static int all_connections(const struct http *http)
+{
+    int count = 0;
+    for (int i = 0; i < http->thread_count; i++)
+        count += thread_connections(&http->threads[i]);
+    return count;
+}
+
+bool http_is_full(const struct http *http)
+{
+    int closing_count = 0;
+    for (int i = 0; i < http->thread_count; i++)
+        closing_count += atomic_load(&http->threads[i].closing_count);
+    return all_connections(http) - closing_count >= http->options.connections_max;
+}
+
+void http_connection_opened(struct http_thread *thread)
+{
+    atomic_fetch_add(&thread->open_count, 1);
+}
+
+/* Who accepts may be waiting for this. */
+void http_connection_closed(struct http_thread *thread)
+{
+    struct http *http = thread->http;
+    const bool was_full = all_connections(http) >= http->options.connections_max;
+    atomic_fetch_sub(&thread->open_count, 1);
+    if (was_full && thread != &http->threads[0] && !atomic_load(&http->stopping))
+        http_wake(&http->threads[0]);
+}
+
+/* -------------------------------------------------------------- sharing out -- */
+
+/* FNV-1a over the bytes of an IP address (http://www.isthe.com/chongo/tech/comp/fnv/). */
+static uint32_t address_hash(const struct sockaddr_storage *address)
+{
+    const bool is_v6 = address->ss_family == AF_INET6;
+    const unsigned char *bytes =
+        is_v6 ? (const unsigned char *)&((const struct sockaddr_in6 *)address)->sin6_addr
+              : (const unsigned char *)&((const struct sockaddr_in *)address)->sin_addr;
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < (is_v6 ? sizeof(struct in6_addr) : sizeof(struct in_addr)); i++)
+        hash = (hash ^ bytes[i]) * 16777619u;
+    return hash;
+}
+
+static struct http_thread *thread_for(struct http *http, const struct http_arrival *arrival)
+{
+    if (http->options.connections_per_ip_max > 0)
+        return &http->threads[address_hash(&arrival->address) % (unsigned)http->thread_count];
+    struct http_thread *fewest = &http->threads[0];
+    for (int i = 1; i < http->thread_count; i++)
+        if (thread_connections(&http->threads[i]) < thread_connections(fewest))
+            fewest = &http->threads[i];
+    return fewest;
+}
+
+/* The connection is libmicrohttpd's from here on, which closes one that it cannot take. */
+static void add(struct http_thread *thread, struct http_arrival *arrival)
+{
+    if (MHD_add_connection(thread->daemon, arrival->socket, (struct sockaddr *)&arrival->address,
+                           arrival->address_size)
+        != MHD_YES)
+        log_line(LOG_DEBUG, "connection refused", LOG_STRING("reason", strerror(errno)));
+    atomic_fetch_sub(&thread->arriving_count, 1);
+    free(arrival);
+}
+
+static void hand_over(struct http *http, struct http_arrival *arrival)
+{
+    struct http_thread *thread = thread_for(http, arrival);
+    atomic_fetch_add(&thread->arriving_count, 1);
+    if (thread == &http->threads[0]) {
+        add(thread, arrival);
+        return;
+    }
+    pthread_mutex_lock(&thread->mutex);
+    arrival->next = thread->arrivals;
+    thread->arrivals = arrival;
+    pthread_mutex_unlock(&thread->mutex);
+    http_wake(thread);
+}
+
+static struct http_arrival *take_arrivals(struct http_thread *thread)
+{
+    pthread_mutex_lock(&thread->mutex);
+    struct http_arrival *arrivals = thread->arrivals;
+    thread->arrivals = NULL;
+    pthread_mutex_unlock(&thread->mutex);
+    return arrivals;
+}
+
+void http_take_arrivals(struct http_thread *thread)
+{
+    struct http_arrival *arrival = take_arrivals(thread);
+    while (arrival) {
+        struct http_arrival *next = arrival->next;
+        add(thread, arrival);
+        arrival = next;
+    }
+}
+
+void http_drop_arrivals(struct http_thread *thread)
+{
+    struct http_arrival *arrival = take_arrivals(thread);
+    while (arrival) {
+        struct http_arrival *next = arrival->next;
+        close(arrival->socket);
+        free(arrival);
+        arrival = next;
+    }
+}
+
+/* --------------------------------------------------------------- accepting -- */
+
+enum outcome { TAKEN, GONE, NONE_LEFT, NOT_NOW };
+
+/* Under overload the kernel's queue fills with clients that do not wait any longer. To read what
+ * they sent and to refuse it takes several times as long as to refuse it unread. A client that ends
+ * its side and still listens, as nc -N does, is served where that was not long ago; else it finds
+ * the refusal. */
+static bool has_given_up(int socket)
+{
+    struct tcp_info info = { 0 };
+    socklen_t size = sizeof info;
+    return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0
+           && info.tcpi_state != TCP_ESTABLISHED && info.tcpi_last_data_recv > GONE_AFTER_MS;
+}
+
+static void refuse_unread(int socket)
+{
+    static const char body[] =
+        "{\"error\":\"the connection waited too long to be accepted, and its "
+        "client had ended its side; send the request again later\","
+        "\"code\":\"overloaded\"}\n";
+    char answer[sizeof body + 192];
+    const int size = snprintf(answer, sizeof answer,
+                              "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\n"
+                              "Retry-After: 1\r\nContent-Type: application/json\r\n"
+                              "Content-Length: %zu\r\n\r\n%s",
+                              sizeof body - 1, body);
+    if (send(socket, answer, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        log_line(LOG_DEBUG, "refusal not sent", LOG_STRING("reason", strerror(errno)));
+    close(socket);
+}
+
+static enum outcome accept_one(struct http *http, int listening)
+{
+    struct http_arrival *arrival = calloc(1, sizeof *arrival);
+    if (!arrival)
+        return NOT_NOW;
+    arrival->address_size = sizeof arrival->address;
+    arrival->socket = accept4(listening, (struct sockaddr *)&arrival->address,
+                              &arrival->address_size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (arrival->socket >= 0 && has_given_up(arrival->socket)) {
+        refuse_unread(arrival->socket);
+        free(arrival);
+        return GONE;
+    }
+    if (arrival->socket >= 0) {
+        hand_over(http, arrival);
+        return TAKEN;
+    }
+    const int error = errno;
+    free(arrival);
+    if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
+        log_line(LOG_WARNING, "no connection can be taken", LOG_STRING("reason", strerror(error)));
+        http->accepts_again_ns = clock_now_ns() + PAUSE_MS * INT64_C(1000000);
+        return NOT_NOW;
+    }
+    /* In the first two cases that one is gone, and the next may be there. */
+    return error == ECONNABORTED || error == EINTR ? GONE : NONE_LEFT;
+}
+
+bool http_may_accept(const struct http *http)
+{
+    return all_connections(http) < http->options.connections_max
+           && (!http->accepts_again_ns || clock_now_ns() > http->accepts_again_ns);
+}
+
+int http_accept_ms(const struct http *http, int most_ms)
+{
+    const bool pauses = http->accepts_again_ns && http->accepts_again_ns >= clock_now_ns();
+    if (http->handshakes_end_ns && atomic_load(&http->accepting) && most_ms > HTTP_TIMER_MS)
+        return HTTP_TIMER_MS;
+    return pauses && most_ms > PAUSE_MS ? PAUSE_MS : most_ms;
+}
+
+/* Whoever is taken then only makes all wait longer, and what lies in the kernel meanwhile is in no
+ * cache when it is read. In the kernel's queue it costs nothing. */
+static bool all_are_busy(const struct http *http)
+{
+    for (int i = 0; i < http->thread_count; i++)
+        if (!atomic_load(&http->threads[i].is_busy))
+            return false;
+    return true;
+}
+
+/* Where this has filled the daemon up, all threads look for connections that can make room. */
+bool http_accept(struct http *http, int listening)
+{
+    http->accepts_again_ns = 0;
+    const int most = all_are_busy(http) ? ACCEPTS_BUSY : ACCEPTS_MAX;
+    for (int taken = 0, gone = 0; taken < most && gone < GONE_MAX && http_may_accept(http);) {
+        const enum outcome outcome = accept_one(http, listening);
+        if (outcome == NONE_LEFT || outcome == NOT_NOW)
+            return outcome == NONE_LEFT;
+        taken += outcome == TAKEN;
+        gone += outcome == GONE;
+    }
+    for (int i = 1; i < http->thread_count && http_is_full(http); i++)
+        http_wake(&http->threads[i]);
+    return false;
+}

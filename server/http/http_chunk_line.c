@@ -1,0 +1,65 @@
+/* http_chunk_line.c - lines of a chunked body that are longer than libmicrohttpd has room for.
+ *
+ * Of a chunk's size with its extensions it wants the whole line in a connection's pool. When that
+ * is full and the line has not ended, 0.9.75 never reads again: it asks to be run at once for ever,
+ * does not see the client leave, and takes no answer (later versions refuse such a line). So what
+ * nobody reads is seen here, by the kernel's counts; http_end_body() answers it, a timeout of
+ * libmicrohttpd's ends it, and a library that wants to be run and then does nothing is let wait. */
+#include "http/http_internal.h"
+
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+enum {
+    STALLED_LOOKS = 3, /* in a row with a run of libmicrohttpd between each two */
+    IDLE_RUNS_MAX = 64,
+};
+
+/* What has been read of the connection since its beginning; false where all that came has been. */
+static bool leaves_unread(int socket, uint64_t *read_bytes)
+{
+    struct tcp_info info = { 0 };
+    socklen_t size = sizeof info;
+    int unread_bytes = 0;
+    if (ioctl(socket, SIOCINQ, &unread_bytes) != 0 || unread_bytes == 0
+        || getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+        return false;
+    *read_bytes = info.tcpi_bytes_received - (uint64_t)unread_bytes;
+    return true;
+}
+
+bool http_chunk_line_stalls(struct exchange *exchange)
+{
+    uint64_t read_bytes;
+    if (!exchange->is_chunked
+        || !leaves_unread(http_connection_of(exchange->connection)->socket, &read_bytes)) {
+        exchange->stalled_looks = 0;
+        return false;
+    }
+    if (exchange->stalled_looks == 0 || read_bytes != exchange->stalled_bytes) {
+        exchange->stalled_looks = 1;
+        exchange->stalled_bytes = read_bytes;
+        return false;
+    }
+    return ++exchange->stalled_looks >= STALLED_LOOKS;
+}
+
+void http_chunk_line_run(struct http_thread *thread, bool had_calls)
+{
+    if (!had_calls)
+        thread->idle_runs++;
+    else if (thread->idle_runs <= IDLE_RUNS_MAX)
+        thread->idle_runs = 0;
+    thread->ran_idle = !had_calls;
+}
+
+int http_chunk_line_ms(struct http_thread *thread, int wanted_ms)
+{
+    if (wanted_ms > 0)
+        thread->idle_runs = 0;
+    else if (thread->ran_idle && thread->idle_runs > IDLE_RUNS_MAX)
+        return HTTP_TIMER_MS;
+    return wanted_ms;
+}

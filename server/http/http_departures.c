@@ -1,0 +1,132 @@
+/* http_departures.c - connections, and the clients that leave them.
+ *
+ * libmicrohttpd reads until a short read and then waits for an edge, so an end of
+ * stream that came with the last bytes stays unseen until the idle timeout; and it
+ * looks at nothing while a connection is suspended. A second set of descriptors
+ * sees it. What was seen before a run of libmicrohttpd is acted upon after it, so
+ * that bytes which came before the end have been read by then. A client that leaves
+ * while its exchange is parked ends it: a half-closed socket cannot be told from a
+ * closed one. */
+#include "http/http_internal.h"
+
+#include "http/peer.h"
+#include "watch/log.h"
+#include "watch/metrics.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+struct http_connection *http_connection_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+void http_connection_end(struct http_connection *connection)
+{
+    connection->shut = true;
+    shutdown(connection->socket, SHUT_RDWR);
+    MHD_set_connection_option(connection->library, MHD_CONNECTION_OPTION_TIMEOUT, 1U);
+}
+
+static void leaving_remove(struct http_thread *thread, struct http_connection *connection)
+{
+    if (LIST_HAS(&thread->leaving, connection, in_leaving))
+        LIST_TAKE_OUT(&thread->leaving, connection, in_leaving);
+}
+
+void http_see_departures(struct http_thread *thread)
+{
+    struct epoll_event events[64];
+    int count;
+    do {
+        count = epoll_wait(thread->departures, events, 64, 0);
+        for (int i = 0; i < count; i++) {
+            if (*(enum http_watched *)events[i].data.ptr == HTTP_WATCHED_LINGER) {
+                http_linger_read(thread, events[i].data.ptr);
+                continue;
+            }
+            struct http_connection *connection = events[i].data.ptr;
+            connection->left = true;
+            /* Shutting down is one more edge: it must not come back here. */
+            epoll_ctl(thread->departures, EPOLL_CTL_DEL, connection->socket, NULL);
+            LIST_APPEND(&thread->leaving, connection, in_leaving);
+        }
+    } while (count == 64);
+}
+
+void http_end_departures(struct http_thread *thread)
+{
+    while (thread->leaving.first) {
+        struct http_connection *connection = thread->leaving.first;
+        struct exchange *exchange = connection->exchange;
+        leaving_remove(thread, connection);
+        if (exchange && exchange->gate == HTTP_GATE_WAITS) {
+            http_gate_call(exchange);
+        } else if (!exchange) {
+            shutdown(connection->socket, SHUT_RDWR);
+        } else if (exchange->reading) {
+            http_connection_end(connection);
+        } else if (exchange->parked && LIST_HAS(&thread->waiting, exchange, in_waiting)
+                   && !exchange->queued) {
+            http_waiting_remove(exchange);
+            exchange->end(exchange->owner, EXCHANGE_LEFT);
+        }
+    }
+}
+
+static void describe_client(struct http_connection *record, struct MHD_Connection *connection)
+{
+    const struct sockaddr *address =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+    record->peer = peer_number(address);
+    if (address->sa_family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, record->client,
+                  sizeof record->client);
+    else if (address->sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)address)->sin6_addr, record->client,
+                  sizeof record->client);
+}
+
+static struct http_connection *connection_create(struct http_thread *thread,
+                                                 struct MHD_Connection *connection)
+{
+    struct http_connection *record = calloc(1, sizeof *record);
+    if (!record)
+        return NULL; /* its requests get 503 */
+    record->library = connection;
+    record->socket =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    struct epoll_event event = { .events = EPOLLRDHUP | EPOLLET, .data.ptr = record };
+    if (epoll_ctl(thread->departures, EPOLL_CTL_ADD, record->socket, &event) != 0)
+        log_line(LOG_DEBUG, "departures", LOG_STRING("reason", strerror(errno)));
+    describe_client(record, connection);
+    http_idle_begin(thread, record);
+    return record;
+}
+
+void http_on_connection(void *context, struct MHD_Connection *connection, void **state,
+                        enum MHD_ConnectionNotificationCode code)
+{
+    struct http_thread *thread = context;
+    struct http_connection *record = *state;
+    thread->call_count++;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        metrics_gauge_add(METRICS_CONNECTIONS, 1);
+        http_connection_opened(thread);
+        *state = connection_create(thread, connection);
+        return;
+    }
+    metrics_gauge_add(METRICS_CONNECTIONS, -1);
+    if (record) {
+        leaving_remove(thread, record);
+        http_idle_end(thread, record);
+        http_linger_begin(thread, record);
+        atomic_fetch_sub(&thread->closing_count, record->closing);
+        free(record);
+    }
+    http_connection_closed(thread);
+}

@@ -1,0 +1,124 @@
+/* http_drain.c - the end of all connections, so that no request is lost on the way.
+ *
+ * A client whose handshake has ended may have sent its request, and closing the listening socket
+ * resets what is still in its queue. So no handshake is begun any more, those under way end, the
+ * queue is emptied, and then the socket is closed. Every connection gets the answer to what was
+ * sent on it, which is its last. One on which nothing comes is closed as the client would wish it:
+ * its sending end first, and the whole only when what may have crossed that has come, for bytes
+ * that reach a closed socket are answered by a reset. A reset or an end without an answer tells the
+ * client the same, but a reset may take an answer with it that has not been read yet. */
+#include "http/http_internal.h"
+
+#include "base/clock.h"
+
+#include <sys/socket.h>
+
+enum {
+    CROSSING_MS = 20, /* what was sent before its sender knew better is there after so long */
+    QUIET_MS = 50,    /* who has had an answer and keeps to the same connection asks again sooner */
+    FIRST_MS = 1000,  /* for the first request of a connection, or the rest of one that has begun */
+};
+
+#define MS INT64_C(1000000)
+
+/* ------------------------------------------------------------------ the queue -- */
+
+static void close_listeners(struct http *http)
+{
+    for (int i = 0; i < http->listener_count; i++)
+        listener_close(&http->listeners[i]);
+    atomic_store(&http->accepting, false);
+}
+
+bool http_accept_last(struct http *http)
+{
+    const int64_t now_ns = clock_now_ns();
+    bool all_taken = true;
+    if (http->handshakes_end_ns == 0) {
+        http->handshakes_end_ns = now_ns + CROSSING_MS * MS;
+        for (int i = 0; i < http->listener_count; i++)
+            listener_begin_none(&http->listeners[i]);
+    }
+    for (int i = 0; i < http->listener_count; i++)
+        all_taken =
+            http_may_accept(http) && http_accept(http, http->listeners[i].socket) && all_taken;
+    if (!all_taken || now_ns < http->handshakes_end_ns)
+        return false;
+    close_listeners(http);
+    return true;
+}
+
+/* -------------------------------------------------------- idle connections -- */
+
+/* Whether a part of a request is there, as far as the kernel's ticks say. */
+static bool has_begun(const struct http_connection *connection, int64_t idle_ns)
+{
+    return http_came_ago_ns(connection) + 2 * clock_tick_ns() < idle_ns;
+}
+
+static bool may_close(const struct http_connection *connection, int64_t now_ns, int64_t drain_ns)
+{
+    const int64_t idle_ns = now_ns - connection->idle_since_ns;
+    if (idle_ns <= QUIET_MS * MS || (!connection->served && idle_ns <= FIRST_MS * MS))
+        return false;
+    return !has_begun(connection, idle_ns) || now_ns - drain_ns > FIRST_MS * MS;
+}
+
+/* It is the last of the list then, which is in the order of time. */
+static void close_sending_end(struct http_thread *thread, struct http_connection *connection)
+{
+    http_idle_end(thread, connection);
+    connection->closing = true;
+    atomic_fetch_add(&thread->closing_count, 1);
+    shutdown(connection->socket, SHUT_WR);
+    http_idle_begin(thread, connection);
+}
+
+void http_drain_idle(struct http_thread *thread)
+{
+    const int64_t now_ns = clock_now_ns();
+    const int64_t drain_ns = atomic_load(&thread->http->draining_since_ns);
+    for (struct http_connection *connection = thread->idle.first, *next; connection;
+         connection = next) {
+        next = connection->in_idle.next;
+        if (connection->closing && now_ns - connection->idle_since_ns > CROSSING_MS * MS) {
+            http_idle_end(thread, connection);
+            shutdown(connection->socket, SHUT_RDWR);
+        } else if (!connection->closing && may_close(connection, now_ns, drain_ns)) {
+            close_sending_end(thread, connection);
+        }
+    }
+}
+
+/* --------------------------------------------------------------- the daemon -- */
+
+void http_end_connections(struct http *http)
+{
+    atomic_store(&http->ending, true);
+}
+
+void http_drain(struct http *http)
+{
+    atomic_store(&http->draining_since_ns, clock_now_ns());
+    for (int i = 0; i < http->thread_count; i++)
+        http_wake(&http->threads[i]);
+}
+
+/* In the order in which a connection goes from the one to the next. */
+bool http_is_drained(const struct http *http)
+{
+    if (atomic_load(&http->accepting))
+        return false;
+    for (int i = 0; i < http->thread_count; i++)
+        if (atomic_load(&http->threads[i].arriving_count) > 0)
+            return false;
+    for (int i = 0; i < http->thread_count; i++)
+        if (atomic_load(&http->threads[i].idle_first_ns) != INT64_MAX)
+            return false;
+    return http_active_count(http) == 0;
+}
+
+void http_refuse(struct http *http)
+{
+    atomic_store(&http->refusing, true);
+}

@@ -1,0 +1,263 @@
+/* http_framing.c - whether every reader of a request sees the same one (RFC 9112).
+ *
+ * What a proxy reads otherwise than we do hides a second request in the first: from the rules of
+ * the one, or from those of the other. libmicrohttpd 0.9.75 takes names with blanks, glues a folded
+ * line to the name of the next header, ends lines at a bare line feed and values at a NUL, and says
+ * nothing of any of this. But it parses where it reads: of "name: value CRLF" it leaves in place
+ * "name NUL value NUL NUL", so where things lie tells how they came. Later versions copy, and
+ * are strict when asked (http_threads.c): for them the rest is looked at alone.
+ *
+ * The headers are gone through once, and all that has to do with where a body ends is settled. */
+#include "http/http_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum {
+    LINE_END = 2,                                 /* CRLF, or the two NULs in its place */
+    BEFORE_BODY_BYTES = HTTP_POOL_BYTES / 2,      /* a body is read through what is left */
+    RECORD_BYTES = 64,                            /* of the pool, for each header */
+    BESIDE_ANSWER_BYTES = HTTP_POOL_BYTES - 1536, /* whose headers need the rest */
+};
+
+/* The headers, or the trailers, while they are gone through. */
+struct headers {
+    struct http_headers *known; /* that are kept; NULL: none */
+    unsigned count;
+    bool in_place;     /* they lie where they were read; */
+    const char *next;  /* the next line must begin here; NULL: that is not known */
+    const char *wrong; /* the first thing that is */
+};
+
+/* -------------------------------------------------------------- characters -- */
+
+enum { TOKEN = 1, HOST = 2, TARGET = 4, VALUE = 8 };
+
+/* tchar (RFC 9110, 5.6.2); a host with its port (RFC 3986, 3.2.2 and 3.2.3); what keeps a target
+ * one word: no control, blank, fragment, octet over 127; what a field's value may hold (RFC
+ * 9110, 5.5, which lets DEL be kept: no reader ends a line or a value at it). */
+static const unsigned char classes[128] = {
+    /* clang-format off */
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, /* 0x00 */
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, /* 0x10 */
+    8, 15, 12, 9, 15, 15, 15, 15, 14, 14, 15, 15, 14, 15, 15, 12, /* 0x20 */
+    15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 14, 14, 12, 14, 12, 12, /* 0x30 */
+    12, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, /* 0x40 */
+    15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 14, 12, 14, 13, 15, /* 0x50 */
+    13, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, /* 0x60 */
+    15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 12, 13, 12, 15, 8, /* 0x70 */
+    /* clang-format on */
+};
+
+/* How many characters from the beginning are of that class; NUL is of none. */
+static size_t span(const char *text, unsigned class)
+{
+    size_t size = 0;
+    for (;; size++) {
+        const unsigned char c = (unsigned char)text[size];
+        if (!((c < sizeof classes ? classes[c] : VALUE) & class))
+            return size;
+    }
+}
+
+/* ------------------------------------------------------------------ target -- */
+
+/* A query means nothing here, and its arguments would fill the pool: none is left to be parsed. */
+void *http_on_target(void *context, const char *target, struct MHD_Connection *connection)
+{
+    struct http_thread *thread = context;
+    struct http_connection *record = http_connection_of(connection);
+    thread->call_count++;
+    if (!record || !target)
+        return NULL;
+    record->dropped_max = HTTP_DROPPED_BYTES;
+    record->target = target;
+    record->target_size = strlen(target);
+    record->target_is_word = span(target, TARGET) == record->target_size;
+    char *query = memchr((char *)(uintptr_t)target, '?', record->target_size);
+    if (query)
+        query[1] = '\0';
+    return NULL;
+}
+
+/* ----------------------------------------------------------------- headers -- */
+
+/* Between a name and its value: the NUL in place of the colon, and blanks. */
+static bool lies_behind(const char *value, const char *name, size_t name_size)
+{
+    const char *from = name + name_size + 1;
+    return value >= from && strspn(from, " \t") >= (size_t)(value - from);
+}
+
+static enum MHD_Result see_header(void *context, enum MHD_ValueKind kind, const char *name,
+                                  size_t name_size, const char *value, size_t value_size)
+{
+    (void)kind;
+    struct headers *headers = context;
+    if (!value)
+        value = "";
+    headers->count++;
+    if (headers->known)
+        http_headers_note(headers->known, name, name_size, value);
+    if (headers->wrong)
+        return MHD_YES;
+    if (name_size == 0 || span(name, TOKEN) != name_size)
+        headers->wrong = "the name of a header is not a token";
+    else if (span(value, VALUE) != value_size)
+        headers->wrong = "the value of a header has a control character";
+    if (headers->in_place) {
+        if ((headers->next && name != headers->next) || !lies_behind(value, name, name_size))
+            headers->wrong = "a line is folded, has a NUL, or does not end with CRLF";
+        headers->next = value + value_size + LINE_END;
+    }
+    return MHD_YES;
+}
+
+/* -------------------------------------------------------------------- room -- */
+
+/* Headers, what libmicrohttpd keeps of them, and the answer's share the pool, and a body is read
+ * through the rest of it: a few bytes at a time where little is left. */
+static bool check_room(struct exchange *exchange, unsigned count, size_t bytes)
+{
+    const char *cookie = exchange->headers.values[HTTP_HEADER_COOKIE];
+    size_t used = bytes + count * (size_t)RECORD_BYTES;
+    if (cookie)
+        used += strlen(cookie)
+                + RECORD_BYTES
+                      * (size_t)MHD_get_connection_values(exchange->connection, MHD_COOKIE_KIND,
+                                                          NULL, NULL);
+    exchange->has_room = used <= BESIDE_ANSWER_BYTES;
+    if (!exchange->has_room)
+        return fault_set(
+            &exchange->fault, FAULT_HEADERS,
+            "the headers are %zu bytes, %zu with %d for each of them; at most %d are taken", bytes,
+            used, RECORD_BYTES, BESIDE_ANSWER_BYTES);
+    if ((exchange->body_announced > 0 || exchange->is_chunked) && bytes > BEFORE_BODY_BYTES)
+        return fault_set(&exchange->fault, FAULT_HEADERS,
+                         "the headers are %zu bytes; before a body at most %d are taken", bytes,
+                         BEFORE_BODY_BYTES);
+    return true;
+}
+
+/* --------------------------------------------------------------- the whole -- */
+
+static const char *line_is_wrong(const struct http_connection *record, const char *method,
+                                 const char *path)
+{
+    if (method[0] == '\0' || method[span(method, TOKEN)] != '\0')
+        return "the method is not a token";
+    if (record->target && !record->target_is_word)
+        return "the target has a blank, a control character, '#' or an octet over 127";
+    if (path[0] != '/' && !(strcmp(path, "*") == 0 && strcmp(method, "OPTIONS") == 0))
+        return "the target does not begin with '/'";
+    return NULL;
+}
+
+/* Method, target and version, each with one blank behind it, and CRLF. */
+static bool line_is_torn(const struct http_connection *record, const char *method, const char *path,
+                         const char *version)
+{
+    return path != record->target || record->target != method + strlen(method) + 1
+           || version != record->target + record->target_size + 1;
+}
+
+static bool host_is_wrong(const char *host)
+{
+    const size_t size = span(host, HOST);
+    return host[size + strspn(host + size, " \t")] != '\0';
+}
+
+static bool malformed(struct exchange *exchange, const char *what)
+{
+    return fault_set(&exchange->fault, FAULT_HTTP, "%s", what);
+}
+
+static bool came_twice(struct exchange *exchange, enum http_header header)
+{
+    if (exchange->headers.is_twice[header])
+        fault_set(&exchange->fault, FAULT_DUPLICATE, "%s is among the headers twice",
+                  http_header_name(header));
+    return exchange->headers.is_twice[header];
+}
+
+/* A body that ends in two places ends where the next reader thinks it does (RFC 9112, 6.3). Of two
+ * equal lengths one could be taken; whoever sends two may as well send two that differ. */
+static bool check_body(struct exchange *exchange, bool is_1_0)
+{
+    const char *transfer = exchange->headers.values[HTTP_HEADER_TRANSFER_ENCODING];
+    if (came_twice(exchange, HTTP_HEADER_CONTENT_LENGTH)
+        || came_twice(exchange, HTTP_HEADER_TRANSFER_ENCODING))
+        return false;
+    if (exchange->headers.values[HTTP_HEADER_CONTENT_LENGTH] && transfer)
+        return fault_set(&exchange->fault, FAULT_CODING,
+                         "the headers have a Content-Length and a Transfer-Encoding; expected one");
+    if (transfer && strcasecmp(transfer, "chunked") != 0)
+        return fault_set(&exchange->fault, FAULT_CODING,
+                         "Transfer-Encoding is '%.64s'; expected chunked", transfer);
+    if (transfer && is_1_0)
+        return fault_set(&exchange->fault, FAULT_CODING,
+                         "Transfer-Encoding is of HTTP/1.1, and the request is of HTTP/1.0");
+    return !came_twice(exchange, HTTP_HEADER_INFERENCE_LENGTH);
+}
+
+static bool check_host(struct exchange *exchange, bool is_1_0)
+{
+    const char *host = exchange->headers.values[HTTP_HEADER_HOST];
+    if (exchange->headers.is_twice[HTTP_HEADER_HOST])
+        return malformed(exchange, "Host is among the headers twice");
+    if (!host && !is_1_0)
+        return malformed(exchange, "there is no Host among the headers");
+    if (host && host_is_wrong(host))
+        return malformed(exchange, "Host is not a host with or without a port");
+    return true;
+}
+
+/* Keeps the headers that are read, and what they say of a body. */
+static void go_through(struct exchange *exchange, struct headers *headers)
+{
+    const char *const *values = exchange->headers.values;
+    headers->known = &exchange->headers;
+    MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, see_header, headers);
+    /* libmicrohttpd has refused what is not a number. */
+    if (values[HTTP_HEADER_CONTENT_LENGTH])
+        exchange->body_announced = strtoull(values[HTTP_HEADER_CONTENT_LENGTH], NULL, 10);
+    exchange->is_chunked = values[HTTP_HEADER_TRANSFER_ENCODING] != NULL;
+    exchange->may_be_page = values[HTTP_HEADER_ORIGIN] || values[HTTP_HEADER_SEC_FETCH_SITE]
+                            || values[HTTP_HEADER_ACCEPT_LANGUAGE];
+}
+
+bool http_check_framing(struct exchange *exchange, const char *method, const char *path,
+                        const char *version)
+{
+    const struct http_connection *record = http_connection_of(exchange->connection);
+    const bool in_place = exchange->thread->http->parses_in_place && record->target;
+    const bool is_1_0 = strcmp(version, "HTTP/1.0") == 0;
+    const size_t bytes =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)
+            ->header_size;
+    struct headers headers = { .wrong = line_is_wrong(record, method, path), .in_place = in_place };
+    if (in_place)
+        headers.next = version + strlen(version) + LINE_END;
+    go_through(exchange, &headers);
+    if (!check_room(exchange, headers.count, bytes))
+        return false;
+    if (headers.wrong)
+        return malformed(exchange, headers.wrong);
+    if (in_place
+        && (line_is_torn(record, method, path, version)
+            || headers.next + LINE_END != method + bytes))
+        return malformed(
+            exchange, "a line of the headers has a NUL or an odd blank, or does not end with CRLF");
+    return check_host(exchange, is_1_0) && !came_twice(exchange, HTTP_HEADER_ORIGIN)
+           && !came_twice(exchange, HTTP_HEADER_SEC_FETCH_SITE) && check_body(exchange, is_1_0);
+}
+
+bool http_check_trailers(struct exchange *exchange)
+{
+    struct headers trailers = { .in_place = exchange->thread->http->parses_in_place };
+    if (!exchange->is_chunked)
+        return true;
+    MHD_get_connection_values_n(exchange->connection, MHD_FOOTER_KIND, see_header, &trailers);
+    return !trailers.wrong || malformed(exchange, trailers.wrong);
+}

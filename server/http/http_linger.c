@@ -1,0 +1,129 @@
+/* http_linger.c - connections that end before their client has sent all.
+ *
+ * Whoever closes a socket of which something is unread, or to which something still comes, resets
+ * the connection, and a reset throws away the answer that the client, busy sending, has not read
+ * yet: it would never know why it was refused (RFC 9112, 9.6). So a second descriptor keeps such a
+ * connection when libmicrohttpd closes its own: our end is closed, and what comes is dropped, until
+ * the client closes its end, falls silent, or has had enough of time, bytes or company. */
+#include "http/http_internal.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    LINGERING_MAX = 32, /* at a time, in the whole daemon: descriptors beside --connections-max */
+    SILENCE_MS = 1000,
+    LOOK_MS = 100,
+    READ_BYTES = 16 * 1024,
+    READS_MAX = 16, /* of one, before others are looked at */
+};
+
+#define MS INT64_C(1000000)
+
+struct http_linger {
+    enum http_watched watched;
+    int socket;
+    uint64_t bytes_left;
+    int64_t heard_ns, until_ns;
+    LIST_LINK(struct http_linger) in_lingering;
+};
+
+static void end(struct http_thread *thread, struct http_linger *linger)
+{
+    LIST_TAKE_OUT(&thread->lingering, linger, in_lingering);
+    if (linger->socket >= 0)
+        close(linger->socket);
+    free(linger);
+    atomic_fetch_sub(&thread->http->lingering_count, 1);
+}
+
+/* How many bytes may be dropped; 0: there is nothing to wait for. One that the client has left, or
+ * that was shut for another reason than an answer, is not kept. */
+static uint64_t wanted_bytes(const struct http_connection *connection)
+{
+    int unread_bytes = 0;
+    if (connection->left || connection->closing || connection->shut)
+        return 0;
+    if (connection->dropped_max > 0)
+        return connection->dropped_max;
+    const bool has_more =
+        ioctl(connection->socket, SIOCINQ, &unread_bytes) == 0 && unread_bytes > 0;
+    return has_more ? HTTP_DROPPED_BYTES : 0;
+}
+
+static bool watch(struct http_thread *thread, struct http_linger *linger, int socket)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = linger };
+    linger->socket = fcntl(socket, F_DUPFD_CLOEXEC, 0);
+    epoll_ctl(thread->departures, EPOLL_CTL_DEL, socket,
+              NULL); /* closing it would not do that now */
+    return linger->socket >= 0
+           && epoll_ctl(thread->departures, EPOLL_CTL_ADD, linger->socket, &event) == 0
+           && shutdown(linger->socket, SHUT_WR) == 0;
+}
+
+void http_linger_begin(struct http_thread *thread, const struct http_connection *connection)
+{
+    struct http *http = thread->http;
+    const uint64_t bytes = wanted_bytes(connection);
+    if (bytes == 0)
+        return;
+    struct http_linger *linger = NULL;
+    if (atomic_fetch_add(&http->lingering_count, 1) < LINGERING_MAX)
+        linger = calloc(1, sizeof *linger);
+    if (!linger) {
+        atomic_fetch_sub(&http->lingering_count, 1);
+        return;
+    }
+    linger->watched = HTTP_WATCHED_LINGER;
+    linger->bytes_left = bytes;
+    linger->heard_ns = clock_now_ns();
+    linger->until_ns = linger->heard_ns + http->options.body_timeout_ns;
+    LIST_APPEND(&thread->lingering, linger, in_lingering);
+    if (!watch(thread, linger, connection->socket))
+        end(thread, linger);
+}
+
+void http_linger_read(struct http_thread *thread, struct http_linger *linger)
+{
+    char dropped[READ_BYTES];
+    for (int reads = 0; reads < READS_MAX; reads++) {
+        const ssize_t size = recv(linger->socket, dropped, sizeof dropped, MSG_DONTWAIT);
+        if (size < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (size <= 0 || (uint64_t)size > linger->bytes_left) {
+            end(thread, linger);
+            return;
+        }
+        linger->bytes_left -= (uint64_t)size;
+        linger->heard_ns = clock_now_ns();
+    }
+}
+
+void http_linger_check(struct http_thread *thread, int64_t now_ns)
+{
+    for (struct http_linger *linger = thread->lingering.first, *next; linger; linger = next) {
+        next = linger->in_lingering.next;
+        if (now_ns > linger->until_ns || now_ns - linger->heard_ns > SILENCE_MS * MS)
+            end(thread, linger);
+    }
+}
+
+int http_linger_ms(const struct http_thread *thread, int most_ms)
+{
+    return thread->lingering.first && most_ms > LOOK_MS ? LOOK_MS : most_ms;
+}
+
+void http_linger_end(struct http_thread *thread)
+{
+    while (thread->lingering.first)
+        end(thread, thread->lingering.first);
+}

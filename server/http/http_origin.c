@@ -1,0 +1,114 @@
+/* http_origin.c - see http_origin.h. */
+#include "http/http_origin.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <strings.h>
+
+enum { NAME_BYTES = 256 };
+
+static bool is(const char *header, const char *value)
+{
+    return header && strcmp(header, value) == 0;
+}
+
+/* ------------------------------------------------------------------ the page -- */
+
+static bool is_browser(const struct http_origin *from)
+{
+    return from->origin || from->site
+           || (from->user_agent && from->accept_language
+               && strncmp(from->user_agent, "Mozilla/", strlen("Mozilla/")) == 0);
+}
+
+/* An address that is opened in a window of its own, by a link or by hand: whoever made the link
+ * does not see what comes. */
+static bool is_navigation(const struct http_origin *from)
+{
+    return !from->origin && is(from->mode, "navigate")
+           && (!from->dest || is(from->dest, "document"))
+           && (is(from->method, "GET") || is(from->method, "HEAD"));
+}
+
+/* "http://127.0.0.1:8080" is what "127.0.0.1:8080" says; "null", of a page without one, is nothing.
+ */
+static bool origin_is_host(const struct http_origin *from)
+{
+    static const char *const SCHEMES[] = { "http://", "https://" };
+    for (int i = 0; i < 2 && from->host; i++) {
+        const size_t length = strlen(SCHEMES[i]);
+        if (strncasecmp(from->origin, SCHEMES[i], length) == 0)
+            return strcasecmp(from->origin + length, from->host) == 0;
+    }
+    return false;
+}
+
+/* What Sec-Fetch-Site says is so whatever a proxy has made of Host. */
+static bool is_own_page(const struct http_origin *from)
+{
+    if (from->site)
+        return is(from->site, "same-origin") || (is(from->site, "none") && !from->origin)
+               || is_navigation(from);
+    return !from->origin || origin_is_host(from);
+}
+
+/* ------------------------------------------------------------------ the host -- */
+
+/* The host of "host:port" or "[v6]:port", without brackets; false where there is none. */
+static bool read_host(const char *text, char host[NAME_BYTES])
+{
+    const bool is_v6 = text[0] == '[';
+    const char *begin = text + is_v6;
+    const size_t length = strcspn(begin, is_v6 ? "]" : ":");
+    if (length == 0 || length >= NAME_BYTES || (is_v6 && begin[length] != ']'))
+        return false;
+    memcpy(host, begin, length);
+    host[length] = '\0';
+    return true;
+}
+
+static bool is_address(const char *host)
+{
+    struct in6_addr address;
+    return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
+}
+
+/* RFC 6761, 6.3: these are this machine's own. */
+static bool is_localhost(const char *host)
+{
+    static const char NAME[] = "localhost";
+    const size_t length = strlen(host), size = strlen(NAME);
+    if (length < size || strcasecmp(host + length - size, NAME) != 0)
+        return false;
+    return length == size || host[length - size - 1] == '.';
+}
+
+static bool is_trusted_host(const char *text, const char *const *listen, int listen_count)
+{
+    char host[NAME_BYTES], own[NAME_BYTES];
+    if (!text || !read_host(text, host))
+        return false;
+    for (int i = 0; i < listen_count; i++)
+        if (read_host(listen[i], own) && strcasecmp(host, own) == 0)
+            return true;
+    return is_address(host) || is_localhost(host);
+}
+
+bool http_origin_check(const struct http_origin *from, const char *const *listen, int listen_count,
+                       struct fault *fault)
+{
+    if (!is_browser(from))
+        return true;
+    if (!is_own_page(from))
+        return fault_set(fault, FAULT_FORBIDDEN,
+                         "a page of another origin asks (Origin '%.80s', Sec-Fetch-Site '%.20s'); "
+                         "browsers are answered on pages of this address alone",
+                         from->origin ? from->origin : "", from->site ? from->site : "");
+    if (is(from->site, "none") || is_trusted_host(from->host, listen, listen_count))
+        return true;
+    return fault_set(fault, FAULT_FORBIDDEN,
+                     "Host is '%.80s'; browsers are answered at an IP address, at localhost and at "
+                     "what --listen says, for another name may be made to lead anywhere",
+                     from->host ? from->host : "");
+}

@@ -1,0 +1,139 @@
+/* http_send.c - the bytes of an answer, as libmicrohttpd takes them.
+ *
+ * A short answer is sent as it lies; parts of a very short one are put together first, for
+ * libmicrohttpd sends parts apart from the headers, and copying costs less than one more system
+ * call. Of a long one a socket takes as much as its client reads
+ * meanwhile, tens of megabytes and milliseconds in one call, and all other clients of the
+ * connection thread wait. So libmicrohttpd is given a block of it at a time, and sees to the others
+ * between two. That each block is copied once more does not show: what is read a second time is in
+ * a cache. */
+#include "http/http_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    GATHERED_BYTES = 16 << 10, /* parts of so many go as one */
+    LONG_BYTES = 1 << 20,      /* an answer of so many goes block by block */
+    BLOCK_BYTES = 256 << 10,   /* some 50 us of copying */
+    BLOCK_BESIDE_BYTES = 32 << 10,
+};
+
+/* A long answer on its way. */
+struct sending {
+    struct http_thread *thread;
+    const struct byte_slice *parts;
+    int part_count;
+    void (*release)(void *owner);
+    void *owner;
+    struct byte_slice whole; /* the one part of an answer that came in one piece */
+
+    int part; /* that holds the next byte */
+    uint64_t part_at;
+};
+
+static void end_sending(void *context)
+{
+    struct sending *sending = context;
+    sending->release(sending->owner);
+    free(sending);
+}
+
+/* In this run of libmicrohttpd or the last one. */
+static bool reads_bodies(const struct http_thread *thread)
+{
+    return thread->run_count - thread->read_in <= 1;
+}
+
+/* Fills a block with what stands at position, which only grows. */
+static ssize_t next_block(void *context, uint64_t position, char *block, size_t block_bytes)
+{
+    struct sending *sending = context;
+    size_t used = 0;
+    sending->thread->call_count++;
+    if (block_bytes > BLOCK_BESIDE_BYTES && reads_bodies(sending->thread))
+        block_bytes = BLOCK_BESIDE_BYTES;
+    while (used < block_bytes && sending->part < sending->part_count) {
+        const struct byte_slice *part = &sending->parts[sending->part];
+        const size_t offset = (size_t)(position + used - sending->part_at);
+        const size_t left = part->size - offset, room = block_bytes - used;
+        const size_t some = left < room ? left : room;
+        memcpy(block + used, (const char *)part->data + offset, some);
+        used += some;
+        if (some == left) {
+            sending->part_at += part->size;
+            sending->part++;
+        }
+    }
+    return used > 0 ? (ssize_t)used : MHD_CONTENT_READER_END_OF_STREAM;
+}
+
+static struct MHD_Response *take_long(struct http_thread *thread,
+                                      const struct exchange_answer *answer)
+{
+    struct sending *sending = calloc(1, sizeof *sending);
+    if (!sending)
+        return NULL;
+    sending->thread = thread;
+    if (answer->parts) {
+        sending->parts = answer->parts;
+        sending->part_count = answer->part_count;
+        sending->release = answer->release;
+        sending->owner = answer->owner;
+    } else {
+        sending->whole = (struct byte_slice){ answer->data, answer->size };
+        sending->parts = &sending->whole;
+        sending->part_count = 1;
+        sending->release = free;
+        sending->owner = answer->data;
+    }
+    struct MHD_Response *response = MHD_create_response_from_callback(
+        answer->size, BLOCK_BYTES, next_block, sending, end_sending);
+    if (!response)
+        free(sending);
+    return response;
+}
+
+static struct MHD_Response *take_short(const struct exchange_answer *answer)
+{
+    struct MHD_IoVec vector[EXCHANGE_PARTS_MAX];
+    if (!answer->parts)
+        return MHD_create_response_from_buffer(answer->size, answer->data, MHD_RESPMEM_MUST_FREE);
+    for (int i = 0; i < answer->part_count; i++)
+        vector[i] = (struct MHD_IoVec){ answer->parts[i].data, answer->parts[i].size };
+    return MHD_create_response_from_iovec(vector, (unsigned)answer->part_count, answer->release,
+                                          answer->owner);
+}
+
+/* Puts the parts of an answer together. Without memory they stay what they were. */
+static void gather(struct exchange_answer *answer)
+{
+    char *data = malloc(answer->size);
+    if (!data)
+        return;
+    size_t used = 0;
+    for (int i = 0; i < answer->part_count; i++) {
+        memcpy(data + used, answer->parts[i].data, answer->parts[i].size);
+        used += answer->parts[i].size;
+    }
+    answer->release(answer->owner);
+    answer->release = NULL;
+    answer->parts = NULL;
+    answer->data = data;
+}
+
+struct MHD_Response *http_take_bytes(struct http_thread *thread, struct exchange_answer *answer)
+{
+    if (!answer->parts && !answer->data)
+        return MHD_create_response_from_buffer(0, (void *)"", MHD_RESPMEM_PERSISTENT);
+    if (answer->parts && answer->size > 0 && answer->size <= GATHERED_BYTES)
+        gather(answer);
+    const bool is_long =
+        answer->size >= LONG_BYTES || (answer->parts && answer->part_count > EXCHANGE_PARTS_MAX);
+    struct MHD_Response *response = is_long ? take_long(thread, answer) : take_short(answer);
+    if (response && answer->parts)
+        answer->release = NULL;
+    else if (response)
+        answer->data = NULL;
+    return response;
+}

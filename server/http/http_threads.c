@@ -1,0 +1,308 @@
+/* http_threads.c - the threads that drive libmicrohttpd.
+ *
+ * Each connection thread owns one libmicrohttpd daemon, which has no listening socket
+ * (http_accept.c), and waits in poll() on its epoll descriptor and on an eventfd that
+ * other threads write when they have answered a parked exchange or brought a connection.
+ * The library's own epoll threads are not used: they stall when exactly a multiple of
+ * 128 connections is ready. */
+#include "http/http_internal.h"
+
+#include "base/clock.h"
+#include "base/memory_budget.h"
+#include "watch/log.h"
+#include "watch/metrics.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum {
+    TURN_MS = 10, /* a thread whose turns take longer has more to do than it can in time */
+    POLL_MS_MAX = 1000,
+    RUNS_MAX = 8, /* of libmicrohttpd while it has bytes to read, before others are looked at */
+};
+
+/* --------------------------------------------------- what the library calls -- */
+
+/* Paths stay as they were sent: libmicrohttpd would decode %2F into a slash. */
+static size_t keep_escapes(void *context, struct MHD_Connection *connection, char *string)
+{
+    (void)connection;
+    ((struct http_thread *)context)->call_count++;
+    return strlen(string);
+}
+
+static void log_library(void *context, const char *format, va_list arguments)
+{
+    (void)context;
+    char message[256];
+    vsnprintf(message, sizeof message, format, arguments);
+    message[strcspn(message, "\n")] = '\0';
+    log_line(LOG_DEBUG, "libmicrohttpd", LOG_STRING("message", message));
+}
+
+/* --------------------------------------------------------------- threads -- */
+
+static int poll_timeout_ms(struct http_thread *thread)
+{
+    int timeout_ms = POLL_MS_MAX;
+    MHD_UNSIGNED_LONG_LONG daemon_ms;
+    if (MHD_get_timeout(thread->daemon, &daemon_ms) == MHD_YES && daemon_ms < POLL_MS_MAX)
+        timeout_ms = (int)daemon_ms;
+    timeout_ms = http_chunk_line_ms(thread, timeout_ms);
+    if (thread == &thread->http->threads[0])
+        timeout_ms = http_accept_ms(thread->http, timeout_ms);
+    timeout_ms = http_linger_ms(thread, timeout_ms);
+    return http_gate_ms(thread, http_timers_ms(thread, timeout_ms));
+}
+
+/* Runs the daemon, which reads once from each socket; whether it has more to read. */
+static bool run_once(struct http_thread *thread)
+{
+    MHD_UNSIGNED_LONG_LONG ms;
+    const unsigned calls = thread->call_count;
+    thread->run_count++;
+    MHD_run(thread->daemon);
+    http_chunk_line_run(thread, thread->call_count != calls);
+    return thread->read_in == thread->run_count && MHD_get_timeout(thread->daemon, &ms) == MHD_YES
+           && ms == 0;
+}
+
+/* A large body comes in pieces of half a pool; between two of them nothing else is asked for. */
+static void run_daemon(struct http_thread *thread)
+{
+    for (int runs = 1; run_once(thread) && runs < RUNS_MAX; runs++)
+        ;
+}
+
+/* What a thread waits for. The listening sockets come last, and are the first thread's alone. */
+enum { WATCH_DAEMON, WATCH_EVENT, WATCH_DEPARTURES, WATCH_LISTENERS };
+
+struct watch {
+    struct pollfd fds[WATCH_LISTENERS + HTTP_LISTEN_MAX * LISTENERS_OF_ONE];
+    nfds_t count;
+};
+
+static void watch_begin(struct watch *watch, const struct http_thread *thread)
+{
+    const struct http *http = thread->http;
+    const int listen_count = thread == &http->threads[0] ? http->listener_count : 0;
+    watch->fds[WATCH_DAEMON] = (struct pollfd){ .fd = thread->poll_fd, .events = POLLIN };
+    watch->fds[WATCH_EVENT] = (struct pollfd){ .fd = thread->event, .events = POLLIN };
+    watch->fds[WATCH_DEPARTURES] = (struct pollfd){ .fd = thread->departures, .events = POLLIN };
+    for (int i = 0; i < listen_count; i++)
+        watch->fds[WATCH_LISTENERS + i] =
+            (struct pollfd){ .fd = http->listeners[i].socket, .events = POLLIN };
+    watch->count = WATCH_LISTENERS + (nfds_t)listen_count;
+}
+
+static void wait_for_any(struct watch *watch, struct http_thread *thread)
+{
+    const bool listens = watch->count > WATCH_LISTENERS && http_may_accept(thread->http);
+    watch->fds[WATCH_EVENT].revents = watch->fds[WATCH_DEPARTURES].revents = 0;
+    for (nfds_t i = WATCH_LISTENERS; i < watch->count; i++)
+        watch->fds[i].revents = 0;
+    poll(watch->fds, listens ? watch->count : WATCH_LISTENERS, poll_timeout_ms(thread));
+}
+
+static void accept_all(struct watch *watch, struct http *http)
+{
+    if (watch->count > WATCH_LISTENERS && atomic_load(&http->draining_since_ns)) {
+        if (http_accept_last(http))
+            watch->count = WATCH_LISTENERS;
+        return;
+    }
+    for (nfds_t i = WATCH_LISTENERS; i < watch->count; i++)
+        if (watch->fds[i].revents)
+            http_accept(http, watch->fds[i].fd);
+}
+
+/* Two in a row: one may have been the system's affair. */
+static void note_turn(struct http_thread *thread, int64_t turn_ns)
+{
+    const bool is_long = turn_ns > TURN_MS * INT64_C(1000000);
+    atomic_store_explicit(&thread->is_busy, is_long && thread->turn_was_long, memory_order_relaxed);
+    thread->turn_was_long = is_long;
+}
+
+static void *connection_thread(void *argument)
+{
+    struct http_thread *thread = argument;
+    struct watch watch;
+    watch_begin(&watch, thread);
+    while (!atomic_load(&thread->http->stopping)) {
+        uint64_t count;
+        wait_for_any(&watch, thread);
+        thread->handled_count = 0;
+        if (watch.fds[WATCH_EVENT].revents) {
+            if (read(thread->event, &count, sizeof count) < 0)
+                log_line(LOG_ERROR, "eventfd", LOG_STRING("reason", strerror(errno)));
+            http_take_arrivals(thread);
+        }
+        accept_all(&watch, thread->http);
+        http_resume_answered(thread);
+        if (watch.fds[WATCH_DEPARTURES].revents)
+            http_see_departures(thread);
+        http_gate_run(thread);
+        const int64_t began_ns = clock_now_ns();
+        run_daemon(thread);
+        thread->ran_ns = began_ns;
+        http_end_departures(thread);
+        http_check_timers(thread);
+        const int64_t ended_ns = clock_now_ns();
+        note_turn(thread, ended_ns - began_ns);
+        memory_budget_trim(ended_ns);
+    }
+    return NULL;
+}
+
+/* The bound on connections is kept by who accepts them. */
+static bool start_daemon(struct http_thread *thread)
+{
+    const struct http_options *options = &thread->http->options;
+    thread->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_USE_TURBO | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG
+            | MHD_USE_NO_LISTEN_SOCKET,
+        0, NULL, NULL, http_on_request, thread, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->connections_max,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)options->connections_per_ip_max,
+        MHD_OPTION_CONNECTION_TIMEOUT, 0U, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)HTTP_POOL_BYTES, MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, thread,
+        MHD_OPTION_NOTIFY_CONNECTION, http_on_connection, thread, MHD_OPTION_UNESCAPE_CALLBACK,
+        keep_escapes, thread, MHD_OPTION_URI_LOG_CALLBACK, http_on_target, thread,
+#if MHD_VERSION >= 0x00097601
+        MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,
+#endif
+        MHD_OPTION_END);
+    if (!thread->daemon)
+        return false;
+    thread->poll_fd = MHD_get_daemon_info(thread->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    return true;
+}
+
+static void init_thread(struct http *http, struct http_thread *thread)
+{
+    thread->http = http;
+    thread->event = thread->departures = -1;
+    atomic_store(&thread->idle_first_ns, INT64_MAX);
+    pthread_mutex_init(&thread->mutex, NULL);
+}
+
+/* All that a thread needs; another that runs already may bring it connections. */
+static bool prepare_thread(struct http_thread *thread)
+{
+    thread->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    thread->departures = epoll_create1(EPOLL_CLOEXEC);
+    return thread->event >= 0 && thread->departures >= 0 && start_daemon(thread);
+}
+
+static bool start_threads(struct http *http, int *running_count)
+{
+    for (int i = 0; i < http->thread_count; i++)
+        if (!prepare_thread(&http->threads[i]))
+            return false;
+    for (; *running_count < http->thread_count; (*running_count)++) {
+        struct http_thread *thread = &http->threads[*running_count];
+        if (pthread_create(&thread->thread, NULL, connection_thread, thread) != 0)
+            return false;
+    }
+    return true;
+}
+
+void http_wake(struct http_thread *thread)
+{
+    const uint64_t one = 1;
+    if (write(thread->event, &one, sizeof one) < 0)
+        log_line(LOG_ERROR, "eventfd", LOG_STRING("reason", strerror(errno)));
+}
+
+/* Ends everything, of which the first running_count threads run. */
+static void destroy(struct http *http, int running_count)
+{
+    atomic_store(&http->stopping, true);
+    for (int i = 0; i < running_count; i++)
+        http_wake(&http->threads[i]);
+    for (int i = 0; i < running_count; i++)
+        pthread_join(http->threads[i].thread, NULL);
+    for (int i = 0; i < http->thread_count; i++) {
+        struct http_thread *thread = &http->threads[i];
+        if (thread->daemon) {
+            http_gate_end(thread);
+            MHD_stop_daemon(thread->daemon);
+            http_linger_end(thread);
+        }
+        http_drop_arrivals(thread);
+        if (thread->event >= 0)
+            close(thread->event);
+        if (thread->departures >= 0)
+            close(thread->departures);
+        pthread_mutex_destroy(&thread->mutex);
+    }
+    for (int i = 0; i < http->listener_count; i++)
+        listener_close(&http->listeners[i]);
+    if (http->no_memory)
+        MHD_destroy_response(http->no_memory);
+    free(http);
+}
+
+static bool start(struct http *http, int *running_count, struct fault *fault)
+{
+    static const char body[] = "{\"error\":\"there is not enough memory\",\"code\":\"memory\"}\n";
+    http->no_memory =
+        MHD_create_response_from_buffer(sizeof body - 1, (void *)body, MHD_RESPMEM_PERSISTENT);
+    if (!http->no_memory)
+        return fault_no_memory(fault);
+    MHD_add_response_header(http->no_memory, "Content-Type", "application/json");
+    MHD_add_response_header(http->no_memory, "Retry-After", "1");
+    for (int i = 0, count; i < http->options.listen_count; i++) {
+        if (!listener_open(&http->listeners[http->listener_count], &count, http->options.listen[i],
+                           fault))
+            return false;
+        http->listener_count += count;
+    }
+    if (!start_threads(http, running_count))
+        return fault_set(fault, FAULT_MEMORY, "a connection thread cannot be started: %s",
+                         strerror(errno));
+    for (int i = 0; i < http->listener_count; i++)
+        log_line(LOG_INFO, "listening", LOG_STRING("address", http->listeners[i].address));
+    return true;
+}
+
+bool http_create(struct http **http, const struct http_options *options, struct fault *fault)
+{
+    assert(options->listen_count <= HTTP_LISTEN_MAX);
+    struct http *made =
+        calloc(1, sizeof *made + (size_t)options->thread_count * sizeof made->threads[0]);
+    if (!made)
+        return fault_no_memory(fault);
+    made->options = *options;
+    atomic_store(&made->accepting, true);
+    made->thread_count = options->thread_count;
+    made->parses_in_place = strcmp(MHD_get_version(), "0.9.75") == 0;
+    for (int i = 0; i < made->thread_count; i++)
+        init_thread(made, &made->threads[i]);
+    int running_count = 0;
+    if (!start(made, &running_count, fault)) {
+        destroy(made, running_count);
+        return false;
+    }
+    *http = made;
+    return true;
+}
+
+int64_t http_active_count(const struct http *http)
+{
+    return atomic_load(&http->active_count);
+}
+
+void http_free(struct http *http)
+{
+    if (http)
+        destroy(http, http->thread_count);
+}

@@ -1,0 +1,224 @@
+/* http_timers.c - what may not last for ever: a connection without a request, a body on its way, a
+ * parked exchange, an answer that nobody takes.
+ *
+ * libmicrohttpd has one bound only, on silence. A byte now and then gets around it, a suspended
+ * connection has none, and whole seconds are coarse; so it is switched off, and all times are kept
+ * here. A connection counts as idle from its opening, or the end of its last request, until the
+ * headers of its next one are there: that bounds slow headers too. */
+#include "http/http_internal.h"
+
+#include "base/clock.h"
+#include "watch/connection_metrics.h"
+
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+enum {
+    IDLE_KEPT_MS = 3000, /* that no connection is closed before to make room for another */
+    ANSWER_STEPS = 64,   /* a client takes one in each time of its own, or is given up */
+    DRAINING_MS = 1000,  /* while the daemon stops a body goes on by so many bytes in this time */
+    DRAINING_BYTES = 1024,
+};
+
+#define MS INT64_C(1000000)
+
+/* ----------------------------------------------------------- the waiting -- */
+
+void http_waiting_add(struct exchange *exchange)
+{
+    struct http_thread *thread = exchange->thread;
+    if (!LIST_HAS(&thread->waiting, exchange, in_waiting))
+        LIST_APPEND(&thread->waiting, exchange, in_waiting);
+}
+
+void http_waiting_remove(struct exchange *exchange)
+{
+    struct http_thread *thread = exchange->thread;
+    if (LIST_HAS(&thread->waiting, exchange, in_waiting))
+        LIST_TAKE_OUT(&thread->waiting, exchange, in_waiting);
+}
+
+/* What the other end has acknowledged since the connection began; 0 where that is not known. */
+static uint64_t acknowledged_bytes(const struct exchange *exchange)
+{
+    struct tcp_info info = { 0 };
+    socklen_t size = sizeof info;
+    const int socket = http_connection_of(exchange->connection)->socket;
+    return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_acked : 0;
+}
+
+int64_t http_came_ago_ns(const struct http_connection *connection)
+{
+    struct tcp_info info = { 0 };
+    socklen_t size = sizeof info;
+    if (getsockopt(connection->socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+        return 0;
+    /* A difference of two counts of the kernel's ticks: up to one less may have passed. */
+    const int64_t counted_ns = info.tcpi_last_data_recv * MS;
+    const int64_t tick_ns = clock_tick_ns();
+    return counted_ns > tick_ns ? counted_ns - tick_ns : 0;
+}
+
+/* Called again and again while an answer is being sent: whether too little of it was taken during
+ * the last send timeout. Nothing is asked of the kernel for an answer that leaves at once. */
+static bool answer_stalls(struct exchange *exchange, int64_t now_ns)
+{
+    const bool first = exchange->sending_since_ns == 0;
+    const int64_t timeout_ns = exchange->thread->http->options.send_timeout_ns;
+    if (!first && now_ns - exchange->sending_since_ns < timeout_ns)
+        return false;
+    const uint64_t taken = acknowledged_bytes(exchange);
+    const uint64_t before = exchange->sending_taken;
+    exchange->sending_since_ns = now_ns;
+    exchange->sending_taken = taken;
+    return !first && (taken == before || taken - before < exchange->answer.size / ANSWER_STEPS);
+}
+
+/* The same of a body while the daemon stops: whoever only holds it up is not waited for. */
+static bool body_stalls(struct exchange *exchange, int64_t now_ns)
+{
+    const int64_t since_ns = exchange->draining_since_ns;
+    const size_t came = exchange->received - exchange->draining_received;
+    if (!atomic_load(&exchange->thread->http->draining_since_ns)
+        || (since_ns != 0 && now_ns - since_ns < DRAINING_MS * MS))
+        return false;
+    exchange->draining_since_ns = now_ns;
+    exchange->draining_received = exchange->received;
+    return since_ns != 0 && came < DRAINING_BYTES;
+}
+
+/* What lies in the socket's buffer is thrown away as well. */
+static void give_up_answer(struct exchange *exchange)
+{
+    const int socket = http_connection_of(exchange->connection)->socket;
+    exchange->stalled = true;
+    http_connection_of(exchange->connection)->shut = true;
+    setsockopt(socket, SOL_SOCKET, SO_LINGER, &(struct linger){ .l_onoff = 1 },
+               sizeof(struct linger));
+    shutdown(socket, SHUT_RDWR);
+}
+
+static void check_waiting(struct http_thread *thread, int64_t now_ns)
+{
+    if (!thread->waiting.first || now_ns - thread->timers_checked_ns < HTTP_TIMER_MS * MS)
+        return;
+    thread->timers_checked_ns = now_ns;
+    for (struct exchange *exchange = thread->waiting.first, *next; exchange; exchange = next) {
+        next = exchange->in_waiting.next;
+        if (exchange->queued) {
+            if (answer_stalls(exchange, now_ns)) {
+                http_waiting_remove(exchange);
+                give_up_answer(exchange);
+            }
+        } else if (exchange->gate == HTTP_GATE_WAITS) {
+            if (exchange->outlook.latest_ns && now_ns > exchange->outlook.latest_ns)
+                http_gate_call(exchange);
+        } else if (exchange->reading
+                   && (now_ns > exchange->body_deadline_ns || body_stalls(exchange, now_ns))) {
+            fault_set(&exchange->fault, FAULT_TIMEOUT, "the body did not arrive in time");
+            http_end_body(exchange);
+        } else if (exchange->reading && http_chunk_line_stalls(exchange)) {
+            fault_set(
+                &exchange->fault, FAULT_CODING,
+                "a line of the chunked body is longer than what the headers leave of %d bytes",
+                HTTP_POOL_BYTES);
+            http_end_body(exchange);
+        } else if (exchange->parked && exchange->deadline_ns && now_ns > exchange->deadline_ns) {
+            http_waiting_remove(exchange);
+            exchange->end(exchange->owner, EXCHANGE_DEADLINE);
+        }
+    }
+}
+
+/* ------------------------------------------------------ idle connections -- */
+
+/* For the other threads, who compare it with their own. */
+static void tell_first(struct http_thread *thread)
+{
+    const struct http_connection *first = thread->idle.first;
+    atomic_store_explicit(&thread->idle_first_ns, first ? first->idle_since_ns : INT64_MAX,
+                          memory_order_relaxed);
+}
+
+/* Whether the connection that has been idle the longest is this thread's. */
+static bool has_longest_idle(const struct http_thread *thread)
+{
+    const struct http *http = thread->http;
+    const int64_t own_ns = atomic_load(&thread->idle_first_ns);
+    for (int i = 0; i < http->thread_count; i++)
+        if (atomic_load(&http->threads[i].idle_first_ns) < own_ns)
+            return false;
+    return true;
+}
+
+void http_idle_begin(struct http_thread *thread, struct http_connection *connection)
+{
+    connection->idle_since_ns = clock_now_ns();
+    LIST_APPEND(&thread->idle, connection, in_idle);
+    tell_first(thread);
+}
+
+void http_idle_end(struct http_thread *thread, struct http_connection *connection)
+{
+    if (!LIST_HAS(&thread->idle, connection, in_idle))
+        return;
+    LIST_TAKE_OUT(&thread->idle, connection, in_idle);
+    tell_first(thread);
+}
+
+static void close_idle(struct http_thread *thread, struct http_connection *connection,
+                       enum connection_end why)
+{
+    http_idle_end(thread, connection);
+    connection->closing = true;
+    atomic_fetch_add(&thread->closing_count, 1);
+    connection_metrics_closed(why);
+    shutdown(connection->socket, SHUT_RDWR);
+}
+
+/* The list is in the order of time. */
+static void check_idle(struct http_thread *thread, int64_t now_ns)
+{
+    const int64_t timeout_ns = thread->http->options.idle_timeout_ns;
+    for (struct http_connection *connection = thread->idle.first, *next; connection;
+         connection = next) {
+        const int64_t idle_ns = now_ns - connection->idle_since_ns;
+        next = connection->in_idle.next;
+        if (idle_ns > timeout_ns)
+            close_idle(thread, connection, CONNECTION_IDLE);
+        else if (idle_ns <= IDLE_KEPT_MS * MS || !http_is_full(thread->http)
+                 || !has_longest_idle(thread))
+            return;
+        else
+            close_idle(thread, connection, CONNECTION_FOR_ANOTHER);
+    }
+}
+
+int http_timers_ms(const struct http_thread *thread, int most_ms)
+{
+    int wait_ms = thread->waiting.first && most_ms > HTTP_TIMER_MS ? HTTP_TIMER_MS : most_ms;
+    if (!thread->idle.first)
+        return wait_ms;
+    if (atomic_load(&thread->http->draining_since_ns))
+        return wait_ms < HTTP_TIMER_MS ? wait_ms : HTTP_TIMER_MS;
+    int64_t allowed_ns = thread->http->options.idle_timeout_ns;
+    if (allowed_ns > IDLE_KEPT_MS * MS && http_is_full(thread->http))
+        allowed_ns = IDLE_KEPT_MS * MS;
+    const int64_t left_ms =
+        (thread->idle.first->idle_since_ns + allowed_ns - clock_now_ns()) / MS + 1;
+    if (left_ms < 1)
+        return 1;
+    return left_ms < wait_ms ? (int)left_ms : wait_ms;
+}
+
+void http_check_timers(struct http_thread *thread)
+{
+    const int64_t now_ns = clock_now_ns();
+    check_waiting(thread, now_ns);
+    http_linger_check(thread, now_ns);
+    if (atomic_load(&thread->http->draining_since_ns))
+        http_drain_idle(thread);
+    else
+        check_idle(thread, now_ns);
+}

@@ -1,0 +1,171 @@
+/* listener.c - see listener.h. */
+#include "http/listener.h"
+
+#include "config/listen_address.h"
+#include "watch/log.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* What localhost is. */
+static const char *const LOOPBACKS[LISTENERS_OF_ONE] = { "127.0.0.1", "::1" };
+
+static bool describe(struct listener *listener, const char *asked, struct fault *fault)
+{
+    struct sockaddr_storage name = { .ss_family = AF_UNSPEC };
+    socklen_t size = sizeof name;
+    char host[64], port[8];
+    if (getsockname(listener->socket, (struct sockaddr *)&name, &size) != 0
+        || getnameinfo((struct sockaddr *)&name, size, host, sizeof host, port, sizeof port,
+                       NI_NUMERICHOST | NI_NUMERICSERV)
+               != 0)
+        return fault_set(fault, FAULT_OPTION, "cannot tell the address of %s", asked);
+    snprintf(listener->address, sizeof listener->address,
+             name.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+    return true;
+}
+
+/* A socket that is bound; false and errno otherwise. */
+static bool bind_to(struct listener *listener, const struct addrinfo *address)
+{
+    const int one = 1;
+    listener->socket = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    return listener->socket >= 0
+           && setsockopt(listener->socket, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0
+           && bind(listener->socket, address->ai_addr, address->ai_addrlen) == 0;
+}
+
+/* What was typed, and what it stands for where that is something else. */
+static void refuse(const char *asked, const char *host, const char *port, int error,
+                   struct fault *fault)
+{
+    char address[LISTENER_ADDRESS_MAX];
+    snprintf(address, sizeof address, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+    if (strcmp(asked, address) == 0)
+        fault_set(fault, FAULT_OPTION, "cannot listen on %s: %s", asked, strerror(error));
+    else
+        fault_set(fault, FAULT_OPTION, "cannot listen on %s (%s): %s", asked, address,
+                  strerror(error));
+}
+
+/* asked is what was typed. 0, or the errno of what this machine refused; -1: it is no address. */
+static int open_one(struct listener *listener, const char *host, const char *port,
+                    const char *asked, struct fault *fault)
+{
+    struct addrinfo *found = NULL;
+    const struct addrinfo hints = {
+        .ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV,
+        .ai_socktype = SOCK_STREAM,
+    };
+    listener->socket = -1;
+    if (getaddrinfo(host, port, &hints, &found) != 0) {
+        fault_set(fault, FAULT_OPTION, "cannot listen on '%s': " LISTEN_ADDRESS_FORMS, asked);
+        return -1;
+    }
+    const int error = bind_to(listener, found) ? 0 : errno;
+    freeaddrinfo(found);
+    if (error == 0)
+        return describe(listener, asked, fault) ? 0 : -1;
+    listener_close(listener);
+    refuse(asked, host, port, error, fault);
+    return error;
+}
+
+static bool is_missing(int error)
+{
+    return error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
+}
+
+/* Both families that this machine has, on one port. */
+static int open_localhost(struct listener *listeners, int *count, const char *port,
+                          const char *asked, struct fault *fault)
+{
+    int opened = 0, error = 0;
+    for (int i = 0; i < LISTENERS_OF_ONE; i++) {
+        struct listener *listener = &listeners[opened];
+        const char *same = opened > 0 ? strrchr(listeners[0].address, ':') + 1 : port;
+        error = open_one(listener, LOOPBACKS[i], same, asked, fault);
+        if (error == 0)
+            opened++;
+        else if (!is_missing(error))
+            break;
+    }
+    *count = opened;
+    return opened > 0 && is_missing(error) ? 0 : error;
+}
+
+/* As open_one(); the sockets that were bound are the caller's all the same. */
+static int open_any(struct listener *listeners, int *count, const char *address,
+                    struct fault *fault)
+{
+    struct listen_address parts;
+    *count = 0;
+    if (!listen_address_read(&parts, address)) {
+        fault_set(fault, FAULT_OPTION, "cannot listen on '%s': " LISTEN_ADDRESS_FORMS, address);
+        return -1;
+    }
+    if (parts.is_localhost)
+        return open_localhost(listeners, count, parts.port, address, fault);
+    const int error = open_one(listeners, parts.host, parts.port, address, fault);
+    *count = error == 0;
+    return error;
+}
+
+static void close_all(struct listener *listeners, int count)
+{
+    for (int i = 0; i < count; i++)
+        listener_close(&listeners[i]);
+}
+
+bool listener_open(struct listener listeners[LISTENERS_OF_ONE], int *count, const char *address,
+                   struct fault *fault)
+{
+    bool good = open_any(listeners, count, address, fault) == 0;
+    for (int i = 0; good && i < *count; i++)
+        good =
+            listen(listeners[i].socket, SOMAXCONN) == 0
+            || fault_set(fault, FAULT_OPTION, "cannot listen on %s: %s", address, strerror(errno));
+    if (good)
+        return true;
+    close_all(listeners, *count);
+    *count = 0;
+    return false;
+}
+
+bool listener_try(const char *address, struct fault *fault)
+{
+    struct listener listeners[LISTENERS_OF_ONE];
+    int count;
+    const int error = open_any(listeners, &count, address, fault);
+    close_all(listeners, count);
+    return error == 0 || error == EADDRINUSE;
+}
+
+/* A packet with SYN is one too few for a filter that lets all others pass (socket(7),
+ * SO_ATTACH_FILTER); it sees packets from their TCP header on. */
+void listener_begin_none(const struct listener *listener)
+{
+    enum { FLAGS_AT = 13 };
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, FLAGS_AT),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, TH_SYN, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+    };
+    const struct sock_fprog filter = { .len = sizeof code / sizeof code[0], .filter = code };
+    if (setsockopt(listener->socket, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0)
+        log_line(LOG_DEBUG, "no filter", LOG_STRING("reason", strerror(errno)));
+}
+
+void listener_close(struct listener *listener)
+{
+    if (listener->socket >= 0)
+        close(listener->socket);
+    listener->socket = -1;
+}

@@ -1,0 +1,166 @@
+/* answer_pieces.c - see answer_pieces.h.
+ *
+ * The memory of a long answer is asked for in pages of 2 MiB, where the kernel has them: to come
+ * by 240 MB in pages of 4 KiB, and to give them back at once, takes longer than some requests. */
+#include "infer/answer_pieces.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+    PIECE_WEIGHT = 65536, /* a float weighs 1: about a millisecond */
+    DOUBLE_WEIGHT = 16,   /* what another number takes to write */
+    LARGE_PAGE_BYTES = 2 << 20,
+    LARGE_BYTES = 32 << 20, /* from here on malloc() maps it always */
+};
+
+/* Where a piece begins; it ends where the next one does. */
+struct answer_piece {
+    int64_t gap, first; /* a number of that gap's tensor */
+    size_t offset;      /* of its bytes */
+};
+
+static int64_t weight_of(const struct tensor_text *tensor)
+{
+    return !tensor->is_integers && tensor->dtype == ATTN_F64 ? DOUBLE_WEIGHT : 1;
+}
+
+/* Counts the pieces, and notes where each begins unless begins is NULL. */
+static int64_t cut(const struct text_later *later, struct answer_piece *begins)
+{
+    int64_t count = 0, left = 0;
+    for (int64_t gap = 0; gap < later->count; gap++) {
+        const struct tensor_text *tensor = &later->gaps[gap].tensor;
+        const int64_t weight = weight_of(tensor);
+        for (int64_t first = 0, some; first < tensor->count; first += some) {
+            if (left < weight) {
+                if (begins)
+                    begins[count] = (struct answer_piece){ .gap = gap, .first = first };
+                count++;
+                left = PIECE_WEIGHT;
+            }
+            some = tensor->count - first < left / weight ? tensor->count - first : left / weight;
+            left -= some * weight;
+        }
+    }
+    return count;
+}
+
+/* A part of a piece: text before the tensor, where its first number is in the piece, and numbers.
+ */
+struct stretch {
+    const struct tensor_text *tensor;
+    int64_t first, count;
+    size_t text_at, text_bytes;
+};
+
+/* The stretch of a piece in gap; false behind its last one. */
+static bool find_stretch(const struct answer_pieces *pieces, int64_t piece, int64_t gap,
+                         struct stretch *stretch)
+{
+    const struct answer_piece *begin = &pieces->pieces[piece], *end = begin + 1;
+    const struct text_gap *gaps = pieces->later.gaps;
+    if (gap > end->gap || (gap == end->gap && end->first == 0))
+        return false;
+    const struct tensor_text *tensor = &gaps[gap].tensor;
+    const int64_t first = gap == begin->gap ? begin->first : 0;
+    const size_t text_at = gap > 0 ? gaps[gap - 1].at : 0;
+    *stretch = (struct stretch){ .tensor = tensor,
+                                 .first = first,
+                                 .count = (gap == end->gap ? end->first : tensor->count) - first,
+                                 .text_at = text_at,
+                                 .text_bytes = first == 0 ? gaps[gap].at - text_at : 0 };
+    return true;
+}
+
+/* What follows the last tensor goes with the last piece. */
+static size_t tail_at(const struct answer_pieces *pieces)
+{
+    return pieces->later.gaps[pieces->later.count - 1].at;
+}
+
+static size_t bytes_most(const struct answer_pieces *pieces, const struct text *text, int64_t piece)
+{
+    struct stretch stretch;
+    size_t bytes = piece == pieces->count - 1 ? text->used - tail_at(pieces) : 0;
+    for (int64_t gap = pieces->pieces[piece].gap; find_stretch(pieces, piece, gap, &stretch); gap++)
+        bytes += stretch.text_bytes + tensor_text_bytes(stretch.tensor, stretch.count);
+    return bytes;
+}
+
+/* Room for all of them, behind their parts. */
+static char *allocate(struct answer_pieces *pieces, const struct text *text, size_t bytes)
+{
+    const size_t parts = ((size_t)pieces->count + EXCHANGE_PARTS_MAX) * sizeof *pieces->parts;
+    const size_t pages = (parts + bytes + LARGE_PAGE_BYTES - 1) / LARGE_PAGE_BYTES;
+    if (!memory_reserve(text->memory, parts + bytes))
+        return NULL;
+    if (bytes < LARGE_BYTES)
+        pieces->parts = malloc(parts + bytes);
+    else if ((pieces->parts = aligned_alloc(LARGE_PAGE_BYTES, pages * LARGE_PAGE_BYTES)))
+        madvise(pieces->parts, pages * LARGE_PAGE_BYTES, MADV_HUGEPAGE); /* it may say no */
+    return pieces->parts ? (char *)pieces->parts + parts : NULL;
+}
+
+static bool place(struct answer_pieces *pieces, const struct text *text)
+{
+    size_t bytes = 0;
+    const size_t size = ((size_t)pieces->count + 1) * sizeof *pieces->pieces;
+    pieces->pieces = memory_reserve(text->memory, size) ? malloc(size) : NULL;
+    if (!pieces->pieces)
+        return false;
+    cut(&pieces->later, pieces->pieces);
+    pieces->pieces[pieces->count] = (struct answer_piece){ .gap = pieces->later.count };
+    for (int64_t i = 0; i < pieces->count; i++) {
+        pieces->pieces[i].offset = bytes;
+        bytes += bytes_most(pieces, text, i);
+    }
+    pieces->room = allocate(pieces, text, bytes);
+    return pieces->room != NULL;
+}
+
+bool answer_pieces_cut(struct answer_pieces *pieces, const struct text *text, struct fault *fault)
+{
+    if (!text_finish(text, fault))
+        return false;
+    pieces->count = cut(&pieces->later, NULL);
+    if (pieces->count == 0 || place(pieces, text))
+        return true;
+    pieces->count = 0;
+    return fault_no_memory(fault);
+}
+
+void answer_pieces_write(struct answer_pieces *pieces, const struct text *text, int64_t piece)
+{
+    char *const place = pieces->room + pieces->pieces[piece].offset, *p = place;
+    struct stretch stretch;
+    for (int64_t gap = pieces->pieces[piece].gap; find_stretch(pieces, piece, gap, &stretch);
+         gap++) {
+        memcpy(p, text->data + stretch.text_at, stretch.text_bytes);
+        p += stretch.text_bytes;
+        p += tensor_text_write(stretch.tensor, stretch.first, stretch.count, p);
+    }
+    if (piece == pieces->count - 1) {
+        const size_t at = tail_at(pieces);
+        memcpy(p, text->data + at, text->used - at);
+        p += text->used - at;
+    }
+    pieces->parts[piece] = (struct byte_slice){ place, (size_t)(p - place) };
+}
+
+size_t answer_pieces_bytes(const struct answer_pieces *pieces)
+{
+    size_t bytes = 0;
+    for (int64_t i = 0; i < pieces->count; i++)
+        bytes += pieces->parts[i].size;
+    return bytes;
+}
+
+void answer_pieces_free(struct answer_pieces *pieces)
+{
+    free(pieces->later.gaps);
+    free(pieces->pieces);
+    free(pieces->parts);
+    *pieces = (struct answer_pieces){ .count = 0 };
+}

@@ -1,0 +1,435 @@
+/* infer_plan.c - from what was asked to a plan that cannot fail.
+ *
+ * Heads and lengths come from the arrays' shapes and the model; every
+ * disagreement is a fault that names the field, what came and what was expected.
+ * What the library would refuse is refused here first, in the client's words. */
+#include "infer/infer.h"
+#include "infer/infer_weight_map.h"
+
+#include "infer/infer_bias.h"
+#include "infer/infer_convert.h"
+#include "infer/infer_gradient.h"
+#include "infer/infer_merge.h"
+#include "infer/infer_per_head.h"
+#include "infer/infer_results.h"
+#include "infer/infer_tasks.h"
+#include "model/model_fit.h"
+#include "store/model_store.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+/* One input in the form the library takes. */
+struct planned_input {
+    const char *name;    /* "query" */
+    const char *pointer; /* "/query" */
+    const struct infer_array *array;
+    int64_t heads; /* 0: rows of columns, not cut into heads */
+    int64_t length;
+    int64_t columns; /* of a row, or head_dim */
+    struct attn_tensor tensor;
+};
+
+/* ---------------------------------------------------------------- inputs -- */
+
+static bool is_empty(const struct infer_array *array)
+{
+    return array->rank == 1 && array->shape[0] == 0;
+}
+
+/* Rows of columns ([length][columns]; a flat query is one row), or where heads are
+ * taken too [heads][length][head_dim]. An empty array is no rows of whatever width
+ * is wanted: columns says 0 then. */
+static bool read_input(struct planned_input *input, const struct infer_array *array, bool flat,
+                       bool heads, struct fault *fault)
+{
+    const int64_t *shape = array->shape;
+    *input =
+        (struct planned_input){ .name = input->name, .pointer = input->pointer, .array = array };
+    if (is_empty(array))
+        return true;
+    if (array->rank == 1 && flat) {
+        input->length = 1;
+        input->columns = shape[0];
+    } else if (array->rank == 2) {
+        input->length = shape[0];
+        input->columns = shape[1];
+    } else if (array->rank == 3 && heads) {
+        input->heads = shape[0];
+        input->length = shape[1];
+        input->columns = shape[2];
+    } else {
+        return fault_set_at(fault, input->pointer, FAULT_SHAPE,
+                            "%s has %d dimensions; expected %s[length][columns]%s", input->name,
+                            array->rank, flat ? "[columns] or " : "",
+                            heads ? " or [heads][length][head_dim]" : "");
+    }
+    if (input->columns == 0)
+        return fault_set_at(fault, input->pointer, FAULT_SHAPE,
+                            "%s has rows of 0 columns; expected 1 or more", input->name);
+    return true;
+}
+
+static void set_view(struct planned_input *input)
+{
+    input->tensor =
+        attn_tensor_dense((void *)input->array->data, input->array->dtype, 1,
+                          input->heads ? input->heads : 1, input->length, input->columns);
+}
+
+static bool expect_columns(struct planned_input *input, int64_t expected,
+                           const struct infer_item *item, struct fault *fault)
+{
+    if (input->columns == 0)
+        input->columns = expected; /* no rows: any width will do */
+    if (input->columns != expected)
+        return fault_set_at(fault, input->pointer, FAULT_SHAPE,
+                            "%s has %" PRId64 " columns; model '%s' takes %" PRId64, input->name,
+                            input->columns, item->model->name, expected);
+    return true;
+}
+
+struct planned_inputs {
+    struct planned_input query, key, value;
+};
+
+static bool read_inputs(struct planned_inputs *inputs, const struct infer_item *item, bool heads,
+                        struct fault *fault)
+{
+    const struct infer_array *key = item->key.data ? &item->key : &item->query;
+    const struct infer_array *value = item->value.data ? &item->value : key;
+    inputs->query = (struct planned_input){ .name = "query", .pointer = "/query" };
+    inputs->key = (struct planned_input){ .name = "key", .pointer = "/key" };
+    inputs->value = (struct planned_input){ .name = "value", .pointer = "/value" };
+    if (key == &item->query)
+        inputs->key.pointer = "/query";
+    if (value == &item->query || value == &item->key)
+        inputs->value.pointer = value == &item->key ? "/key" : "/query";
+    if (!item->query.data)
+        return fault_set_at(fault, "/query", FAULT_FIELD, "query is missing");
+    if (!read_input(&inputs->query, &item->query, true, heads, fault)
+        || !read_input(&inputs->key, key, key == &item->query, heads, fault)
+        || !read_input(&inputs->value, value, value == &item->query, heads, fault))
+        return false;
+    if (inputs->value.length != inputs->key.length)
+        return fault_set_at(fault, inputs->value.pointer, FAULT_SHAPE,
+                            "value has %" PRId64 " rows; key has %" PRId64, inputs->value.length,
+                            inputs->key.length);
+    return true;
+}
+
+static void set_views(struct planned_inputs *inputs)
+{
+    set_view(&inputs->query);
+    set_view(&inputs->key);
+    set_view(&inputs->value);
+}
+
+/* ------------------------------------------------ a model with parameters -- */
+
+static bool expect_heads(int64_t given, int64_t own, const char *name, const char *pointer,
+                         const struct model *model, struct fault *fault)
+{
+    if (given && given != own)
+        return fault_set_at(fault, pointer, FAULT_OPTION,
+                            "%s is %" PRId64 "; model '%s' has %" PRId64, name, given, model->name,
+                            own);
+    return true;
+}
+
+static bool plan_model_inputs(struct infer_item *item, struct planned_inputs *inputs,
+                              struct fault *fault)
+{
+    struct model_layer layer;
+    if (!read_inputs(inputs, item, false, fault))
+        return false;
+    const struct model_widths widths = { inputs->query.columns, inputs->key.columns,
+                                         inputs->value.columns };
+    if (!model_fit(&layer, item->model, item->layer_index, &widths, fault))
+        return false;
+    item->layer = layer.layer;
+    item->d_out = layer.d_out;
+    return expect_columns(&inputs->query, layer.d_query, item, fault)
+           && expect_columns(&inputs->key, layer.d_key, item, fault)
+           && expect_columns(&inputs->value, layer.d_value, item, fault)
+           && expect_heads(item->q_heads, layer.layer.q_heads, "q_heads", "/q_heads", item->model,
+                           fault)
+           && expect_heads(item->kv_heads, layer.layer.kv_heads, "kv_heads", "/kv_heads",
+                           item->model, fault);
+}
+
+/* --------------------------------------------- query, key, value as they are -- */
+
+/* The heads of one input: its own axis, or what q_heads or kv_heads says. */
+static bool settle_heads(struct planned_input *input, int64_t heads, const char *heads_name,
+                         int64_t *head_dim, struct fault *fault)
+{
+    if (input->heads && input->heads != heads)
+        return fault_set_at(fault, input->pointer, FAULT_SHAPE,
+                            "%s has %" PRId64 " heads; %s is %" PRId64, input->name, input->heads,
+                            heads_name, heads);
+    if (!input->heads && input->columns % heads != 0)
+        return fault_set_at(fault, input->pointer, FAULT_SHAPE,
+                            "%s has %" PRId64 " columns, not a multiple of %s %" PRId64,
+                            input->name, input->columns, heads_name, heads);
+    *head_dim = input->heads ? input->columns : input->columns / heads;
+    return true;
+}
+
+/* Inputs without rows take the widths of the others. */
+static void settle_empty(struct planned_inputs *inputs, int64_t q_heads, int64_t kv_heads)
+{
+    struct planned_input *query = &inputs->query, *key = &inputs->key, *value = &inputs->value;
+    const int64_t known = query->columns
+                              ? (query->heads ? query->columns : query->columns / q_heads)
+                          : key->columns ? (key->heads ? key->columns : key->columns / kv_heads)
+                                         : 1;
+    if (query->columns == 0)
+        query->columns = known * q_heads;
+    if (key->columns == 0)
+        key->columns = known * kv_heads;
+    if (value->columns == 0)
+        value->columns = key->heads ? key->columns * kv_heads : key->columns;
+}
+
+static bool plan_plain_inputs(struct infer_item *item, struct planned_inputs *inputs,
+                              struct fault *fault)
+{
+    if (!read_inputs(inputs, item, true, fault))
+        return false;
+    const int64_t q_heads = inputs->query.heads ? inputs->query.heads
+                            : item->q_heads     ? item->q_heads
+                                                : 1;
+    const int64_t kv_heads = inputs->key.heads ? inputs->key.heads
+                             : item->kv_heads  ? item->kv_heads
+                                               : q_heads;
+    struct attn_layer *layer = &item->layer;
+    int64_t key_dim = 0;
+    settle_empty(inputs, q_heads, kv_heads);
+    if (!settle_heads(&inputs->query, item->q_heads ? item->q_heads : q_heads, "q_heads",
+                      &layer->head_dim, fault)
+        || !settle_heads(&inputs->key, item->kv_heads ? item->kv_heads : kv_heads, "kv_heads",
+                         &key_dim, fault)
+        || !settle_heads(&inputs->value, kv_heads, "kv_heads", &layer->v_head_dim, fault))
+        return false;
+    if (q_heads % kv_heads != 0)
+        return fault_set_at(fault, item->kv_heads ? "/kv_heads" : inputs->key.pointer, FAULT_SHAPE,
+                            "there are %" PRId64 " query heads, not a multiple of %" PRId64
+                            " key/value heads",
+                            q_heads, kv_heads);
+    if (key_dim != layer->head_dim)
+        return fault_set_at(fault, inputs->key.pointer, FAULT_SHAPE,
+                            "key has rows of %" PRId64 " columns a head; query has %" PRId64,
+                            key_dim, layer->head_dim);
+    layer->q_heads = q_heads;
+    layer->kv_heads = kv_heads;
+    item->d_out = q_heads * layer->v_head_dim;
+    return true;
+}
+
+/* --------------------------------------------------------------- options -- */
+
+static struct attn_options plan_options(const struct infer_item *item)
+{
+    struct attn_options options = item->model->layers[item->layer_index].options;
+    if (item->model->parameterless)
+        options.scale = attn_options_default(item->layer.head_dim).scale;
+    if (item->has_scale)
+        options.scale = item->scale;
+    if (item->has_softcap)
+        options.softcap = item->softcap;
+    if (item->has_causal)
+        options.causal = item->causal;
+    if (item->has_window_left)
+        options.window_left = item->window_left;
+    if (item->has_window_right)
+        options.window_right = item->window_right;
+    options.dropout = item->dropout;
+    options.seed = item->seed;
+    options.normalizer = item->normalizer;
+    options.softmax_precision = item->softmax_precision;
+    return options;
+}
+
+static bool plan_kv_len(struct infer_item *item, struct attn_layer_problem *problem,
+                        struct fault *fault)
+{
+    if (item->kv_len_count == 0 && !item->kv_len_rows)
+        return true;
+    if (item->kv_len_rows && item->kv_len_count != item->q_len)
+        return fault_set_at(fault, "/kv_len", FAULT_SHAPE,
+                            "kv_len has %" PRId64 " entries; there are %" PRId64 " query rows",
+                            item->kv_len_count, item->q_len);
+    for (int64_t i = 0; i < item->kv_len_count; i++)
+        if (item->kv_len[i] > item->kv_len_max)
+            return fault_set_at(fault, "/kv_len", FAULT_LENGTH,
+                                "kv_len is %" PRId64 "; there are %" PRId64 " keys",
+                                item->kv_len[i], item->kv_len_max);
+    if (item->kv_len_rows)
+        problem->row_kv_len = item->kv_len;
+    else
+        problem->kv_len = item->kv_len;
+    return true;
+}
+
+static bool plan_mask(const struct infer_item *item, struct attn_layer_problem *problem,
+                      struct fault *fault)
+{
+    const struct infer_array *mask = &item->mask;
+    const int64_t heads = item->layer.q_heads;
+    problem->mask = item->mask_view;
+    if (!mask->data || (is_empty(mask) && (item->q_len == 0 || item->kv_len_max == 0)))
+        return true;
+    const int64_t *shape = mask->shape + (mask->rank == 3 ? 1 : 0);
+    const bool fits = (mask->rank == 2 || (mask->rank == 3 && mask->shape[0] == heads))
+                      && shape[0] == item->q_len && shape[1] == item->kv_len_max;
+    if (!fits) {
+        char came[96];
+        int used = snprintf(came, sizeof came, "%s", "");
+        for (int i = 0; i < mask->rank && i < 4; i++)
+            used +=
+                snprintf(came + used, sizeof came - (size_t)used, "[%" PRId64 "]", mask->shape[i]);
+        return fault_set_at(fault, "/mask", FAULT_SHAPE,
+                            "mask is %s; expected [q_len %" PRId64 "][kv_len %" PRId64
+                            "], or one for each of %" PRId64 " heads",
+                            came, item->q_len, item->kv_len_max, heads);
+    }
+    problem->mask = attn_tensor_dense((void *)mask->data, mask->dtype, 1,
+                                      mask->rank == 3 ? heads : 1, item->q_len, item->kv_len_max);
+    return true;
+}
+
+/* ----------------------------------------------------------------- plans -- */
+
+static bool resolve(const struct infer_request *request, struct infer_item *item,
+                    const struct infer_limits *limits, struct fault *fault)
+{
+    if (request->model)
+        item->model = model_retain(request->model);
+    else if (!model_store_resolve(limits->store, item->model_name, &item->model, fault)) {
+        if (!fault->pointer[0])
+            snprintf(fault->pointer, sizeof fault->pointer, "/model");
+        return false;
+    }
+    const int64_t layer_count = item->model->layer_count;
+    if (item->layer_index >= layer_count)
+        return fault_set_at(fault, "/layer", FAULT_NOT_FOUND,
+                            "layer is %" PRId64 "; model '%s' has %" PRId64 ", counted from 0",
+                            item->layer_index, item->model->name, layer_count);
+    item->layer_held = model_hold_layer(item->model, item->layer_index, fault);
+    return item->layer_held;
+}
+
+/* Everything but the allocation of results, whose sizes are summed up first. */
+static bool plan_shapes(struct infer_item *item, struct attn_layer_problem *problem,
+                        struct fault *fault)
+{
+    struct planned_inputs inputs;
+    if (!(item->model->parameterless ? plan_plain_inputs(item, &inputs, fault)
+                                     : plan_model_inputs(item, &inputs, fault)))
+        return false;
+    set_views(&inputs);
+    item->q_len = inputs.query.length;
+    item->kv_len_max = inputs.key.length;
+    *problem = (struct attn_layer_problem){
+        .layer = &item->layer,
+        .options = plan_options(item),
+        .query = inputs.query.tensor,
+        .key = inputs.key.tensor,
+        .value = inputs.value.tensor,
+        .past_len = item->past_len,
+        .kv_offset = item->kv_offset,
+    };
+    problem->partial = item->context_by_heads;
+    return plan_kv_len(item, problem, fault) && plan_mask(item, problem, fault)
+           && infer_plan_per_head(item, problem, fault)
+           && infer_merge_plan_part(item, problem, fault) && infer_check_weight_map(item, fault);
+}
+
+static bool plan_run(struct infer_request *request, struct infer_item *item,
+                     struct attn_layer_problem *problem, const struct infer_limits *limits,
+                     struct fault *fault)
+{
+    problem->kernels = limits->kernels;
+    if (request->gradients)
+        return infer_gradient_plan(request, item, problem, fault)
+               && infer_allocate_scratch(request, item, limits, fault);
+    if (!infer_allocate_results(request, item, fault))
+        return false;
+    problem->output_dtype = item->result_dtype;
+    problem->context = item->results[INFER_CONTEXT];
+    problem->weights = item->results[INFER_WEIGHTS];
+    problem->scores = item->results[INFER_SCORES];
+    problem->softcapped = item->results[INFER_SOFTCAPPED];
+    problem->masked = item->results[INFER_MASKED];
+    problem->lse = item->results[INFER_LSE];
+    if (!infer_plan_weight_map(request, item, problem, limits, fault))
+        return false;
+    const char *where = "";
+    const enum attn_status status = item->parts
+                                        ? infer_merge_plan(item, limits->kernels, &where)
+                                        : attn_layer_plan_init(&item->plan, problem, &where);
+    if (status != ATTN_OK)
+        return fault_from_attn(fault, status, where);
+    return infer_allocate_scratch(request, item, limits, fault);
+}
+
+/* Plans item and adds the bytes its answer may take to *bytes_total. */
+static bool plan_item(struct infer_request *request, struct infer_item *item,
+                      const struct infer_limits *limits, size_t *bytes_total, struct fault *fault)
+{
+    struct attn_layer_problem problem = { 0 };
+    size_t bytes;
+    if (!resolve(request, item, limits, fault) || !infer_convert_inputs(request, item, fault))
+        return false;
+    if (!(item->parts ? infer_merge_shapes(request, item, fault)
+                      : plan_shapes(item, &problem, fault)))
+        return false;
+    if (!item->parts && !infer_plan_bias(request, item, &problem, fault))
+        return false;
+    if (request->gradients && !infer_gradient_check(item, &problem, &bytes, fault))
+        return false;
+    if ((!request->gradients && !infer_answer_bytes(request, item, &bytes))
+        || bytes > limits->answer_bytes_max || (*bytes_total += bytes) > limits->answer_bytes_max)
+        return fault_set(fault, FAULT_ANSWER_TOO_LARGE,
+                         "the answer may take more than the %zu bytes that are given "
+                         "(%zu for each number)",
+                         limits->answer_bytes_max, infer_number_bytes(request));
+    item->answer_bytes = bytes;
+    return plan_run(request, item, &problem, limits, fault);
+}
+
+bool infer_plan(struct infer_request *request, const struct infer_limits *limits,
+                struct fault *fault)
+{
+    size_t bytes_total = 0;
+    for (int64_t i = 0; i < request->item_count; i++) {
+        struct infer_item *item = &request->items[i];
+        if (item->fault.code == FAULT_NONE
+            && plan_item(request, item, limits, &bytes_total, &item->fault))
+            continue;
+        const enum fault_code code = item->fault.code;
+        if (!request->batch || code == FAULT_ANSWER_TOO_LARGE || code == FAULT_MEMORY) {
+            *fault = item->fault;
+            return false;
+        }
+        item->plan.stage_count = 0;
+    }
+    return true;
+}
+
+void infer_request_free(struct infer_request *request)
+{
+    for (int64_t i = 0; i < request->item_count; i++) {
+        struct infer_item *item = &request->items[i];
+        if (item->layer_held)
+            model_drop_layer(item->model, item->layer_index);
+        model_release(item->model);
+    }
+    model_release(request->model);
+    request->model = NULL;
+    arena_free(&request->arena);
+    request->items = NULL;
+    request->item_count = 0;
+}

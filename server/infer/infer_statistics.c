@@ -1,0 +1,91 @@
+/* infer_statistics.c - see infer_statistics.h. */
+#include "infer/infer_statistics.h"
+
+#include "watch/metrics_inference.h"
+#include "watch/model_statistics.h"
+
+static void count_success(const struct model *model, int64_t item_count,
+                          const struct request_record *record)
+{
+    const struct model_execution execution = {
+        .batch_size = item_count,
+        .queue_ns = record->queue_ns,
+        .input_ns = record->parse_ns,
+        .infer_ns = record->compute_ns,
+        .output_ns = record->write_ns,
+    };
+    model_statistics_success(model->statistics, &execution);
+}
+
+static void count_failure(const struct model *model, enum fault_code code,
+                          const struct request_record *record)
+{
+    model_statistics_failure(model->statistics, code,
+                             record->queue_ns + record->parse_ns + record->compute_ns
+                                 + record->write_ns);
+}
+
+/* Where the items end that are of the same model as that of first. */
+static int64_t run_end(const struct infer_request *request, int64_t first)
+{
+    int64_t end = first + 1;
+    while (end < request->item_count && request->items[end].model == request->items[first].model)
+        end++;
+    return end;
+}
+
+/* Items first to end, which are of one model. */
+static void count_run(const struct infer_request *request, int64_t first, int64_t end,
+                      const struct request_record *record)
+{
+    const struct model *model = request->items[first].model;
+    int64_t good_count = 0;
+    for (int64_t i = first; i < end; i++) {
+        const enum fault_code code = request->items[i].fault.code;
+        if (code == FAULT_NONE)
+            good_count++;
+        else
+            count_failure(model, code, record);
+    }
+    if (good_count > 0)
+        count_success(model, good_count, record);
+}
+
+static void count_models(const struct infer_request *request, const struct request_record *record)
+{
+    const bool failed = record->fault != FAULT_NONE;
+    if (request->model && failed) { /* before or after there were items of it */
+        count_failure(request->model, record->fault, record);
+        return;
+    }
+    for (int64_t first = 0, end; first < request->item_count; first = end) {
+        const struct model *model = request->items[first].model;
+        end = run_end(request, first);
+        if (model && failed)
+            count_failure(model, record->fault, record);
+        else if (model)
+            count_run(request, first, end, record);
+    }
+}
+
+void infer_statistics_pending(const struct infer_request *request, int difference)
+{
+    for (int64_t first = 0; first < request->item_count; first = run_end(request, first))
+        if (request->items[first].model)
+            model_statistics_pending(request->items[first].model->statistics, difference);
+}
+
+static const struct model *first_model(const struct infer_request *request)
+{
+    const struct model *model = request->model;
+    for (int64_t i = 0; i < request->item_count && !model; i++)
+        model = request->items[i].model;
+    return model;
+}
+
+void infer_statistics(const struct infer_request *request, const struct request_record *record)
+{
+    const struct model *model = first_model(request);
+    count_models(request, record);
+    metrics_inference(model ? model_statistics_place(model->statistics, model->name) : 0, record);
+}

@@ -1,0 +1,101 @@
+/* model.c - see model.h. */
+#include "model/model.h"
+
+#include "model/model_mapping.h"
+#include "model/model_storage.h"
+#include "watch/model_statistics.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------ life and death -- */
+
+bool model_storage_create(struct model **model, const char *name, const char *source,
+                          int64_t layer_count, struct fault *fault)
+{
+    struct model *made = calloc(1, sizeof *made);
+    struct model_storage *storage = calloc(1, sizeof *storage);
+    if (!made || !storage) {
+        free(made);
+        free(storage);
+        fault_no_memory(fault);
+        return false;
+    }
+    arena_init(&storage->arena, SIZE_MAX);
+    atomic_init(&storage->references, 1);
+    snprintf(made->name, sizeof made->name, "%s", name);
+    made->version = 1;
+    made->storage = storage;
+    made->attention = made->dtype = "";
+    made->source = arena_strdup(&storage->arena, source);
+    made->layers = arena_calloc(&storage->arena, (size_t)layer_count, sizeof *made->layers);
+    made->layer_count = layer_count;
+    made->statistics = arena_calloc(&storage->arena, 1, sizeof *made->statistics);
+    if (!made->source || !made->layers || !made->statistics) {
+        model_release(made);
+        fault_no_memory(fault);
+        return false;
+    }
+    *model = made;
+    return true;
+}
+
+struct model *model_retain(struct model *model)
+{
+    atomic_fetch_add_explicit(&model->storage->references, 1, memory_order_relaxed);
+    return model;
+}
+
+void model_release(struct model *model)
+{
+    if (!model
+        || atomic_fetch_sub_explicit(&model->storage->references, 1, memory_order_acq_rel) > 1)
+        return;
+    struct model_storage *storage = model->storage;
+    model_statistics_free(model->statistics);
+    model_panels_free(&storage->panels);
+    if (storage->release)
+        storage->release(storage->context);
+    arena_free(&storage->arena);
+    free(storage);
+    free(model);
+}
+
+const char *model_damage(const struct model *model)
+{
+    return model_mapping_damage(model->storage->mapping);
+}
+
+/* ------------------------------------------------------------------ layers -- */
+
+enum { LAYER_ADDRESSES = 2 * (MODEL_PROJECTION_COUNT + 1) + 3 };
+
+static void addresses_of(const struct model_layer *layer, const void *addresses[LAYER_ADDRESSES])
+{
+    const struct attn_linear *const projections[] = { &layer->layer.q_proj, &layer->layer.k_proj,
+                                                      &layer->layer.v_proj, &layer->layer.o_proj,
+                                                      &layer->concat_proj };
+    int count = 0;
+    for (int i = 0; i < MODEL_PROJECTION_COUNT + 1; i++) {
+        addresses[count++] = projections[i]->weight;
+        addresses[count++] = projections[i]->bias;
+    }
+    addresses[count++] = layer->layer.q_norm.weight;
+    addresses[count++] = layer->layer.k_norm.weight;
+    addresses[count] = layer->layer.additive_weight;
+}
+
+bool model_hold_layer(struct model *model, int64_t layer, struct fault *fault)
+{
+    const void *addresses[LAYER_ADDRESSES];
+    addresses_of(&model->layers[layer], addresses);
+    return model_panels_hold(&model->storage->panels, addresses, LAYER_ADDRESSES, fault);
+}
+
+void model_drop_layer(struct model *model, int64_t layer)
+{
+    const void *addresses[LAYER_ADDRESSES];
+    addresses_of(&model->layers[layer], addresses);
+    model_panels_drop(&model->storage->panels, addresses, LAYER_ADDRESSES);
+}

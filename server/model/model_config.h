@@ -1,0 +1,42 @@
+/* model_config.h - a model's config (API.md section 2, "Models on disk"), as it was
+ * written: what the tensors' shapes settle is left open here. */
+#ifndef ATTND_MODEL_CONFIG_H
+#define ATTND_MODEL_CONFIG_H
+
+#include "model/model_attention.h"
+#include "rope.h"
+#include "text/json.h"
+
+enum { MODEL_LAYERS_MAX = 1000, MODEL_ROPE_PAIRS_MAX = 512 };
+
+struct model_config {
+    const struct model_attention *attention;
+    int64_t layers;
+    int64_t q_heads, kv_heads, head_dim, v_head_dim; /* 0: left out */
+    bool causal;
+    bool has_scale;
+    float scale;
+    float softcap;
+    int64_t window_left, window_right; /* -1: all */
+    bool has_rope;
+    struct attn_rope rope; /* dim 0: left out, and then head_dim; its factors are these: */
+    double rope_factors[2][MODEL_ROPE_PAIRS_MAX]; /* short_factor and long_factor of longrope */
+    int64_t rope_factor_counts[2];                /* 0: not given */
+    bool in_out;                                  /* matrices are [in, out] */
+
+    /* Private: owns what model_config_tensor() answers. */
+    struct json_document document;
+    const cJSON *tensors;
+};
+
+/* Reads the JSON text of a config. On false config is empty; pointers begin with /config. A
+ * published checkpoint's config is a fault that says so. */
+bool model_config_read(struct model_config *config, const char *text, size_t size,
+                       struct fault *fault);
+void model_config_free(struct model_config *config);
+
+/* The file's name for parameter name ("layers.0.q_proj.weight"): another one where "tensors" has
+ * it, else its own. */
+const char *model_config_tensor(const struct model_config *config, const char *name);
+
+#endif

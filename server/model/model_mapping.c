@@ -1,0 +1,125 @@
+/* model_mapping.c - see model_mapping.h. */
+#include "model/model_mapping.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { TEXT_BYTES_MAX = 16 << 20 };
+
+/* O_NONBLOCK: a pipe that somebody put there must not hold up the start. */
+int model_mapping_open_file(const char *path, struct stat *status, struct fault *fault)
+{
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0 || fstat(file, status) != 0) {
+        fault_set(fault, FAULT_NOT_FOUND, "cannot open '%s': %s", path, strerror(errno));
+    } else if (!S_ISREG(status->st_mode) || status->st_size == 0) {
+        fault_set(fault, FAULT_BINARY, "'%s' is %s", path,
+                  S_ISREG(status->st_mode) ? "empty" : "not a regular file");
+    } else {
+        return file;
+    }
+    if (file >= 0)
+        close(file);
+    return -1;
+}
+
+struct model_mapping *model_mapping_create(const char *path, struct fault *fault)
+{
+    struct stat status;
+    const int file = model_mapping_open_file(path, &status, fault);
+    if (file < 0)
+        return NULL;
+    const size_t size = (size_t)status.st_size;
+    struct model_mapping *mapping = calloc(1, sizeof *mapping);
+    void *bytes = mapping ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
+    if (bytes == MAP_FAILED) {
+        close(file);
+        free(mapping);
+        fault_no_memory(fault);
+        return NULL;
+    }
+    mapping->bytes = bytes;
+    mapping->size = size;
+    mapping->guard = model_guard_add(bytes, size);
+    mapping->file = file;
+    mapping->changed_at = status.st_mtim;
+    if (mapping->guard)
+        return mapping;
+    model_mapping_free(mapping);
+    fault_set(fault, FAULT_MEMORY, "more than %d files are mapped", MODEL_GUARD_MAPPINGS_MAX);
+    return NULL;
+}
+
+void model_mapping_free(void *mapping)
+{
+    struct model_mapping *freed = mapping;
+    while (freed) {
+        struct model_mapping *next = freed->next;
+        model_guard_remove(freed->guard);
+        munmap(freed->bytes, freed->size);
+        close(freed->file);
+        free(freed);
+        freed = next;
+    }
+}
+
+#define CUT "its file was cut short while it was mapped"
+#define WRITTEN                                                                                    \
+    "its file was written into while it was mapped; a model is replaced by renaming a file"
+
+static const char *look(const struct model_mapping *mapping)
+{
+    struct stat status;
+    if (model_guard_damaged(mapping->guard))
+        return CUT;
+    if (fstat(mapping->file, &status) != 0)
+        return NULL;
+    if ((size_t)status.st_size < mapping->size)
+        return CUT;
+    return (size_t)status.st_size != mapping->size
+                   || status.st_mtim.tv_sec != mapping->changed_at.tv_sec
+                   || status.st_mtim.tv_nsec != mapping->changed_at.tv_nsec
+               ? WRITTEN
+               : NULL;
+}
+
+const char *model_mapping_damage(struct model_mapping *mapping)
+{
+    for (; mapping; mapping = mapping->next) {
+        const char *damage = atomic_load(&mapping->damage);
+        if (!damage && (damage = look(mapping)))
+            atomic_store(&mapping->damage, damage);
+        if (damage)
+            return damage;
+    }
+    return NULL;
+}
+
+char *model_mapping_read_text(const char *path, struct fault *fault)
+{
+    struct stat status;
+    const int file = model_mapping_open_file(path, &status, fault);
+    if (file < 0)
+        return NULL;
+    char *text = NULL;
+    if (status.st_size > TEXT_BYTES_MAX) {
+        fault_set(fault, FAULT_TOO_LARGE, "'%s' has %lld bytes; expected at most %d", path,
+                  (long long)status.st_size, TEXT_BYTES_MAX);
+    } else if (!(text = malloc((size_t)status.st_size + 1))) {
+        fault_no_memory(fault);
+    } else {
+        const ssize_t got = read(file, text, (size_t)status.st_size);
+        text[got > 0 ? got : 0] = '\0';
+        if (got != status.st_size) {
+            fault_set(fault, FAULT_NOT_FOUND, "cannot read '%s' whole", path);
+            free(text);
+            text = NULL;
+        }
+    }
+    close(file);
+    return text;
+}

@@ -1,0 +1,71 @@
+/* model_names.c - see model_names.h. */
+#include "model/model_names.h"
+
+#include "base/nearest.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const PROJECTIONS[MODEL_PARAMETER_COUNT] = {
+    "q_proj", "k_proj", "v_proj", "o_proj", "concat_proj", "score",
+};
+
+const char *model_names_projection(enum model_projection projection)
+{
+    return PROJECTIONS[projection];
+}
+
+void model_names_write(char name[MODEL_NAMES_BYTES], int64_t layer, int64_t layers,
+                       enum model_projection projection, bool is_bias)
+{
+    const char *kind = is_bias ? "bias" : "weight";
+    if (layers > 1)
+        snprintf(name, MODEL_NAMES_BYTES, "layers.%" PRId64 ".%s.%s", layer,
+                 PROJECTIONS[projection], kind);
+    else
+        snprintf(name, MODEL_NAMES_BYTES, "%s.%s", PROJECTIONS[projection], kind);
+}
+
+/* The bytes of a leading "layers.N." of name, N below layers, where it has one as it is written;
+ * else 0. */
+static size_t layer_prefix(const char *name, int64_t layers)
+{
+    int64_t layer = 0;
+    int digits = 0;
+    if (layers <= 1 || strncmp(name, "layers.", 7) != 0)
+        return 0;
+    const char *p = name + 7;
+    for (; *p >= '0' && *p <= '9' && digits < 6; p++, digits++)
+        layer = layer * 10 + (*p - '0');
+    const bool is_plain = digits == 1 || (digits > 1 && name[7] != '0');
+    return is_plain && *p == '.' && layer < layers ? (size_t)(p + 1 - name) : 0;
+}
+
+bool model_names_known(const char *name, int64_t layers, unsigned allowed,
+                       char buffer[MODEL_NAMES_BYTES], const char **nearest)
+{
+    char names[2 * MODEL_PARAMETER_COUNT][MODEL_NAMES_BYTES];
+    const char *known[2 * MODEL_PARAMETER_COUNT];
+    int count = 0;
+    const size_t prefix = layer_prefix(name, layers);
+    for (int i = 0; i < 2 * MODEL_PARAMETER_COUNT; i++) {
+        const enum model_projection projection = (enum model_projection)(i / 2);
+        const bool is_bias = i % 2 != 0;
+        if (!(allowed >> projection & 1u) || (projection == MODEL_SCORE && is_bias))
+            continue;
+        model_names_write(names[count], 0, 1, projection, is_bias);
+        known[count] = names[count];
+        if ((layers <= 1 || prefix > 0) && strcmp(name + prefix, known[count]) == 0)
+            return true;
+        count++;
+    }
+    *nearest = nearest_name(name + prefix, known, count);
+    if (*nearest) {
+        snprintf(buffer, MODEL_NAMES_BYTES, "%.*s%s", (int)prefix, name, *nearest);
+        if (layers > 1 && prefix == 0)
+            snprintf(buffer, MODEL_NAMES_BYTES, "layers.0.%s", *nearest);
+        *nearest = buffer;
+    }
+    return false;
+}

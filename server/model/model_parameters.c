@@ -1,0 +1,158 @@
+/* model_parameters.c - see model_parameters.h. */
+#include "model/model_parameters.h"
+
+#include "base/dtype.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Fewer numbers than these are not worth a mapping of their own. */
+enum { PANEL_NUMBERS_MIN = 65536 };
+
+bool model_parameters_init(struct model_parameters *parameters, const struct model_tensors *tensors,
+                           struct arena *arena, struct model_panels *panels, struct fault *fault)
+{
+    *parameters = (struct model_parameters){
+        .tensors = tensors,
+        .arena = arena,
+        .panels = panels,
+        .converted = calloc((size_t)tensors->entry_count + 1, sizeof *parameters->converted),
+        .is_counted = calloc((size_t)tensors->entry_count + 1, sizeof *parameters->is_counted),
+        .dtype = "",
+    };
+    return (parameters->converted && parameters->is_counted) || fault_no_memory(fault);
+}
+
+void model_parameters_free(struct model_parameters *parameters)
+{
+    free(parameters->converted);
+    free(parameters->is_counted);
+    parameters->converted = NULL;
+    parameters->is_counted = NULL;
+}
+
+/* Now, or when it is needed. NULL where there is no memory. */
+static const float *convert(struct model_parameters *parameters,
+                            const struct model_panel_source *source)
+{
+    const int64_t count = source->rows * source->together; /* so many are in memory */
+    if (parameters->panels && count > PANEL_NUMBERS_MIN)
+        return model_panels_add(parameters->panels, source);
+    float *values = arena_alloc(parameters->arena, (size_t)count * sizeof *values);
+    if (values)
+        model_panel_read(values, source);
+    return values;
+}
+
+/* Of a parameter's dtype, and counted as used. */
+static bool check_dtype(struct model_parameters *parameters, const struct safetensors_entry *entry,
+                        enum attn_dtype *dtype, struct fault *fault)
+{
+    bool *is_counted = &parameters->is_counted[model_tensors_index(parameters->tensors, entry)];
+    if (!dtype_find(entry->dtype, dtype) || *dtype == ATTN_BOOL)
+        return fault_set(fault, FAULT_DTYPE,
+                         "tensor '%.60s' is %s; a parameter is F32, F16, BF16 or F64", entry->name,
+                         entry->dtype);
+    if (*is_counted)
+        return true;
+    *is_counted = true;
+    parameters->count += (int64_t)(entry->size / attn_dtype_size(*dtype));
+    parameters->bytes += (int64_t)entry->size;
+    if (!parameters->dtype[0])
+        parameters->dtype = entry->dtype;
+    else if (strcmp(parameters->dtype, entry->dtype) != 0)
+        parameters->dtype = "mixed";
+    return true;
+}
+
+bool model_parameters_get(struct model_parameters *parameters,
+                          const struct safetensors_entry *entry, const float **values,
+                          struct fault *fault)
+{
+    enum attn_dtype dtype;
+    const float **converted =
+        &parameters->converted[model_tensors_index(parameters->tensors, entry)];
+    if (!check_dtype(parameters, entry, &dtype, fault))
+        return false;
+    if (dtype == ATTN_F32 && (uintptr_t)entry->data % sizeof(float) == 0) {
+        *values = entry->data;
+    } else {
+        if (!*converted)
+            *converted =
+                convert(parameters, &(struct model_panel_source){
+                                        .bytes = entry->data,
+                                        .dtype = dtype,
+                                        .rows = 1,
+                                        .together = (int64_t)(entry->size / attn_dtype_size(dtype)),
+                                    });
+        if (!*converted)
+            return fault_no_memory(fault);
+        *values = *converted;
+    }
+    return true;
+}
+
+bool model_parameters_get_now(struct model_parameters *parameters,
+                              const struct safetensors_entry *entry, const float **values,
+                              struct fault *fault)
+{
+    struct model_panels *panels = parameters->panels;
+    parameters->panels = NULL;
+    const bool good = model_parameters_get(parameters, entry, values, fault);
+    parameters->panels = panels;
+    return good;
+}
+
+/* A tensor whole: where it lies, if matrices may have its dtype, else as floats. */
+static bool get_whole(struct model_parameters *parameters, const struct safetensors_entry *entry,
+                      const void **values, enum attn_dtype *dtype, struct fault *fault)
+{
+    enum attn_dtype own;
+    const float *floats = NULL;
+    if (!check_dtype(parameters, entry, &own, fault))
+        return false;
+    if (dtype && (own == ATTN_F16 || own == ATTN_BF16)
+        && (uintptr_t)entry->data % attn_dtype_size(own) == 0) {
+        *values = entry->data;
+        *dtype = own;
+        return true;
+    }
+    if (!model_parameters_get(parameters, entry, &floats, fault))
+        return false;
+    *values = floats;
+    if (dtype)
+        *dtype = ATTN_F32;
+    return true;
+}
+
+bool model_parameters_get_slice(struct model_parameters *parameters,
+                                const struct safetensors_entry *entry,
+                                const struct model_slice *slice, int64_t width, bool in_out,
+                                const void **values, enum attn_dtype *dtype, struct fault *fault)
+{
+    const int64_t rows = in_out ? width : 1;    /* in each of which the outputs lie one by one, */
+    const int64_t columns = in_out ? 1 : width; /* each of them of so many numbers */
+    const int64_t first = slice->runs ? slice->first * columns : 0;
+    enum attn_dtype own;
+    if (slice->runs == 0 || (slice->runs == 1 && rows == 1)) {
+        if (!get_whole(parameters, entry, values, dtype, fault))
+            return false;
+        *values =
+            (const char *)*values + (size_t)first * attn_dtype_size(dtype ? *dtype : ATTN_F32);
+        return true;
+    }
+    if (!check_dtype(parameters, entry, &own, fault))
+        return false;
+    if (dtype)
+        *dtype = ATTN_F32;
+    *values = convert(parameters, &(struct model_panel_source){
+                                      .bytes = entry->data,
+                                      .dtype = own,
+                                      .rows = rows * slice->runs,
+                                      .together = slice->count * columns,
+                                      .first = first,
+                                      .step = slice->run * columns,
+                                  });
+    return *values || fault_no_memory(fault);
+}

@@ -1,0 +1,49 @@
+/* model_builtin.c - the two models that are always there.
+ *
+ * demo is the worked example of a well-known tutorial: four words of three
+ * numbers and three matrices, used as x . W. It is put into a safetensors file in
+ * memory and goes the way of every other model. sdpa is the operator alone. */
+#include "store/model_builtin.h"
+
+#include "format/safetensors.h"
+#include "model/model_storage.h"
+#include "store/model_open.h"
+
+#include <stdlib.h>
+
+bool model_create_demo(struct model **model, struct fault *fault)
+{
+    static const float QUERY[] = { 2, 0, 2, 2, 0, 0, 2, 1, 2 };
+    static const float KEY[] = { 2, 2, 2, 0, 2, 1, 0, 1, 1 };
+    static const float VALUE[] = { 1, 1, 0, 0, 1, 1, 0, 0, 0 };
+    static const struct safetensors_tensor TENSORS[] = {
+        { "q_proj.weight", 2, { 3, 3 }, QUERY, NULL },
+        { "k_proj.weight", 2, { 3, 3 }, KEY, NULL },
+        { "v_proj.weight", 2, { 3, 3 }, VALUE, NULL },
+    };
+    static const char CONFIG[] = "{\"attention\":\"scaled_dot_product\",\"layout\":\"in_out\"}";
+    void *bytes;
+    size_t size;
+    if (!safetensors_write(&bytes, &size, TENSORS, 3, "attnd", CONFIG, fault))
+        return false;
+    if (!model_create(model, "demo", "built-in", bytes, size, NULL, free, bytes, fault)) {
+        free(bytes);
+        return false;
+    }
+    (*model)->built_in = true;
+    return true;
+}
+
+bool model_create_sdpa(struct model **model, struct fault *fault)
+{
+    if (!model_storage_create(model, "sdpa", "built-in", 1, fault))
+        return false;
+    struct model *made = *model;
+    made->attention = "scaled_dot_product";
+    made->built_in = true;
+    made->parameterless = true;
+    made->layers[0].options = attn_options_default(1);
+    made->layers[0].d_query = made->layers[0].d_key = -1; /* whatever comes */
+    made->layers[0].d_value = made->layers[0].d_out = -1;
+    return true;
+}

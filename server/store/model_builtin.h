@@ -1,0 +1,10 @@
+/* model_builtin.h - the two models that are always there. */
+#ifndef ATTND_MODEL_BUILTIN_H
+#define ATTND_MODEL_BUILTIN_H
+
+#include "model/model.h"
+
+bool model_create_demo(struct model **model, struct fault *fault);
+bool model_create_sdpa(struct model **model, struct fault *fault);
+
+#endif

@@ -1,0 +1,427 @@
+/* model_directory.c - see model_directory.h. */
+#include "store/model_directory.h"
+
+#include "format/foreign_form.h"
+#include "model/model.h"
+#include "store/model_hub.h"
+#include "store/model_paths.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FILE_ENDING ".safetensors"
+#define GGUF_ENDING ".gguf" /* the one other form that is a model by itself */
+
+enum { VERSION_DIGITS_MAX = 18, PROBLEM_BYTES = 320 };
+
+/* The path of name in folder where it is there, else NULL; *failed where there is no memory. */
+static const char *find(struct arena *arena, const char *folder, const char *name, bool *failed)
+{
+    struct stat status;
+    const char *path = model_paths_join(arena, folder, name);
+    *failed = *failed || !path;
+    return path && stat(path, &status) == 0 ? path : NULL;
+}
+
+/* The number of a version's folder; 0 where it is none. */
+static int64_t version_number(const char *name)
+{
+    const size_t length = strlen(name);
+    if (length > VERSION_DIGITS_MAX || name[0] == '0' || strspn(name, "0123456789") != length)
+        return 0;
+    return strtoll(name, NULL, 10);
+}
+
+/* ----------------------------------------------------------- fingerprints -- */
+
+/* FNV-1a, a number at a time. */
+static uint64_t mix(uint64_t hash, uint64_t number)
+{
+    return (hash ^ number) * 0x100000001b3u;
+}
+
+/* 0 where it is not there. The name counts too. */
+static uint64_t fingerprint_of_file(const char *path, const char *name)
+{
+    struct stat status;
+    uint64_t hash = 0xcbf29ce484222325u;
+    if (!path || stat(path, &status) != 0)
+        return 0;
+    for (; *name; name++)
+        hash = mix(hash, (unsigned char)*name);
+    hash = mix(hash, status.st_ino);
+    hash = mix(hash, (uint64_t)status.st_size);
+    hash = mix(hash, (uint64_t)status.st_mtim.tv_sec);
+    return mix(hash, (uint64_t)status.st_mtim.tv_nsec);
+}
+
+uint64_t model_directory_fingerprint(const char *path)
+{
+    return fingerprint_of_file(path, "");
+}
+
+/* Of all that is in it, in whatever order it is listed. What changes the model and is not in the
+ * config nor in the parameters' one file, such as a shard, so counts too. */
+static uint64_t fingerprint_of_folder(struct arena *arena, const char *folder)
+{
+    uint64_t sum = 0;
+    DIR *stream = opendir(folder);
+    const struct dirent *entry;
+    while (stream && (entry = readdir(stream)))
+        if (entry->d_name[0] != '.')
+            sum +=
+                fingerprint_of_file(model_paths_join(arena, folder, entry->d_name), entry->d_name);
+    if (stream)
+        closedir(stream);
+    return sum;
+}
+
+/* ----------------------------------------------------------------- places -- */
+
+static const char *foreign_problem(struct arena *arena, const char *before, const char *its,
+                                   const char *file_name, bool *failed)
+{
+    char *text = arena_alloc(arena, PROBLEM_BYTES);
+    *failed = *failed || !text;
+    if (text)
+        snprintf(text, PROBLEM_BYTES,
+                 "%s%s'%.80s' is %s, which is not read: save the model as safetensors, its "
+                 "parameters F32, F16, BF16 or F64",
+                 before, its, file_name, foreign_form_of_name(file_name));
+    return text;
+}
+
+/* Why a folder without safetensors holds no model: by the file of another form that says most. */
+static const char *problem_of(struct arena *arena, const char *folder, bool *failed)
+{
+    static const char NOTHING[] = "the directory holds no model.safetensors, nor its index and "
+                                  "shards";
+    char found[NAME_MAX + 1] = "";
+    DIR *stream = opendir(folder);
+    const struct dirent *entry;
+    while (stream && (entry = readdir(stream)))
+        if (entry->d_name[0] != '.' && foreign_form_of_name(entry->d_name)
+            && (!found[0] || foreign_form_is_better(entry->d_name, found)))
+            snprintf(found, sizeof found, "%s", entry->d_name);
+    if (stream)
+        closedir(stream);
+    if (!found[0])
+        return NOTHING;
+    return foreign_problem(arena, NOTHING, "; its ", found, failed);
+}
+
+/* The first of these names that folder has; NULL where it has none. */
+static const char *find_one(struct arena *arena, const char *folder, const char *const names[2],
+                            bool *failed)
+{
+    const char *path = find(arena, folder, names[0], failed);
+    return path ? path : find(arena, folder, names[1], failed);
+}
+
+/* Whether folder holds the files of a model, which place is then told of: those of Hugging Face's
+ * form, else those of Meta's and Mistral's own releases. */
+static bool has_files(struct arena *arena, struct model_place *place, const char *folder,
+                      bool *failed)
+{
+    static const char *const FILES[] = { "model.safetensors", "model.safetensors.index.json" };
+    static const char *const OWN_FILES[] = { "consolidated.safetensors",
+                                             "consolidated.safetensors.index.json" };
+    static const char *const OWN_CONFIGS[] = { "params.json", "config.json" };
+    place->config_path = find(arena, folder, "config.json", failed);
+    place->path = find_one(arena, folder, FILES, failed);
+    if (!place->path) {
+        place->path = find_one(arena, folder, OWN_FILES, failed);
+        if (place->path)
+            place->config_path = find_one(arena, folder, OWN_CONFIGS, failed);
+    }
+    if (!place->path)
+        place->problem = problem_of(arena, folder, failed);
+    return place->config_path || place->path;
+}
+
+bool model_directory_look(struct arena *arena, struct model_place *place, const char *folder)
+{
+    bool failed = false;
+    const char *highest = NULL;
+    int64_t version = 0;
+    const char *snapshot = model_hub_snapshot(arena, folder, &failed);
+    if (has_files(arena, place, snapshot ? snapshot : folder, &failed) || snapshot)
+        return !failed;
+    DIR *stream = opendir(folder);
+    const struct dirent *entry;
+    while (stream && (entry = readdir(stream)))
+        if (version_number(entry->d_name) > version) {
+            const char *path = find(arena, folder, entry->d_name, &failed);
+            if (!model_paths_is_folder(path))
+                continue;
+            version = version_number(entry->d_name);
+            highest = path;
+        }
+    if (stream)
+        closedir(stream);
+    if (highest) {
+        place->problem = NULL;
+        has_files(arena, place, highest, &failed);
+    }
+    return !failed;
+}
+
+/* Only what lies in the directory is read, whatever links are in it. */
+static bool check_inside(struct model_directory *directory, struct model_place *place,
+                         const char *path)
+{
+    char *real = path ? realpath(path, NULL) : NULL;
+    const size_t length = directory->root ? strlen(directory->root) : 0;
+    bool good = true;
+    place->root = directory->root;
+    if (real && length > 1
+        && (strncmp(real, directory->root, length) != 0 || real[length] != '/')) {
+        const size_t size = strlen(path) + 64;
+        char *text = arena_alloc(&directory->arena, size);
+        good = text != NULL;
+        if (text)
+            snprintf(text, size, "'%s' leads out of the models' directory", path);
+        place->problem = text;
+    }
+    free(real);
+    return good;
+}
+
+static bool add_place(struct model_directory *directory, const struct model_place *place)
+{
+    struct model_place *places =
+        realloc(directory->places, (size_t)(directory->count + 1) * sizeof *places);
+    if (!places)
+        return false;
+    directory->places = places;
+    places[directory->count++] = *place;
+    return true;
+}
+
+/* The place of a folder that is known to have one. */
+static bool add_folder_place(struct model_directory *directory, struct model_place *place)
+{
+    place->fingerprint = fingerprint_of_folder(&directory->arena, place->source);
+    return check_inside(directory, place, place->path)
+           && check_inside(directory, place, place->config_path) && add_place(directory, place);
+}
+
+static bool add_version(struct model_directory *directory, const char *name, const char *folder,
+                        const char *number)
+{
+    bool failed = false;
+    struct model_place place = {
+        .name = name,
+        .version = version_number(number),
+        .is_folder = true,
+        .source = model_paths_join(&directory->arena, folder, number),
+    };
+    if (!place.source)
+        return false;
+    if (!model_paths_is_folder(place.source))
+        return true;
+    has_files(&directory->arena, &place, place.source, &failed);
+    return !failed && add_folder_place(directory, &place);
+}
+
+/* A folder is one model, or versions of one, or one that has a problem. */
+static bool add_folder(struct model_directory *directory, const char *name, const char *folder)
+{
+    bool failed = false;
+    const char *snapshot = model_hub_snapshot(&directory->arena, folder, &failed);
+    struct model_place place = {
+        .name = name, .version = 1, .is_folder = true, .source = snapshot ? snapshot : folder
+    };
+    if (has_files(&directory->arena, &place, place.source, &failed) || snapshot || failed)
+        return !failed && add_folder_place(directory, &place);
+    const int64_t count = directory->count;
+    DIR *stream = opendir(folder);
+    const struct dirent *entry;
+    while (!failed && stream && (entry = readdir(stream)))
+        if (version_number(entry->d_name) > 0)
+            failed = !add_version(directory, name, folder, entry->d_name);
+    if (stream)
+        closedir(stream);
+    return !failed && (directory->count > count || add_folder_place(directory, &place));
+}
+
+static bool add_file(struct model_directory *directory, const char *name, const char *path)
+{
+    struct model_place place = {
+        .name = name,
+        .version = 1,
+        .source = path,
+        .path = path,
+        .fingerprint = model_directory_fingerprint(path),
+    };
+    return check_inside(directory, &place, path) && add_place(directory, &place);
+}
+
+/* A file of a form that is not read, whose name no model has otherwise. */
+static bool add_foreign_file(struct model_directory *directory, const char *name, const char *path)
+{
+    bool failed = false;
+    const char *file_name = strrchr(path, '/') + 1;
+    const struct model_place place = {
+        .name = name,
+        .version = 1,
+        .source = path,
+        .problem = foreign_problem(&directory->arena, "", "", file_name, &failed),
+        .fingerprint = model_directory_fingerprint(path),
+    };
+    return !failed && add_place(directory, &place);
+}
+
+/* Whether folder has a folder or a file of that name that is read. */
+static bool has_model(struct arena *arena, const char *folder, const char *name, bool *failed)
+{
+    char file_name[MODEL_NAME_MAX + sizeof FILE_ENDING];
+    snprintf(file_name, sizeof file_name, "%s" FILE_ENDING, name);
+    return model_paths_is_folder(find(arena, folder, name, failed))
+           || find(arena, folder, file_name, failed);
+}
+
+/* One name in the directory; it may be no model's. False where there is no memory. */
+static bool look_at(struct model_directory *directory, const char *path, const char *file_name)
+{
+    struct arena *arena = &directory->arena;
+    const char *ending = strrchr(file_name, '.');
+    const char *source = model_paths_join(arena, path, file_name);
+    char *name = arena_strdup(arena, file_name);
+    if (!source || !name)
+        return false;
+    if (model_paths_is_folder(source))
+        return !model_paths_name_good(name) || add_folder(directory, name, source);
+    if (!ending || (strcmp(ending, FILE_ENDING) != 0 && strcmp(ending, GGUF_ENDING) != 0))
+        return true;
+    name[ending - file_name] = '\0';
+    if (!model_paths_name_good(name))
+        return true;
+    if (strcmp(ending, FILE_ENDING) == 0)
+        return add_file(directory, name, source);
+    bool failed = false;
+    return has_model(arena, path, name, &failed)
+               ? !failed
+               : !failed && add_foreign_file(directory, name, source);
+}
+
+static int compare_places(const void *left, const void *right)
+{
+    const struct model_place *a = left, *b = right;
+    const int order = strcmp(a->name, b->name);
+    if (order != 0 || a->is_folder != b->is_folder)
+        return order != 0 ? order : (int)b->is_folder - (int)a->is_folder;
+    return (a->version > b->version) - (a->version < b->version);
+}
+
+static void sort(struct model_directory *directory)
+{
+    if (directory->count > 0)
+        qsort(directory->places, (size_t)directory->count, sizeof *directory->places,
+              compare_places);
+}
+
+/* The last part of the path, as the file system knows it; "model" where that is no name. */
+static const char *own_name(struct arena *arena, const char *path)
+{
+    char *real = realpath(path, NULL);
+    const char *last = real ? strrchr(real, '/') : NULL;
+    const char *name =
+        last && model_paths_name_good(last + 1) ? arena_strdup(arena, last + 1) : "model";
+    free(real);
+    return name;
+}
+
+static bool scan_one_model(struct model_directory *directory, const char *path,
+                           const char *model_name)
+{
+    const char *name = model_name ? model_name : own_name(&directory->arena, path);
+    const char *source = arena_strdup(&directory->arena, path);
+    directory->is_one_model = true;
+    return name && source && add_folder(directory, name, source);
+}
+
+static bool scan_names(struct model_directory *directory, const char *path, DIR *stream)
+{
+    const struct dirent *entry;
+    while ((entry = readdir(stream)))
+        if (entry->d_name[0] != '.' && !look_at(directory, path, entry->d_name))
+            return false;
+    return true;
+}
+
+static void init(struct model_directory *directory, const char *path)
+{
+    *directory = (struct model_directory){ .places = NULL };
+    arena_init(&directory->arena, SIZE_MAX);
+    char *real = realpath(path, NULL);
+    directory->root = real ? arena_strdup(&directory->arena, real) : NULL;
+    free(real);
+}
+
+static bool finish(struct model_directory *directory, bool good, struct fault *fault)
+{
+    if (good && directory->root) {
+        sort(directory);
+        return true;
+    }
+    model_directory_free(directory);
+    return fault_no_memory(fault);
+}
+
+bool model_directory_scan(struct model_directory *directory, const char *path,
+                          const char *model_name, struct fault *fault)
+{
+    bool failed = false;
+    DIR *stream = opendir(path);
+    if (!stream)
+        return fault_set(fault, FAULT_NOT_FOUND, "cannot read the models' directory '%s': %s", path,
+                         strerror(errno));
+    init(directory, path);
+    struct arena *arena = &directory->arena;
+    const bool is_one = find(arena, path, "config.json", &failed)
+                        || find(arena, path, "params.json", &failed)
+                        || model_hub_snapshot(arena, path, &failed);
+    const bool good =
+        is_one ? scan_one_model(directory, path, model_name) : scan_names(directory, path, stream);
+    closedir(stream);
+    return finish(directory, good && !failed, fault);
+}
+
+bool model_directory_find(struct model_directory *directory, const char *path, const char *name,
+                          bool is_one_model, struct fault *fault)
+{
+    init(directory, path);
+    directory->is_one_model = is_one_model;
+    char file_name[MODEL_NAME_MAX + sizeof FILE_ENDING];
+    bool failed = false;
+    snprintf(file_name, sizeof file_name, "%s" FILE_ENDING, name);
+    const char *copy = arena_strdup(&directory->arena, name);
+    const char *folder = is_one_model ? arena_strdup(&directory->arena, path)
+                                      : model_paths_join(&directory->arena, path, name);
+    const char *file = find(&directory->arena, path, file_name, &failed);
+    snprintf(file_name, sizeof file_name, "%s" GGUF_ENDING, name);
+    const char *gguf = find(&directory->arena, path, file_name, &failed);
+    bool good = copy && folder && !failed;
+    if (good && model_paths_is_folder(folder))
+        good = add_folder(directory, copy, folder);
+    else if (good && !is_one_model && file && !model_paths_is_folder(file))
+        good = add_file(directory, copy, file);
+    else if (good && !is_one_model && gguf && !model_paths_is_folder(gguf))
+        good = add_foreign_file(directory, copy, gguf);
+    return finish(directory, good, fault);
+}
+
+void model_directory_free(struct model_directory *directory)
+{
+    if (!directory)
+        return;
+    free(directory->places);
+    arena_free(&directory->arena);
+    *directory = (struct model_directory){ .places = NULL };
+}

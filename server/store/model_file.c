@@ -1,0 +1,183 @@
+/* model_file.c - a model that somebody typed, as the safetensors file it means.
+ *
+ * {"config":{...}, "parameters":{"q_proj.weight":[[...]], ...}}. The config goes
+ * into the metadata as it is; here only what a file could not say wrong is checked:
+ * kinds, ragged rows, names. The file is then checked as any other. */
+#include "store/model_file.h"
+
+#include "base/nearest.h"
+#include "format/safetensors.h"
+#include "model/model_config.h"
+#include "model/model_names.h"
+#include "text/json_element.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void pointer_of(const char *name, char pointer[FAULT_POINTER_MAX])
+{
+    const int used = snprintf(pointer, FAULT_POINTER_MAX, "/parameters");
+    fault_pointer_append(pointer, (size_t)used, name);
+}
+
+static bool read_parameter(struct safetensors_tensor *tensor, const struct json_document *document,
+                           const cJSON *node, struct fault *fault)
+{
+    const char *name = node->string;
+    char pointer[FAULT_POINTER_MAX];
+    const struct json_place place = { document, pointer, name, fault };
+    pointer_of(name, pointer);
+    const struct json_numbers *numbers =
+        json_element_array(&place, node, "an array of numbers", false);
+    if (!numbers || !json_element_expect_numbers(&place, numbers, false)
+        || !json_element_expect_finite(&place, numbers, numbers->nonfinite_index, "a 32-bit float"))
+        return false;
+    if (numbers->rank > 2)
+        return fault_set_at(fault, pointer, FAULT_SHAPE,
+                            "%.60s has %d dimensions; expected rows of numbers, or for a bias one "
+                            "row",
+                            name, numbers->rank);
+    *tensor = (struct safetensors_tensor){
+        .name = name,
+        .rank = numbers->rank,
+        .shape = { numbers->shape[0], numbers->rank > 1 ? numbers->shape[1] : 0 },
+        .values = numbers->values,
+    };
+    return true;
+}
+
+/* Without a "tensors" map a name that is no parameter's is a mistake. */
+static bool check_name(const char *name, const struct model_config *config, struct fault *fault)
+{
+    char buffer[MODEL_NAMES_BYTES], pointer[FAULT_POINTER_MAX];
+    const char *nearest;
+    if (config->tensors
+        || model_names_known(name, config->layers, config->attention->allowed, buffer, &nearest))
+        return true;
+    pointer_of(name, pointer);
+    if (nearest)
+        return fault_set_at(fault, pointer, FAULT_FIELD,
+                            "%s attention has no parameter '%.60s'; did you mean '%s'?",
+                            config->attention->name, name, nearest);
+    return fault_set_at(
+        fault, pointer, FAULT_FIELD, "%s attention has no parameter '%.60s'; expected %s%s, ...",
+        config->attention->name, name, config->layers > 1 ? "layers.N." : "",
+        config->attention->is_dot ? "q_proj.weight, k_proj.bias" : config->attention->widths);
+}
+
+static bool check_members(const cJSON *root, struct fault *fault)
+{
+    static const char *const KNOWN[] = { "config", "parameters" };
+    char pointer[FAULT_POINTER_MAX];
+    if (!cJSON_IsObject(root))
+        return fault_set(fault, FAULT_TYPE,
+                         "the body is not an object; expected {\"config\":..., "
+                         "\"parameters\":...}");
+    for (const cJSON *node = root->child; node; node = node->next) {
+        if (strcmp(node->string, KNOWN[0]) == 0 || strcmp(node->string, KNOWN[1]) == 0)
+            continue;
+        const char *nearest = nearest_name(node->string, KNOWN, 2);
+        snprintf(pointer, sizeof pointer, "/%.*s", (int)strcspn(node->string, "/~"), node->string);
+        return fault_set_at(fault, pointer, FAULT_FIELD, "there is no field '%.60s'%s%s%s",
+                            node->string, nearest ? "; did you mean '" : "; expected config and ",
+                            nearest ? nearest : "parameters", nearest ? "'?" : "");
+    }
+    for (int i = 0; i < 2; i++) {
+        const cJSON *node = cJSON_GetObjectItemCaseSensitive(root, KNOWN[i]);
+        if (cJSON_IsObject(node))
+            continue;
+        snprintf(pointer, sizeof pointer, "/%s", KNOWN[i]);
+        return node ? fault_set_at(fault, pointer, FAULT_TYPE, "%s is not an object", KNOWN[i])
+                    : fault_set(fault, FAULT_FIELD, "%s is missing", KNOWN[i]);
+    }
+    return true;
+}
+
+static bool write_file(void **bytes, size_t *size, const struct json_document *document,
+                       const cJSON *parameters, const char *config_text,
+                       const struct model_config *config, struct fault *fault)
+{
+    int64_t count = 0;
+    for (const cJSON *node = parameters->child; node; node = node->next)
+        count++;
+    struct safetensors_tensor *tensors = calloc((size_t)count + 1, sizeof *tensors);
+    if (!tensors)
+        return fault_no_memory(fault);
+    bool good = true;
+    int64_t i = 0;
+    for (const cJSON *node = parameters->child; good && node; node = node->next)
+        good = check_name(node->string, config, fault)
+               && read_parameter(&tensors[i++], document, node, fault);
+    good = good && safetensors_write(bytes, size, tensors, count, "attnd", config_text, fault);
+    free(tensors);
+    return good;
+}
+
+/* A list of numbers as the text had it, in the place of its index. */
+static bool restore_list(cJSON *object, cJSON *node, const struct json_numbers *numbers,
+                         struct fault *fault)
+{
+    if (numbers->rank != 1 || numbers->has_bool || numbers->ragged_depth > 0
+        || numbers->count > MODEL_ROPE_PAIRS_MAX)
+        return fault_set(fault, FAULT_TYPE, "%.60s is not a list of at most %d numbers",
+                         node->string, MODEL_ROPE_PAIRS_MAX);
+    cJSON *list = cJSON_CreateFloatArray(numbers->values, (int)numbers->count);
+    if (cJSON_ReplaceItemInObjectCaseSensitive(object, node->string, list))
+        return true;
+    cJSON_Delete(list);
+    return fault_no_memory(fault);
+}
+
+/* Restores the lists of numbers in a copy of an object; other lists have nothing to restore. */
+static bool restore_lists(const struct json_document *document, cJSON *object, struct fault *fault)
+{
+    for (cJSON *node = object->child, *next; node; node = next) {
+        const struct json_numbers *numbers = json_numbers_of(document, node);
+        next = node->next;
+        if (numbers && numbers->count > 0 && !restore_list(object, node, numbers, fault))
+            return false;
+        if (cJSON_IsObject(node) && !restore_lists(document, node, fault))
+            return false;
+    }
+    return true;
+}
+
+/* The text of the config, which is free()d; NULL at a fault. */
+static char *write_config(const struct json_document *document, struct fault *fault)
+{
+    const cJSON *config = cJSON_GetObjectItemCaseSensitive(document->root, "config");
+    cJSON *copy = cJSON_Duplicate(config, true);
+    char *text = NULL;
+    if (!copy) {
+        fault_no_memory(fault);
+    } else if (!json_check_finite(document, config, fault)
+               || !restore_lists(document, copy, fault)) {
+        if (fault->code != FAULT_MEMORY)
+            fault_prefix_pointer(fault, "/config");
+    } else if (!(text = cJSON_PrintUnformatted(copy))) {
+        fault_no_memory(fault);
+    }
+    cJSON_Delete(copy);
+    return text;
+}
+
+bool model_file_from_json(void **bytes, size_t *size, const struct json_document *document,
+                          struct fault *fault)
+{
+    struct model_config config;
+    if (!check_members(document->root, fault))
+        return false;
+    char *text = write_config(document, fault);
+    if (!text)
+        return false;
+    bool good = model_config_read(&config, text, strlen(text), fault);
+    if (good) {
+        const cJSON *parameters = cJSON_GetObjectItemCaseSensitive(document->root, "parameters");
+        good = write_file(bytes, size, document, parameters, text, &config, fault);
+        model_config_free(&config);
+    }
+    free(text);
+    return good;
+}

@@ -1,0 +1,168 @@
+/* model_open.c - see model_open.h.
+ *
+ * The parsed header and config live only while a model is being made; what stays
+ * is the layers, and of the file what they point at. */
+#include "store/model_open.h"
+
+#include "checkpoint/checkpoint.h"
+#include "model/model_config.h"
+#include "model/model_layers.h"
+#include "model/model_mapping.h"
+#include "model/model_storage.h"
+#include "model/model_tensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------- from bytes -- */
+
+/* What a model is made of: its tensors, and one of two kinds of config. */
+struct recipe {
+    const struct model_tensors *tensors;
+    const struct model_config *config;
+    const struct checkpoint *checkpoint; /* NULL: config */
+};
+
+static bool build(struct model **model, const char *name, const char *source,
+                  const struct recipe *recipe, struct fault *fault)
+{
+    const struct checkpoint *checkpoint = recipe->checkpoint;
+    struct model *made;
+    struct model_parameters parameters;
+    if (!model_storage_create(&made, name, source,
+                              checkpoint ? checkpoint->layer_count : recipe->config->layers, fault))
+        return false;
+    made->attention = checkpoint ? "scaled_dot_product" : recipe->config->attention->name;
+    bool good =
+        model_parameters_init(&parameters, recipe->tensors, &made->storage->arena,
+                              &made->storage->panels, fault)
+        && (checkpoint ? checkpoint_build(made->layers, checkpoint, &parameters, fault)
+                       : model_layers_build(made->layers, recipe->config, &parameters, fault));
+    made->dtype = parameters.dtype;
+    made->parameter_count = parameters.count;
+    made->parameter_bytes = parameters.bytes;
+    model_parameters_free(&parameters);
+    model_panels_sort(&made->storage->panels);
+    if (good)
+        *model = made;
+    else
+        model_release(made);
+    return good;
+}
+
+/* With a config of ours: text, or what the metadata has under "attnd". */
+static bool create_own(struct model **model, const char *name, const char *source,
+                       const struct model_tensors *tensors, const char *text, struct fault *fault)
+{
+    const struct safetensors_pair *pair = safetensors_metadata(tensors->files, "attnd");
+    struct model_config config;
+    if (!text && !pair)
+        return fault_set(fault, FAULT_FIELD,
+                         "the file has no config: there is no \"attnd\" in its __metadata__");
+    if (!model_config_read(&config, text ? text : pair->value,
+                           text ? strlen(text) : pair->value_length, fault))
+        return false;
+    const struct recipe recipe = { .tensors = tensors, .config = &config };
+    const bool good = build(model, name, source, &recipe, fault);
+    model_config_free(&config);
+    return good;
+}
+
+static bool create(struct model **model, const char *name, const char *source,
+                   const struct model_tensors *tensors, const char *text, struct fault *fault)
+{
+    struct checkpoint checkpoint;
+    bool is_published = false;
+    if (text && !checkpoint_read(&checkpoint, text, &is_published, fault))
+        return false;
+    if (!is_published)
+        return create_own(model, name, source, tensors, text, fault);
+    const struct recipe recipe = { .tensors = tensors, .checkpoint = &checkpoint };
+    const bool good =
+        checkpoint_find(&checkpoint, tensors, fault) && build(model, name, source, &recipe, fault);
+    checkpoint_free(&checkpoint);
+    return good;
+}
+
+bool model_create(struct model **model, const char *name, const char *source, const void *bytes,
+                  size_t size, const char *config, void (*release)(void *context), void *context,
+                  struct fault *fault)
+{
+    struct model_tensors tensors;
+    if (!model_tensors_read(&tensors, bytes, size, fault))
+        return false;
+    const bool good = create(model, name, source, &tensors, config, fault);
+    model_tensors_free(&tensors);
+    if (good) {
+        (*model)->storage->release = release;
+        (*model)->storage->context = context;
+    }
+    return good;
+}
+
+/* -------------------------------------------------------------- from disk -- */
+
+/* The shards of an index; the model then holds their mappings. */
+static bool create_sharded(struct model **model, const char *name, const char *source,
+                           const struct model_files *files, const char *config, struct fault *fault)
+{
+    struct model_tensors tensors;
+    if (!model_tensors_open(&tensors, files->path, files->root, fault))
+        return false;
+    const bool good = create(model, name, source, &tensors, config, fault);
+    if (good) {
+        struct model_mapping *mapping = model_tensors_take_mapping(&tensors);
+        (*model)->storage->release = model_mapping_free;
+        (*model)->storage->context = mapping;
+        (*model)->storage->mapping = mapping;
+    }
+    model_tensors_free(&tensors);
+    return good;
+}
+
+static bool create_mapped(struct model **model, const char *name, const char *source,
+                          const char *path, const char *config, struct fault *fault)
+{
+    struct model_mapping *mapping = model_mapping_create(path, fault);
+    if (!mapping)
+        return false;
+    if (!model_create(model, name, source, mapping->bytes, mapping->size, config,
+                      model_mapping_free, mapping, fault)) {
+        model_mapping_free(mapping);
+        return false;
+    }
+    (*model)->storage->mapping = mapping;
+    return true;
+}
+
+static bool load(struct model **model, const char *name, const char *source,
+                 const struct model_files *files, const char *config, struct fault *fault)
+{
+    if (!(model_tensors_is_index(files->path)
+              ? create_sharded(model, name, source, files, config, fault)
+              : create_mapped(model, name, source, files->path, config, fault)))
+        return false;
+    const char *damage = model_damage(*model);
+    if (!damage)
+        return true;
+    model_release(*model);
+    return fault_set(fault, FAULT_LOADING, "'%s' was not loaded: %s", files->path, damage);
+}
+
+bool model_load_files(struct model **model, const char *name, const char *source,
+                      const struct model_files *files, struct fault *fault)
+{
+    if (files->config || !files->config_path)
+        return load(model, name, source, files, files->config, fault);
+    char *config = model_mapping_read_text(files->config_path, fault);
+    const bool good = config && load(model, name, source, files, config, fault);
+    free(config);
+    return good;
+}
+
+bool model_load(struct model **model, const char *name, const char *source, const char *path,
+                const char *config_path, struct fault *fault)
+{
+    const struct model_files files = { .path = path, .config_path = config_path };
+    return model_load_files(model, name, source, &files, fault);
+}

@@ -1,0 +1,150 @@
+/* model_save.c - see model_save.h.
+ *
+ * A temporary file is locked while it is being written. So a second daemon over
+ * the same directory, which cleans up at its start, knows one that is in use from
+ * one that a crash left. */
+#include "store/model_save.h"
+
+#include "watch/log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TEMPORARY_PREFIX ".attnd-saving-"
+
+enum { NAME_TRIES = 1000 };
+
+static bool fail(struct fault *fault, const char *doing)
+{
+    const bool is_short = errno == ENOMEM || errno == EMFILE || errno == ENFILE;
+    return fault_set(fault, is_short ? FAULT_MEMORY : FAULT_STORAGE,
+                     "the file cannot be %s the models' directory: %s", doing, strerror(errno));
+}
+
+/* Makes a file of a new name and locks it. */
+static bool create_temporary(struct model_save *save, const char *directory, struct fault *fault)
+{
+    static _Atomic unsigned counter;
+    for (int i = 0; i < NAME_TRIES; i++) {
+        if (asprintf(&save->temporary, "%s/" TEMPORARY_PREFIX "%ld-%u", directory, (long)getpid(),
+                     atomic_fetch_add(&counter, 1))
+            < 0) {
+            save->temporary = NULL;
+            return fault_no_memory(fault);
+        }
+        save->file = open(save->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (save->file >= 0 && flock(save->file, LOCK_EX) == 0)
+            return true;
+        if (save->file >= 0 || errno != EEXIST)
+            break;
+        free(save->temporary);
+        save->temporary = NULL;
+    }
+    fail(fault, "written to");
+    if (save->file < 0) {
+        free(save->temporary);
+        save->temporary = NULL;
+    }
+    return false;
+}
+
+static bool write_all(int file, const char *bytes, size_t size)
+{
+    while (size > 0) {
+        const ssize_t written = write(file, bytes, size);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return false;
+        bytes += written;
+        size -= (size_t)written;
+    }
+    return true;
+}
+
+bool model_save_begin(struct model_save *save, const char *directory, const void *bytes,
+                      size_t size, struct fault *fault)
+{
+    *save = (struct model_save){ .file = -1 };
+    if (create_temporary(save, directory, fault)) {
+        if (write_all(save->file, bytes, size) && fsync(save->file) == 0)
+            return true;
+        fail(fault, "written to");
+    }
+    model_save_free(save);
+    return false;
+}
+
+/* What it held is then on disk. The change itself has happened already and everyone sees it, so
+ * that a failure here is one for the log. */
+static void sync_directory(const char *directory)
+{
+    const int file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (file < 0 || fsync(file) != 0)
+        log_line(LOG_WARNING, "models' directory not synced", LOG_STRING("directory", directory),
+                 LOG_STRING("reason", strerror(errno)));
+    if (file >= 0)
+        close(file);
+}
+
+bool model_save_commit(struct model_save *save, const char *directory, const char *path,
+                       struct fault *fault)
+{
+    if (rename(save->temporary, path) != 0)
+        return fail(fault, "written to");
+    sync_directory(directory);
+    free(save->temporary);
+    save->temporary = NULL;
+    close(save->file);
+    save->file = -1;
+    return true;
+}
+
+void model_save_free(struct model_save *save)
+{
+    if (!save || !save->temporary)
+        return;
+    unlink(save->temporary);
+    free(save->temporary);
+    if (save->file >= 0)
+        close(save->file);
+    *save = (struct model_save){ .file = -1 };
+}
+
+bool model_save_remove(const char *directory, const char *path, struct fault *fault)
+{
+    if (unlink(path) != 0 && errno != ENOENT)
+        return fail(fault, "removed from");
+    sync_directory(directory);
+    return true;
+}
+
+/* Whether nobody holds the lock of a temporary file. */
+static bool is_abandoned(int directory, const char *name)
+{
+    const int file = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const bool is_free = file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0;
+    if (file >= 0)
+        close(file);
+    return is_free;
+}
+
+void model_save_clean(const char *directory)
+{
+    DIR *stream = opendir(directory);
+    const struct dirent *entry;
+    while (stream && (entry = readdir(stream)))
+        if (strncmp(entry->d_name, TEMPORARY_PREFIX, strlen(TEMPORARY_PREFIX)) == 0
+            && is_abandoned(dirfd(stream), entry->d_name))
+            unlinkat(dirfd(stream), entry->d_name, 0);
+    if (stream)
+        closedir(stream);
+}

@@ -1,0 +1,369 @@
+/* json_numbers.c - see json_numbers.h: text to float32.
+ *
+ * The digits become one integer of 64 bits, eight at a time, and one
+ * multiplication with a power of ten gives a double that is wrong by 3.1 units in
+ * its last place at most. A float32 keeps 29 bits fewer, so this settles the
+ * rounding unless the double lies within that error of the middle between two
+ * floats. What it does not settle (about one number in 10^7, and all that are
+ * extreme or very long) goes to strtof(). */
+#include "text/json_numbers.h"
+
+#include "text/json_floats.h"
+#include "text/json_pow10.h"
+#include "text/json_scan.h"
+
+#include <endian.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+__extension__ typedef unsigned __int128 uint128;
+
+enum {
+    DIGITS_EXACT_MAX = 19, /* any 19 digits fit 64 bits */
+
+    /* The middle between two floats has at most 112 significant digits, so more
+     * of them only tell that a number lies above what the first say. */
+    DIGITS_KEPT_MAX = 128,
+    EXPONENT_DIGITS_MAX = 20,
+};
+
+static const int64_t EXPONENT_BOUND = 1000000000000; /* past any length of text */
+
+static bool is_digit(char c)
+{
+    return (unsigned char)(c - '0') < 10;
+}
+
+static const uint64_t EIGHT_ZEROS = 0x3030303030303030;
+
+/* Eight bytes of text, the first in the low byte. */
+static inline uint64_t load_eight(const char *text)
+{
+    uint64_t word;
+    memcpy(&word, text, sizeof word);
+    return le64toh(word);
+}
+
+/* Of eight bytes, those before the first that is not 0; 8 where all are. */
+static inline int leading_zero_bytes(uint64_t word)
+{
+    return word ? __builtin_ctzll(word) / 8 : 8;
+}
+
+/* 0 in each byte of word that is a digit, up to the first other, which is not 0 here. */
+static inline uint64_t other_than_digits(uint64_t word)
+{
+    /* The high half of a digit is 3, and stays 3 when 6 is added. */
+    const uint64_t high = 0xF0F0F0F0F0F0F0F0;
+    return ((word & high) | ((word + 0x0606060606060606) & high) >> 4) ^ 0x3333333333333333;
+}
+
+/* The number that eight digits are, the first in the low byte, as numbers. */
+static inline uint64_t eight_digits_value(uint64_t digits)
+{
+    digits = digits * 10 + (digits >> 8); /* pairs, in every other byte */
+    const uint64_t mask = 0x000000FF000000FF;
+    return ((digits & mask) * (100 + (1000000ULL << 32))
+            + ((digits >> 16) & mask) * (1 + (10000ULL << 32)))
+           >> 32;
+}
+
+/* The number that count of the first bytes of word spell; 0 < count <= 8. Shifting
+ * them to the end makes zeros of what is missing before them. */
+static inline uint64_t digits_value(uint64_t word, int count)
+{
+    return eight_digits_value((word - EIGHT_ZEROS) << (64 - 8 * count));
+}
+
+/* Reads digits from text on, as many as there are, and appends them to *significand,
+ * which wraps where there are too many. */
+static const char *read_digits(const char *text, const char *end, uint64_t *significand)
+{
+    while (end - text >= 8) {
+        const uint64_t word = load_eight(text);
+        const int count = leading_zero_bytes(other_than_digits(word));
+        if (count == 0)
+            return text;
+        *significand = *significand * JSON_POW10_INTEGER[count] + digits_value(word, count);
+        text += count;
+        if (count < 8)
+            return text;
+    }
+    for (; text < end && is_digit(*text); text++)
+        *significand = *significand * 10 + (uint64_t)(*text - '0');
+    return text;
+}
+
+/* Reads "e-12" if there is one. The exponent saturates, far past where it matters. */
+static const char *read_exponent(const char *text, const char *end, int64_t *exponent)
+{
+    *exponent = 0;
+    if (text == end || (*text != 'e' && *text != 'E'))
+        return text;
+    text++;
+    const bool negative = text < end && *text == '-';
+    if (text < end && (*text == '-' || *text == '+'))
+        text++;
+    if (text == end || !is_digit(*text))
+        return NULL;
+    int64_t magnitude = 0;
+    for (; text < end && is_digit(*text); text++)
+        if (magnitude < EXPONENT_BOUND)
+            magnitude = magnitude * 10 + (*text - '0');
+    *exponent = negative ? -magnitude : magnitude;
+    return text;
+}
+
+/* A number cut at its seams. */
+struct token {
+    bool negative;
+    const char *digits, *digits_end; /* integer part, point, fraction */
+    int64_t fraction_digits;
+    int64_t exponent; /* as written */
+    uint64_t significand;
+};
+
+static const char *read_token(const char *text, const char *end, struct token *token)
+{
+    token->significand = 0;
+    token->fraction_digits = 0;
+    token->negative = text < end && *text == '-';
+    text += token->negative;
+    if (text == end || !is_digit(*text))
+        return NULL;
+    token->digits = text;
+    if (*text != '0')
+        text = read_digits(text, end, &token->significand);
+    else if (++text < end && is_digit(*text))
+        return NULL;
+    if (text < end && *text == '.') {
+        const char *fraction = text + 1;
+        text = read_digits(fraction, end, &token->significand);
+        token->fraction_digits = text - fraction;
+        if (token->fraction_digits == 0)
+            return NULL;
+    }
+    token->digits_end = text;
+    return read_exponent(text, end, &token->exponent);
+}
+
+/* Writes the token as digits, "e" and an exponent: no point, no leading zeros, at
+ * most digits_max digits and, where one of those dropped was not 0, a 1 that
+ * stands for them. Ends with a NUL byte; returns the length. */
+static size_t write_decimal(const struct token *token, size_t digits_max, char *out)
+{
+    size_t used = 0, kept = 0;
+    int64_t dropped = 0;
+    bool sticky = false;
+    if (token->negative)
+        out[used++] = '-';
+    for (const char *p = token->digits; p < token->digits_end; p++) {
+        if (*p == '.' || (*p == '0' && kept == 0))
+            continue;
+        if (kept < digits_max) {
+            out[used++] = *p;
+            kept++;
+        } else {
+            dropped++;
+            sticky = sticky || *p != '0';
+        }
+    }
+    if (kept == 0)
+        out[used++] = '0';
+    int64_t exponent = token->exponent - token->fraction_digits + dropped;
+    if (sticky) {
+        out[used++] = '1';
+        exponent--;
+    }
+    return used + (size_t)sprintf(out + used, "e%lld", (long long)exponent);
+}
+
+static float read_slowly(const struct token *token)
+{
+    char decimal[DIGITS_KEPT_MAX + EXPONENT_DIGITS_MAX + 4];
+    write_decimal(token, DIGITS_KEPT_MAX, decimal);
+    return strtof(decimal, NULL); /* no point in it, so no locale matters */
+}
+
+/* Whether significand holds all digits: 19, not counting zeros before the first other. */
+static bool significand_is_exact(const struct token *token)
+{
+    const char *p = token->digits;
+    if (token->digits_end - p <= DIGITS_EXACT_MAX)
+        return true;
+    while (p < token->digits_end && (*p == '0' || *p == '.'))
+        p++;
+    return token->digits_end - p <= DIGITS_EXACT_MAX;
+}
+
+/* significand * 10^exponent, rounded to a float by way of a double; false where that
+ * does not settle it. significand < 2^63. */
+static inline bool round_quickly(uint64_t significand, int64_t exponent, bool negative,
+                                 float *value)
+{
+    if (exponent < JSON_POW10_DOUBLE_MIN || exponent > JSON_POW10_DOUBLE_MAX)
+        return false;
+    const double near =
+        (double)(int64_t)significand * JSON_POW10_DOUBLE[exponent - JSON_POW10_DOUBLE_MIN];
+    uint64_t bits;
+    memcpy(&bits, &near, sizeof bits);
+    const uint64_t below_float = bits & 0x1FFFFFFF; /* the 29 bits that rounding removes */
+    const bool settled = below_float - (0x10000000 - 4) > 8;
+    const float magnitude = (float)near;
+    uint32_t float_bits;
+    memcpy(&float_bits, &magnitude, sizeof float_bits);
+    float_bits |= (uint32_t)negative << 31;
+    memcpy(value, &float_bits, sizeof *value);
+    return settled && near <= 0x1.fffffep127 && (near >= 0x1.000001p-126 || significand == 0);
+}
+
+enum {
+    QUICK_BYTES = 40, /* that have to be readable */
+    QUICK_WINDOW = 32,
+    QUICK_DIGITS_MAX = 18 /* any of them are below 2^63 */
+};
+
+/* A bit for each of QUICK_WINDOW bytes that is no digit, the first in the lowest bit. */
+static inline uint32_t window_of_others(const char *text)
+{
+#ifdef __SSE2__
+    const __m128i bias = _mm_set1_epi8((char)('0' + 128)), top = _mm_set1_epi8(9 - 128);
+    const __m128i low = _mm_loadu_si128((const __m128i *)text);
+    const __m128i high = _mm_loadu_si128((const __m128i *)(text + 16));
+    const int low_others = _mm_movemask_epi8(_mm_cmpgt_epi8(_mm_sub_epi8(low, bias), top));
+    const int high_others = _mm_movemask_epi8(_mm_cmpgt_epi8(_mm_sub_epi8(high, bias), top));
+    return (uint32_t)low_others | (uint32_t)high_others << 16;
+#else
+    uint32_t others = 0;
+    for (int i = 0; i < QUICK_WINDOW; i++)
+        others |= (uint32_t)!is_digit(text[i]) << i;
+    return others;
+#endif
+}
+
+/* The number that count digits at text spell; 0 < count <= 16. */
+static inline uint64_t sixteen_digits_value(const char *text, int count)
+{
+    const uint64_t low = load_eight(text) - EIGHT_ZEROS, high = load_eight(text + 8) - EIGHT_ZEROS;
+    const uint128 digits = ((uint128)high << 64 | low) << (128 - 8 * count);
+    return eight_digits_value((uint64_t)digits) * 100000000
+           + eight_digits_value((uint64_t)(digits >> 64));
+}
+
+/* The same; 16 < count <= 24. Of more than 19 digits, the last 64 bits. */
+static uint64_t more_digits_value(const char *text, int count)
+{
+    return sixteen_digits_value(text, 16) * JSON_POW10_INTEGER[count - 16]
+           + digits_value(load_eight(text + 16), count - 16);
+}
+
+/* Reads a number of the usual kinds: up to eight digits, a fraction, an exponent. NULL where
+ * it is of another kind or none at all. What is looked for first, and without a branch on what
+ * cannot be foreseen, is the end: where the next number begins hangs on nothing else. */
+__attribute__((noinline)) static const char *read_quickly(const char *text, const char *end,
+                                                          float *value)
+{
+    const bool negative = *text == '-';
+    const uint32_t others = window_of_others(text) & ~(uint32_t)negative;
+    if (others == 0)
+        return NULL;
+    const char *after = text + __builtin_ctz(others);
+    const char *digits = text + negative;
+    const int64_t integer_count = after - digits;
+    if (integer_count == 0 || integer_count > 8)
+        return NULL;
+    uint64_t significand;
+    if (integer_count == 1)
+        significand = (uint64_t)(*digits - '0');
+    else if (*digits == '0')
+        return NULL;
+    else
+        significand = digits_value(load_eight(digits), (int)integer_count);
+    int64_t exponent = 0;
+    if (*after == '.') {
+        const uint32_t behind = others & (others - 1);
+        if (behind == 0)
+            return NULL;
+        const char *fraction = after + 1;
+        after = text + __builtin_ctz(behind);
+        const int64_t count = after - fraction;
+        if (count == 0 || integer_count * (significand > 0) + count > QUICK_DIGITS_MAX)
+            return NULL;
+        significand = significand * JSON_POW10_INTEGER[count]
+                      + (count <= 16 ? sixteen_digits_value(fraction, (int)count)
+                                     : more_digits_value(fraction, (int)count));
+        exponent = -count;
+    }
+    if ((*after | 0x20) == 'e') {
+        int64_t written;
+        after = read_exponent(after, end, &written);
+        if (!after)
+            return NULL;
+        exponent += written;
+    }
+    /* What comes after must not wait for this: a branch, never a selection. */
+    const bool settled = round_quickly(significand, exponent, negative, value);
+    return __builtin_expect(settled, true) ? after : NULL;
+}
+
+size_t json_read_floats_before(const char *stop, const char **text, const char *end, float *values)
+{
+    const char *p = *text;
+    size_t count = 0;
+    while (p < stop && end - p >= QUICK_BYTES) {
+        p = read_quickly(p, end, &values[count]);
+        if (!p)
+            break;
+        *text = p;
+        count++;
+        if (p == end || *p++ != ',')
+            break;
+        if (p < end && *p <= ' ') /* a branch is foreseen, a sum would be waited for */
+            p = json_pass_space(p, end);
+    }
+    return count;
+}
+
+size_t json_read_floats_plain(const char *begin, const char **text, const char *end, float *values)
+{
+    (void)begin;
+    return json_read_floats_before(end, text, end, values);
+}
+
+static const char *read_any(const char *text, const char *end, float *value)
+{
+    struct token token;
+    text = read_token(text, end, &token);
+    if (!text)
+        return NULL;
+    const int64_t exponent = token.exponent - token.fraction_digits;
+    if (token.significand <= INT64_MAX && significand_is_exact(&token)
+        && round_quickly(token.significand, exponent, token.negative, value))
+        return text;
+    *value = read_slowly(&token);
+    return text;
+}
+
+const char *json_read_float(const char *text, const char *end, float *value)
+{
+    if (end - text >= QUICK_BYTES) {
+        const char *after = read_quickly(text, end, value);
+        if (after)
+            return after;
+    }
+    return read_any(text, end, value);
+}
+
+const char *json_shorten_number(const char *text, const char *end, char *out, size_t *size)
+{
+    struct token token;
+    text = read_token(text, end, &token);
+    if (text)
+        *size = write_decimal(&token, JSON_NUMBER_DIGITS_MAX, out);
+    return text;
+}

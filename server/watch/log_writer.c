@@ -1,0 +1,233 @@
+/* log_writer.c - see log_writer.h.
+ *
+ * Two buffers take turns: threads append to one of them under the mutex, while the writer, without
+ * it, writes the other. Whatever write() does, it does to the writer alone. O_NONBLOCK on standard
+ * error would do without a thread, but is not ours to set: it would hold for every process that
+ * shares it.
+ *
+ * A pipe keeps a write() of up to PIPE_BUF bytes whole, whoever else writes to it; so whole lines
+ * are written, as many together as that allows. */
+#include "watch/log_writer.h"
+
+#include "base/clock.h"
+#include "watch/log.h"
+#include "watch/metrics_text.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    BUFFER_BYTES = 2 << 20,    /* a tenth of a second of the most that two CPUs log */
+    RESERVED_BYTES = 64 << 10, /* of it, for urgent lines */
+    GATHER_MS = 5, /* from the first of lines that are not urgent until they are written */
+    STOP_MS_MAX = 1000,
+};
+
+/* What the writer waits for, if it does. */
+enum rest { REST_NONE, REST_UNTIL_URGENT, REST_UNTIL_ANY };
+
+static char buffers[2][BUFFER_BYTES];
+
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t come, ended; /* lines, or the wish to end; and the end */
+    pthread_t thread;
+    _Atomic bool runs;
+    _Atomic size_t unwritten; /* bytes, in both buffers */
+    _Atomic uint64_t dropped;
+    uint64_t told; /* of them, by warnings; the thread's own while it runs */
+
+    char *filling; /* one of the buffers; this and what follows is under mutex */
+    size_t used;
+    enum rest rest;
+    bool urgent; /* an urgent line is there, or half a buffer */
+    bool stopping, has_ended;
+} writer = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+
+/* --------------------------------------------------------------- writing -- */
+
+/* Somebody else may have set O_NONBLOCK. */
+static bool write_whole(const char *bytes, size_t size)
+{
+    while (size > 0) {
+        const ssize_t written = write(STDERR_FILENO, bytes, size);
+        if (written > 0) {
+            bytes += written;
+            size -= (size_t)written;
+        } else if (written < 0 && errno == EAGAIN) {
+            poll(&(struct pollfd){ .fd = STDERR_FILENO, .events = POLLOUT }, 1, -1);
+        } else if (written == 0 || errno != EINTR) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Of at least one line, the bytes of as many as go into one write. */
+static size_t size_of_next(const char *lines, size_t size)
+{
+    if (size <= PIPE_BUF)
+        return size;
+    const char *newline = memrchr(lines, '\n', PIPE_BUF);
+    return newline ? (size_t)(newline - lines) + 1 : PIPE_BUF;
+}
+
+static uint64_t count_lines(const char *lines, size_t size)
+{
+    uint64_t count = 0;
+    for (const char *line = lines; (line = memchr(line, '\n', size - (size_t)(line - lines)));
+         line++)
+        count++;
+    return count;
+}
+
+/* False where the last of them could not be written. */
+static bool write_lines(const char *lines, size_t size)
+{
+    bool written = true;
+    for (size_t next; size > 0; lines += next, size -= next) {
+        next = size_of_next(lines, size);
+        written = write_whole(lines, next);
+        if (!written)
+            metrics_count(&writer.dropped, count_lines(lines, next));
+        atomic_fetch_sub(&writer.unwritten, next);
+    }
+    return written;
+}
+
+/* ------------------------------------------------------------ the thread -- */
+
+/* Under the mutex. The first line's time is everybody's: at a high rate a turn each few
+ * milliseconds writes thousands. */
+static void wait_for_lines(void)
+{
+    while (writer.used == 0 && !writer.stopping) {
+        writer.rest = REST_UNTIL_ANY;
+        pthread_cond_wait(&writer.come, &writer.mutex);
+    }
+    const struct timespec until = clock_timespec(clock_now_ns() + GATHER_MS * INT64_C(1000000));
+    int result = 0;
+    while (result == 0 && !writer.urgent && !writer.stopping) {
+        writer.rest = REST_UNTIL_URGENT;
+        result = pthread_cond_timedwait(&writer.come, &writer.mutex, &until);
+    }
+    writer.rest = REST_NONE;
+}
+
+/* Lines are dropped while a buffer is full. The one that is filled next begins with how many. */
+static void tell_dropped(void)
+{
+    const uint64_t dropped = log_writer_dropped();
+    if (dropped == writer.told)
+        return;
+    log_line(LOG_WARNING, "log lines dropped", LOG_NUMBER("count", dropped - writer.told));
+    writer.told = dropped;
+}
+
+static void *writer_thread(void *unused)
+{
+    bool taken = true; /* no more is told to who takes nothing */
+    (void)unused;
+    pthread_mutex_lock(&writer.mutex);
+    for (wait_for_lines(); writer.used > 0; wait_for_lines()) {
+        const char *lines = writer.filling;
+        const size_t size = writer.used;
+        writer.filling = lines == buffers[0] ? buffers[1] : buffers[0];
+        writer.used = 0;
+        writer.urgent = false;
+        pthread_mutex_unlock(&writer.mutex);
+        if (taken)
+            tell_dropped();
+        taken = write_lines(lines, size);
+        pthread_mutex_lock(&writer.mutex);
+    }
+    writer.has_ended = true;
+    pthread_cond_signal(&writer.ended);
+    pthread_mutex_unlock(&writer.mutex);
+    return NULL;
+}
+
+bool log_writer_start(void)
+{
+    clock_init_condition(&writer.come);
+    clock_init_condition(&writer.ended);
+    writer.filling = buffers[0];
+    writer.told = log_writer_dropped();
+    writer.stopping = writer.has_ended = false;
+    const bool started = pthread_create(&writer.thread, NULL, writer_thread, NULL) == 0;
+    atomic_store(&writer.runs, started);
+    return started;
+}
+
+void log_writer_stop(void)
+{
+    if (!atomic_load(&writer.runs))
+        return;
+    const struct timespec until = clock_timespec(clock_now_ns() + STOP_MS_MAX * INT64_C(1000000));
+    pthread_mutex_lock(&writer.mutex);
+    writer.stopping = true;
+    pthread_cond_signal(&writer.come);
+    for (int result = 0; result == 0 && !writer.has_ended;)
+        result = pthread_cond_timedwait(&writer.ended, &writer.mutex, &until);
+    const bool ended = writer.has_ended;
+    pthread_mutex_unlock(&writer.mutex);
+    if (!ended) {
+        pthread_detach(writer.thread);
+        return;
+    }
+    atomic_store(&writer.runs, false);
+    pthread_join(writer.thread, NULL);
+    pthread_cond_destroy(&writer.come);
+    pthread_cond_destroy(&writer.ended);
+}
+
+/* ------------------------------------------------------------ its callers -- */
+
+/* Under the mutex; whether the line has found room, and somebody who will write it. */
+static bool append(const char *line, size_t size, bool urgent)
+{
+    const size_t bytes_max = urgent ? BUFFER_BYTES : BUFFER_BYTES - RESERVED_BYTES;
+    if (writer.has_ended || writer.used + size > bytes_max)
+        return false;
+    memcpy(writer.filling + writer.used, line, size);
+    writer.used += size;
+    writer.urgent |= urgent || writer.used > BUFFER_BYTES / 2;
+    atomic_fetch_add(&writer.unwritten, size);
+    return true;
+}
+
+void log_writer_put(const char *line, size_t size, bool urgent)
+{
+    if (!atomic_load(&writer.runs)) {
+        if (!write_whole(line, size))
+            metrics_count(&writer.dropped, 1);
+        return;
+    }
+    pthread_mutex_lock(&writer.mutex);
+    const bool kept = append(line, size, urgent);
+    const bool wakes =
+        kept
+        && (writer.rest == REST_UNTIL_ANY || (writer.rest == REST_UNTIL_URGENT && writer.urgent));
+    if (wakes)
+        writer.rest = REST_NONE;
+    pthread_mutex_unlock(&writer.mutex);
+    if (wakes)
+        pthread_cond_signal(&writer.come);
+    if (!kept)
+        metrics_count(&writer.dropped, 1);
+}
+
+uint64_t log_writer_dropped(void)
+{
+    return metrics_value(&writer.dropped);
+}
+
+void log_writer_settle(int ms_max)
+{
+    for (int ms = 0; ms < ms_max && atomic_load(&writer.unwritten) > 0; ms++)
+        poll(NULL, 0, 1);
+}

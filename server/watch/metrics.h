@@ -1,0 +1,47 @@
+/* metrics.h - counters, gauges and histograms, and their Prometheus text.
+ *
+ * Thread-safe; counting allocates nothing and takes no lock (C11 atomics).
+ * Route labels are the route table's patterns, never a client's text. */
+#ifndef ATTND_METRICS_H
+#define ATTND_METRICS_H
+
+#include "text/text.h"
+
+enum { METRICS_ROUTES_MAX = 64 };
+
+/* One answered request. route is a small index given by metrics_route(). status is the HTTP
+ * status; the times are of the whole exchange from its first byte to the answer's hand-over. */
+void metrics_request(int route, int status, int64_t duration_ns, size_t request_bytes,
+                     size_t answer_bytes);
+
+/* Registers a label at start, before threads; pattern is borrowed. Returns its index. */
+int metrics_route(const char *method, const char *pattern);
+const char *metrics_route_pattern(int route);
+
+void metrics_refused(
+    const char *reason); /* "overloaded", "deadline", "draining", "memory": constants */
+
+enum metrics_gauge {
+    METRICS_QUEUE_JOBS,      /* jobs accepted and not yet done */
+    METRICS_CONNECTIONS,     /* open connections */
+    METRICS_CONNECTIONS_MAX, /* how many there may be */
+    METRICS_BODIES_WAITING,  /* to be read */
+    METRICS_REQUESTS_ACTIVE, /* exchanges between their first byte and their answer */
+    METRICS_MODELS_READY,
+    METRICS_MODELS_FAILED,
+    METRICS_CONVERTED_BYTES, /* of parameters, as model_panels.h keeps them */
+    METRICS_WORKERS,
+    METRICS_READY, /* 1 or 0 */
+    METRICS_GAUGE_COUNT
+};
+void metrics_gauge_add(enum metrics_gauge gauge, int64_t difference);
+void metrics_gauge_set(enum metrics_gauge gauge, int64_t value);
+
+/* attnd_build_info{version,kernels,blas_core} 1; set once at start, borrowed strings. */
+void metrics_build_info(const char *version, const char *kernels, const char *blas_core);
+
+/* Their part of the page (prometheus.h): what each route answered; and the rest. */
+void metrics_write_requests(struct text *text);
+void metrics_write_counts(struct text *text);
+
+#endif

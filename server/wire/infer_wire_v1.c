@@ -1,0 +1,98 @@
+/* infer_wire_v1.c - see infer_wire_v1.h: JSON, and for single calls safetensors, in and out. */
+#include "wire/infer_wire_v1.h"
+
+#include "infer/infer_convert.h"
+#include "wire/wire_gradient.h"
+#include "wire/wire_merge.h"
+#include "wire/wire_safetensors.h"
+#include "wire/wire_v1.h"
+
+/* The body is not needed once it is read. */
+static bool read_json(struct infer_call *call, struct fault *fault)
+{
+    const bool read = infer_wire_read_json(call, call->body.data, call->body.size, fault);
+    infer_wire_drop_body(call);
+    return read;
+}
+
+/* Bytes are eight for each number at the most. */
+static void count_bytes(struct infer_call *call)
+{
+    if (wire_safetensors_goes(call))
+        call->request.number_bytes = sizeof(double);
+}
+
+static bool read_single(struct infer_call *call, struct fault *fault)
+{
+    count_bytes(call);
+    if (wire_safetensors_comes(call))
+        return wire_safetensors_read(call, false, fault);
+    return read_json(call, fault) && wire_v1_read(&call->request, false, &call->document, fault);
+}
+
+static bool read_batch(struct infer_call *call, struct fault *fault)
+{
+    return read_json(call, fault) && wire_v1_read(&call->request, true, &call->document, fault);
+}
+
+static bool read_merge(struct infer_call *call, struct fault *fault)
+{
+    count_bytes(call);
+    if (wire_safetensors_comes(call))
+        return wire_safetensors_read_merge(call, fault);
+    return read_json(call, fault) && wire_merge_read(&call->request, &call->document, fault);
+}
+
+static bool read_gradients(struct infer_call *call, struct fault *fault)
+{
+    count_bytes(call);
+    if (wire_safetensors_comes(call))
+        return wire_safetensors_read(call, true, fault);
+    return read_json(call, fault) && wire_gradient_read(&call->request, &call->document, fault);
+}
+
+/* The results of one item, as tensors or by the writer of their JSON. */
+static bool write_results(struct infer_call *call,
+                          void (*write)(const struct infer_request *request, struct text *text),
+                          struct fault *fault)
+{
+    if (wire_safetensors_goes(call))
+        return wire_safetensors_write(call, fault);
+    if (!infer_convert_results(&call->request, &call->request.items[0], ATTN_F32, fault))
+        return false;
+    write(&call->request, &call->text);
+    return true;
+}
+
+static bool write_single(struct infer_call *call, struct fault *fault)
+{
+    return write_results(call, wire_v1_write, fault);
+}
+
+static bool write_batch(struct infer_call *call, struct fault *fault)
+{
+    (void)fault;
+    wire_v1_write(&call->request, &call->text);
+    return true;
+}
+
+static bool write_merge(struct infer_call *call, struct fault *fault)
+{
+    return write_results(call, wire_merge_write, fault);
+}
+
+static bool write_gradients(struct infer_call *call, struct fault *fault)
+{
+    if (wire_safetensors_goes(call))
+        return wire_safetensors_write_gradients(call, fault);
+    wire_gradient_write(&call->request, &call->text);
+    return true;
+}
+
+const struct infer_wire infer_wire_v1_single = { wire_safetensors_begin, read_single, NULL,
+                                                 write_single };
+const struct infer_wire infer_wire_v1_batch = { NULL, read_batch, NULL, write_batch };
+const struct infer_wire infer_wire_v1_merge = { wire_safetensors_begin, read_merge, NULL,
+                                                write_merge };
+const struct infer_wire infer_wire_v1_gradients = { wire_safetensors_begin, read_gradients, NULL,
+                                                    write_gradients };

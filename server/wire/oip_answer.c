@@ -1,0 +1,181 @@
+/* oip_answer.c - the answer of an inference: JSON, or JSON and behind it tensors as bytes.
+ *
+ * Bytes are sent from where the results lie. Numbers in JSON are flat, as Triton writes them. */
+#include "wire/wire_oip.h"
+
+#include "base/dtype.h"
+#include "infer/infer_convert.h"
+#include "text/json_numbers.h"
+#include "top_k.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CLASS_BYTES_MAX = 48 };
+
+/* -------------------------------------------------------- classification -- */
+
+/* The k largest of every row as "value:index", made of bytes: each behind its length in four. */
+struct classes {
+    char *bytes;
+    size_t size;
+    int64_t count;
+};
+
+static size_t write_class(char *out, float value, int64_t index)
+{
+    char number[JSON_FLOAT_BYTES_MAX + 1];
+    size_t size = 0;
+    if (isfinite(value))
+        size = json_write_float(number, value);
+    else
+        size = (size_t)snprintf(number, sizeof number, "%g", (double)value);
+    const uint32_t length = (uint32_t)snprintf(out + sizeof length, CLASS_BYTES_MAX - sizeof length,
+                                               "%.*s:%" PRId64, (int)size, number, index);
+    memcpy(out, &length, sizeof length); /* little-endian, as everything here */
+    return sizeof length + length;
+}
+
+/* Turns the result's last dimension into that of classes. */
+static bool classify(struct infer_call *call, struct oip_result *result, int64_t k,
+                     struct classes *classes, struct fault *fault)
+{
+    const int64_t width = result->rank > 0 ? result->shape[result->rank - 1] : 1;
+    const int64_t rows = width > 0 ? result->count / width : 0;
+    const size_t row = (size_t)width * attn_dtype_size(result->dtype);
+    struct arena *arena = &call->request.arena;
+    k = k < width ? k : width;
+    float *values = arena_calloc(arena, (size_t)width + 1, sizeof *values);
+    float *largest = arena_calloc(arena, (size_t)k + 1, sizeof *largest);
+    int64_t *indices = arena_calloc(arena, (size_t)k + 1, sizeof *indices);
+    *classes = (struct classes){ .count = rows * k };
+    classes->bytes = arena_alloc(arena, (size_t)classes->count * CLASS_BYTES_MAX);
+    if (!values || !largest || !indices || !classes->bytes)
+        return fault_no_memory(fault);
+    for (int64_t r = 0; r < rows; r++) {
+        dtype_read(values, (const char *)result->data + (size_t)r * row, result->dtype,
+                   (size_t)width);
+        attn_top_k(values, width, k, largest, indices);
+        for (int64_t i = 0; i < k; i++)
+            classes->size += write_class(classes->bytes + classes->size, largest[i], indices[i]);
+    }
+    if (result->rank > 0)
+        result->shape[result->rank - 1] = k;
+    return true;
+}
+
+static void write_classes(const struct classes *classes, struct text *text)
+{
+    const char *p = classes->bytes;
+    text_raw(text, "[");
+    for (int64_t i = 0; i < classes->count; i++) {
+        uint32_t length;
+        memcpy(&length, p, sizeof length);
+        text_bytes(text, ",", i > 0);
+        text_bytes(text, "\"", 1);
+        text_bytes(text, p + sizeof length, length);
+        text_bytes(text, "\"", 1);
+        p += sizeof length + length;
+    }
+    text_raw(text, "]");
+}
+
+/* --------------------------------------------------------------- outputs -- */
+
+static void write_head(const char *name, const char *datatype, const struct oip_result *result,
+                       struct text *text)
+{
+    text_raw(text, "{\"name\":");
+    text_string(text, name);
+    text_raw(text, ",\"datatype\":");
+    text_string(text, datatype);
+    text_raw(text, ",\"shape\":[");
+    for (int i = 0; i < result->rank; i++) {
+        text_bytes(text, ",", i > 0);
+        text_integer(text, result->shape[i]);
+    }
+    text_raw(text, "]");
+}
+
+/* Writes an output and, where it is binary, fills its part. */
+static bool write_output(struct infer_call *call, const struct oip *oip,
+                         const struct oip_output *output, struct byte_slice *part,
+                         struct fault *fault)
+{
+    struct text *text = &call->text;
+    struct tensor_text tensor;
+    struct oip_result result;
+    struct classes classes = { .bytes = NULL };
+    if (oip->model->parameterless)
+        oip_sdpa_result(call, oip, output->slot, &result);
+    else
+        oip_attention_result(call, oip, output->slot, &result);
+    if (output->classification > 0
+        && !classify(call, &result, output->classification, &classes, fault))
+        return false;
+    write_head(oip->outputs_known[output->slot].name,
+               classes.bytes ? "BYTES" : oip_datatype_name(result.dtype), &result, text);
+    if (output->binary) {
+        *part = classes.bytes
+                    ? (struct byte_slice){ classes.bytes, classes.size }
+                    : (struct byte_slice){ result.data,
+                                           (size_t)result.count * attn_dtype_size(result.dtype) };
+        text_raw(text, ",\"parameters\":{\"binary_data_size\":");
+        text_integer(text, (int64_t)part->size);
+        text_raw(text, "}}");
+        return true;
+    }
+    text_raw(text, ",\"data\":");
+    tensor = tensor_text_make(result.data, result.dtype, 1, &result.count);
+    if (classes.bytes)
+        write_classes(&classes, text);
+    else
+        text_numbers(text, &tensor);
+    text_raw(text, "}");
+    return true;
+}
+
+static void write_begin(const struct oip *oip, struct text *text)
+{
+    text_raw(text, "{\"model_name\":");
+    text_string(text, oip->model->name);
+    text_raw(text, ",\"model_version\":\"");
+    text_integer(text, oip->model->version);
+    text_raw(text, "\"");
+    if (oip->id) {
+        text_raw(text, ",\"id\":");
+        text_string(text, oip->id);
+    }
+    text_raw(text, ",\"outputs\":[");
+}
+
+bool oip_write(struct infer_call *call, struct fault *fault)
+{
+    const struct oip *oip = call->state;
+    struct infer_item *first = call->request.item_count > 0 ? &call->request.items[0] : NULL;
+    struct byte_slice *parts =
+        arena_calloc(&call->request.arena, EXCHANGE_PARTS_MAX, sizeof *parts);
+    int part_count = 1;
+    if (!parts)
+        return fault_no_memory(fault);
+    if (first && !infer_convert_results(&call->request, first, first->answer_dtype, fault))
+        return false;
+    write_begin(oip, &call->text);
+    for (int i = 0; i < oip->asked_count; i++) {
+        text_bytes(&call->text, ",", i > 0);
+        if (!write_output(call, oip, &oip->outputs[i], &parts[part_count], fault))
+            return false;
+        part_count += oip->outputs[i].binary;
+    }
+    text_raw(&call->text, part_count > 1 ? "]}" : "]}\n");
+    if (part_count == 1)
+        return true;
+    parts[0] = (struct byte_slice){ call->text.data, call->text.used };
+    call->content_type = "application/octet-stream";
+    call->parts = parts;
+    call->part_count = part_count;
+    call->has_header_length = true;
+    return true;
+}

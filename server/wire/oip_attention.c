@@ -1,0 +1,224 @@
+/* oip_attention.c - inputs and outputs of a model with parameters.
+ *
+ * query, key and value are [length, columns], or with a batch before it; then each entry of the
+ * batch is an item, and their results lie one behind the other, so that together they are the
+ * output. */
+#include "wire/wire_oip.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The slots, as oip_tensors.c lists them. */
+enum { QUERY, KEY, VALUE, MASK, KV_LEN, ALIBI_SLOPES, SINKS };
+
+struct infer_array oip_entry(const struct infer_array *array, int64_t b)
+{
+    struct infer_array one = *array;
+    size_t size = attn_dtype_size(array->dtype);
+    one.rank--;
+    for (int i = 0; i < one.rank; i++) {
+        one.shape[i] = array->shape[i + 1];
+        size *= (size_t)one.shape[i];
+    }
+    one.data = (const char *)array->data + (size_t)b * size;
+    return one;
+}
+
+static bool refuse_rows(const struct oip *oip, int slot, struct fault *fault)
+{
+    const struct oip_tensor *known = &oip->inputs_known[slot];
+    char with_batch[64], without[64], expected[144];
+    oip_shape_text(with_batch, sizeof with_batch, known->shape, 3);
+    oip_shape_text(without, sizeof without, known->shape + 1, 2);
+    if (slot == QUERY)
+        snprintf(expected, sizeof expected, "%s or %s", with_batch, without);
+    else
+        snprintf(expected, sizeof expected, "%s",
+                 oip->inputs[QUERY].array.rank == 3 ? with_batch : without);
+    return oip_unexpected_shape(oip, slot, expected, fault);
+}
+
+/* query, key or value: [batch, length, columns] or without the batch, as query is. */
+static bool check_rows(const struct oip *oip, int slot, struct fault *fault)
+{
+    const struct oip_input *input = &oip->inputs[slot], *query = &oip->inputs[QUERY];
+    const struct oip_tensor *known = &oip->inputs_known[slot];
+    if (!input->given)
+        return true;
+    const int rank = input->array.rank;
+    const bool fits = (rank == 2 || rank == 3) && rank == query->array.rank
+                      && (known->shape[2] < 0 || input->array.shape[rank - 1] == known->shape[2]);
+    if (!fits)
+        return refuse_rows(oip, slot, fault);
+    if (rank == 3 && input->array.shape[0] != query->array.shape[0])
+        return oip_input_fault(oip, slot, fault, FAULT_SHAPE,
+                               "batch size does not match other inputs for '%s': %" PRId64
+                               ", query has %" PRId64,
+                               oip->model->name, input->array.shape[0], query->array.shape[0]);
+    return true;
+}
+
+/* The array of an input for entry b: its own, or the one of all. has_batch: its first dimension is
+ * the batch. */
+static struct infer_array array_of(const struct oip *oip, int slot, bool has_batch, int64_t b)
+{
+    const struct oip_input *input = &oip->inputs[slot];
+    if (!input->given)
+        return (struct infer_array){ .data = NULL };
+    return has_batch ? oip_entry(&input->array, b) : input->array;
+}
+
+/* With a batch a mask may be [q_len, kv_len] for all of it, or have the batch before what it is
+ * without one. */
+static bool check_mask(const struct oip *oip, struct fault *fault)
+{
+    const struct oip_input *mask = &oip->inputs[MASK];
+    if (!mask->given)
+        return true;
+    if (mask->array.rank < 2 || mask->array.rank > (oip->is_batched ? 4 : 3))
+        return oip_unexpected_shape(oip, MASK,
+                                    oip->is_batched ? "[q_len,kv_len], [batch,q_len,kv_len] or "
+                                                      "[batch,q_heads,q_len,kv_len]"
+                                                    : "[q_len,kv_len] or [q_heads,q_len,kv_len]",
+                                    fault);
+    if (oip->is_batched && mask->array.rank > 2 && mask->array.shape[0] != oip->batch)
+        return oip_input_fault(oip, MASK, fault, FAULT_SHAPE,
+                               "batch size does not match other inputs for '%s': %" PRId64
+                               ", query has %" PRId64,
+                               oip->model->name, mask->array.shape[0], oip->batch);
+    return true;
+}
+
+/* One length for each entry of the batch, or one for each query row of each. */
+static bool check_kv_len(const struct oip *oip, struct fault *fault)
+{
+    const struct oip_input *kv_len = &oip->inputs[KV_LEN];
+    const struct infer_array *array = &kv_len->array, *query = &oip->inputs[QUERY].array;
+    const int64_t q_len = query->shape[query->rank - 2];
+    if (!kv_len->given)
+        return true;
+    const int batch_rank = oip->is_batched ? 1 : 0;
+    const bool fits = (array->rank == batch_rank || array->rank == batch_rank + 1)
+                      && (batch_rank == 0 || array->shape[0] == oip->batch)
+                      && (array->rank == batch_rank || array->shape[batch_rank] == 1
+                          || array->shape[batch_rank] == q_len);
+    if (!fits)
+        return oip_unexpected_shape(
+            oip, KV_LEN, oip->is_batched ? "[batch] or [batch,q_len]" : "[1] or [q_len]", fault);
+    for (int64_t i = 0; i < kv_len->count; i++)
+        if (kv_len->integers[i] < 0)
+            return oip_input_fault(oip, KV_LEN, fault, FAULT_LENGTH,
+                                   "is %" PRId64 " at element %" PRId64 "; expected 0 or more",
+                                   kv_len->integers[i], i);
+    return true;
+}
+
+/* What may come as an input and as a parameter comes once. */
+static bool check_per_head(const struct oip *oip, const struct infer_item *shared,
+                           struct fault *fault)
+{
+    const struct infer_array *const parameters[] = { &shared->alibi_slopes, &shared->sinks };
+    for (int i = 0; i < 2; i++)
+        if (oip->inputs[ALIBI_SLOPES + i].given && parameters[i]->data)
+            return oip_input_fault(oip, ALIBI_SLOPES + i, fault, FAULT_DUPLICATE,
+                                   "is among the parameters too");
+    return true;
+}
+
+static void set_kv_len(const struct oip *oip, struct infer_item *item, int64_t b)
+{
+    const struct oip_input *kv_len = &oip->inputs[KV_LEN];
+    if (!kv_len->given || kv_len->count == 0)
+        return;
+    const int64_t each = kv_len->count / (oip->is_batched ? oip->batch : 1);
+    item->kv_len = (int64_t *)kv_len->integers + b * each;
+    item->kv_len_count = each;
+    item->kv_len_rows = each > 1;
+}
+
+/* An empty batch is planned as one entry of zeros, so that its outputs have their shapes. */
+static bool stand_in(struct infer_call *call, struct oip *oip, struct fault *fault)
+{
+    for (int slot = QUERY; slot <= MASK; slot++) {
+        struct infer_array *array = &oip->inputs[slot].array;
+        int64_t count = (int64_t)attn_dtype_size(array->dtype);
+        if (!oip->inputs[slot].given || (slot == MASK && array->rank == 2))
+            continue;
+        for (int i = 1; i < array->rank; i++)
+            if (__builtin_mul_overflow(count, array->shape[i], &count))
+                return oip_input_fault(oip, slot, fault, FAULT_TOO_LARGE, "is too large");
+        array->data = arena_calloc(&call->request.arena, (size_t)count, 1);
+        if (!array->data)
+            return fault_no_memory(fault);
+    }
+    return true;
+}
+
+static void fill_item(const struct oip *oip, struct infer_item *item, int64_t b)
+{
+    item->query = array_of(oip, QUERY, oip->is_batched, b);
+    item->key = array_of(oip, KEY, oip->is_batched, b);
+    item->value = array_of(oip, VALUE, oip->is_batched, b);
+    item->mask = array_of(oip, MASK, oip->is_batched && oip->inputs[MASK].array.rank > 2, b);
+    item->mask_is_bool = item->mask.data && item->mask.dtype == ATTN_BOOL;
+    set_kv_len(oip, item, b);
+    if (oip->inputs[ALIBI_SLOPES].given)
+        item->alibi_slopes = oip->inputs[ALIBI_SLOPES].array;
+    if (oip->inputs[SINKS].given)
+        item->sinks = oip->inputs[SINKS].array;
+    for (int i = 0; i < oip->asked_count; i++)
+        item->outputs[oip->outputs[i].slot] = true;
+}
+
+bool oip_make_items(struct infer_call *call, const struct oip *oip, int64_t count,
+                    struct fault *fault)
+{
+    struct infer_request *request = &call->request;
+    const size_t most = call->limits.scratch_bytes_max / 2 / sizeof *request->items;
+    if ((size_t)count > most)
+        return oip_input_fault(oip, 0, fault, FAULT_TOO_LARGE,
+                               "has a batch of %" PRId64 "; at most %zu can be computed", count,
+                               most);
+    request->items = arena_calloc(&request->arena, (size_t)count, sizeof *request->items);
+    return request->items || fault_no_memory(fault);
+}
+
+bool oip_attention_items(struct infer_call *call, struct oip *oip, const struct infer_item *shared,
+                         struct fault *fault)
+{
+    struct infer_request *request = &call->request;
+    if (!check_rows(oip, QUERY, fault) || !check_rows(oip, KEY, fault)
+        || !check_rows(oip, VALUE, fault) || !check_per_head(oip, shared, fault))
+        return false;
+    oip->is_batched = oip->inputs[QUERY].array.rank == 3;
+    oip->batch = oip->is_batched ? oip->inputs[QUERY].array.shape[0] : 1;
+    if (!check_mask(oip, fault) || !check_kv_len(oip, fault)
+        || (oip->batch == 0 && !stand_in(call, oip, fault)))
+        return false;
+    const int64_t count = oip->batch > 0 ? oip->batch : 1;
+    if (!oip_make_items(call, oip, count, fault))
+        return false;
+    for (int64_t b = 0; b < count; b++) {
+        request->items[b] = *shared;
+        request->item_count = b + 1;
+        fill_item(oip, &request->items[b], b);
+    }
+    return true;
+}
+
+void oip_attention_result(const struct infer_call *call, const struct oip *oip, int slot,
+                          struct oip_result *result)
+{
+    const struct infer_item *item = &call->request.items[0];
+    int64_t shape[3];
+    const int rank = infer_output_shape(item, (enum infer_output)slot, shape);
+    *result = (struct oip_result){ .dtype = item->result_dtype, .data = item->results[slot] };
+    result->count = 1;
+    if (oip->is_batched)
+        result->shape[result->rank++] = oip->batch;
+    for (int i = 0; i < rank; i++)
+        result->shape[result->rank++] = shape[i];
+    for (int i = 0; i < result->rank; i++)
+        result->count *= result->shape[i];
+}

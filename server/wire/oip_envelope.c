@@ -1,0 +1,281 @@
+/* oip_envelope.c - the envelope of an inference request: which inputs come and which outputs are
+ * asked for. Messages follow Triton's where that has one, so that who knows it finds their way. */
+#include "wire/oip_reader.h"
+
+#include "wire/v1_fields.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A list of objects, such as inputs. NULL where it is no such list. */
+static const cJSON *list_of(struct oip_reader *reader, const char *name)
+{
+    const cJSON *node = oip_member(reader->call->document.root, name);
+    if (cJSON_IsArray(node) && !(node->child && json_numbers_of(&reader->call->document, node)))
+        return node;
+    char pointer[16];
+    snprintf(pointer, sizeof pointer, "/%s", name);
+    if (!node)
+        fault_set_at(reader->fault, pointer, FAULT_FIELD, "%s is missing; expected an array", name);
+    else
+        fault_set_at(reader->fault, pointer, FAULT_TYPE, "%s is %s; expected an array of objects",
+                     name, oip_kind_of(reader, node));
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- inputs -- */
+
+static int find_tensor(const struct oip_tensor *tensors, int count, const char *name)
+{
+    int i = 0;
+    while (i < count && strcmp(tensors[i].name, name) != 0)
+        i++;
+    return i < count ? i : -1;
+}
+
+/* Which input it is; -1 and a fault where there is no such input, or no second one. */
+static int find_input(struct oip_reader *reader, int index, const cJSON *object)
+{
+    struct oip *oip = reader->oip;
+    const char *name = oip_string_member(reader, "inputs", index, object, "name");
+    if (!name)
+        return -1;
+    const int slot = find_tensor(oip->inputs_known, oip->input_count, name);
+    if (slot < 0) {
+        oip_refuse(reader->fault, "inputs", index, "name", FAULT_FIELD,
+                   "unexpected inference input '%.60s' for model '%s'", name, oip->model->name);
+    } else if (oip->inputs[slot].given) {
+        oip_refuse(reader->fault, "inputs", index, "name", FAULT_DUPLICATE,
+                   "input '%s' already exists in request", name);
+        return -1;
+    }
+    return slot;
+}
+
+static bool read_input(struct oip_reader *reader, int index, const cJSON *object)
+{
+    const cJSON *size, *region;
+    const int slot = find_input(reader, index, object);
+    if (slot < 0)
+        return false;
+    struct oip_input *input = &reader->oip->inputs[slot];
+    const char *name = reader->oip->inputs_known[slot].name;
+    *input = (struct oip_input){ .given = true, .index = index };
+    if (!oip_read_datatype(reader, slot, object) || !oip_read_shape(reader, slot, object)
+        || !oip_parameter_member(reader, "inputs", index, object, "binary_data_size", &size)
+        || !oip_parameter_member(reader, "inputs", index, object, "shared_memory_region", &region))
+        return false;
+    const cJSON *data = oip_member(object, "data");
+    if (region)
+        return oip_refuse(reader->fault, "inputs", index, "parameters/shared_memory_region",
+                          FAULT_FIELD, "input '%s' is in shared memory, which is not offered",
+                          name);
+    if (data && size)
+        return oip_refuse(
+            reader->fault, "inputs", index, "data", FAULT_BINARY,
+            "input '%s' must set only one of the fields 'data' and 'binary_data_size' in "
+            "'parameters', but sets both",
+            name);
+    if (!data && !size)
+        return oip_refuse(reader->fault, "inputs", index, "data", FAULT_FIELD,
+                          "data of input '%s' is missing", name);
+    return size ? oip_read_binary(reader, slot, size) : oip_read_data(reader, slot, data);
+}
+
+static bool lacks(const struct oip *oip, int slot)
+{
+    return !oip->inputs[slot].given && !oip->inputs_known[slot].optional;
+}
+
+static bool refuse_incomplete(const struct oip *oip, struct fault *fault)
+{
+    char missing[128] = "", got[128] = "";
+    int required = 0, given = 0;
+    for (int i = 0; i < oip->input_count; i++) {
+        const char *name = oip->inputs_known[i].name;
+        char *list = oip->inputs[i].given ? got : lacks(oip, i) ? missing : NULL;
+        required += !oip->inputs_known[i].optional;
+        given += oip->inputs[i].given;
+        if (list)
+            snprintf(list + strlen(list), sizeof got - strlen(list), "%s'%s'", list[0] ? "," : "",
+                     name);
+    }
+    return fault_set_at(fault, "/inputs", FAULT_FIELD,
+                        "expected %d inputs but got %d inputs for model '%s'. Got input(s) [%s], "
+                        "but missing required input(s) [%s]",
+                        required, given, oip->model->name, got, missing);
+}
+
+static bool expect_required(const struct oip *oip, struct fault *fault)
+{
+    for (int i = 0; i < oip->input_count; i++)
+        if (lacks(oip, i))
+            return refuse_incomplete(oip, fault);
+    return true;
+}
+
+static bool read_inputs(struct oip_reader *reader)
+{
+    const cJSON *inputs = list_of(reader, "inputs"), *object;
+    int index = 0;
+    if (!inputs)
+        return false;
+    cJSON_ArrayForEach(object, inputs)
+    {
+        if (!read_input(reader, index++, object))
+            return false;
+    }
+    if (!expect_required(reader->oip, reader->fault))
+        return false;
+    if (reader->tail_used < reader->tail_size)
+        return fault_set(reader->fault, FAULT_BINARY,
+                         "unexpected additional input data for model '%s': %zu bytes",
+                         reader->oip->model->name, reader->tail_size - reader->tail_used);
+    return true;
+}
+
+/* --------------------------------------------------------------- outputs -- */
+
+static bool read_output(struct oip_reader *reader, int index, const cJSON *object)
+{
+    struct oip *oip = reader->oip;
+    const cJSON *binary, *classification, *region;
+    const char *name = oip_string_member(reader, "outputs", index, object, "name");
+    if (!name || !oip_parameter_member(reader, "outputs", index, object, "binary_data", &binary)
+        || !oip_parameter_member(reader, "outputs", index, object, "classification",
+                                 &classification)
+        || !oip_parameter_member(reader, "outputs", index, object, "shared_memory_region", &region))
+        return false;
+    struct oip_output output = { .slot = find_tensor(oip->outputs_known, oip->output_count, name),
+                                 .binary = oip->binary_output };
+    if (output.slot < 0)
+        return oip_refuse(reader->fault, "outputs", index, "name", FAULT_FIELD,
+                          "unexpected inference output '%.60s' for model '%s'", name,
+                          oip->model->name);
+    for (int i = 0; i < oip->asked_count; i++)
+        if (oip->outputs[i].slot == output.slot)
+            return oip_refuse(reader->fault, "outputs", index, "name", FAULT_DUPLICATE,
+                              "output '%s' already exists in request", name);
+    if (region)
+        return oip_refuse(reader->fault, "outputs", index, "parameters/shared_memory_region",
+                          FAULT_FIELD, "output '%s' is in shared memory, which is not offered",
+                          name);
+    if (binary && !cJSON_IsBool(binary))
+        return oip_refuse(reader->fault, "outputs", index, "parameters/binary_data", FAULT_TYPE,
+                          "binary_data of output '%s' is %s; expected true or false", name,
+                          oip_kind_of(reader, binary));
+    if (binary)
+        output.binary = cJSON_IsTrue(binary);
+    if (classification) {
+        const double number = cJSON_IsNumber(classification) ? classification->valuedouble : -1;
+        if (!(number >= 0) || !isfinite(number) || number != floor(number))
+            return oip_refuse(reader->fault, "outputs", index, "parameters/classification",
+                              FAULT_OPTION,
+                              "classification of output '%s' is not an integer of 0 or more", name);
+        output.classification = (int64_t)fmin(number, (double)OIP_INTEGER_MAX);
+    }
+    oip->outputs[oip->asked_count++] = output;
+    return true;
+}
+
+/* Asked for nothing, a model answers its context and weights, sdpa its Y. */
+static void ask_defaults(struct oip *oip)
+{
+    oip->asked_count = 0;
+    for (int i = 0; i < (oip->model->parameterless ? 1 : 2); i++)
+        oip->outputs[oip->asked_count++] =
+            (struct oip_output){ .slot = i, .binary = oip->binary_output };
+}
+
+static bool read_outputs(struct oip_reader *reader)
+{
+    const cJSON *outputs = oip_member(reader->call->document.root, "outputs"), *object;
+    int index = 0;
+    if (!outputs || (cJSON_IsArray(outputs) && !outputs->child)) {
+        ask_defaults(reader->oip);
+        return true;
+    }
+    outputs = list_of(reader, "outputs");
+    if (!outputs)
+        return false;
+    cJSON_ArrayForEach(object, outputs)
+    {
+        if (!read_output(reader, index++, object))
+            return false;
+    }
+    return true;
+}
+
+/* ----------------------------------------------------------------- whole -- */
+
+static bool read_id_and_parameters(struct oip_reader *reader)
+{
+    struct oip *oip = reader->oip;
+    const cJSON *root = reader->call->document.root;
+    if (!cJSON_IsObject(root))
+        return fault_set(reader->fault, FAULT_TYPE, "the body is %s; expected an object",
+                         oip_kind_of(reader, root));
+    const cJSON *id = oip_member(root, "id");
+    if (id && !cJSON_IsString(id))
+        return fault_set_at(reader->fault, "/id", FAULT_TYPE, "id is %s; expected a string",
+                            oip_kind_of(reader, id));
+    oip->id = id ? id->valuestring : NULL;
+    oip->parameters = oip_member(root, "parameters");
+    if (!oip->parameters)
+        return true;
+    if (!cJSON_IsObject(oip->parameters))
+        return fault_set_at(reader->fault, "/parameters", FAULT_TYPE,
+                            "parameters is %s; expected an object",
+                            oip_kind_of(reader, oip->parameters));
+    const cJSON *binary = oip_member(oip->parameters, "binary_data_output");
+    if (binary && !cJSON_IsBool(binary))
+        return fault_set_at(reader->fault, "/parameters/binary_data_output", FAULT_TYPE,
+                            "binary_data_output is %s; expected true or false",
+                            oip_kind_of(reader, binary));
+    oip->binary_output = binary && cJSON_IsTrue(binary);
+    return true;
+}
+
+bool oip_read_envelope(struct infer_call *call, struct oip *oip, struct fault *fault)
+{
+    struct oip_reader reader = {
+        .call = call,
+        .oip = oip,
+        .fault = fault,
+        .tail = (const char *)call->body.data + oip->header_length,
+        .tail_size = call->body.size - oip->header_length,
+    };
+    return read_id_and_parameters(&reader) && read_inputs(&reader) && read_outputs(&reader);
+}
+
+bool oip_read_raw(struct infer_call *call, struct oip *oip, struct fault *fault)
+{
+    struct oip_reader reader = { .call = call, .oip = oip, .fault = fault };
+    const int64_t columns = oip->inputs_known[0].shape[2];
+    const size_t row = (size_t)columns * sizeof(float);
+    oip->is_raw = true;
+    oip->binary_output = !oip->accepts_json_only;
+    ask_defaults(oip);
+    if (oip->model->parameterless || columns < 1)
+        return fault_set(fault, FAULT_BINARY,
+                         "a raw binary request is for models of one input with one variable "
+                         "dimension; model '%s' has others",
+                         oip->model->name);
+    if (call->body.size == 0 || call->body.size % row != 0)
+        return fault_set(fault, FAULT_BINARY,
+                         "input byte size mismatch for input 'query' for model '%s'. Expected a "
+                         "multiple of %zu, got %zu",
+                         oip->model->name, row, call->body.size);
+    oip->inputs[0] = (struct oip_input){
+        .given = true,
+        .datatype = oip_datatype_find("FP32"),
+        .array = { .dtype = ATTN_F32,
+                   .rank = 3,
+                   .shape = { 1, (int64_t)(call->body.size / row), columns } },
+        .count = (int64_t)(call->body.size / sizeof(float)),
+    };
+    return oip_take_bytes(&reader, 0, call->body.data);
+}

@@ -1,0 +1,381 @@
+/* oip_sdpa.c - ONNX Attention (opset 23 to 25) on the wire: the inputs and outputs of the model
+ * without parameters.
+ *
+ * Q, K and V are [batch, heads, length, head_dim] or [batch, length, heads * head_dim]. Each entry
+ * of the batch is an item, and what it computes with are views of the inputs, but for a past, which
+ * is joined with what is new and answered as present. */
+#include "wire/wire_oip.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The slots, as oip_tensors.c lists them. */
+enum { Q, K, V, ATTN_MASK, PAST_KEY, PAST_VALUE, NONPAD_KV_SEQLEN };
+enum { Y, PRESENT_KEY, PRESENT_VALUE, QK_MATMUL_OUTPUT };
+
+/* What the shapes say. */
+struct sizes {
+    bool is_rank_3;
+    int64_t batch, q_heads, kv_heads, q_len, kv_len, past_len, head_dim, v_head_dim;
+    int64_t total; /* keys, the past ones included */
+};
+
+static bool given(const struct oip *oip, int slot)
+{
+    return oip->inputs[slot].given;
+}
+
+static const struct infer_array *array_of(const struct oip *oip, int slot)
+{
+    return &oip->inputs[slot].array;
+}
+
+/* ----------------------------------------------------------------- sizes -- */
+
+/* The heads of a 3-D input, which only a parameter can say. */
+static bool heads_of(const struct oip *oip, int slot, int64_t heads, const char *name,
+                     struct fault *fault)
+{
+    const int64_t columns = array_of(oip, slot)->shape[2];
+    if (heads == 0)
+        return fault_set_at(fault, "/parameters", FAULT_FIELD,
+                            "parameter %s is missing; inputs of 3 dimensions need it", name);
+    if (columns == 0 || columns % heads != 0)
+        return oip_input_fault(oip, slot, fault, FAULT_SHAPE,
+                               "has %" PRId64 " columns, not a multiple of %s %" PRId64, columns,
+                               name, heads);
+    return true;
+}
+
+static bool expect_ranks(const struct oip *oip, struct fault *fault)
+{
+    const int rank = array_of(oip, Q)->rank;
+    if (rank != 3 && rank != 4)
+        return oip_unexpected_shape(oip, Q, "[-1,-1,-1,-1] or [-1,-1,-1]", fault);
+    for (int slot = K; slot <= V; slot++)
+        if (array_of(oip, slot)->rank != rank)
+            return oip_unexpected_shape(oip, slot, rank == 4 ? "[-1,-1,-1,-1]" : "[-1,-1,-1]",
+                                        fault);
+    return true;
+}
+
+static bool read_sizes(const struct oip *oip, const struct infer_item *shared, struct sizes *sizes,
+                       struct fault *fault)
+{
+    if (!expect_ranks(oip, fault))
+        return false;
+    const int64_t *q = array_of(oip, Q)->shape, *k = array_of(oip, K)->shape;
+    const int64_t *v = array_of(oip, V)->shape;
+    sizes->is_rank_3 = array_of(oip, Q)->rank == 3;
+    sizes->batch = q[0];
+    if (!sizes->is_rank_3) {
+        sizes->q_heads = q[1];
+        sizes->kv_heads = k[1];
+        sizes->q_len = q[2];
+        sizes->kv_len = k[2];
+        sizes->head_dim = q[3];
+        sizes->v_head_dim = v[3];
+        return true;
+    }
+    if (!heads_of(oip, Q, shared->q_heads, "q_num_heads", fault)
+        || !heads_of(oip, K, shared->kv_heads, "kv_num_heads", fault)
+        || !heads_of(oip, V, shared->kv_heads, "kv_num_heads", fault))
+        return false;
+    sizes->q_heads = shared->q_heads;
+    sizes->kv_heads = shared->kv_heads;
+    sizes->q_len = q[1];
+    sizes->kv_len = k[1];
+    sizes->head_dim = q[2] / shared->q_heads;
+    sizes->v_head_dim = v[2] / shared->kv_heads;
+    return true;
+}
+
+/* An input that has to have this shape. */
+static bool expect_shape(const struct oip *oip, int slot, const int64_t *shape, int rank,
+                         struct fault *fault)
+{
+    const struct infer_array *array = array_of(oip, slot);
+    char expected[96];
+    if (array->rank == rank && memcmp(array->shape, shape, (size_t)rank * sizeof *shape) == 0)
+        return true;
+    oip_shape_text(expected, sizeof expected, shape, rank);
+    return oip_unexpected_shape(oip, slot, expected, fault);
+}
+
+static bool check_heads(const struct oip *oip, const struct infer_item *shared,
+                        const struct sizes *sizes, struct fault *fault)
+{
+    if (sizes->q_heads == 0 || sizes->head_dim == 0)
+        return oip_input_fault(oip, Q, fault, FAULT_SHAPE, "has no heads or no columns");
+    if (sizes->kv_heads == 0 || sizes->v_head_dim == 0)
+        return oip_input_fault(oip, sizes->kv_heads ? V : K, fault, FAULT_SHAPE,
+                               "has no heads or no columns");
+    if (sizes->q_heads % sizes->kv_heads != 0)
+        return oip_input_fault(oip, K, fault, FAULT_SHAPE,
+                               "has %" PRId64 " heads; the %" PRId64
+                               " heads of Q are not a multiple",
+                               sizes->kv_heads, sizes->q_heads);
+    if (shared->q_heads && shared->q_heads != sizes->q_heads)
+        return fault_set_at(fault, "/parameters/q_num_heads", FAULT_OPTION,
+                            "q_num_heads is %" PRId64 "; Q has %" PRId64 " heads", shared->q_heads,
+                            sizes->q_heads);
+    if (shared->kv_heads && shared->kv_heads != sizes->kv_heads)
+        return fault_set_at(fault, "/parameters/kv_num_heads", FAULT_OPTION,
+                            "kv_num_heads is %" PRId64 "; K has %" PRId64 " heads",
+                            shared->kv_heads, sizes->kv_heads);
+    return true;
+}
+
+static bool check_shapes(const struct oip *oip, struct sizes *sizes, struct fault *fault)
+{
+    const struct sizes s = *sizes;
+    const int64_t key4[] = { s.batch, s.kv_heads, s.kv_len, s.head_dim };
+    const int64_t value4[] = { s.batch, s.kv_heads, s.kv_len, s.v_head_dim };
+    const int64_t key3[] = { s.batch, s.kv_len, s.kv_heads * s.head_dim };
+    const int64_t value3[] = { s.batch, s.kv_len, s.kv_heads * s.v_head_dim };
+    const int rank = s.is_rank_3 ? 3 : 4;
+    if (!expect_shape(oip, K, s.is_rank_3 ? key3 : key4, rank, fault)
+        || !expect_shape(oip, V, s.is_rank_3 ? value3 : value4, rank, fault))
+        return false;
+    sizes->total = s.kv_len;
+    if (given(oip, PAST_KEY) != given(oip, PAST_VALUE))
+        return fault_set_at(fault, "/inputs", FAULT_FIELD,
+                            "input '%s' is missing; past_key and past_value come together",
+                            given(oip, PAST_KEY) ? "past_value" : "past_key");
+    if (!given(oip, PAST_KEY))
+        return true;
+    if (given(oip, NONPAD_KV_SEQLEN))
+        return oip_input_fault(oip, NONPAD_KV_SEQLEN, fault, FAULT_OPTION,
+                               "is for keys that are all in K; it does not go with past_key");
+    const struct infer_array *past = array_of(oip, PAST_KEY);
+    sizes->past_len = past->rank == 4 ? past->shape[2] : 0;
+    const int64_t past_key[] = { s.batch, s.kv_heads, sizes->past_len, s.head_dim };
+    const int64_t past_value[] = { s.batch, s.kv_heads, sizes->past_len, s.v_head_dim };
+    sizes->total += sizes->past_len;
+    return expect_shape(oip, PAST_KEY, past_key, 4, fault)
+           && expect_shape(oip, PAST_VALUE, past_value, 4, fault);
+}
+
+/* Keys have the datatype of Q; past values that of V, which may be another (T1 and T2 of the
+ * operator). */
+static bool check_datatypes(const struct oip *oip, struct fault *fault)
+{
+    static const struct {
+        int slot, like;
+        const char *name;
+    } pairs[] = { { K, Q, "Q" }, { PAST_KEY, Q, "Q" }, { PAST_VALUE, V, "V" } };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        const struct oip_input *input = &oip->inputs[pairs[i].slot];
+        const struct oip_input *like = &oip->inputs[pairs[i].like];
+        if (input->given && input->array.dtype != like->array.dtype)
+            return oip_input_fault(oip, pairs[i].slot, fault, FAULT_DTYPE,
+                                   "data-type is '%s', but %s has '%s'", input->datatype->name,
+                                   pairs[i].name, like->datatype->name);
+    }
+    return true;
+}
+
+/* -------------------------------------------------------------- the past -- */
+
+/* Rows of a [batch, kv_heads, length, columns] array, out of the 4-D or the 3-D form. */
+static const char *row_of(const struct infer_array *array, int64_t heads, int64_t b, int64_t h,
+                          int64_t i, size_t row)
+{
+    const int64_t length = array->rank == 4 ? array->shape[2] : array->shape[1];
+    const int64_t index =
+        array->rank == 4 ? (b * heads + h) * length + i : (b * length + i) * heads + h;
+    return (const char *)array->data + (size_t)index * row;
+}
+
+/* Keys or values, the past ones first, cut into heads: of K or V alone where nothing has to move.
+ */
+static bool join(struct infer_call *call, const struct oip *oip, int slot,
+                 const struct sizes *sizes, int64_t columns, struct infer_array *joined,
+                 struct fault *fault)
+{
+    const struct infer_array *now = array_of(oip, slot);
+    const struct infer_array *past = array_of(oip, slot == K ? PAST_KEY : PAST_VALUE);
+    const size_t row = (size_t)columns * attn_dtype_size(now->dtype);
+    const int64_t rows = sizes->batch * sizes->kv_heads * sizes->total;
+    *joined = (struct infer_array){
+        now->data, now->dtype, 4, { sizes->batch, sizes->kv_heads, sizes->total, columns }
+    };
+    if (sizes->past_len == 0 && now->rank == 4)
+        return true;
+    char *out = arena_calloc(&call->request.arena, (size_t)rows, row);
+    joined->data = out;
+    if (!out)
+        return fault_no_memory(fault);
+    for (int64_t b = 0; b < sizes->batch; b++)
+        for (int64_t h = 0; h < sizes->kv_heads; h++)
+            for (int64_t i = 0; i < sizes->total; i++, out += row)
+                memcpy(out,
+                       i < sizes->past_len
+                           ? row_of(past, sizes->kv_heads, b, h, i, row)
+                           : row_of(now, sizes->kv_heads, b, h, i - sizes->past_len, row),
+                       row);
+    return true;
+}
+
+static bool is_asked(const struct oip *oip, int slot)
+{
+    for (int i = 0; i < oip->asked_count; i++)
+        if (oip->outputs[i].slot == slot)
+            return true;
+    return false;
+}
+
+/* Keys and values of 3 dimensions and without a past are used as they lie, unless they are to be
+ * answered as present. */
+static bool join_both(struct infer_call *call, struct oip *oip, const struct sizes *sizes,
+                      struct fault *fault)
+{
+    for (int i = 0; i < 2; i++) {
+        const int64_t columns = i == 0 ? sizes->head_dim : sizes->v_head_dim;
+        if (sizes->past_len == 0 && !is_asked(oip, PRESENT_KEY + i))
+            oip->present[i] = *array_of(oip, K + i);
+        else if (!join(call, oip, K + i, sizes, columns, &oip->present[i], fault))
+            return false;
+    }
+    return true;
+}
+
+/* -------------------------------------------------------------- the mask -- */
+
+/* The mask's shape with its missing axes in front; each has to be 1 or what it is for, the last one
+ * may be shorter. */
+static bool mask_shape(const struct oip *oip, const struct sizes *sizes, int64_t shape[4],
+                       struct fault *fault)
+{
+    const struct infer_array *mask = array_of(oip, ATTN_MASK);
+    const int64_t full[4] = { sizes->batch, sizes->q_heads, sizes->q_len, sizes->total };
+    bool fits = mask->rank <= 4;
+    for (int i = 0; fits && i < 4; i++) {
+        const int axis = i - (4 - mask->rank);
+        if (axis >= 0)
+            shape[i] = mask->shape[axis];
+        fits =
+            shape[i] == 1 || shape[i] == full[i] || (i == 3 && shape[i] > 0 && shape[i] < full[i]);
+    }
+    char expected[128];
+    if (fits)
+        return true;
+    snprintf(expected, sizeof expected,
+             "what broadcasts to [%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]", full[0],
+             full[1], full[2], full[3]);
+    return oip_unexpected_shape(oip, ATTN_MASK, expected, fault);
+}
+
+static bool view_mask(const struct oip *oip, const struct sizes *sizes, struct attn_tensor *mask,
+                      struct fault *fault)
+{
+    const struct infer_array *array = array_of(oip, ATTN_MASK);
+    int64_t shape[4] = { 1, 1, 1, 1 };
+    *mask = (struct attn_tensor){ .data = NULL };
+    if (!given(oip, ATTN_MASK))
+        return true;
+    if (!mask_shape(oip, sizes, shape, fault))
+        return false;
+    *mask = attn_tensor_dense((void *)array->data, array->dtype, shape[0], shape[1], shape[2],
+                              shape[3]);
+    return true;
+}
+
+/* ----------------------------------------------------------------- items -- */
+
+static bool set_lengths(const struct oip *oip, const struct sizes *sizes, struct infer_item *item,
+                        int64_t b, struct fault *fault)
+{
+    const struct oip_input *nonpad = &oip->inputs[NONPAD_KV_SEQLEN];
+    item->past_len = sizes->past_len;
+    if (!nonpad->given)
+        return true;
+    const int64_t length = nonpad->integers[b];
+    if (length < 0 || length > sizes->kv_len)
+        return oip_input_fault(oip, NONPAD_KV_SEQLEN, fault, FAULT_LENGTH,
+                               "is %" PRId64 " at element %" PRId64 "; K has %" PRId64 " keys",
+                               length, b, sizes->kv_len);
+    item->kv_len = (int64_t *)nonpad->integers + b;
+    item->kv_len_count = 1;
+    item->past_len = length - sizes->q_len;
+    return true;
+}
+
+static void fill_item(const struct oip *oip, const struct sizes *sizes,
+                      const struct attn_tensor *mask, struct infer_item *item, int64_t b)
+{
+    item->query = oip_entry(array_of(oip, Q), b);
+    item->key = oip_entry(&oip->present[0], b);
+    item->value = oip_entry(&oip->present[1], b);
+    item->q_heads = sizes->q_heads;
+    item->kv_heads = sizes->kv_heads;
+    item->context_by_heads = !sizes->is_rank_3;
+    item->mask_view = *mask;
+    if (mask->data && mask->shape[0] > 1)
+        item->mask_view.data =
+            (char *)mask->data + (size_t)(b * mask->stride[0]) * attn_dtype_size(mask->dtype);
+    item->mask_view.shape[0] = 1;
+    item->outputs[INFER_CONTEXT] = is_asked(oip, Y);
+    item->outputs[oip->map] |= is_asked(oip, QK_MATMUL_OUTPUT);
+}
+
+static void set_shapes(struct oip *oip, const struct sizes *sizes)
+{
+    const struct sizes s = *sizes;
+    oip->y_shape =
+        (struct infer_array){ .rank = 4, .shape = { s.batch, s.q_heads, s.q_len, s.v_head_dim } };
+    if (s.is_rank_3)
+        oip->y_shape =
+            (struct infer_array){ .rank = 3,
+                                  .shape = { s.batch, s.q_len, s.q_heads * s.v_head_dim } };
+    oip->map_shape =
+        (struct infer_array){ .rank = 4, .shape = { s.batch, s.q_heads, s.q_len, s.total } };
+}
+
+bool oip_sdpa_items(struct infer_call *call, struct oip *oip, const struct infer_item *shared,
+                    struct fault *fault)
+{
+    struct infer_request *request = &call->request;
+    struct sizes sizes = { 0 };
+    struct attn_tensor mask;
+    if (!check_datatypes(oip, fault) || !read_sizes(oip, shared, &sizes, fault)
+        || !check_heads(oip, shared, &sizes, fault) || !check_shapes(oip, &sizes, fault)
+        || (given(oip, NONPAD_KV_SEQLEN)
+            && !expect_shape(oip, NONPAD_KV_SEQLEN, &sizes.batch, 1, fault))
+        || !join_both(call, oip, &sizes, fault) || !view_mask(oip, &sizes, &mask, fault))
+        return false;
+    oip->batch = sizes.batch;
+    set_shapes(oip, &sizes);
+    if (!oip_make_items(call, oip, sizes.batch, fault))
+        return false;
+    for (int64_t b = 0; b < sizes.batch; b++) {
+        request->items[b] = *shared;
+        request->item_count = b + 1;
+        if (!set_lengths(oip, &sizes, &request->items[b], b, fault))
+            return false;
+        fill_item(oip, &sizes, &mask, &request->items[b], b);
+    }
+    return true;
+}
+
+void oip_sdpa_result(const struct infer_call *call, const struct oip *oip, int slot,
+                     struct oip_result *result)
+{
+    const struct infer_item *item = oip->batch > 0 ? &call->request.items[0] : NULL;
+    *result = (struct oip_result){ .dtype = array_of(oip, Q)->dtype, .count = 1 };
+    if (slot == PRESENT_KEY || slot == PRESENT_VALUE) {
+        const struct infer_array *present = &oip->present[slot - PRESENT_KEY];
+        result->dtype = present->dtype;
+        result->data = present->data;
+        result->rank = present->rank;
+        memcpy(result->shape, present->shape, sizeof result->shape);
+    } else {
+        const struct infer_array *shape = slot == Y ? &oip->y_shape : &oip->map_shape;
+        result->data = item ? item->results[slot == Y ? INFER_CONTEXT : oip->map] : NULL;
+        result->rank = shape->rank;
+        memcpy(result->shape, shape->shape, sizeof result->shape);
+    }
+    for (int i = 0; i < result->rank; i++)
+        result->count *= result->shape[i];
+}

@@ -1,0 +1,98 @@
+/* oip_tensors.c - see oip_tensors.h.
+ *
+ * A model of layers that differ in a width leaves that width to the call. */
+#include "wire/oip_tensors.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct oip_tensor SDPA_INPUTS[] = {
+    { "Q", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+    { "K", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+    { "V", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+    { "attn_mask", "FP32", true, 4, { -1, -1, -1, -1 }, true },
+    { "past_key", "FP32", true, 4, { -1, -1, -1, -1 }, false },
+    { "past_value", "FP32", true, 4, { -1, -1, -1, -1 }, false },
+    { "nonpad_kv_seqlen", "INT64", true, 1, { -1 }, false },
+};
+
+static const struct oip_tensor SDPA_OUTPUTS[] = {
+    { "Y", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+    { "present_key", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+    { "present_value", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+    { "qk_matmul_output", "FP32", false, 4, { -1, -1, -1, -1 }, false },
+};
+
+enum {
+    SDPA_INPUT_COUNT = sizeof SDPA_INPUTS / sizeof SDPA_INPUTS[0],
+    SDPA_OUTPUT_COUNT = sizeof SDPA_OUTPUTS / sizeof SDPA_OUTPUTS[0],
+};
+
+/* What all layers agree on, else -1. */
+struct common {
+    int64_t d_query, d_key, d_value, d_out, q_heads;
+};
+
+static void agree(int64_t *all, int64_t one)
+{
+    if (*all != one)
+        *all = -1;
+}
+
+static struct common common_widths(const struct model *model)
+{
+    const struct model_layer *first = &model->layers[0];
+    struct common common = { first->d_query, first->d_key, first->d_value, first->d_out,
+                             first->layer.q_heads };
+    for (int64_t i = 1; i < model->layer_count; i++) {
+        const struct model_layer *layer = &model->layers[i];
+        agree(&common.d_query, layer->d_query);
+        agree(&common.d_key, layer->d_key);
+        agree(&common.d_value, layer->d_value);
+        agree(&common.d_out, layer->d_out);
+        agree(&common.q_heads, layer->layer.q_heads);
+    }
+    return common;
+}
+
+int oip_inputs(const struct model *model, struct oip_tensor tensors[OIP_TENSORS_MAX])
+{
+    if (model->parameterless) {
+        memcpy(tensors, SDPA_INPUTS, sizeof SDPA_INPUTS);
+        return SDPA_INPUT_COUNT;
+    }
+    const struct common common = common_widths(model);
+    const struct oip_tensor inputs[] = {
+        { "query", "FP32", false, 3, { -1, -1, common.d_query }, false },
+        { "key", "FP32", true, 3, { -1, -1, common.d_key }, false },
+        { "value", "FP32", true, 3, { -1, -1, common.d_value }, false },
+        { "mask", "FP32", true, 3, { -1, -1, -1 }, true },
+        { "kv_len", "INT64", true, 1, { -1 }, false },
+        { "alibi_slopes", "FP32", true, 1, { common.q_heads }, false },
+        { "sinks", "FP32", true, 1, { common.q_heads }, false },
+    };
+    memcpy(tensors, inputs, sizeof inputs);
+    return sizeof inputs / sizeof inputs[0];
+}
+
+int oip_outputs(const struct model *model, struct oip_tensor tensors[OIP_TENSORS_MAX])
+{
+    if (model->parameterless) {
+        memcpy(tensors, SDPA_OUTPUTS, sizeof SDPA_OUTPUTS);
+        return SDPA_OUTPUT_COUNT;
+    }
+    const struct common common = common_widths(model);
+    for (int i = 0; i < INFER_OUTPUT_COUNT; i++)
+        tensors[i] = (struct oip_tensor){ infer_output_names[i],          "FP32", false, 4,
+                                          { -1, common.q_heads, -1, -1 }, false };
+    tensors[INFER_CONTEXT].rank = 3;
+    tensors[INFER_CONTEXT].shape[1] = -1;
+    tensors[INFER_CONTEXT].shape[2] = common.d_out;
+    tensors[INFER_LSE].rank = 3;
+    return INFER_OUTPUT_COUNT;
+}
+
+void oip_platform(const struct model *model, char *platform, size_t size)
+{
+    snprintf(platform, size, "attnd_%s", model->parameterless ? "sdpa" : model->attention);
+}

@@ -1,0 +1,18 @@
+/* v1_fields.h - the fields of a request of the native API, read one by one. */
+#ifndef ATTND_V1_FIELDS_H
+#define ATTND_V1_FIELDS_H
+
+#include "wire/v1_reader.h"
+
+bool v1_read_model(struct v1_reader *reader, const cJSON *node);
+bool v1_read_layer(struct v1_reader *reader, const cJSON *node);
+
+/* Reads the field called field, which there is, into reader->item; the faults speak of
+ * reader->name at reader->pointer. */
+bool v1_read_option(struct v1_reader *reader, const char *field, const cJSON *node);
+
+/* Reads every field of an object into reader->item; "requests" is passed over where
+ * the object is a batch. null is as good as absent. */
+bool v1_read_object(struct v1_reader *reader, const cJSON *object, bool has_requests);
+
+#endif

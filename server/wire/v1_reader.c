@@ -1,0 +1,158 @@
+/* v1_reader.c - see v1_reader.h. */
+#include "wire/v1_reader.h"
+
+#include "base/nearest.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---------------------------------------------------------- single values -- */
+
+bool v1_wrong_type(struct v1_reader *reader, const cJSON *node, const char *expected)
+{
+    return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE, "%s is %s; expected %s",
+                        reader->name, json_kind(reader->document, node), expected);
+}
+
+bool v1_read_integer(struct v1_reader *reader, const cJSON *node, int64_t least,
+                     enum fault_code code, int64_t *value)
+{
+    if (!cJSON_IsNumber(node))
+        return v1_wrong_type(reader, node, "an integer");
+    const double number = node->valuedouble;
+    if (!(number >= (double)least && number <= V1_INTEGER_MAX) || number != floor(number))
+        return fault_set_at(reader->fault, reader->pointer, code,
+                            "%s is %.17g; expected an integer of %" PRId64 " or more%s",
+                            reader->name, number, least,
+                            number > V1_INTEGER_MAX ? ", and at most 2^53" : "");
+    *value = (int64_t)number;
+    return true;
+}
+
+bool v1_read_number(struct v1_reader *reader, const cJSON *node, double *value)
+{
+    if (!cJSON_IsNumber(node))
+        return v1_wrong_type(reader, node, "a number");
+    *value = node->valuedouble;
+    if (!isfinite((float)*value))
+        return fault_set_at(reader->fault, reader->pointer, FAULT_NONFINITE,
+                            "%s is beyond the range of a 32-bit float", reader->name);
+    return true;
+}
+
+bool v1_read_float(struct v1_reader *reader, const cJSON *node, float *value)
+{
+    double number = 0;
+    if (!v1_read_number(reader, node, &number))
+        return false;
+    *value = (float)number;
+    return true;
+}
+
+bool v1_read_bool(struct v1_reader *reader, const cJSON *node, bool *value)
+{
+    if (!cJSON_IsBool(node))
+        return v1_wrong_type(reader, node, "true or false");
+    *value = cJSON_IsTrue(node);
+    return true;
+}
+
+/* --------------------------------------------------------------- arrays -- */
+
+struct json_place v1_place(const struct v1_reader *reader)
+{
+    return (struct json_place){ reader->document, reader->pointer, reader->name, reader->fault };
+}
+
+const struct json_numbers *v1_find_numbers(struct v1_reader *reader, const cJSON *node,
+                                           const char *expected)
+{
+    const struct json_place place = v1_place(reader);
+    return json_element_array(&place, node, expected, reader->takes_deep);
+}
+
+bool v1_expect_finite(struct v1_reader *reader, const struct json_numbers *numbers,
+                      int64_t nonfinite_index, const char *type)
+{
+    const struct json_place place = v1_place(reader);
+    return reader->request->nonfinite_allowed
+           || json_element_expect_finite(&place, numbers, nonfinite_index, type);
+}
+
+bool v1_expect_numbers(struct v1_reader *reader, const struct json_numbers *numbers,
+                       bool null_allowed)
+{
+    const struct json_place place = v1_place(reader);
+    return json_element_expect_numbers(&place, numbers, null_allowed);
+}
+
+const struct json_numbers *v1_read_numbers(struct v1_reader *reader, const cJSON *node,
+                                           const char *expected)
+{
+    const struct json_numbers *numbers = v1_find_numbers(reader, node, expected);
+    if (numbers && !v1_expect_finite(reader, numbers, numbers->nonfinite_index, "a 32-bit float"))
+        return NULL;
+    return numbers;
+}
+
+void v1_take_array(struct infer_array *array, const struct json_numbers *numbers)
+{
+    static const float none;
+    array->data = numbers->count > 0 ? numbers->values : &none;
+    array->dtype = ATTN_F32;
+    array->rank = numbers->rank;
+    memcpy(array->shape, numbers->shape, sizeof array->shape);
+}
+
+bool v1_read_array(struct v1_reader *reader, const cJSON *node, bool null_allowed,
+                   struct infer_array *array)
+{
+    const struct json_numbers *numbers = v1_read_numbers(reader, node, "an array of numbers");
+    if (!numbers || !v1_expect_numbers(reader, numbers, null_allowed))
+        return false;
+    v1_take_array(array, numbers);
+    return true;
+}
+
+bool v1_integers_of(struct v1_reader *reader, const struct json_numbers *numbers,
+                    enum fault_code code, int64_t **values)
+{
+    const float exact_max = 16777216.0f; /* the integers that a float32 holds exactly */
+    *values = arena_calloc(&reader->request->arena, (size_t)numbers->count, sizeof **values);
+    if (!*values)
+        return fault_no_memory(reader->fault);
+    for (int64_t i = 0; i < numbers->count; i++) {
+        const float number = numbers->values[i];
+        if (!(number >= 0 && number <= exact_max) || number != floorf(number)) {
+            const struct json_place place = v1_place(reader);
+            const struct json_element element = json_element_at(numbers, i);
+            return json_element_fault(&place, &element, code,
+                                      "is %.9g; expected an integer from 0 to %.0f", (double)number,
+                                      (double)exact_max);
+        }
+        (*values)[i] = (int64_t)number;
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------- names -- */
+
+bool v1_unknown_field(struct v1_reader *reader, const char *name, const char *const *known,
+                      int known_count)
+{
+    const char *nearest = nearest_name(name, known, known_count);
+    if (nearest)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
+                            "there is no field '%.60s'; did you mean '%s'?", name, nearest);
+    return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "there is no field '%.60s'",
+                        name);
+}
+
+/* The pointer is "/name", its / and ~ escaped as RFC 6901 says. */
+void v1_turn_to(struct v1_reader *reader, const char *name)
+{
+    reader->name = name;
+    fault_pointer_append(reader->pointer, 0, name);
+}

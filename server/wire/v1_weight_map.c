@@ -1,0 +1,130 @@
+/* v1_weight_map.c - see v1_weight_map.h. */
+#include "wire/v1_weight_map.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Turns to a member: "/weight_map/top_k". */
+static void turn_to_member(struct v1_reader *reader, const char *name)
+{
+    char pointer[FAULT_POINTER_MAX];
+    v1_turn_to(reader, name);
+    memcpy(pointer, reader->pointer, sizeof pointer);
+    snprintf(reader->pointer, sizeof reader->pointer, "/weight_map%.*s",
+             (int)(sizeof pointer - sizeof "/weight_map"), pointer);
+}
+
+/* A list of indices, each once and ascending. */
+static bool read_list(struct v1_reader *reader, const cJSON *node, const char *expected,
+                      const int64_t **list, int64_t *count)
+{
+    int64_t *values = NULL;
+    const struct json_numbers *numbers = v1_read_numbers(reader, node, expected);
+    if (!numbers || !v1_expect_numbers(reader, numbers, false))
+        return false;
+    if (numbers->rank != 1)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
+                            "%s is not a list of numbers; expected %s", reader->name, expected);
+    if (!v1_integers_of(reader, numbers, FAULT_OPTION, &values))
+        return false;
+    for (int64_t i = 1; i < numbers->count; i++)
+        if (values[i] <= values[i - 1])
+            return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
+                                "%s[%" PRId64 "] is %" PRId64 " after %" PRId64
+                                "; expected each once, in ascending order",
+                                reader->name, i, values[i], values[i - 1]);
+    *list = values;
+    *count = numbers->count;
+    return true;
+}
+
+static bool read_heads(struct v1_reader *reader, const cJSON *node, struct attn_weight_map *map)
+{
+    const char *expected = "\"all\", \"mean\", \"max\" or an array of head numbers";
+    if (!cJSON_IsString(node))
+        return read_list(reader, node, expected, &map->head_list, &map->head_count);
+    if (strcmp(node->valuestring, "mean") == 0)
+        map->heads = ATTN_MAP_MEAN;
+    else if (strcmp(node->valuestring, "max") == 0)
+        map->heads = ATTN_MAP_MAX;
+    else if (strcmp(node->valuestring, "all") != 0)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
+                            "heads is '%.60s'; expected %s", node->valuestring, expected);
+    return true;
+}
+
+static bool read_rows(struct v1_reader *reader, const cJSON *node, struct attn_weight_map *map)
+{
+    return read_list(reader, node, "an array of row numbers", &map->row_list, &map->row_count);
+}
+
+static bool read_top_k(struct v1_reader *reader, const cJSON *node, struct attn_weight_map *map)
+{
+    return v1_read_integer(reader, node, 1, FAULT_OPTION, &map->top_k);
+}
+
+static bool read_pool(struct v1_reader *reader, const cJSON *node, struct attn_weight_map *map)
+{
+    int64_t *sizes = NULL;
+    const char *expected = "[rows, columns]";
+    const struct json_numbers *numbers = v1_read_numbers(reader, node, expected);
+    if (!numbers || !v1_expect_numbers(reader, numbers, false))
+        return false;
+    if (numbers->rank != 1 || numbers->count != 2)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
+                            "pool is not two numbers; expected %s", expected);
+    if (!v1_integers_of(reader, numbers, FAULT_OPTION, &sizes))
+        return false;
+    if (sizes[0] < 1 || sizes[1] < 1)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
+                            "pool is [%" PRId64 ", %" PRId64 "]; expected 1 or more of each",
+                            sizes[0], sizes[1]);
+    map->pool_rows = sizes[0];
+    map->pool_columns = sizes[1];
+    return true;
+}
+
+struct member {
+    const char *name;
+    bool (*read)(struct v1_reader *reader, const cJSON *node, struct attn_weight_map *map);
+};
+
+static const struct member members[] = {
+    { "heads", read_heads },
+    { "rows", read_rows },
+    { "top_k", read_top_k },
+    { "pool", read_pool },
+};
+
+enum { MEMBER_COUNT = sizeof members / sizeof members[0] };
+
+static bool unknown_member(struct v1_reader *reader, const char *name)
+{
+    const char *known[MEMBER_COUNT];
+    for (int i = 0; i < MEMBER_COUNT; i++)
+        known[i] = members[i].name;
+    return v1_unknown_field(reader, name, known, MEMBER_COUNT);
+}
+
+bool v1_read_weight_map(struct v1_reader *reader, const cJSON *node)
+{
+    struct attn_weight_map map = { .heads = ATTN_MAP_EACH };
+    const cJSON *value;
+    if (!cJSON_IsObject(node))
+        return v1_wrong_type(reader, node, "an object");
+    cJSON_ArrayForEach(value, node)
+    {
+        int i = 0;
+        while (i < MEMBER_COUNT && strcmp(members[i].name, value->string) != 0)
+            i++;
+        turn_to_member(reader, value->string);
+        if (i == MEMBER_COUNT)
+            return unknown_member(reader, value->string);
+        if (!cJSON_IsNull(value) && !members[i].read(reader, value, &map))
+            return false;
+    }
+    reader->item->has_weight_map = true;
+    reader->item->weight_map = map;
+    return true;
+}

@@ -1,0 +1,16 @@
+/* wire_gradient.h - POST /v1/attention/gradients as JSON (API.md section 2). */
+#ifndef ATTND_WIRE_GRADIENT_H
+#define ATTND_WIRE_GRADIENT_H
+
+#include "infer/infer.h"
+#include "text/json.h"
+#include "text/text.h"
+
+/* As wire_v1_read() of a single request, with "context_gradient". */
+bool wire_gradient_read(struct infer_request *request, const struct json_document *document,
+                        struct fault *fault);
+
+/* The answer of a request that has been computed. */
+void wire_gradient_write(const struct infer_request *request, struct text *text);
+
+#endif

@@ -1,0 +1,156 @@
+/* wire_oip.c - see wire_oip.h. */
+#include "wire/wire_oip.h"
+
+#include "store/model_store.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* ----------------------------------------------------------- the headers -- */
+
+static bool read_header_length(struct oip *oip, const char *header, struct fault *fault)
+{
+    char *end = NULL;
+    errno = 0;
+    oip->has_header_length = true;
+    if (header[0] >= '0' && header[0] <= '9')
+        oip->header_length = strtoull(header, &end, 10);
+    if (!end || end[strspn(end, " \t")] || errno == ERANGE)
+        return fault_set(fault, FAULT_BINARY,
+                         "Inference-Header-Content-Length is '%.40s'; expected a number of bytes",
+                         header);
+    return true;
+}
+
+/* Clients that send JSON as bytes (aiohttp, and so tritonclient.http.aio) may say no more of it. */
+static bool check_content_type(struct oip *oip, const char *type, struct fault *fault)
+{
+    oip->is_bytes = strcasecmp(type, "application/octet-stream") == 0;
+    if (oip->is_bytes || !type[0] || strcasecmp(type, "application/json") == 0
+        || strcasecmp(type, "application/x-www-form-urlencoded") == 0)
+        return true;
+    return fault_set(fault, FAULT_CONTENT_TYPE,
+                     "Content-Type is '%.60s'; expected application/json or "
+                     "application/octet-stream",
+                     type);
+}
+
+bool wire_oip_begin(struct infer_call *call, const struct oip_headers *headers, struct fault *fault)
+{
+    struct arena *arena = &call->request.arena;
+    struct oip *oip = arena_calloc(arena, 1, sizeof *oip);
+    const char *accept = headers->accept ? headers->accept : "*/*";
+    if (!oip)
+        return fault_no_memory(fault);
+    call->state = oip;
+    oip->model_name = arena_strdup(arena, headers->model);
+    oip->version = arena_strdup(arena, headers->version);
+    if (!oip->model_name || !oip->version)
+        return fault_no_memory(fault);
+    oip->accepts_json_only = strcasestr(accept, "application/json") && !strstr(accept, "*/*")
+                             && !strcasestr(accept, "application/octet-stream");
+    return (!headers->header_length || read_header_length(oip, headers->header_length, fault))
+           && check_content_type(oip, headers->content_type, fault);
+}
+
+static bool begin(struct infer_call *call, const struct exchange *exchange, struct fault *fault)
+{
+    const struct oip_headers headers = {
+        .model = exchange_param(exchange, 0),
+        .version = exchange_param(exchange, 1),
+        .header_length = exchange_header(exchange, HTTP_HEADER_INFERENCE_LENGTH),
+        .content_type = exchange_body_type(exchange),
+        .accept = exchange_header(exchange, HTTP_HEADER_ACCEPT),
+    };
+    return wire_oip_begin(call, &headers, fault);
+}
+
+/* -------------------------------------------------------------- the body -- */
+
+static bool resolve(struct infer_call *call, struct oip *oip, struct fault *fault)
+{
+    if (!model_store_resolve_version(call->limits.store, oip->model_name, oip->version,
+                                     &call->request.model, fault))
+        return false;
+    oip->model = call->request.model;
+    oip->input_count = oip_inputs(oip->model, oip->inputs_known);
+    oip->output_count = oip_outputs(oip->model, oip->outputs_known);
+    return true;
+}
+
+static bool read_json(struct infer_call *call, const struct oip *oip, struct fault *fault)
+{
+    if (infer_wire_read_json(call, call->body.data, oip->header_length, fault))
+        return true;
+    if (!oip->is_bytes || oip->has_header_length || fault->code != FAULT_JSON)
+        return false;
+    return fault_set(fault, FAULT_BINARY,
+                     "a body of application/octet-stream that is not JSON alone needs the header "
+                     "Inference-Header-Content-Length");
+}
+
+static bool read_body(struct infer_call *call, struct oip *oip, struct fault *fault)
+{
+    if (oip->has_header_length && oip->header_length == 0)
+        return oip_read_raw(call, oip, fault);
+    if (oip->header_length > call->body.size)
+        return fault_set(fault, FAULT_BINARY,
+                         "inference header size should be in range (0, %zu), got: %zu",
+                         call->body.size, oip->header_length);
+    if (!oip->has_header_length)
+        oip->header_length = call->body.size;
+    if (!read_json(call, oip, fault) || !oip_read_envelope(call, oip, fault))
+        return false;
+    if (!oip->has_header_length)
+        infer_wire_drop_body(call); /* nothing points into it */
+    return true;
+}
+
+/* What a number of the answer takes: where all outputs are bytes, a double at the most. */
+static size_t number_bytes(const struct oip *oip)
+{
+    for (int i = 0; i < oip->asked_count; i++)
+        if (!oip->outputs[i].binary || oip->outputs[i].classification > 0)
+            return 0;
+    return sizeof(double);
+}
+
+static bool make_items(struct infer_call *call, struct oip *oip, struct fault *fault)
+{
+    struct infer_item shared = { .layer_index = 0 };
+    call->request.joined = true;
+    return read_body(call, oip, fault) && oip_read_parameters(call, oip, &shared, fault)
+           && (oip->model->parameterless ? oip_sdpa_items(call, oip, &shared, fault)
+                                         : oip_attention_items(call, oip, &shared, fault));
+}
+
+static bool read(struct infer_call *call, struct fault *fault)
+{
+    struct oip *oip = call->state;
+    if (!resolve(call, oip, fault) || !make_items(call, oip, fault))
+        return false;
+    call->request.number_bytes = number_bytes(oip);
+    return true;
+}
+
+/* -------------------------------------------------------------- pointers -- */
+
+/* A plan speaks of the native API's fields: "/query" is an input here and "/scale" a parameter. */
+static void explain(const struct infer_call *call, struct fault *fault)
+{
+    const struct oip *oip = call->state;
+    char pointer[FAULT_POINTER_MAX] = "";
+    const char *field = fault->pointer[0] ? fault->pointer + 1 : "";
+    const char *parameter = oip_parameter_of(oip, field);
+    for (int i = 0; i < oip->input_count; i++)
+        if (oip->inputs[i].given && strcmp(oip->inputs_known[i].name, field) == 0)
+            snprintf(pointer, sizeof pointer, "/inputs/%d", oip->inputs[i].index);
+    if (parameter)
+        snprintf(pointer, sizeof pointer, "/parameters/%s", parameter);
+    memcpy(fault->pointer, pointer, sizeof pointer);
+}
+
+const struct infer_wire wire_oip = { begin, read, explain, oip_write };

@@ -1,0 +1,380 @@
+/* wire_safetensors.c - see wire_safetensors.h: what came.
+ *
+ * The metadata is made an object of JSON again and read as the fields of any call, so that
+ * both forms mean the same and refuse the same. Tensors are views of the body where they are
+ * aligned, else copies in the request's arena. */
+#include "wire/wire_safetensors.h"
+
+#include "base/dtype.h"
+#include "base/nearest.h"
+#include "format/safetensors.h"
+#include "service/service.h"
+#include "wire/oip_datatype.h"
+#include "wire/v1_fields.h"
+#include "wire/wire_gradient.h"
+#include "wire/wire_merge.h"
+#include "wire/wire_v1.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+static const char TYPE[] = "application/x-safetensors";
+
+/* ----------------------------------------------------------- the headers -- */
+
+struct wire_safetensors {
+    bool comes, goes;
+};
+
+bool wire_safetensors_begin(struct infer_call *call, const struct exchange *exchange,
+                            struct fault *fault)
+{
+    const char *accept = exchange_header(exchange, HTTP_HEADER_ACCEPT);
+    struct wire_safetensors *state = arena_calloc(&call->request.arena, 1, sizeof *state);
+    if (!state)
+        return fault_no_memory(fault);
+    call->state = state;
+    state->comes = strcasecmp(exchange_body_type(exchange), TYPE) == 0;
+    state->goes = accept && strcasestr(accept, TYPE)                 ? true
+                  : accept && strcasestr(accept, "application/json") ? false
+                                                                     : state->comes;
+    return state->comes || service_takes_json(exchange, fault);
+}
+
+bool wire_safetensors_comes(const struct infer_call *call)
+{
+    const struct wire_safetensors *state = call->state;
+    return state && state->comes;
+}
+
+bool wire_safetensors_goes(const struct infer_call *call)
+{
+    const struct wire_safetensors *state = call->state;
+    return state && state->goes;
+}
+
+/* ---------------------------------------------------------- the metadata -- */
+
+/* Those that are strings; of all others the string is their JSON. */
+static bool is_text_field(const char *name)
+{
+    return strcmp(name, "model") == 0 || strcmp(name, "normalizer") == 0;
+}
+
+static bool is_json(const char *text, size_t size)
+{
+    const struct json_options options = { .values_max = JSON_REQUEST_VALUES_MAX };
+    struct json_document document;
+    struct fault fault;
+    const bool good = json_read(&document, text, size, &options, &fault);
+    json_free(&document);
+    return good || fault.code == FAULT_MEMORY; /* of which the next one will tell */
+}
+
+/* Writes the member; writers of files add "format" by themselves, and it says nothing here. */
+static bool write_member(struct text *text, const struct safetensors_pair *pair,
+                         struct v1_reader *reader)
+{
+    v1_turn_to(reader, pair->key);
+    if (strcmp(pair->key, "format") == 0)
+        return true;
+    if (strlen(pair->key) != pair->key_length || strlen(pair->value) != pair->value_length)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
+                            "'%.60s' in __metadata__ holds a NUL character", pair->key);
+    text_raw(text, text->used > 1 ? "," : "");
+    text_key(text, pair->key);
+    if (is_text_field(pair->key)) {
+        text_string(text, pair->value);
+        return true;
+    }
+    if (!is_json(pair->value, pair->value_length))
+        return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
+                            "%.60s in __metadata__ is '%.60s'; expected the field's value as JSON",
+                            pair->key, pair->value);
+    text_bytes(text, pair->value, pair->value_length);
+    return true;
+}
+
+/* The metadata as the call's document. */
+static bool read_metadata(struct v1_reader *reader, struct infer_call *call,
+                          const struct safetensors *file)
+{
+    struct text text;
+    text_init(&text, SIZE_MAX);
+    text_raw(&text, "{");
+    bool good = true;
+    for (int64_t i = 0; good && i < file->metadata_count; i++)
+        good = write_member(&text, &file->metadata[i], reader);
+    text_raw(&text, "}");
+    good = good && text_finish(&text, reader->fault)
+           && infer_wire_read_json(call, text.data, text.used, reader->fault);
+    text_free(&text);
+    return good;
+}
+
+/* ----------------------------------------------------------- the tensors -- */
+
+enum { DIMENSION_MAX = INT32_MAX };
+
+static bool wrong_dtype(struct v1_reader *reader, const struct safetensors_entry *entry,
+                        const char *expected)
+{
+    return fault_set_at(reader->fault, reader->pointer, FAULT_DTYPE, "%s is %s; expected %s",
+                        reader->name, entry->dtype, expected);
+}
+
+static bool twice(struct v1_reader *reader)
+{
+    return fault_set_at(reader->fault, reader->pointer, FAULT_DUPLICATE,
+                        "%s is a tensor and stands in __metadata__ too", reader->name);
+}
+
+static bool read_shape(struct v1_reader *reader, const struct safetensors_entry *entry,
+                       struct infer_array *array)
+{
+    uint64_t shape[INFER_RANK_MAX];
+    if (entry->rank > INFER_RANK_MAX)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_SHAPE,
+                            "%s has %" PRId64 " dimensions; expected at most %d", reader->name,
+                            entry->rank, INFER_RANK_MAX);
+    safetensors_shape(entry, shape, entry->rank);
+    array->rank = (int)entry->rank;
+    for (int i = 0; i < array->rank; i++) {
+        if (shape[i] > DIMENSION_MAX) /* where another one is 0 */
+            return fault_set_at(reader->fault, reader->pointer, FAULT_SHAPE,
+                                "dimension %d of %s is %" PRIu64 "; expected at most %d", i,
+                                reader->name, shape[i], DIMENSION_MAX);
+        array->shape[i] = (int64_t)shape[i];
+    }
+    return true;
+}
+
+/* Anything but 0 and 1 in a byte is no boolean. */
+static bool check_booleans(struct v1_reader *reader, const struct safetensors_entry *entry)
+{
+    const unsigned char *bytes = entry->data;
+    for (size_t i = 0; i < entry->size; i++)
+        if (bytes[i] > 1)
+            return fault_set_at(reader->fault, reader->pointer, FAULT_BINARY,
+                                "element %zu of %s is the byte %u; expected 0 or 1", i,
+                                reader->name, bytes[i]);
+    return true;
+}
+
+static bool read_numbers(struct v1_reader *reader, const struct safetensors_entry *entry,
+                         bool may_be_bool, struct infer_array *array)
+{
+    enum attn_dtype dtype;
+    if (array->data)
+        return twice(reader);
+    if (!dtype_find(entry->dtype, &dtype) || (dtype == ATTN_BOOL && !may_be_bool))
+        return wrong_dtype(reader, entry,
+                           may_be_bool ? "F32, F16, BF16, F64 or BOOL" : "F32, F16, BF16 or F64");
+    if (!read_shape(reader, entry, array) || (dtype == ATTN_BOOL && !check_booleans(reader, entry)))
+        return false;
+    array->dtype = dtype;
+    array->data = entry->data;
+    if ((uintptr_t)entry->data % attn_dtype_size(dtype) == 0)
+        return true;
+    void *copy = arena_alloc(&reader->request->arena, entry->size);
+    if (!copy)
+        return fault_no_memory(reader->fault);
+    array->data = memcpy(copy, entry->data, entry->size);
+    return true;
+}
+
+/* One for all rows, or one for each. */
+static bool read_kv_len(struct v1_reader *reader, const struct safetensors_entry *entry)
+{
+    struct infer_item *item = reader->item;
+    struct infer_array array = { .data = NULL };
+    char name[16];
+    if (item->kv_len_count > 0)
+        return twice(reader);
+    snprintf(name, sizeof name, "%sINT%.2s", entry->dtype[0] == 'U' ? "U" : "", entry->dtype + 1);
+    const struct oip_datatype *datatype =
+        strchr("IU", entry->dtype[0]) ? oip_datatype_find(name) : NULL;
+    if (!datatype)
+        return wrong_dtype(reader, entry, "I64, I32 or another integer");
+    if (!read_shape(reader, entry, &array))
+        return false;
+    if (array.rank > 1)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_SHAPE,
+                            "kv_len has %d dimensions; expected none or one", array.rank);
+    const int64_t count = array.rank == 0 ? 1 : array.shape[0];
+    item->kv_len = arena_calloc(&reader->request->arena, (size_t)count, sizeof *item->kv_len);
+    if (!item->kv_len)
+        return fault_no_memory(reader->fault);
+    for (int64_t i = 0; i < count; i++) {
+        item->kv_len[i] =
+            oip_datatype_integer(datatype, (const char *)entry->data + (size_t)i * datatype->size);
+        if (item->kv_len[i] < 0)
+            return fault_set_at(reader->fault, reader->pointer, FAULT_LENGTH,
+                                "kv_len is %" PRId64 " at element %" PRId64 "; expected 0 or more",
+                                item->kv_len[i], i);
+    }
+    item->kv_len_count = count;
+    item->kv_len_rows = array.rank == 1 && count != 1;
+    return true;
+}
+
+static const struct {
+    const char *name;
+    size_t offset; /* of its infer_array in struct infer_item */
+} TENSORS[] = {
+    { "query", offsetof(struct infer_item, query) },
+    { "key", offsetof(struct infer_item, key) },
+    { "value", offsetof(struct infer_item, value) },
+    { "mask", offsetof(struct infer_item, mask) },
+    { "kv_len", 0 },
+    { "alibi_slopes", offsetof(struct infer_item, alibi_slopes) },
+    { "sinks", offsetof(struct infer_item, sinks) },
+    { "context_gradient", offsetof(struct infer_item, context_gradient) }, /* of gradients alone */
+};
+
+enum { TENSOR_COUNT = sizeof TENSORS / sizeof TENSORS[0] };
+
+static bool unknown_tensor(struct v1_reader *reader, int known_count)
+{
+    const char *known[TENSOR_COUNT];
+    for (int i = 0; i < known_count; i++)
+        known[i] = TENSORS[i].name;
+    const char *near = nearest_name(reader->name, known, known_count);
+    return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
+                        "there is no tensor '%.60s'%s%s%s", reader->name,
+                        near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
+static bool read_tensor(struct v1_reader *reader, const struct safetensors_entry *entry)
+{
+    struct infer_item *item = reader->item;
+    const int known_count = reader->request->gradients ? TENSOR_COUNT : TENSOR_COUNT - 1;
+    int i = 0;
+    v1_turn_to(reader, entry->name);
+    while (i < known_count
+           && (strlen(TENSORS[i].name) != entry->name_length
+               || strcmp(TENSORS[i].name, entry->name) != 0))
+        i++;
+    if (i == known_count)
+        return unknown_tensor(reader, known_count);
+    if (strcmp(TENSORS[i].name, "kv_len") == 0)
+        return read_kv_len(reader, entry);
+    struct infer_array *array = (struct infer_array *)((char *)item + TENSORS[i].offset);
+    const bool is_mask = array == &item->mask;
+    if (!read_numbers(reader, entry, is_mask, array))
+        return false;
+    if (is_mask)
+        item->mask_is_bool = array->dtype == ATTN_BOOL;
+    return true;
+}
+
+/* ---------------------------------------------------------------- the body -- */
+
+/* A body whose fields are in its metadata, and whose tensors are read when they have been. */
+static bool
+read_body(struct infer_call *call,
+          bool (*read_fields)(struct infer_request *request, const struct json_document *document,
+                              struct fault *fault),
+          bool (*read_tensors)(struct v1_reader *reader, const struct safetensors *file),
+          struct fault *fault)
+{
+    struct safetensors file;
+    struct v1_reader reader = { .document = &call->document,
+                                .request = &call->request,
+                                .fault = fault };
+    if (!safetensors_read(&file, call->body.data ? call->body.data : "", call->body.size, fault))
+        return false;
+    bool good =
+        read_metadata(&reader, call, &file) && read_fields(&call->request, &call->document, fault);
+    if (good) {
+        reader.item = &call->request.items[0];
+        good = read_tensors(&reader, &file);
+    }
+    safetensors_free(&file);
+    return good;
+}
+
+static bool read_single_fields(struct infer_request *request, const struct json_document *document,
+                               struct fault *fault)
+{
+    return wire_v1_read(request, false, document, fault);
+}
+
+static bool read_tensors(struct v1_reader *reader, const struct safetensors *file)
+{
+    for (int64_t i = 0; i < file->entry_count; i++)
+        if (!read_tensor(reader, &file->entries[i]))
+            return false;
+    return true;
+}
+
+bool wire_safetensors_read(struct infer_call *call, bool gradients, struct fault *fault)
+{
+    return read_body(call, gradients ? wire_gradient_read : read_single_fields, read_tensors,
+                     fault);
+}
+
+/* ----------------------------------------------------------------- a merge -- */
+
+/* "parts.12.lse": which part, and where in it; NULL for another name. */
+static struct infer_array *part_tensor(struct infer_item *item,
+                                       const struct safetensors_entry *entry)
+{
+    static const char PREFIX[] = "parts.";
+    const char *p = entry->name + sizeof PREFIX - 1;
+    int64_t index = 0;
+    if (strncmp(entry->name, PREFIX, sizeof PREFIX - 1) != 0
+        || strlen(entry->name) != entry->name_length || (p[0] == '0' && p[1] != '.') || *p == '.')
+        return NULL;
+    for (; *p >= '0' && *p <= '9' && index < item->part_count; p++)
+        index = index * 10 + (*p - '0');
+    if (index >= item->part_count)
+        return NULL;
+    if (strcmp(p, ".context") == 0)
+        return &item->parts[index].context;
+    return strcmp(p, ".lse") == 0 ? &item->parts[index].lse : NULL;
+}
+
+/* Two tensors a part, so their number says how many parts there are. */
+static bool read_parts(struct v1_reader *reader, const struct safetensors *file)
+{
+    struct infer_item *item = reader->item;
+    v1_turn_to(reader, "parts");
+    if (item->parts)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_DUPLICATE,
+                            "parts stands in __metadata__; expected tensors");
+    if (file->entry_count == 0)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "parts is missing");
+    item->part_count = (file->entry_count + 1) / 2;
+    item->parts =
+        arena_calloc(&reader->request->arena, (size_t)item->part_count, sizeof *item->parts);
+    if (!item->parts)
+        return fault_no_memory(reader->fault);
+    for (int64_t i = 0; i < file->entry_count; i++) {
+        const struct safetensors_entry *entry = &file->entries[i];
+        struct infer_array *array = part_tensor(item, entry);
+        v1_turn_to(reader, entry->name);
+        if (!array)
+            return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
+                                "there is a tensor '%.60s'; expected parts.0.context, parts.0.lse "
+                                "and so on to parts.%" PRId64,
+                                entry->name, item->part_count - 1);
+        for (char *c = reader->pointer; *c; c++) /* as the plan's faults point there */
+            *c = *c == '.' ? '/' : *c;
+        if (!read_numbers(reader, entry, false, array))
+            return false;
+    }
+    if (file->entry_count % 2 != 0)
+        return fault_set_at(reader->fault, "/parts", FAULT_FIELD,
+                            "a context or an lse is missing: there are %" PRId64 " tensors",
+                            file->entry_count);
+    return true;
+}
+
+bool wire_safetensors_read_merge(struct infer_call *call, struct fault *fault)
+{
+    return read_body(call, wire_merge_read_fields, read_parts, fault);
+}

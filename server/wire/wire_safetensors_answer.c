@@ -1,0 +1,146 @@
+/* wire_safetensors_answer.c - see wire_safetensors.h: what goes.
+ *
+ * The head of the file is the answer's text; the values are sent from where they lie. Those
+ * of eight bytes come first, so that all are aligned in the file. */
+#include "wire/wire_safetensors.h"
+
+#include "base/dtype.h"
+#include "format/safetensors.h"
+#include "infer/infer_convert.h"
+#include "infer/infer_gradient.h"
+#include "infer/infer_results.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* The tensors of an answer, as they are put together. */
+struct answer {
+    struct safetensors_tensor tensors[EXCHANGE_PARTS_MAX - 1];
+    int count;
+};
+
+static void add(struct answer *answer, const char *name, const char *dtype, const void *values,
+                int rank, const int64_t *shape)
+{
+    struct safetensors_tensor *tensor = &answer->tensors[answer->count++];
+    *tensor = (struct safetensors_tensor){ name, rank, { 0 }, values, dtype };
+    for (int i = 0; i < rank; i++)
+        tensor->shape[i] = shape[i];
+}
+
+/* Makes the answer's parts of the tensors. */
+static bool send(struct infer_call *call, const struct answer *answer, struct fault *fault)
+{
+    const struct infer_item *item = &call->request.items[0];
+    char layer[24];
+    snprintf(layer, sizeof layer, "%" PRId64, item->layer_index);
+    const struct safetensors_pair metadata[] = {
+        { .key = "model", .value = item->model->name },
+        { .key = "layer", .value = layer },
+    };
+    struct byte_slice *parts =
+        arena_calloc(&call->request.arena, (size_t)answer->count + 1, sizeof *parts);
+    if (!parts)
+        return fault_no_memory(fault);
+    if (!safetensors_write_head(&call->text, answer->tensors, answer->count, metadata, 2, fault))
+        return false;
+    parts[0] = (struct byte_slice){ call->text.data, call->text.used };
+    call->parts = parts;
+    call->part_count = 1;
+    for (int i = 0; i < answer->count; i++) {
+        int64_t size = 0;
+        if (safetensors_tensor_bytes(&answer->tensors[i], &size) && size > 0)
+            parts[call->part_count++] =
+                (struct byte_slice){ answer->tensors[i].values, (size_t)size };
+    }
+    call->content_type = "application/x-safetensors";
+    return true;
+}
+
+bool wire_safetensors_write(struct infer_call *call, struct fault *fault)
+{
+    struct infer_item *item = &call->request.items[0];
+    const char *dtype = dtype_name(item->answer_dtype);
+    struct answer answer = { .count = 0 };
+    int64_t shape[3];
+    const bool has_indices =
+        item->outputs[INFER_WEIGHTS] && infer_has_weight_map(item) && item->weight_map.top_k > 0;
+    if (!infer_convert_results(&call->request, item, item->answer_dtype, fault))
+        return false;
+    if (has_indices) {
+        const int rank = infer_output_shape(item, INFER_WEIGHTS, shape);
+        add(&answer, "weights.indices", "I64", item->weight_map.indices, rank, shape);
+    }
+    for (int i = 0; i < INFER_OUTPUT_COUNT; i++) {
+        if (!item->outputs[i])
+            continue;
+        const int rank = infer_output_shape(item, i, shape);
+        const char *name =
+            i == INFER_WEIGHTS && has_indices ? "weights.values" : infer_output_names[i];
+        add(&answer, name, dtype, item->results[i], rank, shape);
+    }
+    return send(call, &answer, fault);
+}
+
+/* Gradients are computed as floats. */
+static bool add_gradient(struct infer_call *call, struct answer *answer, const char *name,
+                         const float *values, int rank, const int64_t *shape, struct fault *fault)
+{
+    const enum attn_dtype dtype = call->request.items[0].answer_dtype;
+    const void *converted = values;
+    if (!values)
+        return true;
+    if (dtype != ATTN_F32) {
+        size_t count = 1;
+        for (int i = 0; i < rank; i++)
+            count *= (size_t)shape[i]; /* no overflow: they are in memory */
+        void *bytes = arena_alloc(&call->request.arena, count * attn_dtype_size(dtype));
+        if (!bytes)
+            return fault_no_memory(fault);
+        dtype_write(bytes, dtype, values, count);
+        converted = bytes;
+    }
+    add(answer, name, dtype_name(dtype), converted, rank, shape);
+    return true;
+}
+
+static bool add_inputs(struct infer_call *call, struct answer *answer, struct fault *fault)
+{
+    static const char *const NAMES[INFER_INPUT_COUNT] = { "query", "key", "value" };
+    const struct infer_item *item = &call->request.items[0];
+    const struct infer_gradient *gradient = item->gradient;
+    int64_t shape[3];
+    for (int i = 0; i < INFER_INPUT_COUNT; i++) {
+        const int rank = infer_gradient_shape(item, i, shape);
+        if (!add_gradient(call, answer, NAMES[i], gradient->inputs[i], rank, shape, fault))
+            return false;
+    }
+    int rank = infer_gradient_shape(item, INFER_QUERY, shape);
+    if (!add_gradient(call, answer, "input", gradient->input, rank, shape, fault))
+        return false;
+    if (gradient->mask) {
+        rank = infer_gradient_mask_shape(item, shape);
+        if (!add_gradient(call, answer, "mask", gradient->mask, rank, shape, fault))
+            return false;
+    }
+    shape[0] = item->layer.q_heads;
+    return add_gradient(call, answer, "alibi_slopes", gradient->alibi_slopes, 1, shape, fault)
+           && add_gradient(call, answer, "sinks", gradient->sinks, 1, shape, fault);
+}
+
+bool wire_safetensors_write_gradients(struct infer_call *call, struct fault *fault)
+{
+    struct infer_item *item = &call->request.items[0];
+    struct answer answer = { .count = 0 };
+    infer_gradient_finish(item);
+    if (!add_inputs(call, &answer, fault))
+        return false;
+    for (int i = 0; i < MODEL_TENSOR_COUNT; i++)
+        for (int is_bias = 0; is_bias < 2; is_bias++) {
+            const struct model_tensor *tensor = infer_gradient_tensor(item, i, is_bias);
+            if (!add_gradient(call, &answer, tensor->name, item->gradient->parameters[i][is_bias],
+                              tensor->rank, tensor->shape, fault))
+                return false;
+        }
+    return send(call, &answer, fault);
+}

@@ -1,0 +1,144 @@
+/* wire_v1.c - see wire_v1.h.
+ *
+ * In a batch the fields beside "requests" are read once into an item that all the
+ * others start from. */
+#include "wire/wire_v1.h"
+
+#include "infer/infer_results.h"
+#include "wire/v1_fields.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ------------------------------------------------------------- requests -- */
+
+static bool read_batch(struct v1_reader *reader, const cJSON *root, const struct infer_item *shared)
+{
+    struct infer_request *request = reader->request;
+    const cJSON *requests = cJSON_GetObjectItemCaseSensitive(root, "requests");
+    v1_turn_to(reader, "requests");
+    if (!requests)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "requests is missing");
+    const int count = cJSON_IsArray(requests) ? cJSON_GetArraySize(requests) : 0;
+    if (!cJSON_IsArray(requests) || (count && json_numbers_of(reader->document, requests)))
+        return v1_wrong_type(reader, requests, "an array of requests");
+    if (count > INFER_ITEMS_MAX)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_TOO_LARGE,
+                            "requests has %d items; at most %d are taken, send several batches",
+                            count, INFER_ITEMS_MAX);
+    request->items = arena_calloc(&request->arena, (size_t)count, sizeof *request->items);
+    if (!request->items)
+        return fault_no_memory(reader->fault);
+    const cJSON *node;
+    cJSON_ArrayForEach(node, requests)
+    {
+        struct infer_item *item = &request->items[request->item_count++];
+        *item = *shared;
+        reader->item = item;
+        reader->fault = &item->fault;
+        if (cJSON_IsObject(node))
+            v1_read_object(reader, node, false);
+        else
+            fault_set(&item->fault, FAULT_TYPE, "this request is %s; expected an object",
+                      json_kind(reader->document, node));
+    }
+    return true;
+}
+
+bool wire_v1_read(struct infer_request *request, bool batch, const struct json_document *document,
+                  struct fault *fault)
+{
+    struct infer_item shared = {
+        .outputs = { [INFER_CONTEXT] = true, [INFER_WEIGHTS] = true },
+    };
+    struct v1_reader reader = {
+        .document = document,
+        .request = request,
+        .item = &shared,
+        .fault = fault,
+    };
+    request->batch = batch;
+    if (!cJSON_IsObject(document->root))
+        return fault_set(fault, FAULT_TYPE, "the body is %s; expected an object",
+                         json_kind(document, document->root));
+    if (!v1_read_object(&reader, document->root, batch))
+        return false;
+    if (batch)
+        return read_batch(&reader, document->root, &shared);
+    request->items = arena_calloc(&request->arena, 1, sizeof *request->items);
+    if (!request->items)
+        return fault_no_memory(fault);
+    request->items[0] = shared;
+    request->item_count = 1;
+    return true;
+}
+
+/* --------------------------------------------------------------- answers -- */
+
+static void write_top_k(const struct infer_item *item, const int64_t shape[3], struct text *text)
+{
+    struct tensor_text indices = tensor_text_make(item->weight_map.indices, ATTN_F32, 3, shape);
+    indices.is_integers = true;
+    text_raw(text, "{\"indices\":");
+    text_numbers(text, &indices);
+    text_raw(text, ",\"values\":");
+    text_tensor(text, item->results[INFER_WEIGHTS], 3, shape);
+    text_raw(text, "}");
+}
+
+static void write_item(const struct infer_item *item, struct text *text)
+{
+    text_raw(text, "{\"model\":");
+    text_string(text, item->model->name);
+    text_raw(text, ",\"layer\":");
+    text_integer(text, item->layer_index);
+    for (int i = 0; i < INFER_OUTPUT_COUNT; i++) {
+        int64_t shape[3];
+        if (!item->outputs[i])
+            continue;
+        const int rank = infer_output_shape(item, i, shape);
+        text_raw(text, ",");
+        text_key(text, infer_output_names[i]);
+        if (i == INFER_WEIGHTS && infer_has_weight_map(item) && item->weight_map.top_k > 0)
+            write_top_k(item, shape, text);
+        else
+            text_tensor(text, item->results[i], rank, shape);
+    }
+    text_raw(text, "}");
+}
+
+static void write_fault(const struct fault *fault, int64_t index, struct text *text)
+{
+    char prefix[32];
+    struct fault whole = *fault;
+    snprintf(prefix, sizeof prefix, "/requests/%" PRId64, index);
+    fault_prefix_pointer(&whole, prefix);
+    text_raw(text, "{\"error\":");
+    text_string(text, whole.message);
+    text_raw(text, ",\"code\":");
+    text_string(text, fault_code_name(whole.code));
+    text_raw(text, ",\"pointer\":");
+    text_string(text, whole.pointer);
+    text_raw(text, "}");
+}
+
+void wire_v1_write(const struct infer_request *request, struct text *text)
+{
+    if (!request->batch) {
+        write_item(&request->items[0], text);
+        text_raw(text, "\n");
+        return;
+    }
+    text_raw(text, "{\"results\":[");
+    for (int64_t i = 0; i < request->item_count; i++) {
+        const struct infer_item *item = &request->items[i];
+        if (i > 0)
+            text_raw(text, ",");
+        if (item->fault.code != FAULT_NONE)
+            write_fault(&item->fault, i, text);
+        else
+            write_item(item, text);
+    }
+    text_raw(text, "]}\n");
+}

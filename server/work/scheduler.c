@@ -1,0 +1,427 @@
+/* scheduler.c - see scheduler.h: jobs, their stages and their ends.
+ *
+ * A job stands in the order (job_order.h) while it has a task that may be begun. All
+ * calls into a job are made with the mutex released; a task counts as running until
+ * its stage's end has been dealt with, so a job can never be ended twice. */
+#include "work/scheduler_internal.h"
+
+#include "base/clock.h"
+#include "watch/metrics.h"
+
+#include <assert.h>
+#include <sched.h>
+#include <stdlib.h>
+
+/* A day; so that a sum of them fits. */
+#define COST_MOST_NS (INT64_C(86400) * 1000000000)
+
+/* ------------------------------------------------------- which jobs there are -- */
+
+static void open_append(struct scheduler *scheduler, struct job *job)
+{
+    LIST_APPEND(&scheduler->open, job, in_open);
+    scheduler->open_count++;
+    if (job->for_others)
+        return;
+    scheduler->load.job_count++;
+    metrics_gauge_add(METRICS_QUEUE_JOBS, 1);
+}
+
+static void open_remove(struct scheduler *scheduler, struct job *job)
+{
+    LIST_TAKE_OUT(&scheduler->open, job, in_open);
+    scheduler->load.cost_ns -= job->remaining_ns;
+    if (--scheduler->open_count == 0)
+        pthread_cond_broadcast(&scheduler->empty);
+    if (job->for_others)
+        return;
+    scheduler->load.job_count--;
+    metrics_gauge_add(METRICS_QUEUE_JOBS, -1);
+}
+
+/* -------------------------------------------------------- ends of a job -- */
+
+/* Nobody finds the job any more. Counted out before done is called: a client that has its answer
+ * may send the next request at once. */
+static void close_job(struct scheduler *scheduler, struct job *job)
+{
+    job_order_remove(&scheduler->order, job);
+    open_remove(scheduler, job);
+    job->over = true;
+}
+
+/* Called with the mutex held and no task of the job running; returns with it held. */
+static void end_job(struct scheduler *scheduler, struct job *job)
+{
+    const enum job_outcome outcome = job->outcome;
+    close_job(scheduler, job);
+    pthread_mutex_unlock(&scheduler->mutex);
+    job->kind->done(job, outcome); /* job may be freed from here on */
+    pthread_mutex_lock(&scheduler->mutex);
+}
+
+static void stop_job(struct scheduler *scheduler, struct job *job, enum job_outcome outcome)
+{
+    job_order_remove(&scheduler->order, job);
+    if (job->outcome == JOB_FINISHED)
+        job->outcome = outcome;
+    job->next_task = job->task_count;
+}
+
+int64_t scheduler_stop_late_jobs(struct scheduler *scheduler, int64_t now_ns,
+                                 enum job_outcome outcome)
+{
+    struct job *ended = NULL;
+    int64_t next_ns = INT64_MAX;
+    for (struct job *job = scheduler->open.first, *next; job; job = next) {
+        next = job->in_open.next;
+        if (now_ns <= job->ends_ns && now_ns < INT64_MAX) {
+            next_ns = job->ends_ns < next_ns ? job->ends_ns : next_ns;
+            continue;
+        }
+        stop_job(scheduler, job, outcome);
+        if (job->tasks_running > 0)
+            continue;
+        close_job(scheduler, job);
+        job->in_open.next = ended;
+        ended = job;
+    }
+    if (!ended)
+        return next_ns;
+    pthread_mutex_unlock(&scheduler->mutex);
+    while (ended) {
+        struct job *job = ended;
+        ended = job->in_open.next;
+        job->kind->done(job, job->outcome);
+    }
+    pthread_mutex_lock(&scheduler->mutex);
+    return next_ns;
+}
+
+/* ---------------------------------------------------------------- stages -- */
+
+/* Takes over what the owner says of the job, at its beginning and after a stage. */
+static void read_owner(struct scheduler *scheduler, struct job *job)
+{
+    job->level = job_order_level(job->priority);
+    job->ends_ns = job->deadline_ns ? job->deadline_ns : INT64_MAX;
+    if (job->ends_ns < scheduler->timer_ns) {
+        scheduler->timer_ns = job->ends_ns;
+        pthread_cond_signal(&scheduler->timer);
+    }
+    if (job->cost_ns != job->cost_read_ns) {
+        const int64_t cost_ns = job->cost_ns < COST_MOST_NS ? job->cost_ns : COST_MOST_NS;
+        scheduler->load.cost_ns += cost_ns - job->remaining_ns;
+        job->remaining_ns = cost_ns;
+        job->cost_read_ns = job->cost_ns;
+    }
+}
+
+static void count_time(struct scheduler *scheduler, struct job *job, int64_t spent_ns)
+{
+    const int64_t counted_ns = spent_ns < job->remaining_ns ? spent_ns : job->remaining_ns;
+    job->remaining_ns -= counted_ns;
+    scheduler->load.cost_ns -= counted_ns;
+    job->spent_ns += spent_ns;
+    job->task_ns = spent_ns;
+}
+
+static int tasks_at_once(const struct job *job)
+{
+    return job->tasks_at_once > 0 && job->tasks_at_once < SCHEDULER_AT_ONCE_MAX
+               ? job->tasks_at_once
+               : SCHEDULER_AT_ONCE_MAX;
+}
+
+/* In the order, or not, and at its place there: after anything that may have changed that. */
+static void settle(struct scheduler *scheduler, struct job *job)
+{
+    if (job->next_task < job->task_count && job->tasks_running < tasks_at_once(job))
+        job_order_put(&scheduler->order, job);
+    else
+        job_order_remove(&scheduler->order, job);
+}
+
+static void begin_stage(struct scheduler *scheduler, struct job *job, int64_t task_count)
+{
+    job->stage++;
+    job->task_count = task_count;
+    job->next_task = 0;
+    settle(scheduler, job);
+}
+
+void scheduler_go_on(struct scheduler *scheduler, struct job *job, int64_t task_count,
+                     int64_t wake_count)
+{
+    read_owner(scheduler, job);
+    job->tasks_running--;
+    if (task_count == JOB_WAITS && job->continued >= 0) {
+        task_count = wake_count = job->continued; /* another was quicker than this thread */
+        job->continued = -1;
+    } else if (task_count == JOB_WAITS) {
+        job->waits = true;
+    }
+    if (job->outcome == JOB_FINISHED && task_count > 0) {
+        begin_stage(scheduler, job, task_count);
+        scheduler_wake(scheduler, wake_count, clock_now_ns());
+    } else if (job->tasks_running == 0 && !(job->outcome == JOB_FINISHED && job->waits)) {
+        end_job(scheduler, job);
+    }
+}
+
+/* What a task takes is counted in CPU time, because one that waits for a CPU behind the tasks of
+ * long jobs would seem long itself, and then the spare thread would leave it to them. Asking for it
+ * costs more than the smallest tasks: a job of so little is believed what it said. */
+enum { TINY_NS = 100000, DELAYED_NS = 1000000 };
+
+static int64_t begin_task(const struct job *job)
+{
+    const int64_t rest_ns = job_order_rest_ns(job);
+    return rest_ns > 0 && rest_ns <= TINY_NS ? -1 : clock_thread_ns();
+}
+
+static int64_t time_of_task(int64_t begun_ns, int64_t begun_cpu_ns)
+{
+    if (begun_cpu_ns >= 0)
+        return clock_thread_ns() - begun_cpu_ns;
+    const int64_t spent_ns = clock_now_ns() - begun_ns;
+    return spent_ns < DELAYED_NS ? spent_ns : DELAYED_NS;
+}
+
+/* The caller's task still counts as running, which keeps everyone else away. */
+static void end_stage(struct scheduler *scheduler, struct job *job)
+{
+    int64_t task_count = 0;
+    if (job->outcome == JOB_FINISHED) {
+        const int stage = job->stage + 1;
+        pthread_mutex_unlock(&scheduler->mutex);
+        task_count = job->kind->stage_tasks(job, stage);
+        pthread_mutex_lock(&scheduler->mutex);
+    }
+    scheduler_go_on(scheduler, job, task_count, task_count - 1); /* one is the caller's */
+}
+
+/* Between two tasks of a long job the CPU is offered to threads that wait for it: a connection
+ * thread, the spare one. A kernel that preempts lazily (PREEMPT_LAZY) gives it to them only at its
+ * next tick, 4 ms later say, where the running thread does not call it. But a process that computes
+ * beside this one takes the CPU for a slice of 3 ms or more each time, so it is not offered after
+ * every task of a job that has thousands of short ones. */
+static void offer_cpu(struct scheduler_thread *thread, int64_t spent_ns)
+{
+    thread->unoffered_ns += spent_ns;
+    if (!thread->held || thread->unoffered_ns < SCHEDULER_OFFER_NS)
+        return;
+    thread->unoffered_ns = 0;
+    sched_yield();
+}
+
+void scheduler_run_task(struct scheduler *scheduler, struct job *job,
+                        struct scheduler_thread *thread, int64_t now_ns)
+{
+    const int64_t task = job->next_task++;
+    const int slot = __builtin_ctzll(~job->slots);
+    job->tasks_running++;
+    job->slots |= UINT64_C(1) << slot;
+    thread->worker.slot = slot;
+    settle(scheduler, job);
+    if (scheduler->order.count > 0) /* the caller may be the last worker that was free */
+        scheduler_wake(scheduler, 0, now_ns);
+
+    const int64_t begun_cpu_ns = begin_task(job);
+
+    pthread_mutex_unlock(&scheduler->mutex);
+    job->kind->run(job, job->stage, task, &thread->worker);
+    const int64_t spent_ns = time_of_task(now_ns, begun_cpu_ns);
+    offer_cpu(thread, spent_ns);
+    pthread_mutex_lock(&scheduler->mutex);
+
+    job->slots &= ~(UINT64_C(1) << slot);
+    count_time(scheduler, job, spent_ns);
+    if (job->tasks_running == 1 && job->next_task == job->task_count) {
+        end_stage(scheduler, job);
+    } else {
+        job->tasks_running--;
+        settle(scheduler, job);
+    }
+}
+
+/* ------------------------------------------------------------- from outside -- */
+
+static void init_locks(struct scheduler *scheduler)
+{
+    pthread_mutex_init(&scheduler->mutex, NULL);
+    pthread_cond_init(&scheduler->work, NULL);
+    pthread_cond_init(&scheduler->spare, NULL);
+    pthread_cond_init(&scheduler->empty, NULL);
+    clock_init_condition(&scheduler->timer);
+}
+
+static void destroy(struct scheduler *scheduler)
+{
+    scheduler_join_threads(scheduler);
+    job_order_free(&scheduler->order);
+    pthread_cond_destroy(&scheduler->timer);
+    pthread_cond_destroy(&scheduler->empty);
+    pthread_cond_destroy(&scheduler->spare);
+    pthread_cond_destroy(&scheduler->work);
+    pthread_mutex_destroy(&scheduler->mutex);
+    free(scheduler);
+}
+
+struct scheduler *scheduler_create(int worker_count, int queue_max, size_t workspace_bytes)
+{
+    struct scheduler *scheduler = calloc(1, sizeof *scheduler);
+    if (!scheduler)
+        return NULL;
+    init_locks(scheduler);
+    scheduler->timer_ns = INT64_MAX;
+    scheduler->queue_max = queue_max;
+    scheduler->workspace_bytes = (workspace_bytes + 64) / 64 * 64; /* none has an address too */
+    if (scheduler_set_worker_count(scheduler, worker_count) == worker_count
+        && scheduler_start_helpers(scheduler))
+        return scheduler;
+    destroy(scheduler);
+    return NULL;
+}
+
+/* The job is the scheduler's from here on, with its first task. */
+static void admit(struct scheduler *scheduler, struct job *job, int64_t now_ns)
+{
+    job->over = job->waits = false;
+    job->outcome = JOB_FINISHED;
+    job->stage = 0;
+    job->task_count = 1;
+    job->next_task = job->tasks_running = 0;
+    job->slots = 0;
+    job->continued = -1;
+    job->cost_read_ns = job->remaining_ns = 0;
+    job_order_admit(&scheduler->order, job, now_ns);
+    open_append(scheduler, job);
+    read_owner(scheduler, job);
+}
+
+bool scheduler_take(struct scheduler *scheduler, struct job *job, int64_t now_ns, bool is_callers)
+{
+    if (scheduler->cancelled
+        || (!job->for_others && scheduler->load.job_count >= scheduler->queue_max)
+        || !job_order_reserve(&scheduler->order, scheduler->open_count + 1))
+        return false;
+    admit(scheduler, job, now_ns);
+    if (is_callers) {
+        job->next_task = job->tasks_running = 1;
+        return true;
+    }
+    settle(scheduler, job);
+    scheduler_wake(scheduler, 1, now_ns);
+    return true;
+}
+
+bool scheduler_submit(struct scheduler *scheduler, struct job *job)
+{
+    const int64_t now_ns = clock_now_ns();
+    pthread_mutex_lock(&scheduler->mutex);
+    const bool taken = scheduler_take(scheduler, job, now_ns, false);
+    pthread_mutex_unlock(&scheduler->mutex);
+    return taken;
+}
+
+bool scheduler_claim(struct scheduler *scheduler, struct job *job)
+{
+    pthread_mutex_lock(&scheduler->mutex);
+    const bool claimed = !job->over && job->outcome == JOB_FINISHED && !scheduler->cancelled;
+    if (claimed)
+        job->tasks_running++;
+    pthread_mutex_unlock(&scheduler->mutex);
+    return claimed;
+}
+
+void scheduler_continue(struct scheduler *scheduler, struct job *job, int64_t task_count)
+{
+    pthread_mutex_lock(&scheduler->mutex);
+    assert(task_count >= 0 && job->tasks_running > 0);
+    job->tasks_running--;
+    if (!job->waits) {
+        job->continued = task_count; /* its stage_tasks() has not returned yet */
+    } else {
+        job->waits = false;
+        read_owner(scheduler, job);
+        if (job->outcome == JOB_FINISHED && task_count > 0) {
+            begin_stage(scheduler, job, task_count);
+            scheduler_wake(scheduler, task_count, clock_now_ns());
+        } else {
+            end_job(scheduler, job);
+        }
+    }
+    pthread_mutex_unlock(&scheduler->mutex);
+}
+
+void scheduler_raise(struct scheduler *scheduler, struct job *job, int priority)
+{
+    const int level = job_order_level(priority);
+    pthread_mutex_lock(&scheduler->mutex);
+    if (!job->over && level < job->level) {
+        job->priority = job->level = level;
+        settle(scheduler, job);
+    }
+    pthread_mutex_unlock(&scheduler->mutex);
+}
+
+void scheduler_stop_job(struct scheduler *scheduler, struct job *job, enum job_outcome outcome)
+{
+    pthread_mutex_lock(&scheduler->mutex);
+    if (!job->over) {
+        stop_job(scheduler, job, outcome);
+        if (job->tasks_running == 0)
+            end_job(scheduler, job);
+    }
+    pthread_mutex_unlock(&scheduler->mutex);
+}
+
+void scheduler_cancel_all(struct scheduler *scheduler)
+{
+    pthread_mutex_lock(&scheduler->mutex);
+    scheduler->cancelled = true;
+    scheduler_stop_late_jobs(scheduler, INT64_MAX, JOB_CANCELLED);
+    pthread_mutex_unlock(&scheduler->mutex);
+}
+
+int64_t scheduler_before_ns(struct scheduler *scheduler, const struct job *job)
+{
+    const int64_t now_ns = clock_now_ns();
+    int64_t sum_ns = 0;
+    pthread_mutex_lock(&scheduler->mutex);
+    const bool is_there = LIST_HAS(&scheduler->open, job, in_open);
+    const int64_t came_ns = is_there ? job->came_ns : now_ns;
+    for (const struct job *other = scheduler->open.first; other; other = other->in_open.next)
+        if (other != job && job_order_goes_before(other, job, came_ns))
+            sum_ns += other->remaining_ns;
+    pthread_mutex_unlock(&scheduler->mutex);
+    return sum_ns;
+}
+
+struct scheduler_load scheduler_load(struct scheduler *scheduler)
+{
+    pthread_mutex_lock(&scheduler->mutex);
+    const struct scheduler_load load = scheduler->load;
+    pthread_mutex_unlock(&scheduler->mutex);
+    return load;
+}
+
+int scheduler_worker_count(struct scheduler *scheduler)
+{
+    pthread_mutex_lock(&scheduler->mutex);
+    const int worker_count = scheduler->worker_count;
+    pthread_mutex_unlock(&scheduler->mutex);
+    return worker_count;
+}
+
+void scheduler_free(struct scheduler *scheduler)
+{
+    if (!scheduler)
+        return;
+    pthread_mutex_lock(&scheduler->mutex);
+    while (scheduler->open_count > 0)
+        pthread_cond_wait(&scheduler->empty, &scheduler->mutex);
+    pthread_mutex_unlock(&scheduler->mutex);
+    destroy(scheduler);
+}

@@ -1,0 +1,86 @@
+/* scheduler_internal.h - what scheduler.c (jobs and their stages), scheduler_threads.c
+ * and scheduler_here.c (who runs their tasks) share.
+ *
+ * One mutex guards everything but the workspaces. */
+#ifndef ATTND_SCHEDULER_INTERNAL_H
+#define ATTND_SCHEDULER_INTERNAL_H
+
+#include "work/job_order.h"
+
+#include <pthread.h>
+
+enum { SCHEDULER_HERE_MAX = 16 };
+
+/* A worker, the spare thread, or the seat of a caller that runs a job itself. */
+struct scheduler_thread {
+    struct scheduler *scheduler;
+    struct worker worker;
+    int index; /* 0 .. SCHEDULER_WORKERS_MAX - 1; the spare thread's is that */
+    pthread_t thread;
+    bool started;         /* and not joined */
+    bool gone;            /* it has seen that it is one too many: to be joined */
+    bool held;            /* by a task, or its stage's end, of a job that is not short */
+    int64_t begun_ns;     /* what it does now; 0: nothing */
+    int64_t unoffered_ns; /* CPU time since it last offered its CPU to others */
+};
+
+struct scheduler {
+    pthread_mutex_t mutex;
+    pthread_cond_t work;  /* a task is there, or stopping, or fewer workers */
+    pthread_cond_t spare; /* a task for the spare thread is there, or stopping */
+    pthread_cond_t empty; /* open_count fell to 0 */
+    pthread_cond_t timer; /* a deadline before timer_ns is there, or stopping; monotonic clock */
+    struct job_order order;
+    LIST_OF(struct job) open; /* jobs that are not over, oldest first */
+    int64_t open_count;
+    struct scheduler_load load;
+    int queue_max;
+    bool cancelled; /* every job is to end early, and none is taken */
+    bool stopping;
+    int64_t timer_ns; /* when the deadlines are looked at next */
+    pthread_t timer_thread;
+    bool timer_started;
+    size_t workspace_bytes;
+    bool pinned;
+    bool spare_idle;
+    int idle_count; /* workers that wait, those that have been woken and do not know yet included */
+    int worker_count;
+    struct scheduler_thread threads[SCHEDULER_WORKERS_MAX + 1];
+    int here_count; /* callers that run a job themselves, in these seats */
+    struct scheduler_thread here[SCHEDULER_HERE_MAX];
+};
+
+/* All of these are called with the mutex held, and return with it held. */
+
+/* Takes a job over; false: it is one too many. Its first task is the caller's, or anybody's. */
+bool scheduler_take(struct scheduler *scheduler, struct job *job, int64_t now_ns, bool is_callers);
+
+/* The last task of a stage has been run, by the caller, and stage_tasks() has said how many the
+ * next one has: begins it, waits for it, or ends the job. Up to wake_count of its tasks are for
+ * others. */
+void scheduler_go_on(struct scheduler *scheduler, struct job *job, int64_t task_count,
+                     int64_t wake_count);
+
+/* Takes the next task of job, which is in the order, and runs it; returns when that was over. */
+void scheduler_run_task(struct scheduler *scheduler, struct job *job,
+                        struct scheduler_thread *thread, int64_t now_ns);
+
+/* Stops every job whose time has passed by now_ns, all of them where that is INT64_MAX, and ends
+ * those that nobody works upon. Returns the next deadline. Where a job has been ended the mutex was
+ * released meanwhile. */
+int64_t scheduler_stop_late_jobs(struct scheduler *scheduler, int64_t now_ns,
+                                 enum job_outcome outcome);
+
+/* Whether every worker runs a task, or the end of a stage, of a job that is not short. */
+bool scheduler_workers_held(const struct scheduler *scheduler, int64_t now_ns);
+
+/* Up to task_count tasks more can be taken: wakes as many workers, or the spare thread. */
+void scheduler_wake(struct scheduler *scheduler, int64_t task_count, int64_t now_ns);
+
+/* Starts the thread that ends jobs at their deadlines and the spare one. False: there are none. */
+bool scheduler_start_helpers(struct scheduler *scheduler);
+
+/* Ends every thread that was started. */
+void scheduler_join_threads(struct scheduler *scheduler);
+
+#endif

@@ -1,0 +1,242 @@
+/* scheduler_threads.c - the threads that run tasks: workers, whose number may change,
+ * a spare one for short jobs, and a clock that ends jobs at their deadlines.
+ *
+ * The spare thread is what keeps short jobs short where a task of a long one cannot be
+ * cut: a body of many megabytes that is read, a large answer that is packed. It runs
+ * only while every worker is held by such a job, so there is one thread too many for
+ * the CPUs only then. */
+#include "work/scheduler_internal.h"
+
+#include "base/clock.h"
+#include "watch/log.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { WORKER_NICE = 5 };
+
+/* --------------------------------------------------------------- waking -- */
+
+bool scheduler_workers_held(const struct scheduler *scheduler, int64_t now_ns)
+{
+    for (int i = 0; i < scheduler->worker_count; i++) {
+        const struct scheduler_thread *thread = &scheduler->threads[i];
+        if (!thread->begun_ns || !(thread->held || now_ns - thread->begun_ns > SCHEDULER_SHORT_NS))
+            return false;
+    }
+    return true;
+}
+
+/* Is every worker held by a long job, and is a short one next that none of them has begun on? */
+static bool spare_has_work(const struct scheduler *scheduler, int64_t now_ns)
+{
+    const struct job_order *order = &scheduler->order;
+    return order->count > 0 && order->heap[0]->tasks_running == 0
+           && job_order_rest_ns(order->heap[0]) <= SCHEDULER_SHORT_NS
+           && scheduler_workers_held(scheduler, now_ns);
+}
+
+void scheduler_wake(struct scheduler *scheduler, int64_t task_count, int64_t now_ns)
+{
+    if (scheduler->spare_idle && scheduler->idle_count == 0 && spare_has_work(scheduler, now_ns))
+        pthread_cond_signal(&scheduler->spare);
+    for (int64_t i = 0; i < task_count && i < scheduler->idle_count; i++)
+        pthread_cond_signal(&scheduler->work);
+}
+
+/* --------------------------------------------------------------- threads -- */
+
+static void run_next(struct scheduler_thread *self, struct job *job, int64_t now_ns)
+{
+    struct scheduler *scheduler = self->scheduler;
+    if (now_ns > job->ends_ns) {
+        scheduler_stop_late_jobs(scheduler, now_ns, JOB_DEADLINE);
+        return;
+    }
+    self->begun_ns = now_ns;
+    self->held = job_order_rest_ns(job) > SCHEDULER_SHORT_NS;
+    scheduler_run_task(scheduler, job, self, now_ns);
+    self->begun_ns = 0;
+}
+
+/* Of the daemon's threads a worker is the last to need a CPU: a connection thread that has been
+ * woken, and the spare one with its short job, go before it. On Linux this is the thread's alone.
+ */
+static void give_way(void)
+{
+    const int now = getpriority(PRIO_PROCESS, 0);
+    setpriority(PRIO_PROCESS, 0, now + WORKER_NICE);
+}
+
+static void *work(void *argument)
+{
+    struct scheduler_thread *self = argument;
+    struct scheduler *scheduler = self->scheduler;
+    give_way();
+    pthread_mutex_lock(&scheduler->mutex);
+    while (self->index < scheduler->worker_count && !scheduler->stopping) {
+        const int64_t now_ns = clock_now_ns();
+        struct job *job = job_order_next(&scheduler->order, scheduler->open.first, now_ns);
+        if (job) {
+            run_next(self, job, now_ns);
+            continue;
+        }
+        scheduler->idle_count++;
+        pthread_cond_wait(&scheduler->work, &scheduler->mutex);
+        scheduler->idle_count--;
+    }
+    self->gone = true;
+    scheduler_wake(scheduler, scheduler->order.count,
+                   clock_now_ns()); /* it may have been woken for one */
+    pthread_mutex_unlock(&scheduler->mutex);
+    return NULL;
+}
+
+static void *stand_by(void *argument)
+{
+    struct scheduler_thread *self = argument;
+    struct scheduler *scheduler = self->scheduler;
+    pthread_mutex_lock(&scheduler->mutex);
+    while (!scheduler->stopping) {
+        const int64_t now_ns = clock_now_ns();
+        if (spare_has_work(scheduler, now_ns)) {
+            run_next(self, scheduler->order.heap[0], now_ns);
+            continue;
+        }
+        /* A stage that it has begun counts on it to take a task, which a worker may do now. */
+        scheduler_wake(scheduler, scheduler->order.count, now_ns);
+        scheduler->spare_idle = true;
+        pthread_cond_wait(&scheduler->spare, &scheduler->mutex);
+        scheduler->spare_idle = false;
+    }
+    pthread_mutex_unlock(&scheduler->mutex);
+    return NULL;
+}
+
+static void *watch_deadlines(void *argument)
+{
+    struct scheduler *scheduler = argument;
+    pthread_mutex_lock(&scheduler->mutex);
+    while (!scheduler->stopping) {
+        scheduler->timer_ns = INT64_MAX; /* what comes in while done is called sets it */
+        const int64_t next_ns = scheduler_stop_late_jobs(scheduler, clock_now_ns(), JOB_DEADLINE);
+        if (next_ns < scheduler->timer_ns)
+            scheduler->timer_ns = next_ns;
+        const struct timespec until = clock_timespec(scheduler->timer_ns);
+        if (scheduler->stopping)
+            break;
+        if (scheduler->timer_ns == INT64_MAX)
+            pthread_cond_wait(&scheduler->timer, &scheduler->mutex);
+        else
+            pthread_cond_timedwait(&scheduler->timer, &scheduler->mutex, &until);
+    }
+    pthread_mutex_unlock(&scheduler->mutex);
+    return NULL;
+}
+
+/* -------------------------------------------------------- how many workers -- */
+
+/* The index-th of the CPUs that this thread may use, from the beginning again where there are
+ * fewer. Where the kernel refuses, the worker runs where it likes. */
+static void pin(pthread_t thread, int index)
+{
+    cpu_set_t all, one;
+    int cpu = -1;
+    int error = pthread_getaffinity_np(pthread_self(), sizeof all, &all);
+    if (error == 0) {
+        for (int left = index % CPU_COUNT(&all); left >= 0; left -= CPU_ISSET(cpu, &all) != 0)
+            cpu++;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        error = pthread_setaffinity_np(thread, sizeof one, &one);
+    }
+    if (error != 0)
+        log_line(LOG_WARNING, "worker not pinned", LOG_NUMBER("worker", index),
+                 LOG_STRING("reason", strerror(error)));
+}
+
+static bool start_thread(struct scheduler *scheduler, int index, void *(*body)(void *))
+{
+    struct scheduler_thread *thread = &scheduler->threads[index];
+    thread->scheduler = scheduler;
+    thread->index = index;
+    thread->gone = false;
+    thread->begun_ns = 0;
+    thread->worker.workspace_bytes = scheduler->workspace_bytes;
+    if (!thread->worker.workspace)
+        thread->worker.workspace = aligned_alloc(64, scheduler->workspace_bytes);
+    thread->started =
+        thread->worker.workspace && pthread_create(&thread->thread, NULL, body, thread) == 0;
+    return thread->started;
+}
+
+bool scheduler_start_helpers(struct scheduler *scheduler)
+{
+    scheduler->timer_started =
+        pthread_create(&scheduler->timer_thread, NULL, watch_deadlines, scheduler) == 0;
+    return scheduler->timer_started && start_thread(scheduler, SCHEDULER_WORKERS_MAX, stand_by);
+}
+
+/* A worker that left and is wanted again. One that has not noticed yet that it was one too many
+ * just stays. Called with the mutex held. */
+static bool revive(struct scheduler *scheduler, int index)
+{
+    struct scheduler_thread *thread = &scheduler->threads[index];
+    if (thread->started && !thread->gone)
+        return true;
+    if (thread->started)
+        pthread_join(thread->thread, NULL); /* it needs the mutex no more */
+    if (!start_thread(scheduler, index, work))
+        return false;
+    if (scheduler->pinned)
+        pin(thread->thread, index);
+    return true;
+}
+
+int scheduler_set_worker_count(struct scheduler *scheduler, int worker_count)
+{
+    const int wanted = worker_count < 1                       ? 1
+                       : worker_count < SCHEDULER_WORKERS_MAX ? worker_count
+                                                              : SCHEDULER_WORKERS_MAX;
+    pthread_mutex_lock(&scheduler->mutex);
+    while (scheduler->worker_count < wanted && revive(scheduler, scheduler->worker_count))
+        scheduler->worker_count++;
+    if (scheduler->worker_count > wanted) {
+        scheduler->worker_count = wanted;
+        pthread_cond_broadcast(&scheduler->work);
+    }
+    const int count = scheduler->worker_count;
+    pthread_mutex_unlock(&scheduler->mutex);
+    return count;
+}
+
+void scheduler_pin_workers(struct scheduler *scheduler)
+{
+    pthread_mutex_lock(&scheduler->mutex);
+    scheduler->pinned = true;
+    for (int i = 0; i < scheduler->worker_count; i++)
+        pin(scheduler->threads[i].thread, i);
+    pthread_mutex_unlock(&scheduler->mutex);
+}
+
+void scheduler_join_threads(struct scheduler *scheduler)
+{
+    pthread_mutex_lock(&scheduler->mutex);
+    scheduler->stopping = true;
+    pthread_cond_broadcast(&scheduler->work);
+    pthread_cond_broadcast(&scheduler->spare);
+    pthread_cond_broadcast(&scheduler->timer);
+    pthread_mutex_unlock(&scheduler->mutex);
+    for (int i = 0; i <= SCHEDULER_WORKERS_MAX; i++) {
+        if (scheduler->threads[i].started)
+            pthread_join(scheduler->threads[i].thread, NULL);
+        free(scheduler->threads[i].worker.workspace);
+    }
+    for (int i = 0; i < SCHEDULER_HERE_MAX; i++)
+        free(scheduler->here[i].worker.workspace);
+    if (scheduler->timer_started)
+        pthread_join(scheduler->timer_thread, NULL);
+}
