@@ -187,11 +187,12 @@ struct attn_plan {
     /* The rows of weights stay masked scores, for weight_map.c to make less of them. */
     bool keeps_scores;
 
-    /* Of a few query rows (forward_few.c). */
-    bool is_few;
-    int64_t few_heads, few_tasks; /* query heads of one task at the most, tasks of one group */
-    int64_t chunk_keys, chunks;   /* keys of one part, parts of one task */
-    size_t state_bytes;           /* what one part leaves in shared */
+    /* Of a few query rows (forward_decode.c). */
+    bool is_decode;
+    int64_t decode_heads,
+        decode_tasks;           /* query heads of one task at the most, tasks of one group */
+    int64_t chunk_keys, chunks; /* keys of one part, parts of one task */
+    size_t state_bytes;         /* what one part leaves in shared */
 };
 
 /* Check the problem and choose how to run it. q_len and kv_len may be 0; heads,

@@ -104,7 +104,7 @@ struct attn_rope_rows {
     bool transposed;        /* by the transposed matrix: what a gradient goes back through */
 };
 
-void attn_rope_turn(const struct attn_rope *rope, const struct attn_rope_rows *rows);
+void attn_rope_rotate(const struct attn_rope *rope, const struct attn_rope_rows *rows);
 
 /* The operator RotaryEmbedding of ONNX, opset 23, whose angles the caller has: cosines and sines of
  * [positions, dim/2], from which position_ids [batch, length] choose rows; where position_ids is

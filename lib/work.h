@@ -15,11 +15,11 @@ struct attn_work {
     double tasks;
     double projection_flops;
     double parameter_bytes; /* of projections, once for each chunk of rows that reads them */
-    double turned_numbers;  /* that a tile transposes, a norm scales or a position turns */
+    double moved_numbers;   /* that a tile transposes, a norm scales or a position turns */
     double tile_flops;      /* of scores and context */
     double pairs;           /* scores on their way through the softmax */
-    double few_flops;       /* the same two where query rows are fewer than lanes: flops, */
-    double few_pairs;       /* pairs, */
+    double decode_flops;    /* the same two where query rows are fewer than lanes: flops, */
+    double decode_pairs;    /* pairs, */
     double stream_bytes;    /* and keys and values, each of which is read for few rows only */
     double map_bytes;       /* of maps that are written */
     double tanhs;           /* of additive scores */

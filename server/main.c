@@ -20,8 +20,8 @@
 #include "host/restart.h"
 #include "http/http.h"
 #include "http/listener.h"
+#include "model/model_converted.h"
 #include "model/model_guard.h"
-#include "model/model_panels.h"
 #include "service/cost_fit.h"
 #include "service/service.h"
 #include "watch/fatal_signal.h"
@@ -119,7 +119,7 @@ static bool load_models(struct service *service,
                         void (*visit)(void *context, const struct model_listing *listing),
                         int *failed_count, struct fault *fault)
 {
-    model_panels_limit(service->config->model_memory_bytes_max);
+    model_converted_limit(service->config->model_memory_bytes_max);
     const struct model_store_options options = {
         .directory = service->config->models,
         .model_name = service->config->model_name,
@@ -192,7 +192,7 @@ static void drain(struct service *service, struct http *http)
         http_refuse(http);
         log_line(LOG_WARNING, "drain cut short", LOG_NUMBER("active", http_active_count(http)));
         scheduler_cancel_all(service->scheduler);
-        scheduler_cancel_all(service->errands);
+        scheduler_cancel_all(service->disk_jobs);
         sleep_until(clock_now_ns() + 2000000000, 1, http);
     }
 }
@@ -305,17 +305,17 @@ static int run(struct service *service)
     metrics_build_info(ATTND_VERSION, attn_kernels_name(service->kernels), blas_core_name());
     metrics_gauge_set(METRICS_WORKERS, worker_count);
     service->scheduler = scheduler_create(worker_count, config->queue_max, SERVICE_WORKSPACE_BYTES);
-    service->errands = scheduler_create(1, config->queue_max, 0);
+    service->disk_jobs = scheduler_create(1, config->queue_max, 0);
     if (service->scheduler)
         service->batcher =
             batcher_create(service->scheduler, config->batch_rows_max, config->batch_delay_ns);
-    bool served = (service->batcher && service->errands && logs) || fault_no_memory(&fault);
+    bool served = (service->batcher && service->disk_jobs && logs) || fault_no_memory(&fault);
     if (served && config->pin_workers)
         scheduler_pin_workers(service->scheduler);
     served = served && serve(service, &signals, &fault);
     if (!served)
         fail("not started", &fault);
-    scheduler_free(service->errands);
+    scheduler_free(service->disk_jobs);
     scheduler_free(service->scheduler);
     batcher_free(service->batcher);
     model_store_free(service->store);

@@ -104,8 +104,9 @@ struct attn_workspace {
     float *max;       /* [width], like all below */
     float *sum;
     float *rescale;
-    float *factor;       /* 1 / sum, or 0 */
-    float *fold_rescale; /* like all to sum_lost absent where sums are short: fold.h */
+    float *factor; /* 1 / sum, or 0 */
+    float
+        *compensated_rescale; /* like all to sum_lost absent where sums are short: compensated.h */
     float *sum_total, *sum_lost;
     float *context_total_t, *context_lost_t; /* [v_head_dim][width] */
     float *distance; /* from the first key of the tile to the row; absent without ALiBi */

@@ -11,16 +11,15 @@
  *     dropout                           of what the context is made of
  *     context_t = rescale * context_t + value . weights_t
  *
- * (Dao et al. 2022, with the roles of rows and lanes as kernels.h has them; fold.h keeps long sums
- * exact.) Only weights need the
- * last max and sum of their row: their rows hold masked scores until the last tile is done. Keys
- * that no row of the task can see are skipped, by the caller's mask too, unless a map has to show
- * them. What is not F32
- * is widened or rounded a tile at a time (convert.h); weights that are not are made in a second
- * pass over the keys, for their rows could not hold the scores. */
+ * (Dao et al. 2022, with the roles of rows and lanes as kernels.h has them; compensated.h keeps
+ * long sums exact.) Only weights need the last max and sum of their row: their rows hold masked
+ * scores until the last tile is done. Keys that no row of the task can see are skipped, by the
+ * caller's mask too, unless a map has to show them. What is not F32 is widened or rounded a tile at
+ * a time (convert.h); weights that are not are made in a second pass over the keys, for their rows
+ * could not hold the scores. */
+#include "base/compensated.h"
 #include "base/dropout.h"
-#include "base/fold.h"
-#include "forward/few.h"
+#include "forward/decode.h"
 #include "forward/forward_tile.h"
 #include "forward/sparsemax.h"
 
@@ -79,7 +78,7 @@ static void begin(struct attn_row_task *task, const struct attn_plan *plan, int6
     task->is_sparse = problem->options.normalizer == ATTN_SPARSEMAX;
     task->sums_context = attn_is_wanted(&problem->context) && !task->is_sparse;
     find_ranges(task);
-    *task->calls = (struct attn_calls){ 0 };
+    *task->prefetch = (struct attn_prefetch){ 0 };
 
     const struct attn_block block = attn_task_block(task, 0, problem->query.shape[3]);
     int64_t stride;
@@ -94,7 +93,7 @@ static void begin(struct attn_row_task *task, const struct attn_plan *plan, int6
     }
     memset(task->work.context_t, 0,
            (size_t)(problem->value.shape[3] * plan->width) * sizeof(float));
-    attn_fold_begin(plan, &task->work);
+    attn_compensated_begin(plan, &task->work);
 }
 
 /* --------------------------------------------------------------------- a tile of keys -- */
@@ -104,7 +103,7 @@ static void accumulate(const struct attn_row_task *task, const struct attn_tile 
                        float *scores_t)
 {
     attn_tile_softmax(task, tile, scores_t);
-    attn_fold_rescale(task->plan, &task->work);
+    attn_compensated_rescale(task->plan, &task->work);
     if (task->sums_context)
         attn_tile_context(task, tile, scores_t);
 }
@@ -270,15 +269,15 @@ static void finish_context(const struct attn_row_task *task)
 void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
 {
     const int64_t kv_len = plan->problem.key.shape[2];
-    struct attn_calls calls;
-    struct attn_row_task rows = { .calls = &calls };
+    struct attn_prefetch prefetch;
+    struct attn_row_task rows = { .prefetch = &prefetch };
 
     if (plan->in_double) {
         attn_double_run(plan, task, workspace);
         return;
     }
-    if (plan->is_few) {
-        attn_few_run(plan, task, workspace);
+    if (plan->is_decode) {
+        attn_decode_run(plan, task, workspace);
         return;
     }
     struct attn_plan narrow;
@@ -294,9 +293,9 @@ void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
     for (int64_t key = first; key < end; key += plan->kv_tile) {
         attn_task_look_ahead(&rows, key, end);
         run_tile(&rows, key, attn_min(plan->kv_tile, kv_len - key));
-        attn_fold_tile(plan, &rows.work, key, rows.sums_context);
+        attn_compensated_tile(plan, &rows.work, key, rows.sums_context);
     }
-    attn_fold_end(plan, &rows.work, rows.sums_context);
+    attn_compensated_end(plan, &rows.work, rows.sums_context);
     if (attn_is_wanted(&plan->problem.lse))
         finish_lse(&rows);
     if (rows.is_sparse

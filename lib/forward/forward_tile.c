@@ -1,6 +1,6 @@
 /* forward_tile.c - see forward_tile.h. Hidden keys and values may hold anything, so nothing of a
  * tile is read but what some row sees of it; while one is read, the next is called into the caches
- * (kernels/calls.h). */
+ * (kernels/prefetch.h). */
 #include "forward/forward_tile.h"
 
 #include "base/dropout.h"
@@ -91,7 +91,7 @@ void attn_task_look_ahead(struct attn_row_task *task, int64_t first, int64_t end
         append_next_task(task, &count);
     }
     task->upcoming[count] = no_rows;
-    *task->calls = (struct attn_calls){ .list = task->upcoming };
+    *task->prefetch = (struct attn_prefetch){ .list = task->upcoming };
 }
 
 /* --------------------------------------------------------------------- a tile of keys -- */
@@ -183,10 +183,10 @@ void attn_tile_score(const struct attn_row_task *task, const struct attn_tile *t
     else if (is_cut(task, tile) && !attn_is_wanted(&problem->scores)
              && !attn_is_wanted(&problem->softcapped)) {
         const struct attn_seen seen = seen_of(task, tile);
-        attn_seen_scores(&seen, scores_t, key, key_stride, head_dim, task->calls);
+        attn_seen_scores(&seen, scores_t, key, key_stride, head_dim, task->prefetch);
     } else
         kernels->score_tile(scores_t, task->work.query_t, key, key_stride, n, head_dim, width,
-                            task->calls);
+                            task->prefetch);
     attn_tile_store(task, &problem->scores, tile);
     if (problem->options.softcap > 0.0)
         kernels->softcap_tile(scores_t, (float)problem->options.softcap, n, width);
@@ -295,11 +295,11 @@ void attn_tile_context(const struct attn_row_task *task, const struct attn_tile 
     const bool guarded = hides && !kernels->all_finite(rows, stride, n, value->shape[3]);
     if (guarded)
         kernels->context_tile_guarded(work->context_t, work->rescale, weights_t, rows, stride, n,
-                                      value->shape[3], width, task->calls);
+                                      value->shape[3], width, task->prefetch);
     else if (is_cut(task, tile)) {
         const struct attn_seen seen = seen_of(task, tile);
-        attn_seen_context(&seen, weights_t, rows, stride, value->shape[3], task->calls);
+        attn_seen_context(&seen, weights_t, rows, stride, value->shape[3], task->prefetch);
     } else
         kernels->context_tile(work->context_t, work->rescale, weights_t, rows, stride, n,
-                              value->shape[3], width, task->calls);
+                              value->shape[3], width, task->prefetch);
 }

@@ -24,7 +24,7 @@ struct attn_row_task {
 
     /* What is read next while the tile at hand is computed, and how far it has been called. */
     struct attn_upcoming upcoming[ATTN_UPCOMING_MAX];
-    struct attn_calls *calls;
+    struct attn_prefetch *prefetch;
 
     bool needs_map;     /* of the first pass: somebody wants to see every pair, hidden or not */
     bool keeps_weights; /* their rows hold masked scores until the last tile is done */

@@ -2,10 +2,10 @@
  *
  * A task is one tile of query rows of one head. All sizes follow from the problem's shape and the
  * kernel table alone, never from how many threads will run the tasks, so bits do not either. */
-#include "base/fold.h"
+#include "base/compensated.h"
 #include "base/internal.h"
 #include "base/workspace.h"
-#include "forward/few.h"
+#include "forward/decode.h"
 #include "forward/sparsemax.h"
 
 #include "kernels/kernels.h"
@@ -112,12 +112,12 @@ size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *p
     work->sum = attn_cut(memory, &bytes, width, sizeof(float));
     work->rescale = attn_cut(memory, &bytes, width, sizeof(float));
     work->factor = attn_cut(memory, &bytes, width, sizeof(float));
-    const int64_t fold = attn_fold_is_needed(plan) ? width : 0;
-    work->fold_rescale = attn_cut(memory, &bytes, fold, sizeof(float));
-    work->sum_total = attn_cut(memory, &bytes, fold, sizeof(float));
-    work->sum_lost = attn_cut(memory, &bytes, fold, sizeof(float));
-    work->context_total_t = attn_cut(memory, &bytes, problem->value.shape[3] * fold, sizeof(float));
-    work->context_lost_t = attn_cut(memory, &bytes, problem->value.shape[3] * fold, sizeof(float));
+    const int64_t lost = attn_compensated_is_needed(plan) ? width : 0;
+    work->compensated_rescale = attn_cut(memory, &bytes, lost, sizeof(float));
+    work->sum_total = attn_cut(memory, &bytes, lost, sizeof(float));
+    work->sum_lost = attn_cut(memory, &bytes, lost, sizeof(float));
+    work->context_total_t = attn_cut(memory, &bytes, problem->value.shape[3] * lost, sizeof(float));
+    work->context_lost_t = attn_cut(memory, &bytes, problem->value.shape[3] * lost, sizeof(float));
     work->distance =
         attn_cut(memory, &bytes, problem->alibi_slopes != NULL ? width : 0, sizeof(float));
     work->thresholds =
@@ -145,7 +145,7 @@ enum attn_status attn_plan_init(struct attn_plan *plan, const struct attn_proble
     plan->task_count = problem->query.shape[0] * problem->query.shape[1] * plan->q_tiles;
     plan->workspace_bytes = plan->in_double ? attn_double_workspace_bytes(problem)
                                             : attn_workspace_cut(&work, plan, NULL);
-    if (attn_few_fits(plan))
-        attn_few_choose(plan);
+    if (attn_decode_fits(plan))
+        attn_decode_choose(plan);
     return ATTN_OK;
 }

@@ -44,7 +44,7 @@ static bool sees_key(const struct key_range *range, int64_t key)
 /* Between one change and the next the same vectors see all keys, and those side by side are one
  * product: a single vector would be waiting for the numbers of keys. */
 void attn_seen_scores(const struct attn_seen *seen, float *scores_t, const float *key,
-                      int64_t key_stride, int64_t head_dim, struct attn_calls *calls)
+                      int64_t key_stride, int64_t head_dim, struct attn_prefetch *prefetch)
 {
     const int64_t lanes = seen->kernels->lanes;
     const int64_t vectors = seen->width / lanes;
@@ -62,19 +62,19 @@ void attn_seen_scores(const struct attn_seen *seen, float *scores_t, const float
             seen->kernels->score_lanes(scores_t + from * seen->width + v * lanes,
                                        seen->work->query_t + v * lanes, key + from * key_stride,
                                        key_stride, to - from, head_dim, seen->width,
-                                       (end - v) * lanes, calls);
+                                       (end - v) * lanes, prefetch);
         }
     }
 }
 
 void attn_seen_context(const struct attn_seen *seen, const float *weights_t, const float *value,
-                       int64_t value_stride, int64_t v_head_dim, struct attn_calls *calls)
+                       int64_t value_stride, int64_t v_head_dim, struct attn_prefetch *prefetch)
 {
     for (int64_t c = 0; c < seen->width; c += seen->kernels->lanes) {
         const struct key_range range = seen_by(seen, c);
         seen->kernels->context_lanes(seen->work->context_t + c, seen->work->rescale + c,
                                      weights_t + range.low * seen->width + c,
                                      value + range.low * value_stride, value_stride,
-                                     range.high - range.low, v_head_dim, seen->width, calls);
+                                     range.high - range.low, v_head_dim, seen->width, prefetch);
     }
 }

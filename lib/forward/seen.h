@@ -21,10 +21,10 @@ struct attn_seen {
 /* scores_t[n][width] as score_tile() makes it, but for pairs that low and high hide: those are
  * anything, until bound_tile(). */
 void attn_seen_scores(const struct attn_seen *seen, float *scores_t, const float *key,
-                      int64_t key_stride, int64_t head_dim, struct attn_calls *calls);
+                      int64_t key_stride, int64_t head_dim, struct attn_prefetch *prefetch);
 
 /* context_tile() of weights that are 0 where low and high hide, and of finite values. */
 void attn_seen_context(const struct attn_seen *seen, const float *weights_t, const float *value,
-                       int64_t value_stride, int64_t v_head_dim, struct attn_calls *calls);
+                       int64_t value_stride, int64_t v_head_dim, struct attn_prefetch *prefetch);
 
 #endif

@@ -24,7 +24,7 @@
 struct key_task {
     const struct attn_gradient_plan *plan;
     const struct attn_gradient_rows *rows;
-    struct attn_problem turned; /* the problem as attn_mask_gather() has to see it */
+    struct attn_problem transposed; /* the problem as attn_mask_gather() has to see it */
     struct attn_gradient_workspace work;
     int64_t batch, kv_head;
     int64_t first_row, last_row; /* query rows [first_row, last_row) */
@@ -41,15 +41,15 @@ struct row_step {
 };
 
 /* The mask with rows and keys in each other's place. */
-static struct attn_problem turn_mask(const struct attn_problem *attention)
+static struct attn_problem transpose_mask(const struct attn_problem *attention)
 {
-    struct attn_problem turned = *attention;
+    struct attn_problem transposed = *attention;
 
-    turned.mask.shape[2] = attention->mask.shape[3];
-    turned.mask.shape[3] = attention->mask.shape[2];
-    turned.mask.stride[2] = attention->mask.stride[3];
-    turned.mask.stride[3] = attention->mask.stride[2];
-    return turned;
+    transposed.mask.shape[2] = attention->mask.shape[3];
+    transposed.mask.shape[3] = attention->mask.shape[2];
+    transposed.mask.stride[2] = attention->mask.stride[3];
+    transposed.mask.stride[3] = attention->mask.stride[2];
+    return transposed;
 }
 
 static void begin(struct key_task *task, const struct attn_gradient_plan *plan, int round,
@@ -61,7 +61,7 @@ static void begin(struct key_task *task, const struct attn_gradient_plan *plan, 
 
     task->plan = plan;
     task->rows = rows;
-    task->turned = turn_mask(attention);
+    task->transposed = transpose_mask(attention);
     attn_gradient_workspace_cut(&task->work, plan, workspace);
     task->batch = head / attention->key.shape[1];
     task->kv_head = head % attention->key.shape[1];
@@ -212,7 +212,7 @@ static void score(const struct key_task *task, const struct row_step *step)
     if (step->hides)
         bound(task, step);
     if (attention->mask.data != NULL) {
-        attn_mask_gather(&task->turned, kernels, task->batch, step->q_head, task->key,
+        attn_mask_gather(&task->transposed, kernels, task->batch, step->q_head, task->key,
                          task->key_count, step->row, n, width, work->bias_t);
         kernels->bias_tile(work->weights_t, work->bias_t, n, width);
     }

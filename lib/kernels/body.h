@@ -10,14 +10,14 @@
  * are constants at each call: only then do both compilers unroll it whole and keep its sums in
  * registers. Everything here is static, so that no copy compiled for a newer CPU can be linked
  * into the path of an older one. */
-#include "body_few.h"
+#include "body_decode.h"
 #include "body_gradient.h"
 #include "body_mask.h"
 #include "body_rows.h"
 #include "body_softmax.h"
-#include "calls.h"
 #include "half.h"
 #include "kernels.h"
+#include "prefetch.h"
 #include "vector.h"
 
 #include <math.h>
@@ -127,7 +127,7 @@ static void transpose_out(float *rows, int64_t row_stride, const float *tile, co
 INLINE void multiply(const int rows, const int vectors, const bool guarded,
                      vec sums[BLOCK_SUMS_MAX], const float *left, int64_t left_row,
                      int64_t left_step, const float *right, int64_t width, int64_t depth,
-                     struct attn_calls *calls)
+                     struct attn_prefetch *prefetch)
 {
     UNROLL
     for (int i = 0; i < rows * vectors; i++)
@@ -137,8 +137,8 @@ INLINE void multiply(const int rows, const int vectors, const bool guarded,
         UNROLL
         for (int v = 0; v < vectors; v++)
             b[v] = load(right + k * width + v * LANES);
-        if (calls)
-            call_line(calls);
+        if (prefetch)
+            prefetch_line(prefetch);
         UNROLL
         for (int r = 0; r < rows; r++) {
             const vec a = broadcast(left[r * left_row + k * left_step]);
@@ -157,10 +157,10 @@ INLINE void multiply(const int rows, const int vectors, const bool guarded,
 
 INLINE void score_block(const int rows, const int vectors, float *scores_t, const float *query_t,
                         const float *key, int64_t key_stride, int64_t head_dim, int64_t width,
-                        struct attn_calls *calls)
+                        struct attn_prefetch *prefetch)
 {
     vec sums[BLOCK_SUMS_MAX];
-    multiply(rows, vectors, false, sums, key, key_stride, 1, query_t, width, head_dim, calls);
+    multiply(rows, vectors, false, sums, key, key_stride, 1, query_t, width, head_dim, prefetch);
     UNROLL
     for (int r = 0; r < rows; r++) {
         UNROLL
@@ -181,43 +181,43 @@ INLINE int64_t in_whole_blocks(int64_t count, int rows)
 
 INLINE void score_columns(const int vectors, float *scores_t, const float *query_t,
                           const float *key, int64_t key_stride, int64_t n, int64_t head_dim,
-                          int64_t width, struct attn_calls *calls)
+                          int64_t width, struct attn_prefetch *prefetch)
 {
     const int64_t whole = in_whole_blocks(n, BLOCK_ROWS(vectors));
     int64_t j = 0;
     for (; j < whole; j += BLOCK_ROWS(vectors))
         score_block(BLOCK_ROWS(vectors), vectors, scores_t + j * width, query_t,
-                    key + j * key_stride, key_stride, head_dim, width, calls);
+                    key + j * key_stride, key_stride, head_dim, width, prefetch);
     for (; j + BLOCK_ROWS_REST <= n; j += BLOCK_ROWS_REST)
         score_block(BLOCK_ROWS_REST, vectors, scores_t + j * width, query_t, key + j * key_stride,
-                    key_stride, head_dim, width, calls);
+                    key_stride, head_dim, width, prefetch);
     for (; j < n; j++)
         score_block(1, vectors, scores_t + j * width, query_t, key + j * key_stride, key_stride,
-                    head_dim, width, calls);
+                    head_dim, width, prefetch);
 }
 
 static void score_lanes(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
                         int64_t n, int64_t head_dim, int64_t width, int64_t lanes,
-                        struct attn_calls *given)
+                        struct attn_prefetch *given)
 {
-    struct attn_calls calls = take_up_calls(given, query_t);
+    struct attn_prefetch prefetch = begin_prefetch(given, query_t);
     int64_t c = 0;
     for (; c + BLOCK_VECTORS * LANES <= lanes; c += BLOCK_VECTORS * LANES)
         score_columns(BLOCK_VECTORS, scores_t + c, query_t + c, key, key_stride, n, head_dim, width,
-                      &calls);
+                      &prefetch);
     if (BLOCK_VECTORS > 3 && c + 3 * LANES <= lanes) {
-        score_columns(3, scores_t + c, query_t + c, key, key_stride, n, head_dim, width, &calls);
+        score_columns(3, scores_t + c, query_t + c, key, key_stride, n, head_dim, width, &prefetch);
         c += 3 * LANES;
     }
     for (; c + 2 * LANES <= lanes; c += 2 * LANES)
-        score_columns(2, scores_t + c, query_t + c, key, key_stride, n, head_dim, width, &calls);
+        score_columns(2, scores_t + c, query_t + c, key, key_stride, n, head_dim, width, &prefetch);
     for (; c < lanes; c += LANES)
-        score_columns(1, scores_t + c, query_t + c, key, key_stride, n, head_dim, width, &calls);
-    hand_on_calls(given, &calls);
+        score_columns(1, scores_t + c, query_t + c, key, key_stride, n, head_dim, width, &prefetch);
+    pass_prefetch(given, &prefetch);
 }
 
 static void score_tile(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
-                       int64_t n, int64_t head_dim, int64_t width, struct attn_calls *given)
+                       int64_t n, int64_t head_dim, int64_t width, struct attn_prefetch *given)
 {
     score_lanes(scores_t, query_t, key, key_stride, n, head_dim, width, width, given);
 }
@@ -248,10 +248,11 @@ static void additive_tile(float *scores_t, const float *query_t, const float *ke
 
 INLINE void context_block(const int rows, const int vectors, const bool guarded, float *context_t,
                           const float *rescale, const float *weights_t, const float *value,
-                          int64_t value_stride, int64_t n, int64_t width, struct attn_calls *calls)
+                          int64_t value_stride, int64_t n, int64_t width,
+                          struct attn_prefetch *prefetch)
 {
     vec sums[BLOCK_SUMS_MAX];
-    multiply(rows, vectors, guarded, sums, value, 1, value_stride, weights_t, width, n, calls);
+    multiply(rows, vectors, guarded, sums, value, 1, value_stride, weights_t, width, n, prefetch);
     UNROLL
     for (int r = 0; r < rows; r++) {
         UNROLL
@@ -265,65 +266,65 @@ INLINE void context_block(const int rows, const int vectors, const bool guarded,
 INLINE void context_columns(const int vectors, const bool guarded, float *context_t,
                             const float *rescale, const float *weights_t, const float *value,
                             int64_t value_stride, int64_t n, int64_t v_head_dim, int64_t width,
-                            struct attn_calls *calls)
+                            struct attn_prefetch *prefetch)
 {
     const int rows = guarded ? BLOCK_ROWS_REST : BLOCK_ROWS(vectors);
     const int64_t whole = in_whole_blocks(v_head_dim, rows);
     int64_t d = 0;
     for (; d < whole; d += rows)
         context_block(rows, vectors, guarded, context_t + d * width, rescale, weights_t, value + d,
-                      value_stride, n, width, calls);
+                      value_stride, n, width, prefetch);
     for (; d + BLOCK_ROWS_REST <= v_head_dim; d += BLOCK_ROWS_REST)
         context_block(BLOCK_ROWS_REST, vectors, guarded, context_t + d * width, rescale, weights_t,
-                      value + d, value_stride, n, width, calls);
+                      value + d, value_stride, n, width, prefetch);
     for (; d < v_head_dim; d++)
         context_block(1, vectors, guarded, context_t + d * width, rescale, weights_t, value + d,
-                      value_stride, n, width, calls);
+                      value_stride, n, width, prefetch);
 }
 
 static void context_tile(float *context_t, const float *rescale, const float *weights_t,
                          const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
-                         int64_t width, struct attn_calls *given)
+                         int64_t width, struct attn_prefetch *given)
 {
-    struct attn_calls calls = take_up_calls(given, weights_t);
+    struct attn_prefetch prefetch = begin_prefetch(given, weights_t);
     int64_t c = 0;
     for (; c + BLOCK_VECTORS * LANES <= width; c += BLOCK_VECTORS * LANES)
         context_columns(BLOCK_VECTORS, false, context_t + c, rescale + c, weights_t + c, value,
-                        value_stride, n, v_head_dim, width, &calls);
+                        value_stride, n, v_head_dim, width, &prefetch);
     for (; c + 2 * LANES <= width; c += 2 * LANES)
         context_columns(2, false, context_t + c, rescale + c, weights_t + c, value, value_stride, n,
-                        v_head_dim, width, &calls);
+                        v_head_dim, width, &prefetch);
     for (; c < width; c += LANES)
         context_columns(1, false, context_t + c, rescale + c, weights_t + c, value, value_stride, n,
-                        v_head_dim, width, &calls);
-    hand_on_calls(given, &calls);
+                        v_head_dim, width, &prefetch);
+    pass_prefetch(given, &prefetch);
 }
 
 static void context_lanes(float *context_t, const float *rescale, const float *weights_t,
                           const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
-                          int64_t width, struct attn_calls *given)
+                          int64_t width, struct attn_prefetch *given)
 {
-    struct attn_calls calls = take_up_calls(given, weights_t);
+    struct attn_prefetch prefetch = begin_prefetch(given, weights_t);
     context_columns(1, false, context_t, rescale, weights_t, value, value_stride, n, v_head_dim,
-                    width, &calls);
-    hand_on_calls(given, &calls);
+                    width, &prefetch);
+    pass_prefetch(given, &prefetch);
 }
 
 static void context_tile_guarded(float *context_t, const float *rescale, const float *weights_t,
                                  const float *value, int64_t value_stride, int64_t n,
-                                 int64_t v_head_dim, int64_t width, struct attn_calls *given)
+                                 int64_t v_head_dim, int64_t width, struct attn_prefetch *given)
 {
-    struct attn_calls calls = take_up_calls(given, weights_t);
+    struct attn_prefetch prefetch = begin_prefetch(given, weights_t);
     for (int64_t c = 0; c < width; c += LANES)
         context_columns(1, true, context_t + c, rescale + c, weights_t + c, value, value_stride, n,
-                        v_head_dim, width, &calls);
-    hand_on_calls(given, &calls);
+                        v_head_dim, width, &prefetch);
+    pass_prefetch(given, &prefetch);
 }
 
 /* The two-sum: what the sum of two numbers rounds off is itself a number. An infinite sum loses
  * nothing, where the subtractions would make NaN of it. */
-static void fold_tile(float *total_t, float *lost_t, float *part_t, const float *rescale,
-                      int64_t columns, int64_t width, bool is_last)
+static void compensated_tile(float *total_t, float *lost_t, float *part_t, const float *rescale,
+                             int64_t columns, int64_t width, bool is_last)
 {
     for (int64_t c = 0; c < columns; c++)
         for (int64_t r = 0; r < width; r += LANES) {
@@ -385,15 +386,15 @@ const struct attn_kernels ATTN_KERNELS = {
     .context_tile = context_tile,
     .context_lanes = context_lanes,
     .context_tile_guarded = context_tile_guarded,
-    .fold_tile = fold_tile,
+    .compensated_tile = compensated_tile,
     .all_finite = all_finite,
     .weights_row = weights_row,
     .greatest_of_cells = greatest_of_cells,
     .bound_of_greatest = bound_of_greatest,
     .find_reaching = find_reaching,
-    .few_scores = { few_scores_f32, few_scores_f16, few_scores_bf16 },
-    .few_softmax = few_softmax,
-    .few_context = { few_context_f32, few_context_f16, few_context_bf16 },
+    .decode_scores = { decode_scores_f32, decode_scores_f16, decode_scores_bf16 },
+    .decode_softmax = decode_softmax,
+    .decode_context = { decode_context_f32, decode_context_f16, decode_context_bf16 },
     .widen_f16 = widen_f16,
     .widen_bf16 = widen_bf16,
     .narrow_f16 = narrow_f16,

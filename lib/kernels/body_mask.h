@@ -6,8 +6,8 @@
 #ifndef ATTN_BODY_MASK_H
 #define ATTN_BODY_MASK_H
 
-#include "calls.h"
 #include "kernels.h"
+#include "prefetch.h"
 #include "vector.h"
 
 #include <math.h>
@@ -61,7 +61,7 @@ INLINE uint64_t word_of(const uint8_t *bytes, int64_t n)
 }
 
 /* Bit c of word r becomes bit r of word c. */
-INLINE void turn_words(uint64_t words[WORD_BITS])
+INLINE void transpose_words(uint64_t words[WORD_BITS])
 {
     uint64_t kept = 0x00000000ffffffffu;
     for (int step = WORD_BITS / 2; step > 0; step /= 2, kept ^= kept << step)
@@ -104,7 +104,7 @@ static enum attn_sees mask_bits(uint64_t *bits, const uint8_t *allowed, int64_t 
     if (seen == 0)
         return ATTN_SEES_NOTHING;
     for (int64_t j = 0; j < n; j += WORD_BITS) {
-        turn_words(words[j / WORD_BITS]);
+        transpose_words(words[j / WORD_BITS]);
         for (int64_t i = j; i < n && i < j + WORD_BITS; i++)
             bits[i] = words[j / WORD_BITS][i - j];
     }

@@ -22,7 +22,7 @@
 #ifndef ATTN_BODY_PROJECT_H
 #define ATTN_BODY_PROJECT_H
 
-#include "body_few.h"
+#include "body_decode.h"
 #include "half.h"
 #include "kernels.h"
 #include "vector.h"
@@ -30,7 +30,7 @@
 #include <string.h>
 
 /* Rows whose sums fit into registers beside a square of parameters. */
-enum { PROJECT_FEW_ROWS = VEC_BYTES == 64 ? 8 : 4 };
+enum { PROJECT_DECODE_ROWS = VEC_BYTES == 64 ? 8 : 4 };
 
 /* Inputs of a tile, a whole number of parts, and where a row of widened parameters begins after
  * the one before it: not where the cache would put it in the same place. */
@@ -94,14 +94,14 @@ static void project_begin(float *const *y, int64_t row_count, const float *bias,
 
 /* The sums of rows rows with LANES outputs, on their way through the inputs. */
 struct project_sums {
-    vec totals[PROJECT_FEW_ROWS], part[PROJECT_FEW_ROWS];
+    vec totals[PROJECT_DECODE_ROWS], part[PROJECT_DECODE_ROWS];
     int64_t part_end; /* the input that the next part begins with */
 };
 
 INLINE void project_end_part(struct project_sums *sums)
 {
     UNROLL
-    for (int r = 0; r < PROJECT_FEW_ROWS; r++) {
+    for (int r = 0; r < PROJECT_DECODE_ROWS; r++) {
         sums->totals[r] += sums->part[r];
         sums->part[r] = (vec){ 0 };
     }
@@ -151,7 +151,7 @@ INLINE void call_number(const void *number, int64_t bytes)
  * for: rows are read side by side, each too short a run for the CPU to foresee where the next one
  * begins. */
 INLINE void project_square(const enum attn_numbers kind, const int rows, struct project_sums *sums,
-                           const float *const x[PROJECT_FEW_ROWS], const void *weight,
+                           const float *const x[PROJECT_DECODE_ROWS], const void *weight,
                            int64_t weight_stride, int64_t n, int64_t i)
 {
     const int inputs = (int)SQUARE_INPUTS(kind);
@@ -172,7 +172,7 @@ INLINE void project_square(const enum attn_numbers kind, const int rows, struct 
 
 /* Inputs i to i + columns, where there are not SQUARE_INPUTS or a part ends amid them. */
 INLINE void project_cut_square(const enum attn_numbers kind, int rows, struct project_sums *sums,
-                               const float *const x[PROJECT_FEW_ROWS], const void *weight,
+                               const float *const x[PROJECT_DECODE_ROWS], const void *weight,
                                int64_t weight_stride, int64_t n, int64_t i, int64_t columns)
 {
     vec square[LANES];
@@ -197,8 +197,8 @@ INLINE int64_t project_unaligned(const enum attn_numbers kind, const void *weigh
 /* rows rows with n outputs, LANES at the most, from output o on. What is cut works on a copy of the
  * sums, so that they themselves have no address and stay in registers. */
 INLINE void project_outputs(const enum attn_numbers kind, const int rows,
-                            float *const y[PROJECT_FEW_ROWS],
-                            const float *const x[PROJECT_FEW_ROWS], const void *weight,
+                            float *const y[PROJECT_DECODE_ROWS],
+                            const float *const x[PROJECT_DECODE_ROWS], const void *weight,
                             int64_t weight_stride, int64_t o, int64_t n, int64_t in)
 {
     struct project_sums sums = { .part_end = ATTN_PROJECT_PART };
@@ -225,12 +225,12 @@ INLINE void project_outputs(const enum attn_numbers kind, const int rows,
 }
 
 /* rows rows, of which the last may be one row again. */
-INLINE void project_few(const enum attn_numbers kind, const int rows, float *const *y,
-                        const float *const *x, int64_t row_count, const void *weight,
-                        int64_t weight_stride, int64_t out, int64_t in)
+INLINE void project_decode(const enum attn_numbers kind, const int rows, float *const *y,
+                           const float *const *x, int64_t row_count, const void *weight,
+                           int64_t weight_stride, int64_t out, int64_t in)
 {
-    const float *from[PROJECT_FEW_ROWS];
-    float *to[PROJECT_FEW_ROWS];
+    const float *from[PROJECT_DECODE_ROWS];
+    float *to[PROJECT_DECODE_ROWS];
 
     for (int r = 0; r < rows; r++) {
         from[r] = x[at_most(r, row_count - 1)];
@@ -244,8 +244,8 @@ INLINE void project_few(const enum attn_numbers kind, const int rows, float *con
 /* ------------------------------------------------ more rows, parameters that lie by outputs -- */
 
 /* Rows become lanes: tile[c][r] = x[r][i + c] for c < columns, 0 where there is no row r. */
-INLINE void project_turn(float *tile, const float *const *x, int64_t row_count, int64_t i,
-                         int64_t columns, int64_t width)
+INLINE void project_rotate(float *tile, const float *const *x, int64_t row_count, int64_t i,
+                           int64_t columns, int64_t width)
 {
     for (int64_t r = 0; r < width; r += LANES)
         for (int64_t c = 0; c < columns; c += LANES) {
@@ -261,8 +261,8 @@ INLINE void project_turn(float *tile, const float *const *x, int64_t row_count, 
 }
 
 /* y[r][o] = sums_t[o][r]. */
-INLINE void project_turn_back(float *const *y, int64_t row_count, const float *sums_t,
-                              int64_t width, int64_t out)
+INLINE void project_rotate_back(float *const *y, int64_t row_count, const float *sums_t,
+                                int64_t width, int64_t out)
 {
     for (int64_t r = 0; r < row_count; r += LANES)
         for (int64_t o = 0; o < out; o += LANES) {
@@ -315,14 +315,14 @@ INLINE void project_step(const enum attn_numbers kind, const int rows, const int
 INLINE void project_multiply(const enum attn_numbers kind, const int rows, const int vectors,
                              vec sums[BLOCK_SUMS_MAX], const uint16_t *left, int64_t left_row,
                              const float *right, int64_t width, int64_t depth,
-                             struct attn_calls *calls)
+                             struct attn_prefetch *prefetch)
 {
     UNROLL
     for (int i = 0; i < rows * vectors; i++)
         sums[i] = (vec){ 0 };
     project_step(kind, rows, vectors, sums, left, left_row, right, 0, true);
     for (int64_t k = 1; k < depth; k++) {
-        call_line(calls);
+        prefetch_line(prefetch);
         project_step(kind, rows, vectors, sums, left, left_row, right + k * width, k, false);
     }
 }
@@ -330,15 +330,16 @@ INLINE void project_multiply(const enum attn_numbers kind, const int rows, const
 /* sums_t[o][r] += a part of the sums of outs outputs. */
 INLINE void project_block(const enum attn_numbers kind, const int outs, const int vectors,
                           float *sums_t, const float *tile, int64_t width, const void *weight,
-                          int64_t weight_stride, int64_t columns, struct attn_calls *calls)
+                          int64_t weight_stride, int64_t columns, struct attn_prefetch *prefetch)
 {
     vec sums[BLOCK_SUMS_MAX];
 
     if (kind != ATTN_NUMBERS_F32)
         project_multiply(kind, outs, vectors, sums, weight, weight_stride, tile, width, columns,
-                         calls);
+                         prefetch);
     else
-        multiply(outs, vectors, false, sums, weight, weight_stride, 1, tile, width, columns, calls);
+        multiply(outs, vectors, false, sums, weight, weight_stride, 1, tile, width, columns,
+                 prefetch);
     UNROLL
     for (int o = 0; o < outs; o++) {
         UNROLL
@@ -352,7 +353,7 @@ INLINE void project_block(const enum attn_numbers kind, const int outs, const in
 /* outs outputs with all rows, vectors of them at once: 2, or as many as width is a multiple of. */
 INLINE void project_rows(const enum attn_numbers kind, const int outs, const int vectors,
                          float *sums_t, const float *tile, int64_t width, const void *weight,
-                         int64_t weight_stride, int64_t columns, struct attn_calls *calls)
+                         int64_t weight_stride, int64_t columns, struct attn_prefetch *prefetch)
 {
     for (int64_t i = 0; i < columns; i += ATTN_PROJECT_PART) {
         const int64_t n = at_most(columns - i, ATTN_PROJECT_PART);
@@ -360,10 +361,10 @@ INLINE void project_rows(const enum attn_numbers kind, const int outs, const int
         int64_t r = 0;
         for (; r + vectors * LANES <= width; r += vectors * LANES)
             project_block(kind, outs, vectors, sums_t + r, tile + i * width + r, width, from,
-                          weight_stride, n, calls);
+                          weight_stride, n, prefetch);
         for (; vectors == 2 && r < width; r += LANES)
             project_block(kind, outs, 1, sums_t + r, tile + i * width + r, width, from,
-                          weight_stride, n, calls);
+                          weight_stride, n, prefetch);
     }
 }
 
@@ -378,7 +379,7 @@ INLINE bool project_in_place(const enum attn_numbers kind, const int vectors, in
 
 /* The same for parameters of any kind, widened into wide where that must be, which has room for
  * PROJECT_WIDE_ROWS. 16-bit ones come in runs too short for the CPU to foresee the next outputs',
- * so these are called for; floats need no calls, and would lose a twentieth by them. */
+ * so these are called for; floats need no prefetch, and would lose a twentieth by them. */
 INLINE void project_rows_of(const enum attn_numbers kind, const int outs, const int vectors,
                             float *sums_t, const float *tile, int64_t width, const void *weight,
                             int64_t weight_stride, int64_t columns, float *wide)
@@ -388,18 +389,19 @@ INLINE void project_rows_of(const enum attn_numbers kind, const int outs, const 
           bytes_of(kind, columns), outs },
         { .count = 0 },
     };
-    struct attn_calls calls = take_up_calls(&(struct attn_calls){ .list = upcoming }, tile);
+    struct attn_prefetch prefetch =
+        begin_prefetch(&(struct attn_prefetch){ .list = upcoming }, tile);
 
     if (project_in_place(kind, vectors, width)) {
         project_rows(kind, outs, vectors, sums_t, tile, width, weight, weight_stride, columns,
-                     kind == ATTN_NUMBERS_F32 ? NULL : &calls);
+                     kind == ATTN_NUMBERS_F32 ? NULL : &prefetch);
         return;
     }
     for (int64_t r = 0; r < outs; r++)
         (kind == ATTN_NUMBERS_F16 ? widen_f16 : widen_bf16)(
             wide + r * PROJECT_WIDE_STRIDE, (const uint16_t *)weight + r * weight_stride, columns);
     project_rows(ATTN_NUMBERS_F32, outs, vectors, sums_t, tile, width, wide, PROJECT_WIDE_STRIDE,
-                 columns, &calls);
+                 columns, &prefetch);
 }
 
 /* sums_t is [out][width], tile [columns][width]. */
@@ -430,33 +432,33 @@ INLINE void project_many(const enum attn_numbers kind, float *const *y, const fl
     for (int64_t i = 0; i < in; i += PROJECT_TILE) {
         const int64_t columns = at_most(in - i, PROJECT_TILE);
         const void *from = number_at(kind, weight, i);
-        project_turn(tile, x, row_count, i, columns, width);
+        project_rotate(tile, x, row_count, i, columns, width);
         if (width % (BLOCK_VECTORS * LANES) == 0)
             project_tile(kind, BLOCK_VECTORS, sums_t, tile, width, from, weight_stride, out,
                          columns, wide);
         else
             project_tile(kind, 2, sums_t, tile, width, from, weight_stride, out, columns, wide);
     }
-    project_turn_back(y, row_count, sums_t, width, out);
+    project_rotate_back(y, row_count, sums_t, width, out);
 }
 
 INLINE void project_by_outputs(const enum attn_numbers kind, float *const *y, const float *const *x,
                                int64_t row_count, const void *weight, int64_t weight_stride,
                                const float *bias, int64_t out, int64_t in, float *work)
 {
-    if (row_count > PROJECT_FEW_ROWS) {
+    if (row_count > PROJECT_DECODE_ROWS) {
         project_many(kind, y, x, row_count, weight, weight_stride, bias, out, in, work);
         return;
     }
     project_begin(y, row_count, bias, out);
     if (row_count > 4)
-        project_few(kind, PROJECT_FEW_ROWS, y, x, row_count, weight, weight_stride, out, in);
+        project_decode(kind, PROJECT_DECODE_ROWS, y, x, row_count, weight, weight_stride, out, in);
     else if (row_count > 2)
-        project_few(kind, 4, y, x, row_count, weight, weight_stride, out, in);
+        project_decode(kind, 4, y, x, row_count, weight, weight_stride, out, in);
     else if (row_count > 1)
-        project_few(kind, 2, y, x, row_count, weight, weight_stride, out, in);
+        project_decode(kind, 2, y, x, row_count, weight, weight_stride, out, in);
     else if (row_count > 0)
-        project_few(kind, 1, y, x, row_count, weight, weight_stride, out, in);
+        project_decode(kind, 1, y, x, row_count, weight, weight_stride, out, in);
 }
 
 /* ------------------------------------------------------------------------ kinds of number -- */

@@ -30,9 +30,9 @@ INLINE void project_inputs(const enum attn_numbers kind, const int steps, float 
     }
 }
 
-INLINE void project_few_inputs(const enum attn_numbers kind, float *const *y, const float *const *x,
-                               int64_t row_count, const void *weight, int64_t weight_stride,
-                               int64_t out, int64_t in, float *sums)
+INLINE void project_decode_inputs(const enum attn_numbers kind, float *const *y,
+                                  const float *const *x, int64_t row_count, const void *weight,
+                                  int64_t weight_stride, int64_t out, int64_t in, float *sums)
 {
     for (int64_t part = 0; part < in; part += ATTN_PROJECT_PART) {
         const int64_t end = at_most(in, part + ATTN_PROJECT_PART);
@@ -132,7 +132,7 @@ INLINE void project_by_inputs(const enum attn_numbers kind, float *const *y, con
     if (row_count > PROJECT_INPUTS_ROWS)
         project_many_inputs(kind, y, x, row_count, weight, weight_stride, out, in, work);
     else
-        project_few_inputs(kind, y, x, row_count, weight, weight_stride, out, in, work);
+        project_decode_inputs(kind, y, x, row_count, weight, weight_stride, out, in, work);
 }
 
 /* ------------------------------------------------------------------------ kinds of number -- */

@@ -43,8 +43,8 @@ struct attn_upcoming {
 
 /* A kernel on tiles calls the rows of a list into the caches a line at a time, one between the
  * steps of its arithmetic, as far as it has steps; the next kernel goes on where it stopped. The
- * rest of these fields is theirs (calls.h), and 0 before the first. */
-struct attn_calls {
+ * rest of these fields is theirs (prefetch.h), and 0 before the first. */
+struct attn_prefetch {
     const struct attn_upcoming *list;
     uintptr_t line, row_end;
     uintptr_t step; /* bytes to the next line */
@@ -74,13 +74,13 @@ struct attn_kernels {
     /* scores_t[j][r] = sum over d of key[j * key_stride + d] * query_t[d][r], for j < n. calls may
      * be NULL, as below. */
     void (*score_tile)(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
-                       int64_t n, int64_t head_dim, int64_t width, struct attn_calls *calls);
+                       int64_t n, int64_t head_dim, int64_t width, struct attn_prefetch *prefetch);
 
     /* The same for the first lanes lanes of a tile alone, whole vectors, for keys that the others
      * do not see. */
     void (*score_lanes)(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
                         int64_t n, int64_t head_dim, int64_t width, int64_t lanes,
-                        struct attn_calls *calls);
+                        struct attn_prefetch *prefetch);
 
     /* scores_t[j][r] = scale * sum over d of weight[d] * tanh(key[j * key_stride + d] +
      * query_t[d][r]) for j < n, weight being [head_dim]; tanh to a few ulp for a sum of any size.
@@ -140,18 +140,18 @@ struct attn_kernels {
      *                 + sum over j < n of weights_t[j][r] * value[j * value_stride + c]. */
     void (*context_tile)(float *context_t, const float *rescale, const float *weights_t,
                          const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
-                         int64_t width, struct attn_calls *calls);
+                         int64_t width, struct attn_prefetch *prefetch);
 
     /* The same for the first vector of a tile alone. */
     void (*context_lanes)(float *context_t, const float *rescale, const float *weights_t,
                           const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
-                          int64_t width, struct attn_calls *calls);
+                          int64_t width, struct attn_prefetch *prefetch);
 
     /* context_tile(), but a weight of 0 adds nothing even where the value is infinite or NaN. For
      * the tiles that have hidden pairs and fail all_finite(). */
     void (*context_tile_guarded)(float *context_t, const float *rescale, const float *weights_t,
                                  const float *value, int64_t value_stride, int64_t n,
-                                 int64_t v_head_dim, int64_t width, struct attn_calls *calls);
+                                 int64_t v_head_dim, int64_t width, struct attn_prefetch *prefetch);
 
     /* Folds a part of a long sum into its total, [columns][width] like the part:
      *
@@ -159,8 +159,8 @@ struct attn_kernels {
      *
      * where lost[c][r], rescaled alike, gathers what that rounded off. part becomes 0, or, where
      * is_last, the whole sum: total + lost. */
-    void (*fold_tile)(float *total_t, float *lost_t, float *part_t, const float *rescale,
-                      int64_t columns, int64_t width, bool is_last);
+    void (*compensated_tile)(float *total_t, float *lost_t, float *part_t, const float *rescale,
+                             int64_t columns, int64_t width, bool is_last);
 
     /* Whether rows[r * row_stride + c] is finite for every r < row_count, c < columns. */
     bool (*all_finite)(const float *rows, int64_t row_stride, int64_t row_count, int64_t columns);
@@ -211,25 +211,26 @@ struct attn_kernels {
     /* scores[r * scores_stride + j] = sum over d of query[r][d] * key[j * key_stride + d] for
      * r < row_count, j < n. query is [row_count][query_stride], padded; of the vector that is
      * padded the lanes that are columns of an earlier vector are 0. */
-    void (*few_scores[ATTN_NUMBERS_COUNT])(float *scores, int64_t scores_stride, const float *query,
-                                           int64_t query_stride, int64_t row_count, const void *key,
-                                           int64_t key_stride, int64_t n, int64_t head_dim,
-                                           const void *next);
+    void (*decode_scores[ATTN_NUMBERS_COUNT])(float *scores, int64_t scores_stride,
+                                              const float *query, int64_t query_stride,
+                                              int64_t row_count, const void *key,
+                                              int64_t key_stride, int64_t n, int64_t head_dim,
+                                              const void *next);
 
     /* softmax_tile() for n scores of one row. There is room for whole vectors of scores; what
      * follows the n becomes 0. */
-    void (*few_softmax)(float *scores, float *max, float *sum, float *rescale, int64_t n);
+    void (*decode_softmax)(float *scores, float *max, float *sum, float *rescale, int64_t n);
 
     /* context[r * context_stride + c] = that * rescale[r] + sum over j < n of
      * weights[r * weights_stride + j] * value[j * value_stride + c], padded. Outside
      * of the keys [low, high) a weight of 0 adds nothing even where the value is infinite or NaN;
      * the order of the sum does not depend on them. */
-    void (*few_context[ATTN_NUMBERS_COUNT])(float *context, int64_t context_stride,
-                                            const float *rescale, const float *weights,
-                                            int64_t weights_stride, int64_t row_count,
-                                            const void *value, int64_t value_stride, int64_t n,
-                                            int64_t v_head_dim, const void *next, int64_t low,
-                                            int64_t high);
+    void (*decode_context[ATTN_NUMBERS_COUNT])(float *context, int64_t context_stride,
+                                               const float *rescale, const float *weights,
+                                               int64_t weights_stride, int64_t row_count,
+                                               const void *value, int64_t value_stride, int64_t n,
+                                               int64_t v_head_dim, const void *next, int64_t low,
+                                               int64_t high);
 
     /* For gradients, where a tile is [n][width] too, but its lanes are query rows or keys. What
      * belongs to a query row comes as step 0: one for each lane, [width], or as step 1: one for

@@ -47,12 +47,12 @@ static void prepare_chunk(const struct attn_layer_problem *problem,
         memcpy(projected + first * columns, y, (size_t)(row_count * columns) * sizeof(float));
     if (operand->norm != NULL)
         attn_norm_rows(operand->norm, y, row_count, operand->heads, operand->head_dim);
-    if (operand->is_turned)
-        attn_operand_turn(problem, operand, first,
-                          &(struct attn_rope_rows){ .data = y,
-                                                    .row_stride = columns,
-                                                    .row_count = row_count,
-                                                    .heads = operand->heads });
+    if (operand->is_rotated)
+        attn_operand_rotate(problem, operand, first,
+                            &(struct attn_rope_rows){ .data = y,
+                                                      .row_stride = columns,
+                                                      .row_count = row_count,
+                                                      .heads = operand->heads });
 }
 
 /* Task numbers run through the chunks of query, then of key. */

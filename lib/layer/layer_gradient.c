@@ -132,22 +132,23 @@ static void run_linears(const struct attn_layer_gradient_plan *plan, int64_t tas
 
 /* ---------------------------------------------------------------- the rotary embedding -- */
 
-static void turn_chunk(const struct attn_layer_problem *problem, const struct attn_operand *operand,
-                       const struct attn_tensor *view, int64_t chunk)
+static void rotate_chunk(const struct attn_layer_problem *problem,
+                         const struct attn_operand *operand, const struct attn_tensor *view,
+                         int64_t chunk)
 {
     const int64_t first = chunk * ATTN_LAYER_CHUNK_ROWS;
     const int64_t row_count = attn_min(ATTN_LAYER_CHUNK_ROWS, view->shape[2] - first);
 
     for (int64_t h = 0; h < view->shape[1]; h++)
-        attn_operand_turn(problem, operand, first,
-                          &(struct attn_rope_rows){ .data = attn_tensor_row(view, 0, h, first),
-                                                    .row_stride = view->stride[2],
-                                                    .row_count = row_count,
-                                                    .heads = 1,
-                                                    .transposed = true });
+        attn_operand_rotate(problem, operand, first,
+                            &(struct attn_rope_rows){ .data = attn_tensor_row(view, 0, h, first),
+                                                      .row_stride = view->stride[2],
+                                                      .row_count = row_count,
+                                                      .heads = 1,
+                                                      .transposed = true });
 }
 
-static void run_turn(const struct attn_layer_gradient_plan *plan, int64_t task, void *scratch)
+static void run_rotate(const struct attn_layer_gradient_plan *plan, int64_t task, void *scratch)
 {
     struct attn_operand operands[ATTN_OPERAND_COUNT];
     struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT];
@@ -155,11 +156,11 @@ static void run_turn(const struct attn_layer_gradient_plan *plan, int64_t task, 
     attn_layer_operands(&plan->problem.layer, operands);
     attn_operand_gradients(plan, scratch, operands, gradients);
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++) {
-        if (!operands[i].is_turned || !gradients[i].is_wanted)
+        if (!operands[i].is_rotated || !gradients[i].is_wanted)
             continue;
         const int64_t chunks = attn_divide_up(operands[i].input->shape[2], ATTN_LAYER_CHUNK_ROWS);
         if (task < chunks) {
-            turn_chunk(&plan->problem.layer, &operands[i], &gradients[i].view, task);
+            rotate_chunk(&plan->problem.layer, &operands[i], &gradients[i].view, task);
             return;
         }
         task -= chunks;
@@ -275,8 +276,8 @@ void attn_layer_gradient_run(const struct attn_layer_gradient_plan *plan, int st
     case ATTN_LAYER_GRADIENT_ATTEND:
         run_attend(plan, part, task, scratch, workspace);
         break;
-    case ATTN_LAYER_GRADIENT_TURN:
-        run_turn(plan, task, scratch);
+    case ATTN_LAYER_GRADIENT_ROTATE:
+        run_rotate(plan, task, scratch);
         break;
     case ATTN_LAYER_GRADIENT_NORM:
         attn_norm_gradient_run(plan, task, scratch);

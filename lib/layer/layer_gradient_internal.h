@@ -11,7 +11,7 @@ enum attn_layer_gradient_stage {
     ATTN_LAYER_GRADIENT_FORWARD,  /* projections; attention, where there is an o_proj */
     ATTN_LAYER_GRADIENT_CONTEXT,  /* blocks of rows: through o_proj -> scratch */
     ATTN_LAYER_GRADIENT_ATTEND,   /* the stages of gradient.h */
-    ATTN_LAYER_GRADIENT_TURN,     /* chunks of rows of query and key: out of the rotary embedding */
+    ATTN_LAYER_GRADIENT_ROTATE,   /* chunks of rows of query and key: out of the rotary embedding */
     ATTN_LAYER_GRADIENT_NORM,     /* chunks of rows: through norms and out of the clamp */
     ATTN_LAYER_GRADIENT_NORM_SUM, /* of query and key: what the chunks have of its norm */
     ATTN_LAYER_GRADIENT_LINEAR    /* through the projections: inputs, weights, biases */

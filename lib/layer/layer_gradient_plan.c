@@ -201,9 +201,9 @@ static void list_stages(struct attn_layer_gradient_plan *plan,
     for (int s = 0; s < ATTN_GRADIENT_STAGES; s++)
         add_stage(plan, ATTN_LAYER_GRADIENT_ATTEND, s, plan->gradient.task_count[s]);
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++)
-        if (operands[i].is_turned && gradients[i].is_wanted)
+        if (operands[i].is_rotated && gradients[i].is_wanted)
             turned += attn_divide_up(operands[i].input->shape[2], ATTN_LAYER_CHUNK_ROWS);
-    add_stage(plan, ATTN_LAYER_GRADIENT_TURN, 0, turned);
+    add_stage(plan, ATTN_LAYER_GRADIENT_ROTATE, 0, turned);
     add_stage(plan, ATTN_LAYER_GRADIENT_NORM, 0, attn_norm_gradient_tasks(operands, gradients));
     add_stage(plan, ATTN_LAYER_GRADIENT_NORM_SUM, 0, attn_norm_sum_tasks(operands, gradients));
     add_stage(plan, ATTN_LAYER_GRADIENT_LINEAR, 0, linear_tasks(plan, operands, gradients));

@@ -30,7 +30,7 @@ struct attn_operand {
     int64_t heads, head_dim;
     int64_t first_position;       /* of its row 0 */
     const struct attn_norm *norm; /* NULL: none */
-    bool is_turned;               /* by rotary embedding */
+    bool is_rotated;              /* by rotary embedding */
     bool is_prepared;             /* attention reads it from scratch, not where the caller has it */
     bool has_prepare;             /* its projection, where it has one, is not all of that */
     const struct attn_tensor_names *names;
@@ -45,8 +45,9 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
 
 /* Turns rows of an operand, of which row 0 of rows is row first, to their positions in the call.
  * The caller fills the fields of memory, heads, row_count and transposed. */
-void attn_operand_turn(const struct attn_layer_problem *problem, const struct attn_operand *operand,
-                       int64_t first, struct attn_rope_rows *rows);
+void attn_operand_rotate(const struct attn_layer_problem *problem,
+                         const struct attn_operand *operand, int64_t first,
+                         struct attn_rope_rows *rows);
 
 /* Every field in its range? names are those of eps and scope. */
 struct attn_norm_names {

@@ -16,7 +16,7 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
                          struct attn_operand operands[ATTN_OPERAND_COUNT])
 {
     const struct attn_layer *layer = problem->layer;
-    const bool is_turned = layer->rope.dim > 0;
+    const bool is_rotated = layer->rope.dim > 0;
     const struct attn_norm *q_norm = layer->q_norm.weight != NULL ? &layer->q_norm : NULL;
     const struct attn_norm *k_norm = layer->k_norm.weight != NULL ? &layer->k_norm : NULL;
 
@@ -26,9 +26,9 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
         .heads = layer->q_heads,
         .head_dim = layer->head_dim,
         .first_position = problem->past_len,
-        .is_turned = is_turned,
+        .is_rotated = is_rotated,
         .norm = q_norm,
-        .is_prepared = layer->q_proj.weight != NULL || q_norm != NULL || is_turned,
+        .is_prepared = layer->q_proj.weight != NULL || q_norm != NULL || is_rotated,
         .names = &QUERY,
         .linear_name = "layer.q_proj",
     };
@@ -38,9 +38,9 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
         .heads = layer->kv_heads,
         .head_dim = layer->head_dim,
         .first_position = problem->kv_offset,
-        .is_turned = is_turned,
+        .is_rotated = is_rotated,
         .norm = k_norm,
-        .is_prepared = layer->k_proj.weight != NULL || k_norm != NULL || is_turned,
+        .is_prepared = layer->k_proj.weight != NULL || k_norm != NULL || is_rotated,
         .names = &KEY,
         .linear_name = "layer.k_proj",
     };
@@ -55,11 +55,12 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
         .linear_name = "layer.v_proj",
     };
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++)
-        operands[i].has_prepare = operands[i].norm != NULL || operands[i].is_turned;
+        operands[i].has_prepare = operands[i].norm != NULL || operands[i].is_rotated;
 }
 
-void attn_operand_turn(const struct attn_layer_problem *problem, const struct attn_operand *operand,
-                       int64_t first, struct attn_rope_rows *rows)
+void attn_operand_rotate(const struct attn_layer_problem *problem,
+                         const struct attn_operand *operand, int64_t first,
+                         struct attn_rope_rows *rows)
 {
     const double query_end = (double)problem->past_len + (double)problem->query.shape[2];
     const double key_end = (double)problem->kv_offset + (double)problem->key.shape[2];
@@ -67,7 +68,7 @@ void attn_operand_turn(const struct attn_layer_problem *problem, const struct at
     rows->head_dim = operand->head_dim;
     rows->first_position = (double)operand->first_position + (double)first;
     rows->sequence_length = query_end > key_end ? query_end : key_end;
-    attn_rope_turn(&problem->layer->rope, rows);
+    attn_rope_rotate(&problem->layer->rope, rows);
 }
 
 bool attn_layer_has_output(const struct attn_layer_problem *problem)

@@ -91,7 +91,7 @@ static enum attn_status check_operand(const struct attn_operand *operand, const 
     const struct attn_tensor *input = operand->input;
     const int64_t columns = operand->heads * operand->head_dim;
     const bool is_changed =
-        operand->linear->weight != NULL || operand->norm != NULL || operand->is_turned;
+        operand->linear->weight != NULL || operand->norm != NULL || operand->is_rotated;
     int64_t bytes;
 
     RETURN_IF_FAILED(attn_check_input(input, operand->names, where));

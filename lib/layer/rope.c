@@ -26,8 +26,8 @@ static struct pairing pair_up(int64_t dim, bool interleaved)
 }
 
 /* One pair of every head of a row; strides are from head to head. */
-static void turn_pair(const float *from, int64_t from_stride, float *to, int64_t to_stride,
-                      int64_t heads, int64_t apart, double cosine, double sine)
+static void rotate_pair(const float *from, int64_t from_stride, float *to, int64_t to_stride,
+                        int64_t heads, int64_t apart, double cosine, double sine)
 {
     for (int64_t h = 0; h < heads; h++) {
         const double a = (double)from[h * from_stride];
@@ -37,7 +37,7 @@ static void turn_pair(const float *from, int64_t from_stride, float *to, int64_t
     }
 }
 
-void attn_rope_turn(const struct attn_rope *rope, const struct attn_rope_rows *rows)
+void attn_rope_rotate(const struct attn_rope *rope, const struct attn_rope_rows *rows)
 {
     const struct pairing pairs = pair_up(rope->dim, rope->interleaved);
     const double factor = attn_rope_attention_factor(rope);
@@ -48,8 +48,8 @@ void attn_rope_turn(const struct attn_rope *rope, const struct attn_rope_rows *r
             const double angle = (rows->first_position + (double)i) * frequency;
             const double sine = rows->transposed ? -sin(angle) : sin(angle);
             float *pair = rows->data + i * rows->row_stride + c * pairs.step;
-            turn_pair(pair, rows->head_dim, pair, rows->head_dim, rows->heads, pairs.apart,
-                      factor * cos(angle), factor * sine);
+            rotate_pair(pair, rows->head_dim, pair, rows->head_dim, rows->heads, pairs.apart,
+                        factor * cos(angle), factor * sine);
         }
     }
 }
@@ -81,8 +81,8 @@ static enum attn_status check(const struct attn_rotary_embedding *rotary, int64_
 }
 
 /* Every head of row i of a batch item. */
-static void turn_row(const struct attn_rotary_embedding *rotary, const struct pairing *pairs,
-                     int64_t batch, int64_t i)
+static void rotate_row(const struct attn_rotary_embedding *rotary, const struct pairing *pairs,
+                       int64_t batch, int64_t i)
 {
     const struct attn_tensor *input = &rotary->input, *output = &rotary->output;
     const int64_t row = batch * input->shape[2] + i;
@@ -93,9 +93,9 @@ static void turn_row(const struct attn_rotary_embedding *rotary, const struct pa
     const int64_t rest = input->shape[3] - 2 * pairs->count;
 
     for (int64_t c = 0; c < pairs->count; c++)
-        turn_pair(from + c * pairs->step, input->stride[1], to + c * pairs->step, output->stride[1],
-                  input->shape[1], pairs->apart, (double)rotary->cos_cache[angles + c],
-                  (double)rotary->sin_cache[angles + c]);
+        rotate_pair(from + c * pairs->step, input->stride[1], to + c * pairs->step,
+                    output->stride[1], input->shape[1], pairs->apart,
+                    (double)rotary->cos_cache[angles + c], (double)rotary->sin_cache[angles + c]);
     for (int64_t h = 0; rest > 0 && h < input->shape[1]; h++)
         memmove(to + h * output->stride[1] + 2 * pairs->count,
                 from + h * input->stride[1] + 2 * pairs->count, (size_t)rest * sizeof(float));
@@ -110,6 +110,6 @@ enum attn_status attn_rotary_embedding(const struct attn_rotary_embedding *rotar
     RETURN_IF_FAILED(check(rotary, dim, where));
     for (int64_t b = 0; b < rotary->input.shape[0]; b++)
         for (int64_t i = 0; i < rotary->input.shape[2]; i++)
-            turn_row(rotary, &pairs, b, i);
+            rotate_row(rotary, &pairs, b, i);
     return ATTN_OK;
 }

@@ -2,7 +2,7 @@
 #include "work.h"
 
 #include "base/internal.h"
-#include "forward/few.h"
+#include "forward/decode.h"
 #include "layer/work_internal.h"
 
 #include "kernels/kernels.h"
@@ -150,17 +150,17 @@ static double row_bytes(const struct attn_tensor *tensor)
 
 /* -------------------------------------------------------------------------- attention -- */
 
-static void add_few(const struct attn_plan *plan, double pairs, double flops, double steps,
-                    struct attn_work *work)
+static void add_decode(const struct attn_plan *plan, double pairs, double flops, double steps,
+                       struct attn_work *work)
 {
     const struct attn_problem *problem = &plan->problem;
     const double q_heads = (double)problem->query.shape[1];
-    const double readers = (double)problem->key.shape[1] * (double)plan->few_tasks;
+    const double readers = (double)problem->key.shape[1] * (double)plan->decode_tasks;
     /* Rows that follow each other see the same keys, nearly. */
     const double keys = pairs / (double)attn_max(problem->query.shape[2], 1);
 
-    work->few_flops += pairs * q_heads * flops;
-    work->few_pairs += pairs * q_heads * steps;
+    work->decode_flops += pairs * q_heads * flops;
+    work->decode_pairs += pairs * q_heads * steps;
     work->stream_bytes += keys * readers * (row_bytes(&problem->key) + row_bytes(&problem->value));
 }
 
@@ -193,8 +193,8 @@ static void add_tiles(const struct attn_plan *plan, double pairs, double cuts, d
         work->tanhs += (pairs + by_tile) * q_heads * (double)problem->query.shape[3];
     work->tile_flops += (pairs + by_vector) * q_heads * flops;
     work->pairs += (pairs + by_tile) * q_heads * steps;
-    work->turned_numbers += (double)plan->task_count * (double)plan->width
-                            * (double)(problem->query.shape[3] + problem->value.shape[3]);
+    work->moved_numbers += (double)plan->task_count * (double)plan->width
+                           * (double)(problem->query.shape[3] + problem->value.shape[3]);
 }
 
 /* Rows of a tile that are there and rows that are computed. */
@@ -203,7 +203,7 @@ static double padding_of(const struct attn_plan *plan)
     const double q_len = (double)plan->problem.query.shape[2];
     const double width = plan->in_double ? ATTN_DOUBLE_ROWS : (double)plan->width;
 
-    return plan->is_few || q_len == 0 ? 1 : (double)plan->q_tiles * width / q_len;
+    return plan->is_decode || q_len == 0 ? 1 : (double)plan->q_tiles * width / q_len;
 }
 
 static void add_plan(const struct attn_plan *plan, int64_t past_len, bool is_reduced,
@@ -222,8 +222,8 @@ static void add_plan(const struct attn_plan *plan, int64_t past_len, bool is_red
     work->map_bytes += map_bytes(problem);
     if (plan->in_double)
         add_double(problem, pairs, work);
-    else if (plan->is_few)
-        add_few(plan, pairs, score + context, steps, work);
+    else if (plan->is_decode)
+        add_decode(plan, pairs, score + context, steps, work);
     else
         add_tiles(plan, pairs, cuts, score + context, steps, work);
 }

@@ -28,8 +28,8 @@ static void add_operands(const struct attn_layer_problem *problem, struct attn_w
         work->tasks += (double)attn_divide_up(rows, ATTN_LAYER_CHUNK_ROWS);
         if (operand->linear->weight != NULL)
             add_linear(operand->linear, rows, work);
-        work->turned_numbers +=
-            numbers * ((operand->norm != NULL ? 1 : 0) + (operand->is_turned ? 1 : 0));
+        work->moved_numbers +=
+            numbers * ((operand->norm != NULL ? 1 : 0) + (operand->is_rotated ? 1 : 0));
     }
 }
 
@@ -68,8 +68,8 @@ static void add_merge(const struct attn_layer_plan *plan, struct attn_work *work
     work->tasks += (double)plan->task_count[0];
     work->stream_bytes += (double)merge->part_count * rows * ((double)merge->layer->v_head_dim + 1)
                           * (double)sizeof(float);
-    work->few_flops += (double)merge->part_count * rows * 2 * (double)merge->layer->v_head_dim;
-    work->few_pairs += (double)merge->part_count * rows;
+    work->decode_flops += (double)merge->part_count * rows * 2 * (double)merge->layer->v_head_dim;
+    work->decode_pairs += (double)merge->part_count * rows;
 }
 
 void attn_layer_work(const struct attn_layer_plan *plan, struct attn_work *work)

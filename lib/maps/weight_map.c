@@ -7,7 +7,7 @@
 #include "weight_map.h"
 
 #include "base/internal.h"
-#include "forward/few.h"
+#include "forward/decode.h"
 #include "maps/score_row.h"
 #include "top_k.h"
 
@@ -276,7 +276,7 @@ static bool takes_scores(const struct attn_weight_map *map, const struct attn_pl
     const bool pools = sizes->cell_columns < plan->problem.key.shape[2];
     const bool selects = map->top_k > 0 && !is_shared(sizes) && sizes->columns <= ATTN_BOUND_MAX;
 
-    return map->heads == ATTN_MAP_EACH && (pools || selects) && !plan->is_few && !plan->in_double
+    return map->heads == ATTN_MAP_EACH && (pools || selects) && !plan->is_decode && !plan->in_double
            && options->normalizer == ATTN_SOFTMAX && options->dropout == 0.0f;
 }
 
@@ -298,10 +298,10 @@ static void run_plan(const struct attn_plan *plan, int64_t head, int64_t tile, v
     } else if (!has_output(&plan->problem)) {
         return;
     }
-    if (plan->is_few) {
-        const struct attn_few_heads one = { head / plan->problem.query.shape[1],
-                                            head % plan->problem.query.shape[1], 1 };
-        attn_few_run_heads(&bound, &one, workspace);
+    if (plan->is_decode) {
+        const struct attn_decode_heads one = { head / plan->problem.query.shape[1],
+                                               head % plan->problem.query.shape[1], 1 };
+        attn_decode_run_heads(&bound, &one, workspace);
     } else {
         attn_plan_run(&bound, head * plan->q_tiles + tile, workspace);
     }

@@ -1,12 +1,12 @@
 /* models.c - the models over HTTP.
  *
  * Reading descriptions is done where the request arrived; saving and deleting
- * wait for the disk, so they are errands. */
+ * wait for the disk, so they are disk jobs. */
 #include "api/models.h"
 #include "model/model_describe.h"
 #include "store/model_file.h"
 
-#include "service/errand.h"
+#include "service/disk_job.h"
 #include "text/json.h"
 
 #include <stdlib.h>
@@ -47,44 +47,44 @@ void models_get(struct exchange *exchange)
 
 /* -------------------------------------------------------------- changing -- */
 
-static bool put_file(struct errand *errand, const void *file, size_t size)
+static bool put_file(struct disk_job *disk_job, const void *file, size_t size)
 {
     struct model *model;
     bool created;
-    if (!model_store_put(errand->service->store, errand->name, file, size, &created, &model,
-                         &errand->fault))
+    if (!model_store_put(disk_job->service->store, disk_job->name, file, size, &created, &model,
+                         &disk_job->fault))
         return false;
-    errand->status = created ? 201 : 200;
-    model_describe(model, &errand->answer);
-    text_raw(&errand->answer, "\n");
+    disk_job->status = created ? 201 : 200;
+    model_describe(model, &disk_job->answer);
+    text_raw(&disk_job->answer, "\n");
     model_release(model);
     return true;
 }
 
-static bool put_safetensors(struct errand *errand)
+static bool put_safetensors(struct disk_job *disk_job)
 {
-    return put_file(errand, errand->body.data, errand->body.size);
+    return put_file(disk_job, disk_job->body.data, disk_job->body.size);
 }
 
-static bool put_json(struct errand *errand)
+static bool put_json(struct disk_job *disk_job)
 {
     struct json_document document = { .root = NULL };
     const struct json_options options = { .nonfinite_allowed = false };
     void *file = NULL;
     size_t size = 0;
-    const bool typed = json_read(&document, errand->body.data ? errand->body.data : "",
-                                 errand->body.size, &options, &errand->fault)
-                       && model_file_from_json(&file, &size, &document, &errand->fault);
+    const bool typed = json_read(&document, disk_job->body.data ? disk_job->body.data : "",
+                                 disk_job->body.size, &options, &disk_job->fault)
+                       && model_file_from_json(&file, &size, &document, &disk_job->fault);
     json_free(&document);
-    const bool good = typed && put_file(errand, file, size);
+    const bool good = typed && put_file(disk_job, file, size);
     free(file);
     return good;
 }
 
-static bool remove_model(struct errand *errand)
+static bool remove_model(struct disk_job *disk_job)
 {
-    errand->status = 204;
-    return model_store_delete(errand->service->store, errand->name, &errand->fault);
+    disk_job->status = 204;
+    return model_store_delete(disk_job->service->store, disk_job->name, &disk_job->fault);
 }
 
 /* A safetensors file begins with the length of its header as 8 bytes, little-endian; JSON
@@ -100,16 +100,16 @@ static bool looks_like_safetensors(struct byte_slice body)
 }
 
 /* What the body is, is not said. */
-static bool put_either(struct errand *errand)
+static bool put_either(struct disk_job *disk_job)
 {
-    return looks_like_safetensors(errand->body) ? put_safetensors(errand) : put_json(errand);
+    return looks_like_safetensors(disk_job->body) ? put_safetensors(disk_job) : put_json(disk_job);
 }
 
 void models_put(struct exchange *exchange)
 {
     struct fault fault;
     const char *type = exchange_body_type(exchange);
-    errand_run *run = NULL;
+    disk_job_run *run = NULL;
     if (service_may_change_models(exchange_context(exchange), &fault)) {
         if (strcasecmp(type, "application/x-safetensors") == 0
             || strcasecmp(type, "application/octet-stream") == 0)
@@ -118,7 +118,7 @@ void models_put(struct exchange *exchange)
             run = strcasecmp(type, "application/json") == 0 ? put_json : put_either;
     }
     if (run)
-        errand_start(exchange, exchange_param(exchange, 0), run);
+        disk_job_start(exchange, exchange_param(exchange, 0), run);
     else
         exchange_fail(exchange, &fault);
 }
@@ -127,7 +127,7 @@ void models_delete(struct exchange *exchange)
 {
     struct fault fault;
     if (service_may_change_models(exchange_context(exchange), &fault))
-        errand_start(exchange, exchange_param(exchange, 0), remove_model);
+        disk_job_start(exchange, exchange_param(exchange, 0), remove_model);
     else
         exchange_fail(exchange, &fault);
 }

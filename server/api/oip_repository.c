@@ -6,7 +6,7 @@
 #include "api/oip_handlers.h"
 
 #include "api/oip_body.h"
-#include "service/errand.h"
+#include "service/disk_job.h"
 #include "wire/oip_tensors.h"
 
 #include <string.h>
@@ -91,13 +91,13 @@ static bool read_parameter(const cJSON *root, const char *known, const cJSON **f
     return true;
 }
 
-static void write_done(struct errand *errand, const char *what)
+static void write_done(struct disk_job *disk_job, const char *what)
 {
-    text_raw(&errand->answer, "{\"name\":");
-    text_string(&errand->answer, errand->name);
-    text_raw(&errand->answer, ",");
-    text_key(&errand->answer, what);
-    text_raw(&errand->answer, "true}\n");
+    text_raw(&disk_job->answer, "{\"name\":");
+    text_string(&disk_job->answer, disk_job->name);
+    text_raw(&disk_job->answer, ",");
+    text_key(&disk_job->answer, what);
+    text_raw(&disk_job->answer, "true}\n");
 }
 
 /* The words are Triton's, for clients that look for them. */
@@ -108,50 +108,50 @@ static bool not_loaded(const char *name, struct fault *fault)
                         why.message);
 }
 
-static bool load(struct errand *errand)
+static bool load(struct disk_job *disk_job)
 {
     struct json_document document;
-    struct fault *fault = &errand->fault;
+    struct fault *fault = &disk_job->fault;
     const cJSON *config;
-    bool good = oip_body_read(&document, errand->body, fault)
+    bool good = oip_body_read(&document, disk_job->body, fault)
                 && read_parameter(document.root, "config", &config, fault);
     if (good && config && !cJSON_IsString(config))
         good = fault_set_at(fault, "/parameters/config", FAULT_TYPE,
                             "config is not a string; expected a config as JSON text");
     good = good
-           && (model_store_load(errand->service->store, errand->name,
+           && (model_store_load(disk_job->service->store, disk_job->name,
                                 config ? config->valuestring : NULL, fault)
-               || not_loaded(errand->name, fault));
+               || not_loaded(disk_job->name, fault));
     json_free(&document);
     if (good)
-        write_done(errand, "load");
+        write_done(disk_job, "load");
     return good;
 }
 
 /* No model of ours has another as its part, so there are no dependents. */
-static bool unload(struct errand *errand)
+static bool unload(struct disk_job *disk_job)
 {
     struct json_document document;
-    struct fault *fault = &errand->fault;
+    struct fault *fault = &disk_job->fault;
     const cJSON *dependents;
-    bool good = oip_body_read(&document, errand->body, fault)
+    bool good = oip_body_read(&document, disk_job->body, fault)
                 && read_parameter(document.root, "unload_dependents", &dependents, fault);
     if (good && dependents && !cJSON_IsBool(dependents))
         good = fault_set_at(fault, "/parameters/unload_dependents", FAULT_TYPE,
                             "unload_dependents is not a boolean");
-    good = good && model_store_unload(errand->service->store, errand->name, fault);
+    good = good && model_store_unload(disk_job->service->store, disk_job->name, fault);
     json_free(&document);
     if (good)
-        write_done(errand, "unload");
+        write_done(disk_job, "unload");
     return good;
 }
 
-static void change(struct exchange *exchange, errand_run *run)
+static void change(struct exchange *exchange, disk_job_run *run)
 {
     struct fault fault;
     if (service_may_change_models(exchange_context(exchange), &fault)
         && oip_body_may_be_json(exchange, &fault))
-        errand_start(exchange, exchange_param(exchange, 0), run);
+        disk_job_start(exchange, exchange_param(exchange, 0), run);
     else
         exchange_fail(exchange, &fault);
 }

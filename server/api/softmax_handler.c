@@ -262,7 +262,7 @@ static void write_text(struct softmax_job *softmax)
     text_init(&softmax->text, 2 * softmax->service->config->answer_bytes_max + 65536);
     softmax->text.memory = exchange_memory(softmax->exchange);
     if (softmax->input->count >= LONG_NUMBERS)
-        softmax->text.later = &softmax->pieces.later;
+        softmax->text.deferred = &softmax->pieces.deferred;
     text_raw(&softmax->text, "{\"output\":");
     text_tensor(&softmax->text, softmax->softmax.output, softmax->input->rank,
                 softmax->input->shape);

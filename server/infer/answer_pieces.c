@@ -27,11 +27,11 @@ static int64_t weight_of(const struct tensor_text *tensor)
 }
 
 /* Counts the pieces, and notes where each begins unless begins is NULL. */
-static int64_t cut(const struct text_later *later, struct answer_piece *begins)
+static int64_t cut(const struct text_deferred *deferred, struct answer_piece *begins)
 {
     int64_t count = 0, left = 0;
-    for (int64_t gap = 0; gap < later->count; gap++) {
-        const struct tensor_text *tensor = &later->gaps[gap].tensor;
+    for (int64_t gap = 0; gap < deferred->count; gap++) {
+        const struct tensor_text *tensor = &deferred->gaps[gap].tensor;
         const int64_t weight = weight_of(tensor);
         for (int64_t first = 0, some; first < tensor->count; first += some) {
             if (left < weight) {
@@ -60,7 +60,7 @@ static bool find_stretch(const struct answer_pieces *pieces, int64_t piece, int6
                          struct stretch *stretch)
 {
     const struct answer_piece *begin = &pieces->pieces[piece], *end = begin + 1;
-    const struct text_gap *gaps = pieces->later.gaps;
+    const struct text_deferral *gaps = pieces->deferred.gaps;
     if (gap > end->gap || (gap == end->gap && end->first == 0))
         return false;
     const struct tensor_text *tensor = &gaps[gap].tensor;
@@ -77,7 +77,7 @@ static bool find_stretch(const struct answer_pieces *pieces, int64_t piece, int6
 /* What follows the last tensor goes with the last piece. */
 static size_t tail_at(const struct answer_pieces *pieces)
 {
-    return pieces->later.gaps[pieces->later.count - 1].at;
+    return pieces->deferred.gaps[pieces->deferred.count - 1].at;
 }
 
 static size_t bytes_most(const struct answer_pieces *pieces, const struct text *text, int64_t piece)
@@ -110,8 +110,8 @@ static bool place(struct answer_pieces *pieces, const struct text *text)
     pieces->pieces = memory_reserve(text->memory, size) ? malloc(size) : NULL;
     if (!pieces->pieces)
         return false;
-    cut(&pieces->later, pieces->pieces);
-    pieces->pieces[pieces->count] = (struct answer_piece){ .gap = pieces->later.count };
+    cut(&pieces->deferred, pieces->pieces);
+    pieces->pieces[pieces->count] = (struct answer_piece){ .gap = pieces->deferred.count };
     for (int64_t i = 0; i < pieces->count; i++) {
         pieces->pieces[i].offset = bytes;
         bytes += bytes_most(pieces, text, i);
@@ -124,7 +124,7 @@ bool answer_pieces_cut(struct answer_pieces *pieces, const struct text *text, st
 {
     if (!text_finish(text, fault))
         return false;
-    pieces->count = cut(&pieces->later, NULL);
+    pieces->count = cut(&pieces->deferred, NULL);
     if (pieces->count == 0 || place(pieces, text))
         return true;
     pieces->count = 0;
@@ -159,7 +159,7 @@ size_t answer_pieces_bytes(const struct answer_pieces *pieces)
 
 void answer_pieces_free(struct answer_pieces *pieces)
 {
-    free(pieces->later.gaps);
+    free(pieces->deferred.gaps);
     free(pieces->pieces);
     free(pieces->parts);
     *pieces = (struct answer_pieces){ .count = 0 };

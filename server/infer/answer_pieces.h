@@ -12,7 +12,7 @@
 #include "text/text.h"
 
 struct answer_pieces {
-    struct text_later later; /* what a text is to point at, see text.h */
+    struct text_deferred deferred; /* what a text is to point at, see text.h */
     struct answer_piece *pieces;
     int64_t count;
     struct byte_slice *parts; /* one for each piece, and room behind them for as many more as

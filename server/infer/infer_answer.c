@@ -73,7 +73,7 @@ static void write(const struct infer_answer *answer, struct infer_call *call, in
         answer_pieces_write(&call->pieces, &call->text, task);
         return;
     }
-    call->text.later = &call->pieces.later;
+    call->text.deferred = &call->pieces.deferred;
     if (call->wire->write(call, fault))
         answer_pieces_cut(&call->pieces, &call->text, fault);
 }

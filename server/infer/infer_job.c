@@ -26,7 +26,7 @@
  * is idle. Less than the first is less than to hand it over and back would cost that thread. Up to
  * the second it is answered sooner so, but those behind it wait: only for one that nothing has come
  * with. */
-enum { HERE_ALWAYS_NS = 20000, HERE_FIRST_NS = 100000 };
+enum { INLINE_ALWAYS_NS = 20000, INLINE_FIRST_NS = 100000 };
 
 struct infer {
     struct job job; /* first: a job is its infer */
@@ -396,9 +396,9 @@ void infer_job_handle(struct exchange *exchange, const struct infer_wire *wire)
         exchange_fail(exchange, &fault);
         return;
     }
-    const int64_t here_ns = exchange_is_first(exchange) ? HERE_FIRST_NS : HERE_ALWAYS_NS;
+    const int64_t inline_ns = exchange_is_first(exchange) ? INLINE_FIRST_NS : INLINE_ALWAYS_NS;
     exchange_park(exchange, deadline_ns, end, release, infer);
-    if (scheduler_run(service->scheduler, &infer->job, here_ns))
+    if (scheduler_run(service->scheduler, &infer->job, inline_ns))
         return;
     service_refuse_overloaded(service, &fault);
     exchange_fail(exchange, &fault);

@@ -54,7 +54,7 @@ void model_release(struct model *model)
         return;
     struct model_storage *storage = model->storage;
     model_statistics_free(model->statistics);
-    model_panels_free(&storage->panels);
+    model_converted_free(&storage->copies);
     if (storage->release)
         storage->release(storage->context);
     arena_free(&storage->arena);
@@ -90,12 +90,12 @@ bool model_hold_layer(struct model *model, int64_t layer, struct fault *fault)
 {
     const void *addresses[LAYER_ADDRESSES];
     addresses_of(&model->layers[layer], addresses);
-    return model_panels_hold(&model->storage->panels, addresses, LAYER_ADDRESSES, fault);
+    return model_converted_hold(&model->storage->copies, addresses, LAYER_ADDRESSES, fault);
 }
 
 void model_drop_layer(struct model *model, int64_t layer)
 {
     const void *addresses[LAYER_ADDRESSES];
     addresses_of(&model->layers[layer], addresses);
-    model_panels_drop(&model->storage->panels, addresses, LAYER_ADDRESSES);
+    model_converted_drop(&model->storage->copies, addresses, LAYER_ADDRESSES);
 }

@@ -59,7 +59,7 @@ void model_release(struct model *model); /* NULL is fine; the last one frees */
 
 /* What a layer points at may be read only between these two: parameters that cannot be used where
  * they lie in the file are converted when they are first needed, and may go when nobody needs them
- * (model_panels.h). The fault is memory. */
+ * (model_converted.h). The fault is memory. */
 bool model_hold_layer(struct model *model, int64_t layer, struct fault *fault);
 void model_drop_layer(struct model *model, int64_t layer);
 

@@ -8,15 +8,15 @@
 #include <string.h>
 
 /* Fewer numbers than these are not worth a mapping of their own. */
-enum { PANEL_NUMBERS_MIN = 65536 };
+enum { COPY_NUMBERS_MIN = 65536 };
 
 bool model_parameters_init(struct model_parameters *parameters, const struct model_tensors *tensors,
-                           struct arena *arena, struct model_panels *panels, struct fault *fault)
+                           struct arena *arena, struct model_converted *copies, struct fault *fault)
 {
     *parameters = (struct model_parameters){
         .tensors = tensors,
         .arena = arena,
-        .panels = panels,
+        .copies = copies,
         .converted = calloc((size_t)tensors->entry_count + 1, sizeof *parameters->converted),
         .is_counted = calloc((size_t)tensors->entry_count + 1, sizeof *parameters->is_counted),
         .dtype = "",
@@ -34,14 +34,14 @@ void model_parameters_free(struct model_parameters *parameters)
 
 /* Now, or when it is needed. NULL where there is no memory. */
 static const float *convert(struct model_parameters *parameters,
-                            const struct model_panel_source *source)
+                            const struct model_converted_source *source)
 {
     const int64_t count = source->rows * source->together; /* so many are in memory */
-    if (parameters->panels && count > PANEL_NUMBERS_MIN)
-        return model_panels_add(parameters->panels, source);
+    if (parameters->copies && count > COPY_NUMBERS_MIN)
+        return model_converted_add(parameters->copies, source);
     float *values = arena_alloc(parameters->arena, (size_t)count * sizeof *values);
     if (values)
-        model_panel_read(values, source);
+        model_converted_read(values, source);
     return values;
 }
 
@@ -80,7 +80,7 @@ bool model_parameters_get(struct model_parameters *parameters,
     } else {
         if (!*converted)
             *converted =
-                convert(parameters, &(struct model_panel_source){
+                convert(parameters, &(struct model_converted_source){
                                         .bytes = entry->data,
                                         .dtype = dtype,
                                         .rows = 1,
@@ -97,10 +97,10 @@ bool model_parameters_get_now(struct model_parameters *parameters,
                               const struct safetensors_entry *entry, const float **values,
                               struct fault *fault)
 {
-    struct model_panels *panels = parameters->panels;
-    parameters->panels = NULL;
+    struct model_converted *copies = parameters->copies;
+    parameters->copies = NULL;
     const bool good = model_parameters_get(parameters, entry, values, fault);
-    parameters->panels = panels;
+    parameters->copies = copies;
     return good;
 }
 
@@ -146,7 +146,7 @@ bool model_parameters_get_slice(struct model_parameters *parameters,
         return false;
     if (dtype)
         *dtype = ATTN_F32;
-    *values = convert(parameters, &(struct model_panel_source){
+    *values = convert(parameters, &(struct model_converted_source){
                                       .bytes = entry->data,
                                       .dtype = own,
                                       .rows = rows * slice->runs,

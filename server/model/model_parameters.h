@@ -3,12 +3,12 @@
  *
  * What is aligned to its numbers is used where it lies; the rest is converted, once for
  * each tensor however often a config names it, so that a small file cannot ask
- * for a large memory. What is large is converted when it is needed (model_panels.h). */
+ * for a large memory. What is large is converted when it is needed (model_converted.h). */
 #ifndef ATTND_MODEL_PARAMETERS_H
 #define ATTND_MODEL_PARAMETERS_H
 
 #include "base/arena.h"
-#include "model/model_panels.h"
+#include "model/model_converted.h"
 #include "model/model_tensors.h"
 
 /* A part of a tensor's outputs: they are runs runs of run outputs each, one after the other, and
@@ -20,10 +20,10 @@ struct model_slice {
 
 struct model_parameters {
     const struct model_tensors *tensors;
-    struct arena *arena;         /* holds what is converted now, */
-    struct model_panels *panels; /* and this what is later; NULL: all is now */
-    const float **converted;     /* [tensors->entry_count], NULL where it is not; malloc'd */
-    bool *is_counted;            /* [tensors->entry_count]; malloc'd */
+    struct arena *arena;            /* holds what is converted now, */
+    struct model_converted *copies; /* and this what is later; NULL: all is now */
+    const float **converted;        /* [tensors->entry_count], NULL where it is not; malloc'd */
+    bool *is_counted;               /* [tensors->entry_count]; malloc'd */
 
     int64_t count;     /* numbers of the tensors used so far, */
     int64_t bytes;     /* and their bytes in the file */
@@ -31,7 +31,8 @@ struct model_parameters {
 };
 
 bool model_parameters_init(struct model_parameters *parameters, const struct model_tensors *tensors,
-                           struct arena *arena, struct model_panels *panels, struct fault *fault);
+                           struct arena *arena, struct model_converted *copies,
+                           struct fault *fault);
 void model_parameters_free(struct model_parameters *parameters);
 
 /* entry's numbers as floats; of any of F32, F16, BF16, F64, else the fault is dtype. */

@@ -4,15 +4,15 @@
 
 #include "base/arena.h"
 #include "model/model.h"
+#include "model/model_converted.h"
 #include "model/model_mapping.h"
-#include "model/model_panels.h"
 
 #include <stdatomic.h>
 
 struct model_storage {
     _Atomic int references;
     struct arena arena; /* layers, converted parameters, source */
-    struct model_panels panels;
+    struct model_converted copies;
     void (*release)(void *context);
     void *context;
     struct model_mapping *mapping; /* of its files, or NULL */

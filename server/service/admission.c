@@ -120,7 +120,7 @@ static bool ask(struct service *service, const struct job *job, struct admission
     const struct admission_limits limits = limits_of(service);
     const struct scheduler_load load = scheduler_load(service->scheduler);
     struct admission_queue queue = {
-        .items = load.job_count + scheduler_load(service->errands).job_count
+        .items = load.job_count + scheduler_load(service->disk_jobs).job_count
                  + atomic_load(&service->more_items) + others_count - request->counted_items,
         .cost_ns = others_ns
                    + (load.cost_ns > request->counted_ns ? load.cost_ns - request->counted_ns : 0),
@@ -174,7 +174,7 @@ bool admission_takes(struct service *service, const struct job *job, struct admi
     return ask(service, job, &request, NULL, fault);
 }
 
-bool admission_takes_errand(struct service *service, struct fault *fault)
+bool admission_takes_disk_job(struct service *service, struct fault *fault)
 {
     const struct job job = { .deadline_ns = 0 };
     return admission_takes(service, &job, (struct admission_cost){ 0 }, false, fault);

@@ -82,8 +82,8 @@ bool admission_takes_body(struct service *service, const struct exchange *exchan
 bool admission_takes(struct service *service, const struct job *job, struct admission_cost certain,
                      bool was_judged, struct fault *fault);
 
-/* The same of what waits for the disk (errand.h), which takes a place and no worker. */
-bool admission_takes_errand(struct service *service, struct fault *fault);
+/* The same of what waits for the disk (disk_job.h), which takes a place and no worker. */
+bool admission_takes_disk_job(struct service *service, struct fault *fault);
 
 /* In the first task of the job, when its request is planned: it has so many items, left.ns
  * are to be computed and written. Where it is taken, sets job->cost_ns and gives in *more_items

@@ -26,8 +26,8 @@ struct service {
     struct model_store *store; /* to be read once state is past SERVICE_LOADING */
     struct scheduler *scheduler;
     struct batcher *batcher;
-    struct scheduler *errands;  /* what waits for the disk (errand.h) */
-    _Atomic int state;          /* enum service_state */
+    struct scheduler *disk_jobs; /* what waits for the disk (disk_job.h) */
+    _Atomic int state;           /* enum service_state */
     _Atomic int64_t more_items; /* admission.h: of batches that are not done, beside one for each */
 };
 

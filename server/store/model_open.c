@@ -35,14 +35,14 @@ static bool build(struct model **model, const char *name, const char *source,
     made->attention = checkpoint ? "scaled_dot_product" : recipe->config->attention->name;
     bool good =
         model_parameters_init(&parameters, recipe->tensors, &made->storage->arena,
-                              &made->storage->panels, fault)
+                              &made->storage->copies, fault)
         && (checkpoint ? checkpoint_build(made->layers, checkpoint, &parameters, fault)
                        : model_layers_build(made->layers, recipe->config, &parameters, fault));
     made->dtype = parameters.dtype;
     made->parameter_count = parameters.count;
     made->parameter_bytes = parameters.bytes;
     model_parameters_free(&parameters);
-    model_panels_sort(&made->storage->panels);
+    model_converted_sort(&made->storage->copies);
     if (good)
         *model = made;
     else

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_CAPACITY_MIN = 1024, TEXT_FORMAT_BYTES = 256, LATER_CAPACITY_MIN = 16 };
+enum { TEXT_CAPACITY_MIN = 1024, TEXT_FORMAT_BYTES = 256, DEFERRED_CAPACITY_MIN = 16 };
 
 void text_init(struct text *text, size_t bytes_max)
 {
@@ -238,23 +238,23 @@ static void write_empty(struct text *text, int rank, const int64_t *shape)
 /* Notes the tensor, in place of writing it; false where it is written at once. */
 static bool put_off(struct text *text, const struct tensor_text *tensor)
 {
-    struct text_later *later = text->later;
-    if (!later || tensor->count < TEXT_LATER_NUMBERS_MIN || text->failed != FAULT_NONE)
+    struct text_deferred *deferred = text->deferred;
+    if (!deferred || tensor->count < TEXT_DEFERRED_NUMBERS_MIN || text->failed != FAULT_NONE)
         return false;
-    if (later->count == later->capacity) {
-        const size_t more = (size_t)later->capacity + LATER_CAPACITY_MIN;
-        const size_t capacity = (size_t)later->capacity + more;
-        struct text_gap *gaps = memory_reserve(text->memory, more * sizeof *gaps)
-                                    ? reallocarray(later->gaps, capacity, sizeof *gaps)
-                                    : NULL;
+    if (deferred->count == deferred->capacity) {
+        const size_t more = (size_t)deferred->capacity + DEFERRED_CAPACITY_MIN;
+        const size_t capacity = (size_t)deferred->capacity + more;
+        struct text_deferral *gaps = memory_reserve(text->memory, more * sizeof *gaps)
+                                         ? reallocarray(deferred->gaps, capacity, sizeof *gaps)
+                                         : NULL;
         if (!gaps) {
             text->failed = FAULT_MEMORY;
             return true;
         }
-        later->gaps = gaps;
-        later->capacity = (int64_t)capacity;
+        deferred->gaps = gaps;
+        deferred->capacity = (int64_t)capacity;
     }
-    later->gaps[later->count++] = (struct text_gap){ *tensor, text->used };
+    deferred->gaps[deferred->count++] = (struct text_deferral){ *tensor, text->used };
     return true;
 }
 

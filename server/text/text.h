@@ -11,27 +11,27 @@
 #include "text/tensor_text.h"
 
 /* A tensor of a text that somebody else writes, behind so many bytes of the text. */
-struct text_gap {
+struct text_deferral {
     struct tensor_text tensor;
     size_t at;
 };
 
 /* What is noted in place of long tensors. */
-struct text_later {
-    struct text_gap *gaps; /* malloc'd, counted in the text's share */
+struct text_deferred {
+    struct text_deferral *gaps; /* malloc'd, counted in the text's share */
     int64_t count, capacity;
 };
 
-enum { TEXT_LATER_NUMBERS_MIN = 256 };
+enum { TEXT_DEFERRED_NUMBERS_MIN = 256 };
 
 struct text {
     char *data; /* malloc'd, not NUL-terminated; whoever takes it sets it to NULL here */
     size_t used;
     size_t capacity;
     size_t bytes_max;
-    struct memory_share *memory; /* of the request, may be set after text_init(); NULL: none */
-    struct text_later *later;    /* NULL, as at first: every tensor is written at once */
-    enum fault_code failed;      /* FAULT_NONE, FAULT_MEMORY or FAULT_ANSWER_TOO_LARGE */
+    struct memory_share *memory;    /* of the request, may be set after text_init(); NULL: none */
+    struct text_deferred *deferred; /* NULL, as at first: every tensor is written at once */
+    enum fault_code failed;         /* FAULT_NONE, FAULT_MEMORY or FAULT_ANSWER_TOO_LARGE */
 };
 
 void text_init(struct text *text, size_t bytes_max);

@@ -29,7 +29,7 @@ enum metrics_gauge {
     METRICS_REQUESTS_ACTIVE, /* exchanges between their first byte and their answer */
     METRICS_MODELS_READY,
     METRICS_MODELS_FAILED,
-    METRICS_CONVERTED_BYTES, /* of parameters, as model_panels.h keeps them */
+    METRICS_CONVERTED_BYTES, /* of parameters, as model_converted.h keeps them */
     METRICS_WORKERS,
     METRICS_READY, /* 1 or 0 */
     METRICS_GAUGE_COUNT

@@ -90,11 +90,11 @@ void cost_add_work(struct cost *cost, const struct attn_work *work)
     amount[COST_PROJECT] += work->projection_flops;
     amount[near_or_far(work->parameter_bytes, COST_PARAMETER, COST_PARAMETER_FAR)] +=
         work->parameter_bytes;
-    amount[COST_TURN] += work->turned_numbers;
+    amount[COST_MOVE] += work->moved_numbers;
     amount[COST_TILE] += work->tile_flops;
     amount[COST_PAIR] += work->pairs;
-    amount[COST_FEW] += work->few_flops;
-    amount[COST_FEW_PAIR] += work->few_pairs;
+    amount[COST_DECODE] += work->decode_flops;
+    amount[COST_DECODE_PAIR] += work->decode_pairs;
     amount[near_or_far(work->stream_bytes, COST_STREAM, COST_STREAM_FAR)] += work->stream_bytes;
     amount[COST_MAP] += work->map_bytes;
     amount[COST_TANH] += work->tanhs;
@@ -106,7 +106,7 @@ void cost_add_work(struct cost *cost, const struct attn_work *work)
 double cost_flops(const struct cost *cost)
 {
     const double *amount = cost->amount;
-    return amount[COST_PROJECT] + amount[COST_TILE] + amount[COST_FEW] + amount[COST_DOUBLE]
+    return amount[COST_PROJECT] + amount[COST_TILE] + amount[COST_DECODE] + amount[COST_DOUBLE]
            + amount[COST_GRADIENT];
 }
 

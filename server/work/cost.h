@@ -22,11 +22,11 @@
     X(PROJECT, "project", 0.0095)           /* a flop of a projection */                           \
     X(PARAMETER, "parameter", 0.02)         /* a byte of parameters, out of a cache */             \
     X(PARAMETER_FAR, "parameter_far", 0.07) /* and where there are too many for one */             \
-    X(TURN, "turn", 0.7)                    /* a number transposed, normed or turned */            \
+    X(MOVE, "turn", 0.7)                    /* a number transposed, normed or turned */            \
     X(TILE, "tile", 0.0095)                 /* a flop of scores and context */                     \
     X(PAIR, "pair", 0.25)                   /* a step of the softmax */                            \
-    X(FEW, "few", 0.012)                    /* a flop of few rows */                               \
-    X(FEW_PAIR, "few_pair", 0.2)            /* a step of their softmax */                          \
+    X(DECODE, "few", 0.012)                 /* a flop of few rows */                               \
+    X(DECODE_PAIR, "few_pair", 0.2)         /* a step of their softmax */                          \
     X(STREAM, "stream", 0.05)               /* a byte that they read, out of a cache */            \
     X(STREAM_FAR, "stream_far", 0.075)      /* and where there is too much for one */              \
     X(MAP, "map", 0.15)                     /* a byte of a map */                                  \

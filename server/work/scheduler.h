@@ -106,10 +106,10 @@ struct scheduler *scheduler_create(int worker_count, int queue_max, size_t works
 bool scheduler_submit(struct scheduler *scheduler, struct job *job);
 
 /* The same, but where no task waits and a worker is idle, or long jobs hold all of them and none
- * but long ones wait, and the job's cost_ns is known and at most here_ns, the caller runs it: done
- * has been called when this returns, or the job has proved to cost more and goes on with the
+ * but long ones wait, and the job's cost_ns is known and at most inline_ns, the caller runs it:
+ * done has been called when this returns, or the job has proved to cost more and goes on with the
  * workers. */
-bool scheduler_run(struct scheduler *scheduler, struct job *job, int64_t here_ns);
+bool scheduler_run(struct scheduler *scheduler, struct job *job, int64_t inline_ns);
 
 /* A job that waits is about to be worked upon by another, who reads or writes what is the job's:
  * until scheduler_continue() it does not end, whatever becomes of its client, its deadline or the

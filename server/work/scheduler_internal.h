@@ -1,5 +1,5 @@
 /* scheduler_internal.h - what scheduler.c (jobs and their stages), scheduler_threads.c
- * and scheduler_here.c (who runs their tasks) share.
+ * and scheduler_inline.c (who runs their tasks) share.
  *
  * One mutex guards everything but the workspaces. */
 #ifndef ATTND_SCHEDULER_INTERNAL_H
@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-enum { SCHEDULER_HERE_MAX = 16 };
+enum { SCHEDULER_INLINE_MAX = 16 };
 
 /* A worker, the spare thread, or the seat of a caller that runs a job itself. */
 struct scheduler_thread {
@@ -46,8 +46,8 @@ struct scheduler {
     int idle_count; /* workers that wait, those that have been woken and do not know yet included */
     int worker_count;
     struct scheduler_thread threads[SCHEDULER_WORKERS_MAX + 1];
-    int here_count; /* callers that run a job themselves, in these seats */
-    struct scheduler_thread here[SCHEDULER_HERE_MAX];
+    int inline_count; /* callers that run a job themselves, in these seats */
+    struct scheduler_thread here[SCHEDULER_INLINE_MAX];
 };
 
 /* All of these are called with the mutex held, and return with it held. */

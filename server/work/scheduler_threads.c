@@ -235,7 +235,7 @@ void scheduler_join_threads(struct scheduler *scheduler)
             pthread_join(scheduler->threads[i].thread, NULL);
         free(scheduler->threads[i].worker.workspace);
     }
-    for (int i = 0; i < SCHEDULER_HERE_MAX; i++)
+    for (int i = 0; i < SCHEDULER_INLINE_MAX; i++)
         free(scheduler->here[i].worker.workspace);
     if (scheduler->timer_started)
         pthread_join(scheduler->timer_thread, NULL);

@@ -229,7 +229,7 @@ static void test_every_alert_is_tested(void **state)
 }
 
 /* Panels have ids of their own, stand beside each other and not upon each other, and ask. */
-static void test_panels(void **state)
+static void test_copies(void **state)
 {
     (void)state;
     cJSON *dashboard = read_dashboard();
@@ -339,7 +339,7 @@ int main(void)
         cmocka_unit_test(test_rules_name_what_is_there),
         cmocka_unit_test(test_dashboard_names_what_is_there),
         cmocka_unit_test(test_every_alert_is_tested),
-        cmocka_unit_test(test_panels),
+        cmocka_unit_test(test_copies),
         cmocka_unit_test(test_metrics_are_in_the_contract),
         cmocka_unit_test(test_promtool),
     };

@@ -212,11 +212,11 @@ static void test_relative_positions(void **state)
     published_close();
 }
 
-/* ----------------------------------------------------------- a fused panel -- */
+/* ----------------------------------------------------------- a fused copy -- */
 
 /* phi3/modeling_phi3.py: a part of an F16 tensor of so many numbers that it is converted when it is
  * needed, and given back for that of another layer where there is room for one alone. */
-static void test_fused_panel(void **state)
+static void test_fused_copy(void **state)
 {
     enum { WIDTH = 288, HEADS = 2, HEAD_DIM = WIDTH / HEADS };
     static const char CONFIG[] =
@@ -263,7 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_norms),
         cmocka_unit_test(test_relative_positions),
-        cmocka_unit_test(test_fused_panel),
+        cmocka_unit_test(test_fused_copy),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }

@@ -81,7 +81,7 @@ static void test_all(void **state)
 }
 
 /* Each number of 16 bits, the middle to the next one, and the floats beside both. */
-static void check_turns(const struct direction *direction, int64_t lanes)
+static void check_rotations(const struct direction *direction, int64_t lanes)
 {
     (void)lanes;
     for (int i = 0; i < HALVES; i++) {
@@ -110,7 +110,7 @@ static void check_turns(const struct direction *direction, int64_t lanes)
 static void test_turns(void **state)
 {
     (void)state;
-    for_all(check_turns);
+    for_all(check_rotations);
 }
 
 /* Any bits at all. */

@@ -419,12 +419,12 @@ static void check_upcoming(const struct attn_kernels *kernels, int64_t width)
     float *context[2] = { buffers_floats(COLUMNS * width), buffers_floats(COLUMNS * width) };
     for (int i = 0; i < 3; i++) {
         for (int called = 0; called <= 1; called++) {
-            struct attn_calls whole = { .list = lists[i] };
-            struct attn_calls *calls = called ? &whole : NULL;
+            struct attn_prefetch whole = { .list = lists[i] };
+            struct attn_prefetch *prefetch = called ? &whole : NULL;
             memset(context[called], 0, (size_t)(COLUMNS * width) * sizeof(float));
-            kernels->score_tile(scores[called], query_t, key, COLUMNS, N, COLUMNS, width, calls);
+            kernels->score_tile(scores[called], query_t, key, COLUMNS, N, COLUMNS, width, prefetch);
             kernels->context_tile(context[called], rescale, scores[called], key, COLUMNS, N,
-                                  COLUMNS, width, calls);
+                                  COLUMNS, width, prefetch);
         }
         assert_memory_equal(scores[0], scores[1], (size_t)(N * width) * sizeof(float));
         assert_memory_equal(context[0], context[1], (size_t)(COLUMNS * width) * sizeof(float));

@@ -54,7 +54,7 @@ static void turn(const struct attn_rope *rope, float *row, int64_t head_dim, dou
         .sequence_length = 5000,
         .transposed = transposed,
     };
-    attn_rope_turn(rope, &rows);
+    attn_rope_rotate(rope, &rows);
 }
 
 static double dot(const float *a, const float *b, int64_t count)

@@ -114,18 +114,18 @@ void openapi_expect_status(struct http_client *from, const struct openapi_call *
 }
 
 /* The first call of an operation, by its names in the document. */
-static const struct openapi_call *call_of(const struct openapi_call *calls, int call_count,
+static const struct openapi_call *call_of(const struct openapi_call *prefetch, int call_count,
                                           const cJSON *path, const cJSON *operation)
 {
     for (int i = 0; i < call_count; i++)
-        if (strcmp(calls[i].pattern, path->string) == 0
-            && strcasecmp(calls[i].method, operation->string) == 0)
-            return &calls[i];
+        if (strcmp(prefetch[i].pattern, path->string) == 0
+            && strcasecmp(prefetch[i].method, operation->string) == 0)
+            return &prefetch[i];
     fail_msg("no call of %s %s in the table", operation->string, path->string);
     return NULL;
 }
 
-void openapi_each_with(const struct openapi_call *calls, int call_count, long status,
+void openapi_each_with(const struct openapi_call *prefetch, int call_count, long status,
                        void (*visit)(const struct openapi_call *call, void *context), void *context)
 {
     const cJSON *path, *operation;
@@ -137,7 +137,7 @@ void openapi_each_with(const struct openapi_call *calls, int call_count, long st
             if (strcmp(operation->string, "parameters") == 0
                 || !openapi_response(operation, status))
                 continue;
-            visit(call_of(calls, call_count, path, operation), context);
+            visit(call_of(prefetch, call_count, path, operation), context);
             count++;
         }
     }

@@ -41,7 +41,7 @@ void openapi_expect_status(struct http_client *from, const struct openapi_call *
                            const char *header, long status);
 
 /* Calls visit for every operation that lists the status, with its first call of the table. */
-void openapi_each_with(const struct openapi_call *calls, int call_count, long status,
+void openapi_each_with(const struct openapi_call *prefetch, int call_count, long status,
                        void (*visit)(const struct openapi_call *call, void *context),
                        void *context);
 

@@ -84,7 +84,7 @@ static void assert_same(const struct tensor *tensors, int count, int64_t pieces_
     text_init(&whole, SIZE_MAX);
     text_init(&text, SIZE_MAX);
     write_text(&whole, tensors, count);
-    text.later = &pieces.later;
+    text.deferred = &pieces.deferred;
     write_text(&text, tensors, count);
     assert_true(answer_pieces_cut(&pieces, &text, &fault));
     assert_true(pieces.count >= pieces_least);
@@ -168,7 +168,7 @@ static void test_no_gaps(void **state)
     struct text text;
     struct fault fault;
     text_init(&text, SIZE_MAX);
-    text.later = &pieces.later;
+    text.deferred = &pieces.deferred;
     write_text(&text, &tensor, 1);
     assert_true(answer_pieces_cut(&pieces, &text, &fault));
     assert_int_equal(pieces.count, 0);
@@ -191,7 +191,7 @@ static void test_budget(void **state)
         memory_budget_limit(budget);
         text_init(&text, SIZE_MAX);
         text.memory = &share;
-        text.later = &pieces.later;
+        text.deferred = &pieces.deferred;
         write_text(&text, &tensor, 1);
         if (answer_pieces_cut(&pieces, &text, &fault)) {
             taken++;

@@ -119,7 +119,7 @@ static void test_flops_of_a_layer(void **state)
     assert_true(work.parameter_bytes == 4.0 * 256 * 256 * (1 + 2 + 2 + 1));
     assert_true(work.tile_flops == 4.0 * 4 * 64 * 128 * 384);
     assert_true(work.pairs == 4.0 * 128 * 384);
-    assert_true(work.few_flops == 0 && work.stream_bytes == 0 && work.double_flops == 0);
+    assert_true(work.decode_flops == 0 && work.stream_bytes == 0 && work.double_flops == 0);
     assert_true(work.map_bytes == 0 && work.tanhs == 0 && work.gradient_flops == 0);
 
     call.problem.weights = numbers;
@@ -133,7 +133,7 @@ static void test_flops_of_one_row(void **state)
     struct call call;
     call_init(&call, 4, 64, 0, 1, 1000);
     struct attn_work work = work_of(&call);
-    assert_true(work.few_flops == 4.0 * 4 * 64 * 1000);
+    assert_true(work.decode_flops == 4.0 * 4 * 64 * 1000);
     assert_true(work.stream_bytes == 2.0 * 4 * 4 * 64 * 1000);
     assert_true(work.tile_flops == 0 && work.projection_flops == 0);
 
@@ -146,11 +146,11 @@ static void test_flops_of_one_row(void **state)
     int64_t kv_len = 250;
     call.problem.kv_len = &kv_len;
     work = work_of(&call);
-    assert_true(work.few_flops == 4.0 * 4 * 64 * 250);
+    assert_true(work.decode_flops == 4.0 * 4 * 64 * 250);
     call.problem.options.window_left = 99;
     call.problem.past_len = 150;
     work = work_of(&call);
-    assert_true(work.few_flops == 4.0 * 4 * 64 * 199);
+    assert_true(work.decode_flops == 4.0 * 4 * 64 * 199);
 }
 
 static void test_other_paths(void **state)

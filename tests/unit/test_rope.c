@@ -94,7 +94,7 @@ static void run_scores(const struct rope_case *c, float *query, int64_t q_len, f
 }
 
 /* turned[ROWS][head_dim]: rows as the layer turns them, as queries or as keys. */
-static void read_turned(const struct rope_case *c, float *rows, bool as_keys, float *turned)
+static void read_rotated(const struct rope_case *c, float *rows, bool as_keys, float *turned)
 {
     for (int64_t d = 0; d < c->head_dim; d++) {
         float unit[DIM_MAX] = { 0 }, column[ROWS];
@@ -108,12 +108,12 @@ static void read_turned(const struct rope_case *c, float *rows, bool as_keys, fl
     }
 }
 
-static void check_turned(const struct rope_case *c, bool as_keys)
+static void check_rotated(const struct rope_case *c, bool as_keys)
 {
     float rows[ROWS * DIM_MAX], turned[ROWS * DIM_MAX];
     struct fill fill = { (uint64_t)(c - CASES) + 1 };
     fill_floats(&fill, rows, ROWS * c->head_dim, -1, 1);
-    read_turned(c, rows, as_keys, turned);
+    read_rotated(c, rows, as_keys, turned);
     const int64_t past_len = as_keys ? 0 : c->past_len;
     double unit[DIM_MAX] = { 1 };
     reference_rope(&c->rope, 0, 0, unit);
@@ -138,14 +138,14 @@ static void test_queries(void **state)
 {
     (void)state;
     for (int i = 0; i < CASE_COUNT; i++)
-        check_turned(&CASES[i], false);
+        check_rotated(&CASES[i], false);
 }
 
 static void test_keys(void **state)
 {
     (void)state;
     for (int i = 0; i < CASE_COUNT; i++)
-        check_turned(&CASES[i], true);
+        check_rotated(&CASES[i], true);
 }
 
 /* By hand: a quarter turn. With theta^0 = 1 the first pair turns by its position in radians, so
@@ -157,11 +157,11 @@ static void test_known_turn(void **state)
     const struct rope_case halves = { 4, ROPE(4, 10000.0, false), 0 };
     float rows[ROWS * 4] = { 0 }, turned[ROWS * 4];
     rows[2 * 4] = 1.0f;
-    read_turned(&interleaved, rows, false, turned);
+    read_rotated(&interleaved, rows, false, turned);
     assert_float_equal(turned[8], -0.41614684f, 1e-6);
     assert_float_equal(turned[9], 0.90929743f, 1e-6);
     assert_true(turned[10] == 0.0f && turned[11] == 0.0f);
-    read_turned(&halves, rows, false, turned);
+    read_rotated(&halves, rows, false, turned);
     assert_float_equal(turned[8], -0.41614684f, 1e-6);
     assert_float_equal(turned[10], 0.90929743f, 1e-6);
     assert_true(turned[9] == 0.0f && turned[11] == 0.0f);

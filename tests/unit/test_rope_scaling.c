@@ -193,7 +193,7 @@ static void test_far_position(void **state)
                                              .heads = 1,
                                              .head_dim = rope->dim,
                                              .first_position = 1e6 };
-        attn_rope_turn(rope, &rows);
+        attn_rope_rotate(rope, &rows);
         assert_true(fabs((double)row[FAR[i].pair] - FAR[i].cosine) <= 3e-8);
         assert_true(fabs((double)row[FAR[i].pair + rope->dim / 2] - FAR[i].sine) <= 3e-8);
     }

@@ -157,7 +157,7 @@ static void test_as_a_layer(void **state)
                 .head_dim = COLUMNS,
                 .first_position = 2,
             };
-            attn_rope_turn(&rope, &rows);
+            attn_rope_rotate(&rope, &rows);
         }
         for (int i = 0; i < COUNT; i++)
             assert_true(fabs((double)c.input[i] - (double)c.output[i]) <= 2e-7);

@@ -1,14 +1,15 @@
-/* few_finish.c - what is done when the keys of few query rows, or a chunk of them, have been met.
+/* decode_finish.c - what is done when the keys of few query rows, or a chunk of them, have been
+ * met.
  */
 #include "base/dropout.h"
-#include "forward/few.h"
+#include "forward/decode.h"
 
 #include <math.h>
 
 /* What a chunk has found joins what was found in the chunks before it. */
-void attn_few_join(const struct attn_few_task *task, const struct attn_few_state *chunk)
+void attn_decode_join(const struct attn_decode_task *task, const struct attn_decode_state *chunk)
 {
-    const struct attn_few_whole *whole = &task->whole;
+    const struct attn_decode_whole *whole = &task->whole;
 
     for (int64_t r = 0; r < task->row_count; r++) {
         if (chunk->sum[r] == 0.0f)
@@ -29,7 +30,7 @@ void attn_few_join(const struct attn_few_task *task, const struct attn_few_state
 
 /* ---------------------------------------------------------------------- after the keys -- */
 
-static void finish_weights_row(const struct attn_few_task *task, int64_t row, float *weights,
+static void finish_weights_row(const struct attn_decode_task *task, int64_t row, float *weights,
                                int64_t key, int64_t n)
 {
     task->kernels->weights_row(weights, (float)task->whole.max[row], (float)task->whole.sum[row],
@@ -40,20 +41,20 @@ static void finish_weights_row(const struct attn_few_task *task, int64_t row, fl
 }
 
 /* Weights that are not F32: their rows could not hold the scores, which are computed again. */
-static void store_weights(struct attn_few_task *task)
+static void store_weights(struct attn_decode_task *task)
 {
     const int64_t kv_len = task->problem->key.shape[2];
 
-    for (int64_t key = 0; key < kv_len; key += ATTN_FEW_KEYS) {
-        const struct attn_span tile = { key, attn_min(ATTN_FEW_KEYS, kv_len - key) };
-        attn_few_masked_scores(task, &tile);
+    for (int64_t key = 0; key < kv_len; key += ATTN_DECODE_KEYS) {
+        const struct attn_span tile = { key, attn_min(ATTN_DECODE_KEYS, kv_len - key) };
+        attn_decode_masked_scores(task, &tile);
         for (int64_t r = 0; r < task->row_count; r++)
-            finish_weights_row(task, r, attn_few_scores(task, r), key, tile.n);
-        attn_few_store_map(task, &task->problem->weights, &tile);
+            finish_weights_row(task, r, attn_decode_scores(task, r), key, tile.n);
+        attn_decode_store_map(task, &task->problem->weights, &tile);
     }
 }
 
-static void finish_weights(struct attn_few_task *task)
+static void finish_weights(struct attn_decode_task *task)
 {
     const struct attn_tensor *weights = &task->problem->weights;
 
@@ -68,12 +69,12 @@ static void finish_weights(struct attn_few_task *task)
             0, weights->shape[3]);
 }
 
-static void finish_lse(const struct attn_few_task *task)
+static void finish_lse(const struct attn_decode_task *task)
 {
     const struct attn_tensor *lse = &task->problem->lse;
 
     for (int64_t h = 0; h < task->head_count; h++) {
-        const struct attn_block block = attn_few_block(task, h, 0, 1);
+        const struct attn_block block = attn_decode_block(task, h, 0, 1);
         int64_t stride;
         float *rows = attn_block_place(lse, &block, task->rows, &stride);
         for (int64_t i = 0; i < task->q_len; i++) {
@@ -85,7 +86,7 @@ static void finish_lse(const struct attn_few_task *task)
     }
 }
 
-static void finish_context(const struct attn_few_task *task)
+static void finish_context(const struct attn_decode_task *task)
 {
     const struct attn_tensor *context = &task->problem->context;
     const int64_t columns = context->shape[3];
@@ -94,7 +95,7 @@ static void finish_context(const struct attn_few_task *task)
     const int64_t repeated = task->v_padded - columns;
 
     for (int64_t h = 0; h < task->head_count; h++) {
-        const struct attn_block block = attn_few_block(task, h, 0, columns);
+        const struct attn_block block = attn_decode_block(task, h, 0, columns);
         int64_t stride;
         float *rows = attn_block_place(context, &block, task->rows, &stride);
         for (int64_t i = 0; i < task->q_len; i++) {
@@ -109,7 +110,7 @@ static void finish_context(const struct attn_few_task *task)
     }
 }
 
-void attn_few_finish(struct attn_few_task *task)
+void attn_decode_finish(struct attn_decode_task *task)
 {
     if (attn_is_wanted(&task->problem->lse))
         finish_lse(task);

@@ -1,9 +1,9 @@
-/* few_plan.c - when query rows are few, how their keys are cut, and the memory of a task.
+/* decode_plan.c - when query rows are few, how their keys are cut, and the memory of a task.
  *
  * All of it follows from the shapes, the options and the kernel table, never from how many workers
  * there are or which outputs are wanted, so the bits do not either. */
 #include "base/workspace.h"
-#include "forward/few.h"
+#include "forward/decode.h"
 
 /* Keys and values of a chunk are about so many numbers: at the speed of memory some 50
  * microseconds, beside which it is nothing to begin a task and to join what it found. */
@@ -22,7 +22,7 @@ static int64_t choose_chunk(const struct attn_problem *problem)
     return attn_max(CHUNK_KEYS_MIN, attn_min(keys, CHUNK_KEYS_MAX));
 }
 
-bool attn_few_fits(const struct attn_plan *plan)
+bool attn_decode_fits(const struct attn_plan *plan)
 {
     const struct attn_problem *problem = &plan->problem;
     const int64_t head_dim = problem->query.shape[3];
@@ -32,64 +32,66 @@ bool attn_few_fits(const struct attn_plan *plan)
     return q_len > 0 && q_len < plan->kernels->lanes && !plan->in_double
            && problem->additive_weight == NULL && problem->options.normalizer == ATTN_SOFTMAX
            && head_dim >= plan->kernels->lanes && v_head_dim >= plan->kernels->lanes
-           && head_dim + 2 * v_head_dim <= ATTN_FEW_COLUMNS;
+           && head_dim + 2 * v_head_dim <= ATTN_DECODE_COLUMNS;
 }
 
-void attn_few_choose(struct attn_plan *plan)
+void attn_decode_choose(struct attn_plan *plan)
 {
     const struct attn_problem *problem = &plan->problem;
     const int64_t kv_heads = problem->key.shape[1];
     const int64_t group = problem->query.shape[1] / kv_heads;
     const int64_t kv_len = problem->key.shape[2];
 
-    struct attn_few_state state;
-    struct attn_few_task task;
+    struct attn_decode_state state;
+    struct attn_decode_task task;
 
-    plan->is_few = true;
+    plan->is_decode = true;
     plan->q_tile = problem->query.shape[2];
     plan->q_tiles = 1;
-    plan->few_heads = attn_min(group, ATTN_FEW_ROWS / plan->q_tile);
-    plan->few_tasks = attn_divide_up(group, plan->few_heads);
-    plan->task_count = problem->query.shape[0] * kv_heads * plan->few_tasks;
+    plan->decode_heads = attn_min(group, ATTN_DECODE_ROWS / plan->q_tile);
+    plan->decode_tasks = attn_divide_up(group, plan->decode_heads);
+    plan->task_count = problem->query.shape[0] * kv_heads * plan->decode_tasks;
     plan->chunk_keys = choose_chunk(problem);
     plan->chunks = attn_divide_up(kv_len, plan->chunk_keys);
-    plan->workspace_bytes = attn_few_cut(plan, &task, NULL);
+    plan->workspace_bytes = attn_decode_cut(plan, &task, NULL);
     if (plan->chunks > 1) {
         plan->part_count = plan->task_count * plan->chunks;
-        plan->state_bytes = attn_few_cut_state(plan, &state, NULL);
+        plan->state_bytes = attn_decode_cut_state(plan, &state, NULL);
         plan->shared_bytes = (size_t)plan->part_count * plan->state_bytes;
     }
 }
 
 static int64_t rows_max(const struct attn_plan *plan)
 {
-    return plan->few_heads * plan->q_tile;
+    return plan->decode_heads * plan->q_tile;
 }
 
-size_t attn_few_cut_state(const struct attn_plan *plan, struct attn_few_state *state, void *memory)
+size_t attn_decode_cut_state(const struct attn_plan *plan, struct attn_decode_state *state,
+                             void *memory)
 {
     const int64_t rows = rows_max(plan);
     size_t bytes = 0;
 
     state->max = attn_cut(memory, &bytes, rows, sizeof(float));
     state->sum = attn_cut(memory, &bytes, rows, sizeof(float));
-    state->context = attn_cut(
-        memory, &bytes, rows * attn_few_padded(plan, plan->problem.value.shape[3]), sizeof(float));
+    state->context =
+        attn_cut(memory, &bytes, rows * attn_decode_padded(plan, plan->problem.value.shape[3]),
+                 sizeof(float));
     return bytes;
 }
 
-size_t attn_few_cut(const struct attn_plan *plan, struct attn_few_task *task, void *memory)
+size_t attn_decode_cut(const struct attn_plan *plan, struct attn_decode_task *task, void *memory)
 {
     const struct attn_problem *problem = &plan->problem;
     const int64_t rows = rows_max(plan);
     const int64_t columns =
-        attn_max(problem->query.shape[3], attn_max(problem->value.shape[3], ATTN_FEW_KEYS));
+        attn_max(problem->query.shape[3], attn_max(problem->value.shape[3], ATTN_DECODE_KEYS));
     size_t bytes = 0;
 
-    task->head_padded = attn_few_padded(plan, problem->query.shape[3]);
-    task->v_padded = attn_few_padded(plan, problem->value.shape[3]);
+    task->head_padded = attn_decode_padded(plan, problem->query.shape[3]);
+    task->v_padded = attn_decode_padded(plan, problem->value.shape[3]);
     /* Whole vectors from any key of a tile on. */
-    task->score_stride = ATTN_FEW_KEYS + plan->kernels->lanes;
+    task->score_stride = ATTN_DECODE_KEYS + plan->kernels->lanes;
     task->query = attn_cut(memory, &bytes, rows * task->head_padded, sizeof(float));
     task->scores = attn_cut(memory, &bytes, rows * task->score_stride, sizeof(float));
     task->sums = attn_cut(memory, &bytes, rows * task->v_padded, sizeof(float));
@@ -101,6 +103,7 @@ size_t attn_few_cut(const struct attn_plan *plan, struct attn_few_task *task, vo
     task->whole.max = attn_cut(memory, &bytes, rows, sizeof(double));
     task->whole.sum = attn_cut(memory, &bytes, rows, sizeof(double));
     task->whole.context = attn_cut(memory, &bytes, rows * task->v_padded, sizeof(double));
-    bytes += attn_few_cut_state(plan, &task->chunk, memory != NULL ? (char *)memory + bytes : NULL);
+    bytes +=
+        attn_decode_cut_state(plan, &task->chunk, memory != NULL ? (char *)memory + bytes : NULL);
     return bytes;
 }

@@ -1,14 +1,14 @@
-/* body_few.h - the kernels for few query rows; a part of body.h.
+/* body_decode.h - the kernels for few query rows; a part of body.h.
  *
  * Where there are fewer query rows than lanes, the lanes are numbers of one row instead: a vector
  * of a key meets the same vector of each query row, and the sums across vectors that this takes
  * are made for LANES pairs at once. What is not a whole vector at the end of a row is covered by a
  * vector that ends with the row and overlaps the one before. */
-#ifndef ATTN_BODY_FEW_H
-#define ATTN_BODY_FEW_H
+#ifndef ATTN_BODY_DECODE_H
+#define ATTN_BODY_DECODE_H
 
-#include "body_few_context.h"
-#include "body_few_parts.h"
+#include "body_decode_context.h"
+#include "body_decode_parts.h"
 
 #include <math.h>
 #include <string.h>
@@ -66,15 +66,15 @@ INLINE vec load_end(const enum attn_numbers kind, const char *row, int64_t head_
 
 /* What a pass over some keys is given: n rows stride_bytes apart, parts of them part_bytes, and
  * whether and how far ahead of its use a line is called for. */
-struct few_keys {
+struct decode_keys {
     const char *rows;
     int64_t stride_bytes, part_bytes, n;
     int64_t head_dim, ahead;
-    bool calls;
+    bool prefetch;
 };
 
 /* Row j of part s; where there is one part only, the last where there are no more. */
-INLINE const char *few_row(const struct few_keys *key, const int parts, int64_t s, int64_t j)
+INLINE const char *decode_row(const struct decode_keys *key, const int parts, int64_t s, int64_t j)
 {
     if (parts == 1)
         return key->rows + (j < key->n ? j : key->n - 1) * key->stride_bytes;
@@ -85,9 +85,9 @@ INLINE const char *few_row(const struct few_keys *key, const int parts, int64_t 
  * are to be added, of as many keys of each part. The loop is to stay one: each load in it takes up
  * where it left off a row before, which is how the CPU knows what it will read next. Where the
  * numbers of a row are so many whole vectors, 0: any number, the query stays in registers. */
-INLINE void few_products_of_row(const enum attn_numbers kind, const int parts, const int vectors,
-                                const bool calls, vec sums[LANES], const float *query,
-                                const struct few_keys *key)
+INLINE void decode_products_of_row(const enum attn_numbers kind, const int parts, const int vectors,
+                                   const bool prefetch, vec sums[LANES], const float *query,
+                                   const struct decode_keys *key)
 {
     const int keys = (int)LANES / parts;
     vec q[8];
@@ -99,17 +99,17 @@ INLINE void few_products_of_row(const enum attn_numbers kind, const int parts, c
     for (int j = 0; j < keys; j++) {
         UNROLL
         for (int s = 0; s < parts; s++) {
-            const char *row = offsets_from(few_row(key, parts, s, j));
+            const char *row = offsets_from(decode_row(key, parts, s, j));
             vec sum = { 0 };
             int64_t d = vectors * LANES;
             UNROLL
             for (int v = 0; v < vectors; v++) {
-                call_for(kind, 1, calls, row, v * LANES, key->ahead);
+                prefetch_ahead(kind, 1, prefetch, row, v * LANES, key->ahead);
                 sum += q[v] * load_numbers(kind, row, v * LANES);
             }
             if (vectors == 0) {
                 for (; d + LANES <= key->head_dim; d += LANES) {
-                    call_for(kind, 1, calls, row, d, key->ahead);
+                    prefetch_ahead(kind, 1, prefetch, row, d, key->ahead);
                     sum += load(query + d) * load_numbers(kind, row, d);
                 }
                 if (d < key->head_dim)
@@ -122,9 +122,9 @@ INLINE void few_products_of_row(const enum attn_numbers kind, const int parts, c
 
 /* sums[r * keys + s * each + j]: the same of query row r with key j of part s, keys and rows of
  * them being LANES together. All sums stay in registers. */
-INLINE void few_products_of_rows(const enum attn_numbers kind, const int rows, const int parts,
-                                 const bool calls, vec sums[LANES], const float *query,
-                                 int64_t query_stride, const struct few_keys *key)
+INLINE void decode_products_of_rows(const enum attn_numbers kind, const int rows, const int parts,
+                                    const bool prefetch, vec sums[LANES], const float *query,
+                                    int64_t query_stride, const struct decode_keys *key)
 {
     enum { KEYS_MAX = 8 };
     const int keys = (int)LANES / rows;
@@ -135,14 +135,14 @@ INLINE void few_products_of_rows(const enum attn_numbers kind, const int rows, c
 
     UNROLL
     for (int i = 0; i < keys; i++)
-        row[i] = few_row(key, parts, i / each, i % each);
+        row[i] = decode_row(key, parts, i / each, i % each);
     UNROLL
     for (int i = 0; i < LANES; i++)
         sums[i] = (vec){ 0 };
     for (; d + LANES <= key->head_dim; d += LANES) {
         UNROLL
         for (int i = 0; i < keys; i++) {
-            call_for(kind, rows, calls, row[i], d, key->ahead);
+            prefetch_ahead(kind, rows, prefetch, row[i], d, key->ahead);
             k[i] = load_numbers(kind, row[i], d);
         }
         UNROLL
@@ -158,22 +158,22 @@ INLINE void few_products_of_rows(const enum attn_numbers kind, const int rows, c
 }
 
 /* LANES scores: of query row r with key j of part s is [r * keys + s * each + j]. */
-INLINE vec few_scores_made(const enum attn_numbers kind, const int rows, const int parts,
-                           const int vectors, const bool calls, const float *query,
-                           int64_t query_stride, const struct few_keys *key)
+INLINE vec decode_scores_made(const enum attn_numbers kind, const int rows, const int parts,
+                              const int vectors, const bool prefetch, const float *query,
+                              int64_t query_stride, const struct decode_keys *key)
 {
     vec sums[LANES];
 
     if (rows == 1)
-        few_products_of_row(kind, parts, vectors, calls, sums, query, key);
+        decode_products_of_row(kind, parts, vectors, prefetch, sums, query, key);
     else
-        few_products_of_rows(kind, rows, parts, calls, sums, query, query_stride, key);
+        decode_products_of_rows(kind, rows, parts, prefetch, sums, query, query_stride, key);
     return sum_each(sums);
 }
 
 /* Of each 16 bytes of four vectors, which are four keys' numbers for four parts: four parts'
  * numbers for four keys. */
-INLINE void turn_fours(vec fours[4])
+INLINE void transpose_fours(vec fours[4])
 {
     const vec low_even = INTERLEAVE_LOW(fours[0], fours[2]);
     const vec high_even = INTERLEAVE_HIGH(fours[0], fours[2]);
@@ -186,32 +186,32 @@ INLINE void turn_fours(vec fours[4])
     fours[3] = INTERLEAVE_HIGH(high_even, high_odd);
 }
 
-/* rows query rows with FEW_BLOCK keys of each of FEW_STREAMS parts, whose scores are part_keys
- * apart. As many keys of as many parts at a time as make LANES pairs; where that is one key of
- * each, four times so, that four scores of a row are stored at once. */
-INLINE void few_scores_block(const enum attn_numbers kind, const int rows, const int vectors,
-                             const bool calls, float *scores, int64_t scores_stride,
-                             int64_t part_keys, const float *query, int64_t query_stride,
-                             const struct few_keys *first)
+/* rows query rows with DECODE_BLOCK keys of each of DECODE_STREAMS parts, whose scores are
+ * part_keys apart. As many keys of as many parts at a time as make LANES pairs; where that is one
+ * key of each, four times so, that four scores of a row are stored at once. */
+INLINE void decode_scores_block(const enum attn_numbers kind, const int rows, const int vectors,
+                                const bool prefetch, float *scores, int64_t scores_stride,
+                                int64_t part_keys, const float *query, int64_t query_stride,
+                                const struct decode_keys *first)
 {
     const int keys = (int)LANES / rows;
-    const int parts = keys < FEW_STREAMS ? keys : FEW_STREAMS;
+    const int parts = keys < DECODE_STREAMS ? keys : DECODE_STREAMS;
     const int each = keys / parts;
-    const int turns = rows * FEW_STREAMS == LANES ? 4 : 1;
-    struct few_keys key = *first;
+    const int turns = rows * DECODE_STREAMS == LANES ? 4 : 1;
+    struct decode_keys key = *first;
 
-    for (int64_t j = 0; j < FEW_BLOCK; j += each * turns)
-        for (int64_t part = 0; part < FEW_STREAMS; part += parts) {
+    for (int64_t j = 0; j < DECODE_BLOCK; j += each * turns)
+        for (int64_t part = 0; part < DECODE_STREAMS; part += parts) {
             const int some = turns * each;
             vec made[4];
             KEEP_ROLLED
             for (int i = 0; i < turns; i++) {
                 key.rows = first->rows + (j + i) * key.stride_bytes + part * key.part_bytes;
-                made[i] =
-                    few_scores_made(kind, rows, parts, vectors, calls, query, query_stride, &key);
+                made[i] = decode_scores_made(kind, rows, parts, vectors, prefetch, query,
+                                             query_stride, &key);
             }
             if (turns == 4)
-                turn_fours(made);
+                transpose_fours(made);
             UNROLL
             for (int r = 0; r < rows; r++) {
                 UNROLL
@@ -226,18 +226,19 @@ INLINE void few_scores_block(const enum attn_numbers kind, const int rows, const
 }
 
 /* rows query rows with n keys, one after the other. */
-INLINE void few_scores_rest(const enum attn_numbers kind, const int rows, const int vectors,
-                            float *scores, int64_t scores_stride, const float *query,
-                            int64_t query_stride, const struct few_keys *first, int64_t n)
+INLINE void decode_scores_rest(const enum attn_numbers kind, const int rows, const int vectors,
+                               float *scores, int64_t scores_stride, const float *query,
+                               int64_t query_stride, const struct decode_keys *first, int64_t n)
 {
     const int keys = (int)LANES / rows;
-    struct few_keys key = *first;
+    struct decode_keys key = *first;
 
     KEEP_ROLLED
     for (int64_t j = 0; j < n; j += keys) {
         key.rows = first->rows + j * key.stride_bytes;
         key.n = n - j;
-        const vec made = few_scores_made(kind, rows, 1, vectors, false, query, query_stride, &key);
+        const vec made =
+            decode_scores_made(kind, rows, 1, vectors, false, query, query_stride, &key);
         UNROLL
         for (int r = 0; r < rows; r++) {
             const float *from = (const float *)&made + (int64_t)r * keys;
@@ -251,87 +252,89 @@ INLINE void few_scores_rest(const enum attn_numbers kind, const int rows, const 
 }
 
 /* rows query rows with a block of each part, or with what is left of the keys. */
-INLINE void few_scores_rows(const enum attn_numbers kind, const int rows, const bool calls,
-                            float *scores, int64_t scores_stride, int64_t part_keys,
-                            const float *query, int64_t query_stride, const struct few_keys *key)
+INLINE void decode_scores_rows(const enum attn_numbers kind, const int rows, const bool prefetch,
+                               float *scores, int64_t scores_stride, int64_t part_keys,
+                               const float *query, int64_t query_stride,
+                               const struct decode_keys *key)
 {
-#define FEW_SCORES(vectors)                                                                        \
+#define DECODE_SCORES(vectors)                                                                     \
     if (part_keys > 0)                                                                             \
-        few_scores_block(kind, rows, vectors, calls, scores, scores_stride, part_keys, query,      \
-                         query_stride, key);                                                       \
+        decode_scores_block(kind, rows, vectors, prefetch, scores, scores_stride, part_keys,       \
+                            query, query_stride, key);                                             \
     else                                                                                           \
-        few_scores_rest(kind, rows, vectors, scores, scores_stride, query, query_stride, key,      \
-                        key->n)
+        decode_scores_rest(kind, rows, vectors, scores, scores_stride, query, query_stride, key,   \
+                           key->n)
     if (rows == 1 && key->head_dim == 4 * LANES) {
-        FEW_SCORES(4);
+        DECODE_SCORES(4);
     } else if (rows == 1 && key->head_dim == 8 * LANES) {
-        FEW_SCORES(8);
+        DECODE_SCORES(8);
     } else {
-        FEW_SCORES(0);
+        DECODE_SCORES(0);
     }
-#undef FEW_SCORES
+#undef DECODE_SCORES
 }
 
 /* All query rows with a block of each part, or with what is left. */
-INLINE void few_scores_all(const enum attn_numbers kind, float *scores, int64_t scores_stride,
-                           int64_t part_keys, const float *query, int64_t query_stride,
-                           int64_t row_count, const struct few_keys *key)
+INLINE void decode_scores_all(const enum attn_numbers kind, float *scores, int64_t scores_stride,
+                              int64_t part_keys, const float *query, int64_t query_stride,
+                              int64_t row_count, const struct decode_keys *key)
 {
     int64_t r = 0;
 
-#define FEW_SCORES_ROWS(rows, calls)                                                               \
-    few_scores_rows(kind, rows, calls, scores + r * scores_stride, scores_stride, part_keys,       \
-                    query + r * query_stride, query_stride, key)
-#define FEW_SCORES_CALLING(rows)                                                                   \
-    if (r == 0 && key->calls)                                                                      \
-        FEW_SCORES_ROWS(rows, true);                                                               \
+#define DECODE_SCORES_ROWS(rows, prefetch)                                                         \
+    decode_scores_rows(kind, rows, prefetch, scores + r * scores_stride, scores_stride, part_keys, \
+                       query + r * query_stride, query_stride, key)
+#define DECODE_SCORES_PREFETCHING(rows)                                                            \
+    if (r == 0 && key->prefetch)                                                                   \
+        DECODE_SCORES_ROWS(rows, true);                                                            \
     else                                                                                           \
-        FEW_SCORES_ROWS(rows, false)
+        DECODE_SCORES_ROWS(rows, false)
     for (; r + 4 <= row_count; r += 4) {
-        FEW_SCORES_CALLING(4);
+        DECODE_SCORES_PREFETCHING(4);
     }
     if (r + 2 <= row_count) {
-        FEW_SCORES_CALLING(2);
+        DECODE_SCORES_PREFETCHING(2);
         r += 2;
     }
     if (r < row_count) {
-        FEW_SCORES_CALLING(1);
+        DECODE_SCORES_PREFETCHING(1);
     }
-#undef FEW_SCORES_CALLING
-#undef FEW_SCORES_ROWS
+#undef DECODE_SCORES_PREFETCHING
+#undef DECODE_SCORES_ROWS
 }
 
-INLINE void few_scores(const enum attn_numbers kind, float *scores, int64_t scores_stride,
-                       const float *query, int64_t query_stride, int64_t row_count, const void *key,
-                       int64_t key_stride, int64_t n, int64_t head_dim, const void *next)
+INLINE void decode_scores(const enum attn_numbers kind, float *scores, int64_t scores_stride,
+                          const float *query, int64_t query_stride, int64_t row_count,
+                          const void *key, int64_t key_stride, int64_t n, int64_t head_dim,
+                          const void *next)
 {
     const int64_t stride_bytes = bytes_of(kind, key_stride);
     const int64_t part_keys = keys_of_part(n);
-    struct few_keys keys = { .rows = key,
-                             .stride_bytes = stride_bytes,
-                             .part_bytes = part_keys * stride_bytes,
-                             .n = FEW_BLOCK,
-                             .head_dim = head_dim,
-                             .calls = next != NULL };
+    struct decode_keys keys = { .rows = key,
+                                .stride_bytes = stride_bytes,
+                                .part_bytes = part_keys * stride_bytes,
+                                .n = DECODE_BLOCK,
+                                .head_dim = head_dim,
+                                .prefetch = next != NULL };
 
-    for (int64_t j = 0; j < part_keys; j += FEW_BLOCK) {
+    for (int64_t j = 0; j < part_keys; j += DECODE_BLOCK) {
         keys.rows = (const char *)key + j * stride_bytes;
         keys.ahead = bytes_ahead(key, next, j, part_keys, stride_bytes);
-        few_scores_all(kind, scores + j, scores_stride, part_keys, query, query_stride, row_count,
-                       &keys);
+        decode_scores_all(kind, scores + j, scores_stride, part_keys, query, query_stride,
+                          row_count, &keys);
     }
-    const int64_t met = FEW_STREAMS * part_keys;
+    const int64_t met = DECODE_STREAMS * part_keys;
     if (met == n)
         return;
     keys.rows = (const char *)key + met * stride_bytes;
     keys.n = n - met;
-    keys.calls = false;
-    few_scores_all(kind, scores + met, scores_stride, 0, query, query_stride, row_count, &keys);
+    keys.prefetch = false;
+    decode_scores_all(kind, scores + met, scores_stride, 0, query, query_stride, row_count, &keys);
 }
 
 /* ------------------------------------------------------------------------------ softmax -- */
 
-static void few_softmax(float *scores, float *max, float *sum, float *rescale, int64_t n)
+static void decode_softmax(float *scores, float *max, float *sum, float *rescale, int64_t n)
 {
     const int64_t padded = (n + LANES - 1) / LANES * LANES;
     const float old_max = *max;
@@ -362,26 +365,26 @@ static void few_softmax(float *scores, float *max, float *sum, float *rescale, i
 
 /* ------------------------------------------------------------------------ kinds of number -- */
 
-#define FEW_OF_KIND(suffix, kind)                                                                  \
-    static void few_scores_##suffix(float *scores, int64_t scores_stride, const float *query,      \
-                                    int64_t query_stride, int64_t row_count, const void *key,      \
-                                    int64_t key_stride, int64_t n, int64_t head_dim,               \
-                                    const void *next)                                              \
+#define DECODE_OF_KIND(suffix, kind)                                                               \
+    static void decode_scores_##suffix(float *scores, int64_t scores_stride, const float *query,   \
+                                       int64_t query_stride, int64_t row_count, const void *key,   \
+                                       int64_t key_stride, int64_t n, int64_t head_dim,            \
+                                       const void *next)                                           \
     {                                                                                              \
-        few_scores(kind, scores, scores_stride, query, query_stride, row_count, key, key_stride,   \
-                   n, head_dim, next);                                                             \
+        decode_scores(kind, scores, scores_stride, query, query_stride, row_count, key,            \
+                      key_stride, n, head_dim, next);                                              \
     }                                                                                              \
-    static void few_context_##suffix(                                                              \
+    static void decode_context_##suffix(                                                           \
         float *context, int64_t context_stride, const float *rescale, const float *weights,        \
         int64_t weights_stride, int64_t row_count, const void *value, int64_t value_stride,        \
         int64_t n, int64_t v_head_dim, const void *next, int64_t low, int64_t high)                \
     {                                                                                              \
-        few_context(kind, context, context_stride, rescale, weights, weights_stride, row_count,    \
-                    value, value_stride, n, v_head_dim, next, low, high);                          \
+        decode_context(kind, context, context_stride, rescale, weights, weights_stride, row_count, \
+                       value, value_stride, n, v_head_dim, next, low, high);                       \
     }
 
-FEW_OF_KIND(f32, ATTN_NUMBERS_F32)
-FEW_OF_KIND(f16, ATTN_NUMBERS_F16)
-FEW_OF_KIND(bf16, ATTN_NUMBERS_BF16)
+DECODE_OF_KIND(f32, ATTN_NUMBERS_F32)
+DECODE_OF_KIND(f16, ATTN_NUMBERS_F16)
+DECODE_OF_KIND(bf16, ATTN_NUMBERS_BF16)
 
 #endif

@@ -1,6 +1,6 @@
-/* test_model_panels.c - parameters of double precision: converted when a layer is held, given back
- * for others, never over the bound, and the same numbers every time. Those of half precision are
- * not converted.
+/* test_model_converted.c - parameters of double precision: converted when a layer is held, given
+ * back for others, never over the bound, and the same numbers every time. Those of half precision
+ * are not converted.
  *
  * Number i of matrix m is a function of both that any dtype holds exactly, and so what is expected
  * is worked out here without the daemon's conversion. */
@@ -13,7 +13,7 @@
 
 #include "api/prometheus.h"
 #include "model/model.h"
-#include "model/model_panels.h"
+#include "model/model_converted.h"
 #include "number.h"
 #include "store/model_open.h"
 
@@ -24,10 +24,10 @@
 
 enum {
     LAYERS = 4,
-    WIDTH = 320, /* a matrix is large enough for a panel */
+    WIDTH = 320, /* a matrix is large enough for a copy */
     NUMBERS = WIDTH * WIDTH,
-    PANEL_BYTES = NUMBERS * 4,
-    LAYER_BYTES = 3 * PANEL_BYTES, /* q_proj, k_proj and v_proj */
+    COPY_BYTES = NUMBERS * 4,
+    LAYER_BYTES = 3 * COPY_BYTES, /* q_proj, k_proj and v_proj */
 };
 
 static float number(int matrix, int i)
@@ -101,7 +101,7 @@ static void expect_filled(size_t bytes)
 {
     static const char NAME[] = "\nattnd_converted_parameter_bytes ";
     struct text page;
-    assert_int_equal(model_panels_bytes(), bytes);
+    assert_int_equal(model_converted_bytes(), bytes);
     text_init(&page, 1 << 20);
     prometheus_write(&page);
     text_bytes(&page, "", 1);
@@ -138,12 +138,12 @@ static void test_bound(void **state)
 {
     (void)state;
     struct model *model = make_model(ATTN_F64);
-    model_panels_limit(2 * LAYER_BYTES + PANEL_BYTES);
+    model_converted_limit(2 * LAYER_BYTES + COPY_BYTES);
     for (int round = 0; round < 3; round++)
         for (int layer = 0; layer < LAYERS; layer++) {
             hold(model, layer);
             model_drop_layer(model, layer);
-            assert_true(model_panels_bytes() <= 2 * LAYER_BYTES + PANEL_BYTES);
+            assert_true(model_converted_bytes() <= 2 * LAYER_BYTES + COPY_BYTES);
         }
     hold(model, 1);
     hold(model, 0);
@@ -159,10 +159,10 @@ static void test_bound(void **state)
     hold(model, 3);
     model_drop_layer(model, 3);
     model_drop_layer(model, 0);
-    model_panels_limit(1);
+    model_converted_limit(1);
     expect_filled(0);
     assert_false(model_hold_layer(model, 0, &fault));
-    model_panels_limit(0);
+    model_converted_limit(0);
     hold(model, 0);
     model_drop_layer(model, 0);
     model_release(model);
@@ -174,7 +174,7 @@ static void test_halves(void **state)
     (void)state;
     struct model *model = make_model(ATTN_BF16);
     struct fault fault;
-    model_panels_limit(1);
+    model_converted_limit(1);
     for (int layer = 0; layer < LAYERS; layer++) {
         const struct attn_linear *k_proj = &model->layers[layer].layer.k_proj;
         int wrong = 0;
@@ -186,7 +186,7 @@ static void test_halves(void **state)
         expect_filled(0);
         model_drop_layer(model, layer);
     }
-    model_panels_limit(0);
+    model_converted_limit(0);
     model_release(model);
 }
 
@@ -224,7 +224,7 @@ static void test_many_at_once(void **state)
     pthread_t threads[THREADS];
     struct user users[THREADS];
     int refused = 0;
-    model_panels_limit(2 * LAYER_BYTES);
+    model_converted_limit(2 * LAYER_BYTES);
     for (int i = 0; i < THREADS; i++) {
         users[i] = (struct user){ .model = model, .first = i };
         assert_int_equal(pthread_create(&threads[i], NULL, use, &users[i]), 0);
@@ -235,8 +235,8 @@ static void test_many_at_once(void **state)
         refused += users[i].refused;
     }
     assert_true(refused < THREADS * ROUNDS);
-    assert_true(model_panels_bytes() <= 2 * LAYER_BYTES);
-    model_panels_limit(0);
+    assert_true(model_converted_bytes() <= 2 * LAYER_BYTES);
+    model_converted_limit(0);
     model_release(model);
     expect_filled(0);
 }

@@ -1,18 +1,19 @@
-/* few_scores.c - the scores of a few query rows with a tile of keys, from the products to what is
- * masked, and the maps that show them. */
-#include "forward/few.h"
+/* decode_scores.c - the scores of a few query rows with a tile of keys, from the products to what
+ * is masked, and the maps that show them. */
+#include "forward/decode.h"
 
 #include <math.h>
 #include <string.h>
 
 /* Kernels work on whole vectors of a row of n. */
-static void clear_padding(const struct attn_few_task *task, float *row, int64_t n)
+static void clear_padding(const struct attn_decode_task *task, float *row, int64_t n)
 {
-    for (int64_t j = n; j < attn_few_padded(task->plan, n); j++)
+    for (int64_t j = n; j < attn_decode_padded(task->plan, n); j++)
         row[j] = 0.0f;
 }
 
-struct attn_span attn_few_visible(const struct attn_few_task *task, const struct attn_span *tile)
+struct attn_span attn_decode_visible(const struct attn_decode_task *task,
+                                     const struct attn_span *tile)
 {
     const int64_t first = attn_max(task->any.low, tile->first);
     const int64_t end = attn_min(task->any.high, tile->first + tile->n);
@@ -21,55 +22,56 @@ struct attn_span attn_few_visible(const struct attn_few_task *task, const struct
                        : (struct attn_span){ tile->first, 0 };
 }
 
-void attn_few_store_map(const struct attn_few_task *task, const struct attn_tensor *map,
-                        const struct attn_span *tile)
+void attn_decode_store_map(const struct attn_decode_task *task, const struct attn_tensor *map,
+                           const struct attn_span *tile)
 {
     if (!attn_is_wanted(map))
         return;
     for (int64_t h = 0; h < task->head_count; h++) {
-        const struct attn_block block = attn_few_block(task, h, tile->first, tile->n);
+        const struct attn_block block = attn_decode_block(task, h, tile->first, tile->n);
         int64_t stride;
         float *rows = attn_block_place(map, &block, task->rows, &stride);
         for (int64_t i = 0; i < task->q_len; i++)
-            memcpy(rows + i * stride, attn_few_scores(task, h * task->q_len + i),
+            memcpy(rows + i * stride, attn_decode_scores(task, h * task->q_len + i),
                    (size_t)tile->n * sizeof(float));
         attn_block_written(task->kernels, map, &block, rows);
     }
 }
 
 /* The products of every row with the keys of a tile. */
-static void score_keys(const struct attn_few_task *task, const struct attn_span *tile)
+static void score_keys(const struct attn_decode_task *task, const struct attn_span *tile)
 {
     const struct attn_tensor *key = &task->problem->key;
 
-    task->kernels->few_scores[attn_numbers_of(key->dtype)](
+    task->kernels->decode_scores[attn_numbers_of(key->dtype)](
         task->scores, task->score_stride, task->query, task->head_padded, task->row_count,
-        attn_few_row(task, key, tile->first), key->stride[2], tile->n, key->shape[3],
-        attn_few_next_row(task, &task->problem->value, tile->first));
+        attn_decode_row(task, key, tile->first), key->stride[2], tile->n, key->shape[3],
+        attn_decode_next_row(task, &task->problem->value, tile->first));
 }
 
 /* The products become scores. */
-static void cap(const struct attn_few_task *task, const struct attn_span *tile)
+static void cap(const struct attn_decode_task *task, const struct attn_span *tile)
 {
     const struct attn_problem *problem = task->problem;
     const int64_t lanes = task->kernels->lanes;
 
     for (int64_t r = 0; r < task->row_count; r++)
-        clear_padding(task, attn_few_scores(task, r), tile->n);
-    attn_few_store_map(task, &problem->scores, tile);
+        clear_padding(task, attn_decode_scores(task, r), tile->n);
+    attn_decode_store_map(task, &problem->scores, tile);
     if (problem->options.softcap > 0)
         for (int64_t r = 0; r < task->row_count; r++) {
-            task->kernels->softcap_tile(attn_few_scores(task, r), (float)problem->options.softcap,
+            task->kernels->softcap_tile(attn_decode_scores(task, r),
+                                        (float)problem->options.softcap,
                                         attn_divide_up(tile->n, lanes), lanes);
         }
-    attn_few_store_map(task, &problem->softcapped, tile);
+    attn_decode_store_map(task, &problem->softcapped, tile);
 }
 
-static void add_distances(const struct attn_few_task *task, int64_t row,
+static void add_distances(const struct attn_decode_task *task, int64_t row,
                           const struct attn_span *tile)
 {
     const float slope = task->problem->alibi_slopes[task->q_head + row / task->q_len];
-    float *scores = attn_few_scores(task, row);
+    float *scores = attn_decode_scores(task, row);
     float distance;
 
     attn_mask_distances(task->problem, task->batch, row % task->q_len, tile->first, 1, &distance);
@@ -77,11 +79,12 @@ static void add_distances(const struct attn_few_task *task, int64_t row,
         scores[j] -= slope * fabsf(distance - (float)j);
 }
 
-static void hide_others(const struct attn_few_task *task, int64_t row, const struct attn_span *tile)
+static void hide_others(const struct attn_decode_task *task, int64_t row,
+                        const struct attn_span *tile)
 {
     const int64_t low = attn_min(task->low[row % task->q_len] - tile->first, tile->n);
     const int64_t high = attn_max(task->high[row % task->q_len] - tile->first, 0);
-    float *scores = attn_few_scores(task, row);
+    float *scores = attn_decode_scores(task, row);
 
     for (int64_t j = 0; j < low; j++)
         scores[j] = -INFINITY;
@@ -89,23 +92,24 @@ static void hide_others(const struct attn_few_task *task, int64_t row, const str
         scores[j] = -INFINITY;
 }
 
-static void add_biases(const struct attn_few_task *task, int64_t row, const struct attn_span *tile)
+static void add_biases(const struct attn_decode_task *task, int64_t row,
+                       const struct attn_span *tile)
 {
     const int64_t lanes = task->kernels->lanes;
 
     attn_mask_floats(task->problem, task->kernels, task->batch, task->q_head + row / task->q_len,
                      row % task->q_len, tile->first, tile->n, task->bias);
     clear_padding(task, task->bias, tile->n);
-    task->kernels->bias_tile(attn_few_scores(task, row), task->bias, attn_divide_up(tile->n, lanes),
-                             lanes);
+    task->kernels->bias_tile(attn_decode_scores(task, row), task->bias,
+                             attn_divide_up(tile->n, lanes), lanes);
 }
 
-static bool is_cut(const struct attn_few_task *task, const struct attn_span *tile)
+static bool is_cut(const struct attn_decode_task *task, const struct attn_span *tile)
 {
     return task->every.low > tile->first || task->every.high < tile->first + tile->n;
 }
 
-static void hide_some(const struct attn_few_task *task, const struct attn_span *tile)
+static void hide_some(const struct attn_decode_task *task, const struct attn_span *tile)
 {
     const struct attn_problem *problem = task->problem;
 
@@ -119,30 +123,30 @@ static void hide_some(const struct attn_few_task *task, const struct attn_span *
     }
 }
 
-static void hide_all(const struct attn_few_task *task, const struct attn_span *tile)
+static void hide_all(const struct attn_decode_task *task, const struct attn_span *tile)
 {
     for (int64_t r = 0; r < task->row_count; r++)
         for (int64_t j = 0; j < tile->n; j++)
-            attn_few_scores(task, r)[j] = -INFINITY;
+            attn_decode_scores(task, r)[j] = -INFINITY;
 }
 
-void attn_few_score(const struct attn_few_task *task, const struct attn_span *tile)
+void attn_decode_score(const struct attn_decode_task *task, const struct attn_span *tile)
 {
     score_keys(task, tile);
     cap(task, tile);
 }
 
-void attn_few_mask(const struct attn_few_task *task, const struct attn_span *tile)
+void attn_decode_mask(const struct attn_decode_task *task, const struct attn_span *tile)
 {
-    if (attn_few_visible(task, tile).n > 0)
+    if (attn_decode_visible(task, tile).n > 0)
         hide_some(task, tile);
     else
         hide_all(task, tile);
 }
 
-void attn_few_masked_scores(const struct attn_few_task *task, const struct attn_span *tile)
+void attn_decode_masked_scores(const struct attn_decode_task *task, const struct attn_span *tile)
 {
-    if (attn_few_visible(task, tile).n > 0)
-        attn_few_score(task, tile);
-    attn_few_mask(task, tile);
+    if (attn_decode_visible(task, tile).n > 0)
+        attn_decode_score(task, tile);
+    attn_decode_mask(task, tile);
 }

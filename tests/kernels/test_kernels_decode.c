@@ -1,4 +1,4 @@
-/* test_kernels_few.c - the kernels for few query rows, of every table that this CPU can run,
+/* test_kernels_decode.c - the kernels for few query rows, of every table that this CPU can run,
  * against arithmetic in double.
  *
  * Rows of 32 and of 16 bits, counts around the vector, memory that ends at a guard page. */
@@ -85,8 +85,8 @@ static void check_scores(const struct attn_kernels *kernels, enum attn_numbers k
             query[r * query_stride + place(kernels, head_dim, d)] = fill_float(&fill, -1, 1);
     for (int64_t i = 0; i < (rows - 1) * scores_stride + n; i++)
         scores[i] = 77.0f;
-    kernels->few_scores[kind](scores, scores_stride, query, query_stride, rows, key.data,
-                              key.stride, n, head_dim, n % 2 ? key.data : NULL);
+    kernels->decode_scores[kind](scores, scores_stride, query, query_stride, rows, key.data,
+                                 key.stride, n, head_dim, n % 2 ? key.data : NULL);
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t j = 0; j < n; j++) {
             double want = 0;
@@ -121,8 +121,9 @@ static void check_context(const struct attn_kernels *kernels, enum attn_numbers 
         else
             ((uint16_t *)value.data)[j * value.stride] = 0x7fff; /* NaN in both */
     }
-    kernels->few_context[kind](context, stride, rescale, weights, n, rows, value.data, value.stride,
-                               n, columns, n % 2 ? value.data : NULL, 0, hides ? 0 : n);
+    kernels->decode_context[kind](context, stride, rescale, weights, n, rows, value.data,
+                                  value.stride, n, columns, n % 2 ? value.data : NULL, 0,
+                                  hides ? 0 : n);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++) {
             const int64_t at = r * stride + place(kernels, columns, c);
@@ -187,7 +188,7 @@ static void check_softmax(const struct attn_kernels *kernels, int64_t n, float o
     want_sum = (double)sum * factor;
     for (int64_t j = 0; j < n; j++)
         want_sum += exp((double)before[j] - want_max);
-    kernels->few_softmax(scores, &max, &sum, &rescale, n);
+    kernels->decode_softmax(scores, &max, &sum, &rescale, n);
     assert_true((double)max == want_max);
     expect_near(kernels, "sum", n, 0, (double)sum, want_sum);
     expect_near(kernels, "rescale", n, 0, (double)rescale, factor);
@@ -204,7 +205,7 @@ static void check_softmax_of_nothing(const struct attn_kernels *kernels)
     float scores[32], max = -INFINITY, sum = 0, rescale = NAN;
     for (int j = 0; j < 32; j++)
         scores[j] = -INFINITY;
-    kernels->few_softmax(scores, &max, &sum, &rescale, 19);
+    kernels->decode_softmax(scores, &max, &sum, &rescale, 19);
     assert_true(max == -INFINITY && sum == 0.0f && !isnan(rescale));
     for (int j = 0; j < 19; j++)
         assert_true(scores[j] == 0.0f);

@@ -1,4 +1,4 @@
-/* test_attn_few.c - few query rows over many keys, against the textbook in double, and the bits
+/* test_attn_decode.c - few query rows over many keys, against the textbook in double, and the bits
  * that must not depend on how the work is divided.
  *
  * Random problems of every kind whose keys make several chunks of several tiles, with heads and
@@ -18,8 +18,8 @@ static const enum attn_dtype NARROW[] = { ATTN_F32, ATTN_F16, ATTN_BF16 };
 static const struct random_dtypes F32_ONLY = { FLOATS, 1 };
 static const struct random_dtypes DTYPES = { NARROW, 3 };
 
-static void few_case(struct attention_case *c, uint64_t seed, const struct random_dtypes *dtypes,
-                     const struct attn_kernels *kernels)
+static void decode_case(struct attention_case *c, uint64_t seed, const struct random_dtypes *dtypes,
+                        const struct attn_kernels *kernels)
 {
     static const int64_t columns[] = { 16, 17, 24, 31, 32, 33, 64, 65, 80, 128, 300 };
     struct fill fill = { seed };
@@ -50,7 +50,7 @@ static void check_numbers(uint64_t seed, const struct attn_kernels *kernels)
     struct attention_case c;
     struct reference reference;
 
-    few_case(&c, seed, &F32_ONLY, kernels);
+    decode_case(&c, seed, &F32_ONLY, kernels);
     c.problem.options.dropout = 0;
     attention_case_outputs(&c, OUT_ALL, seed % 2 ? LAYOUT_GAPS : LAYOUT_DENSE);
     attention_run(&c.problem);
@@ -109,7 +109,7 @@ static void check_divided(uint64_t seed, const struct attn_kernels *kernels)
 {
     struct attention_case c;
 
-    few_case(&c, seed, &DTYPES, kernels);
+    decode_case(&c, seed, &DTYPES, kernels);
     attention_case_outputs(&c, OUT_ALL, LAYOUT_DENSE);
     attention_run(&c.problem);
     struct attn_problem whole = c.problem;

@@ -1,4 +1,4 @@
-/* test_kernels_fold.c - folding a part of a long sum into its total, of every table, against
+/* test_kernels_compensated.c - folding a part of a long sum into its total, of every table, against
  * arithmetic in double. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,8 +15,8 @@ static void fail_at(const struct attn_kernels *kernels, int64_t i, double got, d
 }
 
 /* Total and lost together are the sum, to the rounding of lost alone; so is what comes last. */
-static void check_fold(const struct attn_kernels *kernels, int64_t columns, int64_t width,
-                       bool is_last)
+static void check_compensated(const struct attn_kernels *kernels, int64_t columns, int64_t width,
+                              bool is_last)
 {
     enum { PARTS = 50 };
     const int64_t count = columns * width;
@@ -34,7 +34,8 @@ static void check_fold(const struct attn_kernels *kernels, int64_t columns, int6
             sum[i] = sum[i] * (double)rescale[i % width] + (double)part[i];
             size[i] = fmax(size[i], fabs(sum[i]));
         }
-        kernels->fold_tile(total, lost, part, rescale, columns, width, is_last && n == PARTS);
+        kernels->compensated_tile(total, lost, part, rescale, columns, width,
+                                  is_last && n == PARTS);
         for (int64_t i = 0; i < count; i++) {
             const double got = (double)total[i] + (double)lost[i];
             if (fabs(got - sum[i]) > 0x1p-44 * size[i])
@@ -50,20 +51,20 @@ static void check_fold(const struct attn_kernels *kernels, int64_t columns, int6
     buffers_free();
 }
 
-static void test_fold(void **state)
+static void test_compensated(void **state)
 {
     (void)state;
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
         for (int64_t width = (*k)->lanes; width <= ATTN_WIDTH_MAX; width += (*k)->lanes)
             for (int64_t columns = 0; columns <= 5; columns++) {
                 buffers_shift = columns % 2;
-                check_fold(*k, columns, width, false);
-                check_fold(*k, columns, width, true);
+                check_compensated(*k, columns, width, false);
+                check_compensated(*k, columns, width, true);
             }
 }
 
 /* What is not finite goes through as in any sum, and stays in its lane. */
-static void test_fold_not_finite(void **state)
+static void test_compensated_not_finite(void **state)
 {
     (void)state;
     static const float specials[] = { INFINITY, -INFINITY, NAN, 3e38f };
@@ -79,7 +80,7 @@ static void test_fold_not_finite(void **state)
                 lost[r] = 0;
                 rescale[r] = 1;
             }
-            (*k)->fold_tile(total, lost, part, rescale, 1, width, true);
+            (*k)->compensated_tile(total, lost, part, rescale, 1, width, true);
             for (int64_t r = 0; r < width; r++) {
                 const float want = r == 3   ? specials[s] + specials[s]
                                    : r == 5 ? 1.0f + specials[s]
@@ -94,8 +95,8 @@ static void test_fold_not_finite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fold),
-        cmocka_unit_test(test_fold_not_finite),
+        cmocka_unit_test(test_compensated),
+        cmocka_unit_test(test_compensated_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,11 @@
-/* body_few_parts.h - how the kernels for few query rows read keys and values; a part of body_few.h.
+/* body_decode_parts.h - how the kernels for few query rows read keys and values; a part of
+ * body_decode.h.
  *
  * They are read once and little is done with each, so memory is what there is to wait for. Of one
- * row after another a core has too few lines under way: so a tile is read as FEW_STREAMS parts side
- * by side, each in the order of memory, and what comes later in each is called for. */
-#ifndef ATTN_BODY_FEW_PARTS_H
-#define ATTN_BODY_FEW_PARTS_H
+ * row after another a core has too few lines under way: so a tile is read as DECODE_STREAMS parts
+ * side by side, each in the order of memory, and what comes later in each is called for. */
+#ifndef ATTN_BODY_DECODE_PARTS_H
+#define ATTN_BODY_DECODE_PARTS_H
 
 #include "half.h"
 #include "kernels.h"
@@ -33,19 +34,19 @@ INLINE const char *offsets_from(const char *p)
 }
 
 /* Parts of a tile that are read side by side. */
-enum { FEW_STREAMS = 4 };
+enum { DECODE_STREAMS = 4 };
 
 /* Keys of each part that all query rows meet while the nearest cache holds them: their scores are
  * whole vectors of LANES pairs, and their values so many runs. */
-enum { FEW_BLOCK = 16 };
+enum { DECODE_BLOCK = 16 };
 
 /* Keys whose values are summed before the sum joins the context, so many of each part. */
-enum { FEW_RUN = 16, FEW_RUN_EACH = FEW_RUN / FEW_STREAMS };
+enum { DECODE_RUN = 16, DECODE_RUN_EACH = DECODE_RUN / DECODE_STREAMS };
 
 /* Keys of each part, of n; the others at the end are read one after the other. */
 INLINE int64_t keys_of_part(int64_t n)
 {
-    return n / (FEW_STREAMS * FEW_BLOCK) * FEW_BLOCK;
+    return n / (DECODE_STREAMS * DECODE_BLOCK) * DECODE_BLOCK;
 }
 
 /* How far from its use a line is called for that key or value j of each part of part_keys meets: a
@@ -53,21 +54,21 @@ INLINE int64_t keys_of_part(int64_t n)
 INLINE int64_t bytes_ahead(const void *rows, const void *next, int64_t j, int64_t part_keys,
                            int64_t stride_bytes)
 {
-    if (j + FEW_BLOCK < part_keys)
-        return FEW_BLOCK * stride_bytes;
-    return (int64_t)((uintptr_t)next - (uintptr_t)rows) - (part_keys - FEW_BLOCK) * stride_bytes;
+    if (j + DECODE_BLOCK < part_keys)
+        return DECODE_BLOCK * stride_bytes;
+    return (int64_t)((uintptr_t)next - (uintptr_t)rows) - (part_keys - DECODE_BLOCK) * stride_bytes;
 }
 
-/* Calls for the line that lies ahead of number i of a row. Where one row of floats leaves the core
- * nothing to do but load, a call for one of two lines brings the other along. */
-INLINE void call_for(const enum attn_numbers kind, const int rows, const bool calls,
-                     const char *row, int64_t i, int64_t ahead)
+/* Prefetches the line that lies ahead of number i of a row. Where one row of floats leaves the core
+ * nothing to do but load, a prefetch of one of two lines brings the other along. */
+INLINE void prefetch_ahead(const enum attn_numbers kind, const int rows, const bool prefetch,
+                           const char *row, int64_t i, int64_t ahead)
 {
     const int64_t step = rows == 1 && kind == ATTN_NUMBERS_F32 ? 128 : 64;
     const int64_t bytes = bytes_of(kind, i);
     const uintptr_t at = (uintptr_t)row + (uintptr_t)(bytes + ahead);
 
-    if (calls && bytes % step == 0)
+    if (prefetch && bytes % step == 0)
         __builtin_prefetch((const void *)at, 0, 2);
 }
 

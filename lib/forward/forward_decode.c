@@ -1,4 +1,4 @@
-/* forward_few.c - attention for a few query rows: a token that is being decoded, and the like.
+/* forward_decode.c - attention for a few query rows: a token that is being decoded, and the like.
  *
  * The tiles of forward.c have a lane for each query row, most of which would be empty here. A task
  * takes the rows of several heads of one group instead, since they read the same keys and values,
@@ -11,14 +11,14 @@
  * bits are the same as those of one task that takes the chunks in turn. What happens to one row
  * does not depend on the heads that share its task, nor on rows that see fewer keys at the end. */
 #include "base/dropout.h"
-#include "forward/few.h"
+#include "forward/decode.h"
 
 #include <math.h>
 #include <string.h>
 
 /* --------------------------------------------------------------------- before the keys -- */
 
-static void find_ranges(struct attn_few_task *task)
+static void find_ranges(struct attn_decode_task *task)
 {
     const int64_t kv_len = task->problem->key.shape[2];
 
@@ -39,7 +39,7 @@ static void find_ranges(struct attn_few_task *task)
         task->any = (struct key_range){ 0, 0 };
 }
 
-static void read_query(const struct attn_few_task *task)
+static void read_query(const struct attn_decode_task *task)
 {
     const struct attn_tensor *query = &task->problem->query;
     const int64_t head_dim = query->shape[3];
@@ -48,7 +48,7 @@ static void read_query(const struct attn_few_task *task)
     const float scale = (float)task->problem->options.scale;
 
     for (int64_t h = 0; h < task->head_count; h++) {
-        const struct attn_block block = attn_few_block(task, h, 0, head_dim);
+        const struct attn_block block = attn_decode_block(task, h, 0, head_dim);
         int64_t stride;
         const float *rows = attn_block_read(task->kernels, query, &block, task->rows, &stride);
         for (int64_t i = 0; i < task->q_len; i++) {
@@ -64,7 +64,7 @@ static void read_query(const struct attn_few_task *task)
     }
 }
 
-static void clear_chunk(const struct attn_few_task *task)
+static void clear_chunk(const struct attn_decode_task *task)
 {
     for (int64_t r = 0; r < task->row_count; r++) {
         task->chunk.max[r] = -INFINITY;
@@ -74,7 +74,7 @@ static void clear_chunk(const struct attn_few_task *task)
 }
 
 /* The sinks are what has been seen before the first key. */
-static void clear_whole(const struct attn_few_task *task)
+static void clear_whole(const struct attn_decode_task *task)
 {
     const float *sinks = task->problem->sinks;
 
@@ -94,15 +94,15 @@ static int64_t bytes_of(const struct attn_tensor *tensor)
     return shape[0] * shape[1] * shape[2] * shape[3] * (int64_t)attn_dtype_size(tensor->dtype);
 }
 
-static void begin(struct attn_few_task *task, const struct attn_plan *plan,
-                  const struct attn_few_heads *heads, void *workspace)
+static void begin(struct attn_decode_task *task, const struct attn_plan *plan,
+                  const struct attn_decode_heads *heads, void *workspace)
 {
     const struct attn_problem *problem = &plan->problem;
 
     task->plan = plan;
     task->problem = problem;
     task->kernels = plan->kernels;
-    attn_few_cut(plan, task, workspace);
+    attn_decode_cut(plan, task, workspace);
     task->batch = heads->batch;
     task->q_head = heads->first;
     task->head_count = heads->count;
@@ -114,17 +114,18 @@ static void begin(struct attn_few_task *task, const struct attn_plan *plan,
                       || attn_is_wanted(&problem->masked) || task->keeps_weights;
     task->needs_softmax = attn_is_wanted(&problem->context) || attn_is_wanted(&problem->lse)
                           || attn_is_wanted(&problem->weights);
-    task->calls = bytes_of(&problem->key) + bytes_of(&problem->value) >= ATTN_FEW_CALLED_BYTES;
+    task->prefetch =
+        bytes_of(&problem->key) + bytes_of(&problem->value) >= ATTN_DECODE_PREFETCH_BYTES;
     find_ranges(task);
     read_query(task);
 }
 
 /* --------------------------------------------------------------------- a tile of keys -- */
 
-static const float ones[ATTN_FEW_ROWS] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+static const float ones[ATTN_DECODE_ROWS] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 
 /* The sums of the values of a tile times their weights. What every row sees needs no guard. */
-static void sum_values(const struct attn_few_task *task, const struct attn_span *tile,
+static void sum_values(const struct attn_decode_task *task, const struct attn_span *tile,
                        const float *weights)
 {
     const struct attn_problem *problem = task->problem;
@@ -132,33 +133,33 @@ static void sum_values(const struct attn_few_task *task, const struct attn_span 
     const bool hides = problem->mask.data != NULL || problem->options.dropout > 0;
 
     memset(task->sums, 0, (size_t)(task->row_count * task->v_padded) * sizeof(float));
-    task->kernels->few_context[attn_numbers_of(value->dtype)](
+    task->kernels->decode_context[attn_numbers_of(value->dtype)](
         task->sums, task->v_padded, ones, weights, task->score_stride, task->row_count,
-        attn_few_row(task, value, tile->first), value->stride[2], tile->n, value->shape[3],
-        attn_few_next_row(task, &problem->key, tile->first + tile->n),
+        attn_decode_row(task, value, tile->first), value->stride[2], tile->n, value->shape[3],
+        attn_decode_next_row(task, &problem->key, tile->first + tile->n),
         task->every.low - tile->first, hides ? 0 : task->every.high - tile->first);
 }
 
 /* Adds the sums of a tile to those of the chunk: two levels of sums lose less than one. */
-static void add_sums(const struct attn_few_task *task)
+static void add_sums(const struct attn_decode_task *task)
 {
     for (int64_t r = 0; r < task->row_count; r++) {
         const float *sums = task->sums + r * task->v_padded;
-        task->kernels->few_context[ATTN_NUMBERS_F32](
+        task->kernels->decode_context[ATTN_NUMBERS_F32](
             task->chunk.context + r * task->v_padded, task->v_padded, task->rescale + r, ones,
             task->score_stride, 1, sums, task->v_padded, 1, task->v_padded, NULL, 0, 1);
     }
 }
 
 /* The masked scores of the visible part of a tile become weights. */
-static void weigh(const struct attn_few_task *task, const struct attn_span *tile, float *weights)
+static void weigh(const struct attn_decode_task *task, const struct attn_span *tile, float *weights)
 {
     const struct attn_problem *problem = task->problem;
 
     for (int64_t r = 0; r < task->row_count; r++) {
         float *scores = weights + r * task->score_stride;
-        task->kernels->few_softmax(scores, &task->chunk.max[r], &task->chunk.sum[r],
-                                   &task->rescale[r], tile->n);
+        task->kernels->decode_softmax(scores, &task->chunk.max[r], &task->chunk.sum[r],
+                                      &task->rescale[r], tile->n);
         if (problem->options.dropout > 0)
             attn_dropout_row(problem, task->batch, task->q_head + r / task->q_len, r % task->q_len,
                              tile->first, tile->n, scores, 1);
@@ -166,19 +167,19 @@ static void weigh(const struct attn_few_task *task, const struct attn_span *tile
 }
 
 /* What there is to do with the keys of a tile, which may be to write only that they are hidden. */
-static void run_tile(struct attn_few_task *task, const struct attn_span *whole)
+static void run_tile(struct attn_decode_task *task, const struct attn_span *whole)
 {
     const struct attn_problem *problem = task->problem;
-    const struct attn_span visible = attn_few_visible(task, whole);
+    const struct attn_span visible = attn_decode_visible(task, whole);
     const struct attn_span tile = task->needs_map ? *whole : visible;
     float *weights = task->scores + (visible.first - tile.first);
 
     if (visible.n > 0 || attn_is_wanted(&problem->scores) || attn_is_wanted(&problem->softcapped))
-        attn_few_score(task, &tile);
-    attn_few_mask(task, &tile);
-    attn_few_store_map(task, &problem->masked, &tile);
+        attn_decode_score(task, &tile);
+    attn_decode_mask(task, &tile);
+    attn_decode_store_map(task, &problem->masked, &tile);
     if (task->keeps_weights)
-        attn_few_store_map(task, &problem->weights, &tile);
+        attn_decode_store_map(task, &problem->weights, &tile);
     if (visible.n == 0 || !task->needs_softmax)
         return;
     weigh(task, &visible, weights);
@@ -190,16 +191,16 @@ static void run_tile(struct attn_few_task *task, const struct attn_span *whole)
 
 /* --------------------------------------------------------------------- chunks of keys -- */
 
-static void run_chunk(struct attn_few_task *task, int64_t number)
+static void run_chunk(struct attn_decode_task *task, int64_t number)
 {
     const struct attn_plan *plan = task->plan;
     const int64_t start = number * plan->chunk_keys;
     const int64_t end = attn_min(start + plan->chunk_keys, task->problem->key.shape[2]);
 
     clear_chunk(task);
-    for (int64_t key = start; key < end; key += ATTN_FEW_KEYS) {
-        const struct attn_span tile = { key, attn_min(ATTN_FEW_KEYS, end - key) };
-        if (task->needs_map || attn_few_visible(task, &tile).n > 0)
+    for (int64_t key = start; key < end; key += ATTN_DECODE_KEYS) {
+        const struct attn_span tile = { key, attn_min(ATTN_DECODE_KEYS, end - key) };
+        if (task->needs_map || attn_decode_visible(task, &tile).n > 0)
             run_tile(task, &tile);
     }
 }
@@ -207,60 +208,60 @@ static void run_chunk(struct attn_few_task *task, int64_t number)
 /* ------------------------------------------------------------------------------- tasks -- */
 
 /* The heads of one task of the plan. */
-static struct attn_few_heads heads_of(const struct attn_plan *plan, int64_t task)
+static struct attn_decode_heads heads_of(const struct attn_plan *plan, int64_t task)
 {
     const int64_t kv_heads = plan->problem.key.shape[1];
     const int64_t group = plan->problem.query.shape[1] / kv_heads;
-    const int64_t first = task % plan->few_tasks * plan->few_heads;
-    const int64_t kv_head = task / plan->few_tasks;
+    const int64_t first = task % plan->decode_tasks * plan->decode_heads;
+    const int64_t kv_head = task / plan->decode_tasks;
 
-    return (struct attn_few_heads){ .batch = kv_head / kv_heads,
-                                    .first = kv_head % kv_heads * group + first,
-                                    .count = attn_min(plan->few_heads, group - first) };
+    return (struct attn_decode_heads){ .batch = kv_head / kv_heads,
+                                       .first = kv_head % kv_heads * group + first,
+                                       .count = attn_min(plan->decode_heads, group - first) };
 }
 
-void attn_few_run_heads(const struct attn_plan *plan, const struct attn_few_heads *heads,
-                        void *workspace)
+void attn_decode_run_heads(const struct attn_plan *plan, const struct attn_decode_heads *heads,
+                           void *workspace)
 {
-    struct attn_few_task task;
+    struct attn_decode_task task;
 
     begin(&task, plan, heads, workspace);
     clear_whole(&task);
     for (int64_t i = 0; i < plan->chunks; i++) {
         run_chunk(&task, i);
-        attn_few_join(&task, &task.chunk);
+        attn_decode_join(&task, &task.chunk);
     }
-    attn_few_finish(&task);
+    attn_decode_finish(&task);
 }
 
-void attn_few_run(const struct attn_plan *plan, int64_t number, void *workspace)
+void attn_decode_run(const struct attn_plan *plan, int64_t number, void *workspace)
 {
-    const struct attn_few_heads heads = heads_of(plan, number);
+    const struct attn_decode_heads heads = heads_of(plan, number);
 
-    attn_few_run_heads(plan, &heads, workspace);
+    attn_decode_run_heads(plan, &heads, workspace);
 }
 
 void attn_plan_run_part(const struct attn_plan *plan, int64_t part, void *shared, void *workspace)
 {
-    const struct attn_few_heads heads = heads_of(plan, part / plan->chunks);
-    struct attn_few_task task;
+    const struct attn_decode_heads heads = heads_of(plan, part / plan->chunks);
+    struct attn_decode_task task;
 
     begin(&task, plan, &heads, workspace);
-    attn_few_cut_state(plan, &task.chunk, (char *)shared + (size_t)part * plan->state_bytes);
+    attn_decode_cut_state(plan, &task.chunk, (char *)shared + (size_t)part * plan->state_bytes);
     run_chunk(&task, part % plan->chunks);
 }
 
 void attn_plan_run_join(const struct attn_plan *plan, int64_t number, void *shared, void *workspace)
 {
-    const struct attn_few_heads heads = heads_of(plan, number);
+    const struct attn_decode_heads heads = heads_of(plan, number);
     char *states = (char *)shared + (size_t)(number * plan->chunks) * plan->state_bytes;
-    struct attn_few_task task;
+    struct attn_decode_task task;
 
     begin(&task, plan, &heads, workspace);
     clear_whole(&task);
     for (int64_t i = 0; i < plan->chunks; i++) {
-        attn_few_cut_state(plan, &task.chunk, states + (size_t)i * plan->state_bytes);
-        attn_few_join(&task, &task.chunk);
+        attn_decode_cut_state(plan, &task.chunk, states + (size_t)i * plan->state_bytes);
+        attn_decode_join(&task, &task.chunk);
     }
-    attn_few_finish(&task);
+    attn_decode_finish(&task);
 }

@@ -1,21 +1,21 @@
-/* errand.h - what a handler has to do that waits for the disk: done by another thread, then
+/* disk_job.h - what a handler has to do that waits for the disk: done by another thread, then
  * answered.
  *
  * A connection thread never waits, so such a request becomes a job of one task, of a scheduler of
  * its own: a model that is being read holds no worker. */
-#ifndef ATTND_ERRAND_H
-#define ATTND_ERRAND_H
+#ifndef ATTND_DISK_JOB_H
+#define ATTND_DISK_JOB_H
 
 #include "model/model.h"
 #include "service/service.h"
 
-struct errand;
+struct disk_job;
 
-/* On that thread. Writes the answer and its status, or returns false with errand->fault. */
-typedef bool errand_run(struct errand *errand);
+/* On that thread. Writes the answer and its status, or returns false with disk_job->fault. */
+typedef bool disk_job_run(struct disk_job *disk_job);
 
-struct errand {
-    struct job job; /* first: a job is its errand */
+struct disk_job {
+    struct job job; /* first: a job is its disk_job */
     struct service *service;
     struct byte_slice body;
     enum coding coding;            /* of the body, before run */
@@ -25,14 +25,14 @@ struct errand {
     struct text answer;
     struct fault fault;
 
-    /* The errand's own. */
+    /* The disk job's own. */
     struct exchange *exchange;
-    errand_run *run;
+    disk_job_run *run;
     bool ran;
 };
 
 /* Takes the exchange and its body, and answers with what run did, or with why it could not be run.
  * name is copied. */
-void errand_start(struct exchange *exchange, const char *name, errand_run *run);
+void disk_job_start(struct exchange *exchange, const char *name, disk_job_run *run);
 
 #endif

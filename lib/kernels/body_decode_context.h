@@ -1,0 +1,175 @@
+/* body_decode_context.h - values of few query rows times their weights; a part of body_decode.h.
+ *
+ * The values of a run are summed before the sum joins the context: a few keys of each part, in an
+ * order that does not depend on how many rows there are. */
+#ifndef ATTN_BODY_DECODE_CONTEXT_H
+#define ATTN_BODY_DECODE_CONTEXT_H
+
+#include "body_decode_parts.h"
+
+/* Of values that meet four rows: the sums of four fill half the registers, of two where there are
+ * 16 registers. */
+#if VEC_BYTES == 64 || defined(__aarch64__)
+enum { DECODE_VECTORS = 4 };
+#else
+enum { DECODE_VECTORS = 2 };
+#endif
+
+/* A run of values: each of parts, part_bytes and part_keys apart, has n of them. */
+struct decode_values {
+    const char *rows;
+    const float *weights;
+    int64_t weights_stride, part_keys;
+    int64_t stride_bytes, part_bytes, n;
+    int64_t columns, ahead;
+    bool prefetch;
+};
+
+/* vectors of values from column on, of a run, into context; guarded is for one row only. */
+INLINE void decode_context_block(const enum attn_numbers kind, const int rows, const int vectors,
+                                 const int parts, const bool prefetch, const bool guarded,
+                                 float *context, int64_t context_stride, const float *rescale,
+                                 const struct decode_values *value, int64_t column)
+{
+    vec sums[16];
+
+    UNROLL
+    for (int i = 0; i < rows * vectors; i++)
+        sums[i] = (vec){ 0 };
+    KEEP_ROLLED
+    for (int64_t j = 0; j < value->n; j++) {
+        UNROLL
+        for (int s = 0; s < parts; s++) {
+            const char *row = offsets_from(value->rows + j * value->stride_bytes
+                                           + s * value->part_bytes + bytes_of(kind, column));
+            const float *weights = value->weights + j + s * value->part_keys;
+            vec weight[4];
+            if (guarded && weights[0] == 0.0f)
+                continue;
+            UNROLL
+            for (int r = 0; r < rows; r++)
+                weight[r] = broadcast(weights[r * value->weights_stride]);
+            UNROLL
+            for (int i = 0; i < vectors; i++) {
+                prefetch_ahead(kind, rows, prefetch, row, i * LANES, value->ahead);
+                const vec v = load_numbers(kind, row, i * LANES);
+                UNROLL
+                for (int r = 0; r < rows; r++)
+                    sums[r * vectors + i] += weight[r] * v;
+            }
+        }
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int i = 0; i < vectors; i++) {
+            float *c = context + r * context_stride + i * LANES;
+            store(c, load(c) * rescale[r] + sums[r * vectors + i]);
+        }
+    }
+}
+
+/* As many vectors at a time as there are registers for their sums, a row read to its end. */
+INLINE void decode_context_rows(const enum attn_numbers kind, const int rows, const int parts,
+                                const bool prefetch, const bool guarded, float *context,
+                                int64_t context_stride, const float *rescale,
+                                const struct decode_values *value)
+{
+    const int most = rows == 1 ? 8 : rows == 2 ? 2 * DECODE_VECTORS : DECODE_VECTORS;
+    int64_t c = 0;
+
+#define DECODE_CONTEXT_BLOCK(vectors, column)                                                      \
+    decode_context_block(kind, rows, vectors, parts, prefetch, guarded, context + c,               \
+                         context_stride, rescale, value, column)
+    for (; c + most * LANES <= value->columns; c += most * LANES)
+        DECODE_CONTEXT_BLOCK(most, c);
+    if (most > 4 && c + 4 * LANES <= value->columns) {
+        DECODE_CONTEXT_BLOCK(4, c);
+        c += 4 * LANES;
+    }
+    for (; c + LANES <= value->columns; c += LANES)
+        DECODE_CONTEXT_BLOCK(1, c);
+    if (c < value->columns)
+        DECODE_CONTEXT_BLOCK(1, value->columns - LANES);
+#undef DECODE_CONTEXT_BLOCK
+}
+
+/* A run of keys: a chain of products as long as that, and values that the nearest cache still holds
+ * when the next rows want them. The first four rows call. Values of more vectors than four rows
+ * have registers for they read twice where they come from far: two rows at a time, to their ends.
+ */
+INLINE void decode_context_run(const enum attn_numbers kind, const int parts, float *context,
+                               int64_t context_stride, const float *rescale, int64_t rescale_step,
+                               int64_t row_count, const struct decode_values *first, bool guarded)
+{
+    const bool in_twos = kind == ATTN_NUMBERS_F32 && first->prefetch
+                         && first->columns > DECODE_VECTORS * LANES
+                         && first->columns <= 2 * DECODE_VECTORS * LANES;
+    struct decode_values value = *first;
+    int64_t r = 0;
+
+#define DECODE_CONTEXT_ROWS(rows, prefetch, guard)                                                 \
+    decode_context_rows(kind, rows, parts, prefetch, guard, context + r * context_stride,          \
+                        context_stride, rescale + r * rescale_step, &value)
+#define DECODE_CONTEXT_PREFETCHING(rows)                                                           \
+    value.weights = first->weights + r * first->weights_stride;                                    \
+    if (parts > 1 && value.prefetch && r < 4)                                                      \
+        DECODE_CONTEXT_ROWS(rows, parts > 1, false);                                               \
+    else                                                                                           \
+        DECODE_CONTEXT_ROWS(rows, false, false)
+    for (; guarded && r < row_count; r++) {
+        value.weights = first->weights + r * first->weights_stride;
+        DECODE_CONTEXT_ROWS(1, false, true);
+    }
+    while (r + 2 <= row_count) {
+        if (r + 4 <= row_count && !(in_twos && r < 4)) {
+            DECODE_CONTEXT_PREFETCHING(4);
+            r += 4;
+        } else {
+            DECODE_CONTEXT_PREFETCHING(2);
+            r += 2;
+        }
+    }
+    if (r < row_count) {
+        DECODE_CONTEXT_PREFETCHING(1);
+    }
+#undef DECODE_CONTEXT_PREFETCHING
+#undef DECODE_CONTEXT_ROWS
+}
+
+INLINE void decode_context(const enum attn_numbers kind, float *context, int64_t context_stride,
+                           const float *rescale, const float *weights, int64_t weights_stride,
+                           int64_t row_count, const void *value, int64_t value_stride, int64_t n,
+                           int64_t v_head_dim, const void *next, int64_t low, int64_t high)
+{
+    static const float ones[4] = { 1, 1, 1, 1 };
+    const int64_t stride_bytes = bytes_of(kind, value_stride);
+    const int64_t part_keys = keys_of_part(n);
+    struct decode_values run = { .weights_stride = weights_stride,
+                                 .part_keys = part_keys,
+                                 .stride_bytes = stride_bytes,
+                                 .part_bytes = part_keys * stride_bytes,
+                                 .n = DECODE_RUN_EACH,
+                                 .columns = v_head_dim,
+                                 .prefetch = next != NULL };
+
+    for (int64_t j = 0; j < part_keys; j += DECODE_RUN_EACH) {
+        run.rows = (const char *)value + j * stride_bytes;
+        run.weights = weights + j;
+        run.ahead = bytes_ahead(value, next, j, part_keys, stride_bytes);
+        const int64_t run_end = j + (DECODE_STREAMS - 1) * part_keys + DECODE_RUN_EACH;
+        decode_context_run(kind, DECODE_STREAMS, context, context_stride, j == 0 ? rescale : ones,
+                           j == 0, row_count, &run, j < low || run_end > high);
+    }
+    const int64_t met = DECODE_STREAMS * part_keys;
+    run.prefetch = false;
+    for (int64_t j = met; j < n; j += DECODE_RUN) {
+        run.rows = (const char *)value + j * stride_bytes;
+        run.weights = weights + j;
+        run.n = n - j < DECODE_RUN ? n - j : DECODE_RUN;
+        decode_context_run(kind, 1, context, context_stride, j == 0 ? rescale : ones, j == 0,
+                           row_count, &run, j < low || j + run.n > high);
+    }
+}
+
+#endif

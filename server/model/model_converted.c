@@ -1,0 +1,233 @@
+/* model_converted.c - see model_converted.h.
+ *
+ * One lock for all, held for moments: a copy is filled without it, and who else
+ * needs that copy waits. Memory is reserved with mmap() and given back with
+ * madvise(), after which it reads as zero until it is filled again. */
+#include "model/model_converted.h"
+
+#include "watch/metrics.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum copy_state { EMPTY, FILLING, FILLED };
+
+struct model_copy {
+    float *values;
+    size_t bytes;
+    struct model_converted_source source;
+    enum copy_state state;
+    int64_t holders;
+    struct model_copy *older, *newer; /* in the list of those that are filled and not held */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t filled = PTHREAD_COND_INITIALIZER;
+static struct model_copy *oldest, *newest;
+static size_t bytes_filled, bytes_most;
+
+/* ------------------------------------------------- making a model's copies -- */
+
+void model_converted_read(float *values, const struct model_converted_source *source)
+{
+    const size_t size = attn_dtype_size(source->dtype);
+    for (int64_t row = 0; row < source->rows; row++)
+        dtype_read(values + row * source->together,
+                   (const char *)source->bytes
+                       + (size_t)(source->first + row * source->step) * size,
+                   source->dtype, (size_t)source->together);
+}
+
+static bool reserve(struct model_converted *copies)
+{
+    if (copies->count < copies->capacity)
+        return true;
+    const int64_t capacity = copies->capacity ? 2 * copies->capacity : 16;
+    struct model_copy **grown = realloc(copies->copies, (size_t)capacity * sizeof(void *));
+    if (!grown)
+        return false;
+    copies->copies = grown;
+    copies->capacity = capacity;
+    return true;
+}
+
+/* MAP_NORESERVE: that all copies together are larger than the memory is what this is for. */
+const float *model_converted_add(struct model_converted *copies,
+                                 const struct model_converted_source *source)
+{
+    const size_t bytes = (size_t)(source->rows * source->together) * sizeof(float);
+    struct model_copy *copy = reserve(copies) ? calloc(1, sizeof *copy) : NULL;
+    void *values = copy ? mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                        : MAP_FAILED;
+    if (values == MAP_FAILED) {
+        free(copy);
+        return NULL;
+    }
+    *copy = (struct model_copy){ .values = values, .bytes = bytes, .source = *source };
+    copies->copies[copies->count++] = copy;
+    return values;
+}
+
+static int compare(const void *left, const void *right)
+{
+    const uintptr_t a = (uintptr_t)(*(struct model_copy *const *)left)->values;
+    const uintptr_t b = (uintptr_t)(*(struct model_copy *const *)right)->values;
+    return (a > b) - (a < b);
+}
+
+void model_converted_sort(struct model_converted *copies)
+{
+    if (copies->count > 0)
+        qsort(copies->copies, (size_t)copies->count, sizeof(struct model_copy *), compare);
+}
+
+/* The copy that an address is in; NULL where it is in none. */
+static struct model_copy *find(const struct model_converted *copies, const void *address)
+{
+    int64_t low = 0, high = copies->count;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        struct model_copy *copy = copies->copies[middle];
+        if ((uintptr_t)address < (uintptr_t)copy->values)
+            high = middle;
+        else if ((uintptr_t)address >= (uintptr_t)copy->values + copy->bytes)
+            low = middle + 1;
+        else
+            return copy;
+    }
+    return NULL;
+}
+
+/* ---------------------------------------------------------- under the lock -- */
+
+static void put_in_list(struct model_copy *copy)
+{
+    copy->older = newest;
+    copy->newer = NULL;
+    *(newest ? &newest->newer : &oldest) = copy;
+    newest = copy;
+}
+
+static void take_from_list(struct model_copy *copy)
+{
+    *(copy->older ? &copy->older->newer : &oldest) = copy->newer;
+    *(copy->newer ? &copy->newer->older : &newest) = copy->older;
+}
+
+static void set_filled(size_t bytes)
+{
+    bytes_filled = bytes;
+    metrics_gauge_set(METRICS_CONVERTED_BYTES, (int64_t)bytes);
+}
+
+static void empty(struct model_copy *copy)
+{
+    take_from_list(copy);
+    madvise(copy->values, copy->bytes, MADV_DONTNEED);
+    copy->state = EMPTY;
+    set_filled(bytes_filled - copy->bytes);
+}
+
+static bool make_room(size_t bytes)
+{
+    while (bytes_most > 0 && bytes_filled + bytes > bytes_most && oldest)
+        empty(oldest);
+    return bytes_most == 0 || bytes_filled + bytes <= bytes_most;
+}
+
+static bool hold(struct model_copy *copy, struct fault *fault)
+{
+    while (copy->state == FILLING)
+        pthread_cond_wait(&filled, &lock);
+    if (copy->state == EMPTY) {
+        if (!make_room(copy->bytes))
+            return fault_set(fault, FAULT_MEMORY,
+                             "parameters that requests use take %zu bytes of --model-memory-max "
+                             "%zu; %zu more are needed",
+                             bytes_filled, bytes_most, copy->bytes);
+        set_filled(bytes_filled + copy->bytes);
+        copy->state = FILLING;
+        pthread_mutex_unlock(&lock);
+        model_converted_read(copy->values, &copy->source);
+        pthread_mutex_lock(&lock);
+        copy->state = FILLED;
+        pthread_cond_broadcast(&filled);
+    } else if (copy->holders == 0) {
+        take_from_list(copy);
+    }
+    copy->holders++;
+    return true;
+}
+
+static void drop(struct model_copy *copy)
+{
+    if (--copy->holders == 0)
+        put_in_list(copy);
+}
+
+/* ------------------------------------------------------------ for requests -- */
+
+bool model_converted_hold(const struct model_converted *copies, const void *const *addresses,
+                          int count, struct fault *fault)
+{
+    if (copies->count == 0)
+        return true;
+    bool good = true;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; good && i < count; i++) {
+        struct model_copy *copy = find(copies, addresses[i]);
+        good = !copy || hold(copy, fault);
+        for (int j = 0; !good && j < i; j++)
+            if ((copy = find(copies, addresses[j])))
+                drop(copy);
+    }
+    pthread_mutex_unlock(&lock);
+    return good;
+}
+
+void model_converted_drop(const struct model_converted *copies, const void *const *addresses,
+                          int count)
+{
+    if (copies->count == 0)
+        return;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < count; i++) {
+        struct model_copy *copy = find(copies, addresses[i]);
+        if (copy)
+            drop(copy);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void model_converted_free(struct model_converted *copies)
+{
+    pthread_mutex_lock(&lock);
+    for (int64_t i = 0; i < copies->count; i++)
+        if (copies->copies[i]->state == FILLED)
+            empty(copies->copies[i]);
+    pthread_mutex_unlock(&lock);
+    for (int64_t i = 0; i < copies->count; i++) {
+        munmap(copies->copies[i]->values, copies->copies[i]->bytes);
+        free(copies->copies[i]);
+    }
+    free(copies->copies);
+    *copies = (struct model_converted){ .copies = NULL };
+}
+
+void model_converted_limit(size_t bytes_max)
+{
+    pthread_mutex_lock(&lock);
+    bytes_most = bytes_max;
+    make_room(0);
+    pthread_mutex_unlock(&lock);
+}
+
+size_t model_converted_bytes(void)
+{
+    pthread_mutex_lock(&lock);
+    const size_t bytes = bytes_filled;
+    pthread_mutex_unlock(&lock);
+    return bytes;
+}
