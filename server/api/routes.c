@@ -11,8 +11,15 @@
 #include "infer/infer_job.h"
 #include "watch/metrics.h"
 
-/* Under /v2 all but inferences is plain: tritonclient.http.aio asks for gzip with everything that
- * it sends, and unpacks nothing else. */
+/* Two rows: an endpoint of a model, and of one version of it. END is what the paths end with. */
+#define OF_MODEL(METHOD, END, ...)                                                                 \
+    { METHOD, "/v2/models/{model}" END, __VA_ARGS__ },                                             \
+    {                                                                                              \
+        METHOD, "/v2/models/{model}/versions/{version}" END, __VA_ARGS__                           \
+    }
+
+/* Under /v2 every answer is plain except those of inferences: tritonclient.http.aio asks for gzip
+ * with every request, but unpacks the answers of inferences alone. */
 struct route *routes_table(int *count)
 {
     static struct route routes[] = {
@@ -29,10 +36,7 @@ struct route *routes_table(int *count)
           .takes_body = infer_job_takes_body },
         { "POST", "/v1/attention/gradients", .handle = infer_handle_gradients,
           .takes_body = infer_job_takes_body },
-        { "POST", "/v2/models/{model}/infer", .handle = infer_handle_oip,
-          .takes_body = infer_job_takes_body },
-        { "POST", "/v2/models/{model}/versions/{version}/infer", .handle = infer_handle_oip,
-          .takes_body = infer_job_takes_body },
+        OF_MODEL("POST", "/infer", .handle = infer_handle_oip, .takes_body = infer_job_takes_body),
         { "GET", "/v1/models", .handle = models_list },
         { "GET", "/v1/models/{model}", .handle = models_get },
         { "PUT", "/v1/models/{model}", .handle = models_put },
@@ -43,19 +47,10 @@ struct route *routes_table(int *count)
         { "GET", "/v2/", .handle = oip_server_metadata, .plain = true },
         { "GET", "/v2/models", .handle = oip_server_models, .plain = true },
         { "GET", "/v2/models/stats", .handle = oip_statistics_all, .plain = true },
-        { "GET", "/v2/models/{model}", .handle = oip_model_metadata, .plain = true },
-        { "GET", "/v2/models/{model}/versions/{version}", .handle = oip_model_metadata,
-          .plain = true },
-        { "GET", "/v2/models/{model}/ready", .handle = oip_model_ready, .health = true,
-          .plain = true },
-        { "GET", "/v2/models/{model}/versions/{version}/ready", .handle = oip_model_ready,
-          .health = true, .plain = true },
-        { "GET", "/v2/models/{model}/config", .handle = oip_model_config, .plain = true },
-        { "GET", "/v2/models/{model}/versions/{version}/config", .handle = oip_model_config,
-          .plain = true },
-        { "GET", "/v2/models/{model}/stats", .handle = oip_statistics_one, .plain = true },
-        { "GET", "/v2/models/{model}/versions/{version}/stats", .handle = oip_statistics_one,
-          .plain = true },
+        OF_MODEL("GET", "", .handle = oip_model_metadata, .plain = true),
+        OF_MODEL("GET", "/ready", .handle = oip_model_ready, .health = true, .plain = true),
+        OF_MODEL("GET", "/config", .handle = oip_model_config, .plain = true),
+        OF_MODEL("GET", "/stats", .handle = oip_statistics_one, .plain = true),
         { "POST", "/v2/repository/index", .handle = oip_repository_index, .plain = true },
         { "POST", "/v2/repository/models/{model}/load", .handle = oip_repository_load,
           .plain = true },
