@@ -49,7 +49,7 @@ struct softmax_job {
 
 static bool read_input(struct softmax_job *job, struct v1_reader *reader, const cJSON *node)
 {
-    v1_turn_to(reader, "input");
+    v1_point_to(reader, "input");
     if (!node || cJSON_IsNull(node))
         return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "input is missing");
     job->input = v1_read_numbers(reader, node, "an array of numbers");
@@ -60,7 +60,7 @@ static bool read_axis(struct softmax_job *job, struct v1_reader *reader, const c
 {
     const int rank = job->input->rank;
     job->axis = -1;
-    v1_turn_to(reader, "axis");
+    v1_point_to(reader, "axis");
     if (node && !cJSON_IsNull(node)
         && !v1_read_integer(reader, node, -JSON_RANK_MAX, FAULT_OPTION, &job->axis))
         return false;
@@ -119,7 +119,7 @@ static bool read_kv_len(struct softmax_job *job, struct v1_reader *reader, const
     int64_t count = 1;
     if (!node || cJSON_IsNull(node))
         return true;
-    v1_turn_to(reader, "kv_len");
+    v1_point_to(reader, "kv_len");
     if (cJSON_IsArray(node)) {
         const struct json_numbers *lengths =
             v1_read_numbers(reader, node, "a number, or an array of them");
@@ -156,7 +156,7 @@ static bool check_members(struct v1_reader *reader, const cJSON *root)
         int i = 0;
         while (i < 3 && strcmp(known[i], node->string) != 0)
             i++;
-        v1_turn_to(reader, node->string);
+        v1_point_to(reader, node->string);
         if (i == 3)
             return v1_unknown_field(reader, node->string, known, 3);
     }

@@ -230,10 +230,10 @@ static bool pass_over(const struct oip *oip, const struct v1_reader *v1)
                            "there is no parameter '%.60s'; did you mean '%s'?", v1->name, nearest);
 }
 
-static void turn_to(struct v1_reader *v1, const char *name)
+static void point_to(struct v1_reader *v1, const char *name)
 {
     char pointer[FAULT_POINTER_MAX];
-    v1_turn_to(v1, name);
+    v1_point_to(v1, name);
     snprintf(pointer, sizeof pointer, "/parameters%.*s",
              (int)(sizeof pointer - sizeof "/parameters"), v1->pointer);
     memcpy(v1->pointer, pointer, sizeof pointer);
@@ -244,7 +244,7 @@ static bool read_parameter(struct target *target, const cJSON *node)
     struct v1_reader *v1 = &target->v1;
     int count, i = 0;
     const struct parameter *own = own_parameters(target->oip, &count);
-    turn_to(v1, node->string);
+    point_to(v1, node->string);
     if (cJSON_IsObject(node) || cJSON_IsArray(node))
         return v1_wrong_type(v1, node, "a string, a number or a boolean");
     if (is_reserved(node->string))

@@ -359,7 +359,7 @@ bool v1_read_object(struct v1_reader *reader, const cJSON *object, bool has_requ
             continue;
         while (i < count && strcmp(fields[i].name, node->string) != 0)
             i++;
-        v1_turn_to(reader, node->string);
+        v1_point_to(reader, node->string);
         if (i == count)
             return unknown_field(reader, node->string);
         if (!cJSON_IsNull(node) && !fields[i].read(reader, node))

@@ -150,8 +150,7 @@ bool v1_unknown_field(struct v1_reader *reader, const char *name, const char *co
                         name);
 }
 
-/* The pointer is "/name", its / and ~ escaped as RFC 6901 says. */
-void v1_turn_to(struct v1_reader *reader, const char *name)
+void v1_point_to(struct v1_reader *reader, const char *name)
 {
     reader->name = name;
     fault_pointer_append(reader->pointer, 0, name);

@@ -66,7 +66,9 @@ void v1_take_array(struct infer_array *array, const struct json_numbers *numbers
 bool v1_integers_of(struct v1_reader *reader, const struct json_numbers *numbers,
                     enum fault_code code, int64_t **values);
 
-/* Turns to the field called name: sets reader->name and the pointer to it. */
-void v1_turn_to(struct v1_reader *reader, const char *name);
+/* Makes name the field that the following faults speak of: sets reader->name, and reader->pointer
+ * to
+ * "/name" with its / and ~ escaped as RFC 6901 says. */
+void v1_point_to(struct v1_reader *reader, const char *name);
 
 #endif

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Turns to a member: "/weight_map/top_k". */
-static void turn_to_member(struct v1_reader *reader, const char *name)
+/* Points faults at a member: "/weight_map/top_k". */
+static void point_to_member(struct v1_reader *reader, const char *name)
 {
     char pointer[FAULT_POINTER_MAX];
-    v1_turn_to(reader, name);
+    v1_point_to(reader, name);
     memcpy(pointer, reader->pointer, sizeof pointer);
     snprintf(reader->pointer, sizeof reader->pointer, "/weight_map%.*s",
              (int)(sizeof pointer - sizeof "/weight_map"), pointer);
@@ -118,7 +118,7 @@ bool v1_read_weight_map(struct v1_reader *reader, const cJSON *node)
         int i = 0;
         while (i < MEMBER_COUNT && strcmp(members[i].name, value->string) != 0)
             i++;
-        turn_to_member(reader, value->string);
+        point_to_member(reader, value->string);
         if (i == MEMBER_COUNT)
             return unknown_member(reader, value->string);
         if (!cJSON_IsNull(value) && !members[i].read(reader, value, &map))

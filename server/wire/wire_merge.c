@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One member of parts[index]; the reader has turned to it. */
+/* One member of parts[index]; the reader points to it. */
 static bool read_member(struct v1_reader *reader, const cJSON *node, struct infer_part *part)
 {
     static const char *const known[] = { "context", "lse" };
@@ -27,11 +27,11 @@ static bool read_part(struct v1_reader *reader, const cJSON *object, struct infe
     }
     cJSON_ArrayForEach(node, object)
     {
-        v1_turn_to(reader, node->string);
+        v1_point_to(reader, node->string);
         if (!read_member(reader, node, part))
             return false;
     }
-    v1_turn_to(reader, !part->context.data ? "context" : "lse");
+    v1_point_to(reader, !part->context.data ? "context" : "lse");
     if (!part->context.data || !part->lse.data)
         return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "%s is missing",
                             reader->name);
@@ -68,7 +68,7 @@ static bool read_parts(struct v1_reader *reader, const cJSON *array)
 static bool read_field(struct v1_reader *reader, const cJSON *node)
 {
     static const char *const known[] = { "model", "layer", "parts" };
-    v1_turn_to(reader, node->string);
+    v1_point_to(reader, node->string);
     if (strcmp(node->string, "parts") == 0)
         return cJSON_IsNull(node) || read_parts(reader, node);
     if (strcmp(node->string, "model") == 0)

@@ -78,7 +78,7 @@ static bool is_json(const char *text, size_t size)
 static bool write_member(struct text *text, const struct safetensors_pair *pair,
                          struct v1_reader *reader)
 {
-    v1_turn_to(reader, pair->key);
+    v1_point_to(reader, pair->key);
     if (strcmp(pair->key, "format") == 0)
         return true;
     if (strlen(pair->key) != pair->key_length || strlen(pair->value) != pair->value_length)
@@ -253,7 +253,7 @@ static bool read_tensor(struct v1_reader *reader, const struct safetensors_entry
     struct infer_item *item = reader->item;
     const int known_count = reader->request->gradients ? TENSOR_COUNT : TENSOR_COUNT - 1;
     int i = 0;
-    v1_turn_to(reader, entry->name);
+    v1_point_to(reader, entry->name);
     while (i < known_count
            && (strlen(TENSORS[i].name) != entry->name_length
                || strcmp(TENSORS[i].name, entry->name) != 0))
@@ -342,7 +342,7 @@ static struct infer_array *part_tensor(struct infer_item *item,
 static bool read_parts(struct v1_reader *reader, const struct safetensors *file)
 {
     struct infer_item *item = reader->item;
-    v1_turn_to(reader, "parts");
+    v1_point_to(reader, "parts");
     if (item->parts)
         return fault_set_at(reader->fault, reader->pointer, FAULT_DUPLICATE,
                             "parts stands in __metadata__; expected tensors");
@@ -356,7 +356,7 @@ static bool read_parts(struct v1_reader *reader, const struct safetensors *file)
     for (int64_t i = 0; i < file->entry_count; i++) {
         const struct safetensors_entry *entry = &file->entries[i];
         struct infer_array *array = part_tensor(item, entry);
-        v1_turn_to(reader, entry->name);
+        v1_point_to(reader, entry->name);
         if (!array)
             return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
                                 "there is a tensor '%.60s'; expected parts.0.context, parts.0.lse "

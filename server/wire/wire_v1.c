@@ -17,7 +17,7 @@ static bool read_batch(struct v1_reader *reader, const cJSON *root, const struct
 {
     struct infer_request *request = reader->request;
     const cJSON *requests = cJSON_GetObjectItemCaseSensitive(root, "requests");
-    v1_turn_to(reader, "requests");
+    v1_point_to(reader, "requests");
     if (!requests)
         return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "requests is missing");
     const int count = cJSON_IsArray(requests) ? cJSON_GetArraySize(requests) : 0;
