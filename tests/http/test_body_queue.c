@@ -47,8 +47,7 @@ static int setup(void **state)
     (void)state;
     memset(body, ' ', BODY_BYTES);
     memcpy(body + sizeof body - sizeof GOOD, GOOD, sizeof GOOD);
-    daemon_start_with(&server, "--workers", "2", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--workers", "2");
     return 0;
 }
 

@@ -29,8 +29,7 @@ static int start(void **state)
 {
     (void)state;
     memset(filler, 'a', sizeof filler);
-    daemon_start_with(&server, "--body-timeout", "250s", "--connections-max", "100", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--body-timeout", "250s", "--connections-max", "100");
     return 0;
 }
 

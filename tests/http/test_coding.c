@@ -432,8 +432,7 @@ static void test_of_v2_only_inferences(void **state)
 static int start(void **state)
 {
     (void)state;
-    daemon_start_with(&server, "--model-control", "explicit", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--model-control", "explicit");
     return 0;
 }
 

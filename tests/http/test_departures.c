@@ -236,8 +236,7 @@ static int start(void **state)
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
     daemon_keep_little();
-    daemon_start_with(&server, "--workers", "2", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--workers", "2");
     return 0;
 }
 

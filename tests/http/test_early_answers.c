@@ -29,8 +29,7 @@ static int start(void **state)
     filler = malloc(LONG);
     assert_non_null(filler);
     memset(filler, ' ', LONG);
-    daemon_start_with(&server, "--body-max", "1MiB", "--connections-max", "200", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--body-max", "1MiB", "--connections-max", "200");
     cJSON_Delete(answer_get(&client, "/livez"));
     answer_wait_for_metric(&client, "attnd_connections", 1, 1);
     descriptors = daemon_descriptor_count(&server);

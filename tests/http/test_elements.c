@@ -151,15 +151,6 @@ static void test_a_long_way(void **state)
     answer_refused(&client, ATTENTION, body, 400, "type", "/query/0/0/0/0/0/0*");
 }
 
-static int start(void **state)
-{
-    (void)state;
-    directory = daemon_directory_create();
-    daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
-    http_client_init(&client, server.port);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,5 +159,5 @@ int main(void)
         cmocka_unit_test(test_a_long_way),
         cmocka_unit_test(test_stops_cleanly),
     };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
+    return cmocka_run_group_tests(tests, fixture_start_with_directory, fixture_clear);
 }

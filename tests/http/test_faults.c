@@ -425,9 +425,7 @@ static void test_nonfinite_allowed(void **state)
 
 static int start(void **state)
 {
-    (void)state;
-    daemon_start(&server, NULL);
-    http_client_init(&client, server.port);
+    fixture_start(state);
     cJSON_Delete(answer_post(&client, PATH, GOOD)); /* the connection that must last */
     return 0;
 }

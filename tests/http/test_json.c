@@ -414,9 +414,7 @@ static void test_a_late_fault(void **state)
 
 static int start(void **state)
 {
-    (void)state;
-    daemon_start(&server, NULL);
-    http_client_init(&client, server.port);
+    fixture_start(state);
     cJSON_Delete(answer_post(&client, PATH, FULL)); /* the connection that must last */
     return 0;
 }

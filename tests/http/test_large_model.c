@@ -136,15 +136,8 @@ static void test_little_memory(void **state)
     stop_daemon();
 }
 
-static int start(void **state)
-{
-    (void)state;
-    directory = daemon_directory_create();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_little_memory) };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
+    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
 }

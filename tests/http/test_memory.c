@@ -29,8 +29,7 @@ enum { MIB = 1 << 20, THREAD_SANITIZER = 8 /* times as slow, as tests/run says *
 
 static void start(const char *flag, const char *value)
 {
-    daemon_start_with(&server, "--workers", "2", flag, value, NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--workers", "2", flag, value);
 }
 
 static void stop(void)

@@ -30,9 +30,7 @@ static void start(const char *memory_max)
 {
     char timeout[32];
     snprintf(timeout, sizeof timeout, "%.0fs", 5 * daemon_slowness());
-    daemon_start_with(&server, "--workers", "2", "--memory-max", memory_max, "--body-timeout",
-                      timeout, NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--workers", "2", "--memory-max", memory_max, "--body-timeout", timeout);
 }
 
 static void stop(void)

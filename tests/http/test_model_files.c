@@ -31,8 +31,7 @@ static void write_model(const char *name, struct model_bytes file)
 
 static void start_server(void)
 {
-    daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--models", directory, "--model-control", "explicit");
 }
 
 static void stop_server(void)
@@ -210,8 +209,7 @@ static void test_directory_is_the_model(void **state)
     (void)state;
     write_model("model.safetensors", model_bytes_demo(1, ""));
     daemon_directory_write(directory, "config.json", CONFIG, sizeof(CONFIG) - 1);
-    daemon_start_with(&server, "--models", directory, "--model-name", "mounted", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--models", directory, "--model-name", "mounted");
     expect_first_context("mounted", "[[0.98522025,1.74174051,0.75652026]]");
     /* And it is the model of a request that names none. */
     cJSON *answer = answer_post(&client, "/v1/attention", "{\"query\":[1,0,0]}");

@@ -344,8 +344,7 @@ static int saved_value(void)
 
 static void start_daemon(void)
 {
-    daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--models", directory, "--model-control", "explicit");
 }
 
 /* The daemon is killed at some point of a save: what is there then is the last that was answered,

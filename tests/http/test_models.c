@@ -20,8 +20,7 @@
 
 static void start_server(void)
 {
-    daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--models", directory, "--model-control", "explicit");
 }
 
 static void expect_refused(struct http_response response, long status, const char *code)

@@ -145,8 +145,7 @@ static void test_failures(void **state)
 static int start(void **state)
 {
     (void)state;
-    daemon_start_with(&server, "--metrics-nv-aliases", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--metrics-nv-aliases");
     return 0;
 }
 

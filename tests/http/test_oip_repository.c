@@ -320,8 +320,7 @@ static int start(void **state)
     directory = daemon_directory_create();
     write_demo("first.safetensors", 2);
     daemon_directory_write(directory, "broken.safetensors", "x", 1);
-    daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--models", directory, "--model-control", "explicit");
     return 0;
 }
 

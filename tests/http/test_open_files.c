@@ -23,9 +23,8 @@ static const char TYPED[] = "{\"config\":{\"attention\":\"dot\"},\"parameters\":
 static void start(const char *connections_max)
 {
     directory = daemon_directory_create();
-    daemon_start_with(&server, "--workers", "2", "--connections-max", connections_max, "--models",
-                      directory, "--model-control", "explicit", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--workers", "2", "--connections-max", connections_max, "--models", directory,
+                  "--model-control", "explicit");
 }
 
 static void stop(void)

@@ -459,9 +459,7 @@ static int start(void **state)
     daemon_directory_write(directory, "broken.safetensors", "x", 1);
     free(file.data);
     snprintf(timeout, sizeof(timeout), "%.0fms", 500 * daemon_slowness());
-    daemon_start_with(&server, "--models", directory, "--model-control", "explicit",
-                      "--body-timeout", timeout, NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--models", directory, "--model-control", "explicit", "--body-timeout", timeout);
     openapi_document = answer_get(&client, "/openapi.json");
     openapi_seen = cJSON_CreateObject();
     return 0;

@@ -26,8 +26,7 @@ static const char *path_of(const char *name)
 
 static void start_server(void)
 {
-    daemon_start_with(&server, "--models", directory, NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--models", directory);
 }
 
 static void stop_server(void)
@@ -370,13 +369,6 @@ static void test_stories260k(void **state)
     stop_server();
 }
 
-static int start(void **state)
-{
-    (void)state;
-    directory = daemon_directory_create();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,5 +377,5 @@ int main(void)
         cmocka_unit_test(test_bart),        cmocka_unit_test(test_shown),
         cmocka_unit_test(test_stories260k),
     };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
+    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
 }

@@ -30,8 +30,7 @@ static const char *path_of(const char *name)
 
 static void start_server(void)
 {
-    daemon_start_with(&server, "--models", directory, NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--models", directory);
 }
 
 static void stop_server(void)
@@ -232,8 +231,7 @@ static void test_fused_copy(void **state)
                    2, "F16");
     published_save(path_of("phi3"), CONFIG);
     /* Four parts of 288 * 288 floats are 1 327 104 bytes. */
-    daemon_start_with(&server, "--models", directory, "--model-memory-max", "1400KiB", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--models", directory, "--model-memory-max", "1400KiB");
     hidden = published_input(WIDTH);
     for (int i = 0; i < 4; i++) {
         const struct rows qkv =
@@ -251,13 +249,6 @@ static void test_fused_copy(void **state)
     published_close();
 }
 
-static int start(void **state)
-{
-    (void)state;
-    directory = daemon_directory_create();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,5 +256,5 @@ int main(void)
         cmocka_unit_test(test_relative_positions),
         cmocka_unit_test(test_fused_copy),
     };
-    return cmocka_run_group_tests(tests, start, fixture_clear);
+    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
 }

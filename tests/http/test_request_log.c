@@ -326,8 +326,7 @@ static void test_timing_without_a_body(void **state)
 static int start(void **state)
 {
     (void)state;
-    daemon_start_with(&server, "--log-format", "json", "--body-timeout", "1s", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--log-format", "json", "--body-timeout", "1s");
     return 0;
 }
 

@@ -149,8 +149,7 @@ static void test_after_a_restart(void **state)
     cJSON *before = answer_post(&client, "/v1/attention", REQUEST);
     http_client_free(&client);
     daemon_stop(&server);
-    daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--models", directory, "--model-control", "explicit");
     cJSON *after = answer_post(&client, "/v1/attention", REQUEST);
     answer_expect_equal(before, after, "scores");
     cJSON_Delete(before);

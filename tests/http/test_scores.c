@@ -403,10 +403,7 @@ static void test_merge(void **state)
 
 static int start(void **state)
 {
-    (void)state;
-    directory = daemon_directory_create();
-    daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
-    http_client_init(&client, server.port);
+    fixture_start_with_directory(state);
     make_numbers();
     return 0;
 }

@@ -28,8 +28,7 @@ static const char SLOW_READER[] = "attnd_cancelled_total{reason=\"slow_reader\"}
 
 static void start(const char *flag, const char *value)
 {
-    daemon_start_with(&server, "--workers", "2", flag, value, NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--workers", "2", flag, value);
 }
 
 static void stop(void)

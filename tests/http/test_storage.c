@@ -23,9 +23,7 @@ static const char SMALL[] = "{\"config\":{\"head_dim\":8},\"parameters\":{}}";
 
 static void start(void)
 {
-    daemon_start_with(&server, "--workers", "1", "--models", directory, "--model-control",
-                      "explicit", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--workers", "1", "--models", directory, "--model-control", "explicit");
 }
 
 static void stop(void)

@@ -294,8 +294,7 @@ static int start(void **state)
     directory = daemon_directory_create();
     daemon_directory_write(directory, "kept.safetensors", file.data, file.size);
     free(file.data);
-    daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--models", directory, "--model-control", "explicit");
     return 0;
 }
 

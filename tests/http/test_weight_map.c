@@ -290,8 +290,7 @@ static void test_answer_counts_the_smaller_map(void **state)
 static int start(void **state)
 {
     (void)state;
-    daemon_start_with(&server, "--workers", "4", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--workers", "4");
     return 0;
 }
 

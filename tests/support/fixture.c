@@ -16,8 +16,7 @@ int fixture_start(void **state)
 int fixture_start_with_examples(void **state)
 {
     (void)state;
-    daemon_start_with(&server, "--models", "examples/models", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--models", "examples/models");
     return 0;
 }
 
@@ -25,8 +24,14 @@ int fixture_start_with_directory(void **state)
 {
     (void)state;
     directory = daemon_directory_create();
-    daemon_start_with(&server, "--models", directory, "--model-control", "explicit", NULL);
-    http_client_init(&client, server.port);
+    fixture_serve("--models", directory, "--model-control", "explicit");
+    return 0;
+}
+
+int fixture_make_directory(void **state)
+{
+    (void)state;
+    directory = daemon_directory_create();
     return 0;
 }
 

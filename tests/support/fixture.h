@@ -10,7 +10,11 @@ extern struct daemon server;
 extern struct http_client client; /* of server */
 extern char *directory;           /* NULL: none was made */
 
-/* Starts the server without arguments and its client. */
+/* Starts the server with these arguments, and its client. */
+#define fixture_serve(...)                                                                         \
+    (daemon_start_with(&server, __VA_ARGS__, NULL), http_client_init(&client, server.port))
+
+/* The same without arguments. */
 int fixture_start(void **state);
 
 /* The same with the models in examples/models. */
@@ -18,6 +22,9 @@ int fixture_start_with_examples(void **state);
 
 /* The same with a new directory of models, into which requests may put some. */
 int fixture_start_with_directory(void **state);
+
+/* A new directory alone: the tests start servers over it. */
+int fixture_make_directory(void **state);
 
 /* Ends both and fails the test unless the server ends in order, with 0. */
 int fixture_stop(void **state);
