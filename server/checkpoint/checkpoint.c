@@ -4,7 +4,7 @@
  * config.json says, the names that this gives, and the layer that model_layers.c makes of both. */
 #include "checkpoint/checkpoint.h"
 
-#include "base/name_list.h"
+#include "base/names.h"
 #include "checkpoint/checkpoint_bias.h"
 #include "checkpoint/checkpoint_fields.h"
 #include "checkpoint/checkpoint_image_bias.h"

@@ -5,7 +5,7 @@
 #include "cli/model_new.h"
 
 #include "base/arena.h"
-#include "base/nearest.h"
+#include "base/names.h"
 #include "format/safetensors.h"
 #include "init.h"
 #include "model/model_attention.h"

@@ -4,7 +4,7 @@
  * --help cannot tell something else than what happens. */
 #include "config/config_options.h"
 
-#include "base/nearest.h"
+#include "base/names.h"
 #include "base/version.h"
 #include "config/config.h"
 

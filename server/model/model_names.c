@@ -1,7 +1,7 @@
 /* model_names.c - see model_names.h. */
 #include "model/model_names.h"
 
-#include "base/nearest.h"
+#include "base/names.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* model_reader.c - see model_reader.h. */
 #include "model/model_reader.h"
 
-#include "base/nearest.h"
+#include "base/names.h"
 
 #include <assert.h>
 #include <inttypes.h>

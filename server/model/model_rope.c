@@ -5,7 +5,7 @@
  * type has is as wrong as a mistyped one. */
 #include "model/model_rope.h"
 
-#include "base/nearest.h"
+#include "base/names.h"
 
 #include <float.h>
 #include <inttypes.h>

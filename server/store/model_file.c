@@ -5,7 +5,7 @@
  * kinds, ragged rows, names. The file is then checked as any other. */
 #include "store/model_file.h"
 
-#include "base/nearest.h"
+#include "base/names.h"
 #include "format/safetensors.h"
 #include "model/model_config.h"
 #include "model/model_names.h"

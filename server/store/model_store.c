@@ -1,5 +1,5 @@
 /* model_store.c - what the directory holds at the start, and finding a model by its name. */
-#include "base/name_list.h"
+#include "base/names.h"
 #include "model/model_describe.h"
 #include "store/model_builtin.h"
 #include "store/model_open.h"

@@ -1,7 +1,7 @@
 /* model_table.c - see model_table.h. */
 #include "store/model_table.h"
 
-#include "base/name_list.h"
+#include "base/names.h"
 
 #include <stdlib.h>
 #include <string.h>

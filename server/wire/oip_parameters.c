@@ -3,7 +3,7 @@
  * The protocol leaves names free, so clients send parameters of their own: what is nobody's is
  * passed over, unless it is so near to one of ours that it must be a slip. An option goes to the
  * reader of the native API's field. */
-#include "base/nearest.h"
+#include "base/names.h"
 #include "wire/v1_fields.h"
 #include "wire/wire_oip.h"
 

@@ -1,7 +1,7 @@
 /* v1_reader.c - see v1_reader.h. */
 #include "wire/v1_reader.h"
 
-#include "base/nearest.h"
+#include "base/names.h"
 
 #include <inttypes.h>
 #include <math.h>

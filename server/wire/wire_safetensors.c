@@ -6,7 +6,7 @@
 #include "wire/wire_safetensors.h"
 
 #include "base/dtype.h"
-#include "base/nearest.h"
+#include "base/names.h"
 #include "format/safetensors.h"
 #include "service/service.h"
 #include "wire/oip_datatype.h"

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "base/nearest.h"
+#include "base/names.h"
 
 #include <string.h>
 

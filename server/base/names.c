@@ -1,14 +1,20 @@
-/* nearest.c - see nearest.h.
+/* names.c - see names.h.
  *
- * The distance is optimal string alignment (Damerau-Levenshtein without edits
- * inside a swap), row by row in fixed memory. Names of fields and flags are short;
- * whatever is longer than NAME_MAX_BYTES is near to nothing. */
-#include "base/nearest.h"
+ * The distance between two names is optimal string alignment: Damerau-Levenshtein without edits
+ * inside a swapped pair. It is computed row by row in fixed memory. Names of fields and flags are
+ * short; a name longer than NAME_MAX_BYTES is near to none. */
+#include "base/names.h"
 
-#include <stddef.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-enum { NAME_MAX_BYTES = 64 };
+enum {
+    NAME_MAX_BYTES = 64,
+    LIST_END_BYTES = 32, /* ", ", the longest " and N more" and the NUL byte */
+};
+
+/* ---------------------------------------------------------- nearest name -- */
 
 static char folded(char c)
 {
@@ -53,7 +59,7 @@ const char *nearest_name(const char *given, const char *const *known, int count)
         const size_t length = strlen(known[i]);
         if (length > NAME_MAX_BYTES)
             continue;
-        /* Two names of which a third differs have nothing to do with each other. */
+        /* Names that differ in more than a third of their letters are not related. */
         const size_t longer = length > given_length ? length : given_length;
         const int distance_max = longer < 6 ? 1 : (int)(longer / 3);
         const int distance = edit_distance(given, (int)given_length, known[i], (int)length);
@@ -63,4 +69,28 @@ const char *nearest_name(const char *given, const char *const *known, int count)
         }
     }
     return nearest;
+}
+
+/* ---------------------------------------------------------- list of names -- */
+
+struct name_list name_list_in(char *text, size_t bytes)
+{
+    text[0] = '\0';
+    return (struct name_list){ .text = text, .bytes = bytes };
+}
+
+void name_list_add(struct name_list *list, const char *name)
+{
+    if (list->left > 0 || list->used + strlen(name) + LIST_END_BYTES > list->bytes)
+        list->left++;
+    else
+        list->used += (size_t)snprintf(list->text + list->used, list->bytes - list->used, "%s%s",
+                                       list->used > 0 ? ", " : "", name);
+}
+
+void name_list_end(struct name_list *list)
+{
+    if (list->left > 0)
+        snprintf(list->text + list->used, list->bytes - list->used, "%s%" PRId64 " more",
+                 list->used > 0 ? " and " : "", list->left);
 }
