@@ -34,7 +34,7 @@ static size_t write_class(char *out, float value, int64_t index)
         size = (size_t)snprintf(number, sizeof number, "%g", (double)value);
     const uint32_t length = (uint32_t)snprintf(out + sizeof length, CLASS_BYTES_MAX - sizeof length,
                                                "%.*s:%" PRId64, (int)size, number, index);
-    memcpy(out, &length, sizeof length); /* little-endian, as everything here */
+    memcpy(out, &length, sizeof length); /* the host is little-endian */
     return sizeof length + length;
 }
 

@@ -1,10 +1,50 @@
-/* oip_tensors.c - see oip_tensors.h.
- *
- * A model of layers that differ in a width leaves that width to the call. */
+/* oip_tensors.c - see oip_tensors.h. */
 #include "wire/oip_tensors.h"
 
 #include <stdio.h>
 #include <string.h>
+
+/* ------------------------------------------------------------- datatypes -- */
+
+static const struct oip_datatype DATATYPES[] = {
+    { "FP32", OIP_FLOAT, 4, ATTN_F32, false },    { "FP16", OIP_FLOAT, 2, ATTN_F16, false },
+    { "BF16", OIP_FLOAT, 2, ATTN_BF16, false },   { "FP64", OIP_FLOAT, 8, ATTN_F64, false },
+    { "BOOL", OIP_BOOL, 1, ATTN_BOOL, false },    { "INT8", OIP_INTEGER, 1, ATTN_F32, false },
+    { "INT16", OIP_INTEGER, 2, ATTN_F32, false }, { "INT32", OIP_INTEGER, 4, ATTN_F32, false },
+    { "INT64", OIP_INTEGER, 8, ATTN_F32, false }, { "UINT8", OIP_INTEGER, 1, ATTN_F32, true },
+    { "UINT16", OIP_INTEGER, 2, ATTN_F32, true }, { "UINT32", OIP_INTEGER, 4, ATTN_F32, true },
+    { "UINT64", OIP_INTEGER, 8, ATTN_F32, true }, { "BYTES", OIP_BYTES, 0, ATTN_F32, false },
+};
+
+enum { DATATYPE_COUNT = sizeof DATATYPES / sizeof DATATYPES[0] };
+
+const struct oip_datatype *oip_datatype_find(const char *name)
+{
+    for (int i = 0; i < DATATYPE_COUNT; i++)
+        if (strcmp(DATATYPES[i].name, name) == 0)
+            return &DATATYPES[i];
+    return NULL;
+}
+
+const char *oip_datatype_name(enum attn_dtype dtype)
+{
+    int i = 0;
+    while (DATATYPES[i].dtype != dtype)
+        i++;
+    return DATATYPES[i].name;
+}
+
+int64_t oip_datatype_integer(const struct oip_datatype *datatype, const void *bytes)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, bytes, datatype->size); /* the host is little-endian */
+    const unsigned shift = 64 - 8 * (unsigned)datatype->size;
+    if (datatype->is_unsigned)
+        return bits > INT64_MAX ? INT64_MAX : (int64_t)bits;
+    return (int64_t)(bits << shift) >> shift;
+}
+
+/* ----------------------------------------------------- inputs and outputs -- */
 
 static const struct oip_tensor SDPA_INPUTS[] = {
     { "Q", "FP32", false, 4, { -1, -1, -1, -1 }, false },
@@ -28,15 +68,16 @@ enum {
     SDPA_OUTPUT_COUNT = sizeof SDPA_OUTPUTS / sizeof SDPA_OUTPUTS[0],
 };
 
-/* What all layers agree on, else -1. */
+/* The widths of all layers of a model. A width in which layers differ is -1: the call chooses the
+ * layer, and so the width. */
 struct common {
     int64_t d_query, d_key, d_value, d_out, q_heads;
 };
 
-static void agree(int64_t *all, int64_t one)
+static void agree(int64_t *common, int64_t width)
 {
-    if (*all != one)
-        *all = -1;
+    if (*common != width)
+        *common = -1;
 }
 
 static struct common common_widths(const struct model *model)

@@ -6,7 +6,6 @@
 #define ATTND_WIRE_OIP_H
 
 #include "infer/infer_wire.h"
-#include "wire/oip_datatype.h"
 #include "wire/oip_tensors.h"
 
 extern const struct infer_wire wire_oip;

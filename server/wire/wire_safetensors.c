@@ -9,7 +9,7 @@
 #include "base/names.h"
 #include "format/safetensors.h"
 #include "service/service.h"
-#include "wire/oip_datatype.h"
+#include "wire/oip_tensors.h"
 #include "wire/v1_fields.h"
 #include "wire/wire_gradient.h"
 #include "wire/wire_merge.h"

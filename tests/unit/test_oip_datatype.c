@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "wire/oip_datatype.h"
+#include "wire/oip_tensors.h"
 
 #include <string.h>
 
