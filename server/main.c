@@ -295,7 +295,7 @@ static int run(struct service *service)
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a limit of the size of files is an error of who writes */
-    const bool logs = log_writer_start();
+    const bool logs = log_writer_start(log_dropped);
     open_files_raise();
     log_line(LOG_INFO, "starting", LOG_STRING("version", ATTND_VERSION),
              LOG_STRING("kernels", attn_kernels_name(service->kernels)),

@@ -218,3 +218,8 @@ void log_event(enum log_level level, const char *event, const struct log_field *
     log_writer_put(buffer, line.used, level > LOG_INFO);
     errno = saved_errno;
 }
+
+void log_dropped(uint64_t count)
+{
+    log_line(LOG_WARNING, "log lines dropped", LOG_NUMBER("count", count));
+}

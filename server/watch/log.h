@@ -49,6 +49,9 @@ void log_event(enum log_level level, const char *event, const struct log_field *
     log_event((level), (event), (const struct log_field[]){ __VA_ARGS__ },                         \
               sizeof((const struct log_field[]){ __VA_ARGS__ }) / sizeof(struct log_field))
 
+/* The line about count lines that were dropped, for log_writer_start(). */
+void log_dropped(uint64_t count);
+
 bool log_enabled(enum log_level level);
 
 /* Which levels are logged, as bits: 1 << LOG_INFO is one. At any time, from any thread. */

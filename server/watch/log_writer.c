@@ -10,7 +10,6 @@
 #include "watch/log_writer.h"
 
 #include "base/clock.h"
-#include "watch/log.h"
 #include "watch/metrics_text.h"
 
 #include <errno.h>
@@ -39,7 +38,8 @@ static struct {
     _Atomic bool runs;
     _Atomic size_t unwritten; /* bytes, in both buffers */
     _Atomic uint64_t dropped;
-    uint64_t told; /* of them, by warnings; the thread's own while it runs */
+    log_writer_notice *notice;
+    uint64_t told; /* of them, by notices; the thread's own while it runs */
 
     char *filling; /* one of the buffers; this and what follows is under mutex */
     size_t used;
@@ -124,7 +124,7 @@ static void tell_dropped(void)
     const uint64_t dropped = log_writer_dropped();
     if (dropped == writer.told)
         return;
-    log_line(LOG_WARNING, "log lines dropped", LOG_NUMBER("count", dropped - writer.told));
+    writer.notice(dropped - writer.told);
     writer.told = dropped;
 }
 
@@ -151,11 +151,12 @@ static void *writer_thread(void *unused)
     return NULL;
 }
 
-bool log_writer_start(void)
+bool log_writer_start(log_writer_notice *notice)
 {
     clock_init_condition(&writer.come);
     clock_init_condition(&writer.ended);
     writer.filling = buffers[0];
+    writer.notice = notice;
     writer.told = log_writer_dropped();
     writer.stopping = writer.has_ended = false;
     const bool started = pthread_create(&writer.thread, NULL, writer_thread, NULL) == 0;

@@ -10,9 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Not called by two threads at once. False: the thread cannot be started, and it goes on as before
- * the call. */
-bool log_writer_start(void);
+/* Logs that count lines were dropped: log_dropped(). A parameter, because log.c is above this file
+ * and uses it. */
+typedef void log_writer_notice(uint64_t count);
+
+/* Starts the thread, which calls notice when lines were dropped since its last notice. False: the
+ * thread cannot be started, and lines are written as before the call. Not called by two threads at
+ * once. */
+bool log_writer_start(log_writer_notice *notice);
 
 /* Writes what is there, for a second at the most, and ends the thread. Lines that come afterwards
  * are written at once, or, where nobody took what was there in that second, dropped. */

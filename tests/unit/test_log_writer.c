@@ -161,7 +161,7 @@ static void test_nothing_is_lost_while_there_is_room(void **state)
     const uint64_t dropped = log_writer_dropped();
     (void)state;
     divert_to_pipe(&diverted);
-    const bool started = log_writer_start();
+    const bool started = log_writer_start(log_dropped);
     log_from_threads(LINES_EACH, "x");
     const struct seen seen = judge(stop_and_read(&diverted), "x");
     assert_true(started);
@@ -180,7 +180,7 @@ static void test_writes_are_whole_lines(void **state)
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
     divert(&diverted, ends);
-    const bool started = log_writer_start();
+    const bool started = log_writer_start(log_dropped);
     log_lines(&(struct author){ .line_count = LINES, .filler = "x" });
     while (started && lines < LINES) {
         const ssize_t size = recv(diverted.end, message, sizeof message, 0);
@@ -210,7 +210,7 @@ static void test_nobody_reads(void **state)
     memset(filler, 'x', sizeof filler - 1);
     filler[sizeof filler - 1] = '\0';
     divert_to_pipe(&diverted);
-    const bool started = log_writer_start();
+    const bool started = log_writer_start(log_dropped);
     log_from_threads(LINES_EACH, filler);
     const uint64_t dropped = log_writer_dropped() - before;
     log_line(LOG_ERROR, "urgent", LOG_NUMBER("n", 1));
@@ -233,7 +233,7 @@ static void test_a_stream_that_does_not_block(void **state)
     (void)state;
     divert_to_pipe(&diverted);
     const bool set = fcntl(STDERR_FILENO, F_SETFL, O_NONBLOCK) == 0;
-    const bool started = log_writer_start();
+    const bool started = log_writer_start(log_dropped);
     log_from_threads(LINES_EACH, "x");
     const struct seen seen = judge(stop_and_read(&diverted), "x");
     assert_true(set && started);
@@ -251,7 +251,7 @@ static void test_a_stream_that_fails(void **state)
     close(gone.end);
     log_line(LOG_INFO, "at once", LOG_NUMBER("n", 1)); /* no thread yet */
     const uint64_t without_thread = log_writer_dropped() - before;
-    const bool started = log_writer_start();
+    const bool started = log_writer_start(log_dropped);
     for (int i = 0; i < 3; i++) {
         log_lines(&(struct author){ .line_count = 2, .filler = "x" });
         log_writer_settle(WAIT_MS);
@@ -281,7 +281,7 @@ static void test_settled_and_stopped(void **state)
     char text[3][256] = { "", "", "" };
     (void)state;
     divert_to_pipe(&diverted);
-    const bool started = log_writer_start();
+    const bool started = log_writer_start(log_dropped);
     for (int i = 0; i < 3; i++) {
         log_line(i == 1 ? LOG_WARNING : LOG_INFO, EVENTS[i], LOG_NUMBER("n", i));
         if (i < 2)
