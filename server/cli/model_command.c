@@ -7,8 +7,8 @@
 #include "cli/model_new.h"
 #include "config/config_options.h"
 #include "model/model.h"
+#include "model/model_describe.h"
 #include "model/model_mapping.h"
-#include "model/model_options.h"
 #include "model/model_tensors.h"
 #include "store/model_directory.h"
 #include "store/model_open.h"
@@ -94,7 +94,7 @@ static void print_options(const struct model_layer *layer)
 {
     struct text text;
     text_init(&text, TEXT_BYTES_MAX);
-    model_options_describe(layer, &text);
+    model_describe_options(layer, &text);
     if (!text.failed)
         printf("        %.*s\n", (int)text.used, text.data);
     text_free(&text);

@@ -1,10 +1,11 @@
-/* model_describe.c - a model as clients see it (API.md section 2, GET /v1/models/{model}).
+/* model_describe.c - see model_describe.h.
  *
- * A model without parameters has no layers to tell of: its widths are those of
- * each request. */
+ * A model without parameters has an empty list of layers: each request brings its own widths. */
 #include "model/model_describe.h"
 
-#include "model/model_options.h"
+#include "model/model_rope.h"
+
+/* ----------------------------------------------------------------- members -- */
 
 static void member_string(struct text *text, const char *key, const char *value)
 {
@@ -20,16 +21,96 @@ static void member_integer(struct text *text, const char *key, int64_t value)
     text_integer(text, value);
 }
 
-/* A width that each call settles is null. */
-static void member_width(struct text *text, const char *key, int64_t width)
+static void member_number(struct text *text, const char *key, double number)
 {
     text_raw(text, ",");
     text_key(text, key);
-    if (width >= 0)
-        text_integer(text, width);
-    else
-        text_raw(text, "null");
+    text_format(text, "%.9g", number);
 }
+
+static void member_raw(struct text *text, const char *key, const char *json)
+{
+    text_raw(text, ",");
+    text_key(text, key);
+    text_raw(text, json);
+}
+
+/* null for a width that each call settles. */
+static void member_width(struct text *text, const char *key, int64_t width)
+{
+    if (width >= 0)
+        member_integer(text, key, width);
+    else
+        member_raw(text, key, "null");
+}
+
+/* ----------------------------------------------------------------- options -- */
+
+static void describe_rope(const struct attn_rope *rope, struct text *text)
+{
+    const struct attn_rope_scaling *scaling = &rope->scaling;
+    if (rope->dim == 0) {
+        member_raw(text, "rope", "null");
+        return;
+    }
+    member_raw(text, "rope", "{\"interleaved\":");
+    text_raw(text, rope->interleaved ? "true" : "false");
+    member_number(text, "theta", rope->theta);
+    member_number(text, "dim", (double)rope->dim);
+    if (scaling->type == ATTN_ROPE_DEFAULT) {
+        member_raw(text, "scaling", "null}");
+        return;
+    }
+    member_raw(text, "scaling", "{\"rope_type\":");
+    text_string(text, model_rope_type_name(scaling->type));
+    member_number(text, "factor", scaling->factor);
+    if (scaling->type != ATTN_ROPE_LINEAR)
+        member_number(text, "original_max_position_embeddings",
+                      scaling->original_max_position_embeddings);
+    member_number(text, "attention_factor", attn_rope_attention_factor(rope));
+    text_raw(text, "}}");
+}
+
+static void describe_norm(const char *key, const struct attn_norm *norm, struct text *text)
+{
+    static const char *const SCOPES[] = {
+        [ATTN_NORM_HEAD] = "head",
+        [ATTN_NORM_HEADS] = "heads",
+        [ATTN_NORM_ROW] = "row",
+    };
+    if (!norm->weight) {
+        member_raw(text, key, "null");
+        return;
+    }
+    member_raw(text, key, norm->is_centred ? "{\"kind\":\"layer\"" : "{\"kind\":\"rms\"");
+    member_raw(text, "scope", "");
+    text_string(text, SCOPES[norm->scope]);
+    member_number(text, "eps", norm->eps);
+    text_raw(text, "}");
+}
+
+void model_describe_options(const struct model_layer *layer, struct text *text)
+{
+    const struct attn_options *options = &layer->options;
+    const struct model_relative_bias *bias = &layer->relative_bias;
+    text_raw(text, options->causal ? "{\"causal\":true" : "{\"causal\":false");
+    member_number(text, "scale", options->scale);
+    member_number(text, "softcap", options->softcap);
+    member_number(text, "window_left", (double)options->window_left);
+    member_number(text, "window_right", (double)options->window_right);
+    member_number(text, "clip", layer->layer.projected_max);
+    describe_rope(&layer->layer.rope, text);
+    describe_norm("q_norm", &layer->layer.q_norm, text);
+    describe_norm("k_norm", &layer->layer.k_norm, text);
+    member_raw(text, "alibi_slopes", layer->alibi_slopes ? "true" : "false");
+    member_raw(text, "relative_bias",
+               !bias->values      ? "null"
+               : bias->height > 0 ? "\"patches\""
+                                  : "\"distance\"");
+    text_raw(text, "}");
+}
+
+/* -------------------------------------------------------- layers and models -- */
 
 static void describe_layer(struct text *text, int64_t index, const struct model_layer *layer)
 {
@@ -48,7 +129,7 @@ static void describe_layer(struct text *text, int64_t index, const struct model_
     member_integer(text, "head_dim", layer->layer.head_dim);
     member_width(text, "v_head_dim", layer->layer.v_head_dim > 0 ? layer->layer.v_head_dim : -1);
     text_raw(text, ",\"options\":");
-    model_options_describe(layer, text);
+    model_describe_options(layer, text);
     text_raw(text, "}");
 }
 

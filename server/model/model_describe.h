@@ -1,4 +1,4 @@
-/* model_describe.h - a model as its clients see it. */
+/* model_describe.h - a model as JSON, as its clients see it. */
 #ifndef ATTND_MODEL_DESCRIBE_H
 #define ATTND_MODEL_DESCRIBE_H
 
@@ -7,8 +7,11 @@
 /* The JSON object of GET /v1/models/{model} (API.md section 2). */
 void model_describe(const struct model *model, struct text *text);
 
-/* The same of a model that is not there. */
+/* The same object for a name that has no model: state and reason say why. */
 void model_describe_absent(const char *name, const char *source, const char *state,
                            const char *reason, struct text *text);
+
+/* The member "options" of a layer, a JSON object: how the layer computes, beside its widths. */
+void model_describe_options(const struct model_layer *layer, struct text *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* test_model_options.c - what is told of how a layer computes. */
+/* test_model_describe.c - what clients are told of how a layer computes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "model/model_options.h"
+#include "model/model_describe.h"
 #include "published_rotary.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static void expect(const char *config, const char *tensors, const char *words)
     struct fault fault;
     published_open(config, tensors, 2, "F32");
     text_init(&text, 4096);
-    model_options_describe(&published_model()->layers[1], &text);
+    model_describe_options(&published_model()->layers[1], &text);
     text_raw(&text, "\n");
     assert_true(text_finish(&text, &fault));
     if (!memmem(text.data, text.used, words, strlen(words)))
