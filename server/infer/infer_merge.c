@@ -5,7 +5,7 @@
  * columns: it cannot always know those of the values that it does not have. */
 #include "infer/infer_merge.h"
 
-#include "model/model_fit.h"
+#include "model/model_scores.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -97,7 +97,7 @@ static bool settle_layer(struct infer_item *item, const struct part_shape *shape
         fitted.layer.q_heads = shape->q_heads;
         fitted.layer.v_head_dim = shape->v_head_dim > 0 ? shape->v_head_dim : 1;
         fitted.d_out = fitted.layer.q_heads * fitted.layer.v_head_dim;
-    } else if (!model_fit(&fitted, item->model, item->layer_index, &widths, fault)) {
+    } else if (!model_scores_fit(&fitted, item->model, item->layer_index, &widths, fault)) {
         return false;
     }
     item->layer = fitted.layer;

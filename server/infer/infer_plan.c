@@ -13,7 +13,7 @@
 #include "infer/infer_per_head.h"
 #include "infer/infer_results.h"
 #include "infer/infer_tasks.h"
-#include "model/model_fit.h"
+#include "model/model_scores.h"
 #include "store/model_store.h"
 
 #include <inttypes.h>
@@ -146,7 +146,7 @@ static bool plan_model_inputs(struct infer_item *item, struct planned_inputs *in
         return false;
     const struct model_widths widths = { inputs->query.columns, inputs->key.columns,
                                          inputs->value.columns };
-    if (!model_fit(&layer, item->model, item->layer_index, &widths, fault))
+    if (!model_scores_fit(&layer, item->model, item->layer_index, &widths, fault))
         return false;
     item->layer = layer.layer;
     item->d_out = layer.d_out;

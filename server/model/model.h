@@ -25,7 +25,7 @@ struct model_layer {
     struct attn_layer layer;     /* as the library takes it; parameters borrowed from the model */
     struct attn_options options; /* the model's own scale, softcap, causal, windows */
 
-    /* -1: left open by the model and settled by each call (model_fit.h). */
+    /* -1: left open by the model and settled by each call (model_scores.h). */
     int64_t d_query, d_key, d_value, d_out;
     struct attn_linear concat_proj; /* over key and query joined; weight NULL: not of this kind */
     struct model_tensor tensors[MODEL_TENSOR_COUNT][2]; /* weight and bias of each; the name of

@@ -44,10 +44,4 @@ bool model_builder_find(struct model_builder *builder, enum model_projection pro
 bool model_builder_refuse(struct model_builder *builder, const struct safetensors_entry *entry,
                           const char *expected);
 
-/* Score functions that are no dot product of heads: finds score.weight; settles heads and widths,
- * v_head_dim being 0 where each call has its own; and makes the rest of the layer. */
-bool model_scores_find(struct model_builder *builder);
-bool model_scores_settle(struct model_builder *builder);
-bool model_scores_set(struct model_builder *builder, struct model_layer *layer);
-
 #endif

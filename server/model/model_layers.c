@@ -6,6 +6,7 @@
 #include "model/model_layers.h"
 
 #include "model/model_builder.h"
+#include "model/model_scores.h"
 
 #include <inttypes.h>
 #include <stdio.h>

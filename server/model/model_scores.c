@@ -1,17 +1,20 @@
-/* model_scores.c - layers of the score functions general, additive and concat: see
- * model_builder.h.
+/* model_scores.c - see model_scores.h.
  *
- * All three have one head. What is left of them after this is what lib/layer.h computes: general
- * is a projection of the query, additive and concat have a weight for each projected column. What
- * a model leaves open stays -1: the widths of key and query under a concat_proj, which knows
- * their sum alone, and the width of a value that is not projected. */
+ * These score functions have one head. What this file makes of them is what lib/layer.h computes:
+ * general is a projection of the query; additive and concat have a weight for each projected
+ * column. */
+#include "model/model_scores.h"
+
 #include "model/model_builder.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* The last dimension of score.weight and, of general, the one before it. A vector may come as a
- * matrix of one row or column, as frameworks keep a projection to one number. */
+/* ------------------------------------------------------------------- finding -- */
+
+/* Sets out to the last dimension of score.weight and, for general, in to the one before it. A
+ * vector may come as a matrix of one row or one column: frameworks keep a projection to one number
+ * so. */
 static bool read_shape(struct model_builder *builder, const struct safetensors_entry *entry,
                        bool is_general)
 {
@@ -71,7 +74,7 @@ static bool check_required(struct model_builder *builder)
     return true;
 }
 
-/* A width of the config, 0 where it is left out, against what there is. */
+/* A width that the config gives, 0 where it gives none, must be what the parameters have. */
 static bool check_field(struct model_builder *builder, const char *name, int64_t given,
                         int64_t expected, const char *why)
 {
@@ -157,5 +160,41 @@ bool model_scores_set(struct model_builder *builder, struct model_layer *layer)
     }
     layer->d_value = known_or_open(layer->d_value);
     layer->d_out = known_or_open(layer->d_out);
+    return true;
+}
+
+/* ------------------------------------------------------------------- fitting -- */
+
+/* The matrix of a concat layer stands over key columns first, then query columns. Where neither
+ * input has rows, any split of the columns will do. */
+static bool fit_concat(struct model_layer *fitted, const struct model *model,
+                       const struct model_widths *widths, struct fault *fault)
+{
+    const int64_t joined = fitted->concat_proj.in;
+    const int64_t key = widths->key     ? widths->key
+                        : widths->query ? joined - widths->query
+                                        : joined - 1;
+    const int64_t query = widths->query ? widths->query : joined - key;
+    if (key < 1 || query < 1 || query != joined - key)
+        return fault_set_at(fault, "/query", FAULT_SHAPE,
+                            "key has %" PRId64 " columns and query has %" PRId64
+                            "; model '%s' takes %" PRId64 " in both together",
+                            widths->key, widths->query, model->name, joined);
+    fitted->d_key = key;
+    fitted->d_query = query;
+    attn_linear_split(&fitted->concat_proj, key, &fitted->layer.k_proj, &fitted->layer.q_proj);
+    return true;
+}
+
+bool model_scores_fit(struct model_layer *fitted, const struct model *model, int64_t layer_index,
+                      const struct model_widths *widths, struct fault *fault)
+{
+    *fitted = model->layers[layer_index];
+    if (fitted->concat_proj.weight && !fit_concat(fitted, model, widths, fault))
+        return false;
+    if (fitted->d_value < 0) {
+        fitted->d_value = widths->value ? widths->value : fitted->d_key;
+        fitted->d_out = fitted->layer.v_head_dim = fitted->d_value;
+    }
     return true;
 }

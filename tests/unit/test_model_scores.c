@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "made_model.h"
-#include "model/model_fit.h"
+#include "model/model_scores.h"
 #include "store/model_open.h"
 
 #include <stdlib.h>
@@ -136,7 +136,7 @@ static void test_fits(void **state)
         struct fault fault = { .code = FAULT_NONE };
         void *bytes;
         assert_true(create(&model, c->config, c->tensors, &bytes, &fault));
-        assert_int_equal(model_fit(&fitted, model, 0, &c->widths, &fault), c->d_query > 0);
+        assert_int_equal(model_scores_fit(&fitted, model, 0, &c->widths, &fault), c->d_query > 0);
         if (c->d_query > 0) {
             assert_int_equal(fitted.d_query, c->d_query);
             assert_int_equal(fitted.d_key, c->d_key);
