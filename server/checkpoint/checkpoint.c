@@ -197,14 +197,14 @@ static void set_fused(struct model_part parts[MODEL_PROJECTION_COUNT],
     const int64_t q_count = config->q_heads / groups * config->head_dim;
     const int64_t kv_count = config->kv_heads / groups * config->head_dim;
     const int64_t before = fusion == CHECKPOINT_KEYS ? 0 : q_count;
-    const int64_t run = before + 2 * kv_count;
+    const int64_t size = before + 2 * kv_count;
     if (before > 0) {
         parts[MODEL_K] = parts[MODEL_Q];
-        parts[MODEL_Q].slice = (struct model_slice){ groups, run, 0, q_count };
+        parts[MODEL_Q].slice = (struct model_slice){ groups, size, 0, q_count };
     }
     parts[MODEL_V] = parts[MODEL_K];
-    parts[MODEL_K].slice = (struct model_slice){ groups, run, before, kv_count };
-    parts[MODEL_V].slice = (struct model_slice){ groups, run, before + kv_count, kv_count };
+    parts[MODEL_K].slice = (struct model_slice){ groups, size, before, kv_count };
+    parts[MODEL_V].slice = (struct model_slice){ groups, size, before + kv_count, kv_count };
 }
 
 struct part_names {

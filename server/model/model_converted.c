@@ -1,8 +1,8 @@
 /* model_converted.c - see model_converted.h.
  *
- * One lock for all, held for moments: a copy is filled without it, and who else
- * needs that copy waits. Memory is reserved with mmap() and given back with
- * madvise(), after which it reads as zero until it is filled again. */
+ * One lock guards all copies of the process and is held for moments. A thread fills a copy without
+ * the lock; other threads that need the same copy wait for it. mmap() reserves the memory of a copy
+ * and madvise() gives it back, after which it reads as zero until it is filled again. */
 #include "model/model_converted.h"
 
 #include "watch/metrics.h"
@@ -19,13 +19,13 @@ struct model_copy {
     struct model_converted_source source;
     enum copy_state state;
     int64_t holders;
-    struct model_copy *older, *newer; /* in the list of those that are filled and not held */
+    struct model_copy *older, *newer; /* in the list of copies that are filled and not held */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t filled = PTHREAD_COND_INITIALIZER;
-static struct model_copy *oldest, *newest;
-static size_t bytes_filled, bytes_most;
+static struct model_copy *oldest, *newest; /* the ends of that list, by when a copy was last held */
+static size_t bytes_filled, bytes_limit;
 
 /* ------------------------------------------------- making a model's copies -- */
 
@@ -33,31 +33,32 @@ void model_converted_read(float *values, const struct model_converted_source *so
 {
     const size_t size = attn_dtype_size(source->dtype);
     for (int64_t row = 0; row < source->rows; row++)
-        dtype_read(values + row * source->together,
+        dtype_read(values + row * source->columns,
                    (const char *)source->bytes
-                       + (size_t)(source->first + row * source->step) * size,
-                   source->dtype, (size_t)source->together);
+                       + (size_t)(source->first + row * source->stride) * size,
+                   source->dtype, (size_t)source->columns);
 }
 
-static bool reserve(struct model_converted *copies)
+static bool reserve(struct model_converted *set)
 {
-    if (copies->count < copies->capacity)
+    if (set->count < set->capacity)
         return true;
-    const int64_t capacity = copies->capacity ? 2 * copies->capacity : 16;
-    struct model_copy **grown = realloc(copies->copies, (size_t)capacity * sizeof(void *));
+    const int64_t capacity = set->capacity ? 2 * set->capacity : 16;
+    struct model_copy **grown =
+        realloc(set->copies, (size_t)capacity * sizeof(struct model_copy *));
     if (!grown)
         return false;
-    copies->copies = grown;
-    copies->capacity = capacity;
+    set->copies = grown;
+    set->capacity = capacity;
     return true;
 }
 
-/* MAP_NORESERVE: that all copies together are larger than the memory is what this is for. */
-const float *model_converted_add(struct model_converted *copies,
+/* MAP_NORESERVE: all copies together may be larger than the memory of the machine. */
+const float *model_converted_add(struct model_converted *set,
                                  const struct model_converted_source *source)
 {
-    const size_t bytes = (size_t)(source->rows * source->together) * sizeof(float);
-    struct model_copy *copy = reserve(copies) ? calloc(1, sizeof *copy) : NULL;
+    const size_t bytes = (size_t)(source->rows * source->columns) * sizeof(float);
+    struct model_copy *copy = reserve(set) ? calloc(1, sizeof *copy) : NULL;
     void *values = copy ? mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
                         : MAP_FAILED;
@@ -66,7 +67,7 @@ const float *model_converted_add(struct model_converted *copies,
         return NULL;
     }
     *copy = (struct model_copy){ .values = values, .bytes = bytes, .source = *source };
-    copies->copies[copies->count++] = copy;
+    set->copies[set->count++] = copy;
     return values;
 }
 
@@ -77,19 +78,19 @@ static int compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-void model_converted_sort(struct model_converted *copies)
+void model_converted_sort(struct model_converted *set)
 {
-    if (copies->count > 0)
-        qsort(copies->copies, (size_t)copies->count, sizeof(struct model_copy *), compare);
+    if (set->count > 0)
+        qsort(set->copies, (size_t)set->count, sizeof(struct model_copy *), compare);
 }
 
-/* The copy that an address is in; NULL where it is in none. */
-static struct model_copy *find(const struct model_converted *copies, const void *address)
+/* The copy that holds address; NULL: none does. */
+static struct model_copy *find(const struct model_converted *set, const void *address)
 {
-    int64_t low = 0, high = copies->count;
+    int64_t low = 0, high = set->count;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
-        struct model_copy *copy = copies->copies[middle];
+        struct model_copy *copy = set->copies[middle];
         if ((uintptr_t)address < (uintptr_t)copy->values)
             high = middle;
         else if ((uintptr_t)address >= (uintptr_t)copy->values + copy->bytes)
@@ -100,9 +101,9 @@ static struct model_copy *find(const struct model_converted *copies, const void 
     return NULL;
 }
 
-/* ---------------------------------------------------------- under the lock -- */
+/* ------------------------------------------------------ with the lock held -- */
 
-static void put_in_list(struct model_copy *copy)
+static void append_to_list(struct model_copy *copy)
 {
     copy->older = newest;
     copy->newer = NULL;
@@ -110,7 +111,7 @@ static void put_in_list(struct model_copy *copy)
     newest = copy;
 }
 
-static void take_from_list(struct model_copy *copy)
+static void remove_from_list(struct model_copy *copy)
 {
     *(copy->older ? &copy->older->newer : &oldest) = copy->newer;
     *(copy->newer ? &copy->newer->older : &newest) = copy->older;
@@ -124,19 +125,21 @@ static void set_filled(size_t bytes)
 
 static void empty(struct model_copy *copy)
 {
-    take_from_list(copy);
+    remove_from_list(copy);
     madvise(copy->values, copy->bytes, MADV_DONTNEED);
     copy->state = EMPTY;
     set_filled(bytes_filled - copy->bytes);
 }
 
+/* Empties copies, the oldest first, until bytes more fit; false: the held ones leave no room. */
 static bool make_room(size_t bytes)
 {
-    while (bytes_most > 0 && bytes_filled + bytes > bytes_most && oldest)
+    while (bytes_limit > 0 && bytes_filled + bytes > bytes_limit && oldest)
         empty(oldest);
-    return bytes_most == 0 || bytes_filled + bytes <= bytes_most;
+    return bytes_limit == 0 || bytes_filled + bytes <= bytes_limit;
 }
 
+/* Gives up the lock while it waits for the copy or fills it. */
 static bool hold(struct model_copy *copy, struct fault *fault)
 {
     while (copy->state == FILLING)
@@ -146,7 +149,7 @@ static bool hold(struct model_copy *copy, struct fault *fault)
             return fault_set(fault, FAULT_MEMORY,
                              "parameters that requests use take %zu bytes of --model-memory-max "
                              "%zu; %zu more are needed",
-                             bytes_filled, bytes_most, copy->bytes);
+                             bytes_filled, bytes_limit, copy->bytes);
         set_filled(bytes_filled + copy->bytes);
         copy->state = FILLING;
         pthread_mutex_unlock(&lock);
@@ -155,7 +158,7 @@ static bool hold(struct model_copy *copy, struct fault *fault)
         copy->state = FILLED;
         pthread_cond_broadcast(&filled);
     } else if (copy->holders == 0) {
-        take_from_list(copy);
+        remove_from_list(copy);
     }
     copy->holders++;
     return true;
@@ -164,62 +167,62 @@ static bool hold(struct model_copy *copy, struct fault *fault)
 static void drop(struct model_copy *copy)
 {
     if (--copy->holders == 0)
-        put_in_list(copy);
+        append_to_list(copy);
 }
 
 /* ------------------------------------------------------------ for requests -- */
 
-bool model_converted_hold(const struct model_converted *copies, const void *const *addresses,
+bool model_converted_hold(const struct model_converted *set, const void *const *addresses,
                           int count, struct fault *fault)
 {
-    if (copies->count == 0)
+    if (set->count == 0)
         return true;
     bool good = true;
     pthread_mutex_lock(&lock);
     for (int i = 0; good && i < count; i++) {
-        struct model_copy *copy = find(copies, addresses[i]);
+        struct model_copy *copy = find(set, addresses[i]);
         good = !copy || hold(copy, fault);
         for (int j = 0; !good && j < i; j++)
-            if ((copy = find(copies, addresses[j])))
+            if ((copy = find(set, addresses[j])))
                 drop(copy);
     }
     pthread_mutex_unlock(&lock);
     return good;
 }
 
-void model_converted_drop(const struct model_converted *copies, const void *const *addresses,
+void model_converted_drop(const struct model_converted *set, const void *const *addresses,
                           int count)
 {
-    if (copies->count == 0)
+    if (set->count == 0)
         return;
     pthread_mutex_lock(&lock);
     for (int i = 0; i < count; i++) {
-        struct model_copy *copy = find(copies, addresses[i]);
+        struct model_copy *copy = find(set, addresses[i]);
         if (copy)
             drop(copy);
     }
     pthread_mutex_unlock(&lock);
 }
 
-void model_converted_free(struct model_converted *copies)
+void model_converted_free(struct model_converted *set)
 {
     pthread_mutex_lock(&lock);
-    for (int64_t i = 0; i < copies->count; i++)
-        if (copies->copies[i]->state == FILLED)
-            empty(copies->copies[i]);
+    for (int64_t i = 0; i < set->count; i++)
+        if (set->copies[i]->state == FILLED)
+            empty(set->copies[i]);
     pthread_mutex_unlock(&lock);
-    for (int64_t i = 0; i < copies->count; i++) {
-        munmap(copies->copies[i]->values, copies->copies[i]->bytes);
-        free(copies->copies[i]);
+    for (int64_t i = 0; i < set->count; i++) {
+        munmap(set->copies[i]->values, set->copies[i]->bytes);
+        free(set->copies[i]);
     }
-    free(copies->copies);
-    *copies = (struct model_converted){ .copies = NULL };
+    free(set->copies);
+    *set = (struct model_converted){ .copies = NULL };
 }
 
 void model_converted_limit(size_t bytes_max)
 {
     pthread_mutex_lock(&lock);
-    bytes_most = bytes_max;
+    bytes_limit = bytes_max;
     make_room(0);
     pthread_mutex_unlock(&lock);
 }

@@ -1,55 +1,59 @@
-/* model_converted.h - parameters that cannot be used where they lie in the file, as floats, from
- * when a request first needs them until the room is needed for others.
+/* model_converted.h - converted copies, as floats, of parameters that cannot be used where they lie
+ * in the file.
  *
- * A copy's address is settled when the model is made, and so its layers can point into it; its
- * memory is only taken, and filled from the mapped file, when a request holds it. What no request
- * holds may be given back, the least recently used first, to keep all copies of the process under
- * a bound. Thread-safe, but for adding and freeing. */
+ * A copy has its address from the start, so that layers can point into it while their model is
+ * made. Its memory is taken, and filled from the mapped file, when a request first holds it. A copy
+ * that no request holds may be emptied, the least recently held first, to keep all copies of the
+ * process under a limit. Thread-safe, but for adding, sorting and freeing. */
 #ifndef ATTND_MODEL_CONVERTED_H
 #define ATTND_MODEL_CONVERTED_H
 
 #include "base/dtype.h"
 #include "base/fault.h"
 
-struct model_copy;
+struct model_copy; /* one copy, dense */
 
-/* The copies of one model. Zeroed is none. */
+/* The copies of one model. A zeroed set is empty. */
 struct model_converted {
-    struct model_copy **copies; /* by address, once sorted */
+    struct model_copy **copies; /* sorted by address once all are added */
     int64_t count, capacity;
 };
 
-/* Runs of numbers in a file: row r is together numbers from number first + r * step on. */
+/* What a copy is made of, a matrix in a file: number c of row r is number first + r * stride + c
+ * from bytes on. */
 struct model_converted_source {
     const void *bytes; /* must outlive the copy */
     enum attn_dtype dtype;
-    int64_t rows, together;
-    int64_t first, step;
+    int64_t rows, columns;
+    int64_t first, stride;
 };
 
-/* The numbers as they are, dense, into values. */
+/* Writes rows * columns floats, dense, to values. */
 void model_converted_read(float *values, const struct model_converted_source *source);
 
-/* The address that they will be at, rows * together floats; NULL where there is no room. */
-const float *model_converted_add(struct model_converted *copies,
+/* Adds a copy, empty at first. Returns its address, rows * columns floats; NULL: no memory. */
+const float *model_converted_add(struct model_converted *set,
                                  const struct model_converted_source *source);
 
-/* After the last one was added. */
-void model_converted_sort(struct model_converted *copies);
+/* Call once, after the last copy is added and before the first is held. */
+void model_converted_sort(struct model_converted *set);
 
-/* Nobody may hold one. */
-void model_converted_free(struct model_converted *copies);
+/* Frees the copies of a set, which nothing holds. */
+void model_converted_free(struct model_converted *set);
 
-/* Fills those of these addresses that are in copies, and keeps them filled until they are dropped
- * as often as they were held. NULL and what is in no copy is passed over. False, with the fault
- * memory, where the bound leaves no room for what requests hold; then none of them is held. */
-bool model_converted_hold(const struct model_converted *copies, const void *const *addresses,
+/* Fills the copies that these addresses lie in, and keeps them filled until each is dropped as
+ * often as it was held. NULL and addresses outside the set's copies are passed over. On false the
+ * fault is memory, the held copies of the process leaving no room below the limit, and nothing is
+ * held. */
+bool model_converted_hold(const struct model_converted *set, const void *const *addresses,
                           int count, struct fault *fault);
-void model_converted_drop(const struct model_converted *copies, const void *const *addresses,
+void model_converted_drop(const struct model_converted *set, const void *const *addresses,
                           int count);
 
-/* The bound of the process, 0: none, which it is at first; and what is filled now. */
+/* The limit of all filled copies of the process in bytes; 0, as at first: none. */
 void model_converted_limit(size_t bytes_max);
+
+/* Bytes of all filled copies of the process. */
 size_t model_converted_bytes(void);
 
 #endif

@@ -20,14 +20,14 @@ static bool take_slice(struct model_builder *builder, struct model_builder_proje
 {
     char expected[MODEL_BUILDER_TEXT_BYTES];
     projection->slice = *slice;
-    if (!slice->runs)
+    if (!slice->groups)
         return true;
-    if (projection->out != slice->runs * slice->run) {
+    if (projection->out != slice->groups * slice->group_size) {
         snprintf(expected, sizeof expected, "%" PRId64 " outputs, those of query, key and value",
-                 slice->runs * slice->run);
+                 slice->groups * slice->group_size);
         return model_builder_refuse(builder, projection->weight, expected);
     }
-    projection->out = slice->runs * slice->count;
+    projection->out = slice->groups * slice->count;
     return true;
 }
 
@@ -266,7 +266,7 @@ static const char *name_of(struct model_builder *builder, const struct safetenso
                            enum model_projection which)
 {
     struct arena *arena = builder->parameters->arena;
-    if (!builder->projections[which].slice.runs)
+    if (!builder->projections[which].slice.groups)
         return arena_strdup(arena, entry->name);
     const size_t size = entry->name_length + MODEL_NAMES_BYTES;
     char *name = arena_alloc(arena, size);
@@ -287,7 +287,7 @@ static bool keep_tensor(struct model_builder *builder, const struct safetensors_
     safetensors_shape(entry, shape, entry->rank);
     for (int i = 0; i < tensor->rank; i++)
         tensor->shape[i] = (int64_t)shape[i];
-    if (projection->slice.runs)
+    if (projection->slice.groups)
         tensor->shape[tensor->rank == 2 && builder->config->in_out] = projection->out;
     return tensor->name || fault_no_memory(builder->fault);
 }

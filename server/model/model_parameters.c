@@ -36,7 +36,7 @@ void model_parameters_free(struct model_parameters *parameters)
 static const float *convert(struct model_parameters *parameters,
                             const struct model_converted_source *source)
 {
-    const int64_t count = source->rows * source->together; /* so many are in memory */
+    const int64_t count = source->rows * source->columns; /* so many are in memory */
     if (parameters->copies && count > COPY_NUMBERS_MIN)
         return model_converted_add(parameters->copies, source);
     float *values = arena_alloc(parameters->arena, (size_t)count * sizeof *values);
@@ -84,7 +84,7 @@ bool model_parameters_get(struct model_parameters *parameters,
                                         .bytes = entry->data,
                                         .dtype = dtype,
                                         .rows = 1,
-                                        .together = (int64_t)(entry->size / attn_dtype_size(dtype)),
+                                        .columns = (int64_t)(entry->size / attn_dtype_size(dtype)),
                                     });
         if (!*converted)
             return fault_no_memory(fault);
@@ -133,9 +133,9 @@ bool model_parameters_get_slice(struct model_parameters *parameters,
 {
     const int64_t rows = in_out ? width : 1;    /* in each of which the outputs lie one by one, */
     const int64_t columns = in_out ? 1 : width; /* each of them of so many numbers */
-    const int64_t first = slice->runs ? slice->first * columns : 0;
+    const int64_t first = slice->groups ? slice->first * columns : 0;
     enum attn_dtype own;
-    if (slice->runs == 0 || (slice->runs == 1 && rows == 1)) {
+    if (slice->groups == 0 || (slice->groups == 1 && rows == 1)) {
         if (!get_whole(parameters, entry, values, dtype, fault))
             return false;
         *values =
@@ -149,10 +149,10 @@ bool model_parameters_get_slice(struct model_parameters *parameters,
     *values = convert(parameters, &(struct model_converted_source){
                                       .bytes = entry->data,
                                       .dtype = own,
-                                      .rows = rows * slice->runs,
-                                      .together = slice->count * columns,
+                                      .rows = rows * slice->groups,
+                                      .columns = slice->count * columns,
                                       .first = first,
-                                      .step = slice->run * columns,
+                                      .stride = slice->group_size * columns,
                                   });
     return *values || fault_no_memory(fault);
 }

@@ -11,10 +11,11 @@
 #include "model/model_converted.h"
 #include "model/model_tensors.h"
 
-/* A part of a tensor's outputs: they are runs runs of run outputs each, one after the other, and
- * the part has count outputs of each, from first on. runs 0: all outputs. */
+/* A part of the outputs of a fused tensor, whose outputs lie in groups of group_size outputs, one
+ * group after the other: count outputs of each group, from its output first on. groups 0: all
+ * outputs of the tensor. */
 struct model_slice {
-    int64_t runs, run;
+    int64_t groups, group_size;
     int64_t first, count;
 };
 
