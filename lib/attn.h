@@ -7,21 +7,19 @@
  *     context    = weights . value                             [q_len, v_head_dim]
  *     lse        = log(sum(exp(masked)))                       row by row
  *
- * or, where the problem has an additive_weight v, scores = scale * v . tanh(query + key).
+ * If the problem has an additive_weight v, scores = scale * v . tanh(query + key) instead.
  *
- * The meaning is that of ONNX Attention, opset 23 to 25. Three steps:
+ * The meaning is that of ONNX Attention, opset 23 to 25. A call has three steps:
  *
- *   1. Describe: fill a struct attn_problem with views of memory you own.
- *   2. Plan:     attn_plan_init() checks it once and sizes the workspace.
- *   3. Run:      attn_plan_run() once per task, from any thread. It cannot fail.
+ *   1. Describe: fill a struct attn_problem with views of memory that you own.
+ *   2. Plan:     attn_plan_init() checks the problem once and sizes the workspace.
+ *   3. Run:      call attn_plan_run() once per task, from any thread. It cannot fail.
  *
- * A query row that may attend to nothing has weights 0, context 0 and lse
- * -INFINITY, never NaN. What a masked key or value holds, NaN and infinity
- * included, never reaches the context.
+ * A query row that may attend to no key has weights 0, context 0 and lse -INFINITY, never NaN. The
+ * numbers of a masked key or value, NaN and infinity included, never reach the context.
  *
- * The library does no I/O, starts no threads, reads no environment and
- * allocates no memory. Equal inputs give equal bits, however many threads run
- * the tasks and whichever outputs are asked for. */
+ * The library does no I/O, starts no threads, does not read the environment and allocates no
+ * memory. Equal inputs give equal bits, for any number of threads and for any choice of outputs. */
 #ifndef ATTN_H
 #define ATTN_H
 
@@ -55,167 +53,169 @@ const char *attn_status_message(enum attn_status status); /* a sentence */
 
 enum attn_dtype { ATTN_F32, ATTN_F64, ATTN_F16, ATTN_BF16, ATTN_BOOL };
 
-size_t attn_dtype_size(enum attn_dtype dtype); /* in bytes */
+size_t attn_dtype_size(enum attn_dtype dtype); /* size in bytes */
 
-/* A view: someone else's memory, with a shape. A view never owns.
+/* A view of memory that belongs to someone else, with a shape. A view never owns its memory.
  *
- * Dimensions are [batch, heads, length, head_dim]. Any memory layout with a
- * contiguous head_dim is a choice of strides, so [batch, length, heads,
- * head_dim] needs no copy and no flag; stride 0 broadcasts. */
+ * Dimensions are [batch, heads, length, head_dim]. Strides express any memory layout whose head_dim
+ * is contiguous: [batch, length, heads, head_dim] needs no copy and no flag, and stride 0
+ * broadcasts. */
 struct attn_tensor {
-    void *data; /* NULL: this optional tensor is absent */
+    void *data; /* NULL: the optional tensor is absent */
     enum attn_dtype dtype;
     int64_t shape[4];
     int64_t stride[4]; /* in elements, not bytes */
 };
 
-/* The dense row-major view of data. */
+/* A dense row-major view of data. */
 struct attn_tensor attn_tensor_dense(void *data, enum attn_dtype dtype, int64_t batch,
                                      int64_t heads, int64_t length, int64_t head_dim);
 
-/* Rows of heads * head_dim columns, [batch, length, heads * head_dim] dense in
- * memory with row_stride elements from row to row, seen as
- * [batch, heads, length, head_dim]. */
+/* A [batch, heads, length, head_dim] view of memory that is [batch, length, heads * head_dim]: each
+ * row holds its heads side by side, and row_stride is the number of elements from one row to the
+ * next. */
 struct attn_tensor attn_tensor_rows(void *data, enum attn_dtype dtype, int64_t batch, int64_t heads,
                                     int64_t length, int64_t head_dim, int64_t row_stride);
 
 /* --------------------------------------------------------------- problem -- */
 
-/* How masked scores become weights. lse is that of the softmax under both. */
+/* How masked scores become weights. lse is that of the softmax for both. */
 enum attn_normalizer {
     ATTN_SOFTMAX,
-    ATTN_SPARSEMAX, /* the nearest point of the simplex (Martins and Astudillo 2016): weights of
-                       scores far below the greatest are 0. Parts of keys cannot be merged */
+    ATTN_SPARSEMAX, /* Euclidean projection onto the simplex (Martins and Astudillo 2016): scores
+                       far below the maximum get weight 0. Partial answers over parts of the keys
+                       cannot be merged */
 };
 
-/* Query row i stands at position p = past_len + i; key j at position k = kv_offset + j. */
+/* Query row i is at position p = past_len + i; key j is at position k = kv_offset + j. */
 struct attn_options {
-    double scale;         /* softmax scale, usually 1/sqrt(head_dim); finite, as a float too */
-    double softcap;       /* 0: off; else positive and finite, as a float too */
-    bool causal;          /* a row sees keys at k <= p */
-    int64_t window_left;  /* a row sees keys at k >= p - window_left; -1: all before it */
-    int64_t window_right; /* a row sees keys at k <= p + window_right; -1: all after it */
+    double scale;   /* usually 1/sqrt(head_dim); must be finite, also when converted to float */
+    double softcap; /* 0: off; else positive and finite, also when converted to float */
+    bool causal;    /* a row sees keys at k <= p */
+    int64_t window_left;  /* a row sees keys at k >= p - window_left; -1: no bound on this side */
+    int64_t window_right; /* a row sees keys at k <= p + window_right; -1: no bound on this side */
 
-    /* Dropout of the weights (Srivastava et al. 2014), inverted: each weight becomes 0 with this
-     * probability, else it is divided by 1 - dropout; what the weights then are makes the context.
-     * lse is not touched. Which ones follows from seed, batch item, head, query row and the key's
-     * position alone (Philox4x32-10). */
+    /* Inverted dropout of the weights (Srivastava et al. 2014): each weight becomes 0 with this
+     * probability, and otherwise is divided by 1 - dropout. The context is computed from the
+     * weights after dropout; lse does not change. Which weights are dropped depends only on the
+     * seed, batch item, head, query row and key position (Philox4x32-10). */
     float dropout; /* 0: off; below 1 */
     uint64_t seed;
 
     enum attn_normalizer normalizer;
 
-    /* In what scores, softmax and sums are computed at the least (ONNX Attention,
-     * softmax_precision). F64: all in double, as also where any tensor of the problem is F64. F32,
-     * F16 and BF16: in float, which is finer than the last two ask for. */
+    /* The least precision in which scores, softmax and sums are computed (ONNX Attention,
+     * softmax_precision). F64: everything in double, as it also is when any tensor of the problem
+     * is F64. F32, F16 and BF16: float, which is finer than F16 and BF16 ask for. */
     enum attn_dtype softmax_precision;
 };
 
-/* scale = 1/sqrt(head_dim), no cap, not causal, no window. */
+/* scale = 1/sqrt(head_dim); no softcap, not causal, no window, no dropout. */
 struct attn_options attn_options_default(int64_t head_dim);
 
 struct attn_problem {
     struct attn_options options;
 
-    /* Each F32, F16, BF16 or F64. Computed with is float; where a tensor of the problem is F64 or
-     * softmax_precision asks for it, double, throughout and by another, slower path. */
+    /* Each F32, F16, BF16 or F64. All arithmetic is in float. If a tensor of the problem is F64 or
+     * softmax_precision asks for it, all arithmetic is in double, on a slower path. */
     struct attn_tensor query; /* [batch, q_heads,  q_len,  head_dim]   */
     struct attn_tensor key;   /* [batch, kv_heads, kv_len, head_dim]   */
     struct attn_tensor value; /* [batch, kv_heads, kv_len, v_head_dim] */
 
     /* Optional, [head_dim], the same for every head: additive scores (Bahdanau et al. 2015,
-     * appendix A.1.2) in place of the dot product,
+     * appendix A.1.2) replace the dot product,
      *     scores = scale * sum over d of additive_weight[d] * tanh(query[d] + key[d])
      * where scale is usually 1. */
     const float *additive_weight;
 
-    /* Optional. Each dimension is that of [batch, q_heads, q_len, kv_len] or 1,
-     * which broadcasts; any stride. BOOL (one byte): true may attend. F32, F16,
-     * BF16 or F64: added to the scores; -INFINITY forbids. Of more than one key and
-     * fewer than kv_len, the mask forbids those past its end (ONNX Attention-24: the last
-     * dimension "can also be shorter"); one is "broadcastable", and broadcasts. */
+    /* Optional. Each dimension is that of [batch, q_heads, q_len, kv_len], or 1, which broadcasts;
+     * any stride. BOOL (one byte): true may attend. F32, F16, BF16 or F64: added to the scores;
+     * -INFINITY forbids. The last dimension may be shorter than kv_len (ONNX Attention-24: "can
+     * also be shorter"): keys past the mask's end are forbidden. A last dimension of 1 still
+     * broadcasts. */
     struct attn_tensor mask;
 
-    /* Optional lengths, each 0 or more. A length past kv_len hides nothing. */
+    /* Optional lengths, each 0 or more. A length greater than kv_len hides nothing. */
     const int64_t *kv_len;     /* [batch]: keys j >= kv_len are hidden */
-    const int64_t *row_kv_len; /* [batch, q_len]: the same for each query row */
-    const int64_t *past_len;   /* [batch]: keys that come before query row 0; absent: 0.
-                                  May be negative: then the first rows see nothing when causal */
-    int64_t kv_offset;         /* the position of key 0, where the keys are a part of a longer
-                                  sequence; of either sign. Lengths count keys, not positions */
+    const int64_t *row_kv_len; /* [batch, q_len]: the same, for each query row */
+    const int64_t *past_len;   /* [batch]: number of keys before query row 0; absent: 0. May be
+                                  negative: then, if causal, the first rows see nothing */
+    int64_t kv_offset; /* position of key 0, for keys that are a part of a longer sequence; may be
+                          negative. Lengths count keys, not positions */
 
-    /* Optional, [q_heads], finite: attention with linear biases (Press, Smith and Lewis 2022). The
-     * score of a key at position k gets -slope * |p - k|, with the masks. */
+    /* Optional, [q_heads], finite: attention with linear biases (Press, Smith and Lewis 2022).
+     * slope * |p - k| is subtracted from the score of a key at position k, together with the
+     * masks. */
     const float *alibi_slopes;
 
-    /* Optional, [q_heads], finite or -INFINITY: one more key with this score and no value (Xiao et
-     * al. 2024). It counts in the softmax of a row and in its lse and shows in no map; a row that
-     * sees nothing else has context 0 and lse = sink. -INFINITY: this head has none. */
+    /* Optional, [q_heads], finite or -INFINITY: an attention sink, which is one more key with this
+     * score and no value (Xiao et al. 2024). It counts in the softmax and lse of a row but appears
+     * in no map. A row that sees nothing else has context 0 and lse = sink. -INFINITY: the head has
+     * no sink. */
     const float *sinks;
 
-    /* Outputs, each optional, F32, F16, BF16 or F64: the same numbers, rounded to the nearest, ties
-     * to even; what is too large becomes infinite. Each must not overlap any input or output. */
+    /* Outputs, each optional, F32, F16, BF16 or F64: the same numbers, rounded to nearest, ties to
+     * even; a number too large for the dtype becomes infinite. No output may overlap an input or
+     * another output. */
     struct attn_tensor context;    /* [batch, q_heads, q_len, v_head_dim] */
     struct attn_tensor lse;        /* [batch, q_heads, q_len, 1], natural logarithm */
     struct attn_tensor scores;     /* [batch, q_heads, q_len, kv_len], like the three below */
-    struct attn_tensor softcapped; /* what a mask forbids is still a number in these two, */
-    struct attn_tensor masked;     /* -INFINITY in this one, */
-    struct attn_tensor weights;    /* and 0 in this one */
+    struct attn_tensor softcapped; /* forbidden pairs have their score here and in scores, */
+    struct attn_tensor masked;     /* -INFINITY here, */
+    struct attn_tensor weights;    /* and 0 here */
 
-    const struct attn_kernels *kernels; /* NULL: the best this CPU can run */
+    const struct attn_kernels *kernels; /* NULL: the best table that this CPU can run */
 };
 
 /* ------------------------------------------------------------------ plan -- */
 
-/* Read the first four fields, leave the rest alone. A plan borrows the
- * problem's memory and owns nothing, so there is nothing to free. */
+/* Callers read the first four fields only. A plan borrows the problem's memory and owns nothing, so
+ * there is nothing to free. */
 struct attn_plan {
-    int64_t task_count; /* tasks write disjoint rows of the outputs; 0 where there are no rows */
-    size_t workspace_bytes; /* what one running task needs, 64-byte aligned; it does not grow with
+    int64_t task_count;     /* tasks write disjoint rows of the outputs; 0 if there are no rows */
+    size_t workspace_bytes; /* needed by each running task, 64-byte aligned; does not grow with
                                kv_len */
-    int64_t part_count;     /* 0, or tasks can be cut: see attn_plan_run_part() */
-    size_t shared_bytes;    /* what all parts of a run share, 64-byte aligned */
+    int64_t part_count;     /* 0, or the number of parts for attn_plan_run_part() */
+    size_t shared_bytes;    /* shared by all parts of a run, 64-byte aligned */
 
     struct attn_problem problem;
     const struct attn_kernels *kernels;
-    bool in_double;  /* rather than in float; then no kernels run but those that convert */
-    int64_t q_tile;  /* query rows of one task at the most */
+    bool in_double;  /* double arithmetic; of the kernels, only conversions run */
+    int64_t q_tile;  /* query rows of one task, at most */
     int64_t width;   /* lanes of one tile: q_tile rounded up to whole vectors */
     int64_t kv_tile; /* keys of one step */
     int64_t q_tiles; /* tasks of one head */
 
-    /* The rows of weights stay masked scores, for weight_map.c to make less of them. */
+    /* Rows of weights keep masked scores, which weight_map.c reduces. */
     bool keeps_scores;
 
-    /* Of a few query rows (forward_decode.c). */
+    /* Decode: problems with few query rows (forward_decode.c). */
     bool is_decode;
-    int64_t decode_heads,
-        decode_tasks;           /* query heads of one task at the most, tasks of one group */
-    int64_t chunk_keys, chunks; /* keys of one part, parts of one task */
-    size_t state_bytes;         /* what one part leaves in shared */
+    int64_t decode_heads, decode_tasks; /* query heads of one task at most; tasks of one group */
+    int64_t chunk_keys, chunks;         /* keys of one part; parts of one task */
+    size_t state_bytes;                 /* what one part leaves in shared */
 };
 
-/* Check the problem and choose how to run it. q_len and kv_len may be 0; heads,
- * head_dim and v_head_dim may not.
- * On failure *where names the field at fault ("key.shape[3]"), a constant
- * string, and the plan is not to be used; where may be NULL. */
+/* Check the problem and choose how to run it. q_len and kv_len may be 0; heads, head_dim and
+ * v_head_dim may not. On failure *where names the field at fault ("key.shape[3]"), a constant
+ * string, and the plan must not be used. where may be NULL. */
 enum attn_status attn_plan_init(struct attn_plan *plan, const struct attn_problem *problem,
                                 const char **where);
 
-/* Run task number task of plan->task_count, in any order, from any thread.
- * Tasks that run at the same time need a workspace each. */
+/* Run task number task, 0 <= task < plan->task_count, in any order, from any thread. Each task that
+ * runs at the same time needs a workspace of its own. */
 void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace);
 
-/* Few query rows over many keys are few tasks. Where part_count is not 0 the same work, with the
- * same bits, can be had in more tasks, for whoever has threads for them: first part_count parts, in
- * any order; when all are done, task_count joins, in any order. Each needs a workspace as above. */
+/* Few query rows over many keys make few tasks. If part_count is not 0, the same work can be run as
+ * more tasks with the same bits, to use more threads: first part_count parts in any order, then,
+ * when all parts are done, task_count joins in any order. Each needs a workspace as above. */
 void attn_plan_run_part(const struct attn_plan *plan, int64_t part, void *shared, void *workspace);
 void attn_plan_run_join(const struct attn_plan *plan, int64_t number, void *shared,
                         void *workspace);
 
 /* --------------------------------------------------------------- kernels -- */
 
-/* The tables of kernels that this CPU can run, best first, ended by NULL. */
+/* The kernel tables that this CPU can run, best first, terminated by NULL. */
 const struct attn_kernels *const *attn_kernels_available(void);
 
 const char *attn_kernels_name(const struct attn_kernels *kernels); /* "generic", "avx2", "avx512" */

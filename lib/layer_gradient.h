@@ -2,50 +2,49 @@
  *
  *     y = x . W^T + b       gives   dx = dy . W      dW = dy^T . x      db = sum over rows of dy
  *
- * around gradient.h, rotary embedding turned back by the same angles, times its attention factor,
- * and norms, of which with n = (x - mean) * r, r being 1/sqrt(mean square + eps),
+ * around gradient.h. Rotary embedding is undone by the negative angles, times its attention factor.
+ * Norms, with n = (x - mean) * r and r = 1/sqrt(mean square + eps), are
  *
  *     y = w n + b           gives   dw = sum dy n    db = sum dy
  *                                   dx = r (w dy - mean(w dy) - n mean(w dy n))
  *
- * without mean(w dy) where it is not centred. What is clamped, to the bound itself too, passes on
- * 0. Run like a layer, stage by stage (layer.h). Equal inputs give equal bits, however many threads
- * run the tasks. What a key or value row holds that no query row sees reaches no gradient. */
+ * without mean(w dy) if the norm is not centred. A clamped number, also one exactly at the bound,
+ * has gradient 0. Run it like a layer, stage by stage (layer.h). Equal inputs give equal bits, for
+ * any number of threads. A key or value row that no query row sees affects no gradient. */
 #ifndef ATTN_LAYER_GRADIENT_H
 #define ATTN_LAYER_GRADIENT_H
 
 #include "gradient.h"
 #include "layer.h"
 
-/* Of a struct attn_linear, in its layout; each NULL where it is not asked for, and both where the
- * projection is the identity. */
+/* Gradients of a struct attn_linear, in its layout. Each is NULL if it is not wanted; both are NULL
+ * if the projection is the identity. */
 struct attn_linear_gradient {
-    float
-        *weight; /* [out, in], or [in, out] where in_out; from row to row as far as the weight's */
-    float *bias; /* [out] */
+    float *weight; /* [out, in], or [in, out] if in_out; with the row stride of the weight */
+    float *bias;   /* [out] */
 };
 
-/* Of a struct attn_norm, of the shape of its weight; each NULL where it is not asked for. */
+/* Gradients of a struct attn_norm, of the shape of its weight; each NULL if it is not wanted. */
 struct attn_norm_gradient {
     float *weight;
     float *bias;
 };
 
-/* The parts of joined's gradient, numbers that attn_linear_split() cuts in the same way: what is
- * left by a layer of the two parts in left and right is the gradient of joined. */
+/* Split the gradient of joined as attn_linear_split() splits joined: what a layer of the two parts
+ * writes to left and right is then the gradient of joined. */
 void attn_linear_gradient_split(const struct attn_linear *joined, int64_t columns,
                                 const struct attn_linear_gradient *gradient,
                                 struct attn_linear_gradient *left,
                                 struct attn_linear_gradient *right);
 
 struct attn_layer_gradient_problem {
-    /* The call, not partial; its outputs are not looked at. */
+    /* The call, not partial; its outputs are ignored. */
     struct attn_layer_problem layer;
 
     const float *context_gradient; /* [q_len, d_out], dense */
 
-    /* Outputs, dense F32, each NULL where it is not asked for. None may overlap another or an
-     * input. */
+    /* Outputs, dense F32, each NULL if it is not wanted. None may overlap an input or another
+     * output. */
     float *query; /* these three: of the shape of the input */
     float *key;
     float *value;
@@ -59,26 +58,30 @@ struct attn_layer_gradient_problem {
 
 enum { ATTN_LAYER_GRADIENT_STAGES_MAX = 9 + ATTN_GRADIENT_STAGES };
 
-/* Borrows the problem's memory and the layer; owns nothing. Read the first four fields, leave the
- * rest alone. */
+/* Borrows the problem's memory and the layer; owns nothing. Callers read the first four fields
+ * only. */
 struct attn_layer_gradient_plan {
     int stage_count;
     int64_t task_count[ATTN_LAYER_GRADIENT_STAGES_MAX]; /* of each stage, 1 or more */
     size_t scratch_bytes;   /* shared by all tasks of one run, 64-byte aligned; may be 0 */
-    size_t workspace_bytes; /* what one running task needs besides, 64-byte aligned; may be 0 */
+    size_t workspace_bytes; /* needed besides by each running task, 64-byte aligned; may be 0 */
 
     struct attn_layer_gradient_problem problem;
-    struct attn_layer_plan forward;     /* of which the projections and attention are run */
-    struct attn_gradient_plan gradient; /* its tensors in scratch are bound when a task runs */
+    struct attn_layer_plan forward; /* its projections and attention are run again */
+    struct attn_gradient_plan
+        gradient; /* its tensors in scratch get their addresses when a task runs */
     int stage_kind[ATTN_LAYER_GRADIENT_STAGES_MAX];
-    int stage_of_part[ATTN_LAYER_GRADIENT_STAGES_MAX]; /* in the plan that the stage is part of */
-    size_t rows_offset, context_offset;                /* into scratch, in bytes */
+    int stage_of_part[ATTN_LAYER_GRADIENT_STAGES_MAX]; /* the stage's number in the plan that it
+                                                          belongs to */
+    size_t rows_offset, context_offset;                /* bytes into scratch */
     size_t operand_offset[3];                          /* of query, key and value */
-    size_t norm_offset[2]; /* sums of each chunk of query and key for their norms' gradients */
+    size_t norm_offset[2]; /* sums of each chunk of query and key rows for the gradients of their
+                              norms */
 };
 
-/* Everything is checked here and running cannot fail. Errors as of attn_layer_plan_init() and
- * attn_gradient_plan_init(); ATTN_ERR_NO_DATA for a gradient of what the layer does not have. */
+/* Everything is checked here, and running cannot fail. Errors as for attn_layer_plan_init() and
+ * attn_gradient_plan_init(); ATTN_ERR_NO_DATA for a gradient of something that the layer does not
+ * have. */
 enum attn_status attn_layer_gradient_plan_init(struct attn_layer_gradient_plan *plan,
                                                const struct attn_layer_gradient_problem *problem,
                                                const char **where);

@@ -3,27 +3,27 @@
  *     softmax(x)_i     = exp(x_i - max(x)) / sum over j of exp(x_j - max(x))
  *     log_softmax(x)_i = x_i - max(x) - log(sum over j of exp(x_j - max(x)))
  *
- * The meaning is that of ONNX Softmax and LogSoftmax, opset 13, with what attention adds: numbers
- * may be hidden, and a row of which nothing is visible becomes 0 (its logarithms -INFINITY), never
- * NaN. All is computed in double, so an answer that is not F64 is off by one rounding, however long
- * the row is. */
+ * The meaning is that of ONNX Softmax and LogSoftmax, opset 13. As in attention, numbers may be
+ * hidden, and a row without visible numbers becomes 0 (its logarithms -INFINITY), never NaN. All
+ * arithmetic is in double, so an output that is not F64 is off by one rounding, for any row
+ * length. */
 #ifndef ATTN_SOFTMAX_H
 #define ATTN_SOFTMAX_H
 
 #include "attn.h"
 
-/* A dense array [outer, length, inner]; the axis is the middle one. There are outer * inner rows of
- * length numbers each, of which one begins at o * length * inner + i; row o * inner + i is that
- * one. Sizes may be 0. */
+/* A dense array [outer, length, inner]; the softmax runs along the middle axis. There are outer *
+ * inner rows of length numbers. Row o * inner + i begins at element o * length * inner + i, and its
+ * numbers are inner elements apart. Sizes may be 0. */
 struct attn_softmax {
     const void *input;
     void *output; /* input itself, or memory that does not overlap it */
     int64_t outer, length, inner;
 
-    /* NULL, or how many numbers of a row are visible, counted from its first: row r has
-     * visible[r / rows_per_visible], 0 or more, rows_per_visible being 1 or more. What is hidden is
-     * not read. A number of -INFINITY is as good as hidden; beside NaN or +INFINITY every visible
-     * number of the row becomes NaN. */
+    /* NULL, or how many numbers of a row are visible, counted from its first: row r has visible[r /
+     * rows_per_visible], which is 0 or more; rows_per_visible is 1 or more. Hidden numbers are not
+     * read. A number of -INFINITY counts as hidden, except that NaN or +INFINITY in a row makes
+     * every visible number of that row NaN. */
     const int64_t *visible;
     int64_t rows_per_visible;
 
@@ -32,7 +32,7 @@ struct attn_softmax {
     enum attn_dtype dtype; /* of input and output: F32, F64, F16 or BF16 */
 };
 
-/* Computes rows [first, first + count). Different rows may be computed at the same time. */
+/* Compute rows [first, first + count). Different rows may be computed at the same time. */
 void attn_softmax_run(const struct attn_softmax *softmax, int64_t first, int64_t count);
 
 #endif

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* The k largest of count numbers, largest first, and their indices; k <= count. Of equal numbers
- * the one of lower index comes first, and NaN comes after all numbers. */
+/* Write the k largest of count numbers, largest first, and their indices; k <= count. Among equal
+ * numbers the lower index comes first; NaN comes after all numbers. */
 void attn_top_k(const float *row, int64_t count, int64_t k, float *values, int64_t *indices);
 
 #endif
