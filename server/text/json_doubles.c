@@ -1,13 +1,20 @@
-/* json_doubles.c - numbers of a JSON text as doubles, for the few calls that compute in double.
+/* json_doubles.c - doubles and 64-bit integers between text and memory, for the few calls that have
+ * them; see json.h for reading and json_numbers.h for writing.
  *
- * The pass over the text has checked the grammar and knows where an array begins, so that here is
- * nothing left to go wrong. The C library rounds correctly and knows NaN and Infinity; it is slower
- * than our reader of floats, and simpler than a second one of our own. */
+ * The C library rounds correctly and knows NaN and Infinity. It is slower than our reader and
+ * writer of floats, and simpler than a second pair of our own. */
 #include "text/json.h"
+#include "text/json_numbers.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ------------------------------------------------------------------ read -- */
+
+/* json_read() has checked the grammar and knows where an array begins, so nothing can go wrong
+ * here. */
 
 /* Reads the element at text and returns the byte after it. A ']' ends every number. */
 static const char *read_element(const char *text, double *value)
@@ -41,4 +48,36 @@ int64_t json_read_doubles(const char *text, const struct json_numbers *numbers, 
             nonfinite_index = i;
     }
     return nonfinite_index;
+}
+
+/* ----------------------------------------------------------------- write -- */
+
+size_t json_write_double(char *out, double value)
+{
+    int digits = 15, size;
+    if (!isfinite(value)) {
+        memcpy(out, JSON_NULL, sizeof JSON_NULL);
+        return sizeof JSON_NULL;
+    }
+    do
+        size = snprintf(out, JSON_DOUBLE_BYTES_MAX, "%.*g", digits, value);
+    while (digits++ < 17 && strtod(out, NULL) != value);
+    return (size_t)size;
+}
+
+size_t json_write_decimal(char *out, int64_t value, int places)
+{
+    char digits[JSON_INTEGER_BYTES_MAX];
+    char *end = digits + sizeof digits, *p = end;
+    uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    for (int i = 0; i <= places || magnitude > 0; i++) {
+        if (i == places && places > 0)
+            *--p = '.';
+        *--p = (char)('0' + magnitude % 10);
+        magnitude /= 10;
+    }
+    if (value < 0)
+        *--p = '-';
+    memcpy(out, p, (size_t)(end - p));
+    return (size_t)(end - p);
 }

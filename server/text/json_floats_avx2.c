@@ -14,13 +14,9 @@
 #ifdef __x86_64__
 
 #include "text/json_numbers.h"
-#include "text/json_pow10.h"
 #include "text/json_scan.h"
 
 #include <immintrin.h>
-
-#define AVX2_BODY   __attribute__((target("avx2,bmi,bmi2")))
-#define AVX2_INLINE __attribute__((target("avx2,bmi,bmi2"), always_inline)) static inline
 
 enum {
     WINDOW = 64,
@@ -48,7 +44,7 @@ struct batch {
     int64_t count;
 };
 
-/* A bit for each of WINDOW bytes that is no digit, the first in the lowest bit. */
+/* A bit for each of WINDOW bytes that is not a digit, the first byte's in the lowest bit. */
 AVX2_INLINE uint64_t window_of_others(const char *text)
 {
     const __m256i zero = _mm256_set1_epi8('0'), to_top = _mm256_set1_epi8(128 - 10);
@@ -106,7 +102,7 @@ static const char *read_exponent(const char *text, const char *end, int64_t frac
     p += *p == '-' || *p == '+';
     const char *digits = p;
     int64_t magnitude = 0;
-    for (; (unsigned char)(*p - '0') < 10 && p - text < EXPONENT_BYTES_MAX; p++)
+    for (; json_scan_is_digit(*p) && p - text < EXPONENT_BYTES_MAX; p++)
         magnitude = magnitude * 10 + (*p - '0');
     const int64_t exponent = (negative ? -magnitude : magnitude) - fraction;
     if (p == digits || p - text == EXPONENT_BYTES_MAX || exponent < EXPONENT_MIN

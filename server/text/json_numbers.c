@@ -9,7 +9,6 @@
 #include "text/json_numbers.h"
 
 #include "text/json_floats.h"
-#include "text/json_pow10.h"
 #include "text/json_scan.h"
 
 #include <endian.h>
@@ -33,13 +32,6 @@ enum {
 };
 
 static const int64_t EXPONENT_BOUND = 1000000000000; /* past any length of text */
-
-static bool is_digit(char c)
-{
-    return (unsigned char)(c - '0') < 10;
-}
-
-static const uint64_t EIGHT_ZEROS = 0x3030303030303030;
 
 /* Eight bytes of text, the first in the low byte. */
 static inline uint64_t load_eight(const char *text)
@@ -77,7 +69,7 @@ static inline uint64_t eight_digits_value(uint64_t digits)
  * them to the end makes zeros of what is missing before them. */
 static inline uint64_t digits_value(uint64_t word, int count)
 {
-    return eight_digits_value((word - EIGHT_ZEROS) << (64 - 8 * count));
+    return eight_digits_value((word - JSON_EIGHT_ZEROS) << (64 - 8 * count));
 }
 
 /* Reads digits from text on, as many as there are, and appends them to *significand,
@@ -94,7 +86,7 @@ static const char *read_digits(const char *text, const char *end, uint64_t *sign
         if (count < 8)
             return text;
     }
-    for (; text < end && is_digit(*text); text++)
+    for (; text < end && json_scan_is_digit(*text); text++)
         *significand = *significand * 10 + (uint64_t)(*text - '0');
     return text;
 }
@@ -109,10 +101,10 @@ static const char *read_exponent(const char *text, const char *end, int64_t *exp
     const bool negative = text < end && *text == '-';
     if (text < end && (*text == '-' || *text == '+'))
         text++;
-    if (text == end || !is_digit(*text))
+    if (text == end || !json_scan_is_digit(*text))
         return NULL;
     int64_t magnitude = 0;
-    for (; text < end && is_digit(*text); text++)
+    for (; text < end && json_scan_is_digit(*text); text++)
         if (magnitude < EXPONENT_BOUND)
             magnitude = magnitude * 10 + (*text - '0');
     *exponent = negative ? -magnitude : magnitude;
@@ -134,12 +126,12 @@ static const char *read_token(const char *text, const char *end, struct token *t
     token->fraction_digits = 0;
     token->negative = text < end && *text == '-';
     text += token->negative;
-    if (text == end || !is_digit(*text))
+    if (text == end || !json_scan_is_digit(*text))
         return NULL;
     token->digits = text;
     if (*text != '0')
         text = read_digits(text, end, &token->significand);
-    else if (++text < end && is_digit(*text))
+    else if (++text < end && json_scan_is_digit(*text))
         return NULL;
     if (text < end && *text == '.') {
         const char *fraction = text + 1;
@@ -241,7 +233,7 @@ static inline uint32_t window_of_others(const char *text)
 #else
     uint32_t others = 0;
     for (int i = 0; i < QUICK_WINDOW; i++)
-        others |= (uint32_t)!is_digit(text[i]) << i;
+        others |= (uint32_t)!json_scan_is_digit(text[i]) << i;
     return others;
 #endif
 }
@@ -249,7 +241,8 @@ static inline uint32_t window_of_others(const char *text)
 /* The number that count digits at text spell; 0 < count <= 16. */
 static inline uint64_t sixteen_digits_value(const char *text, int count)
 {
-    const uint64_t low = load_eight(text) - EIGHT_ZEROS, high = load_eight(text + 8) - EIGHT_ZEROS;
+    const uint64_t low = load_eight(text) - JSON_EIGHT_ZEROS,
+                   high = load_eight(text + 8) - JSON_EIGHT_ZEROS;
     const uint128 digits = ((uint128)high << 64 | low) << (128 - 8 * count);
     return eight_digits_value((uint64_t)digits) * 100000000
            + eight_digits_value((uint64_t)(digits >> 64));

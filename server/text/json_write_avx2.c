@@ -10,14 +10,9 @@
 
 #ifdef __x86_64__
 
-#include "text/json_layout.h"
 #include "text/json_numbers.h"
-#include "text/json_pow10.h"
 
 #include <immintrin.h>
-
-#define AVX2_BODY   __attribute__((target("avx2,bmi,bmi2")))
-#define AVX2_INLINE __attribute__((target("avx2,bmi,bmi2"), always_inline)) static inline
 
 enum { BATCH = 8, HALF = 4 };
 

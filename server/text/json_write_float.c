@@ -3,13 +3,11 @@
  * Schubfach (R. Giulietti, "The Schubfach way to render doubles", 2020) in its
  * float32 form finds the shortest digits with three products and no loop. What is left to
  * cost time are branches that the processor cannot foresee, so that there is none for the
- * sign, and json_layout.h has the rest. Branches are left where tensors are mostly of one
+ * sign, and json_floats.h has the rest. Branches are left where tensors are mostly of one
  * kind: zeros, integers, numbers of a single digit. */
 #include "text/json_numbers.h"
 
 #include "text/json_floats.h"
-#include "text/json_layout.h"
-#include "text/json_pow10.h"
 
 #include <string.h>
 
@@ -117,8 +115,6 @@ static inline struct json_digits make_digits(struct decimal decimal, int length)
                                  decimal.exponent + length };
 }
 
-static const char NOT_FINITE[4] = { 'n', 'u', 'l', 'l' };
-
 /* ------------------------------------------------------- what is unusual -- */
 
 /* Without zeros at the end. */
@@ -156,8 +152,8 @@ static char *write_few_digits(char *out, struct json_digits digits)
 static char *write_special(char *out, uint32_t bits)
 {
     if (bits >> 23 & 0xFF) {
-        memcpy(out, NOT_FINITE, sizeof NOT_FINITE);
-        return out + sizeof NOT_FINITE;
+        memcpy(out, JSON_NULL, sizeof JSON_NULL);
+        return out + sizeof JSON_NULL;
     }
     out[0] = bits > 0 ? '-' : '0';
     out[1] = '0';
