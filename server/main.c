@@ -12,11 +12,10 @@
 #include "config/config_value.h"
 #include "config/listen_collision.h"
 #include "host/blas_core.h"
-#include "host/cpu_count.h"
 #include "host/heap_tuning.h"
-#include "host/memory_granted.h"
 #include "host/notify.h"
 #include "host/open_files.h"
+#include "host/resources.h"
 #include "host/restart.h"
 #include "http/http.h"
 #include "http/listener.h"
@@ -70,7 +69,7 @@ static bool choose_kernels(struct service *service, struct fault *fault)
 static void limit_memory(struct config *config)
 {
     const size_t bytes_max =
-        config->memory_bytes_max > 0 ? config->memory_bytes_max : memory_granted() / 2;
+        config->memory_bytes_max > 0 ? config->memory_bytes_max : resources_memory_bytes() / 2;
     config->memory_bytes_max = bytes_max;
     memory_budget_limit(bytes_max);
     if (config->body_bytes_max > memory_budget_body_bytes_max())
@@ -208,7 +207,7 @@ static bool end_is_pending(void)
 /* As many as are asked for, or as the cgroup grants now. */
 static int workers_wanted(const struct config *config)
 {
-    const int workers = config->workers ? config->workers : cpu_count();
+    const int workers = config->workers ? config->workers : resources_cpu_count();
     return workers < SCHEDULER_WORKERS_MAX ? workers : SCHEDULER_WORKERS_MAX;
 }
 

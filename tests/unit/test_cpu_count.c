@@ -1,6 +1,6 @@
 /* test_cpu_count.c - quotas of cgroups, read from trees made for the test, and the
  * affinity mask of this process. */
-#include "host/cpu_count.h"
+#include "host/resources.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -139,7 +139,7 @@ static void test_cgroups(void **state)
         assert_non_null(mkdtemp(root));
         for (int j = 0; j < FILES_MAX && c->files[j].path; j++)
             write_file(root, c->files[j].path, c->files[j].text);
-        const int cpus = cpu_count_of_cgroup(root, c->self);
+        const int cpus = resources_cgroup_cpu_count(root, c->self);
         for (int j = 0; j < FILES_MAX && c->files[j].path; j++)
             remove_file(root, c->files[j].path);
         assert_int_equal(rmdir(root), 0);
@@ -155,7 +155,7 @@ static void test_long_paths(void **state)
     assert_non_null(self);
     strcpy(self, "0::/");
     memset(self + 4, 'a', 2 * PATH_MAX);
-    assert_int_equal(cpu_count_of_cgroup("/nonexistent", self), 0);
+    assert_int_equal(resources_cgroup_cpu_count("/nonexistent", self), 0);
     free(self);
 }
 
@@ -165,7 +165,7 @@ static void test_affinity(void **state)
     (void)state;
     if (sched_getaffinity(0, sizeof all, &all) != 0)
         skip(); /* more CPUs than the set holds */
-    const int count = cpu_count();
+    const int count = resources_cpu_count();
     assert_true(count >= 1 && count <= CPU_COUNT(&all));
     int first = 0;
     while (!CPU_ISSET(first, &all))
@@ -173,10 +173,10 @@ static void test_affinity(void **state)
     CPU_ZERO(&one);
     CPU_SET(first, &one);
     assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
-    const int alone = cpu_count();
+    const int alone = resources_cpu_count();
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
     assert_int_equal(alone, 1);
-    assert_int_equal(cpu_count(), count);
+    assert_int_equal(resources_cpu_count(), count);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* test_memory_granted.c - limits of cgroups, read from trees made for the test, and the machine's.
  * How a group is found is in test_cpu_count.c. */
-#include "host/memory_granted.h"
+#include "host/resources.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@ static void expect(const char *self, const char *path, const char *text, long lo
 {
     char *root = daemon_directory_create();
     daemon_directory_write(root, path, text, strlen(text));
-    assert_int_equal(memory_granted_of_cgroup(root, self), bytes);
+    assert_int_equal(resources_cgroup_memory_bytes(root, self), bytes);
     daemon_directory_remove(root);
 }
 
@@ -39,8 +39,8 @@ static void test_machine(void **state)
 {
     (void)state;
     const size_t machine = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-    assert_true(memory_granted() > 1 << 20);
-    assert_true(memory_granted() <= machine);
+    assert_true(resources_memory_bytes() > 1 << 20);
+    assert_true(resources_memory_bytes() <= machine);
 }
 
 int main(void)
