@@ -12,7 +12,6 @@
 #include "config/config_value.h"
 #include "config/listen_collision.h"
 #include "host/blas_core.h"
-#include "host/heap_tuning.h"
 #include "host/notify.h"
 #include "host/open_files.h"
 #include "host/resources.h"
@@ -349,7 +348,7 @@ int main(int argc, char **argv)
     const enum config_outcome outcome = config_read(&config, argc, argv);
     if (outcome != CONFIG_RUN)
         return outcome == CONFIG_EXIT_OK ? 0 : 1;
-    const bool heap_was_set = heap_tuning_set();
+    const bool heap_was_set = restart_tune_heap();
     blas_core_select(argv);
     if (heap_was_set)
         restart(argv); /* for that alone */

@@ -1,10 +1,17 @@
-/* restart.h - another start of this program, for what libraries read from the environment before
- * main(). */
+/* restart.h - another start of this program, for libraries that read the environment before main().
+ */
 #ifndef ATTND_RESTART_H
 #define ATTND_RESTART_H
 
+#include <stdbool.h>
+
+/* Sets GLIBC_TUNABLES for the next start, so that each thread keeps as many small blocks of freed
+ * memory as a request needs. False where the variable is set already, by this program or by the
+ * user, whose choice stands. */
+bool restart_tune_heap(void);
+
 /* Executes this program again with the same arguments and the environment as it is now. Returns
- * where that cannot be done. To be called before anything is opened or started. */
+ * only where that cannot be done. Call it before anything is opened or started. */
 void restart(char **argv);
 
 #endif
