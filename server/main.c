@@ -1,5 +1,5 @@
-/* main.c - the daemon's life: read the configuration, listen, load the models,
- * serve until a signal comes, drain, stop. Nothing else. SIGHUP: the models again, and the CPUs. */
+/* main.c - the daemon's life: read the configuration, listen, load the models, serve until a signal
+ * comes, drain, stop. SIGHUP makes it read the models and the CPU quota again. */
 #include "api/infer_handlers.h"
 #include "api/routes.h"
 #include "base/clock.h"
@@ -64,7 +64,7 @@ static bool choose_kernels(struct service *service, struct fault *fault)
                      wanted, attn_kernels_name(service->kernels));
 }
 
-/* One budget for all requests, and bounds of a single one that fit into it. */
+/* Sets one memory budget for all requests, and lowers the bound of one body so that it fits in. */
 static void limit_memory(struct config *config)
 {
     const size_t bytes_max =
@@ -112,7 +112,8 @@ static void print_model(void *context, const struct model_listing *listing)
         printf("%s: UNAVAILABLE: %s\n", listing->name, listing->reason);
 }
 
-/* Tells visit of every model, those that failed included, before it judges them. */
+/* Calls visit for every model, loaded or failed, and only then fails for those that did not load
+ * (--models-strict). */
 static bool load_models(struct service *service,
                         void (*visit)(void *context, const struct model_listing *listing),
                         int *failed_count, struct fault *fault)
@@ -165,15 +166,16 @@ static bool load_and_warm_up(struct service *service, struct fault *fault)
     return true;
 }
 
-/* Or until http, if any, is drained. */
+/* Sleeps until the deadline, or until http is drained; http may be NULL. */
 static void sleep_until(int64_t deadline_ns, int step_ms, const struct http *http)
 {
     while (clock_now_ns() < deadline_ns && (!http || !http_is_drained(http)))
         poll(NULL, 0, step_ms);
 }
 
-/* Ready turns 503; for the drain delay all is served as before; then no connection is made any
- * more, and what has been sent on those there are is answered. */
+/* The readiness endpoint answers 503 from now on. Everything is served as before for the drain
+ * delay. Then the daemon accepts no new connection and answers the requests that clients have sent
+ * on the open ones. */
 static void drain(struct service *service, struct http *http)
 {
     const struct config *config = service->config;
@@ -195,7 +197,8 @@ static void drain(struct service *service, struct http *http)
     }
 }
 
-/* Reading the models again may take long, and the end comes first. */
+/* Whether a signal to stop is pending. Reading the models again may take long, so it ends early for
+ * such a signal. */
 static bool end_is_pending(void)
 {
     sigset_t pending;
@@ -203,7 +206,7 @@ static bool end_is_pending(void)
            && (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
 }
 
-/* As many as are asked for, or as the cgroup grants now. */
+/* The number of workers that the configuration asks for, or of CPUs that may be used now. */
 static int workers_wanted(const struct config *config)
 {
     const int workers = config->workers ? config->workers : resources_cpu_count();
@@ -221,7 +224,8 @@ static void follow_quota(struct service *service)
     metrics_gauge_set(METRICS_WORKERS, now);
 }
 
-/* This thread has nothing else to do, so it is the one that reads the models again. */
+/* Waits for a signal to stop. Reads the models again at each SIGHUP: this thread has nothing else
+ * to do. */
 static void wait_for_end(struct service *service, const sigset_t *signals)
 {
     int signal_number;
@@ -239,8 +243,8 @@ static void wait_for_end(struct service *service, const sigset_t *signals)
     log_line(LOG_INFO, "signal", LOG_STRING("name", strsignal(signal_number)));
 }
 
-/* Where there are few CPUs, small requests are most of what there is, and each thread computes its
- * own; where there are many, workers do. */
+/* With few CPUs, most requests are small and each connection thread computes its own. With many
+ * CPUs, workers compute, so fewer connection threads are needed. */
 static int connection_thread_count(int worker_count)
 {
     return worker_count <= 2 ? worker_count : (worker_count + 1) / 2;
@@ -292,7 +296,7 @@ static int run(struct service *service)
     struct fault fault;
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a limit of the size of files is an error of who writes */
+    signal(SIGXFSZ, SIG_IGN); /* a write past the limit of file sizes then fails with EFBIG */
     const bool logs = log_writer_start(log_dropped);
     open_files_raise();
     log_line(LOG_INFO, "starting", LOG_STRING("version", ATTND_VERSION),
@@ -322,8 +326,9 @@ static int run(struct service *service)
     return served ? 0 : 1;
 }
 
-/* What is opened where a standard stream is closed takes its number, and what is written to the
- * stream then goes there: log lines to a client, say. */
+/* Opens /dev/null in place of each standard stream that is closed. Otherwise the next descriptor,
+ * perhaps a client's socket, takes the number of the stream and gets what is written to the stream,
+ * such as log lines. */
 static void open_standard_streams(void)
 {
     int descriptor;
@@ -351,7 +356,7 @@ int main(int argc, char **argv)
     const bool heap_was_set = restart_tune_heap();
     blas_core_select(argv);
     if (heap_was_set)
-        restart(argv); /* for that alone */
+        restart(argv); /* blas_core_select() has not done so */
     log_configure(config.log_level, config.log_format);
     model_guard_install();
     fatal_signal_install();

@@ -1,9 +1,8 @@
 /* blas_core.c - see blas_core.h.
  *
- * OpenBLAS chooses its kernels, and starts a thread for each CPU, in a
- * constructor that runs before main(); the only way to have another choice is
- * another start. Both reasons for one end with it, because they are looked for in
- * the environment: what is set there, by us or by the user, is never set again. */
+ * OpenBLAS chooses its kernels, and starts a thread for each CPU, in a constructor that runs before
+ * main(). So another choice needs another start of the program. The new start does not lead to one
+ * more: it has the environment variables that rule out both reasons for a start. */
 #include "host/blas_core.h"
 
 #include "host/restart.h"
@@ -19,11 +18,11 @@
 static const char CORE_VARIABLE[] = "OPENBLAS_CORETYPE";
 static const char THREADS_VARIABLE[] = "OPENBLAS_NUM_THREADS";
 
-/* Instruction sets, by what a newer one is faster than. */
+/* Instruction sets, from the slowest to the fastest. */
 enum generation { GENERATION_OLD, GENERATION_AVX, GENERATION_AVX2, GENERATION_AVX512 };
 
-/* The cores of OpenBLAS (driver/others/dynamic.c) that use AVX and what followed. Zen is AVX2 also
- * on the Zen CPUs that have more. */
+/* The cores of OpenBLAS (driver/others/dynamic.c) that use AVX or a later instruction set. Zen uses
+ * AVX2, even on the Zen CPUs that have AVX-512. */
 static const struct core {
     const char *name;
     enum generation generation;
@@ -43,7 +42,8 @@ static enum generation generation_of_core(const char *name)
     return GENERATION_OLD;
 }
 
-/* What the CPU has and the system lets programs use (the builtin asks XGETBV as well). */
+/* The newest set that the CPU has and the system lets programs use (the builtin also asks XGETBV).
+ */
 static enum generation generation_of_cpu(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -1,5 +1,7 @@
-/* notify.c - see notify.h. The protocol is one datagram, and libsystemd would be one dependency
- * more for it: sd_notify(3), "Notes", describes it and asks for nothing else. */
+/* notify.c - see notify.h.
+ *
+ * The protocol is one datagram, and sd_notify(3), "Notes", describes it in full, so the daemon does
+ * without libsystemd. */
 #include "host/notify.h"
 
 #include "watch/log.h"
@@ -13,8 +15,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* "/run/x", or "@x" of the abstract names of Linux (unix(7)): a NUL byte in place of the "@", and
- * the length says where it ends. */
+/* Fills in the address of "/run/x", or of "@x", one of the abstract names of Linux (unix(7)): a NUL
+ * byte stands in place of the "@", and the length alone says where the name ends. Returns the size
+ * of the address; 0 where name is neither or too long. */
 static socklen_t address_of(const char *name, struct sockaddr_un *address)
 {
     const size_t length = strlen(name);
@@ -27,7 +30,8 @@ static socklen_t address_of(const char *name, struct sockaddr_un *address)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
 }
 
-/* It does not wait for a manager that does not read. */
+/* Does not wait for a manager that does not read. False, with errno, where the lines were not sent.
+ */
 static bool send_to(const struct sockaddr_un *address, socklen_t size, const char *lines)
 {
     const int sender = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);

@@ -1,9 +1,10 @@
-/* notify.h - tells the service manager how it stands, as systemd's Type=notify expects. */
+/* notify.h - tells the service manager the daemon's state, as systemd's Type=notify expects. */
 #ifndef ATTND_NOTIFY_H
 #define ATTND_NOTIFY_H
 
-/* One or several lines of sd_notify(3), "READY=1" say, to the socket that NOTIFY_SOCKET names.
- * Without one nothing is done; where it cannot be reached, a warning is logged and that is all. */
+/* Sends one or several lines of sd_notify(3), such as "READY=1", to the socket that the environment
+ * variable NOTIFY_SOCKET names. Does nothing without the variable, and only logs a warning where
+ * the socket cannot be reached. */
 void notify(const char *lines);
 
 #endif

@@ -7,9 +7,13 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* Files that are not connections: some always, some of each connection thread, and one in so many
- * of all for models, which keep one a file. At the least a quarter of all are connections. */
-enum { OWN = 48, OWN_A_THREAD = 4, MODELS_PART = 16, CONNECTIONS_PART = 4 };
+/* How the files of the process are shared out. */
+enum {
+    OWN = 48,             /* kept for the daemon itself */
+    OWN_A_THREAD = 4,     /* kept for each connection thread */
+    MODELS_PART = 16,     /* one in 16 is kept for models, which keep each of their files open */
+    CONNECTIONS_PART = 4, /* at least one in 4 may be a connection */
+};
 
 void open_files_raise(void)
 {

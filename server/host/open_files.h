@@ -2,12 +2,12 @@
 #ifndef ATTND_OPEN_FILES_H
 #define ATTND_OPEN_FILES_H
 
-/* As many as the system lets this process have. */
+/* Raises the limit as far as the system lets this process do so. */
 void open_files_raise(void);
 
-/* How many of the wanted connections there can be at once, so that some files are left for what
- * else is opened: models, their changes on disk, what thread_count connection threads wait on.
- * Fewer than wanted are said in the log. */
+/* How many of the wanted connections may be open at once, so that enough files are left for the
+ * rest: models, their changes on disk, and the descriptors that thread_count connection threads
+ * wait on. Logs a warning where the number is lower than wanted. */
 int open_files_connections(int wanted, int thread_count);
 
 #endif

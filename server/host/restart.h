@@ -1,5 +1,4 @@
-/* restart.h - another start of this program, for libraries that read the environment before main().
- */
+/* restart.h - another start of this program, for what libraries read before main(). */
 #ifndef ATTND_RESTART_H
 #define ATTND_RESTART_H
 
