@@ -43,7 +43,13 @@ struct infer_array {
     int64_t shape[INFER_RANK_MAX];
 };
 
-/* A partial answer that is to be merged with others. */
+/* An empty array fits wherever no rows are asked for: JSON's [] has no widths. */
+static inline bool infer_array_is_empty(const struct infer_array *array)
+{
+    return array->rank == 1 && array->shape[0] == 0;
+}
+
+/* A partial answer, to be merged with others. */
 struct infer_part {
     struct infer_array context, lse;
 };

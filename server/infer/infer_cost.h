@@ -6,6 +6,7 @@
 #include "http/http.h"
 #include "infer/infer.h"
 #include "service/admission.h"
+#include "work/batcher.h"
 #include "work/cost.h"
 
 #include <stdatomic.h>
@@ -51,6 +52,16 @@ int64_t infer_cost_joined_ns(const struct infer_cost *cost, enum attn_layer_prod
 
 /* A batch has made the product, and has been measured for it. Returns what is left to do. */
 int64_t infer_cost_was_shared(struct infer_cost *cost, enum attn_layer_product product);
+
+/* Fills all of member but its job and go_on. False where this stage of the item's plan is no
+ * product that could be shared. */
+bool infer_batch_member(struct batch_member *member, const struct infer_request *request,
+                        int stage);
+
+/* Takes off the cost of the request what it saves if it shares its products with those who are
+ * there now or were of late. */
+void infer_batch_expect(struct infer_cost *cost, const struct infer_request *request,
+                        struct batcher *batcher);
 
 /* Around whatever a worker does for the request; tasks may run at the same time. The clock of CPU
  * time is not for nothing, so of what is short only a part is measured. */

@@ -10,11 +10,9 @@
 #include "base/clock.h"
 #include "format/coding.h"
 #include "infer/infer_answer.h"
-#include "infer/infer_batch.h"
 #include "infer/infer_cost.h"
-#include "infer/infer_record.h"
+#include "infer/infer_results.h"
 #include "infer/infer_statistics.h"
-#include "infer/infer_tasks.h"
 #include "service/admission.h"
 #include "service/cost_guess.h"
 

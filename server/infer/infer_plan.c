@@ -4,15 +4,11 @@
  * disagreement is a fault that names the field, what came and what was expected.
  * What the library would refuse is refused here first, in the client's words. */
 #include "infer/infer.h"
-#include "infer/infer_weight_map.h"
-
-#include "infer/infer_bias.h"
-#include "infer/infer_convert.h"
-#include "infer/infer_gradient.h"
-#include "infer/infer_merge.h"
-#include "infer/infer_per_head.h"
 #include "infer/infer_results.h"
-#include "infer/infer_tasks.h"
+
+#include "infer/infer_gradient.h"
+#include "infer/infer_masking.h"
+#include "infer/infer_merge.h"
 #include "model/model_scores.h"
 #include "store/model_store.h"
 
@@ -33,11 +29,6 @@ struct planned_input {
 
 /* ---------------------------------------------------------------- inputs -- */
 
-static bool is_empty(const struct infer_array *array)
-{
-    return array->rank == 1 && array->shape[0] == 0;
-}
-
 /* Rows of columns ([length][columns]; a flat query is one row), or where heads are
  * taken too [heads][length][head_dim]. An empty array is no rows of whatever width
  * is wanted: columns says 0 then. */
@@ -47,7 +38,7 @@ static bool read_input(struct planned_input *input, const struct infer_array *ar
     const int64_t *shape = array->shape;
     *input =
         (struct planned_input){ .name = input->name, .pointer = input->pointer, .array = array };
-    if (is_empty(array))
+    if (infer_array_is_empty(array))
         return true;
     if (array->rank == 1 && flat) {
         input->length = 1;
@@ -252,54 +243,6 @@ static struct attn_options plan_options(const struct infer_item *item)
     return options;
 }
 
-static bool plan_kv_len(struct infer_item *item, struct attn_layer_problem *problem,
-                        struct fault *fault)
-{
-    if (item->kv_len_count == 0 && !item->kv_len_rows)
-        return true;
-    if (item->kv_len_rows && item->kv_len_count != item->q_len)
-        return fault_set_at(fault, "/kv_len", FAULT_SHAPE,
-                            "kv_len has %" PRId64 " entries; there are %" PRId64 " query rows",
-                            item->kv_len_count, item->q_len);
-    for (int64_t i = 0; i < item->kv_len_count; i++)
-        if (item->kv_len[i] > item->kv_len_max)
-            return fault_set_at(fault, "/kv_len", FAULT_LENGTH,
-                                "kv_len is %" PRId64 "; there are %" PRId64 " keys",
-                                item->kv_len[i], item->kv_len_max);
-    if (item->kv_len_rows)
-        problem->row_kv_len = item->kv_len;
-    else
-        problem->kv_len = item->kv_len;
-    return true;
-}
-
-static bool plan_mask(const struct infer_item *item, struct attn_layer_problem *problem,
-                      struct fault *fault)
-{
-    const struct infer_array *mask = &item->mask;
-    const int64_t heads = item->layer.q_heads;
-    problem->mask = item->mask_view;
-    if (!mask->data || (is_empty(mask) && (item->q_len == 0 || item->kv_len_max == 0)))
-        return true;
-    const int64_t *shape = mask->shape + (mask->rank == 3 ? 1 : 0);
-    const bool fits = (mask->rank == 2 || (mask->rank == 3 && mask->shape[0] == heads))
-                      && shape[0] == item->q_len && shape[1] == item->kv_len_max;
-    if (!fits) {
-        char came[96];
-        int used = snprintf(came, sizeof came, "%s", "");
-        for (int i = 0; i < mask->rank && i < 4; i++)
-            used +=
-                snprintf(came + used, sizeof came - (size_t)used, "[%" PRId64 "]", mask->shape[i]);
-        return fault_set_at(fault, "/mask", FAULT_SHAPE,
-                            "mask is %s; expected [q_len %" PRId64 "][kv_len %" PRId64
-                            "], or one for each of %" PRId64 " heads",
-                            came, item->q_len, item->kv_len_max, heads);
-    }
-    problem->mask = attn_tensor_dense((void *)mask->data, mask->dtype, 1,
-                                      mask->rank == 3 ? heads : 1, item->q_len, item->kv_len_max);
-    return true;
-}
-
 /* ----------------------------------------------------------------- plans -- */
 
 static bool resolve(const struct infer_request *request, struct infer_item *item,
@@ -342,9 +285,8 @@ static bool plan_shapes(struct infer_item *item, struct attn_layer_problem *prob
         .kv_offset = item->kv_offset,
     };
     problem->partial = item->context_by_heads;
-    return plan_kv_len(item, problem, fault) && plan_mask(item, problem, fault)
-           && infer_plan_per_head(item, problem, fault)
-           && infer_merge_plan_part(item, problem, fault) && infer_check_weight_map(item, fault);
+    return infer_plan_masking(item, problem, fault) && infer_merge_plan_part(item, problem, fault)
+           && infer_check_weight_map(item, fault);
 }
 
 static bool plan_run(struct infer_request *request, struct infer_item *item,

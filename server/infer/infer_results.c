@@ -1,7 +1,11 @@
-/* infer_results.c - what a planned item answers with and computes in. */
+/* infer_results.c - see infer_results.h. */
 #include "infer/infer_results.h"
 
-#include "infer/infer_tasks.h"
+#include "base/dtype.h"
+#include "infer/infer_gradient.h"
+
+#include <inttypes.h>
+#include <string.h>
 
 const char *const infer_output_names[INFER_OUTPUT_COUNT] = {
 #define X(name, text) text,
@@ -77,7 +81,165 @@ bool infer_answer_bytes(const struct infer_request *request, const struct infer_
     return true;
 }
 
-/* For every item of a joined request, else for the one. */
+/* ----------------------------------------------------------------- dtypes -- */
+
+static bool to_floats(struct infer_request *request, struct infer_array *array, struct fault *fault)
+{
+    if (!array->data || array->dtype == ATTN_F32)
+        return true;
+    size_t count = 1;
+    for (int i = 0; i < array->rank; i++)
+        count *= (size_t)array->shape[i]; /* no overflow: they are in memory */
+    float *values = arena_alloc(&request->arena, count * sizeof *values);
+    if (!values)
+        return fault_no_memory(fault);
+    dtype_read(values, array->data, array->dtype, count);
+    array->data = values;
+    array->dtype = ATTN_F32;
+    return true;
+}
+
+/* Attention alone takes every dtype; projections, gradients, reduced maps and merging do not. */
+static bool takes_every_dtype(const struct infer_request *request, const struct infer_item *item)
+{
+    return item->model->parameterless && !request->gradients && !item->parts
+           && !infer_has_weight_map(item);
+}
+
+bool infer_convert_inputs(struct infer_request *request, struct infer_item *item,
+                          struct fault *fault)
+{
+    const struct infer_array *first = item->parts ? &item->parts[0].context : &item->query;
+    /* A partial answer is rounded once, when it has been merged. */
+    item->answer_dtype = first->data && !item->partial ? first->dtype : ATTN_F32;
+    item->result_dtype = ATTN_F32;
+    if (!to_floats(request, &item->alibi_slopes, fault) || !to_floats(request, &item->sinks, fault))
+        return false;
+    if (takes_every_dtype(request, item)) {
+        item->result_dtype = item->answer_dtype;
+        return true;
+    }
+    for (int64_t i = 0; item->parts && i < item->part_count; i++)
+        if (!to_floats(request, &item->parts[i].context, fault)
+            || !to_floats(request, &item->parts[i].lse, fault))
+            return false;
+    return to_floats(request, &item->query, fault) && to_floats(request, &item->key, fault)
+           && to_floats(request, &item->value, fault)
+           && to_floats(request, &item->context_gradient, fault)
+           && (item->mask.dtype == ATTN_BOOL || to_floats(request, &item->mask, fault));
+}
+
+bool infer_convert_results(struct infer_request *request, struct infer_item *item,
+                           enum attn_dtype dtype, struct fault *fault)
+{
+    for (int i = 0; i < INFER_OUTPUT_COUNT && item->result_dtype != dtype; i++) {
+        size_t count = 0;
+        if (!item->results[i] || !infer_output_count(item, i, &count))
+            continue;
+        count *= request->joined ? (size_t)request->item_count : 1;
+        float *values = item->results[i];
+        if (item->result_dtype != ATTN_F32) {
+            values = arena_alloc(&request->arena, count * sizeof *values);
+            if (!values)
+                return fault_no_memory(fault);
+            dtype_read(values, item->results[i], item->result_dtype, count);
+        }
+        item->results[i] = values;
+        if (dtype == ATTN_F32)
+            continue;
+        item->results[i] = arena_alloc(&request->arena, count * attn_dtype_size(dtype));
+        if (!item->results[i])
+            return fault_no_memory(fault);
+        dtype_write(item->results[i], dtype, values, count);
+    }
+    item->result_dtype = dtype;
+    return true;
+}
+
+/* ------------------------------------------------------------- weight map -- */
+
+/* Lists ascend, so only the last entry is checked. */
+static bool check_list(const char *pointer, const char *name, const int64_t *list, int64_t count,
+                       int64_t end, struct fault *fault)
+{
+    if (!list || count == 0 || list[count - 1] < end)
+        return true;
+    return fault_set_at(fault, pointer, FAULT_OPTION,
+                        "weight_map wants %s %" PRId64 "; there are %" PRId64 ", counted from 0",
+                        name, list[count - 1], end);
+}
+
+bool infer_check_weight_map(const struct infer_item *item, struct fault *fault)
+{
+    const struct attn_weight_map *map = &item->weight_map;
+    return !infer_has_weight_map(item)
+           || (check_list("/weight_map/heads", "head", map->head_list, map->head_count,
+                          item->layer.q_heads, fault)
+               && check_list("/weight_map/rows", "row", map->row_list, map->row_count, item->q_len,
+                             fault));
+}
+
+bool infer_plan_weight_map(struct infer_request *request, struct infer_item *item,
+                           struct attn_layer_problem *problem, const struct infer_limits *limits,
+                           struct fault *fault)
+{
+    struct attn_weight_map *map = &item->weight_map;
+    int64_t shape[3];
+    if (!infer_has_weight_map(item))
+        return true;
+    infer_output_shape(item, INFER_WEIGHTS, shape);
+    const size_t count = (size_t)(shape[0] * shape[1] * shape[2]);
+    const int64_t pooled =
+        attn_weight_map_pooled_count(map, item->layer.q_heads, item->q_len, item->kv_len_max);
+    if (pooled < 0 || (size_t)pooled > limits->scratch_bytes_max / sizeof(float))
+        return fault_set_at(fault, "/weight_map/pool", FAULT_TOO_LARGE,
+                            "the pooled map needs more than the %zu bytes that are given to "
+                            "compute in",
+                            limits->scratch_bytes_max);
+    map->values = item->results[INFER_WEIGHTS];
+    memset(map->values, 0, count * sizeof *map->values);
+    if (map->top_k > 0) {
+        map->indices = arena_calloc(&request->arena, count, sizeof *map->indices);
+        map->pooled = arena_calloc(&request->arena, (size_t)pooled, sizeof *map->pooled);
+        if (!map->indices || !map->pooled)
+            return fault_no_memory(fault);
+    }
+    problem->weights = NULL;
+    problem->weight_map = map;
+    return true;
+}
+
+/* ------------------------------------------------------------------ tasks -- */
+
+int64_t infer_tasks_count(const struct infer_item *item, int stage)
+{
+    if (item->gradient)
+        return stage < item->gradient->plan.stage_count ? item->gradient->plan.task_count[stage]
+                                                        : 0;
+    return stage < item->plan.stage_count ? item->plan.task_count[stage] : 0;
+}
+
+void infer_tasks_run(const struct infer_item *item, int stage, int64_t task, void *workspace)
+{
+    if (item->gradient)
+        attn_layer_gradient_run(&item->gradient->plan, stage, task, item->scratch, workspace);
+    else
+        attn_layer_run(&item->plan, stage, task, item->scratch, workspace);
+}
+
+size_t infer_tasks_scratch_bytes(const struct infer_item *item)
+{
+    return item->gradient ? item->gradient->plan.scratch_bytes : item->plan.scratch_bytes;
+}
+
+size_t infer_tasks_workspace_bytes(const struct infer_item *item)
+{
+    return item->gradient ? item->gradient->plan.workspace_bytes : item->plan.workspace_bytes;
+}
+
+/* ----------------------------------------------------------------- memory -- */
+
+/* For every item of a joined request at once, else for one item. */
 static void *allocate_results(struct infer_request *request, size_t size)
 {
     if (request->joined && __builtin_mul_overflow(size, (size_t)request->item_count, &size))

@@ -1,7 +1,7 @@
 /* infer_wire_v1.c - see infer_wire_v1.h: JSON, and for single calls safetensors, in and out. */
 #include "wire/infer_wire_v1.h"
 
-#include "infer/infer_convert.h"
+#include "infer/infer_results.h"
 #include "wire/wire_gradient.h"
 #include "wire/wire_merge.h"
 #include "wire/wire_safetensors.h"

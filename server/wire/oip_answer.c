@@ -4,7 +4,7 @@
 #include "wire/wire_oip.h"
 
 #include "base/dtype.h"
-#include "infer/infer_convert.h"
+#include "infer/infer_results.h"
 #include "text/json_numbers.h"
 #include "top_k.h"
 

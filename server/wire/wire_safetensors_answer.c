@@ -6,9 +6,8 @@
 
 #include "base/dtype.h"
 #include "format/safetensors.h"
-#include "infer/infer_convert.h"
-#include "infer/infer_gradient.h"
 #include "infer/infer_results.h"
+#include "infer/infer_gradient.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * The first byte chooses attention, its gradients or a merge. Whatever comes must end in a fault
  * with a message, or in an answer that is a safetensors file again. */
 #include "format/safetensors.h"
-#include "infer/infer_tasks.h"
+#include "infer/infer_results.h"
 #include "store/model_store.h"
 #include "wire/wire_safetensors.h"
 

@@ -1,0 +1,149 @@
+/* infer_masking.c - see infer_masking.h. */
+#include "infer/infer_masking.h"
+
+#include "base/dtype.h"
+#include "model/model.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+static bool plan_kv_len(struct infer_item *item, struct attn_layer_problem *problem,
+                        struct fault *fault)
+{
+    if (item->kv_len_count == 0 && !item->kv_len_rows)
+        return true;
+    if (item->kv_len_rows && item->kv_len_count != item->q_len)
+        return fault_set_at(fault, "/kv_len", FAULT_SHAPE,
+                            "kv_len has %" PRId64 " entries; there are %" PRId64 " query rows",
+                            item->kv_len_count, item->q_len);
+    for (int64_t i = 0; i < item->kv_len_count; i++)
+        if (item->kv_len[i] > item->kv_len_max)
+            return fault_set_at(fault, "/kv_len", FAULT_LENGTH,
+                                "kv_len is %" PRId64 "; there are %" PRId64 " keys",
+                                item->kv_len[i], item->kv_len_max);
+    if (item->kv_len_rows)
+        problem->row_kv_len = item->kv_len;
+    else
+        problem->kv_len = item->kv_len;
+    return true;
+}
+
+static bool plan_mask(const struct infer_item *item, struct attn_layer_problem *problem,
+                      struct fault *fault)
+{
+    const struct infer_array *mask = &item->mask;
+    const int64_t heads = item->layer.q_heads;
+    problem->mask = item->mask_view;
+    if (!mask->data || (infer_array_is_empty(mask) && (item->q_len == 0 || item->kv_len_max == 0)))
+        return true;
+    const int64_t *shape = mask->shape + (mask->rank == 3 ? 1 : 0);
+    const bool fits = (mask->rank == 2 || (mask->rank == 3 && mask->shape[0] == heads))
+                      && shape[0] == item->q_len && shape[1] == item->kv_len_max;
+    if (!fits) {
+        char came[96];
+        int used = snprintf(came, sizeof came, "%s", "");
+        for (int i = 0; i < mask->rank && i < 4; i++)
+            used +=
+                snprintf(came + used, sizeof came - (size_t)used, "[%" PRId64 "]", mask->shape[i]);
+        return fault_set_at(fault, "/mask", FAULT_SHAPE,
+                            "mask is %s; expected [q_len %" PRId64 "][kv_len %" PRId64
+                            "], or one for each of %" PRId64 " heads",
+                            came, item->q_len, item->kv_len_max, heads);
+    }
+    problem->mask = attn_tensor_dense((void *)mask->data, mask->dtype, 1,
+                                      mask->rank == 3 ? heads : 1, item->q_len, item->kv_len_max);
+    return true;
+}
+
+/* --------------------------------------------- one number for each head -- */
+
+/* none: a number that is not finite and yet allowed, or 0. */
+static bool take(const struct infer_array *array, const char *name, const char *pointer,
+                 int64_t q_heads, float none, const float **values, struct fault *fault)
+{
+    const float *numbers = array->data;
+    if (!numbers)
+        return true;
+    if (array->rank != 1)
+        return fault_set_at(
+            fault, pointer, FAULT_SHAPE,
+            "%s has %d dimensions; expected a list of one number for each query head", name,
+            array->rank);
+    if (array->shape[0] != q_heads)
+        return fault_set_at(fault, pointer, FAULT_SHAPE,
+                            "%s has %" PRId64 " numbers; there are %" PRId64 " query heads", name,
+                            array->shape[0], q_heads);
+    for (int64_t h = 0; h < q_heads; h++)
+        if (!isfinite(numbers[h]) && numbers[h] != none)
+            return fault_set_at(fault, pointer, FAULT_OPTION,
+                                "%s[%" PRId64 "] is not finite; expected a number", name, h);
+    *values = numbers;
+    return true;
+}
+
+static bool plan_per_head(const struct infer_item *item, struct attn_layer_problem *problem,
+                          struct fault *fault)
+{
+    const int64_t q_heads = item->layer.q_heads;
+    problem->alibi_slopes = item->model->layers[item->layer_index].alibi_slopes;
+    return take(&item->alibi_slopes, "alibi_slopes", "/alibi_slopes", q_heads, 0,
+                &problem->alibi_slopes, fault)
+           && take(&item->sinks, "sinks", "/sinks", q_heads, -INFINITY, &problem->sinks, fault);
+}
+
+bool infer_plan_masking(struct infer_item *item, struct attn_layer_problem *problem,
+                        struct fault *fault)
+{
+    return plan_kv_len(item, problem, fault) && plan_mask(item, problem, fault)
+           && plan_per_head(item, problem, fault);
+}
+
+/* ------------------------------------------------- relative position bias -- */
+
+/* The mask's number for a pair, by which it is seen or not where it is BOOL; past the end of a
+ * shorter mask there is nothing to be seen. */
+static float mask_at(const struct attn_tensor *mask, int64_t head, int64_t row, int64_t key)
+{
+    const int64_t at[] = { head, row, key };
+    int64_t offset = 0;
+    float number;
+    if (!mask->data)
+        return 0;
+    for (int i = 0; i < 3; i++) {
+        if (mask->shape[i + 1] > 1 && at[i] >= mask->shape[i + 1])
+            return -INFINITY;
+        offset += mask->shape[i + 1] > 1 ? at[i] * mask->stride[i + 1] : 0;
+    }
+    dtype_read(&number, (const char *)mask->data + (size_t)offset * attn_dtype_size(mask->dtype),
+               mask->dtype, 1);
+    return mask->dtype != ATTN_BOOL ? number : number != 0 ? 0 : -INFINITY;
+}
+
+bool infer_plan_bias(struct infer_request *request, const struct infer_item *item,
+                     struct attn_layer_problem *problem, struct fault *fault)
+{
+    const struct model_relative_bias *bias = &item->model->layers[item->layer_index].relative_bias;
+    const int64_t heads = item->layer.q_heads, q_len = item->q_len, kv_len = item->kv_len_max;
+    int64_t count;
+    if (!bias->values || q_len == 0 || kv_len == 0)
+        return true;
+    if (!model_bias_check(bias, item->past_len, q_len, item->kv_offset, kv_len, fault))
+        return false;
+    float *sum = NULL;
+    if (!__builtin_mul_overflow(heads * q_len, kv_len, &count)
+        && count <= INT64_MAX / (int64_t)sizeof *sum)
+        sum = arena_alloc(&request->arena, (size_t)count * sizeof *sum);
+    if (!sum)
+        return fault_no_memory(fault);
+    const struct attn_tensor mask = problem->mask;
+    problem->mask = attn_tensor_dense(sum, ATTN_F32, 1, heads, q_len, kv_len);
+    for (int64_t h = 0; h < heads; h++)
+        for (int64_t i = 0; i < q_len; i++)
+            for (int64_t j = 0; j < kv_len; j++) {
+                const int64_t column =
+                    model_bias_column(bias, item->past_len + i, item->kv_offset + j);
+                *sum++ = mask_at(&mask, h, i, j) + bias->values[h * bias->count + column];
+            }
+    return true;
+}
