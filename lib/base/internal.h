@@ -5,6 +5,7 @@
 #include "attn.h"
 
 struct attn_threshold; /* sparsemax.h */
+struct key_range;      /* mask.h */
 
 /* One line a rule: leave with status and the name of the field at fault. */
 #define RETURN_IF(condition, status, field)                                                        \
@@ -111,9 +112,8 @@ struct attn_workspace {
     float *context_total_t, *context_lost_t; /* [v_head_dim][width] */
     float *distance; /* from the first key of the tile to the row; absent without ALiBi */
     struct attn_threshold *thresholds; /* absent without sparsemax */
-    int64_t *low;                      /* the keys [low, high) that a row may see, mask apart */
-    int64_t *high;
-    int32_t *tile_low; /* the same, counted from the first key of the tile */
+    struct key_range *ranges;          /* the keys that a row may see, mask apart */
+    int32_t *tile_low;                 /* the same, counted from the first key of the tile */
     int32_t *tile_high;
 };
 

@@ -52,9 +52,8 @@ struct attn_decode_task {
     float *bias;    /* [score_stride] */
     float *rescale; /* [row_count] */
     float *rows;    /* a block of what is not F32, on its way in or out */
-    int64_t *low;   /* [q_len]: the keys [low, high) that a row may see, mask apart */
-    int64_t *high;
 
+    struct key_range *ranges;    /* [q_len]: the keys that a row may see, mask apart, */
     struct key_range any, every; /* what any row may see, and what every row may see */
     bool needs_map, keeps_weights, needs_softmax; /* as in forward.c */
     bool prefetch;                                /* for rows that are read later */

@@ -98,8 +98,7 @@ size_t attn_decode_cut(const struct attn_plan *plan, struct attn_decode_task *ta
     task->bias = attn_cut(memory, &bytes, task->score_stride, sizeof(float));
     task->rescale = attn_cut(memory, &bytes, rows, sizeof(float));
     task->rows = attn_cut(memory, &bytes, plan->q_tile * columns, sizeof(float));
-    task->low = attn_cut(memory, &bytes, plan->q_tile, sizeof(int64_t));
-    task->high = attn_cut(memory, &bytes, plan->q_tile, sizeof(int64_t));
+    task->ranges = attn_cut(memory, &bytes, plan->q_tile, sizeof *task->ranges);
     task->whole.max = attn_cut(memory, &bytes, rows, sizeof(double));
     task->whole.sum = attn_cut(memory, &bytes, rows, sizeof(double));
     task->whole.context = attn_cut(memory, &bytes, rows * task->v_padded, sizeof(double));

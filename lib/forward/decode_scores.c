@@ -82,8 +82,9 @@ static void add_distances(const struct attn_decode_task *task, int64_t row,
 static void hide_others(const struct attn_decode_task *task, int64_t row,
                         const struct attn_span *tile)
 {
-    const int64_t low = attn_min(task->low[row % task->q_len] - tile->first, tile->n);
-    const int64_t high = attn_max(task->high[row % task->q_len] - tile->first, 0);
+    const struct key_range *range = &task->ranges[row % task->q_len];
+    const int64_t low = attn_min(range->low - tile->first, tile->n);
+    const int64_t high = attn_max(range->high - tile->first, 0);
     float *scores = attn_decode_scores(task, row);
 
     for (int64_t j = 0; j < low; j++)

@@ -30,27 +30,13 @@
 
 static void find_ranges(struct attn_row_task *task)
 {
-    const int64_t kv_len = task->problem->key.shape[2];
-    struct attn_workspace *work = &task->work;
+    struct key_range *ranges = task->work.ranges;
 
-    task->any = (struct key_range){ kv_len, 0 };
-    task->every = (struct key_range){ 0, kv_len };
-    for (int64_t r = 0; r < task->plan->width; r++) {
-        struct key_range range = { 0, kv_len }; /* lanes without a row: nothing to hide */
-        if (r < task->row_count) {
-            range = attn_mask_row(task->problem, task->batch, task->row + r);
-            task->every.low = attn_max(task->every.low, range.low);
-            task->every.high = attn_min(task->every.high, range.high);
-            if (range.low < range.high) {
-                task->any.low = attn_min(task->any.low, range.low);
-                task->any.high = attn_max(task->any.high, range.high);
-            }
-        }
-        work->low[r] = range.low;
-        work->high[r] = range.high;
-    }
-    if (task->any.low >= task->any.high)
-        task->any = (struct key_range){ 0, 0 };
+    attn_mask_rows(task->problem, task->batch, task->row, task->row_count, ranges, &task->any,
+                   &task->every);
+    /* Lanes without a row: nothing to hide. */
+    for (int64_t r = task->row_count; r < task->plan->width; r++)
+        ranges[r] = (struct key_range){ 0, task->problem->key.shape[2] };
 }
 
 static void begin(struct attn_row_task *task, const struct attn_plan *plan, int64_t number,

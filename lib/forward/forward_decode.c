@@ -18,27 +18,6 @@
 
 /* --------------------------------------------------------------------- before the keys -- */
 
-static void find_ranges(struct attn_decode_task *task)
-{
-    const int64_t kv_len = task->problem->key.shape[2];
-
-    task->any = (struct key_range){ kv_len, 0 };
-    task->every = (struct key_range){ 0, kv_len };
-    for (int64_t i = 0; i < task->q_len; i++) {
-        const struct key_range range = attn_mask_row(task->problem, task->batch, i);
-        task->every.low = attn_max(task->every.low, range.low);
-        task->every.high = attn_min(task->every.high, range.high);
-        if (range.low < range.high) {
-            task->any.low = attn_min(task->any.low, range.low);
-            task->any.high = attn_max(task->any.high, range.high);
-        }
-        task->low[i] = range.low;
-        task->high[i] = range.high;
-    }
-    if (task->any.low >= task->any.high)
-        task->any = (struct key_range){ 0, 0 };
-}
-
 static void read_query(const struct attn_decode_task *task)
 {
     const struct attn_tensor *query = &task->problem->query;
@@ -116,7 +95,7 @@ static void begin(struct attn_decode_task *task, const struct attn_plan *plan,
                           || attn_is_wanted(&problem->weights);
     task->prefetch =
         bytes_of(&problem->key) + bytes_of(&problem->value) >= ATTN_DECODE_PREFETCH_BYTES;
-    find_ranges(task);
+    attn_mask_rows(problem, task->batch, 0, task->q_len, task->ranges, &task->any, &task->every);
     read_query(task);
 }
 

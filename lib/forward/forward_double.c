@@ -63,18 +63,12 @@ size_t attn_double_workspace_bytes(const struct attn_problem *problem)
 
 static void find_ranges(struct double_task *task)
 {
-    task->any = (struct key_range){ task->problem->key.shape[2], 0 };
-    for (int64_t r = 0; r < ROWS; r++) {
-        struct key_range *range = &task->ranges[r];
-        *range = r < task->row_count ? attn_mask_row(task->problem, task->batch, task->row + r)
-                                     : (struct key_range){ 0, 0 };
-        if (range->low < range->high) {
-            task->any.low = attn_min(task->any.low, range->low);
-            task->any.high = attn_max(task->any.high, range->high);
-        }
-    }
-    if (task->any.low >= task->any.high)
-        task->any = (struct key_range){ 0, 0 };
+    struct key_range every;
+
+    attn_mask_rows(task->problem, task->batch, task->row, task->row_count, task->ranges, &task->any,
+                   &every);
+    for (int64_t r = task->row_count; r < ROWS; r++)
+        task->ranges[r] = (struct key_range){ 0, 0 };
 }
 
 static void read_query(struct double_task *task)

@@ -223,8 +223,8 @@ static void find_bounds(const struct attn_row_task *task, const struct attn_tile
     const int64_t key = tile->first + tile->from;
 
     for (int64_t r = 0; r < task->plan->width; r++) {
-        work->tile_low[r] = (int32_t)attn_max(0, attn_min(work->low[r] - key, n));
-        work->tile_high[r] = (int32_t)attn_max(0, attn_min(work->high[r] - key, n));
+        work->tile_low[r] = (int32_t)attn_max(0, attn_min(work->ranges[r].low - key, n));
+        work->tile_high[r] = (int32_t)attn_max(0, attn_min(work->ranges[r].high - key, n));
     }
 }
 

@@ -70,15 +70,15 @@ void attn_tile_store(const struct attn_row_task *task, const struct attn_tensor 
                      const struct attn_tile *tile);
 
 /* work.scores_t becomes the softcapped scores of the tile, and the maps of scores and of softcapped
- * are stored. Scores that low and high hide are anything, unless one of these is wanted. */
+ * are stored. Scores that work.ranges hide are anything, unless one of these is wanted. */
 void attn_tile_score(const struct attn_row_task *task, const struct attn_tile *tile);
 
-/* work.scores_t becomes the masked scores, but for what low and high hide; attn_tile_bound() hides
+/* work.scores_t becomes the masked scores, but for what work.ranges hide; attn_tile_bound() hides
  * that. */
 void attn_tile_mask(const struct attn_row_task *task, const struct attn_tile *tile);
 void attn_tile_bound(const struct attn_row_task *task, const struct attn_tile *tile);
 
-/* The masked scores of a tile become weights. What low and high hide need not be hidden yet, unless
+/* The masked scores of a tile become weights. What work.ranges hide need not be hidden yet, unless
  * there is a map. */
 void attn_tile_softmax(const struct attn_row_task *task, const struct attn_tile *tile,
                        float *scores_t);

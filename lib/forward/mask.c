@@ -51,6 +51,28 @@ struct key_range attn_mask_row(const struct attn_problem *problem, int64_t batch
     return low < high ? (struct key_range){ low, high } : (struct key_range){ 0, 0 };
 }
 
+void attn_mask_rows(const struct attn_problem *problem, int64_t batch, int64_t row,
+                    int64_t row_count, struct key_range *ranges, struct key_range *any,
+                    struct key_range *every)
+{
+    const int64_t kv_len = problem->key.shape[2];
+
+    *any = (struct key_range){ kv_len, 0 };
+    *every = (struct key_range){ 0, kv_len };
+    for (int64_t r = 0; r < row_count; r++) {
+        const struct key_range range = attn_mask_row(problem, batch, row + r);
+        every->low = attn_max(every->low, range.low);
+        every->high = attn_min(every->high, range.high);
+        if (range.low < range.high) {
+            any->low = attn_min(any->low, range.low);
+            any->high = attn_max(any->high, range.high);
+        }
+        ranges[r] = range;
+    }
+    if (any->low >= any->high)
+        *any = (struct key_range){ 0, 0 };
+}
+
 void attn_mask_distances(const struct attn_problem *problem, int64_t batch, int64_t row,
                          int64_t key, int64_t width, float *distance)
 {

@@ -15,6 +15,12 @@ struct key_range {
 
 struct key_range attn_mask_row(const struct attn_problem *problem, int64_t batch, int64_t row);
 
+/* The ranges of row_count query rows from row on, [row_count], what any of them may see, { 0, 0 }
+ * where none sees a key, and what every one of them may see. */
+void attn_mask_rows(const struct attn_problem *problem, int64_t batch, int64_t row,
+                    int64_t row_count, struct key_range *ranges, struct key_range *any,
+                    struct key_range *every);
+
 /* distance[r] = p - k for the query rows from row on and the key of index key; width lanes. */
 void attn_mask_distances(const struct attn_problem *problem, int64_t batch, int64_t row,
                          int64_t key, int64_t width, float *distance);

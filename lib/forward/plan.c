@@ -123,8 +123,7 @@ size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *p
     work->thresholds =
         attn_cut(memory, &bytes, problem->options.normalizer == ATTN_SPARSEMAX ? width : 0,
                  sizeof *work->thresholds);
-    work->low = attn_cut(memory, &bytes, width, sizeof(int64_t));
-    work->high = attn_cut(memory, &bytes, width, sizeof(int64_t));
+    work->ranges = attn_cut(memory, &bytes, width, sizeof *work->ranges);
     work->tile_low = attn_cut(memory, &bytes, width, sizeof(int32_t));
     work->tile_high = attn_cut(memory, &bytes, width, sizeof(int32_t));
     return bytes;

@@ -13,8 +13,8 @@ static struct key_range seen_by(const struct attn_seen *seen, int64_t lane)
     struct key_range range = { seen->n, 0 };
 
     for (int64_t r = lane; r < end; r++) {
-        range.low = attn_min(range.low, seen->work->low[r] - seen->key);
-        range.high = attn_max(range.high, seen->work->high[r] - seen->key);
+        range.low = attn_min(range.low, seen->work->ranges[r].low - seen->key);
+        range.high = attn_max(range.high, seen->work->ranges[r].high - seen->key);
     }
     range.low = attn_max(range.low, 0);
     range.high = attn_min(range.high, seen->n);

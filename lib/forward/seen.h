@@ -13,17 +13,17 @@
 
 struct attn_seen {
     const struct attn_kernels *kernels;
-    const struct attn_workspace *work; /* its low and high say what each row sees */
+    const struct attn_workspace *work; /* its ranges say what each row sees */
     int64_t row_count, width;
     int64_t key, n; /* the keys [key, key + n) */
 };
 
-/* scores_t[n][width] as score_tile() makes it, but for pairs that low and high hide: those are
+/* scores_t[n][width] as score_tile() makes it, but for pairs that the ranges hide: those are
  * anything, until bound_tile(). */
 void attn_seen_scores(const struct attn_seen *seen, float *scores_t, const float *key,
                       int64_t key_stride, int64_t head_dim, struct attn_prefetch *prefetch);
 
-/* context_tile() of weights that are 0 where low and high hide, and of finite values. */
+/* context_tile() of weights that are 0 where the ranges hide, and of finite values. */
 void attn_seen_context(const struct attn_seen *seen, const float *weights_t, const float *value,
                        int64_t value_stride, int64_t v_head_dim, struct attn_prefetch *prefetch);
 

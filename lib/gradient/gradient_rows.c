@@ -22,25 +22,13 @@
 static void find_ranges(struct attn_row_tile *tile)
 {
     const struct attn_problem *attention = &tile->plan->problem.attention;
-    const int64_t kv_len = attention->key.shape[2];
+    struct key_range *ranges = tile->work.ranges;
 
-    tile->any = (struct key_range){ kv_len, 0 };
-    tile->every = (struct key_range){ 0, kv_len };
-    for (int64_t r = 0; r < tile->plan->row_width; r++) {
-        struct key_range range = { 0, kv_len }; /* lanes without a row: nothing to hide */
-        if (r < tile->row_count) {
-            range = attn_mask_row(attention, tile->batch, tile->row + r);
-            tile->every.low = attn_max(tile->every.low, range.low);
-            tile->every.high = attn_min(tile->every.high, range.high);
-            if (range.low < range.high) {
-                tile->any.low = attn_min(tile->any.low, range.low);
-                tile->any.high = attn_max(tile->any.high, range.high);
-            }
-        }
-        tile->work.ranges[r] = range;
-    }
-    if (tile->any.low >= tile->any.high)
-        tile->any = (struct key_range){ 0, 0 };
+    attn_mask_rows(attention, tile->batch, tile->row, tile->row_count, ranges, &tile->any,
+                   &tile->every);
+    /* Lanes without a row: nothing to hide. */
+    for (int64_t r = tile->row_count; r < tile->plan->row_width; r++)
+        ranges[r] = (struct key_range){ 0, attention->key.shape[2] };
 }
 
 void attn_row_tile_begin(struct attn_row_tile *tile, const struct attn_gradient_plan *plan,
