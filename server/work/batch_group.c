@@ -1,12 +1,11 @@
-/* batch_group.c - those who wait for the same product: found, joined and left under the batcher's
- * mutex. */
-#include "work/batcher_internal.h"
+/* batch_group.c - see batch_group.h. */
+#include "work/batch_group.h"
 
 #include <stdlib.h>
 
-struct batch_group *batch_group_find(struct batcher *batcher, const struct batch_member *member)
+struct batch_group *batch_group_find(struct batch_group *groups, const struct batch_member *member)
 {
-    struct batch_group *group = batcher->groups;
+    struct batch_group *group = groups;
     while (group
            && !(group->product == member->product
                 && attn_layer_same_product(&group->layer, member->call.plan->problem.layer,
@@ -15,7 +14,8 @@ struct batch_group *batch_group_find(struct batcher *batcher, const struct batch
     return group;
 }
 
-struct batch_group *batch_group_create(struct batcher *batcher, const struct batch_member *member)
+struct batch_group *batch_group_create(struct batch_group **groups, struct batcher *batcher,
+                                       const struct batch_member *member)
 {
     struct batch_group *group = calloc(1, sizeof *group);
     if (!group)
@@ -24,20 +24,9 @@ struct batch_group *batch_group_create(struct batcher *batcher, const struct bat
     group->layer = *member->call.plan->problem.layer;
     group->product = member->product;
     group->due_ns = INT64_MAX;
-    group->next = batcher->groups;
-    batcher->groups = group;
+    group->next = *groups;
+    *groups = group;
     return group;
-}
-
-void batch_group_settle(struct batch_group *group)
-{
-    if (group->members.first || group->batch)
-        return;
-    struct batch_group **link = &group->batcher->groups; /* there are few */
-    while (*link != group)
-        link = &(*link)->next;
-    *link = group->next;
-    free(group);
 }
 
 void batch_group_append(struct batch_group *group, struct batch_member *member)
@@ -53,4 +42,15 @@ void batch_group_take_out(struct batch_member *member)
     LIST_TAKE_OUT(&group->members, member, in_group);
     group->rows -= member->rows;
     member->group = NULL;
+}
+
+void batch_group_settle(struct batch_group **groups, struct batch_group *group)
+{
+    struct batch_group **link = groups; /* there are few */
+    if (group->members.first || group->batch)
+        return;
+    while (*link != group)
+        link = &(*link)->next;
+    *link = group->next;
+    free(group);
 }

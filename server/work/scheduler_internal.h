@@ -1,5 +1,8 @@
-/* scheduler_internal.h - what scheduler.c (jobs and their stages), scheduler_threads.c
- * and scheduler_inline.c (who runs their tasks) share.
+/* scheduler_internal.h - what scheduler.c (jobs and their stages) and scheduler_threads.c (the
+ * threads that run their tasks) share.
+ *
+ * The two call each other: a thread runs tasks of jobs, and a job that gets a task wakes a thread.
+ * They stay two files because each has one reason to change, and one file would have 750 lines.
  *
  * One mutex guards everything but the workspaces. */
 #ifndef ATTND_SCHEDULER_INTERNAL_H
@@ -18,9 +21,9 @@ struct scheduler_thread {
     int index; /* 0 .. SCHEDULER_WORKERS_MAX - 1; the spare thread's is that */
     pthread_t thread;
     bool started;         /* and not joined */
-    bool gone;            /* it has seen that it is one too many: to be joined */
-    bool held;            /* by a task, or its stage's end, of a job that is not short */
-    int64_t begun_ns;     /* what it does now; 0: nothing */
+    bool gone;            /* it has seen that it is one too many, and can be joined */
+    bool held;            /* runs a task, or its stage's end, of a job that is not short */
+    int64_t begun_ns;     /* since when it runs something; 0: it runs nothing */
     int64_t unoffered_ns; /* CPU time since it last offered its CPU to others */
 };
 
@@ -35,49 +38,51 @@ struct scheduler {
     int64_t open_count;
     struct scheduler_load load;
     int queue_max;
-    bool cancelled; /* every job is to end early, and none is taken */
+    bool cancelled; /* every job ends early, and none is taken */
     bool stopping;
-    int64_t timer_ns; /* when the deadlines are looked at next */
+    int64_t timer_ns; /* when the deadlines are checked next */
     pthread_t timer_thread;
     bool timer_started;
     size_t workspace_bytes;
     bool pinned;
     bool spare_idle;
-    int idle_count; /* workers that wait, those that have been woken and do not know yet included */
+    int idle_count; /* workers that wait, including those that are being woken */
     int worker_count;
     struct scheduler_thread threads[SCHEDULER_WORKERS_MAX + 1];
     int inline_count; /* callers that run a job themselves, in these seats */
-    struct scheduler_thread here[SCHEDULER_INLINE_MAX];
+    struct scheduler_thread seats[SCHEDULER_INLINE_MAX];
 };
 
 /* All of these are called with the mutex held, and return with it held. */
 
-/* Takes a job over; false: it is one too many. Its first task is the caller's, or anybody's. */
+/* Takes a job over; false: the queue is full. is_callers: the caller runs its first task. */
 bool scheduler_take(struct scheduler *scheduler, struct job *job, int64_t now_ns, bool is_callers);
 
-/* The last task of a stage has been run, by the caller, and stage_tasks() has said how many the
- * next one has: begins it, waits for it, or ends the job. Up to wake_count of its tasks are for
- * others. */
+/* The caller has run the last task of a stage, and stage_tasks() has returned task_count for the
+ * next one: begins that stage, waits for it, or ends the job. Wakes threads for up to wake_count
+ * tasks. */
 void scheduler_go_on(struct scheduler *scheduler, struct job *job, int64_t task_count,
                      int64_t wake_count);
 
-/* Takes the next task of job, which is in the order, and runs it; returns when that was over. */
+/* Takes the next task of job, which is in the order, and runs it to its end. */
 void scheduler_run_task(struct scheduler *scheduler, struct job *job,
                         struct scheduler_thread *thread, int64_t now_ns);
 
-/* Stops every job whose time has passed by now_ns, all of them where that is INT64_MAX, and ends
- * those that nobody works upon. Returns the next deadline. Where a job has been ended the mutex was
- * released meanwhile. */
+/* Stops every job whose deadline is before now_ns, or all jobs where now_ns is INT64_MAX, and ends
+ * those without a running task. Returns the next deadline. The mutex is released while done is
+ * called.
+ */
 int64_t scheduler_stop_late_jobs(struct scheduler *scheduler, int64_t now_ns,
                                  enum job_outcome outcome);
 
 /* Whether every worker runs a task, or the end of a stage, of a job that is not short. */
 bool scheduler_workers_held(const struct scheduler *scheduler, int64_t now_ns);
 
-/* Up to task_count tasks more can be taken: wakes as many workers, or the spare thread. */
+/* Up to task_count more tasks can be taken: wakes as many workers, or the spare thread. */
 void scheduler_wake(struct scheduler *scheduler, int64_t task_count, int64_t now_ns);
 
-/* Starts the thread that ends jobs at their deadlines and the spare one. False: there are none. */
+/* Starts the thread that ends jobs at their deadlines and the spare one. False: they did not start.
+ */
 bool scheduler_start_helpers(struct scheduler *scheduler);
 
 /* Ends every thread that was started. */

@@ -1,10 +1,15 @@
-/* scheduler_threads.c - the threads that run tasks: workers, whose number may change,
- * a spare one for short jobs, and a clock that ends jobs at their deadlines.
+/* scheduler_threads.c - the threads that run tasks: workers, whose number may change, a spare one
+ * for short jobs, callers that run a small job themselves, and a clock that ends jobs at their
+ * deadlines.
  *
- * The spare thread is what keeps short jobs short where a task of a long one cannot be
- * cut: a body of many megabytes that is read, a large answer that is packed. It runs
- * only while every worker is held by such a job, so there is one thread too many for
- * the CPUs only then. */
+ * The spare thread keeps short jobs short while workers run tasks of long jobs that cannot be cut:
+ * a body of many megabytes that is read, a large answer that is packed. It runs only while every
+ * worker is held by such a job, so only then is there one thread more than CPUs.
+ *
+ * Handing a job to a worker and its answer back wakes two threads, which costs more than a small
+ * job. So the caller of scheduler_run() runs a job of small predicted cost itself where no task
+ * waits and a worker is idle, whose CPU it uses in effect, and also beside long jobs that hold all
+ * workers. A job that proves to be larger after a stage goes on with the workers. */
 #include "work/scheduler_internal.h"
 
 #include "base/clock.h"
@@ -30,7 +35,8 @@ bool scheduler_workers_held(const struct scheduler *scheduler, int64_t now_ns)
     return true;
 }
 
-/* Is every worker held by a long job, and is a short one next that none of them has begun on? */
+/* Whether every worker is held by a long job, and the next job is a short one that no worker has
+ * begun. */
 static bool spare_has_work(const struct scheduler *scheduler, int64_t now_ns)
 {
     const struct job_order *order = &scheduler->order;
@@ -62,9 +68,8 @@ static void run_next(struct scheduler_thread *self, struct job *job, int64_t now
     self->begun_ns = 0;
 }
 
-/* Of the daemon's threads a worker is the last to need a CPU: a connection thread that has been
- * woken, and the spare one with its short job, go before it. On Linux this is the thread's alone.
- */
+/* Workers yield the CPU to the daemon's other threads: to a connection thread that has been woken,
+ * and to the spare thread with its short job. On Linux the nice value is the thread's own. */
 static void give_way(void)
 {
     const int now = getpriority(PRIO_PROCESS, 0);
@@ -90,7 +95,7 @@ static void *work(void *argument)
     }
     self->gone = true;
     scheduler_wake(scheduler, scheduler->order.count,
-                   clock_now_ns()); /* it may have been woken for one */
+                   clock_now_ns()); /* this thread may have been woken for a task */
     pthread_mutex_unlock(&scheduler->mutex);
     return NULL;
 }
@@ -106,7 +111,7 @@ static void *stand_by(void *argument)
             run_next(self, scheduler->order.heap[0], now_ns);
             continue;
         }
-        /* A stage that it has begun counts on it to take a task, which a worker may do now. */
+        /* The last task's job may have left a task to this thread; a worker may take it now. */
         scheduler_wake(scheduler, scheduler->order.count, now_ns);
         scheduler->spare_idle = true;
         pthread_cond_wait(&scheduler->spare, &scheduler->mutex);
@@ -121,7 +126,7 @@ static void *watch_deadlines(void *argument)
     struct scheduler *scheduler = argument;
     pthread_mutex_lock(&scheduler->mutex);
     while (!scheduler->stopping) {
-        scheduler->timer_ns = INT64_MAX; /* what comes in while done is called sets it */
+        scheduler->timer_ns = INT64_MAX; /* a job that arrives while done is called sets it */
         const int64_t next_ns = scheduler_stop_late_jobs(scheduler, clock_now_ns(), JOB_DEADLINE);
         if (next_ns < scheduler->timer_ns)
             scheduler->timer_ns = next_ns;
@@ -137,10 +142,87 @@ static void *watch_deadlines(void *argument)
     return NULL;
 }
 
+/* ------------------------------------------------ callers that run a job -- */
+
+/* Whether a small job would go before all queued jobs, on an idle CPU or beside the long jobs that
+ * hold all workers. */
+static bool is_free_for_small(const struct scheduler *scheduler, int64_t now_ns)
+{
+    const struct job_order *order = &scheduler->order;
+    if (order->count == 0 && scheduler->inline_count < scheduler->idle_count)
+        return true;
+    return scheduler->inline_count == 0 && scheduler_workers_held(scheduler, now_ns)
+           && (order->count == 0 || job_order_rest_ns(order->heap[0]) > SCHEDULER_SHORT_NS);
+}
+
+/* A seat if the caller may run the job itself, else NULL. */
+static struct scheduler_thread *take_seat(struct scheduler *scheduler, const struct job *job,
+                                          int64_t now_ns, int64_t inline_ns)
+{
+    if (job->cost_ns <= 0 || job->cost_ns > inline_ns || !is_free_for_small(scheduler, now_ns))
+        return NULL;
+    for (int i = 0; i < SCHEDULER_INLINE_MAX; i++) {
+        struct scheduler_thread *seat = &scheduler->seats[i];
+        if (seat->begun_ns)
+            continue;
+        if (!seat->worker.workspace)
+            seat->worker.workspace = aligned_alloc(64, scheduler->workspace_bytes);
+        if (!seat->worker.workspace)
+            return NULL;
+        seat->worker.workspace_bytes = scheduler->workspace_bytes;
+        seat->begun_ns = now_ns;
+        scheduler->inline_count++;
+        return seat;
+    }
+    return NULL;
+}
+
+static bool is_late(const struct job *job)
+{
+    return job->deadline_ns && clock_now_ns() > job->deadline_ns;
+}
+
+/* Runs stage after stage, until the job is over, waits, is late, or costs more than inline_ns.
+ * Returns the number of tasks of the next stage, *stage + 1. */
+static int64_t run_stages(struct job *job, const struct worker *worker, int64_t inline_ns,
+                          int *stage)
+{
+    int64_t task_count = 1;
+    for (*stage = 0;; (*stage)++) {
+        for (int64_t task = 0; task < task_count; task++)
+            job->kind->run(job, *stage, task, worker);
+        task_count = job->kind->stage_tasks(job, *stage + 1);
+        if (task_count <= 0 || job->cost_ns > inline_ns || is_late(job))
+            return task_count;
+    }
+}
+
+bool scheduler_run(struct scheduler *scheduler, struct job *job, int64_t inline_ns)
+{
+    const int64_t now_ns = clock_now_ns();
+    pthread_mutex_lock(&scheduler->mutex);
+    struct scheduler_thread *seat = take_seat(scheduler, job, now_ns, inline_ns);
+    const bool taken = scheduler_take(scheduler, job, now_ns, seat != NULL);
+    if (taken && seat) {
+        int stage;
+        pthread_mutex_unlock(&scheduler->mutex);
+        const int64_t task_count = run_stages(job, &seat->worker, inline_ns, &stage);
+        pthread_mutex_lock(&scheduler->mutex);
+        job->stage = stage;
+        scheduler_go_on(scheduler, job, task_count, task_count);
+    }
+    if (seat) {
+        seat->begun_ns = 0;
+        scheduler->inline_count--;
+    }
+    pthread_mutex_unlock(&scheduler->mutex);
+    return taken;
+}
+
 /* -------------------------------------------------------- how many workers -- */
 
-/* The index-th of the CPUs that this thread may use, from the beginning again where there are
- * fewer. Where the kernel refuses, the worker runs where it likes. */
+/* Pins the thread to the index-th of the CPUs that the caller may use, counting round where there
+ * are fewer. Where the kernel refuses, the worker stays unpinned. */
 static void pin(pthread_t thread, int index)
 {
     cpu_set_t all, one;
@@ -180,15 +262,15 @@ bool scheduler_start_helpers(struct scheduler *scheduler)
     return scheduler->timer_started && start_thread(scheduler, SCHEDULER_WORKERS_MAX, stand_by);
 }
 
-/* A worker that left and is wanted again. One that has not noticed yet that it was one too many
- * just stays. Called with the mutex held. */
+/* Starts worker index anew. A worker that has not yet seen that it was one too many simply stays.
+ * Called with the mutex held. */
 static bool revive(struct scheduler *scheduler, int index)
 {
     struct scheduler_thread *thread = &scheduler->threads[index];
     if (thread->started && !thread->gone)
         return true;
     if (thread->started)
-        pthread_join(thread->thread, NULL); /* it needs the mutex no more */
+        pthread_join(thread->thread, NULL); /* it does not need the mutex any more */
     if (!start_thread(scheduler, index, work))
         return false;
     if (scheduler->pinned)
@@ -236,7 +318,7 @@ void scheduler_join_threads(struct scheduler *scheduler)
         free(scheduler->threads[i].worker.workspace);
     }
     for (int i = 0; i < SCHEDULER_INLINE_MAX; i++)
-        free(scheduler->here[i].worker.workspace);
+        free(scheduler->seats[i].worker.workspace);
     if (scheduler->timer_started)
         pthread_join(scheduler->timer_thread, NULL);
 }
