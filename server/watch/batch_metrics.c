@@ -1,5 +1,5 @@
-/* batch_metrics.c - see batch_metrics.h. Bounds are powers of two: what a batch gains doubles with
- * them until it is bound by arithmetic. */
+/* batch_metrics.c - see batch_metrics.h. The bounds are powers of two: what a batch gains doubles
+ * with its size, until arithmetic is the limit. */
 #include "watch/batch_metrics.h"
 
 #include "watch/metrics_text.h"
@@ -7,7 +7,7 @@
 enum { BOUND_COUNT = 8 }; /* 1, 2, 4 .. 128 */
 
 struct counts {
-    _Atomic uint64_t buckets[BOUND_COUNT + 1]; /* not cumulative; the last is beyond all bounds */
+    _Atomic uint64_t buckets[BOUND_COUNT + 1]; /* not cumulative; the last is above all bounds */
     _Atomic uint64_t sum;
 };
 

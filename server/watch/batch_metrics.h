@@ -6,10 +6,11 @@
 
 #include <stdint.h>
 
-/* One product begun for so many requests, from any thread. */
+/* Counts one matrix product, of row_count rows, that request_count requests share. From any
+ * thread. */
 void batch_metrics_observe(int64_t request_count, int64_t row_count);
 
-/* Two histograms for GET /metrics. */
+/* Writes both as histograms, for GET /metrics. */
 void batch_metrics_write(struct text *text);
 
 #endif

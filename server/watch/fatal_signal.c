@@ -1,8 +1,8 @@
 /* fatal_signal.c - see fatal_signal.h.
  *
- * The handler itself writes nothing: the log's thread runs on meanwhile and does, once the few
- * milliseconds are over in which it gathers lines. It is that thread that may have been hit, or
- * its mutex be held for ever, or nobody read; then the time runs out. */
+ * The handler itself writes nothing. It waits while the log's thread, which runs on, gathers lines
+ * for a few milliseconds and writes them. The wait has a limit: the signal may have hit that very
+ * thread, its mutex may stay locked, or nobody may read standard error. */
 #include "watch/fatal_signal.h"
 
 #include "watch/log_writer.h"

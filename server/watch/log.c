@@ -1,10 +1,9 @@
 /* log.c - see log.h.
  *
- * A line is put together in a buffer on the stack, so that logging needs no
- * memory and goes on where there is none, and is no longer than PIPE_BUF, up to
- * which the kernel keeps one write() whole in a pipe too. A value is cut at a
- * length that leaves room for the fields after it; a field that still finds none
- * is left out, and the line says so. */
+ * A line is put together in a buffer on the stack, so logging allocates nothing and works when
+ * memory has run out. A line is at most PIPE_BUF bytes long: up to that size the kernel keeps a
+ * write() to a pipe in one piece. A long value is cut, which leaves room for the fields after it; a
+ * field that still does not fit is left out, and the line says so. */
 #include "watch/log.h"
 
 #include "base/utf8.h"
@@ -50,22 +49,23 @@ bool log_enabled(enum log_level level)
     return (log_levels() >> level & 1u) != 0;
 }
 
-/* Characters that are well-formed and still not safe to show: delete, the second set of control
- * characters (a terminal may obey them) and Unicode's own ends of lines. */
-static bool is_treacherous(const char *character, size_t size)
+/* Whether a well-formed character is still not safe to show: delete and the second set of control
+ * characters, which a terminal may obey, and Unicode's own ends of lines. */
+static bool is_unsafe(const char *character, size_t size)
 {
     const unsigned char *byte = (const unsigned char *)character;
     return (size == 1 && byte[0] == 0x7f) || (size == 2 && byte[0] == 0xc2 && byte[1] < 0xa0)
            || (size == 3 && byte[0] == 0xe2 && byte[1] == 0x80 && (byte[2] | 1) == 0xa9);
 }
 
-/* Copies value as UTF-8 without treacherous characters, cut where it is too long. */
+/* Copies value as UTF-8, with U+FFFD in place of malformed bytes and unsafe characters. A long
+ * value is cut and ends in three dots. */
 static void copy_value(char out[VALUE_BYTES_MAX + 8], const char *value)
 {
     size_t used = 0, left = strlen(value);
     while (left > 0 && used < VALUE_BYTES_MAX) {
         const size_t size = utf8_character_size(value, left);
-        const bool safe = size > 0 && !is_treacherous(value, size);
+        const bool safe = size > 0 && !is_unsafe(value, size);
         const size_t taken = size > 0 ? size : 1;
         memcpy(out + used, safe ? value : "\xEF\xBF\xBD", safe ? size : 3);
         used += safe ? size : 3;
@@ -75,8 +75,8 @@ static void copy_value(char out[VALUE_BYTES_MAX + 8], const char *value)
     memcpy(out + used, left > 0 ? "..." : "", left > 0 ? 4 : 1);
 }
 
-/* The size of a word that needs no quotes in a line of text, and no escapes in one of JSON; 0: it
- * is none, or too long. */
+/* The size of a value that needs no quotes in a line of text and no escapes in a line of JSON. 0:
+ * the value needs them, is empty or is too long. */
 static size_t plain_size(const char *value)
 {
     const char *p = value;
@@ -86,8 +86,8 @@ static size_t plain_size(const char *value)
     return p - value <= VALUE_BYTES_MAX ? (size_t)(p - value) : 0;
 }
 
-/* Six digits. A number of so few that goes through a float comes out with them again (FLT_DIG),
- * in a fifth of printf()'s time. */
+/* Writes six digits, as %.6g does. A decimal number of six digits survives the way through a float
+ * (FLT_DIG is 6), and a float is written in a fifth of printf()'s time. */
 static void write_number(struct text *line, double number)
 {
     const double size = fabs(number);
@@ -103,7 +103,7 @@ static void write_number(struct text *line, double number)
     }
 }
 
-/* A string; most are plain and need no second look. */
+/* Most strings are plain and are written as they are. */
 static void write_string(struct text *line, const char *string)
 {
     char value[VALUE_BYTES_MAX + 8];
@@ -152,7 +152,7 @@ static void write_field(struct text *line, const struct log_field *field)
     }
 }
 
-/* The date changes once a second, a line is written more often. */
+/* Formats the seconds once for all lines of a second. */
 static void write_time(struct text *line)
 {
     static _Thread_local char seconds[32];
@@ -194,7 +194,7 @@ void log_event(enum log_level level, const char *event, const struct log_field *
     const int saved_errno = errno;
     char buffer[LINE_BYTES_MAX + 1];
     bool truncated = false;
-    /* With all its capacity there from the start the text never asks for memory. */
+    /* The text has its whole capacity from the start, so it never allocates. */
     struct text line = {
         .data = buffer,
         .capacity = LINE_BYTES_MAX - TAIL_BYTES_MAX,

@@ -1,10 +1,10 @@
-/* log.h - one line an event, to standard error, as text or JSON.
+/* log.h - one line for each event, to standard error, as text or JSON.
  *
  *     2026-11-21T09:00:00.123Z info listening address=127.0.0.1:8080
  *     {"time":"2026-11-21T09:00:00.123Z","level":"info","event":"listening","address":"127.0.0.1:8080"}
  *
- * A line is one write(), or one of several whole lines in one (log_writer.h); lines never mix.
- * Values are escaped: no client can forge a line. */
+ * Each write() holds one line or several whole lines (log_writer.h), so lines never mix. Values are
+ * escaped, so no client can forge a line. */
 #ifndef ATTND_LOG_H
 #define ATTND_LOG_H
 
@@ -15,15 +15,15 @@
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR };
 enum log_format { LOG_TEXT, LOG_JSON };
 
-/* Once, before threads start. */
+/* Call it once, before threads start. */
 void log_configure(enum log_level level, enum log_format format);
 
-/* A field of a line, its name a literal: a string, a number printed with %.6g, integers in full, or
- * a duration in milliseconds to the last nanosecond. */
+/* A field of a line: a string; a number, of which integers are written in full and others with
+ * %.6g; or a duration, written in milliseconds to the last nanosecond. The name is a literal. */
 enum log_kind { LOG_KIND_STRING, LOG_KIND_NUMBER, LOG_KIND_DURATION };
 struct log_field {
     const char *name;
-    size_t name_size; /* of a literal, and so known when this is compiled */
+    size_t name_size; /* known at compile time, because name is a literal */
     enum log_kind kind;
     const char *string;
     double number;
@@ -41,6 +41,7 @@ static inline struct log_field log_field_string(const char *name, size_t name_si
     return (struct log_field){ name, name_size, LOG_KIND_STRING, value ? value : "", 0, 0 };
 }
 
+/* Writes one line, if its level is logged. */
 void log_event(enum log_level level, const char *event, const struct log_field *fields,
                size_t field_count);
 
@@ -49,12 +50,13 @@ void log_event(enum log_level level, const char *event, const struct log_field *
     log_event((level), (event), (const struct log_field[]){ __VA_ARGS__ },                         \
               sizeof((const struct log_field[]){ __VA_ARGS__ }) / sizeof(struct log_field))
 
-/* The line about count lines that were dropped, for log_writer_start(). */
+/* Logs that count lines were dropped, for log_writer_start(). */
 void log_dropped(uint64_t count);
 
 bool log_enabled(enum log_level level);
 
-/* Which levels are logged, as bits: 1 << LOG_INFO is one. At any time, from any thread. */
+/* The levels that are logged, as bits: 1 << LOG_INFO stands for info. From any thread, at any
+ * time. */
 unsigned log_levels(void);
 void log_set_levels(unsigned levels);
 

@@ -1,12 +1,12 @@
 /* log_writer.c - see log_writer.h.
  *
- * Two buffers take turns: threads append to one of them under the mutex, while the writer, without
- * it, writes the other. Whatever write() does, it does to the writer alone. O_NONBLOCK on standard
- * error would do without a thread, but is not ours to set: it would hold for every process that
- * shares it.
+ * There are two buffers. Threads append lines to one of them under the mutex, while the writer's
+ * thread writes the other without the mutex, so a slow write() delays that thread alone. O_NONBLOCK
+ * on standard error would need no thread, but the daemon may not set it: it would hold for every
+ * process that shares the stream.
  *
- * A pipe keeps a write() of up to PIPE_BUF bytes whole, whoever else writes to it; so whole lines
- * are written, as many together as that allows. */
+ * The kernel keeps a write() of up to PIPE_BUF bytes to a pipe in one piece, whoever else writes to
+ * it. So each write() holds whole lines, as many as fit into PIPE_BUF. */
 #include "watch/log_writer.h"
 
 #include "base/clock.h"
@@ -20,37 +20,37 @@
 #include <unistd.h>
 
 enum {
-    BUFFER_BYTES = 2 << 20,    /* a tenth of a second of the most that two CPUs log */
-    RESERVED_BYTES = 64 << 10, /* of it, for urgent lines */
-    GATHER_MS = 5, /* from the first of lines that are not urgent until they are written */
+    BUFFER_BYTES = 2 << 20,    /* a tenth of a second of lines, as fast as two CPUs can log */
+    RESERVED_BYTES = 64 << 10, /* the part of a buffer that urgent lines alone may use */
+    GATHER_MS = 5, /* from the first line until it is written, where no line is urgent */
     STOP_MS_MAX = 1000,
 };
 
-/* What the writer waits for, if it does. */
-enum rest { REST_NONE, REST_UNTIL_URGENT, REST_UNTIL_ANY };
+/* What the writer's thread waits for. */
+enum awaited { AWAITS_NOTHING, AWAITS_URGENT, AWAITS_ANY };
 
 static char buffers[2][BUFFER_BYTES];
 
 static struct {
     pthread_mutex_t mutex;
-    pthread_cond_t come, ended; /* lines, or the wish to end; and the end */
+    pthread_cond_t come, ended; /* come: lines are there or stopping is set; ended: has_ended */
     pthread_t thread;
     _Atomic bool runs;
     _Atomic size_t unwritten; /* bytes, in both buffers */
     _Atomic uint64_t dropped;
     log_writer_notice *notice;
-    uint64_t told; /* of them, by notices; the thread's own while it runs */
+    uint64_t told; /* the part of dropped that notices have told; the thread's own while it runs */
 
-    char *filling; /* one of the buffers; this and what follows is under mutex */
+    char *filling; /* the buffer that lines are appended to; this and what follows is under mutex */
     size_t used;
-    enum rest rest;
-    bool urgent; /* an urgent line is there, or half a buffer */
+    enum awaited awaited;
+    bool urgent; /* the buffer holds an urgent line, or is half full */
     bool stopping, has_ended;
 } writer = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
 /* --------------------------------------------------------------- writing -- */
 
-/* Somebody else may have set O_NONBLOCK. */
+/* Another process may have set O_NONBLOCK, hence the wait for room on EAGAIN. */
 static bool write_whole(const char *bytes, size_t size)
 {
     while (size > 0) {
@@ -67,7 +67,7 @@ static bool write_whole(const char *bytes, size_t size)
     return true;
 }
 
-/* Of at least one line, the bytes of as many as go into one write. */
+/* The size of the next write: as many whole lines as fit. */
 static size_t size_of_next(const char *lines, size_t size)
 {
     if (size <= PIPE_BUF)
@@ -85,7 +85,7 @@ static uint64_t count_lines(const char *lines, size_t size)
     return count;
 }
 
-/* False where the last of them could not be written. */
+/* False where the last write failed. */
 static bool write_lines(const char *lines, size_t size)
 {
     bool written = true;
@@ -101,24 +101,25 @@ static bool write_lines(const char *lines, size_t size)
 
 /* ------------------------------------------------------------ the thread -- */
 
-/* Under the mutex. The first line's time is everybody's: at a high rate a turn each few
- * milliseconds writes thousands. */
+/* Returns GATHER_MS after the first line came, or at once where a line is urgent or the thread has
+ * to stop. Gathering lets one write at a high rate hold many lines. Under the mutex. */
 static void wait_for_lines(void)
 {
     while (writer.used == 0 && !writer.stopping) {
-        writer.rest = REST_UNTIL_ANY;
+        writer.awaited = AWAITS_ANY;
         pthread_cond_wait(&writer.come, &writer.mutex);
     }
     const struct timespec until = clock_timespec(clock_now_ns() + GATHER_MS * INT64_C(1000000));
     int result = 0;
     while (result == 0 && !writer.urgent && !writer.stopping) {
-        writer.rest = REST_UNTIL_URGENT;
+        writer.awaited = AWAITS_URGENT;
         result = pthread_cond_timedwait(&writer.come, &writer.mutex, &until);
     }
-    writer.rest = REST_NONE;
+    writer.awaited = AWAITS_NOTHING;
 }
 
-/* Lines are dropped while a buffer is full. The one that is filled next begins with how many. */
+/* Lines are dropped while a buffer is full. The notice of their number is the first line of the
+ * buffer that is filled next. */
 static void tell_dropped(void)
 {
     const uint64_t dropped = log_writer_dropped();
@@ -130,7 +131,7 @@ static void tell_dropped(void)
 
 static void *writer_thread(void *unused)
 {
-    bool taken = true; /* no more is told to who takes nothing */
+    bool taken = true; /* once a write has failed, no further notice until one succeeds */
     (void)unused;
     pthread_mutex_lock(&writer.mutex);
     for (wait_for_lines(); writer.used > 0; wait_for_lines()) {
@@ -188,7 +189,8 @@ void log_writer_stop(void)
 
 /* ------------------------------------------------------------ its callers -- */
 
-/* Under the mutex; whether the line has found room, and somebody who will write it. */
+/* Appends a line, under the mutex. False where there is no room for it, or the thread has ended and
+ * nothing would write it. */
 static bool append(const char *line, size_t size, bool urgent)
 {
     const size_t bytes_max = urgent ? BUFFER_BYTES : BUFFER_BYTES - RESERVED_BYTES;
@@ -212,9 +214,9 @@ void log_writer_put(const char *line, size_t size, bool urgent)
     const bool kept = append(line, size, urgent);
     const bool wakes =
         kept
-        && (writer.rest == REST_UNTIL_ANY || (writer.rest == REST_UNTIL_URGENT && writer.urgent));
+        && (writer.awaited == AWAITS_ANY || (writer.awaited == AWAITS_URGENT && writer.urgent));
     if (wakes)
-        writer.rest = REST_NONE;
+        writer.awaited = AWAITS_NOTHING;
     pthread_mutex_unlock(&writer.mutex);
     if (wakes)
         pthread_cond_signal(&writer.come);

@@ -1,8 +1,9 @@
-/* log_writer.h - takes lines of the log to standard error, so that nobody waits for its reader.
+/* log_writer.h - writes the log's lines to standard error, so that no other thread waits for its
+ * reader.
  *
- * Until log_writer_start() a line is written by whoever has it, at once. From then on a thread of
- * its own writes them, a few milliseconds' worth together; where they come faster than they are
- * taken, memory keeps some megabytes of them, and more are dropped and counted. */
+ * Before log_writer_start() the thread that logs a line writes it at once. After it a thread of its
+ * own writes the lines, those of a few milliseconds together. When lines come faster than the
+ * reader takes them, memory keeps some megabytes of lines; further ones are dropped and counted. */
 #ifndef ATTND_LOG_WRITER_H
 #define ATTND_LOG_WRITER_H
 
@@ -10,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Logs that count lines were dropped: log_dropped(). A parameter, because log.c is above this file
- * and uses it. */
+/* Logs that count lines were dropped, as log_dropped() does. A parameter, because log.c uses this
+ * file, and this file does not use log.c. */
 typedef void log_writer_notice(uint64_t count);
 
 /* Starts the thread, which calls notice when lines were dropped since its last notice. False: the
@@ -19,19 +20,19 @@ typedef void log_writer_notice(uint64_t count);
  * once. */
 bool log_writer_start(log_writer_notice *notice);
 
-/* Writes what is there, for a second at the most, and ends the thread. Lines that come afterwards
- * are written at once, or, where nobody took what was there in that second, dropped. */
+/* Writes the lines that are left, for a second at the most, and ends the thread. Later lines are
+ * written at once; but where that second was too short, they are dropped. */
 void log_writer_stop(void);
 
-/* A line with its newline, at most PIPE_BUF bytes. An urgent one is written without delay, and
- * finds room where others do not any more. */
+/* Takes a line with its newline, at most PIPE_BUF bytes. An urgent line is written without delay,
+ * and there is still room for it when others are dropped. */
 void log_writer_put(const char *line, size_t size, bool urgent);
 
-/* Lines that nobody will see, for want of room or because they could not be written. */
+/* How many lines were dropped: for want of room, or because they could not be written. */
 uint64_t log_writer_dropped(void);
 
-/* Waits until all lines are written, so many milliseconds at the most. For the end in a signal's
- * handler: it may be called there. */
+/* Waits until all lines are written, ms_max milliseconds at the most. A signal's handler may call
+ * it. */
 void log_writer_settle(int ms_max);
 
 #endif

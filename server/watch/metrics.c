@@ -1,9 +1,9 @@
 /* metrics.c - see metrics.h.
  *
- * Everything has its place from the start: a route's counters are an array over
- * all HTTP statuses, which costs address space and, page by page, only as much
- * memory as there are different answers. A page is read while others count, so
- * the numbers on it are each true but not of one instant. */
+ * All counters are static, so counting never allocates. A route has a counter for every HTTP
+ * status: that costs address space, but memory only for the pages of statuses that were answered. A
+ * page of metrics is written while other threads count, so each of its numbers is true but they are
+ * not of one instant. */
 #include "watch/metrics.h"
 
 #include "watch/metrics_text.h"
@@ -18,7 +18,7 @@ enum { LABELS_BYTES_MAX = 128 };
 
 struct route_metrics {
     const char *method, *pattern;
-    char labels[LABELS_BYTES_MAX]; /* both, as the page has them */
+    char labels[LABELS_BYTES_MAX]; /* method and route, as the page writes them */
     _Atomic uint64_t requests[STATUS_COUNT];
     _Atomic uint64_t request_bytes, answer_bytes;
     struct metrics_histogram duration;
@@ -117,7 +117,7 @@ void metrics_build_info(const char *version, const char *kernels, const char *bl
 
 /* ---------------------------------------------------------------- writing -- */
 
-/* One counter of every route that was used. */
+/* Writes one counter, at offset in struct route_metrics, of every route that was used. */
 static void write_bytes(struct text *text, const char *name, const char *help,
                         const bool used[METRICS_ROUTES_MAX], size_t offset)
 {
@@ -130,8 +130,8 @@ static void write_bytes(struct text *text, const char *name, const char *help,
     }
 }
 
-/* A route has series from its first answer on: most daemons are asked for few of them, and every
- * scrape and the memory of who scrapes pay for each. */
+/* A route has series only once it has answered. Most daemons use few routes, and each series costs
+ * time at every scrape and memory in the scraper. */
 void metrics_write_requests(struct text *text)
 {
     bool used[METRICS_ROUTES_MAX];

@@ -9,29 +9,31 @@
 
 enum { METRICS_ROUTES_MAX = 64 };
 
-/* One answered request. route is a small index given by metrics_route(). status is the HTTP
- * status; the times are of the whole exchange from its first byte to the answer's hand-over. */
+/* Counts one answered request. route comes from metrics_route(), status is the HTTP status, and the
+ * duration is from the request's first byte until its answer was handed over. */
 void metrics_request(int route, int status, int64_t duration_ns, size_t request_bytes,
                      size_t answer_bytes);
 
-/* Registers a label at start, before threads; pattern is borrowed. Returns its index. */
+/* Registers a route's label, at start and before threads; both strings are borrowed. Returns its
+ * index. */
 int metrics_route(const char *method, const char *pattern);
 const char *metrics_route_pattern(int route);
 
-void metrics_refused(
-    const char *reason); /* "overloaded", "deadline", "draining", "memory": constants */
+/* Counts a refused inference. reason is "overloaded", "deadline", "draining" or "memory"; any other
+ * text counts as "other". */
+void metrics_refused(const char *reason);
 
 enum metrics_gauge {
-    METRICS_QUEUE_JOBS,      /* jobs accepted and not yet done */
+    METRICS_QUEUE_JOBS,      /* accepted and not yet done */
     METRICS_CONNECTIONS,     /* open connections */
-    METRICS_CONNECTIONS_MAX, /* how many there may be */
-    METRICS_BODIES_WAITING,  /* to be read */
+    METRICS_CONNECTIONS_MAX, /* how many connections there may be */
+    METRICS_BODIES_WAITING,  /* bodies that wait to be read */
     METRICS_REQUESTS_ACTIVE, /* exchanges between their first byte and their answer */
     METRICS_MODELS_READY,
     METRICS_MODELS_FAILED,
-    METRICS_CONVERTED_BYTES, /* of parameters, as model_converted.h keeps them */
+    METRICS_CONVERTED_BYTES, /* memory of converted parameters (model_converted.h) */
     METRICS_WORKERS,
-    METRICS_READY, /* 1 or 0 */
+    METRICS_READY, /* 1 where /readyz answers 200, else 0 */
     METRICS_GAUGE_COUNT
 };
 void metrics_gauge_add(enum metrics_gauge gauge, int64_t difference);
@@ -40,7 +42,8 @@ void metrics_gauge_set(enum metrics_gauge gauge, int64_t value);
 /* attnd_build_info{version,kernels,blas_core} 1; set once at start, borrowed strings. */
 void metrics_build_info(const char *version, const char *kernels, const char *blas_core);
 
-/* Their part of the page (prometheus.h): what each route answered; and the rest. */
+/* Write their part of the page (api/prometheus.h): what each route answered; then refusals, gauges
+ * and the build. */
 void metrics_write_requests(struct text *text);
 void metrics_write_counts(struct text *text);
 

@@ -1,7 +1,7 @@
 /* metrics_inference.c - see metrics_inference.h.
  *
- * A place is held by each model that counts there, so nobody counts while it is given to another
- * name. That, and writing the page, is done under a mutex. */
+ * A model holds the place that it counts in, so no thread counts there while the place goes to
+ * another name. Giving places and writing the page are done under a mutex. */
 #include "watch/metrics_inference.h"
 
 #include "watch/metrics.h"
@@ -17,7 +17,7 @@ enum { LABELS_BYTES_MAX = 512 };
 static const char *const STAGE_NAMES[] = { "parse", "queue", "compute", "write" };
 enum { STAGE_COUNT = sizeof STAGE_NAMES / sizeof STAGE_NAMES[0] };
 
-/* Of one model and one route. */
+/* The counters of one model and one route. */
 struct series {
     struct metrics_histogram stages[STAGE_COUNT], total;
     _Atomic uint64_t items, flops;
@@ -27,7 +27,7 @@ struct series {
 struct place {
     char name[REQUEST_MODEL_MAX + 1];
     int holder_count;
-    uint64_t dropped_at; /* by the last holder: the count of such events */
+    uint64_t dropped_at; /* drop_count when the last holder dropped it */
     struct series series[METRICS_ENDPOINTS_MAX];
 };
 
@@ -40,7 +40,8 @@ static _Atomic int endpoints[METRICS_ENDPOINTS_MAX]; /* route + 1; 0: free. Neve
 
 /* ----------------------------------------------------------------- places -- */
 
-/* That of this name, else a free one, else the one that nobody holds for the longest time. */
+/* The place of this name; else one that no model holds: a free one first, then the one dropped
+ * longest ago. NULL where all are held. */
 static struct place *find_place(const char *name)
 {
     struct place *best = NULL;
@@ -117,7 +118,7 @@ void metrics_inference(int place, const struct request_record *record)
 
 /* ---------------------------------------------------------------- writing -- */
 
-/* name="value" of one more label. */
+/* Appends one label: name="value". */
 static void add_label(char labels[LABELS_BYTES_MAX], const char *name, const char *value)
 {
     const size_t used = strlen(labels);
@@ -158,7 +159,7 @@ static void write_flops(struct text *text, const struct series *series, const ch
                          metrics_value(&series->flops));
 }
 
-/* Two statuses may have one code, which is one series. */
+/* Two fault codes with different statuses may share one name; together they are one series. */
 static void write_faults(struct text *text, const struct series *series, const char *labels)
 {
     uint64_t counts[FAULT_CODE_COUNT] = { 0 };

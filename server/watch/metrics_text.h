@@ -1,4 +1,4 @@
-/* metrics_text.h - what the page of /metrics is made of: families, label values, histograms.
+/* metrics_text.h - the parts of the page of /metrics: families, labels, samples, histograms.
  *
  * The Prometheus text format 0.0.4, see
  * https://prometheus.io/docs/instrumenting/exposition_formats/. Counting takes no lock. */
@@ -9,12 +9,12 @@
 
 #include <stdatomic.h>
 
-/* Of durations, in seconds. */
+/* The bounds of a histogram of durations, from 0.1 ms to 60 s. */
 enum { METRICS_BOUND_COUNT = 18 };
 
 struct metrics_histogram {
-    _Atomic uint64_t
-        buckets[METRICS_BOUND_COUNT + 1]; /* not cumulative; the last is beyond all bounds */
+    /* Not cumulative; the last bucket counts what is above all bounds. */
+    _Atomic uint64_t buckets[METRICS_BOUND_COUNT + 1];
     _Atomic int64_t sum_ns;
 };
 
@@ -28,23 +28,23 @@ static inline uint64_t metrics_value(const _Atomic uint64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-/* Less than 0 counts as 0. */
+/* Counts one duration; one below 0 counts as 0. */
 void metrics_observe(struct metrics_histogram *histogram, int64_t duration_ns);
 
-/* How many were observed. */
+/* How many durations were counted. */
 uint64_t metrics_histogram_count(const struct metrics_histogram *histogram);
 
-/* The HELP and TYPE lines; type is "counter", "gauge" or "histogram". */
+/* Writes the HELP and TYPE lines; type is "counter", "gauge" or "histogram". */
 void metrics_write_family(struct text *text, const char *name, const char *type, const char *help);
 
-/* name="value" with value escaped, for between the braces; commas are the caller's. */
+/* Writes name="value" with value escaped, for between the braces; the caller writes the commas. */
 void metrics_write_label(struct text *text, const char *name, const char *value);
 
-/* name{labels} value, or without labels where these are "". */
+/* Writes "name{labels} value", or "name value" where labels is "". */
 void metrics_write_sample(struct text *text, const char *name, const char *labels, uint64_t value);
 
-/* All samples of one histogram; labels, at least one, is what stands in the braces before le. Its
- * count is made from its buckets, so that those two never disagree. */
+/* Writes all samples of one histogram. labels, at least one, is written in the braces before le.
+ * The count is the sum of the buckets, so the two always agree. */
 void metrics_write_histogram(struct text *text, const char *name, const char *labels,
                              const struct metrics_histogram *histogram);
 

@@ -18,7 +18,8 @@ static void observe(struct model_duration *duration, int64_t ns)
     add(&duration->ns, ns > 0 ? ns : 0);
 }
 
-/* The place of a batch size: places are taken in order and never given back. */
+/* The statistics of a batch size, NULL where no place is left. Places are taken in order and never
+ * given back. */
 static struct model_batch_statistics *batch_of(struct model_statistics *statistics, int64_t size)
 {
     for (int i = 0; i < MODEL_BATCH_SIZES_MAX; i++) {

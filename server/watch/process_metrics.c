@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* The columns of /proc/self/stat that matter here, by their numbers in proc(5). */
+/* The columns of /proc/self/stat that are used, by their numbers in proc(5). */
 enum { STAT_UTIME = 14, STAT_STIME = 15, STAT_THREADS = 20, STAT_START = 22, STAT_VSIZE = 23 };
 enum { STAT_RSS = 24, STAT_COLUMNS = 25, STAT_FIRST_AFTER_NAME = 3 };
 
@@ -35,8 +35,8 @@ static ssize_t read_file(const char *path, char *bytes, size_t size)
     return length;
 }
 
-/* False where /proc does not have them. The program's name, column 2, may itself hold spaces and
- * parentheses: counting begins behind its last one. */
+/* False where /proc does not have them. The program's name, column 2, may hold spaces and
+ * parentheses, so columns are counted from the last parenthesis. */
 static bool read_stat(double columns[STAT_COLUMNS])
 {
     char bytes[1024];
@@ -52,8 +52,8 @@ static bool read_stat(double columns[STAT_COLUMNS])
     return column == STAT_COLUMNS;
 }
 
-/* When the system started, in seconds since 1970; 0 where it does not say. /proc/stat has a line
- * for each CPU and one of all interrupts, so it is read by lines. */
+/* When the system started, in seconds since 1970; 0 where /proc/stat does not say. It is read line
+ * by line, because it has a line for each CPU and a long one of all interrupts. */
 static double read_boot_time(void)
 {
     FILE *file = fopen("/proc/stat", "re");
@@ -67,7 +67,8 @@ static double read_boot_time(void)
     return boot_time;
 }
 
-/* Without the one that counting takes; -1 where it cannot be told. */
+/* How many descriptors are open, without the one that counting them takes; -1 where the system does
+ * not tell. */
 static long count_descriptors(void)
 {
     DIR *directory = opendir("/proc/self/fd");

@@ -16,8 +16,8 @@ void request_record_durations(struct request_record *record, const struct reques
     record->total_ns = written_ns - clock->started_ns;
 }
 
-/* Appends "name;dur=1.234". No printf(): where libquadmath is loaded, with OpenBLAS say, it takes a
- * longer way, and these five would be a tenth of a small request. */
+/* Appends "name;dur=1.234". Not by printf(), which is slower where libquadmath is loaded, as
+ * OpenBLAS does: these five numbers would take a tenth of a small request's time. */
 static void append_duration(struct text *text, const char *name, int64_t duration_ns)
 {
     text_raw(text, name);
