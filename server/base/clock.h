@@ -6,11 +6,16 @@
 #include <sys/types.h>
 #include <time.h>
 
+static inline int64_t clock_ns_of(struct timespec time)
+{
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
 static inline int64_t clock_read_ns(clockid_t clock)
 {
     struct timespec now;
     clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    return clock_ns_of(now);
 }
 
 static inline int64_t clock_now_ns(void)
@@ -23,7 +28,7 @@ static inline int64_t clock_tick_ns(void)
 {
     struct timespec tick;
     clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
-    return (int64_t)tick.tv_sec * 1000000000 + tick.tv_nsec;
+    return clock_ns_of(tick);
 }
 
 /* The same as the calls that wait until a time take it. */
