@@ -131,6 +131,12 @@ static int window_bits(enum coding coding, const unsigned char *bytes, size_t si
     return framed ? CODING_WINDOW_BITS : -CODING_WINDOW_BITS;
 }
 
+/* As many of the bytes as zlib takes in one step. */
+static uInt step_bytes(size_t bytes)
+{
+    return bytes < STEP_BYTES_MAX ? (uInt)bytes : STEP_BYTES_MAX;
+}
+
 /* What is being unpacked: offset bytes that mean nothing, then what came out so far. */
 struct unpacking {
     z_stream stream;
@@ -161,10 +167,8 @@ static bool grow(struct unpacking *unpacking, struct fault *fault)
 static int inflate_some(struct unpacking *unpacking)
 {
     z_stream *stream = &unpacking->stream;
-    const size_t room = unpacking->capacity - unpacking->used;
-    const size_t input = (size_t)(unpacking->end - stream->next_in);
-    stream->avail_in = input < STEP_BYTES_MAX ? (uInt)input : STEP_BYTES_MAX;
-    stream->avail_out = room < STEP_BYTES_MAX ? (uInt)room : STEP_BYTES_MAX;
+    stream->avail_in = step_bytes((size_t)(unpacking->end - stream->next_in));
+    stream->avail_out = step_bytes(unpacking->capacity - unpacking->used);
     stream->next_out = unpacking->memory + unpacking->offset + unpacking->used;
     const int result = inflate(stream, Z_NO_FLUSH);
     unpacking->used = (size_t)(stream->next_out - unpacking->memory) - unpacking->offset;
@@ -266,9 +270,8 @@ static bool deflate_some(struct packing *packing, const unsigned char *bytes, si
     do {
         if (!make_room(packing, used))
             return false;
-        const size_t room = packing->capacity - used;
         stream->next_out = packing->bytes + used;
-        stream->avail_out = room < STEP_BYTES_MAX ? (uInt)room : STEP_BYTES_MAX;
+        stream->avail_out = step_bytes(packing->capacity - used);
         result = deflate(stream, flush);
         used = (size_t)(stream->next_out - packing->bytes);
     } while (stream->avail_out == 0 || (flush == Z_FINISH && result == Z_OK));

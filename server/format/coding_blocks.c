@@ -49,6 +49,14 @@ bool coding_blocks_begin(struct coding_blocks *blocks, enum coding coding, bool 
 
 /* ------------------------------------------------------------- one block -- */
 
+/* The check of the format, CRC-32 or Adler-32, with more bytes; of NULL, the check of no bytes. */
+static unsigned long add_to_check(const struct coding_blocks *blocks, unsigned long check,
+                                  struct byte_slice bytes)
+{
+    return blocks->coding == CODING_GZIP ? crc32(check, bytes.data, (uInt)bytes.size)
+                                         : adler32(check, bytes.data, (uInt)bytes.size);
+}
+
 /* What follows in one place of the source from offset on, of at most so many bytes. */
 static struct byte_slice find(const struct coding_blocks *blocks, size_t offset, size_t bytes)
 {
@@ -75,9 +83,8 @@ static bool set_dictionary(const struct coding_blocks *blocks, z_stream *stream,
 static bool deflate_block(const struct coding_blocks *blocks, z_stream *stream, size_t offset,
                           struct coding_block *block)
 {
-    const bool is_gzip = blocks->coding == CODING_GZIP;
     const bool is_last = offset + block->bytes == blocks->source_bytes;
-    block->check = is_gzip ? crc32(0, NULL, 0) : adler32(0, NULL, 0);
+    block->check = add_to_check(blocks, 0, (struct byte_slice){ NULL, 0 });
     if (offset > 0 && !set_dictionary(blocks, stream, offset))
         return false;
     stream->next_out = block->place;
@@ -86,8 +93,7 @@ static bool deflate_block(const struct coding_blocks *blocks, z_stream *stream, 
         const struct byte_slice part = find(blocks, offset + taken, block->bytes - taken);
         stream->next_in = (unsigned char *)part.data; /* zlib only reads there */
         stream->avail_in = (uInt)part.size;
-        block->check = is_gzip ? crc32(block->check, part.data, (uInt)part.size)
-                               : adler32(block->check, part.data, (uInt)part.size);
+        block->check = add_to_check(blocks, block->check, part);
         if (deflate(stream, Z_NO_FLUSH) != Z_OK)
             return false;
         taken += part.size;
@@ -152,7 +158,7 @@ static void frame_zlib(struct coding_blocks *blocks, unsigned long check)
 bool coding_blocks_finish(struct coding_blocks *blocks)
 {
     const bool is_gzip = blocks->coding == CODING_GZIP;
-    unsigned long check = is_gzip ? crc32(0, NULL, 0) : adler32(0, NULL, 0);
+    unsigned long check = add_to_check(blocks, 0, (struct byte_slice){ NULL, 0 });
     size_t packed = 0;
     if (atomic_load_explicit(&blocks->is_vain, memory_order_relaxed))
         return false;
