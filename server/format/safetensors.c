@@ -9,6 +9,7 @@
  * the end of the file last. */
 #include "format/safetensors.h"
 
+#include "base/array.h"
 #include "base/utf8.h"
 #include "format/foreign_form.h"
 #include "format/safetensors_header.h"
@@ -17,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LENGTH_BYTES = 8, HEADER_BYTES_MAX = 100 * 1000 * 1000, LIST_MIN = 16 };
+enum { HEADER_BYTES_MAX = 100 * 1000 * 1000 };
 
 static const struct {
     const char *name;
@@ -40,22 +41,6 @@ struct reader {
     int64_t entry_capacity, metadata_capacity;
     struct fault *fault;
 };
-
-/* The list, with room for one more element behind count of them; NULL where there is no memory,
- * and the list is then as it was. */
-static void *with_room(void *list, int64_t count, int64_t *capacity, size_t element_size,
-                       struct fault *fault)
-{
-    if (count < *capacity)
-        return list;
-    const int64_t wanted = *capacity ? 2 * *capacity : LIST_MIN;
-    void *larger = realloc(list, (size_t)wanted * element_size);
-    if (larger)
-        *capacity = wanted;
-    else
-        fault_no_memory(fault);
-    return larger;
-}
 
 /* ------------------------------------------------------- the header's JSON -- */
 
@@ -142,10 +127,10 @@ static bool read_entry(struct reader *reader, const struct header_string *name)
 {
     struct safetensors *file = reader->file;
     struct safetensors_entry entry = { .name = name->bytes, .name_length = name->length };
-    struct safetensors_entry *entries = with_room(
-        file->entries, file->entry_count, &reader->entry_capacity, sizeof entry, reader->fault);
+    struct safetensors_entry *entries =
+        array_with_room(file->entries, file->entry_count, &reader->entry_capacity, sizeof entry);
     if (!entries)
-        return false;
+        return fault_no_memory(reader->fault);
     file->entries = entries;
     if (!read_members(reader, &entry)) {
         if (reader->fault->code != FAULT_MEMORY)
@@ -167,11 +152,10 @@ static bool read_metadata(struct reader *reader)
     while (header_object_next(&reader->scan, &object, &key)) {
         if (!header_read_string(&reader->scan, "a string, a value of __metadata__,", &value))
             return false;
-        struct safetensors_pair *pairs =
-            with_room(file->metadata, file->metadata_count, &reader->metadata_capacity,
-                      sizeof *pairs, reader->fault);
+        struct safetensors_pair *pairs = array_with_room(file->metadata, file->metadata_count,
+                                                         &reader->metadata_capacity, sizeof *pairs);
         if (!pairs)
-            return false;
+            return fault_no_memory(reader->fault);
         file->metadata = pairs;
         pairs[file->metadata_count++] =
             (struct safetensors_pair){ key.bytes, value.bytes, key.length, value.length };
@@ -326,23 +310,23 @@ static bool copy_header(struct safetensors *file, const unsigned char *bytes, si
                         struct fault *fault)
 {
     uint64_t length = 0;
-    if (size < LENGTH_BYTES)
+    if (size < SAFETENSORS_LENGTH_BYTES)
         return fault_set(fault, FAULT_BINARY,
                          "a safetensors file begins with a length of 8 bytes; this has %zu in all",
                          size);
-    for (int i = LENGTH_BYTES - 1; i >= 0; i--)
+    for (int i = SAFETENSORS_LENGTH_BYTES - 1; i >= 0; i--)
         length = length << 8 | bytes[i];
     if (length > HEADER_BYTES_MAX)
         return refuse_length(length, foreign_form_of_bytes(bytes, size), fault);
-    if (length > size - LENGTH_BYTES)
+    if (length > size - SAFETENSORS_LENGTH_BYTES)
         return fault_set(fault, FAULT_BINARY,
                          "the header's length is %" PRIu64 "; only %zu bytes follow", length,
-                         size - LENGTH_BYTES);
+                         size - SAFETENSORS_LENGTH_BYTES);
     file->header_size = (size_t)length;
     file->header = malloc(file->header_size + 1);
     if (!file->header)
         return fault_no_memory(fault);
-    memcpy(file->header, bytes + LENGTH_BYTES, file->header_size);
+    memcpy(file->header, bytes + SAFETENSORS_LENGTH_BYTES, file->header_size);
     file->header[file->header_size] = '\0';
     return true;
 }
@@ -376,7 +360,7 @@ bool safetensors_read(struct safetensors *file, const void *bytes, size_t size, 
     *file = (struct safetensors){ .entries = NULL };
     if (copy_header(file, bytes, size, fault) && check_utf8(file, fault)
         && parse_header(file, fault)) {
-        const size_t data_offset = LENGTH_BYTES + file->header_size;
+        const size_t data_offset = SAFETENSORS_LENGTH_BYTES + file->header_size;
         if (index_entries(file, (const char *)bytes + data_offset, size - data_offset, fault))
             return true;
     }

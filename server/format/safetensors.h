@@ -12,6 +12,8 @@
 
 #include "base/fault.h"
 
+enum { SAFETENSORS_LENGTH_BYTES = 8 }; /* the header's length, with which a file begins */
+
 struct safetensors_entry {
     const char *name;   /* ends with a NUL byte and may hold others */
     size_t name_length; /* in bytes */

@@ -5,6 +5,7 @@
  * part of a string. */
 #include "format/safetensors_header.h"
 
+#include "base/array.h"
 #include "base/utf8.h"
 #include "text/json_numbers.h"
 
@@ -15,8 +16,6 @@
 struct header_key {
     uint32_t offset, length;
 };
-
-enum { KEYS_MIN = 64 };
 
 void header_scan_init(struct header_scan *scan, char *text, size_t size, struct fault *fault)
 {
@@ -34,15 +33,13 @@ void header_scan_free(struct header_scan *scan)
 static bool expected(struct header_scan *scan, const char *what)
 {
     scan->failed = true;
-    json_scan_expected(&scan->json, what);
-    return false;
+    return json_scan_expected(&scan->json, what);
 }
 
 static bool fail(struct header_scan *scan, const char *at, const char *message)
 {
     scan->failed = true;
-    json_scan_fail(&scan->json, at, message);
-    return false;
+    return json_scan_fail(&scan->json, at, message);
 }
 
 /* Past c and the white space before it. */
@@ -68,65 +65,40 @@ int header_string_compare(const char *a, size_t a_length, const char *b, size_t 
     return order != 0 ? order : (a_length > b_length) - (a_length < b_length);
 }
 
-/* The four digits of \u at text; -1 where they are none. */
-static int read_hex4(const char *text, const char *end)
+/* Decodes \uXXXX, or two of them that are a surrogate pair, at p. A lone half is no character: it
+ * is let through, without a byte, only in a string that is skipped. */
+static bool decode_unicode(struct header_scan *scan, bool is_skipped, char **out)
 {
-    int code = 0;
-    for (int i = 0; i < 4; i++) {
-        const char *digit = end - text > i && text[i]
-                                ? strchr("0123456789abcdef", text[i] | (text[i] >= 'A' ? 0x20 : 0))
-                                : NULL;
-        if (!digit)
-            return -1;
-        code = code * 16 + (int)(digit - "0123456789abcdef");
+    const char *at = scan->json.p;
+    unsigned code;
+    if (!json_scan_unicode(&scan->json, &code)) {
+        scan->failed = true;
+        return false;
     }
-    return code;
+    if (json_scan_is_surrogate(code))
+        return is_skipped || fail(scan, at, JSON_SCAN_HALF_PAIR);
+    *out += utf8_encode(*out, code);
+    return true;
 }
 
-/* Decodes \uXXXX, or two of them that are a surrogate pair, at p. A lone half is
- * no character; it is let through only where nobody reads the string. */
-static bool decode_unicode(struct header_scan *scan, bool is_read, char **out)
-{
-    struct json_scan *json = &scan->json;
-    const char *at = json->p;
-    const int code = read_hex4(at + 2, json->end);
-    if (code < 0)
-        return fail(scan, at, "\\u is not followed by four hexadecimal digits");
-    json->p += 6;
-    if (code < 0xD800 || code > 0xDFFF) {
-        *out += utf8_encode(*out, (unsigned)code);
-        return true;
-    }
-    const bool may_pair =
-        code < 0xDC00 && json->end - json->p >= 6 && json->p[0] == '\\' && json->p[1] == 'u';
-    const int low = may_pair ? read_hex4(json->p + 2, json->end) : -1;
-    if (low >= 0xDC00 && low <= 0xDFFF) {
-        json->p += 6;
-        *out += utf8_encode(*out, 0x10000u + ((unsigned)(code - 0xD800) << 10)
-                                      + (unsigned)(low - 0xDC00));
-        return true;
-    }
-    return !is_read || fail(scan, at, "half of a surrogate pair");
-}
-
-static bool decode_escape(struct header_scan *scan, bool is_read, char **out)
+static bool decode_escape(struct header_scan *scan, bool is_skipped, char **out)
 {
     static const char LETTERS[] = "\"\\/bfnrt", BYTES[] = "\"\\/\b\f\n\r\t";
     struct json_scan *json = &scan->json;
     const char kind = json->end - json->p > 1 ? json->p[1] : '\0';
     if (kind == 'u')
-        return decode_unicode(scan, is_read, out);
+        return decode_unicode(scan, is_skipped, out);
     const char *letter = kind ? strchr(LETTERS, kind) : NULL;
     if (!letter)
-        return fail(scan, json->p, "a string holds an escape that JSON does not have");
+        return fail(scan, json->p, JSON_SCAN_BAD_ESCAPE);
     *(*out)++ = BYTES[letter - LETTERS];
     json->p += 2;
     return true;
 }
 
-/* string NULL: nobody reads it. What is decoded is never longer than its text, so
- * it can be written over it, and a NUL byte over the closing quote at the latest. */
-static bool decode_string(struct header_scan *scan, const char *what, struct header_string *string)
+/* The decoded string is never longer than its text, so it is written over the text, with a NUL byte
+ * over the closing quote at the latest. */
+bool header_read_string(struct header_scan *scan, const char *what, struct header_string *string)
 {
     struct json_scan *json = &scan->json;
     if (!take(scan, '"'))
@@ -135,24 +107,19 @@ static bool decode_string(struct header_scan *scan, const char *what, struct hea
     char *out = begin;
     while (json->p < json->end && *json->p != '"') {
         if ((unsigned char)*json->p < 0x20)
-            return fail(scan, json->p, "a string holds a control character");
+            return fail(scan, json->p, JSON_SCAN_CONTROL);
         if (*json->p != '\\')
             *out++ = *json->p++;
-        else if (!decode_escape(scan, string != NULL, &out))
+        else if (!decode_escape(scan, !string, &out))
             return false;
     }
     if (json->p == json->end)
-        return fail(scan, begin - 1, "the text ends inside a string that begins");
+        return fail(scan, begin - 1, JSON_SCAN_OPEN_STRING);
     json->p++;
     *out = '\0';
     if (string)
         *string = (struct header_string){ begin, (size_t)(out - begin) };
     return true;
-}
-
-bool header_read_string(struct header_scan *scan, const char *what, struct header_string *string)
-{
-    return decode_string(scan, what, string);
 }
 
 /* ---------------------------------------------------------------- numbers -- */
@@ -215,16 +182,13 @@ bool header_object_open(struct header_scan *scan, struct header_object *object)
 
 static bool push_key(struct header_scan *scan, const struct header_string *key)
 {
-    if (scan->key_count == scan->key_capacity) {
-        const size_t capacity = scan->key_capacity ? 2 * scan->key_capacity : KEYS_MIN;
-        struct header_key *keys = realloc(scan->keys, capacity * sizeof *keys);
-        if (!keys) {
-            scan->failed = true;
-            return fault_no_memory(scan->json.fault);
-        }
-        scan->keys = keys;
-        scan->key_capacity = capacity;
+    struct header_key *keys =
+        array_with_room(scan->keys, scan->key_count, &scan->key_capacity, sizeof *keys);
+    if (!keys) {
+        scan->failed = true;
+        return fault_no_memory(scan->json.fault);
     }
+    scan->keys = keys;
     scan->keys[scan->key_count++] = (struct header_key){
         (uint32_t)(key->bytes - scan->json.text),
         (uint32_t)key->length,
@@ -242,7 +206,7 @@ static int compare_keys(const void *left, const void *right, void *text)
 /* No key stands twice among those of the object that ends here; they are then forgotten. */
 static bool close_object(struct header_scan *scan, const struct header_object *object)
 {
-    const size_t count = scan->key_count - object->first_key;
+    const size_t count = (size_t)(scan->key_count - object->first_key);
     char *text = (char *)scan->json.text;
     scan->depth--;
     scan->key_count = object->first_key;
@@ -269,7 +233,7 @@ bool header_object_next(struct header_scan *scan, struct header_object *object,
     }
     if (!is_first && !take(scan, ','))
         return expected(scan, "',' or '}'");
-    if (!decode_string(scan, "a string, the key of a member,", key))
+    if (!header_read_string(scan, "a string, the key of a member,", key))
         return false;
     if (!take(scan, ':'))
         return expected(scan, "':'");
@@ -321,7 +285,7 @@ bool header_skip_value(struct header_scan *scan)
     if (c == '[')
         return skip_array(scan);
     if (c == '"')
-        return decode_string(scan, "a string", NULL);
+        return header_read_string(scan, "a string", NULL);
     if (c == '-' || json_scan_is_digit(c))
         return skip_number(scan);
     if (json_scan_literal(&scan->json))

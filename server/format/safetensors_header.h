@@ -24,7 +24,7 @@ struct header_key; /* private */
 struct header_scan {
     struct json_scan json; /* over a copy that may be written to */
     struct header_key *keys;
-    size_t key_count, key_capacity;
+    int64_t key_count, key_capacity;
     int depth;
     bool failed;
 };
@@ -41,7 +41,7 @@ void header_scan_free(struct header_scan *scan);
  *         ... past its value, return false where that fails ...
  *     return !scan->failed; */
 struct header_object {
-    size_t first_key;
+    int64_t first_key;
 };
 bool header_object_open(struct header_scan *scan, struct header_object *object);
 bool header_object_next(struct header_scan *scan, struct header_object *object,
@@ -51,7 +51,8 @@ bool header_object_next(struct header_scan *scan, struct header_object *object,
 bool header_array_open(struct header_scan *scan);
 bool header_array_next(struct header_scan *scan, int64_t *count);
 
-/* what is expected: "a string", for the message. */
+/* Past a string. what says for the message what is expected: "a string". string NULL: the string is
+ * skipped, and half of a surrogate pair in it is no fault. */
 bool header_read_string(struct header_scan *scan, const char *what, struct header_string *string);
 
 /* A whole number, 0 to 2^64-1, written without sign, fraction or exponent. */

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { LENGTH_BYTES = 8, ALIGNMENT = 8 };
+enum { ALIGNMENT = 8 };
 
 static const char *dtype_of(const struct safetensors_tensor *tensor)
 {
@@ -47,7 +47,7 @@ bool safetensors_write_head(struct text *text, const struct safetensors_tensor *
                             int64_t metadata_count, struct fault *fault)
 {
     int64_t begin = 0, bytes, end;
-    text_bytes(text, "\0\0\0\0\0\0\0\0", LENGTH_BYTES);
+    text_bytes(text, "\0\0\0\0\0\0\0\0", SAFETENSORS_LENGTH_BYTES);
     text_raw(text, "{\"__metadata__\":{");
     for (int64_t i = 0; i < metadata_count; i++) {
         text_raw(text, i > 0 ? "," : "");
@@ -67,8 +67,8 @@ bool safetensors_write_head(struct text *text, const struct safetensors_tensor *
     text_bytes(text, "       ", (ALIGNMENT - text->used % ALIGNMENT) % ALIGNMENT);
     if (!text_finish(text, fault))
         return false;
-    uint64_t header_size = text->used - LENGTH_BYTES;
-    for (int i = 0; i < LENGTH_BYTES; i++, header_size >>= 8)
+    uint64_t header_size = text->used - SAFETENSORS_LENGTH_BYTES;
+    for (int i = 0; i < SAFETENSORS_LENGTH_BYTES; i++, header_size >>= 8)
         text->data[i] = (char)(header_size & 0xFF);
     return true;
 }

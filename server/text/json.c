@@ -12,6 +12,7 @@
  * it was not read yet: so no byte is read more than twice. */
 #include "text/json.h"
 
+#include "base/array.h"
 #include "text/json_array.h"
 #include "text/json_duplicates.h"
 #include "text/json_numbers.h"
@@ -22,7 +23,7 @@
 #include <string.h>
 
 /* Not every cJSON 1.7.15 takes numbers of more than 63 bytes, so longer ones are shortened. */
-enum { CJSON_NUMBER_BYTES_MAX = 63, ARRAYS_MIN = 8 };
+enum { CJSON_NUMBER_BYTES_MAX = 63 };
 
 /* A node with a short name, and what malloc() takes for both. */
 enum { NODE_BYTES = sizeof(cJSON) + 48 };
@@ -62,15 +63,12 @@ static void replace_text(struct reader *reader, const char *from)
 static struct json_numbers *next_numbers(struct reader *reader)
 {
     struct json_document *document = reader->document;
-    if (document->array_count == reader->array_capacity) {
-        const int64_t capacity = reader->array_capacity ? 2 * reader->array_capacity : ARRAYS_MIN;
-        struct json_numbers *arrays = realloc(document->arrays, (size_t)capacity * sizeof *arrays);
-        if (!arrays)
-            return NULL;
-        document->arrays = arrays;
-        reader->array_capacity = capacity;
-    }
-    return &document->arrays[document->array_count];
+    struct json_numbers *arrays = array_with_room(document->arrays, document->array_count,
+                                                  &reader->array_capacity, sizeof *arrays);
+    if (!arrays)
+        return NULL;
+    document->arrays = arrays;
+    return &arrays[document->array_count];
 }
 
 static enum json_array_kind read_numbers(struct reader *reader, int depth)
@@ -115,8 +113,6 @@ static bool read_separator(struct json_scan *scan, char close, bool *more)
 static bool read_array(struct reader *reader, int depth)
 {
     struct json_scan *scan = &reader->scan;
-    if (depth >= JSON_DEPTH_MAX)
-        return json_scan_fail(scan, scan->p, "nested deeper than 64");
     if (reader->plain.offset[depth] != (size_t)(scan->p - scan->text)) {
         const enum json_array_kind kind = read_numbers(reader, depth);
         if (kind != JSON_ARRAY_PLAIN)
@@ -137,8 +133,6 @@ static bool read_array(struct reader *reader, int depth)
 static bool read_object(struct reader *reader, int depth)
 {
     struct json_scan *scan = &reader->scan;
-    if (depth >= JSON_DEPTH_MAX)
-        return json_scan_fail(scan, scan->p, "nested deeper than 64");
     if (!add_nodes(reader, 1))
         return false;
     scan->p++;
@@ -186,6 +180,8 @@ static bool read_value(struct reader *reader, int depth)
 {
     struct json_scan *scan = &reader->scan;
     const char c = json_scan_peek(scan);
+    if ((c == '{' || c == '[') && depth >= JSON_DEPTH_MAX)
+        return json_scan_fail(scan, scan->p, "nested deeper than 64");
     if (c == '{')
         return read_object(reader, depth);
     if (c == '[')

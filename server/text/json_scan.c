@@ -48,31 +48,40 @@ static int read_hex4(const char *text, const char *end)
     return code;
 }
 
+bool json_scan_unicode(struct json_scan *scan, unsigned *code)
+{
+    const char *at = scan->p;
+    const int high = read_hex4(at + 2, scan->end);
+    if (high < 0)
+        return json_scan_fail(scan, at, "\\u is not followed by four hexadecimal digits");
+    *code = (unsigned)high;
+    scan->p += 6;
+    const bool may_pair = high >= 0xD800 && high < 0xDC00 && scan->end - scan->p >= 2
+                          && memcmp(scan->p, "\\u", 2) == 0;
+    const int low = may_pair ? read_hex4(scan->p + 2, scan->end) : -1;
+    if (low >= 0xDC00 && low <= 0xDFFF) {
+        *code = 0x10000u + ((unsigned)(high - 0xD800) << 10) + (unsigned)(low - 0xDC00);
+        scan->p += 6;
+    }
+    return true;
+}
+
 /* Past an escape of a string; p is at its backslash. */
 static bool scan_escape(struct json_scan *scan)
 {
     const char *at = scan->p;
     const char kind = scan->end - at > 1 ? at[1] : '\0';
-    if (kind != 'u') {
-        if (kind == '\0' || !strchr("\"\\/bfnrt", kind))
-            return json_scan_fail(scan, at, "a string holds an escape that JSON does not have");
-        scan->p += 2;
-        return true;
+    if (kind == 'u') {
+        unsigned code;
+        if (!json_scan_unicode(scan, &code))
+            return false;
+        if (code == 0)
+            return json_scan_fail(scan, at, "\\u0000 is not taken: names and values end at a NUL");
+        return !json_scan_is_surrogate(code) || json_scan_fail(scan, at, JSON_SCAN_HALF_PAIR);
     }
-    const int code = read_hex4(at + 2, scan->end);
-    if (code < 0)
-        return json_scan_fail(scan, at, "\\u is not followed by four hexadecimal digits");
-    if (code == 0)
-        return json_scan_fail(scan, at, "\\u0000 is not taken: names and values end at a NUL");
-    scan->p += 6;
-    if (code < 0xD800 || code > 0xDFFF)
-        return true;
-    const bool pair =
-        code < 0xDC00 && scan->end - scan->p >= 2 && scan->p[0] == '\\' && scan->p[1] == 'u';
-    const int low = pair ? read_hex4(scan->p + 2, scan->end) : -1;
-    if (low < 0xDC00 || low > 0xDFFF)
-        return json_scan_fail(scan, at, "half of a surrogate pair");
-    scan->p += 6;
+    if (kind == '\0' || !strchr("\"\\/bfnrt", kind))
+        return json_scan_fail(scan, at, JSON_SCAN_BAD_ESCAPE);
+    scan->p += 2;
     return true;
 }
 
@@ -96,7 +105,7 @@ bool json_scan_string(struct json_scan *scan)
             scan->p += sizeof word;
         }
         if (scan->p == scan->end)
-            return json_scan_fail(scan, begin, "the text ends inside a string that begins");
+            return json_scan_fail(scan, begin, JSON_SCAN_OPEN_STRING);
         const unsigned char c = (unsigned char)*scan->p;
         if (c == '"') {
             scan->p++;
@@ -106,7 +115,7 @@ bool json_scan_string(struct json_scan *scan)
             if (!scan_escape(scan))
                 return false;
         } else if (c < 0x20) {
-            return json_scan_fail(scan, scan->p, "a string holds a control character");
+            return json_scan_fail(scan, scan->p, JSON_SCAN_CONTROL);
         } else {
             const size_t size = utf8_character_size(scan->p, (size_t)(scan->end - scan->p));
             if (size == 0)

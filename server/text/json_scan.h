@@ -24,6 +24,17 @@ bool json_scan_fail(struct json_scan *scan, const char *at, const char *message)
 /* Past a string, with its quotes; p is at the first one. */
 bool json_scan_string(struct json_scan *scan);
 
+/* Messages for json_scan_fail() that more than one reader of strings has. */
+#define JSON_SCAN_BAD_ESCAPE  "a string holds an escape that JSON does not have"
+#define JSON_SCAN_HALF_PAIR   "half of a surrogate pair"
+#define JSON_SCAN_CONTROL     "a string holds a control character"
+#define JSON_SCAN_OPEN_STRING "the text ends inside a string that begins"
+
+/* Past \uXXXX, or past two of them that are a surrogate pair; p is at the first backslash. *code is
+ * the character, or a surrogate where it has no other half. False, with a fault, where X is no
+ * hexadecimal digit. */
+bool json_scan_unicode(struct json_scan *scan, unsigned *code);
+
 /* Past true, false or null. Any other word at p is a fault. */
 bool json_scan_literal(struct json_scan *scan);
 
@@ -51,6 +62,12 @@ static inline const char *json_pass_space(const char *p, const char *end)
 static inline void json_scan_space(struct json_scan *scan)
 {
     scan->p = json_pass_space(scan->p, scan->end);
+}
+
+/* Whether a code is half of a surrogate pair, which alone is no character. */
+static inline bool json_scan_is_surrogate(unsigned code)
+{
+    return code >= 0xD800 && code <= 0xDFFF;
 }
 
 static inline bool json_scan_is_digit(char c)
