@@ -9,7 +9,6 @@
 
 #include <assert.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -57,103 +56,6 @@ void exchange_set_request_id(struct exchange *exchange, const char *given)
     for (int i = 0; i < MADE_DIGITS; i++, id <<= 4)
         exchange->request_id[i] = "0123456789abcdef"[id >> 60];
     exchange->request_id[MADE_DIGITS] = '\0';
-}
-
-/* ---------------------------------------------------------------- routes -- */
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
-        return (c | 0x20) - 'a' + 10;
-    return -1;
-}
-
-/* Percent-decodes one segment. False where it does not fit, has a broken escape
- * or a NUL byte: no name of ours has one. */
-static bool decode_segment(char *out, size_t out_size, const char *segment, size_t length)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < length; i++) {
-        char c = segment[i];
-        if (c == '%') {
-            const int high = i + 2 < length ? hex_digit(segment[i + 1]) : -1;
-            const int low = i + 2 < length ? hex_digit(segment[i + 2]) : -1;
-            if (high < 0 || low < 0)
-                return false;
-            c = (char)(high * 16 + low);
-            i += 2;
-        }
-        if (c == '\0' || used + 1 >= out_size)
-            return false;
-        out[used++] = c;
-    }
-    out[used] = '\0';
-    return used > 0;
-}
-
-static bool path_matches(const char *pattern, const char *path,
-                         char params[ROUTE_PARAMS_MAX][EXCHANGE_PARAM_MAX])
-{
-    int param = 0;
-    for (int i = 0; i < ROUTE_PARAMS_MAX; i++)
-        params[i][0] = '\0';
-    for (;;) {
-        if (*pattern == '{') {
-            assert(param < ROUTE_PARAMS_MAX);
-            const size_t length = strcspn(path, "/");
-            if (!decode_segment(params[param++], EXCHANGE_PARAM_MAX, path, length))
-                return false;
-            path += length;
-            pattern = strchr(pattern, '}') + 1;
-        } else if (*pattern != *path) {
-            return false;
-        } else if (*pattern == '\0') {
-            return true;
-        } else {
-            pattern++;
-            path++;
-        }
-    }
-}
-
-static bool method_matches(const char *route_method, const char *method)
-{
-    return strcmp(route_method, method) == 0
-           || (strcmp(route_method, "GET") == 0 && strcmp(method, "HEAD") == 0);
-}
-
-/* Two patterns may match one path, and offer the same. */
-static void allow_append(char *allow, size_t size, const char *method)
-{
-    const size_t used = strlen(allow);
-    const char *more = strcmp(method, "GET") == 0 ? "GET, HEAD" : method;
-    if (strstr(allow, more))
-        return;
-    snprintf(allow + used, size - used, "%s%s", used ? ", " : "", more);
-}
-
-void exchange_find_route(struct exchange *exchange, const struct route *routes, int route_count,
-                         const char *method, const char *path)
-{
-    char *allow = exchange->answer.allow;
-    for (int i = 0; i < route_count; i++) {
-        if (!path_matches(routes[i].pattern, path, exchange->params))
-            continue;
-        if (method_matches(routes[i].method, method)) {
-            exchange->route = &routes[i];
-            exchange->record.route = routes[i].metrics_index;
-            allow[0] = '\0';
-            return;
-        }
-        allow_append(allow, sizeof exchange->answer.allow, routes[i].method);
-    }
-    if (allow[0])
-        fault_set(&exchange->fault, FAULT_METHOD, "%s is not offered here; it takes %s",
-                  exchange->method, allow);
-    else
-        fault_set(&exchange->fault, FAULT_NOT_FOUND, "there is nothing at %s", exchange->path);
 }
 
 /* ------------------------------------------------------------------ body -- */
@@ -300,6 +202,20 @@ const char *exchange_param(const struct exchange *exchange, int index)
 const char *exchange_path(const struct exchange *exchange)
 {
     return exchange->path;
+}
+
+const char *exchange_header(const struct exchange *exchange, enum http_header header)
+{
+    return exchange->headers.values[header];
+}
+
+const char *exchange_body_type(const struct exchange *exchange)
+{
+    static _Thread_local char type[64];
+    const char *header = exchange_header(exchange, HTTP_HEADER_CONTENT_TYPE);
+    text_copy(type, sizeof type, header ? header : "");
+    type[strcspn(type, "; \t")] = '\0';
+    return type;
 }
 
 struct memory_share *exchange_memory(struct exchange *exchange)

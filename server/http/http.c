@@ -18,9 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 enum { PROMPT_NS = 2000000 };
 
@@ -111,63 +109,7 @@ static enum MHD_Result queue_answer(struct exchange *exchange)
     return result;
 }
 
-/* Whose handler this thread runs. */
-static _Thread_local const struct exchange *dispatched;
-
-void http_exchange_answered(struct exchange *exchange)
-{
-    struct http_thread *thread = exchange->thread;
-    if (exchange == dispatched) {
-        exchange->answered = true;
-        return;
-    }
-    pthread_mutex_lock(&thread->mutex);
-    const bool first = !thread->answered;
-    exchange->next_answered = thread->answered;
-    thread->answered = exchange;
-    pthread_mutex_unlock(&thread->mutex);
-    if (first)
-        http_wake(thread);
-}
-
-/* The answer of a parked exchange is there. */
-static void leave_owner(struct exchange *exchange)
-{
-    exchange->release(exchange->owner);
-    exchange->release = NULL;
-}
-
-void http_resume_answered(struct http_thread *thread)
-{
-    pthread_mutex_lock(&thread->mutex);
-    struct exchange *exchange = thread->answered;
-    thread->answered = NULL;
-    pthread_mutex_unlock(&thread->mutex);
-    while (exchange) {
-        struct exchange *next = exchange->next_answered;
-        http_waiting_remove(exchange);
-        leave_owner(exchange);
-        exchange->answered = true;
-        MHD_resume_connection(exchange->connection);
-        exchange = next;
-    }
-}
-
 /* -------------------------------------------------------------- requests -- */
-
-const char *exchange_header(const struct exchange *exchange, enum http_header header)
-{
-    return exchange->headers.values[header];
-}
-
-const char *exchange_body_type(const struct exchange *exchange)
-{
-    static _Thread_local char type[64];
-    const char *header = exchange_header(exchange, HTTP_HEADER_CONTENT_TYPE);
-    text_copy(type, sizeof type, header ? header : "");
-    type[strcspn(type, "; \t")] = '\0';
-    return type;
-}
 
 /* What follows the header of the Open Inference Protocol shall be aligned in memory, whatever that
  * header's length. */
@@ -346,25 +288,6 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
     return MHD_YES;
 }
 
-/* A parked exchange that was answered before the handler returned need not be suspended. answered
- * is this thread's alone: another that has the answer goes through the list. */
-static void handle(struct exchange *exchange)
-{
-    dispatched = exchange;
-    exchange->route->handle(exchange);
-    dispatched = NULL;
-    exchange->thread->handled_count++;
-    if (exchange->answered && exchange->parked) {
-        exchange->parked = false;
-        leave_owner(exchange);
-    }
-}
-
-bool exchange_is_first(const struct exchange *exchange)
-{
-    return exchange->thread->handled_count == 0;
-}
-
 /* The whole body is here: let the handler answer or park. */
 static enum MHD_Result dispatch(struct exchange *exchange)
 {
@@ -377,7 +300,7 @@ static enum MHD_Result dispatch(struct exchange *exchange)
     if (exchange->fault.code != FAULT_NONE)
         exchange_fail(exchange, &exchange->fault);
     else
-        handle(exchange);
+        http_handle(exchange);
     if (exchange->answered)
         return queue_answer(exchange);
     assert(exchange->parked);

@@ -20,18 +20,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-struct http_connection *http_connection_of(struct MHD_Connection *connection)
-{
-    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-}
-
-void http_connection_end(struct http_connection *connection)
-{
-    connection->shut = true;
-    shutdown(connection->socket, SHUT_RDWR);
-    MHD_set_connection_option(connection->library, MHD_CONNECTION_OPTION_TIMEOUT, 1U);
-}
-
 static void leaving_remove(struct http_thread *thread, struct http_connection *connection)
 {
     if (LIST_HAS(&thread->leaving, connection, in_leaving))

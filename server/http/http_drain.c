@@ -104,6 +104,11 @@ void http_drain(struct http *http)
         http_wake(&http->threads[i]);
 }
 
+int64_t http_active_count(const struct http *http)
+{
+    return atomic_load(&http->active_count);
+}
+
 /* In the order in which a connection goes from the one to the next. */
 bool http_is_drained(const struct http *http)
 {

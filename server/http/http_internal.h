@@ -205,6 +205,9 @@ void http_idle_end(struct http_thread *thread, struct http_connection *connectio
 /* Closes connections without a request, while draining. */
 void http_drain_idle(struct http_thread *thread);
 
+/* Runs the handler of a request. Afterwards the exchange is answered, or parked. */
+void http_handle(struct exchange *exchange);
+
 /* Wakes the connections whose parked exchanges have been answered meanwhile. */
 void http_resume_answered(struct http_thread *thread);
 

@@ -215,13 +215,6 @@ static bool start_threads(struct http *http, int *running_count)
     return true;
 }
 
-void http_wake(struct http_thread *thread)
-{
-    const uint64_t one = 1;
-    if (write(thread->event, &one, sizeof one) < 0)
-        log_line(LOG_ERROR, "eventfd", LOG_STRING("reason", strerror(errno)));
-}
-
 /* Ends everything, of which the first running_count threads run. */
 static void destroy(struct http *http, int running_count)
 {
@@ -294,11 +287,6 @@ bool http_create(struct http **http, const struct http_options *options, struct 
     }
     *http = made;
     return true;
-}
-
-int64_t http_active_count(const struct http *http)
-{
-    return atomic_load(&http->active_count);
 }
 
 void http_free(struct http *http)

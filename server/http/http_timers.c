@@ -25,20 +25,6 @@ enum {
 
 /* ----------------------------------------------------------- the waiting -- */
 
-void http_waiting_add(struct exchange *exchange)
-{
-    struct http_thread *thread = exchange->thread;
-    if (!LIST_HAS(&thread->waiting, exchange, in_waiting))
-        LIST_APPEND(&thread->waiting, exchange, in_waiting);
-}
-
-void http_waiting_remove(struct exchange *exchange)
-{
-    struct http_thread *thread = exchange->thread;
-    if (LIST_HAS(&thread->waiting, exchange, in_waiting))
-        LIST_TAKE_OUT(&thread->waiting, exchange, in_waiting);
-}
-
 /* What the other end has acknowledged since the connection began; 0 where that is not known. */
 static uint64_t acknowledged_bytes(const struct exchange *exchange)
 {
@@ -46,18 +32,6 @@ static uint64_t acknowledged_bytes(const struct exchange *exchange)
     socklen_t size = sizeof info;
     const int socket = http_connection_of(exchange->connection)->socket;
     return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_acked : 0;
-}
-
-int64_t http_came_ago_ns(const struct http_connection *connection)
-{
-    struct tcp_info info = { 0 };
-    socklen_t size = sizeof info;
-    if (getsockopt(connection->socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
-        return 0;
-    /* A difference of two counts of the kernel's ticks: up to one less may have passed. */
-    const int64_t counted_ns = info.tcpi_last_data_recv * MS;
-    const int64_t tick_ns = clock_tick_ns();
-    return counted_ns > tick_ns ? counted_ns - tick_ns : 0;
 }
 
 /* Called again and again while an answer is being sent: whether too little of it was taken during
@@ -133,14 +107,6 @@ static void check_waiting(struct http_thread *thread, int64_t now_ns)
 
 /* ------------------------------------------------------ idle connections -- */
 
-/* For the other threads, who compare it with their own. */
-static void tell_first(struct http_thread *thread)
-{
-    const struct http_connection *first = thread->idle.first;
-    atomic_store_explicit(&thread->idle_first_ns, first ? first->idle_since_ns : INT64_MAX,
-                          memory_order_relaxed);
-}
-
 /* Whether the connection that has been idle the longest is this thread's. */
 static bool has_longest_idle(const struct http_thread *thread)
 {
@@ -150,21 +116,6 @@ static bool has_longest_idle(const struct http_thread *thread)
         if (atomic_load(&http->threads[i].idle_first_ns) < own_ns)
             return false;
     return true;
-}
-
-void http_idle_begin(struct http_thread *thread, struct http_connection *connection)
-{
-    connection->idle_since_ns = clock_now_ns();
-    LIST_APPEND(&thread->idle, connection, in_idle);
-    tell_first(thread);
-}
-
-void http_idle_end(struct http_thread *thread, struct http_connection *connection)
-{
-    if (!LIST_HAS(&thread->idle, connection, in_idle))
-        return;
-    LIST_TAKE_OUT(&thread->idle, connection, in_idle);
-    tell_first(thread);
 }
 
 static void close_idle(struct http_thread *thread, struct http_connection *connection,
