@@ -1,34 +1,91 @@
-/* http_gate.c - long bodies one after another.
+/* http_gate.c - whether the body of a request is read, and when.
  *
- * libmicrohttpd reads a piece of every body that there is, in turn. So the bodies of many clients
- * end late and all at once, those too whose clients give up meanwhile, and nothing counts them
- * before. Here each connection thread reads a few at a time, and the others wait in the order in
- * which they came, unread in the kernel's buffers, with no memory of ours. What waits or is read
- * counts with what has been read (struct body_outlook), so that a client whose request could not be
- * done in its time is told at once; and whether it still can is asked again when its turn has come.
+ * Refusals. libmicrohttpd can only close a connection whose request body it has not read, and the
+ * client's next request then needs a new connection. To end one and make another costs more than to
+ * read a short body that lies in the kernel's buffer already, and to drop it. So a refused request
+ * with such a body has it read, beside all other bodies, and the client gets its answer on a
+ * connection that stays open. The daemon does not wait for a refused body that is longer, or of
+ * which the greater part has still to come.
  *
- * Who sends slowly, or very much, holds up nobody: a body of which nothing came for a while, or
- * that is not there after a longer one, gives its place up, and is read beside the others from then
- * on. */
+ * Turns. libmicrohttpd reads a piece of every body at hand, in turn. So the bodies of many clients
+ * end late and all at once, even those whose clients have given up meanwhile, and no estimate
+ * counts them before they end. Here each connection thread reads a few long bodies at a time. The
+ * others wait in the order in which they came, unread in the kernel's buffers, and take none of the
+ * daemon's memory. Bodies that wait or are being read count as work to come (struct body_outlook),
+ * so that a client whose request cannot be done in its time is told at once. The route is asked
+ * again when the turn of the body has come, for the time may be too short by then.
+ *
+ * A client that sends slowly, or very much, holds up no other. A body gives its place up when
+ * nothing of it came for a while, or when it is not whole after a longer while; from then on it is
+ * read beside the others. */
 #include "http/http_internal.h"
 
 #include "base/clock.h"
 #include "watch/metrics.h"
 
 #include <limits.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 enum {
-    LONG_BYTES = 16 * 1024,    /* what is no longer comes with its headers, or nearly so */
-    ROOM_BYTES = 1024 * 1024,  /* of bodies that are read; one is, whatever its length */
-    UNKNOWN_BYTES = 64 * 1024, /* one without a Content-Length counts as this */
+    DROPPED_BYTES_MAX = 128 * 1024, /* to read more takes as long as to make a connection */
+    BUFFER_BYTES = 8 * 1024,        /* that libmicrohttpd may have read of a body by now */
+};
+
+enum {
+    LONG_BYTES = 16 * 1024,    /* a shorter body comes with its headers, or soon after */
+    ROOM_BYTES = 1024 * 1024,  /* a body gets a place while those that have one are shorter */
+    UNKNOWN_BYTES = 64 * 1024, /* that a body without a Content-Length counts for */
     WINDOW_BYTES = 64 * 1024,  /* that the kernel takes of a new connection before any is read */
-    PLACE_MS = 20,             /* for which a body has a place at the most */
-    SILENCE_MS = 1,            /* after which, */
-    SILENCE_ROUNDS = 2, /* and so many vain attempts to read it, a body has no place any more */
+    PLACE_MS = 20,             /* that a body keeps its place at most */
+    SILENCE_MS = 1,            /* a body loses its place when nothing came for this time */
+    SILENCE_ROUNDS = 2,        /* and in more than so many runs of its thread */
 };
 
 #define MS INT64_C(1000000)
+
+/* --------------------------------------------------------------- refusals -- */
+
+bool http_is_refused(const struct exchange *exchange)
+{
+    switch (exchange->fault.code) {
+    case FAULT_FORBIDDEN:
+    case FAULT_MEMORY:
+    case FAULT_OVERLOADED:
+    case FAULT_DEADLINE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Whether three quarters of the body lie in the buffers of the kernel and of libmicrohttpd. Three
+ * quarters are enough: the kernel takes 63 KB of a new connection before anything is read, and then
+ * the rest of the body waits only for the first bytes to be read. */
+static bool has_come(const struct exchange *exchange)
+{
+    int waiting_bytes = 0;
+    if (exchange_header(exchange, HTTP_HEADER_EXPECT)
+        || ioctl(http_connection_of(exchange->connection)->socket, SIOCINQ, &waiting_bytes) != 0)
+        return false;
+    return exchange->body_announced / 4 * 3 <= (size_t)waiting_bytes + BUFFER_BYTES;
+}
+
+bool http_is_before_body(const struct exchange *exchange)
+{
+    if (http_is_refused(exchange))
+        return exchange->is_chunked || exchange->body_announced > DROPPED_BYTES_MAX
+               || !has_come(exchange);
+    switch (exchange->fault.code) {
+    case FAULT_TOO_LARGE:
+        return true;
+    case FAULT_DRAINING:
+        return exchange->body_announced > 0;
+    default:
+        return !exchange->is_framed;
+    }
+}
 
 /* ------------------------------------------------------------------ queues -- */
 
@@ -56,7 +113,8 @@ static void take_out(struct http_queue *queue, struct exchange *exchange)
     queue->bytes -= bytes_of(exchange);
 }
 
-/* In the sums of all threads, while it waits or has a place. */
+/* Adds a body to the sums of all threads (sign 1) or takes it out (-1). It counts there while it
+ * waits or has a place. */
 static void count(struct exchange *exchange, int sign)
 {
     struct http *http = exchange->thread->http;
@@ -123,9 +181,10 @@ void http_gate_call(struct exchange *exchange)
     MHD_resume_connection(exchange->connection);
 }
 
-/* The kernel begins a connection with a window of 64 KB and opens it step by step as that is read.
- * A bound below which nobody is woken makes it open the window at once, as far as it would ever
- * (tcp(7), SO_RCVLOWAT), and does not close it again when it is taken back. */
+/* The kernel begins a connection with a receive window of 64 KB and opens it step by step as the
+ * bytes are read. SO_RCVLOWAT, the least number of bytes that wakes a reader (tcp(7)), makes the
+ * kernel open the window at once, as far as it ever would. The window stays open when the option is
+ * set back to one byte. */
 void http_gate_open_window(const struct exchange *exchange)
 {
     struct http_connection *connection = http_connection_of(exchange->connection);
@@ -170,7 +229,7 @@ static bool loses_place(struct exchange *exchange, int64_t now_ns)
 void http_gate_run(struct http_thread *thread)
 {
     struct http_gate *gate = &thread->gate;
-    gate->called = false; /* who has been, goes on now */
+    gate->called = false; /* exchanges called before this run go on in it */
     if (gate->waiting.count == 0)
         return;
     const int64_t now_ns = clock_now_ns();
