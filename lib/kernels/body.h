@@ -1,5 +1,5 @@
-/* body.h - the kernels, written once on vectors of VEC_BYTES and compiled once for each
- * instruction set. The file that includes this says which:
+/* body.h - the kernels, written once on vectors of VEC_BYTES and compiled once for each instruction
+ * set. The including file defines:
  *
  *     #define ATTN_KERNELS      attn_kernels_avx2
  *     #define ATTN_KERNELS_NAME "avx2"
@@ -7,9 +7,9 @@
  *
  * Vectors are the GCC and Clang vector_size types: explicit width, ordinary operators, the same
  * code on every CPU. Both products of attention are one register block, multiply(), whose counts
- * are constants at each call: only then do both compilers unroll it whole and keep its sums in
- * registers. Everything here is static, so that no copy compiled for a newer CPU can be linked
- * into the path of an older one. */
+ * are constants at each call: only then do both compilers unroll it fully and keep its sums in
+ * registers. Everything here is static, so that code compiled for a newer CPU is never linked into
+ * the path of an older one. */
 #include "body_decode.h"
 #include "body_gradient.h"
 #include "body_mask.h"
@@ -25,8 +25,9 @@
 #include <string.h>
 
 /* The register block. 32 vector registers hold the sums of 6 rows by 4 vectors of queries, 16 hold
- * 6 by 2; SSE has no multiply-add, and its products need registers of their own. A narrower tile
- * takes 12 rows, so that enough sums are under way to hide the latency of the multiply-add. */
+ * 6 by 2. SSE has no multiply-add, so its products need registers of their own and the block is
+ * smaller. A narrower tile takes 12 rows, so that enough sums are in flight to hide the latency of
+ * the multiply-add. */
 #if VEC_BYTES == 64 || defined(__aarch64__)
 enum { BLOCK_VECTORS = 4, BLOCK_ROWS_WIDE = 6 };
 #elif VEC_BYTES == 32
@@ -39,8 +40,9 @@ enum { BLOCK_ROWS_REST = 4, BLOCK_SUMS_MAX = 24 };
 
 /* -------------------------------------------------------------------------- transposes -- */
 
-/* A square of LANES vectors. First every four rows within each 16 bytes, in two passes that deal
- * them like the two halves of a pack of cards; then the 16 bytes among the fours, dealt too. */
+/* Transpose a square of LANES vectors. First four rows at a time within each 16 bytes, in two
+ * passes that interleave them; then whole groups of 16 bytes among the fours, interleaved in the
+ * same way. */
 INLINE void transpose_square(vec square[LANES])
 {
     enum { FOURS = LANES / 4 };
@@ -48,27 +50,28 @@ INLINE void transpose_square(vec square[LANES])
     UNROLL
     for (int i = 0; i < 2 * FOURS; i++) {
         vec *four = square + i % FOURS * 4;
-        const vec dealt[4] = { INTERLEAVE_LOW(four[0], four[2]), INTERLEAVE_HIGH(four[0], four[2]),
-                               INTERLEAVE_LOW(four[1], four[3]),
-                               INTERLEAVE_HIGH(four[1], four[3]) };
+        const vec interleaved[4] = { INTERLEAVE_LOW(four[0], four[2]),
+                                     INTERLEAVE_HIGH(four[0], four[2]),
+                                     INTERLEAVE_LOW(four[1], four[3]),
+                                     INTERLEAVE_HIGH(four[1], four[3]) };
         UNROLL
         for (int k = 0; k < 4; k++)
-            four[k] = dealt[k];
+            four[k] = interleaved[k];
     }
     UNROLL
     for (int pass = 1; pass < FOURS; pass *= 2) {
-        vec dealt[LANES];
+        vec interleaved[LANES];
         UNROLL
         for (int i = 0; i < LANES / 2; i++) {
             const int at = i / 4 * 8 + i % 4;
             /* cppcheck-suppress arrayIndexOutOfBounds ; vectors of 4 lanes have no such pass */
-            dealt[i] = EVEN_QUARTERS(square[at], square[at + 4]);
+            interleaved[i] = EVEN_QUARTERS(square[at], square[at + 4]);
             /* cppcheck-suppress arrayIndexOutOfBounds ; as above */
-            dealt[LANES / 2 + i] = ODD_QUARTERS(square[at], square[at + 4]);
+            interleaved[LANES / 2 + i] = ODD_QUARTERS(square[at], square[at + 4]);
         }
         UNROLL
         for (int i = 0; i < LANES; i++)
-            square[i] = dealt[i];
+            square[i] = interleaved[i];
     }
 }
 
@@ -122,8 +125,8 @@ static void transpose_out(float *rows, int64_t row_stride, const float *tile, co
 
 /* ---------------------------------------------------------------------- the two products -- */
 
-/* sums[r][v] = sum over k < depth of left[r * left_row + k * left_step] * right[k][v], the right
- * operand being a tile. Where guarded, a right operand of 0 adds nothing. calls may be NULL. */
+/* sums[r][v] = sum over k < depth of left[r * left_row + k * left_step] * right[k][v], where right
+ * is a tile. If guarded, a right operand of 0 adds nothing. prefetch may be NULL. */
 INLINE void multiply(const int rows, const int vectors, const bool guarded,
                      vec sums[BLOCK_SUMS_MAX], const float *left, int64_t left_row,
                      int64_t left_step, const float *right, int64_t width, int64_t depth,
@@ -169,8 +172,9 @@ INLINE void score_block(const int rows, const int vectors, float *scores_t, cons
     }
 }
 
-/* How many of count rows are taken by whole blocks of this many; the others by BLOCK_ROWS_REST and
- * one by one. One block less, where that lets the rest of them be whole too. */
+/* How many of count rows go to whole blocks of rows rows. The rest goes to blocks of
+ * BLOCK_ROWS_REST, then to single rows. The result is one block less if that makes the rest a
+ * multiple of BLOCK_ROWS_REST. */
 INLINE int64_t in_whole_blocks(int64_t count, int rows)
 {
     const int64_t whole = count / rows * rows;
@@ -222,8 +226,8 @@ static void score_tile(float *scores_t, const float *query_t, const float *key, 
     score_lanes(scores_t, query_t, key, key_stride, n, head_dim, width, width, given);
 }
 
-/* One vector of queries against one key. A chain of sums waits for nothing but its own addition,
- * since the tanh of a feature needs no other feature. */
+/* The scores of one vector of queries with one key. One chain of sums is enough: it waits only for
+ * its own addition, since the tanh of a feature does not depend on other features. */
 INLINE vec additive_score(const float *query_t, const float *key, const float *weight,
                           int64_t head_dim, int64_t width)
 {
@@ -321,8 +325,8 @@ static void context_tile_guarded(float *context_t, const float *rescale, const f
     pass_prefetch(given, &prefetch);
 }
 
-/* The two-sum: what the sum of two numbers rounds off is itself a number. An infinite sum loses
- * nothing, where the subtractions would make NaN of it. */
+/* The two-sum algorithm: the rounding error of a sum of two numbers is itself a number. An infinite
+ * sum counts as exact, where the subtractions would give NaN. */
 static void compensated_tile(float *total_t, float *lost_t, float *part_t, const float *rescale,
                              int64_t columns, int64_t width, bool is_last)
 {
@@ -345,7 +349,9 @@ static void compensated_tile(float *total_t, float *lost_t, float *part_t, const
 
 static bool all_finite(const float *rows, int64_t row_stride, int64_t row_count, int64_t columns)
 {
-    vec sums[4] = { 0 }; /* 0 times a finite number is 0; times any other it is NaN, which stays */
+    vec sums[4] = {
+        0
+    }; /* 0 times a finite number is 0; times any other number it is NaN, which stays */
     for (int64_t r = 0; r < row_count; r++) {
         const float *row = rows + r * row_stride;
         int64_t c = 0;

@@ -1,9 +1,9 @@
-/* body_decode.h - the kernels for few query rows; a part of body.h.
+/* body_decode.h - the decode kernels, for few query rows; a part of body.h.
  *
- * Where there are fewer query rows than lanes, the lanes are numbers of one row instead: a vector
- * of a key meets the same vector of each query row, and the sums across vectors that this takes
- * are made for LANES pairs at once. What is not a whole vector at the end of a row is covered by a
- * vector that ends with the row and overlaps the one before. */
+ * With fewer query rows than lanes, the lanes are numbers of one row instead: a vector of a key is
+ * multiplied by the same vector of each query row, and the sums across vectors that this needs are
+ * computed for LANES pairs at once. If a row does not end with a whole vector, its end is covered
+ * by a vector that ends with the row and overlaps the vector before. */
 #ifndef ATTN_BODY_DECODE_H
 #define ATTN_BODY_DECODE_H
 
@@ -15,8 +15,8 @@
 
 /* ------------------------------------------------------------------------------- scores -- */
 
-/* Lane i: the sum over the lanes of sums[i]. Two passes within each 16 bytes make one vector of
- * four, the others add the 16 bytes of two vectors. */
+/* Lane i of the result is the sum over the lanes of sums[i]. Two passes within each 16 bytes reduce
+ * four vectors to one; further passes add the groups of 16 bytes of two vectors. */
 INLINE vec sum_each(const vec sums[LANES])
 {
     enum { FOURS = LANES / 4 };
@@ -43,7 +43,7 @@ INLINE vec sum_each(const vec sums[LANES])
     return parts[0];
 }
 
-/* Lanes from first on keep what they have, the others become 0. */
+/* Mask: lanes from first on keep their number, the others become 0. */
 INLINE ivec lanes_from(int64_t first)
 {
     ivec lane = { 0 };
@@ -53,7 +53,8 @@ INLINE ivec lanes_from(int64_t first)
     return lane >= (int32_t)first - (ivec){ 0 };
 }
 
-/* The lanes of the vector that ends with a row of head_dim that are not in the one before. */
+/* In the vector that ends with a row of head_dim: the lanes that are not in the vector before
+ * it. */
 INLINE ivec lanes_of_end(int64_t head_dim)
 {
     return lanes_from(head_dim / LANES * LANES - (head_dim - LANES));
@@ -64,8 +65,8 @@ INLINE vec load_end(const enum attn_numbers kind, const char *row, int64_t head_
     return (vec)((ivec)load_numbers(kind, row, head_dim - LANES) & lanes_of_end(head_dim));
 }
 
-/* What a pass over some keys is given: n rows stride_bytes apart, parts of them part_bytes, and
- * whether and how far ahead of its use a line is called for. */
+/* The keys of one pass: n rows stride_bytes apart, in parts part_bytes apart; whether to prefetch,
+ * and how many bytes ahead. */
 struct decode_keys {
     const char *rows;
     int64_t stride_bytes, part_bytes, n;
@@ -73,7 +74,7 @@ struct decode_keys {
     bool prefetch;
 };
 
-/* Row j of part s; where there is one part only, the last where there are no more. */
+/* Row j of part s. If there is only one part, rows past the last are the last. */
 INLINE const char *decode_row(const struct decode_keys *key, const int parts, int64_t s, int64_t j)
 {
     if (parts == 1)
@@ -81,10 +82,11 @@ INLINE const char *decode_row(const struct decode_keys *key, const int parts, in
     return key->rows + j * key->stride_bytes + s * key->part_bytes;
 }
 
-/* sums[s * keys + j]: the products of one query row with key j of part s, LANES sums of them that
- * are to be added, of as many keys of each part. The loop is to stay one: each load in it takes up
- * where it left off a row before, which is how the CPU knows what it will read next. Where the
- * numbers of a row are so many whole vectors, 0: any number, the query stays in registers. */
+/* sums[s * keys + j]: the products of one query row with key j of part s, as LANES partial sums
+ * that are still to be added; each part has the same number of keys. The loop must stay rolled:
+ * then each of its load instructions continues where it was one row before, and so the CPU predicts
+ * what it reads next. vectors is the number of whole vectors of a row, which keeps the query in
+ * registers; 0: any number. */
 INLINE void decode_products_of_row(const enum attn_numbers kind, const int parts, const int vectors,
                                    const bool prefetch, vec sums[LANES], const float *query,
                                    const struct decode_keys *key)
@@ -120,8 +122,8 @@ INLINE void decode_products_of_row(const enum attn_numbers kind, const int parts
     }
 }
 
-/* sums[r * keys + s * each + j]: the same of query row r with key j of part s, keys and rows of
- * them being LANES together. All sums stay in registers. */
+/* sums[r * keys + s * each + j]: the same for query row r with key j of part s; keys * rows is
+ * LANES. All sums stay in registers. */
 INLINE void decode_products_of_rows(const enum attn_numbers kind, const int rows, const int parts,
                                     const bool prefetch, vec sums[LANES], const float *query,
                                     int64_t query_stride, const struct decode_keys *key)
@@ -157,7 +159,7 @@ INLINE void decode_products_of_rows(const enum attn_numbers kind, const int rows
     }
 }
 
-/* LANES scores: of query row r with key j of part s is [r * keys + s * each + j]. */
+/* LANES scores: [r * keys + s * each + j] is that of query row r with key j of part s. */
 INLINE vec decode_scores_made(const enum attn_numbers kind, const int rows, const int parts,
                               const int vectors, const bool prefetch, const float *query,
                               int64_t query_stride, const struct decode_keys *key)
@@ -171,8 +173,8 @@ INLINE vec decode_scores_made(const enum attn_numbers kind, const int rows, cons
     return sum_each(sums);
 }
 
-/* Of each 16 bytes of four vectors, which are four keys' numbers for four parts: four parts'
- * numbers for four keys. */
+/* Transpose within each 16 bytes of four vectors: from four parts' numbers for one key in each
+ * vector to four keys' numbers for one part. */
 INLINE void transpose_fours(vec fours[4])
 {
     const vec low_even = INTERLEAVE_LOW(fours[0], fours[2]);
@@ -186,9 +188,10 @@ INLINE void transpose_fours(vec fours[4])
     fours[3] = INTERLEAVE_HIGH(high_even, high_odd);
 }
 
-/* rows query rows with DECODE_BLOCK keys of each of DECODE_STREAMS parts, whose scores are
- * part_keys apart. As many keys of as many parts at a time as make LANES pairs; where that is one
- * key of each, four times so, that four scores of a row are stored at once. */
+/* Scores of rows query rows with DECODE_BLOCK keys of each of DECODE_STREAMS parts; the scores of
+ * two parts are part_keys apart. Each step takes as many keys of as many parts as make LANES pairs.
+ * If that is one key of each part, the step is repeated four times, to store four scores of a row
+ * at once. */
 INLINE void decode_scores_block(const enum attn_numbers kind, const int rows, const int vectors,
                                 const bool prefetch, float *scores, int64_t scores_stride,
                                 int64_t part_keys, const float *query, int64_t query_stride,
@@ -197,27 +200,28 @@ INLINE void decode_scores_block(const enum attn_numbers kind, const int rows, co
     const int keys = (int)LANES / rows;
     const int parts = keys < DECODE_STREAMS ? keys : DECODE_STREAMS;
     const int each = keys / parts;
-    const int turns = rows * DECODE_STREAMS == LANES ? 4 : 1;
+    const int repeats = rows * DECODE_STREAMS == LANES ? 4 : 1;
     struct decode_keys key = *first;
 
-    for (int64_t j = 0; j < DECODE_BLOCK; j += each * turns)
+    for (int64_t j = 0; j < DECODE_BLOCK; j += each * repeats)
         for (int64_t part = 0; part < DECODE_STREAMS; part += parts) {
-            const int some = turns * each;
+            const int some = repeats * each;
             vec made[4];
             KEEP_ROLLED
-            for (int i = 0; i < turns; i++) {
+            for (int i = 0; i < repeats; i++) {
                 key.rows = first->rows + (j + i) * key.stride_bytes + part * key.part_bytes;
                 made[i] = decode_scores_made(kind, rows, parts, vectors, prefetch, query,
                                              query_stride, &key);
             }
-            if (turns == 4)
+            if (repeats == 4)
                 transpose_fours(made);
             UNROLL
             for (int r = 0; r < rows; r++) {
                 UNROLL
                 for (int s = 0; s < parts; s++) {
-                    const float *from = turns == 4 ? (const float *)&made[s] + (int64_t)r * 4
-                                                   : (const float *)&made[0] + r * keys + s * each;
+                    const float *from = repeats == 4
+                                            ? (const float *)&made[s] + (int64_t)r * 4
+                                            : (const float *)&made[0] + r * keys + s * each;
                     memcpy(scores + r * scores_stride + (part + s) * part_keys + j, from,
                            (size_t)some * sizeof(float));
                 }
@@ -225,7 +229,7 @@ INLINE void decode_scores_block(const enum attn_numbers kind, const int rows, co
         }
 }
 
-/* rows query rows with n keys, one after the other. */
+/* Scores of rows query rows with n keys, one key after the other. */
 INLINE void decode_scores_rest(const enum attn_numbers kind, const int rows, const int vectors,
                                float *scores, int64_t scores_stride, const float *query,
                                int64_t query_stride, const struct decode_keys *first, int64_t n)
@@ -251,7 +255,7 @@ INLINE void decode_scores_rest(const enum attn_numbers kind, const int rows, con
     }
 }
 
-/* rows query rows with a block of each part, or with what is left of the keys. */
+/* Scores of rows query rows with a block of each part, or with the rest of the keys. */
 INLINE void decode_scores_rows(const enum attn_numbers kind, const int rows, const bool prefetch,
                                float *scores, int64_t scores_stride, int64_t part_keys,
                                const float *query, int64_t query_stride,
@@ -274,7 +278,7 @@ INLINE void decode_scores_rows(const enum attn_numbers kind, const int rows, con
 #undef DECODE_SCORES
 }
 
-/* All query rows with a block of each part, or with what is left. */
+/* Scores of all query rows with a block of each part, or with the rest of the keys. */
 INLINE void decode_scores_all(const enum attn_numbers kind, float *scores, int64_t scores_stride,
                               int64_t part_keys, const float *query, int64_t query_stride,
                               int64_t row_count, const struct decode_keys *key)

@@ -1,21 +1,21 @@
-/* body_decode_context.h - values of few query rows times their weights; a part of body_decode.h.
+/* body_decode_context.h - weights times values for few query rows; a part of body_decode.h.
  *
- * The values of a run are summed before the sum joins the context: a few keys of each part, in an
- * order that does not depend on how many rows there are. */
+ * The values of a run are summed before the sum is added to the context: a few keys of each part,
+ * in an order that does not depend on the number of rows. */
 #ifndef ATTN_BODY_DECODE_CONTEXT_H
 #define ATTN_BODY_DECODE_CONTEXT_H
 
 #include "body_decode_parts.h"
 
-/* Of values that meet four rows: the sums of four fill half the registers, of two where there are
- * 16 registers. */
+/* Vectors of a value that meet four rows at once: their sums fill half of the registers, or those
+ * of two rows where there are 16 registers. */
 #if VEC_BYTES == 64 || defined(__aarch64__)
 enum { DECODE_VECTORS = 4 };
 #else
 enum { DECODE_VECTORS = 2 };
 #endif
 
-/* A run of values: each of parts, part_bytes and part_keys apart, has n of them. */
+/* A run of values: n of each part; parts are part_bytes apart, and their weights part_keys. */
 struct decode_values {
     const char *rows;
     const float *weights;
@@ -25,7 +25,8 @@ struct decode_values {
     bool prefetch;
 };
 
-/* vectors of values from column on, of a run, into context; guarded is for one row only. */
+/* Add vectors vectors of a run's values, from column on, to context; guarded is for one row
+ * only. */
 INLINE void decode_context_block(const enum attn_numbers kind, const int rows, const int vectors,
                                  const int parts, const bool prefetch, const bool guarded,
                                  float *context, int64_t context_stride, const float *rescale,
@@ -69,7 +70,7 @@ INLINE void decode_context_block(const enum attn_numbers kind, const int rows, c
     }
 }
 
-/* As many vectors at a time as there are registers for their sums, a row read to its end. */
+/* All columns of a run, as many vectors at a time as there are registers for their sums. */
 INLINE void decode_context_rows(const enum attn_numbers kind, const int rows, const int parts,
                                 const bool prefetch, const bool guarded, float *context,
                                 int64_t context_stride, const float *rescale,
@@ -94,10 +95,10 @@ INLINE void decode_context_rows(const enum attn_numbers kind, const int rows, co
 #undef DECODE_CONTEXT_BLOCK
 }
 
-/* A run of keys: a chain of products as long as that, and values that the nearest cache still holds
- * when the next rows want them. The first four rows call. Values of more vectors than four rows
- * have registers for they read twice where they come from far: two rows at a time, to their ends.
- */
+/* One run of keys for all rows. A run is the length of a chain of products, and its values are
+ * still in the nearest cache when the next rows need them. Only the first four rows prefetch. If a
+ * value has more vectors than four rows have registers for and comes from far, the rows read it
+ * twice: two rows at a time, to the end of the value. */
 INLINE void decode_context_run(const enum attn_numbers kind, const int parts, float *context,
                                int64_t context_stride, const float *rescale, int64_t rescale_step,
                                int64_t row_count, const struct decode_values *first, bool guarded)

@@ -1,9 +1,9 @@
-/* body_decode_parts.h - how the kernels for few query rows read keys and values; a part of
- * body_decode.h.
+/* body_decode_parts.h - how the decode kernels read keys and values; a part of body_decode.h.
  *
- * They are read once and little is done with each, so memory is what there is to wait for. Of one
- * row after another a core has too few lines under way: so a tile is read as DECODE_STREAMS parts
- * side by side, each in the order of memory, and what comes later in each is called for. */
+ * Keys and values are read once with little arithmetic for each, so the kernels wait for memory.
+ * Reading one row after another keeps too few cache lines in flight. So a tile is read as
+ * DECODE_STREAMS parts side by side, each in the order of memory, and later lines of each part are
+ * prefetched. */
 #ifndef ATTN_BODY_DECODE_PARTS_H
 #define ATTN_BODY_DECODE_PARTS_H
 
@@ -11,7 +11,7 @@
 #include "kernels.h"
 #include "vector.h"
 
-/* LANES numbers of a row from number i on. */
+/* LANES numbers of a row, from number i on. */
 INLINE vec load_numbers(const enum attn_numbers kind, const void *row, int64_t i)
 {
     if (kind == ATTN_NUMBERS_F32)
@@ -25,32 +25,35 @@ INLINE int64_t bytes_of(const enum attn_numbers kind, int64_t count)
     return count * (kind == ATTN_NUMBERS_F32 ? 4 : 2);
 }
 
-/* p, of which the compiler knows no more: what is read beside it has an offset in the instruction,
- * where gcc would otherwise keep a pointer of its own for each, more than there are registers. */
+/* Return p, hidden from the compiler's analysis. Reads relative to the result use an offset in the
+ * instruction; without this, gcc keeps a separate pointer for each, more than there are
+ * registers. */
 INLINE const char *offsets_from(const char *p)
 {
     __asm__("" : "+r"(p));
     return p;
 }
 
-/* Parts of a tile that are read side by side. */
+/* Number of parts of a tile that are read side by side. */
 enum { DECODE_STREAMS = 4 };
 
-/* Keys of each part that all query rows meet while the nearest cache holds them: their scores are
- * whole vectors of LANES pairs, and their values so many runs. */
+/* Keys of each part that all query rows meet while they are in the nearest cache. Their scores are
+ * whole vectors of LANES pairs, and their values whole runs. */
 enum { DECODE_BLOCK = 16 };
 
-/* Keys whose values are summed before the sum joins the context, so many of each part. */
+/* A run: keys whose values are summed before the sum is added to the context, in all and of each
+ * part. */
 enum { DECODE_RUN = 16, DECODE_RUN_EACH = DECODE_RUN / DECODE_STREAMS };
 
-/* Keys of each part, of n; the others at the end are read one after the other. */
+/* The number of keys of each part, of n in all; the rest at the end is read one key after the
+ * other. */
 INLINE int64_t keys_of_part(int64_t n)
 {
     return n / (DECODE_STREAMS * DECODE_BLOCK) * DECODE_BLOCK;
 }
 
-/* How far from its use a line is called for that key or value j of each part of part_keys meets: a
- * block ahead, and at the end of the part, where reading goes on at next. */
+/* How many bytes ahead to prefetch when key or value j of each part of part_keys is used: the next
+ * block; at the end of the part, the place next where reading continues. */
 INLINE int64_t bytes_ahead(const void *rows, const void *next, int64_t j, int64_t part_keys,
                            int64_t stride_bytes)
 {
@@ -59,8 +62,8 @@ INLINE int64_t bytes_ahead(const void *rows, const void *next, int64_t j, int64_
     return (int64_t)((uintptr_t)next - (uintptr_t)rows) - (part_keys - DECODE_BLOCK) * stride_bytes;
 }
 
-/* Prefetches the line that lies ahead of number i of a row. Where one row of floats leaves the core
- * nothing to do but load, a prefetch of one of two lines brings the other along. */
+/* Prefetch the line ahead bytes after number i of a row. With one row of floats the core does
+ * nothing but load, and prefetching every other line is enough: its neighbour comes with it. */
 INLINE void prefetch_ahead(const enum attn_numbers kind, const int rows, const bool prefetch,
                            const char *row, int64_t i, int64_t ahead)
 {

@@ -65,7 +65,8 @@ static void delta_tile(float *delta, const float *rescale, const float *weights_
     }
 }
 
-/* What belongs to the query row of lanes c.. of row j. */
+/* The numbers that belong to the query row of row j of a tile, or to the query rows in lanes c
+ * on. */
 INLINE vec of_query(const float *numbers, int64_t step, int64_t j, int64_t c)
 {
     return step == 0 ? load(numbers + c) : broadcast(numbers[j]);
@@ -107,7 +108,7 @@ static void softcap_gradient_tile(float *gradient_t, const float *capped_t, floa
     }
 }
 
-/* One feature of one vector of lanes: the sums over n rows of gradient * (1 - tanh^2), and of
+/* Sums over n rows for one feature of one vector of lanes: of gradient * (1 - tanh^2), and of
  * gradient * tanh. */
 INLINE void additive_gradient(vec *slopes, vec *tanhs, vec lane, const float *column,
                               int64_t row_stride, const float *gradient_t, int64_t n, int64_t width)

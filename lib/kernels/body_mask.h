@@ -1,8 +1,8 @@
-/* body_mask.h - masks of a tile: bounds and biases, and the caller's mask seen at a glance.
+/* body_mask.h - masks of a tile: bounds, biases, and quick tests of the caller's mask.
  *
- * A mask of bytes lies row by row, while lanes want a key of all rows. So each row
- * becomes a word of bits, which tells whether there is anything to do at all, and only where there
- * is are the words turned (Hacker's Delight, 7-3): a word for each key, whose bit r is lane r's. */
+ * A mask of bytes is stored row by row, but lanes need one key of all rows. So each row becomes a
+ * word of bits, which tells whether the mask hides anything at all. Only if it does are the words
+ * transposed (Hacker's Delight, 7-3) to a word for each key, whose bit r belongs to lane r. */
 #ifndef ATTN_BODY_MASK_H
 #define ATTN_BODY_MASK_H
 
@@ -45,7 +45,7 @@ INLINE uint64_t bits_of(const uint8_t *bytes)
 }
 #endif
 
-/* The first n <= WORD_BITS bytes of a row; the other bits are 0. Reads no further. */
+/* The first n <= WORD_BITS bytes of a row as bits; the other bits are 0. Reads no further. */
 INLINE uint64_t word_of(const uint8_t *bytes, int64_t n)
 {
     uint64_t word = 0;
@@ -73,8 +73,8 @@ INLINE void transpose_words(uint64_t words[WORD_BITS])
             }
 }
 
-/* The keys of a row that the next tile asks about; they may be past its end. */
-INLINE void call_ahead(const void *row, int64_t bytes)
+/* Prefetch the keys of a row that the next tile will test; they may be past the row's end. */
+INLINE void prefetch_row(const void *row, int64_t bytes)
 {
     for (int64_t i = 0; i < bytes; i += LINE_BYTES)
         __builtin_prefetch((const void *)((uintptr_t)row + (uintptr_t)(bytes + i)), 0, 2);
@@ -86,7 +86,7 @@ static enum attn_sees mask_bits(uint64_t *bits, const uint8_t *allowed, int64_t 
     uint64_t words[ATTN_MASK_KEYS_MAX / WORD_BITS][WORD_BITS];
     uint64_t hidden = 0, seen = 0;
     for (int64_t r = 0; r < row_count; r++)
-        call_ahead(allowed + r * row_stride, n);
+        prefetch_row(allowed + r * row_stride, n);
     for (int64_t j = 0; j < n; j += WORD_BITS) {
         const int64_t count = n - j < WORD_BITS ? n - j : WORD_BITS;
         /* cppcheck-suppress shiftTooManyBits ; count is 1 or more */
@@ -120,13 +120,13 @@ static void mask_tile(float *scores_t, const uint64_t *bits, int64_t n, int64_t 
     for (int64_t j = 0; j < n; j++)
         for (int64_t c = 0; c < width; c += LANES) {
             float *scores = scores_t + j * width + c;
-            const ivec here = (int32_t)(uint16_t)(bits[j] >> c) - (ivec){ 0 };
-            store(scores, select((here & lane) == 0, broadcast(-INFINITY), load(scores)));
+            const ivec row_bits = (int32_t)(uint16_t)(bits[j] >> c) - (ivec){ 0 };
+            store(scores, select((row_bits & lane) == 0, broadcast(-INFINITY), load(scores)));
         }
 }
 
-/* What any lane of a vector sees of the keys of a tile, and what every lane sees; a bound may lie
- * on the wrong side of the other. */
+/* Which keys of a tile at least one lane of a vector sees, and which every lane sees. Either range
+ * may be empty, with its low above its high. */
 struct lane_bounds {
     int64_t any_low, any_high, every_low, every_high;
 };
@@ -143,7 +143,7 @@ INLINE struct lane_bounds bounds_of(const int32_t *low, const int32_t *high)
     return bounds;
 }
 
-/* Hides what low and high hide of the keys [from, to) from one vector of a tile. */
+/* Hide keys [from, to) from one vector of a tile where low and high say so. */
 INLINE void bound_vector(float *scores_t, const int32_t *low, const int32_t *high,
                          const struct lane_bounds *bounds, int64_t from, int64_t to, int64_t width)
 {
@@ -180,8 +180,8 @@ static void bias_tile(float *scores_t, const float *bias_t, int64_t n, int64_t w
     }
 }
 
-/* Whether the n numbers of a row are all like the first; of 0 either sign. */
-INLINE bool is_even(const float *row, int64_t n, float first)
+/* Are all n numbers of a row equal to first? Zeros of both signs are equal. */
+INLINE bool is_uniform(const float *row, int64_t n, float first)
 {
     ivec other = { 0 };
     int64_t j = 0;
@@ -205,8 +205,8 @@ static enum attn_sees mask_floats(const float *bias, int64_t row_stride, int64_t
     if (first != 0.0f && first != -INFINITY)
         return ATTN_SEES_BIASES;
     for (int64_t r = 0; r < row_count; r++) {
-        call_ahead(bias + r * row_stride, n * (int64_t)sizeof *bias);
-        if (!is_even(bias + r * row_stride, n, first))
+        prefetch_row(bias + r * row_stride, n * (int64_t)sizeof *bias);
+        if (!is_uniform(bias + r * row_stride, n, first))
             return ATTN_SEES_BIASES;
     }
     return first == 0.0f ? ATTN_SEES_ALL : ATTN_SEES_NOTHING;

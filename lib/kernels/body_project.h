@@ -1,22 +1,21 @@
 /* body_project.h - the kernels of projections, a part of body.h.
  *
  * An output is one chain of multiply-adds for every ATTN_PROJECT_PART inputs, in their order, and
- * the parts are added in theirs. No form below adds in any other way, whatever its lanes are, so
- * all of them give the same bits, and so do all tables whose CPU has a multiply-add:
+ * the chains are added in their order. All forms below add in exactly this way, whatever their
+ * lanes are, so all of them give the same bits, and so do all tables whose CPU has a multiply-add:
  *
- *   few rows      lanes are outputs. Parameters that lie by outputs are transposed on the way, a
- *                 square of vectors at a time in registers: as little work for each of them as
- *                 memory takes to bring it. Those that lie by inputs need no turning, and are
- *                 read in runs as long as there are outputs.
- *   more rows     what is turned is the rows, once for all outputs: lanes are rows, and one
- *                 parameter at a time meets them. Where parameters lie by inputs lanes stay
- *                 outputs, of which a tile is copied to where its rows do not fall on one another
- *                 in the cache.
+ *   few rows      lanes are outputs. Parameters stored by outputs are transposed in registers, a
+ *                 square of vectors at a time, which takes no longer than memory takes to bring
+ * them. Parameters stored by inputs need no transposing, and are read in runs as long as the number
+ * of outputs. more rows     the rows are transposed, once for all outputs: lanes are rows, and one
+ * parameter at a time is multiplied with them. With parameters stored by inputs, lanes stay
+ *                 outputs, and tiles of parameters are copied to where their rows do not evict each
+ *                 other from the cache.
  *
- * Parameters of 16 bits are widened on the way, exactly, and so give the bits of the floats that
- * they stand for. For few rows that happens in registers, where two of them that lie side by side
- * are turned as if they were one float: half the work. For more rows a block of them is widened
- * into a buffer that all rows meet.
+ * 16-bit parameters are widened exactly on the way, and so give the same bits as F32 parameters of
+ * the same value. For few rows they are widened in registers: two neighbours are transposed as if
+ * they were one float, which halves the work. For more rows a block of them is widened into a
+ * buffer that all rows use.
  *
  * Needs multiply() and transpose_square() of body.h. */
 #ifndef ATTN_BODY_PROJECT_H
@@ -32,8 +31,8 @@
 /* Rows whose sums fit into registers beside a square of parameters. */
 enum { PROJECT_DECODE_ROWS = VEC_BYTES == 64 ? 8 : 4 };
 
-/* Inputs of a tile, a whole number of parts, and where a row of widened parameters begins after
- * the one before it: not where the cache would put it in the same place. */
+/* Inputs of a tile, a whole number of parts; and the stride of rows of widened parameters, chosen
+ * so that neighbouring rows do not share a place in the cache. */
 enum { PROJECT_TILE = 512, PROJECT_WIDE_STRIDE = PROJECT_TILE + 16, PROJECT_WIDE_ROWS = 12 };
 
 _Static_assert(PROJECT_TILE % ATTN_PROJECT_PART == 0, "a tile is made of parts");
@@ -44,7 +43,7 @@ _Static_assert((ATTN_PROJECT_OUTPUTS_MAX + PROJECT_TILE) * ATTN_PROJECT_ROWS_MAX
 _Static_assert((ATTN_PROJECT_ROWS_MAX + ATTN_WIDTH_MAX) * PROJECT_TILE <= ATTN_PROJECT_WORK,
                "rows and a tile of parameters have room");
 
-/* The n numbers at p, the first LANES of them at the most, the rest 0; and back. */
+/* Load or store the n numbers at p, but at most LANES; missing lanes are 0. */
 INLINE vec load_most(const float *p, int64_t n)
 {
     return n >= LANES ? load(p) : load_part(p, n);
@@ -58,7 +57,7 @@ INLINE void store_most(float *p, vec v, int64_t n)
         store_part(p, v, n);
 }
 
-/* As load_most(), of a row of any kind from number i on. */
+/* As load_most(), for a row of any kind, from number i on. */
 INLINE vec load_numbers_most(const enum attn_numbers kind, const void *row, int64_t i, int64_t n)
 {
     if (kind == ATTN_NUMBERS_F32)
@@ -69,7 +68,7 @@ INLINE vec load_numbers_most(const enum attn_numbers kind, const void *row, int6
     return kind == ATTN_NUMBERS_F16 ? float_of_f16(halves) : float_of_bf16(halves);
 }
 
-/* Number i of some. */
+/* The address of number i. */
 INLINE const void *number_at(const enum attn_numbers kind, const void *numbers, int64_t i)
 {
     return (const char *)numbers + bytes_of(kind, i);
@@ -80,7 +79,7 @@ INLINE int64_t at_most(int64_t n, int64_t most)
     return n < most ? n : most;
 }
 
-/* What the parts are added to. */
+/* Set each output to its bias, to which the parts are added. */
 static void project_begin(float *const *y, int64_t row_count, const float *bias, int64_t out)
 {
     for (int64_t r = 0; r < row_count; r++)
@@ -90,12 +89,12 @@ static void project_begin(float *const *y, int64_t row_count, const float *bias,
             memset(y[r], 0, (size_t)out * sizeof **y);
 }
 
-/* ------------------------------------------------- few rows, parameters that lie by outputs -- */
+/* ------------------------------------------ few rows, parameters stored by outputs -- */
 
-/* The sums of rows rows with LANES outputs, on their way through the inputs. */
+/* The sums of rows rows with LANES outputs, while the loop passes over the inputs. */
 struct project_sums {
     vec totals[PROJECT_DECODE_ROWS], part[PROJECT_DECODE_ROWS];
-    int64_t part_end; /* the input that the next part begins with */
+    int64_t part_end; /* the first input of the next part */
 };
 
 INLINE void project_end_part(struct project_sums *sums)
@@ -108,11 +107,12 @@ INLINE void project_end_part(struct project_sums *sums)
     sums->part_end += ATTN_PROJECT_PART;
 }
 
-/* Inputs of a square: as many as a vector has bits for. */
+/* Inputs of a square: as many as fill a vector. */
 #define SQUARE_INPUTS(kind) ((kind) == ATTN_NUMBERS_F32 ? LANES : 2 * LANES)
 
-/* A square of the parameters of columns inputs from i on, SQUARE_INPUTS at the most, for the n
- * outputs that weight begins with. Its vectors are inputs, or pairs of them. */
+/* Load and transpose a square of parameters: columns inputs, at most SQUARE_INPUTS, from i on, of
+ * the n outputs that start at weight. Each vector of the result is an input, or a pair of
+ * inputs. */
 INLINE void project_load_square(const enum attn_numbers kind, vec square[LANES], const void *weight,
                                 int64_t weight_stride, int64_t n, int64_t i, int64_t columns)
 {
@@ -130,7 +130,7 @@ INLINE void project_load_square(const enum attn_numbers kind, vec square[LANES],
     transpose_square(square);
 }
 
-/* The parameters of input c of a square. Of a pair the first is the lower half. */
+/* The parameters of input c of a square. The first of a pair is in the lower half. */
 INLINE vec project_column(const enum attn_numbers kind, const vec square[LANES], int64_t c)
 {
     if (kind == ATTN_NUMBERS_F32)
@@ -141,14 +141,14 @@ INLINE vec project_column(const enum attn_numbers kind, const vec square[LANES],
     return float_of_f16(__builtin_convertvector(c % 2 == 0 ? pair & 0xffffu : pair >> 16, hvec));
 }
 
-/* Calls for a line so many bytes ahead, which need not exist. */
-INLINE void call_number(const void *number, int64_t bytes)
+/* Prefetch the line that is bytes ahead; it need not exist. */
+INLINE void prefetch_number(const void *number, int64_t bytes)
 {
     __builtin_prefetch((const void *)((uintptr_t)number + (uintptr_t)bytes), 0, 2);
 }
 
-/* Inputs i to i + SQUARE_INPUTS, all of one part. The same inputs of the next outputs are called
- * for: rows are read side by side, each too short a run for the CPU to foresee where the next one
+/* Inputs i to i + SQUARE_INPUTS, all of one part. Prefetches the same inputs of the next outputs:
+ * the rows are read side by side in runs too short for the CPU to predict where the next one
  * begins. */
 INLINE void project_square(const enum attn_numbers kind, const int rows, struct project_sums *sums,
                            const float *const x[PROJECT_DECODE_ROWS], const void *weight,
@@ -160,7 +160,7 @@ INLINE void project_square(const enum attn_numbers kind, const int rows, struct 
     project_load_square(kind, square, weight, weight_stride, n, i, inputs);
     UNROLL
     for (int j = 0; j < LANES; j++)
-        call_number(number_at(kind, weight, i), bytes_of(kind, (LANES + j) * weight_stride));
+        prefetch_number(number_at(kind, weight, i), bytes_of(kind, (LANES + j) * weight_stride));
     UNROLL
     for (int c = 0; c < inputs; c++) {
         const vec column = project_column(kind, square, c);
@@ -170,7 +170,7 @@ INLINE void project_square(const enum attn_numbers kind, const int rows, struct 
     }
 }
 
-/* Inputs i to i + columns, where there are not SQUARE_INPUTS or a part ends amid them. */
+/* Inputs i to i + columns, if there are fewer than SQUARE_INPUTS or a part ends among them. */
 INLINE void project_cut_square(const enum attn_numbers kind, int rows, struct project_sums *sums,
                                const float *const x[PROJECT_DECODE_ROWS], const void *weight,
                                int64_t weight_stride, int64_t n, int64_t i, int64_t columns)
@@ -187,15 +187,15 @@ INLINE void project_cut_square(const enum attn_numbers kind, int rows, struct pr
     }
 }
 
-/* Numbers from weight to the first that is aligned to a vector: loads that cross from one line of
- * the cache to the next fetch lines twice where rows fall on one another in it. */
+/* How many numbers from weight to the first one aligned to a vector. Loads that cross from one
+ * cache line to the next fetch lines twice when rows evict each other from the cache. */
 INLINE int64_t project_unaligned(const enum attn_numbers kind, const void *weight)
 {
     return (int64_t)(-(uintptr_t)weight % VEC_BYTES) / bytes_of(kind, 1);
 }
 
-/* rows rows with n outputs, LANES at the most, from output o on. What is cut works on a copy of the
- * sums, so that they themselves have no address and stay in registers. */
+/* rows rows with n outputs, at most LANES, from output o on. The cut squares work on a copy of the
+ * sums, so that the sums themselves have no address and stay in registers. */
 INLINE void project_outputs(const enum attn_numbers kind, const int rows,
                             float *const y[PROJECT_DECODE_ROWS],
                             const float *const x[PROJECT_DECODE_ROWS], const void *weight,
@@ -224,7 +224,7 @@ INLINE void project_outputs(const enum attn_numbers kind, const int rows,
         store_most(y[r] + o, sums.totals[r], n);
 }
 
-/* rows rows, of which the last may be one row again. */
+/* rows rows; if row_count is smaller, the last row is repeated. */
 INLINE void project_decode(const enum attn_numbers kind, const int rows, float *const *y,
                            const float *const *x, int64_t row_count, const void *weight,
                            int64_t weight_stride, int64_t out, int64_t in)
@@ -241,9 +241,9 @@ INLINE void project_decode(const enum attn_numbers kind, const int rows, float *
                         weight_stride, o, at_most(out - o, LANES), in);
 }
 
-/* ------------------------------------------------ more rows, parameters that lie by outputs -- */
+/* ----------------------------------------- more rows, parameters stored by outputs -- */
 
-/* Rows become lanes: tile[c][r] = x[r][i + c] for c < columns, 0 where there is no row r. */
+/* Rows become lanes: tile[c][r] = x[r][i + c] for c < columns, and 0 where there is no row r. */
 INLINE void project_rotate(float *tile, const float *const *x, int64_t row_count, int64_t i,
                            int64_t columns, int64_t width)
 {
@@ -277,9 +277,9 @@ INLINE void project_rotate_back(float *const *y, int64_t row_count, const float 
         }
 }
 
-/* Number k of a row of 16-bit parameters in every lane. Of BF16 it is the upper half of the four
- * bytes that end with it, of which a load and a mask make a float; only the first of all parameters
- * has nothing before it. */
+/* Number k of a row of 16-bit parameters in every lane. A BF16 number is the upper half of the four
+ * bytes that end with it, so one load and one mask make a float; only the very first parameter has
+ * nothing before it. */
 INLINE vec project_parameter(const enum attn_numbers kind, const uint16_t *row, int64_t k,
                              const bool is_first)
 {
@@ -327,7 +327,7 @@ INLINE void project_multiply(const enum attn_numbers kind, const int rows, const
     }
 }
 
-/* sums_t[o][r] += a part of the sums of outs outputs. */
+/* sums_t[o][r] += one part of the sums of outs outputs. */
 INLINE void project_block(const enum attn_numbers kind, const int outs, const int vectors,
                           float *sums_t, const float *tile, int64_t width, const void *weight,
                           int64_t weight_stride, int64_t columns, struct attn_prefetch *prefetch)
@@ -350,7 +350,8 @@ INLINE void project_block(const enum attn_numbers kind, const int outs, const in
     }
 }
 
-/* outs outputs with all rows, vectors of them at once: 2, or as many as width is a multiple of. */
+/* outs outputs with all rows, vectors vectors at once: 2, or the number that width is a multiple
+ * of. */
 INLINE void project_rows(const enum attn_numbers kind, const int outs, const int vectors,
                          float *sums_t, const float *tile, int64_t width, const void *weight,
                          int64_t weight_stride, int64_t columns, struct attn_prefetch *prefetch)
@@ -368,8 +369,8 @@ INLINE void project_rows(const enum attn_numbers kind, const int outs, const int
     }
 }
 
-/* Whether parameters are read where they lie: 16-bit ones where each meets all rows at once, in as
- * many registers as there are, so that widening it hides behind the products. */
+/* Are parameters read where they lie? F32 always; 16-bit ones if each meets all rows at once, in
+ * all registers, so that widening it hides behind the products. */
 INLINE bool project_in_place(const enum attn_numbers kind, const int vectors, int64_t width)
 {
     const bool is_cheap = kind == ATTN_NUMBERS_BF16 || VEC_BYTES > 16;
@@ -377,9 +378,10 @@ INLINE bool project_in_place(const enum attn_numbers kind, const int vectors, in
            || (is_cheap && vectors == BLOCK_VECTORS && width <= vectors * LANES);
 }
 
-/* The same for parameters of any kind, widened into wide where that must be, which has room for
- * PROJECT_WIDE_ROWS. 16-bit ones come in runs too short for the CPU to foresee the next outputs',
- * so these are called for; floats need no prefetch, and would lose a twentieth by them. */
+/* project_rows() for parameters of any kind; if they must be widened, wide has room for
+ * PROJECT_WIDE_ROWS of them. 16-bit rows are runs too short for the CPU to predict the next
+ * outputs', so those are prefetched; floats need no prefetch, and would be a twentieth slower with
+ * it. */
 INLINE void project_rows_of(const enum attn_numbers kind, const int outs, const int vectors,
                             float *sums_t, const float *tile, int64_t width, const void *weight,
                             int64_t weight_stride, int64_t columns, float *wide)

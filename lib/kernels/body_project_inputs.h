@@ -1,12 +1,12 @@
-/* body_project_inputs.h - the kernels of projections whose parameters lie by inputs, a part of
- * body.h. What their sums are body_project.h says; lanes are outputs here, whatever the number of
+/* body_project_inputs.h - the kernels of projections whose parameters are stored by inputs, a part
+ * of body.h. body_project.h says how the sums are made. Lanes are outputs here, for any number of
  * rows. */
 #ifndef ATTN_BODY_PROJECT_INPUTS_H
 #define ATTN_BODY_PROJECT_INPUTS_H
 
 #include "body_project.h"
 
-/* Rows that parameters meet where they lie, not in a copy. */
+/* Up to this many rows use the parameters where they lie; more rows use a copy. */
 enum { PROJECT_INPUTS_ROWS = 4 };
 
 /* sums[r][o] += x[r][i] * weight[i][o] for inputs i to i + steps; sums is [row_count][out]. */
@@ -48,7 +48,8 @@ INLINE void project_decode_inputs(const enum attn_numbers kind, float *const *y,
     }
 }
 
-/* A part of the sums of rows rows, [rows][PROJECT_TILE], with n columns of a tile of parameters. */
+/* Add a part of the sums of rows rows, [rows][PROJECT_TILE], for n columns of a tile of
+ * parameters. */
 INLINE void project_inputs_block(const int rows, float *const *y, int64_t o, int64_t n,
                                  const float *x, const float *tile, int64_t columns)
 {

@@ -1,7 +1,7 @@
-/* body_rows.h - looking for the greatest numbers of a row, for the smaller weight maps.
+/* body_rows.h - find the greatest numbers of a row, for the reduced weight maps.
  *
- * The lanes are numbers of one row. Which of them are great enough is asked 64 at a time and told
- * in bits, since nearly all are not. */
+ * The lanes are numbers of one row. 64 numbers at a time are compared with the bound into one word
+ * of bits, since nearly all of them are below it. */
 #ifndef ATTN_BODY_ROWS_H
 #define ATTN_BODY_ROWS_H
 
@@ -10,9 +10,9 @@
 
 #include <math.h>
 
-enum { GLANCE_NUMBERS = 64 };
+enum { STEP_NUMBERS = 64 };
 
-/* Bit i: whether lane i of v is at least that of bound; not where either is NaN. */
+/* Bit i: is lane i of v at least lane i of bound? Not if either is NaN. */
 #if defined(__AVX512F__) && VEC_BYTES == 64
 INLINE uint64_t lanes_reaching(vec v, vec bound)
 {
@@ -74,13 +74,13 @@ static void greatest_of_cells(float *greatest_of, const float *row, int64_t n, i
     }
 }
 
-/* Of groups numbers, the greatest that fewer than k are above. */
+/* The least of the groups numbers that has fewer than k numbers above it. */
 INLINE float ranked(const int groups, const float *numbers, int64_t k)
 {
     float least = INFINITY;
     for (int64_t c = 0; c < groups; c += LANES) {
         const vec at = load(numbers + c);
-        ivec above = { 0 }; /* less one for each */
+        ivec above = { 0 }; /* minus the number of numbers above each lane */
         for (int i = 0; i < groups; i++)
             above -= (ivec)(broadcast(numbers[i]) > at);
         for (int64_t i = 0; i < LANES; i++)
@@ -89,11 +89,12 @@ INLINE float ranked(const int groups, const float *numbers, int64_t k)
     return least;
 }
 
-/* Number j is of group j % groups. Of the greatest of each group, the one of rank k. */
+/* Number j belongs to group j % groups. Take the greatest number of each group; return the k-th
+ * greatest of those. */
 INLINE float bound_by_groups(const int groups, const float *row, int64_t n, int64_t k)
 {
-    vec peaks[GLANCE_NUMBERS / LANES];
-    float numbers[GLANCE_NUMBERS];
+    vec peaks[STEP_NUMBERS / LANES];
+    float numbers[STEP_NUMBERS];
     int64_t j = 0;
     UNROLL
     for (int v = 0; v < groups / LANES; v++)
@@ -117,18 +118,18 @@ static float bound_of_greatest(const float *row, int64_t n, int64_t k)
         return bound_by_groups(16, row, n, k);
     if (k <= 16)
         return bound_by_groups(32, row, n, k);
-    return bound_by_groups(GLANCE_NUMBERS, row, n, k);
+    return bound_by_groups(STEP_NUMBERS, row, n, k);
 }
 
 static int64_t find_reaching(int64_t *places, int64_t room, const float *row, int64_t n,
                              float bound)
 {
     int64_t count = 0;
-    for (int64_t j = 0; j < n; j += GLANCE_NUMBERS) {
+    for (int64_t j = 0; j < n; j += STEP_NUMBERS) {
         uint64_t bits = 0;
-        if (j + GLANCE_NUMBERS <= n) {
+        if (j + STEP_NUMBERS <= n) {
             UNROLL
-            for (int v = 0; v < GLANCE_NUMBERS / LANES; v++)
+            for (int v = 0; v < STEP_NUMBERS / LANES; v++)
                 bits |= lanes_reaching(load(row + j + v * LANES), broadcast(bound)) << v * LANES;
         } else {
             for (int64_t i = 0; j + i < n; i++)

@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-/* softcap * tanh(score / softcap). Where the cap changes the score by less than half an ulp the
- * score itself is the answer, which also keeps it when score / softcap underflows. */
+/* softcap * tanh(score / softcap). If the cap changes the score by less than half an ulp, the
+ * result is the score itself, which also keeps the score when score / softcap underflows. */
 INLINE vec cap(vec score, float softcap)
 {
     const vec ratio = score / softcap;
@@ -37,11 +37,11 @@ static void alibi_tile(float *scores_t, float slope, const float *distance, int6
     }
 }
 
-/* Keys whose weights are added up before they join the sum. */
+/* Keys whose weights are added together before they are added to the sum. */
 enum { SOFTMAX_KEYS = 4 };
 
-/* The greatest of max and n scores of each lane of one vector; NaN is passed over. Four chains
- * hide the latency of the comparison. */
+/* The greatest of max and n scores for each lane of one vector; NaN is ignored. Four chains hide
+ * the latency of the comparison. */
 INLINE vec greatest(vec max, const float *scores_t, int64_t n, int64_t width)
 {
     vec chain[4] = { max, max, max, max };
@@ -95,15 +95,15 @@ static void softmax_tile(float *scores_t, float *max, float *sum, float *rescale
         softmax_vector(scores_t + c, max + c, sum + c, rescale + c, n, width);
 }
 
-/* The last step up to key, which is kept within 0 and end. */
+/* key rounded down to a whole step, and limited to 0 and end. */
 INLINE int64_t whole_steps(int64_t key, int64_t end)
 {
     const int64_t down = key < 0 ? 0 : key / SOFTMAX_KEYS * SOFTMAX_KEYS;
     return down < end ? down : end;
 }
 
-/* The keys that no lane of a vector sees are left out of the sums by whole steps, so that these
- * add up in the same order. */
+/* Keys that no lane of a vector sees are left out of the sums in whole steps, so that the other
+ * keys are added in the same order as without bounds. */
 static void softmax_bounded_tile(float *scores_t, const int32_t *low, const int32_t *high,
                                  float *max, float *sum, float *rescale, int64_t n, int64_t width)
 {

@@ -1,17 +1,17 @@
-/* dispatch.c - which tables of kernels this CPU can run.
+/* dispatch.c - which kernel tables this CPU can run.
  *
- * A pure function of the CPU: the choice is kept nowhere, so a plan, a test or a log line can name
- * any table of the list. The features asked for are exactly those of the -m flags that the
- * Makefile gives avx2.o and avx512.o; whoever changes one changes the other. */
+ * A pure function of the CPU: the choice is not stored, so a plan, a test or a log line can name
+ * any table of the list. The CPU features tested here are exactly those of the -m flags that the
+ * Makefile gives avx2.o and avx512.o; change both together. */
 #include "kernels.h"
 
 #include <stddef.h>
 
 #ifdef __x86_64__
 
-/* Bit 29 of ecx of CPUID's leaf 1 (Intel SDM 2A, CPUID), which every CPU of x86-64 has. It is what
- * __builtin_cpu_supports("f16c") says where the compiler knows that name; clang 14 does not. The
- * registers that it needs the system to keep are those of AVX2. */
+/* Bit 29 of ecx of CPUID's leaf 1 (Intel SDM 2A, CPUID); every x86-64 CPU has that leaf. This is
+ * what __builtin_cpu_supports("f16c") tests in compilers that know the name; clang 14 does not.
+ * F16C needs the operating system to save the same registers as AVX2. */
 static bool has_f16c(void)
 {
     unsigned eax = 1, ebx, ecx = 0, edx;

@@ -1,12 +1,13 @@
 /* half.h - rows of 16-bit numbers, IEEE 754 binary16 and bfloat16, to float and back.
  *
- * In integers: the same few operations in every table, none of which needs a CPU that knows these
- * formats, and no subnormal ever meets the arithmetic. To float is exact; from float rounds to the
- * nearest, ties to even, and what is too large becomes infinite (IEEE 754, 4.3.1).
+ * The conversions use integers: the same few operations in every table. They need no CPU support
+ * for these formats, and floating-point arithmetic never meets a subnormal. To float is exact; from
+ * float rounds to nearest, ties to even, and a number too large becomes infinite (IEEE 754, 4.3.1).
  *
- * But for one: binary16 to float is an instruction of F16C and of AVX-512, and keys and values in
- * memory wait for it, so the tables of these take it. What it gives is the same, subnormals too,
- * whatever the thread's floating-point settings are; only a signaling NaN comes out quiet. */
+ * There is one exception: binary16 to float is an instruction of F16C and of AVX-512, and reading
+ * keys and values from memory waits for it, so those tables use it. Its result is the same, also
+ * for subnormals and for all floating-point settings of the thread; only a signaling NaN becomes
+ * quiet. */
 #ifndef ATTN_HALF_H
 #define ATTN_HALF_H
 
@@ -29,9 +30,9 @@ INLINE void store_halves(uint16_t *p, uvec halves, int64_t n)
     memcpy(p, &v, (size_t)n * sizeof *p);
 }
 
-/* The built-in functions that both compilers have, because <immintrin.h> brings a select() of its
- * own along. The first is told that all lanes are wanted, and that nothing is rounded but as the
- * thread has it: nothing is. */
+/* Built-in functions that both compilers have, because <immintrin.h> defines a select() of its own.
+ * The arguments of the first mean: all lanes, and the thread's rounding mode; the conversion is
+ * exact. */
 #if VEC_BYTES == 64 && defined(__AVX512F__)
 INLINE vec float_of_f16(hvec halves)
 {
@@ -43,7 +44,7 @@ INLINE vec float_of_f16(hvec halves)
     return __builtin_ia32_vcvtph2ps256((signed_hvec)halves);
 }
 #else
-/* A subnormal of binary16 is a count of 2^-24. */
+/* A subnormal of binary16 is a multiple of 2^-24. */
 INLINE vec float_of_f16(hvec halves)
 {
     const uvec half = __builtin_convertvector(halves, uvec);
@@ -57,13 +58,14 @@ INLINE vec float_of_f16(hvec halves)
 }
 #endif
 
-/* Above 2^-14 the exponent moves and 13 bits are rounded away, which may carry up to infinity;
- * below it, where adding 0.5 leaves a count of 2^-24 in the low bits, the addition rounds. */
+/* From 2^-14 up, the exponent is rebased and 13 bits are rounded away, which may carry up to
+ * infinity. Below 2^-14, adding 0.5 leaves a multiple of 2^-24 in the low bits, and the addition
+ * rounds. */
 INLINE uvec f16_of_float(vec number)
 {
     const uvec bits = (uvec)number;
     const uvec magnitude = bits & 0x7fffffffu;
-    const ivec order = (ivec)magnitude; /* compares as the number does */
+    const ivec order = (ivec)magnitude; /* ordered like the number */
     const uvec normal =
         (magnitude - (uint32_t)((127 - 15) << 23) + 0x0fffu + (magnitude >> 13 & 1u)) >> 13;
     const uvec tiny = (uvec)((vec)magnitude + 0.5f) - (126u << 23);
@@ -73,7 +75,7 @@ INLINE uvec f16_of_float(vec number)
     return (uvec)half | (bits >> 16 & 0x8000u);
 }
 
-/* To 32 bits, which is one instruction that gcc 12 does not find: it takes five, in two halves. */
+/* Widen to 32 bits: one instruction that gcc 12 does not find. It takes five, in two halves. */
 #if VEC_BYTES == 64 && defined(__AVX512F__) && !defined(__clang__)
 INLINE uvec words_of(hvec halves)
 {

@@ -1,19 +1,17 @@
-/* kernels.h - the contract between the loop nest and one instruction set.
+/* kernels.h - the interface between the loops over tiles and one instruction set.
  *
- * The lanes of a vector are query rows. Everything a kernel works on is a
- * transposed tile, [columns][width]: one column of a tile is the same feature
- * or the same key for width query rows, so the online softmax needs no sum
- * across a vector. Keys and values are read where they lie, one number at a
- * time, and meet a whole vector of queries; nothing of them is ever packed.
+ * The lanes of a vector are query rows. Kernels work on transposed tiles, [columns][width]: one row
+ * of a tile holds the same feature, or the same key, for width query rows, so the online softmax
+ * needs no sum across a vector. Keys and values are read where they lie, one number at a time, and
+ * each number meets a whole vector of queries; keys and values are never packed.
  *
- *     query_t   [head_dim][width]       scores_t  [n][width], n keys, turned
- *     context_t [v_head_dim][width]               into weights in place
+ *     query_t   [head_dim][width]       scores_t  [n][width], n keys, become
+ *     context_t [v_head_dim][width]               weights in place
  *
- * width is a positive multiple of the table's lanes, at most ATTN_WIDTH_MAX.
- * Counts (n, row_count, columns, head_dim, v_head_dim) may be 0. Strides are
- * in elements. A kernel is pure: it reads and writes only what its arguments
- * point at, needs no alignment beyond that of a float, and its arguments do not
- * overlap. What it does to one lane does not depend on width or on other lanes. */
+ * width is a positive multiple of the table's lanes, at most ATTN_WIDTH_MAX. Counts (n, row_count,
+ * columns, head_dim, v_head_dim) may be 0. Strides are in elements. A kernel is pure: it reads and
+ * writes only the memory that its arguments point at, needs only the alignment of a float, and its
+ * arguments do not overlap. The result of one lane does not depend on width or on other lanes. */
 #ifndef ATTN_KERNELS_H
 #define ATTN_KERNELS_H
 
@@ -22,8 +20,8 @@
 
 enum { ATTN_WIDTH_MAX = 64 };
 
-/* What one call of project_by_outputs() or project_by_inputs() takes at the most, and the floats
- * that it works in; the products that are one chain of a sum. */
+/* Limits of one call of project_by_outputs() or project_by_inputs(); the floats of its work buffer;
+ * and the number of products that one chain of a sum has. */
 enum {
     ATTN_PROJECT_ROWS_MAX = 64,
     ATTN_PROJECT_OUTPUTS_MAX = 256,
@@ -31,28 +29,28 @@ enum {
     ATTN_PROJECT_PART = 256
 };
 
-/* How a row of keys, values or parameters is written. */
+/* The number format of a row of keys, values or parameters. */
 enum attn_numbers { ATTN_NUMBERS_F32, ATTN_NUMBERS_F16, ATTN_NUMBERS_BF16, ATTN_NUMBERS_COUNT };
 
-/* Rows that are read or written next. A list of them ends with one whose count is 0. They need not
- * exist; nothing of them is read. */
+/* Rows that will be read or written soon, to prefetch. A list of them ends with an entry whose
+ * count is 0. The rows need not exist: a prefetch of them does not read. */
 struct attn_upcoming {
     const void *rows;
     int64_t stride_bytes, row_bytes, count;
 };
 
-/* A kernel on tiles calls the rows of a list into the caches a line at a time, one between the
- * steps of its arithmetic, as far as it has steps; the next kernel goes on where it stopped. The
- * rest of these fields is theirs (prefetch.h), and 0 before the first. */
+/* Progress through a list of rows to prefetch. A kernel on tiles prefetches one cache line between
+ * two steps of its arithmetic, as long as it has steps; the next kernel continues where it stopped.
+ * The fields after list belong to the kernels (prefetch.h) and are 0 before the first kernel. */
 struct attn_prefetch {
     const struct attn_upcoming *list;
     uintptr_t line, row_end;
     uintptr_t step; /* bytes to the next line */
-    int64_t left;   /* rows, with that of line */
+    int64_t left;   /* rows left, including the row of line */
 };
 
-/* What the caller's mask lets a tile see: every pair, none, or some, which are told apart by a bit
- * for each or by what is added to their scores. */
+/* Which pairs of a tile the caller's mask lets through: all, none, or some. If some, a bit for each
+ * pair tells which, or a bias is added to each score. */
 enum attn_sees { ATTN_SEES_ALL, ATTN_SEES_NOTHING, ATTN_SEES_BITS, ATTN_SEES_BIASES };
 
 enum { ATTN_MASK_KEYS_MAX = 128, ATTN_BOUND_MAX = 32 };
@@ -71,13 +69,13 @@ struct attn_kernels {
     void (*transpose_out)(float *rows, int64_t row_stride, const float *tile, const float *factor,
                           int64_t row_count, int64_t columns, int64_t width);
 
-    /* scores_t[j][r] = sum over d of key[j * key_stride + d] * query_t[d][r], for j < n. calls may
-     * be NULL, as below. */
+    /* scores_t[j][r] = sum over d of key[j * key_stride + d] * query_t[d][r], for j < n. Here and
+     * below, prefetch may be NULL. */
     void (*score_tile)(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
                        int64_t n, int64_t head_dim, int64_t width, struct attn_prefetch *prefetch);
 
-    /* The same for the first lanes lanes of a tile alone, whole vectors, for keys that the others
-     * do not see. */
+    /* The same for only the first lanes lanes of a tile, whole vectors, for keys that the other
+     * lanes do not see. */
     void (*score_lanes)(float *scores_t, const float *query_t, const float *key, int64_t key_stride,
                         int64_t n, int64_t head_dim, int64_t width, int64_t lanes,
                         struct attn_prefetch *prefetch);
@@ -93,46 +91,45 @@ struct attn_kernels {
      * an infinite score becomes plus or minus softcap, NaN stays NaN. */
     void (*softcap_tile)(float *scores_t, float softcap, int64_t n, int64_t width);
 
-    /* score -= slope * |distance[r] - (first + j)|, the keys being first, first + 1, ... of a tile
-     * whose key 0 stands distance[r] before lane r. distance is [width]; slope is finite. */
+    /* score -= slope * |distance[r] - (first + j)|. The keys are first, first + 1, ... of a tile
+     * whose key 0 is distance[r] positions before lane r. distance is [width]; slope is finite. */
     void (*alibi_tile)(float *scores_t, float slope, const float *distance, int64_t first,
                        int64_t n, int64_t width);
 
-    /* Key j stays visible to lane r if low[r] <= j < high[r]; otherwise its score becomes
-     * -INFINITY, whatever it was. low and high are [width]. */
+    /* Key j is visible to lane r if low[r] <= j < high[r]; otherwise its score becomes -INFINITY,
+     * whatever it was. low and high are [width]. */
     void (*bound_tile)(float *scores_t, const int32_t *low, const int32_t *high, int64_t n,
                        int64_t width);
 
-    /* score += bias, bias_t being [n][width]; a bias of -INFINITY makes the score -INFINITY,
+    /* score += bias, where bias_t is [n][width]; a bias of -INFINITY makes the score -INFINITY,
      * whatever it was. */
     void (*bias_tile)(float *scores_t, const float *bias_t, int64_t n, int64_t width);
 
-    /* What a mask of bytes, allowed[r * row_stride + j] for r < row_count <= ATTN_WIDTH_MAX and
-     * j < n <= ATTN_MASK_KEYS_MAX, lets a tile see. Only for ATTN_SEES_BITS is bits written, [n]:
-     * bit r of bits[j] is whether lane r may see key j, and 1 for lanes past row_count. */
+    /* Which pairs a mask of bytes, allowed[r * row_stride + j] for r < row_count <= ATTN_WIDTH_MAX
+     * and j < n <= ATTN_MASK_KEYS_MAX, lets through. bits, [n], is written only for ATTN_SEES_BITS:
+     * bit r of bits[j] tells whether lane r may see key j, and is 1 for lanes past row_count. */
     enum attn_sees (*mask_bits)(uint64_t *bits, const uint8_t *allowed, int64_t row_stride,
                                 int64_t row_count, int64_t n);
 
-    /* A mask of floats the same, all 0, all -INFINITY, or ATTN_SEES_BIASES. */
+    /* The same for a mask of floats: all 0, all -INFINITY, or ATTN_SEES_BIASES. */
     enum attn_sees (*mask_floats)(const float *bias, int64_t row_stride, int64_t row_count,
                                   int64_t n);
 
-    /* The score of key j becomes -INFINITY in the lanes whose bit of bits[j] is 0. */
+    /* The score of key j becomes -INFINITY in lanes whose bit of bits[j] is 0. */
     void (*mask_tile)(float *scores_t, const uint64_t *bits, int64_t n, int64_t width);
 
     /* One step of the online softmax (Milakov and Gimelshein 2018). max, sum and rescale are
-     * [width]; before the first step max is -INFINITY and sum 0.
+     * [width]; before the first step max is -INFINITY and sum is 0.
      *
      *     new_max = max(max, scores)            rescale = exp(max - new_max)
      *     score   = exp(score - new_max)        sum     = sum * rescale + sum of the new weights
      *
-     * A lane all of whose scores so far are -INFINITY keeps max -INFINITY and sum 0, and has
-     * weights 0. exp is within 2 ulp, 1 at 0, and 0 where it would be below the least normal
-     * number. */
+     * A lane whose scores so far are all -INFINITY keeps max -INFINITY and sum 0, and has weights
+     * 0. exp is within 2 ulp, exactly 1 at 0, and 0 where the result would be subnormal. */
     void (*softmax_tile)(float *scores_t, float *max, float *sum, float *rescale, int64_t n,
                          int64_t width);
 
-    /* bound_tile() and then softmax_tile(), to the same bits. */
+    /* bound_tile() and then softmax_tile(), with the same bits. */
     void (*softmax_bounded_tile)(float *scores_t, const int32_t *low, const int32_t *high,
                                  float *max, float *sum, float *rescale, int64_t n, int64_t width);
 
@@ -142,51 +139,52 @@ struct attn_kernels {
                          const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
                          int64_t width, struct attn_prefetch *prefetch);
 
-    /* The same for the first vector of a tile alone. */
+    /* The same for only the first vector of a tile. */
     void (*context_lanes)(float *context_t, const float *rescale, const float *weights_t,
                           const float *value, int64_t value_stride, int64_t n, int64_t v_head_dim,
                           int64_t width, struct attn_prefetch *prefetch);
 
-    /* context_tile(), but a weight of 0 adds nothing even where the value is infinite or NaN. For
-     * the tiles that have hidden pairs and fail all_finite(). */
+    /* context_tile(), but a weight of 0 adds nothing even if the value is infinite or NaN. For
+     * tiles that have hidden pairs and fail all_finite(). */
     void (*context_tile_guarded)(float *context_t, const float *rescale, const float *weights_t,
                                  const float *value, int64_t value_stride, int64_t n,
                                  int64_t v_head_dim, int64_t width, struct attn_prefetch *prefetch);
 
-    /* Folds a part of a long sum into its total, [columns][width] like the part:
+    /* Add a part of a compensated sum to its total; both are [columns][width]:
      *
      *     total[c][r] = total[c][r] * rescale[r] + part[c][r]
      *
-     * where lost[c][r], rescaled alike, gathers what that rounded off. part becomes 0, or, where
-     * is_last, the whole sum: total + lost. */
+     * lost[c][r], rescaled in the same way, collects the rounding errors. part becomes 0 or, if
+     * is_last, the whole sum, total + lost. */
     void (*compensated_tile)(float *total_t, float *lost_t, float *part_t, const float *rescale,
                              int64_t columns, int64_t width, bool is_last);
 
-    /* Whether rows[r * row_stride + c] is finite for every r < row_count, c < columns. */
+    /* Is rows[r * row_stride + c] finite for every r < row_count, c < columns? */
     bool (*all_finite)(const float *rows, int64_t row_stride, int64_t row_count, int64_t columns);
 
-    /* A row of masked scores becomes weights in place: exp(score - max) / sum for n keys, max and
-     * sum being what softmax_tile() left for this row. A score of -INFINITY becomes 0; where sum is
-     * 0, so does every one. */
+    /* Turn a row of masked scores into weights in place: exp(score - max) / sum for n keys, where
+     * max and sum are those of softmax_tile() for this row. A score of -INFINITY becomes 0; if sum
+     * is 0, all weights become 0. */
     void (*weights_row)(float *row, float max, float sum, int64_t n);
 
-    /* The greatest number of each of cells cells of a row of n, number j being in cell j * cells /
-     * n, rounded down; cells <= n. NaN is passed over; -INFINITY where there is no other. greatest
-     * may be row. */
+    /* The greatest number of each of cells cells of a row of n numbers; number j is in cell j *
+     * cells / n, rounded down; cells <= n. NaN is ignored; a cell without other numbers gives
+     * -INFINITY. greatest may be row. */
     void (*greatest_of_cells)(float *greatest, const float *row, int64_t n, int64_t cells);
 
-    /* A number that k <= ATTN_BOUND_MAX or more of the row's n numbers reach, and few others: at
-     * random 1.4 k to 1.6 k do. -INFINITY where the row has too few. NaN is passed over. */
+    /* A lower bound that at least k <= ATTN_BOUND_MAX of the row's n numbers reach, and not many
+     * more: for random numbers 1.4 k to 1.6 k do. -INFINITY if the row has fewer than k numbers.
+     * NaN is ignored. */
     float (*bound_of_greatest)(const float *row, int64_t n, int64_t k);
 
-    /* Where in the row the numbers are that are not less than bound, ascending; returns how many.
-     * Where there is no room for all, it is filled and room + 1 returned. */
+    /* Write the indices of the numbers that are at least bound, ascending, and return how many
+     * there are. If there are more than room, fill places and return room + 1. */
     int64_t (*find_reaching)(int64_t *places, int64_t room, const float *row, int64_t n,
                              float bound);
 
-    /* n numbers of 16 bits to float, exactly, and back, to the nearest, ties to even: IEEE 754
-     * binary16, and bfloat16, the upper half of a float. What is too large becomes infinite, and
-     * NaN stays NaN. Halves need the alignment of a uint16_t. */
+    /* Convert n 16-bit numbers (IEEE 754 binary16, or bfloat16, the upper half of a float) to
+     * float, exactly, and back, rounded to nearest, ties to even. A number too large becomes
+     * infinite; NaN stays NaN. 16-bit numbers need the alignment of a uint16_t. */
     void (*widen_f16)(float *to, const uint16_t *from, int64_t n);
     void (*widen_bf16)(float *to, const uint16_t *from, int64_t n);
     void (*narrow_f16)(uint16_t *to, const float *from, int64_t n);
@@ -201,30 +199,30 @@ struct attn_kernels {
     void (*add_rows)(float *to, int64_t to_stride, const float *rows, int64_t row_stride,
                      int64_t row_count, int64_t columns, float factor);
 
-    /* For a few query rows, whose lanes are numbers of one row. Columns are padded to whole
-     * vectors, and where the last vector is a part of one, its lanes are those of the last LANES
-     * columns: head_dim and v_head_dim are lanes or more. What happens to one row does not depend
-     * on how many there are. Keys and values are numbers of the kind that is the index. next
-     * is where reading will go on after the last of their rows: it and they are called into the
-     * caches ahead of their use, unless it is NULL. It need not exist; nothing of it is read. */
+    /* Decode kernels, for few query rows: the lanes are numbers of one row. Columns are padded to
+     * whole vectors. If the last vector is partial, its lanes are the last LANES columns instead,
+     * so head_dim and v_head_dim must be at least lanes. The result of one row does not depend on
+     * how many rows there are. The index of a kernel is the number format of keys and values. The
+     * keys or values, and then the memory at next, where reading continues after them, are
+     * prefetched unless next is NULL. next need not exist: it is not read. */
 
-    /* scores[r * scores_stride + j] = sum over d of query[r][d] * key[j * key_stride + d] for
-     * r < row_count, j < n. query is [row_count][query_stride], padded; of the vector that is
-     * padded the lanes that are columns of an earlier vector are 0. */
+    /* scores[r * scores_stride + j] = sum over d of query[r][d] * key[j * key_stride + d] for r <
+     * row_count, j < n. query is [row_count][query_stride], padded; in its last vector, lanes that
+     * repeat columns of an earlier vector are 0. */
     void (*decode_scores[ATTN_NUMBERS_COUNT])(float *scores, int64_t scores_stride,
                                               const float *query, int64_t query_stride,
                                               int64_t row_count, const void *key,
                                               int64_t key_stride, int64_t n, int64_t head_dim,
                                               const void *next);
 
-    /* softmax_tile() for n scores of one row. There is room for whole vectors of scores; what
-     * follows the n becomes 0. */
+    /* softmax_tile() for n scores of one row. scores has room for whole vectors; numbers after the
+     * first n become 0. */
     void (*decode_softmax)(float *scores, float *max, float *sum, float *rescale, int64_t n);
 
-    /* context[r * context_stride + c] = that * rescale[r] + sum over j < n of
-     * weights[r * weights_stride + j] * value[j * value_stride + c], padded. Outside
-     * of the keys [low, high) a weight of 0 adds nothing even where the value is infinite or NaN;
-     * the order of the sum does not depend on them. */
+    /* context[r * context_stride + c] = context[r * context_stride + c] * rescale[r] + sum over j <
+     * n of weights[r * weights_stride + j] * value[j * value_stride + c], padded. Outside of the
+     * keys [low, high) a weight of 0 adds nothing even if the value is infinite or NaN. The order
+     * of the sum does not depend on low and high. */
     void (*decode_context[ATTN_NUMBERS_COUNT])(float *context, int64_t context_stride,
                                                const float *rescale, const float *weights,
                                                int64_t weights_stride, int64_t row_count,
@@ -232,15 +230,14 @@ struct attn_kernels {
                                                int64_t v_head_dim, const void *next, int64_t low,
                                                int64_t high);
 
-    /* For gradients, where a tile is [n][width] too, but its lanes are query rows or keys. What
-     * belongs to a query row comes as step 0: one for each lane, [width], or as step 1: one for
-     * each row of the tile, [n]. A weight of 0 makes the gradient of its score 0, whatever else
-     * stands there, so that nothing of a hidden pair, NaN included, goes on. */
+    /* Gradient kernels. A tile is [n][width] here too, but its lanes are query rows or keys.
+     * Numbers that belong to query rows come with a step: step 0 means one for each lane, [width];
+     * step 1 means one for each row of the tile, [n]. A weight of 0 makes the gradient of its score
+     * 0, whatever the other numbers are, so nothing of a hidden pair, NaN included, spreads. */
 
-    /* score_tile() with the gradients of scores in the place of keys and keys in that of queries,
-     * so that rows of gradients come out of it: products[j][c] = sum over d of gradients[j *
-     * gradient_stride + d] * rows_t[d][c], where a gradient of 0 adds nothing even where the row
-     * is infinite or NaN. */
+    /* score_tile() with gradients of scores in place of keys and keys in place of queries, which
+     * gives rows of gradients: products[j][c] = sum over d of gradients[j * gradient_stride + d] *
+     * rows_t[d][c]. A gradient of 0 adds nothing even if the row is infinite or NaN. */
     void (*score_tile_guarded)(float *products, const float *rows_t, const float *gradients,
                                int64_t gradient_stride, int64_t n, int64_t depth, int64_t width);
 
@@ -249,21 +246,21 @@ struct attn_kernels {
     void (*delta_tile)(float *delta, const float *rescale, const float *weights_t,
                        const float *gradient_t, int64_t n, int64_t width);
 
-    /* Masked scores become weights in place: exp(score - max) * factor, -INFINITY becomes 0. */
+    /* Turn masked scores into weights in place: exp(score - max) * factor; -INFINITY becomes 0. */
     void (*weights_tile)(float *scores_t, const float *max, const float *factor, int64_t step,
                          int64_t n, int64_t width);
 
-    /* The gradient of a weight becomes that of its masked score in place: through softmax,
+    /* Turn the gradient of a weight into that of its masked score in place: through softmax,
      * gradient = weight * (gradient - delta). */
     void (*softmax_gradient_tile)(float *gradient_t, const float *weights_t, const float *delta,
                                   int64_t step, int64_t n, int64_t width);
 
-    /* The gradient of a capped score becomes that of the score in place: through softcap * tanh,
+    /* Turn the gradient of a capped score into that of the score in place: through softcap * tanh,
      * gradient = gradient * (1 - (capped / softcap)^2). A gradient of 0 stays 0. */
     void (*softcap_gradient_tile)(float *gradient_t, const float *capped_t, float softcap,
                                   int64_t n, int64_t width);
 
-    /* The way back through additive_tile(): with t = tanh(rows[j * row_stride + d] + lanes_t[d][r])
+    /* The gradient of additive_tile(): with t = tanh(rows[j * row_stride + d] + lanes_t[d][r])
      *
      *     sum_t[d][r]        += scale * weight[d] * sum over j < n of gradient_t[j][r] * (1 - t^2)
      *     weight_sum_t[d][r] += scale             * sum over j < n of gradient_t[j][r] * t
@@ -275,19 +272,19 @@ struct attn_kernels {
                                    const float *weight, float scale, int64_t n, int64_t head_dim,
                                    int64_t width);
 
-    /* Rows through a projection: for r < row_count, o < out
+    /* Projections of rows: for r < row_count, o < out
      *
      *     y[r][o] = bias[o] + sum over i < in of x[r][i] * weight[o * weight_stride + i]
      *
-     * and project_by_inputs() the same with weight[i * weight_stride + o]. x and y are [row_count],
-     * of rows that lie anywhere; weight has numbers of the kind that is the index; bias is [out],
-     * or NULL for 0; work is [ATTN_PROJECT_WORK].
+     * and for project_by_inputs() the same with weight[i * weight_stride + o]. x and y are arrays
+     * of row_count pointers to rows; the index of a kernel is the number format of weight; bias is
+     * [out], or NULL for 0; work is [ATTN_PROJECT_WORK].
      *
-     * Of a sum each ATTN_PROJECT_PART products, in the order of i, are a chain of multiply-adds,
-     * and the chains are added to the bias one after the other: its bits depend on the row, the
-     * output's parameters and whether the table has a multiply-add, and on nothing else, be it how
-     * many rows or outputs there are, which of the two this is or how the parameters are written.
-     */
+     * Each ATTN_PROJECT_PART products of a sum, in the order of i, are one chain of multiply-adds,
+     * and the chains are added to the bias one after the other. So the bits of a sum depend only on
+     * the row, the output's parameters and whether the table has a multiply-add. They do not depend
+     * on the number of rows or outputs, on which of the two kernels computes them, or on the format
+     * of the parameters. */
     void (*project_by_outputs[ATTN_NUMBERS_COUNT])(float *const *y, const float *const *x,
                                                    int64_t row_count, const void *weight,
                                                    int64_t weight_stride, const float *bias,
@@ -304,7 +301,7 @@ extern const struct attn_kernels attn_kernels_avx2;
 extern const struct attn_kernels attn_kernels_avx512;
 #endif
 
-/* As in attn.h, which is for callers: the kernels know nothing of tensors. */
+/* As in attn.h. Repeated here because the kernels do not include the callers' header. */
 const struct attn_kernels *const *attn_kernels_available(void);
 const char *attn_kernels_name(const struct attn_kernels *kernels);
 

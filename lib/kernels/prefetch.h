@@ -1,9 +1,9 @@
-/* prefetch.h - rows that are needed next are called into the caches while a product is computed.
+/* prefetch.h - prefetch rows that are needed next while a product is computed.
  *
- * A product waits for memory where keys and values come from farther than the second cache: what
- * the core itself foresees of six rows at a time is not enough. So each step of a product, which
- * leaves the units that load half idle, calls for one line of a list (kernels.h). One at a time:
- * more than a core has misses under way for would make it wait. */
+ * A product waits for memory when keys and values come from farther away than the second cache: the
+ * core's own prefetching of six rows at a time is not enough. So each step of a product, whose load
+ * units are half idle, prefetches one line of a list (kernels.h). Only one line per step: more
+ * misses than a core can have in flight would make it wait. */
 #ifndef ATTN_PREFETCH_H
 #define ATTN_PREFETCH_H
 
@@ -24,13 +24,12 @@ INLINE void begin_rows(struct attn_prefetch *prefetch)
     prefetch->left = prefetch->list->count;
 }
 
-/* Goes on with given; nothing but resting_place is called where that is NULL or its list is empty.
- * At the end of a list step is 0, and one line is called over and over: that costs nothing, and the
- * loop needs no question. */
-INLINE struct attn_prefetch begin_prefetch(const struct attn_prefetch *given,
-                                           const void *resting_place)
+/* Continue with given. If it is NULL or its list is empty, prefetch only idle_line. At the end of a
+ * list step becomes 0 and the same line is prefetched again and again: that costs nothing and saves
+ * a test in the loop. */
+INLINE struct attn_prefetch begin_prefetch(const struct attn_prefetch *given, const void *idle_line)
 {
-    struct attn_prefetch prefetch = { .line = (uintptr_t)resting_place };
+    struct attn_prefetch prefetch = { .line = (uintptr_t)idle_line };
 
     if (given == NULL)
         return prefetch;
@@ -44,7 +43,7 @@ INLINE struct attn_prefetch begin_prefetch(const struct attn_prefetch *given,
     return prefetch;
 }
 
-/* For the next kernel; given may be NULL. */
+/* Hand the progress to the next kernel; given may be NULL. */
 INLINE void pass_prefetch(struct attn_prefetch *given, const struct attn_prefetch *prefetch)
 {
     if (given != NULL)

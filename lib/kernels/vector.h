@@ -1,6 +1,6 @@
-/* vector.h - one vector of VEC_BYTES: moving it, and the functions of it that the kernels need.
+/* vector.h - one vector of VEC_BYTES: loads, stores and the functions that the kernels need.
  *
- * Accuracies are in units in the last place of the exact answer and hold for every lane alone. */
+ * Accuracies are in units in the last place of the exact result and hold for every lane alone. */
 #ifndef ATTN_VECTOR_H
 #define ATTN_VECTOR_H
 
@@ -58,8 +58,8 @@ INLINE vec select(ivec mask, vec yes, vec no)
     return (vec)((mask & (ivec)yes) | (~mask & (ivec)no));
 }
 
-/* Of each 16 bytes of a and b their numbers in turn, a0 b0 a1 b1 or a2 b2 a3 b3: an instruction of
- * its own on every CPU, where to go from one 16 bytes to another is a slower one. */
+/* Interleave the numbers of a and b within each 16 bytes: a0 b0 a1 b1, or a2 b2 a3 b3. That is one
+ * instruction on every CPU; moving numbers from one 16 bytes to another is slower. */
 #if VEC_BYTES == 16
 #define INTERLEAVE_LOW(a, b)  __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define INTERLEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
@@ -73,7 +73,7 @@ INLINE vec select(ivec mask, vec yes, vec no)
     __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
 #endif
 
-/* The first, third, ... 16 bytes of a, then of b; the others. */
+/* The first, third, ... 16 bytes of a, then those of b; and the second, fourth, .... */
 #if VEC_BYTES == 16
 #define EVEN_QUARTERS(a, b) (a)
 #define ODD_QUARTERS(a, b)  (b)
@@ -87,7 +87,7 @@ INLINE vec select(ivec mask, vec yes, vec no)
     __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31)
 #endif
 
-/* The greater of a and b; b where either is NaN, and where both are 0. */
+/* The greater of a and b; b if either is NaN or both are 0. */
 #if defined(__AVX512F__) && VEC_BYTES == 64 && defined(__clang__)
 INLINE vec greater(vec a, vec b)
 {
@@ -115,20 +115,20 @@ INLINE vec greater(vec a, vec b)
 }
 #endif
 
-/* What would be a subnormal e^x is 0, and so is e^-inf, whose polynomial is NaN. */
+/* The result is 0 where e^x would be subnormal, and also for e^-inf, whose polynomial is NaN. */
 INLINE vec exp_above_least(vec x, vec power)
 {
     return (vec)(~(x < -87.33654f) & (ivec)power);
 }
 
 #if VEC_BYTES >= 32
-/* 2^(i / 16), each less i << 19: the bits that adding i sixteenths to an exponent brings along. */
+/* 2^(i / 16), each minus i << 19: adding i sixteenths to the exponent adds those bits too. */
 static const uint32_t sixteenths[16] __attribute__((aligned(64))) = {
     0x3f800000, 0x3f7daac3, 0x3f7b95c2, 0x3f79c3d3, 0x3f7837f0, 0x3f76f532, 0x3f75fed7, 0x3f75583f,
     0x3f7504f3, 0x3f7508a4, 0x3f75672a, 0x3f76248c, 0x3f7744fd, 0x3f78ccdf, 0x3f7ac0c7, 0x3f7d257d,
 };
 
-/* The entry of each lane's lowest four bits. */
+/* The table entry of each lane's lowest four bits. */
 #if VEC_BYTES == 64 && defined(__clang__)
 INLINE vec sixteenth(ivec index)
 {
@@ -153,10 +153,10 @@ INLINE vec sixteenth(ivec index)
 }
 #endif
 
-/* e^x for x <= 0. With x = n ln 2 + r, n a number of sixteenths and |r| <= ln 2 / 32, e^r is
- * 1 + r + r^2 (a + b r), relative error 2e-9, and 2^n comes from a table for its fraction and from
- * the exponent bits for the rest: adding 1.5 * 2^19 leaves n in the low bits of the sum. A table
- * and four operations less than a polynomial for |r| <= ln 2 / 2. */
+/* e^x for x <= 0. Let x = n ln 2 + r, where n is a multiple of 1/16 and |r| <= ln 2 / 32. Then e^r
+ * is 1 + r + r^2 (a + b r), relative error 2e-9, and 2^n comes from a table for the fraction of n
+ * and from the exponent bits for the rest: adding 1.5 * 2^19 leaves n in the low bits of the sum.
+ * One table and four operations fewer than a polynomial for |r| <= ln 2 / 2. */
 INLINE vec exp_nonpositive(vec x)
 {
     const float shift = 786432.0f; /* 1.5 * 2^19 */
@@ -168,9 +168,9 @@ INLINE vec exp_nonpositive(vec x)
     return exp_above_least(x, two_to_n * q + two_to_n);
 }
 #else
-/* e^x for x <= 0. With x = n ln 2 + r and |r| <= ln 2 / 2, e^r is 1 + r + r^2 q(r) with q the
- * interpolation of (e^r - 1 - r) / r^2 at the Chebyshev nodes (relative error 1.1e-8), and 2^n is
- * made in the exponent bits: adding 1.5 * 2^23 leaves n in the low bits of the sum. */
+/* e^x for x <= 0. Let x = n ln 2 + r and |r| <= ln 2 / 2. Then e^r is 1 + r + r^2 q(r), where q
+ * interpolates (e^r - 1 - r) / r^2 at the Chebyshev nodes (relative error 1.1e-8), and 2^n is made
+ * in the exponent bits: adding 1.5 * 2^23 leaves n in the low bits of the sum. */
 INLINE vec exp_nonpositive(vec x)
 {
     const float shift = 12582912.0f; /* 1.5 * 2^23 */
@@ -188,8 +188,8 @@ INLINE vec exp_nonpositive(vec x)
 }
 #endif
 
-/* tanh of a number that is not negative: below 0.625 the odd polynomial of Cephes' tanhf, above it
- * (1 - e^-2y) / (1 + e^-2y). */
+/* tanh of a number that is 0 or more: below 0.625 the odd polynomial of Cephes' tanhf, from there
+ * on (1 - e^-2y) / (1 + e^-2y). */
 INLINE vec tanh_nonnegative(vec y)
 {
     const vec z = y * y;
@@ -204,7 +204,7 @@ INLINE vec tanh_nonnegative(vec y)
     return select(y < 0.625f, near, far);
 }
 
-/* 1 - tanh^2 of a number that is not negative, as 4e / (1 + e)^2 with e = e^-2y: nothing cancels
+/* 1 - tanh^2 of a number that is 0 or more, as 4e / (1 + e)^2 with e = e^-2y, which cancels nothing
  * where tanh is near 1. */
 INLINE vec tanh_slope(vec y)
 {
@@ -213,7 +213,7 @@ INLINE vec tanh_slope(vec y)
     return 4.0f * e / (half * half);
 }
 
-/* magnitude with the sign of x; magnitude itself has none. */
+/* magnitude with the sign of x; the sign of magnitude must be clear. */
 INLINE vec with_sign(vec magnitude, vec x)
 {
     return (vec)((ivec)magnitude | ((ivec)x & (ivec)broadcast(-0.0f)));
