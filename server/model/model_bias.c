@@ -1,8 +1,8 @@
 /* model_bias.c - see model_bias.h.
  *
- * The order of a picture's numbers is that of generate_relative_position_index() of transformers'
- * beit/modeling_beit.py: one for each way from a patch to another, then class to patch, patch to
- * class, and class to class. */
+ * A picture's numbers are in the order of generate_relative_position_index() of transformers'
+ * beit/modeling_beit.py: one for each step down and right from a patch to another, then one each
+ * for class to patch, patch to class, and class to class. */
 #include "model/model_bias.h"
 
 #include <inttypes.h>

@@ -1,6 +1,5 @@
-/* model_bias.h - what a model adds to the scores of a pair by where query and key stand: the
- * relative position bias of T5, by their distance, and of BEiT, by where their patches lie in the
- * picture. */
+/* model_bias.h - the relative position bias: a number added to each score by the positions of query
+ * and key. T5's depends on their distance, BEiT's on where their patches lie in the picture. */
 #ifndef ATTND_MODEL_BIAS_H
 #define ATTND_MODEL_BIAS_H
 
@@ -8,26 +7,28 @@
 
 #include <stdint.h>
 
-/* Added with the masks. The file has a table of numbers for each head; a pair has the number of one
- * of its rows. */
+/* Added to the scores together with the masks. The file has a table, [table_rows, q_heads], and
+ * each pair of query and key takes its number from one row. */
 struct model_relative_bias {
     const float *values; /* [q_heads, count]; NULL: none */
-    int64_t count;       /* 2 * reach + 1, or of a picture (2 height - 1)(2 width - 1) + 3 */
+    int64_t count;       /* 2 * reach + 1; of a picture (2 * height - 1) * (2 * width - 1) + 3 */
 
-    /* By the distance from query to key, -reach to reach; farther ones have the bias of this. */
+    /* T5: a number for each distance, key position minus query position, from -reach to reach. A
+     * greater distance takes the number at the nearer end. */
     int64_t reach;
 
-    /* Above 0: position 0 is a class token, and after it come height rows of width patches. */
+    /* BEiT, 0 for others: position 0 is a class token; height rows of width patches follow it. */
     int64_t height, width;
 
-    int64_t table_rows;    /* in the file, */
-    const int32_t *row_of; /* [count], and which of them each number is; NULL: the same */
+    int64_t table_rows;    /* of the file's table */
+    const int32_t *row_of; /* [count]: the table's row for each number; NULL: row i for number i */
 };
 
-/* Which of a head's numbers the pair at these positions has. */
+/* The index, below count, of a head's number for the pair at these positions. */
 int64_t model_bias_column(const struct model_relative_bias *bias, int64_t query, int64_t key);
 
-/* Whether a call whose rows stand at these positions has a bias for each pair; the fault is length.
+/* Whether there is a number for every pair of a call whose queries stand at positions first_query,
+ * first_query + 1, ... and whose keys stand at first_key, first_key + 1, ... The fault is length.
  */
 bool model_bias_check(const struct model_relative_bias *bias, int64_t first_query, int64_t q_len,
                       int64_t first_key, int64_t kv_len, struct fault *fault);

@@ -1,4 +1,4 @@
-/* model_builder.c - what finds the tensors of a layer that is put together, and refuses them. */
+/* model_builder.c - finds the tensors of a layer while it is built, or refuses them. */
 #include "model/model_builder.h"
 
 #include <inttypes.h>
@@ -34,7 +34,7 @@ bool model_builder_refuse(struct model_builder *builder, const struct safetensor
                         shape_text(entry, shape), expected);
 }
 
-/* A published checkpoint has all that its family has. */
+/* A published checkpoint must have every tensor that its family has. */
 static bool find_part(struct model_builder *builder, const struct model_part *part, bool is_bias,
                       const struct safetensors_entry **entry)
 {

@@ -1,6 +1,6 @@
 /* model_config.c - see model_config.h.
  *
- * One table holds every field and how it is read. */
+ * The table FIELDS names every field and the function that reads it. */
 #include "model/model_config.h"
 
 #include "model/model_names.h"
@@ -101,7 +101,7 @@ static bool read_layout(struct model_reader *reader, const cJSON *node)
                            "layout is '%.60s'; expected out_in or in_out", layout);
 }
 
-/* Its keys are checked when the number of layers is known. */
+/* check_tensors() checks its keys, once the number of layers is known. */
 static bool read_tensors(struct model_reader *reader, const cJSON *node)
 {
     if (!cJSON_IsObject(node))
@@ -146,7 +146,7 @@ static bool check_tensors(struct model_reader *reader)
     return true;
 }
 
-/* A config.json of somebody else's: every published checkpoint has one of these fields. */
+/* Refuses the config.json of a published checkpoint, which has one of these two fields. */
 static bool refuse_published(const cJSON *root, struct fault *fault)
 {
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(root, "model_type");

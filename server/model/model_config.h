@@ -1,5 +1,5 @@
-/* model_config.h - a model's config (API.md section 2, "Models on disk"), as it was
- * written: what the tensors' shapes settle is left open here. */
+/* model_config.h - a model's config (API.md, "Models on disk") as it is written. Heads and widths
+ * that it leaves out are settled later, by the tensors' shapes. */
 #ifndef ATTND_MODEL_CONFIG_H
 #define ATTND_MODEL_CONFIG_H
 
@@ -19,24 +19,24 @@ struct model_config {
     float softcap;
     int64_t window_left, window_right; /* -1: all */
     bool has_rope;
-    struct attn_rope rope; /* dim 0: left out, and then head_dim; its factors are these: */
+    struct attn_rope rope; /* dim 0: left out, which means head_dim; its factors are these lists: */
     double rope_factors[2][MODEL_ROPE_PAIRS_MAX]; /* short_factor and long_factor of longrope */
     int64_t rope_factor_counts[2];                /* 0: not given */
     bool in_out;                                  /* matrices are [in, out] */
 
-    /* Private: owns what model_config_tensor() answers. */
+    /* Private: owns the strings that model_config_tensor() returns. */
     struct json_document document;
     const cJSON *tensors;
 };
 
-/* Reads the JSON text of a config. On false config is empty; pointers begin with /config. A
- * published checkpoint's config is a fault that says so. */
+/* Reads the JSON text of a config. On false config is empty, and the fault's pointer begins with
+ * /config. The config of a published checkpoint is refused with a message that says so. */
 bool model_config_read(struct model_config *config, const char *text, size_t size,
                        struct fault *fault);
 void model_config_free(struct model_config *config);
 
-/* The file's name for parameter name ("layers.0.q_proj.weight"): another one where "tensors" has
- * it, else its own. */
+/* The file's name for the parameter name ("layers.0.q_proj.weight"): what "tensors" maps it to, or
+ * name itself. */
 const char *model_config_tensor(const struct model_config *config, const char *name);
 
 #endif

@@ -1,9 +1,9 @@
 /* model_guard.c - see model_guard.h.
  *
- * The handler may run in any thread at any instruction, so the table has a fixed
- * size and no lock. A mapping that faults is in use, and so its row cannot go
- * meanwhile; but other rows can change while the handler reads them, which is why
- * it believes a row only if begin is the same before and after it read the size. */
+ * The handler may run in any thread at any instruction, so the table has a fixed size and no lock.
+ * The row of the mapping that faults stays, for that mapping is in use. Other rows can change while
+ * the handler reads them, so it trusts a row only if begin is the same before and after it reads
+ * size. */
 #include "model/model_guard.h"
 
 #include "watch/fatal_signal.h"
@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { FREE, TAKEN = 1 }; /* what begin may be besides an address */
+enum { FREE, TAKEN = 1 }; /* values of begin that are no address */
 
 struct model_guard {
     _Atomic uintptr_t begin;
@@ -23,7 +23,7 @@ struct model_guard {
 };
 
 static struct model_guard guards[MODEL_GUARD_MAPPINGS_MAX];
-static size_t page_size; /* asked for once: sysconf() is not for signal handlers */
+static size_t page_size; /* read once: a signal handler must not call sysconf() */
 
 static bool guard_holds(struct model_guard *guard, uintptr_t address, uintptr_t *end)
 {
@@ -56,7 +56,7 @@ static void handle(int signal_number, siginfo_t *info, void *context)
     (void)context;
     if (info->si_code == BUS_ADRERR && repair((uintptr_t)info->si_addr))
         return;
-    fatal_signal_end(signal_number); /* none of ours */
+    fatal_signal_end(signal_number); /* no watched mapping */
 }
 
 void model_guard_install(void)

@@ -1,9 +1,9 @@
-/* model_guard.h - a mapped file that is cut short does not end the process.
+/* model_guard.h - keeps the process alive when a mapped file is cut short.
  *
- * To touch a page of a mapping behind the end of its file is SIGBUS, and whoever
- * may write to the models' directory could so stop the daemon. A handler puts
- * zero pages there instead and marks the mapping as damaged; what was computed
- * with it since is then not answered. */
+ * Reading a page of a mapping that lies past the end of its file raises SIGBUS, so that anybody
+ * with write access to the models' directory could stop the daemon. A signal handler puts zero
+ * pages there instead and marks the mapping as damaged. What was computed from a damaged mapping
+ * must not be answered. */
 #ifndef ATTND_MODEL_GUARD_H
 #define ATTND_MODEL_GUARD_H
 
@@ -14,17 +14,17 @@ enum { MODEL_GUARD_MAPPINGS_MAX = 4096 };
 
 struct model_guard; /* one mapping that is watched */
 
-/* Installs the handler, for the whole process; once, before threads start. */
+/* Installs the handler of the process. Call it once, before threads start. */
 void model_guard_install(void);
 
 /* Watches a mapping of size bytes, size > 0, until model_guard_remove(). NULL where
  * MODEL_GUARD_MAPPINGS_MAX are watched already. */
 struct model_guard *model_guard_add(const void *mapping, size_t size);
 
-/* To be called before the mapping goes. NULL is fine. */
+/* Call it before munmap(). NULL is fine. */
 void model_guard_remove(struct model_guard *guard);
 
-/* Whether zero pages stand where the file should. */
+/* Whether zero pages stand in place of the file's; false for NULL. */
 bool model_guard_damaged(const struct model_guard *guard);
 
 #endif

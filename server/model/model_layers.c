@@ -1,8 +1,8 @@
 /* model_layers.c - see model_layers.h.
  *
- * For each layer: find its projections, settle heads and widths from what the
- * config gives and what the shapes are, then check each shape against them. After
- * this the library has nothing left to refuse about a model. */
+ * For each layer: find its projections, settle heads and widths from the config and the shapes,
+ * then check every shape against them. After that the library has nothing left to refuse in a
+ * model. */
 #include "model/model_layers.h"
 
 #include "model/model_builder.h"
@@ -14,7 +14,7 @@
 
 /* --------------------------------------------------------------- finding -- */
 
-/* The outputs that a projection has of its tensor, where that holds others too. */
+/* Narrows a projection to its own part of a fused tensor. */
 static bool take_slice(struct model_builder *builder, struct model_builder_projection *projection,
                        const struct model_slice *slice)
 {
@@ -66,7 +66,7 @@ static bool find_projection(struct model_builder *builder, enum model_projection
 
 /* -------------------------------------------------------------- settling -- */
 
-/* How often part goes into whole; where it does not, 1, and the check of shapes says so. */
+/* How often part fits into whole; where it does not, 1, which check_shapes() refuses later. */
 static int64_t parts(int64_t whole, int64_t part)
 {
     return whole / part > 0 ? whole / part : 1;
@@ -173,7 +173,7 @@ static bool check_rope(struct model_builder *builder)
 
 /* --------------------------------------------------------------- building -- */
 
-/* The layer's own copy of a list of factors, which the config does not outlive. */
+/* Copies a list of factors for the layer, which outlives the config. */
 static bool copy_factors(struct model_builder *builder, int which, const double **copy)
 {
     const struct model_config *config = builder->config;
@@ -261,7 +261,7 @@ static bool set_layer(struct model_builder *builder, struct model_layer *layer)
            && set_linear(builder, MODEL_CONCAT, &layer->concat_proj);
 }
 
-/* "c_attn.weight", or of a part of it "c_attn.weight[q_proj]". */
+/* "c_attn.weight"; of a part of a fused tensor "c_attn.weight[q_proj]". */
 static const char *name_of(struct model_builder *builder, const struct safetensors_entry *entry,
                            enum model_projection which)
 {
@@ -283,7 +283,7 @@ static bool keep_tensor(struct model_builder *builder, const struct safetensors_
     if (!entry)
         return true;
     tensor->name = name_of(builder, entry, which);
-    tensor->rank = (int)entry->rank; /* 1 or 2, as has been checked */
+    tensor->rank = (int)entry->rank; /* checked to be 1 or 2 */
     safetensors_shape(entry, shape, entry->rank);
     for (int i = 0; i < tensor->rank; i++)
         tensor->shape[i] = (int64_t)shape[i];
@@ -292,7 +292,7 @@ static bool keep_tensor(struct model_builder *builder, const struct safetensors_
     return tensor->name || fault_no_memory(builder->fault);
 }
 
-/* What answers need to know of the file after it has been closed. */
+/* Keeps names and shapes: answers need them after the parsed header is freed. */
 static bool keep_tensors(struct model_builder *builder, struct model_layer *layer)
 {
     for (int i = 0; i < MODEL_PARAMETER_COUNT; i++) {
@@ -305,7 +305,7 @@ static bool keep_tensors(struct model_builder *builder, struct model_layer *laye
     return true;
 }
 
-/* Which projections this layer has, one bit each. */
+/* The set of parameters that this layer has. */
 static unsigned present(const struct model_builder *builder)
 {
     unsigned bits = 0;
@@ -314,7 +314,8 @@ static unsigned present(const struct model_builder *builder)
     return bits;
 }
 
-/* A layer that lacks what layer 0 has was mistyped or cut off, and is not meant to be without. */
+/* Every layer must have the parameters that layer 0 has: a difference is a mistyped name, or a file
+ * that was cut off. */
 static bool check_present(struct model_builder *builder, unsigned first)
 {
     char name[MODEL_NAMES_BYTES], other[MODEL_NAMES_BYTES];

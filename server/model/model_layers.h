@@ -1,4 +1,4 @@
-/* model_layers.h - a config and the tensors it names, put together to layers. */
+/* model_layers.h - builds layers from a config and the tensors that the config names. */
 #ifndef ATTND_MODEL_LAYERS_H
 #define ATTND_MODEL_LAYERS_H
 
@@ -6,8 +6,8 @@
 #include "model/model_config.h"
 #include "model/model_parameters.h"
 
-/* Fills layers[config->layers]. Heads and widths that config leaves out are settled by the
- * tensors' shapes; every shape is checked. Tensors that no parameter names are left alone. */
+/* Fills layers[config->layers]. The tensors' shapes settle heads and widths that config leaves out,
+ * and every shape is checked. Tensors that belong to no parameter are ignored. */
 bool model_layers_build(struct model_layer *layers, const struct model_config *config,
                         struct model_parameters *parameters, struct fault *fault);
 

@@ -10,7 +10,7 @@
 
 enum { TEXT_BYTES_MAX = 16 << 20 };
 
-/* O_NONBLOCK: a pipe that somebody put there must not hold up the start. */
+/* O_NONBLOCK: opening a pipe in place of a file must not block the start. */
 int model_mapping_open_file(const char *path, struct stat *status, struct fault *fault)
 {
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -27,8 +27,8 @@ void model_names_write(char name[MODEL_NAMES_BYTES], int64_t layer, int64_t laye
         snprintf(name, MODEL_NAMES_BYTES, "%s.%s", PROJECTIONS[projection], kind);
 }
 
-/* The bytes of a leading "layers.N." of name, N below layers, where it has one as it is written;
- * else 0. */
+/* The length of a leading "layers.N." of name, where N is below layers and has no leading zero; 0:
+ * name has none. */
 static size_t layer_prefix(const char *name, int64_t layers)
 {
     int64_t layer = 0;

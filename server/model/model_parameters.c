@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fewer numbers than these are not worth a mapping of their own. */
+/* A copy of this many numbers or fewer is not worth a mapping of its own. */
 enum { COPY_NUMBERS_MIN = 65536 };
 
 bool model_parameters_init(struct model_parameters *parameters, const struct model_tensors *tensors,
@@ -32,11 +32,11 @@ void model_parameters_free(struct model_parameters *parameters)
     parameters->is_counted = NULL;
 }
 
-/* Now, or when it is needed. NULL where there is no memory. */
+/* Converts at once, or adds a copy that is filled when it is needed. NULL: no memory. */
 static const float *convert(struct model_parameters *parameters,
                             const struct model_converted_source *source)
 {
-    const int64_t count = source->rows * source->columns; /* so many are in memory */
+    const int64_t count = source->rows * source->columns; /* no overflow: the file has them */
     if (parameters->copies && count > COPY_NUMBERS_MIN)
         return model_converted_add(parameters->copies, source);
     float *values = arena_alloc(parameters->arena, (size_t)count * sizeof *values);
@@ -45,7 +45,7 @@ static const float *convert(struct model_parameters *parameters,
     return values;
 }
 
-/* Of a parameter's dtype, and counted as used. */
+/* Finds the dtype of a parameter and counts the tensor. */
 static bool check_dtype(struct model_parameters *parameters, const struct safetensors_entry *entry,
                         enum attn_dtype *dtype, struct fault *fault)
 {
@@ -104,7 +104,7 @@ bool model_parameters_get_now(struct model_parameters *parameters,
     return good;
 }
 
-/* A tensor whole: where it lies, if matrices may have its dtype, else as floats. */
+/* A whole tensor: where it lies if the caller takes its dtype, else as floats. */
 static bool get_whole(struct model_parameters *parameters, const struct safetensors_entry *entry,
                       const void **values, enum attn_dtype *dtype, struct fault *fault)
 {
@@ -131,8 +131,8 @@ bool model_parameters_get_slice(struct model_parameters *parameters,
                                 const struct model_slice *slice, int64_t width, bool in_out,
                                 const void **values, enum attn_dtype *dtype, struct fault *fault)
 {
-    const int64_t rows = in_out ? width : 1;    /* in each of which the outputs lie one by one, */
-    const int64_t columns = in_out ? 1 : width; /* each of them of so many numbers */
+    const int64_t rows = in_out ? width : 1;    /* in each, outputs follow one another, */
+    const int64_t columns = in_out ? 1 : width; /* each output with this many numbers */
     const int64_t first = slice->groups ? slice->first * columns : 0;
     enum attn_dtype own;
     if (slice->groups == 0 || (slice->groups == 1 && rows == 1)) {

@@ -1,9 +1,10 @@
 /* model_parameters.h - a model's tensors as the library takes them: dense F32, or matrices of F16
  * or BF16.
  *
- * What is aligned to its numbers is used where it lies; the rest is converted, once for
- * each tensor however often a config names it, so that a small file cannot ask
- * for a large memory. What is large is converted when it is needed (model_converted.h). */
+ * A tensor of such a dtype that is aligned to its numbers is used where it lies in the file. Any
+ * other is converted to F32, once however often the config names it, so that a small file cannot
+ * ask for much memory. Large tensors are converted only when a request needs them
+ * (model_converted.h). */
 #ifndef ATTND_MODEL_PARAMETERS_H
 #define ATTND_MODEL_PARAMETERS_H
 
@@ -21,14 +22,14 @@ struct model_slice {
 
 struct model_parameters {
     const struct model_tensors *tensors;
-    struct arena *arena;            /* holds what is converted now, */
-    struct model_converted *copies; /* and this what is later; NULL: all is now */
-    const float **converted;        /* [tensors->entry_count], NULL where it is not; malloc'd */
-    bool *is_counted;               /* [tensors->entry_count]; malloc'd */
+    struct arena *arena;            /* of tensors that are converted at once */
+    struct model_converted *copies; /* of those converted when needed; NULL: convert all at once */
+    const float **converted;        /* [tensors->entry_count], malloc'd; NULL: not converted */
+    bool *is_counted;               /* [tensors->entry_count], malloc'd: in count and bytes */
 
-    int64_t count;     /* numbers of the tensors used so far, */
-    int64_t bytes;     /* and their bytes in the file */
-    const char *dtype; /* of all of them, "mixed", or "" */
+    int64_t count;     /* of numbers, in the tensors that were got so far */
+    int64_t bytes;     /* of the same tensors, in the file */
+    const char *dtype; /* of all these tensors; "mixed"; "" before the first */
 };
 
 bool model_parameters_init(struct model_parameters *parameters, const struct model_tensors *tensors,
@@ -36,21 +37,21 @@ bool model_parameters_init(struct model_parameters *parameters, const struct mod
                            struct fault *fault);
 void model_parameters_free(struct model_parameters *parameters);
 
-/* entry's numbers as floats; of any of F32, F16, BF16, F64, else the fault is dtype. */
+/* The numbers of entry as floats. The fault is dtype unless entry is F32, F16, BF16 or F64. */
 bool model_parameters_get(struct model_parameters *parameters,
                           const struct safetensors_entry *entry, const float **values,
                           struct fault *fault);
 
-/* The same for whoever reads them while the model is being made: they are converted now, however
- * many they are. Of a tensor that is got in no other way. */
+/* The same for a caller that reads the numbers while the model is being made: a tensor of any size
+ * is converted at once. Only for tensors that are got in no other way. */
 bool model_parameters_get_now(struct model_parameters *parameters,
                               const struct safetensors_entry *entry, const float **values,
                               struct fault *fault);
 
-/* The numbers of a slice of entry alone, dense. A matrix is [outputs, width], or [width, outputs]
- * where in_out; a bias has width 1. Outputs that do not lie together are copied.
+/* The numbers of a slice of entry, dense. A matrix is [outputs, width], or [width, outputs] where
+ * in_out; a bias has width 1. Outputs that are not contiguous are copied.
  *
- * Those of a matrix may be F16 or BF16 in *dtype; with dtype NULL they are floats. */
+ * *dtype says whether the numbers are F32, F16 or BF16; with dtype NULL they are F32. */
 bool model_parameters_get_slice(struct model_parameters *parameters,
                                 const struct safetensors_entry *entry,
                                 const struct model_slice *slice, int64_t width, bool in_out,

@@ -1,7 +1,7 @@
-/* model_reader.h - reading a model's config field by field, with the way back to each in messages.
+/* model_reader.h - reads a model's config field by field, and points at the field in messages.
  *
- * An object is a table of names and of the functions that read their values. Everything that can
- * fail sets the reader's fault and returns false. */
+ * A table describes an object: the names of its fields and the function that reads each. A function
+ * that fails sets the reader's fault and returns false. */
 #ifndef ATTND_MODEL_READER_H
 #define ATTND_MODEL_READER_H
 
@@ -9,12 +9,12 @@
 
 enum { MODEL_READER_FIELDS_MAX = 16 }; /* of one object */
 
-/* Where a field is read to. */
+/* Where fields are read from and to. */
 struct model_reader {
     struct model_config *config;
-    const struct json_document *document; /* that has what is read, for its lists of numbers */
+    const struct json_document *document; /* of the fields, for their lists of numbers */
     const char *name;                     /* of the field being read */
-    char pointer[FAULT_POINTER_MAX];      /* to it */
+    char pointer[FAULT_POINTER_MAX];      /* to that field */
     struct fault *fault;
 };
 
@@ -31,13 +31,14 @@ bool model_reader_number(struct model_reader *reader, const cJSON *node, double 
 bool model_reader_float(struct model_reader *reader, const cJSON *node, float *value);
 bool model_reader_bool(struct model_reader *reader, const cJSON *node, bool *value);
 
-/* The pointer's text goes on with "/name", / and ~ escaped as RFC 6901 says. */
+/* Appends "/name" to the pointer, with / and ~ escaped (RFC 6901), and sets the reader's name. */
 void model_reader_point_to(struct model_reader *reader, const char *name);
 
-/* The fault of a field that what does not have; nearest may be NULL. Returns false. */
+/* Sets the fault of a field that the object called what does not have, and returns false. nearest
+ * may be NULL. */
 bool model_reader_unknown(struct model_reader *reader, const char *what, const char *nearest);
 
-/* Reads every field that object has; what is its name in messages. */
+/* Reads every field that object has. what is the object's name in messages. */
 bool model_reader_object(struct model_reader *reader, const cJSON *object, const char *what,
                          const struct model_reader_field *fields, int field_count);
 

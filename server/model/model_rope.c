@@ -1,8 +1,8 @@
 /* model_rope.c - see model_rope.h.
  *
- * The names of a scaling are those of rope_scaling in a published checkpoint. Which of them there
- * are depends on rope_type, so that one is read first, wherever it stands; a parameter that another
- * type has is as wrong as a mistyped one. */
+ * The members of a scaling have the names of rope_scaling in published checkpoints. rope_type says
+ * which members there may be, so it is read first, wherever it stands. A member that belongs to
+ * another type is refused like a mistyped one. */
 #include "model/model_rope.h"
 
 #include "base/names.h"
@@ -101,7 +101,7 @@ static bool read_parameter(struct model_reader *reader, const cJSON *node,
 
 static const char *const FACTOR_NAMES[2] = { "short_factor", "long_factor" };
 
-/* One of the two lists of longrope, which has a number for each pair. */
+/* One of the two lists of longrope, with a number for each pair of columns. */
 static bool read_factors(struct model_reader *reader, const cJSON *node, int which)
 {
     const struct json_numbers *numbers = json_numbers_of(reader->document, node);
@@ -219,7 +219,7 @@ static bool read_interleaved(struct model_reader *reader, const cJSON *node)
     return model_reader_bool(reader, node, &reader->config->rope.interleaved);
 }
 
-/* What one field asks of another. */
+/* The rules between fields. */
 static bool check_together(struct model_reader *reader)
 {
     const struct attn_rope *rope = &reader->config->rope;

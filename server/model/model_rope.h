@@ -7,7 +7,7 @@
 /* Reads "rope": an object, or null for none. */
 bool model_rope_read(struct model_reader *reader, const cJSON *node);
 
-/* The same of its member "scaling" alone, beside a rope whose other members are read. */
+/* Reads only the member "scaling" of a rope whose other members are read already. */
 bool model_rope_read_scaling(struct model_reader *reader, const cJSON *scaling);
 
 /* "yarn" */

@@ -1,4 +1,4 @@
-/* model_storage.h - what a model keeps to itself, between model*.c only. */
+/* model_storage.h - the private part of a model, for the files that make and free one. */
 #ifndef ATTND_MODEL_STORAGE_H
 #define ATTND_MODEL_STORAGE_H
 
@@ -11,14 +11,14 @@
 
 struct model_storage {
     _Atomic int references;
-    struct arena arena; /* layers, converted parameters, source */
+    struct arena arena; /* layers, small converted parameters, source */
     struct model_converted copies;
     void (*release)(void *context);
     void *context;
-    struct model_mapping *mapping; /* of its files, or NULL */
+    struct model_mapping *mapping; /* of its files; NULL: none is mapped */
 };
 
-/* A model of so many layers, all zero, that nobody else knows yet; one reference. */
+/* Makes a model of layer_count layers, all zero, with one reference, which is the caller's. */
 bool model_storage_create(struct model **model, const char *name, const char *source,
                           int64_t layer_count, struct fault *fault);
 

@@ -49,8 +49,8 @@ struct model_mapping *model_tensors_take_mapping(struct model_tensors *tensors)
 
 /* ------------------------------------------------------------------ shards -- */
 
-/* Whether path is a file of the directory that folder is a path of, symbolic links followed. What
- * is not there at all is for the one who opens it to say. */
+/* Whether path lies in folder once symbolic links are followed. True where path does not exist: the
+ * call that opens it says so. */
 static bool is_inside(const char *folder, const char *path)
 {
     char *real_folder = realpath(folder, NULL), *real_path = realpath(path, NULL);
