@@ -1,8 +1,8 @@
 /* health_command.c - see health_command.h.
  *
- * What a container's health check runs, so that its image needs no curl: one
- * plain HTTP request over one socket, with one deadline for all of it. Only the
- * status line of the answer matters. */
+ * Containers run this as their health check, so their image needs no curl. It sends one plain HTTP
+ * request over one socket, with one deadline for all of it. Of the answer only the status line
+ * matters. */
 #include "cli/health_command.h"
 
 #include "base/clock.h"
@@ -26,7 +26,7 @@ struct target {
     char authority[HOST_BYTES_MAX + PORT_BYTES_MAX + 4]; /* as in the URL, for Host */
     char host[HOST_BYTES_MAX];                           /* without brackets */
     char port[PORT_BYTES_MAX];
-    char path[PATH_BYTES_MAX]; /* "/readyz", or behind what the URL has before it */
+    char path[PATH_BYTES_MAX]; /* "/readyz", behind the URL's own path if it has one */
 };
 
 static bool complain(const char *target, const char *reason)
@@ -35,7 +35,7 @@ static bool complain(const char *target, const char *reason)
     return false;
 }
 
-/* Copies size bytes and ends them; false where they do not fit. */
+/* Copies size bytes as a string; false where they do not fit. */
 static bool copy(char *out, size_t out_size, const char *text, size_t size)
 {
     if (size >= out_size)
@@ -45,7 +45,7 @@ static bool copy(char *out, size_t out_size, const char *text, size_t size)
     return true;
 }
 
-/* "localhost:8080", "[::1]:8080", "localhost". */
+/* Reads "localhost:8080", "[::1]:8080" or "localhost". */
 static bool read_authority(struct target *target, const char *text, size_t size)
 {
     if (size == 0 || !copy(target->authority, sizeof target->authority, text, size))
@@ -63,7 +63,7 @@ static bool read_authority(struct target *target, const char *text, size_t size)
     return host_size > 0 && copy(target->host, sizeof target->host, host, host_size);
 }
 
-/* What can stand in a request line without breaking it. */
+/* Whether text fits into a request line: printable ASCII without spaces. */
 static bool is_one_word(const char *text)
 {
     for (; *text; text++)
@@ -91,7 +91,8 @@ static bool read_url(struct target *target, const char *url)
     return true;
 }
 
-/* Where the daemon of the same environment listens. Any address is any of ours, so the loopback. */
+/* Reads where a daemon of the same environment listens. Where that is every address of this
+ * machine, the target is the loopback. */
 static bool read_listen_variable(struct target *target)
 {
     const char *listen = getenv("ATTND_LISTEN");
@@ -152,7 +153,8 @@ static int connect_to(const struct addrinfo *address, int64_t deadline_ns)
     return -1;
 }
 
-/* localhost is the loopback, in both families, also where no file says so. */
+/* Connects to the first address of the host that answers. localhost is the loopback of both
+ * families, even where the system's files do not say so. */
 static int connect_any(const struct target *target, int64_t deadline_ns)
 {
     const char *host = strcmp(target->host, "localhost") == 0 ? NULL : target->host;
@@ -184,7 +186,7 @@ static bool send_request(int connection, const struct target *target)
     return send(connection, request, (size_t)size, MSG_NOSIGNAL) == size;
 }
 
-/* The status line, without its end; false and errno where none came. */
+/* Reads the status line without its end; false and errno where none came. */
 static bool read_status_line(int connection, int64_t deadline_ns, char *line, size_t line_size)
 {
     size_t used = 0;
@@ -208,7 +210,7 @@ static bool read_status_line(int connection, int64_t deadline_ns, char *line, si
     }
 }
 
-/* "HTTP/1.1 200 OK" is 200; -1 where it is no status line of HTTP/1. */
+/* The status in a line such as "HTTP/1.1 200 OK"; -1 where it is no status line of HTTP/1. */
 static int status_of(const char *line)
 {
     static const char VERSION[] = "HTTP/1.";

@@ -1,7 +1,7 @@
 /* model_command.c - see model_command.h.
  *
- * Only the header of a file is read, whatever its size. Names come from the file and
- * may hold anything, so control characters are not given to the terminal. */
+ * Only the header of a file is read, whatever its size. Names come from the file and may hold
+ * anything, so control characters are written as escapes. */
 #include "cli/model_command.h"
 
 #include "cli/model_new.h"
@@ -53,15 +53,15 @@ static void print_metadata(const struct safetensors *file)
     }
 }
 
-/* Piece by piece: a rank has no limit. */
+/* Shows eight dimensions at most: a rank has no limit. */
 static void print_shape(const struct safetensors_entry *entry)
 {
-    uint64_t few[8];
+    uint64_t sizes[8];
     const int64_t shown = entry->rank < 8 ? entry->rank : 8;
-    safetensors_shape(entry, few, shown);
+    safetensors_shape(entry, sizes, shown);
     printf("[");
     for (int64_t i = 0; i < shown; i++)
-        printf("%s%" PRIu64, i > 0 ? "," : "", few[i]);
+        printf("%s%" PRIu64, i > 0 ? "," : "", sizes[i]);
     if (entry->rank > shown)
         printf(",... (%" PRId64 " dimensions)", entry->rank);
     printf("]");
@@ -80,7 +80,7 @@ static void print_tensors(const struct safetensors *file)
     }
 }
 
-/* A width that each call settles is "any". */
+/* A width that each call chooses is printed as "any". */
 static void print_width(const char *before, int64_t width)
 {
     if (width >= 0)
@@ -89,7 +89,7 @@ static void print_width(const char *before, int64_t width)
         printf("%sany", before);
 }
 
-/* As GET /v1/models/{model} has them. */
+/* Prints the options as GET /v1/models/{model} has them. */
 static void print_options(const struct model_layer *layer)
 {
     struct text text;
@@ -121,7 +121,7 @@ static void print_model(const struct model *model)
     }
 }
 
-/* The model of these files, or why there is none. */
+/* Prints the model that the files make, or why they make none. */
 static void show_model(const struct model_place *place)
 {
     struct model *model;
@@ -193,7 +193,7 @@ static bool show_path(const char *path, struct fault *fault)
     bool good = true;
     arena_init(&arena, SIZE_MAX);
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
-        place.root = "/"; /* whoever asks may read it */
+        place.root = "/"; /* the user's own rights are the only limit */
         good = model_directory_look(&arena, &place, path) || fault_no_memory(fault);
     }
     if (good && place.path)

@@ -1,7 +1,8 @@
 /* model_new.c - see model_new.h.
  *
- * Every matrix is Glorot-uniform, without biases; the number of its layer and its kind are its
- * stream under the seed, so that a layer has the same parameters whatever else is in the file. */
+ * Every matrix is Glorot-uniform; there are no biases. The layer's number and the kind of the
+ * matrix select its stream of random numbers under the seed, so a layer has the same parameters
+ * whatever else is in the file. */
 #include "cli/model_new.h"
 
 #include "base/arena.h"
@@ -27,7 +28,7 @@ static const int64_t BYTES_MAX = INT64_C(1) << 32;
 
 struct plan {
     const struct model_attention *attention;
-    int64_t d_model, q_heads, kv_heads, hidden, layers; /* 0: not said */
+    int64_t d_model, q_heads, kv_heads, hidden, layers; /* 0: not given */
     uint64_t seed;
     bool force;
     const char *path;
@@ -127,7 +128,7 @@ static bool read_arguments(struct plan *plan, int argc, char **argv, struct faul
     return plan->path || fault_set(fault, FAULT_OPTION, "the file is missing");
 }
 
-/* Fills in what was not said; what has no meaning for this attention is refused. */
+/* Fills in what was not given; refuses what has no meaning for this attention. */
 static bool settle(struct plan *plan, struct fault *fault)
 {
     const char *name = plan->attention->name;
@@ -157,13 +158,14 @@ static bool settle(struct plan *plan, struct fault *fault)
 
 /* -------------------------------------------------------------------- the file -- */
 
-/* Which parameters a new layer has: all of a dot product's, of another score what it must have. */
+/* The parameters of a new layer, as bits: a dot product gets all that it may have, another score
+ * only those that it must have. */
 static unsigned parameters_of(const struct plan *plan)
 {
     return plan->attention->is_dot ? plan->attention->allowed : plan->attention->required;
 }
 
-/* Rows and columns; rows 0: a vector. */
+/* The rows and columns of a parameter; 0 rows: it is a vector. */
 static void shape_of(const struct plan *plan, enum model_projection which, int64_t shape[2])
 {
     const int64_t d = plan->d_model, kv_columns = d / plan->q_heads * plan->kv_heads;

@@ -6,9 +6,9 @@
     "attnd model new [--attention KIND] --d-model N [--q-heads N] [--kv-heads N] [--hidden N] "    \
     "[--layers N] [--seed S] [--force] FILE.safetensors"
 
-/* argv[1] is "model", argv[2] is "new". Writes the file, whole or not at all, over one that is
- * there with --force alone. Returns the exit status: 0; 1 with the reason on standard error; 2
- * where the command itself is wrong. */
+/* argv[1] is "model", argv[2] is "new". Writes the file, whole or not at all; replaces an existing
+ * file only with --force. Returns the exit status: 0; 1 with the reason on standard error; 2 where
+ * the command line is wrong. */
 int model_new(int argc, char **argv);
 
 /* Prints the kinds and flags with their defaults. */

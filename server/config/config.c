@@ -1,9 +1,9 @@
 /* config.c - see config.h.
  *
- * Defaults, variables and flags, in this order, each over the last and all
- * through the same few functions; what there is to be set is in config_options.c.
- * A variable that nobody knows is refused like such a flag: the daemon would
- * otherwise run with something else than what its owner believes. */
+ * Defaults, environment variables and flags are read in this order by the same few functions, and
+ * each overrides what came before it. config_options.c lists what can be set. An unknown variable
+ * is refused, as an unknown flag is: the daemon would otherwise run with other settings than its
+ * owner believes. */
 #include "config/config.h"
 
 #include "base/version.h"
@@ -20,7 +20,7 @@ enum { LABEL_BYTES_MAX = 256, NS_PER_MS = 1000000 };
 
 #define ENVIRONMENT_PREFIX "ATTND_"
 
-/* Something that a user said: where, and what. */
+/* One setting as a user wrote it. */
 struct setting {
     const struct config_option *option;
     const char *label; /* "--body-max" or "ATTND_BODY_MAX" */
@@ -46,7 +46,7 @@ static void *field_of(struct config *config, const struct config_option *option)
     return (char *)config + option->field_offset;
 }
 
-/* Numbers, choices and switches, in fields of whatever width. */
+/* Stores a number, choice or switch in its field, of whatever width. */
 static void store_number(struct config *config, const struct config_option *option, int64_t value)
 {
     void *field = field_of(config, option);
@@ -115,7 +115,7 @@ static bool set_choice(struct config *config, const struct setting *setting)
     return true;
 }
 
-/* As a variable; the flag itself is "1". */
+/* A variable has one of these texts; the flag itself is "1". */
 static bool set_switch(struct config *config, const struct setting *setting)
 {
     const int place = config_value_choice(setting->text, "0|false|1|true");
@@ -125,8 +125,7 @@ static bool set_switch(struct config *config, const struct setting *setting)
     return true;
 }
 
-/* Adds one address. Whether this machine has it is the listener's to find out; its form is clear
- * here. */
+/* Adds one address of a valid form. Whether this machine has it, the listener finds out. */
 static bool add_listen(struct config *config, const struct setting *setting, const char *address)
 {
     struct listen_address parts;
@@ -140,8 +139,9 @@ static bool add_listen(struct config *config, const struct setting *setting, con
     return true;
 }
 
-/* "127.0.0.1:8080,[::1]:8080", as a variable has them. The copy is static because the addresses
- * are borrowed for as long as the daemon lives, and the environment is not ours to cut up. */
+/* Reads "127.0.0.1:8080,[::1]:8080", the form of a variable. The copy is static because the
+ * addresses are borrowed as long as the daemon lives, and the environment itself must stay
+ * whole. */
 static bool set_listen_list(struct config *config, const struct setting *setting)
 {
     static char list[1024];
@@ -157,7 +157,7 @@ static bool set_listen_list(struct config *config, const struct setting *setting
     return true;
 }
 
-/* Everything but CONFIG_LISTEN, which is not the same as a flag and as a variable. */
+/* Sets any option but CONFIG_LISTEN, which has one form as a flag and another as a variable. */
 static bool set_value(struct config *config, const struct setting *setting)
 {
     switch (setting->option->kind) {
@@ -182,7 +182,8 @@ static bool set_value(struct config *config, const struct setting *setting)
 
 /* ------------------------------------------------------------------ names -- */
 
-/* "body-max" and "BODY_MAX"; plain ASCII, whatever the locale. */
+/* Copies a name in the spelling of a flag, "body-max", or of a variable, "BODY_MAX". ASCII alone,
+ * whatever the locale. */
 static void copy_mapped(char *out, size_t out_size, const char *name, size_t length, bool to_flag)
 {
     size_t i = 0;
@@ -216,9 +217,10 @@ static bool refuse_variable(const char *label, const char *name)
 
 /* ------------------------------------------------------------ environment -- */
 
-/* Kubernetes puts ATTND_SERVICE_HOST, ATTND_PORT=tcp://..., ATTND_PORT_8080_TCP_ADDR and the like
- * into every container of a namespace that has a Service called attnd or attnd-something; nobody
- * chose those. ATTND_PORT=9000 is somebody's mistake and no such variable. */
+/* Whether Kubernetes and no user set the variable. It puts ATTND_SERVICE_HOST,
+ * ATTND_PORT=tcp://..., ATTND_PORT_8080_TCP_ADDR and the like into every container of a namespace
+ * that has a Service called attnd or attnd-something. ATTND_PORT=9000 is a user's mistake and not
+ * one of those. */
 static bool is_service_link(const char *label, const char *text)
 {
     if (strstr(label, "_SERVICE_HOST") || strstr(label, "_SERVICE_PORT"))
@@ -230,8 +232,8 @@ static bool is_service_link(const char *label, const char *text)
     return false;
 }
 
-/* entry is "ATTND_NAME=text". An empty text is the same as no variable: that is what compose files
- * make of one that is not set. */
+/* entry is "ATTND_NAME=text". An empty text counts as no variable: compose files write one that is
+ * not set in this way. */
 static bool read_variable(struct config *config, const char *entry)
 {
     char label[LABEL_BYTES_MAX], flag[LABEL_BYTES_MAX];
@@ -284,8 +286,8 @@ static bool find_value(struct setting *setting, const char *equals, char **argv,
     return refuse(setting->label, "needs a value: %s", setting->option->value);
 }
 
-/* Reads the flag at argv[*argument]. listen_given tells the first --listen, which replaces what the
- * environment says, from the next. */
+/* Reads the flag at argv[*argument]. The first --listen replaces the addresses of the environment,
+ * and listen_given then says that further ones are added. */
 static bool read_flag(struct config *config, char **argv, int *argument, bool *listen_given)
 {
     char label[LABEL_BYTES_MAX];

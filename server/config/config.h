@@ -28,8 +28,8 @@ struct config {
     size_t compress_bytes_min;
     int queue_max;
     int batch_rows_max;        /* 1: requests share no products */
-    int64_t batch_delay_ns;    /* 0: nobody waits for others */
-    int64_t queue_cost_ns_max; /* 0: as timeout_ns */
+    int64_t batch_delay_ns;    /* 0: no request waits for others */
+    int64_t queue_cost_ns_max; /* 0: the same as timeout_ns */
     int64_t timeout_ns;
     int64_t body_timeout_ns;
     int64_t idle_timeout_ns;
@@ -37,7 +37,7 @@ struct config {
     int64_t drain_delay_ns;
     int64_t drain_max_ns;
     int connections_max;
-    int connections_per_ip_max; /* 0: no limit of its own */
+    int connections_per_ip_max; /* 0: no limit for one address */
     enum log_level log_level;
     enum log_format log_format;
     bool json_nonfinite_allowed;
@@ -47,11 +47,10 @@ struct config {
 
 enum config_outcome { CONFIG_RUN, CONFIG_EXIT_OK, CONFIG_EXIT_ERROR };
 
-/* Reads the environment, then argv. --help and --version print and are
- * CONFIG_EXIT_OK; anything unknown or out of range prints one line to stderr that
- * names the flag (or variable), what came and what was expected: CONFIG_EXIT_ERROR.
- * A flag of the contract whose feature is not in this build is refused by name.
- * Strings are borrowed from argv and the environment. */
+/* Reads the environment, then argv. --help and --version print and give CONFIG_EXIT_OK. Anything
+ * unknown or out of range prints one line to stderr, which names the flag or variable, what came
+ * and what was expected, and gives CONFIG_EXIT_ERROR; so does a flag of the contract whose feature
+ * is not in this build. Strings are borrowed from argv and the environment. */
 enum config_outcome config_read(struct config *config, int argc, char **argv);
 
 #endif

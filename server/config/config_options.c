@@ -1,7 +1,7 @@
 /* config_options.c - see config_options.h.
  *
- * Defaults are text and go through the same reader as what a user types, so that
- * --help cannot tell something else than what happens. */
+ * Defaults are text and are read like what a user types, so --help always shows the default that is
+ * in force. */
 #include "config/config_options.h"
 
 #include "base/names.h"

@@ -1,7 +1,7 @@
 /* config_value.c - see config_value.h.
  *
- * Not strtoll(): it takes white space, signs and, with a base of 0, octal
- * numbers, none of which anybody means by --body-max. */
+ * strtoll() is not used: it accepts white space, signs and, with a base of 0, octal numbers, none
+ * of which a user means by --body-max. */
 #include "config/config_value.h"
 
 #include <stddef.h>
@@ -18,7 +18,8 @@ static const struct unit SIZE_UNITS[] = {
 
 static const struct unit TIME_UNITS[] = { { "ms", 1000000 }, { "s", 1000000000 }, { NULL, 0 } };
 
-/* Reads the digits that text begins with; where they end, or NULL: there are none, or too many. */
+/* Reads the digits at the start of text. Returns where they end, or NULL where there are none or
+ * their number does not fit. */
 static const char *read_digits(const char *text, int64_t *value)
 {
     int64_t number = 0;

@@ -5,13 +5,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Each takes the whole text or nothing: no sign, no space, no fraction. False where it is
- * something else or does not fit; *value is then unchanged. */
+/* Each reads the whole text: digits and a unit, without sign, space or fraction. False where the
+ * text is anything else or the number does not fit; *value is then unchanged. */
 bool config_value_integer(const char *text, int64_t *value); /* "64" */
 bool config_value_size(const char *text, int64_t *bytes);    /* "4096", "16KiB", "64MiB", "1GiB" */
 bool config_value_time(const char *text, int64_t *ns);       /* "500ms", "60s"; "0" needs no unit */
 
-/* The place of text in "none|explicit", from 0; -1 where it is not there. */
+/* The index of text among choices such as "none|explicit"; -1 where it is not there. */
 int config_value_choice(const char *text, const char *choices);
 
 #endif

@@ -12,7 +12,8 @@ static const char LOCALHOST[] = "localhost";
 
 enum { PORT_DEFAULT = 8080, PORT_MAX = 65535 };
 
-/* As RFC 4291 writes it; of a link (RFC 4007) with the link's name behind '%'. */
+/* An address as RFC 4291 writes it; one of a link may have the link's name behind '%' (RFC
+ * 4007). */
 static bool is_ipv6(const char *host)
 {
     char number[LISTEN_HOST_MAX];
@@ -23,7 +24,7 @@ static bool is_ipv6(const char *host)
     return inet_pton(AF_INET6, number, &bytes) == 1 && (!host[length] || host[length + 1]);
 }
 
-/* The resolver takes more: "127.1", "0", and the name "*", which is every address. */
+/* Four numbers. The resolver would take more: "127.1", "0", and "*", which means every address. */
 static bool is_ipv4(const char *host)
 {
     struct in_addr bytes;

@@ -12,13 +12,13 @@ enum { LISTEN_HOST_MAX = 64 };
     "localhost:8080"
 
 struct listen_address {
-    char host[LISTEN_HOST_MAX]; /* without brackets; not said to be one that this machine has */
+    char host[LISTEN_HOST_MAX]; /* without brackets; this machine may not have it */
     char port[8];               /* digits, 0 to 65535 */
-    bool is_localhost;          /* 127.0.0.1 and ::1; no name is looked up. host is "localhost" */
+    bool is_localhost; /* means 127.0.0.1 and ::1; host is "localhost", no name is looked up */
 };
 
-/* "127.0.0.1:8080", "[::1]:0"; "localhost:8080", ":8080" and "localhost", whose port is 8080, in
- * any case. False for all else. */
+/* Reads "127.0.0.1:8080" or "[::1]:0"; "localhost:8080", in upper or lower case, or ":8080", which
+ * means the same; and "localhost" alone, whose port is 8080. False for anything else. */
 bool listen_address_read(struct listen_address *address, const char *text);
 
 #endif

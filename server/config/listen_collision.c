@@ -9,14 +9,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* One address, of whichever family; IPv4 as IPv6 maps it (RFC 4291, 2.5.5.2). */
+/* One address of either family. IPv4 addresses are held in the form mapped to IPv6 (RFC 4291,
+ * 2.5.5.2). */
 struct place {
     struct in6_addr address;
-    uint32_t scope; /* of a link */
+    uint32_t scope; /* the number of its link */
     bool is_ipv4, is_any;
 };
 
-/* What is typed may be two. */
+/* What one typed address means: two addresses where it is localhost. */
 struct places {
     struct place place[2];
     int count;
@@ -59,7 +60,7 @@ static void read_places(struct places *places, struct listen_address *parts, con
                                                                                                : 0;
 }
 
-/* Whether [::] is the IPv4 addresses too; the system says (ipv6(7), IPV6_V6ONLY). */
+/* Whether [::] includes the IPv4 addresses too, which the system decides (ipv6(7), IPV6_V6ONLY). */
 static bool ipv6_takes_ipv4(void)
 {
     int is_alone = 1;
