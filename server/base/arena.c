@@ -1,10 +1,9 @@
 /* arena.c - see arena.h.
  *
- * A list of blocks; the first is the one small requests are cut from. What does
- * not fit there and is larger than half a block gets a block of exactly its
- * size, put behind the first, so that one tensor does not end the use of a block
- * that is still half empty. Sizes are counted as rounded up to the alignment,
- * because that is what they take. */
+ * An arena is a list of blocks. Small allocations are cut from the first block. An allocation that
+ * does not fit there and is larger than half a block gets a block of exactly its size, behind the
+ * first one, so that one tensor does not end the use of a block that is still half empty. Sizes are
+ * counted as rounded up to the alignment, because that is what they take. */
 #include "base/arena.h"
 
 #include <stdbool.h>
@@ -25,8 +24,8 @@ void arena_init(struct arena *arena, size_t bytes_max)
     *arena = (struct arena){ .bytes_max = bytes_max };
 }
 
-/* A block with room for capacity bytes, a multiple of the alignment; in no list yet. What is
- * reserved for it stays so until the share ends. */
+/* A block with room for capacity bytes, a multiple of the alignment; in no list yet. Its memory
+ * stays reserved until the share ends. */
 static struct arena_block *block_create(struct memory_share *memory, size_t capacity)
 {
     size_t total;

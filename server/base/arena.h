@@ -1,4 +1,4 @@
-/* arena.h - bytes that live as long as one request, freed in one call. */
+/* arena.h - memory that lives as long as one request and is freed in one call. */
 #ifndef ATTND_ARENA_H
 #define ATTND_ARENA_H
 
@@ -8,22 +8,25 @@
 
 struct arena {
     struct arena_block *blocks;
-    size_t used;                 /* bytes handed out */
-    size_t bytes_max;            /* arena_alloc() returns NULL past it */
-    struct memory_share *memory; /* of the request, may be set after arena_init(); NULL: none */
+    size_t used;      /* bytes handed out */
+    size_t bytes_max; /* bound of used; arena_alloc() returns NULL past it */
+    struct memory_share
+        *memory; /* the request's, may be set after arena_init(); NULL: not counted */
 };
 
 void arena_init(struct arena *arena, size_t bytes_max);
 
-/* size bytes aligned to 64, not cleared; NULL where there is no memory or the
- * limit is passed. size 0 gives a valid pointer. */
+/* Returns size bytes, aligned to 64 and not cleared; NULL where there is no memory or bytes_max
+ * would be passed. Size 0 gives a valid pointer. */
 void *arena_alloc(struct arena *arena, size_t size);
 
-/* The same for count elements of size bytes, all zero; NULL also on overflow. */
+/* Returns count elements of size bytes, all zero; NULL also where count * size overflows. */
 void *arena_calloc(struct arena *arena, size_t count, size_t size);
 
+/* Returns a copy of the string in the arena; NULL as arena_alloc(). */
 char *arena_strdup(struct arena *arena, const char *text);
 
+/* Frees all memory of the arena, which is then empty and may be used again. NULL is taken. */
 void arena_free(struct arena *arena);
 
 #endif

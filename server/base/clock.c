@@ -1,5 +1,7 @@
-/* clock.c - see clock.h: the one thing of it that needs threads. A condition waits by the calendar
- * clock unless it is told otherwise, and that one may be set. */
+/* clock.c - see clock.h. Only conditions need pthread.h, so they have a file of their own.
+ *
+ * A condition waits by the calendar clock by default. The calendar clock may be set while a thread
+ * waits; the monotonic clock may not. */
 #include "base/clock.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* clock.h - the monotonic clock and that of a thread's own CPU time, in nanoseconds. */
+/* clock.h - the monotonic clock and the clock of a thread's CPU time, in nanoseconds. */
 #ifndef ATTND_CLOCK_H
 #define ATTND_CLOCK_H
 
@@ -23,7 +23,7 @@ static inline int64_t clock_now_ns(void)
     return clock_read_ns(CLOCK_MONOTONIC);
 }
 
-/* Of the kernel, which counts in these what needs no finer clock. */
+/* The period of the kernel's tick, by which it advances its coarse clocks. */
 static inline int64_t clock_tick_ns(void)
 {
     struct timespec tick;
@@ -31,16 +31,17 @@ static inline int64_t clock_tick_ns(void)
     return clock_ns_of(tick);
 }
 
-/* The same as the calls that wait until a time take it. */
+/* A time in the form that pthread_cond_timedwait() takes. */
 static inline struct timespec clock_timespec(int64_t ns)
 {
     return (struct timespec){ .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
 }
 
-/* A condition on which one may wait until such a time. Its owner destroys it. */
+/* Makes a condition whose timed waits use the monotonic clock. The caller destroys it. */
 void clock_init_condition(pthread_cond_t *condition);
 
-/* Of the calling thread. This one is a system call, and takes most of a microsecond. */
+/* The CPU time of the calling thread. Unlike the others this is a system call and takes most of a
+ * microsecond. */
 static inline int64_t clock_thread_ns(void)
 {
     return clock_read_ns(CLOCK_THREAD_CPUTIME_ID);

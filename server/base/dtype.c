@@ -76,7 +76,7 @@ static float float_of_bool(const unsigned char *bytes)
     return *bytes ? 1.0f : 0.0f;
 }
 
-/* A loop for each dtype, so that the compiler may make vectors of it. */
+/* Each dtype has a loop of its own, so that the compiler can vectorize it. */
 void dtype_read(float *values, const void *bytes, enum attn_dtype dtype, size_t count)
 {
     const unsigned char *from = bytes;
@@ -105,8 +105,8 @@ static void f16_of_float(unsigned char *bytes, float value)
     if (magnitude > 0x7F800000)
         half = 0x7E00; /* NaN */
     else if (magnitude >= 0x477FF000)
-        half = 0x7C00; /* 65520 and above are nearer to 2^16 than to 65504, the largest */
-    else if (magnitude < 0x38800000) /* subnormal: a float near 1/2 counts in units of 2^-24 */
+        half = 0x7C00; /* infinity: from 65520 on, 2^16 is nearer than 65504, the largest F16 */
+    else if (magnitude < 0x38800000) /* subnormal: floats from 1/2 on have steps of 2^-24 */
         half = bits_of_float(float_of_bits(magnitude) + 0.5f) - 0x3F000000;
     else
         half = (magnitude - 0x38000000 + 0xFFF + (magnitude >> 13 & 1)) >> 13;

@@ -1,8 +1,7 @@
 /* fault.c - see fault.h.
  *
- * Messages are composed in a buffer of their own and copied at the end, so that
- * an argument may point into the fault that is being set: a caller can put words
- * before a message it got from further down. */
+ * A message is composed in a separate buffer and copied at the end, so that an argument may point
+ * into the fault that is being set: a caller can put words before the message that a callee set. */
 #include "base/fault.h"
 
 #include <stdio.h>
@@ -31,8 +30,8 @@ const char *fault_code_name(enum fault_code code)
     return (unsigned)code < FAULT_COUNT ? FAULTS[code].name : "unknown";
 }
 
-/* Drops the last character of a text that was cut after size bytes, unless all
- * of its bytes are there. */
+/* text was cut after size bytes. Drops its last character unless all bytes of that character are
+ * there. */
 static void cut_at_character(char *text, size_t size)
 {
     size_t lead = size;
@@ -61,8 +60,8 @@ static void set_message(struct fault *fault, enum fault_code code, const char *f
     memcpy(fault->message, message, sizeof message);
 }
 
-/* A pointer that is too long becomes that of the nearest enclosing value which
- * fits: less exact, but never wrong. */
+/* A pointer that is too long is replaced by the pointer of the nearest enclosing value that fits:
+ * less exact, but never wrong. */
 static void set_pointer(struct fault *fault, const char *prefix, const char *rest)
 {
     char pointer[FAULT_POINTER_MAX] = "";
@@ -127,7 +126,7 @@ bool fault_no_memory(struct fault *fault)
 
 bool fault_from_attn(struct fault *fault, enum attn_status status, const char *where)
 {
-    enum fault_code code = FAULT_SHAPE; /* also ATTN_ERR_SHAPE, ATTN_ERR_HEADS, ATTN_ERR_STRIDE */
+    enum fault_code code = FAULT_SHAPE; /* ATTN_ERR_SHAPE, ATTN_ERR_HEADS, ATTN_ERR_STRIDE */
     if (status == ATTN_ERR_NO_DATA)
         code = FAULT_FIELD;
     else if (status == ATTN_ERR_DTYPE)

@@ -1,8 +1,8 @@
-/* fault.h - what went wrong, once, in the words the client will read.
+/* fault.h - what went wrong with a request, in the words that the client reads.
  *
- * A fault has a code (the table of API.md section 5, which fixes the HTTP
- * status), a message that names the field, what came and what was expected, and
- * where it makes sense a JSON pointer. Setting one allocates nothing. */
+ * A fault has a code (API.md has the table of codes, which fixes the HTTP status), a message that
+ * names the field, what came and what was expected, and where it makes sense a JSON pointer.
+ * Setting a fault allocates nothing. */
 #ifndef ATTND_FAULT_H
 #define ATTND_FAULT_H
 
@@ -55,35 +55,36 @@ enum { FAULT_MESSAGE_MAX = 320, FAULT_POINTER_MAX = 128 };
 
 struct fault {
     enum fault_code code;
-    char message[FAULT_MESSAGE_MAX]; /* UTF-8, cut at a character where too long */
-    char pointer[FAULT_POINTER_MAX]; /* RFC 6901, "/requests/1/query"; "" is none */
-    int retry_after_s; /* set after the rest; 0: 1 where the status has a Retry-After */
+    char message[FAULT_MESSAGE_MAX]; /* UTF-8, cut at a character where it is too long */
+    char pointer[FAULT_POINTER_MAX]; /* RFC 6901, "/requests/1/query"; "" where there is none */
+    int retry_after_s; /* for Retry-After, set after fault_set(); 0: the default of 1 */
 };
 
 int fault_http_status(enum fault_code code);
 const char *fault_code_name(enum fault_code code);
 
-/* Sets the code and the message and clears the pointer. Returns false, so that
- * a function can end with return fault_set(...). */
+/* Sets the code and the message; clears the pointer and retry_after_s. Returns false, so that a
+ * function can end with return fault_set(...). */
 bool fault_set(struct fault *fault, enum fault_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same with a JSON pointer, taken as it is. */
+/* The same as fault_set(), with a JSON pointer whose keys are already escaped. */
 bool fault_set_at(struct fault *fault, const char *pointer, enum fault_code code,
                   const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* Puts prefix before the pointer: "/query" becomes "/requests/1/query". */
 void fault_prefix_pointer(struct fault *fault, const char *prefix);
 
-/* Appends "/key" behind the used bytes of a pointer, / and ~ escaped as RFC 6901
- * says. Returns the new length. A key that does not fit adds nothing, so that
- * the pointer stays that of the enclosing value. */
+/* Appends "/key" to the first used bytes of a pointer, with / and ~ escaped as RFC 6901 says.
+ * Returns the new length. A key that does not fit adds nothing: the pointer then names the
+ * enclosing value. */
 size_t fault_pointer_append(char pointer[FAULT_POINTER_MAX], size_t used, const char *key);
 
-/* The message every lack of memory gets. Returns false. */
+/* Sets the fault for a lack of memory, which has one message everywhere. Returns false. */
 bool fault_no_memory(struct fault *fault);
 
-/* What a check of the library found: where is its field name ("query.shape[3]"). */
+/* Sets the fault for what a check of the library found; where is the field at fault
+ * ("query.shape[3]"). Returns false. */
 bool fault_from_attn(struct fault *fault, enum attn_status status, const char *where);
 
 #endif

@@ -1,10 +1,10 @@
-/* list.h - items in the order in which they came, each of which carries the list's two pointers:
- * no memory of the list's own, and any item is taken out in one step.
+/* list.h - doubly linked lists, in the order of arrival. Each item carries the two pointers of the
+ * list, so a list needs no memory of its own and any item is taken out in one step.
  *
- * Macros, so that the pointers are of the items' type. `link` is the member, a LIST_LINK, by which
- * an item is in the list; it may be in as many lists as it has links. A zeroed list is empty and a
- * zeroed link in no list. Lists borrow their items, and callers hold their locks. Arguments are
- * evaluated more than once. */
+ * These are macros, so that the pointers have the items' type. `link` is the member, a LIST_LINK,
+ * that joins an item to the list; an item can be in as many lists as it has links. A zeroed list is
+ * empty, and a zeroed link is in no list. Lists borrow their items; callers hold the locks. The
+ * macros evaluate their arguments more than once. */
 #ifndef ATTND_LIST_H
 #define ATTND_LIST_H
 
@@ -20,7 +20,7 @@
         type *next, *previous;                                                                     \
     }
 
-/* Whether an item is in this list, of those that it may be in by that link. */
+/* Whether an item is in this list. By this link the item may be in this list or in none. */
 #define LIST_HAS(list, item, link) ((list)->first == (item) || (item)->link.previous)
 
 #define LIST_APPEND(list, item, link)                                                              \
@@ -31,7 +31,7 @@
         (list)->last = (item);                                                                     \
     } while (0)
 
-/* Of an item that is in it. Whoever goes through the list has read `next` before. */
+/* Takes out an item that is in the list. A loop over the list must read `next` before. */
 #define LIST_TAKE_OUT(list, item, link)                                                            \
     do {                                                                                           \
         *((item)->link.previous ? &(item)->link.previous->link.next : &(list)->first) =            \

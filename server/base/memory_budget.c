@@ -1,9 +1,9 @@
 /* memory_budget.c - see memory_budget.h.
  *
- * malloc() keeps what is freed: after a burst of large requests 137 MiB stayed resident of a daemon
- * that starts with 9. Mapping large blocks one by one avoids that at the cost of every large
- * request; so the heap is trimmed once nothing has been in flight for a while. It is the only one:
- * the ends of all others but the first, malloc_trim() leaves as they are. */
+ * malloc() keeps memory that is freed: after a burst of large requests, a daemon that starts with
+ * 9 MiB kept 137 MiB resident. Mapping large blocks one by one would avoid that, but every large
+ * request would pay for it. So the heap is trimmed once nothing has been in flight for a while. The
+ * process has a single heap, because malloc_trim() gives back the end of only the first one. */
 #include "base/memory_budget.h"
 
 #include <malloc.h>
@@ -11,7 +11,7 @@
 
 enum { TRIM_PEAK_BYTES = 4 << 20, TRIM_AFTER_MS = 500 };
 
-/* Parts of the budget (memory_budget.h). */
+/* In sixteenths of the budget; memory_budget.h says what each is for. */
 enum {
     PARTS = 16,
     PARTS_BODIES = 8,
@@ -27,13 +27,13 @@ enum { PEERS = 4096 };
 static struct {
     size_t bytes_max;
     _Atomic size_t used;
-    _Atomic size_t bodies; /* of it */
-    _Atomic size_t peak;   /* since the last trim */
+    _Atomic size_t bodies; /* the part of used that bodies take */
+    _Atomic size_t peak;   /* of used, since the last trim */
     _Atomic uint64_t refused;
-    _Atomic int64_t quiet_since_ns; /* 0: something was in flight when somebody last looked */
+    _Atomic int64_t quiet_since_ns; /* 0: the last call of memory_budget_trim() saw used memory */
 } budget = { .bytes_max = SIZE_MAX };
 
-/* Bytes of bodies that are not whole, by the peer. Two that meet in one place are taken for one. */
+/* Bytes of bodies that are not whole, by peer. Two peers with the same remainder count as one. */
 static _Atomic size_t peers[PEERS];
 
 static size_t parts(size_t count)
@@ -64,7 +64,7 @@ static size_t load(const _Atomic size_t *bytes)
     return atomic_load_explicit(bytes, memory_order_relaxed);
 }
 
-/* What it is then. */
+/* Returns the new sum. */
 static size_t add(_Atomic size_t *sum, size_t bytes)
 {
     return atomic_fetch_add_explicit(sum, bytes, memory_order_relaxed) + bytes;
@@ -95,8 +95,8 @@ static bool fits(size_t used, size_t bytes, size_t bytes_max)
     return used <= bytes_max && bytes <= bytes_max - used;
 }
 
-/* Adds to all that is used, where that stays within used_max, and what is no body's within
- * computed_max. */
+/* Reserves bytes where all used memory then stays within used_max and the memory that is not of
+ * bodies within computed_max. */
 static bool take(struct memory_share *share, size_t bytes, size_t used_max, size_t computed_max)
 {
     size_t used = load(&budget.used);
@@ -128,7 +128,8 @@ bool memory_reserve(struct memory_share *share, size_t bytes)
     return take(share, bytes, parts(PARTS_LARGE), parts(PARTS_COMPUTED)) || refuse();
 }
 
-/* Whether there may be so many bytes of bodies, so many of them of one peer. */
+/* Whether the request may hold its part of `bodies` bytes of bodies, `of_peer` of which are the
+ * bodies of its peer that are not whole. */
 static bool bodies_fit(const struct memory_share *share, size_t bodies, size_t of_peer)
 {
     if (!share->is_large)
@@ -183,7 +184,7 @@ void memory_take(struct memory_share *share, size_t bytes)
 
 /* ---------------------------------------------------------------- giving back -- */
 
-/* So many bytes of the body still count for the peer. */
+/* At most `bytes` bytes of the body still count for the peer. */
 static void leave_waiting(struct memory_share *share, size_t bytes)
 {
     if (share->waiting_bytes <= bytes)
@@ -192,7 +193,7 @@ static void leave_waiting(struct memory_share *share, size_t bytes)
     share->waiting_bytes = bytes;
 }
 
-/* So many bytes still count as a body's. */
+/* At most `bytes` bytes of the share still count as a body's. */
 static void leave_body(struct memory_share *share, size_t bytes)
 {
     leave_waiting(share, bytes);
@@ -227,7 +228,7 @@ void memory_return_all(struct memory_share *share)
     memory_return(share, SIZE_MAX);
 }
 
-/* One thread finds the moment; that another finds it too would only trim twice. */
+/* Two threads that come at the same moment may both trim, which does no harm. */
 void memory_budget_trim(int64_t now_ns)
 {
     if (load(&budget.peak) < TRIM_PEAK_BYTES)

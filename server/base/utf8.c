@@ -1,8 +1,8 @@
 /* utf8.c - see utf8.h.
  *
- * The table of RFC 3629 differs from "lead byte, then continuation bytes" only
- * in the range of the second byte after E0, ED, F0 and F4; so a lead byte settles
- * the size and that range, and the rest is the same for all. */
+ * The lead byte of a character settles its size and the range of its second byte. That range is 80
+ * to BF except after E0, ED, F0 and F4 (the table of RFC 3629, section 4). All further bytes have
+ * the range 80 to BF. */
 #include "base/utf8.h"
 
 size_t utf8_character_size(const char *text, size_t size)

@@ -1,15 +1,17 @@
-/* utf8.h - where one character of UTF-8 ends, and whether it is one. */
+/* utf8.h - one character of UTF-8 (RFC 3629): whether it is well-formed, where it ends, and how it
+ * is written. */
 #ifndef ATTND_UTF8_H
 #define ATTND_UTF8_H
 
 #include <stddef.h>
 
-/* The bytes, 1 to 4, of the well-formed character that begins at text, of which
- * size bytes may be read; 0 where there is none: no lone continuation byte, no
- * overlong form, no surrogate, nothing past U+10FFFF (RFC 3629, section 4). */
+/* Returns how many bytes, 1 to 4, the character at text has; at most size bytes are read. Returns 0
+ * where no well-formed character begins there: at a lone continuation byte, an overlong form, a
+ * surrogate, a code past U+10FFFF, or a character that is cut off (RFC 3629, section 4). */
 size_t utf8_character_size(const char *text, size_t size);
 
-/* Writes the character code (not a surrogate, at most 0x10FFFF) and returns its bytes, 1 to 4. */
+/* Writes the character `code` (not a surrogate, at most 0x10FFFF). Returns how many bytes, 1 to 4.
+ */
 size_t utf8_encode(char out[4], unsigned code);
 
 #endif

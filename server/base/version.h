@@ -1,4 +1,4 @@
-/* version.h - the version of this source, as --version, the log and the metrics tell it. */
+/* version.h - the version of this source, which --version, the log and the metrics show. */
 #ifndef ATTND_VERSION_H
 #define ATTND_VERSION_H
 
