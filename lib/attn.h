@@ -79,6 +79,25 @@ struct attn_tensor attn_tensor_rows(void *data, enum attn_dtype dtype, int64_t b
 
 /* --------------------------------------------------------------- problem -- */
 
+/* The outputs: name, columns of a row, and the step that computes it. An output with kv_len columns
+ * is a map: it has a number for each pair of a query row and a key. A pair that a mask forbids has
+ * its score in scores and softcapped, -INFINITY in masked and 0 in weights. lse is a natural
+ * logarithm. */
+#define ATTN_OUTPUT_MAP(X)                                                                         \
+    X(CONTEXT, context, V_HEAD_DIM, SOFTMAX)                                                       \
+    X(WEIGHTS, weights, KV_LEN, SOFTMAX)                                                           \
+    X(SCORES, scores, KV_LEN, SCORE)                                                               \
+    X(SOFTCAPPED, softcapped, KV_LEN, SCORE)                                                       \
+    X(MASKED, masked, KV_LEN, MASK)                                                                \
+    X(LSE, lse, ONE, SOFTMAX)
+
+enum attn_output {
+#define X(NAME, name, columns, step) ATTN_OUTPUT_##NAME,
+    ATTN_OUTPUT_MAP(X)
+#undef X
+        ATTN_OUTPUT_COUNT
+};
+
 /* How masked scores become weights. lse is that of the softmax for both. */
 enum attn_normalizer {
     ATTN_SOFTMAX,
@@ -155,14 +174,16 @@ struct attn_problem {
     const float *sinks;
 
     /* Outputs, each optional, F32, F16, BF16 or F64: the same numbers, rounded to nearest, ties to
-     * even; a number too large for the dtype becomes infinite. No output may overlap an input or
-     * another output. */
-    struct attn_tensor context;    /* [batch, q_heads, q_len, v_head_dim] */
-    struct attn_tensor lse;        /* [batch, q_heads, q_len, 1], natural logarithm */
-    struct attn_tensor scores;     /* [batch, q_heads, q_len, kv_len], like the three below */
-    struct attn_tensor softcapped; /* forbidden pairs have their score here and in scores, */
-    struct attn_tensor masked;     /* -INFINITY here, */
-    struct attn_tensor weights;    /* and 0 here */
+     * even; a number too large for the dtype becomes infinite. [batch, q_heads, q_len, columns]. No
+     * output may overlap an input or another output. */
+    union { /* one tensor of each name, or all of them by enum attn_output */
+        struct attn_tensor out[ATTN_OUTPUT_COUNT];
+        struct {
+#define X(NAME, name, columns, step) struct attn_tensor name;
+            ATTN_OUTPUT_MAP(X)
+#undef X
+        };
+    };
 
     const struct attn_kernels *kernels; /* NULL: the best table that this CPU can run */
 };

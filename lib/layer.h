@@ -106,14 +106,17 @@ struct attn_layer_problem {
     bool partial;              /* the context is that before the output projection */
 
     /* Outputs, each dense or NULL, of output_dtype: F32, or any other number dtype if no o_proj
-     * follows the context. */
+     * follows the context. context is [q_len, d_out], or of a partial call
+     * [q_heads, q_len, v_head_dim]; lse is [q_heads, q_len], a map [q_heads, q_len, kv_len]. */
     enum attn_dtype output_dtype;
-    void *context; /* [q_len, d_out]; partial: [q_heads, q_len, v_head_dim] */
-    void *lse;     /* [q_heads, q_len] */
-    void *scores;  /* [q_heads, q_len, kv_len], like the three below */
-    void *softcapped;
-    void *masked;
-    void *weights;
+    union { /* as in attn.h */
+        void *out[ATTN_OUTPUT_COUNT];
+        struct {
+#define X(NAME, name, columns, step) void *name;
+            ATTN_OUTPUT_MAP(X)
+#undef X
+        };
+    };
 
     /* NULL, or a reduced map of the weights instead of weights. The caller keeps it alive. */
     const struct attn_weight_map *weight_map;

@@ -3,6 +3,7 @@
  * One line a rule. What passes here can be run without any further question: no size overflows,
  * no index leaves its tensor, no output row is written by two tasks. */
 #include "base/internal.h"
+#include "base/outputs.h"
 
 #include <float.h>
 #include <math.h>
@@ -14,12 +15,11 @@ static const struct attn_tensor_names QUERY = ATTN_TENSOR_NAMES("query");
 static const struct attn_tensor_names KEY = ATTN_TENSOR_NAMES("key");
 static const struct attn_tensor_names VALUE = ATTN_TENSOR_NAMES("value");
 static const struct attn_tensor_names MASK = ATTN_TENSOR_NAMES("mask");
-static const struct attn_tensor_names CONTEXT = ATTN_TENSOR_NAMES("context");
-static const struct attn_tensor_names LSE = ATTN_TENSOR_NAMES("lse");
-static const struct attn_tensor_names SCORES = ATTN_TENSOR_NAMES("scores");
-static const struct attn_tensor_names SOFTCAPPED = ATTN_TENSOR_NAMES("softcapped");
-static const struct attn_tensor_names MASKED = ATTN_TENSOR_NAMES("masked");
-static const struct attn_tensor_names WEIGHTS = ATTN_TENSOR_NAMES("weights");
+static const struct attn_tensor_names OUTPUTS[ATTN_OUTPUT_COUNT] = {
+#define X(NAME, name, columns, step) ATTN_TENSOR_NAMES(#name),
+    ATTN_OUTPUT_MAP(X)
+#undef X
+};
 
 /* Whether the bytes from the first element to any other cannot be counted. */
 static bool extent_overflows(const struct attn_tensor *tensor)
@@ -172,24 +172,21 @@ enum attn_status attn_check_output(const struct attn_tensor *tensor,
     return ATTN_OK;
 }
 
-/* An output of attention has the shape [batch, q_heads, q_len, columns]. */
-static enum attn_status check_output(const struct attn_tensor *tensor,
-                                     const struct attn_tensor_names *names,
-                                     const struct attn_problem *problem, int64_t columns,
-                                     const char **where)
+static enum attn_status check_outputs(const struct attn_problem *problem, const char **where)
 {
     const int64_t *query = problem->query.shape;
-    const int64_t shape[4] = { query[0], query[1], query[2], columns };
 
-    return attn_check_output(tensor, names, shape, where);
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++) {
+        const int64_t shape[4] = { query[0], query[1], query[2], attn_output_columns(problem, i) };
+        RETURN_IF_FAILED(attn_check_output(&problem->out[i], &OUTPUTS[i], shape, where));
+    }
+    return ATTN_OK;
 }
 
 enum attn_status attn_check(const struct attn_problem *problem, const char **where)
 {
     const int64_t *query = problem->query.shape;
-    const int64_t kv_len = problem->key.shape[2];
-    const int64_t v_head_dim = problem->value.shape[3];
-    const int64_t map[4] = { query[0], query[1], query[2], kv_len };
+    const int64_t map[4] = { query[0], query[1], query[2], problem->key.shape[2] };
 
     RETURN_IF_FAILED(check_options(&problem->options, where));
     RETURN_IF_FAILED(check_query(&problem->query, where));
@@ -197,11 +194,6 @@ enum attn_status attn_check(const struct attn_problem *problem, const char **whe
     RETURN_IF_FAILED(check_mask(&problem->mask, map, where));
     RETURN_IF_FAILED(check_lengths(problem, where));
     RETURN_IF_FAILED(check_heads(problem, where));
-    RETURN_IF_FAILED(check_output(&problem->context, &CONTEXT, problem, v_head_dim, where));
-    RETURN_IF_FAILED(check_output(&problem->lse, &LSE, problem, 1, where));
-    RETURN_IF_FAILED(check_output(&problem->scores, &SCORES, problem, kv_len, where));
-    RETURN_IF_FAILED(check_output(&problem->softcapped, &SOFTCAPPED, problem, kv_len, where));
-    RETURN_IF_FAILED(check_output(&problem->masked, &MASKED, problem, kv_len, where));
-    RETURN_IF_FAILED(check_output(&problem->weights, &WEIGHTS, problem, kv_len, where));
+    RETURN_IF_FAILED(check_outputs(problem, where));
     return ATTN_OK;
 }

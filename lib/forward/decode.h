@@ -6,6 +6,7 @@
 #include "attn.h"
 #include "base/convert.h"
 #include "base/internal.h"
+#include "base/outputs.h"
 #include "forward/mask.h"
 
 #include "kernels/kernels.h"
@@ -55,8 +56,8 @@ struct attn_decode_task {
 
     struct key_range *ranges;    /* [q_len]: the keys that a row may see, mask apart, */
     struct key_range any, every; /* what any row may see, and what every row may see */
-    bool needs_map, keeps_weights, needs_softmax; /* as in forward.c */
-    bool prefetch;                                /* for rows that are read later */
+    struct attn_needs needs;
+    bool prefetch; /* for rows that are read later */
 };
 
 /* Keys [first, first + n). */

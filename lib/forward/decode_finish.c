@@ -58,7 +58,7 @@ static void finish_weights(struct attn_decode_task *task)
 {
     const struct attn_tensor *weights = &task->problem->weights;
 
-    if (!task->keeps_weights) {
+    if (!task->needs.weight_rows) {
         store_weights(task);
         return;
     }

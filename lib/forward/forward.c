@@ -56,11 +56,7 @@ static void begin(struct attn_row_task *task, const struct attn_plan *plan, int6
     task->kv_head = task->q_head / (q_heads / problem->key.shape[1]);
     task->row = number % plan->q_tiles * plan->q_tile;
     task->row_count = attn_min(plan->q_tile, problem->query.shape[2] - task->row);
-    task->keeps_weights = attn_is_wanted(&problem->weights) && problem->weights.dtype == ATTN_F32;
-    task->needs_map = attn_is_wanted(&problem->scores) || attn_is_wanted(&problem->softcapped)
-                      || attn_is_wanted(&problem->masked) || task->keeps_weights;
-    task->needs_softmax = attn_is_wanted(&problem->context) || attn_is_wanted(&problem->lse)
-                          || attn_is_wanted(&problem->weights);
+    task->needs = attn_needs_of(problem);
     task->is_sparse = problem->options.normalizer == ATTN_SPARSEMAX;
     task->sums_context = attn_is_wanted(&problem->context) && !task->is_sparse;
     find_ranges(task);
@@ -99,24 +95,24 @@ static void run_tile(const struct attn_row_task *task, int64_t first, int64_t n)
     const struct attn_problem *problem = task->problem;
     struct attn_tile visible = attn_tile_visible(task, first, n);
     struct attn_tile tile =
-        task->needs_map ? (struct attn_tile){ first, 0, n, ATTN_SEES_ALL } : visible;
+        task->needs.pairs ? (struct attn_tile){ first, 0, n, ATTN_SEES_ALL } : visible;
     const bool is_visible = visible.from < visible.to && attn_tile_scan(task, &tile);
     visible.sees = tile.sees;
-    if (!is_visible && !task->needs_map)
+    if (!is_visible && !task->needs.pairs)
         return;
 
-    if (is_visible || attn_is_wanted(&problem->scores) || attn_is_wanted(&problem->softcapped))
+    if (is_visible || task->needs.scores)
         attn_tile_score(task, &tile);
     if (is_visible)
         attn_tile_mask(task, &tile);
-    if (is_visible && task->needs_map)
+    if (is_visible && task->needs.pairs)
         attn_tile_bound(task, &tile);
     if (!is_visible)
         attn_tile_mask_whole(task, &tile);
     attn_tile_store(task, &problem->masked, &tile);
-    if (task->keeps_weights)
+    if (task->needs.weight_rows)
         attn_tile_store(task, &problem->weights, &tile);
-    if (is_visible && task->needs_softmax)
+    if (is_visible && task->needs.softmax)
         accumulate(task, &visible,
                    task->work.scores_t + (visible.from - tile.from) * task->plan->width);
 }
@@ -222,7 +218,7 @@ static void finish_weights(const struct attn_row_task *task)
 {
     const struct attn_tensor *weights = &task->problem->weights;
 
-    if (!task->keeps_weights) {
+    if (!task->needs.weight_rows) {
         store_weights(task);
         return;
     }
@@ -274,8 +270,8 @@ void attn_plan_run(const struct attn_plan *plan, int64_t task, void *workspace)
         plan = &narrow;
     }
     begin(&rows, plan, task, workspace);
-    const int64_t first = rows.needs_map ? 0 : attn_first_tile(&rows);
-    const int64_t end = rows.needs_map ? kv_len : rows.any.high;
+    const int64_t first = rows.needs.pairs ? 0 : attn_first_tile(&rows);
+    const int64_t end = rows.needs.pairs ? kv_len : rows.any.high;
     for (int64_t key = first; key < end; key += plan->kv_tile) {
         attn_task_look_ahead(&rows, key, end);
         run_tile(&rows, key, attn_min(plan->kv_tile, kv_len - key));

@@ -88,11 +88,7 @@ static void begin(struct attn_decode_task *task, const struct attn_plan *plan,
     task->kv_head = heads->first / (problem->query.shape[1] / problem->key.shape[1]);
     task->q_len = problem->query.shape[2];
     task->row_count = heads->count * task->q_len;
-    task->keeps_weights = attn_is_wanted(&problem->weights) && problem->weights.dtype == ATTN_F32;
-    task->needs_map = attn_is_wanted(&problem->scores) || attn_is_wanted(&problem->softcapped)
-                      || attn_is_wanted(&problem->masked) || task->keeps_weights;
-    task->needs_softmax = attn_is_wanted(&problem->context) || attn_is_wanted(&problem->lse)
-                          || attn_is_wanted(&problem->weights);
+    task->needs = attn_needs_of(problem);
     task->prefetch =
         bytes_of(&problem->key) + bytes_of(&problem->value) >= ATTN_DECODE_PREFETCH_BYTES;
     attn_mask_rows(problem, task->batch, 0, task->q_len, task->ranges, &task->any, &task->every);
@@ -150,16 +146,16 @@ static void run_tile(struct attn_decode_task *task, const struct attn_span *whol
 {
     const struct attn_problem *problem = task->problem;
     const struct attn_span visible = attn_decode_visible(task, whole);
-    const struct attn_span tile = task->needs_map ? *whole : visible;
+    const struct attn_span tile = task->needs.pairs ? *whole : visible;
     float *weights = task->scores + (visible.first - tile.first);
 
-    if (visible.n > 0 || attn_is_wanted(&problem->scores) || attn_is_wanted(&problem->softcapped))
+    if (visible.n > 0 || task->needs.scores)
         attn_decode_score(task, &tile);
     attn_decode_mask(task, &tile);
     attn_decode_store_map(task, &problem->masked, &tile);
-    if (task->keeps_weights)
+    if (task->needs.weight_rows)
         attn_decode_store_map(task, &problem->weights, &tile);
-    if (visible.n == 0 || !task->needs_softmax)
+    if (visible.n == 0 || !task->needs.softmax)
         return;
     weigh(task, &visible, weights);
     if (attn_is_wanted(&problem->context)) {
@@ -179,7 +175,7 @@ static void run_chunk(struct attn_decode_task *task, int64_t number)
     clear_chunk(task);
     for (int64_t key = start; key < end; key += ATTN_DECODE_KEYS) {
         const struct attn_span tile = { key, attn_min(ATTN_DECODE_KEYS, end - key) };
-        if (task->needs_map || attn_decode_visible(task, &tile).n > 0)
+        if (task->needs.pairs || attn_decode_visible(task, &tile).n > 0)
             run_tile(task, &tile);
     }
 }

@@ -13,6 +13,7 @@
 #include "base/convert.h"
 #include "base/dropout.h"
 #include "base/internal.h"
+#include "base/outputs.h"
 #include "forward/mask.h"
 #include "forward/sparsemax.h"
 
@@ -330,8 +331,7 @@ void attn_double_run(const struct attn_plan *plan, int64_t task, void *workspace
 {
     static const struct attn_problem nothing;
     const struct attn_problem *problem = &plan->problem;
-    const bool shows_scores = problem->scores.data != NULL || problem->softcapped.data != NULL
-                              || problem->masked.data != NULL;
+    const bool shows_scores = attn_needs_of(problem).masked;
     struct double_task rows;
 
     begin(&rows, plan, task, workspace);

@@ -180,8 +180,7 @@ void attn_tile_score(const struct attn_row_task *task, const struct attn_tile *t
         kernels->additive_tile(scores_t, task->work.query_t, key, key_stride,
                                problem->additive_weight, (float)problem->options.scale, n, head_dim,
                                width);
-    else if (is_cut(task, tile) && !attn_is_wanted(&problem->scores)
-             && !attn_is_wanted(&problem->softcapped)) {
+    else if (is_cut(task, tile) && !task->needs.scores) {
         const struct attn_seen seen = seen_of(task, tile);
         attn_seen_scores(&seen, scores_t, key, key_stride, head_dim, task->prefetch);
     } else
@@ -246,7 +245,7 @@ void attn_tile_softmax(const struct attn_row_task *task, const struct attn_tile 
     const int64_t n = tile->to - tile->from;
     const int64_t width = task->plan->width;
 
-    if (task->needs_map || !is_cut(task, tile)) {
+    if (task->needs.pairs || !is_cut(task, tile)) {
         task->kernels->softmax_tile(scores_t, work->max, work->sum, work->rescale, n, width);
         return;
     }

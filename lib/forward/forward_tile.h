@@ -4,6 +4,7 @@
 
 #include "base/convert.h"
 #include "base/internal.h"
+#include "base/outputs.h"
 #include "forward/mask.h"
 
 #include "kernels/kernels.h"
@@ -26,11 +27,9 @@ struct attn_row_task {
     struct attn_upcoming upcoming[ATTN_UPCOMING_MAX];
     struct attn_prefetch *prefetch;
 
-    bool needs_map;     /* of the first pass: somebody wants to see every pair, hidden or not */
-    bool keeps_weights; /* their rows hold masked scores until the last tile is done */
-    bool needs_softmax; /* else the work ends with the masked scores */
-    bool sums_context;  /* beside the softmax */
-    bool is_sparse;     /* the weights are those of sparsemax; max and lse still the softmax's */
+    struct attn_needs needs;
+    bool sums_context; /* beside the softmax */
+    bool is_sparse;    /* the weights are those of sparsemax; max and lse still the softmax's */
 };
 
 /* Keys [first + from, first + to) of the tile that begins at key first. */

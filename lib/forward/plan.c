@@ -4,6 +4,7 @@
  * kernel table alone, never from how many threads will run the tasks, so bits do not either. */
 #include "base/compensated.h"
 #include "base/internal.h"
+#include "base/outputs.h"
 #include "base/workspace.h"
 #include "forward/decode.h"
 #include "forward/sparsemax.h"
@@ -26,11 +27,13 @@ static bool is_double(const struct attn_tensor *tensor)
 
 static bool needs_double(const struct attn_problem *problem)
 {
-    return problem->options.softmax_precision == ATTN_F64 || is_double(&problem->query)
-           || is_double(&problem->key) || is_double(&problem->value) || is_double(&problem->mask)
-           || is_double(&problem->context) || is_double(&problem->lse)
-           || is_double(&problem->scores) || is_double(&problem->softcapped)
-           || is_double(&problem->masked) || is_double(&problem->weights);
+    bool has_double = problem->options.softmax_precision == ATTN_F64 || is_double(&problem->query)
+                      || is_double(&problem->key) || is_double(&problem->value)
+                      || is_double(&problem->mask);
+
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++)
+        has_double = has_double || is_double(&problem->out[i]);
+    return has_double;
 }
 
 /* As many tiles as KV_TILE keys would make, but as even as steps of 16 keys let them be: a short
@@ -81,16 +84,15 @@ static int64_t block_numbers(const struct attn_tensor *tensor, int64_t rows, int
 static int64_t block_numbers_max(const struct attn_plan *plan)
 {
     const struct attn_problem *problem = &plan->problem;
-    const struct attn_tensor *const maps[] = { &problem->scores, &problem->softcapped,
-                                               &problem->masked, &problem->weights };
     int64_t max = block_numbers(&problem->query, plan->q_tile, problem->query.shape[3]);
 
     max = attn_max(max, block_numbers(&problem->key, plan->kv_tile, problem->key.shape[3]));
     max = attn_max(max, block_numbers(&problem->value, plan->kv_tile, problem->value.shape[3]));
-    max = attn_max(max, block_numbers(&problem->context, plan->q_tile, problem->value.shape[3]));
-    max = attn_max(max, block_numbers(&problem->lse, plan->q_tile, 1));
-    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++)
-        max = attn_max(max, block_numbers(maps[i], plan->q_tile, plan->kv_tile));
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++) {
+        const int64_t columns =
+            attn_output_is_map(i) ? plan->kv_tile : attn_output_columns(problem, i);
+        max = attn_max(max, block_numbers(&problem->out[i], plan->q_tile, columns));
+    }
     return max;
 }
 

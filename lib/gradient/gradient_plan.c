@@ -103,14 +103,9 @@ static struct attn_problem inputs_of(const struct attn_gradient_problem *problem
 {
     struct attn_problem inputs = problem->attention;
 
-    if (!problem->has_forward) {
-        inputs.context.data = NULL;
-        inputs.lse.data = NULL;
-    }
-    inputs.scores.data = NULL;
-    inputs.softcapped.data = NULL;
-    inputs.masked.data = NULL;
-    inputs.weights.data = NULL;
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++)
+        if (!problem->has_forward || (i != ATTN_OUTPUT_CONTEXT && i != ATTN_OUTPUT_LSE))
+            inputs.out[i].data = NULL;
     return inputs;
 }
 

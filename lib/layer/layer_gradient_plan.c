@@ -221,13 +221,10 @@ enum attn_status attn_layer_gradient_plan_init(struct attn_layer_gradient_plan *
     memset(plan, 0, sizeof *plan);
     plan->problem = *problem;
     /* Asked for so that values are projected; nothing is ever written there, nor where lse is. */
+    memset(plan->problem.layer.out, 0, sizeof plan->problem.layer.out);
     plan->problem.layer.context = (float *)problem->context_gradient;
-    plan->problem.layer.lse =
-        attn_layer_gradient_has_forward(problem) ? plan->problem.layer.context : NULL;
-    plan->problem.layer.scores = NULL;
-    plan->problem.layer.softcapped = NULL;
-    plan->problem.layer.masked = NULL;
-    plan->problem.layer.weights = NULL;
+    if (attn_layer_gradient_has_forward(problem))
+        plan->problem.layer.lse = plan->problem.layer.context;
     RETURN_IF_FAILED(attn_layer_plan_init(&plan->forward, &plan->problem.layer, where));
     attn_layer_operands(&plan->problem.layer, operands);
     attn_operand_gradients(plan, NULL, operands, gradients);

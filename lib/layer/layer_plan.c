@@ -5,6 +5,7 @@
  * what a layer shares with attention itself (options, mask, lengths) attn_plan_init() checks, in
  * the same words. */
 #include "base/internal.h"
+#include "base/outputs.h"
 #include "layer/layer_internal.h"
 
 #include <math.h>
@@ -133,44 +134,42 @@ static struct attn_tensor attention_view(const struct attn_operand *operand)
                             operand->input->shape[2], operand->head_dim, columns);
 }
 
+/* Every output is dense. The context of a call that is not partial has the heads of a row side by
+ * side, as an output projection reads them. */
+static void bind_outputs(const struct attn_layer_problem *problem, struct attn_problem *attention)
+{
+    const struct attn_layer *layer = problem->layer;
+    const enum attn_dtype dtype = problem->output_dtype;
+    const int64_t q_len = problem->query.shape[2];
+
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++)
+        attention->out[i] = attn_tensor_dense(problem->out[i], dtype, 1, layer->q_heads, q_len,
+                                              attn_output_columns(attention, i));
+    if (!problem->partial)
+        attention->context =
+            attn_tensor_rows(problem->context, dtype, 1, layer->q_heads, q_len, layer->v_head_dim,
+                             layer->q_heads * layer->v_head_dim);
+}
+
 static struct attn_problem attention_problem(const struct attn_layer_problem *problem,
                                              const struct attn_operand operands[ATTN_OPERAND_COUNT])
 {
-    const struct attn_layer *layer = problem->layer;
-    const int64_t q_heads = layer->q_heads;
-    const int64_t q_len = problem->query.shape[2];
-    const int64_t kv_len = problem->key.shape[2];
-    const enum attn_dtype dtype = problem->output_dtype;
-    const struct attn_tensor map = attn_tensor_dense(NULL, dtype, 1, q_heads, q_len, kv_len);
     struct attn_problem attention = {
         .options = problem->options,
         .query = attention_view(&operands[0]),
         .key = attention_view(&operands[1]),
         .value = attention_view(&operands[2]),
-        .additive_weight = layer->additive_weight,
+        .additive_weight = problem->layer->additive_weight,
         .mask = problem->mask,
         .kv_len = problem->kv_len,
         .row_kv_len = problem->row_kv_len,
         .kv_offset = problem->kv_offset,
         .alibi_slopes = problem->alibi_slopes,
         .sinks = problem->sinks,
-        .context = attn_tensor_rows(problem->context, dtype, 1, q_heads, q_len, layer->v_head_dim,
-                                    q_heads * layer->v_head_dim),
-        .lse = attn_tensor_dense(problem->lse, dtype, 1, q_heads, q_len, 1),
-        .scores = map,
-        .softcapped = map,
-        .masked = map,
-        .weights = map,
         .kernels = problem->kernels,
     };
 
-    if (problem->partial)
-        attention.context =
-            attn_tensor_dense(problem->context, dtype, 1, q_heads, q_len, layer->v_head_dim);
-    attention.scores.data = problem->scores;
-    attention.softcapped.data = problem->softcapped;
-    attention.masked.data = problem->masked;
-    attention.weights.data = problem->weights;
+    bind_outputs(problem, &attention);
     return attention;
 }
 
@@ -246,9 +245,11 @@ static void lay_out(struct attn_layer_plan *plan,
 
 static bool is_asked(const struct attn_layer_problem *problem)
 {
-    return problem->context != NULL || problem->lse != NULL || problem->scores != NULL
-           || problem->softcapped != NULL || problem->masked != NULL || problem->weights != NULL
-           || problem->weight_map != NULL;
+    bool is_wanted = problem->weight_map != NULL;
+
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++)
+        is_wanted = is_wanted || problem->out[i] != NULL;
+    return is_wanted;
 }
 
 enum attn_status attn_layer_plan_init(struct attn_layer_plan *plan,

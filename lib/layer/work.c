@@ -2,6 +2,7 @@
 #include "work.h"
 
 #include "base/internal.h"
+#include "base/outputs.h"
 #include "forward/decode.h"
 #include "layer/work_internal.h"
 
@@ -96,13 +97,6 @@ static double all_pairs(const struct attn_problem *problem)
            * (double)problem->key.shape[2];
 }
 
-/* Whether pairs are to be seen that are hidden. */
-static bool shows_all(const struct attn_problem *problem)
-{
-    return problem->scores.data != NULL || problem->softcapped.data != NULL
-           || problem->masked.data != NULL || problem->weights.data != NULL;
-}
-
 /* How many ends of what a row sees move from row to row. */
 static double cuts_of(const struct attn_problem *problem)
 {
@@ -114,14 +108,12 @@ static double cuts_of(const struct attn_problem *problem)
 
 static double map_bytes(const struct attn_problem *problem)
 {
-    const struct attn_tensor *const maps[] = { &problem->scores, &problem->softcapped,
-                                               &problem->masked, &problem->weights };
     const double numbers = all_pairs(problem) * (double)problem->query.shape[1];
     double bytes = 0;
 
-    for (int i = 0; i < 4; i++)
-        if (maps[i]->data != NULL)
-            bytes += numbers * (double)attn_dtype_size(maps[i]->dtype);
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++)
+        if (attn_output_is_map(i) && attn_is_wanted(&problem->out[i]))
+            bytes += numbers * (double)attn_dtype_size(problem->out[i].dtype);
     return bytes;
 }
 
@@ -210,7 +202,7 @@ static void add_plan(const struct attn_plan *plan, int64_t past_len, bool is_red
                      struct attn_work *work)
 {
     const struct attn_problem *problem = &plan->problem;
-    const bool shows = shows_all(problem) || is_reduced;
+    const bool shows = attn_wants_map(problem) || is_reduced;
     const double pairs =
         (shows ? all_pairs(problem) : visible_pairs(problem, past_len)) * padding_of(plan);
     const double score = problem->additive_weight != NULL ? 0 : 2 * (double)problem->query.shape[3];

@@ -7,6 +7,7 @@
 #include "weight_map.h"
 
 #include "base/internal.h"
+#include "base/outputs.h"
 #include "forward/decode.h"
 #include "maps/score_row.h"
 #include "top_k.h"
@@ -261,13 +262,6 @@ static size_t offset_of(const struct attn_weight_map *map, const struct attn_pla
     return (size_t)(row_of_tile(map, plan, i) * plan->problem.key.shape[2]);
 }
 
-static bool has_output(const struct attn_problem *problem)
-{
-    return problem->context.data != NULL || problem->lse.data != NULL
-           || problem->scores.data != NULL || problem->softcapped.data != NULL
-           || problem->masked.data != NULL;
-}
-
 /* Whether less work is had from the scores of rows than from their weights. */
 static bool takes_scores(const struct attn_weight_map *map, const struct attn_plan *plan,
                          const struct sizes *sizes)
@@ -295,7 +289,7 @@ static void run_plan(const struct attn_plan *plan, int64_t head, int64_t tile, v
             attn_tensor_dense((void *)((uintptr_t)rows - before), ATTN_F32, 1,
                               plan->problem.query.shape[1], plan->problem.query.shape[2], kv_len);
         bound.problem.weights.stride[1] = 0;
-    } else if (!has_output(&plan->problem)) {
+    } else if (!attn_wants_output(&plan->problem)) {
         return;
     }
     if (plan->is_decode) {
