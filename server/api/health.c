@@ -1,4 +1,4 @@
-/* health.c - is the daemon alive, and is it ready. */
+/* health.c - see health.h. */
 #include "api/health.h"
 
 #include "service/service.h"

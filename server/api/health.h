@@ -1,4 +1,5 @@
-/* health.h - GET /livez and /readyz. */
+/* health.h - whether the daemon is alive and whether it is ready: GET /livez and /readyz, and the
+ * same under /v2/health. */
 #ifndef ATTND_HEALTH_H
 #define ATTND_HEALTH_H
 

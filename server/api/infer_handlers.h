@@ -1,5 +1,6 @@
-/* infer_handlers.h - POST /v1/attention, its batch form, its gradients, the merging of partial
- * answers; inference in the Open Inference Protocol. */
+/* infer_handlers.h - POST /v1/attention, its batch form, its gradients and the merging of partial
+ * answers; and inference in the Open Inference Protocol. Each handler starts a job with the wire of
+ * its endpoint. */
 #ifndef ATTND_INFER_HANDLERS_H
 #define ATTND_INFER_HANDLERS_H
 
@@ -12,8 +13,8 @@ void infer_handle_merge(struct exchange *exchange);
 void infer_handle_gradients(struct exchange *exchange);
 void infer_handle_oip(struct exchange *exchange);
 
-/* One small attention from text to text, so that a daemon that says it is ready
- * has run all the code once. */
+/* Computes one small attention from JSON to JSON, so that a daemon that says it is ready has run
+ * all the code once. */
 bool infer_handlers_warm_up(struct service *service, struct fault *fault);
 
 #endif

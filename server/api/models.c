@@ -1,12 +1,12 @@
 /* models.c - the models over HTTP.
  *
- * Reading descriptions is done where the request arrived; saving and deleting
- * wait for the disk, so they are disk jobs. */
+ * Descriptions are written on the thread that the request arrived on. Saving and deleting wait for
+ * the disk, so they are disk jobs. */
 #include "api/models.h"
-#include "model/model_describe.h"
-#include "store/model_file.h"
 
+#include "model/model_describe.h"
 #include "service/disk_job.h"
+#include "store/model_file.h"
 #include "text/json.h"
 
 #include <stdlib.h>
@@ -87,8 +87,8 @@ static bool remove_model(struct disk_job *disk_job)
     return model_store_delete(disk_job->service->store, disk_job->name, &disk_job->fault);
 }
 
-/* A safetensors file begins with the length of its header as 8 bytes, little-endian; JSON
- * text, read so, is a length beyond any file. */
+/* A safetensors file begins with the length of its header as 8 bytes, little-endian. JSON text read
+ * in this way gives a length beyond any file. */
 static bool looks_like_safetensors(struct byte_slice body)
 {
     uint64_t length = 0;
@@ -99,7 +99,7 @@ static bool looks_like_safetensors(struct byte_slice body)
     return length <= body.size - 8;
 }
 
-/* What the body is, is not said. */
+/* The Content-Type does not say what the body is; its first bytes do. */
 static bool put_either(struct disk_job *disk_job)
 {
     return looks_like_safetensors(disk_job->body) ? put_safetensors(disk_job) : put_json(disk_job);

@@ -1,7 +1,7 @@
 /* nv_metrics.c - see nv_metrics.h.
  *
- * What Triton counts is what the statistics extension tells of a model, so it is read from there.
- * Times are of inferences that were answered well, in microseconds. */
+ * Triton's metrics of a model are the numbers of the statistics extension, so they are read from
+ * struct model_statistics. Times are in microseconds and of inferences that were answered well. */
 #include "api/nv_metrics.h"
 
 #include "watch/metrics_text.h"
@@ -16,11 +16,11 @@ static const char *const FAILURE_REASONS[MODEL_FAILURE_COUNT] = {
     [MODEL_FAILURE_OTHER] = "OTHER",
 };
 
-/* One number of struct model_statistics. */
+/* One metric, made of one number of struct model_statistics. */
 struct family {
     const char *name, *type, *help;
     size_t offset;
-    int64_t divisor; /* 1000: microseconds of nanoseconds */
+    int64_t divisor; /* 1000 where nanoseconds become microseconds */
 };
 
 #define AT(member) offsetof(struct model_statistics, member)
@@ -48,10 +48,11 @@ enum { FAMILY_COUNT = sizeof FAMILIES / sizeof FAMILIES[0] };
 
 struct page {
     struct text *text;
-    const struct family *family; /* NULL: that of failures */
+    const struct family *family; /* NULL: the one of failures */
 };
 
-/* What comes next is what follows the labels of model and version. */
+/* Writes name{ and the labels of model and version; the caller writes further labels and the brace
+ * that closes. */
 static void write_labels(struct text *text, const char *name, const struct model *model)
 {
     text_raw(text, name);

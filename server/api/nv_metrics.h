@@ -9,7 +9,8 @@
 #include "store/model_store.h"
 #include "text/text.h"
 
-/* Of every model that is served; counted anew when one is loaded, as its statistics are. */
+/* Writes the metrics of every model that is served. A model's counts begin anew when it is loaded,
+ * as its statistics do. */
 void nv_metrics_write(struct text *text, struct model_store *store);
 
 #endif

@@ -1,5 +1,5 @@
-/* oip_handlers.h - the Open Inference Protocol v2 under /v2, but for its inference: health,
- * metadata, configuration, statistics, the model repository and logging. */
+/* oip_handlers.h - the handlers of the Open Inference Protocol v2, except health (health.h) and
+ * inference (infer_handlers.h). Each resource has a file of its own. */
 #ifndef ATTND_OIP_HANDLERS_H
 #define ATTND_OIP_HANDLERS_H
 
@@ -18,7 +18,7 @@ void oip_model_config(struct exchange *exchange);
 void oip_statistics_one(struct exchange *exchange);
 void oip_statistics_all(struct exchange *exchange);
 
-/* oip_repository.c: {model}; in a repository that is named, {repository} and {model} */
+/* oip_repository.c: all models; one {model}; any of it in a named {repository}, which is refused */
 void oip_repository_index(struct exchange *exchange);
 void oip_repository_load(struct exchange *exchange);
 void oip_repository_unload(struct exchange *exchange);

@@ -1,9 +1,9 @@
-/* oip_logging.c - the logging extension: which lines are logged, asked and changed.
+/* oip_logging.c - the logging extension: GET tells which lines are logged, POST changes it.
  *
- * Lines go to standard error alone, and every one begins with an ISO 8601 time, so that both of
- * the protocol's formats are the same here. A change is made whole or not at all.
- * Source: Triton Inference Server, docs/protocol/extension_logging.md, and src/http_server.cc for
- * the names of the keys, which that page has otherwise. */
+ * Lines go to standard error alone, and each begins with an ISO 8601 time, so both of the
+ * protocol's formats are the same here. A change is made whole or not at all. Source: Triton
+ * Inference Server, docs/protocol/extension_logging.md, and src/http_server.cc for the names of the
+ * keys, which differ on that page. */
 #include "api/oip_handlers.h"
 
 #include "api/oip_body.h"
@@ -14,8 +14,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Only what is shown: which of the two equal formats was asked for last, and how verbose; lines
- * know one level below info. */
+/* Both are only shown again: the format that was asked for last, as the two are equal, and the
+ * verbose level, as lines know a single level below info. */
 static _Atomic bool format_is_iso8601;
 static _Atomic uint32_t verbose_level = 1;
 
@@ -46,7 +46,7 @@ void oip_logging_get(struct exchange *exchange)
 struct change {
     unsigned levels; /* as log_set_levels() takes them */
     bool format_is_iso8601;
-    uint32_t verbose_level; /* 0: as it is */
+    uint32_t verbose_level; /* 0: unchanged */
 };
 
 static void set_level(struct change *change, enum log_level level, bool on)

@@ -1,9 +1,8 @@
-/* oip_model.c - what one model says of itself under /v2: that it is ready, its metadata, its
- * configuration.
+/* oip_model.c - one model under /v2: whether it is ready, its metadata, its configuration.
  *
- * The configuration has the field names of Triton's model_config.proto, for load generators read
- * them. A model takes whatever batch a call brings, as a dimension of its tensors, so
- * max_batch_size is 0: no dimension is left out. */
+ * The configuration has the field names of Triton's model_config.proto, because load generators
+ * read them. A call may bring a batch of any size, as a dimension of its tensors, so max_batch_size
+ * is 0: the shapes leave no dimension out. */
 #include "api/oip_model.h"
 
 #include "api/oip_handlers.h"
@@ -24,7 +23,7 @@ bool oip_model_find(struct exchange *exchange, struct model **model, struct faul
 
 /* ------------------------------------------------------------------ ready -- */
 
-/* Not ready is an answer here, and no fault. */
+/* A model that is not ready gets an answer that says so, not a fault. */
 void oip_model_ready(struct exchange *exchange)
 {
     struct service *service = exchange_context(exchange);

@@ -1,8 +1,7 @@
-/* oip_repository.c - the model repository extension: which models there are, and loading and
- * unloading them.
+/* oip_repository.c - the model repository extension: lists, loads and unloads models.
  *
- * There is one repository, the directory of --models with the built-in models, and it has no name.
- * Source: Triton Inference Server, docs/protocol/extension_model_repository.md. */
+ * There is one repository, the directory of --models together with the built-in models, and it has
+ * no name. Source: Triton Inference Server, docs/protocol/extension_model_repository.md. */
 #include "api/oip_handlers.h"
 
 #include "api/oip_body.h"
@@ -73,7 +72,8 @@ static bool unknown_parameter(const cJSON *parameter, const char *known, struct 
                         known);
 }
 
-/* The one member of "parameters" that may be there: NULL where it is absent. */
+/* Finds the member called known, the only one that "parameters" may have: NULL where it is
+ * absent. */
 static bool read_parameter(const cJSON *root, const char *known, const cJSON **found,
                            struct fault *fault)
 {
@@ -100,7 +100,7 @@ static void write_done(struct disk_job *disk_job, const char *what)
     text_raw(&disk_job->answer, "true}\n");
 }
 
-/* The words are Triton's, for clients that look for them. */
+/* The message begins as Triton's does, because clients look for those words. */
 static bool not_loaded(const char *name, struct fault *fault)
 {
     const struct fault why = *fault;
@@ -128,7 +128,7 @@ static bool load(struct disk_job *disk_job)
     return good;
 }
 
-/* No model of ours has another as its part, so there are no dependents. */
+/* No model is a part of another, so a model has no dependents to unload. */
 static bool unload(struct disk_job *disk_job)
 {
     struct json_document document;

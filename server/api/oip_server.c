@@ -1,6 +1,6 @@
-/* oip_server.c - what the server says of itself: GET /v2 and the names of its models.
+/* oip_server.c - the server as a whole: GET /v2, and the names of its models.
  *
- * Clients test the list of extensions, so it holds what works and nothing else. */
+ * Clients look extensions up in the list, so it holds the ones that work and nothing else. */
 #include "api/oip_handlers.h"
 
 #include "base/version.h"

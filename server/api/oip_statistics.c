@@ -1,8 +1,8 @@
 /* oip_statistics.c - the statistics extension: what each model has answered since it was loaded.
  *
  * Nothing is cached and every request has one answer, so the members about a cache are 0 and those
- * about several answers empty; they are there because clients read them.
- * Source: Triton Inference Server, docs/protocol/extension_statistics.md. */
+ * about several answers are empty. They are written because clients read them. Source: Triton
+ * Inference Server, docs/protocol/extension_statistics.md. */
 #include "api/oip_handlers.h"
 
 #include "api/oip_model.h"

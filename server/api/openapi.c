@@ -1,7 +1,7 @@
 /* openapi.c - the description of every path, as OpenAPI 3.1.
  *
- * It is written by hand in openapi.json and lies in the program as it is: the assembler takes the
- * file in. tests/http/test_openapi.c holds it to what the daemon does. */
+ * It is written by hand in openapi.json, and the assembler copies that file into the program.
+ * tests/http/test_openapi.c checks it against what the daemon does. */
 #include "api/openapi.h"
 
 #include "text/text.h"
@@ -9,7 +9,7 @@
 extern const char openapi_document[];
 extern const uint64_t openapi_document_size;
 
-/* The path is seen from the root of the repository, where the compiler runs. */
+/* The path is relative to the root of the repository, where the compiler runs. */
 __asm__(".pushsection .rodata\n"
         "openapi_document:\n"
         ".incbin \"server/openapi.json\"\n"

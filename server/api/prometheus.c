@@ -50,7 +50,7 @@ void prometheus_get(struct exchange *exchange)
 {
     const struct service *service = exchange_context(exchange);
     struct text text;
-    /* The aliases are as many as there are models. */
+    /* The aliases need room for each model. */
     text_init(&text, service->config->metrics_nv_aliases
                          ? PROMETHEUS_BYTES_MAX + service->config->answer_bytes_max
                          : PROMETHEUS_BYTES_MAX);

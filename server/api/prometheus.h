@@ -9,13 +9,13 @@
 #include "http/http.h"
 #include "text/text.h"
 
-/* The page is shorter than this, whatever was counted. */
+/* The page without aliases is shorter than this, whatever was counted. */
 enum { PROMETHEUS_BYTES_MAX = 16 << 20 };
 
-/* What the process has counted. */
+/* Writes what the process has counted. */
 void prometheus_write(struct text *text);
 
-/* The handler: that, and what the service knows. */
+/* Answers with all of that and with what the service knows. */
 void prometheus_get(struct exchange *exchange);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "http/http.h"
 
-/* The table, its metrics labels registered; *count is its length. */
+/* The table, whose routes have their metrics labels; *count is its length. */
 struct route *routes_table(int *count);
 
 /* The metrics index of requests whose path is in no route. */
