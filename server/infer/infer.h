@@ -18,22 +18,8 @@ enum {
     INFER_ITEMS_MAX = 16384, /* of a batch; with what is planned of it, an item has some 4 KB */
 };
 
-#define INFER_OUTPUT_MAP(X)                                                                        \
-    X(CONTEXT, "context")                                                                          \
-    X(WEIGHTS, "weights")                                                                          \
-    X(SCORES, "scores")                                                                            \
-    X(SOFTCAPPED, "softcapped")                                                                    \
-    X(MASKED, "masked")                                                                            \
-    X(LSE, "lse")
-
-enum infer_output {
-#define X(name, text) INFER_##name,
-    INFER_OUTPUT_MAP(X)
-#undef X
-        INFER_OUTPUT_COUNT
-};
-
-extern const char *const infer_output_names[INFER_OUTPUT_COUNT];
+/* What a client calls the outputs: the names of ATTN_OUTPUT_MAP. */
+extern const char *const infer_output_names[ATTN_OUTPUT_COUNT];
 
 /* Numbers as they came: dense, row-major. */
 struct infer_array {
@@ -79,7 +65,7 @@ struct infer_item {
     enum attn_dtype softmax_precision; /* F64: all in double */
     int64_t window_left, window_right;
     int64_t q_heads, kv_heads; /* 0: not said */
-    bool outputs[INFER_OUTPUT_COUNT];
+    bool outputs[ATTN_OUTPUT_COUNT];
     struct infer_part *parts; /* merge these; NULL: attention, by all of the above */
     int64_t part_count;
     bool has_weight_map;
@@ -94,10 +80,10 @@ struct infer_item {
     struct attn_layer_plan plan;
     struct infer_gradient *gradient; /* in place of plan, where gradients are asked for */
     int64_t q_len, kv_len_max, d_out;
-    size_t answer_bytes;               /* that its part of the answer takes at the most */
-    enum attn_dtype answer_dtype;      /* the query's, as it came; F32 where partial */
-    enum attn_dtype result_dtype;      /* of all results, see infer_convert.h */
-    void *results[INFER_OUTPUT_COUNT]; /* NULL where not asked for; of top_k, its values */
+    size_t answer_bytes;              /* that its part of the answer takes at the most */
+    enum attn_dtype answer_dtype;     /* the query's, as it came; F32 where partial */
+    enum attn_dtype result_dtype;     /* of all results, see infer_convert.h */
+    void *results[ATTN_OUTPUT_COUNT]; /* NULL where not asked for; of top_k, its values */
     void *scratch;
     void *workspaces; /* one for each task at once, where the workers' own are too small */
 };
@@ -132,7 +118,7 @@ bool infer_plan(struct infer_request *request, const struct infer_limits *limits
                 struct fault *fault);
 
 /* The shape of an output as it is answered; returns its rank. */
-int infer_output_shape(const struct infer_item *item, enum infer_output output, int64_t shape[3]);
+int infer_output_shape(const struct infer_item *item, enum attn_output output, int64_t shape[3]);
 
 /* Releases models and the arena. */
 void infer_request_free(struct infer_request *request);

@@ -21,7 +21,7 @@ bool infer_merge_plan_part(struct infer_item *item, struct attn_layer_problem *p
                             "partial is true and normalizer is not softmax; only answers of a "
                             "softmax can be merged");
     problem->partial = true;
-    item->outputs[INFER_LSE] = true;
+    item->outputs[ATTN_OUTPUT_LSE] = true;
     return true;
 }
 
@@ -162,7 +162,7 @@ enum attn_status infer_merge_plan(struct infer_item *item, const struct attn_ker
                                   const char **where)
 {
     item->merge.kernels = kernels;
-    item->merge.context = item->results[INFER_CONTEXT];
-    item->merge.lse = item->results[INFER_LSE];
+    item->merge.context = item->results[ATTN_OUTPUT_CONTEXT];
+    item->merge.lse = item->results[ATTN_OUTPUT_LSE];
     return attn_layer_merge_plan_init(&item->plan, &item->merge, where);
 }

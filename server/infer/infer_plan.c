@@ -15,6 +15,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* One input in the form the library takes. */
 struct planned_input {
@@ -300,12 +301,7 @@ static bool plan_run(struct infer_request *request, struct infer_item *item,
     if (!infer_allocate_results(request, item, fault))
         return false;
     problem->output_dtype = item->result_dtype;
-    problem->context = item->results[INFER_CONTEXT];
-    problem->weights = item->results[INFER_WEIGHTS];
-    problem->scores = item->results[INFER_SCORES];
-    problem->softcapped = item->results[INFER_SOFTCAPPED];
-    problem->masked = item->results[INFER_MASKED];
-    problem->lse = item->results[INFER_LSE];
+    memcpy(problem->out, item->results, sizeof problem->out);
     if (!infer_plan_weight_map(request, item, problem, limits, fault))
         return false;
     const char *where = "";

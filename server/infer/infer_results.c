@@ -7,37 +7,38 @@
 #include <inttypes.h>
 #include <string.h>
 
-const char *const infer_output_names[INFER_OUTPUT_COUNT] = {
-#define X(name, text) text,
-    INFER_OUTPUT_MAP(X)
+const char *const infer_output_names[ATTN_OUTPUT_COUNT] = {
+#define X(NAME, name, columns, step) #name,
+    ATTN_OUTPUT_MAP(X)
 #undef X
 };
 
 bool infer_has_weight_map(const struct infer_item *item)
 {
-    return item->has_weight_map && item->outputs[INFER_WEIGHTS];
+    return item->has_weight_map && item->outputs[ATTN_OUTPUT_WEIGHTS];
 }
 
-size_t infer_numbers_per_element(const struct infer_item *item, enum infer_output output)
+size_t infer_numbers_per_element(const struct infer_item *item, enum attn_output output)
 {
-    return output == INFER_WEIGHTS && infer_has_weight_map(item) && item->weight_map.top_k > 0 ? 2
-                                                                                               : 1;
+    return output == ATTN_OUTPUT_WEIGHTS && infer_has_weight_map(item) && item->weight_map.top_k > 0
+               ? 2
+               : 1;
 }
 
-int infer_output_shape(const struct infer_item *item, enum infer_output output, int64_t shape[3])
+int infer_output_shape(const struct infer_item *item, enum attn_output output, int64_t shape[3])
 {
-    if (output == INFER_CONTEXT && (item->partial || item->context_by_heads)) {
+    if (output == ATTN_OUTPUT_CONTEXT && (item->partial || item->context_by_heads)) {
         shape[0] = item->layer.q_heads;
         shape[1] = item->q_len;
         shape[2] = item->layer.v_head_dim;
         return 3;
     }
-    if (output == INFER_CONTEXT) {
+    if (output == ATTN_OUTPUT_CONTEXT) {
         shape[0] = item->q_len;
         shape[1] = item->d_out;
         return 2;
     }
-    if (output == INFER_WEIGHTS && infer_has_weight_map(item)) {
+    if (output == ATTN_OUTPUT_WEIGHTS && infer_has_weight_map(item)) {
         attn_weight_map_shape(&item->weight_map, item->layer.q_heads, item->q_len, item->kv_len_max,
                               shape);
         return 3;
@@ -45,10 +46,10 @@ int infer_output_shape(const struct infer_item *item, enum infer_output output, 
     shape[0] = item->layer.q_heads;
     shape[1] = item->q_len;
     shape[2] = item->kv_len_max;
-    return output == INFER_LSE ? 2 : 3;
+    return output == ATTN_OUTPUT_LSE ? 2 : 3;
 }
 
-bool infer_output_count(const struct infer_item *item, enum infer_output output, size_t *count)
+bool infer_output_count(const struct infer_item *item, enum attn_output output, size_t *count)
 {
     int64_t shape[3];
     const int rank = infer_output_shape(item, output, shape);
@@ -69,7 +70,7 @@ bool infer_answer_bytes(const struct infer_request *request, const struct infer_
 {
     const size_t number_bytes = infer_number_bytes(request);
     *bytes = 0;
-    for (int i = 0; i < INFER_OUTPUT_COUNT; i++) {
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++) {
         size_t count;
         if (item->outputs[i]
             && (!infer_output_count(item, i, &count)
@@ -132,7 +133,7 @@ bool infer_convert_inputs(struct infer_request *request, struct infer_item *item
 bool infer_convert_results(struct infer_request *request, struct infer_item *item,
                            enum attn_dtype dtype, struct fault *fault)
 {
-    for (int i = 0; i < INFER_OUTPUT_COUNT && item->result_dtype != dtype; i++) {
+    for (int i = 0; i < ATTN_OUTPUT_COUNT && item->result_dtype != dtype; i++) {
         size_t count = 0;
         if (!item->results[i] || !infer_output_count(item, i, &count))
             continue;
@@ -187,7 +188,7 @@ bool infer_plan_weight_map(struct infer_request *request, struct infer_item *ite
     int64_t shape[3];
     if (!infer_has_weight_map(item))
         return true;
-    infer_output_shape(item, INFER_WEIGHTS, shape);
+    infer_output_shape(item, ATTN_OUTPUT_WEIGHTS, shape);
     const size_t count = (size_t)(shape[0] * shape[1] * shape[2]);
     const int64_t pooled =
         attn_weight_map_pooled_count(map, item->layer.q_heads, item->q_len, item->kv_len_max);
@@ -196,7 +197,7 @@ bool infer_plan_weight_map(struct infer_request *request, struct infer_item *ite
                             "the pooled map needs more than the %zu bytes that are given to "
                             "compute in",
                             limits->scratch_bytes_max);
-    map->values = item->results[INFER_WEIGHTS];
+    map->values = item->results[ATTN_OUTPUT_WEIGHTS];
     memset(map->values, 0, count * sizeof *map->values);
     if (map->top_k > 0) {
         map->indices = arena_calloc(&request->arena, count, sizeof *map->indices);
@@ -251,7 +252,7 @@ bool infer_allocate_results(struct infer_request *request, struct infer_item *it
                             struct fault *fault)
 {
     const struct infer_item *first = &request->items[0];
-    for (int i = 0; i < INFER_OUTPUT_COUNT; i++) {
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++) {
         size_t count, size;
         if (!item->outputs[i])
             continue;

@@ -12,10 +12,10 @@ enum { INFER_ANSWER_BYTES_PER_NUMBER = 16 }; /* the longest float32, and its com
 bool infer_has_weight_map(const struct infer_item *item);
 
 /* Numbers in the answer for each element of an output: 2 where it has indices too. */
-size_t infer_numbers_per_element(const struct infer_item *item, enum infer_output output);
+size_t infer_numbers_per_element(const struct infer_item *item, enum attn_output output);
 
 /* Elements of an output; false on overflow. */
-bool infer_output_count(const struct infer_item *item, enum infer_output output, size_t *count);
+bool infer_output_count(const struct infer_item *item, enum attn_output output, size_t *count);
 
 /* The most bytes that a number takes in the answer. */
 size_t infer_number_bytes(const struct infer_request *request);

@@ -142,8 +142,8 @@ static bool read_flag(struct target *target, const char *field, const cJSON *nod
 
 static bool read_map(struct target *target, const char *field, const cJSON *node)
 {
-    static const enum infer_output maps[] = { INFER_SCORES, INFER_SOFTCAPPED, INFER_MASKED,
-                                              INFER_WEIGHTS };
+    static const enum attn_output maps[] = { ATTN_OUTPUT_SCORES, ATTN_OUTPUT_SOFTCAPPED,
+                                             ATTN_OUTPUT_MASKED, ATTN_OUTPUT_WEIGHTS };
     struct v1_reader *v1 = &target->v1;
     int64_t mode;
     (void)field;
@@ -269,7 +269,7 @@ bool oip_read_parameters(struct infer_call *call, struct oip *oip, struct infer_
                 .fault = fault },
     };
     const cJSON *node;
-    oip->map = INFER_SCORES;
+    oip->map = ATTN_OUTPUT_SCORES;
     cJSON_ArrayForEach(node, oip->parameters)
     {
         if (!cJSON_IsNull(node) && !read_parameter(&target, node))

@@ -316,7 +316,7 @@ static void fill_item(const struct oip *oip, const struct sizes *sizes,
         item->mask_view.data =
             (char *)mask->data + (size_t)(b * mask->stride[0]) * attn_dtype_size(mask->dtype);
     item->mask_view.shape[0] = 1;
-    item->outputs[INFER_CONTEXT] = is_asked(oip, Y);
+    item->outputs[ATTN_OUTPUT_CONTEXT] = is_asked(oip, Y);
     item->outputs[oip->map] |= is_asked(oip, QK_MATMUL_OUTPUT);
 }
 
@@ -372,7 +372,7 @@ void oip_sdpa_result(const struct infer_call *call, const struct oip *oip, int s
         memcpy(result->shape, present->shape, sizeof result->shape);
     } else {
         const struct infer_array *shape = slot == Y ? &oip->y_shape : &oip->map_shape;
-        result->data = item ? item->results[slot == Y ? INFER_CONTEXT : oip->map] : NULL;
+        result->data = item ? item->results[slot == Y ? ATTN_OUTPUT_CONTEXT : oip->map] : NULL;
         result->rank = shape->rank;
         memcpy(result->shape, shape->shape, sizeof result->shape);
     }

@@ -123,14 +123,14 @@ int oip_outputs(const struct model *model, struct oip_tensor tensors[OIP_TENSORS
         return SDPA_OUTPUT_COUNT;
     }
     const struct common common = common_widths(model);
-    for (int i = 0; i < INFER_OUTPUT_COUNT; i++)
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++)
         tensors[i] = (struct oip_tensor){ infer_output_names[i],          "FP32", false, 4,
                                           { -1, common.q_heads, -1, -1 }, false };
-    tensors[INFER_CONTEXT].rank = 3;
-    tensors[INFER_CONTEXT].shape[1] = -1;
-    tensors[INFER_CONTEXT].shape[2] = common.d_out;
-    tensors[INFER_LSE].rank = 3;
-    return INFER_OUTPUT_COUNT;
+    tensors[ATTN_OUTPUT_CONTEXT].rank = 3;
+    tensors[ATTN_OUTPUT_CONTEXT].shape[1] = -1;
+    tensors[ATTN_OUTPUT_CONTEXT].shape[2] = common.d_out;
+    tensors[ATTN_OUTPUT_LSE].rank = 3;
+    return ATTN_OUTPUT_COUNT;
 }
 
 void oip_platform(const struct model *model, char *platform, size_t size)

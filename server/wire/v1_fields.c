@@ -257,6 +257,11 @@ static bool read_kv_heads(struct v1_reader *reader, const cJSON *node)
     return read_heads(reader, node, &reader->item->kv_heads);
 }
 
+/* Each name with a comma and a space before it. */
+#define X(NAME, name, columns, step) ", " #name
+static const char output_names[] = ATTN_OUTPUT_MAP(X);
+#undef X
+
 static bool read_outputs(struct v1_reader *reader, const cJSON *node)
 {
     if (reader->request->gradients)
@@ -274,14 +279,13 @@ static bool read_outputs(struct v1_reader *reader, const cJSON *node)
             return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
                                 "outputs holds %s; expected names",
                                 json_kind(reader->document, name));
-        while (output < INFER_OUTPUT_COUNT
+        while (output < ATTN_OUTPUT_COUNT
                && strcmp(infer_output_names[output], name->valuestring) != 0)
             output++;
-        if (output == INFER_OUTPUT_COUNT)
+        if (output == ATTN_OUTPUT_COUNT)
             return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
-                                "there is no output '%.60s'; expected any of context, weights, "
-                                "scores, softcapped, masked, lse",
-                                name->valuestring);
+                                "there is no output '%.60s'; expected any of %s", name->valuestring,
+                                output_names + 2);
         reader->item->outputs[output] = true;
     }
     return true;

@@ -91,8 +91,8 @@ bool wire_merge_read_fields(struct infer_request *request, const struct json_doc
         return fault_no_memory(fault);
     request->item_count = 1;
     reader.item = &request->items[0];
-    reader.item->outputs[INFER_CONTEXT] = true;
-    reader.item->outputs[INFER_LSE] = true;
+    reader.item->outputs[ATTN_OUTPUT_CONTEXT] = true;
+    reader.item->outputs[ATTN_OUTPUT_LSE] = true;
     cJSON_ArrayForEach(node, document->root)
     {
         if (!read_field(&reader, node))
@@ -113,7 +113,7 @@ bool wire_merge_read(struct infer_request *request, const struct json_document *
     return true;
 }
 
-static void write_output(const struct infer_item *item, enum infer_output output, struct text *text)
+static void write_output(const struct infer_item *item, enum attn_output output, struct text *text)
 {
     int64_t shape[3];
     const int rank = infer_output_shape(item, output, shape);
@@ -125,8 +125,8 @@ void wire_merge_write(const struct infer_request *request, struct text *text)
 {
     const struct infer_item *item = &request->items[0];
     text_raw(text, "{");
-    write_output(item, INFER_CONTEXT, text);
+    write_output(item, ATTN_OUTPUT_CONTEXT, text);
     text_raw(text, ",");
-    write_output(item, INFER_LSE, text);
+    write_output(item, ATTN_OUTPUT_LSE, text);
     text_raw(text, "}\n");
 }

@@ -74,7 +74,7 @@ struct oip {
     bool is_batched;
     struct infer_array present[2]; /* of sdpa: key and value, [batch, kv_heads, length, head_dim] */
     struct infer_array y_shape, map_shape; /* of sdpa's other outputs; no data */
-    enum infer_output map;                 /* of sdpa: what qk_matmul_output is */
+    enum attn_output map;                  /* of sdpa: what qk_matmul_output is */
 };
 
 /* -------------------------------------------------------------- oip_envelope.c -- */

@@ -6,8 +6,8 @@
 
 #include "base/dtype.h"
 #include "format/safetensors.h"
-#include "infer/infer_results.h"
 #include "infer/infer_gradient.h"
+#include "infer/infer_results.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,20 +62,20 @@ bool wire_safetensors_write(struct infer_call *call, struct fault *fault)
     const char *dtype = dtype_name(item->answer_dtype);
     struct answer answer = { .count = 0 };
     int64_t shape[3];
-    const bool has_indices =
-        item->outputs[INFER_WEIGHTS] && infer_has_weight_map(item) && item->weight_map.top_k > 0;
+    const bool has_indices = item->outputs[ATTN_OUTPUT_WEIGHTS] && infer_has_weight_map(item)
+                             && item->weight_map.top_k > 0;
     if (!infer_convert_results(&call->request, item, item->answer_dtype, fault))
         return false;
     if (has_indices) {
-        const int rank = infer_output_shape(item, INFER_WEIGHTS, shape);
+        const int rank = infer_output_shape(item, ATTN_OUTPUT_WEIGHTS, shape);
         add(&answer, "weights.indices", "I64", item->weight_map.indices, rank, shape);
     }
-    for (int i = 0; i < INFER_OUTPUT_COUNT; i++) {
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++) {
         if (!item->outputs[i])
             continue;
         const int rank = infer_output_shape(item, i, shape);
         const char *name =
-            i == INFER_WEIGHTS && has_indices ? "weights.values" : infer_output_names[i];
+            i == ATTN_OUTPUT_WEIGHTS && has_indices ? "weights.values" : infer_output_names[i];
         add(&answer, name, dtype, item->results[i], rank, shape);
     }
     return send(call, &answer, fault);

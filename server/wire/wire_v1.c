@@ -50,7 +50,7 @@ bool wire_v1_read(struct infer_request *request, bool batch, const struct json_d
                   struct fault *fault)
 {
     struct infer_item shared = {
-        .outputs = { [INFER_CONTEXT] = true, [INFER_WEIGHTS] = true },
+        .outputs = { [ATTN_OUTPUT_CONTEXT] = true, [ATTN_OUTPUT_WEIGHTS] = true },
     };
     struct v1_reader reader = {
         .document = document,
@@ -83,7 +83,7 @@ static void write_top_k(const struct infer_item *item, const int64_t shape[3], s
     text_raw(text, "{\"indices\":");
     text_numbers(text, &indices);
     text_raw(text, ",\"values\":");
-    text_tensor(text, item->results[INFER_WEIGHTS], 3, shape);
+    text_tensor(text, item->results[ATTN_OUTPUT_WEIGHTS], 3, shape);
     text_raw(text, "}");
 }
 
@@ -93,14 +93,14 @@ static void write_item(const struct infer_item *item, struct text *text)
     text_string(text, item->model->name);
     text_raw(text, ",\"layer\":");
     text_integer(text, item->layer_index);
-    for (int i = 0; i < INFER_OUTPUT_COUNT; i++) {
+    for (int i = 0; i < ATTN_OUTPUT_COUNT; i++) {
         int64_t shape[3];
         if (!item->outputs[i])
             continue;
         const int rank = infer_output_shape(item, i, shape);
         text_raw(text, ",");
         text_key(text, infer_output_names[i]);
-        if (i == INFER_WEIGHTS && infer_has_weight_map(item) && item->weight_map.top_k > 0)
+        if (i == ATTN_OUTPUT_WEIGHTS && infer_has_weight_map(item) && item->weight_map.top_k > 0)
             write_top_k(item, shape, text);
         else
             text_tensor(text, item->results[i], rank, shape);

@@ -20,10 +20,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check_weights(const struct infer_item *item)
 {
     int64_t shape[3];
-    const float *row = item->results[INFER_WEIGHTS];
-    if (!row || !item->results[INFER_SCORES] || item->has_weight_map)
+    const float *row = item->results[ATTN_OUTPUT_WEIGHTS];
+    if (!row || !item->results[ATTN_OUTPUT_SCORES] || item->has_weight_map)
         return;
-    infer_output_shape(item, INFER_WEIGHTS, shape);
+    infer_output_shape(item, ATTN_OUTPUT_WEIGHTS, shape);
     for (int64_t r = 0; r < shape[0] * shape[1]; r++, row += shape[2]) {
         double sum = 0;
         for (int64_t j = 0; j < shape[2]; j++)
@@ -37,10 +37,10 @@ static void check_weights(const struct infer_item *item)
 static void check_weight_map(const struct infer_item *item)
 {
     int64_t shape[3];
-    const float *row = item->results[INFER_WEIGHTS];
+    const float *row = item->results[ATTN_OUTPUT_WEIGHTS];
     if (!row || !item->has_weight_map || item->dropout > 0)
         return;
-    infer_output_shape(item, INFER_WEIGHTS, shape);
+    infer_output_shape(item, ATTN_OUTPUT_WEIGHTS, shape);
     for (int64_t r = 0; r < shape[0] * shape[1]; r++, row += shape[2])
         for (int64_t j = 0; j < shape[2]; j++) {
             require(isnan(row[j]) || (row[j] >= 0 && row[j] <= 1.0001f));
