@@ -8,7 +8,7 @@
 #include "api/openapi.h"
 #include "api/prometheus.h"
 #include "api/softmax_handler.h"
-#include "infer/infer_job.h"
+#include "infer/call.h"
 #include "watch/metrics.h"
 
 /* Two rows: an endpoint of a model, and of one version of it. END is what the paths end with. */
@@ -28,15 +28,15 @@ struct route *routes_table(int *count)
         { "GET", "/metrics", .handle = prometheus_get, .health = true },
         { "GET", "/openapi.json", .handle = openapi_get },
         { "POST", "/v1/attention", .handle = infer_handle_attention,
-          .takes_body = infer_job_takes_body },
+          .takes_body = call_takes_body },
         { "POST", "/v1/attention/batch", .handle = infer_handle_batch,
-          .takes_body = infer_job_takes_body },
-        { "POST", "/v1/softmax", .handle = softmax_handle, .takes_body = infer_job_takes_body },
+          .takes_body = call_takes_body },
+        { "POST", "/v1/softmax", .handle = softmax_handle, .takes_body = call_takes_body },
         { "POST", "/v1/attention/merge", .handle = infer_handle_merge,
-          .takes_body = infer_job_takes_body },
+          .takes_body = call_takes_body },
         { "POST", "/v1/attention/gradients", .handle = infer_handle_gradients,
-          .takes_body = infer_job_takes_body },
-        OF_MODEL("POST", "/infer", .handle = infer_handle_oip, .takes_body = infer_job_takes_body),
+          .takes_body = call_takes_body },
+        OF_MODEL("POST", "/infer", .handle = infer_handle_oip, .takes_body = call_takes_body),
         { "GET", "/v1/models", .handle = models_list },
         { "GET", "/v1/models/{model}", .handle = models_get },
         { "PUT", "/v1/models/{model}", .handle = models_put },

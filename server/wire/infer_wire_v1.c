@@ -10,8 +10,8 @@
 /* The body is not needed once it is read. */
 static bool read_json(struct infer_call *call, struct fault *fault)
 {
-    const bool read = infer_wire_read_json(call, call->body.data, call->body.size, fault);
-    infer_wire_drop_body(call);
+    const bool read = infer_wire_read_json(call, call->base.body.data, call->base.body.size, fault);
+    call_drop_body(&call->base);
     return read;
 }
 
@@ -27,12 +27,14 @@ static bool read_single(struct infer_call *call, struct fault *fault)
     count_bytes(call);
     if (wire_safetensors_comes(call))
         return wire_safetensors_read(call, false, fault);
-    return read_json(call, fault) && wire_v1_read(&call->request, false, &call->document, fault);
+    return read_json(call, fault)
+           && wire_v1_read(&call->request, false, &call->base.document, fault);
 }
 
 static bool read_batch(struct infer_call *call, struct fault *fault)
 {
-    return read_json(call, fault) && wire_v1_read(&call->request, true, &call->document, fault);
+    return read_json(call, fault)
+           && wire_v1_read(&call->request, true, &call->base.document, fault);
 }
 
 static bool read_merge(struct infer_call *call, struct fault *fault)
@@ -40,7 +42,7 @@ static bool read_merge(struct infer_call *call, struct fault *fault)
     count_bytes(call);
     if (wire_safetensors_comes(call))
         return wire_safetensors_read_merge(call, fault);
-    return read_json(call, fault) && wire_merge_read(&call->request, &call->document, fault);
+    return read_json(call, fault) && wire_merge_read(&call->request, &call->base.document, fault);
 }
 
 static bool read_gradients(struct infer_call *call, struct fault *fault)
@@ -48,7 +50,8 @@ static bool read_gradients(struct infer_call *call, struct fault *fault)
     count_bytes(call);
     if (wire_safetensors_comes(call))
         return wire_safetensors_read(call, true, fault);
-    return read_json(call, fault) && wire_gradient_read(&call->request, &call->document, fault);
+    return read_json(call, fault)
+           && wire_gradient_read(&call->request, &call->base.document, fault);
 }
 
 /* The results of one item, as tensors or by the writer of their JSON. */
@@ -60,7 +63,7 @@ static bool write_results(struct infer_call *call,
         return wire_safetensors_write(call, fault);
     if (!infer_convert_results(&call->request, &call->request.items[0], ATTN_F32, fault))
         return false;
-    write(&call->request, &call->text);
+    write(&call->request, &call->base.text);
     return true;
 }
 
@@ -72,7 +75,7 @@ static bool write_single(struct infer_call *call, struct fault *fault)
 static bool write_batch(struct infer_call *call, struct fault *fault)
 {
     (void)fault;
-    wire_v1_write(&call->request, &call->text);
+    wire_v1_write(&call->request, &call->base.text);
     return true;
 }
 
@@ -85,7 +88,7 @@ static bool write_gradients(struct infer_call *call, struct fault *fault)
 {
     if (wire_safetensors_goes(call))
         return wire_safetensors_write_gradients(call, fault);
-    wire_gradient_write(&call->request, &call->text);
+    wire_gradient_write(&call->request, &call->base.text);
     return true;
 }
 

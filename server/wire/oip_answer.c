@@ -104,7 +104,7 @@ static bool write_output(struct infer_call *call, const struct oip *oip,
                          const struct oip_output *output, struct byte_slice *part,
                          struct fault *fault)
 {
-    struct text *text = &call->text;
+    struct text *text = &call->base.text;
     struct tensor_text tensor;
     struct oip_result result;
     struct classes classes = { .bytes = NULL };
@@ -162,20 +162,20 @@ bool oip_write(struct infer_call *call, struct fault *fault)
         return fault_no_memory(fault);
     if (first && !infer_convert_results(&call->request, first, first->answer_dtype, fault))
         return false;
-    write_begin(oip, &call->text);
+    write_begin(oip, &call->base.text);
     for (int i = 0; i < oip->asked_count; i++) {
-        text_bytes(&call->text, ",", i > 0);
+        text_bytes(&call->base.text, ",", i > 0);
         if (!write_output(call, oip, &oip->outputs[i], &parts[part_count], fault))
             return false;
         part_count += oip->outputs[i].binary;
     }
-    text_raw(&call->text, part_count > 1 ? "]}" : "]}\n");
+    text_raw(&call->base.text, part_count > 1 ? "]}" : "]}\n");
     if (part_count == 1)
         return true;
-    parts[0] = (struct byte_slice){ call->text.data, call->text.used };
-    call->content_type = "application/octet-stream";
-    call->parts = parts;
-    call->part_count = part_count;
-    call->has_header_length = true;
+    parts[0] = (struct byte_slice){ call->base.text.data, call->base.text.used };
+    call->base.content_type = "application/octet-stream";
+    call->base.parts = parts;
+    call->base.part_count = part_count;
+    call->base.has_header_length = true;
     return true;
 }

@@ -21,7 +21,7 @@ bool oip_read_shape(struct oip_reader *reader, int slot, const cJSON *object)
     const char *name = reader->oip->inputs_known[slot].name;
     const cJSON *node = oip_member(object, "shape");
     const struct json_numbers *numbers =
-        node ? json_numbers_of(&reader->call->document, node) : NULL;
+        node ? json_numbers_of(&reader->call->base.document, node) : NULL;
     if (!node)
         return oip_refuse(reader->fault, "inputs", input->index, "shape", FAULT_FIELD,
                           "shape of input '%s' is missing", name);
@@ -150,7 +150,7 @@ static bool take_floats(struct oip_reader *reader, int slot, struct v1_reader *v
         if (!bytes)
             return fault_no_memory(reader->fault);
         if (input->array.dtype == ATTN_F64)
-            nonfinite_index = json_read_doubles(reader->call->body.data, numbers, bytes);
+            nonfinite_index = json_read_doubles(reader->call->base.body.data, numbers, bytes);
         else
             nonfinite_index = write_halves(bytes, input->array.dtype, numbers);
         input->array.data = bytes;
@@ -163,7 +163,7 @@ bool oip_read_data(struct oip_reader *reader, int slot, const cJSON *node)
     struct oip_input *input = &reader->oip->inputs[slot];
     char name[96], shape[96];
     struct v1_reader v1 = {
-        .document = &reader->call->document,
+        .document = &reader->call->base.document,
         .request = &reader->call->request,
         .name = name,
         .takes_deep = true, /* the shape is a member of its own */

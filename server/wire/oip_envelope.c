@@ -13,8 +13,9 @@
 /* A list of objects, such as inputs. NULL where it is no such list. */
 static const cJSON *list_of(struct oip_reader *reader, const char *name)
 {
-    const cJSON *node = oip_member(reader->call->document.root, name);
-    if (cJSON_IsArray(node) && !(node->child && json_numbers_of(&reader->call->document, node)))
+    const cJSON *node = oip_member(reader->call->base.document.root, name);
+    if (cJSON_IsArray(node)
+        && !(node->child && json_numbers_of(&reader->call->base.document, node)))
         return node;
     char pointer[16];
     snprintf(pointer, sizeof pointer, "/%s", name);
@@ -192,7 +193,7 @@ static void ask_defaults(struct oip *oip)
 
 static bool read_outputs(struct oip_reader *reader)
 {
-    const cJSON *outputs = oip_member(reader->call->document.root, "outputs"), *object;
+    const cJSON *outputs = oip_member(reader->call->base.document.root, "outputs"), *object;
     int index = 0;
     if (!outputs || (cJSON_IsArray(outputs) && !outputs->child)) {
         ask_defaults(reader->oip);
@@ -214,7 +215,7 @@ static bool read_outputs(struct oip_reader *reader)
 static bool read_id_and_parameters(struct oip_reader *reader)
 {
     struct oip *oip = reader->oip;
-    const cJSON *root = reader->call->document.root;
+    const cJSON *root = reader->call->base.document.root;
     if (!cJSON_IsObject(root))
         return fault_set(reader->fault, FAULT_TYPE, "the body is %s; expected an object",
                          oip_kind_of(reader, root));
@@ -245,8 +246,8 @@ bool oip_read_envelope(struct infer_call *call, struct oip *oip, struct fault *f
         .call = call,
         .oip = oip,
         .fault = fault,
-        .tail = (const char *)call->body.data + oip->header_length,
-        .tail_size = call->body.size - oip->header_length,
+        .tail = (const char *)call->base.body.data + oip->header_length,
+        .tail_size = call->base.body.size - oip->header_length,
     };
     return read_id_and_parameters(&reader) && read_inputs(&reader) && read_outputs(&reader);
 }
@@ -264,18 +265,18 @@ bool oip_read_raw(struct infer_call *call, struct oip *oip, struct fault *fault)
                          "a raw binary request is for models of one input with one variable "
                          "dimension; model '%s' has others",
                          oip->model->name);
-    if (call->body.size == 0 || call->body.size % row != 0)
+    if (call->base.body.size == 0 || call->base.body.size % row != 0)
         return fault_set(fault, FAULT_BINARY,
                          "input byte size mismatch for input 'query' for model '%s'. Expected a "
                          "multiple of %zu, got %zu",
-                         oip->model->name, row, call->body.size);
+                         oip->model->name, row, call->base.body.size);
     oip->inputs[0] = (struct oip_input){
         .given = true,
         .datatype = oip_datatype_find("FP32"),
         .array = { .dtype = ATTN_F32,
                    .rank = 3,
-                   .shape = { 1, (int64_t)(call->body.size / row), columns } },
-        .count = (int64_t)(call->body.size / sizeof(float)),
+                   .shape = { 1, (int64_t)(call->base.body.size / row), columns } },
+        .count = (int64_t)(call->base.body.size / sizeof(float)),
     };
-    return oip_take_bytes(&reader, 0, call->body.data);
+    return oip_take_bytes(&reader, 0, call->base.body.data);
 }

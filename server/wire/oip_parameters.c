@@ -181,7 +181,7 @@ static bool read_timeout(struct target *target, const cJSON *node)
     if (!v1_read_integer(&target->v1, node, 0, FAULT_OPTION, &timeout_us))
         return false;
     const int64_t most_us = INT64_MAX / 1000 / 2; /* no deadline that any clock will see */
-    target->call->timeout_ns = (timeout_us < most_us ? timeout_us : most_us) * 1000;
+    target->call->base.timeout_ns = (timeout_us < most_us ? timeout_us : most_us) * 1000;
     return true;
 }
 
@@ -201,7 +201,7 @@ static bool read_priority(struct target *target, const cJSON *node)
     int64_t priority;
     if (!v1_read_integer(&target->v1, node, 0, FAULT_OPTION, &priority))
         return false;
-    target->call->priority = priority < INT_MAX ? (int)priority : 0;
+    target->call->base.priority = priority < INT_MAX ? (int)priority : 0;
     return true;
 }
 
@@ -263,7 +263,9 @@ bool oip_read_parameters(struct infer_call *call, struct oip *oip, struct infer_
     struct target target = {
         .call = call,
         .oip = oip,
-        .v1 = { .document = &call->document,
+        .v1 = { .document = &call->base.document,
+                .arena = &call->request.arena,
+                .nonfinite_allowed = call->request.nonfinite_allowed,
                 .request = &call->request,
                 .item = item,
                 .fault = fault },

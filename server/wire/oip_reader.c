@@ -58,7 +58,7 @@ void oip_shape_text(char *out, size_t size, const int64_t *shape, int rank)
 
 const char *oip_kind_of(const struct oip_reader *reader, const cJSON *node)
 {
-    return json_kind(&reader->call->document, node);
+    return json_kind(&reader->call->base.document, node);
 }
 
 const cJSON *oip_member(const cJSON *object, const char *name)

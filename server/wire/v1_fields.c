@@ -114,7 +114,7 @@ static bool read_kv_len(struct v1_reader *reader, const cJSON *node)
         return v1_integers_of(reader, numbers, FAULT_LENGTH, &item->kv_len);
     }
     item->kv_len_count = 1;
-    item->kv_len = arena_calloc(&reader->request->arena, 1, sizeof *item->kv_len);
+    item->kv_len = arena_calloc(reader->arena, 1, sizeof *item->kv_len);
     if (!item->kv_len)
         return fault_no_memory(reader->fault);
     return v1_read_integer(reader, node, 0, FAULT_LENGTH, item->kv_len);

@@ -77,7 +77,7 @@ bool v1_expect_finite(struct v1_reader *reader, const struct json_numbers *numbe
                       int64_t nonfinite_index, const char *type)
 {
     const struct json_place place = v1_place(reader);
-    return reader->request->nonfinite_allowed
+    return reader->nonfinite_allowed
            || json_element_expect_finite(&place, numbers, nonfinite_index, type);
 }
 
@@ -120,7 +120,7 @@ bool v1_integers_of(struct v1_reader *reader, const struct json_numbers *numbers
                     enum fault_code code, int64_t **values)
 {
     const float exact_max = 16777216.0f; /* the integers that a float32 holds exactly */
-    *values = arena_calloc(&reader->request->arena, (size_t)numbers->count, sizeof **values);
+    *values = arena_calloc(reader->arena, (size_t)numbers->count, sizeof **values);
     if (!*values)
         return fault_no_memory(reader->fault);
     for (int64_t i = 0; i < numbers->count; i++) {

@@ -10,7 +10,9 @@
 
 struct v1_reader {
     const struct json_document *document;
-    struct infer_request *request;
+    struct arena *arena;           /* of the request: owns the lists of integers */
+    bool nonfinite_allowed;        /* NaN and infinities may come */
+    struct infer_request *request; /* of an inference, which fields are read into; else NULL */
     struct infer_item *item;
     const char *name; /* of the field that is being read */
     char pointer[FAULT_POINTER_MAX];
@@ -62,7 +64,7 @@ bool v1_expect_numbers(struct v1_reader *reader, const struct json_numbers *numb
 /* The numbers where they lie, as F32. */
 void v1_take_array(struct infer_array *array, const struct json_numbers *numbers);
 
-/* The numbers as integers of 0 or more, in the request's arena; others get a fault of this code. */
+/* The numbers as integers of 0 or more, in the arena; others get a fault of this code. */
 bool v1_integers_of(struct v1_reader *reader, const struct json_numbers *numbers,
                     enum fault_code code, int64_t **values);
 

@@ -46,8 +46,7 @@ static bool read_parts(struct v1_reader *reader, const cJSON *array)
         || (cJSON_GetArraySize(array) && json_numbers_of(reader->document, array)))
         return v1_wrong_type(reader, array, "an array of parts");
     item->part_count = cJSON_GetArraySize(array);
-    item->parts =
-        arena_calloc(&reader->request->arena, (size_t)item->part_count, sizeof *item->parts);
+    item->parts = arena_calloc(reader->arena, (size_t)item->part_count, sizeof *item->parts);
     if (!item->parts)
         return fault_no_memory(reader->fault);
     int64_t index = 0;
@@ -81,7 +80,11 @@ static bool read_field(struct v1_reader *reader, const cJSON *node)
 bool wire_merge_read_fields(struct infer_request *request, const struct json_document *document,
                             struct fault *fault)
 {
-    struct v1_reader reader = { .document = document, .request = request, .fault = fault };
+    struct v1_reader reader = { .document = document,
+                                .arena = &request->arena,
+                                .nonfinite_allowed = request->nonfinite_allowed,
+                                .request = request,
+                                .fault = fault };
     const cJSON *node;
     if (!cJSON_IsObject(document->root))
         return fault_set(fault, FAULT_TYPE, "the body is %s; expected an object",

@@ -83,7 +83,7 @@ static bool resolve(struct infer_call *call, struct oip *oip, struct fault *faul
 
 static bool read_json(struct infer_call *call, const struct oip *oip, struct fault *fault)
 {
-    if (infer_wire_read_json(call, call->body.data, oip->header_length, fault))
+    if (infer_wire_read_json(call, call->base.body.data, oip->header_length, fault))
         return true;
     if (!oip->is_bytes || oip->has_header_length || fault->code != FAULT_JSON)
         return false;
@@ -96,16 +96,16 @@ static bool read_body(struct infer_call *call, struct oip *oip, struct fault *fa
 {
     if (oip->has_header_length && oip->header_length == 0)
         return oip_read_raw(call, oip, fault);
-    if (oip->header_length > call->body.size)
+    if (oip->header_length > call->base.body.size)
         return fault_set(fault, FAULT_BINARY,
                          "inference header size should be in range (0, %zu), got: %zu",
-                         call->body.size, oip->header_length);
+                         call->base.body.size, oip->header_length);
     if (!oip->has_header_length)
-        oip->header_length = call->body.size;
+        oip->header_length = call->base.body.size;
     if (!read_json(call, oip, fault) || !oip_read_envelope(call, oip, fault))
         return false;
     if (!oip->has_header_length)
-        infer_wire_drop_body(call); /* nothing points into it */
+        call_drop_body(&call->base); /* nothing points into it */
     return true;
 }
 

@@ -179,7 +179,7 @@ static bool read_numbers(struct v1_reader *reader, const struct safetensors_entr
     array->data = entry->data;
     if ((uintptr_t)entry->data % attn_dtype_size(dtype) == 0)
         return true;
-    void *copy = arena_alloc(&reader->request->arena, entry->size);
+    void *copy = arena_alloc(reader->arena, entry->size);
     if (!copy)
         return fault_no_memory(reader->fault);
     array->data = memcpy(copy, entry->data, entry->size);
@@ -205,7 +205,7 @@ static bool read_kv_len(struct v1_reader *reader, const struct safetensors_entry
         return fault_set_at(reader->fault, reader->pointer, FAULT_SHAPE,
                             "kv_len has %d dimensions; expected none or one", array.rank);
     const int64_t count = array.rank == 0 ? 1 : array.shape[0];
-    item->kv_len = arena_calloc(&reader->request->arena, (size_t)count, sizeof *item->kv_len);
+    item->kv_len = arena_calloc(reader->arena, (size_t)count, sizeof *item->kv_len);
     if (!item->kv_len)
         return fault_no_memory(reader->fault);
     for (int64_t i = 0; i < count; i++) {
@@ -282,13 +282,16 @@ read_body(struct infer_call *call,
           struct fault *fault)
 {
     struct safetensors file;
-    struct v1_reader reader = { .document = &call->document,
+    struct v1_reader reader = { .document = &call->base.document,
+                                .arena = &call->request.arena,
+                                .nonfinite_allowed = call->request.nonfinite_allowed,
                                 .request = &call->request,
                                 .fault = fault };
-    if (!safetensors_read(&file, call->body.data ? call->body.data : "", call->body.size, fault))
+    if (!safetensors_read(&file, call->base.body.data ? call->base.body.data : "",
+                          call->base.body.size, fault))
         return false;
-    bool good =
-        read_metadata(&reader, call, &file) && read_fields(&call->request, &call->document, fault);
+    bool good = read_metadata(&reader, call, &file)
+                && read_fields(&call->request, &call->base.document, fault);
     if (good) {
         reader.item = &call->request.items[0];
         good = read_tensors(&reader, &file);
@@ -349,8 +352,7 @@ static bool read_parts(struct v1_reader *reader, const struct safetensors *file)
     if (file->entry_count == 0)
         return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "parts is missing");
     item->part_count = (file->entry_count + 1) / 2;
-    item->parts =
-        arena_calloc(&reader->request->arena, (size_t)item->part_count, sizeof *item->parts);
+    item->parts = arena_calloc(reader->arena, (size_t)item->part_count, sizeof *item->parts);
     if (!item->parts)
         return fault_no_memory(reader->fault);
     for (int64_t i = 0; i < file->entry_count; i++) {

@@ -41,18 +41,19 @@ static bool send(struct infer_call *call, const struct answer *answer, struct fa
         arena_calloc(&call->request.arena, (size_t)answer->count + 1, sizeof *parts);
     if (!parts)
         return fault_no_memory(fault);
-    if (!safetensors_write_head(&call->text, answer->tensors, answer->count, metadata, 2, fault))
+    if (!safetensors_write_head(&call->base.text, answer->tensors, answer->count, metadata, 2,
+                                fault))
         return false;
-    parts[0] = (struct byte_slice){ call->text.data, call->text.used };
-    call->parts = parts;
-    call->part_count = 1;
+    parts[0] = (struct byte_slice){ call->base.text.data, call->base.text.used };
+    call->base.parts = parts;
+    call->base.part_count = 1;
     for (int i = 0; i < answer->count; i++) {
         int64_t size = 0;
         if (safetensors_tensor_bytes(&answer->tensors[i], &size) && size > 0)
-            parts[call->part_count++] =
+            parts[call->base.part_count++] =
                 (struct byte_slice){ answer->tensors[i].values, (size_t)size };
     }
-    call->content_type = "application/x-safetensors";
+    call->base.content_type = "application/x-safetensors";
     return true;
 }
 

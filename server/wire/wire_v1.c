@@ -54,6 +54,8 @@ bool wire_v1_read(struct infer_request *request, bool batch, const struct json_d
     };
     struct v1_reader reader = {
         .document = document,
+        .arena = &request->arena,
+        .nonfinite_allowed = request->nonfinite_allowed,
         .request = request,
         .item = &shared,
         .fault = fault,

@@ -42,7 +42,7 @@ static void check_output(const struct json_document *document, const cJSON *outp
     if (parameters) {
         const double size =
             cJSON_GetObjectItemCaseSensitive(parameters, "binary_data_size")->valuedouble;
-        require(*part < call->part_count && (double)call->parts[*part].size == size);
+        require(*part < call->base.part_count && (double)call->base.parts[*part].size == size);
         if (size_of(output) > 0)
             require(size == (double)count * (double)size_of(output));
         ++*part;
@@ -66,14 +66,14 @@ static void answer(struct infer_call *call, void *workspace)
         require(fault.code == FAULT_MEMORY);
         return;
     }
-    require(text_finish(&call->text, &fault));
-    if (!json_read(&answered, call->text.data, call->text.used, &options, &fault)) {
+    require(text_finish(&call->base.text, &fault));
+    if (!json_read(&answered, call->base.text.data, call->base.text.used, &options, &fault)) {
         require(fault.code == FAULT_TOO_LARGE); /* strings outside arrays of numbers */
         return;
     }
     cJSON_ArrayForEach(output, cJSON_GetObjectItemCaseSensitive(answered.root, "outputs"))
         check_output(&answered, output, call, &part);
-    require(call->part_count == 0 ? part == 1 : part == call->part_count);
+    require(call->base.part_count == 0 ? part == 1 : part == call->base.part_count);
     json_free(&answered);
 }
 
@@ -82,8 +82,8 @@ static void set_body(struct infer_call *call, size_t offset, const uint8_t *byte
     char *memory = malloc(offset + size + 1);
     require(memory != NULL);
     memcpy(memory + offset, bytes, size);
-    call->body_memory = memory;
-    call->body = (struct byte_slice){ memory + offset, size };
+    call->base.body_memory = memory;
+    call->base.body = (struct byte_slice){ memory + offset, size };
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -118,7 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .content_type = "",
     };
     arena_init(&call.request.arena, call.limits.scratch_bytes_max);
-    text_init(&call.text, (size_t)1 << 28);
+    text_init(&call.base.text, (size_t)1 << 28);
     set_body(&call, data[0] >> 4, data + HEAD_BYTES, size - HEAD_BYTES);
     const bool planned = wire_oip_begin(&call, &headers, &fault) && wire_oip.read(&call, &fault)
                          && infer_plan(&call.request, &call.limits, &fault);
@@ -129,9 +129,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else if (request_is_small(&call.request)) {
         answer(&call, workspace);
     }
-    free(call.body_memory);
-    text_free(&call.text);
+    free(call.base.body_memory);
+    text_free(&call.base.text);
     infer_request_free(&call.request);
-    json_free(&call.document);
+    json_free(&call.base.document);
     return 0;
 }

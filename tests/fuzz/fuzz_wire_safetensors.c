@@ -44,13 +44,13 @@ static void answer(struct infer_call *call, bool gradients)
     size_t size = 0;
     require(gradients ? wire_safetensors_write_gradients(call, &fault)
                       : wire_safetensors_write(call, &fault));
-    for (int i = 0; i < call->part_count; i++)
-        size += call->parts[i].size;
+    for (int i = 0; i < call->base.part_count; i++)
+        size += call->base.parts[i].size;
     char *bytes = malloc(size + 1), *end = bytes;
     require(bytes != NULL);
-    for (int i = 0; i < call->part_count; i++) {
-        memcpy(end, call->parts[i].data, call->parts[i].size);
-        end += call->parts[i].size;
+    for (int i = 0; i < call->base.part_count; i++) {
+        memcpy(end, call->base.parts[i].data, call->base.parts[i].size);
+        end += call->base.parts[i].size;
     }
     require(safetensors_read(&file, bytes, size, &fault));
     require(safetensors_metadata(&file, "model") != NULL);
@@ -85,13 +85,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                     .workspace_bytes = WORKSPACE_BYTES,
                     .answer_bytes_max = 1 << 24,
                     .scratch_bytes_max = 1 << 26 },
-        .body_memory = malloc(size), /* where the body is aligned as a body is */
+        .base.body_memory = malloc(size), /* where the body is aligned as a body is */
     };
-    require(call.body_memory != NULL);
-    memcpy(call.body_memory, data + 1, size - 1);
-    call.body = (struct byte_slice){ call.body_memory, size - 1 };
+    require(call.base.body_memory != NULL);
+    memcpy(call.base.body_memory, data + 1, size - 1);
+    call.base.body = (struct byte_slice){ call.base.body_memory, size - 1 };
     arena_init(&call.request.arena, call.limits.scratch_bytes_max);
-    text_init(&call.text, (size_t)1 << 28);
+    text_init(&call.base.text, (size_t)1 << 28);
     if (!read_call(&call, data[0], &fault) || !infer_plan(&call.request, &call.limits, &fault)) {
         require(fault.code != FAULT_NONE && fault.message[0] != '\0');
     } else if (call.request.items[0].fault.code != FAULT_NONE) {
@@ -100,9 +100,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         run(&call.request.items[0], workspace);
         answer(&call, gradients);
     }
-    infer_wire_drop_body(&call);
-    text_free(&call.text);
+    call_drop_body(&call.base);
+    text_free(&call.base.text);
     infer_request_free(&call.request);
-    json_free(&call.document);
+    json_free(&call.base.document);
     return 0;
 }

@@ -1,0 +1,312 @@
+/* call.c - see call.h. */
+#include "infer/call.h"
+
+#include "base/clock.h"
+#include "format/coding.h"
+#include "infer/call_answer.h"
+#include "service/admission.h"
+#include "service/cost_guess.h"
+
+#include <stdlib.h>
+
+/* The connection thread runs a call of at most this predicted cost itself, where a worker is idle.
+ * Handing over a call below the first bound and taking its answer back would cost that thread more.
+ * A call up to the second bound is answered sooner this way, but the requests behind it wait, so
+ * the bound is only for a request that came alone. */
+enum { INLINE_ALWAYS_NS = 20000, INLINE_FIRST_NS = 100000 };
+
+static struct call *call_of(struct job *job)
+{
+    return (struct call *)job;
+}
+
+/* ----------------------------------------------------- memory of a call -- */
+
+bool call_read_json(struct call *call, const void *bytes, size_t size, bool nonfinite_allowed,
+                    struct fault *fault)
+{
+    const struct json_options options = { .nonfinite_allowed = nonfinite_allowed,
+                                          .values_max = JSON_REQUEST_VALUES_MAX,
+                                          .memory = call->memory };
+    return json_read(&call->document, bytes ? bytes : "", size, &options, fault);
+}
+
+void call_drop_body(struct call *call)
+{
+    memory_return(call->memory, call->body.size);
+    free(call->body_memory);
+    call->body_memory = NULL;
+    call->body = (struct byte_slice){ NULL, 0 };
+}
+
+static void drop_memory(struct call *call)
+{
+    free(call->body_memory);
+    call->body_memory = NULL;
+    text_free(&call->text);
+    answer_pieces_free(&call->pieces);
+    coding_blocks_free(&call->packed);
+    call->kind->drop(call);
+    json_free(&call->document);
+}
+
+/* On the connection thread, when neither the exchange nor the answer needs the call any more. */
+static void release(void *owner)
+{
+    struct call *call = owner;
+    if (--call->holders > 0)
+        return;
+    drop_memory(call);
+    free(call);
+}
+
+/* --------------------------------------------------- stage 0: read and plan -- */
+
+/* The job reads deadline and priority anew after stage 0. */
+static void set_place_in_queue(struct call *call)
+{
+    const int64_t deadline_ns = call->clock.started_ns + call->timeout_ns;
+    call->job.priority = call->priority;
+    if (call->timeout_ns > 0 && deadline_ns < call->job.deadline_ns)
+        call->job.deadline_ns = deadline_ns;
+}
+
+static void read_and_plan(struct call *call)
+{
+    if (!coding_unpack(call->body_coding, &call->body, &call->body_memory,
+                       call->service->config->body_bytes_max, call->memory, &call->fault)
+        || !call->kind->read(call, &call->fault))
+        return;
+    set_place_in_queue(call);
+    const struct admission_cost left = infer_cost_left_to_admit(&call->cost, call->service);
+    admission_takes_planned(call->service, &call->job, call->item_count, left, &call->more_items,
+                            &call->fault);
+}
+
+/* -------------------------------------------------------------- the stages -- */
+
+int64_t call_go_on(struct call *call, int64_t count)
+{
+    if (count > 0)
+        return count;
+    call->clock.computed_ns = clock_now_ns();
+    return call_answer_tasks(call);
+}
+
+static int64_t stage_tasks(struct job *job, int stage)
+{
+    struct call *call = call_of(job);
+    if (call->fault.code != FAULT_NONE)
+        return 0;
+    if (stage == 1)
+        call->clock.parsed_ns = clock_now_ns();
+    if (call->answer_stages > 0)
+        return call_answer_tasks(call);
+    const int64_t count = call->kind->tasks(call, stage - 1);
+    return count == JOB_WAITS ? JOB_WAITS : call_go_on(call, count);
+}
+
+static void run(struct job *job, int stage, int64_t task, const struct worker *worker)
+{
+    struct call *call = call_of(job);
+    struct infer_stopwatch watch;
+    if (call->answer_stages > 0) {
+        call_answer_run(call, task);
+        return;
+    }
+    const enum infer_phase phase = stage == 0 ? INFER_READ : INFER_COMPUTE;
+    if (stage == 0)
+        call->clock.begun_ns = clock_now_ns();
+    infer_cost_start(&call->cost, phase, &watch);
+    if (stage == 0)
+        read_and_plan(call);
+    else
+        call->kind->run(call, stage - 1, task, worker);
+    infer_cost_stop(&call->cost, phase, &watch);
+}
+
+/* ------------------------------------------------------------------ the end -- */
+
+static void finish(struct call *call, enum job_outcome outcome)
+{
+    struct infer_stopwatch watch;
+    if (call->answer_stages == 0)
+        call->clock.computed_ns = clock_now_ns();
+    admission_ends(call->service, call->more_items);
+    infer_cost_start(&call->cost, INFER_WRITE, &watch);
+    service_check_outcome(outcome, &call->fault);
+    if (call->kind->end)
+        call->kind->end(call, &call->fault);
+    if (call->fault.code == FAULT_NONE)
+        call_answer_finish(call);
+    infer_cost_stop(&call->cost, INFER_WRITE, &watch);
+}
+
+static void record(struct call *call)
+{
+    struct request_record *record = exchange_record(call->exchange);
+    record->fault = call->fault.code;
+    request_record_durations(record, &call->clock, clock_now_ns());
+    call->kind->record(call, record);
+}
+
+static void reply(struct call *call)
+{
+    if (call->part_count == 0) {
+        struct text text = call->text;
+        call->text.data = NULL;
+        drop_memory(call);
+        exchange_reply_text(call->exchange, 200, call->content_type, &text);
+        return;
+    }
+    call_answer_drop_rest(call); /* by this worker, and before the answer is sent */
+    call->holders = 2;
+    exchange_set_header_length(call->exchange, call->has_header_length ? call->text_bytes : 0);
+    exchange_reply_parts(call->exchange, 200, call->content_type, call->parts, call->part_count,
+                         release, call);
+}
+
+static void done(struct job *job, enum job_outcome outcome)
+{
+    struct call *call = call_of(job);
+    finish(call, outcome);
+    record(call);
+    if (call->fault.code != FAULT_NONE) {
+        drop_memory(call);
+        exchange_fail(call->exchange, &call->fault);
+        return;
+    }
+    infer_cost_learn(&call->cost);
+    reply(call);
+}
+
+/* -------------------------------------------------------------- the handler -- */
+
+static const struct job_kind call_job = { stage_tasks, run, done };
+
+static void end(void *owner, enum exchange_end why)
+{
+    struct call *call = owner;
+    scheduler_stop_job(call->service->scheduler, &call->job,
+                       why == EXCHANGE_LEFT ? JOB_LEFT : JOB_DEADLINE);
+}
+
+static void init(struct call *call, struct service *service, struct memory_share *memory)
+{
+    call->job.kind = &call_job;
+    call->service = service;
+    call->holders = 1;
+    call->clock.submitted_ns = clock_now_ns();
+    call->content_type = "application/json";
+    text_init(&call->text, 2 * service->config->answer_bytes_max + 65536);
+    call->memory = call->text.memory = memory;
+}
+
+static void take_body(struct call *call, struct exchange *exchange, int64_t deadline_ns)
+{
+    call->job.deadline_ns = deadline_ns;
+    call->exchange = exchange;
+    call->clock.started_ns = exchange_started_ns(exchange);
+    call->body_coding = exchange_body_coding(exchange);
+    call->answer_coding = exchange_answer_coding(exchange);
+    call->body = exchange_take_body_in_place(exchange, &call->body_memory);
+}
+
+/* A body of so many bytes: what reading it costs, and in *likely_ns what recent calls of its path,
+ * type and size cost in all. */
+static struct admission_cost predict(struct infer_cost *cost, const struct exchange *exchange,
+                                     size_t bytes, uint64_t *guess_key, int64_t *likely_ns)
+{
+    infer_cost_read(cost, exchange, bytes);
+    const struct admission_cost certain = infer_cost_to_admit(cost, exchange_context(exchange));
+    *guess_key = cost_guess_key(exchange_path(exchange), exchange_body_type(exchange), bytes);
+    const int64_t guess_ns = cost_guess_ns(*guess_key);
+    *likely_ns = guess_ns > certain.ns ? guess_ns : certain.ns;
+    return certain;
+}
+
+static bool admit_body(struct call *call, struct fault *fault)
+{
+    const struct admission_cost certain =
+        predict(&call->cost, call->exchange, call->body.size, &call->guess_key, &call->job.cost_ns);
+    return admission_takes(call->service, &call->job, certain, exchange_was_judged(call->exchange),
+                           fault);
+}
+
+/* Up to the job: false, with a fault, where the call is refused. */
+static bool open_call(struct call *call, struct exchange *exchange, struct fault *fault)
+{
+    struct service *service = exchange_context(exchange);
+    int64_t deadline_ns = 0;
+    if (!service_accepts(service, fault)
+        || !service_read_deadline(service, exchange, &deadline_ns, fault))
+        return false;
+    if (!call)
+        return fault_no_memory(fault);
+    init(call, service, exchange_memory(exchange));
+    if (!call->kind->begin(call, exchange, fault))
+        return false;
+    take_body(call, exchange, deadline_ns);
+    return admit_body(call, fault);
+}
+
+void call_handle(struct exchange *exchange, struct call *call)
+{
+    struct fault fault = { .code = FAULT_NONE };
+    if (!open_call(call, exchange, &fault)) {
+        if (call)
+            release(call);
+        exchange_fail(exchange, &fault);
+        return;
+    }
+    struct service *service = call->service;
+    const int64_t inline_ns = exchange_is_first(exchange) ? INLINE_FIRST_NS : INLINE_ALWAYS_NS;
+    exchange_park(exchange, call->job.deadline_ns, end, release, call);
+    if (scheduler_run(service->scheduler, &call->job, inline_ns))
+        return;
+    service_refuse_overloaded(service, &fault);
+    exchange_fail(exchange, &fault);
+}
+
+bool call_takes_body(const struct exchange *exchange, struct body_outlook *outlook,
+                     struct fault *fault)
+{
+    struct infer_cost cost = { .flops = 0 };
+    uint64_t guess_key;
+    if (outlook->bytes > 0 && outlook->bytes < ADMISSION_EARLY_BYTES)
+        return true;
+    const struct admission_cost certain =
+        predict(&cost, exchange, outlook->bytes, &guess_key, &outlook->cost_ns);
+    return admission_takes_body(exchange_context(exchange), exchange, outlook, certain, fault);
+}
+
+static void run_all(struct call *call, const struct worker *worker)
+{
+    int64_t count = 1;
+    for (int stage = 0; count > 0; stage++) {
+        for (int64_t task = 0; task < count; task++)
+            run(&call->job, stage, task, worker);
+        count = stage_tasks(&call->job, stage + 1);
+    }
+}
+
+bool call_try(struct service *service, struct call *call, struct byte_slice body,
+              struct fault *fault)
+{
+    if (!call)
+        return fault_no_memory(fault);
+    init(call, service, NULL);
+    call->body = body;
+    void *workspace = aligned_alloc(64, SERVICE_WORKSPACE_BYTES);
+    const struct worker worker = { workspace, SERVICE_WORKSPACE_BYTES, 0 };
+    if (!workspace)
+        fault_no_memory(&call->fault);
+    else if (call->kind->begin(call, NULL, &call->fault))
+        run_all(call, &worker);
+    if (call->fault.code == FAULT_NONE)
+        call_answer_finish(call);
+    free(workspace);
+    *fault = call->fault;
+    release(call);
+    return fault->code == FAULT_NONE;
+}

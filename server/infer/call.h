@@ -1,0 +1,122 @@
+/* call.h - the life of a request that computes, whatever it computes.
+ *
+ *     connection thread   take the body, price it, ask admission, submit the job
+ *     stage 0             unpack, read and plan; ask admission again
+ *     next stages         compute
+ *     further stages      write a long answer by tasks, pack it by tasks (call_answer.h)
+ *     end                 write a short answer, record, reply; free when the answer has been sent
+ *
+ * Everything but the first step runs on workers, or on the connection thread where the call is
+ * small and a worker is idle (scheduler_run()). A call_kind says what differs: how the body is
+ * read, what the tasks are, how the answer is written and what the record says. */
+#ifndef ATTND_CALL_H
+#define ATTND_CALL_H
+
+#include "format/coding_blocks.h"
+#include "http/http.h"
+#include "infer/answer_pieces.h"
+#include "infer/infer_cost.h"
+#include "service/service.h"
+#include "text/json.h"
+#include "text/text.h"
+#include "watch/request_record.h"
+
+struct call;
+
+/* A function that fails sets the fault, which the request is answered with. */
+struct call_kind {
+    /* On the connection thread, before the body is taken: reads the headers. exchange is NULL in
+     * call_try(). */
+    bool (*begin)(struct call *call, const struct exchange *exchange, struct fault *fault);
+
+    /* Reads the unpacked body and plans. Sets cost, item_count, answer_bytes and, if the body has
+     * them, timeout_ns and priority. */
+    bool (*read)(struct call *call, struct fault *fault);
+
+    /* The number of tasks of a stage of computing, counted from 0; 0 when all is computed; or
+     * JOB_WAITS: somebody runs the stage for the job and ends it by call_go_on(). */
+    int64_t (*tasks)(struct call *call, int stage);
+    void (*run)(struct call *call, int stage, int64_t task, const struct worker *worker);
+
+    /* The job is over; fault may be set. Before the answer is finished. NULL: nothing to do. */
+    void (*end)(struct call *call, struct fault *fault);
+
+    /* Writes text and, where the answer has them, parts. text.deferred is set if the answer is
+     * long. */
+    bool (*write)(struct call *call, struct fault *fault);
+
+    /* What the request was about, once its durations and its fault are in the record. Counts it. */
+    void (*record)(struct call *call, struct request_record *record);
+
+    /* Frees what was read and computed. May be called twice. */
+    void (*drop)(struct call *call);
+};
+
+/* The first member of a kind's own struct, which is calloc'd. */
+struct call {
+    struct job job; /* first: a job is its call */
+    const struct call_kind *kind;
+    struct service *service;
+    struct exchange *exchange; /* NULL in call_try() */
+    struct fault fault;
+
+    /* The request. The body stays until the answer has been sent or its text is complete, unless
+     * the kind drops it earlier. */
+    struct byte_slice body;
+    void *body_memory; /* what holds the body; malloc'd */
+    enum coding body_coding, answer_coding;
+    struct memory_share *memory; /* of the exchange; NULL: not counted */
+    struct json_document document;
+    int64_t timeout_ns; /* that the body gives the request; 0: none */
+    int priority;       /* that the body asks for, see scheduler.h */
+
+    /* What the plan says. */
+    struct infer_cost cost;
+    uint64_t guess_key; /* cost_guess.h */
+    int64_t item_count;
+    size_t answer_bytes; /* at most; a long answer is written by tasks */
+    int64_t more_items;  /* admission.h */
+
+    /* The answer: the text, whose long tensors may be deferred to pieces, and behind it parts that
+     * lie in the kind's memory. Where there are parts, the first is the text. */
+    struct text text;
+    struct answer_pieces pieces;
+    struct coding_blocks packed;
+    int answer_stages;       /* begun, see call_answer.c */
+    struct byte_slice whole; /* of an answer that is all text */
+    size_t text_bytes;       /* before packing */
+    const char *content_type;
+    const struct byte_slice *parts;
+    int part_count;
+    bool has_header_length; /* the text is a header that the parts belong to */
+
+    struct request_clock clock;
+    int holders; /* the exchange, and an answer whose parts lie in the call */
+};
+
+/* In a handler. Takes call over, which its owner has calloc'd with the kind set, and answers the
+ * exchange. NULL: there was no memory for it. */
+void call_handle(struct exchange *exchange, struct call *call);
+
+/* Whether so long a body may come, of any path whose handler is a call: asked when its headers are
+ * there (http.h). */
+bool call_takes_body(const struct exchange *exchange, struct body_outlook *outlook,
+                     struct fault *fault);
+
+/* Takes call over and runs it on the caller's thread, with this body, which is not freed. The
+ * answer is dropped. */
+bool call_try(struct service *service, struct call *call, struct byte_slice body,
+              struct fault *fault);
+
+/* After a stage of computing: the tasks of the next one, count, or, where that is 0, those of
+ * writing. */
+int64_t call_go_on(struct call *call, int64_t count);
+
+/* Reads size bytes of the body as JSON into call->document. */
+bool call_read_json(struct call *call, const void *bytes, size_t size, bool nonfinite_allowed,
+                    struct fault *fault);
+
+/* Frees the body. */
+void call_drop_body(struct call *call);
+
+#endif
