@@ -27,9 +27,8 @@ struct model_relative_bias {
 /* The index, below count, of a head's number for the pair at these positions. */
 int64_t model_bias_column(const struct model_relative_bias *bias, int64_t query, int64_t key);
 
-/* Whether there is a number for every pair of a call whose queries stand at positions first_query,
- * first_query + 1, ... and whose keys stand at first_key, first_key + 1, ... The fault is length.
- */
+/* Whether there is a number for every pair of a call, whose queries stand at the positions from
+ * first_query on and its keys at those from first_key on. The fault is length. */
 bool model_bias_check(const struct model_relative_bias *bias, int64_t first_query, int64_t q_len,
                       int64_t first_key, int64_t kv_len, struct fault *fault);
 

@@ -30,8 +30,7 @@ enum { MODEL_NAMES_BYTES = 64 }; /* of the longest name with its NUL byte */
 /* "q_proj" */
 const char *model_names_projection(enum model_projection projection);
 
-/* Writes the name of a projection's matrix or bias. layers: how many the model has; layer: which.
- */
+/* Writes the name of the matrix or bias of a projection, in layer number layer of layers. */
 void model_names_write(char name[MODEL_NAMES_BYTES], int64_t layer, int64_t layers,
                        enum model_projection projection, bool is_bias);
 

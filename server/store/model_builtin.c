@@ -1,8 +1,7 @@
-/* model_builtin.c - the two models that are always there.
+/* model_builtin.c - see model_builtin.h.
  *
- * demo is the worked example of a well-known tutorial: four words of three
- * numbers and three matrices, used as x . W. It is put into a safetensors file in
- * memory and goes the way of every other model. sdpa is the operator alone. */
+ * The tutorial has four words of three numbers, and three matrices that it uses as x . W. They are
+ * written to a safetensors file in memory, which is then opened like that of any other model. */
 #include "store/model_builtin.h"
 
 #include "format/safetensors.h"
@@ -43,7 +42,7 @@ bool model_create_sdpa(struct model **model, struct fault *fault)
     made->built_in = true;
     made->parameterless = true;
     made->layers[0].options = attn_options_default(1);
-    made->layers[0].d_query = made->layers[0].d_key = -1; /* whatever comes */
+    made->layers[0].d_query = made->layers[0].d_key = -1; /* open: each call has its own */
     made->layers[0].d_value = made->layers[0].d_out = -1;
     return true;
 }

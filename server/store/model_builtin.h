@@ -1,4 +1,5 @@
-/* model_builtin.h - the two models that are always there. */
+/* model_builtin.h - the two built-in models, which are always served. demo is the worked example of
+ * a well-known tutorial, sdpa is attention without parameters. */
 #ifndef ATTND_MODEL_BUILTIN_H
 #define ATTND_MODEL_BUILTIN_H
 

@@ -15,11 +15,11 @@
 #include <sys/stat.h>
 
 #define FILE_ENDING ".safetensors"
-#define GGUF_ENDING ".gguf" /* the one other form that is a model by itself */
+#define GGUF_ENDING ".gguf" /* the one other form whose file is a whole model */
 
 enum { VERSION_DIGITS_MAX = 18, PROBLEM_BYTES = 320 };
 
-/* The path of name in folder where it is there, else NULL; *failed where there is no memory. */
+/* The path of name in folder; NULL: it is not there. Sets *failed where there is no memory. */
 static const char *find(struct arena *arena, const char *folder, const char *name, bool *failed)
 {
     struct stat status;
@@ -28,7 +28,7 @@ static const char *find(struct arena *arena, const char *folder, const char *nam
     return path && stat(path, &status) == 0 ? path : NULL;
 }
 
-/* The number of a version's folder; 0 where it is none. */
+/* The version whose folder has this name; 0: it is no folder of a version. */
 static int64_t version_number(const char *name)
 {
     const size_t length = strlen(name);
@@ -39,13 +39,13 @@ static int64_t version_number(const char *name)
 
 /* ----------------------------------------------------------- fingerprints -- */
 
-/* FNV-1a, a number at a time. */
+/* FNV-1a, one number at a time. */
 static uint64_t mix(uint64_t hash, uint64_t number)
 {
     return (hash ^ number) * 0x100000001b3u;
 }
 
-/* 0 where it is not there. The name counts too. */
+/* Of the file at path and of name. 0: the file is not there. */
 static uint64_t fingerprint_of_file(const char *path, const char *name)
 {
     struct stat status;
@@ -65,8 +65,8 @@ uint64_t model_directory_fingerprint(const char *path)
     return fingerprint_of_file(path, "");
 }
 
-/* Of all that is in it, in whatever order it is listed. What changes the model and is not in the
- * config nor in the parameters' one file, such as a shard, so counts too. */
+/* A sum over all files in folder, so that the order of the listing does not matter. All files
+ * count, because a file such as a shard changes the model too. */
 static uint64_t fingerprint_of_folder(struct arena *arena, const char *folder)
 {
     uint64_t sum = 0;
@@ -96,7 +96,7 @@ static const char *foreign_problem(struct arena *arena, const char *before, cons
     return text;
 }
 
-/* Why a folder without safetensors holds no model: by the file of another form that says most. */
+/* Why a folder without safetensors holds no model; names a file of another form that it has. */
 static const char *problem_of(struct arena *arena, const char *folder, bool *failed)
 {
     static const char NOTHING[] = "the directory holds no model.safetensors, nor its index and "
@@ -123,8 +123,8 @@ static const char *find_one(struct arena *arena, const char *folder, const char 
     return path ? path : find(arena, folder, names[1], failed);
 }
 
-/* Whether folder holds the files of a model, which place is then told of: those of Hugging Face's
- * form, else those of Meta's and Mistral's own releases. */
+/* Whether folder holds files of a model, whose paths go to place: files named as in Hugging Face's
+ * repositories, else as in Meta's and Mistral's own releases. */
 static bool has_files(struct arena *arena, struct model_place *place, const char *folder,
                       bool *failed)
 {
@@ -171,7 +171,7 @@ bool model_directory_look(struct arena *arena, struct model_place *place, const 
     return !failed;
 }
 
-/* Only what lies in the directory is read, whatever links are in it. */
+/* A link that leads out of the models' directory is a problem of its place. False: no memory. */
 static bool check_inside(struct model_directory *directory, struct model_place *place,
                          const char *path)
 {
@@ -203,7 +203,7 @@ static bool add_place(struct model_directory *directory, const struct model_plac
     return true;
 }
 
-/* The place of a folder that is known to have one. */
+/* Adds the place of one model's folder, or of one version's. False: no memory. */
 static bool add_folder_place(struct model_directory *directory, struct model_place *place)
 {
     place->fingerprint = fingerprint_of_folder(&directory->arena, place->source);
@@ -229,7 +229,7 @@ static bool add_version(struct model_directory *directory, const char *name, con
     return !failed && add_folder_place(directory, &place);
 }
 
-/* A folder is one model, or versions of one, or one that has a problem. */
+/* Adds a folder: one model, or numbered versions of one, or a place with a problem. */
 static bool add_folder(struct model_directory *directory, const char *name, const char *folder)
 {
     bool failed = false;
@@ -262,7 +262,7 @@ static bool add_file(struct model_directory *directory, const char *name, const 
     return check_inside(directory, &place, path) && add_place(directory, &place);
 }
 
-/* A file of a form that is not read, whose name no model has otherwise. */
+/* Adds a file of a form that is not read, where no other model has its name. */
 static bool add_foreign_file(struct model_directory *directory, const char *name, const char *path)
 {
     bool failed = false;
@@ -277,7 +277,7 @@ static bool add_foreign_file(struct model_directory *directory, const char *name
     return !failed && add_place(directory, &place);
 }
 
-/* Whether folder has a folder or a file of that name that is read. */
+/* Whether folder has a model of that name: a folder, or a safetensors file. */
 static bool has_model(struct arena *arena, const char *folder, const char *name, bool *failed)
 {
     char file_name[MODEL_NAME_MAX + sizeof FILE_ENDING];
@@ -286,7 +286,7 @@ static bool has_model(struct arena *arena, const char *folder, const char *name,
            || find(arena, folder, file_name, failed);
 }
 
-/* One name in the directory; it may be no model's. False where there is no memory. */
+/* Adds what one entry of the directory holds, which may be no model. False: no memory. */
 static bool look_at(struct model_directory *directory, const char *path, const char *file_name)
 {
     struct arena *arena = &directory->arena;
@@ -326,7 +326,7 @@ static void sort(struct model_directory *directory)
               compare_places);
 }
 
-/* The last part of the path, as the file system knows it; "model" where that is no name. */
+/* The last part of the real path; "model" where no model can have that name. */
 static const char *own_name(struct arena *arena, const char *path)
 {
     char *real = realpath(path, NULL);

@@ -1,8 +1,8 @@
-/* model_directory.h - which models a directory holds, by the names of its files
- * alone (API.md section 2, "Models on disk"). Nothing is opened here.
+/* model_directory.h - finds the models in a directory by the names of its files (API.md, "Models on
+ * disk"). It opens no file of a model.
  *
- * Versions are numbered as in Triton's model repository: a folder whose name is a
- * whole number above 0, without a leading zero. */
+ * Versions are numbered as in Triton's model repository: a version is a folder whose name is a
+ * whole number above 0 without a leading zero. */
 #ifndef ATTND_MODEL_DIRECTORY_H
 #define ATTND_MODEL_DIRECTORY_H
 
@@ -11,45 +11,45 @@
 
 struct model_place {
     const char *name;
-    int64_t version;    /* of a numbered folder; else 1 */
-    bool is_folder;     /* else one file, DIR/<name>.safetensors */
+    int64_t version;    /* the number of its folder; 1 without one */
+    bool is_folder;     /* false: one file, DIR/<name>.safetensors */
     const char *source; /* the file, the folder or the folder of the version */
     const char *path;   /* of the safetensors file, or of the index of its shards; NULL: there is
                            none, and problem says so */
     const char *config_path; /* NULL: the config is in the file's metadata */
-    const char *root;    /* the models' directory, beyond which no link may lead; NULL: not known */
+    const char *root;    /* the models' directory, which no link may lead out of; NULL: not known */
     const char *problem; /* NULL: none */
     uint64_t fingerprint; /* of the names, sizes, times and inodes of its files */
 };
 
 struct model_directory {
-    struct model_place *places; /* by name; of a folder and a file of one name the folder first;
-                                   versions rising */
+    struct model_place *places; /* sorted by name, then folders before files, then version */
     int64_t count;
-    bool is_one_model;  /* the directory itself is the only one */
+    bool is_one_model;  /* the directory is itself one model */
     struct arena arena; /* holds all strings */
     const char *root;   /* private: the directory's real path */
 };
 
-/* model_name names a directory that is itself one model; NULL: its own name. A folder of the hub's
- * cache (model_hub.h) is its snapshot; a file DIR/<name>.gguf is a place with a problem. Hidden
- * files, and those whose name is no model's, are passed over. A file whose real path is not below
- * that of the directory is a problem of its place. */
+/* Lists the models in the directory at path. model_name is for a directory that is itself one
+ * model; NULL: the name of the directory. A folder of the hub's cache stands for its snapshot
+ * (model_hub.h). Two kinds of files are listed with a problem: DIR/<name>.gguf, and a file whose
+ * real path is not below that of the directory. Hidden files, and names that no model can have, are
+ * passed over. */
 bool model_directory_scan(struct model_directory *directory, const char *path,
                           const char *model_name, struct fault *fault);
 
-/* The same for one model alone, of a name that is good: the versions of its folder, or else its
- * file, or nothing. */
+/* The same for one name, which must be good (model_paths.h): the versions of its folder, else its
+ * file, else nothing. */
 bool model_directory_find(struct model_directory *directory, const char *path, const char *name,
                           bool is_one_model, struct fault *fault);
 
-/* The fingerprint that one file has as a model's place; 0 where it is not there. */
+/* The fingerprint of a place that is one file; 0: there is no such file. */
 uint64_t model_directory_fingerprint(const char *path);
 
 void model_directory_free(struct model_directory *directory);
 
-/* Fills path, config_path and problem of place from what one model's folder holds, or the highest
- * numbered version in it. False where there is no memory. */
+/* Fills path, config_path and problem of place from the folder of one model, or from the highest
+ * numbered version in it. False: no memory. */
 bool model_directory_look(struct arena *arena, struct model_place *place, const char *folder);
 
 #endif

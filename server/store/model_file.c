@@ -1,8 +1,8 @@
-/* model_file.c - a model that somebody typed, as the safetensors file it means.
+/* model_file.c - see model_file.h.
  *
- * {"config":{...}, "parameters":{"q_proj.weight":[[...]], ...}}. The config goes
- * into the metadata as it is; here only what a file could not say wrong is checked:
- * kinds, ragged rows, names. The file is then checked as any other. */
+ * The config goes into the metadata unchanged. Only mistakes that a safetensors file cannot have
+ * are refused here: wrong kinds of JSON values, ragged rows, unknown names. The file is checked
+ * like any other when it is opened. */
 #include "store/model_file.h"
 
 #include "base/names.h"
@@ -48,7 +48,7 @@ static bool read_parameter(struct safetensors_tensor *tensor, const struct json_
     return true;
 }
 
-/* Without a "tensors" map a name that is no parameter's is a mistake. */
+/* Where the config has no "tensors", every name must be one of ours. */
 static bool check_name(const char *name, const struct model_config *config, struct fault *fault)
 {
     char buffer[MODEL_NAMES_BYTES], pointer[FAULT_POINTER_MAX];
@@ -115,7 +115,7 @@ static bool write_file(void **bytes, size_t *size, const struct json_document *d
     return good;
 }
 
-/* A list of numbers as the text had it, in the place of its index. */
+/* Puts a list of numbers in place of the node that stands for it in the parsed document. */
 static bool restore_list(cJSON *object, cJSON *node, const struct json_numbers *numbers,
                          struct fault *fault)
 {
@@ -130,7 +130,7 @@ static bool restore_list(cJSON *object, cJSON *node, const struct json_numbers *
     return fault_no_memory(fault);
 }
 
-/* Restores the lists of numbers in a copy of an object; other lists have nothing to restore. */
+/* Restores the lists of numbers in a copy of an object. Other lists are in the copy already. */
 static bool restore_lists(const struct json_document *document, cJSON *object, struct fault *fault)
 {
     for (cJSON *node = object->child, *next; node; node = next) {
@@ -144,7 +144,7 @@ static bool restore_lists(const struct json_document *document, cJSON *object, s
     return true;
 }
 
-/* The text of the config, which is free()d; NULL at a fault. */
+/* The config as JSON text; malloc'd, the caller's; NULL at a fault. */
 static char *write_config(const struct json_document *document, struct fault *fault)
 {
     const cJSON *config = cJSON_GetObjectItemCaseSensitive(document->root, "config");

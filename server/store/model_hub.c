@@ -10,7 +10,7 @@
 
 enum { REVISION_BYTES = 128 };
 
-/* The text of refs/main; "" where it is not there, or no name of a folder. */
+/* Reads the revision in refs/main; "": there is none, or it is no name of a folder. */
 static void read_main(struct arena *arena, const char *folder, char revision[REVISION_BYTES],
                       bool *failed)
 {
@@ -28,7 +28,7 @@ static void read_main(struct arena *arena, const char *folder, char revision[REV
         revision[0] = '\0';
 }
 
-/* The one folder in snapshots; "" where there are more or none. */
+/* The name of the only folder in snapshots; "": there are none or several. */
 static void find_only(const char *snapshots, char revision[REVISION_BYTES])
 {
     int count = 0;

@@ -1,7 +1,7 @@
 /* model_open.c - see model_open.h.
  *
- * The parsed header and config live only while a model is being made; what stays
- * is the layers, and of the file what they point at. */
+ * The parsed header and config are freed once a model is made. The layers stay, and the parts of
+ * the file that they point at. */
 #include "store/model_open.h"
 
 #include "checkpoint/checkpoint.h"
@@ -16,11 +16,11 @@
 
 /* ------------------------------------------------------------- from bytes -- */
 
-/* What a model is made of: its tensors, and one of two kinds of config. */
+/* What a model is made of: its tensors, and a config of our own or a published checkpoint's. */
 struct recipe {
     const struct model_tensors *tensors;
     const struct model_config *config;
-    const struct checkpoint *checkpoint; /* NULL: config */
+    const struct checkpoint *checkpoint; /* NULL: the model has a config of our own */
 };
 
 static bool build(struct model **model, const char *name, const char *source,
@@ -50,7 +50,7 @@ static bool build(struct model **model, const char *name, const char *source,
     return good;
 }
 
-/* With a config of ours: text, or what the metadata has under "attnd". */
+/* With a config of our own: text, or where text is NULL what the metadata has under "attnd". */
 static bool create_own(struct model **model, const char *name, const char *source,
                        const struct model_tensors *tensors, const char *text, struct fault *fault)
 {
@@ -102,7 +102,7 @@ bool model_create(struct model **model, const char *name, const char *source, co
 
 /* -------------------------------------------------------------- from disk -- */
 
-/* The shards of an index; the model then holds their mappings. */
+/* From the shards of an index. The model then owns their mappings. */
 static bool create_sharded(struct model **model, const char *name, const char *source,
                            const struct model_files *files, const char *config, struct fault *fault)
 {

@@ -31,7 +31,7 @@ bool model_paths_is_folder(const char *path)
     return path && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* What follows directory at the beginning of text, or NULL. */
+/* What follows directory and its slashes in text; NULL: text does not begin with directory. */
 static const char *after(const char *directory, const char *text)
 {
     size_t length = directory ? strlen(directory) : 0;
@@ -64,7 +64,7 @@ void model_paths_hide(const char *directory, struct fault *fault)
         if (rest) {
             memmove(quote + 1, rest, strlen(rest) + 1);
         } else if (length > 0 && strncmp(quote + 1, directory, length) == 0
-                   && quote[1 + length] == '\'') { /* itself */
+                   && quote[1 + length] == '\'') { /* the directory itself */
             quote[1] = '.';
             memmove(quote + 2, quote + 1 + length, strlen(quote + 1 + length) + 1);
         }

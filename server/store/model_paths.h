@@ -1,25 +1,26 @@
-/* model_paths.h - names and paths of models. A client sees where a file is in the models'
- * directory, and never where that is on the machine. */
+/* model_paths.h - names and paths of models. A client sees paths within the models' directory, and
+ * never where that directory is on the machine. */
 #ifndef ATTND_MODEL_PATHS_H
 #define ATTND_MODEL_PATHS_H
 
 #include "base/arena.h"
 #include "base/fault.h"
 
-/* The part of path that follows directory (NULL: there is none); "." where they are the same. What
- * lies elsewhere has its last part alone. Points into path. */
+/* path as seen from directory (NULL: there is none); "." where both are the same. Of a path that
+ * lies elsewhere, the last part. Points into path, or to a constant. */
 const char *model_paths_relative(const char *directory, const char *path);
 
-/* Takes the directory out of every path that the message has in quotes. */
+/* Makes every quoted path in the fault's message relative to directory. */
 void model_paths_hide(const char *directory, struct fault *fault);
 
 /* "folder/name", in the arena; NULL where there is no memory. */
 const char *model_paths_join(struct arena *arena, const char *folder, const char *name);
 
-/* Links are followed; no path, NULL, is none. */
+/* Whether path is a folder, once links are followed; false for NULL. */
 bool model_paths_is_folder(const char *path);
 
-/* 1 to 128 ASCII letters, digits, '.', '_' and '-', the first a letter or digit. */
+/* Whether a model can have this name: 1 to 128 ASCII letters, digits, '.', '_' and '-', the first a
+ * letter or digit. */
 bool model_paths_name_good(const char *name);
 
 #endif

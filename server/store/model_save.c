@@ -1,8 +1,7 @@
 /* model_save.c - see model_save.h.
  *
- * A temporary file is locked while it is being written. So a second daemon over
- * the same directory, which cleans up at its start, knows one that is in use from
- * one that a crash left. */
+ * A temporary file is locked while it is being written. A second daemon over the same directory
+ * cleans up at its start, and by the lock it knows a file in use from one that a crash left. */
 #include "store/model_save.h"
 
 #include "watch/log.h"
@@ -83,8 +82,8 @@ bool model_save_begin(struct model_save *save, const char *directory, const void
     return false;
 }
 
-/* What it held is then on disk. The change itself has happened already and everyone sees it, so
- * that a failure here is one for the log. */
+/* Puts the directory's new content on disk. The change is made and visible already, so a failure
+ * here is only logged. */
 static void sync_directory(const char *directory)
 {
     const int file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,4 +1,4 @@
-/* model_store.c - what the directory holds at the start, and finding a model by its name. */
+/* model_store.c - loads the models at the start, and finds a model by its name. */
 #include "base/names.h"
 #include "model/model_describe.h"
 #include "store/model_builtin.h"
@@ -46,7 +46,7 @@ bool model_store_row(struct model_row *row, const struct model_place *place, str
     return good;
 }
 
-/* Puts row in its place; it is the table's, or freed. */
+/* Puts row in the table, which then owns it. On false row is freed. */
 static bool add_row(struct model_store *store, struct model_row *row, struct fault *fault)
 {
     struct model_row old;
@@ -71,7 +71,7 @@ static bool add_built_in(struct model_store *store,
            && add_row(store, &row, fault);
 }
 
-/* A name that is taken cannot be listed again, so its second place is for the log. */
+/* A name is listed once, so a second place of the same name is only logged. */
 static bool is_taken(struct model_store *store, const struct model_place *place, int *failed_count)
 {
     const struct model_row *row = model_table_find(&store->table, place->name);
@@ -167,7 +167,7 @@ void model_store_free(struct model_store *store)
 
 /* --------------------------------------------------------------- finding -- */
 
-/* The words are Triton's, for clients that look for them. */
+/* The words are Triton's, because its clients look for them. */
 bool model_store_unknown(const struct model_store *store, const char *name, struct fault *fault)
 {
     char names[NAMES_BYTES];
@@ -204,8 +204,8 @@ static const struct model_row *find_row(const struct model_store *store, const c
     return NULL;
 }
 
-/* A version as it is written: a number of no more than 18 digits without a leading zero; -1 where
- * it is none. */
+/* A version as in a path: a number of at most 18 digits without a leading zero; -1: it is no such
+ * number. */
 static int64_t read_version(const char *text)
 {
     const size_t length = strlen(text);

@@ -1,7 +1,8 @@
-/* model_store.h - the models that are served: the built-in ones and a directory.
+/* model_store.h - the models that are served: the built-in ones and those of a directory.
  *
- * Every change is made whole and swapped in under one lock: a name resolves to
- * the old model or to the new one, never to something between. Thread-safe. */
+ * A new model is made whole and then swapped in under a lock: a name resolves to the old model or
+ * to the new one, never to something in between. Thread-safe. Functions that change the models may
+ * take long, so a connection's thread must not call them. */
 #ifndef ATTND_MODEL_STORE_H
 #define ATTND_MODEL_STORE_H
 
@@ -9,51 +10,54 @@
 
 struct model_store;
 
-/* What changes the models may take its time: none of it is for a connection's thread. */
 struct model_store_options {
     const char *directory;  /* must outlive the store; NULL: the built-in models alone */
     const char *model_name; /* for a directory that is itself one model; NULL: its own name */
 };
 
-/* Creates the store with the built-in models and loads the directory, in name order. A version that
- * fails to load is listed as UNAVAILABLE with its reason; *failed_count says how many. False only
- * where the store cannot be at all (no memory, a directory that cannot be read). */
+/* Creates the store with the built-in models and loads those of the directory, in the order of
+ * their names. A version that fails to load is listed as UNAVAILABLE with the reason; *failed_count
+ * is the number of failures. False only where there can be no store: no memory, or a directory that
+ * cannot be read. */
 bool model_store_create(struct model_store **store, const struct model_store_options *options,
                         int *failed_count, struct fault *fault);
 void model_store_free(struct model_store *store);
 
-/* The model of that name, its highest version that loaded, retained; name NULL: the only model that
- * is not built in. not_found names what there is; a model that failed to load is 503 loading with
- * its reason. */
+/* Finds the model of that name, the highest version that can be used, and retains it for the
+ * caller; name NULL: the only model that is not built in. The fault is not_found, with the names
+ * that there are; field, where name is NULL and there is not one such model; or loading, with the
+ * reason why the model cannot be used. */
 bool model_store_resolve(struct model_store *store, const char *name, struct model **model,
                          struct fault *fault);
 
-/* The same of a version as it is written in a path, in decimal; "" is the highest that loaded. */
+/* The same for one version, a decimal number as in a path; "": the highest that can be used. */
 bool model_store_resolve_version(struct model_store *store, const char *name, const char *version,
                                  struct model **model, struct fault *fault);
 
 /* Validates bytes (a safetensors file) whole, writes it to <directory>/<name>.safetensors by
- * temporary file, fsync and rename, and swaps it in. *created: there was none of that name. */
+ * temporary file, fsync and rename, and swaps it in. *created: there was none of that name. *model
+ * is the new model, retained for the caller. */
 bool model_store_put(struct model_store *store, const char *name, const void *bytes, size_t size,
                      bool *created, struct model **model, struct fault *fault);
 
 bool model_store_delete(struct model_store *store, const char *name, struct fault *fault);
 
-/* Reads all versions of that name from the directory, whether they are served already or not, and
- * swaps them in; until then, and where one is not good, the old one serves and is listed with the
- * reason. A version that has gone from the disk is taken out, unless nothing else of that name can
- * serve. config (may be NULL) is the JSON text of a config that stands in for the model's own until
- * it is loaded again. */
+/* Reads all versions of that name from the directory, also those that are served already, and swaps
+ * them in. The old model of a version serves until then. Where the new one cannot be loaded, the
+ * old one goes on serving and is listed with the reason. A version whose files are gone is taken
+ * out, unless nothing else of that name can serve. config is the JSON text of a config to use in
+ * place of the model's own until the next load; NULL: the model's own. */
 bool model_store_load(struct model_store *store, const char *name, const char *config,
                       struct fault *fault);
 
 /* Takes a model out of service, all its versions; its files and its name in the listings stay. */
 bool model_store_unload(struct model_store *store, const char *name, struct fault *fault);
 
-/* Makes the store what the directory is now: reads what is new, what has changed and what did not
- * load before, as model_store_load() does, and takes out the models whose files are gone. What was
- * unloaded stays so. Ends early, between two models, where should_stop (may be NULL) says so. False
- * where the directory cannot be read, which is logged, and nothing has changed. */
+/* Makes the store follow the directory: loads models that are new, have changed or did not load
+ * before, as model_store_load() does, and takes out models whose files are gone. Unloaded models
+ * stay unloaded. Asks should_stop (may be NULL) before each model, and ends early where it is true.
+ * False where the directory cannot be read, or has become one model or stopped being one: that is
+ * logged, and the models go on serving and are listed with the reason. */
 bool model_store_rescan(struct model_store *store, bool (*should_stop)(void));
 
 /* The objects of GET /v1/models and GET /v1/models/{model}. */
@@ -64,18 +68,19 @@ bool model_store_describe(struct model_store *store, const char *name, struct te
 /* The versions of a name that can be used, as a JSON array of strings. */
 void model_store_versions(struct model_store *store, const char *name, struct text *text);
 
-/* A version of a name of the store. */
+/* One version of a name. */
 struct model_listing {
     const char *name;
     int64_t version;
-    bool is_default;           /* what the name alone stands for */
+    bool is_default;           /* the name alone stands for it */
     const char *state;         /* "READY", "LOADING" or "UNAVAILABLE" */
     const struct model *model; /* NULL unless it is READY */
     const char *reason;        /* NULL where it is READY */
-    const char *refused; /* READY, but what is on disk now is not what serves: why; else NULL */
+    const char *refused;       /* READY, but not what is on disk now: the reason; else NULL */
 };
 
-/* Calls visit for every version, by name and version. */
+/* Calls visit for every version, in the order of names and versions. The store is locked meanwhile:
+ * visit must not call it. */
 void model_store_each(struct model_store *store,
                       void (*visit)(void *context, const struct model_listing *listing),
                       void *context);

@@ -1,7 +1,7 @@
-/* model_store_changes.c - putting and deleting a model.
+/* model_store_changes.c - puts and deletes a model.
  *
- * The long part of a PUT, checking and writing and syncing the new file, is done
- * before "changing" is taken. */
+ * The long part of a PUT, checking and writing and syncing the new file, is done before "changing"
+ * is taken. */
 #include "store/model_open.h"
 #include "store/model_paths.h"
 #include "store/model_save.h"
@@ -23,7 +23,7 @@ static bool is_folder_on_disk(const struct model_store *store, const char *name)
     return is_folder;
 }
 
-/* What neither PUT nor DELETE may touch. */
+/* Refuses models that neither PUT nor DELETE may change. */
 static bool check_changeable(struct model_store *store, const char *name, struct fault *fault)
 {
     pthread_rwlock_rdlock(&store->lock);
@@ -68,7 +68,7 @@ static bool check_bytes(const char *name, const void *bytes, size_t size, struct
     return true;
 }
 
-/* The saved file becomes the one of its name, on disk and in the table. */
+/* Puts the saved file and its model in place, on disk and in the table. */
 static bool swap_in(struct model_store *store, struct model_row *row, struct model_save *save,
                     bool *created, struct fault *fault)
 {
@@ -91,7 +91,7 @@ static bool swap_in(struct model_store *store, struct model_row *row, struct mod
     return good;
 }
 
-/* The model is loaded from the temporary file: a mapping stays when its file is renamed. */
+/* Loads the model from the temporary file: a mapping stays valid when its file is renamed. */
 static bool save_and_swap_in(struct model_store *store, const char *name, const char *path,
                              struct model_save *save, bool *created, struct model **model,
                              struct fault *fault)
@@ -135,7 +135,7 @@ bool model_store_put(struct model_store *store, const char *name, const void *by
     return good;
 }
 
-/* A file of another form was put there by somebody else. */
+/* Refuses a file of another form: no PUT has written it. */
 static bool check_ours(const struct model_store *store, const struct model_row *row,
                        struct fault *fault)
 {
@@ -147,7 +147,7 @@ static bool check_ours(const struct model_store *store, const struct model_row *
                         row->name, model_paths_relative(store->directory, row->source));
 }
 
-/* With "changing" held. */
+/* The caller holds "changing". */
 static bool remove_row(struct model_store *store, const char *name, struct model_row *old,
                        struct fault *fault)
 {

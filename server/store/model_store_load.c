@@ -1,9 +1,9 @@
-/* model_store_load.c - loading and unloading what the directory holds.
+/* model_store_load.c - loads and unloads models of the directory, and scans the directory again.
  *
- * "changing" is held from reading a name's files to having them in the table: what
- * was read must not be replaced on disk meanwhile. It is taken for one name after
- * the other, so that a PUT waits for one model and not for all. Only a holder of it
- * writes to the table, and so a holder reads the table without "lock". */
+ * "changing" is held from reading a name's files until their model is in the table, so that no PUT
+ * replaces the files in between. It is taken for one name at a time, so that a PUT waits for one
+ * model and not for all. Only a holder of "changing" writes to the table, so a holder reads the
+ * table without "lock". */
 #include "store/model_open.h"
 #include "store/model_paths.h"
 #include "store/model_store_internal.h"
@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a model's files are read for. */
+/* How a model's files are read. */
 struct reading {
     const char *config; /* NULL: the model's own */
-    bool is_forced;     /* also what has not changed, and what was unloaded */
+    bool is_forced;     /* also files that have not changed, and those of an unloaded model */
 };
 
-/* Puts row in its place. It is the table's, or freed, afterwards. */
+/* Puts row in the table, which then owns it. On false row is freed. */
 static bool set_row(struct model_store *store, struct model_row *row, struct fault *fault)
 {
     struct model_row old = { .name = NULL };
@@ -33,7 +33,7 @@ static bool set_row(struct model_store *store, struct model_row *row, struct fau
     return good;
 }
 
-/* The row of a place where no model is served. */
+/* Puts a row without a model into the table: failed, unloaded or loading. */
 static bool set_absent(struct model_store *store, const struct model_place *place,
                        enum model_state state, const char *reason, struct fault *fault)
 {
@@ -44,7 +44,8 @@ static bool set_absent(struct model_store *store, const struct model_place *plac
     return set_row(store, &row, fault);
 }
 
-/* The row goes on serving, though not what is on disk. Without memory the reason is lost. */
+/* Notes why the row goes on serving its model and not what is on disk. Without memory the reason is
+ * lost. */
 static void set_refused(struct model_store *store, struct model_row *row, uint64_t fingerprint,
                         const char *reason)
 {
@@ -84,7 +85,7 @@ static bool read_and_set(struct model_store *store, const struct model_place *pl
            && model_store_row(&row, place, model, NULL, fault) && set_row(store, &row, fault);
 }
 
-/* What is left where a place could not be read. */
+/* Notes that a place could not be read: its old model goes on serving, or its row has failed. */
 static void set_failed(struct model_store *store, const struct model_place *place,
                        const char *reason)
 {
@@ -102,8 +103,8 @@ static void set_failed(struct model_store *store, const struct model_place *plac
              LOG_STRING("reason", reason));
 }
 
-/* One version. The request was well-formed and named what is there: a file that cannot be read is
- * no 404. */
+/* Loads one version, unless it is served as it is on disk or was unloaded. A file that cannot be
+ * read is no 404, for the request named a model that exists. */
 static bool refresh_place(struct model_store *store, const struct model_place *place,
                           const struct reading *reading, struct fault *fault)
 {
@@ -135,8 +136,8 @@ static bool is_on_disk(const struct model_directory *directory, const struct mod
     return false;
 }
 
-/* Takes out the versions that have gone, but not the last one that can be used while others of
- * the name are on disk and cannot. */
+/* Takes out the versions whose files are gone. Keeps one that can be used where other versions are
+ * on disk and none of them can. */
 static void drop_the_gone(struct model_store *store, const struct model_directory *directory,
                           const char *name)
 {
@@ -159,8 +160,8 @@ static void drop_the_gone(struct model_store *store, const struct model_director
     }
 }
 
-/* A name's versions, from the highest down, so that the first fault is that of the highest. With
- * "changing" held. */
+/* Loads a name's versions from the highest down, so that the fault is that of the highest. The
+ * caller holds "changing". */
 static bool refresh(struct model_store *store, const struct model_directory *directory,
                     const char *name, const struct reading *reading, struct fault *fault)
 {
@@ -176,7 +177,7 @@ static bool refresh(struct model_store *store, const struct model_directory *dir
 
 /* ------------------------------------------------------ loading, unloading -- */
 
-/* Where the model of that name is on disk. With "changing" held. */
+/* Finds where the model of that name is on disk. The caller holds "changing". */
 static bool find_places(struct model_store *store, const char *name,
                         struct model_directory *directory, struct fault *fault)
 {
@@ -209,7 +210,7 @@ bool model_store_load(struct model_store *store, const char *name, const char *c
     return good;
 }
 
-/* With "changing" held. */
+/* The caller holds "changing". */
 static bool unload(struct model_store *store, const char *name, struct fault *fault)
 {
     int64_t count;
@@ -242,7 +243,7 @@ bool model_store_unload(struct model_store *store, const char *name, struct faul
 
 /* --------------------------------------------------------- the whole of it -- */
 
-/* One name, whatever has become of it since the directory was listed. */
+/* Brings one name up to date with what is on disk now, which may differ from the listing. */
 static void rescan_name(struct model_store *store, const char *name)
 {
     static const struct reading reading = { NULL, false };
@@ -258,8 +259,7 @@ static void rescan_name(struct model_store *store, const char *name)
     pthread_mutex_unlock(&store->changing);
 }
 
-/* The name of the first row of the directory that comes after name (NULL: any), copied; "" where
- * there is none. */
+/* Copies the first name after name that is not built in to next; "": there is none. */
 static void next_name(struct model_store *store, const char *name, char next[MODEL_NAME_MAX + 1])
 {
     next[0] = '\0';
@@ -280,7 +280,7 @@ static bool is_listed(const struct model_directory *directory, const char *name)
     return false;
 }
 
-/* First the names that are there, which may be new, then those that were and are not. */
+/* First the names that the directory has, then the names that only the table has. */
 static void rescan(struct model_store *store, const struct model_directory *directory,
                    bool (*should_stop)(void))
 {
@@ -301,7 +301,7 @@ static void rescan(struct model_store *store, const struct model_directory *dire
     }
 }
 
-/* None of those that serve is known to be what is on disk. */
+/* Notes at every model that serves why it may not be what is on disk. */
 static void refuse_all(struct model_store *store, const char *reason)
 {
     log_line(LOG_WARNING, "models not read again", LOG_STRING("reason", reason));

@@ -52,7 +52,7 @@ void model_row_free(struct model_row *row)
     *row = (struct model_row){ .name = NULL };
 }
 
-/* The index of the first row that is not before a version of name. */
+/* The index of the first row whose name and version do not come before these. */
 static int64_t place_of(const struct model_table *table, const char *name, int64_t version)
 {
     int64_t low = 0, high = table->count;
