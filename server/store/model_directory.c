@@ -17,7 +17,7 @@
 #define FILE_ENDING ".safetensors"
 #define GGUF_ENDING ".gguf" /* the one other form whose file is a whole model */
 
-enum { VERSION_DIGITS_MAX = 18, PROBLEM_BYTES = 320 };
+enum { PROBLEM_BYTES = 320 };
 
 /* The path of name in folder; NULL: it is not there. Sets *failed where there is no memory. */
 static const char *find(struct arena *arena, const char *folder, const char *name, bool *failed)
@@ -26,15 +26,6 @@ static const char *find(struct arena *arena, const char *folder, const char *nam
     const char *path = model_paths_join(arena, folder, name);
     *failed = *failed || !path;
     return path && stat(path, &status) == 0 ? path : NULL;
-}
-
-/* The version whose folder has this name; 0: it is no folder of a version. */
-static int64_t version_number(const char *name)
-{
-    const size_t length = strlen(name);
-    if (length > VERSION_DIGITS_MAX || name[0] == '0' || strspn(name, "0123456789") != length)
-        return 0;
-    return strtoll(name, NULL, 10);
 }
 
 /* ----------------------------------------------------------- fingerprints -- */
@@ -155,11 +146,11 @@ bool model_directory_look(struct arena *arena, struct model_place *place, const 
     DIR *stream = opendir(folder);
     const struct dirent *entry;
     while (stream && (entry = readdir(stream)))
-        if (version_number(entry->d_name) > version) {
+        if (model_paths_version(entry->d_name) > version) {
             const char *path = find(arena, folder, entry->d_name, &failed);
             if (!model_paths_is_folder(path))
                 continue;
-            version = version_number(entry->d_name);
+            version = model_paths_version(entry->d_name);
             highest = path;
         }
     if (stream)
@@ -217,7 +208,7 @@ static bool add_version(struct model_directory *directory, const char *name, con
     bool failed = false;
     struct model_place place = {
         .name = name,
-        .version = version_number(number),
+        .version = model_paths_version(number),
         .is_folder = true,
         .source = model_paths_join(&directory->arena, folder, number),
     };
@@ -243,7 +234,7 @@ static bool add_folder(struct model_directory *directory, const char *name, cons
     DIR *stream = opendir(folder);
     const struct dirent *entry;
     while (!failed && stream && (entry = readdir(stream)))
-        if (version_number(entry->d_name) > 0)
+        if (model_paths_version(entry->d_name) > 0)
             failed = !add_version(directory, name, folder, entry->d_name);
     if (stream)
         closedir(stream);

@@ -4,6 +4,7 @@
 #include "model/model.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -14,6 +15,15 @@ bool model_paths_name_good(const char *name)
     const size_t length = strlen(name);
     return length >= 1 && length <= MODEL_NAME_MAX && strspn(name, NAME_CHARACTERS "._-") == length
            && name[0] != '.' && name[0] != '_' && name[0] != '-';
+}
+
+int64_t model_paths_version(const char *text)
+{
+    const size_t length = strlen(text);
+    if (length > MODEL_PATHS_VERSION_DIGITS_MAX || text[0] == '0'
+        || strspn(text, "0123456789") != length)
+        return 0;
+    return strtoll(text, NULL, 10);
 }
 
 const char *model_paths_join(struct arena *arena, const char *folder, const char *name)

@@ -6,6 +6,10 @@
 #include "base/arena.h"
 #include "base/fault.h"
 
+#include <stdint.h>
+
+enum { MODEL_PATHS_VERSION_DIGITS_MAX = 18 };
+
 /* path as seen from directory (NULL: there is none); "." where both are the same. Of a path that
  * lies elsewhere, the last part. Points into path, or to a constant. */
 const char *model_paths_relative(const char *directory, const char *path);
@@ -22,5 +26,9 @@ bool model_paths_is_folder(const char *path);
 /* Whether a model can have this name: 1 to 128 ASCII letters, digits, '.', '_' and '-', the first a
  * letter or digit. */
 bool model_paths_name_good(const char *name);
+
+/* The version that text names, as a folder or in a request: a number of at most 18 digits without a
+ * leading zero. 0: text is no such number. */
+int64_t model_paths_version(const char *text);
 
 #endif

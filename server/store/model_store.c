@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAMES_BYTES = 200, VERSION_DIGITS_MAX = 18 };
+enum { NAMES_BYTES = 200 };
 
 /* --------------------------------------------------------------- loading -- */
 
@@ -204,26 +204,15 @@ static const struct model_row *find_row(const struct model_store *store, const c
     return NULL;
 }
 
-/* A version as in a path: a number of at most 18 digits without a leading zero; -1: it is no such
- * number. */
-static int64_t read_version(const char *text)
-{
-    const size_t length = strlen(text);
-    if (length == 0 || length > VERSION_DIGITS_MAX || text[0] == '0'
-        || strspn(text, "0123456789") != length)
-        return -1;
-    return strtoll(text, NULL, 10);
-}
-
 static const struct model_row *find_version(const struct model_store *store, const char *name,
                                             const char *version, struct fault *fault)
 {
-    char numbers[NAMES_BYTES], number[VERSION_DIGITS_MAX + 1];
+    char numbers[NAMES_BYTES], number[MODEL_PATHS_VERSION_DIGITS_MAX + 1];
     int64_t count;
     const struct model_row *found = find_row(store, name, fault);
     if (!found || !version[0])
         return found;
-    found = model_table_find_version(&store->table, name, read_version(version));
+    found = model_table_find_version(&store->table, name, model_paths_version(version));
     if (found)
         return found;
     const struct model_row *rows = model_table_rows(&store->table, name, &count);
