@@ -1,14 +1,14 @@
 /* check.c - every precondition of a problem, in the order in which attn.h lists the fields.
  *
- * One line a rule. What passes here can be run without any further question: no size overflows,
- * no index leaves its tensor, no output row is written by two tasks. */
+ * One line for each rule. A problem that passes needs no further checks: no size overflows, no
+ * index leaves its tensor, no two tasks write the same output row. */
 #include "base/internal.h"
 #include "base/outputs.h"
 
 #include <float.h>
 #include <math.h>
 
-/* The most columns of a row; larger ones could overflow the bytes of a workspace. */
+/* The largest number of columns of a row; a larger one could overflow the bytes of a workspace. */
 static const int64_t COLUMNS_MAX = INT64_C(1) << 48;
 
 static const struct attn_tensor_names QUERY = ATTN_TENSOR_NAMES("query");
@@ -21,7 +21,7 @@ static const struct attn_tensor_names OUTPUTS[ATTN_OUTPUT_COUNT] = {
 #undef X
 };
 
-/* Whether the bytes from the first element to any other cannot be counted. */
+/* Can the offset in bytes from the first element to any other overflow? */
 static bool extent_overflows(const struct attn_tensor *tensor)
 {
     int64_t bytes = 0;
@@ -108,7 +108,7 @@ static enum attn_status check_key_and_value(const struct attn_problem *problem, 
     return ATTN_OK;
 }
 
-/* map is the shape that the mask may fill or broadcast to; its last axis may end early. */
+/* map is the shape that the mask must have or broadcast to; its last dimension may be shorter. */
 static enum attn_status check_mask(const struct attn_tensor *mask, const int64_t map[4],
                                    const char **where)
 {

@@ -1,4 +1,4 @@
-/* compensated.c - long sums, carried in two floats: compensated.h says why. */
+/* compensated.c - compensated sums in two floats; compensated.h says why. */
 #include "base/compensated.h"
 
 #include "kernels/kernels.h"

@@ -6,10 +6,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Numbers that go through a buffer of their own at a time. */
+/* Numbers that go through a local buffer at a time. */
 enum { PIECE = 64 };
 
-/* n numbers, which lie side by side. */
+/* n contiguous numbers. */
 static void widen_dense(const struct attn_kernels *kernels, const uint16_t *from,
                         enum attn_dtype dtype, int64_t n, float *to)
 {
@@ -109,9 +109,9 @@ void attn_read_doubles(const struct attn_kernels *kernels, const void *data, enu
     }
 }
 
-/* Rounded to the nearest float, but where that is not exact to the neighbour whose last bit is 1
- * (round to odd): what is rounded further, to fewer bits, is then as if rounded once (Boldo and
- * Melquiond 2008). */
+/* Round to odd: if the nearest float is not exact, take the neighbouring float whose last bit is 1.
+ * Rounding the result again, to fewer bits, is then the same as rounding once (Boldo and Melquiond
+ * 2008). */
 static float round_to_odd(double number)
 {
     float rounded = (float)number;

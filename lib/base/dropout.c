@@ -1,17 +1,18 @@
-/* dropout.c - dropout by a random number that each pair of query row and key has from the start.
+/* dropout.c - dropout with a random number that is fixed for each pair of query row and key.
  *
- * Nothing is drawn in turn: the number of a pair is a function of the seed and of where the pair
- * stands, so the same weights are dropped whatever the tiles, the threads and the outputs, and in a
- * part of the keys (kv_offset) the same as in the whole. One counter serves four keys. */
+ * No generator state advances: the number of a pair is a function of the seed and of the pair's
+ * place. So the same weights are dropped for any tiles, threads and outputs, and in a part of the
+ * keys (kv_offset) the same as in the whole. One counter serves four keys. */
 #include "base/dropout.h"
 
 #include "base/internal.h"
 #include "base/philox.h"
 
-/* The words of one query row, four at a time. */
+/* The random words of one query row, four at a time. */
 struct row_words {
-    uint64_t seed, row, head; /* the parts of the counter that stay */
-    uint64_t threshold;       /* dropped where the word is below it: a share of dropout, to 2^-32 */
+    uint64_t seed, row, head; /* the constant parts of the counter */
+    uint64_t threshold; /* a weight is dropped if its word is below this: the fraction dropout, to
+                           2^-32 */
     uint32_t words[4];
 };
 
@@ -26,7 +27,7 @@ static struct row_words begin_row(const struct attn_problem *problem, int64_t ba
     };
 }
 
-/* Positions come in order; is_first begins them. */
+/* Call with ascending positions; is_first marks the first of them. */
 static inline bool is_dropped(struct row_words *row, uint64_t position, bool is_first)
 {
     if (is_first || position % 4 == 0)

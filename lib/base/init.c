@@ -1,8 +1,8 @@
-/* init.c - parameters to begin with; see init.h.
+/* init.c - initial values of parameters; see init.h.
  *
- * Everything is done in double and exact or rounded once (a square root is), so that no machine
- * has other bits than another: 24 random bits make an odd multiple of 2^-24, which has no 0 and as
- * many numbers above it as below. */
+ * All arithmetic is in double and either exact or rounded once (the square root), so all machines
+ * have the same bits. 24 random bits make an odd multiple of 2^-24: never 0, and symmetric about
+ * 0. */
 #include "init.h"
 
 #include "base/philox.h"

@@ -1,4 +1,4 @@
-/* internal.h - what the files of the library share and nobody else may see. */
+/* internal.h - declarations that the library's files share, hidden from its callers. */
 #ifndef ATTN_INTERNAL_H
 #define ATTN_INTERNAL_H
 
@@ -7,7 +7,7 @@
 struct attn_threshold; /* sparsemax.h */
 struct key_range;      /* mask.h */
 
-/* One line a rule: leave with status and the name of the field at fault. */
+/* A check in one line: return status and the name of the field at fault. */
 #define RETURN_IF(condition, status, field)                                                        \
     do {                                                                                           \
         if (condition) {                                                                           \
@@ -17,7 +17,7 @@ struct key_range;      /* mask.h */
         }                                                                                          \
     } while (0)
 
-/* Leave with what another check found, which has set *where itself. */
+/* Return the failure of another check, which has set *where itself. */
 #define RETURN_IF_FAILED(check)                                                                    \
     do {                                                                                           \
         const enum attn_status failure = (check);                                                  \
@@ -42,7 +42,7 @@ static inline int64_t attn_max(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Holds sums and differences of any positions. */
+/* Holds sums and differences of any two positions. */
 __extension__ typedef __int128 attn_wide;
 
 static inline int64_t attn_divide_up(int64_t a, int64_t b)
@@ -50,13 +50,13 @@ static inline int64_t attn_divide_up(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
-/* Whether the caller asks for this output. */
+/* Does the caller want this output? */
 static inline bool attn_is_wanted(const struct attn_tensor *output)
 {
     return output->data != NULL;
 }
 
-/* Of the first number of a row, in elements from data on. */
+/* The first number of a row, in elements from data on. */
 int64_t attn_tensor_index(const struct attn_tensor *tensor, int64_t batch, int64_t head,
                           int64_t row);
 
@@ -77,16 +77,16 @@ struct attn_tensor_names {
             { name ".stride[0]", name ".stride[1]", name ".stride[2]", name ".stride[3]" },        \
     }
 
-/* Whether this dtype is one of numbers. */
+/* Is this a dtype of numbers, not BOOL? */
 bool attn_is_number(enum attn_dtype dtype);
 
-/* What query, key and value have in common: there must be heads and columns, the rest may be
- * empty. */
+/* The checks that query, key and value share: at least one head and one column; the other
+ * dimensions may be 0. */
 enum attn_status attn_check_input(const struct attn_tensor *tensor,
                                   const struct attn_tensor_names *names, const char **where);
 
-/* An output that is present has exactly this shape and no two rows in one place; the strides of a
- * dense view of nothing are 0, and that is no fault. */
+/* An output, if present, must have exactly this shape and no two rows in one place. The strides of
+ * an empty dense view are 0 and allowed. */
 enum attn_status attn_check_output(const struct attn_tensor *tensor,
                                    const struct attn_tensor_names *names, const int64_t shape[4],
                                    const char **where);
@@ -94,37 +94,40 @@ enum attn_status attn_check_output(const struct attn_tensor *tensor,
 /* Every precondition of attn_plan_init(). */
 enum attn_status attn_check(const struct attn_problem *problem, const char **where);
 
-/* The tiles of one running task; kernels.h says how a tile lies. */
+/* The tiles of one running task; kernels.h gives their layout. */
 struct attn_workspace {
     float *query_t;   /* [head_dim][width] */
     float *context_t; /* [v_head_dim][width] */
     float *scores_t;  /* [kv_tile][width] */
     float *bias_t;    /* [kv_tile][width] */
-    uint64_t *bits;   /* [kv_tile], of a mask of bytes: bit r of a key is whether lane r sees it */
-    float *rows;      /* a block of what is not F32, on its way in or out; else absent */
-    float *max;       /* [width], like all below */
+    uint64_t
+        *bits;   /* [kv_tile], for a mask of bytes: bit r of a key tells whether lane r sees it */
+    float *rows; /* a block of numbers that are not F32, while they are converted; else absent */
+    float *max;  /* [width], like all below */
     float *sum;
     float *rescale;
-    float *factor; /* 1 / sum, or 0 */
-    float
-        *compensated_rescale; /* like all to sum_lost absent where sums are short: compensated.h */
+    float *factor;              /* 1 / sum, or 0 */
+    float *compensated_rescale; /* this and the fields to sum_lost are absent without compensated
+                                   sums: compensated.h */
     float *sum_total, *sum_lost;
     float *context_total_t, *context_lost_t; /* [v_head_dim][width] */
     float *distance; /* from the first key of the tile to the row; absent without ALiBi */
     struct attn_threshold *thresholds; /* absent without sparsemax */
-    struct key_range *ranges;          /* the keys that a row may see, mask apart */
-    int32_t *tile_low;                 /* the same, counted from the first key of the tile */
+    struct key_range
+        *ranges;       /* the keys [low, high) that a row may see, before the caller's mask */
+    int32_t *tile_low; /* the same, relative to the first key of the tile */
     int32_t *tile_high;
 };
 
-/* Cuts memory into the parts that plan needs and returns their bytes; memory NULL only counts. */
+/* Divide memory into the parts that plan needs and return their bytes; with memory NULL, only
+ * count. */
 size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *plan, void *memory);
 
-/* Lanes of a tile of query rows: whole vectors, of the last rows of a head fewer than plan->width.
- * Its workspace is cut by a plan that has them for its width. */
+/* The lanes of a tile of query rows, in whole vectors; the last tile of a head may have fewer than
+ * plan->width. For such a tile, cut the workspace with a plan of that width. */
 int64_t attn_plan_tile_width(const struct attn_plan *plan, int64_t q_tile);
 
-/* The workspace of a plan that computes in double (forward_double.c), and one of its tasks: at most
+/* Plans that compute in double (forward_double.c): the size of a workspace, and one task of at most
  * ATTN_DOUBLE_ROWS query rows, ATTN_DOUBLE_KEYS keys at a time. */
 enum { ATTN_DOUBLE_ROWS = 8, ATTN_DOUBLE_KEYS = 64 };
 

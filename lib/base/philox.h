@@ -1,5 +1,6 @@
-/* philox.h - Philox4x32-10, a generator without a state: numbers are a function of a key and a
- * counter, so that any of them can be had alone, in any order, by any thread, the same everywhere.
+/* philox.h - Philox4x32-10, a random number generator without state: numbers are a function of a
+ * key and a counter. Any number can be computed alone, in any order, by any thread, the same
+ * everywhere.
  *
  * Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3", with the
  * constants of the authors' Random123. */
@@ -8,7 +9,7 @@
 
 #include <stdint.h>
 
-/* Four numbers of 32 random bits under seed, at the counter of 128 bits (low, high). */
+/* Four words of 32 random bits for seed, at the 128-bit counter (low, high). */
 static inline void attn_philox(uint64_t seed, uint64_t low, uint64_t high, uint32_t bits[4])
 {
     uint32_t key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };

@@ -1,7 +1,7 @@
-/* tensor.c - making views, and the default options.
+/* tensor.c - make views, and the default options.
  *
- * Strides of absurd shapes stop at INT64_MAX instead of overflowing: a view can always be made,
- * and it is the plan that refuses it. */
+ * Strides of absurd shapes saturate at INT64_MAX instead of overflowing: making a view always
+ * succeeds, and planning refuses such a view. */
 #include "base/internal.h"
 
 #include <math.h>

@@ -1,11 +1,12 @@
-/* workspace.h - cutting memory of the caller into aligned parts. */
+/* workspace.h - divide the caller's memory into aligned parts. */
 #ifndef ATTN_WORKSPACE_H
 #define ATTN_WORKSPACE_H
 
 #include "base/internal.h"
 
-/* The next part of memory, of count elements of size bytes: aligned, NULL where count is 0. Where
- * memory is NULL only *offset moves, so one function both counts a workspace and lays it out. */
+/* Return the next part of memory, count elements of size bytes: aligned; NULL if count is 0. If
+ * memory is NULL, only *offset moves, so that one function both counts a workspace and lays it
+ * out. */
 static inline void *attn_cut(void *memory, size_t *offset, int64_t count, size_t size)
 {
     void *part = memory != NULL && count > 0 ? (char *)memory + *offset : NULL;

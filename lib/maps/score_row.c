@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* Of 2048 random numbers 12 reach the bound for 8, 48 that for 32. */
+/* Of 2048 random numbers, 12 reach the bound for k = 8 and 48 that for k = 32. */
 enum { CANDIDATES_MAX = 4 * ATTN_BOUND_MAX };
 
 void attn_score_row_pool(const struct attn_score_row *row, float *scores, int64_t n, int64_t cells)
@@ -16,9 +16,10 @@ void attn_score_row_pool(const struct attn_score_row *row, float *scores, int64_
         scores[c] = scores[c] > 0.0f ? scores[c] : 0.0f;
 }
 
-/* The places of all scores whose weight may be among the k greatest; 0 where they are too many or
- * cannot be told. Equal weights are ordered by place, and scores that differ may have equal ones.
- * So a score is left out only where k others have a weight that is greater, and not just equal. */
+/* Find the indices of all scores whose weight may be among the k greatest. Return 0 if there are
+ * too many or if that cannot be decided. Equal weights are ordered by index, and different scores
+ * may have equal weights. So a score is left out only if k other scores have a strictly greater
+ * weight. */
 static int64_t find_candidates(const struct attn_score_row *row, const float *scores, int64_t n,
                                int64_t k, int64_t places[CANDIDATES_MAX])
 {

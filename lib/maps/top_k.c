@@ -1,7 +1,8 @@
 /* top_k.c - see top_k.h.
  *
- * The answer's own memory is a heap whose root is the last of the k best so far; most numbers are
- * only compared with it. Taking the roots away, one after the other, leaves them in order. */
+ * The result's own memory is a heap whose root is the last of the k best numbers so far. Most
+ * numbers are only compared with the root. At the end the roots are removed one after the other,
+ * which sorts the result. */
 #include "top_k.h"
 
 #include <math.h>
@@ -15,20 +16,20 @@ static bool is_behind(float a, int64_t index_a, float b, int64_t index_b)
 }
 
 /* Numbers that are compared at once. */
-enum { GLANCE = 16 };
+enum { STEP_NUMBERS = 16 };
 
-/* Whether any of GLANCE numbers is not at most bound. Their places are behind all in the heap, so
- * that of equal ones none is wanted. */
+/* Is any of STEP_NUMBERS numbers not <= bound? All have higher indices than the numbers in the
+ * heap, so none that equals bound belongs into it. */
 static bool has_above(const float *row, float bound)
 {
     int above = 0;
 
-    for (int i = 0; i < GLANCE; i++)
+    for (int i = 0; i < STEP_NUMBERS; i++)
         above |= !(row[i] <= bound);
     return above != 0;
 }
 
-/* Lets value sink from the place at on, in a heap of count. */
+/* Sift value down from index at, in a heap of count numbers. */
 static void sink(float *values, int64_t *indices, int64_t count, int64_t at, float value,
                  int64_t index)
 {
@@ -60,8 +61,8 @@ void attn_top_k(const float *row, int64_t count, int64_t k, float *values, int64
     for (int64_t i = k / 2; i-- > 0;)
         sink(values, indices, k, i, values[i], indices[i]);
     for (int64_t j = k; j < count;) {
-        const int64_t end = count - j < GLANCE ? count : j + GLANCE;
-        if (end - j == GLANCE && !has_above(row + j, values[0])) {
+        const int64_t end = count - j < STEP_NUMBERS ? count : j + STEP_NUMBERS;
+        if (end - j == STEP_NUMBERS && !has_above(row + j, values[0])) {
             j = end;
             continue;
         }

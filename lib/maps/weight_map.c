@@ -1,9 +1,9 @@
 /* weight_map.c - see weight_map.h.
  *
- * A task runs a task of the plan with the weights bound to rows in its workspace, and reduces them
- * there, so whatever the plan can compute can be reduced, at the price of no second pass. Where
- * rows of several tasks meet in a cell, the cell is raised with a compare-and-swap: the largest of
- * some numbers does not depend on the order in which they come. */
+ * A task runs a task of the plan with the weights output bound to rows in its workspace, and
+ * reduces the rows there. So every plan's weights can be reduced, without a second pass. If rows of
+ * several tasks meet in one cell, the cell is raised with a compare-and-swap: a maximum does not
+ * depend on the order of its numbers. */
 #include "weight_map.h"
 
 #include "base/internal.h"
@@ -17,12 +17,12 @@
 #include <math.h>
 #include <string.h>
 
-/* The sizes between the steps. */
+/* The sizes after each step. */
 struct sizes {
-    int64_t heads; /* of the answer */
-    int64_t rows;  /* chosen */
+    int64_t heads; /* of the result */
+    int64_t rows;  /* selected */
     int64_t cell_rows, cell_columns;
-    int64_t columns; /* of the answer */
+    int64_t columns; /* of the result */
 };
 
 static struct sizes sizes_of(const struct attn_weight_map *map, int64_t q_heads, int64_t q_len,
@@ -47,7 +47,7 @@ static struct sizes sizes_of_plan(const struct attn_weight_map *map, const struc
     return sizes_of(map, problem->query.shape[1], problem->query.shape[2], problem->key.shape[2]);
 }
 
-/* Whether rows of different tasks may meet in a cell. */
+/* Can rows of different tasks fall into one cell? */
 static bool is_shared(const struct sizes *sizes)
 {
     return sizes->cell_rows < sizes->rows;
@@ -119,8 +119,8 @@ enum attn_status attn_weight_map_check(const struct attn_weight_map *map,
 
 /* ----------------------------------------------------------------------- the workspace -- */
 
-/* Behind the plan's own workspace, row by row of the tile, kv_len columns each. The last two are in
- * one place, since a map needs one of them at the most. */
+/* Follows the plan's own workspace; for each row of the tile kv_len columns. sum and max share
+ * their memory, since a map needs at most one of them. */
 struct workspace {
     float *rows; /* weights of one head */
     double *sum; /* for MEAN */
@@ -132,7 +132,7 @@ static size_t row_numbers(const struct attn_plan *plan)
     return (size_t)(plan->q_tile * plan->problem.key.shape[2]);
 }
 
-/* Where what is reduced over heads begins, in bytes. */
+/* Where the rows that are reduced over heads begin, in bytes. */
 static size_t reduced_offset(const struct attn_plan *plan)
 {
     return attn_align_up(plan->workspace_bytes) + attn_align_up(row_numbers(plan) * sizeof(float));
@@ -163,7 +163,7 @@ size_t attn_weight_map_workspace_bytes(const struct attn_weight_map *map,
     return reduced_offset(plan) + attn_align_up(reduced_bytes(map, plan));
 }
 
-/* ---------------------------------------------------------------- from a row to its end -- */
+/* -------------------------------------------------------------- from a row to the result -- */
 
 static void raise(float *cell, float value)
 {
@@ -176,8 +176,8 @@ static void raise(float *cell, float value)
         ;
 }
 
-/* In place: a cell never lies behind its first number. Weights are not negative; what is not a
- * number is passed over. */
+/* In place: a cell is never written before its first number is read. Weights are not negative; NaN
+ * is ignored. */
 static void pool_columns(float *row, int64_t columns, int64_t cells)
 {
     for (int64_t c = 0; c < cells; c++) {
@@ -189,7 +189,8 @@ static void pool_columns(float *row, int64_t columns, int64_t cells)
     }
 }
 
-/* row is number i of the chosen rows, which is used up; scores: NULL where it is of weights. */
+/* Reduce row i of the selected rows and add it to the result. Overwrites row. scores is NULL if row
+ * holds weights. */
 static void deliver(const struct attn_weight_map *map, const struct sizes *sizes, int64_t kv_len,
                     int64_t head, int64_t i, float *row, const struct attn_score_row *scores)
 {
@@ -219,7 +220,7 @@ static void deliver(const struct attn_weight_map *map, const struct sizes *sizes
 
 /* --------------------------------------------------------------------------- the tasks -- */
 
-/* The chosen rows [first, end) of a tile of queries, as numbers in the list. */
+/* The selected rows [first, end) that lie in a tile of queries, as indices into the selection. */
 struct span {
     int64_t first, end;
 };
@@ -250,7 +251,7 @@ static struct span chosen_rows(const struct attn_weight_map *map, const struct a
                           lower_bound(map->row_list, map->row_count, end) };
 }
 
-/* Which of a tile's rows chosen row i is. */
+/* The row within its tile of selected row i. */
 static int64_t row_of_tile(const struct attn_weight_map *map, const struct attn_plan *plan,
                            int64_t i)
 {
@@ -262,7 +263,7 @@ static size_t offset_of(const struct attn_weight_map *map, const struct attn_pla
     return (size_t)(row_of_tile(map, plan, i) * plan->problem.key.shape[2]);
 }
 
-/* Whether less work is had from the scores of rows than from their weights. */
+/* Is it less work to reduce rows of scores than rows of weights? */
 static bool takes_scores(const struct attn_weight_map *map, const struct attn_plan *plan,
                          const struct sizes *sizes)
 {
@@ -274,7 +275,7 @@ static bool takes_scores(const struct attn_weight_map *map, const struct attn_pl
            && options->normalizer == ATTN_SOFTMAX && options->dropout == 0.0f;
 }
 
-/* Runs one task of the plan; its weights, or masked scores, go to rows, where that is not NULL. */
+/* Run one task of the plan; its weights, or masked scores, go to rows, unless rows is NULL. */
 static void run_plan(const struct attn_plan *plan, int64_t head, int64_t tile, void *workspace,
                      float *rows, bool keeps_scores)
 {
@@ -283,7 +284,8 @@ static void run_plan(const struct attn_plan *plan, int64_t head, int64_t tile, v
 
     bound.keeps_scores = keeps_scores;
     if (rows != NULL) {
-        /* The plan counts rows from the first query, this memory from the first of the tile. */
+        /* The plan counts rows from the first query; this memory begins at the first row of the
+         * tile. */
         const size_t before = (size_t)(tile * plan->q_tile * kv_len) * sizeof *rows;
         bound.problem.weights =
             attn_tensor_dense((void *)((uintptr_t)rows - before), ATTN_F32, 1,
@@ -301,7 +303,7 @@ static void run_plan(const struct attn_plan *plan, int64_t head, int64_t tile, v
     }
 }
 
-/* The head's number in the answer, or -1. */
+/* The index of head in the result, or -1. */
 static int64_t chosen_head(const struct attn_weight_map *map, int64_t head)
 {
     if (map->head_list == NULL)
@@ -350,7 +352,7 @@ static void add_head(const struct attn_weight_map *map, const struct workspace *
                 work->max[offset + (size_t)j] = row[j];
 }
 
-/* What was added of all heads becomes the row. */
+/* Turn the sums or maxima over all heads into the row. */
 static float *reduced_row(const struct attn_weight_map *map, const struct workspace *work,
                           size_t offset, int64_t kv_len, int64_t q_heads)
 {
