@@ -1,5 +1,5 @@
-/* decode.h - what the files of attention for few query rows share: decode_plan.c, decode_scores.c,
- * decode_finish.c, forward_decode.c. */
+/* decode.h - what the files of decoding share: decode_plan.c, decode_scores.c, decode_finish.c,
+ * forward_decode.c. Decoding is attention for few query rows. */
 #ifndef ATTN_DECODE_H
 #define ATTN_DECODE_H
 
@@ -12,26 +12,29 @@
 #include "kernels/kernels.h"
 
 enum {
-    ATTN_DECODE_ROWS = 16,  /* of one task at the most: query rows times heads */
+    ATTN_DECODE_ROWS = 16,  /* of one task at most: query rows times heads */
     ATTN_DECODE_KEYS = 512, /* of a tile: all its keys are read, then all its values */
-    ATTN_DECODE_PREFETCH_BYTES = 8 << 20, /* of all keys and values, from which on rows are called
-                                        for: fewer may lie near, where calling costs a tenth */
-    ATTN_DECODE_COLUMNS = 2048, /* of query, context and what a chunk adds to it: the same */
+    ATTN_DECODE_PREFETCH_BYTES =
+        8 << 20, /* least size of all keys and values for which rows are prefetched: smaller ones
+                    may be in a cache, where prefetching costs a tenth */
+    ATTN_DECODE_COLUMNS =
+        2048, /* limit of the columns of query, context and a tile's sums together */
 };
 
-/* Whether the problem of the plan is one for these tasks: by its shapes and options, never by its
- * outputs, so that the bits of one do not depend on what else is asked for. */
+/* Can the plan's problem be run as decode tasks? Depends on its shapes and options, never on its
+ * outputs, so that the bits of one output do not depend on the others. */
 bool attn_decode_fits(const struct attn_plan *plan);
 
-/* Sets the tasks of the plan and how they are cut. */
+/* Choose the tasks and parts of the plan. */
 void attn_decode_choose(struct attn_plan *plan);
 
-/* What a row knows of the keys it has met, [row_count] each; context is [row_count][v_padded]. */
+/* The result of a chunk of keys so far: max and sum [row_count], context [row_count][v_padded]. */
 struct attn_decode_state {
     float *max, *sum, *context;
 };
 
-/* The same of all chunks so far, in double, so that many chunks lose no more than one. */
+/* The same for all chunks so far, in double, so that many chunks lose no more precision than
+ * one. */
 struct attn_decode_whole {
     double *max, *sum, *context;
 };
@@ -48,16 +51,17 @@ struct attn_decode_task {
     struct attn_decode_whole whole;
     struct attn_decode_state chunk;
     float *query;   /* [row_count][head_padded], scaled */
-    float *scores;  /* [row_count][score_stride], of the tile that is worked on */
-    float *sums;    /* [row_count][v_padded]: what the values of a tile add */
+    float *scores;  /* [row_count][score_stride], of the current tile */
+    float *sums;    /* [row_count][v_padded]: the weighted values of a tile */
     float *bias;    /* [score_stride] */
     float *rescale; /* [row_count] */
-    float *rows;    /* a block of what is not F32, on its way in or out */
+    float *rows;    /* a block of numbers that are not F32, while they are converted */
 
-    struct key_range *ranges;    /* [q_len]: the keys that a row may see, mask apart, */
-    struct key_range any, every; /* what any row may see, and what every row may see */
+    struct key_range *ranges; /* [q_len]: the keys that a row may see, before the caller's mask */
+    struct key_range any,
+        every; /* the keys that some row may see; the keys that every row may see */
     struct attn_needs needs;
-    bool prefetch; /* for rows that are read later */
+    bool prefetch; /* prefetch rows that are read later */
 };
 
 /* Keys [first, first + n). */
@@ -65,10 +69,10 @@ struct attn_span {
     int64_t first, n;
 };
 
-/* Cuts memory into the workspace of a task; memory NULL only counts. Returns the bytes. */
+/* Divide memory into the workspace of a task and return its bytes; with memory NULL, only count. */
 size_t attn_decode_cut(const struct attn_plan *plan, struct attn_decode_task *task, void *memory);
 
-/* The same for what one part leaves behind. */
+/* The same for the result that one part leaves. */
 size_t attn_decode_cut_state(const struct attn_plan *plan, struct attn_decode_state *state,
                              void *memory);
 
@@ -83,14 +87,14 @@ static inline float *attn_decode_scores(const struct attn_decode_task *task, int
     return task->scores + row * task->score_stride;
 }
 
-/* columns of the query rows of one head of the task, from column on. */
+/* A block of columns columns, from column on, of the query rows of one head of the task. */
 static inline struct attn_block attn_decode_block(const struct attn_decode_task *task, int64_t head,
                                                   int64_t column, int64_t columns)
 {
     return (struct attn_block){ task->batch, task->q_head + head, 0, task->q_len, column, columns };
 }
 
-/* Row number row of a key or value, of the task's head. */
+/* Row row of a key or value tensor, for the task's head. */
 static inline const void *attn_decode_row(const struct attn_decode_task *task,
                                           const struct attn_tensor *tensor, int64_t row)
 {
@@ -99,8 +103,8 @@ static inline const void *attn_decode_row(const struct attn_decode_task *task,
                  * (int64_t)attn_dtype_size(tensor->dtype);
 }
 
-/* Where reading goes on after this: at a row which may be one after the last, as the next head's
- * often is. NULL where nothing is to be called for. */
+/* Where reading continues after this row, for prefetching. It may be one row after the last, which
+ * is often the next head's first. NULL if nothing is to be prefetched. */
 static inline const void *attn_decode_next_row(const struct attn_decode_task *task,
                                                const struct attn_tensor *tensor, int64_t row)
 {
@@ -110,28 +114,29 @@ static inline const void *attn_decode_next_row(const struct attn_decode_task *ta
     return task->prefetch ? (const void *)((uintptr_t)tensor->data + (uintptr_t)offset) : NULL;
 }
 
-/* The keys of the tile that some row of the task may see. */
+/* The keys of the tile that at least one row of the task may see. */
 struct attn_span attn_decode_visible(const struct attn_decode_task *task,
                                      const struct attn_span *tile);
 
-/* The scores of every row with the keys of a tile, softcap included, and the maps that show them.
- */
+/* Compute the scores of all rows with the keys of a tile, softcap included, and write their
+ * maps. */
 void attn_decode_score(const struct attn_decode_task *task, const struct attn_span *tile);
 
-/* Those scores become masked ones; where no row may see the tile, it need not have been scored. */
+/* Turn those scores into masked scores. If no row may see the tile, the scores need not be
+ * computed. */
 void attn_decode_mask(const struct attn_decode_task *task, const struct attn_span *tile);
 
-/* Both. Maps are written again where they are wanted, with the same numbers. */
+/* Both. Maps that are wanted are written again, with the same numbers. */
 void attn_decode_masked_scores(const struct attn_decode_task *task, const struct attn_span *tile);
 
-/* The scores of every row of the task, of the tile, to a map where that is wanted. */
+/* Write the tile's scores of all rows of the task to a map, if it is wanted. */
 void attn_decode_store_map(const struct attn_decode_task *task, const struct attn_tensor *map,
                            const struct attn_span *tile);
 
-/* What a chunk has found joins what was found in the chunks before it. */
+/* Add the result of a chunk to that of the chunks before it. */
 void attn_decode_join(const struct attn_decode_task *task, const struct attn_decode_state *chunk);
 
-/* Everything that needs all keys: lse, context, weights. */
+/* Compute what needs all keys: lse, context, weights. */
 void attn_decode_finish(struct attn_decode_task *task);
 
 /* Query heads [first, first + count) of one group, at most plan->decode_heads. */
@@ -139,7 +144,7 @@ struct attn_decode_heads {
     int64_t batch, first, count;
 };
 
-/* Task number of plan->task_count; or the heads that the caller names, with the same bits. */
+/* Run task number number of plan->task_count; or the given heads, with the same bits. */
 void attn_decode_run(const struct attn_plan *plan, int64_t number, void *workspace);
 void attn_decode_run_heads(const struct attn_plan *plan, const struct attn_decode_heads *heads,
                            void *workspace);

@@ -1,12 +1,9 @@
-/* decode_finish.c - what is done when the keys of few query rows, or a chunk of them, have been
- * met.
- */
+/* decode_finish.c - what decoding does after the keys, or after a chunk of them. */
 #include "base/dropout.h"
 #include "forward/decode.h"
 
 #include <math.h>
 
-/* What a chunk has found joins what was found in the chunks before it. */
 void attn_decode_join(const struct attn_decode_task *task, const struct attn_decode_state *chunk)
 {
     const struct attn_decode_whole *whole = &task->whole;
@@ -40,7 +37,7 @@ static void finish_weights_row(const struct attn_decode_task *task, int64_t row,
                          row % task->q_len, key, n, weights, 1);
 }
 
-/* Weights that are not F32: their rows could not hold the scores, which are computed again. */
+/* Weights that are not F32: their rows cannot hold the scores, which are computed again. */
 static void store_weights(struct attn_decode_task *task)
 {
     const int64_t kv_len = task->problem->key.shape[2];

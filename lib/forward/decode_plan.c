@@ -1,12 +1,12 @@
-/* decode_plan.c - when query rows are few, how their keys are cut, and the memory of a task.
+/* decode_plan.c - when decoding is used, how it divides the keys, and the memory of a task.
  *
- * All of it follows from the shapes, the options and the kernel table, never from how many workers
- * there are or which outputs are wanted, so the bits do not either. */
+ * All of it depends on the shapes, the options and the kernel table, never on the number of workers
+ * or the wanted outputs; so the bits do not depend on those either. */
 #include "base/workspace.h"
 #include "forward/decode.h"
 
-/* Keys and values of a chunk are about so many numbers: at the speed of memory some 50
- * microseconds, beside which it is nothing to begin a task and to join what it found. */
+/* Keys and values of a chunk have about CHUNK_NUMBERS numbers: some 50 microseconds at the speed of
+ * memory, beside which the cost of beginning a task and joining its result is negligible. */
 enum {
     CHUNK_NUMBERS = 256 * 1024,
     CHUNK_KEYS_MIN = 256,
@@ -90,7 +90,7 @@ size_t attn_decode_cut(const struct attn_plan *plan, struct attn_decode_task *ta
 
     task->head_padded = attn_decode_padded(plan, problem->query.shape[3]);
     task->v_padded = attn_decode_padded(plan, problem->value.shape[3]);
-    /* Whole vectors from any key of a tile on. */
+    /* Room for whole vectors from any key of a tile on. */
     task->score_stride = ATTN_DECODE_KEYS + plan->kernels->lanes;
     task->query = attn_cut(memory, &bytes, rows * task->head_padded, sizeof(float));
     task->scores = attn_cut(memory, &bytes, rows * task->score_stride, sizeof(float));

@@ -1,11 +1,11 @@
-/* decode_scores.c - the scores of a few query rows with a tile of keys, from the products to what
- * is masked, and the maps that show them. */
+/* decode_scores.c - the scores of few query rows with a tile of keys, from the products to masked
+ * scores, and their maps. */
 #include "forward/decode.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Kernels work on whole vectors of a row of n. */
+/* Kernels work on whole vectors; clear the numbers after the n of a row. */
 static void clear_padding(const struct attn_decode_task *task, float *row, int64_t n)
 {
     for (int64_t j = n; j < attn_decode_padded(task->plan, n); j++)
@@ -38,7 +38,7 @@ void attn_decode_store_map(const struct attn_decode_task *task, const struct att
     }
 }
 
-/* The products of every row with the keys of a tile. */
+/* The products of all rows with the keys of a tile. */
 static void score_keys(const struct attn_decode_task *task, const struct attn_span *tile)
 {
     const struct attn_tensor *key = &task->problem->key;
@@ -49,7 +49,7 @@ static void score_keys(const struct attn_decode_task *task, const struct attn_sp
         attn_decode_next_row(task, &task->problem->value, tile->first));
 }
 
-/* The products become scores. */
+/* Turn the products into scores. */
 static void cap(const struct attn_decode_task *task, const struct attn_span *tile)
 {
     const struct attn_problem *problem = task->problem;

@@ -1,22 +1,22 @@
-/* forward.c - the one loop nest of attention.
+/* forward.c - the one loop over tiles of attention.
  *
  * A task is a tile of query rows of one head, transposed once so that its rows are the lanes of
- * vectors. It meets the keys a tile at a time:
+ * vectors. It processes the keys one tile at a time:
  *
- *     scores_t = key . query_t (or the  -> scores       each map leaves as soon as it is there,
- *         additive score of each pair)
- *     cap                               -> softcapped   for those who asked; what is computed
- *     ALiBi, bounds of each row, mask   -> masked       does not depend on it
+ *     scores_t = key . query_t (or the  -> scores       each map is written as soon as it is
+ *         additive score of each pair)                  known, if it is wanted; the computation
+ *     cap                               -> softcapped   does not depend on which are wanted
+ *     ALiBi, bounds of each row, mask   -> masked
  *     online softmax                    max, sum, and by how much older sums shrink
- *     dropout                           of what the context is made of
+ *     dropout                           only for the context
  *     context_t = rescale * context_t + value . weights_t
  *
- * (Dao et al. 2022, with the roles of rows and lanes as kernels.h has them; compensated.h keeps
- * long sums exact.) Only weights need the last max and sum of their row: their rows hold masked
- * scores until the last tile is done. Keys that no row of the task can see are skipped, by the
- * caller's mask too, unless a map has to show them. What is not F32 is widened or rounded a tile at
- * a time (convert.h); weights that are not are made in a second pass over the keys, for their rows
- * could not hold the scores. */
+ * (Dao et al. 2022, with rows and lanes as in kernels.h; compensated.h keeps long sums exact.) Only
+ * the weights output needs the final max and sum of its rows: its rows hold masked scores until the
+ * last tile is done. Keys that no row of the task can see are skipped, also those that the caller's
+ * mask hides, unless a map shows them. Tensors that are not F32 are widened or rounded a tile at a
+ * time (convert.h). Weights that are not F32 are computed in a second pass over the keys, because
+ * their rows could not hold the scores. */
 #include "base/compensated.h"
 #include "base/dropout.h"
 #include "forward/decode.h"
@@ -34,7 +34,7 @@ static void find_ranges(struct attn_row_task *task)
 
     attn_mask_rows(task->problem, task->batch, task->row, task->row_count, ranges, &task->any,
                    &task->every);
-    /* Lanes without a row: nothing to hide. */
+    /* Lanes without a row see everything, so that they need no bounds. */
     for (int64_t r = task->row_count; r < task->plan->width; r++)
         ranges[r] = (struct key_range){ 0, task->problem->key.shape[2] };
 }
@@ -80,7 +80,7 @@ static void begin(struct attn_row_task *task, const struct attn_plan *plan, int6
 
 /* --------------------------------------------------------------------- a tile of keys -- */
 
-/* scores_t are the masked scores of the tile; they become weights. */
+/* Turn the masked scores of the tile, scores_t, into weights and add them. */
 static void accumulate(const struct attn_row_task *task, const struct attn_tile *tile,
                        float *scores_t)
 {
@@ -119,8 +119,8 @@ static void run_tile(const struct attn_row_task *task, int64_t first, int64_t n)
 
 /* ----------------------------------------------------------------------- a second pass -- */
 
-/* The masked scores of what is visible of a tile, once more. Maps that are written again get what
- * they have. */
+/* Compute the masked scores of the visible part of a tile once more. Maps that are written again
+ * get the same numbers. */
 static bool score_again(const struct attn_row_task *task, int64_t first, struct attn_tile *tile)
 {
     const int64_t kv_len = task->problem->key.shape[2];
@@ -134,7 +134,7 @@ static bool score_again(const struct attn_row_task *task, int64_t first, struct 
     return true;
 }
 
-/* Rounds over the keys until every row has its threshold. */
+/* Pass over the keys until every row has its threshold. */
 static void find_thresholds(const struct attn_row_task *task)
 {
     struct attn_threshold *rows = task->work.thresholds;
@@ -178,7 +178,7 @@ static void add_sparse_context(const struct attn_row_task *task)
 
 /* --------------------------------------------------------------------- after the keys -- */
 
-/* The masked scores of row r and of n keys from key on become weights. */
+/* Turn the masked scores of row r, for n keys from key on, into weights. */
 static void finish_row(const struct attn_row_task *task, int64_t r, float *row, int64_t key,
                        int64_t n)
 {
@@ -190,7 +190,7 @@ static void finish_row(const struct attn_row_task *task, int64_t r, float *row, 
         attn_dropout_row(task->problem, task->batch, task->q_head, task->row + r, key, n, row, 1);
 }
 
-/* Weights that are not F32, from the scores computed again. */
+/* Write weights that are not F32, from scores that are computed again. */
 static void store_weights(const struct attn_row_task *task)
 {
     const struct attn_tensor *weights = &task->problem->weights;

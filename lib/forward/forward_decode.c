@@ -1,15 +1,15 @@
-/* forward_decode.c - attention for a few query rows: a token that is being decoded, and the like.
+/* forward_decode.c - attention for few query rows, as in decoding a token.
  *
- * The tiles of forward.c have a lane for each query row, most of which would be empty here. A task
- * takes the rows of several heads of one group instead, since they read the same keys and values,
- * and the lanes are numbers of one row (kernels.h). Scores lie as they do in a map, a row of keys
- * for each query row.
+ * The tiles of forward.c have a lane for each query row, and most lanes would be empty here. A
+ * decode task takes the rows of several heads of one group instead, since they read the same keys
+ * and values, and its lanes are numbers of one row (kernels.h). Scores are stored as in a map, a
+ * row of keys for each query row.
  *
- * The keys are cut into chunks whose size follows from the shapes alone. Each chunk has a softmax
- * and a sum of its own, and they are joined in the order of the keys (Dao et al. 2023,
- * Flash-Decoding). So a chunk can be a task of its own, for whoever has workers to spare, and the
- * bits are the same as those of one task that takes the chunks in turn. What happens to one row
- * does not depend on the heads that share its task, nor on rows that see fewer keys at the end. */
+ * The keys are divided into chunks whose size depends only on the shapes. Each chunk has its own
+ * softmax and sums, and chunks are joined in the order of the keys (Dao et al. 2023,
+ * Flash-Decoding). So chunks can be tasks of their own if there are workers to spare, with the same
+ * bits as one task that takes the chunks one after the other. The result of a row does not depend
+ * on the heads that share its task, nor on rows that see fewer keys at the end. */
 #include "base/dropout.h"
 #include "forward/decode.h"
 
@@ -35,7 +35,7 @@ static void read_query(const struct attn_decode_task *task)
             float *to = task->query + (h * task->q_len + i) * task->head_padded;
             for (int64_t d = 0; d < whole; d++)
                 to[d] = from[d] * scale;
-            /* The last vector ends with the row; what it repeats is 0. */
+            /* The last vector ends with the row; lanes that repeat earlier columns are 0. */
             const int64_t repeated = task->head_padded - head_dim;
             for (int64_t d = whole; d < task->head_padded; d++)
                 to[d] = d - whole < repeated ? 0.0f : from[d - repeated] * scale;
@@ -52,7 +52,7 @@ static void clear_chunk(const struct attn_decode_task *task)
     memset(task->chunk.context, 0, (size_t)(task->row_count * task->v_padded) * sizeof(float));
 }
 
-/* The sinks are what has been seen before the first key. */
+/* The sinks count as seen before the first key. */
 static void clear_whole(const struct attn_decode_task *task)
 {
     const float *sinks = task->problem->sinks;
@@ -99,7 +99,7 @@ static void begin(struct attn_decode_task *task, const struct attn_plan *plan,
 
 static const float ones[ATTN_DECODE_ROWS] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 
-/* The sums of the values of a tile times their weights. What every row sees needs no guard. */
+/* Sum the values of a tile times their weights. Keys that every row sees need no guard. */
 static void sum_values(const struct attn_decode_task *task, const struct attn_span *tile,
                        const float *weights)
 {
@@ -115,7 +115,7 @@ static void sum_values(const struct attn_decode_task *task, const struct attn_sp
         task->every.low - tile->first, hides ? 0 : task->every.high - tile->first);
 }
 
-/* Adds the sums of a tile to those of the chunk: two levels of sums lose less than one. */
+/* Add the sums of a tile to those of the chunk: two levels of sums lose less precision than one. */
 static void add_sums(const struct attn_decode_task *task)
 {
     for (int64_t r = 0; r < task->row_count; r++) {
@@ -126,7 +126,7 @@ static void add_sums(const struct attn_decode_task *task)
     }
 }
 
-/* The masked scores of the visible part of a tile become weights. */
+/* Turn the masked scores of the visible part of a tile into weights. */
 static void weigh(const struct attn_decode_task *task, const struct attn_span *tile, float *weights)
 {
     const struct attn_problem *problem = task->problem;
@@ -141,7 +141,7 @@ static void weigh(const struct attn_decode_task *task, const struct attn_span *t
     }
 }
 
-/* What there is to do with the keys of a tile, which may be to write only that they are hidden. */
+/* Process a tile of keys. If no key is visible, only its maps are written. */
 static void run_tile(struct attn_decode_task *task, const struct attn_span *whole)
 {
     const struct attn_problem *problem = task->problem;

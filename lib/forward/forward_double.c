@@ -1,15 +1,15 @@
-/* forward_double.c - attention in double, for those who check others by it.
+/* forward_double.c - attention in double, a reference to check other implementations.
  *
- * The formulas of attn.h, in the order in which they stand there, with exp, log and tanh of the C
- * library. A task is a few query rows of one head, which are the lanes of every array; keys are
- * taken a tile at a time and twice over, so that no row of scores is ever held:
+ * The formulas of attn.h, in the same order, with exp, log and tanh of the C library. A task is a
+ * few query rows of one head, which are the lanes of every array. It passes over the keys twice,
+ * one tile at a time, so that no whole row of scores is stored:
  *
- *     first pass     scores, softcapped, masked -> their maps; greatest and sum of each row -> lse
+ *     first pass     scores, softcapped, masked -> their maps; maximum and sum of each row -> lse
  *     second pass    the masked scores again -> weights -> their map and the context
  *
- * Sparsemax goes over the keys some more times between the two. Sums and rounding do not depend on
- * which outputs are asked for: a tile begins at a multiple of ATTN_DOUBLE_KEYS, and a hidden key
- * adds 0. */
+ * Sparsemax passes over the keys some more times between these two. Sums and rounding do not depend
+ * on the wanted outputs: a tile begins at a multiple of ATTN_DOUBLE_KEYS, and a hidden key adds
+ * 0. */
 #include "base/convert.h"
 #include "base/dropout.h"
 #include "base/internal.h"
@@ -22,7 +22,7 @@
 
 enum { ROWS = ATTN_DOUBLE_ROWS, KEYS = ATTN_DOUBLE_KEYS };
 
-/* One number for each row, in as many registers as the CPU needs for it. */
+/* One number for each row, in as many registers as the CPU needs. */
 typedef double lanes __attribute__((vector_size(ROWS * sizeof(double))));
 typedef int64_t lane_bits __attribute__((vector_size(ROWS * sizeof(int64_t))));
 
@@ -31,13 +31,13 @@ struct double_task {
     const struct attn_problem *problem;
     int64_t batch, q_head, kv_head;
     int64_t row, row_count;        /* query rows [row, row + row_count) */
-    struct key_range ranges[ROWS]; /* keys that a row may see, mask apart; lanes without a row see
-                                      none */
-    struct key_range any;          /* keys that some row may see */
+    struct key_range ranges[ROWS]; /* the keys that a row may see, before the caller's mask; lanes
+                                      without a row see none */
+    struct key_range any;          /* the keys that at least one row may see */
     double max[ROWS], sum[ROWS];   /* of masked scores; of exp(masked - max) */
     struct attn_threshold thresholds[ROWS];
 
-    /* In the workspace, each number of a column for all rows. */
+    /* In the workspace; each stores the numbers of one column for all rows together. */
     double *query_t;   /* [head_dim][ROWS] */
     double *context_t; /* [v_head_dim][ROWS] */
     double *columns;   /* one key or value */
@@ -116,7 +116,7 @@ static void begin(struct double_task *task, const struct attn_plan *plan, int64_
 
 /* --------------------------------------------------------------------- a tile of keys -- */
 
-/* Where a tile goes to a map; a map that is not asked for has no data. */
+/* Write a tile to a map; a map that is not wanted has no data. */
 static void store_map(struct double_task *task, const struct attn_tensor *map, int64_t first,
                       int64_t n)
 {
@@ -167,7 +167,7 @@ static void softcap(const struct double_task *task, double *scores_t, int64_t n)
         scores_t[i] = cap * tanh(scores_t[i] / cap);
 }
 
-/* What is hidden becomes -INFINITY, whatever it was. */
+/* Hidden scores become -INFINITY, whatever they were. */
 static void mask_row(struct double_task *task, int64_t r, int64_t first, int64_t n)
 {
     const struct attn_problem *problem = task->problem;
@@ -193,7 +193,7 @@ static void mask_row(struct double_task *task, int64_t r, int64_t first, int64_t
     }
 }
 
-/* scores_t become the masked scores of the tile. Its maps go to those of outputs. */
+/* Compute the masked scores of the tile into scores_t. Its maps go to those of outputs. */
 static void score(struct double_task *task, const struct attn_problem *outputs, int64_t first,
                   int64_t n)
 {
@@ -209,7 +209,7 @@ static void score(struct double_task *task, const struct attn_problem *outputs, 
 
 /* ------------------------------------------------------------------------- the passes -- */
 
-/* Calls visit for each tile of keys; where maps are to be filled for all, else for what is seen. */
+/* Call visit for each tile of keys: for all tiles, or only for those that a row may see. */
 static void for_tiles(struct double_task *task, bool all, const struct attn_problem *outputs,
                       void (*visit)(struct double_task *task, int64_t first, int64_t n))
 {
@@ -223,7 +223,7 @@ static void for_tiles(struct double_task *task, bool all, const struct attn_prob
     }
 }
 
-/* One step of the online softmax. NaN is passed over in max and stays in sum. */
+/* One step of the online softmax. NaN is ignored in max and stays in sum. */
 static void measure(struct double_task *task, int64_t first, int64_t n)
 {
     (void)first;

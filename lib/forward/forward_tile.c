@@ -1,5 +1,5 @@
-/* forward_tile.c - see forward_tile.h. Hidden keys and values may hold anything, so nothing of a
- * tile is read but what some row sees of it; while one is read, the next is called into the caches
+/* forward_tile.c - see forward_tile.h. Hidden keys and values may hold anything, so only the part
+ * of a tile that some row sees is read. While a tile is computed, the next one is prefetched
  * (kernels/prefetch.h). */
 #include "forward/forward_tile.h"
 
@@ -18,7 +18,7 @@ struct attn_block attn_task_block(const struct attn_row_task *task, int64_t colu
 
 static const struct attn_upcoming no_rows = { NULL, 0, 0, 0 };
 
-/* count rows of one head from row on; none of a tensor that is absent. */
+/* count rows of one head, from row on; an absent tensor has none. */
 static struct attn_upcoming upcoming_rows(const struct attn_tensor *tensor, int64_t batch,
                                           int64_t head, int64_t row, int64_t count)
 {
@@ -48,8 +48,8 @@ static void append(struct attn_row_task *task, int *count, struct attn_upcoming 
         task->upcoming[(*count)++] = rows;
 }
 
-/* The query rows of the task that is next in number, and its first keys. Whoever runs this task may
- * be given another one; then some lines have been called in vain. */
+/* Append the query rows of the next task by number, and its first keys. The thread that runs this
+ * task may be given a different task next; then some lines were prefetched in vain. */
 static void append_next_task(struct attn_row_task *task, int *count)
 {
     const struct attn_plan *plan = task->plan;
@@ -96,7 +96,6 @@ void attn_task_look_ahead(struct attn_row_task *task, int64_t first, int64_t end
 
 /* --------------------------------------------------------------------- a tile of keys -- */
 
-/* What some row of the task may see of the tile; empty where from == to. */
 struct attn_tile attn_tile_visible(const struct attn_row_task *task, int64_t first, int64_t n)
 {
     const int64_t from = attn_max(task->any.low - first, 0);
@@ -114,13 +113,12 @@ bool attn_tile_scan(const struct attn_row_task *task, struct attn_tile *tile)
     return tile->sees != ATTN_SEES_NOTHING;
 }
 
-/* Whether a key of the tile lies outside some row's range. */
+/* Is a key of the tile outside of some row's range? */
 static bool is_cut(const struct attn_row_task *task, const struct attn_tile *tile)
 {
     return task->every.low > tile->first + tile->from || task->every.high < tile->first + tile->to;
 }
 
-/* A transposed tile to the columns of an output from column on. */
 void attn_task_store(const struct attn_row_task *task, const struct attn_tensor *output,
                      int64_t column, int64_t columns, const float *tile, const float *factor)
 {
@@ -154,7 +152,7 @@ static const float *rows_of(const struct attn_row_task *task, const struct attn_
     return attn_block_read(task->kernels, tensor, &block, task->work.rows, stride);
 }
 
-/* The cut tile for seen.h. */
+/* The tile as seen.h takes it; the tile is cut. */
 static struct attn_seen seen_of(const struct attn_row_task *task, const struct attn_tile *tile)
 {
     return (struct attn_seen){ task->kernels,
@@ -214,7 +212,7 @@ void attn_tile_mask(const struct attn_row_task *task, const struct attn_tile *ti
     }
 }
 
-/* What each lane sees of a cut tile, counted from its first key. */
+/* The keys of a cut tile that each lane sees, counted from the tile's first key. */
 static void find_bounds(const struct attn_row_task *task, const struct attn_tile *tile)
 {
     const struct attn_workspace *work = &task->work;
@@ -254,7 +252,6 @@ void attn_tile_softmax(const struct attn_row_task *task, const struct attn_tile 
                                         work->sum, work->rescale, n, width);
 }
 
-/* Every row of the task is barred from the whole tile. */
 void attn_tile_mask_whole(const struct attn_row_task *task, const struct attn_tile *tile)
 {
     const int64_t count = (tile->to - tile->from) * task->plan->width;
@@ -263,7 +260,7 @@ void attn_tile_mask_whole(const struct attn_row_task *task, const struct attn_ti
         task->work.scores_t[i] = -INFINITY;
 }
 
-/* Of a tile of weights. */
+/* Apply dropout to a tile of weights. */
 static void drop(const struct attn_row_task *task, const struct attn_tile *tile, float *weights_t)
 {
     const int64_t width = task->plan->width;
@@ -273,7 +270,6 @@ static void drop(const struct attn_row_task *task, const struct attn_tile *tile,
                          tile->first + tile->from, tile->to - tile->from, weights_t + r, width);
 }
 
-/* The weights of a tile, which have their max and sum in the workspace, into the context. */
 void attn_tile_context(const struct attn_row_task *task, const struct attn_tile *tile,
                        float *weights_t)
 {

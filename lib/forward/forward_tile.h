@@ -1,4 +1,4 @@
-/* forward_tile.h - one task of forward.c, and what it does with one tile of keys. */
+/* forward_tile.h - one task of forward.c, and the steps that process one tile of keys. */
 #ifndef ATTN_FORWARD_TILE_H
 #define ATTN_FORWARD_TILE_H
 
@@ -9,7 +9,7 @@
 
 #include "kernels/kernels.h"
 
-/* Values, context, and the query and keys of the next task; the end of the list. */
+/* Values, context, the query and keys of the next task, and the end of the list. */
 enum { ATTN_UPCOMING_MAX = 5 };
 
 struct attn_row_task {
@@ -20,72 +20,74 @@ struct attn_row_task {
     int64_t batch, q_head, kv_head;
     int64_t row, row_count; /* query rows [row, row + row_count) */
 
-    /* Of the key ranges of these rows: what any row may see, and what every row may see. */
+    /* The keys that at least one of these rows may see, and the keys that every one of them may
+     * see. */
     struct key_range any, every;
 
-    /* What is read next while the tile at hand is computed, and how far it has been called. */
+    /* The rows that are read after the current tile, and how far they have been prefetched. */
     struct attn_upcoming upcoming[ATTN_UPCOMING_MAX];
     struct attn_prefetch *prefetch;
 
     struct attn_needs needs;
-    bool sums_context; /* beside the softmax */
-    bool is_sparse;    /* the weights are those of sparsemax; max and lse still the softmax's */
+    bool sums_context; /* the first pass also sums the context */
+    bool is_sparse;    /* weights are those of sparsemax; max and lse are still the softmax's */
 };
 
 /* Keys [first + from, first + to) of the tile that begins at key first. */
 struct attn_tile {
     int64_t first;
     int64_t from, to;
-    enum attn_sees sees; /* by the caller's mask */
+    enum attn_sees sees; /* through the caller's mask */
 };
 
-/* Where the tile of the first visible key begins. */
+/* The first key of the tile that holds the first visible key. */
 static inline int64_t attn_first_tile(const struct attn_row_task *task)
 {
     return task->any.low / task->plan->kv_tile * task->plan->kv_tile;
 }
 
-/* columns columns from column on of the task's rows. */
+/* The block of columns columns, from column on, of the task's rows. */
 struct attn_block attn_task_block(const struct attn_row_task *task, int64_t column,
                                   int64_t columns);
 
-/* A transposed tile to the columns of an output from column on. */
+/* Write a transposed tile to the columns of an output, from column on. */
 void attn_task_store(const struct attn_row_task *task, const struct attn_tensor *output,
                      int64_t column, int64_t columns, const float *tile, const float *factor);
 
-/* Fills upcoming, and begins to call, for the tile that begins at key first; the last tile ends at
- * end. */
+/* Fill upcoming, and start prefetching, for the tile that begins at key first; the last tile ends
+ * at end. */
 void attn_task_look_ahead(struct attn_row_task *task, int64_t first, int64_t end);
 
-/* What some row of the task may see of the n keys from first on by anything but the caller's mask;
- * empty where from == to. */
+/* The part of the n keys from first on that at least one row of the task may see, before the
+ * caller's mask; empty if from == to. */
 struct attn_tile attn_tile_visible(const struct attn_row_task *task, int64_t first, int64_t n);
 
-/* Looks at the caller's mask of a tile; false where it hides all of it. */
+/* Test the caller's mask of a tile; false if it hides the whole tile. */
 bool attn_tile_scan(const struct attn_row_task *task, struct attn_tile *tile);
 
-/* work.scores_t to a map that is wanted. */
+/* Write work.scores_t to a map, if it is wanted. */
 void attn_tile_store(const struct attn_row_task *task, const struct attn_tensor *map,
                      const struct attn_tile *tile);
 
-/* work.scores_t becomes the softcapped scores of the tile, and the maps of scores and of softcapped
- * are stored. Scores that work.ranges hide are anything, unless one of these is wanted. */
+/* Compute the softcapped scores of the tile into work.scores_t, and write the maps of scores and
+ * softcapped. Scores that work.ranges hides are undefined unless one of these maps is wanted. */
 void attn_tile_score(const struct attn_row_task *task, const struct attn_tile *tile);
 
-/* work.scores_t becomes the masked scores, but for what work.ranges hide; attn_tile_bound() hides
+/* Turn work.scores_t into masked scores, except for what work.ranges hides; attn_tile_bound() hides
  * that. */
 void attn_tile_mask(const struct attn_row_task *task, const struct attn_tile *tile);
 void attn_tile_bound(const struct attn_row_task *task, const struct attn_tile *tile);
 
-/* The masked scores of a tile become weights. What work.ranges hide need not be hidden yet, unless
- * there is a map. */
+/* Turn the masked scores of a tile into weights. Without maps, this also hides what work.ranges
+ * hides. */
 void attn_tile_softmax(const struct attn_row_task *task, const struct attn_tile *tile,
                        float *scores_t);
 
-/* The same where every row of the task is barred from the whole tile. */
+/* Set the masked scores of a tile that no row of the task may see. */
 void attn_tile_mask_whole(const struct attn_row_task *task, const struct attn_tile *tile);
 
-/* The weights of a tile, with work.rescale, into the context. Dropout changes them. */
+/* Add the weights of a tile times its values to the context, after work.rescale. Dropout changes
+ * the weights. */
 void attn_tile_context(const struct attn_row_task *task, const struct attn_tile *tile,
                        float *weights_t);
 

@@ -1,10 +1,10 @@
 /* mask.c - causal, window, the lengths and the caller's mask.
  *
- * Everything that follows from positions and lengths leaves one interval of keys a query row, so
- * the loop nest skips tiles that lie outside it and pays nothing for those that lie inside. Only
- * the caller's own mask is looked at pair by pair; where it ends before the keys do, that is one
- * more length. Positions may be any int64_t, so what is made of
- * them is computed in 128 bits and clamped to the keys that there are. */
+ * Everything that follows from positions and lengths leaves one interval of keys for each query
+ * row, so the loop over tiles skips tiles outside of it and pays nothing for tiles inside. Only the
+ * caller's own mask is tested pair by pair; a mask that ends before the keys adds one more length.
+ * Positions may be any int64_t, so arithmetic on them is in 128 bits and clamped to the existing
+ * keys. */
 #include "forward/mask.h"
 
 #include "base/convert.h"
@@ -15,7 +15,7 @@
 /* Keys of a row that are widened at a time. */
 enum { HALF_PIECE = 64 };
 
-/* k - p for key 0: how far the first key stands ahead of the row. */
+/* k - p for key 0: by how many positions the first key is ahead of the row. */
 static attn_wide key_ahead(const struct attn_problem *problem, int64_t batch, int64_t row)
 {
     const int64_t past_len = problem->past_len != NULL ? problem->past_len[batch] : 0;
@@ -32,7 +32,8 @@ struct key_range attn_mask_row(const struct attn_problem *problem, int64_t batch
 {
     const struct attn_options *options = &problem->options;
     const int64_t kv_len = problem->key.shape[2];
-    const attn_wide here = -key_ahead(problem, batch, row); /* the key at the row's position */
+    const attn_wide here =
+        -key_ahead(problem, batch, row); /* the index of the key at the row's position */
     int64_t low = 0;
     int64_t high = kv_len;
 
@@ -88,19 +89,19 @@ double attn_mask_distance(const struct attn_problem *problem, int64_t batch, int
     return (double)(-key_ahead(problem, batch, row) - key);
 }
 
-/* The stride of dimension d as the problem's shape sees it: a dimension of 1 broadcasts. */
+/* The stride of dimension d in the problem's shape: a dimension of 1 broadcasts. */
 static int64_t mask_stride(const struct attn_tensor *mask, int d)
 {
     return mask->shape[d] == 1 ? 0 : mask->stride[d];
 }
 
-/* How many of count places from at on dimension d of the mask has. */
+/* How many of count indices, from at on, dimension d of the mask has. */
 static int64_t mask_count(const struct attn_tensor *mask, int d, int64_t at, int64_t count)
 {
     return mask->shape[d] == 1 ? count : attn_max(0, attn_min(count, mask->shape[d] - at));
 }
 
-/* Where in its numbers the mask has what is of a row and a key. */
+/* The index of the mask's number for a row and a key. */
 static int64_t mask_first(const struct attn_tensor *mask, int64_t batch, int64_t head, int64_t row,
                           int64_t key)
 {
@@ -125,7 +126,7 @@ static void gather_float(const float *bias, int64_t row_stride, int64_t key_stri
             bias_t[j * width + r] = r < row_count ? bias[r * row_stride + j * key_stride] : 0.0f;
 }
 
-/* Numbers of 16 bits from first on, a row of keys at a time. */
+/* Gather 16-bit numbers from first on, one row of keys at a time. */
 static void gather_half(const struct attn_kernels *kernels, const struct attn_tensor *mask,
                         int64_t first, int64_t row_count, int64_t n, int64_t width, float *bias_t)
 {
@@ -176,7 +177,7 @@ void attn_mask_gather(const struct attn_problem *problem, const struct attn_kern
     const int64_t first = mask_first(mask, batch, head, row, key);
     const int64_t asked = n;
 
-    /* Gradients hand the mask over turned, so that either dimension may end early. */
+    /* Gradients pass a transposed mask, so either dimension may be shorter. */
     row_count = mask_count(mask, 2, row, row_count);
     n = mask_count(mask, 3, key, n);
     for (int64_t i = n * width; i < asked * width; i++)

@@ -6,22 +6,22 @@
 
 #include "kernels/kernels.h"
 
-/* The keys [low, high) that one query row may see by causal, window, kv_len, row_kv_len,
- * past_len, kv_offset and the length of a short mask together. Within 0 and kv_len; { 0, 0 } where
- * it sees none. */
+/* The keys [low, high) that one query row may see according to causal, window, kv_len, row_kv_len,
+ * past_len, kv_offset and the length of a short mask. Between 0 and kv_len; { 0, 0 } if it sees
+ * none. */
 struct key_range {
     int64_t low, high;
 };
 
 struct key_range attn_mask_row(const struct attn_problem *problem, int64_t batch, int64_t row);
 
-/* The ranges of row_count query rows from row on, [row_count], what any of them may see, { 0, 0 }
- * where none sees a key, and what every one of them may see. */
+/* The ranges of row_count query rows from row on, [row_count]; the keys that at least one of them
+ * may see, { 0, 0 } if there are none; and the keys that every one of them may see. */
 void attn_mask_rows(const struct attn_problem *problem, int64_t batch, int64_t row,
                     int64_t row_count, struct key_range *ranges, struct key_range *any,
                     struct key_range *every);
 
-/* distance[r] = p - k for the query rows from row on and the key of index key; width lanes. */
+/* distance[r] = p - k for width query rows from row on and the key at index key. */
 void attn_mask_distances(const struct attn_problem *problem, int64_t batch, int64_t row,
                          int64_t key, int64_t width, float *distance);
 
@@ -29,8 +29,8 @@ void attn_mask_distances(const struct attn_problem *problem, int64_t batch, int6
 double attn_mask_distance(const struct attn_problem *problem, int64_t batch, int64_t row,
                           int64_t key);
 
-/* The caller's mask of one query row and n keys from key on, as biases; what lies past the end of a
- * mask that is shorter than the keys is 0. */
+/* The caller's mask of one query row and n keys from key on, as biases. Past the end of a mask that
+ * is shorter than the keys, the bias is 0. */
 void attn_mask_biases(const struct attn_problem *problem, const struct attn_kernels *kernels,
                       int64_t batch, int64_t head, int64_t row, int64_t key, int64_t n,
                       double *biases);
@@ -40,17 +40,17 @@ void attn_mask_floats(const struct attn_problem *problem, const struct attn_kern
                       int64_t batch, int64_t head, int64_t row, int64_t key, int64_t n,
                       float *biases);
 
-/* What the caller's mask lets row_count query rows from row on see of n keys from key on. Bits and
- * biases are as kernels.h has them; only for ATTN_SEES_BITS are bits written, [n]. Keys past the
- * end of a short mask are seen, since attn_mask_row() hides them. */
+/* Which of n keys from key on the caller's mask lets row_count query rows from row on see.
+ * kernels.h defines bits and biases; bits, [n], is written only for ATTN_SEES_BITS. Keys past the
+ * end of a short mask count as seen here, since attn_mask_row() hides them. */
 enum attn_sees attn_mask_scan(const struct attn_problem *problem,
                               const struct attn_kernels *kernels, int64_t batch, int64_t head,
                               int64_t row, int64_t row_count, int64_t key, int64_t n,
                               uint64_t *bits);
 
 /* The caller's mask of row_count query rows from row on and n keys from key on, as a transposed
- * tile of biases [n][width]: 0 and -INFINITY for BOOL; lanes past row_count are 0. So is what lies
- * past the end of a short mask, since attn_mask_row() hides it. */
+ * tile of biases [n][width]: 0 and -INFINITY for BOOL; 0 in lanes past row_count. Keys past the end
+ * of a short mask get 0 here, since attn_mask_row() hides them. */
 void attn_mask_gather(const struct attn_problem *problem, const struct attn_kernels *kernels,
                       int64_t batch, int64_t head, int64_t row, int64_t row_count, int64_t key,
                       int64_t n, int64_t width, float *bias_t);

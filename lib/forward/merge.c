@@ -1,9 +1,8 @@
-/* merge.c - the sum over parts, in an order that nobody can see.
+/* merge.c - the sum over parts, whose result does not depend on their order.
  *
- * Floating-point sums depend on the order of their terms. These are made of integers instead: each
- * term is rounded, by itself, to a multiple of a quantum that follows from the greatest of them,
- * and the sum of the multiples is exact. The quantum is 2^-62 of that greatest term, so that less
- * is lost than in a sum of doubles. */
+ * Floating-point sums depend on the order of their terms, so these sums use integers: each term is
+ * rounded, by itself, to a multiple of a quantum, and the sum of the multiples is exact. The
+ * quantum is 2^-62 of the greatest term, so less precision is lost than in a sum of doubles. */
 #include "merge.h"
 
 #include "base/internal.h"
@@ -12,12 +11,12 @@
 
 enum { QUANTUM_BITS = 62 };
 
-/* Terms all below 2^this are far below the least float, and their own quantum is no double. */
+/* If all terms are below 2^EXPONENT_MIN, they are far below the least float, and their quantum
+ * would not be a double. */
 enum { EXPONENT_MIN = -900 };
 
-/* weights[i] = exp(lse - greatest lse) of each part, in [0, 1]; returns the greatest, which is NaN
- * where one is. Where the greatest is NaN or INFINITY, so that nothing can be said, every weight
- * is NaN. */
+/* weights[i] = exp(lse - greatest lse) of each part, in [0, 1]. Returns the greatest lse, which is
+ * NaN if any is NaN. If it is NaN or INFINITY, the result is unknown and every weight is NaN. */
 static double weigh(const struct attn_part *parts, int64_t part_count, int64_t row, double *weights)
 {
     double greatest = -INFINITY;
@@ -47,7 +46,7 @@ static double sum_weights(const double *weights, int64_t part_count)
     return (double)sum / quanta;
 }
 
-/* What infinite and NaN terms sum to, which does not depend on their order. */
+/* The sum of terms that include infinities or NaN; it does not depend on their order. */
 static double sum_nonfinite(const struct attn_part *parts, int64_t part_count, int64_t at,
                             const double *weights)
 {
@@ -59,7 +58,7 @@ static double sum_nonfinite(const struct attn_part *parts, int64_t part_count, i
     return sum;
 }
 
-/* The sum of weight * context over parts of a weight, of the number at at. */
+/* The sum of weight * context over the parts with a weight above 0, for the number at index at. */
 static double sum_context(const struct attn_part *parts, int64_t part_count, int64_t at,
                           const double *weights)
 {

@@ -1,7 +1,8 @@
-/* plan.c - checks a problem once, chooses its tiles, lays out the workspace and numbers the tasks.
+/* plan.c - check a problem once, choose its tiles, lay out the workspace and number the tasks.
  *
- * A task is one tile of query rows of one head. All sizes follow from the problem's shape and the
- * kernel table alone, never from how many threads will run the tasks, so bits do not either. */
+ * A task is one tile of query rows of one head. All sizes depend only on the problem's shape and
+ * the kernel table, never on the number of threads that run the tasks; so the bits do not
+ * either. */
 #include "base/compensated.h"
 #include "base/internal.h"
 #include "base/outputs.h"
@@ -14,10 +15,10 @@
 /* Keys of one step: a multiple of the 6 and 12 keys that a kernel takes at a time, and few enough
  * that the scores of a tile stay in a near cache. */
 enum { KV_TILE = 96 };
-_Static_assert((int)KV_TILE <= (int)ATTN_MASK_KEYS_MAX, "the mask of a tile is seen at a glance");
+_Static_assert((int)KV_TILE <= (int)ATTN_MASK_KEYS_MAX, "the mask of a tile has room for its keys");
 
-/* Above this the tiles of query and context no longer fit a near cache, and a task takes fewer
- * query rows instead. */
+/* Beyond this size the tiles of query and context do not fit a near cache, and a task takes fewer
+ * query rows. */
 enum { QUERY_AND_CONTEXT_BYTES_MAX = 160 * 1024 };
 
 static bool is_double(const struct attn_tensor *tensor)
@@ -36,9 +37,9 @@ static bool needs_double(const struct attn_problem *problem)
     return has_double;
 }
 
-/* As many tiles as KV_TILE keys would make, but as even as steps of 16 keys let them be: a short
- * one at the end costs as much to begin, and 128 keys in two halves meet the diagonal of 64 rows in
- * one. */
+/* As many tiles as KV_TILE keys would make, but as even as steps of 16 keys allow. A short tile at
+ * the end costs as much to begin as a full one; and with 128 keys in two halves, only one tile
+ * meets the diagonal of 64 rows. */
 static int64_t choose_kv_tile(int64_t kv_len)
 {
     enum { STEP = 16 };
@@ -74,13 +75,14 @@ int64_t attn_plan_tile_width(const struct attn_plan *plan, int64_t q_tile)
     return attn_divide_up(rows, lanes) * lanes;
 }
 
-/* Numbers of rows * columns, where the tensor is there and the kernels cannot work in its place. */
+/* The numbers of a block of rows * columns, if the tensor is present and needs conversion; else
+ * 0. */
 static int64_t block_numbers(const struct attn_tensor *tensor, int64_t rows, int64_t columns)
 {
     return tensor->data != NULL && tensor->dtype != ATTN_F32 ? rows * columns : 0;
 }
 
-/* Of the largest block of a task that is widened or rounded. */
+/* The numbers of the largest block of a task that is converted. */
 static int64_t block_numbers_max(const struct attn_plan *plan)
 {
     const struct attn_problem *problem = &plan->problem;

@@ -6,7 +6,8 @@
 /* The narrowest vector has four lanes. */
 enum { ATTN_VECTORS_MAX = ATTN_WIDTH_MAX / 4 };
 
-/* What the rows of one vector, from lane on, see of the tile, counted from its first key. */
+/* The keys of the tile that the rows of one vector, from lane on, see, counted from the tile's
+ * first key. */
 static struct key_range seen_by(const struct attn_seen *seen, int64_t lane)
 {
     const int64_t end = attn_min(lane + seen->kernels->lanes, seen->row_count);
@@ -21,7 +22,7 @@ static struct key_range seen_by(const struct attn_seen *seen, int64_t lane)
     return range.low < range.high ? range : (struct key_range){ 0, 0 };
 }
 
-/* The first key after key from which some vector begins to see, or no longer sees. */
+/* The first key after from at which some vector begins to see or stops seeing. */
 static int64_t next_change(const struct key_range ranges[], int64_t vectors, int64_t from,
                            int64_t end)
 {
@@ -41,8 +42,8 @@ static bool sees_key(const struct key_range *range, int64_t key)
     return range->low <= key && key < range->high;
 }
 
-/* Between one change and the next the same vectors see all keys, and those side by side are one
- * product: a single vector would be waiting for the numbers of keys. */
+/* Between two such changes the same vectors see all keys. Neighbouring vectors are one product: a
+ * single vector would wait for the numbers of the keys. */
 void attn_seen_scores(const struct attn_seen *seen, float *scores_t, const float *key,
                       int64_t key_stride, int64_t head_dim, struct attn_prefetch *prefetch)
 {

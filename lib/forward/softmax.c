@@ -1,7 +1,7 @@
 /* softmax.c - see softmax.h.
  *
- * Not the softmax of attention, whose rows are never whole in one place: this one has its row
- * before it, so it can afford double and two passes over exp. */
+ * This is not the softmax of attention, which never has a whole row in one place. Here the whole
+ * row is available, so it can afford double and two passes over exp. */
 #include "softmax.h"
 
 #include "base/convert.h"
@@ -9,14 +9,14 @@
 
 #include <math.h>
 
-/* A row of the array: number i lies at first + i * step. */
+/* A row of the array: number i is at first + i * step. */
 struct row {
     const struct attn_softmax *softmax;
     const struct attn_kernels *kernels;
     int64_t first, step;
 };
 
-/* Numbers of a row that are looked at together. */
+/* Numbers of a row that are processed together. */
 enum { PIECE = 64 };
 
 static int64_t read_piece(const struct row *row, int64_t i, int64_t count, double piece[PIECE])
@@ -34,8 +34,8 @@ static void write_piece(const struct row *row, int64_t i, int64_t n, const doubl
                        row->first + i * row->step, row->step, n, piece);
 }
 
-/* Where the first of the largest of count numbers is, or of those that are NaN, and that number;
- * -INFINITY where there is none. */
+/* Return the index of the first maximum of count numbers, or of the first NaN, and write that
+ * number to *max; -INFINITY if all numbers are -INFINITY. */
 static int64_t find_max(const struct row *row, int64_t count, double *max)
 {
     double piece[PIECE];
@@ -56,15 +56,16 @@ static int64_t find_max(const struct row *row, int64_t count, double *max)
     return at;
 }
 
-/* The largest number's own part of the sum, which is 1, is left out of others until the end: where
- * it dominates, its log-softmax is all in the digits that adding the 1 would round away. */
+/* The maximum's own term of the sum, which is 1, is kept out of others until the end: if the
+ * maximum dominates, its log-softmax consists of exactly the digits that adding the 1 would round
+ * away. */
 static void run_row(const struct row *row, int64_t visible)
 {
     const int64_t length = row->softmax->length;
     const bool is_log = row->softmax->is_log;
     double piece[PIECE], max;
     const int64_t at = find_max(row, visible, &max);
-    double others = max - max; /* 0, or NaN for a row that cannot be told */
+    double others = max - max; /* 0, or NaN for a row with NaN or INFINITY */
 
     if (max == -INFINITY)
         visible = 0;

@@ -1,8 +1,8 @@
 /* sparsemax.c - see sparsemax.h.
  *
- * In double: a threshold is a difference of sums, and what lies near it decides whether a weight is
- * 0. Comparisons are written so that NaN counts as above the threshold and reaches the weights of
- * its row, as in a softmax. */
+ * In double: a threshold is a difference of sums, and the numbers near it decide whether a weight
+ * is 0. Comparisons are written so that NaN counts as above the threshold and reaches the weights
+ * of its row, as in a softmax. */
 #include "forward/sparsemax.h"
 
 #include <math.h>
@@ -48,7 +48,8 @@ bool attn_threshold_improve(struct attn_threshold *row)
 {
     if (row->is_found)
         return false;
-    /* Fewer each round; a number at the very threshold, rounded, must not begin it anew. */
+    /* The count falls in each round; a number exactly at the rounded threshold must not restart the
+     * search. */
     row->is_found = row->count == 0 || (row->last_count >= 0 && row->count >= row->last_count);
     if (row->is_found)
         return false;
