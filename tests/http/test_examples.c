@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "daemon.h"
+#include "manifest.h"
 #include "skip.h"
 
 #include <cjson/cJSON.h>
@@ -194,6 +195,18 @@ static void test_story_teller(void **state)
     free(program);
 }
 
+/* The picture that README.md shows is what its script draws. */
+static void test_weight_map(void **state)
+{
+    (void)state;
+    skip_without("curl", "command -v curl");
+    static char output[OUTPUT_BYTES];
+    run_command("examples/weight-map.sh", &teller, output);
+    char *kept = manifest_file_text("examples/weight-map.svg");
+    assert_string_equal(output, kept);
+    free(kept);
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -227,7 +240,7 @@ int main(void)
         cmocka_unit_test(test_client_javascript), cmocka_unit_test(test_client_go),
         cmocka_unit_test(test_client_php),        cmocka_unit_test(test_client_java),
         cmocka_unit_test(test_client_c),          cmocka_unit_test(test_story_teller),
-        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_weight_map),        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, clear);
 }
