@@ -1,7 +1,7 @@
 /* test_faults.c - well-formed JSON that asks for something impossible, and
  * requests that are wrong before their body is looked at.
  *
- * One table: the body, and the status, code and pointer of section 5 of the HTTP
+ * One table: the body, and the status, code and pointer of the HTTP
  * contract. Everything goes over one connection, which must survive it. */
 #include <setjmp.h>
 #include <stdarg.h>

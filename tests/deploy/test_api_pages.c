@@ -1,0 +1,151 @@
+/* test_api_pages.c - every curl of the contract's pages can be pasted, in order, and answers what
+ * the page says; every route of the daemon has one.
+ *
+ * The block behind a curl is its answer: the status, then a body. A body that is JSON as a whole is
+ * compared as JSON, any other as text without white space. "..." stands for anything: an id, a
+ * time, a count, or what the page leaves out (pasted.h). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "api/routes.h"
+#include "metrics_page.h"
+#include "pasted.h"
+#include "skip.h"
+
+#include <cjson/cJSON.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define METRICS_URL "http://127.0.0.1:8080/metrics"
+
+static const char *const files[] = { "server/API.md", "server/API_CALLS.md", "server/API_MODELS.md",
+                                     "server/API_PROTOCOL.md", "server/API_OPERATING.md" };
+
+/* Writes the status behind the answer, on a line of its own. */
+static const char with_status[] = "curl() { command curl -w '\\n%{http_code}' \"$@\"; }\n";
+
+static struct metrics_page before, after;
+
+static void read_metrics(struct metrics_page *metrics)
+{
+    char *text = pasted_shell("curl -s " METRICS_URL);
+    metrics_page_free(metrics);
+    metrics_page_read(metrics, text);
+    free(text);
+}
+
+/* What a script with one curl wrote; the status comes off its end. The caller's to free. */
+static char *answer_of(const char *script, long *status)
+{
+    char *text = NULL;
+    assert_true(asprintf(&text, "%s%s", with_status, script) > 0);
+    char *output = pasted_shell(text), *line = strrchr(output, '\n');
+    assert_non_null(line);
+    *status = strtol(line + 1, NULL, 10);
+    *line = '\0';
+    free(text);
+    return output;
+}
+
+static void assert_shown(const struct pasted_page *page, char *shown, long status, char *output)
+{
+    char *body;
+    if (strtol(shown, &body, 10) != status)
+        fail_msg("%s shows\n%s\nand the answer is %ld\n%s", page->file, shown, status, output);
+    cJSON *json = cJSON_ParseWithOpts(body, NULL, true);
+    if (json)
+        pasted_assert_json(page, body, output);
+    else
+        pasted_assert_text(page, pasted_joined(body), pasted_joined(output));
+    cJSON_Delete(json);
+}
+
+static void paste_page(const char *file)
+{
+    struct pasted_page page;
+    pasted_read(&page, file);
+    for (int i = 0; i < page.block_count; i++) {
+        if (!pasted_is_command(&page, i))
+            continue;
+        const char *script = page.blocks[i].text, *curl = strstr(script, "curl ");
+        const struct pasted_block *answer = pasted_answer(&page, i);
+        if (!curl || strstr(curl + 1, "curl ") || !answer)
+            fail_msg("%s: not one curl with its answer:\n%s", file, script);
+        long status;
+        char *output = answer_of(script, &status);
+        assert_string_equal(answer->language, "text");
+        assert_shown(&page, answer->text, status, output);
+        free(output);
+    }
+    pasted_free(&page);
+}
+
+static void test_curls(void **state)
+{
+    (void)state;
+    skip_without("curl", "command -v curl");
+    read_metrics(&before);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        paste_page(files[i]);
+}
+
+/* A route that no curl has asked for; NULL where there is none. */
+static const struct route *missing_route(void)
+{
+    int count;
+    const struct route *routes = routes_table(&count);
+    for (int i = 0; i < count; i++) {
+        char series[256];
+        snprintf(series, sizeof series,
+                 "attnd_request_duration_seconds_count{method=\"%s\",route=\"%s\"}",
+                 routes[i].method, routes[i].pattern);
+        if (metrics_page_value(&after, series) <= metrics_page_value(&before, series))
+            return &routes[i];
+    }
+    return NULL;
+}
+
+static void test_every_route_has_a_curl(void **state)
+{
+    (void)state;
+    skip_without("curl", "command -v curl");
+    const struct route *missing;
+    const double end = daemon_now() + 10 * daemon_slowness();
+    /* A request is counted after its answer has been sent. */
+    do
+        read_metrics(&after);
+    while ((missing = missing_route()) && daemon_now() < end);
+    if (missing)
+        fail_msg("no curl of the pages asks for %s %s", missing->method, missing->pattern);
+}
+
+static void test_nothing_changes_outside_build(void **state)
+{
+    (void)state;
+    char *now = pasted_files();
+    assert_string_equal(now, pasted_files_before());
+    free(now);
+}
+
+static int stop(void **state)
+{
+    metrics_page_free(&before);
+    metrics_page_free(&after);
+    return pasted_stop(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_curls),
+        cmocka_unit_test(test_every_route_has_a_curl),
+        cmocka_unit_test(test_nothing_changes_outside_build),
+    };
+    return cmocka_run_group_tests(tests, pasted_start, stop);
+}
