@@ -1,4 +1,4 @@
-/* softmax_handler.h - POST /v1/softmax: a softmax of its own, along any axis (API.md section 2). */
+/* softmax_handler.h - POST /v1/softmax: a softmax of its own, along any axis (API_CALLS.md). */
 #ifndef ATTND_SOFTMAX_HANDLER_H
 #define ATTND_SOFTMAX_HANDLER_H
 

@@ -1,5 +1,5 @@
-/* model_attention.h - the table of score functions that a model can have (API.md, "Models on
- * disk"), each with the parameters it takes.
+/* model_attention.h - the table of score functions that a model can have (API_CALLS.md), each with
+ * the parameters it takes.
  *
  * To add one: its row in model_attention.c and its name in model_attention_names(); how its layer
  * is built, in model_scores.c; numbers to compare with, in tests/unit/test_model_scores.c. The

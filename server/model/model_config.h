@@ -1,5 +1,5 @@
-/* model_config.h - a model's config (API.md, "Models on disk") as it is written. Heads and widths
- * that it leaves out are settled later, by the tensors' shapes. */
+/* model_config.h - a model's config (API_MODELS.md, "Our own config") as it is written. Heads and
+ * widths that it leaves out are settled later, by the tensors' shapes. */
 #ifndef ATTND_MODEL_CONFIG_H
 #define ATTND_MODEL_CONFIG_H
 

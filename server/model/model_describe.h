@@ -4,7 +4,7 @@
 
 #include "model/model.h"
 
-/* The JSON object of GET /v1/models/{model} (API.md, "Models"). */
+/* The JSON object of GET /v1/models/{model} (API_MODELS.md). */
 void model_describe(const struct model *model, struct text *text);
 
 /* The same object for a name that has no model: state and reason say why. */

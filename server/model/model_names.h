@@ -1,5 +1,5 @@
 /* model_names.h - the names of a model's parameters: "q_proj.weight", "o_proj.bias", with
- * "layers.3." in front where the model has several layers (API.md, "Models on disk"). */
+ * "layers.3." in front where the model has several layers (API_MODELS.md, "Our own config"). */
 #ifndef ATTND_MODEL_NAMES_H
 #define ATTND_MODEL_NAMES_H
 

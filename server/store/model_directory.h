@@ -1,5 +1,5 @@
-/* model_directory.h - finds the models in a directory by the names of its files (API.md, "Models on
- * disk"). It opens no file of a model.
+/* model_directory.h - finds the models in a directory by the names of its files (API_MODELS.md,
+ * "Models on disk"). It opens no file of a model.
  *
  * Versions are numbered as in Triton's model repository: a version is a folder whose name is a
  * whole number above 0 without a leading zero. */

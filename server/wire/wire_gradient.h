@@ -1,4 +1,4 @@
-/* wire_gradient.h - POST /v1/attention/gradients as JSON (API.md section 2). */
+/* wire_gradient.h - POST /v1/attention/gradients as JSON (API_CALLS.md). */
 #ifndef ATTND_WIRE_GRADIENT_H
 #define ATTND_WIRE_GRADIENT_H
 

@@ -1,4 +1,4 @@
-/* wire_merge.h - POST /v1/attention/merge: partial answers in, the whole out (API.md section 2). */
+/* wire_merge.h - POST /v1/attention/merge: partial answers in, the whole out (API_CALLS.md). */
 #ifndef ATTND_WIRE_MERGE_H
 #define ATTND_WIRE_MERGE_H
 

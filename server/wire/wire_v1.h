@@ -1,4 +1,4 @@
-/* wire_v1.h - the native API: JSON that a person can type (API.md section 2). */
+/* wire_v1.h - the native API: JSON that a person can type (API_CALLS.md). */
 #ifndef ATTND_WIRE_V1_H
 #define ATTND_WIRE_V1_H
 
