@@ -1,15 +1,15 @@
 /* batcher.h - rows of several requests for one layer in one product.
  *
  * A product with few rows waits for memory to bring the parameters, and with more rows it waits no
- * longer. So a job whose next stage is such a product may join: it then waits in the scheduler
- * (JOB_WAITS) while a job of the batcher's own, a batch, stands in the scheduler's queue for all
- * that join the same product. When a worker begins the batch it takes those that are there, up to
- * a bound, computes, and lets them go on. Nobody waits for others to come, unless the operator
- * gave a delay.
+ * longer. So a job whose next stage is such a product may join others. It then waits in the
+ * scheduler (JOB_WAITS), while one job of the batcher, a batch, is queued for all members that
+ * joined the same product. When a worker begins the batch, the batch takes the members that wait,
+ * up to a bound, computes the product and lets the members go on. No member waits for others to
+ * arrive, unless the operator gave a delay.
  *
- * What a member gets is the same to the bit as alone (layer.h). A member whose client leaves or
- * whose time passes is gone at once before its batch is begun; after that it ends with the batch.
- */
+ * A member's result is bit for bit that of the same job alone (layer.h). A member whose client
+ * leaves or whose deadline passes ends at once if its batch has not begun, else together with the
+ * batch. */
 #ifndef ATTND_BATCHER_H
 #define ATTND_BATCHER_H
 
@@ -21,42 +21,41 @@
 struct batcher;
 struct batch_group;
 
-/* One product of one job. Zeroed is one that has not joined. */
+/* One product of one job. A zeroed member has not joined. */
 struct batch_member {
-    /* The owner's, set before it joins. */
+    /* The owner's. Set before the member joins. */
     struct job *job;
     struct attn_layer_call call;
     enum attn_layer_product product;
-    int64_t rows;     /* that go through it */
-    struct cost cost; /* of it, alone */
-    int64_t alone_ns; /* what all of the job was predicted to cost, shared with nobody */
-    /* The product has been made: the number of tasks that the job goes on with, 0 where it is
+    int64_t rows;     /* of the product */
+    struct cost cost; /* of the product alone */
+    int64_t alone_ns; /* predicted cost of the whole job if it shares nothing */
+    /* The product is computed. Returns the number of tasks that the job goes on with, 0 where it is
      * over. Called by a worker, with no lock held. */
     int64_t (*go_on)(struct job *job);
 
     /* The batcher's own, under its lock. */
-    struct batch_group *group; /* that it waits in, or NULL */
+    struct batch_group *group; /* NULL: it does not wait */
     LIST_LINK(struct batch_member) in_group;
 };
 
-/* rows_max rows in a batch at the most, 1: none is ever made; delay_ns is how long the first member
- * waits for others at the most. NULL where memory or threads are lacking. */
+/* A batch has at most rows_max rows; 1: there are no batches. The first member of a batch waits at
+ * most delay_ns for others. NULL where memory or threads are lacking. */
 struct batcher *batcher_create(struct scheduler *scheduler, int64_t rows_max, int64_t delay_ns);
 
 /* After the scheduler has been freed; NULL is fine. */
 void batcher_free(struct batcher *batcher);
 
-/* To be called in stage_tasks(), which returns JOB_WAITS where this is true and then must not touch
- * the job any more. False: the job is to run its tasks itself, because there is nobody to share
- * with or nothing to gain. */
+/* Called in stage_tasks(). True: stage_tasks() returns JOB_WAITS and must not touch the job any
+ * more. False: the job runs its tasks itself, because there is no other job or nothing to gain. */
 bool batcher_join(struct batcher *batcher, struct batch_member *member);
 
-/* The part of reading the parameters, above 0 and at most 1, that would be the member's if the
- * product came next: what is there now, or was there of late, is taken to be so then. The member
- * need not have a job. */
+/* The member's part of the cost of reading the parameters, above 0 and at most 1, if its product
+ * came next: assumes the rows that wait now, or those of the last batch if they were more. The
+ * member needs no job. */
 double batcher_expected_part(struct batcher *batcher, const struct batch_member *member);
 
-/* In the job's done(), before anything of it is freed, where it joined at any time. */
+/* Called in the job's done(), before any of its memory is freed, if it ever joined. */
 void batcher_leave(struct batcher *batcher, struct batch_member *member);
 
 #endif

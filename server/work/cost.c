@@ -1,9 +1,9 @@
 /* cost.c - see cost.h.
  *
- * Rates are numbers of their own that any thread may read and replace. Two threads that correct one
- * rate at the same moment may lose one of two small corrections, which nobody will miss; so nothing
- * here waits. A correction is made in the logarithm: half of what was predicted and twice as much
- * pull equally far, and a rate stays positive. */
+ * Each rate is an atomic number that any thread may read and replace. Two threads that correct one
+ * rate at the same moment may lose one of two small corrections, which does no harm; so there is no
+ * lock. A correction is made in the logarithm: half of the prediction and twice the prediction pull
+ * equally far, and a rate stays positive. */
 #include "work/cost.h"
 
 #include "watch/metrics_text.h"
@@ -12,15 +12,15 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-/* A measured request moves the rates of what dominates it by this share of the way, and counts as
- * no farther off than this factor. */
+/* A measured request moves the rates of its dominating terms by this share of the way, and a
+ * measurement counts as at most this factor off. */
 static const double GAIN = 1.0 / 16;
 static const double FACTOR_MAX = 2.0;
 
-/* However far what is measured strays, a rate stays within this factor of where it began. */
+/* A rate always stays within this factor of its initial value. */
 static const double DRIFT_MAX = 1e4;
 
-/* So much CPU time of others is forgotten by two thirds. */
+/* After so much CPU time an older measurement of the slowdown has lost two thirds of its weight. */
 static const double CLOCK_MEMORY_NS = 3e8;
 
 static const struct {
@@ -41,7 +41,7 @@ static _Atomic double rates[COST_TERM_COUNT] = {
 
 static _Atomic double slowdown = 1;
 
-/* Of what was measured. */
+/* Sums over all that was measured. */
 static _Atomic int64_t predicted_sum_ns, actual_sum_ns;
 static _Atomic uint64_t observed_count;
 
@@ -69,7 +69,7 @@ void cost_remove(struct cost *sum, const struct cost *part)
         sum->amount[i] -= part->amount[i];
 }
 
-/* What is more than half of the largest cache, which is shared, is not found in it. */
+/* Data above half of the largest cache, which is shared, does not stay in it. */
 static enum cost_term near_or_far(double amount, enum cost_term near, enum cost_term far)
 {
     static _Atomic long cached;
@@ -127,7 +127,7 @@ static double within(double x, double low, double high)
     return x < low ? low : x > high ? high : x;
 }
 
-/* Each term's part of the prediction, whose sum is returned. */
+/* Each term's part of the prediction. Returns their sum. */
 static double parts_of(const struct cost *cost, double parts[COST_TERM_COUNT])
 {
     double sum = 0;
@@ -166,8 +166,8 @@ int64_t cost_parameters_ns(const struct cost *cost)
     return in_ns(ns);
 }
 
-/* Afterwards the same cost is predicted as about factor times as much. A rate moves the farther the
- * larger its part is, so that what hardly took part is not blamed. */
+/* After this, the prediction for the same cost is about factor times as high. A rate moves farther
+ * the larger its part is, so that a term with little part in the cost changes little. */
 static void correct(const double parts[COST_TERM_COUNT], double sum, double factor)
 {
     double squares = 0;
@@ -210,8 +210,8 @@ double cost_slowdown(void)
     return load(&slowdown);
 }
 
-/* An average of ratios, each of the weight of its CPU time: a short task that was kept waiting for
- * long counts for as long as it had to wait, and no more. */
+/* An average of ratios, weighted by CPU time: a short task that waited long counts for as long as
+ * it waited, and no more. */
 void cost_observe_clock(int64_t cpu_ns, int64_t clock_ns)
 {
     if (cpu_ns <= 0)

@@ -1,17 +1,17 @@
-/* cost.h - what a request has to do, and how long that will take one worker.
+/* cost.h - how much work a request is, and how long that takes one worker.
  *
- * A cost is a list of amounts, one for each kind of work (a term): so many multiplications and
- * additions of a projection, so many bytes of JSON to read. Computing is counted by the library
- * (work.h), reading and writing here. What one unit of a term takes is its rate: begun with what
- * one machine measured, fitted to this one at start (cost_fit.h), and corrected with every request
- * that is measured. */
+ * A cost is a list of amounts, one for each kind of work (a term): multiplications and additions of
+ * a projection, bytes of JSON to read. The library counts what is computed (work.h); callers count
+ * what is read and written. The time of one unit of a term is its rate. Rates begin with numbers
+ * that were measured on one machine, are fitted to this machine at start (cost_fit.h), and are
+ * corrected by every request that is measured. */
 #ifndef ATTND_COST_H
 #define ATTND_COST_H
 
 #include "text/text.h"
 #include "work.h"
 
-/* Term, name in the metrics, nanoseconds of a unit to begin with, and what a unit is. */
+/* Term, name in the metrics, initial rate in nanoseconds, and the unit. */
 #define COST_TERM_MAP(X)                                                                           \
     X(REQUEST, "request", 8000)             /* what does not depend on the size of a request */    \
     X(ITEM, "item", 1500)                   /* an item of a batch */                               \
@@ -52,41 +52,41 @@ struct cost {
 
 void cost_add(struct cost *sum, const struct cost *cost);
 
-/* The same where both are products with the same parameters, which are read once for both. */
+/* Adds the cost of a product with the same parameters, which are read once for both. */
 void cost_share(struct cost *sum, const struct cost *cost);
 
-/* Takes out what is a part of it. */
+/* Subtracts a part of the sum. */
 void cost_remove(struct cost *sum, const struct cost *part);
 
-/* What the library counted of one plan. */
+/* Adds what the library counted for one plan. */
 void cost_add_work(struct cost *cost, const struct attn_work *work);
 
-/* Multiplications and additions of what is computed. */
+/* Multiplications and additions of computing. */
 double cost_flops(const struct cost *cost);
 
-/* The time one worker takes, at today's rates; at most COST_NS_MAX. Monotone in every amount. */
+/* The time of one worker at the current rates; at most COST_NS_MAX. Monotone in every amount. */
 #define COST_NS_MAX (INT64_MAX / 1024)
 int64_t cost_ns(const struct cost *cost);
 
-/* The same at the rates of the table, which nothing that is measured changes: what a request is by
- * its size, whatever else there is to do. */
+/* The same at the initial rates, which no measurement changes: the cost of a request by its size
+ * alone, whatever the load is. */
 int64_t cost_by_size_ns(const struct cost *cost);
 
-/* The same of reading the parameters alone. */
+/* The time for reading the parameters alone, at the current rates. */
 int64_t cost_parameters_ns(const struct cost *cost);
 
-/* What did take ns nanoseconds of CPU time has cost this: the rates of its terms give way, each by
- * its share, a little, and not for what is far off. From any thread. */
+/* Corrects the rates after this cost has taken ns nanoseconds of CPU time: each rate a little, by its
+ * term's share. A measurement that is far off counts as off by a factor of 2. From any thread. */
 void cost_observe(const struct cost *cost, int64_t ns);
 
-/* The same at once and all the way; not counted. To begin with. */
+/* Corrects the rates in full, so that they predict ns; not counted. For the fit at start. */
 void cost_fit_rates(const struct cost *cost, int64_t ns);
 
-/* term is not measured, but is to be to measured as it was to begin with. */
+/* Sets the rate of a term that is not measured: it keeps its initial ratio to the term measured. */
 void cost_fit_like(enum cost_term term, enum cost_term measured);
 
-/* How much longer a worker takes by the clock than in CPU time, because others want the CPUs too:
- * 1 or more. Corrected like a rate by what is measured. */
+/* Time by the clock for each unit of a worker's CPU time, because other threads want the CPUs too:
+ * 1 or more. cost_observe_clock() corrects it by what was measured. */
 double cost_slowdown(void);
 void cost_observe_clock(int64_t cpu_ns, int64_t clock_ns);
 

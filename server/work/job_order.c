@@ -25,7 +25,7 @@ static void place(struct job_order *order, int64_t at, struct job *job)
     job->place = at;
 }
 
-/* Moves the job from its place to where it belongs. */
+/* Moves the job from job->place up or down to its right place. */
 static void sift(struct job_order *order, struct job *job)
 {
     int64_t at = job->place;
@@ -71,8 +71,7 @@ int job_order_level(int priority)
     return priority >= 1 && priority <= JOB_LEVELS ? priority : JOB_LEVEL_DEFAULT;
 }
 
-/* Where a job stands that came then, by so much of cost that it has still, and with a deadline, or
- * none: 0. */
+/* The key of a job by its arrival, its remaining cost and its deadline; deadline_ns 0: none. */
 static int64_t key_of(int64_t came_ns, int64_t rest_ns, int64_t deadline_ns)
 {
     const int64_t most_ns = (INT64_MAX - came_ns) / JOB_PASSES;
@@ -115,7 +114,7 @@ void job_order_remove(struct job_order *order, struct job *job)
     }
 }
 
-/* How long the next task of a job may take, as far as one can say. */
+/* A guess of how long the job's next task takes. */
 static int64_t task_guess_ns(const struct job *job)
 {
     const int64_t guess_ns = job->task_count == 1 ? job_order_rest_ns(job) : job->task_ns;

@@ -1,17 +1,16 @@
-/* job_order.h - which of the jobs that have a task to give gives the next one.
+/* job_order.h - which job gives the next task.
  *
- * The highest priority level goes first. In a level a job stands where it would be
- * over if it were served a sixteenth of the time: at the time it came plus sixteen
- * times what it is expected to cost still, or at half of the time until its deadline,
- * whichever is sooner. So short ones go before long ones, equals in the order they came,
- * and what has waited sixteen times its own cost, or half of the time it had, is passed
- * by nothing that comes later.
+ * The highest priority level goes first. Within a level a job's key is the time at which it would
+ * be over if it got a sixteenth of the time: its arrival plus sixteen times its remaining cost,
+ * or the middle between its arrival and its deadline, whichever is sooner. The smallest key goes
+ * first. So short jobs go before long ones, and equal jobs in the order of their arrival; and once
+ * a job has waited sixteen times its own cost, or half of its time, no later job passes it.
  *
- * That alone would let a level, or long jobs, starve under a stream of what goes
- * before them. So who has waited longest of all, whatever its level and cost, is given
- * a sixteenth of one worker's time besides.
+ * That alone would let a low level, or a long job, starve under a stream of jobs that go before it.
+ * So the job that has waited longest of all, whatever its level and cost, gets a sixteenth of one
+ * worker besides.
  *
- * No thread, lock or clock is known here: callers hold their lock and say the time. */
+ * This file knows no threads, locks or clocks: callers hold their lock and pass the time. */
 #ifndef ATTND_JOB_ORDER_H
 #define ATTND_JOB_ORDER_H
 
@@ -20,44 +19,44 @@
 enum {
     JOB_LEVELS = 3, /* 1 is the highest */
     JOB_LEVEL_DEFAULT = 2,
-    JOB_PASSES = 16,            /* times its cost that a job may be passed */
-    JOB_OLDEST_SHARE = 16,      /* one part in so many is the oldest's */
-    JOB_PATIENCE_NS = 100000000 /* before it is that, it has waited so long */
+    JOB_PASSES = 16,            /* later jobs pass a job for so many times its cost */
+    JOB_OLDEST_SHARE = 16,      /* the oldest job gets one part in so many */
+    JOB_PATIENCE_NS = 100000000 /* and only after it has waited so long */
 };
 
 struct job_order {
-    struct job **heap; /* [count], of room for capacity */
+    struct job **heap; /* [count]; there is room for capacity */
     int64_t count, capacity;
-    int64_t came; /* jobs so far */
-    int64_t oldest_due_ns;
+    int64_t came;          /* jobs so far */
+    int64_t oldest_due_ns; /* the oldest job gets no task of its share before */
 };
 
 /* Room for count jobs. False: no memory, and nothing has changed. */
 bool job_order_reserve(struct job_order *order, int64_t count);
 
-/* A job has come at now_ns; it is not in the order yet. */
+/* Notes that a job came at now_ns. It is not in the order yet. */
 void job_order_admit(struct job_order *order, struct job *job, int64_t now_ns);
 
-/* The level that a request asks for by a number; the default one, where there is no such level. */
+/* The level of a number that a request asks for; the default level for a number that is none. */
 int job_order_level(int priority);
 
-/* Puts a job, of which there is room for, where it belongs; also one that is in the order already,
- * when what it costs has changed. */
+/* Puts a job at its place; the caller has reserved room. Moves a job that is in the order already,
+ * when its cost has changed. */
 void job_order_put(struct job_order *order, struct job *job);
 
-/* A job that is not in the order is left alone. */
+/* Has no effect on a job that is not in the order. */
 void job_order_remove(struct job_order *order, struct job *job);
 
-/* The job to give a task of now; it stays in the order. NULL: there is none. open is the list of
- * all jobs by in_open, oldest first. */
+/* The job that gives the next task; it stays in the order. NULL: none has a task. open is the list
+ * of all jobs by in_open, oldest first. */
 struct job *job_order_next(struct job_order *order, struct job *open, int64_t now_ns);
 
-/* What it is expected to cost still: what was predicted, or, where that has been used up or nothing
- * was, as much again as it has cost so far. */
+/* The expected remaining cost: the rest of the prediction, or, where that is used up or there was
+ * none, as much as the job has cost so far. */
 int64_t job_order_rest_ns(const struct job *job);
 
-/* Whether a job that has come goes before another that came at came_ns, or would come then, of the
- * priority, cost and deadline that are its owner's. */
+/* Whether job goes before other, if other arrives at came_ns with the priority, cost and deadline
+ * that its owner has set. */
 bool job_order_goes_before(const struct job *job, const struct job *other, int64_t came_ns);
 
 void job_order_free(struct job_order *order);

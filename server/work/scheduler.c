@@ -1,8 +1,8 @@
 /* scheduler.c - see scheduler.h: jobs, their stages and their ends.
  *
- * A job stands in the order (job_order.h) while it has a task that may be begun. All
- * calls into a job are made with the mutex released; a task counts as running until
- * its stage's end has been dealt with, so a job can never be ended twice. */
+ * A job is in the order (job_order.h) while it has a task that may begin. All calls into a job are
+ * made with the mutex released. The last task of a stage counts as running until the end of the
+ * stage has been handled, so a job never ends twice. */
 #include "work/scheduler_internal.h"
 
 #include "base/clock.h"
@@ -15,7 +15,7 @@
 /* A day; so that a sum of them fits. */
 #define COST_MOST_NS (INT64_C(86400) * 1000000000)
 
-/* ------------------------------------------------------- which jobs there are -- */
+/* ------------------------------------------------------------------ open jobs -- */
 
 static void open_append(struct scheduler *scheduler, struct job *job)
 {
@@ -41,8 +41,8 @@ static void open_remove(struct scheduler *scheduler, struct job *job)
 
 /* -------------------------------------------------------- ends of a job -- */
 
-/* Nobody finds the job any more. Counted out before done is called: a client that has its answer
- * may send the next request at once. */
+/* Removes the job from all lists. It is counted out before done is called, because a client that
+ * has its answer may send the next request at once. */
 static void close_job(struct scheduler *scheduler, struct job *job)
 {
     job_order_remove(&scheduler->order, job);
@@ -50,7 +50,7 @@ static void close_job(struct scheduler *scheduler, struct job *job)
     job->over = true;
 }
 
-/* Called with the mutex held and no task of the job running; returns with it held. */
+/* Called with the mutex held, when no task of the job runs; returns with it held. */
 static void end_job(struct scheduler *scheduler, struct job *job)
 {
     const enum job_outcome outcome = job->outcome;
@@ -100,7 +100,7 @@ int64_t scheduler_stop_late_jobs(struct scheduler *scheduler, int64_t now_ns,
 
 /* ---------------------------------------------------------------- stages -- */
 
-/* Takes over what the owner says of the job, at its beginning and after a stage. */
+/* Reads the owner's fields: deadline, priority and cost. */
 static void read_owner(struct scheduler *scheduler, struct job *job)
 {
     job->level = job_order_level(job->priority);
@@ -133,7 +133,8 @@ static int tasks_at_once(const struct job *job)
                : SCHEDULER_AT_ONCE_MAX;
 }
 
-/* In the order, or not, and at its place there: after anything that may have changed that. */
+/* Puts the job at its place in the order, or takes it out. Called after every change of its tasks.
+ */
 static void settle(struct scheduler *scheduler, struct job *job)
 {
     if (job->next_task < job->task_count && job->tasks_running < tasks_at_once(job))
@@ -156,7 +157,7 @@ void scheduler_go_on(struct scheduler *scheduler, struct job *job, int64_t task_
     read_owner(scheduler, job);
     job->tasks_running--;
     if (task_count == JOB_WAITS && job->continued >= 0) {
-        task_count = wake_count = job->continued; /* another was quicker than this thread */
+        task_count = wake_count = job->continued; /* scheduler_continue() came first */
         job->continued = -1;
     } else if (task_count == JOB_WAITS) {
         job->waits = true;
@@ -169,9 +170,10 @@ void scheduler_go_on(struct scheduler *scheduler, struct job *job, int64_t task_
     }
 }
 
-/* What a task takes is counted in CPU time, because one that waits for a CPU behind the tasks of
- * long jobs would seem long itself, and then the spare thread would leave it to them. Asking for it
- * costs more than the smallest tasks: a job of so little is believed what it said. */
+/* The time of a task is CPU time: by the clock, a task that waits for a CPU behind the tasks of
+ * long jobs would look long itself, and the spare thread would not run it. Reading the CPU clock
+ * costs more than the smallest tasks, so tiny jobs are charged the time by the clock, DELAYED_NS at
+ * most. */
 enum { TINY_NS = 100000, DELAYED_NS = 1000000 };
 
 static int64_t begin_task(const struct job *job)
@@ -188,7 +190,7 @@ static int64_t time_of_task(int64_t begun_ns, int64_t begun_cpu_ns)
     return spent_ns < DELAYED_NS ? spent_ns : DELAYED_NS;
 }
 
-/* The caller's task still counts as running, which keeps everyone else away. */
+/* The caller's task still counts as running, so no other thread ends the stage or the job. */
 static void end_stage(struct scheduler *scheduler, struct job *job)
 {
     int64_t task_count = 0;
@@ -198,14 +200,14 @@ static void end_stage(struct scheduler *scheduler, struct job *job)
         task_count = job->kind->stage_tasks(job, stage);
         pthread_mutex_lock(&scheduler->mutex);
     }
-    scheduler_go_on(scheduler, job, task_count, task_count - 1); /* one is the caller's */
+    scheduler_go_on(scheduler, job, task_count, task_count - 1); /* the caller takes one */
 }
 
-/* Between two tasks of a long job the CPU is offered to threads that wait for it: a connection
- * thread, the spare one. A kernel that preempts lazily (PREEMPT_LAZY) gives it to them only at its
- * next tick, 4 ms later say, where the running thread does not call it. But a process that computes
- * beside this one takes the CPU for a slice of 3 ms or more each time, so it is not offered after
- * every task of a job that has thousands of short ones. */
+/* Between two tasks of a long job the worker offers its CPU to threads that wait for one: a
+ * connection thread, the spare thread. A kernel that preempts lazily (PREEMPT_LAZY) would let them
+ * wait for its next tick, for example 4 ms, unless the running thread makes a system call. But
+ * another process that computes takes the CPU for a slice of 3 ms or more each time, so a worker
+ * does not offer it after every task of a job that has thousands of short tasks. */
 static void offer_cpu(struct scheduler_thread *thread, int64_t spent_ns)
 {
     thread->unoffered_ns += spent_ns;
@@ -224,7 +226,7 @@ void scheduler_run_task(struct scheduler *scheduler, struct job *job,
     job->slots |= UINT64_C(1) << slot;
     thread->worker.slot = slot;
     settle(scheduler, job);
-    if (scheduler->order.count > 0) /* the caller may be the last worker that was free */
+    if (scheduler->order.count > 0) /* this thread may have been the last free worker */
         scheduler_wake(scheduler, 0, now_ns);
 
     const int64_t begun_cpu_ns = begin_task(job);
@@ -276,7 +278,7 @@ struct scheduler *scheduler_create(int worker_count, int queue_max, size_t works
     init_locks(scheduler);
     scheduler->timer_ns = INT64_MAX;
     scheduler->queue_max = queue_max;
-    scheduler->workspace_bytes = (workspace_bytes + 64) / 64 * 64; /* none has an address too */
+    scheduler->workspace_bytes = (workspace_bytes + 64) / 64 * 64; /* 0 bytes get an address too */
     if (scheduler_set_worker_count(scheduler, worker_count) == worker_count
         && scheduler_start_helpers(scheduler))
         return scheduler;
@@ -284,7 +286,7 @@ struct scheduler *scheduler_create(int worker_count, int queue_max, size_t works
     return NULL;
 }
 
-/* The job is the scheduler's from here on, with its first task. */
+/* Sets the scheduler's own fields of the job: stage 0, of one task. */
 static void admit(struct scheduler *scheduler, struct job *job, int64_t now_ns)
 {
     job->over = job->waits = false;

@@ -111,7 +111,8 @@ static void *stand_by(void *argument)
             run_next(self, scheduler->order.heap[0], now_ns);
             continue;
         }
-        /* The last task's job may have left a task to this thread; a worker may take it now. */
+        /* When this thread ended a stage, it left itself a task of the next one; a worker takes it.
+         */
         scheduler_wake(scheduler, scheduler->order.count, now_ns);
         scheduler->spare_idle = true;
         pthread_cond_wait(&scheduler->spare, &scheduler->mutex);
