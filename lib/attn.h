@@ -98,6 +98,8 @@ enum attn_output {
         ATTN_OUTPUT_COUNT
 };
 
+bool attn_output_is_map(enum attn_output output);
+
 /* How masked scores become weights. lse is that of the softmax for both. */
 enum attn_normalizer {
     ATTN_SOFTMAX,
@@ -132,6 +134,37 @@ struct attn_options {
 /* scale = 1/sqrt(head_dim); no softcap, not causal, no window, no dropout. */
 struct attn_options attn_options_default(int64_t head_dim);
 
+/* What hides keys from query rows or changes their scores: members of a problem and of a layer's
+ * problem. All are optional.
+ *
+ * mask: each dimension is that of [batch, q_heads, q_len, kv_len], or 1, which broadcasts; any
+ * stride. BOOL (one byte): true may attend. F32, F16, BF16 or F64: added to the scores; -INFINITY
+ * forbids. The last dimension may be shorter than kv_len (ONNX Attention-24: "can also be
+ * shorter"): keys past the mask's end are forbidden. A last dimension of 1 still broadcasts.
+ *
+ * kv_len, row_kv_len: keys j >= the length are hidden, from all rows or from one query row. Lengths
+ * are 0 or more and count keys, not positions. A length greater than kv_len hides nothing.
+ *
+ * kv_offset: the position of key 0, for keys that are a part of a longer sequence; may be negative.
+ *
+ * alibi_slopes: finite; attention with linear biases (Press, Smith and Lewis 2022). slope * |p - k|
+ * is subtracted from the score of a key at position k, together with the masks.
+ *
+ * sinks: finite or -INFINITY; an attention sink, which is one more key with this score and no value
+ * (Xiao et al. 2024). It counts in the softmax and lse of a row but appears in no map. A row that
+ * sees nothing else has context 0 and lse = sink. -INFINITY: the head has no sink. */
+#define ATTN_MASKING_MEMBERS                                                                       \
+    struct attn_tensor mask;                                                                       \
+    const int64_t *kv_len;     /* [batch] */                                                       \
+    const int64_t *row_kv_len; /* [batch, q_len] */                                                \
+    int64_t kv_offset;                                                                             \
+    const float *alibi_slopes; /* [q_heads] */                                                     \
+    const float *sinks;        /* [q_heads] */
+
+struct attn_masking {
+    ATTN_MASKING_MEMBERS
+};
+
 struct attn_problem {
     struct attn_options options;
 
@@ -147,31 +180,16 @@ struct attn_problem {
      * where scale is usually 1. */
     const float *additive_weight;
 
-    /* Optional. Each dimension is that of [batch, q_heads, q_len, kv_len], or 1, which broadcasts;
-     * any stride. BOOL (one byte): true may attend. F32, F16, BF16 or F64: added to the scores;
-     * -INFINITY forbids. The last dimension may be shorter than kv_len (ONNX Attention-24: "can
-     * also be shorter"): keys past the mask's end are forbidden. A last dimension of 1 still
-     * broadcasts. */
-    struct attn_tensor mask;
+    union { /* one by its name, or all of them at once */
+        struct attn_masking masking;
+        struct {
+            ATTN_MASKING_MEMBERS
+        };
+    };
 
-    /* Optional lengths, each 0 or more. A length greater than kv_len hides nothing. */
-    const int64_t *kv_len;     /* [batch]: keys j >= kv_len are hidden */
-    const int64_t *row_kv_len; /* [batch, q_len]: the same, for each query row */
-    const int64_t *past_len;   /* [batch]: number of keys before query row 0; absent: 0. May be
-                                  negative: then, if causal, the first rows see nothing */
-    int64_t kv_offset; /* position of key 0, for keys that are a part of a longer sequence; may be
-                          negative. Lengths count keys, not positions */
-
-    /* Optional, [q_heads], finite: attention with linear biases (Press, Smith and Lewis 2022).
-     * slope * |p - k| is subtracted from the score of a key at position k, together with the
-     * masks. */
-    const float *alibi_slopes;
-
-    /* Optional, [q_heads], finite or -INFINITY: an attention sink, which is one more key with this
-     * score and no value (Xiao et al. 2024). It counts in the softmax and lse of a row but appears
-     * in no map. A row that sees nothing else has context 0 and lse = sink. -INFINITY: the head has
-     * no sink. */
-    const float *sinks;
+    /* Optional, [batch]: number of keys before query row 0; absent: 0. May be negative: then, if
+     * causal, the first rows see nothing. */
+    const int64_t *past_len;
 
     /* Outputs, each optional, F32, F16, BF16 or F64: the same numbers, rounded to nearest, ties to
      * even; a number too large for the dtype becomes infinite. [batch, q_heads, q_len, columns]. No

@@ -96,14 +96,14 @@ struct attn_layer_problem {
      * projection, norm and rotary embedding, any dtype that attn.h takes. */
     struct attn_tensor query, key, value;
 
-    struct attn_tensor mask;   /* as in attn.h, broadcasts to [1, q_heads, q_len, kv_len] */
-    const int64_t *kv_len;     /* [1] or NULL */
-    const int64_t *row_kv_len; /* [q_len] or NULL */
+    union { /* as in attn.h, with a batch of 1 */
+        struct attn_masking masking;
+        struct {
+            ATTN_MASKING_MEMBERS
+        };
+    };
     int64_t past_len;
-    int64_t kv_offset;
-    const float *alibi_slopes; /* [q_heads] or NULL, as in attn.h */
-    const float *sinks;        /* [q_heads] or NULL, as in attn.h */
-    bool partial;              /* the context is that before the output projection */
+    bool partial; /* the context is that before the output projection */
 
     /* Outputs, each dense or NULL, of output_dtype: F32, or any other number dtype if no o_proj
      * follows the context. context is [q_len, d_out], or of a partial call

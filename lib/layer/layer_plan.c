@@ -160,12 +160,7 @@ static struct attn_problem attention_problem(const struct attn_layer_problem *pr
         .key = attention_view(&operands[1]),
         .value = attention_view(&operands[2]),
         .additive_weight = problem->layer->additive_weight,
-        .mask = problem->mask,
-        .kv_len = problem->kv_len,
-        .row_kv_len = problem->row_kv_len,
-        .kv_offset = problem->kv_offset,
-        .alibi_slopes = problem->alibi_slopes,
-        .sinks = problem->sinks,
+        .masking = problem->masking,
         .kernels = problem->kernels,
     };
 

@@ -46,16 +46,17 @@ struct infer_item {
     int64_t layer_index;
     struct infer_array query, key, value;
     struct infer_array mask; /* added to the scores; -INFINITY forbids. BOOL: true may attend */
-    struct attn_tensor mask_view; /* in its place: as the library takes it, of one batch entry */
-    bool mask_is_bool;            /* it has no gradient; JSON's booleans are numbers here already */
+    bool mask_is_bool;       /* it has no gradient; JSON's booleans are numbers here already */
     struct infer_array context_gradient;
     int64_t *kv_len;      /* [kv_len_count] */
     int64_t kv_len_count; /* 0: absent; 1 and !kv_len_rows: one for all rows */
     bool kv_len_rows;     /* one for each query row */
-    int64_t past_len, kv_offset;
+    int64_t past_len;
     struct infer_array alibi_slopes, sinks;
-    bool context_by_heads; /* [q_heads][q_len][v_head_dim] of a model without parameters */
-    bool partial;          /* the context before the output projection, and lse */
+    struct attn_masking masking; /* kv_offset, and for sdpa a view of the mask for one batch item;
+                                    infer_masking.c plans the rest from the fields above */
+    bool context_by_heads;       /* [q_heads][q_len][v_head_dim] of a model without parameters */
+    bool partial;                /* the context before the output projection, and lse */
     bool has_causal, causal;
     bool has_scale, has_softcap, has_window_left, has_window_right;
     double scale, softcap;

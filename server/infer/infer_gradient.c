@@ -289,7 +289,7 @@ static void finish_bias(struct infer_item *item)
         for (int64_t i = 0; i < q_len; i++)
             for (int64_t j = 0; j < kv_len; j++, from++) {
                 const int64_t column =
-                    model_bias_column(bias, item->past_len + i, item->kv_offset + j);
+                    model_bias_column(bias, item->past_len + i, item->masking.kv_offset + j);
                 const int64_t row = bias->row_of ? bias->row_of[column] : column;
                 gradient->bias_sums[row * heads + h] += (double)*from;
                 if (gradient->mask)

@@ -34,7 +34,6 @@ static bool plan_mask(const struct infer_item *item, struct attn_layer_problem *
 {
     const struct infer_array *mask = &item->mask;
     const int64_t heads = item->layer.q_heads;
-    problem->mask = item->mask_view;
     if (!mask->data || (infer_array_is_empty(mask) && (item->q_len == 0 || item->kv_len_max == 0)))
         return true;
     const int64_t *shape = mask->shape + (mask->rank == 3 ? 1 : 0);
@@ -128,7 +127,7 @@ bool infer_plan_bias(struct infer_request *request, const struct infer_item *ite
     int64_t count;
     if (!bias->values || q_len == 0 || kv_len == 0)
         return true;
-    if (!model_bias_check(bias, item->past_len, q_len, item->kv_offset, kv_len, fault))
+    if (!model_bias_check(bias, item->past_len, q_len, item->masking.kv_offset, kv_len, fault))
         return false;
     float *sum = NULL;
     if (!__builtin_mul_overflow(heads * q_len, kv_len, &count)
@@ -142,7 +141,7 @@ bool infer_plan_bias(struct infer_request *request, const struct infer_item *ite
         for (int64_t i = 0; i < q_len; i++)
             for (int64_t j = 0; j < kv_len; j++) {
                 const int64_t column =
-                    model_bias_column(bias, item->past_len + i, item->kv_offset + j);
+                    model_bias_column(bias, item->past_len + i, item->masking.kv_offset + j);
                 *sum++ = mask_at(&mask, h, i, j) + bias->values[h * bias->count + column];
             }
     return true;

@@ -283,7 +283,7 @@ static bool plan_shapes(struct infer_item *item, struct attn_layer_problem *prob
         .key = inputs.key.tensor,
         .value = inputs.value.tensor,
         .past_len = item->past_len,
-        .kv_offset = item->kv_offset,
+        .masking = item->masking,
     };
     problem->partial = item->context_by_heads;
     return infer_plan_masking(item, problem, fault) && infer_merge_plan_part(item, problem, fault)

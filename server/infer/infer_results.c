@@ -46,7 +46,7 @@ int infer_output_shape(const struct infer_item *item, enum attn_output output, i
     shape[0] = item->layer.q_heads;
     shape[1] = item->q_len;
     shape[2] = item->kv_len_max;
-    return output == ATTN_OUTPUT_LSE ? 2 : 3;
+    return attn_output_is_map(output) ? 3 : 2;
 }
 
 bool infer_output_count(const struct infer_item *item, enum attn_output output, size_t *count)

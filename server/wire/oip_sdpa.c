@@ -311,11 +311,11 @@ static void fill_item(const struct oip *oip, const struct sizes *sizes,
     item->q_heads = sizes->q_heads;
     item->kv_heads = sizes->kv_heads;
     item->context_by_heads = !sizes->is_rank_3;
-    item->mask_view = *mask;
+    item->masking.mask = *mask;
     if (mask->data && mask->shape[0] > 1)
-        item->mask_view.data =
+        item->masking.mask.data =
             (char *)mask->data + (size_t)(b * mask->stride[0]) * attn_dtype_size(mask->dtype);
-    item->mask_view.shape[0] = 1;
+    item->masking.mask.shape[0] = 1;
     item->outputs[ATTN_OUTPUT_CONTEXT] = is_asked(oip, Y);
     item->outputs[oip->map] |= is_asked(oip, QK_MATMUL_OUTPUT);
 }

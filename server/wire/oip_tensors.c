@@ -124,12 +124,12 @@ int oip_outputs(const struct model *model, struct oip_tensor tensors[OIP_TENSORS
     }
     const struct common common = common_widths(model);
     for (int i = 0; i < ATTN_OUTPUT_COUNT; i++)
-        tensors[i] = (struct oip_tensor){ infer_output_names[i],          "FP32", false, 4,
-                                          { -1, common.q_heads, -1, -1 }, false };
-    tensors[ATTN_OUTPUT_CONTEXT].rank = 3;
+        tensors[i] = (struct oip_tensor){ .name = infer_output_names[i],
+                                          .datatype = "FP32",
+                                          .rank = attn_output_is_map(i) ? 4 : 3,
+                                          .shape = { -1, common.q_heads, -1, -1 } };
     tensors[ATTN_OUTPUT_CONTEXT].shape[1] = -1;
     tensors[ATTN_OUTPUT_CONTEXT].shape[2] = common.d_out;
-    tensors[ATTN_OUTPUT_LSE].rank = 3;
     return ATTN_OUTPUT_COUNT;
 }
 

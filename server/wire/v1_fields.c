@@ -164,7 +164,7 @@ static bool read_past_len(struct v1_reader *reader, const cJSON *node)
 
 static bool read_kv_offset(struct v1_reader *reader, const cJSON *node)
 {
-    return v1_read_integer(reader, node, 0, FAULT_LENGTH, &reader->item->kv_offset);
+    return v1_read_integer(reader, node, 0, FAULT_LENGTH, &reader->item->masking.kv_offset);
 }
 
 static bool read_alibi_slopes(struct v1_reader *reader, const cJSON *node)
