@@ -1,4 +1,4 @@
-/* infer_wire_v1.c - see infer_wire_v1.h: JSON, and for single calls safetensors, in and out. */
+/* infer_wire_v1.c - see infer_wire_v1.h: JSON in and out and, except for batches, safetensors. */
 #include "wire/infer_wire_v1.h"
 
 #include "infer/infer_results.h"
@@ -7,7 +7,7 @@
 #include "wire/wire_safetensors.h"
 #include "wire/wire_v1.h"
 
-/* The body is not needed once it is read. */
+/* Reads the body as the call's document; the body is not needed afterwards. */
 static bool read_json(struct infer_call *call, struct fault *fault)
 {
     const bool read = infer_wire_read_json(call, call->base.body.data, call->base.body.size, fault);
@@ -15,17 +15,17 @@ static bool read_json(struct infer_call *call, struct fault *fault)
     return read;
 }
 
-/* Bytes are eight for each number at the most. */
+/* A number of an answer in bytes takes eight of them at the most. */
 static void count_bytes(struct infer_call *call)
 {
-    if (wire_safetensors_goes(call))
+    if (wire_safetensors_is_answer(call))
         call->request.number_bytes = sizeof(double);
 }
 
 static bool read_single(struct infer_call *call, struct fault *fault)
 {
     count_bytes(call);
-    if (wire_safetensors_comes(call))
+    if (wire_safetensors_is_body(call))
         return wire_safetensors_read(call, false, fault);
     return read_json(call, fault)
            && wire_v1_read(&call->request, false, &call->base.document, fault);
@@ -40,7 +40,7 @@ static bool read_batch(struct infer_call *call, struct fault *fault)
 static bool read_merge(struct infer_call *call, struct fault *fault)
 {
     count_bytes(call);
-    if (wire_safetensors_comes(call))
+    if (wire_safetensors_is_body(call))
         return wire_safetensors_read_merge(call, fault);
     return read_json(call, fault) && wire_merge_read(&call->request, &call->base.document, fault);
 }
@@ -48,18 +48,18 @@ static bool read_merge(struct infer_call *call, struct fault *fault)
 static bool read_gradients(struct infer_call *call, struct fault *fault)
 {
     count_bytes(call);
-    if (wire_safetensors_comes(call))
+    if (wire_safetensors_is_body(call))
         return wire_safetensors_read(call, true, fault);
     return read_json(call, fault)
            && wire_gradient_read(&call->request, &call->base.document, fault);
 }
 
-/* The results of one item, as tensors or by the writer of their JSON. */
+/* Writes the results of the one item: as tensors, or as JSON by calling write. */
 static bool write_results(struct infer_call *call,
                           void (*write)(const struct infer_request *request, struct text *text),
                           struct fault *fault)
 {
-    if (wire_safetensors_goes(call))
+    if (wire_safetensors_is_answer(call))
         return wire_safetensors_write(call, fault);
     if (!infer_convert_results(&call->request, &call->request.items[0], ATTN_F32, fault))
         return false;
@@ -86,7 +86,7 @@ static bool write_merge(struct infer_call *call, struct fault *fault)
 
 static bool write_gradients(struct infer_call *call, struct fault *fault)
 {
-    if (wire_safetensors_goes(call))
+    if (wire_safetensors_is_answer(call))
         return wire_safetensors_write_gradients(call, fault);
     wire_gradient_write(&call->request, &call->base.text);
     return true;

@@ -1,6 +1,7 @@
-/* oip_answer.c - the answer of an inference: JSON, or JSON and behind it tensors as bytes.
+/* oip_answer.c - the answer of an inference: JSON, or JSON and tensors as bytes behind it.
  *
- * Bytes are sent from where the results lie. Numbers in JSON are flat, as Triton writes them. */
+ * Bytes are sent from the memory of the results. Numbers in JSON are a flat list, as Triton writes
+ * them. */
 #include "wire/wire_oip.h"
 
 #include "base/dtype.h"
@@ -17,7 +18,8 @@ enum { CLASS_BYTES_MAX = 48 };
 
 /* -------------------------------------------------------- classification -- */
 
-/* The k largest of every row as "value:index", made of bytes: each behind its length in four. */
+/* The k largest values of every row, as strings "value:index" in the protocol's BYTES: each string
+ * stands behind its length, which takes four bytes. */
 struct classes {
     char *bytes;
     size_t size;
@@ -38,7 +40,7 @@ static size_t write_class(char *out, float value, int64_t index)
     return sizeof length + length;
 }
 
-/* Turns the result's last dimension into that of classes. */
+/* Finds the k largest of each row; the last dimension of the result becomes k. */
 static bool classify(struct infer_call *call, struct oip_result *result, int64_t k,
                      struct classes *classes, struct fault *fault)
 {
@@ -99,7 +101,7 @@ static void write_head(const char *name, const char *datatype, const struct oip_
     text_raw(text, "]");
 }
 
-/* Writes an output and, where it is binary, fills its part. */
+/* Writes an output; where it is binary, *part becomes its bytes. */
 static bool write_output(struct infer_call *call, const struct oip *oip,
                          const struct oip_output *output, struct byte_slice *part,
                          struct fault *fault)

@@ -1,7 +1,7 @@
 /* oip_attention.c - inputs and outputs of a model with parameters.
  *
- * query, key and value are [length, columns], or with a batch before it; then each entry of the
- * batch is an item, and their results lie one behind the other, so that together they are the
+ * query, key and value are [length, columns] or [batch, length, columns]. Each entry of the batch
+ * is an item. The results of the items lie one behind the other in memory, so together they are the
  * output. */
 #include "wire/wire_oip.h"
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The slots, as oip_tensors.c lists them. */
+/* The slots of the inputs, in the order of oip_tensors.c. */
 enum { QUERY, KEY, VALUE, MASK, KV_LEN, ALIBI_SLOPES, SINKS };
 
 struct infer_array oip_entry(const struct infer_array *array, int64_t b)
@@ -39,7 +39,7 @@ static bool refuse_rows(const struct oip *oip, int slot, struct fault *fault)
     return oip_unexpected_shape(oip, slot, expected, fault);
 }
 
-/* query, key or value: [batch, length, columns] or without the batch, as query is. */
+/* Checks query, key or value: [batch, length, columns], or without the batch if query has none. */
 static bool check_rows(const struct oip *oip, int slot, struct fault *fault)
 {
     const struct oip_input *input = &oip->inputs[slot], *query = &oip->inputs[QUERY];
@@ -59,8 +59,8 @@ static bool check_rows(const struct oip *oip, int slot, struct fault *fault)
     return true;
 }
 
-/* The array of an input for entry b: its own, or the one of all. has_batch: its first dimension is
- * the batch. */
+/* The array of an input for entry b of the batch: its part b where has_batch says that its first
+ * dimension is the batch, else all of it. No data where the input was not given. */
 static struct infer_array array_of(const struct oip *oip, int slot, bool has_batch, int64_t b)
 {
     const struct oip_input *input = &oip->inputs[slot];
@@ -69,8 +69,8 @@ static struct infer_array array_of(const struct oip *oip, int slot, bool has_bat
     return has_batch ? oip_entry(&input->array, b) : input->array;
 }
 
-/* With a batch a mask may be [q_len, kv_len] for all of it, or have the batch before what it is
- * without one. */
+/* Checks the mask: [q_len, kv_len] or [q_heads, q_len, kv_len]. With a batch, either has the batch
+ * as its first dimension, or [q_len, kv_len] is for all entries. */
 static bool check_mask(const struct oip *oip, struct fault *fault)
 {
     const struct oip_input *mask = &oip->inputs[MASK];
@@ -90,7 +90,8 @@ static bool check_mask(const struct oip *oip, struct fault *fault)
     return true;
 }
 
-/* One length for each entry of the batch, or one for each query row of each. */
+/* Checks kv_len: one length for each entry of the batch, or one for each query row of each
+ * entry. */
 static bool check_kv_len(const struct oip *oip, struct fault *fault)
 {
     const struct oip_input *kv_len = &oip->inputs[KV_LEN];
@@ -114,7 +115,7 @@ static bool check_kv_len(const struct oip *oip, struct fault *fault)
     return true;
 }
 
-/* What may come as an input and as a parameter comes once. */
+/* Checks that what may come as an input or as a parameter does not come as both. */
 static bool check_per_head(const struct oip *oip, const struct infer_item *shared,
                            struct fault *fault)
 {
@@ -137,7 +138,7 @@ static void set_kv_len(const struct oip *oip, struct infer_item *item, int64_t b
     item->kv_len_rows = each > 1;
 }
 
-/* An empty batch is planned as one entry of zeros, so that its outputs have their shapes. */
+/* An empty batch is planned as one entry of zeros, which gives its outputs their shapes. */
 static bool stand_in(struct infer_call *call, struct oip *oip, struct fault *fault)
 {
     for (int slot = QUERY; slot <= MASK; slot++) {

@@ -1,8 +1,8 @@
 /* oip_data.c - one input tensor: its datatype, shape and numbers.
  *
- * A binary tensor is a view of the body where it is aligned, else a copy in the request's arena; a
- * tensor of numbers in JSON lies where json.c has read them, unless its datatype is another than
- * FP32. */
+ * A binary tensor is a view of the body where it is aligned, else a copy in the request's arena. A
+ * tensor of FP32 in JSON is a view of the numbers that json.c has read; one of another datatype is
+ * a converted copy. */
 #include "wire/oip_reader.h"
 
 #include "base/dtype.h"
@@ -117,7 +117,8 @@ static bool take_booleans(struct oip_reader *reader, int slot, const struct json
     return true;
 }
 
-/* Returns the index of the first number that is not finite, as a float or as dtype; -1: none. */
+/* Writes the numbers as FP16 or BF16. Returns the index of the first one that is not finite, as a
+ * float or in dtype; -1: none. */
 static int64_t write_halves(uint16_t *halves, enum attn_dtype dtype,
                             const struct json_numbers *numbers)
 {
@@ -131,15 +132,15 @@ static int64_t write_halves(uint16_t *halves, enum attn_dtype dtype,
     return numbers->nonfinite_index;
 }
 
-/* Each array of the document is read once, so FP32 stays where it lies. FP64 is read from the text
- * again, as the doubles that it holds. */
+/* FP32 is used in place, because each array of a document is read once. FP64 is read from the text
+ * again, which gives all digits of a double. */
 static bool take_floats(struct oip_reader *reader, int slot, struct v1_reader *v1,
                         const struct json_numbers *numbers)
 {
     static const float none;
     struct oip_input *input = &reader->oip->inputs[slot];
     const char *name = reader->oip->inputs_known[slot].name;
-    const bool may_be_null = strstr(name, "mask") != NULL; /* forbidden */
+    const bool may_be_null = strstr(name, "mask") != NULL; /* null forbids a key */
     int64_t nonfinite_index = numbers->nonfinite_index;
     if (!v1_expect_numbers(v1, numbers, may_be_null))
         return false;
@@ -198,7 +199,6 @@ static bool check_booleans(struct oip_reader *reader, int slot, const unsigned c
     return true;
 }
 
-/* count elements at bytes, of any alignment. */
 bool oip_take_bytes(struct oip_reader *reader, int slot, const void *bytes)
 {
     struct oip_input *input = &reader->oip->inputs[slot];

@@ -1,5 +1,5 @@
 /* oip_envelope.c - the envelope of an inference request: which inputs come and which outputs are
- * asked for. Messages follow Triton's where that has one, so that who knows it finds their way. */
+ * asked for. Messages follow Triton's where it has one, because its users know them. */
 #include "wire/oip_reader.h"
 
 #include "wire/v1_fields.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A list of objects, such as inputs. NULL where it is no such list. */
+/* A list of objects, such as inputs; NULL and a fault where it is not one. */
 static const cJSON *list_of(struct oip_reader *reader, const char *name)
 {
     const cJSON *node = oip_member(reader->call->base.document.root, name);
@@ -37,7 +37,7 @@ static int find_tensor(const struct oip_tensor *tensors, int count, const char *
     return i < count ? i : -1;
 }
 
-/* Which input it is; -1 and a fault where there is no such input, or no second one. */
+/* The slot of the input; -1 and a fault where there is no such input, or it came before. */
 static int find_input(struct oip_reader *reader, int index, const cJSON *object)
 {
     struct oip *oip = reader->oip;
@@ -182,7 +182,7 @@ static bool read_output(struct oip_reader *reader, int index, const cJSON *objec
     return true;
 }
 
-/* Asked for nothing, a model answers its context and weights, sdpa its Y. */
+/* Without outputs in the request, a model answers its context and weights, and sdpa its Y. */
 static void ask_defaults(struct oip *oip)
 {
     oip->asked_count = 0;

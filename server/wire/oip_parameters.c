@@ -1,8 +1,8 @@
 /* oip_parameters.c - the parameters of an inference request.
  *
- * The protocol leaves names free, so clients send parameters of their own: what is nobody's is
- * passed over, unless it is so near to one of ours that it must be a slip. An option goes to the
- * reader of the native API's field. */
+ * The protocol leaves names free, so clients send parameters of their own. An unknown name is
+ * ignored, unless it is so near to a known one that it must be a typing error. An option is read by
+ * the function that reads the native API's field. */
 #include "base/names.h"
 #include "wire/v1_fields.h"
 #include "wire/wire_oip.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is read into: an item, and what only this protocol has. */
+/* What parameters are read into: an item, and what this protocol alone has. */
 struct target {
     struct infer_call *call;
     struct oip *oip;
@@ -33,7 +33,7 @@ static bool read_list(struct target *target, const char *field, const cJSON *nod
 static bool read_map(struct target *target, const char *field, const cJSON *node);
 static bool read_precision(struct target *target, const char *field, const cJSON *node);
 
-/* The protocol's. A sequence means nothing to a model without state. */
+/* The names of the protocol itself. Sequences mean nothing to a model without state. */
 static const char *const RESERVED[] = {
     "binary_data_output", "timeout",        "priority", "sequence_id",
     "sequence_end",       "sequence_start", "headers"
@@ -95,14 +95,15 @@ const char *oip_parameter_of(const struct oip *oip, const char *field)
 
 /* ---------------------------------------------------------------- values -- */
 
-/* What strtof() took is a decimal number that a float holds; -inf is a head without a sink. */
+/* Whether strtof() took a decimal number that a float holds. -inf, if it may be none, is a head
+ * without a sink. */
 static bool is_number(const char *text, const char *end, bool may_be_none, float value)
 {
     const bool is_decimal = text + strspn(text, " +-.0123456789eE") == end;
     return is_decimal ? isfinite(value) : may_be_none && value == -INFINITY;
 }
 
-/* Numbers between commas: the values of parameters may not be arrays. */
+/* Reads numbers between commas out of a string: parameters may not be arrays. */
 static bool read_list(struct target *target, const char *field, const cJSON *node)
 {
     struct v1_reader *v1 = &target->v1;
@@ -131,7 +132,7 @@ static bool read_list(struct target *target, const char *field, const cJSON *nod
     return true;
 }
 
-/* ONNX writes its flags as 0 and 1. */
+/* Reads a boolean, also as ONNX writes its flags: 0 or 1. */
 static bool read_flag(struct target *target, const char *field, const cJSON *node)
 {
     const bool is_number =
@@ -158,7 +159,7 @@ static bool read_map(struct target *target, const char *field, const cJSON *node
     return true;
 }
 
-/* The number of an ONNX datatype. */
+/* Reads the number of an ONNX datatype. */
 static bool read_precision(struct target *target, const char *field, const cJSON *node)
 {
     struct v1_reader *v1 = &target->v1;
@@ -180,7 +181,7 @@ static bool read_timeout(struct target *target, const cJSON *node)
     int64_t timeout_us;
     if (!v1_read_integer(&target->v1, node, 0, FAULT_OPTION, &timeout_us))
         return false;
-    const int64_t most_us = INT64_MAX / 1000 / 2; /* no deadline that any clock will see */
+    const int64_t most_us = INT64_MAX / 1000 / 2; /* a deadline that no clock will reach */
     target->call->base.timeout_ns = (timeout_us < most_us ? timeout_us : most_us) * 1000;
     return true;
 }
@@ -195,7 +196,7 @@ static bool is_reserved(const char *name)
     return strncmp(name, "triton_", strlen("triton_")) == 0;
 }
 
-/* 0, and a level that there is not, is the default one. */
+/* 0 is the default level, and so is one that no int holds. */
 static bool read_priority(struct target *target, const cJSON *node)
 {
     int64_t priority;
@@ -214,7 +215,7 @@ static bool read_reserved(struct target *target, const cJSON *node)
     return true;
 }
 
-/* A name that nobody knows. */
+/* Ignores an unknown name, or refuses it where a known one is near. */
 static bool pass_over(const struct oip *oip, const struct v1_reader *v1)
 {
     const char *known[KNOWN_MAX];

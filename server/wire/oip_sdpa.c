@@ -2,19 +2,19 @@
  * without parameters.
  *
  * Q, K and V are [batch, heads, length, head_dim] or [batch, length, heads * head_dim]. Each entry
- * of the batch is an item, and what it computes with are views of the inputs, but for a past, which
- * is joined with what is new and answered as present. */
+ * of the batch is an item that computes with views of the inputs. Past keys and values are the
+ * exception: they are copied together with the new ones, and answered as present. */
 #include "wire/wire_oip.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The slots, as oip_tensors.c lists them. */
+/* The slots of inputs and outputs, in the order of oip_tensors.c. */
 enum { Q, K, V, ATTN_MASK, PAST_KEY, PAST_VALUE, NONPAD_KV_SEQLEN };
 enum { Y, PRESENT_KEY, PRESENT_VALUE, QK_MATMUL_OUTPUT };
 
-/* What the shapes say. */
+/* The sizes that the shapes give. */
 struct sizes {
     bool is_rank_3;
     int64_t batch, q_heads, kv_heads, q_len, kv_len, past_len, head_dim, v_head_dim;
@@ -33,7 +33,7 @@ static const struct infer_array *array_of(const struct oip *oip, int slot)
 
 /* ----------------------------------------------------------------- sizes -- */
 
-/* The heads of a 3-D input, which only a parameter can say. */
+/* Checks that a 3-D input has this many heads, which only a parameter can say. */
 static bool heads_of(const struct oip *oip, int slot, int64_t heads, const char *name,
                      struct fault *fault)
 {
@@ -91,7 +91,7 @@ static bool read_sizes(const struct oip *oip, const struct infer_item *shared, s
     return true;
 }
 
-/* An input that has to have this shape. */
+/* Checks that an input has this shape. */
 static bool expect_shape(const struct oip *oip, int slot, const int64_t *shape, int rank,
                          struct fault *fault)
 {
@@ -157,8 +157,8 @@ static bool check_shapes(const struct oip *oip, struct sizes *sizes, struct faul
            && expect_shape(oip, PAST_VALUE, past_value, 4, fault);
 }
 
-/* Keys have the datatype of Q; past values that of V, which may be another (T1 and T2 of the
- * operator). */
+/* K and past_key have the datatype of Q; past_value has the one of V, which may differ (T1 and T2
+ * of the operator). */
 static bool check_datatypes(const struct oip *oip, struct fault *fault)
 {
     static const struct {
@@ -178,7 +178,7 @@ static bool check_datatypes(const struct oip *oip, struct fault *fault)
 
 /* -------------------------------------------------------------- the past -- */
 
-/* Rows of a [batch, kv_heads, length, columns] array, out of the 4-D or the 3-D form. */
+/* Row i of head h of entry b, in the 4-D or the 3-D form; a row takes row bytes. */
 static const char *row_of(const struct infer_array *array, int64_t heads, int64_t b, int64_t h,
                           int64_t i, size_t row)
 {
@@ -188,8 +188,8 @@ static const char *row_of(const struct infer_array *array, int64_t heads, int64_
     return (const char *)array->data + (size_t)index * row;
 }
 
-/* Keys or values, the past ones first, cut into heads: of K or V alone where nothing has to move.
- */
+/* Joins keys or values to the 4-D form, the past ones first. Where K or V is 4-D and has no past,
+ * joined is a view of it. */
 static bool join(struct infer_call *call, const struct oip *oip, int slot,
                  const struct sizes *sizes, int64_t columns, struct infer_array *joined,
                  struct fault *fault)
@@ -226,8 +226,8 @@ static bool is_asked(const struct oip *oip, int slot)
     return false;
 }
 
-/* Keys and values of 3 dimensions and without a past are used as they lie, unless they are to be
- * answered as present. */
+/* Joins keys and values. Those without a past are used in the form that they came in, unless they
+ * are asked for as present. */
 static bool join_both(struct infer_call *call, struct oip *oip, const struct sizes *sizes,
                       struct fault *fault)
 {
@@ -243,8 +243,8 @@ static bool join_both(struct infer_call *call, struct oip *oip, const struct siz
 
 /* -------------------------------------------------------------- the mask -- */
 
-/* The mask's shape with its missing axes in front; each has to be 1 or what it is for, the last one
- * may be shorter. */
+/* The mask's shape, with missing axes in front as 1. Each axis must be 1 or have the full size; the
+ * last one may also be shorter. */
 static bool mask_shape(const struct oip *oip, const struct sizes *sizes, int64_t shape[4],
                        struct fault *fault)
 {

@@ -32,7 +32,7 @@ static bool read_context_gradient(struct v1_reader *reader, const cJSON *node)
     return v1_read_array(reader, node, false, &reader->item->context_gradient);
 }
 
-/* The place of the first number or null. */
+/* The index of the first number or null. */
 static int64_t first_added(const struct json_numbers *numbers)
 {
     if (!numbers->has_number)
@@ -41,7 +41,7 @@ static int64_t first_added(const struct json_numbers *numbers)
                                                                             : numbers->first_number;
 }
 
-/* Whether it is nothing but 0 and 1, with a 1: what tokenizers call an attention mask. */
+/* Whether all numbers are 0 or 1 and one is 1: what tokenizers call an attention mask. */
 static bool is_tokenizer_mask(const struct json_numbers *numbers)
 {
     bool has_one = false;
@@ -53,8 +53,8 @@ static bool is_tokenizer_mask(const struct json_numbers *numbers)
     return has_one;
 }
 
-/* A mask is of booleans or of numbers. Added to the scores 0 and 1 alone would hide nothing, and
- * whoever sends them most likely means to. */
+/* A mask is of booleans or of numbers. A tokenizer's mask is refused: added to the scores, 0 and 1
+ * would hide nothing, and its client most likely means to hide keys. */
 static bool expect_one_kind(struct v1_reader *reader, const struct json_numbers *numbers)
 {
     const bool is_mixed = numbers->has_bool && (numbers->has_number || numbers->has_null);
@@ -77,8 +77,8 @@ static bool expect_one_kind(struct v1_reader *reader, const struct json_numbers 
     return true;
 }
 
-/* Booleans become what is added to the scores: 0 where true, -INFINITY where
- * false. Each array is read once, so it is changed where it lies. */
+/* Booleans become numbers to add to the scores: 0 for true, -INFINITY for false. Each array of a
+ * document is read once, so the numbers are changed in place. */
 static bool read_mask(struct v1_reader *reader, const cJSON *node)
 {
     const struct json_numbers *numbers =
@@ -95,7 +95,7 @@ static bool read_mask(struct v1_reader *reader, const cJSON *node)
     return true;
 }
 
-/* A number, or one a query row. */
+/* Reads a number, or an array with a number for each query row. */
 static bool read_kv_len(struct v1_reader *reader, const cJSON *node)
 {
     struct infer_item *item = reader->item;
@@ -133,7 +133,7 @@ bool v1_read_model(struct v1_reader *reader, const cJSON *node)
 bool v1_read_layer(struct v1_reader *reader, const cJSON *node)
 {
     if (cJSON_IsNumber(node) && node->valuedouble > V1_INTEGER_MAX) {
-        reader->item->layer_index = INT64_MAX; /* no model has it: not found, like any other */
+        reader->item->layer_index = INT64_MAX; /* no model has such a layer: not found */
         return true;
     }
     return v1_read_integer(reader, node, 0, FAULT_OPTION, &reader->item->layer_index);
@@ -321,12 +321,12 @@ static const struct field fields[] = {
     { "seed", read_seed },
     { "partial", read_partial },
     { "kv_offset", read_kv_offset },
-    { "context_gradient", read_context_gradient }, /* the last, for gradients alone */
+    { "context_gradient", read_context_gradient }, /* for gradients alone, so it is the last */
 };
 
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
 
-/* The fields that the request may have: the first so many. */
+/* How many fields the request may have: that many from the start of the table. */
 static int field_count(const struct v1_reader *reader)
 {
     return reader->request->gradients ? FIELD_COUNT : FIELD_COUNT - 1;

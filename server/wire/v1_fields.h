@@ -7,12 +7,12 @@
 bool v1_read_model(struct v1_reader *reader, const cJSON *node);
 bool v1_read_layer(struct v1_reader *reader, const cJSON *node);
 
-/* Reads the field called field, which there is, into reader->item; the faults speak of
- * reader->name at reader->pointer. */
+/* Reads the field called field, which must be one of the table, into reader->item. Faults name
+ * reader->name at reader->pointer, which another protocol may have set. */
 bool v1_read_option(struct v1_reader *reader, const char *field, const cJSON *node);
 
-/* Reads every field of an object into reader->item; "requests" is passed over where
- * the object is a batch. null is as good as absent. */
+/* Reads every field of an object into reader->item. has_requests: the object is a batch, and its
+ * "requests" is skipped. A field that is null counts as absent. */
 bool v1_read_object(struct v1_reader *reader, const cJSON *object, bool has_requests);
 
 #endif

@@ -1,4 +1,4 @@
-/* v1_reader.h - what reading a field of the native API needs: single values and arrays of numbers
+/* v1_reader.h - reads the values of a field of the native API: single values and arrays of numbers,
  * with faults that name the field, what came and what was expected. */
 #ifndef ATTND_V1_READER_H
 #define ATTND_V1_READER_H
@@ -6,7 +6,7 @@
 #include "infer/infer.h"
 #include "text/json_element.h"
 
-#define V1_INTEGER_MAX 9007199254740992.0 /* every integer up to it is a double */
+#define V1_INTEGER_MAX 9007199254740992.0 /* 2^53: a double holds every integer up to it */
 
 struct v1_reader {
     const struct json_document *document;
@@ -16,61 +16,64 @@ struct v1_reader {
     struct infer_item *item;
     const char *name; /* of the field that is being read */
     char pointer[FAULT_POINTER_MAX];
-    bool takes_deep; /* arrays of more than JSON_RANK_MAX levels, too */
+    bool takes_deep; /* accepts arrays of more than JSON_RANK_MAX levels, too */
     struct fault *fault;
 };
 
-/* The field, for faults at one of its elements. */
+/* The field as json_element.h takes it, for faults at one of its elements. */
 struct json_place v1_place(const struct v1_reader *reader);
 
-/* Sets a fault that says what the field is and what was expected. Returns false. */
+/* Sets a fault that says what kind of value came and what was expected. Returns false. */
 bool v1_wrong_type(struct v1_reader *reader, const cJSON *node, const char *expected);
 
-/* The same for a field that there is not; says which of the known ones is nearest. */
+/* Sets the fault of an unknown field, which names the nearest of the known ones. Returns false. */
 bool v1_unknown_field(struct v1_reader *reader, const char *name, const char *const *known,
                       int known_count);
 
 bool v1_read_bool(struct v1_reader *reader, const cJSON *node, bool *value);
 
-/* A number in the range of a 32-bit float, as a double, which only an answer in double sees. */
+/* Reads a number in the range of a 32-bit float, as a double: the further digits show only in an
+ * answer in double. */
 bool v1_read_number(struct v1_reader *reader, const cJSON *node, double *value);
 bool v1_read_float(struct v1_reader *reader, const cJSON *node, float *value);
 
-/* An array of numbers of one shape; null, where it may come, is -INFINITY. */
+/* Reads an array of numbers whose rows have equal lengths. null, if allowed, is -INFINITY. */
 bool v1_read_array(struct v1_reader *reader, const cJSON *node, bool null_allowed,
                    struct infer_array *array);
 
-/* An integer of least or more; another number gets a fault of this code. */
+/* Reads an integer from least to V1_INTEGER_MAX; any other number is a fault of this code. */
 bool v1_read_integer(struct v1_reader *reader, const cJSON *node, int64_t least,
                      enum fault_code code, int64_t *value);
 
-/* An array of numbers of one shape, or NULL and a fault that names the first string, object or row
- * that is unlike the others; whether booleans and null may be there is the caller's to check. */
+/* Finds the numbers of an array whose rows have equal lengths; or returns NULL, with a fault that
+ * names the first string, object or row that does not fit. The caller checks whether booleans and
+ * null may be among them. */
 const struct json_numbers *v1_read_numbers(struct v1_reader *reader, const cJSON *node,
                                            const char *expected);
 
-/* The same, also of numbers that a 32-bit float does not reach, which are infinite there. */
+/* The same, but numbers beyond the range of a 32-bit float are infinite and not a fault. */
 const struct json_numbers *v1_find_numbers(struct v1_reader *reader, const cJSON *node,
                                            const char *expected);
 
-/* True where nonfinite_index is -1, or such numbers may come; type is what does not reach it. */
+/* True where nonfinite_index is -1 or the reader allows such numbers; else a fault that says that
+ * the number is beyond the range of type. */
 bool v1_expect_finite(struct v1_reader *reader, const struct json_numbers *numbers,
                       int64_t nonfinite_index, const char *type);
 
-/* True where there is no boolean and, unless that is allowed, no null. */
+/* True where there is no boolean and, unless null_allowed, no null; else a fault. */
 bool v1_expect_numbers(struct v1_reader *reader, const struct json_numbers *numbers,
                        bool null_allowed);
 
-/* The numbers where they lie, as F32. */
+/* Makes array a view of the numbers, as F32. */
 void v1_take_array(struct infer_array *array, const struct json_numbers *numbers);
 
-/* The numbers as integers of 0 or more, in the arena; others get a fault of this code. */
+/* Copies the numbers into the arena as integers of 0 or more; any other number is a fault of this
+ * code. */
 bool v1_integers_of(struct v1_reader *reader, const struct json_numbers *numbers,
                     enum fault_code code, int64_t **values);
 
-/* Makes name the field that the following faults speak of: sets reader->name, and reader->pointer
- * to
- * "/name" with its / and ~ escaped as RFC 6901 says. */
+/* Makes name the field that faults speak of from now on: sets reader->name, and reader->pointer to
+ * "/name" with its / and ~ escaped (RFC 6901). */
 void v1_point_to(struct v1_reader *reader, const char *name);
 
 #endif

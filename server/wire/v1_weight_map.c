@@ -15,7 +15,7 @@ static void point_to_member(struct v1_reader *reader, const char *name)
              (int)(sizeof pointer - sizeof "/weight_map"), pointer);
 }
 
-/* A list of indices, each once and ascending. */
+/* Reads a list of indices in ascending order, each once. */
 static bool read_list(struct v1_reader *reader, const cJSON *node, const char *expected,
                       const int64_t **list, int64_t *count)
 {

@@ -4,8 +4,8 @@
 
 #include "wire/v1_fields.h"
 
-/* {"heads": "all", "rows": [7], "top_k": 8, "pool": [64, 64]}, each member optional. Reads it into
- * the reader's item; how it fits the call is for the plan to see. */
+/* Reads {"heads": "all", "rows": [7], "top_k": 8, "pool": [64, 64]}, in which each member is
+ * optional, into the reader's item. The plan checks whether it fits the call. */
 bool v1_read_weight_map(struct v1_reader *reader, const cJSON *node);
 
 #endif

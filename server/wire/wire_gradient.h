@@ -6,11 +6,11 @@
 #include "text/json.h"
 #include "text/text.h"
 
-/* As wire_v1_read() of a single request, with "context_gradient". */
+/* Reads a single request as wire_v1_read() does, with the further field "context_gradient". */
 bool wire_gradient_read(struct infer_request *request, const struct json_document *document,
                         struct fault *fault);
 
-/* The answer of a request that has been computed. */
+/* Writes the answer of a request that has been computed. */
 void wire_gradient_write(const struct infer_request *request, struct text *text);
 
 #endif

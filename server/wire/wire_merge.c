@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One member of parts[index]; the reader points to it. */
+/* Reads one member of a part; the reader points at it. */
 static bool read_member(struct v1_reader *reader, const cJSON *node, struct infer_part *part)
 {
     static const char *const known[] = { "context", "lse" };

@@ -11,11 +11,11 @@
 bool wire_merge_read(struct infer_request *request, const struct json_document *document,
                      struct fault *fault);
 
-/* The same where the parts may come in another way: they may be missing. */
+/* The same, but "parts" may be missing: a safetensors body has them as tensors. */
 bool wire_merge_read_fields(struct infer_request *request, const struct json_document *document,
                             struct fault *fault);
 
-/* The answer of a request that has been computed. */
+/* Writes the answer of a request that has been computed. */
 void wire_merge_write(const struct infer_request *request, struct text *text);
 
 #endif

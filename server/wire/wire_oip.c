@@ -25,7 +25,8 @@ static bool read_header_length(struct oip *oip, const char *header, struct fault
     return true;
 }
 
-/* Clients that send JSON as bytes (aiohttp, and so tritonclient.http.aio) may say no more of it. */
+/* Checks the Content-Type. application/octet-stream may be JSON alone: clients on aiohttp, such as
+ * tritonclient.http.aio, send it so. */
 static bool check_content_type(struct oip *oip, const char *type, struct fault *fault)
 {
     oip->is_bytes = strcasecmp(type, "application/octet-stream") == 0;
@@ -109,7 +110,8 @@ static bool read_body(struct infer_call *call, struct oip *oip, struct fault *fa
     return true;
 }
 
-/* What a number of the answer takes: where all outputs are bytes, a double at the most. */
+/* The bytes that a number of the answer takes at the most: those of a double where all outputs are
+ * binary; 0: it is text. */
 static size_t number_bytes(const struct oip *oip)
 {
     for (int i = 0; i < oip->asked_count; i++)
@@ -138,7 +140,8 @@ static bool read(struct infer_call *call, struct fault *fault)
 
 /* -------------------------------------------------------------- pointers -- */
 
-/* A plan speaks of the native API's fields: "/query" is an input here and "/scale" a parameter. */
+/* Faults of a plan point to fields of the native API. Here "/query" is an input and "/scale" a
+ * parameter, so the pointer is changed to theirs. */
 static void explain(const struct infer_call *call, struct fault *fault)
 {
     const struct oip *oip = call->state;

@@ -1,7 +1,8 @@
 /* wire_oip.h - inference in the Open Inference Protocol v2, with the binary tensor data extension.
  *
- * One request passes through: oip_envelope.c and oip_data.c read what came, oip_parameters.c the
- * options, oip_attention.c or oip_sdpa.c makes items of it, oip_answer.c writes what they gave. */
+ * A request passes through these files: oip_envelope.c and oip_data.c read its inputs and which
+ * outputs it asks for, oip_parameters.c its options; oip_attention.c makes items of the inputs for
+ * a model with parameters, oip_sdpa.c for the one without; oip_answer.c writes the results. */
 #ifndef ATTND_WIRE_OIP_H
 #define ATTND_WIRE_OIP_H
 
@@ -10,34 +11,34 @@
 
 extern const struct infer_wire wire_oip;
 
-/* What is said outside the body; header_length and accept may be NULL, version and content_type "".
- */
+/* What the path and the headers say. header_length and accept may be NULL; version and content_type
+ * may be "". */
 struct oip_headers {
     const char *model, *version, *header_length, *content_type, *accept;
 };
 
-/* Copies what the call needs of them. */
+/* Begins a call, with copies of what it needs of the headers. */
 bool wire_oip_begin(struct infer_call *call, const struct oip_headers *headers,
                     struct fault *fault);
 
-/* An input as it came. */
+/* An input of the request. */
 struct oip_input {
     bool given;
-    int index; /* in the request's inputs, for pointers */
+    int index; /* its place in the request's list, for pointers */
     const struct oip_datatype *datatype;
-    struct infer_array array; /* of OIP_FLOAT and OIP_BOOL; of OIP_INTEGER its shape alone */
+    struct infer_array array; /* of OIP_FLOAT and OIP_BOOL; of OIP_INTEGER the shape alone */
     const int64_t *integers;  /* of OIP_INTEGER */
     int64_t count;
 };
 
-/* An output that is asked for. */
+/* An output that the request asks for. */
 struct oip_output {
-    int slot; /* in oip->outputs */
+    int slot; /* in oip->outputs_known */
     bool binary;
-    int64_t classification; /* the so many largest of each row; 0: all of it */
+    int64_t classification; /* answer this many of the largest of each row; 0: all of it */
 };
 
-/* A tensor that is answered. */
+/* A tensor of the answer. */
 struct oip_result {
     enum attn_dtype dtype;
     const void *data;
@@ -46,12 +47,12 @@ struct oip_result {
     int64_t count;
 };
 
-/* What a call keeps between reading and writing; in the request's arena. */
+/* What a call keeps from reading to writing; in the request's arena. */
 struct oip {
     /* From the path and the headers. */
     const char *model_name;
-    const char *version; /* "" is none */
-    bool is_bytes;       /* the Content-Type says no more than that */
+    const char *version; /* "": none is named */
+    bool is_bytes;       /* the Content-Type is application/octet-stream */
     bool has_header_length;
     size_t header_length;
     bool accepts_json_only;
@@ -63,37 +64,39 @@ struct oip {
     /* From the body. */
     const char *id; /* NULL: none */
     const cJSON *parameters;
-    bool binary_output;                       /* what outputs are unless they say otherwise */
-    bool is_raw;                              /* the body is the one tensor */
+    bool binary_output; /* whether outputs are binary that do not say so themselves */
+    bool is_raw;        /* the body is one tensor's bytes, without JSON */
     struct oip_input inputs[OIP_TENSORS_MAX]; /* by slot, see oip_tensors.h */
     struct oip_output outputs[OIP_TENSORS_MAX];
     int asked_count;
 
-    /* How the items were cut out of the inputs. */
-    int64_t batch; /* items that are answered */
+    /* How the inputs were made into items. */
+    int64_t batch; /* how many items the answer holds */
     bool is_batched;
     struct infer_array present[2]; /* of sdpa: key and value, [batch, kv_heads, length, head_dim] */
     struct infer_array y_shape, map_shape; /* of sdpa's other outputs; no data */
-    enum attn_output map;                  /* of sdpa: what qk_matmul_output is */
+    enum attn_output map;                  /* of sdpa: which output qk_matmul_output is */
 };
 
 /* -------------------------------------------------------------- oip_envelope.c -- */
 
-/* Reads id, inputs and outputs of the document, and of the bytes behind it. */
+/* Reads id, inputs and outputs of the document, and the bytes behind it. */
 bool oip_read_envelope(struct infer_call *call, struct oip *oip, struct fault *fault);
 
-/* The same for a body that is nothing but the one input. */
+/* Reads a body that is the bytes of the one input and nothing else. */
 bool oip_read_raw(struct infer_call *call, struct oip *oip, struct fault *fault);
+
+/* ----------------------------------------------------------- oip_reader.c -- */
 
 /* Sets a fault of an input: "input 'query' ...". Returns false. */
 bool oip_input_fault(const struct oip *oip, int slot, struct fault *fault, enum fault_code code,
                      const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* The same for a shape: what was expected, and what came. */
+/* Sets the fault of an input's shape: what was expected, and what came. Returns false. */
 bool oip_unexpected_shape(const struct oip *oip, int slot, const char *expected,
                           struct fault *fault);
 
-/* "[1,-1,3]" */
+/* Writes a shape: "[1,-1,3]". */
 void oip_shape_text(char *out, size_t size, const int64_t *shape, int rank);
 
 /* --------------------------------------------------------- oip_parameters.c -- */
@@ -102,25 +105,25 @@ void oip_shape_text(char *out, size_t size, const int64_t *shape, int rank);
 bool oip_read_parameters(struct infer_call *call, struct oip *oip, struct infer_item *item,
                          struct fault *fault);
 
-/* The name by which the request called a field of the native API; NULL where it did not. */
+/* The name of the parameter that set this field of the native API; NULL where none did. */
 const char *oip_parameter_of(const struct oip *oip, const char *field);
 
 /* --------------------------------------------------- oip_attention.c, oip_sdpa.c -- */
 
-/* Make the request's items of the inputs, each beginning as a copy of shared. */
+/* Make the request's items from the inputs; each item begins as a copy of shared. */
 bool oip_attention_items(struct infer_call *call, struct oip *oip, const struct infer_item *shared,
                          struct fault *fault);
 bool oip_sdpa_items(struct infer_call *call, struct oip *oip, const struct infer_item *shared,
                     struct fault *fault);
 
-/* Room for so many items, each zero; too_large where a request may not have as many. */
+/* Allocates count items, all zero; a fault too_large where no request may have so many. */
 bool oip_make_items(struct infer_call *call, const struct oip *oip, int64_t count,
                     struct fault *fault);
 
 /* Entry number b of an array whose first dimension is a batch. */
 struct infer_array oip_entry(const struct infer_array *array, int64_t b);
 
-/* What the items gave for an output. */
+/* The result of the items for the output in this slot. */
 void oip_attention_result(const struct infer_call *call, const struct oip *oip, int slot,
                           struct oip_result *result);
 void oip_sdpa_result(const struct infer_call *call, const struct oip *oip, int slot,

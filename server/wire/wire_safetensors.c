@@ -1,8 +1,8 @@
-/* wire_safetensors.c - see wire_safetensors.h: what came.
+/* wire_safetensors.c - see wire_safetensors.h: reads a body.
  *
- * The metadata is made an object of JSON again and read as the fields of any call, so that
- * both forms mean the same and refuse the same. Tensors are views of the body where they are
- * aligned, else copies in the request's arena. */
+ * The metadata is rewritten as a JSON object and read like the fields of any call, so both forms
+ * accept and refuse the same. Tensors are views of the body where they are aligned, else copies in
+ * the request's arena. */
 #include "wire/wire_safetensors.h"
 
 #include "base/dtype.h"
@@ -26,7 +26,7 @@ static const char TYPE[] = "application/x-safetensors";
 /* ----------------------------------------------------------- the headers -- */
 
 struct wire_safetensors {
-    bool comes, goes;
+    bool is_body, is_answer;
 };
 
 bool wire_safetensors_begin(struct infer_call *call, const struct exchange *exchange,
@@ -37,28 +37,28 @@ bool wire_safetensors_begin(struct infer_call *call, const struct exchange *exch
     if (!state)
         return fault_no_memory(fault);
     call->state = state;
-    state->comes = strcasecmp(exchange_body_type(exchange), TYPE) == 0;
-    state->goes = accept && strcasestr(accept, TYPE)                 ? true
-                  : accept && strcasestr(accept, "application/json") ? false
-                                                                     : state->comes;
-    return state->comes || service_takes_json(exchange, fault);
+    state->is_body = strcasecmp(exchange_body_type(exchange), TYPE) == 0;
+    state->is_answer = accept && strcasestr(accept, TYPE)                 ? true
+                       : accept && strcasestr(accept, "application/json") ? false
+                                                                          : state->is_body;
+    return state->is_body || service_takes_json(exchange, fault);
 }
 
-bool wire_safetensors_comes(const struct infer_call *call)
+bool wire_safetensors_is_body(const struct infer_call *call)
 {
     const struct wire_safetensors *state = call->state;
-    return state && state->comes;
+    return state && state->is_body;
 }
 
-bool wire_safetensors_goes(const struct infer_call *call)
+bool wire_safetensors_is_answer(const struct infer_call *call)
 {
     const struct wire_safetensors *state = call->state;
-    return state && state->goes;
+    return state && state->is_answer;
 }
 
 /* ---------------------------------------------------------- the metadata -- */
 
-/* Those that are strings; of all others the string is their JSON. */
+/* Fields that are strings themselves. The string of any other field is its JSON. */
 static bool is_text_field(const char *name)
 {
     return strcmp(name, "model") == 0 || strcmp(name, "normalizer") == 0;
@@ -71,10 +71,11 @@ static bool is_json(const char *text, size_t size)
     struct fault fault;
     const bool good = json_read(&document, text, size, &options, &fault);
     json_free(&document);
-    return good || fault.code == FAULT_MEMORY; /* of which the next one will tell */
+    return good || fault.code == FAULT_MEMORY; /* the next allocation reports it */
 }
 
-/* Writes the member; writers of files add "format" by themselves, and it says nothing here. */
+/* Writes a member of the object. "format" is skipped: libraries that write such files add it by
+ * themselves, and it means nothing here. */
 static bool write_member(struct text *text, const struct safetensors_pair *pair,
                          struct v1_reader *reader)
 {
@@ -98,7 +99,7 @@ static bool write_member(struct text *text, const struct safetensors_pair *pair,
     return true;
 }
 
-/* The metadata as the call's document. */
+/* Reads the metadata as the call's document. */
 static bool read_metadata(struct v1_reader *reader, struct infer_call *call,
                           const struct safetensors *file)
 {
@@ -143,7 +144,7 @@ static bool read_shape(struct v1_reader *reader, const struct safetensors_entry 
     safetensors_shape(entry, shape, entry->rank);
     array->rank = (int)entry->rank;
     for (int i = 0; i < array->rank; i++) {
-        if (shape[i] > DIMENSION_MAX) /* where another one is 0 */
+        if (shape[i] > DIMENSION_MAX) /* only where another dimension is 0 */
             return fault_set_at(reader->fault, reader->pointer, FAULT_SHAPE,
                                 "dimension %d of %s is %" PRIu64 "; expected at most %d", i,
                                 reader->name, shape[i], DIMENSION_MAX);
@@ -152,7 +153,7 @@ static bool read_shape(struct v1_reader *reader, const struct safetensors_entry 
     return true;
 }
 
-/* Anything but 0 and 1 in a byte is no boolean. */
+/* A boolean is a byte that is 0 or 1. */
 static bool check_booleans(struct v1_reader *reader, const struct safetensors_entry *entry)
 {
     const unsigned char *bytes = entry->data;
@@ -186,7 +187,7 @@ static bool read_numbers(struct v1_reader *reader, const struct safetensors_entr
     return true;
 }
 
-/* One for all rows, or one for each. */
+/* Reads one length for all query rows, or one for each. */
 static bool read_kv_len(struct v1_reader *reader, const struct safetensors_entry *entry)
 {
     struct infer_item *item = reader->item;
@@ -232,7 +233,8 @@ static const struct {
     { "kv_len", 0 },
     { "alibi_slopes", offsetof(struct infer_item, alibi_slopes) },
     { "sinks", offsetof(struct infer_item, sinks) },
-    { "context_gradient", offsetof(struct infer_item, context_gradient) }, /* of gradients alone */
+    { "context_gradient",
+      offsetof(struct infer_item, context_gradient) }, /* for gradients alone, so it is the last */
 };
 
 enum { TENSOR_COUNT = sizeof TENSORS / sizeof TENSORS[0] };
@@ -273,7 +275,7 @@ static bool read_tensor(struct v1_reader *reader, const struct safetensors_entry
 
 /* ---------------------------------------------------------------- the body -- */
 
-/* A body whose fields are in its metadata, and whose tensors are read when they have been. */
+/* Reads a body: its fields from the metadata, then its tensors. */
 static bool
 read_body(struct infer_call *call,
           bool (*read_fields)(struct infer_request *request, const struct json_document *document,
@@ -322,7 +324,7 @@ bool wire_safetensors_read(struct infer_call *call, bool gradients, struct fault
 
 /* ----------------------------------------------------------------- a merge -- */
 
-/* "parts.12.lse": which part, and where in it; NULL for another name. */
+/* The array that a name such as "parts.12.lse" means; NULL for any other name. */
 static struct infer_array *part_tensor(struct infer_item *item,
                                        const struct safetensors_entry *entry)
 {
@@ -341,7 +343,7 @@ static struct infer_array *part_tensor(struct infer_item *item,
     return strcmp(p, ".lse") == 0 ? &item->parts[index].lse : NULL;
 }
 
-/* Two tensors a part, so their number says how many parts there are. */
+/* Reads two tensors for each part, so the number of tensors gives that of the parts. */
 static bool read_parts(struct v1_reader *reader, const struct safetensors *file)
 {
     struct infer_item *item = reader->item;
@@ -364,7 +366,7 @@ static bool read_parts(struct v1_reader *reader, const struct safetensors *file)
                                 "there is a tensor '%.60s'; expected parts.0.context, parts.0.lse "
                                 "and so on to parts.%" PRId64,
                                 entry->name, item->part_count - 1);
-        for (char *c = reader->pointer; *c; c++) /* as the plan's faults point there */
+        for (char *c = reader->pointer; *c; c++) /* faults of the plan point to "/parts/0/lse" */
             *c = *c == '.' ? '/' : *c;
         if (!read_numbers(reader, entry, false, array))
             return false;

@@ -1,7 +1,7 @@
-/* wire_safetensors_answer.c - see wire_safetensors.h: what goes.
+/* wire_safetensors_answer.c - see wire_safetensors.h: writes an answer.
  *
- * The head of the file is the answer's text; the values are sent from where they lie. Those
- * of eight bytes come first, so that all are aligned in the file. */
+ * The head of the file is the answer's text; the values are sent from their own memory. Values of
+ * eight bytes come first, so that all are aligned in the file. */
 #include "wire/wire_safetensors.h"
 
 #include "base/dtype.h"
@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* The tensors of an answer, as they are put together. */
+/* The tensors of an answer while it is put together. */
 struct answer {
     struct safetensors_tensor tensors[EXCHANGE_PARTS_MAX - 1];
     int count;
@@ -27,7 +27,7 @@ static void add(struct answer *answer, const char *name, const char *dtype, cons
         tensor->shape[i] = shape[i];
 }
 
-/* Makes the answer's parts of the tensors. */
+/* Makes the answer's parts: the head of the file and each tensor's values. */
 static bool send(struct infer_call *call, const struct answer *answer, struct fault *fault)
 {
     const struct infer_item *item = &call->request.items[0];
@@ -82,7 +82,7 @@ bool wire_safetensors_write(struct infer_call *call, struct fault *fault)
     return send(call, &answer, fault);
 }
 
-/* Gradients are computed as floats. */
+/* Adds a gradient, if there is one. Gradients are computed as floats and converted here. */
 static bool add_gradient(struct infer_call *call, struct answer *answer, const char *name,
                          const float *values, int rank, const int64_t *shape, struct fault *fault)
 {

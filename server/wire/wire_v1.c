@@ -1,7 +1,7 @@
 /* wire_v1.c - see wire_v1.h.
  *
- * In a batch the fields beside "requests" are read once into an item that all the
- * others start from. */
+ * In a batch the fields beside "requests" are read once, into an item that each of the others
+ * begins as a copy of. */
 #include "wire/wire_v1.h"
 
 #include "infer/infer_results.h"
