@@ -139,8 +139,7 @@ static bool take_floats(struct oip_reader *reader, int slot, struct v1_reader *v
 {
     static const float none;
     struct oip_input *input = &reader->oip->inputs[slot];
-    const char *name = reader->oip->inputs_known[slot].name;
-    const bool may_be_null = strstr(name, "mask") != NULL; /* null forbids a key */
+    const bool may_be_null = reader->oip->inputs_known[slot].is_mask; /* null forbids a key */
     int64_t nonfinite_index = numbers->nonfinite_index;
     if (!v1_expect_numbers(v1, numbers, may_be_null))
         return false;
