@@ -8,10 +8,9 @@
 
 struct arena {
     struct arena_block *blocks;
-    size_t used;      /* bytes handed out */
-    size_t bytes_max; /* bound of used; arena_alloc() returns NULL past it */
-    struct memory_share
-        *memory; /* the request's, may be set after arena_init(); NULL: not counted */
+    size_t used;                 /* bytes handed out */
+    size_t bytes_max;            /* bound of used; arena_alloc() returns NULL past it */
+    struct memory_share *memory; /* the request's; NULL: not counted. Set after arena_init() */
 };
 
 void arena_init(struct arena *arena, size_t bytes_max);

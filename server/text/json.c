@@ -1,15 +1,14 @@
 /* json.c - see json.h.
  *
- * One walk over the text. Objects, strings and plain arrays are only checked;
- * each array of numbers is read by json_array.c and replaced, in a copy of the
- * text, by its index. What cJSON then gets is known to be right, so where it
- * fails there is no memory.
+ * The reader walks over the text once. Objects, strings and plain arrays are only checked;
+ * json_array.c reads each array of numbers, which its index replaces in a copy of the text. cJSON
+ * then gets a text that is known to be right, so where cJSON fails there is no memory.
  *
- * Whether an array is one of numbers is known only at its end. It is read as one
- * first; where that meets a string or an object, the arrays around it are
- * remembered as plain and the text is read again from the outermost. What comes
- * before that string is then read without another failure, and what comes after
- * it was not read yet: so no byte is read more than twice. */
+ * Whether an array is one of numbers is known only at its end. So each array is first read as an
+ * array of numbers. Where a string or an object turns up in it, all arrays around that are
+ * remembered as plain, and the text is read again from the outermost of them. The second time the
+ * text before the string is read without another failure, and the text after it was not read yet:
+ * so no byte is read more than twice. */
 #include "text/json.h"
 
 #include "base/array.h"
@@ -22,10 +21,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Not every cJSON 1.7.15 takes numbers of more than 63 bytes, so longer ones are shortened. */
+/* Some builds of cJSON 1.7.15 refuse numbers of more than 63 bytes, so longer ones are shortened.
+ */
 enum { CJSON_NUMBER_BYTES_MAX = 63 };
 
-/* A node with a short name, and what malloc() takes for both. */
+/* Memory of a node with a short name, with what malloc() adds to both. */
 enum { NODE_BYTES = sizeof(cJSON) + 48 };
 
 struct reader {
@@ -34,15 +34,15 @@ struct reader {
     struct json_plain_arrays plain;
     int64_t array_capacity;
     int64_t value_count; /* elements of all arrays so far */
-    int64_t node_count;  /* cJSON nodes that the envelope asks for */
+    int64_t node_count;  /* cJSON nodes that the envelope needs so far */
     int64_t node_count_max;
-    struct text envelope; /* the text up to copied, with placeholders */
+    struct text envelope; /* the text up to `copied`, with an index for each array of numbers */
     const char *copied;
 };
 
 static bool read_value(struct reader *reader, int depth);
 
-/* Counts nodes, of which a client could otherwise make us build any number. */
+/* Counts nodes, so that a client cannot make the server build any number of them. */
 static bool add_nodes(struct reader *reader, int count)
 {
     reader->node_count += count;
@@ -53,7 +53,7 @@ static bool add_nodes(struct reader *reader, int count)
                      reader->node_count_max);
 }
 
-/* Copies the text up to from, leaves out what is from there to the scan. */
+/* Copies the text up to `from` and leaves out the text from there to the scan's place. */
 static void replace_text(struct reader *reader, const char *from)
 {
     text_bytes(&reader->envelope, reader->copied, (size_t)(from - reader->copied));
@@ -96,7 +96,8 @@ static enum json_array_kind read_numbers(struct reader *reader, int depth)
     return add_nodes(reader, 2) ? kind : JSON_ARRAY_FAULT;
 }
 
-/* After a value in an array or object: true where a ',' says that there is another. */
+/* Reads what follows a value in an array or object. *more: it was a ',', so another value follows.
+ */
 static bool read_separator(struct json_scan *scan, char close, bool *more)
 {
     json_scan_space(scan);
@@ -175,7 +176,7 @@ static bool read_number(struct reader *reader)
     return add_nodes(reader, 1);
 }
 
-/* A value that depth arrays and objects enclose. */
+/* Reads a value that is inside `depth` arrays and objects. */
 static bool read_value(struct reader *reader, int depth)
 {
     struct json_scan *scan = &reader->scan;
@@ -193,7 +194,7 @@ static bool read_value(struct reader *reader, int depth)
     return json_scan_literal(scan) && add_nodes(reader, 1);
 }
 
-/* Reads the text, which is one value and nothing else, into the envelope and the arrays. */
+/* Reads the text, which must be exactly one value, into the envelope and the arrays. */
 static bool read_text(struct reader *reader)
 {
     struct json_scan *scan = &reader->scan;
@@ -212,14 +213,14 @@ static bool read_text(struct reader *reader)
     return reader->envelope.failed == FAULT_NONE || fault_no_memory(scan->fault);
 }
 
-/* How many elements the arrays of a text can have: each stands after a '[' or a ','. */
+/* The most elements that the arrays of a text can have: each element follows a '[' or a ','. */
 static size_t count_elements_max(const char *text, size_t size)
 {
     typedef uint8_t bytes __attribute__((vector_size(16)));
     size_t count = 0;
     size_t i = 0;
     while (size - i >= sizeof(bytes)) {
-        bytes counts = { 0 }; /* of up to 255 steps, each of which adds 1 at most */
+        bytes counts = { 0 }; /* of at most 255 steps, each of which adds at most 1 to a byte */
         for (int step = 0; step < 255 && size - i >= sizeof(bytes); step++, i += sizeof(bytes)) {
             bytes block;
             memcpy(&block, text + i, sizeof block);
@@ -262,7 +263,7 @@ bool json_read(struct json_document *document, const char *text, size_t size,
         .node_count_max = options->values_max ? options->values_max : JSON_ENVELOPE_VALUES_MAX,
         .copied = text,
     };
-    memset(&reader.plain, 0xFF, sizeof reader.plain); /* offsets that no text has */
+    memset(&reader.plain, 0xFF, sizeof reader.plain); /* an offset that no text has */
     text_init(&reader.envelope, SIZE_MAX);
     const size_t elements_max = count_elements_max(text, size);
     const size_t values_bytes = (elements_max + 1) * sizeof *document->values;
@@ -299,7 +300,7 @@ const struct json_numbers *json_numbers_of(const struct json_document *document,
         return &EMPTY;
     if (child->next || !cJSON_IsNumber(child))
         return NULL;
-    /* A plain array has a string or an object in it, so this number is an index. */
+    /* A plain array has a string or an object in it; so the only number of this one is an index. */
     const int64_t index = (int64_t)child->valuedouble;
     if (index < 0 || index >= document->array_count)
         return NULL;

@@ -1,10 +1,10 @@
 /* json_array.c - see json_array.h.
  *
- * The walk keeps one struct level for each open array. A level learns from its
- * first child whether numbers or rows stand in it, and from its first array that
- * closes how many; whatever differs later makes the whole ragged, which is noted
- * once, for the first row at fault, and stops nothing: only the field that takes
- * the array knows whether that is a fault. */
+ * The walk keeps one struct level for each depth of arrays. The first child at a level tells
+ * whether its arrays hold numbers or rows, and the first array that closes there tells how many.
+ * Any later difference makes the whole array ragged. That is noted once, for the first row at
+ * fault, and reading goes on: only the field that takes the array knows whether ragged rows are a
+ * fault. */
 #include "text/json_array.h"
 
 #include "text/json_numbers.h"
@@ -19,9 +19,9 @@ enum child_kind { CHILD_UNKNOWN, CHILD_LEAF, CHILD_ROW };
 
 struct level {
     enum child_kind kind; /* of the first child seen in an array at this level */
-    int64_t extent;       /* children of the first array that closed here; -1: none has */
-    int64_t count;        /* children of the array that is open, so far */
-    size_t offset;        /* of its '[' */
+    int64_t extent;       /* children of the first array that closed at this level; -1: none yet */
+    int64_t count;        /* children so far of the array that is open */
+    size_t offset;        /* of the '[' of the array that is open */
 };
 
 struct walk {
@@ -29,11 +29,11 @@ struct walk {
     struct json_numbers *numbers;
     int depth_of_root; /* containers around the outermost array */
     int level;         /* of the innermost open array; -1 when all are closed */
-    int level_count;   /* levels seen */
+    int level_count;   /* levels seen so far */
     struct level levels[JSON_DEPTH_MAX];
 };
 
-/* Notes that the row which the first ragged_depth indices lead to is at fault. */
+/* Notes that the row to which the first ragged_depth indices lead is at fault. */
 static void note_ragged(struct walk *walk, int ragged_depth, const char *message)
 {
     struct json_numbers *numbers = walk->numbers;
@@ -47,7 +47,7 @@ static void note_ragged(struct walk *walk, int ragged_depth, const char *message
     snprintf(numbers->ragged_message, sizeof numbers->ragged_message, "%s", message);
 }
 
-/* Counts a child of the innermost array and sees that it is like the others. */
+/* Counts a child of the innermost array and checks that it is of the same kind as the others. */
 static inline void add_child(struct walk *walk, enum child_kind kind)
 {
     struct level *level = &walk->levels[walk->level];
@@ -104,7 +104,7 @@ static void close_array(struct walk *walk)
     walk->level--;
 }
 
-/* The next element is of this kind. */
+/* Notes that there is an element of a kind, and where the first one is. */
 static void note_first(const struct json_numbers *numbers, bool *has, int64_t *first)
 {
     if (!*has)
@@ -112,7 +112,7 @@ static void note_first(const struct json_numbers *numbers, bool *has, int64_t *f
     *has = true;
 }
 
-/* Reads a number, true, false, null. */
+/* Reads a number, true, false or null; c is its first character. */
 static bool read_leaf(struct walk *walk, char c, float *value)
 {
     struct json_scan *scan = walk->scan;
@@ -140,7 +140,7 @@ static bool read_leaf(struct walk *walk, char c, float *value)
     return true;
 }
 
-/* Reads one leaf, or as many numbers as stand here in a row. */
+/* Reads one leaf, or as many numbers at once as the quick reader takes. */
 static bool read_leaves(struct walk *walk, char c)
 {
     struct json_scan *scan = walk->scan;
@@ -162,7 +162,7 @@ static bool read_leaves(struct walk *walk, char c)
     return true;
 }
 
-/* What is here makes all the open arrays plain. */
+/* Enters all open arrays as plain. */
 static void enter_plain(const struct walk *walk, struct json_plain_arrays *plain)
 {
     for (int i = 0; i <= walk->level; i++)
@@ -177,7 +177,7 @@ static void set_shape(struct walk *walk)
         numbers->shape[i] = walk->levels[i].extent;
 }
 
-/* From the outermost '[' to what follows its ']'. */
+/* Reads from the outermost '[' to behind its ']'. */
 static enum json_array_kind walk_arrays(struct walk *walk)
 {
     struct json_scan *scan = walk->scan;
@@ -219,7 +219,7 @@ enum json_array_kind json_array_read(struct json_scan *scan, int depth, float *v
 {
     const char *begin = scan->p;
     assert(json_scan_peek(scan) == '[');
-    struct walk walk; /* its levels are set as they are reached, for the sake of small arrays */
+    struct walk walk; /* a level is set when it is reached, so that small arrays cost little */
     walk.scan = scan;
     walk.numbers = numbers;
     walk.depth_of_root = depth;

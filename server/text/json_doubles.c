@@ -13,10 +13,10 @@
 
 /* ------------------------------------------------------------------ read -- */
 
-/* json_read() has checked the grammar and knows where an array begins, so nothing can go wrong
- * here. */
+/* json_read() has checked the grammar, so nothing can go wrong here. */
 
-/* Reads the element at text and returns the byte after it. A ']' ends every number. */
+/* Reads the element at text and returns the byte after it. strtod() stops in time: a ',', a ']' or
+ * white space follows every number. */
 static const char *read_element(const char *text, double *value)
 {
     char *end;

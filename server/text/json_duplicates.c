@@ -1,10 +1,9 @@
 /* json_duplicates.c - see json_duplicates.h.
  *
- * cJSON keeps both of two equal keys and answers with the first; others take the
- * last. A request that says two things is refused rather than guessed at. The
- * check works on the tree, where keys are decoded already: a few keys are compared
- * each with each, many are sorted first, so that no object costs more than
- * n log n comparisons. */
+ * cJSON keeps both of two equal keys and answers with the first; other parsers take the last. A
+ * request that says two things is refused, because either guess may be wrong. The check works on
+ * the tree, where keys are already decoded. A few keys are compared each with each; many are sorted
+ * first, so that no object costs more than n log n comparisons. */
 #include "text/json_duplicates.h"
 
 #include <stdio.h>
@@ -13,20 +12,20 @@
 
 enum { KEYS_COMPARED_EACH_MAX = 16 };
 
-/* The way from the root to a node, newest step first. */
+/* The path from the root to a node, last step first. */
 struct step {
     const struct step *parent;
-    const char *key; /* NULL: a row of an array */
+    const char *key; /* NULL: the step is an index of an array */
     int64_t index;
 };
 
 struct pointer_text {
     char bytes[FAULT_POINTER_MAX];
     size_t used;
-    bool full; /* what is left out would be below what is there: it stays a true pointer */
+    bool full; /* a step had no room; the pointer names the value that encloses the rest */
 };
 
-/* Appends "/" and the key in the escapes of RFC 6901, whole or not at all. */
+/* Appends "/" and the key, escaped as RFC 6901 says, whole or not at all. */
 static void append_key(struct pointer_text *pointer, const char *key)
 {
     const size_t used = fault_pointer_append(pointer->bytes, pointer->used, key);
@@ -74,7 +73,7 @@ static int compare_keys(const void *a, const void *b)
     return strcmp((*x)->string, (*y)->string);
 }
 
-/* Finds a key that comes twice, if there is one, in *twice. False: no memory. */
+/* Sets *twice to a key that stands twice, if there is one. False: no memory. */
 static bool find_twice_among_many(const cJSON *object, size_t count, const cJSON **twice)
 {
     const cJSON **keys = malloc(count * sizeof(const cJSON *));

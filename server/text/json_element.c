@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { INDEX_BYTES_MAX = 21 }; /* of one, with its '/' */
+enum { INDEX_BYTES_MAX = 21 }; /* of one index in a pointer, with its '/' */
 
-/* What an element was in the text, of which the numbers keep only the value. */
+/* What an element was in the text; struct json_numbers keeps only its value. */
 static const char *kind_of(const struct json_numbers *numbers, int64_t index)
 {
     if (numbers->has_bool && index == numbers->first_bool)
@@ -29,17 +29,17 @@ struct json_element json_element_at(const struct json_numbers *numbers, int64_t 
     return element;
 }
 
-/* The first string or object in an array that is none of numbers. */
+/* Finds the first string or object in an array that is not an array of numbers. */
 static bool find_stray(const struct json_document *document, const cJSON *array,
                        struct json_element *element)
 {
-    const cJSON *at[JSON_DEPTH_MAX]; /* the child that is looked at in each open array */
+    const cJSON *at[JSON_DEPTH_MAX]; /* the current child of each open array */
     *element = (struct json_element){ .depth = 1 };
     at[0] = array->child;
     while (element->depth > 0) {
         const int last = element->depth - 1;
         const cJSON *child = at[last];
-        if (!child) { /* the end of this array: on behind it */
+        if (!child) { /* the array ends: go on behind it */
             element->depth--;
             if (last > 0) {
                 at[last - 1] = at[last - 1]->next;
@@ -99,7 +99,7 @@ static bool refuse_ragged(const struct json_place *place, const struct json_numb
 
 static bool refuse_deep(const struct json_place *place)
 {
-    const struct json_element row = { .depth = JSON_RANK_MAX }; /* the first one at that depth */
+    const struct json_element row = { .depth = JSON_RANK_MAX }; /* the first row at that depth */
     return json_element_fault(place, &row, FAULT_RAGGED,
                               "is a row; no more than %d levels of them are taken",
                               (int)JSON_RANK_MAX);

@@ -1,46 +1,48 @@
-/* json_element.h - arrays of numbers as the fields that take them look at them: a fault names the
- * first element that does not belong there, and what it is. */
+/* json_element.h - checks of arrays of numbers for the fields that take them. A fault names the
+ * first element that does not belong in the array, and says what that element is. */
 #ifndef ATTND_JSON_ELEMENT_H
 #define ATTND_JSON_ELEMENT_H
 
 #include "text/json.h"
 
-/* Where an array is. */
+/* The field that an array belongs to. */
 struct json_place {
     const struct json_document *document;
-    const char *pointer, *name; /* for faults: "/query", "query" */
+    const char *pointer, *name; /* of the field, for faults: "/query", "query" */
     struct fault *fault;
 };
 
-/* The way to one element; none is known to those of arrays that are deep or ragged. */
+/* The indices that lead to one element; none are known (depth 0) in arrays that are deep or ragged.
+ */
 struct json_element {
     int depth;
     int64_t index[JSON_DEPTH_MAX];
     const char *kind; /* "a string", "null", "true" */
 };
 
-/* The element that so many others come before. Of the first of its kind it says what it is, of
- * others that it is a number. */
+/* The element at a row-major index. Its kind is exact for the first boolean and the first null of
+ * an array; any other element is called a number. */
 struct json_element json_element_at(const struct json_numbers *numbers, int64_t index);
 
-/* Sets a fault at the element. The message begins with its name, "query[0][1]", and goes on with
- * what format makes. Returns false. */
+/* Sets a fault at the element. The message begins with the element's name, "query[0][1]", followed
+ * by the formatted text. Returns false. */
 bool json_element_fault(const struct json_place *place, const struct json_element *element,
                         enum fault_code code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The array of numbers, booleans and null that node is, of rows that are all alike; NULL and a
- * fault where it is none. Where its shape does not matter it be deep. expected: "an array of
- * numbers".
- */
+/* The array of numbers, booleans and null, with rows of equal shape, that node stands for; NULL
+ * with a fault where it is anything else. may_be_deep: the shape does not matter, so more levels
+ * than JSON_RANK_MAX are allowed. expected says for the message what the field takes: "an array of
+ * numbers". */
 const struct json_numbers *json_element_array(const struct json_place *place, const cJSON *node,
                                               const char *expected, bool may_be_deep);
 
-/* True where there is no boolean and, unless that is allowed, no null. */
+/* True where the array has no boolean and, unless null_allowed, no null; else sets a fault. */
 bool json_element_expect_numbers(const struct json_place *place, const struct json_numbers *numbers,
                                  bool null_allowed);
 
-/* True where nonfinite_index is -1; type is what that number does not fit in. */
+/* True where nonfinite_index is -1; else sets a fault that says that the number there does not fit
+ * type, "a 32-bit float". */
 bool json_element_expect_finite(const struct json_place *place, const struct json_numbers *numbers,
                                 int64_t nonfinite_index, const char *type);
 

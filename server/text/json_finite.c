@@ -1,15 +1,16 @@
-/* json_finite.c - numbers that no 64-bit float holds, where a document is kept or taken whole.
+/* json_finite.c - refuses numbers that no 64-bit float holds, in documents that are kept or taken
+ * whole; see json_check_finite() in json.h.
  *
- * A reader of fields refuses those of its own fields. What passes a number over, or prints the tree
- * again, would make something else of it without a word: cJSON prints infinity as null. */
+ * A reader of fields refuses such numbers in the fields that it knows. Code that skips a number, or
+ * prints the tree again, would change the number without a word: cJSON prints infinity as null. */
 #include "text/json.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
-/* Puts the step to a child before the pointer. A key that is too long for a
- * pointer leaves the one of the enclosing value. */
+/* Puts the step to a child before the pointer. Where the key is too long for a pointer, the pointer
+ * becomes that of the enclosing value. */
 static void prefix_step(struct fault *fault, const char *key, int64_t index)
 {
     char step[FAULT_POINTER_MAX];

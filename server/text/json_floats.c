@@ -1,4 +1,4 @@
-/* json_floats.c - which of the ways to read and to write a row of numbers runs on this CPU. */
+/* json_floats.c - chooses how this CPU reads and writes a row of floats; see json_floats.h. */
 #include "text/json_floats.h"
 
 #include "text/json_numbers.h"

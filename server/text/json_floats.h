@@ -1,6 +1,8 @@
-/* json_floats.h - what the ways to read and to write a row of floats share: json_numbers.c,
- * json_write_float.c, their forms for AVX2 and json_floats.c, which chooses among them. No other
- * file but the tests of the rows includes it. */
+/* json_floats.h - what the implementations of reading and writing a row of floats share.
+ *
+ * json_numbers.c reads and json_write_float.c writes on every CPU; json_floats_avx2.c and
+ * json_write_avx2.c do the same with AVX2; json_floats.c chooses one of each. Only these files and
+ * the tests of rows include this header. */
 #ifndef ATTND_JSON_FLOATS_H
 #define ATTND_JSON_FLOATS_H
 
@@ -10,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ ways -- */
+/* ------------------------------------------------------- implementations -- */
 
 /* All readers do what json_read_floats() does, with the same floats to the bit. They may differ in
  * how many numbers they read before they leave one to json_read_float(). All writers do what
@@ -35,7 +37,7 @@ json_floats_writer json_write_floats_avx2;
 #define AVX2_INLINE __attribute__((target("avx2,bmi,bmi2"), always_inline)) static inline
 #endif
 
-/* The ways that this CPU can run, the fastest first; NULL ends the list. */
+/* The implementations that this CPU can run, the fastest first; NULL ends the list. */
 json_floats_reader *const *json_floats_readers(void);
 json_floats_writer *const *json_floats_writers(void);
 
@@ -98,16 +100,16 @@ static const double JSON_POW10_DOUBLE[JSON_POW10_DOUBLE_MAX - JSON_POW10_DOUBLE_
 
 /* Where the digits of a float go in its text.
  *
- * What costs time in the numbers of a tensor is not arithmetic but every branch that the processor
- * cannot predict: how many digits there are, where the point stands. So the functions here select
- * instead of branching. They store a fixed number of bytes at places from a table, and later stores
- * cover what earlier ones wrote too much. */
+ * What costs time when the numbers of a tensor are written is not arithmetic. It is every branch
+ * that the processor cannot predict: how many digits there are, where the point stands. So there
+ * are no such branches here. Stores of a fixed size go to places from a table, and later stores
+ * cover the bytes that earlier ones wrote too many. */
 
-/* A decimal as nine digits from its first one that is not 0. */
+/* A decimal as nine digits, beginning with its first digit that is not 0. */
 struct json_digits {
-    char first;
-    uint64_t rest; /* the other eight as numbers, one in each byte, the first in the lowest */
-    int point;     /* digits before the point; may be negative */
+    char first;    /* a character */
+    uint64_t rest; /* the other eight digits as numbers, one a byte, the first in the lowest byte */
+    int point;     /* how many digits come before the point; may be negative */
 };
 
 static inline void json_put_eight(char *out, uint64_t characters)
@@ -120,14 +122,14 @@ static const uint64_t JSON_EIGHT_ZEROS = 0x3030303030303030; /* eight characters
 
 static const char JSON_SMALL[8] = { '0', '.', '0', '0', '0', '0', '0', '0' };
 
-/* Where the parts of a number go whose first digit stands for 10^exponent. */
+/* Where the parts of a number go, for one exponent of its first digit. */
 struct json_layout {
     uint8_t first;       /* offset of the first digit */
-    uint8_t point;       /* of the point */
-    uint8_t tail;        /* of the digits behind the point, where they are not all after first */
+    uint8_t point;       /* offset of the point */
+    uint8_t tail;        /* offset of the digits of rest that stand behind the point */
     uint8_t shift;       /* bits of rest that stand before the point */
-    uint8_t extra;       /* bytes besides the digits, without the suffix */
-    uint8_t suffix_size; /* 0 where numbers of this size need none */
+    uint8_t extra;       /* bytes of nine digits with their point and zeros, without the suffix */
+    uint8_t suffix_size; /* 0 where numbers of this size have no suffix */
     char suffix[4];
 };
 
@@ -137,8 +139,9 @@ struct json_layout {
 #define E3(e)        { 0, 1, 2, 0, 10, 3, e }                     /* 1.23e-7 */
 #define E4(e)        { 0, 1, 2, 0, 10, 4, e }
 
-/* Plain where that is no longer than C's form, which has two digits of exponent or more:
- * 0.00012 and 1234.5 stay readable. For two digits or more, and no integers. */
+/* Numbers have no exponent where that takes no more bytes than the form of C's printf(), whose
+ * exponents have at least two digits: 0.00012 and 1234.5 stay readable. The table is for numbers of
+ * two digits or more that are not integers. */
 enum { JSON_EXPONENT_MIN = -45, JSON_EXPONENT_MAX = 38 };
 static const struct json_layout JSON_LAYOUTS[JSON_EXPONENT_MAX - JSON_EXPONENT_MIN + 1] = {
     E4("e-45"), E4("e-44"), E4("e-43"), E4("e-42"), E4("e-41"), E4("e-40"), E4("e-39"), E4("e-38"),
@@ -160,6 +163,7 @@ static const struct json_layout JSON_LAYOUTS[JSON_EXPONENT_MAX - JSON_EXPONENT_M
 #undef E4
 /* clang-format on */
 
+/* Writes a number of two digits or more that is not an integer; returns the byte after it. */
 static inline char *json_write_by_layout(char *out, struct json_digits digits)
 {
     const struct json_layout *layout = &JSON_LAYOUTS[digits.point - 1 - JSON_EXPONENT_MIN];

@@ -1,14 +1,19 @@
 /* json_floats_avx2.c - rows of numbers into floats, several numbers side by side.
  *
- * A number at a time, most of the time goes into waiting: for where the number ends, for its
- * digits to become an integer, for that to become a double. So here two numbers are found in each
- * 64 bytes of text, by a mask of what is no digit; the digits of each are put side by side without
- * the point, at the end of a vector, and are worth 24 places whatever their number; and four
- * integers at once are scaled, rounded and judged, by the same arithmetic as in json_numbers.c, so
- * that all that is settled has the same bits. What is not settled goes to json_read_float(), and
- * a number of an unusual kind ends the row, as json_read_floats() may.
+ * A reader of one number at a time mostly waits: for the end of the number, for its digits to
+ * become an integer, for the integer to become a double. So this reader works side by side:
  *
- * json_floats.c asks the CPU for the features of AVX2_BODY. */
+ *   1. It finds two numbers in each 64 bytes of text, by a mask of the bytes that are not digits.
+ *   2. It puts the digits of each number at the end of a vector, without the point and with zeros
+ *      before them, so that every number is computed as if it had 24 digits.
+ *   3. It scales, rounds and checks four integers at once.
+ *
+ * The arithmetic is that of json_numbers.c, so every float that it settles has the same bits.
+ * Numbers that it does not settle go to json_read_float(). A number of an unusual kind ends the
+ * row, as json_read_floats() may.
+ *
+ * This file is apart from json_numbers.c because its functions are compiled for CPUs that have
+ * AVX2, BMI1 and BMI2; json_floats.c calls them only on such CPUs. */
 #include "text/json_floats.h"
 
 #ifdef __x86_64__
@@ -20,26 +25,25 @@
 
 enum {
     WINDOW = 64,
-    READABLE = 2 * WINDOW, /* bytes from the number on */
-    BEFORE = 33,           /* bytes before it that are read, and not looked at */
+    READABLE = 2 * WINDOW, /* bytes from a number on that must be readable */
+    BEFORE = 33,           /* bytes before a number that are read and then ignored */
     DIGITS_MAX = 24,
     EXPONENT_BYTES_MAX = 8,
-    SPACE_MAX =
-        24, /* a sign, the digits and a point, an exponent, ", " and this: fewer than WINDOW */
+    SPACE_MAX = 24, /* with a sign, digits, a point, an exponent and ", ": less than WINDOW */
     EXPONENT_READABLE = 16,
     BATCH = 8,
     GROUP = 4, /* integers of 64 bits in a vector */
 
-    /* Between these all numbers are far enough from what no float can hold. */
+    /* Between these exponents no number comes near the bounds of what a float can hold. */
     EXPONENT_MIN = -37,
     EXPONENT_MAX = 14,
 };
 
-/* Numbers that have been found. */
+/* Numbers that were found and are not computed yet. */
 struct batch {
-    __m256i fours[BATCH]; /* the last 32 digits by four: eight numbers below 10^4 */
+    __m256i fours[BATCH]; /* the last 32 digits in groups of four: eight numbers below 10^4 */
     double scale[BATCH];
-    uint32_t sign[BATCH]; /* the bit of a float */
+    uint32_t sign[BATCH]; /* the sign bit of the float */
     const char *start[BATCH];
     int64_t count;
 };
@@ -64,7 +68,8 @@ AVX2_INLINE uint64_t window_of_commas(const char *text)
            | (uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(high, comma)) << 32;
 }
 
-/* The 32 bytes from n on choose the last n digits of 32, and make numbers of characters. */
+/* The 32 bytes from offset n on are a mask that keeps the last n of 32 digits, and turns characters
+ * into numbers. */
 static const uint8_t CHOICE[64] = {
     [32] = 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,
     15,        15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,
@@ -75,8 +80,8 @@ AVX2_INLINE __m256i choose_last(int64_t count)
     return _mm256_loadu_si256((const __m256i *)(CHOICE + count));
 }
 
-/* The digits before after, of which fraction ones have a point before them and whole ones stand
- * before that: by four, as in struct batch. */
+/* Reads the digits that end at `after`: `whole` digits, a point if fraction > 0, and `fraction`
+ * digits. Returns them in groups of four, as in struct batch. */
 AVX2_INLINE __m256i read_fours(const char *after, int64_t whole, int64_t fraction)
 {
     const __m256i behind_point = _mm256_loadu_si256((const __m256i *)(after - 32));
@@ -89,8 +94,9 @@ AVX2_INLINE __m256i read_fours(const char *after, int64_t whole, int64_t fractio
     return _mm256_madd_epi16(twos, _mm256_set1_epi32(1 << 16 | 100));
 }
 
-/* Where "e-12" stands at text, the byte after it, and the scale with that exponent and fraction
- * digits. NULL where it is none, or out of bounds; text where something else stands there. */
+/* Reads an exponent like "e-12" at text: returns the byte after it and sets *scale for that
+ * exponent and `fraction` digits behind the point. Returns text where no exponent begins there,
+ * NULL where one begins and is malformed or out of bounds. */
 static const char *read_exponent(const char *text, const char *end, int64_t fraction, double *scale)
 {
     if ((*text | 0x20) != 'e')
@@ -112,10 +118,11 @@ static const char *read_exponent(const char *text, const char *end, int64_t frac
     return p;
 }
 
-/* Makes the number at text, from where on others is the mask of window_of_others() and comma the
- * next comma or, where the mask of commas has no more, the byte behind it; at is its place in the
- * batch. Returns the byte after it; NULL where it is of an unusual kind or none at all. Where a
- * mask has no more, a place too far away is looked at, and then found to be that. */
+/* Finds the number at text and puts it into place `at` of the batch. others is window_of_others()
+ * from text on; comma is the next comma or, where the window has no more commas, the byte behind
+ * the window. Returns the byte after the number, NULL where it is of an unusual kind or none. Where
+ * a mask has no more bits, the byte behind the window is looked at; the length of what was found
+ * then shows that it is no number of the usual kind. */
 AVX2_INLINE const char *find_number(const char *text, const char *end, uint64_t others,
                                     const char *comma, struct batch *batch, int64_t at)
 {
@@ -143,30 +150,31 @@ AVX2_INLINE const char *find_number(const char *text, const char *end, uint64_t 
     if (after == comma)
         return after;
     after = read_exponent(after, end, fraction, &batch->scale[at]);
-    /* An exponent may end right behind the mask, which is where comma is if there is none in it. */
+    /* An exponent may end right behind the window, where comma points if the window has none. */
     return after == comma && *comma != ',' ? NULL : after;
 }
 
-/* Past the white space at text, of which there is mostly none, so that what is quick has it out
- * of its way. Not past so much that the next number would lie outside of the window. */
+/* Moves past the white space at text, but not so far that the next number would lie outside the
+ * window. Mostly there is none, so this is out of line, to leave the quick way short. */
 __attribute__((noinline)) static const char *pass_space(const char *text, const char *end)
 {
     return json_pass_space(text, end - text > SPACE_MAX ? text + SPACE_MAX : end);
 }
 
-/* Past the comma at text, and white space. */
+/* Moves past the comma at text, and white space. */
 AVX2_INLINE const char *pass_comma(const char *text, const char *end)
 {
     text++;
-    if (*text == ' ') /* a branch is foreseen, a sum would be waited for */
+    if (*text == ' ') /* a branch is predicted, while a sum would be waited for */
         text++;
     return __builtin_expect(*text <= ' ', false) ? pass_space(text, end) : text;
 }
 
-/* Makes numbers from *p on a batch, sets *text to the byte after the last one and *p to the
- * next, or there too where the row ends. False where it does, or what is next is not for us.
+/* Finds numbers from *p on for a batch. Sets *text to the byte after the last number and *p to the
+ * next number, or to the same byte where the row ends. Returns false where the row ends or the next
+ * number is not for this reader.
  *
- * Where the next two numbers begin hangs on the commas alone: it is what all else waits for. */
+ * All else waits for where the next two numbers begin, so that depends on the commas alone. */
 AVX2_INLINE bool fill(struct batch *batch, const char **p, const char **text, const char *end)
 {
     const char *next = *p, *after = *text;
@@ -184,7 +192,7 @@ AVX2_INLINE bool fill(struct batch *batch, const char **p, const char **text, co
         if (after != comma)
             break;
         next = pass_comma(comma, end);
-        /* Where the second one is no number, it is seen to be none as the first of the next two. */
+        /* Where the second is no number, the next round sees that: it is then the first of two. */
         comma = first + _tzcnt_u64(_blsr_u64(commas));
         found = find_number(next, end, others >> (next - first), comma, batch, count);
         if (found) {
@@ -205,13 +213,14 @@ AVX2_INLINE bool fill(struct batch *batch, const char **p, const char **text, co
     return more;
 }
 
-/* The integers that four numbers' digits spell; in *too_long, which of them are 2^63 or more. */
+/* The integers that the digits of four numbers spell. *too_long has all ones for those of 2^63 or
+ * more. */
 AVX2_INLINE __m256i four_integers(const __m256i *fours, __m256i *too_long)
 {
     const __m256i weights = _mm256_set1_epi32(1 << 16 | 10000);
     const __m256i first = _mm256_madd_epi16(_mm256_packus_epi32(fours[0], fours[1]), weights);
     const __m256i second = _mm256_madd_epi16(_mm256_packus_epi32(fours[2], fours[3]), weights);
-    /* Of each number the first 16 of 32 digits, and the last: two halves each, the low one first.
+    /* The first 16 and the last 16 of each number's 32 digits, as two halves, the first half low.
      */
     const __m256i upper = _mm256_permute2x128_si256(first, second, 0x20);
     const __m256i lower = _mm256_permute2x128_si256(first, second, 0x31);
@@ -219,7 +228,7 @@ AVX2_INLINE __m256i four_integers(const __m256i *fours, __m256i *too_long)
     const __m256i last =
         _mm256_add_epi64(_mm256_mul_epu32(lower, eight), _mm256_srli_epi64(lower, 32));
     const uint64_t sixteen = 10000000000000000;
-    const __m256i high = _mm256_srli_epi64(upper, 32); /* there are 24 digits at most */
+    const __m256i high = _mm256_srli_epi64(upper, 32); /* its low half is 0: at most 24 digits */
     const __m256i by_low =
         _mm256_mul_epu32(high, _mm256_set1_epi64x((int64_t)(sixteen & UINT32_MAX)));
     const __m256i by_high = _mm256_mul_epu32(high, _mm256_set1_epi64x((int64_t)(sixteen >> 32)));
@@ -227,8 +236,8 @@ AVX2_INLINE __m256i four_integers(const __m256i *fours, __m256i *too_long)
     return _mm256_add_epi64(last, _mm256_add_epi64(by_low, _mm256_slli_epi64(by_high, 32)));
 }
 
-/* Integers below 2^63 as the nearest doubles: both halves are put behind the exponent of a double
- * that is exactly they and a power of two, and only the last sum rounds. */
+/* Integers below 2^63 as the nearest doubles. Each half of an integer becomes the fraction of a
+ * double whose value is exactly that half plus a power of two. Only the last sum rounds. */
 AVX2_INLINE __m256d nearest_doubles(__m256i integers)
 {
     const __m256i low_exponent = _mm256_set1_epi64x(0x4330000000000000);  /* 2^52 */
@@ -239,7 +248,7 @@ AVX2_INLINE __m256d nearest_doubles(__m256i integers)
     return _mm256_add_pd(_mm256_sub_pd(_mm256_castsi256_pd(high), both), _mm256_castsi256_pd(low));
 }
 
-/* The floats of four numbers of the batch, from the one at first on. Returns a bit for each that is
+/* Computes four floats of the batch, from number `first` on. Returns a bit for each float that is
  * not settled. */
 AVX2_INLINE int round_four(const struct batch *batch, int first, __m128 *floats)
 {
@@ -247,7 +256,8 @@ AVX2_INLINE int round_four(const struct batch *batch, int first, __m128 *floats)
     const __m256i integers = four_integers(batch->fours + first, &too_long);
     const __m256d near =
         _mm256_mul_pd(nearest_doubles(integers), _mm256_loadu_pd(batch->scale + first));
-    /* The 29 bits that rounding removes, uppermost: from half - 4 on, nine of them are too near. */
+    /* The 29 bits that rounding removes, moved to the top. The nine values from half - 4 to half +
+     * 4 are too near to the middle between two floats. */
     const __m256i below = _mm256_slli_epi64(_mm256_castpd_si256(near), 35);
     const __m256i from_half = _mm256_add_epi64(below, _mm256_set1_epi64x(INT64_C(4) << 35));
     const __m256i too_near =
@@ -257,7 +267,7 @@ AVX2_INLINE int round_four(const struct batch *batch, int first, __m128 *floats)
     return _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_or_si256(too_long, too_near)));
 }
 
-/* Writes the floats of the batch. */
+/* Computes all floats of the batch into values. */
 AVX2_INLINE void convert(struct batch *batch, const char *end, float *values)
 {
     for (int first = 0; first < batch->count; first += GROUP) {
@@ -288,14 +298,14 @@ AVX2_BODY size_t json_read_floats_avx2(const char *begin, const char **text, con
     if (count > 0 && end - p > 2 && *p == ',')
         p = pass_comma(p, end);
     bool more = p - begin >= BEFORE && (count == 0 || p > *text);
-    struct batch batch = { .count = 0 }; /* what it does not hold is computed too */
+    struct batch batch = { .count = 0 }; /* zeroed: round_four() also computes unused places */
     while (more) {
         batch.count = 0;
         more = fill(&batch, &p, text, end);
         convert(&batch, end, values + count);
         count += (size_t)batch.count;
     }
-    if (end - p < READABLE && (p > *text || count == 0)) { /* the row goes on */
+    if (end - p < READABLE && (p > *text || count == 0)) { /* the row goes on near the end */
         const size_t last = json_read_floats_plain(begin, &p, end, values + count);
         count += last;
         if (last > 0)

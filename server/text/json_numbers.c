@@ -1,11 +1,10 @@
 /* json_numbers.c - see json_numbers.h: text to float32.
  *
- * The digits become one integer of 64 bits, eight at a time, and one
- * multiplication with a power of ten gives a double that is wrong by 3.1 units in
- * its last place at most. A float32 keeps 29 bits fewer, so this settles the
- * rounding unless the double lies within that error of the middle between two
- * floats. What it does not settle (about one number in 10^7, and all that are
- * extreme or very long) goes to strtof(). */
+ * The digits become one integer of 64 bits, eight at a time. One multiplication with a power of ten
+ * then gives a double that is wrong by at most 3.1 units in its last place. A float32 has 29 bits
+ * fewer, so the double settles how to round, unless it lies within that error of the middle between
+ * two floats. Numbers that are not settled (about one in 10^7, and all that are extreme or very
+ * long) go to strtof(). */
 #include "text/json_numbers.h"
 
 #include "text/json_floats.h"
@@ -25,13 +24,13 @@ __extension__ typedef unsigned __int128 uint128;
 enum {
     DIGITS_EXACT_MAX = 19, /* any 19 digits fit 64 bits */
 
-    /* The middle between two floats has at most 112 significant digits, so more
-     * of them only tell that a number lies above what the first say. */
+    /* The middle between two floats has at most 112 significant digits, so further digits of a
+     * number only tell whether it lies above the value of the first 128. */
     DIGITS_KEPT_MAX = 128,
     EXPONENT_DIGITS_MAX = 20,
 };
 
-static const int64_t EXPONENT_BOUND = 1000000000000; /* past any length of text */
+static const int64_t EXPONENT_BOUND = 1000000000000; /* larger than any text is long */
 
 /* Eight bytes of text, the first in the low byte. */
 static inline uint64_t load_eight(const char *text)
@@ -41,21 +40,22 @@ static inline uint64_t load_eight(const char *text)
     return le64toh(word);
 }
 
-/* Of eight bytes, those before the first that is not 0; 8 where all are. */
+/* How many of eight bytes come before the first that is not 0; 8 where all are 0. */
 static inline int leading_zero_bytes(uint64_t word)
 {
     return word ? __builtin_ctzll(word) / 8 : 8;
 }
 
-/* 0 in each byte of word that is a digit, up to the first other, which is not 0 here. */
+/* Bytes that are 0 where word has a digit, up to the first other character, whose byte is not 0. */
 static inline uint64_t other_than_digits(uint64_t word)
 {
-    /* The high half of a digit is 3, and stays 3 when 6 is added. */
+    /* The high half of a digit's byte is 3, and stays 3 when 6 is added. */
     const uint64_t high = 0xF0F0F0F0F0F0F0F0;
     return ((word & high) | ((word + 0x0606060606060606) & high) >> 4) ^ 0x3333333333333333;
 }
 
-/* The number that eight digits are, the first in the low byte, as numbers. */
+/* The number that eight digits make. They are numbers, not characters, the first in the low byte.
+ */
 static inline uint64_t eight_digits_value(uint64_t digits)
 {
     digits = digits * 10 + (digits >> 8); /* pairs, in every other byte */
@@ -65,15 +65,15 @@ static inline uint64_t eight_digits_value(uint64_t digits)
            >> 32;
 }
 
-/* The number that count of the first bytes of word spell; 0 < count <= 8. Shifting
- * them to the end makes zeros of what is missing before them. */
+/* The number that the first count bytes of word spell; 0 < count <= 8. Shifting them to the end
+ * puts zeros before them. */
 static inline uint64_t digits_value(uint64_t word, int count)
 {
     return eight_digits_value((word - JSON_EIGHT_ZEROS) << (64 - 8 * count));
 }
 
-/* Reads digits from text on, as many as there are, and appends them to *significand,
- * which wraps where there are too many. */
+/* Reads all digits that stand at text and appends them to *significand, which wraps where they are
+ * too many. Returns the byte after the last one. */
 static const char *read_digits(const char *text, const char *end, uint64_t *significand)
 {
     while (end - text >= 8) {
@@ -91,7 +91,8 @@ static const char *read_digits(const char *text, const char *end, uint64_t *sign
     return text;
 }
 
-/* Reads "e-12" if there is one. The exponent saturates, far past where it matters. */
+/* Reads an exponent like "e-12" if one stands at text; NULL where its digits are missing. It stops
+ * growing at a value far beyond the range of a float. */
 static const char *read_exponent(const char *text, const char *end, int64_t *exponent)
 {
     *exponent = 0;
@@ -111,13 +112,13 @@ static const char *read_exponent(const char *text, const char *end, int64_t *exp
     return text;
 }
 
-/* A number cut at its seams. */
+/* A number, taken apart. */
 struct token {
     bool negative;
-    const char *digits, *digits_end; /* integer part, point, fraction */
+    const char *digits, *digits_end; /* of the integer part, the point and the fraction */
     int64_t fraction_digits;
-    int64_t exponent; /* as written */
-    uint64_t significand;
+    int64_t exponent;     /* as written */
+    uint64_t significand; /* all digits as one integer; wrapped where they are too many */
 };
 
 static const char *read_token(const char *text, const char *end, struct token *token)
@@ -144,9 +145,9 @@ static const char *read_token(const char *text, const char *end, struct token *t
     return read_exponent(text, end, &token->exponent);
 }
 
-/* Writes the token as digits, "e" and an exponent: no point, no leading zeros, at
- * most digits_max digits and, where one of those dropped was not 0, a 1 that
- * stands for them. Ends with a NUL byte; returns the length. */
+/* Writes the token as digits, "e" and an exponent, without a point or leading zeros. At most
+ * digits_max digits are kept; where a dropped digit was not 0, one digit 1 stands for all dropped
+ * ones. Ends with a NUL byte; returns the length without it. */
 static size_t write_decimal(const struct token *token, size_t digits_max, char *out)
 {
     size_t used = 0, kept = 0;
@@ -179,10 +180,10 @@ static float read_slowly(const struct token *token)
 {
     char decimal[DIGITS_KEPT_MAX + EXPONENT_DIGITS_MAX + 4];
     write_decimal(token, DIGITS_KEPT_MAX, decimal);
-    return strtof(decimal, NULL); /* no point in it, so no locale matters */
+    return strtof(decimal, NULL); /* there is no point in it, so the locale does not matter */
 }
 
-/* Whether significand holds all digits: 19, not counting zeros before the first other. */
+/* Whether significand holds all digits: at most 19 without leading zeros. */
 static bool significand_is_exact(const struct token *token)
 {
     const char *p = token->digits;
@@ -193,8 +194,8 @@ static bool significand_is_exact(const struct token *token)
     return token->digits_end - p <= DIGITS_EXACT_MAX;
 }
 
-/* significand * 10^exponent, rounded to a float by way of a double; false where that
- * does not settle it. significand < 2^63. */
+/* Rounds significand * 10^exponent to a float by way of a double; significand < 2^63. Returns false
+ * where the double does not settle the float. */
 static inline bool round_quickly(uint64_t significand, int64_t exponent, bool negative,
                                  float *value)
 {
@@ -215,12 +216,12 @@ static inline bool round_quickly(uint64_t significand, int64_t exponent, bool ne
 }
 
 enum {
-    QUICK_BYTES = 40, /* that have to be readable */
+    QUICK_BYTES = 40, /* from the number on that must be readable */
     QUICK_WINDOW = 32,
-    QUICK_DIGITS_MAX = 18 /* any of them are below 2^63 */
+    QUICK_DIGITS_MAX = 18 /* any 18 digits are below 2^63 */
 };
 
-/* A bit for each of QUICK_WINDOW bytes that is no digit, the first in the lowest bit. */
+/* A bit for each of QUICK_WINDOW bytes that is not a digit, the first byte's in the lowest bit. */
 static inline uint32_t window_of_others(const char *text)
 {
 #ifdef __SSE2__
@@ -248,16 +249,17 @@ static inline uint64_t sixteen_digits_value(const char *text, int count)
            + eight_digits_value((uint64_t)(digits >> 64));
 }
 
-/* The same; 16 < count <= 24. Of more than 19 digits, the last 64 bits. */
+/* The same for 16 < count <= 24. For more than 19 digits: the low 64 bits of the number. */
 static uint64_t more_digits_value(const char *text, int count)
 {
     return sixteen_digits_value(text, 16) * JSON_POW10_INTEGER[count - 16]
            + digits_value(load_eight(text + 16), count - 16);
 }
 
-/* Reads a number of the usual kinds: up to eight digits, a fraction, an exponent. NULL where
- * it is of another kind or none at all. What is looked for first, and without a branch on what
- * cannot be foreseen, is the end: where the next number begins hangs on nothing else. */
+/* Reads a number of the usual kinds: up to eight digits, a fraction, an exponent. NULL where the
+ * number is of another kind, or none stands at text. It finds the end of the number first, without
+ * a branch that the processor cannot predict, because the start of the next number depends only on
+ * that end. */
 __attribute__((noinline)) static const char *read_quickly(const char *text, const char *end,
                                                           float *value)
 {
@@ -299,7 +301,7 @@ __attribute__((noinline)) static const char *read_quickly(const char *text, cons
             return NULL;
         exponent += written;
     }
-    /* What comes after must not wait for this: a branch, never a selection. */
+    /* A branch, never a selection: the next number must not wait for this one. */
     const bool settled = round_quickly(significand, exponent, negative, value);
     return __builtin_expect(settled, true) ? after : NULL;
 }
@@ -316,18 +318,20 @@ size_t json_read_floats_before(const char *stop, const char **text, const char *
         count++;
         if (p == end || *p++ != ',')
             break;
-        if (p < end && *p <= ' ') /* a branch is foreseen, a sum would be waited for */
+        if (p < end && *p <= ' ') /* a branch is predicted, while a sum would be waited for */
             p = json_pass_space(p, end);
     }
     return count;
 }
 
+/* Reads nothing before *text, so it does not need begin. */
 size_t json_read_floats_plain(const char *begin, const char **text, const char *end, float *values)
 {
     (void)begin;
     return json_read_floats_before(end, text, end, values);
 }
 
+/* Reads any number of the grammar. */
 static const char *read_any(const char *text, const char *end, float *value)
 {
     struct token token;

@@ -1,7 +1,7 @@
 /* json_scan.c - see json_scan.h.
  *
- * Messages name the byte counted from 0 at the begin of the body, which is what
- * an editor's "go to byte" and a slice in any language want. */
+ * Messages name a byte by its offset from the beginning of the body, counted from 0, as an editor's
+ * "go to byte" and a slice in any language do. */
 #include "text/json_scan.h"
 
 #include "base/utf8.h"
@@ -29,7 +29,7 @@ bool json_scan_expected(struct json_scan *scan, const char *what)
     return json_scan_fail(scan, scan->p, message);
 }
 
-/* Reads the four digits of an escape that stand at text; -1 where they do not. */
+/* The value of four hexadecimal digits at text; -1 where they are not four such digits. */
 static int read_hex4(const char *text, const char *end)
 {
     int code = 0;
@@ -66,7 +66,7 @@ bool json_scan_unicode(struct json_scan *scan, unsigned *code)
     return true;
 }
 
-/* Past an escape of a string; p is at its backslash. */
+/* Moves past an escape in a string; p is at its backslash. */
 static bool scan_escape(struct json_scan *scan)
 {
     const char *at = scan->p;
@@ -85,7 +85,8 @@ static bool scan_escape(struct json_scan *scan)
     return true;
 }
 
-/* Whether one of the eight bytes is '"', '\\', below 0x20 or above 0x7F. */
+/* Whether any of the eight bytes is '"', '\\', below 0x20 or above 0x7F. Exact: a subtraction
+ * borrows only from the byte after one that is special itself. */
 static bool has_special(uint64_t word)
 {
     const uint64_t ones = 0x0101010101010101, tops = 0x8080808080808080;

@@ -1,8 +1,10 @@
 /* json_scan.h - the grammar of RFC 8259, token by token.
  *
- * What json.c and json_array.c share: a place in the text, and functions that
- * move it past one token or say what is wrong there. Nothing is stored here; a
- * token is where it stands in the text. */
+ * A scan is a place in the text. Functions move the place past one token, or say what is wrong
+ * there. They store nothing: a token is its bytes in the text. Readers of whole JSON texts
+ * (json.c, json_array.c, safetensors_header.c) are made of them.
+ *
+ * A function that returns false has set the fault `json`, unless its comment says otherwise. */
 #ifndef ATTND_JSON_SCAN_H
 #define ATTND_JSON_SCAN_H
 
@@ -15,13 +17,13 @@ struct json_scan {
     struct fault *fault;
 };
 
-/* Sets the fault json: what was expected, what stands at p instead, and the byte. False. */
+/* Sets a fault that says what was expected, what stands at p instead, and at which byte. False. */
 bool json_scan_expected(struct json_scan *scan, const char *what);
 
-/* Sets the fault json with a message of its own and the byte where at stands. False. */
+/* Sets a fault with a message and the byte that `at` points to. Returns false. */
 bool json_scan_fail(struct json_scan *scan, const char *at, const char *message);
 
-/* Past a string, with its quotes; p is at the first one. */
+/* Moves past a string and its quotes; p is at the first quote. */
 bool json_scan_string(struct json_scan *scan);
 
 /* Messages for json_scan_fail() that more than one reader of strings has. */
@@ -30,28 +32,29 @@ bool json_scan_string(struct json_scan *scan);
 #define JSON_SCAN_CONTROL     "a string holds a control character"
 #define JSON_SCAN_OPEN_STRING "the text ends inside a string that begins"
 
-/* Past \uXXXX, or past two of them that are a surrogate pair; p is at the first backslash. *code is
- * the character, or a surrogate where it has no other half. False, with a fault, where X is no
- * hexadecimal digit. */
+/* Moves past \uXXXX, or past two of them that are a surrogate pair; p is at the first backslash.
+ * *code is the character, or the surrogate where its other half is missing. False where an X is not
+ * a hexadecimal digit. */
 bool json_scan_unicode(struct json_scan *scan, unsigned *code);
 
-/* Past true, false or null. Any other word at p is a fault. */
+/* Moves past true, false or null. Any other word at p is a fault. */
 bool json_scan_literal(struct json_scan *scan);
 
-/* Past NaN, Infinity or -Infinity, and which of them it was. Where they are not
- * allowed, or none stands here, false without a fault, and p stays. */
+/* Moves past NaN, Infinity or -Infinity, and sets *value to it. Where they are not allowed, or none
+ * stands at p, returns false without a fault and without moving. */
 bool json_scan_nonfinite(struct json_scan *scan, float *value);
 
-/* The fault for a NaN, an Infinity or a number at p that is none. False. */
+/* Sets the fault for a NaN or an Infinity that is not allowed at p, or for bytes there that begin
+ * like a number and are none. Returns false. */
 bool json_scan_bad_number(struct json_scan *scan);
 
-/* The byte at p; NUL, which is valid nowhere between tokens, at the end. */
+/* The byte at p. At the end of the text: NUL, which is valid nowhere between tokens. */
 static inline char json_scan_peek(const struct json_scan *scan)
 {
     return scan->p < scan->end ? *scan->p : '\0';
 }
 
-/* p, past the four kinds of white space. */
+/* Returns p moved past white space, of which JSON has four characters. */
 static inline const char *json_pass_space(const char *p, const char *end)
 {
     while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
@@ -64,7 +67,7 @@ static inline void json_scan_space(struct json_scan *scan)
     scan->p = json_pass_space(scan->p, scan->end);
 }
 
-/* Whether a code is half of a surrogate pair, which alone is no character. */
+/* Whether a code is half of a surrogate pair. Half of a pair is not a character. */
 static inline bool json_scan_is_surrogate(unsigned code)
 {
     return code >= 0xD800 && code <= 0xDFFF;

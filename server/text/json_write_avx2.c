@@ -1,11 +1,12 @@
-/* json_write_avx2.c - floats to text, the digits of eight at a time.
+/* json_write_avx2.c - floats to text, the digits of eight numbers at a time.
  *
- * The arithmetic of json_write_float.c, which says what it is and why it is right, in the lanes of
- * vectors: four numbers of 64 bits each, step by step the same integers. What is unusual there
- * (zeros, integers, powers of two, denormals, a single digit, no number at all) is left to
- * json_write_float(). Where the digits go is settled number by number, as it is there.
+ * The arithmetic is that of json_write_float.c, which explains it, in vectors of four 64-bit lanes:
+ * every step has the same integers. Unusual numbers (zeros, integers, powers of two, denormals, a
+ * single digit, NaN and infinities) are left to json_write_floats_plain(). The digits are put in
+ * their places number by number, as in json_write_float.c.
  *
- * json_floats.c asks the CPU for the features of AVX2_BODY. */
+ * This file is apart from json_write_float.c because its functions are compiled for CPUs that have
+ * AVX2, BMI1 and BMI2; json_floats.c calls them only on such CPUs. */
 #include "text/json_floats.h"
 
 #ifdef __x86_64__
@@ -16,17 +17,17 @@
 
 enum { BATCH = 8, HALF = 4 };
 
-/* A batch as decimals of nine digits from the first one that is not 0. */
+/* A batch of decimals as nine digits, beginning with the first digit that is not 0. */
 struct batch {
     uint64_t rest[BATCH]; /* as in struct json_digits; 0 where the number is unusual */
-    int64_t first[BATCH]; /* a number, not a character */
+    int64_t first[BATCH]; /* as a number, not a character */
     int64_t point[BATCH];
 };
 
-/* Floats as c * 2^q with an odd or even c of 24 bits, and what follows from q. */
+/* Floats as c * 2^q, where c has 24 bits, and what follows from q. */
 struct parts {
     __m256i c;
-    __m256i unusual; /* all ones where c and the others are not the number's */
+    __m256i unusual; /* all ones where the number is unusual; c, k and h then mean nothing */
     __m256i k, h;    /* as in shortest_decimal() */
 };
 
@@ -64,7 +65,7 @@ AVX2_INLINE struct parts take_apart(const float *values)
     return (struct parts){ c, unusual, k, h };
 }
 
-/* shortest_decimal() of four numbers, where the float below is as near as the one above. */
+/* shortest_decimal() of four numbers that are not powers of two. */
 AVX2_INLINE __m256i shortest_decimals(__m256i c, __m256i h, __m256i g)
 {
     enum { UNIT_BITS = 35, TOLERANCE = 2 };
@@ -95,13 +96,13 @@ AVX2_INLINE __m256i shortest_decimals(__m256i c, __m256i h, __m256i g)
     return _mm256_blendv_epi8(shorter, full, _mm256_and_si256(not_up, not_down));
 }
 
-/* value / divisor, both below 2^32, for what magic and shift are right. */
+/* value / divisor, both below 2^32, for the divisor that magic and shift stand for. */
 AVX2_INLINE __m256i divide(__m256i value, int64_t magic, int shift)
 {
     return _mm256_srli_epi64(_mm256_mul_epu32(value, all64(magic)), shift);
 }
 
-/* The eight digits of each of four numbers below 10^8, a byte each, the first in the lowest. */
+/* The eight digits of each of four numbers below 10^8, one a byte, the first in the lowest byte. */
 AVX2_INLINE __m256i eight_digits(__m256i value)
 {
     const __m256i upper = divide(value, 3518437209, 45); /* / 10000 */
@@ -117,7 +118,7 @@ AVX2_INLINE __m256i eight_digits(__m256i value)
     return _mm256_or_si256(tens, _mm256_slli_epi16(ones, 8));
 }
 
-/* Four numbers of a batch, from the one at first on. */
+/* Makes four numbers of the batch, from number `first` on. */
 AVX2_INLINE void make_four(struct batch *batch, int first, __m128i c, __m128i unusual, __m128i k,
                            __m128i h)
 {
@@ -125,7 +126,7 @@ AVX2_INLINE void make_four(struct batch *batch, int first, __m128i c, __m128i un
     const __m256i g = _mm256_i32gather_epi64((const long long *)JSON_POW10_G, index, 8);
     const __m256i decimal =
         shortest_decimals(_mm256_cvtepu32_epi64(c), _mm256_cvtepu32_epi64(h), g);
-    /* A normal float has seven digits at least; those missing are made zeros behind. */
+    /* A normal float has at least seven digits; zeros behind them make nine. */
     const __m256i below_nine = _mm256_cmpgt_epi64(all64(100000000), decimal);
     const __m256i below_eight = _mm256_cmpgt_epi64(all64(10000000), decimal);
     const __m256i power = _mm256_blendv_epi8(_mm256_blendv_epi8(all64(1), all64(10), below_nine),
@@ -142,7 +143,8 @@ AVX2_INLINE void make_four(struct batch *batch, int first, __m128i c, __m128i un
     _mm256_storeu_si256((__m256i *)(batch->point + first), point);
 }
 
-/* False where all of them are unusual, as integers are, and zeros: mostly they come in rows. */
+/* Makes a batch of eight floats. Returns false where all of them are unusual, which pays because
+ * zeros and integers mostly come in rows. */
 AVX2_INLINE bool make_batch(struct batch *batch, const float *values)
 {
     const struct parts parts = take_apart(values);

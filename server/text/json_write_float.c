@@ -1,10 +1,10 @@
 /* json_write_float.c - see json_numbers.h: float32 to text.
  *
- * Schubfach (R. Giulietti, "The Schubfach way to render doubles", 2020) in its
- * float32 form finds the shortest digits with three products and no loop. What is left to
- * cost time are branches that the processor cannot foresee, so that there is none for the
- * sign, and json_floats.h has the rest. Branches are left where tensors are mostly of one
- * kind: zeros, integers, numbers of a single digit. */
+ * The float32 form of Schubfach (R. Giulietti, "The Schubfach way to render doubles", 2020) finds
+ * the shortest digits with three products and no loop. Then only branches that the processor cannot
+ * predict cost time. So the sign takes no branch, and json_floats.h places digits without one.
+ * Branches stay where all numbers of a tensor are mostly of one kind: zeros, integers, numbers of a
+ * single digit. */
 #include "text/json_numbers.h"
 
 #include "text/json_floats.h"
@@ -21,8 +21,8 @@ struct decimal {
     int exponent;
 };
 
-/* floor(log10(2^e)) and floor(log10(3/4 * 2^e)), floor(log2(10^e)): exact for the
- * exponents of float32; the arithmetic shift rounds down. */
+/* floor(log10(2^e)), floor(log10(3/4 * 2^e)) and floor(log2(10^e)), exact for the exponents of
+ * float32. The arithmetic shift rounds down. */
 static int floor_log10_pow2(int e)
 {
     return (e * 1262611) >> 22;
@@ -38,13 +38,13 @@ static int floor_log2_pow10(int e)
     return (e * 1741647) >> 19;
 }
 
-/* The shortest decimal that rounds to the float c * 2^q, and of those the nearest. The names
- * s, k, h, g are the paper's. A power of two is nearer to the float below it than to the one
- * above, but for the least of the normal ones.
+/* The shortest decimal that rounds to the float c * 2^q, and of several the nearest. The names s,
+ * k, h and g are the paper's. lower_is_closer: the float below is nearer than the float above, as
+ * at every power of two but the smallest normal one.
  *
- * What is compared are numbers of units, 2^-35 of a last digit, that are off by less than
- * TOLERANCE. That settles every float32: the ends and the middle of its interval are either
- * met exactly or missed by more, which a run over all of them shows. */
+ * Values are compared in units of 2^-35 of the last digit, and are wrong by less than TOLERANCE
+ * units. That settles every float32: a value either lies exactly on an end or the middle of the
+ * float's interval, or misses it by more, as a run over all floats shows. */
 static inline struct decimal shortest_decimal(uint64_t c, int q, bool lower_is_closer)
 {
     enum { UNIT_BITS = 35, TOLERANCE = 2, H_MAX = 4 };
@@ -54,7 +54,7 @@ static inline struct decimal shortest_decimal(uint64_t c, int q, bool lower_is_c
     const uint64_t scaled = c * (UINT64_C(1) << (H_MAX + UNIT_BITS)) >> (H_MAX - h);
     const uint64_t x = (uint64_t)((uint128)g * scaled >> 64);
     const uint64_t ulp_half = g >> (65 - h - UNIT_BITS);
-    const uint64_t inside = c & 1 ? -TOLERANCE : TOLERANCE; /* the ends belong to an even c */
+    const uint64_t inside = c & 1 ? -TOLERANCE : TOLERANCE; /* an even c owns its interval's ends */
     const uint64_t reach_up = ulp_half + inside;
     const uint64_t reach_down = (ulp_half >> lower_is_closer) + inside;
 
@@ -65,11 +65,11 @@ static inline struct decimal shortest_decimal(uint64_t c, int q, bool lower_is_c
     const uint64_t to_even = s & 1 ? -TOLERANCE : TOLERANCE;
     const bool nearest_up = above > half + to_even || (lower_is_closer && above > reach_down);
     const uint32_t full = s + nearest_up, shorter = 10 * (tens + up);
-    const uint32_t mask = -(uint32_t)(up | (above_tens <= reach_down)); /* no branch, please */
+    const uint32_t mask = -(uint32_t)(up | (above_tens <= reach_down)); /* to have no branch */
     return (struct decimal){ (shorter & mask) | (full & ~mask), k };
 }
 
-/* The same out of line, for the powers of two. */
+/* shortest_decimal() out of line, for powers of two, which are rare. */
 static struct decimal shortest_of_power(uint64_t c, int q, bool lower_is_closer)
 {
     return shortest_decimal(c, q, lower_is_closer);
@@ -77,8 +77,8 @@ static struct decimal shortest_of_power(uint64_t c, int q, bool lower_is_closer)
 
 /* -------------------------------------------------------- digits as text -- */
 
-/* The number of digits of value, 0 < value < 10^9: (value + this[floor(log2(value))]) >> 32
- * (D. Lemire, "Computing the number of digits of an integer even faster", 2021). */
+/* For the number of digits of value, 0 < value < 10^9: (value + DIGIT_COUNT[floor(log2(value))]) >>
+ * 32 (D. Lemire, "Computing the number of digits of an integer even faster", 2021). */
 #define DIGITS(count, power) (((uint64_t)(count) << 32) - (power))
 static const uint64_t DIGIT_COUNT[30] = {
     DIGITS(1, 0),         DIGITS(1, 0),         DIGITS(1, 0),         DIGITS(2, 10),
@@ -96,8 +96,8 @@ static inline int digit_count(uint32_t value)
     return (int)((value + DIGIT_COUNT[31 - __builtin_clz(value)]) >> 32);
 }
 
-/* The eight decimal digits of value < 10^8, one in each byte, the first in the
- * lowest; as numbers, not characters. */
+/* The eight decimal digits of value < 10^8 as numbers, not characters, one a byte, the first in the
+ * lowest byte. */
 static inline uint64_t eight_digits(uint32_t value)
 {
     const uint64_t fours = ((uint64_t)value << 32) - value / 10000 * ((10000ULL << 32) - 1);
@@ -115,15 +115,15 @@ static inline struct json_digits make_digits(struct decimal decimal, int length)
                                  decimal.exponent + length };
 }
 
-/* ------------------------------------------------------- what is unusual -- */
+/* ------------------------------------------------------ unusual numbers -- */
 
-/* Without zeros at the end. */
+/* How many digits there are without zeros at the end. */
 static inline int significant_count(struct json_digits digits)
 {
     return digits.rest ? 2 + (63 - __builtin_clzll(digits.rest)) / 8 : 1;
 }
 
-/* What the layouts leave out: integers, and a single digit. */
+/* Writes the numbers that JSON_LAYOUTS is not for: integers, and numbers of a single digit. */
 static char *write_few_digits(char *out, struct json_digits digits)
 {
     const int count = significant_count(digits);
@@ -148,7 +148,7 @@ static char *write_few_digits(char *out, struct json_digits digits)
     return out + plain;
 }
 
-/* Of zero, and of what is not finite. */
+/* Writes zero, or null for a number that is not finite. */
 static char *write_special(char *out, uint32_t bits)
 {
     if (bits >> 23 & 0xFF) {
@@ -178,7 +178,7 @@ __attribute__((always_inline)) static inline char *write_float(char *out, float 
     const struct decimal decimal =
         fraction ? shortest_decimal(c, q, false) : shortest_of_power(c, q, biased_exponent > 1);
     int length = 9 - (decimal.digits < 100000000) - (decimal.digits < 10000000);
-    if (decimal.digits < 1000000) /* some denormals */
+    if (decimal.digits < 1000000) /* only some denormals have so few digits */
         length = digit_count(decimal.digits);
     const struct json_digits digits = make_digits(decimal, length);
     if (digits.rest == 0 || q > 0)

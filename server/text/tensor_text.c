@@ -1,7 +1,7 @@
 /* tensor_text.c - see tensor_text.h.
  *
- * Which brackets stand around a number follows from its place alone: as many as there are
- * dimensions, from the last one on, that begin or end with it. */
+ * The brackets around a number follow from its index alone: one for each dimension, counted from
+ * the last, that begins or ends with this number. */
 #include "text/tensor_text.h"
 
 #include "base/dtype.h"
@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-    FLOAT_BYTES = 16, /* the longest, "-1.17549435e-38", and its comma */
-    CHUNK = 256,
+    FLOAT_BYTES = 16, /* the longest float, "-1.17549435e-38", and its comma */
+    CHUNK = 256,      /* numbers that are converted to float at once */
 };
 
 struct tensor_text tensor_text_make(const void *values, enum attn_dtype dtype, int rank,
@@ -37,7 +37,7 @@ size_t tensor_text_number_bytes(const struct tensor_text *tensor)
     return JSON_DOUBLE_BYTES_MAX + 2 * (size_t)tensor->rank;
 }
 
-/* A row that ends opens and closes no more than all of them. */
+/* At the border of two rows at most all dimensions end and begin. */
 size_t tensor_text_bytes(const struct tensor_text *tensor, int64_t count)
 {
     const int64_t rows = count / tensor->shape[tensor->rank - 1] + 2;
@@ -45,7 +45,7 @@ size_t tensor_text_bytes(const struct tensor_text *tensor, int64_t count)
            + JSON_DOUBLE_BYTES_MAX;
 }
 
-/* Dimensions that begin, and end, between the number and the one before it. */
+/* How many dimensions end, and begin again, between the number before this one and this one. */
 static int border(const struct tensor_text *tensor, int64_t number)
 {
     int dimensions = 0;
@@ -56,7 +56,7 @@ static int border(const struct tensor_text *tensor, int64_t number)
     return dimensions;
 }
 
-/* Of floats of any dtype but double, a comma after each. */
+/* Writes numbers of any dtype but F64, with a comma after each. */
 static size_t write_narrow(const struct tensor_text *tensor, int64_t first, int64_t count,
                            char *out)
 {
@@ -72,7 +72,7 @@ static size_t write_narrow(const struct tensor_text *tensor, int64_t first, int6
     return (size_t)(p - out);
 }
 
-/* The same of doubles and integers. */
+/* Writes doubles or integers, with a comma after each. */
 static size_t write_wide(const struct tensor_text *tensor, int64_t first, int64_t count, char *out)
 {
     char *p = out;
@@ -109,7 +109,7 @@ size_t tensor_text_write(const struct tensor_text *tensor, int64_t first, int64_
         if (column < width)
             break;
         column = 0;
-        p--; /* the last comma */
+        p--; /* over the last comma */
         for (int i = border(tensor, first); i > 0; i--)
             *p++ = ']';
         *p = ',';

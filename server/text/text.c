@@ -1,8 +1,7 @@
 /* text.c - see text.h.
  *
- * The memory has always one byte more than the capacity says: vsnprintf() ends
- * what it writes with a NUL byte, and so it may do that in place, also where the
- * text fills its bound to the last byte. */
+ * The buffer always has one byte more than its capacity. vsnprintf() writes a NUL byte at the end,
+ * and with this byte it can write in place even where the text fills its bound exactly. */
 #include "text/text.h"
 
 #include "base/utf8.h"
@@ -16,7 +15,7 @@ enum { TEXT_CAPACITY_MIN = 1024, TEXT_FORMAT_BYTES = 256, DEFERRED_CAPACITY_MIN 
 
 void text_init(struct text *text, size_t bytes_max)
 {
-    /* The byte for vsnprintf() must not make the size wrap. */
+    /* The extra byte for vsnprintf() must not make the size overflow. */
     *text = (struct text){ .bytes_max = bytes_max < SIZE_MAX ? bytes_max : SIZE_MAX - 1 };
 }
 
@@ -84,7 +83,7 @@ void text_raw(struct text *text, const char *literal)
     text_bytes(text, literal, strlen(literal));
 }
 
-/* What stands for an ASCII byte inside a string; NULL where that is the byte itself. */
+/* The escape for a byte inside a string; NULL where the byte needs none. */
 static const char *escape_of(unsigned char byte, char hex[7])
 {
     switch (byte) {
@@ -110,12 +109,12 @@ static const char *escape_of(unsigned char byte, char hex[7])
     }
 }
 
-/* Bytes that are not UTF-8 become U+FFFD, one for each: names come from anywhere,
- * and a parser may refuse a whole answer for one bad byte. */
+/* Each byte that is not UTF-8 becomes U+FFFD: names come from anywhere, and a parser may refuse a
+ * whole answer for one bad byte. */
 void text_string(struct text *text, const char *string)
 {
     const char *end = string + strlen(string);
-    const char *plain = string; /* begin of what can be copied as it is */
+    const char *plain = string; /* the first byte that is not copied yet */
     const char *p = string;
     text_bytes(text, "\"", 1);
     while (p < end) {
@@ -163,8 +162,8 @@ void text_float(struct text *text, float value)
         text->used += json_write_float(text->data + text->used, value);
         return;
     }
-    /* Near the end only what the number really takes may be asked for, lest the
-     * bound is met before it is reached. */
+    /* Near the bound, ask only for the bytes that the number really takes: a request for the most
+     * that it could take would fail too early. */
     char number[JSON_FLOAT_BYTES_MAX] = { 0 };
     text_bytes(text, number, json_write_float(number, value));
 }
@@ -192,8 +191,9 @@ void text_format(struct text *text, const char *format, ...)
     va_end(args);
 }
 
-/* A text of some KB would grow in many steps, each of which may copy what is there. Many numbers
- * may come to much less than the most that they can take. */
+/* Reserves room for a tensor of few numbers at once, so that the text does not grow, and copy
+ * itself, in many steps. Not for many numbers: they may take much less than the most that they
+ * could. */
 static void expect_numbers(struct text *text, const struct tensor_text *tensor, size_t most)
 {
     enum { NUMBERS_MAX = 4096 };
@@ -202,7 +202,7 @@ static void expect_numbers(struct text *text, const struct tensor_text *tensor, 
         text_reserve(text, bytes);
 }
 
-/* A stretch at a time, of as many numbers as there is surely room for. */
+/* Writes a tensor in parts, each of as many numbers as there is room for in any case. */
 static void write_numbers(struct text *text, const struct tensor_text *tensor)
 {
     const size_t most = tensor_text_number_bytes(tensor);
@@ -216,15 +216,14 @@ static void write_numbers(struct text *text, const struct tensor_text *tensor)
             text->used += tensor_text_write(tensor, first, some, text->data + text->used);
             continue;
         }
-        /* Near the end only what the number really takes may be asked for, lest the bound is met
-         * before it is reached. */
+        /* Near the bound, ask only for the bytes that one number really takes, as text_float(). */
         char number[TENSOR_TEXT_NUMBER_BYTES_MAX];
         some = 1;
         text_bytes(text, number, tensor_text_write(tensor, first, some, number));
     }
 }
 
-/* Of a tensor with a dimension of 0. */
+/* Writes a tensor without numbers, one of whose dimensions is 0. */
 static void write_empty(struct text *text, int rank, const int64_t *shape)
 {
     text_bytes(text, "[", 1);
@@ -235,8 +234,8 @@ static void write_empty(struct text *text, int rank, const int64_t *shape)
     text_bytes(text, "]", 1);
 }
 
-/* Notes the tensor, in place of writing it; false where it is written at once. */
-static bool put_off(struct text *text, const struct tensor_text *tensor)
+/* Notes the tensor instead of writing it; false where the tensor must be written at once. */
+static bool defer(struct text *text, const struct tensor_text *tensor)
 {
     struct text_deferred *deferred = text->deferred;
     if (!deferred || tensor->count < TEXT_DEFERRED_NUMBERS_MIN || text->failed != FAULT_NONE)
@@ -262,7 +261,7 @@ void text_numbers(struct text *text, const struct tensor_text *tensor)
 {
     if (tensor->count == 0)
         write_empty(text, tensor->rank, tensor->shape);
-    else if (!put_off(text, tensor))
+    else if (!defer(text, tensor))
         write_numbers(text, tensor);
 }
 
