@@ -1,5 +1,4 @@
-/* exchange.c - what an exchange is, apart from libmicrohttpd: its route, its
- * body, its id and its answer. */
+/* exchange.c - an exchange, apart from libmicrohttpd: its id, its body and its answer. */
 #include "http/exchange.h"
 
 #include "base/clock.h"
@@ -27,8 +26,8 @@ static bool id_acceptable(const char *id)
     return true;
 }
 
-/* One random word a process and a counter, mixed by splitmix64: unique within the
- * process, and unlikely to meet another's. */
+/* A counter that starts at one random word for each process, mixed by splitmix64: unique within the
+ * process, and unlikely to equal an id of another process. */
 static uint64_t id_next(void)
 {
     static _Atomic uint64_t counter;
@@ -60,17 +59,17 @@ void exchange_set_request_id(struct exchange *exchange, const char *given)
 
 /* ------------------------------------------------------------------ body -- */
 
-/* As much at first as was announced, so that a body is not moved as it grows; but no more than the
- * first for a client who has only claimed so far that it will come, and than the second for one who
- * has sent the first. Of one that said nothing, what is there and as much again. */
 enum {
-    BODY_CLAIMED_BYTES = 1 << 20,
-    BODY_TRUSTED_BYTES = 8 << 20,
-    BODY_FIRST_BYTES = 16384,
-    STEP_FIRST_BYTES = 16384,
-    STEP_BYTES = 65536,
+    BODY_CLAIMED_BYTES = 1 << 20, /* for an announced body of which nothing has come */
+    BODY_TRUSTED_BYTES = 8 << 20, /* for an announced body that has filled the first */
+    BODY_FIRST_BYTES = 16384,     /* for a body that was not announced */
+    STEP_FIRST_BYTES = 16384,     /* a short body counts in such steps, */
+    STEP_BYTES = 65536,           /* and a longer one in these */
 };
 
+/* The buffer has as many bytes as were announced, so that the body is not moved as it grows. But a
+ * client may announce more than it sends, so the buffer grows in the steps above, and doubles from
+ * there on. The buffer of a body that was not announced doubles each time. */
 static size_t next_capacity(const struct exchange *exchange)
 {
     const size_t doubled = 2 * exchange->body_capacity;
@@ -83,9 +82,9 @@ static size_t next_capacity(const struct exchange *exchange)
     return announced < trusted ? announced : trusted;
 }
 
-/* Of a body that comes to size bytes with its next ones: what of it counts is ahead of it by less
- * than a step, and never more than was announced. What malloc() has given beyond, and nobody has
- * written to, takes no memory. */
+/* Reserves the budget for a body that grows to size bytes: less than a step more than size, and
+ * never more than was announced. The rest of the buffer does not count: nothing has been written to
+ * it, so it takes no memory. */
 static bool reserve_for_body(struct exchange *exchange, size_t size)
 {
     const size_t step = size <= MEMORY_SMALL_BODY_BYTES ? STEP_FIRST_BYTES : STEP_BYTES;
@@ -263,8 +262,8 @@ void exchange_set_packed(struct exchange *exchange, bool is_packed)
     exchange->answer.coding = is_packed ? exchange->answer_coding : CODING_IDENTITY;
 }
 
-/* Puts packed bytes in place of those of the answer, where that is wanted and possible. Parts stay
- * until the exchange ends. */
+/* Packs the bytes of the answer, where that is wanted and possible. Parts in whose place the packed
+ * bytes come stay until the exchange ends. */
 static void pack(struct exchange *exchange)
 {
     struct exchange_answer *answer = &exchange->answer;
@@ -293,14 +292,14 @@ static void pack(struct exchange *exchange)
 static void answer(struct exchange *exchange, int status, const char *content_type)
 {
     memory_body_is_answered(&exchange->memory);
-    if (status < 400) /* why something went wrong, everybody shall be able to read */
+    if (status < 400) /* every client can read an error that is not packed */
         pack(exchange);
     exchange->answer.status = status;
     exchange->answer.content_type = content_type;
     if ((status == 503 || status == 429) && exchange->answer.retry_after_s == 0)
         exchange->answer.retry_after_s = 1;
     if (exchange->parked)
-        http_exchange_answered(exchange); /* the connection thread's from here on */
+        http_exchange_answered(exchange); /* from here on the connection thread owns it */
     else
         exchange->answered = true;
 }
@@ -368,7 +367,7 @@ void exchange_fail(struct exchange *exchange, const struct fault *fault)
     text_init(&text, EXCHANGE_FAULT_BYTES_MAX);
     exchange_write_fault(exchange, fault, &text);
     if (text.failed != FAULT_NONE)
-        text_free(&text); /* no memory even for this: the status alone has to do */
+        text_free(&text); /* there is no memory even for this: the client gets the status alone */
 
     exchange->record.fault = code;
     exchange->answer.retry_after_s = fault->retry_after_s;

@@ -1,8 +1,8 @@
-/* exchange.h - the inside of an exchange, between http.c and exchange.c only.
+/* exchange.h - the inside of an exchange, for the files of this room alone.
  *
- * An exchange belongs to one connection thread. While it is parked another
- * thread may write its answer, and nothing else; the hand-over back goes through
- * the connection thread's list of answered exchanges, under that list's lock. */
+ * An exchange belongs to one connection thread. While it is parked, another thread may write its
+ * answer, and nothing else. That thread hands the exchange back by the connection thread's list of
+ * answered exchanges, under the mutex of the connection thread. */
 #ifndef ATTND_EXCHANGE_H
 #define ATTND_EXCHANGE_H
 
@@ -19,83 +19,83 @@ struct exchange_answer {
     size_t size;                    /* of data, or of all parts */
     const struct byte_slice *parts; /* in place of data; NULL: none */
     int part_count;
-    void (*release)(void *owner); /* of the parts */
+    void (*release)(void *owner); /* gives the parts back to their owner */
     void *owner;
     enum coding coding;
-    bool varies;          /* with Accept-Encoding */
-    size_t header_length; /* Inference-Header-Content-Length; 0: none */
-    bool close;           /* the connection after it */
+    bool varies;          /* Vary: Accept-Encoding */
+    size_t header_length; /* Inference-Header-Content-Length; 0: no such header */
+    bool close;           /* Connection: close */
     int retry_after_s;    /* 0: no Retry-After */
-    bool encodings;       /* Accept-Encoding: those that are taken */
-    char allow[64];       /* "" is none */
+    bool encodings;       /* Accept-Encoding: the codings that request bodies may have */
+    char allow[64];       /* Allow; "": no such header */
 };
 
-/* Of a long body (http_gate.c). */
+/* The state of a body at the gate (http_gate.c). */
 enum http_gate_state {
-    HTTP_GATE_NONE,  /* it is short, silent, or not of interest any more */
+    HTTP_GATE_NONE,  /* short, or without a place any more: silent, slow, or whole */
     HTTP_GATE_WAITS, /* for its turn */
-    HTTP_GATE_PLACE, /* it is read */
+    HTTP_GATE_PLACE, /* has a place, and is being read */
 };
 
 struct exchange {
     struct http_thread *thread;
     void *connection; /* struct MHD_Connection */
     void *context;
-    const struct route *route; /* NULL: the path has none, and fault says so */
+    const struct route *route; /* NULL: no route matches, and fault says why */
 
     struct http_headers headers;
     char request_id[EXCHANGE_ID_MAX + 1];
     char params[ROUTE_PARAMS_MAX][EXCHANGE_PARAM_MAX];
     char method[16];
-    char path[EXCHANGE_LOGGED_MAX];        /* as sent, cut; for the log */
+    char path[EXCHANGE_LOGGED_MAX];        /* as sent, but cut to this size; for the log */
     char traceparent[EXCHANGE_LOGGED_MAX]; /* the same */
-    const char *client;                    /* its address, of the connection */
+    const char *client;                    /* the client's address; the connection owns it */
 
     int64_t started_ns;
     int64_t body_deadline_ns;
-    int64_t sending_since_ns;  /* 0: not looked at yet */
-    uint64_t sending_taken;    /* by the client until then */
-    int64_t draining_since_ns; /* the same of a body on its way while the daemon stops */
-    size_t draining_received;
+    int64_t sending_since_ns;  /* when sending_taken was read; 0: not yet */
+    uint64_t sending_taken;    /* bytes that the client had acknowledged then */
+    int64_t draining_since_ns; /* when draining_received was read; 0: not yet */
+    size_t draining_received;  /* received, as it was then; while the daemon drains */
 
     enum http_gate_state gate;
-    bool called;           /* it waited at the gate, and is to go on */
-    int64_t gate_cost_ns;  /* for which it counts there */
-    int64_t gate_since_ns; /* it is in this state there */
-    int64_t flowed_ns;     /* some of its body came */
-    int silent_rounds;     /* of its thread, in which none did */
+    bool called;           /* its wait at the gate has ended, and the exchange goes on */
+    int64_t gate_cost_ns;  /* that the body counts for at the gate */
+    int64_t gate_since_ns; /* when the body came into its state there */
+    int64_t flowed_ns;     /* when some of the body came last */
+    int silent_rounds;     /* of the gate since then */
     LIST_LINK(struct exchange) at_gate;
     struct body_outlook outlook;
 
-    int stalled_looks;      /* in a row at which bytes of it lay unread (http_chunk_line.c) */
-    uint64_t stalled_bytes; /* and so many had been read */
+    int stalled_looks;      /* in a row that found unread bytes (http_chunk_line.c) */
+    uint64_t stalled_bytes; /* that had been read of the connection at all these looks */
 
-    struct memory_share memory; /* of all that is held for it */
+    struct memory_share memory; /* of the budget, for all that is held for the exchange */
     char *body;                 /* malloc'd; its bytes begin at body_offset */
     size_t body_offset, body_size, body_capacity;
-    size_t body_announced; /* by the Content-Length, which may lie; 0: none */
-    size_t received;       /* body bytes, dropped ones too */
-    bool is_chunked;       /* it comes with a Transfer-Encoding */
-    bool may_be_page;      /* it has a header that http_origin.h takes for the sign of a browser */
+    size_t body_announced; /* by the Content-Length, which may lie; 0: there is none */
+    size_t received;       /* bytes of the body, with those that were dropped */
+    bool is_chunked;       /* the body comes with a Transfer-Encoding */
+    bool may_be_page;      /* has a header that http_origin.h takes for the sign of a browser */
     enum coding body_coding;
 
-    enum coding answer_coding; /* that the client takes; identity too, unless it is refused */
-    bool identity_refused;
-    bool packing_done; /* answer.coding says with what outcome */
+    enum coding answer_coding; /* that the client takes, beside identity */
+    bool identity_refused;     /* the client does not take identity */
+    bool packing_done;         /* answer.coding is settled */
     size_t pack_bytes_min;
 
-    struct fault fault; /* known before the body: answered once it has been read */
+    struct fault fault; /* known before the body; usually answered when the body has been read */
     struct exchange_answer answer;
     struct request_record record;
-    bool is_framed; /* it says in one way where its body ends */
-    bool has_room;  /* libmicrohttpd has some for the answer's headers */
-    bool reading;   /* its body is still coming */
+    bool is_framed; /* the request says in one way where its body ends */
+    bool has_room;  /* libmicrohttpd's pool has room for the headers of the answer */
+    bool reading;   /* the body is still coming */
     bool parked;
     bool answered;
-    bool queued;  /* the answer is libmicrohttpd's */
-    bool stalled; /* and its client took too little of it */
+    bool queued;  /* libmicrohttpd has the answer */
+    bool stalled; /* the client took too little of the answer in its time */
 
-    int64_t deadline_ns;
+    int64_t deadline_ns; /* this and the next three: see exchange_park() */
     void (*end)(void *owner, enum exchange_end why);
     void (*release)(void *owner);
     void *owner;
@@ -107,30 +107,31 @@ struct exchange {
 };
 
 /* Takes the client's id where it is 1 to 128 visible ASCII characters without quotes and
- * backslashes, else makes one. */
+ * backslashes; otherwise makes an id. */
 void exchange_set_request_id(struct exchange *exchange, const char *given);
 
-/* Finds the route of method and raw path, fills route, params and record.route;
- * else sets exchange->fault (not_found, method) and answer.allow. */
+/* Finds the route of a method and a path as sent, and fills route, params and record.route. Where
+ * no route matches, sets exchange->fault (not_found or method) and answer.allow. */
 void exchange_find_route(struct exchange *exchange, const struct route *routes, int route_count,
                          const char *method, const char *path);
 
-/* The body of an answer that says the fault: no more bytes than that. */
+/* Writes the body of the answer that reports a fault, at most so many bytes. */
 enum { EXCHANGE_FAULT_BYTES_MAX = 6 * (FAULT_MESSAGE_MAX + FAULT_POINTER_MAX) + 512 };
 void exchange_write_fault(const struct exchange *exchange, const struct fault *fault,
                           struct text *text);
 
-/* Takes size bytes of body, at most bytes_max in all. False: more than a client
- * may send after its fault is known; the connection is to be closed. */
+/* Takes size bytes of the body, at most bytes_max in all; from a fault on it drops them. False: the
+ * client has sent more than it may after a fault, and the caller closes the connection. */
 bool exchange_receive(struct exchange *exchange, const char *bytes, size_t size, size_t bytes_max);
 
-/* The line of a request that has ended, by the thread of its connection. */
+/* Logs the line of a request that has ended; on the thread of its connection. */
 void exchange_log(const struct exchange *exchange, int status, int64_t duration_ns);
 
-/* Frees what the exchange owns, and itself. */
+/* Frees the exchange and what it owns; NULL is fine. */
 void exchange_free(struct exchange *exchange);
 
-/* http.c: the answer of a parked exchange is complete; from any thread. */
+/* http_handler.c: gives a parked exchange, whose answer is complete, back to its connection thread;
+ * from any thread. */
 void http_exchange_answered(struct exchange *exchange);
 
 #endif

@@ -1,4 +1,4 @@
-/* exchange_log.c - the one line that the log has of each request. */
+/* exchange_log.c - the line of a request in the log. */
 #include "http/exchange.h"
 
 #include "watch/log.h"

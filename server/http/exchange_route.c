@@ -14,8 +14,8 @@ static int hex_digit(char c)
     return -1;
 }
 
-/* Percent-decodes one segment. False where it does not fit, has a broken escape
- * or a NUL byte: no name of ours has one. */
+/* Percent-decodes one segment of a path. False where the segment is empty, does not fit, or has a
+ * broken escape or a NUL byte, which no name of a model has. */
 static bool decode_segment(char *out, size_t out_size, const char *segment, size_t length)
 {
     size_t used = 0;
@@ -68,7 +68,8 @@ static bool method_matches(const char *route_method, const char *method)
            || (strcmp(route_method, "GET") == 0 && strcmp(method, "HEAD") == 0);
 }
 
-/* Two patterns may match one path, and offer the same. */
+/* Adds a method to the list for Allow, unless it is there: two routes that match one path may have
+ * the same method. */
 static void allow_append(char *allow, size_t size, const char *method)
 {
     const size_t used = strlen(allow);

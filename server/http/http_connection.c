@@ -40,7 +40,7 @@ int64_t http_came_ago_ns(const struct http_connection *connection)
     socklen_t size = sizeof info;
     if (getsockopt(connection->socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
         return 0;
-    /* A difference of two counts of the kernel's ticks: up to one less may have passed. */
+    /* The kernel subtracts two counts of ticks, so up to one tick less may have passed. */
     const int64_t counted_ns = info.tcpi_last_data_recv * MS;
     const int64_t tick_ns = clock_tick_ns();
     return counted_ns > tick_ns ? counted_ns - tick_ns : 0;
@@ -62,7 +62,8 @@ void http_waiting_remove(struct exchange *exchange)
         LIST_TAKE_OUT(&thread->waiting, exchange, in_waiting);
 }
 
-/* For the other threads, who compare it with their own. */
+/* Publishes since when the first connection is idle: the other threads compare it with their own.
+ */
 static void tell_first(struct http_thread *thread)
 {
     const struct http_connection *first = thread->idle.first;

@@ -1,7 +1,7 @@
 /* http_headers.h - the headers of a request that attnd reads.
  *
- * They are gone through once, when they are there: looking one up by its name compares it with all
- * that came. */
+ * The daemon goes through all headers once, when they have come. A look-up by name in libmicrohttpd
+ * would compare the name with every header that came, each time. */
 #ifndef ATTND_HTTP_HEADERS_H
 #define ATTND_HTTP_HEADERS_H
 
@@ -37,15 +37,17 @@ enum http_header {
         HTTP_HEADER_COUNT
 };
 
-/* Begins as all zeros. Values are those of the first of each name, and lie where they were read. */
+/* Begins as all zeros. */
 struct http_headers {
-    const char *values[HTTP_HEADER_COUNT]; /* NULL: it did not come */
-    bool is_twice[HTTP_HEADER_COUNT];
+    const char *values[HTTP_HEADER_COUNT]; /* of the first header of each name, where libmicrohttpd
+                                              has it; NULL: no such header came */
+    bool is_twice[HTTP_HEADER_COUNT];      /* a second header of that name came */
 };
 
+/* The name of a header as it is written in a request. */
 const char *http_header_name(enum http_header header);
 
-/* Keeps the header if it is among those that are read. size is the name's. */
+/* Keeps a header if its name is in the list above; size is the length of the name. */
 void http_headers_note(struct http_headers *headers, const char *name, size_t size,
                        const char *value);
 

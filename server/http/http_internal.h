@@ -1,6 +1,5 @@
-/* http_internal.h - what http.c (one request), http_accept.c, http_gate.c, http_send.c,
- * http_departures.c, http_drain.c, http_timers.c and http_threads.c (the threads that drive
- * libmicrohttpd) share. They alone include microhttpd.h. */
+/* http_internal.h - what the files that drive libmicrohttpd share: http.c, for one request, and all
+ * http_*.c but http_headers.c and http_origin.c. Only they include microhttpd.h. */
 #ifndef ATTND_HTTP_INTERNAL_H
 #define ATTND_HTTP_INTERNAL_H
 
@@ -13,84 +12,85 @@
 #include <stdatomic.h>
 
 enum {
-    HTTP_LISTEN_MAX = 8,            /* addresses as they are typed */
+    HTTP_LISTEN_MAX = 8,            /* addresses in --listen */
     HTTP_TIMER_MS = 10,             /* how late a deadline may be noticed */
     HTTP_POOL_BYTES = 16384,        /* of a connection; 9 900 idle ones stay under 200 MiB */
-    HTTP_DROPPED_BYTES = 64 * 1024, /* of a refused client, where no body is on its way */
+    HTTP_DROPPED_BYTES = 64 * 1024, /* dropped after a refusal where no body is on its way */
 };
 
-/* What a thread's second set of descriptors watches; the first member of each. */
+/* What http_thread.departures watches; the first member of each struct that it watches. */
 enum http_watched { HTTP_WATCHED_CONNECTION, HTTP_WATCHED_LINGER };
 
-/* libmicrohttpd's context of a connection. */
+/* A connection, as libmicrohttpd's socket context. Its thread alone reads and writes it. */
 struct http_connection {
     enum http_watched watched;
     int socket;
     struct MHD_Connection *library;
-    struct exchange *exchange;                    /* the one that is under way, or NULL */
+    struct exchange *exchange;                    /* under way; NULL between two requests */
     bool left;                                    /* the client has closed its end */
-    LIST_LINK(struct http_connection) in_leaving; /* and that is still to be acted upon */
-    bool closing;                                 /* by us */
-    size_t window_bytes; /* of a body, for which its window was opened; 0: the kernel's own */
-    bool served;         /* it has had a request */
-    uint64_t
-        dropped_max;     /* bytes of a request that is not all read, for which its end would wait */
-    bool shut;           /* both its ends are, and nobody is to be waited for */
-    const char *target;  /* of the request that comes, as it lies in the pool */
-    size_t target_size;  /* up to its first NUL */
-    bool target_is_word; /* it has no character that a target may not have */
+    LIST_LINK(struct http_connection) in_leaving; /* while the thread has not acted upon that */
+    bool closing;                                 /* the daemon has begun to close it */
+    size_t window_bytes;  /* of a body, for which the receive window was opened; 0: not opened */
+    bool served;          /* it has had a request */
+    uint64_t dropped_max; /* bytes of an unread request that may be dropped after its refusal */
+    bool shut;            /* both ends are shut down, and the client gets no time to read more */
+    const char *target;   /* of the request being read; lies in libmicrohttpd's pool */
+    size_t target_size;   /* up to the first NUL */
+    bool target_is_word;  /* it has no character that a target may not have */
     char client[INET6_ADDRSTRLEN];
     uint32_t peer; /* peer.h */
     LIST_LINK(struct http_connection) in_idle;
     int64_t idle_since_ns;
 };
 
-struct http_arrival; /* a connection on its way to its thread */
-struct http_linger;  /* one that has ended, and whose client still sends */
+struct http_arrival; /* an accepted connection on its way to its thread */
+struct http_linger;  /* an ended connection whose client still sends */
 
 /* Exchanges in the order in which they came. */
 struct http_queue {
     LIST_OF(struct exchange) list;
     int count;
-    size_t bytes; /* announced */
+    size_t bytes; /* that their bodies announce */
 };
 
-/* Long bodies of one thread. */
+/* The long bodies of one thread (http_gate.c). */
 struct http_gate {
-    struct http_queue waiting; /* for their turn, suspended */
+    struct http_queue waiting; /* for their turn, their connections suspended */
     struct http_queue reading;
-    bool called; /* one or more, who are to go on with the next run */
+    bool called; /* an exchange has been called, and goes on in the next run of libmicrohttpd */
 };
 
+/* A connection thread. It alone reads and writes what is neither atomic nor under the mutex. */
 struct http_thread {
     struct http *http;
     pthread_t thread;
-    int event; /* eventfd */
+    int event; /* eventfd that wakes the thread */
     struct MHD_Daemon *daemon;
-    int poll_fd;                          /* the daemon's */
-    _Atomic int open_count;               /* connections */
-    _Atomic int arriving_count;           /* and those that are to be this thread's */
-    _Atomic int closing_count;            /* of the open ones, told to close */
+    int poll_fd;                          /* the daemon's epoll descriptor */
+    _Atomic int open_count;               /* connections that the daemon has */
+    _Atomic int arriving_count;           /* connections on their way to this thread */
+    _Atomic int closing_count;            /* open connections that the thread has begun to close */
     LIST_OF(struct http_connection) idle; /* without a request, the longest idle first */
-    _Atomic int64_t idle_first_ns;        /* since when the first is; INT64_MAX: there is none */
-    LIST_OF(struct exchange) waiting;     /* reading, parked or sending */
+    _Atomic int64_t idle_first_ns;        /* idle_since_ns of the first of idle; INT64_MAX: none */
+    LIST_OF(struct exchange) waiting;     /* for bytes, for a reply, or for the answer to be sent */
     int64_t timers_checked_ns;
     _Atomic bool is_busy; /* its last two turns were long */
     bool turn_was_long;
-    int64_t ran_ns; /* when it last began to look for what had come */
+    int64_t ran_ns; /* when the latest turn began to run libmicrohttpd */
     struct http_gate gate;
-    int handled_count;           /* requests since it last waited */
-    unsigned run_count, read_in; /* runs of libmicrohttpd; the last one that read of a body */
-    unsigned call_count;         /* calls that libmicrohttpd has made */
-    unsigned idle_runs;          /* in which it made none, and wanted to be run at once again */
-    bool ran_idle;               /* the last time */
+    int handled_count;           /* requests since the thread last waited */
+    unsigned run_count, read_in; /* number of the latest run of libmicrohttpd, and of the latest
+                                    one that read some of a body */
+    unsigned call_count;         /* callbacks that libmicrohttpd has made */
+    unsigned idle_runs; /* runs without a callback after which it wanted the next at once */
+    bool ran_idle;      /* the latest run made no callback */
     LIST_OF(struct http_connection) leaving;
     LIST_OF(struct http_linger) lingering;
-    int departures; /* epoll of clients that have closed their end */
+    int departures; /* epoll of connections whose client may close its end, and of lingering ones */
 
     pthread_mutex_t mutex;
-    struct exchange *answered; /* under mutex, as the next */
-    struct http_arrival *arrivals;
+    struct exchange *answered;     /* under the mutex: parked exchanges that have their answer */
+    struct http_arrival *arrivals; /* under the mutex: connections for this thread */
 };
 
 struct http {
@@ -98,164 +98,214 @@ struct http {
     struct listener listeners[HTTP_LISTEN_MAX * LISTENERS_OF_ONE];
     int listener_count;
     struct MHD_Response *no_memory;
-    _Atomic int64_t active_count;
-    _Atomic int64_t coming_count, coming_cost_ns; /* of bodies at the gates */
-    _Atomic bool ending;                          /* the connection of each answer */
-    _Atomic int64_t draining_since_ns;            /* 0: connections are taken as ever */
+    _Atomic int64_t active_count;                 /* exchanges */
+    _Atomic int64_t coming_count, coming_cost_ns; /* bodies at the gates of all threads */
+    _Atomic bool ending;                          /* every answer is the last on its connection */
+    _Atomic int64_t draining_since_ns;            /* 0: the daemon takes connections as ever */
     _Atomic bool refusing;                        /* new requests get 503 */
-    _Atomic bool accepting; /* the first thread, the only one that does, has not stopped yet */
-    _Atomic bool stopping;
-    int64_t accepts_again_ns;  /* that thread's; 0: nothing keeps it from doing so */
-    int64_t handshakes_end_ns; /* that thread's too: of the last connections; 0: they go on */
-    bool parses_in_place;      /* libmicrohttpd (http_framing.c) */
+    _Atomic bool accepting;                       /* the listening sockets are open */
+    _Atomic bool stopping;                        /* threads end */
+    int64_t accepts_again_ns;  /* the first thread's: it pauses until then; 0: no pause */
+    int64_t handshakes_end_ns; /* the first thread's: of the last clients; 0: not draining */
+    bool parses_in_place;      /* libmicrohttpd does (http_framing.c) */
     _Atomic int lingering_count;
     int thread_count;
     struct http_thread threads[];
 };
 
-/* Makes a thread look at what has been put there for it; from any thread. */
+/* ------------------------------------------------------ http_connection.c -- */
+
+/* Makes a thread look at what others have put there for it; from any thread. */
 void http_wake(struct http_thread *thread);
 
-/* Whether as many connections are open, or on their way to their thread, as may be. Those that have
- * been told to close do not count. */
+/* The record of a connection; NULL where there was no memory for one. */
+struct http_connection *http_connection_of(struct MHD_Connection *connection);
+
+/* Shuts a connection down while a body may still be on its way. libmicrohttpd may never read the
+ * end of that body, so a timeout of its own makes it notice within two seconds. */
+void http_connection_end(struct http_connection *connection);
+
+/* The least time that has passed since bytes of the connection came last, by the kernel's count. */
+int64_t http_came_ago_ns(const struct http_connection *connection);
+
+/* Puts an exchange on its thread's list of exchanges that wait for something outside, and takes it
+ * off. Both do nothing where that is done already. */
+void http_waiting_add(struct exchange *exchange);
+void http_waiting_remove(struct exchange *exchange);
+
+/* Puts a connection at the end of its thread's list of connections without a request, and takes it
+ * off where it is on it. */
+void http_idle_begin(struct http_thread *thread, struct http_connection *connection);
+void http_idle_end(struct http_thread *thread, struct http_connection *connection);
+
+/* ---------------------------------------------------------- http_accept.c -- */
+
+/* Whether no more connections may be opened. Counts those that are open or on their way to their
+ * thread, but not those that the daemon has begun to close. */
 bool http_is_full(const struct http *http);
 
-/* A connection of this thread's, by the thread. */
+/* Counts a connection of this thread; by the thread. */
 void http_connection_opened(struct http_thread *thread);
 void http_connection_closed(struct http_thread *thread);
 
-/* These four by the first thread alone: whether it may take connections, how long at the most to
- * wait before asking again, taking those that have come to a listening socket (true: it has none
- * left), and, while draining, taking the last ones of all: true when the sockets are closed. */
+/* Whether connections may be accepted now. This function and the next three are for the first
+ * thread alone. */
 bool http_may_accept(const struct http *http);
-int http_accept_ms(const struct http *http, int most_ms);
-bool http_accept(struct http *http, int listening);
-bool http_accept_last(struct http *http);
 
-/* Gives what has been put there for this thread to libmicrohttpd, or closes it. */
+/* How long to wait at most, of most_ms, before http_may_accept() is asked again. */
+int http_accept_ms(const struct http *http, int most_ms);
+
+/* Accepts the connections that have come to a listening socket. True: the socket has none left. */
+bool http_accept(struct http *http, int listening);
+
+/* Gives the connections that have been put there for this thread to libmicrohttpd, or closes
+ * them. */
 void http_take_arrivals(struct http_thread *thread);
 void http_drop_arrivals(struct http_thread *thread);
 
-/* libmicrohttpd's callbacks; their context is the struct http_thread. */
+/* ----------------------------------------------------------- http_drain.c -- */
+
+/* While draining: accepts the last connections of all, by the first thread. True: the listening
+ * sockets are closed. */
+bool http_accept_last(struct http *http);
+
+/* While draining: closes the connections of a thread on which nothing comes. */
+void http_drain_idle(struct http_thread *thread);
+
+/* --------------------------------------------------------- http_framing.c -- */
+
+/* libmicrohttpd's callback for a target, before the library cuts it into pieces; context is the
+ * struct http_thread. */
+void *http_on_target(void *context, const char *target, struct MHD_Connection *connection);
+
+/* Whether the head of a request says one thing to all readers, above all where the body ends.
+ * Otherwise the exchange has a fault, and nothing behind the head may be read. */
+bool http_check_framing(struct exchange *exchange, const char *method, const char *path,
+                        const char *version);
+
+/* The same of the trailers of a chunked body, once the body is there. */
+bool http_check_trailers(struct exchange *exchange);
+
+/* ---------------------------------------------------------- http_linger.c -- */
+
+/* Keeps a connection that libmicrohttpd is about to close for a while, if the client may still be
+ * sending. */
+void http_linger_begin(struct http_thread *thread, const struct http_connection *connection);
+
+/* Drops the bytes that came on a lingering connection; ends it where no more may come. */
+void http_linger_read(struct http_thread *thread, struct http_linger *linger);
+
+/* Ends the lingering connections whose time has passed. */
+void http_linger_check(struct http_thread *thread, int64_t now_ns);
+
+/* How long to wait at most, of most_ms, before http_linger_check() is called again. */
+int http_linger_ms(const struct http_thread *thread, int most_ms);
+
+/* Ends all lingering connections of a thread. */
+void http_linger_end(struct http_thread *thread);
+
+/* ------------------------------------------------------ http_chunk_line.c -- */
+
+/* Whether a chunked body has stopped at a line for which libmicrohttpd has no room. To be asked
+ * repeatedly, with runs of libmicrohttpd between. */
+bool http_chunk_line_stalls(struct exchange *exchange);
+
+/* Notes, after a run of libmicrohttpd, whether the library made a callback in it. */
+void http_chunk_line_run(struct http_thread *thread, bool had_calls);
+
+/* How long to wait where libmicrohttpd wants to be run again after wanted_ms: longer where it asks
+ * for one run after another and does nothing. */
+int http_chunk_line_ms(struct http_thread *thread, int wanted_ms);
+
+/* ------------------------------------------------------ http_departures.c -- */
+
+/* libmicrohttpd's callback for a connection that opens or closes; context is the struct
+ * http_thread. */
+void http_on_connection(void *context, struct MHD_Connection *connection, void **state,
+                        enum MHD_ConnectionNotificationCode code);
+
+/* Notes the clients that have closed their end; before libmicrohttpd is run. */
+void http_see_departures(struct http_thread *thread);
+
+/* Acts upon the noted clients, after libmicrohttpd has been run: closes the connection of a client
+ * that left between two requests or while it sent a body, and ends its parked exchange or its wait
+ * at the gate. */
+void http_end_departures(struct http_thread *thread);
+
+/* ------------------------------------------------------------ http_send.c -- */
+
+/* A response of the bytes of the answer. It owns the bytes, and gives them back when they have been
+ * sent or the connection has ended. NULL: there is no memory, and the answer still owns them. */
+struct MHD_Response *http_take_bytes(struct http_thread *thread, struct exchange_answer *answer);
+
+/* --------------------------------------------------------- http_handler.c -- */
+
+/* Runs the handler of a request. Afterwards the exchange is answered, or parked. */
+void http_handle(struct exchange *exchange);
+
+/* Resumes the connections whose parked exchanges other threads have answered. */
+void http_resume_answered(struct http_thread *thread);
+
+/* ------------------------------------------------------------ http_gate.c -- */
+
+/* Whether the fault of a request refuses it for the work or the memory that it would take, or for
+ * the page that sent it. Its body need not be read, but to read it may still be cheaper. */
+bool http_is_refused(const struct exchange *exchange);
+
+/* Whether a request is answered before its body comes, which ends the connection. */
+bool http_is_before_body(const struct exchange *exchange);
+
+/* Fills in what is known of the turn of a body, for the route: exchange->outlook. */
+void http_gate_look(struct exchange *exchange);
+
+/* Whether a body may come now. Otherwise the connection is suspended, and http_on_request() is
+ * called again for the exchange, with exchange->called set, when its turn has come or
+ * http_gate_call() has been called. */
+bool http_gate_enter(struct exchange *exchange);
+
+/* Ends the wait of an exchange at the gate. */
+void http_gate_call(struct exchange *exchange);
+
+/* Lets the kernel take as much of a long body at once as it would in the end; before the body is
+ * read. */
+void http_gate_open_window(const struct exchange *exchange);
+
+/* Notes that some of a body came. */
+void http_gate_flow(struct exchange *exchange);
+
+/* Takes an exchange from the gate: its body is whole, or does not matter any more. */
+void http_gate_leave(struct exchange *exchange);
+
+/* Calls the exchanges whose turn has come; before libmicrohttpd is run. */
+void http_gate_run(struct http_thread *thread);
+
+/* How long to wait at most, of most_ms, before http_gate_run() is called again. */
+int http_gate_ms(const struct http_thread *thread, int most_ms);
+
+/* Resumes all connections at the gate of a thread that has ended. */
+void http_gate_end(struct http_thread *thread);
+
+/* ----------------------------------------------------------------- http.c -- */
+
+/* libmicrohttpd's callbacks for a request; context is the struct http_thread, *state the exchange.
+ * The first is called when the headers are there, for each piece of the body, when the body is
+ * whole, and when its connection is resumed; the second when the request has ended in any way. */
 enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection, const char *path,
                                 const char *method, const char *version, const char *upload,
                                 size_t *upload_size, void **state);
 void http_on_completed(void *context, struct MHD_Connection *connection, void **state,
                        enum MHD_RequestTerminationCode reason);
 
-void http_on_connection(void *context, struct MHD_Connection *connection, void **state,
-                        enum MHD_ConnectionNotificationCode code);
-
-struct http_connection *http_connection_of(struct MHD_Connection *connection);
-
-/* libmicrohttpd's callback for a target, before it is cut into pieces. */
-void *http_on_target(void *context, const char *target, struct MHD_Connection *connection);
-
-/* Whether a request ends where every reader thinks it does, and says one thing to all of them: its
- * headers, and once its body is there its trailers. Otherwise it has a fault, and nothing behind it
- * may be read. */
-bool http_check_framing(struct exchange *exchange, const char *method, const char *path,
-                        const char *version);
-bool http_check_trailers(struct exchange *exchange);
-
-/* Shuts a connection down of which a body may still be on its way, and sees to it that
- * libmicrohttpd, which may never read its end, notices within two seconds. */
-void http_connection_end(struct http_connection *connection);
-
-/* libmicrohttpd is about to close a connection: if its client may still be sending, it is kept a
- * while. */
-void http_linger_begin(struct http_thread *thread, const struct http_connection *connection);
-
-/* Drops what came. Ends those that may not last; how long to wait at the most before that is to be
- * done again; and ends all. */
-void http_linger_read(struct http_thread *thread, struct http_linger *linger);
-void http_linger_check(struct http_thread *thread, int64_t now_ns);
-int http_linger_ms(const struct http_thread *thread, int most_ms);
-void http_linger_end(struct http_thread *thread);
-
-/* Whether a chunked body stands at a line for which libmicrohttpd has no room. Asked now and then,
- * with runs of libmicrohttpd between. */
-bool http_chunk_line_stalls(struct exchange *exchange);
-
-/* After a run of libmicrohttpd: whether it called anything of ours. And how long to wait for
- * something to happen, where it wants to be run again after wanted_ms. */
-void http_chunk_line_run(struct http_thread *thread, bool had_calls);
-int http_chunk_line_ms(struct http_thread *thread, int wanted_ms);
-
-/* Notes the clients that have closed their end; before libmicrohttpd is run. */
-void http_see_departures(struct http_thread *thread);
-
-/* Closes the connections of those that left in the middle of a request or between
- * two, and ends parked exchanges; after libmicrohttpd has been run. */
-void http_end_departures(struct http_thread *thread);
-
-/* Takes the bytes of the answer; whatever comes, they are given back when they have been sent.
- * NULL: no memory, and they have not been taken. */
-struct MHD_Response *http_take_bytes(struct http_thread *thread, struct exchange_answer *answer);
-
-/* Puts an exchange on its thread's list of those that wait for something outside, and takes it
- * off. */
-void http_waiting_add(struct exchange *exchange);
-void http_waiting_remove(struct exchange *exchange);
-
-/* The same for connections without a request. */
-void http_idle_begin(struct http_thread *thread, struct http_connection *connection);
-void http_idle_end(struct http_thread *thread, struct http_connection *connection);
-
-/* Closes connections without a request, while draining. */
-void http_drain_idle(struct http_thread *thread);
-
-/* Runs the handler of a request. Afterwards the exchange is answered, or parked. */
-void http_handle(struct exchange *exchange);
-
-/* Wakes the connections whose parked exchanges have been answered meanwhile. */
-void http_resume_answered(struct http_thread *thread);
-
-/* Whether it is answered before its body comes, which ends the connection. One that is refused for
- * what it would take, and whose body need not come, may still be cheaper to read. */
-bool http_is_before_body(const struct exchange *exchange);
-bool http_is_refused(const struct exchange *exchange);
-
-/* What is known of its body's turn, for the route: exchange->outlook. */
-void http_gate_look(struct exchange *exchange);
-
-/* Whether its body may come now. If not, the connection has been suspended; http_on_request() is
- * called for it again, with exchange->called set, when its turn has come or http_gate_call() is
- * called. */
-bool http_gate_enter(struct exchange *exchange);
-void http_gate_call(struct exchange *exchange);
-
-/* A long body is about to be read: the kernel may take as much of it at once as it would in the
- * end. */
-void http_gate_open_window(const struct exchange *exchange);
-
-/* Some of its body came. */
-void http_gate_flow(struct exchange *exchange);
-
-/* Its body is there, or does not matter any more. */
-void http_gate_leave(struct exchange *exchange);
-
-/* Calls those whose turn it is; before libmicrohttpd is run. At most so many milliseconds may pass
- * before it is to be done again. */
-void http_gate_run(struct http_thread *thread);
-int http_gate_ms(const struct http_thread *thread, int most_ms);
-
-/* Resumes all connections, for a thread that has ended. */
-void http_gate_end(struct http_thread *thread);
-
-/* What has passed at least since the last bytes came that nobody has read yet, as far as the kernel
- * says; of those at hand, where all has been read. */
-int64_t http_came_ago_ns(const struct http_connection *connection);
-
-/* Answers a request with its fault, whose body has not come to its end, and closes its
- * connection. */
+/* Answers a request with its fault while its body is still coming, and closes its connection. */
 void http_end_body(struct exchange *exchange);
 
-/* Ends bodies and answers that take too long, expires parked exchanges and closes connections that
- * are idle for too long. */
+/* ---------------------------------------------------------- http_timers.c -- */
+
+/* Ends bodies and answers that take too long, tells the owners of parked exchanges whose deadline
+ * has passed, and closes connections that are idle for too long. */
 void http_check_timers(struct http_thread *thread);
 
-/* Until when that has to be called again, in milliseconds, most_ms at the most. */
+/* How long to wait at most, of most_ms, before http_check_timers() is called again. */
 int http_timers_ms(const struct http_thread *thread, int most_ms);
 
 #endif

@@ -22,8 +22,8 @@ static bool is_browser(const struct http_origin *from)
                && strncmp(from->user_agent, "Mozilla/", strlen("Mozilla/")) == 0);
 }
 
-/* An address that is opened in a window of its own, by a link or by hand: whoever made the link
- * does not see what comes. */
+/* Whether the request opens an address in a window of its own, by a link or by hand. The page that
+ * has the link does not see the answer. */
 static bool is_navigation(const struct http_origin *from)
 {
     return !from->origin && is(from->mode, "navigate")
@@ -31,8 +31,8 @@ static bool is_navigation(const struct http_origin *from)
            && (is(from->method, "GET") || is(from->method, "HEAD"));
 }
 
-/* "http://127.0.0.1:8080" is what "127.0.0.1:8080" says; "null", of a page without one, is nothing.
- */
+/* Whether Origin names the host of the request: "http://127.0.0.1:8080" names "127.0.0.1:8080". The
+ * Origin "null", of a page without an origin, names none. */
 static bool origin_is_host(const struct http_origin *from)
 {
     static const char *const SCHEMES[] = { "http://", "https://" };
@@ -44,7 +44,7 @@ static bool origin_is_host(const struct http_origin *from)
     return false;
 }
 
-/* What Sec-Fetch-Site says is so whatever a proxy has made of Host. */
+/* Sec-Fetch-Site goes before the comparison with Host, which a proxy may have changed. */
 static bool is_own_page(const struct http_origin *from)
 {
     if (from->site)
@@ -55,7 +55,8 @@ static bool is_own_page(const struct http_origin *from)
 
 /* ------------------------------------------------------------------ the host -- */
 
-/* The host of "host:port" or "[v6]:port", without brackets; false where there is none. */
+/* Copies the host of "host:port" or "[v6]:port", without brackets. False where there is none, or
+ * where it does not fit. */
 static bool read_host(const char *text, char host[NAME_BYTES])
 {
     const bool is_v6 = text[0] == '[';
@@ -74,7 +75,7 @@ static bool is_address(const char *host)
     return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
 }
 
-/* RFC 6761, 6.3: these are this machine's own. */
+/* localhost and names under it lead to this machine alone (RFC 6761, 6.3). */
 static bool is_localhost(const char *host)
 {
     static const char NAME[] = "localhost";

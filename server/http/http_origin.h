@@ -1,15 +1,16 @@
 /* http_origin.h - requests that a page in a browser makes.
  *
- * Whoever opens a page lets it send requests to whatever their machine reaches, and a daemon that
- * asks for no key would do what it is asked. A browser says who asks: Origin (RFC 6454, and the
- * Fetch standard) on what may change something, Sec-Fetch-Site (W3C, Fetch Metadata Request
- * Headers) on everything that goes to an address it trusts. No page can set these two. */
+ * A person who opens a page lets the page send requests to every address that the person's machine
+ * reaches, and a daemon that asks for no key would serve them. The browser says where a request
+ * comes from: by Origin (RFC 6454 and the Fetch standard) on requests that may change something,
+ * and by Sec-Fetch-Site (W3C, Fetch Metadata Request Headers) on all requests to an address that
+ * the browser trusts. A page can set neither of these two headers. */
 #ifndef ATTND_HTTP_ORIGIN_H
 #define ATTND_HTTP_ORIGIN_H
 
 #include "base/fault.h"
 
-/* Headers of a request, NULL where there is none of the name. */
+/* The method of a request and some of its headers; NULL for a header that the request has not. */
 struct http_origin {
     const char *method;
     const char *host;
@@ -18,17 +19,20 @@ struct http_origin {
     const char *user_agent, *accept_language;
 };
 
-/* False, with a fault, for a request
+/* False, with a fault, for these two kinds of requests:
  *
- * - of a page of another origin: its Origin is not what Host says, or Sec-Fetch-Site is neither
- *   same-origin nor none. But opening an address in a window of its own is no such page's doing;
- * - of any page, to a Host that is a name. A name can be made to lead to this machine after the
- * page of it has been loaded (DNS rebinding), and then all is of one origin. Names that cannot are
- *   localhost and those that the daemon listens at (listen, as typed); addresses are no names. What
- *   somebody has typed (Sec-Fetch-Site: none) is no page's doing. As plain HTTP to a name has no
- *   Sec-Fetch-Site, whoever says to be Mozilla and to read a language is a browser too.
+ * - A request from a page of another origin: its Origin is not what Host says, or its
+ *   Sec-Fetch-Site is neither same-origin nor none. A request that opens an address in a window of
+ *   its own is allowed, for no page sees its answer.
+ * - A request from any page to a Host that is a name. An attacker can make a name of theirs lead to
+ *   this machine after the browser has loaded their page from it (DNS rebinding), and then page and
+ *   daemon have one origin. Two kinds of names cannot be used so, and are allowed: localhost, and
+ *   the names that the daemon listens at (listen, as typed). Addresses are allowed too, and so is a
+ *   request that a person typed (Sec-Fetch-Site: none). A browser sends no Sec-Fetch-Site with
+ *   plain HTTP to a name, so a client whose User-Agent begins with Mozilla and that sends
+ *   Accept-Language counts as a browser too.
  *
- * Every other client, which sends none of these headers, is none of its business. */
+ * A client that sends none of these headers is not checked. */
 bool http_origin_check(const struct http_origin *from, const char *const *listen, int listen_count,
                        struct fault *fault);
 

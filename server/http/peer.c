@@ -8,7 +8,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* Drawn once: two threads that do it at the same moment agree on one. */
+/* A random number, drawn once for the process: two threads that draw at the same moment agree on
+ * one of their numbers. */
 static uint64_t secret(void)
 {
     static _Atomic uint64_t drawn;

@@ -1,13 +1,14 @@
-/* peer.h - whose connection it is, as far as its address tells. */
+/* peer.h - which peer a connection belongs to, as far as its address tells. */
 #ifndef ATTND_PEER_H
 #define ATTND_PEER_H
 
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* A number that is the same for all of one peer, and for two hardly ever: of an IPv4 address, or of
- * the network of 64 bits that an IPv6 address is in, which is one customer's. What has no address
- * is one peer. Which numbers there are nobody outside knows. */
+/* A number that is the same for all connections of one peer, and hardly ever the same for two
+ * peers. A peer is an IPv4 address, or the network of 64 bits around an IPv6 address, which belongs
+ * to one customer. All connections without an address are one peer. The numbers cannot be foretold
+ * from outside: a secret of the process is mixed in. */
 uint32_t peer_number(const struct sockaddr *address);
 
 #endif
