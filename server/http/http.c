@@ -1,8 +1,7 @@
-/* http.c - see http.h: one request, from its headers to its answer.
+/* http.c - one request, from its headers to its answer (http.h).
  *
- * libmicrohttpd closes a connection that is answered in the first call of its
- * access handler, so answers wait for a later call, except those that must come
- * before the body. */
+ * libmicrohttpd closes a connection that is answered in the first call of its access handler,
+ * http_on_request(). So an answer waits for a later call, unless it must come before the body. */
 #include "http/http_internal.h"
 
 #include "base/clock.h"
@@ -20,12 +19,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { PROMPT_NS = 2000000 };
+enum { PROMPT_NS = 2000000 }; /* of a turn of the thread; a request read within it has just come */
 
 /* --------------------------------------------------------------- answers -- */
 
-/* libmicrohttpd takes no answer while a body is arriving, so this one goes to the socket directly;
- * it has sent nothing of its own for this request that could be cut in two. */
+/* Sends the fault of a request to the socket directly, because libmicrohttpd takes no answer while
+ * a body is arriving. The library has sent no part of an answer to this request, so these bytes do
+ * not land in the middle of one. */
 static void answer_directly(struct exchange *exchange)
 {
     char head[512], body[EXCHANGE_FAULT_BYTES_MAX];
@@ -111,16 +111,16 @@ static enum MHD_Result queue_answer(struct exchange *exchange)
 
 /* -------------------------------------------------------------- requests -- */
 
-/* What follows the header of the Open Inference Protocol shall be aligned in memory, whatever that
- * header's length. */
+/* Where the body begins in its buffer: so that the bytes behind the JSON header of the Open
+ * Inference Protocol are aligned, whatever the length of that header. */
 static size_t body_offset(const struct exchange *exchange)
 {
     const char *header = exchange_header(exchange, HTTP_HEADER_INFERENCE_LENGTH);
     return header ? -(size_t)strtoull(header, NULL, 10) % _Alignof(max_align_t) : 0;
 }
 
-/* When a request came: what waited long for this thread has spent that much of its time. The kernel
- * is asked where that may be. */
+/* When a request came: the time that it waited for this thread counts. The kernel is asked only
+ * where the request may have waited long. */
 static int64_t came_ns(const struct http_thread *thread, struct http_connection *connection,
                        int64_t now_ns)
 {
@@ -144,7 +144,8 @@ static struct exchange *exchange_create(struct http_thread *thread,
     exchange->record.route = http->options.unknown_route_metrics_index;
     const int64_t now_ns = clock_now_ns();
     exchange->started_ns = came_ns(thread, http_connection_of(connection), now_ns);
-    /* From now on: a body behind another request's answer could not be read before. */
+    /* Counted from now: the body may stand behind another request on its connection, and nothing
+     * could read it before that request was answered. */
     exchange->body_deadline_ns = now_ns + http->options.body_timeout_ns;
     exchange->reading = true;
     text_copy(exchange->method, sizeof exchange->method, method);
@@ -158,7 +159,7 @@ static struct exchange *exchange_create(struct http_thread *thread,
     return exchange;
 }
 
-/* What the headers say of the exchange, whatever is wrong with them. */
+/* Reads from the headers what every answer needs, even an answer to wrong headers. */
 static void take_headers(struct exchange *exchange)
 {
     const char *traceparent = exchange_header(exchange, HTTP_HEADER_TRACEPARENT);
@@ -176,7 +177,8 @@ static void ask_route(struct exchange *exchange)
         exchange->route->takes_body(exchange, &exchange->outlook, &exchange->fault);
 }
 
-/* Whoever asks, it must not be a page of somebody else. */
+/* Whether the request does not come from a page of another origin; otherwise the exchange has a
+ * fault. */
 static bool check_origin(struct exchange *exchange)
 {
     const struct http_options *options = &exchange->thread->http->options;
@@ -198,7 +200,7 @@ static bool check_origin(struct exchange *exchange)
     return false;
 }
 
-/* What can be said before the body is read. */
+/* Sets the fault that can be told before the body is read, if there is one. */
 static void check_headers(struct exchange *exchange)
 {
     struct http *http = exchange->thread->http;
@@ -229,7 +231,7 @@ static enum MHD_Result answer_before_body(struct exchange *exchange)
     return queue_answer(exchange);
 }
 
-/* Its turn has come, if it had to wait for one. */
+/* Begins to read a body, which has a place at the gate, or needs none. */
 static enum MHD_Result begin_body(struct exchange *exchange)
 {
     const size_t bytes =
@@ -249,7 +251,7 @@ static enum MHD_Result begin_body(struct exchange *exchange)
     return MHD_YES;
 }
 
-/* It has waited at the gate, or need not wait any longer. */
+/* Goes on with an exchange that has waited at the gate. */
 static enum MHD_Result go_on(struct exchange *exchange)
 {
     exchange->called = false;
@@ -268,7 +270,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
 {
     struct http_connection *record = http_connection_of(connection);
     if (record && record->closing)
-        return MHD_NO; /* nothing can be said any more */
+        return MHD_NO; /* no answer can be sent any more */
     struct exchange *exchange = record ? exchange_create(thread, connection, method, path) : NULL;
     if (!exchange)
         return MHD_queue_response(connection, 503, thread->http->no_memory);
@@ -288,7 +290,7 @@ static enum MHD_Result first_call(struct http_thread *thread, struct MHD_Connect
     return MHD_YES;
 }
 
-/* The whole body is here: let the handler answer or park. */
+/* Lets the handler answer or park, once the whole body is there. */
 static enum MHD_Result dispatch(struct exchange *exchange)
 {
     exchange->reading = false;
@@ -336,13 +338,13 @@ enum MHD_Result http_on_request(void *context, struct MHD_Connection *connection
         return MHD_NO;
     if (exchange->answered)
         return queue_answer(exchange);
-    if (exchange->parked) /* woken without an answer: nothing to do yet */
+    if (exchange->parked) /* resumed without an answer: there is nothing to do yet */
         return MHD_YES;
     return dispatch(exchange);
 }
 
-/* Whether a request ended before its client had taken its answer, and why. Who was told that its
- * body took too long, or did not read a refusal to its end, has missed nothing. */
+/* Whether a request ended before its client had its answer, and why. A client that was told that
+ * its body took too long, or that did not read a refusal to its end, counts as answered. */
 static bool was_cancelled(const struct exchange *exchange, enum MHD_RequestTerminationCode reason,
                           enum request_end *why)
 {
@@ -362,8 +364,8 @@ static bool was_cancelled(const struct exchange *exchange, enum MHD_RequestTermi
     return true;
 }
 
-/* The end of every exchange, well answered or not. A client that left before it had
- * its answer is logged so. */
+/* Logs, counts and frees every exchange, answered or not. A request whose client left before it had
+ * its answer is logged as such. */
 void http_on_completed(void *context, struct MHD_Connection *connection, void **state,
                        enum MHD_RequestTerminationCode reason)
 {
@@ -386,7 +388,7 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
         exchange->record.fault = FAULT_LEFT;
     }
     if (cancelled && !exchange->queued)
-        exchange->answer.size = 0; /* what there may be of it was not sent */
+        exchange->answer.size = 0; /* the answer may be complete, but nothing of it was sent */
     metrics_request(exchange->record.route, status, duration_ns, exchange->received,
                     exchange->answer.size);
     exchange_log(exchange, status, duration_ns);

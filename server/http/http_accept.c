@@ -1,10 +1,14 @@
-/* http_accept.c - connections, taken and shared out among the connection threads.
+/* http_accept.c - connections, accepted and shared out among the connection threads.
  *
- * libmicrohttpd's daemons, one a thread, could share the listening sockets; then whoever wakes
- * first takes most of a burst, and one thread serves all while another sleeps. So the first thread
- * takes them all and gives each to the thread that has the fewest, and a bound on connections is
- * one bound, whatever the number of threads and addresses. Where a client may have only so many,
- * which libmicrohttpd counts for each of its daemons, all of a client go to one thread. */
+ * Each thread has a daemon of libmicrohttpd, and these daemons could share the listening sockets.
+ * But then the thread that wakes first takes most of a burst, and serves all of it while another
+ * sleeps. So the first thread accepts all connections and gives each to the thread that has the
+ * fewest. This also makes the bound on connections one bound, whatever the number of threads and
+ * addresses. libmicrohttpd counts the connections of an IP address for each of its daemons alone,
+ * so with a bound on these all connections of an address go to one thread.
+ *
+ * listener.c opens the sockets. It stays a file of its own: it changes with what an address may be,
+ * it is used without connection threads (--check-config), and both together would be too long. */
 #include "http/http_internal.h"
 
 #include "base/clock.h"
@@ -19,11 +23,11 @@
 #include <unistd.h>
 
 enum {
-    ACCEPTS_MAX = 64,   /* of one listener, before others are looked at */
-    ACCEPTS_BUSY = 8,   /* the same where all threads have more to do than they can in time */
-    GONE_MAX = 1024,    /* and of those whose clients have gone */
-    GONE_AFTER_MS = 50, /* who ended its side so long ago, and was not accepted, has given up */
-    PAUSE_MS = 100,     /* where there is no descriptor or memory left */
+    ACCEPTS_MAX = 64,   /* of one listening socket, before the thread looks at the next */
+    ACCEPTS_BUSY = 8,   /* the same while all threads are busy */
+    GONE_MAX = 1024,    /* the same for connections whose clients have given up */
+    GONE_AFTER_MS = 50, /* a client that ended its side longer ago than this has given up */
+    PAUSE_MS = 100,     /* without accepting, where no descriptor or memory is left */
 };
 
 struct http_arrival {
@@ -61,7 +65,7 @@ void http_connection_opened(struct http_thread *thread)
     atomic_fetch_add(&thread->open_count, 1);
 }
 
-/* Who accepts may be waiting for this. */
+/* Wakes the first thread where it may be waiting for a connection to close. */
 void http_connection_closed(struct http_thread *thread)
 {
     struct http *http = thread->http;
@@ -97,7 +101,7 @@ static struct http_thread *thread_for(struct http *http, const struct http_arriv
     return fewest;
 }
 
-/* The connection is libmicrohttpd's from here on, which closes one that it cannot take. */
+/* Gives a connection to libmicrohttpd, which closes a connection that it cannot take. */
 static void add(struct http_thread *thread, struct http_arrival *arrival)
 {
     if (MHD_add_connection(thread->daemon, arrival->socket, (struct sockaddr *)&arrival->address,
@@ -157,10 +161,11 @@ void http_drop_arrivals(struct http_thread *thread)
 
 enum outcome { TAKEN, GONE, NONE_LEFT, NOT_NOW };
 
-/* Under overload the kernel's queue fills with clients that do not wait any longer. To read what
- * they sent and to refuse it takes several times as long as to refuse it unread. A client that ends
- * its side and still listens, as nc -N does, is served where that was not long ago; else it finds
- * the refusal. */
+/* Whether the client of a connection has given up. Under overload the kernel's queue fills with
+ * connections of such clients, and to read their requests and refuse them takes several times as
+ * long as to refuse them unread. A client may end its side and still wait for the answer, as nc -N
+ * does. Such a client is served if it ended its side a short time ago; otherwise it reads the
+ * refusal. */
 static bool has_given_up(int socket)
 {
     struct tcp_info info = { 0 };
@@ -210,7 +215,7 @@ static enum outcome accept_one(struct http *http, int listening)
         http->accepts_again_ns = clock_now_ns() + PAUSE_MS * INT64_C(1000000);
         return NOT_NOW;
     }
-    /* In the first two cases that one is gone, and the next may be there. */
+    /* In the first two cases this connection has gone, and the next may be there. */
     return error == ECONNABORTED || error == EINTR ? GONE : NONE_LEFT;
 }
 
@@ -228,8 +233,9 @@ int http_accept_ms(const struct http *http, int most_ms)
     return pauses && most_ms > PAUSE_MS ? PAUSE_MS : most_ms;
 }
 
-/* Whoever is taken then only makes all wait longer, and what lies in the kernel meanwhile is in no
- * cache when it is read. In the kernel's queue it costs nothing. */
+/* Whether all threads are busy. A connection that is accepted then only makes all clients wait
+ * longer, and its bytes have left the cache by the time that they are read. In the kernel's queue
+ * it costs nothing. */
 static bool all_are_busy(const struct http *http)
 {
     for (int i = 0; i < http->thread_count; i++)
@@ -238,7 +244,7 @@ static bool all_are_busy(const struct http *http)
     return true;
 }
 
-/* Where this has filled the daemon up, all threads look for connections that can make room. */
+/* Where the daemon is full afterwards, all threads look for idle connections to close. */
 bool http_accept(struct http *http, int listening)
 {
     http->accepts_again_ns = 0;

@@ -1,10 +1,12 @@
 /* http_chunk_line.c - lines of a chunked body that are longer than libmicrohttpd has room for.
  *
- * Of a chunk's size with its extensions it wants the whole line in a connection's pool. When that
- * is full and the line has not ended, 0.9.75 never reads again: it asks to be run at once for ever,
- * does not see the client leave, and takes no answer (later versions refuse such a line). So what
- * nobody reads is seen here, by the kernel's counts; http_end_body() answers it, a timeout of
- * libmicrohttpd's ends it, and a library that wants to be run and then does nothing is let wait. */
+ * libmicrohttpd wants the whole line of a chunk's size and its extensions in the pool of the
+ * connection. When the pool is full before the line has ended, 0.9.75 never reads again: it asks to
+ * be run at once for ever, does not see the client leave, and takes no answer (later versions
+ * refuse such a line). So this file finds bytes that the library leaves unread, by the kernel's
+ * counts. Then http_end_body() sends the answer, and a timeout of libmicrohttpd ends the
+ * connection. And where the library asks for one run after another and does nothing, this file
+ * makes it wait. */
 #include "http/http_internal.h"
 
 #include <linux/sockios.h>
@@ -13,11 +15,12 @@
 #include <sys/socket.h>
 
 enum {
-    STALLED_LOOKS = 3, /* in a row with a run of libmicrohttpd between each two */
-    IDLE_RUNS_MAX = 64,
+    STALLED_LOOKS = 3,  /* in a row that find the same bytes unread */
+    IDLE_RUNS_MAX = 64, /* runs without a callback before the library has to wait */
 };
 
-/* What has been read of the connection since its beginning; false where all that came has been. */
+/* The bytes that have been read of the connection since its beginning; false where all bytes that
+ * came have been read. */
 static bool leaves_unread(int socket, uint64_t *read_bytes)
 {
     struct tcp_info info = { 0 };

@@ -62,8 +62,7 @@ void http_waiting_remove(struct exchange *exchange)
         LIST_TAKE_OUT(&thread->waiting, exchange, in_waiting);
 }
 
-/* Publishes since when the first connection is idle: the other threads compare it with their own.
- */
+/* Publishes how long the first connection is idle: other threads compare it with their own. */
 static void tell_first(struct http_thread *thread)
 {
     const struct http_connection *first = thread->idle.first;

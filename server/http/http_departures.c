@@ -1,12 +1,12 @@
-/* http_departures.c - connections, and the clients that leave them.
+/* http_departures.c - connections that open and close, and the clients that leave them.
  *
- * libmicrohttpd reads until a short read and then waits for an edge, so an end of
- * stream that came with the last bytes stays unseen until the idle timeout; and it
- * looks at nothing while a connection is suspended. A second set of descriptors
- * sees it. What was seen before a run of libmicrohttpd is acted upon after it, so
- * that bytes which came before the end have been read by then. A client that leaves
- * while its exchange is parked ends it: a half-closed socket cannot be told from a
- * closed one. */
+ * libmicrohttpd reads until a short read and then waits for an edge. So it does not see an end of
+ * stream that came with the last bytes, until the idle timeout; and it looks at nothing while a
+ * connection is suspended. A second epoll descriptor, http_thread.departures, sees these ends. An
+ * end that was seen before a run of libmicrohttpd is acted upon after the run, when the bytes that
+ * came before the end have been read. A client that leaves while its exchange is parked ends the
+ * exchange, even a client that has closed only its sending end: the kernel does not tell the two
+ * apart. */
 #include "http/http_internal.h"
 
 #include "http/peer.h"
@@ -39,7 +39,7 @@ void http_see_departures(struct http_thread *thread)
             }
             struct http_connection *connection = events[i].data.ptr;
             connection->left = true;
-            /* Shutting down is one more edge: it must not come back here. */
+            /* The shutdown that follows is one more edge, which must not come back here. */
             epoll_ctl(thread->departures, EPOLL_CTL_DEL, connection->socket, NULL);
             LIST_APPEND(&thread->leaving, connection, in_leaving);
         }
@@ -84,7 +84,7 @@ static struct http_connection *connection_create(struct http_thread *thread,
 {
     struct http_connection *record = calloc(1, sizeof *record);
     if (!record)
-        return NULL; /* its requests get 503 */
+        return NULL; /* the requests of this connection get 503 */
     record->library = connection;
     record->socket =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;

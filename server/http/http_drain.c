@@ -1,12 +1,14 @@
 /* http_drain.c - the end of all connections, so that no request is lost on the way.
  *
- * A client whose handshake has ended may have sent its request, and closing the listening socket
- * resets what is still in its queue. So no handshake is begun any more, those under way end, the
- * queue is emptied, and then the socket is closed. Every connection gets the answer to what was
- * sent on it, which is its last. One on which nothing comes is closed as the client would wish it:
- * its sending end first, and the whole only when what may have crossed that has come, for bytes
- * that reach a closed socket are answered by a reset. A reset or an end without an answer tells the
- * client the same, but a reset may take an answer with it that has not been read yet. */
+ * A client whose handshake has ended may have sent its request, and to close the listening socket
+ * resets the connections that are still in the socket's queue. So the daemon begins no more
+ * handshakes, lets those under way end, empties the queue, and only then closes the socket. The
+ * request that was sent on a connection gets its answer, which is the last on that connection.
+ *
+ * A connection on which nothing comes is closed in two steps: the daemon's sending end first, and
+ * the rest when the bytes have come that may have crossed this on the way. For bytes that reach a
+ * closed socket are answered by a reset. A reset tells the client as much as an end without an
+ * answer does, but it may destroy an earlier answer that the client has not read yet. */
 #include "http/http_internal.h"
 
 #include "base/clock.h"
@@ -14,9 +16,9 @@
 #include <sys/socket.h>
 
 enum {
-    CROSSING_MS = 20, /* what was sent before its sender knew better is there after so long */
-    QUIET_MS = 50,    /* who has had an answer and keeps to the same connection asks again sooner */
-    FIRST_MS = 1000,  /* for the first request of a connection, or the rest of one that has begun */
+    CROSSING_MS = 20, /* in which packets arrive that were sent before the other end was seen */
+    QUIET_MS = 50,    /* in which a client that uses its connection again sends the next request */
+    FIRST_MS = 1000,  /* for the first request of a connection, or the rest of a request */
 };
 
 #define MS INT64_C(1000000)
@@ -50,7 +52,8 @@ bool http_accept_last(struct http *http)
 
 /* -------------------------------------------------------- idle connections -- */
 
-/* Whether a part of a request is there, as far as the kernel's ticks say. */
+/* Whether a part of a request has come since the connection became idle, as far as the kernel's
+ * ticks tell. */
 static bool has_begun(const struct http_connection *connection, int64_t idle_ns)
 {
     return http_came_ago_ns(connection) + 2 * clock_tick_ns() < idle_ns;
@@ -64,7 +67,8 @@ static bool may_close(const struct http_connection *connection, int64_t now_ns, 
     return !has_begun(connection, idle_ns) || now_ns - drain_ns > FIRST_MS * MS;
 }
 
-/* It is the last of the list then, which is in the order of time. */
+/* Closes the sending end. The connection goes to the end of the list, which is in the order of
+ * time. */
 static void close_sending_end(struct http_thread *thread, struct http_connection *connection)
 {
     http_idle_end(thread, connection);
@@ -109,7 +113,8 @@ int64_t http_active_count(const struct http *http)
     return atomic_load(&http->active_count);
 }
 
-/* In the order in which a connection goes from the one to the next. */
+/* Looks at the places in the order in which a connection goes through them, so that no connection
+ * is missed on its way. */
 bool http_is_drained(const struct http *http)
 {
     if (atomic_load(&http->accepting))

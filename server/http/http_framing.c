@@ -1,13 +1,15 @@
 /* http_framing.c - whether every reader of a request sees the same one (RFC 9112).
  *
- * What a proxy reads otherwise than we do hides a second request in the first: from the rules of
- * the one, or from those of the other. libmicrohttpd 0.9.75 takes names with blanks, glues a folded
- * line to the name of the next header, ends lines at a bare line feed and values at a NUL, and says
- * nothing of any of this. But it parses where it reads: of "name: value CRLF" it leaves in place
- * "name NUL value NUL NUL", so where things lie tells how they came. Later versions copy, and
- * are strict when asked (http_threads.c): for them the rest is looked at alone.
+ * Where a proxy and this daemon read the same bytes as different requests, a client can hide a
+ * second request in the first, from the rules of the proxy or from those of the daemon.
+ * libmicrohttpd 0.9.75 takes names with blanks, glues a folded line to the name of the next header,
+ * ends lines at a bare line feed and values at a NUL, and tells the daemon none of this. But it
+ * parses where it reads: it turns "name: value CRLF" into "name NUL value NUL NUL" in place. So the
+ * places where names and values lie tell how they came, and this file checks them. Later versions
+ * copy what they read, and are strict when asked (http_threads.c): with such a version this file
+ * leaves out the places and checks the rest.
  *
- * The headers are gone through once, and all that has to do with where a body ends is settled. */
+ * It goes through the headers once, and settles all that says where a body ends. */
 #include "http/http_internal.h"
 
 #include <stdlib.h>
@@ -15,28 +17,31 @@
 #include <strings.h>
 
 enum {
-    LINE_END = 2,                                 /* CRLF, or the two NULs in its place */
-    BEFORE_BODY_BYTES = HTTP_POOL_BYTES / 2,      /* a body is read through what is left */
-    RECORD_BYTES = 64,                            /* of the pool, for each header */
-    BESIDE_ANSWER_BYTES = HTTP_POOL_BYTES - 1536, /* whose headers need the rest */
+    LINE_END = 2,                            /* bytes of CRLF, or of the two NULs in its place */
+    BEFORE_BODY_BYTES = HTTP_POOL_BYTES / 2, /* of headers; the body is read through the rest */
+    RECORD_BYTES = 64,                       /* of the pool, that libmicrohttpd uses for a header */
+    BESIDE_ANSWER_BYTES = HTTP_POOL_BYTES - 1536, /* the answer's headers need the rest */
 };
 
-/* The headers, or the trailers, while they are gone through. */
+/* A walk through the headers, or the trailers. */
 struct headers {
-    struct http_headers *known; /* that are kept; NULL: none */
+    struct http_headers *known; /* keeps the headers that attnd reads; NULL: keeps none */
     unsigned count;
-    bool in_place;     /* they lie where they were read; */
-    const char *next;  /* the next line must begin here; NULL: that is not known */
-    const char *wrong; /* the first thing that is */
+    bool in_place;     /* libmicrohttpd has left them where it read them */
+    const char *next;  /* where the next line must begin; NULL: not known */
+    const char *wrong; /* the first fault that was found; NULL: none */
 };
 
 /* -------------------------------------------------------------- characters -- */
 
 enum { TOKEN = 1, HOST = 2, TARGET = 4, VALUE = 8 };
 
-/* tchar (RFC 9110, 5.6.2); a host with its port (RFC 3986, 3.2.2 and 3.2.3); what keeps a target
- * one word: no control, blank, fragment, octet over 127; what a field's value may hold (RFC
- * 9110, 5.5, which lets DEL be kept: no reader ends a line or a value at it). */
+/* The classes of each character, added up:
+ * - TOKEN: tchar (RFC 9110, 5.6.2);
+ * - HOST: a host with its port (RFC 3986, 3.2.2 and 3.2.3);
+ * - TARGET: all but control characters, blanks and '#', so that a target is one word;
+ * - VALUE: the value of a field (RFC 9110, 5.5, which allows to keep DEL: no reader ends a line or
+ * a value at it). An octet over 127 is of this class alone. */
 static const unsigned char classes[128] = {
     /* clang-format off */
     0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, /* 0x00 */
@@ -50,7 +55,7 @@ static const unsigned char classes[128] = {
     /* clang-format on */
 };
 
-/* How many characters from the beginning are of that class; NUL is of none. */
+/* How many characters of a text, from its beginning, are of a class; NUL is of none. */
 static size_t span(const char *text, unsigned class)
 {
     size_t size = 0;
@@ -63,7 +68,8 @@ static size_t span(const char *text, unsigned class)
 
 /* ------------------------------------------------------------------ target -- */
 
-/* A query means nothing here, and its arguments would fill the pool: none is left to be parsed. */
+/* Notes the target and cuts off its query. A query means nothing to the daemon, and libmicrohttpd
+ * would parse its arguments into the pool. */
 void *http_on_target(void *context, const char *target, struct MHD_Connection *connection)
 {
     struct http_thread *thread = context;
@@ -83,7 +89,7 @@ void *http_on_target(void *context, const char *target, struct MHD_Connection *c
 
 /* ----------------------------------------------------------------- headers -- */
 
-/* Between a name and its value: the NUL in place of the colon, and blanks. */
+/* Whether only the NUL in place of the colon, and blanks, lie between a name and its value. */
 static bool lies_behind(const char *value, const char *name, size_t name_size)
 {
     const char *from = name + name_size + 1;
@@ -116,8 +122,9 @@ static enum MHD_Result see_header(void *context, enum MHD_ValueKind kind, const 
 
 /* -------------------------------------------------------------------- room -- */
 
-/* Headers, what libmicrohttpd keeps of them, and the answer's share the pool, and a body is read
- * through the rest of it: a few bytes at a time where little is left. */
+/* The pool of a connection holds the headers of the request, libmicrohttpd's records of them, and
+ * the headers of the answer. The body is read through the rest of the pool, so it would come a few
+ * bytes at a time where little is left. */
 static bool check_room(struct exchange *exchange, unsigned count, size_t bytes)
 {
     const char *cookie = exchange->headers.values[HTTP_HEADER_COOKIE];
@@ -154,7 +161,7 @@ static const char *line_is_wrong(const struct http_connection *record, const cha
     return NULL;
 }
 
-/* Method, target and version, each with one blank behind it, and CRLF. */
+/* Whether the request line is not "method target version CRLF" with one blank each between. */
 static bool line_is_torn(const struct http_connection *record, const char *method, const char *path,
                          const char *version)
 {
@@ -181,8 +188,9 @@ static bool came_twice(struct exchange *exchange, enum http_header header)
     return exchange->headers.is_twice[header];
 }
 
-/* A body that ends in two places ends where the next reader thinks it does (RFC 9112, 6.3). Of two
- * equal lengths one could be taken; whoever sends two may as well send two that differ. */
+/* Whether the headers say in one way where the body ends. If they say it in two ways, the next
+ * reader may take the other (RFC 9112, 6.3). Two equal lengths are refused too: a client that sends
+ * two may as well send two that differ. */
 static bool check_body(struct exchange *exchange, bool is_1_0)
 {
     const char *transfer = exchange->headers.values[HTTP_HEADER_TRANSFER_ENCODING];
@@ -213,13 +221,13 @@ static bool check_host(struct exchange *exchange, bool is_1_0)
     return true;
 }
 
-/* Keeps the headers that are read, and what they say of a body. */
+/* Keeps the headers that attnd reads, and notes what they say of the body. */
 static void go_through(struct exchange *exchange, struct headers *headers)
 {
     const char *const *values = exchange->headers.values;
     headers->known = &exchange->headers;
     MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, see_header, headers);
-    /* libmicrohttpd has refused what is not a number. */
+    /* libmicrohttpd has refused a Content-Length that is not a number. */
     if (values[HTTP_HEADER_CONTENT_LENGTH])
         exchange->body_announced = strtoull(values[HTTP_HEADER_CONTENT_LENGTH], NULL, 10);
     exchange->is_chunked = values[HTTP_HEADER_TRANSFER_ENCODING] != NULL;

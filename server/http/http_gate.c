@@ -35,7 +35,7 @@ enum {
 
 enum {
     LONG_BYTES = 16 * 1024,    /* a shorter body comes with its headers, or soon after */
-    ROOM_BYTES = 1024 * 1024,  /* a body gets a place while all that have one are shorter */
+    ROOM_BYTES = 1024 * 1024,  /* a body gets a place while fewer bytes than this have one */
     UNKNOWN_BYTES = 64 * 1024, /* that a body without a Content-Length counts for */
     WINDOW_BYTES = 64 * 1024,  /* that the kernel takes of a new connection before any is read */
     PLACE_MS = 20,             /* that a body keeps its place at most */

@@ -1,10 +1,11 @@
 /* http_linger.c - connections that end before their client has sent all.
  *
- * Whoever closes a socket of which something is unread, or to which something still comes, resets
- * the connection, and a reset throws away the answer that the client, busy sending, has not read
- * yet: it would never know why it was refused (RFC 9112, 9.6). So a second descriptor keeps such a
- * connection when libmicrohttpd closes its own: our end is closed, and what comes is dropped, until
- * the client closes its end, falls silent, or has had enough of time, bytes or company. */
+ * To close a socket that has unread bytes, or to which more bytes come, resets the connection. A
+ * reset throws away the answer that the client, busy sending, has not read yet, so the client would
+ * never know why it was refused (RFC 9112, 9.6). So a second descriptor keeps such a connection
+ * open when libmicrohttpd closes its own. The daemon closes its sending end and drops the bytes
+ * that come, until the client closes its end, falls silent, or has used up its time or its bytes.
+ * Only a few connections may linger at a time. */
 #include "http/http_internal.h"
 
 #include "base/clock.h"
@@ -19,11 +20,12 @@
 #include <unistd.h>
 
 enum {
-    LINGERING_MAX = 32, /* at a time, in the whole daemon: descriptors beside --connections-max */
-    SILENCE_MS = 1000,
-    LOOK_MS = 100,
+    LINGERING_MAX = 32, /* connections at a time, in the whole daemon: their descriptors come on top
+                           of --connections-max */
+    SILENCE_MS = 1000,  /* without a byte, after which a connection ends */
+    LOOK_MS = 100,      /* between two looks for connections to end */
     READ_BYTES = 16 * 1024,
-    READS_MAX = 16, /* of one, before others are looked at */
+    READS_MAX = 16, /* of one connection, before the thread looks at others */
 };
 
 #define MS INT64_C(1000000)
@@ -45,8 +47,8 @@ static void end(struct http_thread *thread, struct http_linger *linger)
     atomic_fetch_sub(&thread->http->lingering_count, 1);
 }
 
-/* How many bytes may be dropped; 0: there is nothing to wait for. One that the client has left, or
- * that was shut for another reason than an answer, is not kept. */
+/* How many bytes may be dropped; 0: the connection need not linger. A connection that the client
+ * has left, or that was shut down for another reason than an answer, does not linger. */
 static uint64_t wanted_bytes(const struct http_connection *connection)
 {
     int unread_bytes = 0;
@@ -64,7 +66,7 @@ static bool watch(struct http_thread *thread, struct http_linger *linger, int so
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = linger };
     linger->socket = fcntl(socket, F_DUPFD_CLOEXEC, 0);
     epoll_ctl(thread->departures, EPOLL_CTL_DEL, socket,
-              NULL); /* closing it would not do that now */
+              NULL); /* its copy keeps the file open, so to close it would not do this */
     return linger->socket >= 0
            && epoll_ctl(thread->departures, EPOLL_CTL_ADD, linger->socket, &event) == 0
            && shutdown(linger->socket, SHUT_WR) == 0;

@@ -1,22 +1,24 @@
 /* http_send.c - the bytes of an answer, as libmicrohttpd takes them.
  *
- * A short answer is sent as it lies; parts of a very short one are put together first, for
- * libmicrohttpd sends parts apart from the headers, and copying costs less than one more system
- * call. Of a long one a socket takes as much as its client reads
- * meanwhile, tens of megabytes and milliseconds in one call, and all other clients of the
- * connection thread wait. So libmicrohttpd is given a block of it at a time, and sees to the others
- * between two. That each block is copied once more does not show: what is read a second time is in
- * a cache. */
+ * A short answer is sent from where it lies. The parts of a very short one are put together first:
+ * libmicrohttpd sends parts apart from the headers, and to copy them costs less than one more
+ * system call.
+ *
+ * Of a long answer, a socket takes as much as its client reads meanwhile. That may be tens of
+ * megabytes in one call, and while it lasts, some milliseconds, all other clients of the connection
+ * thread wait. So libmicrohttpd is given one block of a long answer at a time, and serves the other
+ * clients between two blocks. The extra copy of each block costs next to nothing: the second read
+ * of its bytes finds them in a cache. */
 #include "http/http_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    GATHERED_BYTES = 16 << 10, /* parts of so many go as one */
-    LONG_BYTES = 1 << 20,      /* an answer of so many goes block by block */
-    BLOCK_BYTES = 256 << 10,   /* some 50 us of copying */
-    BLOCK_BESIDE_BYTES = 32 << 10,
+    GATHERED_BYTES = 16 << 10,     /* parts of at most so many in all are put together */
+    LONG_BYTES = 1 << 20,          /* an answer of at least so many goes block by block */
+    BLOCK_BYTES = 256 << 10,       /* some 50 us of copying */
+    BLOCK_BESIDE_BYTES = 32 << 10, /* of a block while the thread reads bodies */
 };
 
 /* A long answer on its way. */
@@ -26,10 +28,10 @@ struct sending {
     int part_count;
     void (*release)(void *owner);
     void *owner;
-    struct byte_slice whole; /* the one part of an answer that came in one piece */
+    struct byte_slice whole; /* the only part of an answer that has no parts */
 
-    int part; /* that holds the next byte */
-    uint64_t part_at;
+    int part;         /* index of the part that holds the next byte */
+    uint64_t part_at; /* position of that part in the answer */
 };
 
 static void end_sending(void *context)
@@ -39,13 +41,13 @@ static void end_sending(void *context)
     free(sending);
 }
 
-/* In this run of libmicrohttpd or the last one. */
+/* Whether the thread has read of a body in this run of libmicrohttpd or the last one. */
 static bool reads_bodies(const struct http_thread *thread)
 {
     return thread->run_count - thread->read_in <= 1;
 }
 
-/* Fills a block with what stands at position, which only grows. */
+/* Fills a block with the bytes of the answer from position on; position only grows. */
 static ssize_t next_block(void *context, uint64_t position, char *block, size_t block_bytes)
 {
     struct sending *sending = context;
@@ -105,7 +107,7 @@ static struct MHD_Response *take_short(const struct exchange_answer *answer)
                                           answer->owner);
 }
 
-/* Puts the parts of an answer together. Without memory they stay what they were. */
+/* Puts the parts of an answer together in data. Without memory the answer keeps its parts. */
 static void gather(struct exchange_answer *answer)
 {
     char *data = malloc(answer->size);

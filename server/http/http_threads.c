@@ -1,10 +1,10 @@
 /* http_threads.c - the threads that drive libmicrohttpd.
  *
- * Each connection thread owns one libmicrohttpd daemon, which has no listening socket
- * (http_accept.c), and waits in poll() on its epoll descriptor and on an eventfd that
- * other threads write when they have answered a parked exchange or brought a connection.
- * The library's own epoll threads are not used: they stall when exactly a multiple of
- * 128 connections is ready. */
+ * Each connection thread owns one daemon of libmicrohttpd, which has no listening socket
+ * (http_accept.c). The thread waits in poll() on the epoll descriptor of the daemon, and on an
+ * eventfd that other threads write to when they have answered a parked exchange or brought a
+ * connection. The library's own epoll threads are not used, because they stall when exactly a
+ * multiple of 128 connections is ready. */
 #include "http/http_internal.h"
 
 #include "base/clock.h"
@@ -23,14 +23,14 @@
 #include <unistd.h>
 
 enum {
-    TURN_MS = 10, /* a thread whose turns take longer has more to do than it can in time */
+    TURN_MS = 10, /* a thread whose turns take longer is busy */
     POLL_MS_MAX = 1000,
-    RUNS_MAX = 8, /* of libmicrohttpd while it has bytes to read, before others are looked at */
+    RUNS_MAX = 8, /* of libmicrohttpd in one turn, while it has bodies to read */
 };
 
 /* --------------------------------------------------- what the library calls -- */
 
-/* Paths stay as they were sent: libmicrohttpd would decode %2F into a slash. */
+/* Leaves a path as it was sent: libmicrohttpd would decode %2F into a slash. */
 static size_t keep_escapes(void *context, struct MHD_Connection *connection, char *string)
 {
     (void)connection;
@@ -62,7 +62,8 @@ static int poll_timeout_ms(struct http_thread *thread)
     return http_gate_ms(thread, http_timers_ms(thread, timeout_ms));
 }
 
-/* Runs the daemon, which reads once from each socket; whether it has more to read. */
+/* Runs the daemon, which reads once from each socket. True: it has read of a body and has more to
+ * read. */
 static bool run_once(struct http_thread *thread)
 {
     MHD_UNSIGNED_LONG_LONG ms;
@@ -74,14 +75,16 @@ static bool run_once(struct http_thread *thread)
            && ms == 0;
 }
 
-/* A large body comes in pieces of half a pool; between two of them nothing else is asked for. */
+/* Runs the daemon again at once while bodies come: a run reads at most half a pool of a long body,
+ * and between two such pieces the thread need not look at anything else. */
 static void run_daemon(struct http_thread *thread)
 {
     for (int runs = 1; run_once(thread) && runs < RUNS_MAX; runs++)
         ;
 }
 
-/* What a thread waits for. The listening sockets come last, and are the first thread's alone. */
+/* The descriptors that a thread waits on. The listening sockets come last, and only the first
+ * thread has them. */
 enum { WATCH_DAEMON, WATCH_EVENT, WATCH_DEPARTURES, WATCH_LISTENERS };
 
 struct watch {
@@ -123,7 +126,8 @@ static void accept_all(struct watch *watch, struct http *http)
             http_accept(http, watch->fds[i].fd);
 }
 
-/* Two in a row: one may have been the system's affair. */
+/* Notes whether the thread is busy: after two long turns in a row, because the system may have
+ * delayed one. */
 static void note_turn(struct http_thread *thread, int64_t turn_ns)
 {
     const bool is_long = turn_ns > TURN_MS * INT64_C(1000000);
@@ -162,7 +166,7 @@ static void *connection_thread(void *argument)
     return NULL;
 }
 
-/* The bound on connections is kept by who accepts them. */
+/* The first thread, which accepts connections, keeps the bound on connections for all daemons. */
 static bool start_daemon(struct http_thread *thread)
 {
     const struct http_options *options = &thread->http->options;
@@ -194,7 +198,7 @@ static void init_thread(struct http *http, struct http_thread *thread)
     pthread_mutex_init(&thread->mutex, NULL);
 }
 
-/* All that a thread needs; another that runs already may bring it connections. */
+/* Makes all that a thread needs before any thread runs: the first one may bring it connections. */
 static bool prepare_thread(struct http_thread *thread)
 {
     thread->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -215,7 +219,7 @@ static bool start_threads(struct http *http, int *running_count)
     return true;
 }
 
-/* Ends everything, of which the first running_count threads run. */
+/* Ends and frees everything; the first running_count threads run. */
 static void destroy(struct http *http, int running_count)
 {
     atomic_store(&http->stopping, true);

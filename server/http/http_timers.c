@@ -1,10 +1,10 @@
-/* http_timers.c - what may not last for ever: a connection without a request, a body on its way, a
- * parked exchange, an answer that nobody takes.
+/* http_timers.c - the bounds on time: of a connection without a request, a body on its way, a
+ * parked exchange, and an answer that its client does not take.
  *
- * libmicrohttpd has one bound only, on silence. A byte now and then gets around it, a suspended
- * connection has none, and whole seconds are coarse; so it is switched off, and all times are kept
- * here. A connection counts as idle from its opening, or the end of its last request, until the
- * headers of its next one are there: that bounds slow headers too. */
+ * libmicrohttpd has only one timeout, on silence. A client gets around it with a byte now and then,
+ * a suspended connection has no timeout, and it counts in whole seconds. So it is switched off, and
+ * this file keeps all times. A connection counts as idle from its opening, or the end of its last
+ * request, until the headers of its next request are there. This bounds slow headers too. */
 #include "http/http_internal.h"
 
 #include "base/clock.h"
@@ -15,17 +15,18 @@
 #include <sys/socket.h>
 
 enum {
-    IDLE_KEPT_MS = 3000, /* that no connection is closed before to make room for another */
-    ANSWER_STEPS = 64,   /* a client takes one in each time of its own, or is given up */
-    DRAINING_MS = 1000,  /* while the daemon stops a body goes on by so many bytes in this time */
-    DRAINING_BYTES = 1024,
+    IDLE_KEPT_MS = 3000,   /* idle time before a connection is closed to make room for another */
+    ANSWER_STEPS = 64,     /* a client must take 1/64 of an answer in each send timeout */
+    DRAINING_MS = 1000,    /* while the daemon drains, in this time */
+    DRAINING_BYTES = 1024, /* so much of a body must come */
 };
 
 #define MS INT64_C(1000000)
 
-/* ----------------------------------------------------------- the waiting -- */
+/* --------------------------------------------------- exchanges that wait -- */
 
-/* What the other end has acknowledged since the connection began; 0 where that is not known. */
+/* The bytes that the client has acknowledged since the connection began; 0 where that is not
+ * known. */
 static uint64_t acknowledged_bytes(const struct exchange *exchange)
 {
     struct tcp_info info = { 0 };
@@ -34,8 +35,9 @@ static uint64_t acknowledged_bytes(const struct exchange *exchange)
     return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_acked : 0;
 }
 
-/* Called again and again while an answer is being sent: whether too little of it was taken during
- * the last send timeout. Nothing is asked of the kernel for an answer that leaves at once. */
+/* Whether the client has taken too little of an answer during the last send timeout. Called again
+ * and again while the answer is being sent. The kernel is not asked about an answer that leaves at
+ * once. */
 static bool answer_stalls(struct exchange *exchange, int64_t now_ns)
 {
     const bool first = exchange->sending_since_ns == 0;
@@ -49,7 +51,8 @@ static bool answer_stalls(struct exchange *exchange, int64_t now_ns)
     return !first && (taken == before || taken - before < exchange->answer.size / ANSWER_STEPS);
 }
 
-/* The same of a body while the daemon stops: whoever only holds it up is not waited for. */
+/* Whether too little of a body has come lately while the daemon drains, which does not wait for a
+ * client that only holds it up. */
 static bool body_stalls(struct exchange *exchange, int64_t now_ns)
 {
     const int64_t since_ns = exchange->draining_since_ns;
@@ -62,7 +65,7 @@ static bool body_stalls(struct exchange *exchange, int64_t now_ns)
     return since_ns != 0 && came < DRAINING_BYTES;
 }
 
-/* What lies in the socket's buffer is thrown away as well. */
+/* Ends the connection of an answer, and throws away the part that lies in the socket's buffer. */
 static void give_up_answer(struct exchange *exchange)
 {
     const int socket = http_connection_of(exchange->connection)->socket;
@@ -107,7 +110,7 @@ static void check_waiting(struct http_thread *thread, int64_t now_ns)
 
 /* ------------------------------------------------------ idle connections -- */
 
-/* Whether the connection that has been idle the longest is this thread's. */
+/* Whether this thread has the connection that has been idle the longest of all. */
 static bool has_longest_idle(const struct http_thread *thread)
 {
     const struct http *http = thread->http;
@@ -128,7 +131,8 @@ static void close_idle(struct http_thread *thread, struct http_connection *conne
     shutdown(connection->socket, SHUT_RDWR);
 }
 
-/* The list is in the order of time. */
+/* Closes connections that are idle for too long. While the daemon is full, a connection may be
+ * closed sooner, to make room for another. The list is in the order of time. */
 static void check_idle(struct http_thread *thread, int64_t now_ns)
 {
     const int64_t timeout_ns = thread->http->options.idle_timeout_ns;

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* What localhost is. */
+/* The addresses that localhost stands for. */
 static const char *const LOOPBACKS[LISTENERS_OF_ONE] = { "127.0.0.1", "::1" };
 
 static bool describe(struct listener *listener, const char *asked, struct fault *fault)
@@ -31,7 +31,7 @@ static bool describe(struct listener *listener, const char *asked, struct fault 
     return true;
 }
 
-/* A socket that is bound; false and errno otherwise. */
+/* Makes a socket and binds it; false and errno otherwise. */
 static bool bind_to(struct listener *listener, const struct addrinfo *address)
 {
     const int one = 1;
@@ -41,7 +41,8 @@ static bool bind_to(struct listener *listener, const struct addrinfo *address)
            && bind(listener->socket, address->ai_addr, address->ai_addrlen) == 0;
 }
 
-/* What was typed, and what it stands for where that is something else. */
+/* Sets the fault. The message has the address as typed, and the address that it stands for where
+ * that is another. */
 static void refuse(const char *asked, const char *host, const char *port, int error,
                    struct fault *fault)
 {
@@ -54,7 +55,8 @@ static void refuse(const char *asked, const char *host, const char *port, int er
                   strerror(error));
 }
 
-/* asked is what was typed. 0, or the errno of what this machine refused; -1: it is no address. */
+/* asked is the address as typed. Returns 0, the errno of the call that failed, or -1 where host and
+ * port are no address, or where the address of the socket cannot be told. */
 static int open_one(struct listener *listener, const char *host, const char *port,
                     const char *asked, struct fault *fault)
 {
@@ -82,7 +84,7 @@ static bool is_missing(int error)
     return error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
 }
 
-/* Both families that this machine has, on one port. */
+/* Opens localhost in the families that this machine has, IPv4 and IPv6, on one port. */
 static int open_localhost(struct listener *listeners, int *count, const char *port,
                           const char *asked, struct fault *fault)
 {
@@ -100,7 +102,8 @@ static int open_localhost(struct listener *listeners, int *count, const char *po
     return opened > 0 && is_missing(error) ? 0 : error;
 }
 
-/* As open_one(); the sockets that were bound are the caller's all the same. */
+/* Returns what open_one() returns. The caller closes the *count sockets that were bound, even after
+ * an error. */
 static int open_any(struct listener *listeners, int *count, const char *address,
                     struct fault *fault)
 {
@@ -147,8 +150,8 @@ bool listener_try(const char *address, struct fault *fault)
     return error == 0 || error == EADDRINUSE;
 }
 
-/* A packet with SYN is one too few for a filter that lets all others pass (socket(7),
- * SO_ATTACH_FILTER); it sees packets from their TCP header on. */
+/* Attaches a filter that drops packets with SYN and lets all others pass (socket(7),
+ * SO_ATTACH_FILTER). The filter sees packets from their TCP header on. */
 void listener_begin_none(const struct listener *listener)
 {
     enum { FLAGS_AT = 13 };
