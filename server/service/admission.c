@@ -7,13 +7,12 @@
 
 #include <inttypes.h>
 
-/* A prediction of one request may be too high by this factor. */
+/* The prediction for one request may be too high by this factor. */
 enum { DOUBT = 2 };
 
-/* What goes before a request may take so much longer than it is predicted to: shorter ones that
- * come later go before it too, and the kernel does not say of a body how long it has been on its
- * way. That is asked of a request once: what has been done for one that was taken shall not be in
- * vain. */
+/* The jobs before a request may take longer than predicted by this factor: shorter jobs that arrive
+ * later also go before it, and the kernel does not tell how long a body was on its way. Only the
+ * first judgement of a request uses it, so that work for a request that was taken is not wasted. */
 static const double SLACK = 2;
 
 enum { RETRY_AFTER_MAX_S = 3600 };
@@ -43,7 +42,7 @@ enum admission_verdict admission_judge(const struct admission_limits *limits,
     if ((double)request->by_size_ns / DOUBT > (double)limits->one_ns_max * workers)
         return ADMISSION_TOO_LARGE;
     if (over_items > 0 && queue->items > 0 && request->items > request->counted_items) {
-        /* As if all were of one size. */
+        /* As if all items had one size. */
         *retry_after_s =
             seconds_of((double)queue->cost_ns * by_clock * over_items / (double)queue->items);
         return ADMISSION_FULL;
@@ -62,7 +61,7 @@ enum admission_verdict admission_judge(const struct admission_limits *limits,
 
 /* ------------------------------------------------------------- in the daemon -- */
 
-/* Where nobody has said so, it is the deadline's affair how long one may take. */
+/* Without --queue-cost-max only the deadline bounds the cost of one request. */
 bool admission_weighs_size(const struct service *service)
 {
     return service->config->queue_cost_ns_max > 0;
@@ -111,7 +110,7 @@ static bool refuse(const struct service *service, enum admission_verdict verdict
     return true;
 }
 
-/* outlook is that of a body that has not come yet, or NULL. */
+/* Judges a request. outlook: of a body that has not arrived yet, else NULL. */
 static bool ask(struct service *service, const struct job *job, struct admission_request *request,
                 const struct body_outlook *outlook, struct fault *fault)
 {
@@ -132,7 +131,7 @@ static bool ask(struct service *service, const struct job *job, struct admission
     request->left_ns = job->deadline_ns ? job->deadline_ns - clock_now_ns() : INT64_MAX;
     enum admission_verdict verdict = admission_judge(&limits, &queue, request, &retry_after_s);
     if (verdict == ADMISSION_TOO_LATE && queue.before_ns > 0) {
-        /* Not if all that is there went before it. But does it? */
+        /* Too late if all open jobs went before it. Count only those that do. */
         queue.before_ns = others_ns + scheduler_before_ns(service->scheduler, job);
         verdict = admission_judge(&limits, &queue, request, &retry_after_s);
     }
@@ -152,7 +151,7 @@ bool admission_takes_body(struct service *service, const struct exchange *exchan
     struct job job = { .cost_ns = outlook->cost_ns };
     if (atomic_load(&service->state) == SERVICE_LOADING || outlook->bytes < ADMISSION_EARLY_BYTES
         || !service_read_deadline(service, exchange, &job.deadline_ns, fault)) {
-        fault->code = FAULT_NONE; /* whatever it is, the handler says it */
+        fault->code = FAULT_NONE; /* the handler reports it */
         return true;
     }
     outlook->latest_ns = job.deadline_ns;

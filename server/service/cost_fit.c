@@ -1,7 +1,8 @@
 /* cost_fit.c - see cost_fit.h.
  *
- * Each probe is dominated by one term, or by one more than the probes before it, and is run through
- * the same plans, readers and writers as a request. The best of some runs counts, in CPU time. */
+ * Each probe is dominated by one term, or by one term more than the probes before it, and runs
+ * through the same plans, readers and writers as a request. The shortest of some runs counts, in
+ * CPU time. */
 #include "service/cost_fit.h"
 
 #include "base/clock.h"
@@ -22,17 +23,17 @@ enum {
     TEXT_NUMBERS = 2048
 };
 
-/* What all probes compute with: numbers that any input may be, and room for what comes out. */
+/* Memory of all probes: numbers for every input, and room for the results. */
 struct bench {
     const struct attn_kernels *kernels;
-    float *numbers; /* [NUMBERS]; every input is some of them */
+    float *numbers; /* [NUMBERS]; every input is a part of them */
     void *room, *scratch, *workspace;
     size_t room_bytes, scratch_bytes, workspace_bytes;
 };
 
 struct shape {
     int64_t q_heads, kv_heads, q_len, kv_len, head_dim;
-    int64_t d_in; /* columns of a query that is projected; 0: none is */
+    int64_t d_in; /* columns of a query that is projected; 0: no projection */
     bool is_additive, in_double, has_weights, is_gradient;
 };
 
@@ -60,7 +61,7 @@ static const struct shape SHAPES[] = {
 };
 enum { SHAPE_COUNT = sizeof SHAPES / sizeof SHAPES[0] };
 
-/* At least so many bytes, aligned; false without memory. */
+/* Makes *memory at least so large, aligned and zeroed; false without memory. */
 static bool ensure(void **memory, size_t *has, size_t wanted)
 {
     if (*memory && *has >= wanted)
@@ -100,7 +101,8 @@ static struct attn_layer_problem problem_of(const struct bench *bench, const str
         .options = attn_options_default(shape->head_dim),
         .query = attn_tensor_dense(bench->numbers, ATTN_F32, 1, 1, shape->q_len, q_columns),
         .key = attn_tensor_dense(bench->numbers, ATTN_F32, 1, 1, shape->kv_len, kv_columns),
-        /* Of its own, as it is in a request: few rows read keys and values once each. */
+        /* Other numbers than the key's, as in a request: decoding reads keys and values once each.
+         */
         .value = attn_tensor_dense(bench->numbers + NUMBERS / 2, ATTN_F32, 1, 1, shape->kv_len,
                                    kv_columns),
         .context = bench->room,
@@ -113,11 +115,11 @@ static struct attn_layer_problem problem_of(const struct bench *bench, const str
     return problem;
 }
 
-/* A shape that is planned, and the least that it took so far. */
+/* A planned shape, and the shortest time of its runs so far. */
 struct probe {
     struct attn_layer layer;
     struct attn_layer_plan plan;
-    struct attn_layer_gradient_plan gradient; /* in place of plan where that has no stages */
+    struct attn_layer_gradient_plan gradient; /* used where plan has no stages */
     struct cost cost;
     int64_t best_ns;
 };
@@ -169,7 +171,7 @@ static void run_probe(struct probe *probe, const struct bench *bench)
     probe->best_ns = ns < probe->best_ns ? ns : probe->best_ns;
 }
 
-/* All probes in turn, so that whatever else the machine does for a moment spoils one round only. */
+/* Runs all probes in turn, so that a short disturbance of the machine spoils only one round. */
 static void fit_plans(struct bench *bench, struct probe *probes)
 {
     int count = 0;

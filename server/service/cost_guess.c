@@ -1,8 +1,8 @@
 /* cost_guess.c - see cost_guess.h.
  *
- * A table of fixed size in which a key has one place; who comes to a place that another has takes
- * it. Any thread may read and write: what two write at once may be a mixture, which is a bad guess
- * and no more. */
+ * A table of fixed size, in which each key has one place; a key replaces another key in its place.
+ * Any thread may read and write. Two threads that write one place at once may leave the key of one
+ * and the number of the other, which is only a bad guess. */
 #include "service/cost_guess.h"
 
 #include <stdatomic.h>
@@ -21,10 +21,10 @@ static uint64_t hash(uint64_t so_far, const char *text)
 {
     for (; *text; text++)
         so_far = (so_far ^ (unsigned char)*text) * 1099511628211u;
-    return (so_far ^ 0xff) * 1099511628211u; /* where it ends is part of it */
+    return (so_far ^ 0xff) * 1099511628211u; /* the end counts: "ab" "c" is not "a" "bc" */
 }
 
-/* Which step of which power of two. */
+/* Numbers the steps of all powers of two. */
 static size_t size_step(size_t bytes)
 {
     size_t power = 0;

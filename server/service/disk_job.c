@@ -33,7 +33,7 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
         disk_job->run(disk_job);
 }
 
-/* What was done is answered as done, whatever has become of the time meanwhile. */
+/* If run was called, its result is the answer, even if the deadline has passed meanwhile. */
 static void done(struct job *job, enum job_outcome outcome)
 {
     struct disk_job *disk_job = disk_job_of(job);

@@ -1,8 +1,7 @@
-/* disk_job.h - what a handler has to do that waits for the disk: done by another thread, then
- * answered.
+/* disk_job.h - a request that waits for the disk: run by another thread, then answered.
  *
- * A connection thread never waits, so such a request becomes a job of one task, of a scheduler of
- * its own: a model that is being read holds no worker. */
+ * A connection thread never waits, so such a request becomes a job of one task. It has a scheduler
+ * of its own, service->disk_jobs, so that reading a model holds no worker. */
 #ifndef ATTND_DISK_JOB_H
 #define ATTND_DISK_JOB_H
 
@@ -11,7 +10,7 @@
 
 struct disk_job;
 
-/* On that thread. Writes the answer and its status, or returns false with disk_job->fault. */
+/* Runs on that thread. Writes the answer and its status, or returns false with disk_job->fault. */
 typedef bool disk_job_run(struct disk_job *disk_job);
 
 struct disk_job {
@@ -19,20 +18,20 @@ struct disk_job {
     struct service *service;
     struct byte_slice body;
     enum coding coding;            /* of the body, before run */
-    char name[MODEL_NAME_MAX + 2]; /* one that is too long stays too long */
+    char name[MODEL_NAME_MAX + 2]; /* cut, but a name that is too long stays too long */
 
     int status; /* 200 until run says otherwise */
     struct text answer;
     struct fault fault;
 
-    /* The disk job's own. */
+    /* disk_job.c's own. */
     struct exchange *exchange;
     disk_job_run *run;
     bool ran;
 };
 
-/* Takes the exchange and its body, and answers with what run did, or with why it could not be run.
- * name is copied. */
+/* Takes the exchange and its body, and answers with the answer of run, or with the fault why it did
+ * not run. name is copied. */
 void disk_job_start(struct exchange *exchange, const char *name, disk_job_run *run);
 
 #endif

@@ -88,8 +88,8 @@ void service_refuse_overloaded(const struct service *service, struct fault *faul
     metrics_refused("overloaded");
 }
 
-/* Results are half an answer's bytes at the most (a float is 4 bytes, its text
- * counts as 16); projections may be wider than what came in. */
+/* Results take at most half of an answer's bytes (a float is 4 bytes, its text counts as 16);
+ * projections may be wider than their inputs. */
 size_t service_request_bytes_max(const struct config *config)
 {
     const size_t bytes_max = 2 * config->answer_bytes_max + 16 * config->body_bytes_max;

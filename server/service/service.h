@@ -1,4 +1,4 @@
-/* service.h - what the handlers share: one daemon. */
+/* service.h - the parts of the daemon that all handlers use. */
 #ifndef ATTND_SERVICE_H
 #define ATTND_SERVICE_H
 
@@ -9,13 +9,13 @@
 
 #include <stdatomic.h>
 
-/* What each worker holds; a plan that needs more brings its own. */
+/* Workspace of each worker. A plan that needs more allocates its own. */
 enum { SERVICE_WORKSPACE_BYTES = 1 << 20 };
 
 enum service_state {
-    SERVICE_LOADING, /* connections are taken, models are not there yet */
+    SERVICE_LOADING, /* connections are accepted, models are being loaded */
     SERVICE_SERVING,
-    SERVICE_DRAINING, /* SIGTERM came: not ready, but requests are still served */
+    SERVICE_DRAINING, /* SIGTERM came: not ready any more, but requests are still served */
 };
 
 struct batcher;
@@ -23,42 +23,43 @@ struct batcher;
 struct service {
     const struct config *config;
     const struct attn_kernels *kernels;
-    struct model_store *store; /* to be read once state is past SERVICE_LOADING */
+    struct model_store *store; /* not to be read while state is SERVICE_LOADING */
     struct scheduler *scheduler;
     struct batcher *batcher;
-    struct scheduler *disk_jobs; /* what waits for the disk (disk_job.h) */
+    struct scheduler *disk_jobs; /* of jobs that wait for the disk (disk_job.h) */
     _Atomic int state;           /* enum service_state */
-    _Atomic int64_t more_items; /* admission.h: of batches that are not done, beside one for each */
+    _Atomic int64_t more_items;  /* admission.h: of open batches, all items but the first */
 };
 
-/* False while the models are being loaded; the fault says so. */
+/* False, with the fault, while the models are being loaded. */
 bool service_accepts(struct service *service, struct fault *fault);
 
-/* The same, and false where the operator did not allow clients to change the models. */
+/* The same, and false where the operator does not let clients change the models. */
 bool service_may_change_models(struct service *service, struct fault *fault);
 
-/* False where the operator did not allow clients to change what is logged: by the same flag. */
+/* False where the operator does not let clients change what is logged; the same flag allows both.
+ */
 bool service_may_change_logging(const struct service *service, struct fault *fault);
 
-/* Whether the body is said to be JSON. No Content-Type, and the one that curl sends by default,
- * count as JSON. */
+/* Whether Content-Type says JSON. No Content-Type, and the one that curl sends by default, count as
+ * JSON. */
 bool service_is_json(const struct exchange *exchange);
 
-/* False, with a fault, where it is not. */
+/* The same, with a fault where it is false. */
 bool service_takes_json(const struct exchange *exchange, struct fault *fault);
 
-/* By when a request has to be done. X-Timeout-Ms may shorten the time that it may take, not
- * lengthen it. */
+/* The deadline of a request, on the monotonic clock. X-Timeout-Ms may shorten the configured time,
+ * not lengthen it. False, with the fault, where the header is not a number above 0. */
 bool service_read_deadline(const struct service *service, const struct exchange *exchange,
                            int64_t *deadline_ns, struct fault *fault);
 
-/* Sets the fault of a job that ended early, and counts it; a job that finished changes nothing. */
+/* Sets the fault of a job that ended early, and counts it. No effect for JOB_FINISHED. */
 void service_check_outcome(enum job_outcome outcome, struct fault *fault);
 
-/* The fault of a job that the scheduler did not take; counts it. */
+/* Sets the fault of a job that the scheduler did not take, and counts it. */
 void service_refuse_overloaded(const struct service *service, struct fault *fault);
 
-/* What one request may take to compute in, in bytes. */
+/* The memory that one request may use to compute, in bytes. */
 size_t service_request_bytes_max(const struct config *config);
 
 #endif
