@@ -135,8 +135,7 @@ struct attn_layer_plan {
     size_t workspace_bytes; /* needed besides by each running task, 64-byte aligned; may be 0 */
 
     struct attn_layer_problem problem;
-    const struct attn_layer_merge
-        *merge;                 /* a merge of parts (layer_merge.h); NULL: a call of attention */
+    const struct attn_layer_merge *merge; /* merge of parts (layer_merge.h); NULL: attention */
     struct attn_plan attention; /* its tensors in scratch get their addresses when a task runs */
     int stage_kind[ATTN_LAYER_STAGES_MAX];
     size_t q_offset, k_offset, v_offset, context_offset, shared_offset; /* bytes into scratch */

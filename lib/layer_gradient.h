@@ -67,9 +67,8 @@ struct attn_layer_gradient_plan {
     size_t workspace_bytes; /* needed besides by each running task, 64-byte aligned; may be 0 */
 
     struct attn_layer_gradient_problem problem;
-    struct attn_layer_plan forward; /* its projections and attention are run again */
-    struct attn_gradient_plan
-        gradient; /* its tensors in scratch get their addresses when a task runs */
+    struct attn_layer_plan forward;     /* its projections and attention are run again */
+    struct attn_gradient_plan gradient; /* tensors in scratch get addresses when a task runs */
     int stage_kind[ATTN_LAYER_GRADIENT_STAGES_MAX];
     int stage_of_part[ATTN_LAYER_GRADIENT_STAGES_MAX]; /* the stage's number in the plan that it
                                                           belongs to */

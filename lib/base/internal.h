@@ -100,8 +100,7 @@ struct attn_workspace {
     float *context_t; /* [v_head_dim][width] */
     float *scores_t;  /* [kv_tile][width] */
     float *bias_t;    /* [kv_tile][width] */
-    uint64_t
-        *bits;   /* [kv_tile], for a mask of bytes: bit r of a key tells whether lane r sees it */
+    uint64_t *bits;   /* [kv_tile], for a mask of bytes: bit r of a key: lane r sees the key */
     float *rows; /* a block of numbers that are not F32, while they are converted; else absent */
     float *max;  /* [width], like all below */
     float *sum;
@@ -113,9 +112,8 @@ struct attn_workspace {
     float *context_total_t, *context_lost_t; /* [v_head_dim][width] */
     float *distance; /* from the first key of the tile to the row; absent without ALiBi */
     struct attn_threshold *thresholds; /* absent without sparsemax */
-    struct key_range
-        *ranges;       /* the keys [low, high) that a row may see, before the caller's mask */
-    int32_t *tile_low; /* the same, relative to the first key of the tile */
+    struct key_range *ranges;          /* the keys that a row may see, before the caller's mask */
+    int32_t *tile_low;                 /* the same, relative to the first key of the tile */
     int32_t *tile_high;
 };
 

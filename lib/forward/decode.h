@@ -58,8 +58,7 @@ struct attn_decode_task {
     float *rows;    /* a block of numbers that are not F32, while they are converted */
 
     struct key_range *ranges; /* [q_len]: the keys that a row may see, before the caller's mask */
-    struct key_range any,
-        every; /* the keys that some row may see; the keys that every row may see */
+    struct key_range any, every; /* the keys that some row may see, and that every row may see */
     struct attn_needs needs;
     bool prefetch; /* prefetch rows that are read later */
 };

@@ -1,17 +1,18 @@
 /* gradient_keys.c - the gradients of keys and values, and of the query of a dot product, a tile of
  * keys at a time.
  *
- * The lanes are keys here and the query rows pass by, those of every query head that shares the
- * key/value head, one head after the other. A tile of weights and its gradients, once they are
- * there, serve all three gradients: five products where two passes of their own would need seven.
+ * The lanes are keys here, and a tile of keys is combined with the query rows of every query head
+ * that shares the key/value head, one head after the other. A tile of weights and its gradients,
+ * once computed, serves all three gradients: five products instead of the seven of two separate
+ * passes.
  *
- * Queries and keys of a head are cut into as many parts as there are rounds. In round r a task has
- * part c of the keys and part c + r of the queries, so that no two tasks of a round write one
- * number, and each gradient is added up in the order of the rounds, whoever runs the tasks. Sums
- * wait in the caller's outputs from round to round. (Partial sums for each part of the keys would
- * spare the rounds and cost memory for eight or more gradients of the query.) The products are the
- * same as in the forward pass with the roles changed; the scale stays on the query's side, so that
- * every score has the same bits as there and no weight can be above 1. */
+ * Queries and keys of a head are divided into as many parts as there are rounds. In round r a task
+ * has part c of the keys and part c + r of the queries. So no two tasks of a round write the same
+ * number, and each gradient is summed in the order of the rounds, whichever threads run the tasks.
+ * Between rounds the sums stay in the caller's outputs. (Partial sums for each part of the keys
+ * would need no rounds, but memory for eight or more gradients of the query.) The products are
+ * those of the forward pass with the roles exchanged. The scale stays on the query's side, so every
+ * score has the same bits as there and no weight can exceed 1. */
 #include "base/dropout.h"
 #include "forward/sparsemax.h"
 #include "gradient/gradient_internal.h"
@@ -24,23 +25,23 @@
 struct key_task {
     const struct attn_gradient_plan *plan;
     const struct attn_gradient_rows *rows;
-    struct attn_problem transposed; /* the problem as attn_mask_gather() has to see it */
+    struct attn_problem transposed; /* the problem with a transposed mask, for attn_mask_gather() */
     struct attn_gradient_workspace work;
     int64_t batch, kv_head;
     int64_t first_row, last_row; /* query rows [first_row, last_row) */
     int64_t key, key_count;      /* keys [key, key + key_count) */
-    bool is_open;                /* these have been transposed, and their sums begun */
-    bool is_finite;              /* every number of these keys is, where somebody has to know */
+    bool is_open;                /* the keys have been transposed and their sums begun */
+    bool is_finite; /* every number of these keys is finite; known only where it is needed */
 };
 
-/* Query rows of one head that a tile of keys meets in one step. */
+/* Query rows of one head that a tile of keys is combined with in one step. */
 struct row_step {
     int64_t q_head;
     int64_t row, n;
     bool hides; /* some pair may be hidden */
 };
 
-/* The mask with rows and keys in each other's place. */
+/* The problem with the rows and keys of its mask exchanged. */
 static struct attn_problem transpose_mask(const struct attn_problem *attention)
 {
     struct attn_problem transposed = *attention;
@@ -71,7 +72,7 @@ static void begin(struct key_task *task, const struct attn_gradient_plan *plan, 
         task->work.ones[r] = 1.0f;
 }
 
-/* What earlier rounds have added up, or 0. */
+/* Load the sums of earlier rounds, or 0. */
 static void begin_sum(const struct key_task *task, const struct attn_tensor *gradient, bool is_new,
                       int64_t columns, float *sum_t)
 {
@@ -85,7 +86,7 @@ static void begin_sum(const struct key_task *task, const struct attn_tensor *gra
             gradient->stride[2], task->key_count, columns, 1.0f, width);
 }
 
-/* The tile of keys that begins at task->key. */
+/* Load the tile of keys that begins at task->key. */
 static void open_tile(struct key_task *task, bool is_new)
 {
     const struct attn_gradient_plan *plan = task->plan;
@@ -111,15 +112,15 @@ static void open_tile(struct key_task *task, bool is_new)
         plan->kernels->all_finite(keys, key->stride[2], task->key_count, key->shape[3]);
 }
 
-/* Whether the row sees a key of the tile, and what it sees. */
+/* Does the row see a key of the tile? Also writes the keys that it sees. */
 static bool sees(const struct key_task *task, int64_t row, struct key_range *range)
 {
     *range = attn_mask_row(&task->plan->problem.attention, task->batch, row);
     return range->low < task->key + task->key_count && range->high > task->key;
 }
 
-/* Finds the next rows from *row on that see keys of the tile, other_tile at the most, beginning and
- * ending with one that does; *row goes behind them. False where there are no more. */
+/* Find the next rows from *row on that see keys of the tile: at most other_tile rows, of which the
+ * first and the last see a key. Moves *row past them. False if there are no more. */
 static bool next_rows(const struct key_task *task, int64_t *row, struct row_step *step)
 {
     const struct attn_problem *attention = &task->plan->problem.attention;
@@ -143,7 +144,7 @@ static bool next_rows(const struct key_task *task, int64_t *row, struct row_step
     return seen > 0;
 }
 
-/* query_rows become the queries of the step times what they are scored with. */
+/* Copy the queries of the step to query_rows, times their factor. */
 static void scale_queries(const struct key_task *task, const struct row_step *step)
 {
     const struct attn_problem *attention = &task->plan->problem.attention;
@@ -168,7 +169,7 @@ static void bound(const struct key_task *task, const struct row_step *step)
     }
 }
 
-/* ALiBi with keys as lanes: from the row to the key, whose size is the same. */
+/* ALiBi with keys as lanes: the distance from row to key, which has the same absolute value. */
 static void add_alibi(const struct key_task *task, const struct row_step *step)
 {
     const struct attn_problem *attention = &task->plan->problem.attention;
@@ -182,7 +183,7 @@ static void add_alibi(const struct key_task *task, const struct row_step *step)
                                     distance, 0, step->n, task->plan->key_width);
 }
 
-/* Of weights, or of their gradients. */
+/* Apply dropout to a tile of weights, or of their gradients. */
 static void drop(const struct key_task *task, const struct row_step *step, float *tile_t)
 {
     const struct attn_problem *attention = &task->plan->problem.attention;
@@ -192,7 +193,7 @@ static void drop(const struct key_task *task, const struct row_step *step, float
                          task->key_count, tile_t + i * task->plan->key_width, 1);
 }
 
-/* weights_t become the masked scores of the step. */
+/* Compute the masked scores of the step into weights_t. */
 static void score(const struct key_task *task, const struct row_step *step)
 {
     const struct attn_gradient_plan *plan = task->plan;
@@ -218,7 +219,8 @@ static void score(const struct key_task *task, const struct row_step *step)
     }
 }
 
-/* weights_t become the weights of the step, gradient_t the gradients of their masked scores. */
+/* Compute the weights of the step into weights_t, and the gradients of their masked scores into
+ * gradient_t. */
 static void differentiate(const struct key_task *task, const struct row_step *step)
 {
     const struct attn_gradient_plan *plan = task->plan;
@@ -244,8 +246,8 @@ static void differentiate(const struct key_task *task, const struct row_step *st
     attn_gradient_normalize(plan, work, task->rows->delta + first, 1, n, width);
 }
 
-/* second_sum_t += weights_t . gradients of the context, where a hidden pair adds nothing even to a
- * row that is not finite. */
+/* second_sum_t += weights_t . gradients of the context. A hidden pair adds nothing even to a row
+ * that is not finite. */
 static void add_values(const struct key_task *task, const struct row_step *step)
 {
     const struct attn_kernels *kernels = task->plan->kernels;
@@ -259,7 +261,7 @@ static void add_values(const struct key_task *task, const struct row_step *step)
         columns, task->plan->key_width, NULL);
 }
 
-/* The gradients of the scores, times keys, to the gradient of the query. */
+/* Add the gradients of the scores, times keys, to the gradient of the query. */
 static void add_queries(const struct key_task *task, const struct row_step *step)
 {
     const struct attn_gradient_plan *plan = task->plan;
@@ -308,8 +310,8 @@ static void store(const struct key_task *task, const struct attn_tensor *gradien
         sum_t, NULL, task->key_count, gradient->shape[3], task->plan->key_width);
 }
 
-/* One tile of keys against all rows of the task. In the first round it is opened and stored whether
- * some row sees it or not. */
+/* Combine one tile of keys with all rows of the task. In the first round it is loaded and stored
+ * even if no row sees it. */
 static void run_tile(struct key_task *task, bool is_new)
 {
     const struct attn_gradient_plan *plan = task->plan;

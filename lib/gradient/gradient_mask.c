@@ -1,19 +1,19 @@
 /* gradient_mask.c - the gradient of an F32 mask, a tile of its rows at a time.
  *
  * A mask is added to the scores after the softcap, so its gradient is that of the masked scores,
- * summed over whatever the mask broadcasts over: batch items, heads, query rows or keys. A task
- * owns its rows of the mask and goes through all that share them in one order. */
+ * summed over every dimension that the mask broadcasts: batch items, heads, query rows or keys. A
+ * task owns its rows of the mask and adds all pairs that share them in a fixed order. */
 #include "gradient/gradient_internal.h"
 
 #include <string.h>
 
-/* Where dimension d of the pairs, of which the mask has one or all, falls in the mask. */
+/* The mask's stride of dimension d: 0 if the mask broadcasts it. */
 static int64_t mask_step(const struct attn_tensor *mask, int d)
 {
     return mask->shape[d] == 1 ? 0 : mask->stride[d];
 }
 
-/* Adds the gradients of the scores of one tile of query rows. */
+/* Add the gradients of the masked scores of one tile of query rows. */
 static void add_tile(const struct attn_row_tile *tile)
 {
     const struct attn_gradient_plan *plan = tile->plan;
@@ -32,7 +32,7 @@ static void add_tile(const struct attn_row_tile *tile)
     }
 }
 
-/* The query rows of one tile and one head, whose statistics stage 0 has left in rows. */
+/* Process the query rows of one tile and one head; rows holds their results of stage 0. */
 static void run_tile(const struct attn_gradient_plan *plan, int64_t batch, int64_t q_head,
                      int64_t row, const struct attn_gradient_rows *rows, void *workspace)
 {
@@ -56,7 +56,7 @@ void attn_gradient_run_mask(const struct attn_gradient_plan *plan, int64_t task,
     const int64_t head = task / plan->mask_row_tiles;
     const int64_t first_tile = task % plan->mask_row_tiles;
     const int64_t b0 = head / mask->shape[1], h0 = head % mask->shape[1];
-    /* One of a dimension is all of it where the mask broadcasts. */
+    /* In a dimension that the mask broadcasts, one index of the mask stands for all. */
     const int64_t b1 = mask->shape[0] == query[0] ? b0 + 1 : query[0];
     const int64_t h1 = mask->shape[1] == query[1] ? h0 + 1 : query[1];
     const int64_t last_tile = mask->shape[2] == query[2] ? first_tile + 1 : plan->row_tiles;

@@ -1,24 +1,25 @@
-/* gradient_plan.c - checks a gradient's problem, chooses its tiles, lays out its memory and numbers
- * its tasks.
+/* gradient_plan.c - check a gradient's problem, choose its tiles, lay out its memory and number its
+ * tasks.
  *
- * Stage 0 has a task for each tile of query rows of each head. Each of the following, the rounds,
- * has one for each part of the keys of each key/value head. In stage 1 there follow, where the
- * gradient of the mask is asked for, one for each tile of rows of the mask: that is computed apart,
- * because a mask may broadcast over anything. A last one adds up what stage 0 has summed over the
- * rows of each tile. All sizes follow from the shapes and the kernel table alone. */
+ * Stage 0 has a task for each tile of query rows of each head. Each of the next stages, the rounds,
+ * has a task for each part of the keys of each key/value head. If the gradient of the mask is
+ * wanted, stage 1 also has a task for each tile of rows of the mask: a separate task, because a
+ * mask may broadcast over any dimension. A last task of stage 1 adds what stage 0 has summed over
+ * the rows of each tile. All sizes depend only on the shapes and the kernel table. */
 #include "gradient/gradient_internal.h"
 
 #include "kernels/kernels.h"
 
-/* As in plan.c: the others of one step, and the most bytes of what is transposed. */
+/* As in plan.c: the others of one step, and the limit of the bytes of transposed tiles. */
 enum { OTHER_TILE = 96, LANES_BYTES_MAX = 320 * 1024 };
 
-/* What one task of keys meets where there are rounds enough: a task of about a millisecond. Where
- * heads are few, fewer rows, but not below the least, so that a round has ROUND_TASKS for whoever
- * has workers for them; their number is not known here and changes no bit. */
+/* The sizes of one key task when there are enough rounds: a task takes about a millisecond. With
+ * few heads a task takes fewer rows, but not fewer than PART_ROWS_MIN, so that a round has
+ * ROUND_TASKS tasks for several threads. The number of threads is not known here and changes no
+ * bit. */
 enum { PART_ROWS = 768, PART_ROWS_MIN = 192, PART_KEYS = 192, ROUND_TASKS = 16 };
 
-/* The bytes of what stage 0 leaves of so many rows can be counted. */
+/* The results of stage 0 for this many rows have a size in bytes that does not overflow. */
 static const int64_t ROWS_MAX = INT64_MAX / 256;
 
 static const struct attn_tensor_names CONTEXT = ATTN_TENSOR_NAMES("context_gradient");
@@ -27,7 +28,7 @@ static const struct attn_tensor_names KEY = ATTN_TENSOR_NAMES("key_gradient");
 static const struct attn_tensor_names VALUE = ATTN_TENSOR_NAMES("value_gradient");
 static const struct attn_tensor_names MASK = ATTN_TENSOR_NAMES("mask_gradient");
 
-/* What goes backwards is F32 throughout; a mask may be BOOL. */
+/* Gradients and their inputs are F32; a mask may be BOOL. */
 static enum attn_status check_dtypes(const struct attn_gradient_problem *problem,
                                      const char **where)
 {
@@ -98,7 +99,7 @@ static enum attn_status check(const struct attn_gradient_problem *problem, const
     return ATTN_OK;
 }
 
-/* The forward problem without the outputs that are not looked at. */
+/* The forward problem without the outputs that are ignored. */
 static struct attn_problem inputs_of(const struct attn_gradient_problem *problem)
 {
     struct attn_problem inputs = problem->attention;
@@ -109,7 +110,7 @@ static struct attn_problem inputs_of(const struct attn_gradient_problem *problem
     return inputs;
 }
 
-/* How many of length lanes a task takes; *width is the same in whole vectors. */
+/* How many of length lanes a task takes; *width is that number rounded up to whole vectors. */
 static int64_t choose_tile(const struct attn_gradient_plan *plan, int64_t length, int64_t *width)
 {
     const struct attn_problem *attention = &plan->problem.attention;
@@ -125,7 +126,7 @@ static int64_t choose_tile(const struct attn_gradient_plan *plan, int64_t length
     return tile;
 }
 
-/* length in count parts, each a multiple of step. */
+/* The length of each of count parts of length, rounded up to a multiple of step. */
 static int64_t choose_part(int64_t length, int64_t count, int64_t step)
 {
     return attn_max(attn_divide_up(attn_divide_up(length, count), step), 1) * step;

@@ -1,13 +1,13 @@
 /* gradient_rows.c - tiles of query rows: what later tasks need of each row, the gradient of an
- * additive score's query, and each tile's part of what is summed over rows (gradient_sums.c).
+ * additive score's query, and each tile's part of the sums over rows (gradient_sums.c).
  *
- * Where the forward pass has left its context and lse, that is all that is needed: lse is maximum
- * and sum in one, and delta is G . context (Dao 2023). Otherwise a task meets its keys twice or
- * more. The first time it finds the maximum and the sum of each row's softmax, and delta, as a
- * third running sum beside them: the sum of P * dP over the keys is what Dao 2023 takes from G .
- * context, here without the context and from the very numbers it is subtracted from. Sparsemax
- * takes rounds for its threshold, and one for delta. The last time each tile of weights is computed
- * again, to the same bits, and becomes gradients. */
+ * If the forward pass has left its context and lse, nothing else is needed: lse combines maximum
+ * and sum, and delta is G . context (Dao 2023). Otherwise a task passes over its keys twice or
+ * more. The first pass finds the maximum and the sum of each row's softmax, and delta as a third
+ * running sum: the sum of P * dP over the keys equals G . context in Dao 2023, but needs no context
+ * and uses the same numbers that delta is later subtracted from. Sparsemax needs further passes for
+ * its threshold and one for delta. In the last pass each tile of weights is computed again, with
+ * the same bits, and turned into gradients. */
 #include "base/dropout.h"
 #include "forward/sparsemax.h"
 #include "gradient/gradient_internal.h"
@@ -26,7 +26,7 @@ static void find_ranges(struct attn_row_tile *tile)
 
     attn_mask_rows(attention, tile->batch, tile->row, tile->row_count, ranges, &tile->any,
                    &tile->every);
-    /* Lanes without a row: nothing to hide. */
+    /* Lanes without a row see everything, so that they need no bounds. */
     for (int64_t r = tile->row_count; r < tile->plan->row_width; r++)
         ranges[r] = (struct key_range){ 0, attention->key.shape[2] };
 }
@@ -61,15 +61,15 @@ void attn_row_tile_begin(struct attn_row_tile *tile, const struct attn_gradient_
 
 /* --------------------------------------------------------------------------- a tile of keys -- */
 
-/* Whether some pair of the tile may be hidden. */
+/* May some pair of the tile be hidden? */
 static bool hides(const struct attn_row_tile *tile, int64_t key, int64_t n)
 {
     return tile->every.low > key || tile->every.high < key + n
            || tile->plan->problem.attention.mask.data != NULL || tile->thresholds != NULL;
 }
 
-/* gradient_t become the gradients of the weights of n keys: what the context is made of has passed
- * through dropout, and so does the way back. */
+/* Compute into gradient_t the gradients of the weights of n keys. The context is computed from
+ * weights after dropout, so these gradients pass through the same dropout. */
 static void differentiate(const struct attn_row_tile *tile, int64_t key, int64_t n)
 {
     const struct attn_gradient_plan *plan = tile->plan;
@@ -86,7 +86,7 @@ static void differentiate(const struct attn_row_tile *tile, int64_t key, int64_t
                          gradient_t + r, width);
 }
 
-/* weights_t become the masked scores of n keys. */
+/* Compute into weights_t the masked scores of n keys. */
 static void score(const struct attn_row_tile *tile, int64_t key, int64_t n)
 {
     const struct attn_gradient_plan *plan = tile->plan;
@@ -121,7 +121,7 @@ static void score(const struct attn_row_tile *tile, int64_t key, int64_t n)
     }
 }
 
-/* weights_t, masked scores, become the weights of sparsemax. */
+/* Turn weights_t from masked scores into the weights of sparsemax. */
 static void make_sparse(const struct attn_row_tile *tile, int64_t n)
 {
     for (int64_t r = 0; r < tile->row_count; r++)
@@ -146,15 +146,14 @@ void attn_row_tile_gradient(const struct attn_row_tile *tile, int64_t key, int64
 
 /* --------------------------------------------------------------------------------- the task -- */
 
-/* The next n keys from *key on that some row may see, where there are any. */
+/* How many keys the next step from key on has; false if no row may see any more. */
 static bool next_keys(const struct attn_row_tile *tile, int64_t key, int64_t *n)
 {
     *n = attn_min(tile->plan->other_tile, tile->any.high - key);
     return key < tile->any.high;
 }
 
-/* max, 1 / sum and delta of each row's softmax; where it is not what makes the weights, max alone
- * counts. */
+/* Compute max, 1 / sum and delta of each row's softmax; for sparsemax, max alone is used. */
 static void measure_softmax(const struct attn_row_tile *tile, float sink)
 {
     const struct attn_kernels *kernels = tile->plan->kernels;
@@ -182,8 +181,8 @@ static void measure_softmax(const struct attn_row_tile *tile, float sink)
     }
 }
 
-/* The threshold of each row, in rounds over the keys as in forward.c, and delta as the mean of what
- * the support has. */
+/* Find the threshold of each row, in passes over the keys as in forward.c, and delta as the mean
+ * over the support. */
 static void measure_sparsemax(const struct attn_row_tile *tile, float sink)
 {
     const struct attn_gradient_workspace *work = &tile->work;
@@ -215,7 +214,7 @@ static void measure_sparsemax(const struct attn_row_tile *tile, float sink)
             work->delta[r] /= (float)tile->thresholds[r].count;
 }
 
-/* The same from the answer of the forward pass. */
+/* The same from the results of the forward pass. */
 static void recall(const struct attn_row_tile *tile)
 {
     const struct attn_problem *attention = &tile->plan->problem.attention;
@@ -254,7 +253,7 @@ static void measure(const struct attn_row_tile *tile, const struct attn_gradient
     memcpy(rows->delta + tile->first, work->delta, bytes);
 }
 
-/* Adds what n masked scores say of the slope of ALiBi, row by row. */
+/* Add the gradients of n masked scores with respect to the slope of ALiBi, row by row. */
 static void add_slopes(const struct attn_row_tile *tile, double *slopes, int64_t n)
 {
     const struct attn_gradient_workspace *work = &tile->work;
@@ -265,7 +264,7 @@ static void add_slopes(const struct attn_row_tile *tile, double *slopes, int64_t
                          * fabs((double)work->distance[r] - (double)j);
 }
 
-/* The gradients of the scores, into what the query and the sums over rows need. */
+/* Add the gradients of the scores to those of the query and to the sums over rows. */
 static void add_scores(const struct attn_row_tile *tile, const struct attn_gradient_rows *rows)
 {
     const struct attn_gradient_plan *plan = tile->plan;
@@ -286,7 +285,7 @@ static void add_scores(const struct attn_row_tile *tile, const struct attn_gradi
     }
 }
 
-/* Where tasks of keys add to it, it begins as 0. */
+/* Write the query's gradient, or set it to 0 where key tasks add to it later. */
 static void store_query(const struct attn_row_tile *tile)
 {
     const struct attn_gradient_plan *plan = tile->plan;

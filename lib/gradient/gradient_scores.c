@@ -1,10 +1,10 @@
-/* gradient_scores.c - through scores and weights, the same way whether the lanes are query rows or
- * keys.
+/* gradient_scores.c - gradients through scores and weights, the same whether the lanes are query
+ * rows or keys.
  *
- * Softmax and sparsemax differ in their slopes alone: diag(s) - s s^T / sum(s), with s the weights
- * of the one and 1 for each weight that is not 0 of the other. So the kernels of the softmax serve
- * both. Additive scores are a sum over features of the lane plus the other, whichever of the two is
- * the key. */
+ * Softmax and sparsemax differ only in their slopes: diag(s) - s s^T / sum(s), where s is the
+ * weights for softmax, and 1 for each weight that is not 0 for sparsemax. So the softmax kernels
+ * serve both. Additive scores are a sum over features of the lane plus the other, so they too do
+ * not depend on which of the two is the key. */
 #include "gradient/gradient_internal.h"
 
 #include "kernels/kernels.h"

@@ -1,14 +1,14 @@
-/* gradient_sums.c - the gradients of what all rows of a head, or all heads, share: ALiBi's slopes,
- * sinks and the weight of additive scores.
+/* gradient_sums.c - the gradients of what all rows of a head, or all heads, share: the slopes of
+ * ALiBi, the sinks and the weight of additive scores.
  *
- * Each is a sum over query rows of what stage 0 has left of them. One task adds them up in double
- * and in the order of the rows, so that no number depends on who computed the parts. */
+ * Each is a sum over query rows of results of stage 0. One task adds them in double and in the
+ * order of the rows, so the sums do not depend on which thread computed the parts. */
 #include "forward/sparsemax.h"
 #include "gradient/gradient_internal.h"
 
 #include <math.h>
 
-/* What the sink of row number row changes in the loss: its slope times 0 - delta, for it has no
+/* The gradient of the sink in row number row: its slope times 0 - delta, since a sink has no
  * value. */
 static double sink_gradient(const struct attn_gradient_rows *rows, int64_t row, float sink)
 {

@@ -1,5 +1,5 @@
-/* gradient_workspace.c - the memory of a gradient's tasks: what stage 0 leaves for the others, and
- * the workspace of one task. */
+/* gradient_workspace.c - the memory of a gradient's tasks: the results of stage 0, which the other
+ * stages read, and the workspace of one task. */
 #include "base/workspace.h"
 #include "forward/sparsemax.h"
 #include "gradient/gradient_internal.h"

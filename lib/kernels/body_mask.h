@@ -14,7 +14,7 @@
 
 enum { WORD_BITS = 64 };
 
-/* Bit i: whether byte i of STEP_BYTES is not 0. */
+/* Bit i is set if byte i of STEP_BYTES is not 0. */
 #if defined(__AVX2__) && VEC_BYTES >= 32
 enum { STEP_BYTES = 32 };
 INLINE uint64_t bits_of(const uint8_t *bytes)

@@ -2,14 +2,13 @@
  *
  *     PROJECT  blocks of rows and outputs of query, key and value: product, bias, clamp -> scratch
  *     PREPARE  chunks of rows of query and key: norm, rotary embedding, in scratch
- *     ATTEND   the tasks of one struct attn_plan, or those of a smaller weight map around them;
- *              where query rows are few and keys are many the parts of the tasks, and then their
- *              joins
- *     SELECT   what such a map leaves to be done
+ *     ATTEND   the tasks of one struct attn_plan, or the tasks of a reduced weight map around them;
+ *              for few query rows and many keys first the parts of the tasks, then their joins
+ *     SELECT   the tasks that such a map leaves for after ATTEND
  *     OUTPUT   blocks of rows and outputs of the context: product and bias
  *
- * layer_project.c has the products, layer_merge.c the stage that stands in the place of ATTEND
- * where partial answers are merged. */
+ * layer_project.c has the products. layer_merge.c has the stage that replaces ATTEND when partial
+ * answers are merged. */
 #include "layer.h"
 
 #include "base/internal.h"
@@ -17,7 +16,8 @@
 
 #include <string.h>
 
-/* row_count rows from first on, wherever their heads lie, to dense rows of heads * head_dim. */
+/* Copy row_count rows from first on, with any strides of heads, to dense rows of heads *
+ * head_dim. */
 static void copy_rows(const struct attn_operand *operand, float *y, int64_t first,
                       int64_t row_count)
 {
@@ -30,8 +30,8 @@ static void copy_rows(const struct attn_operand *operand, float *y, int64_t firs
                    (size_t)operand->head_dim * sizeof(float));
 }
 
-/* Rows of an operand: where they are not projected they come from the caller. projected is NULL, or
- * where they go as they are before norm and rotary embedding. */
+/* Prepare rows of an operand; rows that are not projected come from the caller. projected is NULL,
+ * or the place for a copy of the rows from before norm and rotary embedding. */
 static void prepare_chunk(const struct attn_layer_problem *problem,
                           const struct attn_operand *operand, float *prepared, float *projected,
                           int64_t chunk)
@@ -55,7 +55,7 @@ static void prepare_chunk(const struct attn_layer_problem *problem,
                                                       .heads = operand->heads });
 }
 
-/* Task numbers run through the chunks of query, then of key. */
+/* Tasks are numbered through the chunks of query, then those of key. */
 static void run_prepare(const struct attn_layer_plan *plan, int64_t task, void *scratch)
 {
     const size_t offsets[ATTN_OPERAND_COUNT] = { plan->q_offset, plan->k_offset, plan->v_offset };

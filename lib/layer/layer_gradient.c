@@ -1,10 +1,11 @@
 /* layer_gradient.c - the tasks of a layer's gradient.
  *
- * Gradients of rows go back through a projection as rows go forward through it, by the same
- * kernels, the matrix turned: so its parameters are read where they lie, of whatever dtype.
+ * Gradients of rows pass through a projection with the same kernels as rows in the forward pass,
+ * with the matrix transposed. So its parameters are read in place, in any dtype.
  *
- * Gradients of parameters are OpenBLAS's, and this is the only file that knows it. Every product of
- * a task has bounds that follow from shapes alone, because it gives other bits for others. */
+ * Gradients of parameters are computed by OpenBLAS, and only this file uses it. The bounds of every
+ * product of a task depend only on shapes, because OpenBLAS gives different bits for different
+ * bounds. */
 #include "layer_gradient.h"
 
 #include "base/internal.h"
@@ -23,8 +24,8 @@ static void clear_rows(float *rows, int64_t row_stride, int64_t row_count, int64
         memset(rows + i * row_stride, 0, (size_t)columns * sizeof(float));
 }
 
-/* sum[m][n] = left[rows][m]^T . right[rows][n], where a 0 of one side, which guard_left chooses,
- * adds nothing even where the other is not finite. */
+/* sum[m][n] = left[rows][m]^T . right[rows][n]. A 0 of the guarded side adds nothing even if the
+ * other side is not finite; guard_left chooses the side. */
 static void multiply_guarded(float *sum, int64_t sum_stride, const float *left, int64_t left_stride,
                              int64_t m, const float *right, int64_t n, int64_t row_count,
                              bool guard_left)
@@ -39,8 +40,8 @@ static void multiply_guarded(float *sum, int64_t sum_stride, const float *left, 
             }
 }
 
-/* Rows of dW from first on: dy^T . x, or x^T . dy where the weight is [in, out]. A row of x that
- * nobody sees has dy 0, and then what it holds does not count. */
+/* Rows of dW from first on: dy^T . x, or x^T . dy if the weight is [in, out]. A row of x that
+ * nothing sees has dy 0, and then the contents of x do not count. */
 static void weight_gradient(const struct attn_layer_gradient_plan *plan,
                             const struct attn_linear *linear, const float *dy, const float *x,
                             float *weight, int64_t row_count, int64_t chunk)
@@ -77,8 +78,8 @@ static void bias_gradient(const struct attn_linear *linear, const float *dy, flo
     }
 }
 
-/* Task number task of one projection; returns false, and takes them off *task, where it has no so
- * many. */
+/* Run task number *task of one projection. If the projection has fewer tasks, subtract their number
+ * from *task and return false. */
 static bool run_linear(const struct attn_layer_gradient_plan *plan,
                        const struct attn_linear *linear,
                        const struct attn_linear_gradient *gradient, const float *dy, const float *x,
@@ -106,7 +107,7 @@ static bool run_linear(const struct attn_layer_gradient_plan *plan,
     return false;
 }
 
-/* Tasks run through o_proj, then through the projections of query, key and value. */
+/* Tasks are numbered through o_proj, then the projections of query, key and value. */
 static void run_linears(const struct attn_layer_gradient_plan *plan, int64_t task, void *scratch,
                         void *workspace)
 {

@@ -5,22 +5,24 @@
 #include "layer/layer_internal.h"
 #include "layer_gradient.h"
 
-/* In this order; stages with nothing to do are left out. */
+/* In this order; stages without work are left out. */
 enum attn_layer_gradient_stage {
     ATTN_LAYER_GRADIENT_ZERO,     /* no query rows: every gradient is 0 */
-    ATTN_LAYER_GRADIENT_FORWARD,  /* projections; attention, where there is an o_proj */
-    ATTN_LAYER_GRADIENT_CONTEXT,  /* blocks of rows: through o_proj -> scratch */
+    ATTN_LAYER_GRADIENT_FORWARD,  /* projections; also attention, if there is an o_proj */
+    ATTN_LAYER_GRADIENT_CONTEXT,  /* blocks of rows: gradients through o_proj -> scratch */
     ATTN_LAYER_GRADIENT_ATTEND,   /* the stages of gradient.h */
-    ATTN_LAYER_GRADIENT_ROTATE,   /* chunks of rows of query and key: out of the rotary embedding */
-    ATTN_LAYER_GRADIENT_NORM,     /* chunks of rows: through norms and out of the clamp */
-    ATTN_LAYER_GRADIENT_NORM_SUM, /* of query and key: what the chunks have of its norm */
-    ATTN_LAYER_GRADIENT_LINEAR    /* through the projections: inputs, weights, biases */
+    ATTN_LAYER_GRADIENT_ROTATE,   /* chunks of rows of query and key: gradients through the rotary
+                                     embedding */
+    ATTN_LAYER_GRADIENT_NORM,     /* chunks of rows: gradients through norms and the clamp */
+    ATTN_LAYER_GRADIENT_NORM_SUM, /* of query and key: sum the chunks' gradients of the norm */
+    ATTN_LAYER_GRADIENT_LINEAR    /* gradients through the projections: inputs, weights, biases */
 };
 
-/* Whether attention is run forwards, and goes back from its context and lse, which takes as long as
- * to find them on the way back; o_proj's weight needs the context besides. Whether that is asked
- * for changes no bit: but for sparsemax, which finds its own, attention before an output projection
- * always is. */
+/* Is attention run forwards first, so that its gradient starts from context and lse? This takes as
+ * long as finding them again in the gradient, and o_proj's weight needs the context anyway. The
+ * answer must not depend on which gradients are wanted, because that would change bits. So
+ * attention before an output projection is always run, except with sparsemax, which does not use
+ * them. */
 static inline bool
 attn_layer_gradient_has_forward(const struct attn_layer_gradient_problem *problem)
 {
@@ -28,32 +30,32 @@ attn_layer_gradient_has_forward(const struct attn_layer_gradient_problem *proble
            && (problem->o_proj.weight != NULL || problem->layer.options.normalizer == ATTN_SOFTMAX);
 }
 
-/* Rows of a weight in its own layout that one task sums up. */
+/* Rows of a weight, in its own layout, whose gradient one task sums. */
 enum { ATTN_LAYER_GRADIENT_WEIGHT_ROWS = 128 };
 
-/* The gradient of one of query, key and value as attention gives it. */
+/* The gradient of query, key or value as attention computes it. */
 struct attn_operand_gradient {
     bool is_wanted;
     bool is_projected;
-    bool is_in_scratch; /* attention leaves it there, else where the caller wants it */
-    bool is_changed;    /* by the stage NORM: its rows are normed or clamped */
+    bool is_in_scratch; /* attention writes it to scratch, else to the caller's output */
+    bool is_changed;    /* by the stage NORM: its rows have a norm or a clamp */
     float *input;       /* the caller's output */
     struct attn_linear_gradient linear;
     struct attn_norm_gradient norm;
-    struct attn_tensor view; /* [1, heads, length, head_dim]; data NULL where it is not wanted */
+    struct attn_tensor view; /* [1, heads, length, head_dim]; data is NULL if it is not wanted */
 };
 
-/* Query, key and value, in this order. Where scratch is NULL what lies in it gets some address, so
- * that a plan knows that it is wanted, and nothing more. */
+/* Query, key and value, in this order. If scratch is NULL, a gradient in scratch gets a placeholder
+ * address that only tells a plan that it is wanted. */
 void attn_operand_gradients(const struct attn_layer_gradient_plan *plan, void *scratch,
                             const struct attn_operand operands[ATTN_OPERAND_COUNT],
                             struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT]);
 
-/* Bytes of the sums of every chunk for the norm's gradient; 0 where that is not asked for. */
+/* Bytes of the sums of every chunk for the norm's gradient; 0 if it is not wanted. */
 size_t attn_norm_sums_bytes(const struct attn_operand *operand,
                             const struct attn_operand_gradient *gradient);
 
-/* The stages NORM and NORM_SUM: how many tasks, and one of them. */
+/* The stages NORM and NORM_SUM: the number of tasks, and one of them. */
 int64_t attn_norm_gradient_tasks(const struct attn_operand operands[ATTN_OPERAND_COUNT],
                                  const struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT]);
 void attn_norm_gradient_run(const struct attn_layer_gradient_plan *plan, int64_t task,
@@ -62,7 +64,7 @@ int64_t attn_norm_sum_tasks(const struct attn_operand operands[ATTN_OPERAND_COUN
                             const struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT]);
 void attn_norm_sum_run(const struct attn_layer_gradient_plan *plan, int64_t task, void *scratch);
 
-/* What the last stage does with one projection: tasks of rows of its input, then of rows of its
+/* The tasks of the last stage for one projection: tasks for rows of its input, then for rows of its
  * weight, then one for its bias. */
 struct attn_linear_task_counts {
     int64_t input, weight, bias;

@@ -1,9 +1,10 @@
-/* layer_gradient_norm.c - gradients through the norms of query and key, and out of the clamp of
+/* layer_gradient_norm.c - gradients through the norms of query and key, and through the clamp of
  * projections.
  *
- * The rows as they are before the norm were kept by the forward pass. A chunk of rows turns its
- * gradients in place into those of these rows and sums up, in double, what it has of the norm's
- * weight and bias; one task for query and one for key then adds the chunks' sums in their order. */
+ * The forward pass has kept the rows from before the norm. A task turns the gradients of a chunk of
+ * rows, in place, into gradients of the rows before the norm, and sums, in double, the chunk's part
+ * of the gradients of the norm's weight and bias. One task for query and one for key then add the
+ * chunks' sums in order. */
 #include "base/internal.h"
 #include "layer/layer_gradient_internal.h"
 
@@ -39,8 +40,8 @@ size_t attn_norm_sums_bytes(const struct attn_operand *operand,
 
 /* ---------------------------------------------------------------- one group of numbers -- */
 
-/* A norm, the sums of a chunk for its weight and bias (NULL: not asked for), and a group: columns
- * of x, of which the gradients lie a head at a time, dy_step numbers apart. */
+/* A norm, the sums of a chunk for its weight and bias (NULL: not wanted), and a group: columns
+ * numbers of x. Its gradients are stored a head at a time, heads dy_step numbers apart. */
 struct group {
     const struct attn_norm *norm;
     const float *x, *weight;
@@ -54,7 +55,7 @@ static float *gradient_at(const struct group *group, int64_t c)
     return group->dy + c / group->head_dim * group->dy_step + c % group->head_dim;
 }
 
-/* What nobody sees has gradient 0, and then what x holds does not count. */
+/* A row that nothing sees has gradient 0, and then the contents of x do not count. */
 static bool is_zero(const struct group *group)
 {
     for (int64_t c = 0; c < group->columns; c++)
@@ -93,12 +94,12 @@ static void norm_group(const struct group *group)
 
 /* -------------------------------------------------------------------- a chunk of rows -- */
 
-/* Rows of an operand that its norm has changed, or the clamp. */
+/* Rows of an operand that have a norm or a clamp. */
 struct rows {
     const struct attn_operand *operand;
     const struct attn_tensor *dy; /* [1, heads, length, head_dim] */
     const float *x;               /* dense rows, before the norm */
-    double *sums;                 /* of the chunk, 2 * weight_count; NULL: not asked for */
+    double *sums;                 /* of the chunk, 2 * weight_count; NULL: not wanted */
     double projected_max;
 };
 
@@ -125,7 +126,7 @@ static void norm_row(const struct rows *rows, int64_t row)
     }
 }
 
-/* Written so that what is not a number passes its gradient on. */
+/* Written so that NaN passes its gradient on. */
 static void unclamp_row(const struct rows *rows, int64_t row)
 {
     const struct attn_operand *operand = rows->operand;

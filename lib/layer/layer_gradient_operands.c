@@ -1,5 +1,5 @@
-/* layer_gradient_operands.c - the gradients of a layer's query, key and value: what is wanted of
- * each, and where it lies. */
+/* layer_gradient_operands.c - the gradients of a layer's query, key and value: which are wanted,
+ * and where they are stored. */
 #include "base/internal.h"
 #include "layer/layer_gradient_internal.h"
 

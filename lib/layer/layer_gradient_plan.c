@@ -1,10 +1,10 @@
-/* layer_gradient_plan.c - checks the gradient of a layer's call, lays out its scratch memory and
- * lists its stages.
+/* layer_gradient_plan.c - check the gradient of a layer's call, lay out its scratch memory and list
+ * its stages.
  *
- * The forward plan is that of the same call with its context asked for, so that query, key and
- * value stand projected and turned in scratch, and, where there is an o_proj, the context before
- * it, with lse beside it: attention then goes back from these and need not find them again. The
- * output projection itself is never run. */
+ * The forward plan is that of the same call with its context wanted, so that scratch holds query,
+ * key and value projected and rotated. With an o_proj, scratch also holds the context before it and
+ * lse, so that attention's gradient starts from these and need not find them again. The output
+ * projection itself is never run. */
 #include "base/internal.h"
 #include "layer/layer_gradient_internal.h"
 
@@ -100,7 +100,7 @@ static size_t reserve(struct attn_layer_gradient_plan *plan, size_t bytes)
     return offset;
 }
 
-/* The problem of gradient.h, with tensors that stand in scratch at no address yet. */
+/* The problem of gradient.h, with tensors in scratch that have no address yet. */
 static struct attn_gradient_problem
 gradient_problem(const struct attn_layer_gradient_plan *plan,
                  const struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT])
@@ -127,8 +127,8 @@ gradient_problem(const struct attn_layer_gradient_plan *plan,
     return gradient;
 }
 
-/* Room for the gradients of what is projected, for those of the context before o_proj, and for what
- * norms and the clamp need of the forward pass. */
+/* Reserve scratch for the gradients of projected operands, for those of the context before o_proj,
+ * and for what norms and the clamp need of the forward pass. */
 static void lay_out_scratch(struct attn_layer_gradient_plan *plan,
                             const struct attn_operand operands[ATTN_OPERAND_COUNT],
                             const struct attn_operand_gradient gradients[ATTN_OPERAND_COUNT])
@@ -183,7 +183,7 @@ static void list_stages(struct attn_layer_gradient_plan *plan,
     const struct attn_layer_gradient_problem *problem = &plan->problem;
     const struct attn_layer *layer = problem->layer.layer;
     const struct attn_layer_plan *forward = &plan->forward;
-    int64_t turned = 0;
+    int64_t rotate_tasks = 0;
 
     for (int s = 0; s < forward->stage_count; s++) {
         const enum attn_layer_stage kind = (enum attn_layer_stage)forward->stage_kind[s];
@@ -202,8 +202,8 @@ static void list_stages(struct attn_layer_gradient_plan *plan,
         add_stage(plan, ATTN_LAYER_GRADIENT_ATTEND, s, plan->gradient.task_count[s]);
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++)
         if (operands[i].is_rotated && gradients[i].is_wanted)
-            turned += attn_divide_up(operands[i].input->shape[2], ATTN_LAYER_CHUNK_ROWS);
-    add_stage(plan, ATTN_LAYER_GRADIENT_ROTATE, 0, turned);
+            rotate_tasks += attn_divide_up(operands[i].input->shape[2], ATTN_LAYER_CHUNK_ROWS);
+    add_stage(plan, ATTN_LAYER_GRADIENT_ROTATE, 0, rotate_tasks);
     add_stage(plan, ATTN_LAYER_GRADIENT_NORM, 0, attn_norm_gradient_tasks(operands, gradients));
     add_stage(plan, ATTN_LAYER_GRADIENT_NORM_SUM, 0, attn_norm_sum_tasks(operands, gradients));
     add_stage(plan, ATTN_LAYER_GRADIENT_LINEAR, 0, linear_tasks(plan, operands, gradients));
@@ -220,7 +220,8 @@ enum attn_status attn_layer_gradient_plan_init(struct attn_layer_gradient_plan *
     RETURN_IF_FAILED(check(problem, where));
     memset(plan, 0, sizeof *plan);
     plan->problem = *problem;
-    /* Asked for so that values are projected; nothing is ever written there, nor where lse is. */
+    /* Wanted so that values are projected; nothing is ever written to this address or to that of
+     * lse. */
     memset(plan->problem.layer.out, 0, sizeof plan->problem.layer.out);
     plan->problem.layer.context = (float *)problem->context_gradient;
     if (attn_layer_gradient_has_forward(problem))

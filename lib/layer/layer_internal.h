@@ -8,8 +8,8 @@ enum attn_layer_stage {
     ATTN_LAYER_PROJECT,
     ATTN_LAYER_PREPARE,
     ATTN_LAYER_ATTEND,
-    ATTN_LAYER_ATTEND_PART, /* in place of ATTEND, where its tasks can be cut: the parts, */
-    ATTN_LAYER_ATTEND_JOIN, /* and what makes one answer of them */
+    ATTN_LAYER_ATTEND_PART, /* in place of ATTEND, if its tasks can be divided: first the parts, */
+    ATTN_LAYER_ATTEND_JOIN, /* then the joins of the parts */
     ATTN_LAYER_MERGE,
     ATTN_LAYER_SELECT,
     ATTN_LAYER_OUTPUT
@@ -23,7 +23,7 @@ static inline float *attn_scratch_at(void *scratch, size_t offset)
     return (float *)(void *)((char *)scratch + offset);
 }
 
-/* One of query, key and value on its way into attention. */
+/* Query, key or value, and how it is prepared for attention. */
 struct attn_operand {
     const struct attn_tensor *input;
     const struct attn_linear *linear;
@@ -31,8 +31,8 @@ struct attn_operand {
     int64_t first_position;       /* of its row 0 */
     const struct attn_norm *norm; /* NULL: none */
     bool is_rotated;              /* by rotary embedding */
-    bool is_prepared;             /* attention reads it from scratch, not where the caller has it */
-    bool has_prepare;             /* its projection, where it has one, is not all of that */
+    bool is_prepared; /* attention reads it from scratch, not from the caller's memory */
+    bool has_prepare; /* it has a norm or a rotary embedding */
     const struct attn_tensor_names *names;
     const char *linear_name;
 };
@@ -43,75 +43,75 @@ enum { ATTN_OPERAND_COUNT = 3 };
 void attn_layer_operands(const struct attn_layer_problem *problem,
                          struct attn_operand operands[ATTN_OPERAND_COUNT]);
 
-/* Turns rows of an operand, of which row 0 of rows is row first, to their positions in the call.
- * The caller fills the fields of memory, heads, row_count and transposed. */
+/* Rotate rows of an operand to their positions in the call; row 0 of rows is row first of the
+ * operand. The caller fills the fields of memory, heads, row_count and transposed. */
 void attn_operand_rotate(const struct attn_layer_problem *problem,
                          const struct attn_operand *operand, int64_t first,
                          struct attn_rope_rows *rows);
 
-/* Every field in its range? names are those of eps and scope. */
+/* Check every field's range; names are those of eps and scope. */
 struct attn_norm_names {
     const char *eps, *scope;
 };
 enum attn_status attn_norm_check(const struct attn_norm *norm, const struct attn_norm_names *names,
                                  const char **where);
 
-/* How a norm cuts a row of heads: into groups of so many columns, each with weights of its own or
- * not. */
+/* How a norm divides a row of heads: into count groups of columns numbers, which share their
+ * weights or have their own. */
 struct attn_norm_groups {
     int64_t count, columns;
-    int64_t weight_step; /* from the weights of a group to those of the next */
+    int64_t weight_step; /* from the weights of one group to those of the next; 0: shared */
 };
 struct attn_norm_groups attn_norm_groups(const struct attn_norm *norm, int64_t heads,
                                          int64_t head_dim);
 
-/* What is subtracted from the numbers of a group, 0 where the norm is not centred, and what they
- * are then multiplied by. */
+/* For the numbers of a group: what is subtracted from them (0 if the norm is not centred), and the
+ * factor that they are then multiplied by. */
 struct attn_norm_moments {
     double mean, factor;
 };
 struct attn_norm_moments attn_norm_moments(const struct attn_norm *norm, const float *x,
                                            int64_t columns);
 
-/* Norms dense rows of heads * head_dim columns in place. */
+/* Normalize dense rows of heads * head_dim columns in place. */
 void attn_norm_rows(const struct attn_norm *norm, float *rows, int64_t row_count, int64_t heads,
                     int64_t head_dim);
 
-/* Clamps numbers to layer.h's projected_max, where it is above 0; NaN stays. */
+/* Clamp numbers to layer.h's projected_max, if it is above 0; NaN stays NaN. */
 void attn_clamp(float *numbers, int64_t count, double projected_max);
 
-/* Numbers from one row of the projection's weight, and of its gradient, to the next. */
+/* Elements from one row of the projection's weight to the next; the same for its gradient. */
 int64_t attn_linear_stride(const struct attn_linear *linear);
 
-/* Number index of the projection's weight. */
+/* The address of number index of the projection's weight. */
 const void *attn_linear_at(const struct attn_linear *linear, int64_t index);
 
-/* Whether weight is of a dtype that a projection can have. */
+/* Is weight of a dtype that a projection can have? */
 bool attn_linear_is_readable(const struct attn_linear *linear);
 
-/* The way of gradients back through a projection, from those of its outputs to those of its
- * inputs, as one: the same memory, read the other way round. */
+/* The projection that takes gradients of the outputs to gradients of the inputs: the same memory,
+ * read transposed. */
 struct attn_linear attn_linear_back(const struct attn_linear *linear);
 
-/* Of a task of a product. */
+/* The workspace of one task of a product. */
 size_t attn_layer_product_workspace_bytes(void);
 
-/* Dense rows through one projection, cut into tasks, each with the workspace of a product. */
+/* One projection of dense rows, divided into tasks, each with the workspace of a product. */
 int64_t attn_linear_tasks(const struct attn_linear *linear, int64_t row_count);
 void attn_linear_run(const struct attn_kernels *kernels, const struct attn_linear *linear,
                      const float *x, float *y, int64_t row_count, int64_t task, void *workspace);
 
-/* The shape of o_proj, where there is one. */
+/* Check the shape of o_proj, if there is one. */
 enum attn_status attn_layer_check_output(const struct attn_layer *layer, const char **where);
 
-/* One task of the stage MERGE (merge.h). */
+/* One task of the stage MERGE (layer_merge.h). */
 void attn_layer_run_merge(const struct attn_layer_plan *plan, int64_t task, void *scratch,
                           void *workspace);
 
-/* Whether the call ends with the output projection. */
+/* Does the call end with the output projection? */
 bool attn_layer_has_output(const struct attn_layer_problem *problem);
 
-/* What the caller has of an operand that is not projected, as [1, heads, length, head_dim]. */
+/* The caller's tensor of an operand that is not projected, as [1, heads, length, head_dim]. */
 struct attn_tensor attn_operand_caller_view(const struct attn_operand *operand);
 
 #endif

@@ -1,7 +1,7 @@
-/* layer_merge.c - merging the partial answers of a layer: its plan and the tasks of its own stage.
+/* layer_merge.c - merge the partial answers of a layer: its plan and the tasks of its own stage.
  *
- * The plan is one of a layer, so that whoever runs calls runs merges too: MERGE puts the heads side
- * by side, as attention would have, and OUTPUT is the same as that of a call. */
+ * The plan is a layer's plan, so code that runs calls can run merges too: MERGE writes the heads
+ * side by side, as attention does, and OUTPUT is that of a call. */
 #include "layer_merge.h"
 
 #include "base/internal.h"

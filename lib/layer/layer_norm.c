@@ -1,9 +1,9 @@
-/* layer_norm.c - what happens to projected rows before their rotary embedding: they are clamped,
- * and normed head by head or as a whole.
+/* layer_norm.c - clamps and norms of projected rows, before their rotary embedding; norms apply to
+ * each head or to the whole row.
  *
- * Sources: Zhang and Sennrich 2019 (root mean square), Ba et al. 2016 (LayerNorm); clip_qkv of
- * MPT and OLMo. Means are summed in double, so that a long row loses nothing; each number is then
- * scaled and weighted in float. */
+ * Sources: Zhang and Sennrich 2019 (root mean square), Ba et al. 2016 (LayerNorm); clip_qkv of MPT
+ * and OLMo. Means are summed in double, so long rows lose no precision; each number is then scaled
+ * and weighted in float. */
 #include "layer/layer_internal.h"
 
 #include "base/internal.h"

@@ -1,4 +1,4 @@
-/* layer_operands.c - query, key and value of a layer's call: what happens to each before attention
+/* layer_operands.c - query, key and value of a layer's call: how each is prepared before attention
  * reads it. */
 #include "base/internal.h"
 #include "layer/layer_internal.h"
@@ -49,7 +49,7 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
         .linear = &layer->v_proj,
         .heads = layer->kv_heads,
         .head_dim = layer->v_head_dim,
-        /* Only the context is made of values. */
+        /* Only the context needs values. */
         .is_prepared = layer->v_proj.weight != NULL && problem->context != NULL,
         .names = &VALUE,
         .linear_name = "layer.v_proj",

@@ -1,9 +1,9 @@
-/* layer_plan.c - checks the call of a layer, lays out its scratch memory and lists its stages.
+/* layer_plan.c - check the call of a layer, lay out its scratch memory and list its stages.
  *
- * A stage that has nothing to do is left out, and so is a projection that is the identity: then
- * attention reads the caller's memory. The checks speak of the layer and of the caller's tensors;
- * what a layer shares with attention itself (options, mask, lengths) attn_plan_init() checks, in
- * the same words. */
+ * A stage without work is left out, and so is a projection that is the identity: then attention
+ * reads the caller's memory. The checks here concern the layer and the caller's tensors.
+ * attn_plan_init() checks what a layer shares with attention itself (options, mask, lengths), with
+ * the same field names. */
 #include "base/internal.h"
 #include "base/outputs.h"
 #include "layer/layer_internal.h"
@@ -11,7 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Scratch has at most four parts; where the bytes of each fit four times, their sum fits. */
+/* Scratch has at most four parts. If four times the bytes of each part do not overflow, neither
+ * does their sum. */
 enum { ROW_PARTS_BYTES = 4 * sizeof(float) };
 
 /* -------------------------------------------------------------------------- the checks -- */
@@ -75,7 +76,7 @@ static enum attn_status check_projected(const struct attn_operand *operand, cons
     return ATTN_OK;
 }
 
-/* Not projected: rows of all heads, or already cut into heads. */
+/* Not projected: rows of all heads, or already split into heads. */
 static enum attn_status check_identity(const struct attn_operand *operand, const char **where)
 {
     const struct attn_tensor *input = operand->input;
@@ -104,8 +105,8 @@ static enum attn_status check_operand(const struct attn_operand *operand, const 
                                            : check_identity(operand, where);
 }
 
-/* The bytes of the context can be counted, before and after the output projection, which is
- * computed in float. */
+/* Check that the size of the context in bytes does not overflow, before and after the output
+ * projection, which is computed in float. */
 static enum attn_status check_context(const struct attn_layer_problem *problem, const char **where)
 {
     const struct attn_layer *layer = problem->layer;
@@ -122,8 +123,8 @@ static enum attn_status check_context(const struct attn_layer_problem *problem, 
 
 /* ---------------------------------------------------------------------------- the plan -- */
 
-/* The operand as attention sees it. What is yet to be prepared stands at the caller's address
- * until a task binds it to scratch; a value that nobody needs stays there, unread. */
+/* The operand as attention sees it. An operand that will be prepared keeps the caller's address
+ * until a task binds it to scratch; a value that nothing needs keeps it and is not read. */
 static struct attn_tensor attention_view(const struct attn_operand *operand)
 {
     const int64_t columns = operand->heads * operand->head_dim;
@@ -176,7 +177,7 @@ static void add_stage(struct attn_layer_plan *plan, enum attn_layer_stage kind, 
     plan->task_count[plan->stage_count++] = task_count;
 }
 
-/* Room in scratch for length rows of columns. */
+/* Reserve scratch for length rows of columns numbers. */
 static size_t reserve(struct attn_layer_plan *plan, int64_t length, int64_t columns)
 {
     const size_t offset = plan->scratch_bytes;

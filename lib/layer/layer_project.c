@@ -1,17 +1,17 @@
-/* layer_project.c - the products of rows with the parameters of a layer: query, key and value on
- * their way in, the context on its way out.
+/* layer_project.c - the products of rows with the parameters of a layer: the projections of query,
+ * key and value, and the output projection.
  *
- * A task is up to ATTN_PROJECT_ROWS_MAX rows of one projection and as many of its outputs as make
- * a task of a good length. What the kernels compute of a row has bits that do not depend on the
- * other rows, so tasks are cut as it suits, and the rows may be those of several calls. Tasks
- * that share parameters come one after the other, while the caches still hold them. */
+ * A task is up to ATTN_PROJECT_ROWS_MAX rows of one projection and enough of its outputs to make a
+ * task of a good length. The bits of a row do not depend on the other rows, so tasks can be divided
+ * freely, and the rows may belong to several calls. Tasks that share parameters follow each other,
+ * while the parameters are still in the caches. */
 #include "base/convert.h"
 #include "base/internal.h"
 #include "layer/layer_internal.h"
 
 #include "kernels/kernels.h"
 
-/* Parameters that a task meets at the most, and the outputs that are worth a task. */
+/* Parameters of one task, at most; and the smallest number of outputs worth a task. */
 enum { TASK_PARAMETERS = 1 << 20, TASK_OUTPUTS_MIN = 64 };
 
 static int linear_count(enum attn_layer_product product)
@@ -28,7 +28,7 @@ static const struct attn_linear *linear_of(const struct attn_layer *layer,
     return product == ATTN_PRODUCT_INPUTS ? inputs[index] : &layer->o_proj;
 }
 
-/* Rows of a call that go through a projection. */
+/* The number of rows of a call that go through a projection. */
 static int64_t row_count_of(const struct attn_layer_call *call, enum attn_layer_product product,
                             int index)
 {
@@ -43,7 +43,7 @@ static int64_t row_count_of(const struct attn_layer_call *call, enum attn_layer_
     return operands[index].input->shape[2];
 }
 
-/* Where they are, and where they go; dense both. */
+/* The first row of the inputs and of the outputs; both are dense. */
 static void find_rows(const struct attn_layer_call *call, enum attn_layer_product product,
                       int index, const float **x, float **y)
 {
@@ -62,7 +62,7 @@ static void find_rows(const struct attn_layer_call *call, enum attn_layer_produc
     }
 }
 
-/* Of a task. The first output of each but the first is as aligned as the first. */
+/* Outputs of one task. The first output of every task is aligned like the first output of all. */
 static int64_t outputs_of(const struct attn_linear *linear)
 {
     const int64_t most = TASK_PARAMETERS / linear->in / TASK_OUTPUTS_MIN * TASK_OUTPUTS_MIN;
@@ -156,8 +156,8 @@ int64_t attn_layer_product_tasks(const struct attn_layer_call *calls, int count,
     return task_count;
 }
 
-/* Rows first and on of all calls one after the other, ATTN_PROJECT_ROWS_MAX at the most; returns
- * how many. */
+/* Collect the rows of all calls, one call after the other, from row first on, at most
+ * ATTN_PROJECT_ROWS_MAX; return their number. */
 static int64_t gather(const struct attn_layer_call *calls, int count,
                       enum attn_layer_product product, int index, int64_t first,
                       const float *x[ATTN_PROJECT_ROWS_MAX], float *y[ATTN_PROJECT_ROWS_MAX])

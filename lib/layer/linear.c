@@ -1,4 +1,5 @@
-/* linear.c - where the parameters of a projection lie, and the same projection seen otherwise. */
+/* linear.c - the memory layout of a projection's parameters, and views of it: parts, and
+ * transposed. */
 #include "base/internal.h"
 #include "layer/layer_internal.h"
 

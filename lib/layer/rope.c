@@ -1,9 +1,9 @@
-/* rope.c - turning rows: by positions, as a layer does, and by a caller's cosines and sines, as
- * ONNX does.
+/* rope.c - rotate rows: by positions, as a layer does, or by a caller's cosines and sines, as ONNX
+ * does.
  *
  * Angles are computed in double: at position 100 000 a float angle would already be off by
- * hundredths of a turn. The sums are taken in double too, so that a turned number is rounded once.
- * Every head of a row turns by the same angles, so they are computed once a row. */
+ * hundredths of a turn. Sums are in double too, so that each rotated number is rounded once. All
+ * heads of a row rotate by the same angles, so these are computed once for each row. */
 #include "rope.h"
 
 #include "base/internal.h"
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Where the pairs of a head lie: pair c is columns c * step and c * step + apart. */
+/* The layout of pairs in a head: pair c is columns c * step and c * step + apart. */
 struct pairing {
     int64_t count, step, apart;
 };
@@ -25,7 +25,7 @@ static struct pairing pair_up(int64_t dim, bool interleaved)
     };
 }
 
-/* One pair of every head of a row; strides are from head to head. */
+/* Rotate one pair of every head of a row; strides are from head to head. */
 static void rotate_pair(const float *from, int64_t from_stride, float *to, int64_t to_stride,
                         int64_t heads, int64_t apart, double cosine, double sine)
 {
@@ -80,7 +80,7 @@ static enum attn_status check(const struct attn_rotary_embedding *rotary, int64_
     return ATTN_OK;
 }
 
-/* Every head of row i of a batch item. */
+/* Rotate every head of row i of a batch item. */
 static void rotate_row(const struct attn_rotary_embedding *rotary, const struct pairing *pairs,
                        int64_t batch, int64_t i)
 {

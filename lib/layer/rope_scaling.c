@@ -1,8 +1,9 @@
-/* rope_scaling.c - how fast each column pair turns.
+/* rope_scaling.c - the frequency of each column pair.
  *
- * YaRN and Llama 3 both leave the pairs that turn often within the trained length as they are,
- * interpolate those that turn seldom, and differ in the ramp between: YaRN's is linear in the
- * number of the pair, Llama's in the number of turns. LongRoPE searched a factor for each pair. */
+ * YaRN and Llama 3 both leave pairs that rotate often within the trained length as they are and
+ * interpolate pairs that rotate seldom. They differ in the ramp between: YaRN's is linear in the
+ * number of the pair, Llama's in the number of rotations. LongRoPE found a factor for each pair by
+ * search. */
 #include "rope.h"
 
 #include "base/internal.h"
@@ -131,7 +132,7 @@ static double dynamic(const struct attn_rope *rope, int64_t pair, double sequenc
     const double dim = (double)rope->dim;
     const double longer = fmax(1.0, sequence_length / scaling->original_max_position_embeddings);
 
-    /* Pair 0 turns by 1 whatever theta is, and there is no other where dim is 2. */
+    /* Pair 0 rotates by 1 for every theta, and is the only pair if dim is 2. */
     if (pair == 0)
         return 1.0;
     return unscaled(
@@ -140,7 +141,7 @@ static double dynamic(const struct attn_rope *rope, int64_t pair, double sequenc
         pair);
 }
 
-/* The pair, as a real number, that turns so many times in the trained length. */
+/* The pair, as a real number, that makes this many rotations in the trained length. */
 static double pair_of_turns(const struct attn_rope *rope, double turns)
 {
     const double length = rope->scaling.original_max_position_embeddings;
@@ -161,7 +162,7 @@ static double yarn_ramp(const struct attn_rope *rope, int64_t pair)
     first = fmax(first, 0.0);
     last = fmin(last, (double)rope->dim - 1.0);
     if (first == last)
-        last += 0.001; /* as in the authors' code: a step */
+        last += 0.001; /* a step, as in the authors' code */
     return fmin(fmax(((double)pair - first) / (last - first), 0.0), 1.0);
 }
 
@@ -175,7 +176,7 @@ static double llama3_ramp(const struct attn_rope *rope, double frequency)
     return 1.0 - fmin(fmax(smooth, 0.0), 1.0);
 }
 
-/* What the frequency of a pair is divided by. */
+/* The divisor of a pair's frequency. */
 static double longrope_divisor(const struct attn_rope_scaling *scaling, int64_t pair,
                                double sequence_length)
 {

@@ -10,14 +10,14 @@
 
 #include <math.h>
 
-/* What one pair takes beside a step of the softmax, in such steps. Measured: AVX-512. */
+/* The extra cost of one pair, in steps of the softmax. Measured with AVX-512. */
 static const double SOFTCAP_STEPS = 2.0;
 static const double MASK_STEPS = 1.7;
 static const double ALIBI_STEPS = 0.3;
 static const double DROPOUT_STEPS = 22.0;
 static const double SPARSEMAX_STEPS = 42.0;
 
-/* And flops of the path in double that its exp, or its tanh, is like. */
+/* The cost of one exp, or one tanh, in flops of the path in double. */
 static const double DOUBLE_EXP_FLOPS = 20.0;
 static const double DOUBLE_TANH_FLOPS = 80.0;
 
@@ -31,7 +31,7 @@ static double within(double x, double low, double high)
     return x < low ? low : at_most(x, high);
 }
 
-/* The sum over rows i of i + first, each cut to 0 and kv_len. */
+/* The sum over rows i of i + first, each clamped to 0 and kv_len. */
 static double clamped_sum(double first, double q_len, double kv_len)
 {
     if (first == INFINITY)
@@ -71,7 +71,7 @@ static double kv_len_of(const struct attn_problem *problem, int64_t batch)
     return problem->kv_len != NULL ? at_most((double)problem->kv_len[batch], kv_len) : kv_len;
 }
 
-/* The pairs that the rows of one head see, of all batch items together. */
+/* The pairs that the rows of one head see, over all batch items. */
 static double visible_pairs(const struct attn_problem *problem, int64_t past_len)
 {
     const int64_t q_len = problem->query.shape[2];
@@ -97,7 +97,7 @@ static double all_pairs(const struct attn_problem *problem)
            * (double)problem->key.shape[2];
 }
 
-/* How many ends of what a row sees move from row to row. */
+/* How many ends of the range that a row sees move from row to row. */
 static double cuts_of(const struct attn_problem *problem)
 {
     const struct attn_options *options = &problem->options;
@@ -117,7 +117,7 @@ static double map_bytes(const struct attn_problem *problem)
     return bytes;
 }
 
-/* Steps of the softmax that one pair of the problem is worth. */
+/* The cost of one pair of the problem, in steps of the softmax. */
 static double steps_of(const struct attn_problem *problem)
 {
     double steps = 1;
@@ -148,7 +148,7 @@ static void add_decode(const struct attn_plan *plan, double pairs, double flops,
     const struct attn_problem *problem = &plan->problem;
     const double q_heads = (double)problem->query.shape[1];
     const double readers = (double)problem->key.shape[1] * (double)plan->decode_tasks;
-    /* Rows that follow each other see the same keys, nearly. */
+    /* Neighbouring rows see nearly the same keys. */
     const double keys = pairs / (double)attn_max(problem->query.shape[2], 1);
 
     work->decode_flops += pairs * q_heads * flops;
@@ -156,7 +156,7 @@ static void add_decode(const struct attn_plan *plan, double pairs, double flops,
     work->stream_bytes += keys * readers * (row_bytes(&problem->key) + row_bytes(&problem->value));
 }
 
-/* Twice over the keys, and with exp and tanh of the C library. */
+/* Two passes over the keys, with exp and tanh of the C library. */
 static void add_double(const struct attn_problem *problem, double pairs, struct attn_work *work)
 {
     const double head_dim = (double)problem->query.shape[3];
@@ -169,8 +169,8 @@ static void add_double(const struct attn_problem *problem, double pairs, struct 
                              + 2 * (double)problem->value.shape[3]);
 }
 
-/* The ends of what rows see: a vector of rows meets what one of its rows sees, and the softmax what
- * one of the tile sees. Query and context are turned over, once. */
+/* At the ends of what rows see, products take the pairs that at least one row of a vector sees, and
+ * the softmax those that one row of the tile sees. Query and context are transposed once. */
 static void add_tiles(const struct attn_plan *plan, double pairs, double cuts, double flops,
                       double steps, struct attn_work *work)
 {
@@ -189,7 +189,7 @@ static void add_tiles(const struct attn_plan *plan, double pairs, double cuts, d
                            * (double)(problem->query.shape[3] + problem->value.shape[3]);
 }
 
-/* Rows of a tile that are there and rows that are computed. */
+/* Computed rows of a tile, padding included, for each real row. */
 static double padding_of(const struct attn_plan *plan)
 {
     const double q_len = (double)plan->problem.query.shape[2];
@@ -225,7 +225,7 @@ void attn_plan_work(const struct attn_plan *plan, int64_t past_len, struct attn_
     add_plan(plan, past_len, false, work);
 }
 
-/* The rows of a map that is made smaller are there before they are reduced, one tile at a time. */
+/* The full rows of a reduced map exist before they are reduced, one tile at a time. */
 void attn_plan_work_reduced(const struct attn_plan *plan, int64_t past_len, struct attn_work *work)
 {
     const struct attn_problem *problem = &plan->problem;
@@ -237,7 +237,7 @@ void attn_plan_work_reduced(const struct attn_plan *plan, int64_t past_len, stru
 
 /* ---------------------------------------------------------------------- its gradient -- */
 
-/* Five products, and two more to find maximum, sum and delta of each row anew. */
+/* Five products, and two more if maximum, sum and delta of each row must be found again. */
 void attn_gradient_plan_work(const struct attn_gradient_plan *plan, int64_t past_len,
                              struct attn_work *work)
 {

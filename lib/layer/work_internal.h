@@ -1,10 +1,10 @@
-/* work_internal.h - what work.c counts for work_layer.c. */
+/* work_internal.h - counts of work.c that work_layer.c uses. */
 #ifndef ATTN_WORK_INTERNAL_H
 #define ATTN_WORK_INTERNAL_H
 
 #include "work.h"
 
-/* A plan whose weights are made smaller on the spot (weight_map.h). */
+/* The work of a plan whose weights are reduced as they are computed (weight_map.h). */
 void attn_plan_work_reduced(const struct attn_plan *plan, int64_t past_len, struct attn_work *work);
 
 #endif

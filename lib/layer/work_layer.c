@@ -59,7 +59,7 @@ void attn_layer_product_work(const struct attn_layer_plan *plan, enum attn_layer
             add_linear(operands[i].linear, operands[i].input->shape[2], work);
 }
 
-/* Every part is read once, its context and its lse. */
+/* Every part is read once: its context and its lse. */
 static void add_merge(const struct attn_layer_plan *plan, struct attn_work *work)
 {
     const struct attn_layer_merge *merge = plan->merge;
@@ -90,7 +90,7 @@ void attn_layer_work(const struct attn_layer_plan *plan, struct attn_work *work)
     add_output(problem, work);
 }
 
-/* A projection goes back by a product for its input, and one for its weight. */
+/* A projection's gradient takes one product for its input, and one for its weight. */
 static void add_linear_gradient(const struct attn_linear *linear,
                                 const struct attn_linear_gradient *gradient, bool has_input,
                                 int64_t rows, struct attn_work *work)
