@@ -1,6 +1,6 @@
 /* coding.c - see coding.h.
  *
- * Bytes that do not shrink (float tensors) are noticed after PROBE_BYTES and sent as
+ * Bytes that do not shrink, as those of float tensors, are noticed after PROBE_BYTES and sent as
  * they are. */
 #include "format/coding.h"
 
@@ -11,7 +11,7 @@
 #include <strings.h>
 
 enum {
-    GZIP_FRAME = 16, /* added to the bits of the window */
+    GZIP_FRAME = 16, /* added to the window bits, it asks zlib for the frame of gzip */
     PROBE_BYTES = 65536,
     CAPACITY_MIN = 16384,
     STEP_BYTES_MAX = 1 << 30, /* zlib counts in unsigned int */
@@ -29,7 +29,7 @@ static const struct {
 
 enum { NAME_COUNT = sizeof NAMES / sizeof NAMES[0] };
 
-/* Beside those of enum coding. */
+/* More results of coding_named(), beside those of enum coding; CODING_ANY is "*". */
 enum { CODING_ANY = CODING_COUNT, CODING_UNKNOWN };
 
 static int coding_named(const char *name, size_t length)
@@ -45,7 +45,7 @@ const char *coding_name(enum coding coding)
     return coding == CODING_GZIP ? "gzip" : coding == CODING_DEFLATE ? "deflate" : "";
 }
 
-/* The next element of a list, with what parameters follow its name; false at the end. */
+/* Finds the next element of a comma-separated list, with its parameters; false at the end. */
 static bool next_element(const char **list, const char **element, size_t *length)
 {
     const char *p = *list + strspn(*list, ", \t");
@@ -75,8 +75,8 @@ bool coding_of_body(const char *header, enum coding *coding, struct fault *fault
     return true;
 }
 
-/* "q=0.5" among the parameters of an element, in thousandths; 1000 where there is none, 0 where it
- * is malformed. */
+/* The quality value ("q=0.5") of an element, in thousandths; 1000 where it has none, 0 where its
+ * parameters are malformed. */
 static int quality_of(const char *parameters, const char *end)
 {
     const char *p = parameters;
@@ -121,7 +121,7 @@ enum coding coding_of_answer(const char *header, bool *required)
 
 /* ---------------------------------------------------------------- unpack -- */
 
-/* The frame that the first bytes show. */
+/* zlib's parameter for the frame that the first bytes show. */
 static int window_bits(enum coding coding, const unsigned char *bytes, size_t size)
 {
     if (coding == CODING_GZIP)
@@ -137,7 +137,7 @@ static uInt step_bytes(size_t bytes)
     return bytes < STEP_BYTES_MAX ? (uInt)bytes : STEP_BYTES_MAX;
 }
 
-/* What is being unpacked: offset bytes that mean nothing, then what came out so far. */
+/* A body that is being unpacked: memory has `offset` unused bytes, then the bytes that came out. */
 struct unpacking {
     z_stream stream;
     const unsigned char *end; /* of the input */
@@ -150,7 +150,7 @@ static bool grow(struct unpacking *unpacking, struct fault *fault)
 {
     size_t capacity =
         unpacking->capacity < CAPACITY_MIN / 2 ? CAPACITY_MIN : 2 * unpacking->capacity;
-    /* One byte over the bound shows that there is more. */
+    /* Room for one byte over the bound, to see that the body is longer. */
     if (capacity > unpacking->bytes_max)
         capacity = unpacking->bytes_max + 1;
     if (!memory_reserve(unpacking->share, capacity - unpacking->capacity))
@@ -163,7 +163,7 @@ static bool grow(struct unpacking *unpacking, struct fault *fault)
     return true;
 }
 
-/* Runs inflate() once over what there is; its result. */
+/* Runs inflate() once with the input and the room that there is; returns its result. */
 static int inflate_some(struct unpacking *unpacking)
 {
     z_stream *stream = &unpacking->stream;
@@ -190,7 +190,7 @@ static bool inflate_all(struct unpacking *unpacking, enum coding coding, struct 
         if (result == Z_STREAM_END && all_in)
             return true;
         if (result == Z_STREAM_END && coding == CODING_GZIP) {
-            inflateReset(&unpacking->stream); /* another member; what is none fails in inflate() */
+            inflateReset(&unpacking->stream); /* another member, or bytes that inflate() refuses */
             continue;
         }
         if (result == Z_STREAM_END)
@@ -241,7 +241,7 @@ struct packing {
     z_stream stream;
     unsigned char *bytes;
     size_t capacity;
-    size_t taken; /* bytes of the parts so far */
+    size_t taken; /* input bytes so far */
     bool required;
 };
 
@@ -258,7 +258,7 @@ static bool make_room(struct packing *packing, size_t used)
     return true;
 }
 
-/* Takes size more bytes; with Z_FINISH all that is left comes out. */
+/* Packs size more bytes; with Z_FINISH, also writes all that zlib still holds. */
 static bool deflate_some(struct packing *packing, const unsigned char *bytes, size_t size,
                          int flush)
 {
@@ -284,7 +284,7 @@ static size_t packed_bytes(const struct packing *packing)
     return (size_t)(packing->stream.next_out - packing->bytes);
 }
 
-/* Whether what came out so far says that the rest is worth it: under nine tenths. */
+/* Whether to go on: required, too early to say, or less than nine tenths came out so far. */
 static bool pays(const struct packing *packing)
 {
     return packing->required || packing->taken < PROBE_BYTES

@@ -1,4 +1,5 @@
-/* coding_blocks.c - see coding_blocks.h. */
+/* coding_blocks.c - see coding_blocks.h. Apart from coding.c, because here many threads pack one
+ * answer, while there one thread packs or unpacks a whole body. */
 #include "format/coding_blocks.h"
 
 #include "format/coding_internal.h"
@@ -7,15 +8,15 @@
 #include <string.h>
 
 enum {
-    BLOCK_BYTES = 64 << 10, /* a millisecond or two */
+    BLOCK_BYTES = 64 << 10, /* take a millisecond or two to pack */
     DICTIONARY_BYTES = 32 << 10,
     PACKED_BYTES_MAX = BLOCK_BYTES + BLOCK_BYTES / 8 + BLOCK_BYTES / 64 + 64, /* deflateBound() */
 };
 
 struct coding_block {
-    unsigned char *place;
-    size_t bytes, used;  /* before and after */
-    unsigned long check; /* of the bytes before, as the format wants it */
+    unsigned char *place; /* of the packed bytes */
+    size_t bytes, used;   /* before packing and after */
+    unsigned long check;  /* of the bytes before packing: CRC-32 or Adler-32, by the format */
 };
 
 bool coding_blocks_begin(struct coding_blocks *blocks, enum coding coding, bool required,
@@ -57,7 +58,7 @@ static unsigned long add_to_check(const struct coding_blocks *blocks, unsigned l
                                          : adler32(check, bytes.data, (uInt)bytes.size);
 }
 
-/* What follows in one place of the source from offset on, of at most so many bytes. */
+/* The bytes at an offset of the source, as many as lie in one place and at most `bytes`. */
 static struct byte_slice find(const struct coding_blocks *blocks, size_t offset, size_t bytes)
 {
     int i = 0;
@@ -120,7 +121,7 @@ void coding_blocks_pack(struct coding_blocks *blocks, int64_t i)
         atomic_store_explicit(&blocks->is_vain, true, memory_order_relaxed);
 }
 
-/* ------------------------------------------------------------- all of them -- */
+/* ------------------------------------------------------------- all blocks -- */
 
 static void put_little(unsigned char *out, unsigned long value)
 {
@@ -134,7 +135,7 @@ static void put_big(unsigned char *out, unsigned long value)
         out[i] = (unsigned char)(value >> (24 - 8 * i));
 }
 
-/* RFC 1952: no name, no time, made fast, on Unix. */
+/* The head and tail of gzip (RFC 1952): no name, no time, the fastest level, Unix. */
 static void frame_gzip(struct coding_blocks *blocks, unsigned long check)
 {
     static const unsigned char head[] = { 0x1f, 0x8b, Z_DEFLATED, 0, 0, 0, 0, 0, 4, 3 };
@@ -145,7 +146,7 @@ static void frame_gzip(struct coding_blocks *blocks, unsigned long check)
     blocks->parts[blocks->count + 1] = (struct byte_slice){ blocks->tail, 8 };
 }
 
-/* RFC 1950: a window of 32 KiB, made fast. */
+/* The head and tail of zlib (RFC 1950): a window of 32 KiB, the fastest level. */
 static void frame_zlib(struct coding_blocks *blocks, unsigned long check)
 {
     static const unsigned char head[] = { 0x78, 0x01 };

@@ -1,8 +1,9 @@
 /* coding_blocks.h - a long answer packed block by block, by many threads, into one stream.
  *
- * As pigz does it (M. Adler, zlib.net/pigz): each block of 64 KiB is deflated by itself, with the
- * 32 KiB before it for a dictionary, and ends at a byte, so that the blocks one after the other,
- * between the head and the tail of the format, are one stream like any other. */
+ * This is the way of pigz (M. Adler, zlib.net/pigz). Each block of 64 KiB is deflated by itself,
+ * with the 32 KiB before it as its dictionary, and ends at a byte boundary. So the blocks one after
+ * the other, between the head and the tail of the format (RFC 1952 or RFC 1950), are one stream
+ * like any other. */
 #ifndef ATTND_CODING_BLOCKS_H
 #define ATTND_CODING_BLOCKS_H
 
@@ -11,8 +12,8 @@
 
 #include <stdatomic.h>
 
-/* Zeroed is none. It must not be moved once it is finished: the first and the last part are in it.
- */
+/* A zeroed struct has no blocks. Once finished it must not be moved: the first and the last part
+ * point into it. */
 struct coding_blocks {
     enum coding coding;
     bool is_required;
@@ -20,29 +21,30 @@ struct coding_blocks {
     int source_count;
     size_t source_bytes;
 
-    struct coding_block *blocks; /* and behind them room for what they are packed to; malloc'd */
+    struct coding_block *blocks; /* malloc'd, with room behind them for the packed bytes */
     int64_t count;
-    _Atomic bool is_vain; /* there was no memory, or it does not shrink */
+    _Atomic bool is_vain; /* there was no memory, or a block did not shrink: the rest is skipped */
     unsigned char head[10], tail[8];
 
-    struct byte_slice *parts; /* when it is finished */
+    struct byte_slice *parts; /* the packed answer, once finished: head, blocks, tail */
     int part_count;
 };
 
-/* There are count blocks to pack. required: also where they do not shrink. What that takes is
- * reserved in share. False: there is no memory, and none. */
+/* Cuts the source, which must outlive the blocks, into blocks->count blocks. required: pack also
+ * where that does not shrink the answer. Memory is reserved in share. Returns false where there is
+ * no memory or the source is empty; then there is nothing to free. */
 bool coding_blocks_begin(struct coding_blocks *blocks, enum coding coding, bool required,
                          const struct byte_slice *source, int source_count,
                          struct memory_share *share);
 
-/* Packs block i, each once, by any thread. */
+/* Packs block i. Call it once for each block, from any thread. */
 void coding_blocks_pack(struct coding_blocks *blocks, int64_t i);
 
-/* When all are packed: makes the parts. False where the answer is to go unpacked: it did not
- * shrink, or there was no memory. */
+/* Makes the parts, after all blocks are packed. False where the answer must be sent unpacked: it
+ * did not shrink, or there was no memory. */
 bool coding_blocks_finish(struct coding_blocks *blocks);
 
-/* Memory stays reserved until its share ends. */
+/* Frees the blocks and parts. Their memory stays reserved until the share ends. */
 void coding_blocks_free(struct coding_blocks *blocks);
 
 #endif

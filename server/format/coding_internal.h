@@ -1,16 +1,18 @@
-/* coding_internal.h - how zlib is asked to pack, by coding.c and coding_blocks.c.
+/* coding_internal.h - how coding.c and coding_blocks.c ask zlib to pack; the only header that
+ * includes zlib.h.
  *
- * Level 1: the digits of floats shrink to somewhat under a half at any level, and the
- * higher ones only take longer. */
+ * They use level 1: the digits of floats shrink to a little under half at any level, and higher
+ * levels only take longer. */
 #ifndef ATTND_CODING_INTERNAL_H
 #define ATTND_CODING_INTERNAL_H
 
 #include <stdbool.h>
 #include <zlib.h>
 
-enum { CODING_WINDOW_BITS = 15 }; /* negated they mean no frame */
+enum { CODING_WINDOW_BITS = 15 }; /* negative: without a frame, as zlib has it */
 
-/* Of a zeroed stream. False: there is no memory, and nothing to be ended. */
+/* Begins packing with a zeroed stream. False: there is no memory, and deflateEnd() is not needed.
+ */
 static inline bool coding_deflate_begin(z_stream *stream, int window_bits)
 {
     enum { LEVEL = 1, MEMORY_LEVEL = 8 };

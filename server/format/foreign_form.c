@@ -1,8 +1,8 @@
 /* foreign_form.c - see foreign_form.h.
  *
- * A directory as it was downloaded often holds a model in another form, or in several. What is
- * taken is safetensors alone: it is data and no program, as a pickle is, and its numbers are
- * mapped and used as they are, as those of GGUF's quantised blocks cannot be. */
+ * A downloaded directory often holds a model in another format, or in several. The server reads
+ * only safetensors. A safetensors file is data, while a pickle is a program. And its numbers can be
+ * mapped and used as they are, while the numbers of GGUF's quantised blocks cannot. */
 #include "format/foreign_form.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #define GGUF   "GGUF, the form of llama.cpp"
 #define PICKLE "a pickle of PyTorch"
 
-/* The forms that say most of what a directory is come first. */
+/* The endings that tell most about a directory come first. */
 static const struct {
     const char *ending, *form;
 } ENDINGS[] = {
@@ -25,7 +25,7 @@ static const struct {
 };
 enum { ENDING_COUNT = sizeof ENDINGS / sizeof ENDINGS[0] };
 
-/* ENDING_COUNT where it is none of them. */
+/* The row of ENDINGS for a file name; ENDING_COUNT where none fits. */
 static int find(const char *name)
 {
     const char *ending = strrchr(name, '.');

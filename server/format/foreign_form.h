@@ -1,16 +1,18 @@
-/* foreign_form.h - files of models in forms that are not read here, told by name or first bytes. */
+/* foreign_form.h - recognizes model files of formats that the server does not read, so that a
+ * message can say what a file is. */
 #ifndef ATTND_FOREIGN_FORM_H
 #define ATTND_FOREIGN_FORM_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a file of this name, or one that begins with these bytes, is, for a message; NULL where it
- * is of none of these forms. */
+/* What a file is, by its name or by its first bytes, for a message ("an ONNX graph"); NULL where
+ * its format is none of the known ones. */
 const char *foreign_form_of_name(const char *name);
 const char *foreign_form_of_bytes(const void *bytes, size_t size);
 
-/* Whether the first name says more of a directory's model than the other, both of such a form. */
+/* Of two files of such formats in a directory: whether name tells more about the model than other.
+ */
 bool foreign_form_is_better(const char *name, const char *other);
 
 #endif

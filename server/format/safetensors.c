@@ -1,12 +1,11 @@
-/* safetensors.c - the reader; see safetensors.h.
+/* safetensors.c - the reader of files; see safetensors.h.
  *
  *     8 bytes                   the length N of the header, little-endian
  *     N bytes                   {"name":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},...}
  *     the rest                  the tensors, without a gap, in the order of their offsets
  *
- * The order of the checks is that of the reference parser: the length, UTF-8,
- * JSON and types, then each tensor in data order, its offsets before its size, and
- * the end of the file last. */
+ * The checks come in the order of the reference parser: the length, UTF-8, JSON and types, then
+ * each tensor in data order with its offsets before its size, and the end of the file last. */
 #include "format/safetensors.h"
 
 #include "base/array.h"
@@ -34,7 +33,6 @@ static const struct {
 
 enum { DTYPE_COUNT = sizeof DTYPES / sizeof DTYPES[0] };
 
-/* What is being read. */
 struct reader {
     struct safetensors *file;
     struct header_scan scan;
@@ -186,7 +184,7 @@ static int compare_offsets(const void *left, const void *right)
     return (a->end > b->end) - (a->end < b->end);
 }
 
-/* The text was checked when it was read. */
+/* Reads the next number of a shape whose text was checked before. */
 static const char *next_dimension(const char *text, uint64_t *dimension)
 {
     while (!json_scan_is_digit(*text))

@@ -1,8 +1,7 @@
 /* safetensors_header.c - see safetensors_header.h.
  *
- * The grammar's tokens that need no decoding are json_scan's. The whole header
- * has been checked to be UTF-8 before, so that here a byte above 0x7F is simply a
- * part of a string. */
+ * json_scan.h reads the tokens that need no decoding. The caller has checked that the whole header
+ * is UTF-8, so a byte above 0x7F here is simply a part of a string. */
 #include "format/safetensors_header.h"
 
 #include "base/array.h"
@@ -12,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A key of an open object, by its place in the text: a header is at most 100 MB. */
+/* A key of an open object, by its place in the text. A header has at most 100 MB, so 32 bits do. */
 struct header_key {
     uint32_t offset, length;
 };
@@ -42,7 +41,7 @@ static bool fail(struct header_scan *scan, const char *at, const char *message)
     return json_scan_fail(&scan->json, at, message);
 }
 
-/* Past c and the white space before it. */
+/* Moves past white space and c; false where another character follows the white space. */
 static bool take(struct header_scan *scan, char c)
 {
     json_scan_space(&scan->json);
@@ -65,8 +64,8 @@ int header_string_compare(const char *a, size_t a_length, const char *b, size_t 
     return order != 0 ? order : (a_length > b_length) - (a_length < b_length);
 }
 
-/* Decodes \uXXXX, or two of them that are a surrogate pair, at p. A lone half is no character: it
- * is let through, without a byte, only in a string that is skipped. */
+/* Decodes \uXXXX, or two of them that are a surrogate pair, at p. Half of a pair is not a
+ * character; a string that is skipped may contain one, and no byte is written for it. */
 static bool decode_unicode(struct header_scan *scan, bool is_skipped, char **out)
 {
     const char *at = scan->json.p;
@@ -203,7 +202,7 @@ static int compare_keys(const void *left, const void *right, void *text)
                                  (const char *)text + b->offset, b->length);
 }
 
-/* No key stands twice among those of the object that ends here; they are then forgotten. */
+/* Checks that the object that ends here has no key twice, and forgets its keys. */
 static bool close_object(struct header_scan *scan, const struct header_object *object)
 {
     const size_t count = (size_t)(scan->key_count - object->first_key);
@@ -275,7 +274,7 @@ static bool skip_object(struct header_scan *scan)
     return !scan->failed;
 }
 
-/* Recursive; HEADER_DEPTH_MAX bounds it. */
+/* HEADER_DEPTH_MAX bounds the recursion. */
 bool header_skip_value(struct header_scan *scan)
 {
     json_scan_space(&scan->json);

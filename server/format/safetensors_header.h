@@ -1,11 +1,9 @@
-/* safetensors_header.h - the JSON of a safetensors header, read token by token
- * and in place.
+/* safetensors_header.h - the JSON of a safetensors header, read token by token and in place.
  *
- * cJSON does not fit here: a name may hold a NUL, sizes are 64-bit integers to
- * the last bit, and a header may have 100 MB, of which a tree would be many times
- * that. So a header is copied once; strings are decoded where they stand, and
- * nothing else is stored but the keys of the objects that are open, because an
- * object may not have the same key twice. */
+ * cJSON does not fit here: a name may contain a NUL, sizes are exact 64-bit integers, and a header
+ * may have 100 MB, whose tree would take many times that. So a header is copied once, and strings
+ * are decoded in the copy. Beside it, only the keys of the objects that are open are stored,
+ * because an object may not have a key twice. */
 #ifndef ATTND_SAFETENSORS_HEADER_H
 #define ATTND_SAFETENSORS_HEADER_H
 
@@ -13,7 +11,7 @@
 
 enum { HEADER_DEPTH_MAX = 127 }; /* nested arrays and objects, as in the reference parser */
 
-/* A decoded string in the copy; a NUL byte follows it. */
+/* A decoded string in the copy of the header; a NUL byte follows it. */
 struct header_string {
     const char *bytes;
     size_t length;
@@ -26,19 +24,20 @@ struct header_scan {
     struct header_key *keys;
     int64_t key_count, key_capacity;
     int depth;
-    bool failed;
+    bool failed; /* a function has set the fault */
 };
 
-/* text, of size bytes, is written to and must outlive what is read from it. */
+/* Begins to read text, of size bytes. Reading overwrites text, which must outlive the strings that
+ * are read. */
 void header_scan_init(struct header_scan *scan, char *text, size_t size, struct fault *fault);
 void header_scan_free(struct header_scan *scan);
 
-/* Past an object:
+/* To read an object:
  *
  *     if (!header_object_open(scan, &object))
  *         return false;
  *     while (header_object_next(scan, &object, &key))
- *         ... past its value, return false where that fails ...
+ *         ... read or skip the value; return false where that fails ...
  *     return !scan->failed; */
 struct header_object {
     int64_t first_key;
@@ -47,26 +46,26 @@ bool header_object_open(struct header_scan *scan, struct header_object *object);
 bool header_object_next(struct header_scan *scan, struct header_object *object,
                         struct header_string *key);
 
-/* The same for an array; count starts as 0 and counts the elements. */
+/* The same for an array; *count must start as 0 and counts the elements. */
 bool header_array_open(struct header_scan *scan);
 bool header_array_next(struct header_scan *scan, int64_t *count);
 
-/* Past a string. what says for the message what is expected: "a string". string NULL: the string is
- * skipped, and half of a surrogate pair in it is no fault. */
+/* Reads a string; `what` says for the message what is expected, "a string". Where string is NULL,
+ * the string is skipped, and half of a surrogate pair in it is no fault. */
 bool header_read_string(struct header_scan *scan, const char *what, struct header_string *string);
 
-/* A whole number, 0 to 2^64-1, written without sign, fraction or exponent. */
+/* Reads a whole number, 0 to 2^64-1, written without sign, fraction or exponent. */
 bool header_read_u64(struct header_scan *scan, uint64_t *number);
 
-/* Past a value of any kind. */
+/* Skips a value of any kind. */
 bool header_skip_value(struct header_scan *scan);
 
-/* Nothing but white space follows. */
+/* Whether only white space follows; else sets a fault. */
 bool header_at_end(struct header_scan *scan);
 
 bool header_string_is(const struct header_string *string, const char *text);
 
-/* Less than, equal to or greater than 0, as strings of bytes are ordered. */
+/* Compares two strings of bytes: less than, equal to or greater than 0, as memcmp(). */
 int header_string_compare(const char *a, size_t a_length, const char *b, size_t b_length);
 
 #endif

@@ -1,7 +1,7 @@
-/* safetensors_write.c - the writer; see safetensors.h.
+/* safetensors_write.c - the writer of files; see safetensors.h.
  *
- * The header is padded with spaces to a multiple of 8 bytes, as the format's own
- * writer does, so that a reader which maps the file finds the numbers aligned. */
+ * Like the format's own writer, it pads the header with spaces to a multiple of 8 bytes, so that a
+ * reader that maps the file finds the numbers aligned. */
 #include "format/safetensors.h"
 
 #include "text/text.h"
