@@ -13,7 +13,7 @@ void infer_handle_merge(struct exchange *exchange);
 void infer_handle_gradients(struct exchange *exchange);
 void infer_handle_oip(struct exchange *exchange);
 
-/* Computes one small attention from JSON to JSON, so that a daemon that says it is ready has run
+/* Computes one small attention from JSON to JSON. A daemon that says it is ready has thereby run
  * all the code once. */
 bool infer_handlers_warm_up(struct service *service, struct fault *fault);
 

@@ -48,7 +48,7 @@ enum { FAMILY_COUNT = sizeof FAMILIES / sizeof FAMILIES[0] };
 
 struct page {
     struct text *text;
-    const struct family *family; /* NULL: the one of failures */
+    const struct family *family; /* NULL: the failures */
 };
 
 /* Writes name{ and the labels of model and version; the caller writes further labels and the brace

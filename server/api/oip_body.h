@@ -14,7 +14,7 @@ enum { OIP_BODY_BYTES_MAX = 65536 };
 bool oip_body_read(struct json_document *document, struct byte_slice bytes, struct fault *fault);
 
 /* Whether the Content-Type allows JSON; else false, with a fault. application/octet-stream allows
- * it too, because clients on aiohttp send JSON so. */
+ * it too, because clients on aiohttp send it with JSON. */
 bool oip_body_may_be_json(const struct exchange *exchange, struct fault *fault);
 
 /* Takes the exchange's own body, unpacks it and reads it as above. False with a fault where it is

@@ -14,8 +14,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Both are only shown again: the format that was asked for last, as the two are equal, and the
- * verbose level, as lines know a single level below info. */
+/* GET shows these two again, and nothing else depends on them: both formats are the same here, and
+ * lines know a single level below info. */
 static _Atomic bool format_is_iso8601;
 static _Atomic uint32_t verbose_level = 1;
 

@@ -15,7 +15,7 @@ static bool read_json(struct infer_call *call, struct fault *fault)
     return read;
 }
 
-/* A number of an answer in bytes takes eight of them at the most. */
+/* In an answer of bytes a number takes eight at the most. */
 static void count_bytes(struct infer_call *call)
 {
     if (wire_safetensors_is_answer(call))

@@ -95,7 +95,7 @@ const char *oip_parameter_of(const struct oip *oip, const char *field)
 
 /* ---------------------------------------------------------------- values -- */
 
-/* Whether strtof() took a decimal number that a float holds. -inf, if it may be none, is a head
+/* Whether strtof() read a decimal number that a float holds. -inf, where may_be_none, is a head
  * without a sink. */
 static bool is_number(const char *text, const char *end, bool may_be_none, float value)
 {

@@ -41,8 +41,8 @@ bool oip_parameter_member(struct oip_reader *reader, const char *list, int index
 bool oip_read_datatype(struct oip_reader *reader, int slot, const cJSON *object);
 bool oip_read_shape(struct oip_reader *reader, int slot, const cJSON *object);
 
-/* Read the input's numbers: from the member data, or from the tail, of which node gives the
- * size. */
+/* Read the input's numbers: from the member data, or as bytes from the tail, whose size node
+ * gives. */
 bool oip_read_data(struct oip_reader *reader, int slot, const cJSON *node);
 bool oip_read_binary(struct oip_reader *reader, int slot, const cJSON *node);
 

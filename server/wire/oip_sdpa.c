@@ -2,8 +2,8 @@
  * without parameters.
  *
  * Q, K and V are [batch, heads, length, head_dim] or [batch, length, heads * head_dim]. Each entry
- * of the batch is an item that computes with views of the inputs. Past keys and values are the
- * exception: they are copied together with the new ones, and answered as present. */
+ * of the batch is an item that computes with views of the inputs. Keys and values are copied only
+ * where a past is joined to them, or where 3-D ones are asked for as present. */
 #include "wire/wire_oip.h"
 
 #include <inttypes.h>

@@ -326,7 +326,7 @@ static const struct field fields[] = {
 
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
 
-/* How many fields the request may have: that many from the start of the table. */
+/* How many fields of the table, counted from its start, the request may have. */
 static int field_count(const struct v1_reader *reader)
 {
     return reader->request->gradients ? FIELD_COUNT : FIELD_COUNT - 1;

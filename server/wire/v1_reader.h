@@ -12,7 +12,7 @@ struct v1_reader {
     const struct json_document *document;
     struct arena *arena;           /* of the request: owns the lists of integers */
     bool nonfinite_allowed;        /* NaN and infinities may come */
-    struct infer_request *request; /* of an inference, which fields are read into; else NULL */
+    struct infer_request *request; /* of an inference; else NULL */
     struct infer_item *item;
     const char *name; /* of the field that is being read */
     char pointer[FAULT_POINTER_MAX];
@@ -32,8 +32,8 @@ bool v1_unknown_field(struct v1_reader *reader, const char *name, const char *co
 
 bool v1_read_bool(struct v1_reader *reader, const cJSON *node, bool *value);
 
-/* Reads a number in the range of a 32-bit float, as a double: the further digits show only in an
- * answer in double. */
+/* Reads a number in the range of a 32-bit float, as a double. Only an answer in double shows digits
+ * beyond those of a float. */
 bool v1_read_number(struct v1_reader *reader, const cJSON *node, double *value);
 bool v1_read_float(struct v1_reader *reader, const cJSON *node, float *value);
 

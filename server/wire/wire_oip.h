@@ -35,7 +35,7 @@ struct oip_input {
 struct oip_output {
     int slot; /* in oip->outputs_known */
     bool binary;
-    int64_t classification; /* answer this many of the largest of each row; 0: all of it */
+    int64_t classification; /* how many of the largest of each row to answer; 0: all */
 };
 
 /* A tensor of the answer. */
@@ -64,8 +64,8 @@ struct oip {
     /* From the body. */
     const char *id; /* NULL: none */
     const cJSON *parameters;
-    bool binary_output; /* whether outputs are binary that do not say so themselves */
-    bool is_raw;        /* the body is one tensor's bytes, without JSON */
+    bool binary_output;                       /* outputs that do not say so are binary */
+    bool is_raw;                              /* the body is one tensor's bytes, without JSON */
     struct oip_input inputs[OIP_TENSORS_MAX]; /* by slot, see oip_tensors.h */
     struct oip_output outputs[OIP_TENSORS_MAX];
     int asked_count;
@@ -116,7 +116,8 @@ bool oip_attention_items(struct infer_call *call, struct oip *oip, const struct 
 bool oip_sdpa_items(struct infer_call *call, struct oip *oip, const struct infer_item *shared,
                     struct fault *fault);
 
-/* Allocates count items, all zero; a fault too_large where no request may have so many. */
+/* Allocates count items, all zero. False, with a fault, where there is no memory or count is more
+ * than a request may have. */
 bool oip_make_items(struct infer_call *call, const struct oip *oip, int64_t count,
                     struct fault *fault);
 

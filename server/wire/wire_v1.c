@@ -1,7 +1,7 @@
 /* wire_v1.c - see wire_v1.h.
  *
- * In a batch the fields beside "requests" are read once, into an item that each of the others
- * begins as a copy of. */
+ * In a batch the fields beside "requests" are read once, into one item. The item of each request
+ * begins as a copy of it. */
 #include "wire/wire_v1.h"
 
 #include "infer/infer_results.h"
