@@ -1,7 +1,7 @@
 /* checkpoint.c - see checkpoint.h.
  *
- * For each stack of the family's rows: which prefix its tensors have, then layer by layer what
- * config.json says, the names that this gives, and the layer that model_layers.c makes of both. */
+ * For each row of the family: find the prefix of its tensors; then, layer by layer, read
+ * config.json, write the tensors' names, and let model_layers.c build the layer from both. */
 #include "checkpoint/checkpoint.h"
 
 #include "base/names.h"
@@ -29,8 +29,9 @@ static bool has_field(const cJSON *root, const char *name)
     return cJSON_GetObjectItemCaseSensitive(root, name) != NULL;
 }
 
-/* params.json of Meta's and Mistral's own releases says its widths; of Mistral's also the hidden
- * one, where Meta's says multiple_of, and later ones a model_type that names nothing. */
+/* The model_type; "meta" or "mistral_params" for params.json of their own releases, which has dim,
+ * n_layers and n_heads. Mistral's also has hidden_dim, in place of Meta's multiple_of, and in later
+ * releases the model_type "transformer", which names no family. */
 static const char *type_of(const cJSON *root)
 {
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(root, "model_type");
@@ -79,7 +80,7 @@ static bool has_layer(const struct checkpoint_run *run, const struct model_tenso
     return model_tensors_find(tensors, name) != NULL;
 }
 
-/* The prefix under which the file has the stack's first layer; false where it has it under none. */
+/* Finds the prefix under which the file has the stack's first layer; false: there is none. */
 static bool find_prefix(struct checkpoint_run *run, const struct model_tensors *tensors)
 {
     const char *prefixes = run->stack->prefixes;
@@ -155,7 +156,7 @@ static void list_tensors(const struct model_tensors *tensors, char text[LISTED_B
     name_list_end(&list);
 }
 
-/* Says which of the file's tensors to name, and where. */
+/* Refuses a model_type, and says which config to write and which of the file's tensors it names. */
 static bool refuse_unknown(const char *type, bool is_known, const struct model_tensors *tensors,
                            struct fault *fault)
 {
@@ -187,7 +188,7 @@ bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *
 
 /* ------------------------------------------------------------------ building -- */
 
-/* Query, key and value in one tensor, or key and value. */
+/* Slices the fused tensor of query, key and value, or of key and value. */
 static void set_fused(struct model_part parts[MODEL_PROJECTION_COUNT],
                       const struct checkpoint_layer *layer)
 {
@@ -212,7 +213,7 @@ struct part_names {
         bias[MODEL_PROJECTION_COUNT][CHECKPOINT_NAME_BYTES];
 };
 
-/* Where the layer's tensors are; a bias that config.json does not speak of is a contradiction. */
+/* Names the layer's tensors. A bias in the file that config.json does not ask for is a fault. */
 static bool set_parts(struct model_part parts[MODEL_PROJECTION_COUNT], struct part_names *names,
                       const struct checkpoint_layer *layer, const struct model_tensors *tensors,
                       struct fault *fault)
@@ -253,8 +254,8 @@ static bool check_width(const struct model_layer *layer, int64_t width, const ch
     return true;
 }
 
-/* The slopes of the ALiBi paper: powers of one number where heads are a power of 2; else the rest
- * of them are every other one of twice as many heads. */
+/* The slopes of the ALiBi paper. For a power of 2 heads they are powers of one number. For another
+ * number, the heads beyond the largest power of 2 take every other slope of twice that power. */
 static bool set_alibi(struct model_layer *layer, const struct checkpoint_layer *read,
                       struct arena *arena, struct fault *fault)
 {

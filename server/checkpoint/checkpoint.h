@@ -1,8 +1,5 @@
-/* checkpoint.h - a published checkpoint: its own config.json and its tensors' own names, put
- * together to layers.
- *
- * Which families there are, and how each of them is built, is the table of checkpoint_families.h.
- */
+/* checkpoint.h - builds layers from a published checkpoint, by its own config.json and the names
+ * that its tensors have there. checkpoint_families.h has the tables of families. */
 #ifndef ATTND_CHECKPOINT_H
 #define ATTND_CHECKPOINT_H
 
@@ -12,31 +9,30 @@
 
 enum { CHECKPOINT_STACKS_MAX = 4, CHECKPOINT_PREFIX_BYTES = 64, CHECKPOINT_NAME_BYTES = 256 };
 
-/* A stack of layers that the checkpoint has. */
+/* One stack of layers that the checkpoint has. */
 struct checkpoint_run {
     const struct checkpoint_stack *stack;
-    const struct json_document *document; /* all of config.json, */
-    const cJSON *section;                 /* and what of it has the stack's fields */
+    const struct json_document *document; /* config.json */
+    const cJSON *section;                 /* its object that has the stack's fields */
     char prefix[CHECKPOINT_PREFIX_BYTES];
     int64_t layer_count;
-    int64_t
-        inner_count; /* of them, one after the other, have a number of their family's together */
+    int64_t inner_count; /* consecutive layers that share one number in tensors' names */
 };
 
 struct checkpoint {
     struct json_document config;
     struct checkpoint_run runs[CHECKPOINT_STACKS_MAX];
     int run_count;
-    int64_t layer_count; /* of all runs, which are numbered one after the other */
+    int64_t layer_count; /* of all runs; layers are numbered through all of them */
 };
 
-/* Reads the text of a config.json. *is_published says whether it is one of a published checkpoint;
- * where it is not, or on false, checkpoint is empty. Pointers begin with /config. */
+/* Reads the text of a config.json. *is_published: it is that of a published checkpoint. Where it is
+ * not, and on false, checkpoint is empty. The fault's pointer begins with /config. */
 bool checkpoint_read(struct checkpoint *checkpoint, const char *text, bool *is_published,
                      struct fault *fault);
 
 /* Finds the stacks that the tensors have. On false the fault says what the config or the file
- * lacks, or that the family is unknown, and then what to write. */
+ * lacks; for an unknown family it says which config to write instead. */
 bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *tensors,
                      struct fault *fault);
 

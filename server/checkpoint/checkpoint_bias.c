@@ -1,9 +1,9 @@
 /* checkpoint_bias.c - see checkpoint_bias.h.
  *
  * Source: Raffel et al. 2020, section 2.1, and _relative_position_bucket() of transformers'
- * t5/modeling_t5.py, in float as there: short distances have a bucket each, longer ones share them
- * by their logarithm, all from max_distance on one. So the bias of a head is a list of as many
- * numbers as there are distances up to that one. */
+ * t5/modeling_t5.py, computed in float as there: a short distance has a bucket of its own, longer
+ * ones share buckets by their logarithm, and all from max_distance on share one. So the bias of a
+ * head is a list with a number for each distance up to max_distance. */
 #include "checkpoint/checkpoint_bias.h"
 
 #include "checkpoint/checkpoint_fields.h"
@@ -16,10 +16,10 @@ enum { REACH_MAX = 1 << 16 };
 struct buckets {
     int64_t count;
     int64_t max_distance;
-    bool both_ways; /* keys ahead have buckets of their own; else they have that of distance 0 */
+    bool both_ways; /* keys after the query have their own buckets; false: the bucket of 0 */
 };
 
-/* The bucket of a key so far behind the query, distance < 0, or ahead of it. */
+/* The bucket of a distance: the key's position minus the query's. */
 static int64_t bucket_of(const struct buckets *buckets, int64_t distance)
 {
     const int64_t count = buckets->both_ways ? buckets->count / 2 : buckets->count;

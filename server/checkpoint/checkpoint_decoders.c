@@ -1,5 +1,9 @@
-/* checkpoint_decoders.c - decoders whose tensors have names of their own: see
- * checkpoint_families.h. */
+/* checkpoint_decoders.c - the table of decoders whose tensors have names of their own.
+ *
+ * To add a family, put a row for each kind of its layers before the last row, as
+ * checkpoint_families.h says. Compare it with the family's own source in
+ * tests/unit/test_checkpoint_decoders.c, or in test_checkpoint_fused.c where query, key and value
+ * are one tensor. Put a published config.json into tests/unit/published_configs.json. */
 #include "checkpoint/checkpoint_families.h"
 
 #include "checkpoint/checkpoint_fields.h"
@@ -7,7 +11,7 @@
 #include "checkpoint/checkpoint_mpt.h"
 #include "checkpoint/checkpoint_rows.h"
 
-/* Attention of GPT-2 may be unscaled, or scaled by the number of its layer too. */
+/* GPT-2 may leave scores unscaled, and may divide them by the number of the layer, from 1 on. */
 static bool adjust_gpt2(struct checkpoint_layer *layer, struct fault *fault)
 {
     const cJSON *section = layer->run->section;
@@ -23,9 +27,9 @@ static bool adjust_gpt2(struct checkpoint_layer *layer, struct fault *fault)
     return true;
 }
 
-/* Falcon has as many key/value heads as its generation says: of the new architecture what the
- * config gives, with multi_query one, else as many as query heads. The config of the 40B's first
- * release names no architecture, and the new one is where n_head_kv is
+/* Falcon's new architecture has as many key/value heads as config.json gives. The old one has one
+ * with multi_query, else as many as query heads. The config of the 40B's first release does not
+ * name its architecture: it is the new one where n_head_kv is set
  * (convert_custom_code_checkpoint.py). */
 static bool adjust_falcon(struct checkpoint_layer *layer, struct fault *fault)
 {

@@ -1,4 +1,9 @@
-/* checkpoint_encoders.c - encoders, and encoders with decoders: see checkpoint_families.h. */
+/* checkpoint_encoders.c - the table of encoders, and of encoders with decoders.
+ *
+ * To add a family, put a row for each kind of its layers before the last row, as
+ * checkpoint_families.h says: for an encoder with a decoder that is encoder, decoder and cross.
+ * Compare it with the family's own source in tests/unit/test_checkpoint_encoders.c. Put a published
+ * config.json into tests/unit/published_configs.json. */
 #include "checkpoint/checkpoint_families.h"
 
 #include "checkpoint/checkpoint_fields.h"
@@ -12,8 +17,9 @@
     .layers = "num_hidden_layers=12", .width = "hidden_size=768",                                  \
     .q_heads = "num_attention_heads=12"
 
-/* BERT and its like know positions that are relative, which add to a score what a query, or a key
- * too, makes of a row for its distance. No bias can say that, so they are not computed here. */
+/* BERT and families like it may have relative positions, which add to a score the product of the
+ * query, or of query and key, with a row for their distance. A bias cannot say that, so they are
+ * not computed here. */
 static bool adjust_bert(struct checkpoint_layer *layer, struct fault *fault)
 {
     const cJSON *type =
@@ -26,8 +32,9 @@ static bool adjust_bert(struct checkpoint_layer *layer, struct fault *fault)
                            type->valuestring);
 }
 
-/* All layers of ALBERT are one, or a few groups; a group is inner_group_num layers one after the
- * other, which its layer is made of. */
+/* The layers of ALBERT share the parameters of a few groups, or of one. The number in a tensor's
+ * name is that of the layer's group. A group is inner_group_num attention layers, one after the
+ * other. */
 static int64_t number_albert(const cJSON *section, int64_t index)
 {
     const cJSON *groups = cJSON_GetObjectItemCaseSensitive(section, "num_hidden_groups");
@@ -56,7 +63,7 @@ static int64_t number_albert(const cJSON *section, int64_t index)
     ENCODER_FIELDS
 #define VIT_SELF VIT_NAMES, .biases = O, .more_biases = Q | K | V, .more_biases_if = "qkv_bias=true"
 
-/* BART and Whisper share their names and differ in fields and biases. */
+/* BART and Whisper have the same names of tensors, but other fields and biases. */
 #define SEQ2SEQ_ENCODER                                                                            \
     .kind = "encoder", .prefixes = "model.|", .layer = "encoder.layers.%.self_attn.",              \
     .projections = OUT_PROJ
@@ -106,7 +113,7 @@ static int64_t number_albert(const cJSON *section, int64_t index)
 #define T5_CROSS(fields)                                                                           \
     .kind = "cross", .layer = "decoder.block.%.layer.1.EncDecAttention.", T5_PROJECTIONS(fields)
 
-/* BERT's pooler, and what its older files say. */
+/* Fields of BERT's pooler, and of its older files. */
 #define BERT_KNOWN                                                                                 \
     .reads = "position_embedding_type", .ignored = "directionality|pooler_*|embedding_size"
 

@@ -20,7 +20,7 @@ static const cJSON *get(const cJSON *section, const char *name, size_t length)
                                             dot + 1);
 }
 
-/* The value of field where section has it, else NULL and what follows its "=". */
+/* The value of field in section; NULL: it is left out, and *otherwise is what follows its "=". */
 static const cJSON *find(const cJSON *section, const char *field, const char **otherwise)
 {
     *otherwise = "";

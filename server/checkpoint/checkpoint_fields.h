@@ -1,4 +1,5 @@
-/* checkpoint_fields.h - fields of a published config.json, as checkpoint_families.h writes them. */
+/* checkpoint_fields.h - reads fields of a published config.json, written as checkpoint_families.h
+ * says. */
 #ifndef ATTND_CHECKPOINT_FIELDS_H
 #define ATTND_CHECKPOINT_FIELDS_H
 
@@ -6,11 +7,11 @@
 
 #include <string.h>
 
-/* The first name of a field, for a %.*s. */
+/* The first name of a field, for %.*s in a message. */
 #define CHECKPOINT_FIELD_NAME(field) (int)strcspn(field, "|="), field
 
-/* field is "name|other_name=default". Each is false, with a fault of type or option that names the
- * field, where the value is of another kind or out of range. */
+/* Each reads field, which is "name|other_name=default". On false the fault names the field: type
+ * for a value of another kind, option for one out of range. */
 bool checkpoint_read_integer(const cJSON *section, const char *field, int64_t *value,
                              struct fault *fault); /* from 0 to INT32_MAX */
 bool checkpoint_read_number(const cJSON *section, const char *field, double *value,

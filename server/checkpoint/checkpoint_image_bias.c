@@ -1,8 +1,8 @@
 /* checkpoint_image_bias.c - see checkpoint_image_bias.h.
  *
  * Source: BeitRelativePositionBias of transformers' beit/modeling_beit.py at 0004a3c206a3, for
- * pictures of the size that config.json gives. For another size it interpolates the table, which is
- * not done here. */
+ * pictures of the size that config.json gives. For another size the source interpolates the table;
+ * this file does not. */
 #include "checkpoint/checkpoint_image_bias.h"
 
 #include "checkpoint/checkpoint_fields.h"
@@ -14,7 +14,7 @@
 
 enum { PATCHES_MAX = 1 << 20 };
 
-/* A field that is one number or a list of two, height and width; 0 where it is neither. */
+/* Reads a field that is one number, or a list of height and width; 0 where it is neither. */
 static void read_pair(const struct checkpoint_run *run, const char *name, double otherwise,
                       double pair[2])
 {

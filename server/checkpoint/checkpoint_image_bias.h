@@ -4,8 +4,9 @@
 
 #include "checkpoint/checkpoint_layer.h"
 
-/* The bias of a layer whose family may have one, of the layer's own table, of that of all layers,
- * or the sum of both, as config.json says; a table that it denies is a contradiction. */
+/* Sets the bias of a layer as config.json says: from the layer's own table, the table of all
+ * layers, or the sum of both. Does nothing where the family has none. A table in the file that
+ * config.json does not ask for is a fault. */
 bool checkpoint_image_bias_set(struct model_layer *layer, const struct checkpoint_layer *read,
                                struct model_parameters *parameters, struct fault *fault);
 

@@ -1,8 +1,8 @@
 /* checkpoint_known.c - see checkpoint_known.h.
  *
- * What a family's rows say is read from the rows themselves: each of their fields names what it
- * reads. A field of an object is written "attn_config.alibi"; an object that is named itself is
- * read whole by somebody else, such as rope_scaling. */
+ * The rows themselves say which fields are read: each of their members names the fields that it
+ * reads. "attn_config.alibi" is a field of an object. Where an object itself is named, such as
+ * rope_scaling, the code that reads the object checks its fields. */
 #include "checkpoint/checkpoint_known.h"
 
 #include "checkpoint/checkpoint_fields.h"
@@ -16,8 +16,8 @@
 
 enum { PATH_BYTES = 160, LISTED_BYTES = 64 };
 
-/* Fields of any config.json that change no attention: what PreTrainedConfig of transformers has, in
- * the versions 2 to 5, and what published models have besides. They are shell patterns. */
+/* Fields of any config.json that change no attention, as shell patterns: those of transformers'
+ * PreTrainedConfig, in the versions 2 to 5, and others that published models have. */
 static const char IGNORED[] =
     /* What the model is, and which software wrote it. */
     "model_type|architectures|auto_map|name|name_or_path|_name_or_path|_commit_hash|*_version|"
@@ -48,12 +48,12 @@ static const char IGNORED[] =
     "early_stopping|remove_invalid_values|suppress_tokens|begin_suppress_tokens|"
     "forced_decoder_ids|generation_config";
 
-/* What is read of any layer, and of one with a rotary embedding. */
+/* Fields that are read for every layer, and for one with a rotary embedding. */
 static const char READ[] = "is_causal|layer_types|quantization_config|quantization";
 static const char ROTARY[] =
     "rope_theta|rope_scaling|rope_parameters|original_max_position_embeddings";
 
-/* Fields of a row that name fields of config.json. */
+/* Members of a row that name fields of config.json. */
 #define AT(field) offsetof(struct checkpoint_stack, field)
 static const size_t NAMED[] = {
     AT(layers),        AT(width),          AT(q_heads),    AT(kv_heads),
@@ -68,8 +68,8 @@ static const size_t NAMED[] = {
 };
 #undef AT
 
-/* The rows of a family that read one section of its config.json; NULL is the whole, where the names
- * of sections are known too. */
+/* The rows of a family that read one section of its config.json. section NULL: the top of
+ * config.json, where the names of sections are known fields too. */
 struct family {
     const char *model_type;
     const struct checkpoint_stack *rows;
@@ -80,8 +80,8 @@ struct family {
 
 /* ------------------------------------------------------------------- lists -- */
 
-/* The entry of "a|b_*=3|c" that names path, or something below it: what follows it, "|c" or "=3|c";
- * NULL: none does. */
+/* Finds the entry of a list, "a|b_*=3|c", that names path; with below, one that names a field of
+ * the object at path. Returns what follows the name, "|c" or "=3|c"; NULL: there is none. */
 static const char *find_entry(const char *list, const char *path, bool below)
 {
     char entry[PATH_BYTES];
@@ -103,7 +103,7 @@ static bool is_same_section(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Whether a row of the section names path, or something below it. */
+/* Whether a row of the section names path; with below, a field of the object at path. */
 static bool is_named(const struct family *family, const char *path, bool below)
 {
     for (int i = 0; i < family->row_count; i++) {
@@ -125,7 +125,7 @@ static bool is_named(const struct family *family, const char *path, bool below)
     return find_entry(READ, path, below);
 }
 
-/* What a row of the section says that path must be, "=3|..."; NULL: none says so. */
+/* The value that a row of the section expects at path, "=3|..."; NULL: no row expects one. */
 static const char *find_expected(const struct family *family, const char *path)
 {
     for (int i = 0; i < family->row_count; i++) {
@@ -164,7 +164,7 @@ static void write_value(char value[LISTED_BYTES], const struct json_document *do
         snprintf(value, LISTED_BYTES, "%s", json_kind(document, node));
 }
 
-/* Whether node is what "3|..." says. */
+/* Whether node has the value before the "|" of "3|...". */
 static bool is_value(const cJSON *node, const char *expected)
 {
     char text[LISTED_BYTES];
@@ -212,7 +212,7 @@ static bool refuse(const struct family *family, const cJSON *section, const char
                         path, value, family->model_type);
 }
 
-/* The fields of object, which stands in section at path. */
+/* Checks the fields of object, which stands in section at prefix. */
 static bool check_fields(const struct family *family, const cJSON *section, const cJSON *object,
                          const char *prefix, struct fault *fault)
 {

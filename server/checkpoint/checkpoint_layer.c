@@ -1,7 +1,7 @@
 /* checkpoint_layer.c - see checkpoint_layer.h.
  *
- * The fields that a row of the table names, each with what it means for a layer; then what the
- * row's own function says beyond them. */
+ * Reads the fields that the row names and sets what they mean for the layer. Then the row's
+ * function adjust() sets what no field says. */
 #include "checkpoint/checkpoint_layer.h"
 
 #include "checkpoint/checkpoint_fields.h"
@@ -40,7 +40,7 @@ static bool read_heads(struct checkpoint_layer *layer, struct fault *fault)
     return true;
 }
 
-/* The type of a layer where config.json lists them: those with a window are "sliding_attention". */
+/* Reads the layer's type from the list in config.json: "sliding_attention" has a window. */
 static bool read_layer_type(struct checkpoint_layer *layer, const cJSON *types, struct fault *fault)
 {
     const cJSON *type =
@@ -55,7 +55,7 @@ static bool read_layer_type(struct checkpoint_layer *layer, const cJSON *types, 
                         name, layer->index);
 }
 
-/* A family without windows has none by config.json either. */
+/* The list must give no windows to a family that has none. */
 static bool check_full(struct checkpoint_layer *layer, const cJSON *types, struct fault *fault)
 {
     if (!read_layer_type(layer, types, fault))
@@ -67,8 +67,8 @@ static bool check_full(struct checkpoint_layer *layer, const cJSON *types, struc
                            layer->index);
 }
 
-/* A decoder looks both ways all the same where is_causal is false, or a flag of its family says so:
- * embeddings made of decoders. Source: create_causal_mask() of transformers' masking_utils.py. */
+/* A decoder looks both ways where is_causal is false or a flag of its family says so: models for
+ * embeddings are made so. Source: create_causal_mask() of transformers' masking_utils.py. */
 static bool read_causal(struct checkpoint_layer *layer, struct fault *fault)
 {
     const struct checkpoint_stack *stack = layer->run->stack;
@@ -82,9 +82,9 @@ static bool read_causal(struct checkpoint_layer *layer, struct fault *fault)
     return true;
 }
 
-/* A causal row sees its own key and those before it, window of them together. One that looks both
- * ways sees window of them on either side; half of window where it is the family's own flag that
- * says so, for then window counts both sides: create_bidirectional_sliding_window_mask() of
+/* A causal row sees window keys, its own and those before it. A row that looks both ways sees
+ * window keys on either side of its own; but half of that if it does so because of the family's own
+ * flag, for window then counts both sides. Source: create_bidirectional_sliding_window_mask() of
  * masking_utils.py, and Gemma3TextConfig with _bidirectional_window_overlay() of gemma3. */
 static void set_window(struct checkpoint_layer *layer, int64_t window)
 {
@@ -144,7 +144,7 @@ static bool read_biases(struct checkpoint_layer *layer, struct fault *fault)
     return true;
 }
 
-/* Norms of query and key, and what is clipped before them. */
+/* The norms of query and key, and the clipping before them. */
 static bool read_norms(struct checkpoint_layer *layer, struct fault *fault)
 {
     const struct checkpoint_stack *stack = layer->run->stack;
@@ -179,7 +179,7 @@ static bool check_refused(const struct checkpoint_layer *layer, struct fault *fa
                         node->string);
 }
 
-/* Before anything is divided by it. */
+/* Checked here because a fused tensor is sliced into kv_heads groups before shapes are checked. */
 static bool check_groups(const struct checkpoint_layer *layer, struct fault *fault)
 {
     const struct model_config *config = &layer->config;

@@ -9,14 +9,14 @@ struct checkpoint_layer {
     const struct checkpoint_run *run;
     int64_t index; /* in its run */
     bool has_window;
-    bool looks_both_ways; /* by the family's own flag */
+    bool looks_both_ways; /* because of the family's own flag */
     bool has_alibi, has_norms;
     double alibi_max;
     double clip;   /* 0: none */
     int64_t width; /* columns of its inputs and of its context */
     unsigned biases;
     double positions, original_positions; /* of a scaled rotary embedding; 0: not said */
-    bool is_unscaled;                     /* whatever config.json says of scaling it */
+    bool is_unscaled;                     /* the embedding, whatever config.json says */
     double norm_eps;
     struct model_config config; /* heads, options, rotary embedding */
 };
@@ -25,7 +25,7 @@ struct checkpoint_layer {
 bool checkpoint_layer_read(struct checkpoint_layer *layer, const struct checkpoint_run *run,
                            int64_t index, struct fault *fault);
 
-/* The rotary embedding, of a layer whose other fields are read. */
+/* Reads the rotary embedding of a layer whose other fields are read already. */
 bool checkpoint_layer_read_rope(struct checkpoint_layer *layer, struct fault *fault);
 
 #endif

@@ -1,5 +1,9 @@
-/* checkpoint_llamas.c - decoders whose tensors are named as Llama's or Meta's own: see
- * checkpoint_families.h. */
+/* checkpoint_llamas.c - the table of decoders whose tensors have the names of Llama or of Meta.
+ *
+ * To add a family, put a row before the last row, as checkpoint_families.h says; most are
+ * LLAMA_NAMES, LLAMA_FIELDS and what is different. Compare it with the family's own source in
+ * tests/unit/test_checkpoint_decoders.c, or in test_checkpoint_norms.c where query and key are
+ * normed. Put a published config.json into tests/unit/published_configs.json. */
 #include "checkpoint/checkpoint_families.h"
 
 #include "checkpoint/checkpoint_fields.h"
@@ -8,7 +12,7 @@
 
 #include <inttypes.h>
 
-/* Qwen2 slides its window on the layers from max_window_layers on, if at all. */
+/* Qwen2 has windows on the layers from max_window_layers on, where use_sliding_window is set. */
 static bool has_window_qwen2(const cJSON *section, int64_t index)
 {
     const cJSON *from = cJSON_GetObjectItemCaseSensitive(section, "max_window_layers");
@@ -17,14 +21,14 @@ static bool has_window_qwen2(const cJSON *section, int64_t index)
            && (double)index >= first;
 }
 
-/* Gemma 2 slides its window on every other layer. */
+/* Gemma 2 has windows on every other layer, from the first on. */
 static bool has_window_gemma2(const cJSON *section, int64_t index)
 {
     (void)section;
     return index % 2 == 0;
 }
 
-/* Gemma 3 and Cohere 2 leave the window out on one layer of sliding_window_pattern. */
+/* Gemma 3 and Cohere 2 have windows on all but the last of each sliding_window_pattern layers. */
 static bool has_window_of(const cJSON *section, int64_t index, double otherwise)
 {
     const cJSON *pattern = cJSON_GetObjectItemCaseSensitive(section, "sliding_window_pattern");
@@ -50,8 +54,8 @@ static bool refuse_windows(int64_t count, int64_t layers, struct fault *fault)
                         count, layers);
 }
 
-/* One window for all layers, or a list of them that is repeated, null being none. Source:
- * get_cache_sizes() of mistral-inference's cache.py at 2557e12. */
+/* One window for all layers, or a list of windows that repeats over the layers; null is no window.
+ * Source: get_cache_sizes() of mistral-inference's cache.py at 2557e12. */
 static bool read_windows(struct checkpoint_layer *layer, const cJSON *node, struct fault *fault)
 {
     const struct json_numbers *list = json_numbers_of(layer->run->document, node);
@@ -68,9 +72,8 @@ static bool read_windows(struct checkpoint_layer *layer, const cJSON *node, stru
     return true;
 }
 
-/* Mistral's own releases: theta is 1e6 where params.json says none, and was 1e4 beside one window
- * for all layers, which is the first release of all (transformer.py of mistral-inference up to
- * 1.5). */
+/* Mistral's own releases: where params.json has no theta it is 1e6, but 1e4 beside one window for
+ * all layers, which only the first release has (transformer.py of mistral-inference up to 1.5). */
 static bool adjust_mistral(struct checkpoint_layer *layer, struct fault *fault)
 {
     const cJSON *section = layer->run->section;

@@ -1,7 +1,7 @@
 /* checkpoint_mpt.c - see checkpoint_mpt.h.
  *
  * Source: llmfoundry/models/layers/attention.py, mpt/modeling_mpt.py and utils/config_defaults.py
- * of mosaicml/llm-foundry at 8c8dd48f7, of which MPT in transformers is a part. */
+ * of mosaicml/llm-foundry at 8c8dd48f7, of which transformers' MPT is a part. */
 #include "checkpoint/checkpoint_mpt.h"
 
 #include "checkpoint/checkpoint_fields.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The string that an object has under a name; otherwise where it has none. */
+/* The string that an object has under a name; otherwise, where it has no string there. */
 static const char *string_in(const cJSON *object, const char *name, const char *otherwise)
 {
     const cJSON *node = cJSON_GetObjectItemCaseSensitive(object, name);
@@ -25,8 +25,8 @@ static bool refuse(const char *field, const char *value, const char *expected, s
                         field, value, expected);
 }
 
-/* attention_bias is of the projections before attention, no_bias of all; null leaves the former to
- * the latter. */
+/* attention_bias is for the projections before attention, no_bias for all. Where attention_bias is
+ * null, no_bias counts for those too. */
 static bool read_biases(struct checkpoint_layer *layer, struct fault *fault)
 {
     const cJSON *section = layer->run->section;
@@ -51,7 +51,7 @@ static bool read_heads(struct checkpoint_layer *layer, const cJSON *attention, s
                             " columns (head_dim); expected %" PRId64 " columns together (d_model)",
                             config->q_heads, config->head_dim, layer->width);
     if (strcmp(type, "grouped_query_attention") == 0)
-        return true; /* as many as kv_n_heads */
+        return true; /* kv_heads is kv_n_heads already */
     config->kv_heads = config->q_heads;
     if (strcmp(type, "multihead_attention") == 0)
         return true;
@@ -71,8 +71,8 @@ static bool read_window(struct checkpoint_layer *layer, const cJSON *attention, 
                                    fault);
 }
 
-/* Rotary embeddings are those of flash-attn ("dail"), which scale nothing, or of transformers. A
- * model that has them has no slopes unless it says so. */
+/* Rotary embeddings are those of flash-attn ("dail"), which are never scaled, or of transformers
+ * ("hf"). A model that has them has no slopes by default, and is refused if it asks for both. */
 static bool read_rope(struct checkpoint_layer *layer, const cJSON *attention, struct fault *fault)
 {
     const char *source = string_in(attention, "rope_impl", "dail");
@@ -94,7 +94,7 @@ static bool read_rope(struct checkpoint_layer *layer, const cJSON *attention, st
     return true;
 }
 
-/* Queries times a factor that grows with their position. */
+/* Temperature tuning multiplies queries by a factor that grows with their position. */
 static bool check_temperature(const cJSON *attention, struct fault *fault)
 {
     const cJSON *tuning = cJSON_GetObjectItemCaseSensitive(attention, "attn_temperature_tuning");

@@ -4,7 +4,7 @@
 
 #include "checkpoint/checkpoint_layer.h"
 
-/* Biases, key/value heads, window and rotary embedding of a layer whose other fields are read. */
+/* The row's adjust(): sets biases, key/value heads, window and rotary embedding. */
 bool checkpoint_mpt_adjust(struct checkpoint_layer *layer, struct fault *fault);
 
 #endif

@@ -1,11 +1,11 @@
-/* checkpoint_name.h - the names of a layer's tensors. */
+/* checkpoint_name.h - writes the names of a layer's tensors. */
 #ifndef ATTND_CHECKPOINT_NAME_H
 #define ATTND_CHECKPOINT_NAME_H
 
 #include "checkpoint/checkpoint.h"
 
-/* "model.layers.7.self_attn.q_proj.weight": of the run's layer 7, part "q_proj", ending ".weight".
- */
+/* Writes "model.layers.7.self_attn.q_proj.weight" for layer 7 of the run, part "q_proj" and ending
+ * ".weight". */
 void checkpoint_write_name(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
                            int64_t index, const char *part, const char *ending);
 

@@ -1,7 +1,7 @@
 /* checkpoint_norm.c - see checkpoint_norm.h.
  *
- * A family's norm has one tensor for all heads, of the head's or of the row's width, or one for
- * each head, which are put side by side; some keep their weight less one. */
+ * A family's norm has one tensor for all heads, as wide as a head or as a row, or one tensor for
+ * each head, which are put side by side here. Some families store the weight minus one. */
 #include "checkpoint/checkpoint_norm.h"
 
 #include "checkpoint/checkpoint_name.h"
@@ -20,7 +20,7 @@ struct source {
     bool adds_one;
 };
 
-/* The name of the tensor, of head number head where each has its own. */
+/* Writes the name of the tensor; where each head has its own, of that of head. */
 static void write_name(char name[CHECKPOINT_NAME_BYTES], const struct source *source, int64_t head)
 {
     char part[CHECKPOINT_NAME_BYTES / 4];
@@ -59,7 +59,7 @@ static bool get(struct source *source, int64_t head, int64_t count, const float 
     return model_parameters_get_now(source->parameters, entry, values, fault);
 }
 
-/* *values are count numbers, as they are or put together. */
+/* Sets *values to count numbers: those of the tensor itself, or a new list made of tensors. */
 static bool read_values(struct source *source, int64_t count, const float **values,
                         struct fault *fault)
 {
@@ -81,7 +81,8 @@ static bool read_values(struct source *source, int64_t count, const float **valu
     return true;
 }
 
-/* What gradients are called: modules of one head each are one tensor there, * being the head. */
+/* Keeps the name and shape that gradients have. Tensors of one head each are one tensor there, with
+ * * in place of the head. */
 static bool keep_tensor(struct source *source, struct model_tensor *tensor, struct fault *fault)
 {
     char name[CHECKPOINT_NAME_BYTES];
@@ -95,7 +96,7 @@ static bool keep_tensor(struct source *source, struct model_tensor *tensor, stru
     if (is_split) /* the head's number, 0, stands where the part has its % */
         kept[strlen(kept) - strlen(source->ending) - strlen(strchr(source->part, '%'))] = '*';
     uint64_t shape[2] = { (uint64_t)source->heads, (uint64_t)head_dim };
-    const int rank = is_split ? 2 : (int)entry->rank; /* 1 or 2, of so many numbers */
+    const int rank = is_split ? 2 : (int)entry->rank; /* checked to be 1 or 2 */
     if (!is_split)
         safetensors_shape(entry, shape, rank);
     *tensor = (struct model_tensor){ kept, rank, { (int64_t)shape[0], (int64_t)shape[1] } };
@@ -128,7 +129,8 @@ static bool set_norm(struct attn_norm *norm, struct model_tensor tensors[2],
                && keep_tensor(&source, &tensors[1], fault));
 }
 
-/* Who has norms and does not say so would be answered for without them. */
+/* Refuses a file that has norms which config.json does not ask for: without them the numbers would
+ * be wrong. */
 static bool check_none(const struct checkpoint_layer *read, struct model_parameters *parameters,
                        struct fault *fault)
 {

@@ -4,8 +4,8 @@
 
 #include "checkpoint/checkpoint_layer.h"
 
-/* The norms of a layer whose config.json asks for them; a tensor of one where it does not is a
- * contradiction. */
+/* Sets the norms of a layer where config.json asks for them. Where it does not, a norm's tensor in
+ * the file is a fault. */
 bool checkpoint_norms_set(struct model_layer *layer, const struct checkpoint_layer *read,
                           struct model_parameters *parameters, struct fault *fault);
 

@@ -1,8 +1,9 @@
 /* checkpoint_quantised.c - see checkpoint_quantised.h.
  *
- * Most quantised checkpoints say so in config.json. Older ones keep that in a file of their own and
- * are known by the tensors that stand where a weight would: packed integers, and what scales them.
- * Their message names the method, for a weight of another shape would only look like a mistake. */
+ * Most quantised checkpoints say so in config.json. Older ones say so in another file, and are
+ * known by the tensors that they have in place of a weight: packed integers, and their scales. The
+ * message names the method, for a complaint about a weight's shape would look like a mistake in the
+ * file. */
 #include "checkpoint/checkpoint_quantised.h"
 
 #include "checkpoint/checkpoint_fields.h"
@@ -13,8 +14,8 @@
     "expected F32, F16, BF16 or F64 parameters; take the model that it was made from, or "         \
     "dequantise it and save it as safetensors"
 
-/* As its config.json names the method; NULL where it names none. In Mistral's own params.json, and
- * that of MLX, the object is called quantization. */
+/* The method that config.json names; NULL: none. Mistral's own params.json and MLX call the object
+ * quantization. */
 static const char *method_of(const cJSON *root)
 {
     const cJSON *node = checkpoint_find_object(root, "quantization_config|quantization");
@@ -23,7 +24,7 @@ static const char *method_of(const cJSON *root)
     const cJSON *method = cJSON_GetObjectItemCaseSensitive(node, "quant_method");
     if (cJSON_IsString(method))
         return method->valuestring;
-    /* bitsandbytes did not name itself at first. */
+    /* The first releases of bitsandbytes did not name the method. */
     return cJSON_GetObjectItemCaseSensitive(node, "load_in_8bit")
                    || cJSON_GetObjectItemCaseSensitive(node, "load_in_4bit")
                ? "bitsandbytes"
@@ -36,7 +37,7 @@ static bool ends_with(const char *name, const char *ending)
     return length >= ending_length && strcmp(name + length - ending_length, ending) == 0;
 }
 
-/* The first tensor that only such a method writes, and which; NULL where there is none. */
+/* The first tensor that only a method of quantisation writes, and which method; NULL: none. */
 static const char *find_tensor(const struct model_tensors *tensors, const char **method)
 {
     static const struct {

@@ -1,11 +1,11 @@
-/* checkpoint_quantised.h - checkpoints of quantised parameters, told apart from what is taken. */
+/* checkpoint_quantised.h - refuses checkpoints of quantised parameters. */
 #ifndef ATTND_CHECKPOINT_QUANTISED_H
 #define ATTND_CHECKPOINT_QUANTISED_H
 
 #include "model/model_tensors.h"
 
-/* Refuses what config.json, root, or the names of the tensors say is quantised: GPTQ, AWQ,
- * bitsandbytes and their kin. */
+/* A checkpoint is refused where config.json, whose root this is, or the names of its tensors say
+ * that it is quantised, by GPTQ, AWQ, bitsandbytes and others. The fault is dtype. */
 bool checkpoint_quantised_check(const cJSON *root, const struct model_tensors *tensors,
                                 struct fault *fault);
 

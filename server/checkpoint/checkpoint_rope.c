@@ -1,9 +1,9 @@
 /* checkpoint_rope.c - the rotary embedding of a published checkpoint.
  *
- * Layers with a window may have a theta of their own, and then no rope_scaling. theta stands at the
- * top of config.json or, in newer ones, in rope_parameters; the scaling in rope_scaling or there
- * too, under names that "rope" of our own config has as well. So it is put into the form of ours,
- * and what is read and refused is the same. */
+ * Layers with a window may have a theta of their own, and are then not scaled. theta stands at the
+ * top of config.json or, in newer files, in rope_parameters. The scaling stands in rope_scaling or
+ * in rope_parameters, and its members have the names that they have in our own config. So the
+ * scaling is translated to our form, and model_rope.c reads and refuses both forms alike. */
 #include "checkpoint/checkpoint_fields.h"
 #include "checkpoint/checkpoint_layer.h"
 #include "model/model_rope.h"
@@ -39,7 +39,7 @@ static const cJSON *scaling_of(const struct checkpoint_layer *layer)
     return own ? own : parameters_of(layer);
 }
 
-/* A number that the scaling says, or else rope_parameters; 0: neither. */
+/* Reads a number from the scaling, else from rope_parameters; 0: neither has it. */
 static bool read_said(const struct checkpoint_layer *layer, const char *name, double *value,
                       struct fault *fault)
 {
@@ -52,7 +52,7 @@ static bool read_theta(struct checkpoint_layer *layer, struct fault *fault)
     const struct checkpoint_stack *stack = layer->run->stack;
     const bool is_local = layer->has_window && stack->local_theta;
     double theta;
-    if (layer->config.rope.theta > 0) /* its family has said it */
+    if (layer->config.rope.theta > 0) /* set by the row's adjust() */
         return true;
     if (!read_said(layer, "rope_theta", &theta, fault)
         || (theta == 0
@@ -94,8 +94,8 @@ static const cJSON *type_of(const cJSON *scaling)
     return type ? type : cJSON_GetObjectItemCaseSensitive(scaling, "type");
 }
 
-/* The rope_type of scaling, NULL where it says none and must. Phi-3 called longrope "su" at first,
- * and "yarn" too (configuration_phi3.py), and llm-foundry the default one "no_scaling". */
+/* The rope_type of scaling; NULL: it has none and must, or it is no string. Phi-3 first called
+ * longrope "su", and "yarn" too (configuration_phi3.py); llm-foundry's default is "no_scaling". */
 static const char *name_of(const struct checkpoint_layer *layer, const cJSON *scaling)
 {
     const cJSON *type = type_of(scaling);
@@ -127,10 +127,11 @@ static void drop(cJSON *copy, const char *name)
     cJSON_DeleteItemFromObjectCaseSensitive(copy, name);
 }
 
-/* Puts the length that the model was trained for into copy, where its type takes one: of dynamic
- * what the model is for now, whatever else stands there; of the others what config.json says beside
- * the scaling, in it, or that. Source: modeling_rope_utils.py of transformers,
- * _compute_dynamic_ntk_parameters() and standardize_rope_params(). */
+/* Puts the length that the model was trained for into copy, where its type takes one. For dynamic
+ * it is the length that the model is made for, whatever copy says. For the others it is the first
+ * of: what config.json says beside the scaling, what the scaling says, the length that the model is
+ * made for. Source: modeling_rope_utils.py of transformers, _compute_dynamic_ntk_parameters() and
+ * standardize_rope_params(). */
 static bool set_length(const struct checkpoint_layer *layer, const char *name, cJSON *copy)
 {
     static const char *const OTHERS[] = { "yarn", "llama3", "longrope" };
@@ -154,8 +155,8 @@ static double number_of(const cJSON *object, const char *name)
     return cJSON_IsNumber(number) ? number->valuedouble : 0;
 }
 
-/* Of longrope the factor is how many times the trained length max_position_embeddings is, wherever
- * config.json says the former beside the latter. */
+/* The factor of longrope is max_position_embeddings over the length that the model was trained for,
+ * where config.json gives that length beside the scaling, or the scaling has no factor. */
 static bool set_factor(const struct checkpoint_layer *layer, cJSON *copy)
 {
     const double length = number_of(copy, LENGTH), most = layer->positions;
@@ -183,7 +184,7 @@ static bool rename_yarn(cJSON *copy)
     return !is_level || cJSON_AddNumberToObject(copy, "attention_factor", 1);
 }
 
-/* A copy of scaling in the words of our own config; NULL where there is no memory. */
+/* A copy of scaling in the form of our own config, the caller's to delete; NULL: no memory. */
 static cJSON *translate(const struct checkpoint_layer *layer, const cJSON *scaling)
 {
     static const char *const DROPPED[] = { "rope_theta", "partial_rotary_factor", "finetuned" };
@@ -193,7 +194,7 @@ static cJSON *translate(const struct checkpoint_layer *layer, const cJSON *scali
         return NULL;
     for (size_t i = 0; i < sizeof DROPPED / sizeof DROPPED[0]; i++)
         drop(copy, DROPPED[i]);
-    if (!name) /* or one that is no string: for the reader to refuse */
+    if (!name) /* none, or no string: the reader refuses it */
         return copy;
     drop(copy, "type");
     drop(copy, "rope_type");
@@ -232,8 +233,8 @@ static bool read_scaling(struct checkpoint_layer *layer, struct fault *fault)
     return good;
 }
 
-/* apply_scaling() of llama-models' models/llama3/model.py at 43e87a37feaa, which has no names for
- * its numbers in params.json. */
+/* Source: apply_scaling() of llama-models' models/llama3/model.py at 43e87a37feaa. params.json has
+ * only a flag for these numbers. */
 static const struct attn_rope_scaling LLAMA3 = {
     .type = ATTN_ROPE_LLAMA3,
     .factor = 8,

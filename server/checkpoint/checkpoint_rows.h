@@ -1,6 +1,6 @@
-/* checkpoint_rows.h - what the rows of the tables of families are written with: the short names of
- * projections and the initialisers that many rows share. For checkpoint_encoders.c,
- * checkpoint_decoders.c and checkpoint_llamas.c alone. */
+/* checkpoint_rows.h - short names to write the rows of the tables with: sets of projections, and
+ * initialisers that many rows share. Only for checkpoint_encoders.c, checkpoint_decoders.c and
+ * checkpoint_llamas.c. What the rows of one table share is a macro in its file. */
 #ifndef ATTND_CHECKPOINT_ROWS_H
 #define ATTND_CHECKPOINT_ROWS_H
 
@@ -20,7 +20,7 @@ enum {
         q, k, v, o                                                                                 \
     }
 
-/* The same where one tensor holds query, key and value. */
+/* The names of two tensors, the first of which holds query, key and value. */
 #define FUSED(qkv, o)                                                                              \
     {                                                                                              \
         qkv, NULL, NULL, o                                                                         \
