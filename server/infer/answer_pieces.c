@@ -1,7 +1,7 @@
 /* answer_pieces.c - see answer_pieces.h.
  *
- * The memory of a long answer is asked for in pages of 2 MiB, where the kernel has them: to come
- * by 240 MB in pages of 4 KiB, and to give them back at once, takes longer than some requests. */
+ * The memory of a long answer is allocated in pages of 2 MiB, where the kernel has them: allocating
+ * and freeing 240 MB in pages of 4 KiB takes longer than some requests. */
 #include "infer/answer_pieces.h"
 
 #include <stdlib.h>
@@ -10,15 +10,15 @@
 
 enum {
     PIECE_WEIGHT = 65536, /* a float weighs 1: about a millisecond */
-    DOUBLE_WEIGHT = 16,   /* what another number takes to write */
+    DOUBLE_WEIGHT = 16,   /* a double takes longer to write */
     LARGE_PAGE_BYTES = 2 << 20,
-    LARGE_BYTES = 32 << 20, /* from here on malloc() maps it always */
+    LARGE_BYTES = 32 << 20, /* malloc() always maps allocations from this size on */
 };
 
 /* Where a piece begins; it ends where the next one does. */
 struct answer_piece {
-    int64_t gap, first; /* a number of that gap's tensor */
-    size_t offset;      /* of its bytes */
+    int64_t gap, first; /* the first number, of the tensor in that gap */
+    size_t offset;      /* of its bytes in the room */
 };
 
 static int64_t weight_of(const struct tensor_text *tensor)
@@ -26,7 +26,7 @@ static int64_t weight_of(const struct tensor_text *tensor)
     return !tensor->is_integers && tensor->dtype == ATTN_F64 ? DOUBLE_WEIGHT : 1;
 }
 
-/* Counts the pieces, and notes where each begins unless begins is NULL. */
+/* Counts the pieces. Notes where each begins, unless begins is NULL. */
 static int64_t cut(const struct text_deferred *deferred, struct answer_piece *begins)
 {
     int64_t count = 0, left = 0;
@@ -47,15 +47,14 @@ static int64_t cut(const struct text_deferred *deferred, struct answer_piece *be
     return count;
 }
 
-/* A part of a piece: text before the tensor, where its first number is in the piece, and numbers.
- */
+/* The part of a piece in one gap: numbers of the tensor, and before the first of them the text. */
 struct stretch {
     const struct tensor_text *tensor;
     int64_t first, count;
     size_t text_at, text_bytes;
 };
 
-/* The stretch of a piece in gap; false behind its last one. */
+/* Finds the stretch of a piece in a gap; false behind the piece's last one. */
 static bool find_stretch(const struct answer_pieces *pieces, int64_t piece, int64_t gap,
                          struct stretch *stretch)
 {
@@ -74,7 +73,7 @@ static bool find_stretch(const struct answer_pieces *pieces, int64_t piece, int6
     return true;
 }
 
-/* What follows the last tensor goes with the last piece. */
+/* Where the text behind the last tensor begins, which the last piece includes. */
 static size_t tail_at(const struct answer_pieces *pieces)
 {
     return pieces->deferred.gaps[pieces->deferred.count - 1].at;
@@ -89,7 +88,7 @@ static size_t bytes_most(const struct answer_pieces *pieces, const struct text *
     return bytes;
 }
 
-/* Room for all of them, behind their parts. */
+/* Allocates the parts, and behind them room for all pieces. */
 static char *allocate(struct answer_pieces *pieces, const struct text *text, size_t bytes)
 {
     const size_t parts = ((size_t)pieces->count + EXCHANGE_PARTS_MAX) * sizeof *pieces->parts;
@@ -99,7 +98,7 @@ static char *allocate(struct answer_pieces *pieces, const struct text *text, siz
     if (bytes < LARGE_BYTES)
         pieces->parts = malloc(parts + bytes);
     else if ((pieces->parts = aligned_alloc(LARGE_PAGE_BYTES, pages * LARGE_PAGE_BYTES)))
-        madvise(pieces->parts, pages * LARGE_PAGE_BYTES, MADV_HUGEPAGE); /* it may say no */
+        madvise(pieces->parts, pages * LARGE_PAGE_BYTES, MADV_HUGEPAGE); /* the kernel may refuse */
     return pieces->parts ? (char *)pieces->parts + parts : NULL;
 }
 

@@ -1,9 +1,9 @@
-/* infer.h - what a client asked for and what it will get, as plain data.
+/* infer.h - what a client asks for and what it gets, as plain data.
  *
- * A request is a list of items, each one attention of its own length; a single
- * call is a list of one. A wire fills in what was asked (the first half of an
- * item), infer_plan.c adds what it means for the model, the scheduler's tasks
- * compute, and the wire writes the second half. Nothing here knows HTTP or JSON. */
+ * A request is a list of items, each an attention of its own lengths; a single call is a list of
+ * one. A wire fills in what was asked (the first half of an item), infer_plan() adds what that
+ * means for the model (the second half), tasks compute, and the wire writes the results. Nothing
+ * here knows HTTP or JSON. */
 #ifndef ATTND_INFER_H
 #define ATTND_INFER_H
 
@@ -15,13 +15,13 @@
 
 enum {
     INFER_RANK_MAX = 8,
-    INFER_ITEMS_MAX = 16384, /* of a batch; with what is planned of it, an item has some 4 KB */
+    INFER_ITEMS_MAX = 16384, /* of a batch; a planned item takes some 4 KB */
 };
 
 /* What a client calls the outputs: the names of ATTN_OUTPUT_MAP. */
 extern const char *const infer_output_names[ATTN_OUTPUT_COUNT];
 
-/* Numbers as they came: dense, row-major. */
+/* Numbers as they arrived: dense, row-major. */
 struct infer_array {
     const void *data; /* NULL: absent; aligned to its dtype */
     enum attn_dtype dtype;
@@ -41,84 +41,84 @@ struct infer_part {
 };
 
 struct infer_item {
-    /* As asked. Absent fields are NULL or, where a flag says so, not set. */
+    /* As asked. An absent field is NULL, or its has_ flag is false. */
     const char *model_name;
     int64_t layer_index;
     struct infer_array query, key, value;
     struct infer_array mask; /* added to the scores; -INFINITY forbids. BOOL: true may attend */
-    bool mask_is_bool;       /* it has no gradient; JSON's booleans are numbers here already */
+    bool mask_is_bool;       /* has no gradient; JSON's booleans are numbers here already */
     struct infer_array context_gradient;
     int64_t *kv_len;      /* [kv_len_count] */
-    int64_t kv_len_count; /* 0: absent; 1 and !kv_len_rows: one for all rows */
-    bool kv_len_rows;     /* one for each query row */
+    int64_t kv_len_count; /* 0: absent; 1 without kv_len_rows: one length for all rows */
+    bool kv_len_rows;     /* a length for each query row */
     int64_t past_len;
     struct infer_array alibi_slopes, sinks;
     struct attn_masking masking; /* kv_offset, and for sdpa a view of the mask for one batch item;
                                     infer_masking.c plans the rest from the fields above */
-    bool context_by_heads;       /* [q_heads][q_len][v_head_dim] of a model without parameters */
-    bool partial;                /* the context before the output projection, and lse */
+    bool context_by_heads;       /* [q_heads][q_len][v_head_dim]; only without parameters */
+    bool partial;                /* answer the context before the output projection, and lse */
     bool has_causal, causal;
     bool has_scale, has_softcap, has_window_left, has_window_right;
     double scale, softcap;
     float dropout; /* 0: off */
     uint64_t seed;
     enum attn_normalizer normalizer;
-    enum attn_dtype softmax_precision; /* F64: all in double */
+    enum attn_dtype softmax_precision; /* F64: compute all in double */
     int64_t window_left, window_right;
-    int64_t q_heads, kv_heads; /* 0: not said */
+    int64_t q_heads, kv_heads; /* 0: absent */
     bool outputs[ATTN_OUTPUT_COUNT];
-    struct infer_part *parts; /* merge these; NULL: attention, by all of the above */
+    struct infer_part *parts; /* merge these; NULL: attention */
     int64_t part_count;
     bool has_weight_map;
-    struct attn_weight_map weight_map; /* its outputs are planned */
+    struct attn_weight_map weight_map; /* infer_plan() sets its outputs */
 
     /* As planned. */
-    struct fault fault;  /* this item's own; then nothing below counts */
+    struct fault fault;  /* this item's own; if set, ignore what is below */
     struct model *model; /* retained */
-    bool layer_held;     /* model_hold_layer() */
+    bool layer_held;     /* by model_hold_layer() */
     struct attn_layer layer;
-    struct attn_layer_merge merge; /* what the plan of a merge points at */
+    struct attn_layer_merge merge; /* the plan of a merge points at it */
     struct attn_layer_plan plan;
-    struct infer_gradient *gradient; /* in place of plan, where gradients are asked for */
+    struct infer_gradient *gradient; /* used in place of plan for gradients, else NULL */
     int64_t q_len, kv_len_max, d_out;
-    size_t answer_bytes;              /* that its part of the answer takes at the most */
-    enum attn_dtype answer_dtype;     /* the query's, as it came; F32 where partial */
-    enum attn_dtype result_dtype;     /* of all results, see infer_convert.h */
-    void *results[ATTN_OUTPUT_COUNT]; /* NULL where not asked for; of top_k, its values */
+    size_t answer_bytes;              /* of its part of the answer, at most */
+    enum attn_dtype answer_dtype;     /* that of the query as it arrived; F32 if partial */
+    enum attn_dtype result_dtype;     /* of all results, see infer_convert_results() */
+    void *results[ATTN_OUTPUT_COUNT]; /* NULL if not asked for; values of a top_k map */
     void *scratch;
-    void *workspaces; /* one for each task at once, where the workers' own are too small */
+    void *workspaces; /* one for each worker slot, if the workers' own are too small */
 };
 
 struct infer_request {
-    struct arena arena; /* owns everything the items point at, but the models */
+    struct arena arena; /* owns all that the items point at, except the models */
     struct infer_item *items;
     int64_t item_count;
-    struct model *model;    /* of all items, retained; NULL: each says its own */
-    bool nonfinite_allowed; /* NaN and infinities may come in JSON */
-    bool batch;             /* the answer is a list; an item's fault is its own */
+    struct model *model;    /* of all items, retained; NULL: each item has its own */
+    bool nonfinite_allowed; /* JSON may have NaN and infinities */
+    bool batch;             /* the answer is a list; a fault of an item fails that item alone */
     bool gradients;         /* the answer is gradients, not attention */
-    bool joined;         /* all items have one shape, and their results lie one behind the other */
-    size_t number_bytes; /* what a number of the answer takes at the most; 0: as text */
+    bool joined;            /* all items have one shape, and their results are contiguous */
+    size_t number_bytes;    /* of a number in the answer, at most; 0: as text */
 };
 
-/* What a plan needs to know of the daemon. */
+/* What planning needs from the daemon. */
 struct model_store;
 struct infer_limits {
     struct model_store *store;
     const struct attn_kernels *kernels;
-    int worker_count; /* tasks of a request that run at once; there may be more workers later */
+    int worker_count;       /* tasks of a request that run at once; more workers may come later */
     size_t workspace_bytes; /* of a worker */
     size_t answer_bytes_max;
     size_t scratch_bytes_max; /* of one request */
 };
 
-/* Resolves models, checks every shape and option, plans, and allocates results and
- * scratch in the arena. Items that fail carry their fault (pointer relative to the
- * item: "/query"). False only for a fault of the request as a whole. */
+/* Resolves models, checks every shape and option, plans, and allocates results and scratch in the
+ * arena. An item that fails has its fault (pointer relative to the item: "/query"). False only for
+ * a fault of the request as a whole. */
 bool infer_plan(struct infer_request *request, const struct infer_limits *limits,
                 struct fault *fault);
 
-/* The shape of an output as it is answered; returns its rank. */
+/* The shape of an output in the answer; returns its rank. */
 int infer_output_shape(const struct infer_item *item, enum attn_output output, int64_t shape[3]);
 
 /* Releases models and the arena. */

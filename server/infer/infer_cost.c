@@ -8,12 +8,13 @@
 
 #include <stdlib.h>
 
-/* What is predicted to take longer is measured always, what is shorter once in so many times: a
- * prime number of them, or of like requests it would always be the same phase. */
+/* A phase with a longer prediction is always measured, a shorter one once in SOMETIMES times. That
+ * is a prime number, because else the same phase of similar requests would be measured each time.
+ */
 static const int64_t ALWAYS_NS = 200000;
 enum { SOMETIMES = 61 };
 
-/* How much a packed body is thought to unpack to, and what a number takes as text. */
+/* Guesses: how much larger a packed body gets, and the bytes of a number as text. */
 static const double UNPACKED_FACTOR = 3;
 static const double TEXT_BYTES = 11;
 
@@ -29,7 +30,7 @@ static void settle(struct infer_cost *cost, enum infer_phase phase)
     cost->measured[phase] = is_to_be_measured(cost->ns[phase]);
 }
 
-/* The bytes of a body that are JSON: its header, where it says how long that is. */
+/* The bytes of a body that are JSON: those of the header of a binary body, or all. */
 static double json_bytes(const struct exchange *exchange, double bytes)
 {
     const char *length = exchange_header(exchange, HTTP_HEADER_INFERENCE_LENGTH);
@@ -53,7 +54,7 @@ void infer_cost_read(struct infer_cost *cost, const struct exchange *exchange, s
     settle(cost, INFER_READ);
 }
 
-/* The parameters of a product are as near as those of the layer. */
+/* The parameters of a product are in a cache if those of the layer are. */
 static void split_products(struct infer_cost *cost, const struct infer_item *item)
 {
     const bool is_far = cost->phases[INFER_COMPUTE].amount[COST_PARAMETER_FAR] > 0;
@@ -87,7 +88,7 @@ static void add_item(struct infer_cost *cost, const struct infer_request *reques
         written[COST_WRITE_TEXT] += bytes / (double)infer_number_bytes(request);
 }
 
-/* Both are counted. */
+/* Called when the amounts of computing and writing are set. */
 static void settle_plan(struct infer_cost *cost, enum coding answer_coding)
 {
     settle(cost, INFER_COMPUTE);
@@ -139,7 +140,7 @@ static int64_t by_size_ns(const struct infer_cost *cost, const struct service *s
     if (!admission_weighs_size(service))
         return 0;
     for (int phase = 0; phase < INFER_PHASE_COUNT; phase++)
-        if (cost->ns[phase] > 0) /* else nothing is known of it yet */
+        if (cost->ns[phase] > 0) /* else the phase is not known yet */
             ns += cost_by_size_ns(&cost->phases[phase]);
     return ns < COST_NS_MAX ? ns : COST_NS_MAX;
 }

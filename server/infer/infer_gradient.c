@@ -1,8 +1,8 @@
 /* infer_gradient.c - see infer_gradient.h.
  *
- * Every gradient that there is gets answered: of the three inputs, of a float mask, of slopes and
- * sinks, and of each parameter of the layer as the model's file has it. What the layer has become
- * of these, say two projections of one matrix, is known to set_parameters() alone. */
+ * The answer has every gradient: of the three inputs, of a float mask, of slopes and sinks, and of
+ * each parameter of the layer as the model's file has it. Only set_parameters() knows where the
+ * layer uses a parameter in another form, for example one matrix as two projections. */
 #include "infer/infer_gradient.h"
 
 #include "infer/infer_results.h"
@@ -21,7 +21,7 @@ const struct model_tensor *infer_gradient_tensor(const struct infer_item *item,
     return &model_layer_of(item)->tensors[projection][is_bias];
 }
 
-/* Key and value absent: the query is all three. */
+/* Without key and value the query is all three inputs. */
 static bool is_self_attention(const struct infer_item *item)
 {
     return !item->key.data && !item->value.data;
@@ -32,7 +32,7 @@ static int64_t count_of(const struct attn_tensor *tensor)
     return tensor->shape[0] * tensor->shape[1] * tensor->shape[2] * tensor->shape[3];
 }
 
-/* A bias makes a mask of the problem where none was given. */
+/* A bias gives the problem a mask even if the request has none. */
 static bool has_bias(const struct infer_item *item, const struct attn_layer_problem *problem)
 {
     return model_layer_of(item)->relative_bias.values && problem->mask.data;
@@ -44,7 +44,7 @@ static bool has_mask(const struct infer_item *item, const struct attn_layer_prob
     return problem->mask.data && is_given && !item->mask_is_bool;
 }
 
-/* Numbers of the mask that was given: of every head, or of all of them. */
+/* Numbers of the request's mask: one mask for each head, or one for all heads. */
 static int64_t mask_count(const struct infer_item *item, const struct attn_layer_problem *problem)
 {
     const struct attn_tensor *mask = &problem->mask;
@@ -59,7 +59,7 @@ static int64_t tensor_count(const struct model_tensor *tensor)
 
 /* ---------------------------------------------------------------- checks -- */
 
-/* Fields of attention that say nothing to its gradients. */
+/* Refuses fields of attention that gradients do not have. */
 static bool check_fields(const struct infer_item *item, struct fault *fault)
 {
     if (item->partial)
@@ -103,7 +103,7 @@ bool infer_gradient_check(const struct infer_item *item, const struct attn_layer
 {
     if (!check_fields(item, fault) || !check_shape(item, fault))
         return false;
-    /* Each is the size of something that is in memory already. */
+    /* No overflow: each count is the size of something in memory. */
     int64_t count = count_of(&problem->query) + count_of(&problem->key) + count_of(&problem->value);
     if (is_self_attention(item))
         count += count_of(&problem->query);
@@ -177,7 +177,7 @@ static struct attn_norm_gradient norm(const struct infer_gradient *gradient,
                                         gradient->parameters[which][1] };
 }
 
-/* Where the gradients of the layer's parameters go, whatever of the layer they have become. */
+/* Sets where the gradients of the layer's parameters go. */
 static void set_parameters(const struct infer_item *item, struct attn_layer_gradient_problem *whole)
 {
     const struct infer_gradient *gradient = item->gradient;
@@ -297,7 +297,7 @@ static void finish_bias(struct infer_item *item)
             }
 }
 
-/* The tables' gradients, 0 where there was no pair. */
+/* The gradients of the tables; 0 for a row without a pair. */
 static void write_tables(const struct infer_item *item)
 {
     const struct infer_gradient *gradient = item->gradient;

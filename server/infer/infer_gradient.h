@@ -1,27 +1,27 @@
-/* infer_gradient.h - the gradients that an item asks for in place of attention. */
+/* infer_gradient.h - the gradients of an item that asks for them instead of attention. */
 #ifndef ATTND_INFER_GRADIENT_H
 #define ATTND_INFER_GRADIENT_H
 
 #include "infer/infer.h"
 #include "layer_gradient.h"
 
-/* The inputs of an item, and where their gradients are. */
+/* The inputs of an item: indices of their gradients. */
 enum infer_input { INFER_QUERY, INFER_KEY, INFER_VALUE, INFER_INPUT_COUNT };
 
 struct infer_gradient {
     struct attn_layer_gradient_plan plan;
     float *inputs[INFER_INPUT_COUNT];
-    float *input;                /* their sum in self-attention, else NULL */
-    float *mask;                 /* NULL where no float mask was given */
-    float *biased_mask;          /* of mask and relative position bias together; NULL: no bias */
+    float *input;                /* the sum of all inputs in self-attention, else NULL */
+    float *mask;                 /* NULL without a float mask */
+    float *biased_mask;          /* of mask plus relative position bias; NULL: no bias */
     double *bias_sums;           /* [table_rows, q_heads], zero until infer_gradient_finish() */
-    float *alibi_slopes, *sinks; /* NULL where none were given */
+    float *alibi_slopes, *sinks; /* NULL without any */
     /* Weight and bias of each parameter, as in struct model_layer; NULL where there is none. */
     float *parameters[MODEL_TENSOR_COUNT][2];
 };
 
-/* Checks the context's gradient against the shapes of the item's problem; *bytes is the most that
- * the answer may take. */
+/* Checks the context's gradient against the shapes of the item's problem. Sets *bytes to the most
+ * bytes of the answer. */
 bool infer_gradient_check(const struct infer_item *item, const struct attn_layer_problem *problem,
                           size_t *bytes, struct fault *fault);
 
@@ -29,15 +29,15 @@ bool infer_gradient_check(const struct infer_item *item, const struct attn_layer
 bool infer_gradient_plan(struct infer_request *request, struct infer_item *item,
                          const struct attn_layer_problem *problem, struct fault *fault);
 
-/* The shape of an input's gradient as it is answered; returns its rank. A flat query is one row. */
+/* The shape of an input's gradient in the answer; returns its rank. A flat query is one row. */
 int infer_gradient_shape(const struct infer_item *item, enum infer_input input, int64_t shape[3]);
 
-/* The same for the mask's. */
+/* The same for the mask's gradient. */
 int infer_gradient_mask_shape(const struct infer_item *item, int64_t shape[3]);
 
-/* What the tasks leave to be summed up: gradient->input, what mask and tables of a relative
- * position bias have of biased_mask, and the parameters that are one tensor of the model's file,
- * all but the first of which become NULL. */
+/* Sums up what the tasks have computed: gradient->input; the gradients of mask and tables of a
+ * relative position bias, from biased_mask; and the parameters that are one tensor of the model's
+ * file, all but the first of which become NULL. */
 void infer_gradient_finish(struct infer_item *item);
 
 /* The tensors of the item's layer, as in struct model_layer. */

@@ -197,10 +197,10 @@ static bool write(struct call *call, struct fault *fault)
 static void record(struct call *call, struct request_record *record)
 {
     const struct infer_request *request = &infer_of(call)->call.request;
-    infer_record(record, request);
+    infer_statistics_describe(record, request);
     record->cost_ns = infer_cost_ns(&call->cost);
     record->flops = call->cost.flops;
-    infer_statistics(request, record);
+    infer_statistics_count(request, record);
 }
 
 static void drop(struct call *call)

@@ -57,7 +57,8 @@ static bool plan_mask(const struct infer_item *item, struct attn_layer_problem *
 
 /* --------------------------------------------- one number for each head -- */
 
-/* none: a number that is not finite and yet allowed, or 0. */
+/* Takes an array of one number for each head. none: the one infinite number that is allowed, or 0.
+ */
 static bool take(const struct infer_array *array, const char *name, const char *pointer,
                  int64_t q_heads, float none, const float **values, struct fault *fault)
 {
@@ -100,8 +101,8 @@ bool infer_plan_masking(struct infer_item *item, struct attn_layer_problem *prob
 
 /* ------------------------------------------------- relative position bias -- */
 
-/* The mask's number for a pair, by which it is seen or not where it is BOOL; past the end of a
- * shorter mask there is nothing to be seen. */
+/* The number that a mask adds to the score of a pair; for a BOOL mask 0 or -INFINITY. A pair past
+ * the end of a shorter mask is not visible. */
 static float mask_at(const struct attn_tensor *mask, int64_t head, int64_t row, int64_t key)
 {
     const int64_t at[] = { head, row, key };

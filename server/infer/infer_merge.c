@@ -1,8 +1,8 @@
 /* infer_merge.c - see infer_merge.h.
  *
- * The first part that saw a key says how many heads, rows and columns there are, as far as the
- * model does not; all others have to agree with it. Only a part that saw none may have other
- * columns: it cannot always know those of the values that it does not have. */
+ * The first part that saw a key gives the numbers of heads, rows and columns that the model does
+ * not give; all others have to agree with it. Only a part that saw no key may have other columns:
+ * it may not know the columns of values that it does not have. */
 #include "infer/infer_merge.h"
 
 #include "model/model_scores.h"
@@ -26,8 +26,8 @@ bool infer_merge_plan_part(struct infer_item *item, struct attn_layer_problem *p
 }
 
 struct part_shape {
-    int64_t q_heads, q_len, v_head_dim; /* v_head_dim 0: there are no rows to tell it from */
-    bool is_certain;                    /* of a part that saw something */
+    int64_t q_heads, q_len, v_head_dim; /* v_head_dim 0: not known, there are no rows */
+    bool is_certain;                    /* the part saw a key */
 };
 
 static bool refuse(struct fault *fault, int64_t index, const char *member, const char *expected)
@@ -87,7 +87,7 @@ static bool agree_with_model(const struct infer_item *item, int64_t index,
     return refuse(fault, index, "context", expected);
 }
 
-/* The layer as far as a merge needs it. */
+/* Settles what a merge needs of the layer. */
 static bool settle_layer(struct infer_item *item, const struct part_shape *shape,
                          struct fault *fault)
 {
@@ -105,7 +105,7 @@ static bool settle_layer(struct infer_item *item, const struct part_shape *shape
     return true;
 }
 
-/* The part whose shape is that of the whole: the first that saw something, else the first. */
+/* The part that gives the shape of the whole: the first that saw a key, else the first. */
 static int64_t find_teller(const struct infer_item *item)
 {
     for (int64_t i = 0; i < item->part_count; i++)
@@ -114,7 +114,7 @@ static int64_t find_teller(const struct infer_item *item)
     return 0;
 }
 
-/* Whether part index fits the whole, and whether it counts in it. */
+/* Checks that a part fits the whole. *counts: the part saw a key, so it counts in the result. */
 static bool read_part(const struct infer_item *item, int64_t index, const struct part_shape *whole,
                       bool *counts, struct fault *fault)
 {

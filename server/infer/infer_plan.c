@@ -1,8 +1,8 @@
 /* infer_plan.c - from what was asked to a plan that cannot fail.
  *
- * Heads and lengths come from the arrays' shapes and the model; every
- * disagreement is a fault that names the field, what came and what was expected.
- * What the library would refuse is refused here first, in the client's words. */
+ * Heads and lengths come from the arrays' shapes and the model; every disagreement is a fault that
+ * names the field, its value and what was expected. What the library would refuse is refused here
+ * first, with the names of the client's fields. */
 #include "infer/infer.h"
 #include "infer/infer_results.h"
 
@@ -30,9 +30,8 @@ struct planned_input {
 
 /* ---------------------------------------------------------------- inputs -- */
 
-/* Rows of columns ([length][columns]; a flat query is one row), or where heads are
- * taken too [heads][length][head_dim]. An empty array is no rows of whatever width
- * is wanted: columns says 0 then. */
+/* Takes [length][columns], where flat is true [columns] as one row, and where heads is true
+ * [heads][length][head_dim]. An empty array has no rows and fits every width: columns is 0 then. */
 static bool read_input(struct planned_input *input, const struct infer_array *array, bool flat,
                        bool heads, struct fault *fault)
 {
@@ -74,7 +73,7 @@ static bool expect_columns(struct planned_input *input, int64_t expected,
                            const struct infer_item *item, struct fault *fault)
 {
     if (input->columns == 0)
-        input->columns = expected; /* no rows: any width will do */
+        input->columns = expected; /* no rows fit every width */
     if (input->columns != expected)
         return fault_set_at(fault, input->pointer, FAULT_SHAPE,
                             "%s has %" PRId64 " columns; model '%s' takes %" PRId64, input->name,
@@ -153,7 +152,7 @@ static bool plan_model_inputs(struct infer_item *item, struct planned_inputs *in
 
 /* --------------------------------------------- query, key, value as they are -- */
 
-/* The heads of one input: its own axis, or what q_heads or kv_heads says. */
+/* The heads of one input, from its own axis or from q_heads or kv_heads, and their head_dim. */
 static bool settle_heads(struct planned_input *input, int64_t heads, const char *heads_name,
                          int64_t *head_dim, struct fault *fault)
 {
@@ -169,7 +168,7 @@ static bool settle_heads(struct planned_input *input, int64_t heads, const char 
     return true;
 }
 
-/* Inputs without rows take the widths of the others. */
+/* Inputs without rows get the widths of the others. */
 static void settle_empty(struct planned_inputs *inputs, int64_t q_heads, int64_t kv_heads)
 {
     struct planned_input *query = &inputs->query, *key = &inputs->key, *value = &inputs->value;
@@ -265,7 +264,7 @@ static bool resolve(const struct infer_request *request, struct infer_item *item
     return item->layer_held;
 }
 
-/* Everything but the allocation of results, whose sizes are summed up first. */
+/* Settles shapes and options. Results are allocated later, when the sizes of all are known. */
 static bool plan_shapes(struct infer_item *item, struct attn_layer_problem *problem,
                         struct fault *fault)
 {
@@ -313,7 +312,7 @@ static bool plan_run(struct infer_request *request, struct infer_item *item,
     return infer_allocate_scratch(request, item, limits, fault);
 }
 
-/* Plans item and adds the bytes its answer may take to *bytes_total. */
+/* Plans the item and adds the most bytes of its answer to *bytes_total. */
 static bool plan_item(struct infer_request *request, struct infer_item *item,
                       const struct infer_limits *limits, size_t *bytes_total, struct fault *fault)
 {

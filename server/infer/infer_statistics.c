@@ -20,7 +20,7 @@ static void raise(int64_t *largest, int64_t value)
         *largest = value;
 }
 
-void infer_record(struct request_record *record, const struct infer_request *request)
+void infer_statistics_describe(struct request_record *record, const struct infer_request *request)
 {
     bool is_known = false;
     record->item_count = request->item_count;
@@ -67,7 +67,7 @@ static void count_failure(const struct model *model, enum fault_code code,
                                  + record->write_ns);
 }
 
-/* Where the items end that are of the same model as that of first. */
+/* The end of the run of items that have the same model as item first. */
 static int64_t run_end(const struct infer_request *request, int64_t first)
 {
     int64_t end = first + 1;
@@ -76,7 +76,7 @@ static int64_t run_end(const struct infer_request *request, int64_t first)
     return end;
 }
 
-/* Items first to end, which are of one model. */
+/* Counts the items from first to end - 1, which have one model. */
 static void count_run(const struct infer_request *request, int64_t first, int64_t end,
                       const struct request_record *record)
 {
@@ -96,7 +96,7 @@ static void count_run(const struct infer_request *request, int64_t first, int64_
 static void count_models(const struct infer_request *request, const struct request_record *record)
 {
     const bool failed = record->fault != FAULT_NONE;
-    if (request->model && failed) { /* before or after there were items of it */
+    if (request->model && failed) { /* there may be no items yet */
         count_failure(request->model, record->fault, record);
         return;
     }
@@ -125,7 +125,8 @@ static const struct model *first_model(const struct infer_request *request)
     return model;
 }
 
-void infer_statistics(const struct infer_request *request, const struct request_record *record)
+void infer_statistics_count(const struct infer_request *request,
+                            const struct request_record *record)
 {
     const struct model *model = first_model(request);
     count_models(request, record);

@@ -6,15 +6,19 @@
 #include "infer/infer.h"
 #include "watch/request_record.h"
 
-/* Model, layer and shapes, as far as they were settled, while the request still has its models. */
-void infer_record(struct request_record *record, const struct infer_request *request);
+/* Fills in model, layer and shapes, as far as they are known. The request still has its models. */
+void infer_statistics_describe(struct request_record *record, const struct infer_request *request);
 
-/* Of models: items in a row that are of one count as one execution; each that failed is a failure
- * of its own; where the request as a whole failed (record->fault) it is one failure of each. In the
- * metrics: the whole request, as one of its first model. */
-void infer_statistics(const struct infer_request *request, const struct request_record *record);
+/* Counts the request. In the statistics of models, successive items of one model are one execution,
+ * and each item that failed is one failure; where the request as a whole failed (record->fault), it
+ * is one failure of each of its models. In the metrics the whole request counts for its first
+ * model. */
+void infer_statistics_count(const struct infer_request *request,
+                            const struct request_record *record);
 
-/* The request, once read, waits to be computed: 1. It is begun, or over: -1. */
+/* difference 1: the request is read and waits to be computed; -1: its computing began, or it is
+ * over.
+ */
 void infer_statistics_pending(const struct infer_request *request, int difference);
 
 #endif

@@ -2,8 +2,8 @@
  *
  * Each request is judged up to three times, each time with more known: when the headers of a long
  * body have arrived (and again if the body had to wait to be read), when the body has arrived, and
- * when the request has been planned. Before the plan, a request is refused only for its certain
- * cost, that of reading it, but counts in the queue with the recent cost of such bodies
+ * when the request has been planned. Before the plan only the cost of reading the body is certain,
+ * and the request is judged by that; in the queue it counts with the recent cost of such bodies
  * (cost_guess.h). */
 #ifndef ATTND_ADMISSION_H
 #define ATTND_ADMISSION_H
@@ -46,16 +46,12 @@ enum admission_verdict {
     ADMISSION_TOO_LATE, /* it would not be answered before its deadline */
 };
 
-/* Decides. Four rules:
- *
- * - A prediction for one request may be wrong, so a request is refused for its own cost only where
- * half of the prediction is too much.
- * - Predictions grow with the load, so TOO_LARGE, which tells the client never to try again,
- * depends on the size alone.
- * - A request that has its place in the queue keeps it, unless it has more items, or more than
- * twice the cost, than it was counted with.
- * - Where the queue is FULL, *retry_after_s says in how many seconds there will be room, 1 or more.
- */
+/* Decides. The prediction for one request may be wrong, so a request is refused for its own cost
+ * only where half of the prediction is too much. Predictions grow with the load, so TOO_LARGE,
+ * which tells the client never to try again, depends on the size alone. A request that has its
+ * place in the queue keeps it, unless it has more items, or more than twice the cost, than it was
+ * counted with. Where the queue is FULL, *retry_after_s says in how many seconds there will be
+ * room, 1 or more. */
 enum admission_verdict admission_judge(const struct admission_limits *limits,
                                        const struct admission_queue *queue,
                                        const struct admission_request *request, int *retry_after_s);
