@@ -289,7 +289,7 @@ lint: check-layers ## clang-format, clang-tidy, cppcheck, layers, lengths
 	tests/check-lengths $(C_FILES)
 	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability,performance \
 	    --inline-suppr --suppress=missingIncludeSystem -D_GNU_SOURCE -D__x86_64__ -Ilib -Iserver \
-	    $(LIB_SRC) $(SERVER_SRC) server/main.c
+	    $(filter -I%,$(SERVER_CFLAGS)) $(LIB_SRC) $(SERVER_SRC) server/main.c
 	printf '%s\n' $(LIB_SRC) $(SERVER_SRC) server/main.c | xargs -P $(JOBS) -n 1 sh -c \
 	    'clang-tidy --quiet --warnings-as-errors="*" "$$@" -- $(FLAGS) -Ilib -Iserver $(SERVER_CFLAGS)' sh
 

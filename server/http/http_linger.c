@@ -126,6 +126,8 @@ int http_linger_ms(const struct http_thread *thread, int most_ms)
 
 void http_linger_end(struct http_thread *thread)
 {
-    while (thread->lingering.first)
-        end(thread, thread->lingering.first);
+    for (struct http_linger *linger = thread->lingering.first, *next; linger; linger = next) {
+        next = linger->in_lingering.next;
+        end(thread, linger);
+    }
 }

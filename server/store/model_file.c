@@ -150,15 +150,14 @@ static char *write_config(const struct json_document *document, struct fault *fa
     const cJSON *config = cJSON_GetObjectItemCaseSensitive(document->root, "config");
     cJSON *copy = cJSON_Duplicate(config, true);
     char *text = NULL;
-    if (!copy) {
+    const bool is_whole =
+        copy && json_check_finite(document, config, fault) && restore_lists(document, copy, fault);
+    if (is_whole)
+        text = cJSON_PrintUnformatted(copy);
+    if (!copy || (is_whole && !text))
         fault_no_memory(fault);
-    } else if (!json_check_finite(document, config, fault)
-               || !restore_lists(document, copy, fault)) {
-        if (fault->code != FAULT_MEMORY)
-            fault_prefix_pointer(fault, "/config");
-    } else if (!(text = cJSON_PrintUnformatted(copy))) {
-        fault_no_memory(fault);
-    }
+    else if (!is_whole && fault->code != FAULT_MEMORY)
+        fault_prefix_pointer(fault, "/config");
     cJSON_Delete(copy);
     return text;
 }

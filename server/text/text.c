@@ -219,7 +219,8 @@ static void write_numbers(struct text *text, const struct tensor_text *tensor)
         /* Near the bound, ask only for the bytes that one number really takes, as text_float(). */
         char number[TENSOR_TEXT_NUMBER_BYTES_MAX];
         some = 1;
-        text_bytes(text, number, tensor_text_write(tensor, first, some, number));
+        const size_t size = tensor_text_write(tensor, first, some, number);
+        text_bytes(text, number, size);
     }
 }
 

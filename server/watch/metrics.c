@@ -134,7 +134,7 @@ static void write_bytes(struct text *text, const char *name, const char *help,
  * time at every scrape and memory in the scraper. */
 void metrics_write_requests(struct text *text)
 {
-    bool used[METRICS_ROUTES_MAX];
+    bool used[METRICS_ROUTES_MAX] = { false };
     for (int i = 0; i < all.route_count; i++)
         used[i] = metrics_histogram_count(&all.routes[i].duration) > 0;
     metrics_write_family(text, "attnd_requests_total", "counter", "Requests answered.");

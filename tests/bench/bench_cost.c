@@ -1,7 +1,8 @@
 /* bench_cost.c - how well the cost of work is predicted: the shapes of the other benches, layers
- * with projections, and numbers in JSON, each in CPU time of one core, beside what server/work/cost.h
- * says of it. "at start" is what the rates say that the daemon fits to the machine before it is
- * ready, "as it runs" what they say when each of these has been observed some times, in turn. */
+ * with projections, and numbers in JSON, each in CPU time of one core, beside what
+ * server/work/cost.h says of it. "at start" is what the rates say that the daemon fits to the
+ * machine before it is ready, "as it runs" what they say when each of these has been observed some
+ * times, in turn. */
 #include "base/clock.h"
 #include "gradient.h"
 #include "own.h"
