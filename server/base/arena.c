@@ -3,7 +3,7 @@
  * An arena is a list of blocks. Small allocations are cut from the first block. An allocation that
  * does not fit there and is larger than half a block gets a block of exactly its size, behind the
  * first one, so that one tensor does not end the use of a block that is still half empty. Sizes are
- * counted as rounded up to the alignment, because that is what they take. */
+ * counted as rounded up to the alignment, because that is the memory that they take. */
 #include "base/arena.h"
 
 #include <stdbool.h>

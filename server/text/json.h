@@ -80,7 +80,7 @@ const struct json_numbers *json_numbers_of(const struct json_document *document,
  * every array is "an array". */
 const char *json_kind(const struct json_document *document, const cJSON *node);
 
-/* Checks that every number below node is within the range of a 64-bit float, and in arrays of
+/* Checks that every number in node is within the range of a 64-bit float, and in arrays of
  * numbers of a 32-bit float. Where not, returns false with a fault whose pointer leads from node to
  * the number or the array. Where document is NULL, arrays of numbers are not checked. */
 bool json_check_finite(const struct json_document *document, const cJSON *node,

@@ -17,7 +17,8 @@ struct json_scan {
     struct fault *fault;
 };
 
-/* Sets a fault that says what was expected, what stands at p instead, and at which byte. False. */
+/* Sets a fault that says what was expected, what stands at p instead, and at which byte. Returns
+ * false. */
 bool json_scan_expected(struct json_scan *scan, const char *what);
 
 /* Sets a fault with a message and the byte that `at` points to. Returns false. */

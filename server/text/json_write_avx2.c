@@ -69,7 +69,8 @@ AVX2_INLINE struct parts take_apart(const float *values)
 AVX2_INLINE __m256i shortest_decimals(__m256i c, __m256i h, __m256i g)
 {
     enum { UNIT_BITS = 35, TOLERANCE = 2 };
-    /* g * c >> (29 - h), of 88 bits: of the upper product none is lost. */
+    /* g * c >> (29 - h). g * c has 88 bits, so it is made of two products. The upper one is shifted
+     * to the left and loses no bit; so the sum is exactly the whole product shifted. */
     const __m256i lower = _mm256_mul_epu32(g, c);
     const __m256i upper = _mm256_mul_epu32(_mm256_srli_epi64(g, 32), c);
     const __m256i x = _mm256_add_epi64(_mm256_sllv_epi64(upper, _mm256_add_epi64(h, all64(3))),
