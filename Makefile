@@ -296,7 +296,7 @@ lint: check-layers ## clang-format, clang-tidy, cppcheck, layers, lengths
 bench: $(BENCHES) $(PEERS) $(DAEMON) ## what things cost; not part of the tests
 	@for program in $(BENCHES); do echo "== $$program"; $$program || exit 1; done
 
-exactness: $B/tests/bench/bench_exactness ## how far from the truth; the tables of lib/README.md
+exactness: $B/tests/bench/bench_exactness ## how far from the truth; the tables of lib/PERFORMANCE.md
 	@$<
 
 bench-quick: $B/tests/bench/bench_attention $(PEERS) ## the kernels and their peers in two minutes

@@ -5,7 +5,7 @@
  * The truth is textbook.h in long double, from the same floats. Each kind of problem is there for
  * one way of going wrong: long sums, scores too large for their differences to be exact, one key
  * that is nearly all, 100 000 that are equal, numbers too small to be normal, values that cancel.
- * lib/README.md holds the table that this prints. Units:
+ * lib/PERFORMANCE.md holds the table that this prints. Units:
  *
  *     context   the last place of the greatest |context| of the row
  *     of value  the same numbers, in the last place of the greatest |value| of the head

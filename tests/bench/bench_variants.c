@@ -2,7 +2,7 @@
  *
  * Masks, a window, weight maps, other dtypes and another table of kernels, on one core, and the
  * plain context on two. Best of alternating runs: CPU time for one core, the clock for two. "per
- * pair" counts the pairs that are seen; the goals are those of lib/README.md. */
+ * pair" counts the pairs that are seen; the goals are those of lib/PERFORMANCE.md. */
 #include "own.h"
 #include "weight_map.h"
 #include "yardstick.h"
