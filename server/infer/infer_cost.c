@@ -9,8 +9,7 @@
 #include <stdlib.h>
 
 /* A phase with a longer prediction is always measured, a shorter one once in SOMETIMES times. That
- * is a prime number, because else the same phase of similar requests would be measured each time.
- */
+ * is a prime number; else the same phase of similar requests would be measured each time. */
 static const int64_t ALWAYS_NS = 200000;
 enum { SOMETIMES = 61 };
 

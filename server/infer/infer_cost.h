@@ -48,12 +48,10 @@ struct admission_cost infer_cost_left_to_admit(const struct infer_cost *cost,
 /* Charge the request only `part` of the cost of reading the product's parameters. */
 void infer_cost_expect_part(struct infer_cost *cost, enum attn_layer_product product, double part);
 
-/* The remaining cost of a job that joins others in the product, including its rows of the product.
- */
+/* The remaining cost of a job that joins others in the product, with its own rows of it. */
 int64_t infer_cost_joined_ns(const struct infer_cost *cost, enum attn_layer_product product);
 
-/* A batch has computed the product and was charged for it. Returns the remaining cost of the job.
- */
+/* A batch has computed the product and was charged for it. Returns the job's remaining cost. */
 int64_t infer_cost_was_shared(struct infer_cost *cost, enum attn_layer_product product);
 
 /* Fills in member, except job and go_on. False where this stage of the item's plan is no product

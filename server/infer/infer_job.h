@@ -7,8 +7,7 @@
 /* In a handler: takes the body, and answers when all is computed. */
 void infer_job_handle(struct exchange *exchange, const struct infer_wire *wire);
 
-/* Runs a request of this body, which is not freed, on the caller's thread. The answer is dropped.
- */
+/* Runs a request of this body, which is not freed, on the caller's thread. Drops the answer. */
 bool infer_job_try(struct service *service, const struct infer_wire *wire, struct byte_slice body,
                    struct fault *fault);
 

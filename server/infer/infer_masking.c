@@ -57,8 +57,7 @@ static bool plan_mask(const struct infer_item *item, struct attn_layer_problem *
 
 /* --------------------------------------------- one number for each head -- */
 
-/* Takes an array of one number for each head. none: the one infinite number that is allowed, or 0.
- */
+/* Takes an array of one number for each head. none: the infinite number that is allowed, or 0. */
 static bool take(const struct infer_array *array, const char *name, const char *pointer,
                  int64_t q_heads, float none, const float **values, struct fault *fault)
 {

@@ -29,8 +29,7 @@ bool infer_answer_bytes(const struct infer_request *request, const struct infer_
 bool infer_allocate_results(struct infer_request *request, struct infer_item *item,
                             struct fault *fault);
 
-/* Allocates item->scratch and, where the workers' own workspaces are too small, item->workspaces.
- */
+/* Allocates item->scratch and, if the workers' workspaces are too small, item->workspaces. */
 bool infer_allocate_scratch(struct infer_request *request, struct infer_item *item,
                             const struct infer_limits *limits, struct fault *fault);
 
@@ -61,8 +60,7 @@ bool infer_plan_weight_map(struct infer_request *request, struct infer_item *ite
 
 /* ------------------------------------------------------------------ tasks -- */
 
-/* Of either plan that an item may have: attention or its gradients. 0 tasks behind the last stage.
- */
+/* Of the plan that the item has: attention or its gradients. 0 tasks behind the last stage. */
 int64_t infer_tasks_count(const struct infer_item *item, int stage);
 
 void infer_tasks_run(const struct infer_item *item, int stage, int64_t task, void *workspace);

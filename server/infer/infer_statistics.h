@@ -16,9 +16,7 @@ void infer_statistics_describe(struct request_record *record, const struct infer
 void infer_statistics_count(const struct infer_request *request,
                             const struct request_record *record);
 
-/* difference 1: the request is read and waits to be computed; -1: its computing began, or it is
- * over.
- */
+/* difference 1: the request is read and waits to be computed; -1: its computing began or ended. */
 void infer_statistics_pending(const struct infer_request *request, int difference);
 
 #endif

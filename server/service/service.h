@@ -37,8 +37,7 @@ bool service_accepts(struct service *service, struct fault *fault);
 /* The same, and false where the operator does not let clients change the models. */
 bool service_may_change_models(struct service *service, struct fault *fault);
 
-/* False where the operator does not let clients change what is logged; the same flag allows both.
- */
+/* False where the operator does not let clients change what is logged; the same flag as above. */
 bool service_may_change_logging(const struct service *service, struct fault *fault);
 
 /* Whether Content-Type says JSON. No Content-Type, and the one that curl sends by default, count as

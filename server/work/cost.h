@@ -76,8 +76,7 @@ int64_t cost_by_size_ns(const struct cost *cost);
 int64_t cost_parameters_ns(const struct cost *cost);
 
 /* Corrects the rates after this cost has taken ns nanoseconds of CPU time: each rate a little, by
- * its term's share. A measurement that is far off counts as off by a factor of 2. From any thread.
- */
+ * its term's share. A measurement that is far off counts as off by factor 2. From any thread. */
 void cost_observe(const struct cost *cost, int64_t ns);
 
 /* Corrects the rates in full, so that they predict ns; not counted. For the fit at start. */

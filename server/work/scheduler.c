@@ -98,6 +98,35 @@ int64_t scheduler_stop_late_jobs(struct scheduler *scheduler, int64_t now_ns,
     return next_ns;
 }
 
+/* --------------------------------------------------------------- waking -- */
+
+bool scheduler_workers_held(const struct scheduler *scheduler, int64_t now_ns)
+{
+    for (int i = 0; i < scheduler->worker_count; i++) {
+        const struct scheduler_thread *thread = &scheduler->threads[i];
+        if (!thread->begun_ns || !(thread->held || now_ns - thread->begun_ns > SCHEDULER_SHORT_NS))
+            return false;
+    }
+    return true;
+}
+
+bool scheduler_spare_has_work(const struct scheduler *scheduler, int64_t now_ns)
+{
+    const struct job_order *order = &scheduler->order;
+    return order->count > 0 && order->heap[0]->tasks_running == 0
+           && job_order_rest_ns(order->heap[0]) <= SCHEDULER_SHORT_NS
+           && scheduler_workers_held(scheduler, now_ns);
+}
+
+void scheduler_wake(struct scheduler *scheduler, int64_t task_count, int64_t now_ns)
+{
+    if (scheduler->spare_idle && scheduler->idle_count == 0
+        && scheduler_spare_has_work(scheduler, now_ns))
+        pthread_cond_signal(&scheduler->spare);
+    for (int64_t i = 0; i < task_count && i < scheduler->idle_count; i++)
+        pthread_cond_signal(&scheduler->work);
+}
+
 /* ---------------------------------------------------------------- stages -- */
 
 /* Reads the owner's fields: deadline, priority and cost. */
@@ -133,8 +162,7 @@ static int tasks_at_once(const struct job *job)
                : SCHEDULER_AT_ONCE_MAX;
 }
 
-/* Puts the job at its place in the order, or takes it out. Called after every change of its tasks.
- */
+/* Puts the job at its place in the order, or takes it out, after a change of its tasks. */
 static void settle(struct scheduler *scheduler, struct job *job)
 {
     if (job->next_task < job->task_count && job->tasks_running < tasks_at_once(job))
@@ -248,43 +276,6 @@ void scheduler_run_task(struct scheduler *scheduler, struct job *job,
 }
 
 /* ------------------------------------------------------------- from outside -- */
-
-static void init_locks(struct scheduler *scheduler)
-{
-    pthread_mutex_init(&scheduler->mutex, NULL);
-    pthread_cond_init(&scheduler->work, NULL);
-    pthread_cond_init(&scheduler->spare, NULL);
-    pthread_cond_init(&scheduler->empty, NULL);
-    clock_init_condition(&scheduler->timer);
-}
-
-static void destroy(struct scheduler *scheduler)
-{
-    scheduler_join_threads(scheduler);
-    job_order_free(&scheduler->order);
-    pthread_cond_destroy(&scheduler->timer);
-    pthread_cond_destroy(&scheduler->empty);
-    pthread_cond_destroy(&scheduler->spare);
-    pthread_cond_destroy(&scheduler->work);
-    pthread_mutex_destroy(&scheduler->mutex);
-    free(scheduler);
-}
-
-struct scheduler *scheduler_create(int worker_count, int queue_max, size_t workspace_bytes)
-{
-    struct scheduler *scheduler = calloc(1, sizeof *scheduler);
-    if (!scheduler)
-        return NULL;
-    init_locks(scheduler);
-    scheduler->timer_ns = INT64_MAX;
-    scheduler->queue_max = queue_max;
-    scheduler->workspace_bytes = (workspace_bytes + 64) / 64 * 64; /* 0 bytes get an address too */
-    if (scheduler_set_worker_count(scheduler, worker_count) == worker_count
-        && scheduler_start_helpers(scheduler))
-        return scheduler;
-    destroy(scheduler);
-    return NULL;
-}
 
 /* Sets the scheduler's own fields of the job: stage 0, of one task. */
 static void admit(struct scheduler *scheduler, struct job *job, int64_t now_ns)
@@ -415,15 +406,4 @@ int scheduler_worker_count(struct scheduler *scheduler)
     const int worker_count = scheduler->worker_count;
     pthread_mutex_unlock(&scheduler->mutex);
     return worker_count;
-}
-
-void scheduler_free(struct scheduler *scheduler)
-{
-    if (!scheduler)
-        return;
-    pthread_mutex_lock(&scheduler->mutex);
-    while (scheduler->open_count > 0)
-        pthread_cond_wait(&scheduler->empty, &scheduler->mutex);
-    pthread_mutex_unlock(&scheduler->mutex);
-    destroy(scheduler);
 }

@@ -1,8 +1,8 @@
 /* scheduler_internal.h - what scheduler.c (jobs and their stages) and scheduler_threads.c (the
  * threads that run their tasks) share.
  *
- * The two call each other: a thread runs tasks of jobs, and a job that gets a task wakes a thread.
- * They stay two files because each has one reason to change, and one file would have 750 lines.
+ * scheduler_threads.c is above: it starts the threads, which call scheduler.c. A job that gets a
+ * task wakes a thread by a condition, so scheduler.c calls no thread.
  *
  * One mutex guards everything but the workspaces. */
 #ifndef ATTND_SCHEDULER_INTERNAL_H
@@ -69,9 +69,7 @@ void scheduler_run_task(struct scheduler *scheduler, struct job *job,
                         struct scheduler_thread *thread, int64_t now_ns);
 
 /* Stops every job whose deadline is before now_ns, or all jobs where now_ns is INT64_MAX, and ends
- * those without a running task. Returns the next deadline. The mutex is released while done is
- * called.
- */
+ * those without a running task. Returns the next deadline. Releases the mutex to call done. */
 int64_t scheduler_stop_late_jobs(struct scheduler *scheduler, int64_t now_ns,
                                  enum job_outcome outcome);
 
@@ -81,11 +79,8 @@ bool scheduler_workers_held(const struct scheduler *scheduler, int64_t now_ns);
 /* Up to task_count more tasks can be taken: wakes as many workers, or the spare thread. */
 void scheduler_wake(struct scheduler *scheduler, int64_t task_count, int64_t now_ns);
 
-/* Starts the thread that ends jobs at their deadlines and the spare one. False: they did not start.
- */
-bool scheduler_start_helpers(struct scheduler *scheduler);
-
-/* Ends every thread that was started. */
-void scheduler_join_threads(struct scheduler *scheduler);
+/* Whether every worker is held by a long job, and the next job is a short one that no worker has
+ * begun. */
+bool scheduler_spare_has_work(const struct scheduler *scheduler, int64_t now_ns);
 
 #endif

@@ -1,6 +1,6 @@
 /* scheduler_threads.c - the threads that run tasks: workers, whose number may change, a spare one
  * for short jobs, callers that run a small job themselves, and a clock that ends jobs at their
- * deadlines.
+ * deadlines. Here a scheduler begins and ends, because it begins and ends with its threads.
  *
  * The spare thread keeps short jobs short while workers run tasks of long jobs that cannot be cut:
  * a body of many megabytes that is read, a large answer that is packed. It runs only while every
@@ -22,36 +22,6 @@
 #include <sys/resource.h>
 
 enum { WORKER_NICE = 5 };
-
-/* --------------------------------------------------------------- waking -- */
-
-bool scheduler_workers_held(const struct scheduler *scheduler, int64_t now_ns)
-{
-    for (int i = 0; i < scheduler->worker_count; i++) {
-        const struct scheduler_thread *thread = &scheduler->threads[i];
-        if (!thread->begun_ns || !(thread->held || now_ns - thread->begun_ns > SCHEDULER_SHORT_NS))
-            return false;
-    }
-    return true;
-}
-
-/* Whether every worker is held by a long job, and the next job is a short one that no worker has
- * begun. */
-static bool spare_has_work(const struct scheduler *scheduler, int64_t now_ns)
-{
-    const struct job_order *order = &scheduler->order;
-    return order->count > 0 && order->heap[0]->tasks_running == 0
-           && job_order_rest_ns(order->heap[0]) <= SCHEDULER_SHORT_NS
-           && scheduler_workers_held(scheduler, now_ns);
-}
-
-void scheduler_wake(struct scheduler *scheduler, int64_t task_count, int64_t now_ns)
-{
-    if (scheduler->spare_idle && scheduler->idle_count == 0 && spare_has_work(scheduler, now_ns))
-        pthread_cond_signal(&scheduler->spare);
-    for (int64_t i = 0; i < task_count && i < scheduler->idle_count; i++)
-        pthread_cond_signal(&scheduler->work);
-}
 
 /* --------------------------------------------------------------- threads -- */
 
@@ -107,7 +77,7 @@ static void *stand_by(void *argument)
     pthread_mutex_lock(&scheduler->mutex);
     while (!scheduler->stopping) {
         const int64_t now_ns = clock_now_ns();
-        if (spare_has_work(scheduler, now_ns)) {
+        if (scheduler_spare_has_work(scheduler, now_ns)) {
             run_next(self, scheduler->order.heap[0], now_ns);
             continue;
         }
@@ -256,13 +226,6 @@ static bool start_thread(struct scheduler *scheduler, int index, void *(*body)(v
     return thread->started;
 }
 
-bool scheduler_start_helpers(struct scheduler *scheduler)
-{
-    scheduler->timer_started =
-        pthread_create(&scheduler->timer_thread, NULL, watch_deadlines, scheduler) == 0;
-    return scheduler->timer_started && start_thread(scheduler, SCHEDULER_WORKERS_MAX, stand_by);
-}
-
 /* Starts worker index anew. A worker that has not yet seen that it was one too many simply stays.
  * Called with the mutex held. */
 static bool revive(struct scheduler *scheduler, int index)
@@ -305,7 +268,27 @@ void scheduler_pin_workers(struct scheduler *scheduler)
     pthread_mutex_unlock(&scheduler->mutex);
 }
 
-void scheduler_join_threads(struct scheduler *scheduler)
+/* ------------------------------------------------- life of the scheduler -- */
+
+static void init_locks(struct scheduler *scheduler)
+{
+    pthread_mutex_init(&scheduler->mutex, NULL);
+    pthread_cond_init(&scheduler->work, NULL);
+    pthread_cond_init(&scheduler->spare, NULL);
+    pthread_cond_init(&scheduler->empty, NULL);
+    clock_init_condition(&scheduler->timer);
+}
+
+/* Starts the thread that ends jobs at their deadlines and the spare one. False: not started. */
+static bool start_helpers(struct scheduler *scheduler)
+{
+    scheduler->timer_started =
+        pthread_create(&scheduler->timer_thread, NULL, watch_deadlines, scheduler) == 0;
+    return scheduler->timer_started && start_thread(scheduler, SCHEDULER_WORKERS_MAX, stand_by);
+}
+
+/* Ends every thread that was started, and frees the workspaces. */
+static void join_threads(struct scheduler *scheduler)
 {
     pthread_mutex_lock(&scheduler->mutex);
     scheduler->stopping = true;
@@ -322,4 +305,43 @@ void scheduler_join_threads(struct scheduler *scheduler)
         free(scheduler->seats[i].worker.workspace);
     if (scheduler->timer_started)
         pthread_join(scheduler->timer_thread, NULL);
+}
+
+static void destroy(struct scheduler *scheduler)
+{
+    join_threads(scheduler);
+    job_order_free(&scheduler->order);
+    pthread_cond_destroy(&scheduler->timer);
+    pthread_cond_destroy(&scheduler->empty);
+    pthread_cond_destroy(&scheduler->spare);
+    pthread_cond_destroy(&scheduler->work);
+    pthread_mutex_destroy(&scheduler->mutex);
+    free(scheduler);
+}
+
+struct scheduler *scheduler_create(int worker_count, int queue_max, size_t workspace_bytes)
+{
+    struct scheduler *scheduler = calloc(1, sizeof *scheduler);
+    if (!scheduler)
+        return NULL;
+    init_locks(scheduler);
+    scheduler->timer_ns = INT64_MAX;
+    scheduler->queue_max = queue_max;
+    scheduler->workspace_bytes = (workspace_bytes + 64) / 64 * 64; /* 0 bytes get an address too */
+    if (scheduler_set_worker_count(scheduler, worker_count) == worker_count
+        && start_helpers(scheduler))
+        return scheduler;
+    destroy(scheduler);
+    return NULL;
+}
+
+void scheduler_free(struct scheduler *scheduler)
+{
+    if (!scheduler)
+        return;
+    pthread_mutex_lock(&scheduler->mutex);
+    while (scheduler->open_count > 0)
+        pthread_cond_wait(&scheduler->empty, &scheduler->mutex);
+    pthread_mutex_unlock(&scheduler->mutex);
+    destroy(scheduler);
 }
