@@ -51,7 +51,19 @@ const char *attn_status_message(enum attn_status status); /* a sentence */
 
 /* --------------------------------------------------------------- tensors -- */
 
-enum attn_dtype { ATTN_F32, ATTN_F64, ATTN_F16, ATTN_BF16, ATTN_BOOL };
+/* Name, bytes, and whether it is a dtype of numbers. */
+#define ATTN_DTYPE_MAP(X)                                                                          \
+    X(F32, 4, true)                                                                                \
+    X(F64, 8, true)                                                                                \
+    X(F16, 2, true)                                                                                \
+    X(BF16, 2, true)                                                                               \
+    X(BOOL, 1, false)
+
+enum attn_dtype {
+#define X(NAME, bytes, is_number) ATTN_##NAME,
+    ATTN_DTYPE_MAP(X)
+#undef X
+};
 
 size_t attn_dtype_size(enum attn_dtype dtype); /* size in bytes */
 

@@ -33,6 +33,9 @@ struct attn_linear {
                               same numbers in F32 */
 };
 
+/* Whether a weight can have this dtype. */
+bool attn_linear_takes(enum attn_dtype dtype);
+
 /* Split one projection into two over the same memory: left takes the first columns inputs of
  * joined, right takes the rest, 0 < columns < joined->in:
  *

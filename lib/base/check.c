@@ -39,11 +39,6 @@ static bool extent_overflows(const struct attn_tensor *tensor)
     return false;
 }
 
-bool attn_is_number(enum attn_dtype dtype)
-{
-    return dtype == ATTN_F32 || dtype == ATTN_F16 || dtype == ATTN_BF16 || dtype == ATTN_F64;
-}
-
 static enum attn_status check_options(const struct attn_options *options, const char **where)
 {
     RETURN_IF(!(fabs(options->scale) <= (double)FLT_MAX), ATTN_ERR_OPTION, "options.scale");

@@ -9,6 +9,20 @@
 /* Numbers that go through a local buffer at a time. */
 enum { PIECE = 64 };
 
+enum attn_numbers attn_numbers_of(enum attn_dtype dtype)
+{
+    switch (dtype) {
+    case ATTN_F32:
+        return ATTN_NUMBERS_F32;
+    case ATTN_F16:
+        return ATTN_NUMBERS_F16;
+    case ATTN_BF16:
+        return ATTN_NUMBERS_BF16;
+    default:
+        return ATTN_NUMBERS_COUNT;
+    }
+}
+
 /* n contiguous numbers. */
 static void widen_dense(const struct attn_kernels *kernels, const uint16_t *from,
                         enum attn_dtype dtype, int64_t n, float *to)

@@ -32,13 +32,9 @@ float *attn_block_place(const struct attn_tensor *tensor, const struct attn_bloc
 void attn_block_written(const struct attn_kernels *kernels, const struct attn_tensor *tensor,
                         const struct attn_block *block, const float *buffer);
 
-/* The kernels' name of F32, F16 or BF16. */
-static inline enum attn_numbers attn_numbers_of(enum attn_dtype dtype)
-{
-    return dtype == ATTN_F16    ? ATTN_NUMBERS_F16
-           : dtype == ATTN_BF16 ? ATTN_NUMBERS_BF16
-                                : ATTN_NUMBERS_F32;
-}
+/* The kernels' name of F32, F16 or BF16; ATTN_NUMBERS_COUNT for the others, which they cannot
+ * read. */
+enum attn_numbers attn_numbers_of(enum attn_dtype dtype);
 
 /* Convert n numbers of F32, F16 or BF16, step elements apart from number first of data on, to
  * floats. */

@@ -9,17 +9,25 @@
 size_t attn_dtype_size(enum attn_dtype dtype)
 {
     switch (dtype) {
-    case ATTN_F64:
-        return 8;
-    case ATTN_F32:
-        return 4;
-    case ATTN_F16:
-    case ATTN_BF16:
-        return 2;
-    case ATTN_BOOL:
-        return 1;
+#define X(NAME, bytes, is_number)                                                                  \
+    case ATTN_##NAME:                                                                              \
+        return bytes;
+        ATTN_DTYPE_MAP(X)
+#undef X
     }
     return 0;
+}
+
+bool attn_is_number(enum attn_dtype dtype)
+{
+    switch (dtype) {
+#define X(NAME, bytes, is_number)                                                                  \
+    case ATTN_##NAME:                                                                              \
+        return is_number;
+        ATTN_DTYPE_MAP(X)
+#undef X
+    }
+    return false;
 }
 
 static int64_t multiply_saturated(int64_t a, int64_t b)

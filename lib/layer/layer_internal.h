@@ -86,9 +86,6 @@ int64_t attn_linear_stride(const struct attn_linear *linear);
 /* The address of number index of the projection's weight. */
 const void *attn_linear_at(const struct attn_linear *linear, int64_t index);
 
-/* Is weight of a dtype that a projection can have? */
-bool attn_linear_is_readable(const struct attn_linear *linear);
-
 /* The projection that takes gradients of the outputs to gradients of the inputs: the same memory,
  * read transposed. */
 struct attn_linear attn_linear_back(const struct attn_linear *linear);

@@ -1,5 +1,6 @@
 /* linear.c - the memory layout of a projection's parameters, and views of it: parts, and
  * transposed. */
+#include "base/convert.h"
 #include "base/internal.h"
 #include "layer/layer_internal.h"
 
@@ -15,9 +16,9 @@ const void *attn_linear_at(const struct attn_linear *linear, int64_t index)
     return (const char *)linear->weight + index * (int64_t)attn_dtype_size(linear->dtype);
 }
 
-bool attn_linear_is_readable(const struct attn_linear *linear)
+bool attn_linear_takes(enum attn_dtype dtype)
 {
-    return linear->dtype == ATTN_F32 || linear->dtype == ATTN_F16 || linear->dtype == ATTN_BF16;
+    return attn_numbers_of(dtype) != ATTN_NUMBERS_COUNT;
 }
 
 void attn_linear_split(const struct attn_linear *joined, int64_t columns, struct attn_linear *left,

@@ -9,8 +9,9 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensors are little-endian");
 
 static const char *const NAMES[] = {
-    [ATTN_F64] = "F64",   [ATTN_F32] = "F32",   [ATTN_F16] = "F16",
-    [ATTN_BF16] = "BF16", [ATTN_BOOL] = "BOOL",
+#define X(NAME, bytes, is_number) [ATTN_##NAME] = #NAME,
+    ATTN_DTYPE_MAP(X)
+#undef X
 };
 
 const char *dtype_name(enum attn_dtype dtype)

@@ -6,6 +6,10 @@
 
 #include "attn.h"
 
+/* The dtypes of numbers, and all dtypes, for messages. */
+#define DTYPE_NUMBERS "F32, F16, BF16 or F64"
+#define DTYPE_ALL     "F32, F16, BF16, F64 or BOOL"
+
 /* Finds the dtype that has this name ("F32") in safetensors files; false where none has. */
 bool dtype_find(const char *name, enum attn_dtype *dtype);
 

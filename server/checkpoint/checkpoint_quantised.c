@@ -6,12 +6,13 @@
  * file. */
 #include "checkpoint/checkpoint_quantised.h"
 
+#include "base/dtype.h"
 #include "checkpoint/checkpoint_fields.h"
 
 #include <string.h>
 
 #define REMEDY                                                                                     \
-    "expected F32, F16, BF16 or F64 parameters; take the model that it was made from, or "         \
+    "expected " DTYPE_NUMBERS " parameters; take the model that it was made from, or "             \
     "dequantise it and save it as safetensors"
 
 /* The method that config.json names; NULL: none. Mistral's own params.json and MLX call the object

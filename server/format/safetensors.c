@@ -9,6 +9,7 @@
 #include "format/safetensors.h"
 
 #include "base/array.h"
+#include "base/dtype.h"
 #include "base/utf8.h"
 #include "format/foreign_form.h"
 #include "format/safetensors_header.h"
@@ -296,7 +297,7 @@ static bool refuse_length(uint64_t length, const char *form, struct fault *fault
     if (form)
         return fault_set(fault, FAULT_BINARY,
                          "this is %s; expected a safetensors file: save the model as one, its "
-                         "parameters F32, F16, BF16 or F64",
+                         "parameters " DTYPE_NUMBERS,
                          form);
     return fault_set(fault, FAULT_BINARY,
                      "the header's length is %" PRIu64 "; expected at most %d (is this a "

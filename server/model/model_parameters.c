@@ -2,6 +2,7 @@
 #include "model/model_parameters.h"
 
 #include "base/dtype.h"
+#include "layer.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -51,9 +52,8 @@ static bool check_dtype(struct model_parameters *parameters, const struct safete
 {
     bool *is_counted = &parameters->is_counted[model_tensors_index(parameters->tensors, entry)];
     if (!dtype_find(entry->dtype, dtype) || *dtype == ATTN_BOOL)
-        return fault_set(fault, FAULT_DTYPE,
-                         "tensor '%.60s' is %s; a parameter is F32, F16, BF16 or F64", entry->name,
-                         entry->dtype);
+        return fault_set(fault, FAULT_DTYPE, "tensor '%.60s' is %s; a parameter is " DTYPE_NUMBERS,
+                         entry->name, entry->dtype);
     if (*is_counted)
         return true;
     *is_counted = true;
@@ -112,7 +112,7 @@ static bool get_whole(struct model_parameters *parameters, const struct safetens
     const float *floats = NULL;
     if (!check_dtype(parameters, entry, &own, fault))
         return false;
-    if (dtype && (own == ATTN_F16 || own == ATTN_BF16)
+    if (dtype && own != ATTN_F32 && attn_linear_takes(own)
         && (uintptr_t)entry->data % attn_dtype_size(own) == 0) {
         *values = entry->data;
         *dtype = own;

@@ -1,6 +1,7 @@
 /* model_directory.c - see model_directory.h. */
 #include "store/model_directory.h"
 
+#include "base/dtype.h"
 #include "format/foreign_form.h"
 #include "model/model.h"
 #include "store/model_hub.h"
@@ -82,7 +83,7 @@ static const char *foreign_problem(struct arena *arena, const char *before, cons
     if (text)
         snprintf(text, PROBLEM_BYTES,
                  "%s%s'%.80s' is %s, which is not read: save the model as safetensors, its "
-                 "parameters F32, F16, BF16 or F64",
+                 "parameters " DTYPE_NUMBERS,
                  before, its, file_name, foreign_form_of_name(file_name));
     return text;
 }

@@ -72,9 +72,7 @@ bool oip_read_datatype(struct oip_reader *reader, int slot, const cJSON *object)
     return oip_refuse(reader->fault, "inputs", input->index, "datatype", FAULT_DTYPE,
                       "inference input '%s' data-type is '%s', but model '%s' expects '%s'%s",
                       known->name, name, reader->oip->model->name, known->datatype,
-                      expected == OIP_INTEGER ? " or another integer"
-                      : known->is_mask        ? ", FP16, BF16, FP64 or BOOL"
-                                              : ", FP16, BF16 or FP64");
+                      oip_datatype_others(known));
 }
 
 /* --------------------------------------------------------- data from JSON -- */

@@ -34,6 +34,13 @@ const char *oip_datatype_name(enum attn_dtype dtype)
     return DATATYPES[i].name;
 }
 
+const char *oip_datatype_others(const struct oip_tensor *input)
+{
+    if (oip_datatype_find(input->datatype)->kind == OIP_INTEGER)
+        return " or another integer";
+    return input->is_mask ? ", FP16, BF16, FP64 or BOOL" : ", FP16, BF16 or FP64";
+}
+
 int64_t oip_datatype_integer(const struct oip_datatype *datatype, const void *bytes)
 {
     uint64_t bits = 0;

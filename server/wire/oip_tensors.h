@@ -42,6 +42,9 @@ struct oip_tensor {
     bool is_mask;                /* this input may be BOOL too; null in its JSON forbids a key */
 };
 
+/* The other datatypes that an input takes, for a message: ", FP16, BF16 or FP64". */
+const char *oip_datatype_others(const struct oip_tensor *input);
+
 /* Fill tensors with the model's inputs or outputs and return their number. A tensor's index is its
  * slot in struct oip (wire_oip.h). */
 int oip_inputs(const struct model *model, struct oip_tensor tensors[OIP_TENSORS_MAX]);

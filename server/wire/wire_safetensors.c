@@ -172,8 +172,7 @@ static bool read_numbers(struct v1_reader *reader, const struct safetensors_entr
     if (array->data)
         return twice(reader);
     if (!dtype_find(entry->dtype, &dtype) || (dtype == ATTN_BOOL && !may_be_bool))
-        return wrong_dtype(reader, entry,
-                           may_be_bool ? "F32, F16, BF16, F64 or BOOL" : "F32, F16, BF16 or F64");
+        return wrong_dtype(reader, entry, may_be_bool ? DTYPE_ALL : DTYPE_NUMBERS);
     if (!read_shape(reader, entry, array) || (dtype == ATTN_BOOL && !check_booleans(reader, entry)))
         return false;
     array->dtype = dtype;
