@@ -7,7 +7,7 @@
 /* Columns of a row of the output. */
 int64_t attn_output_columns(const struct attn_problem *problem, enum attn_output output);
 
-/* Whether the caller asks for any output, and for any that is a map. */
+/* Does the caller want any output? Any map? */
 bool attn_wants_output(const struct attn_problem *problem);
 bool attn_wants_map(const struct attn_problem *problem);
 

@@ -7,8 +7,8 @@
 
 #include "body_decode_parts.h"
 
-/* Vectors of a value that meet four rows at once: their sums fill half of the registers, or those
- * of two rows where there are 16 registers. */
+/* Vectors of a value that meet four rows at once: their sums fill half of the registers, of which
+ * there are 32 or 16. */
 #if VEC_BYTES == 64 || defined(__aarch64__)
 enum { DECODE_VECTORS = 4 };
 #else
