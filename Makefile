@@ -284,7 +284,10 @@ check-aarch64: ## the library's tests as a 64-bit ARM program, under qemu
 check-layers: ## who may include whom
 	@tests/check-layers
 
-lint: check-layers ## clang-format, clang-tidy, cppcheck, layers, lengths
+check-pages: ## links, paths and lines of the pages
+	@tests/check-pages
+
+lint: check-layers check-pages ## clang-format, clang-tidy, cppcheck, layers, pages, lengths
 	clang-format --dry-run -Werror $(C_FILES)
 	tests/check-lengths $(C_FILES)
 	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability,performance \
@@ -347,7 +350,7 @@ help: ## this
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-long check-aarch64 check-layers lint bench bench-quick bench-load exactness fuzz fuzz-programs install compdb \
+.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-long check-aarch64 check-layers check-pages lint bench bench-quick bench-load exactness fuzz fuzz-programs install compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)
