@@ -80,8 +80,8 @@ static void settle_shape(struct softmax *job)
         softmax->length < TASK_NUMBERS && softmax->length > 0 ? TASK_NUMBERS / softmax->length : 1;
 }
 
-/* A list of lengths has the shape of input's first dimensions, as many of them as it likes but the
- * last: one length for each row, or one for all the rows below. */
+/* Lengths have the shape of one or more of the first dimensions of input, without the last: one
+ * length for each row, or one for all rows below. */
 static bool check_lengths_shape(const struct softmax *job, struct v1_reader *reader,
                                 const struct json_numbers *lengths)
 {
@@ -227,7 +227,7 @@ static bool write(struct call *call, struct fault *fault)
     return true;
 }
 
-/* Rows count as query rows, the numbers of one as keys. */
+/* In the record, rows count as query rows and the numbers of a row as keys. */
 static void record(struct call *call, struct request_record *record)
 {
     const struct softmax *job = softmax_of(call);

@@ -34,7 +34,7 @@ struct call_kind {
     bool (*read)(struct call *call, struct fault *fault);
 
     /* The number of tasks of a stage of computing, counted from 0; 0 when all is computed; or
-     * JOB_WAITS: somebody runs the stage for the job and ends it by call_go_on(). */
+     * JOB_WAITS: the stage runs outside the job, which then goes on by call_go_on(). */
     int64_t (*tasks)(struct call *call, int stage);
     void (*run)(struct call *call, int stage, int64_t task, const struct worker *worker);
 

@@ -1,7 +1,7 @@
 /* call_answer.c - see call_answer.h. */
 #include "infer/call_answer.h"
 
-enum { LONG_BYTES = 1 << 20 }; /* an answer that may come to as many is a long one */
+enum { LONG_BYTES = 1 << 20 }; /* an answer that may have as many is long */
 
 enum { STAGE_NONE, STAGE_WRITE, STAGE_PIECES, STAGE_PACK };
 

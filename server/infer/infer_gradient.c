@@ -258,7 +258,7 @@ int infer_gradient_mask_shape(const struct infer_item *item, int64_t shape[3])
     return shape_of(&item->gradient->plan.problem.layer.mask, item->mask.rank, shape);
 }
 
-/* Adds the gradient of parameter number i to that of an earlier one that is the same tensor. */
+/* Adds the gradient of parameter i to that of an earlier parameter that is the same tensor. */
 static void join_parameter(const struct infer_item *item, int i)
 {
     float **values = &item->gradient->parameters[i / 2][i % 2];
@@ -274,7 +274,7 @@ static void join_parameter(const struct infer_item *item, int i)
     }
 }
 
-/* Each number of the mask with the bias belongs to one of the mask and to one of the table. */
+/* Adds each gradient of the biased mask to that of its mask number and of its row in the table. */
 static void finish_bias(struct infer_item *item)
 {
     struct infer_gradient *gradient = item->gradient;

@@ -14,12 +14,12 @@
 struct infer_job {
     struct infer_call call; /* first: a call of this kind is its infer_job */
     int64_t *first_task;    /* [item_count + 1] of the stage that runs */
-    bool pending;           /* read, and no task of it begun */
+    bool pending;           /* read, and no task of computing has begun */
 
     struct batch_member member; /* of the next product, where it can be shared */
-    int member_stage;           /* of the plan */
+    int member_stage;           /* of the plan, that member is a product of */
     bool was_member;
-    int shared_stages; /* of the plan, that batches have run for the job */
+    int shared_stages; /* stages of the plan that batches have run for the job */
 };
 
 static struct infer_job *infer_of(struct call *call)
@@ -87,8 +87,8 @@ static bool read(struct call *call, struct fault *fault)
 
 /* --------------------------------------------------------------- computing -- */
 
-/* By one thread at a time: the end of the stage before, the first task of the first stage, the end
- * of the job. */
+/* Called by one thread at a time: at the end of stage 0, in the first task of computing, and at the
+ * end of the job. */
 static void set_pending(struct infer_job *job, bool pending)
 {
     if (job->pending != pending)

@@ -101,8 +101,7 @@ static struct attn_layer_problem problem_of(const struct bench *bench, const str
         .options = attn_options_default(shape->head_dim),
         .query = attn_tensor_dense(bench->numbers, ATTN_F32, 1, 1, shape->q_len, q_columns),
         .key = attn_tensor_dense(bench->numbers, ATTN_F32, 1, 1, shape->kv_len, kv_columns),
-        /* Other numbers than the key's, as in a request: decoding reads keys and values once each.
-         */
+        /* Not the key's numbers, as in a request: decoding reads keys and values once each. */
         .value = attn_tensor_dense(bench->numbers + NUMBERS / 2, ATTN_F32, 1, 1, shape->kv_len,
                                    kv_columns),
         .context = bench->room,

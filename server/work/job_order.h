@@ -19,8 +19,8 @@
 enum {
     JOB_LEVELS = 3, /* 1 is the highest */
     JOB_LEVEL_DEFAULT = 2,
-    JOB_PASSES = 16,            /* later jobs pass a job for so many times its cost */
-    JOB_OLDEST_SHARE = 16,      /* the oldest job gets one part in so many */
+    JOB_PASSES = 16,            /* times its cost that later jobs may pass a job */
+    JOB_OLDEST_SHARE = 16,      /* the oldest job gets a sixteenth */
     JOB_PATIENCE_NS = 100000000 /* and only after it has waited so long */
 };
 

@@ -191,7 +191,7 @@ static void test_text_beside_bytes(void **state)
     free(query.data);
 }
 
-/* A softmax over rows of one number each is all ones. */
+/* A softmax over rows of one number each is all ones, packed too. */
 static void test_softmax(void **state)
 {
     (void)state;
@@ -201,13 +201,18 @@ static void test_softmax(void **state)
     for (int i = 0; i < COUNT; i++)
         request_text_add(&text, i > 0 ? ",[%d]" : "[%d]", i % 10);
     request_text_add(&text, "]}");
-    struct http_response response = http_client_post(&client, "/v1/softmax", text.data);
-    assert_int_equal(response.status, 200);
-    assert_int_equal(response.body_size, strlen("{\"output\":[]}\n") + COUNT * strlen("[1],") - 1);
-    const char *p = response.body + strlen("{\"output\":[");
-    for (int i = 0; i < COUNT; i++, p += strlen("[1],"))
-        assert_memory_equal(p, i < COUNT - 1 ? "[1]," : "[1]]", strlen("[1],"));
-    http_response_free(&response);
+    struct http_request request = { .path = "/v1/softmax", .body = text.data };
+    for (int packed = 0; packed < 2; packed++) {
+        request.accept_encoding = packed ? "gzip" : NULL;
+        struct http_response response = http_client_send(&client, &request);
+        assert_int_equal(response.status, 200);
+        assert_int_equal(response.body_size,
+                         strlen("{\"output\":[]}\n") + COUNT * strlen("[1],") - 1);
+        const char *p = response.body + strlen("{\"output\":[");
+        for (int i = 0; i < COUNT; i++, p += strlen("[1],"))
+            assert_memory_equal(p, i < COUNT - 1 ? "[1]," : "[1]]", strlen("[1],"));
+        http_response_free(&response);
+    }
     free(text.data);
 }
 
