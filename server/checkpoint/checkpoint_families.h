@@ -12,7 +12,7 @@
  * 3. List in ignored the fields of config.json that change no attention: others are refused.
  * 4. Write out its forward() in tests/unit/test_checkpoint_*.c and compare. Put the config.json
  *    of a published model into tests/unit/published_configs.json.
- * 5. Name it in API.md, "Published checkpoints".
+ * 5. Name it in API_MODELS.md, "Published checkpoints".
  *
  * Members of a row write a field of config.json with all the names that it has had and its default:
  *
