@@ -1,11 +1,12 @@
 /* published.c - see published.h. */
 #include "published.h"
-#include "store/model_open.h"
 
 #include "base/arena.h"
 #include "base/dtype.h"
+#include "fault_expect.h"
 #include "format/safetensors.h"
 #include "made_model.h"
+#include "store/model_open.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -212,9 +213,7 @@ void published_refused(const char *config, const char *tensors, int layers, enum
     struct fault fault;
     if (open_checkpoint(config, tensors, layers, "F32", &fault))
         fail_msg("%s is taken; expected '%s'", config, words);
-    if (fault.code != code || !strstr(fault.message, words))
-        fail_msg("%s: %s '%s' at '%s'; expected '%s'", config, fault_code_name(fault.code),
-                 fault.message, fault.pointer, words);
+    fault_expect(config, &fault, code, words, NULL);
     published_close();
 }
 

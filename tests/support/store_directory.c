@@ -8,6 +8,7 @@
 
 #include "store_directory.h"
 
+#include "fault_expect.h"
 #include "made_model.h"
 
 #include <dirent.h>
@@ -102,8 +103,7 @@ void store_expect_refused(struct model_store *store, const char *name, enum faul
     struct model *model;
     struct fault fault = { .code = FAULT_NONE };
     assert_false(model_store_resolve(store, name, &model, &fault));
-    if (fault.code != code || !strstr(fault.message, words))
-        fail_msg("%s: %s: %s", name ? name : "(none)", fault_code_name(fault.code), fault.message);
+    fault_expect(name ? name : "(none)", &fault, code, words, NULL);
 }
 
 bool store_put(struct model_store *store, const char *name, float value, bool *created,

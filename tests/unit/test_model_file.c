@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "fault_expect.h"
 #include "model/model.h"
 #include "store/model_file.h"
 #include "store/model_open.h"
@@ -72,10 +73,7 @@ static void test_typed(void **state)
         const struct typed_case *c = &CASES[i];
         if (type_in(c->text, &bytes, &size, &fault))
             fail_msg("%s: taken", c->text);
-        if (fault.code != c->code || !strstr(fault.message, c->words)
-            || strcmp(fault.pointer, c->pointer) != 0)
-            fail_msg("%s: %s at '%s': %s", c->text, fault_code_name(fault.code), fault.pointer,
-                     fault.message);
+        fault_expect(c->text, &fault, c->code, c->words, c->pointer);
     }
     assert_true(type_in("{\"config\":{\"scale\":0.1,\"tensors\":{\"q_proj.weight\":\"W\"}},"
                         "\"parameters\":{\"W\":[[1,2],[3,0.1]]}}",

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "format/safetensors.h"
-#include "made_model.h"
 #include "model/model.h"
+#include "model_case.h"
 #include "store/model_open.h"
 
 #include <stdlib.h>
@@ -49,24 +49,12 @@ static const struct settled_case SETTLED[] = {
       1, 2, 2, 3, 3, 2, 2 },
 };
 
-static bool create(struct model **model, const char *config, const char *tensors, void **bytes,
-                   struct fault *fault)
-{
-    size_t size;
-    *bytes = made_model(config, tensors, 0.5f, &size);
-    return model_create(model, "m", "test", *bytes, size, NULL, NULL, NULL, fault);
-}
-
 static void test_settled(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof SETTLED / sizeof SETTLED[0]; i++) {
         const struct settled_case *c = &SETTLED[i];
-        struct model *model;
-        struct fault fault;
-        void *bytes;
-        if (!create(&model, c->config, c->tensors, &bytes, &fault))
-            fail_msg("%s with %s: %s", c->config, c->tensors, fault.message);
+        struct model *model = model_case_make(c->config, c->tensors);
         const struct model_layer *layer = &model->layers[0];
         assert_int_equal(layer->layer.q_heads, c->q_heads);
         assert_int_equal(layer->layer.kv_heads, c->kv_heads);
@@ -79,20 +67,16 @@ static void test_settled(void **state)
         assert_true(attn_layer_d_out(&layer->layer) == c->d_out);
         assert_true(layer->options.scale == attn_options_default(c->head_dim).scale);
         model_release(model);
-        free(bytes);
     }
 }
 
 static void test_options(void **state)
 {
-    struct model *model;
-    struct fault fault;
-    void *bytes;
     (void)state;
-    assert_true(create(&model,
-                       "{\"attention\":\"dot\",\"causal\":true,\"scale\":null,\"softcap\":2.5,"
-                       "\"window_left\":3,\"window_right\":0,\"rope\":{}}",
-                       QKV ", q_proj.bias 8", &bytes, &fault));
+    struct model *model =
+        model_case_make("{\"attention\":\"dot\",\"causal\":true,\"scale\":null,\"softcap\":2.5,"
+                        "\"window_left\":3,\"window_right\":0,\"rope\":{}}",
+                        QKV ", q_proj.bias 8");
     const struct model_layer *layer = &model->layers[0];
     assert_string_equal(model->attention, "dot");
     assert_true(layer->options.scale == 1.0f && layer->options.softcap == 2.5f);
@@ -106,46 +90,32 @@ static void test_options(void **state)
     assert_int_equal(model->parameter_count, 8 * (5 + 6 + 7 + 1));
     assert_int_equal(model->parameter_bytes, 4 * 8 * (5 + 6 + 7 + 1));
     model_release(model);
-    free(bytes);
 
-    assert_true(create(&model,
-                       "{\"scale\":0,\"rope\":{\"theta\":5e5,\"dim\":4,\"interleaved\":true}}", QKV,
-                       &bytes, &fault));
+    model = model_case_make("{\"scale\":0,\"rope\":{\"theta\":5e5,\"dim\":4,\"interleaved\":true}}",
+                            QKV);
     layer = &model->layers[0];
     assert_true(layer->options.scale == 0.0f && !layer->options.causal);
     assert_true(layer->options.window_left == -1 && layer->options.window_right == -1);
     assert_true(layer->layer.rope.dim == 4 && layer->layer.rope.theta == 5e5);
     assert_true(layer->layer.rope.interleaved);
     model_release(model);
-    free(bytes);
 }
 
 static void test_layers(void **state)
 {
-    struct model *model;
-    struct fault fault;
-    void *bytes;
     (void)state;
-    assert_true(create(&model, "{\"layers\":2}",
-                       "layers.0.q_proj.weight 4x3, layers.1.q_proj.weight 6x2, unused 5", &bytes,
-                       &fault));
+    struct model *model = model_case_make(
+        "{\"layers\":2}", "layers.0.q_proj.weight 4x3, layers.1.q_proj.weight 6x2, unused 5");
     assert_int_equal(model->layer_count, 2);
     assert_int_equal(model->layers[0].layer.head_dim, 4);
     assert_int_equal(model->layers[1].layer.head_dim, 6);
     assert_int_equal(model->parameter_count, 24);
     model_release(model);
-    free(bytes);
 }
 
 /* ----------------------------------------------------------------- faults -- */
 
-struct refused_case {
-    const char *config, *tensors;
-    enum fault_code code;
-    const char *words, *pointer;
-};
-
-static const struct refused_case REFUSED[] = {
+static const struct model_refusal REFUSED[] = {
     { "", QKV, FAULT_JSON, "", "/config" },
     { "{", QKV, FAULT_JSON, "", "/config" },
     { "[]", QKV, FAULT_TYPE, "an array; expected an object", "/config" },
@@ -229,19 +199,7 @@ static const struct refused_case REFUSED[] = {
 static void test_refused(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof REFUSED / sizeof REFUSED[0]; i++) {
-        const struct refused_case *c = &REFUSED[i];
-        struct model *model;
-        struct fault fault = { .code = FAULT_NONE };
-        void *bytes;
-        if (create(&model, c->config, c->tensors, &bytes, &fault))
-            fail_msg("%s with %s: taken", c->config, c->tensors);
-        if (fault.code != c->code || !strstr(fault.message, c->words)
-            || strcmp(fault.pointer, c->pointer) != 0)
-            fail_msg("%s with %s: %s at '%s': %s", c->config, c->tensors,
-                     fault_code_name(fault.code), fault.pointer, fault.message);
-        free(bytes);
-    }
+    model_case_expect_refused(REFUSED, sizeof REFUSED / sizeof REFUSED[0]);
 }
 
 static void test_no_config(void **state)

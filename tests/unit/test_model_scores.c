@@ -7,25 +7,15 @@
 
 #include <cmocka.h>
 
-#include "made_model.h"
 #include "model/model_scores.h"
-#include "store/model_open.h"
+#include "model_case.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define GENERAL  "{\"attention\":\"general\"}"
 #define ADDITIVE "{\"attention\":\"additive\"}"
 #define CONCAT   "{\"attention\":\"concat\"}"
 #define PAIR     "q_proj.weight 8x5, k_proj.weight 8x6"
-
-static bool create(struct model **model, const char *config, const char *tensors, void **bytes,
-                   struct fault *fault)
-{
-    size_t size;
-    *bytes = made_model(config, tensors, 0.5f, &size);
-    return model_create(model, "m", "test", *bytes, size, NULL, NULL, NULL, fault);
-}
 
 /* -------------------------------------------------------------------- widths -- */
 
@@ -61,11 +51,7 @@ static void test_settled(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof SETTLED / sizeof SETTLED[0]; i++) {
         const struct settled_case *c = &SETTLED[i];
-        struct model *model;
-        struct fault fault;
-        void *bytes;
-        if (!create(&model, c->config, c->tensors, &bytes, &fault))
-            fail_msg("%s with %s: %s", c->config, c->tensors, fault.message);
+        struct model *model = model_case_make(c->config, c->tensors);
         const struct model_layer *layer = &model->layers[0];
         assert_int_equal(layer->layer.q_heads, 1);
         assert_int_equal(layer->layer.kv_heads, 1);
@@ -78,27 +64,22 @@ static void test_settled(void **state)
         assert_true(layer->options.scale == 1.0f);
         assert_int_equal(model->parameter_count, c->parameter_count);
         model_release(model);
-        free(bytes);
     }
 }
 
 static void test_options(void **state)
 {
-    struct model *model;
-    struct fault fault;
-    void *bytes;
     (void)state;
-    assert_true(create(&model,
-                       "{\"attention\":\"additive\",\"causal\":true,\"scale\":0.5,\"softcap\":2,"
-                       "\"window_left\":3}",
-                       PAIR ", score.weight 8", &bytes, &fault));
+    struct model *model =
+        model_case_make("{\"attention\":\"additive\",\"causal\":true,\"scale\":0.5,\"softcap\":2,"
+                        "\"window_left\":3}",
+                        PAIR ", score.weight 8");
     assert_string_equal(model->attention, "additive");
     assert_true(model->layers[0].options.scale == 0.5f);
     assert_true(model->layers[0].options.softcap == 2.0f);
     assert_true(model->layers[0].options.causal);
     assert_int_equal(model->layers[0].options.window_left, 3);
     model_release(model);
-    free(bytes);
 }
 
 /* ---------------------------------------------------------- widths of a call -- */
@@ -131,11 +112,9 @@ static void test_fits(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof FITS / sizeof FITS[0]; i++) {
         const struct fit_case *c = &FITS[i];
-        struct model *model;
         struct model_layer fitted;
         struct fault fault = { .code = FAULT_NONE };
-        void *bytes;
-        assert_true(create(&model, c->config, c->tensors, &bytes, &fault));
+        struct model *model = model_case_make(c->config, c->tensors);
         assert_int_equal(model_scores_fit(&fitted, model, 0, &c->widths, &fault), c->d_query > 0);
         if (c->d_query > 0) {
             assert_int_equal(fitted.d_query, c->d_query);
@@ -148,19 +127,12 @@ static void test_fits(void **state)
             assert_non_null(strstr(fault.message, "takes 11 in both together"));
         }
         model_release(model);
-        free(bytes);
     }
 }
 
 /* -------------------------------------------------------------------- faults -- */
 
-struct refused_case {
-    const char *config, *tensors;
-    enum fault_code code;
-    const char *words, *pointer;
-};
-
-static const struct refused_case REFUSED[] = {
+static const struct model_refusal REFUSED[] = {
     { GENERAL, "", FAULT_FIELD, "score.weight is missing", "/parameters" },
     { GENERAL, "q_proj.weight 8x5", FAULT_FIELD, "score.weight [d_query, d_key]", "/parameters" },
     { GENERAL, "score.weight 5", FAULT_SHAPE, "shape [5]; expected [d_query, d_key]",
@@ -209,19 +181,7 @@ static const struct refused_case REFUSED[] = {
 static void test_refused(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof REFUSED / sizeof REFUSED[0]; i++) {
-        const struct refused_case *c = &REFUSED[i];
-        struct model *model;
-        struct fault fault = { .code = FAULT_NONE };
-        void *bytes;
-        if (create(&model, c->config, c->tensors, &bytes, &fault))
-            fail_msg("%s with %s: taken", c->config, c->tensors);
-        if (fault.code != c->code || !strstr(fault.message, c->words)
-            || strcmp(fault.pointer, c->pointer) != 0)
-            fail_msg("%s with %s: %s at '%s': %s", c->config, c->tensors,
-                     fault_code_name(fault.code), fault.pointer, fault.message);
-        free(bytes);
-    }
+    model_case_expect_refused(REFUSED, sizeof REFUSED / sizeof REFUSED[0]);
 }
 
 int main(void)

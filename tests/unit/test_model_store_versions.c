@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "fault_expect.h"
 #include "store_directory.h"
 #include "watch/log.h"
 
@@ -60,8 +61,7 @@ static void expect_no_version(struct model_store *store, const char *name, const
     struct model *model;
     struct fault fault = { .code = FAULT_NONE };
     assert_false(model_store_resolve_version(store, name, version, &model, &fault));
-    if (fault.code != code || !strstr(fault.message, words))
-        fail_msg("%s/%s: %s: %s", name, version, fault_code_name(fault.code), fault.message);
+    fault_expect(version, &fault, code, words, NULL);
 }
 
 struct listed {

@@ -1,0 +1,21 @@
+/* model_case.h - a model made of a config and a list of tensors, or the fault that refuses them. */
+#ifndef MODEL_CASE_H
+#define MODEL_CASE_H
+
+#include "made_model.h"
+#include "model/model.h"
+
+/* The model of made_model(), which owns the file's bytes; every number is 0.5. Fails the test where
+ * it is refused. */
+struct model *model_case_make(const char *config, const char *tensors);
+
+struct model_refusal {
+    const char *config, *tensors;
+    enum fault_code code;
+    const char *words, *pointer;
+};
+
+/* Fails the test unless each of them is refused as it says. */
+void model_case_expect_refused(const struct model_refusal *cases, size_t count);
+
+#endif
