@@ -66,3 +66,12 @@ void published_expect_rotary(const struct published_rotary *rotary, int layer)
     answer.context = published_linear(answer.context, name[3], layer);
     published_expect(layer, "self", hidden, hidden, &answer);
 }
+
+void published_compare_rotary(const char *config, const char *tensors, const char *dtype,
+                              const struct published_rotary *rotary)
+{
+    published_open(config, tensors, 2, dtype);
+    published_expect_rotary(rotary, 0);
+    published_expect_rotary(rotary, 1);
+    published_close();
+}

@@ -24,8 +24,12 @@ struct published_rotary {
     double norm_offset;
 };
 
-/* Layer number layer of the model, which is of kind "self". */
+/* Compares layer number layer of the model, which is of kind "self". */
 void published_expect_rotary(const struct published_rotary *rotary, int layer);
+
+/* Opens a checkpoint of two layers, as published_open() does, compares both and closes it. */
+void published_compare_rotary(const char *config, const char *tensors, const char *dtype,
+                              const struct published_rotary *rotary);
 
 /* Four query heads of 4 columns over two key/value heads: tensors in the names of Llama, the fields
  * of config.json that say so, and what is computed with them. */
@@ -36,6 +40,9 @@ void published_expect_rotary(const struct published_rotary *rotary, int layer);
 #define PUBLISHED_GROUPED_FIELDS                                                                   \
     "\"hidden_size\":16,\"num_attention_heads\":4,\"num_key_value_heads\":2,"                      \
     "\"num_hidden_layers\":2"
+
+/* A config.json of these fields and those. */
+#define PUBLISHED_GROUPED_CONFIG(fields) "{" fields "," PUBLISHED_GROUPED_FIELDS "}"
 
 extern const struct published_rotary PUBLISHED_LLAMA;
 

@@ -31,16 +31,13 @@ static void test_gptj(void **state)
                                            .scale = 1 / sqrt(8),
                                            .is_every_two = true };
     (void)state;
-    published_open("{\"model_type\":\"gptj\",\"n_embd\":16,\"n_head\":2,\"n_layer\":2,"
-                   "\"rotary_dim\":4}",
-                   "transformer.h.#.attn.q_proj.weight 16x16, "
-                   "transformer.h.#.attn.k_proj.weight 16x16, "
-                   "transformer.h.#.attn.v_proj.weight 16x16, "
-                   "transformer.h.#.attn.out_proj.weight 16x16",
-                   2, "F32");
-    published_expect_rotary(&gptj, 0);
-    published_expect_rotary(&gptj, 1);
-    published_close();
+    published_compare_rotary("{\"model_type\":\"gptj\",\"n_embd\":16,\"n_head\":2,\"n_layer\":2,"
+                             "\"rotary_dim\":4}",
+                             "transformer.h.#.attn.q_proj.weight 16x16, "
+                             "transformer.h.#.attn.k_proj.weight 16x16, "
+                             "transformer.h.#.attn.v_proj.weight 16x16, "
+                             "transformer.h.#.attn.out_proj.weight 16x16",
+                             "F32", &gptj);
 }
 
 #define BIASED(begin, out)                                                                         \
@@ -58,12 +55,9 @@ static void test_opt(void **state)
                                           .kv_heads = 2,
                                           .scale = 1 / sqrt(8) };
     (void)state;
-    published_open("{\"model_type\":\"opt\",\"hidden_size\":16,\"num_attention_heads\":2,"
-                   "\"num_hidden_layers\":2}",
-                   BIASED("model.decoder.layers.#.self_attn.", "out_proj"), 2, "F16");
-    published_expect_rotary(&opt, 0);
-    published_expect_rotary(&opt, 1);
-    published_close();
+    published_compare_rotary("{\"model_type\":\"opt\",\"hidden_size\":16,\"num_attention_heads\":2,"
+                             "\"num_hidden_layers\":2}",
+                             BIASED("model.decoder.layers.#.self_attn.", "out_proj"), "F16", &opt);
 }
 
 /* --------------------------------------------------------- Llama and its kin -- */
@@ -74,37 +68,30 @@ static void test_llama(void **state)
 {
     struct published_rotary llama = PUBLISHED_LLAMA;
     (void)state;
-    published_open("{\"model_type\":\"llama\",\"rope_scaling\":null," PUBLISHED_GROUPED_FIELDS "}",
-                   PUBLISHED_GROUPED, 2, "F32");
-    published_expect_rotary(&llama, 0);
-    published_expect_rotary(&llama, 1);
-    published_close();
+    published_compare_rotary(
+        PUBLISHED_GROUPED_CONFIG("\"model_type\":\"llama\",\"rope_scaling\":null"),
+        PUBLISHED_GROUPED, "F32", &llama);
 
     llama.theta = 500000;
-    published_open("{\"model_type\":\"llama\",\"rope_theta\":500000.0," PUBLISHED_GROUPED_FIELDS
-                   "}",
-                   PUBLISHED_GROUPED, 2, "F16");
-    published_expect_rotary(&llama, 1);
-    published_close();
+    published_compare_rotary(
+        PUBLISHED_GROUPED_CONFIG("\"model_type\":\"llama\",\"rope_theta\":500000.0"),
+        PUBLISHED_GROUPED, "F16", &llama);
 
-    published_open("{\"model_type\":\"llama\",\"rope_parameters\":{\"rope_theta\":500000.0,"
-                   "\"rope_type\":\"default\"}," PUBLISHED_GROUPED_FIELDS "}",
-                   PUBLISHED_GROUPED, 2, "F32");
-    published_expect_rotary(&llama, 1);
-    published_close();
+    published_compare_rotary(
+        PUBLISHED_GROUPED_CONFIG(
+            "\"model_type\":\"llama\",\"rope_parameters\":{\"rope_theta\":500000.0,"
+            "\"rope_type\":\"default\"}"),
+        PUBLISHED_GROUPED, "F32", &llama);
 
     llama.theta = 1e6;
-    published_open("{\"model_type\":\"mixtral\",\"sliding_window\":null," PUBLISHED_GROUPED_FIELDS
-                   "}",
-                   PUBLISHED_GROUPED, 2, "F32");
-    published_expect_rotary(&llama, 0);
-    published_close();
+    published_compare_rotary(
+        PUBLISHED_GROUPED_CONFIG("\"model_type\":\"mixtral\",\"sliding_window\":null"),
+        PUBLISHED_GROUPED, "F32", &llama);
 
-    published_open("{\"model_type\":\"olmo\",\"clip_qkv\":null,\"attention_bias\":"
-                   "false," PUBLISHED_GROUPED_FIELDS "}",
-                   PUBLISHED_GROUPED, 2, "F32");
-    published_expect_rotary(&PUBLISHED_LLAMA, 1);
-    published_close();
+    published_compare_rotary(
+        PUBLISHED_GROUPED_CONFIG("\"model_type\":\"olmo\",\"clip_qkv\":null,\"attention_bias\":"
+                                 "false"),
+        PUBLISHED_GROUPED, "F32", &PUBLISHED_LLAMA);
 }
 
 /* A head_dim that is not hidden_size / heads, no key/value heads given, and attention_bias. */
@@ -115,11 +102,9 @@ static void test_llama_shapes(void **state)
     llama.heads = llama.kv_heads = 2;
     llama.rotary_dim = 8;
     llama.scale = 1 / sqrt(8);
-    published_open("{\"model_type\":\"llama\",\"attention_bias\":true,\"hidden_size\":16,"
-                   "\"num_attention_heads\":2,\"num_hidden_layers\":2}",
-                   BIASED("model.layers.#.self_attn.", "o_proj"), 2, "F32");
-    published_expect_rotary(&llama, 1);
-    published_close();
+    published_compare_rotary("{\"model_type\":\"llama\",\"attention_bias\":true,\"hidden_size\":16,"
+                             "\"num_attention_heads\":2,\"num_hidden_layers\":2}",
+                             BIASED("model.layers.#.self_attn.", "o_proj"), "F32", &llama);
 
     llama.width = 10;
     llama.heads = 4;
@@ -139,7 +124,7 @@ static void test_llama_shapes(void **state)
 static void expect_scaling(const char *fields, const struct attn_rope_scaling *expected)
 {
     char config[512];
-    snprintf(config, sizeof config, "{\"model_type\":\"llama\",%s," PUBLISHED_GROUPED_FIELDS "}",
+    snprintf(config, sizeof config, PUBLISHED_GROUPED_CONFIG("\"model_type\":\"llama\",%s"),
              fields);
     published_open(config, PUBLISHED_GROUPED, 2, "F32");
     const struct attn_rope_scaling *got = &published_model()->layers[1].layer.rope.scaling;
@@ -199,20 +184,17 @@ static void test_mistral(void **state)
     struct published_rotary mistral = PUBLISHED_LLAMA;
     (void)state;
     mistral.window = 3;
-    published_open("{\"model_type\":\"mistral\",\"sliding_window\":3," PUBLISHED_GROUPED_FIELDS "}",
-                   PUBLISHED_GROUPED, 2, "F32");
-    published_expect_rotary(&mistral, 0);
-    published_expect_rotary(&mistral, 1);
-    published_close();
+    published_compare_rotary(
+        PUBLISHED_GROUPED_CONFIG("\"model_type\":\"mistral\",\"sliding_window\":3"),
+        PUBLISHED_GROUPED, "F32", &mistral);
     mistral.window = 0;
-    published_open("{\"model_type\":\"mistral\",\"sliding_window\":null," PUBLISHED_GROUPED_FIELDS
-                   "}",
+    published_open(PUBLISHED_GROUPED_CONFIG("\"model_type\":\"mistral\",\"sliding_window\":null"),
                    PUBLISHED_GROUPED, 2, "F32");
     published_expect_rotary(&mistral, 0);
     assert_int_equal(published_model()->layers[0].options.window_left, -1);
     published_close();
-    published_open("{\"model_type\":\"mistral\"," PUBLISHED_GROUPED_FIELDS "}", PUBLISHED_GROUPED,
-                   2, "F32");
+    published_open(PUBLISHED_GROUPED_CONFIG("\"model_type\":\"mistral\""), PUBLISHED_GROUPED, 2,
+                   "F32");
     assert_int_equal(published_model()->layers[0].options.window_left, 4095);
     published_close();
 }
@@ -228,23 +210,23 @@ static void test_qwen2(void **state)
 {
     struct published_rotary qwen2 = PUBLISHED_LLAMA;
     (void)state;
-    published_open("{\"model_type\":\"qwen2\",\"use_sliding_window\":false,\"sliding_window\":3,"
-                   "\"max_window_layers\":0," PUBLISHED_GROUPED_FIELDS "}",
-                   QWEN2, 2, "F32");
-    published_expect_rotary(&qwen2, 0);
-    published_expect_rotary(&qwen2, 1);
-    published_close();
-    published_open("{\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"sliding_window\":3,"
-                   "\"max_window_layers\":1," PUBLISHED_GROUPED_FIELDS "}",
+    published_compare_rotary(
+        PUBLISHED_GROUPED_CONFIG(
+            "\"model_type\":\"qwen2\",\"use_sliding_window\":false,\"sliding_window\":3,"
+            "\"max_window_layers\":0"),
+        QWEN2, "F32", &qwen2);
+    published_open(PUBLISHED_GROUPED_CONFIG(
+                       "\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"sliding_window\":3,"
+                       "\"max_window_layers\":1"),
                    QWEN2, 2, "F32");
     published_expect_rotary(&qwen2, 0);
     qwen2.window = 3;
     published_expect_rotary(&qwen2, 1);
     published_close();
-    published_open(
-        "{\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"sliding_window\":3,"
-        "\"layer_types\":[\"sliding_attention\",\"full_attention\"]," PUBLISHED_GROUPED_FIELDS "}",
-        QWEN2, 2, "F32");
+    published_open(PUBLISHED_GROUPED_CONFIG(
+                       "\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"sliding_window\":3,"
+                       "\"layer_types\":[\"sliding_attention\",\"full_attention\"]"),
+                   QWEN2, 2, "F32");
     published_expect_rotary(&qwen2, 0);
     qwen2.window = 0;
     published_expect_rotary(&qwen2, 1);
@@ -263,12 +245,10 @@ static void test_phi(void **state)
                                           .theta = 10000,
                                           .scale = 1 / sqrt(8) };
     (void)state;
-    published_open("{\"model_type\":\"phi\",\"partial_rotary_factor\":0.5,\"hidden_size\":16,"
-                   "\"num_attention_heads\":2,\"num_hidden_layers\":2}",
-                   BIASED("model.layers.#.self_attn.", "dense"), 2, "F16");
-    published_expect_rotary(&phi, 0);
-    published_expect_rotary(&phi, 1);
-    published_close();
+    published_compare_rotary(
+        "{\"model_type\":\"phi\",\"partial_rotary_factor\":0.5,\"hidden_size\":16,"
+        "\"num_attention_heads\":2,\"num_hidden_layers\":2}",
+        BIASED("model.layers.#.self_attn.", "dense"), "F16", &phi);
 }
 
 /* stablelm/modeling_stablelm.py at bf112caa961a, StableLmAttention: a part turned, biases of three.
@@ -278,12 +258,10 @@ static void test_stablelm(void **state)
     struct published_rotary stablelm = PUBLISHED_LLAMA;
     (void)state;
     stablelm.rotary_dim = 2;
-    published_open("{\"model_type\":\"stablelm\",\"partial_rotary_factor\":0.5,"
-                   "\"use_qkv_bias\":true," PUBLISHED_GROUPED_FIELDS "}",
-                   QWEN2, 2, "F32");
-    published_expect_rotary(&stablelm, 0);
-    published_expect_rotary(&stablelm, 1);
-    published_close();
+    published_compare_rotary(
+        PUBLISHED_GROUPED_CONFIG("\"model_type\":\"stablelm\",\"partial_rotary_factor\":0.5,"
+                                 "\"use_qkv_bias\":true"),
+        QWEN2, "F32", &stablelm);
 }
 
 /* cohere/modeling_cohere.py at 015bfeb86891, CohereAttention: its rotate_half() takes every other
@@ -293,11 +271,9 @@ static void test_cohere(void **state)
     struct published_rotary cohere = PUBLISHED_LLAMA;
     (void)state;
     cohere.is_every_two = true;
-    published_open("{\"model_type\":\"cohere\",\"use_qk_norm\":false," PUBLISHED_GROUPED_FIELDS "}",
-                   PUBLISHED_GROUPED, 2, "F32");
-    published_expect_rotary(&cohere, 0);
-    published_expect_rotary(&cohere, 1);
-    published_close();
+    published_compare_rotary(
+        PUBLISHED_GROUPED_CONFIG("\"model_type\":\"cohere\",\"use_qk_norm\":false"),
+        PUBLISHED_GROUPED, "F32", &cohere);
 }
 
 /* llama-models' models/llama3/model.py at 43e87a37feaa, apply_scaling(): Llama 3.1's numbers. */
@@ -348,14 +324,11 @@ static void test_bidirectional(void **state)
     for (size_t i = 0; i < sizeof MODELS / sizeof MODELS[0]; i++) {
         struct published_rotary want = PUBLISHED_LLAMA;
         char config[512];
-        snprintf(config, sizeof config, "{%s,\"is_causal\":false," PUBLISHED_GROUPED_FIELDS "}",
+        snprintf(config, sizeof config, PUBLISHED_GROUPED_CONFIG("%s,\"is_causal\":false"),
                  MODELS[i].fields);
         want.is_bidirectional = true;
         want.reach = MODELS[i].reach;
-        published_open(config, MODELS[i].tensors, 2, "F32");
-        published_expect_rotary(&want, 0);
-        published_expect_rotary(&want, 1);
-        published_close();
+        published_compare_rotary(config, MODELS[i].tensors, "F32", &want);
     }
 }
 

@@ -11,7 +11,8 @@
 
 #include <cmocka.h>
 
-#include "published.h"
+#include "published_fused.h"
+#include "published_rotary.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -26,14 +27,17 @@ static const char GPT2[] = "h.#.attn.c_attn.weight 12x36, h.#.attn.c_attn.bias 3
 /* gpt2/modeling_gpt2.py at c44b2d9976e8, GPT2Attention: Conv1D, split in three. */
 static void expect_gpt2(int layer, double scale)
 {
-    const struct rows hidden = published_input(12);
-    const struct rows qkv = published_conv1d(hidden, "h.#.attn.c_attn", layer);
-    const struct published_attention attention = { .heads = 3, .scale = scale, .causal = true };
-    struct published_answer answer =
-        published_attend(&attention, published_split(qkv, 1, 0, 12),
-                         published_split(qkv, 1, 12, 12), published_split(qkv, 1, 24, 12));
-    answer.context = published_conv1d(answer.context, "h.#.attn.c_proj", layer);
-    published_expect(layer, "self", hidden, hidden, &answer);
+    const struct published_fused gpt2 = {
+        .qkv = "h.#.attn.c_attn",
+        .output = "h.#.attn.c_proj",
+        .is_conv1d = true,
+        .width = 12,
+        .groups = 1,
+        .queries = 12,
+        .keys = 12,
+        .attention = { .heads = 3, .scale = scale, .causal = true },
+    };
+    published_expect_fused(&gpt2, layer);
 }
 
 static void test_gpt2(void **state)
@@ -70,6 +74,17 @@ static void test_gpt2(void **state)
  * one after the other, of which the first rotary_ndims columns are turned. */
 static void test_gpt_neox(void **state)
 {
+    const struct published_fused gpt_neox = {
+        .qkv = "gpt_neox.layers.#.attention.query_key_value",
+        .output = "gpt_neox.layers.#.attention.dense",
+        .width = 24,
+        .groups = 3,
+        .queries = 8,
+        .keys = 8,
+        .rotary_dim = 4,
+        .theta = 1000,
+        .attention = { .heads = 3, .scale = 1 / sqrt(8), .causal = true },
+    };
     (void)state;
     for (int file = 0; file < 2; file++) {
         published_open("{\"model_type\":\"gpt_neox\",\"hidden_size\":24,\"num_attention_heads\":3,"
@@ -79,54 +94,38 @@ static void test_gpt_neox(void **state)
                        "gpt_neox.layers.#.attention.dense.weight 24x24, "
                        "gpt_neox.layers.#.attention.dense.bias 24",
                        2, file ? "F16" : "F32");
-        for (int layer = 0; layer < 2; layer++) {
-            const struct rows hidden = published_input(24);
-            const struct rows qkv =
-                published_linear(hidden, "gpt_neox.layers.#.attention.query_key_value", layer);
-            const struct rows q = published_split(qkv, 3, 0, 8);
-            const struct rows k = published_split(qkv, 3, 8, 8);
-            const struct published_attention attention = { .heads = 3,
-                                                           .scale = 1 / sqrt(8),
-                                                           .causal = true };
-            published_rotate_half(q, 3, 4, 1000);
-            published_rotate_half(k, 3, 4, 1000);
-            struct published_answer answer =
-                published_attend(&attention, q, k, published_split(qkv, 3, 16, 8));
-            answer.context =
-                published_linear(answer.context, "gpt_neox.layers.#.attention.dense", layer);
-            published_expect(layer, "self", hidden, hidden, &answer);
-        }
+        published_expect_fused(&gpt_neox, 0);
+        published_expect_fused(&gpt_neox, 1);
         published_close();
     }
 }
 
-#define GROUPED_FIELDS                                                                             \
-    "\"hidden_size\":16,\"num_attention_heads\":4,\"num_key_value_heads\":2,"                      \
-    "\"num_hidden_layers\":2"
+#define PHI3                                                                                       \
+    "model.layers.#.self_attn.qkv_proj.weight 32x16, model.layers.#.self_attn.o_proj.weight 16x16"
+
+static const struct published_fused PHI3_ATTENTION = {
+    .qkv = "model.layers.#.self_attn.qkv_proj",
+    .output = "model.layers.#.self_attn.o_proj",
+    .width = 16,
+    .groups = 1,
+    .queries = 16,
+    .keys = 8,
+    .rotary_dim = 4,
+    .theta = 10000,
+    .attention = { .heads = 4, .kv_heads = 2, .scale = 0.5, .causal = true },
+};
 
 /* phi3/modeling_phi3.py at 43c2b4816a65, Phi3Attention: qkv_proj, query_pos = heads * head_dim. */
 static void test_phi3(void **state)
 {
+    struct published_fused phi3 = PHI3_ATTENTION;
     (void)state;
+    phi3.attention.window = 4;
     for (int file = 0; file < 2; file++) {
-        published_open(
-            "{\"model_type\":\"phi3\",\"sliding_window\":4,\"rope_scaling\":null," GROUPED_FIELDS
-            "}",
-            "model.layers.#.self_attn.qkv_proj.weight 32x16, "
-            "model.layers.#.self_attn.o_proj.weight 16x16",
-            2, file ? "F16" : "F32");
-        const struct rows hidden = published_input(16);
-        const struct rows qkv = published_linear(hidden, "model.layers.#.self_attn.qkv_proj", 1);
-        const struct rows q = published_split(qkv, 1, 0, 16), k = published_split(qkv, 1, 16, 8);
-        const struct published_attention attention = {
-            .heads = 4, .kv_heads = 2, .scale = 0.5, .causal = true, .window = 4
-        };
-        published_rotate_half(q, 4, 4, 10000);
-        published_rotate_half(k, 2, 4, 10000);
-        struct published_answer answer =
-            published_attend(&attention, q, k, published_split(qkv, 1, 24, 8));
-        answer.context = published_linear(answer.context, "model.layers.#.self_attn.o_proj", 1);
-        published_expect(1, "self", hidden, hidden, &answer);
+        published_open(PUBLISHED_GROUPED_CONFIG(
+                           "\"model_type\":\"phi3\",\"sliding_window\":4,\"rope_scaling\":null"),
+                       PHI3, 2, file ? "F16" : "F32");
+        published_expect_fused(&phi3, 1);
         published_close();
     }
 }
@@ -160,6 +159,15 @@ static double scaled_alibi_of_4(int64_t head, int64_t query, int64_t key)
  * scores. */
 static void test_bloom(void **state)
 {
+    const struct published_fused bloom = {
+        .qkv = "transformer.h.#.self_attention.query_key_value",
+        .output = "transformer.h.#.self_attention.dense",
+        .width = 24,
+        .groups = 6,
+        .queries = 4,
+        .keys = 4,
+        .attention = { .heads = 6, .scale = 0.5, .causal = true, .bias = alibi_of_6 },
+    };
     (void)state;
     published_open("{\"model_type\":\"bloom\",\"hidden_size\":24,\"n_head\":6,\"n_layer\":2}",
                    "transformer.h.#.self_attention.query_key_value.weight 72x24, "
@@ -167,20 +175,8 @@ static void test_bloom(void **state)
                    "transformer.h.#.self_attention.dense.weight 24x24, "
                    "transformer.h.#.self_attention.dense.bias 24",
                    2, "F16");
-    for (int layer = 0; layer < 2; layer++) {
-        const struct rows hidden = published_input(24);
-        const struct rows qkv =
-            published_linear(hidden, "transformer.h.#.self_attention.query_key_value", layer);
-        const struct published_attention attention = {
-            .heads = 6, .scale = 0.5, .causal = true, .bias = alibi_of_6
-        };
-        struct published_answer answer =
-            published_attend(&attention, published_split(qkv, 6, 0, 4),
-                             published_split(qkv, 6, 4, 4), published_split(qkv, 6, 8, 4));
-        answer.context =
-            published_linear(answer.context, "transformer.h.#.self_attention.dense", layer);
-        published_expect(layer, "self", hidden, hidden, &answer);
-    }
+    published_expect_fused(&bloom, 0);
+    published_expect_fused(&bloom, 1);
     published_close();
 }
 
@@ -189,31 +185,25 @@ static void test_bloom(void **state)
 static void expect_falcon(const char *fields, const char *tensors, int64_t kv_heads, bool is_alibi)
 {
     char config[256];
+    const struct published_fused falcon = {
+        .qkv = "transformer.h.#.self_attention.query_key_value",
+        .output = "transformer.h.#.self_attention.dense",
+        .width = 16,
+        .groups = kv_heads,
+        .queries = 4 / kv_heads * 4,
+        .keys = 4,
+        .rotary_dim = is_alibi ? 0 : 4,
+        .theta = 10000,
+        .attention = { .heads = 4,
+                       .kv_heads = kv_heads,
+                       .scale = 0.5,
+                       .causal = true,
+                       .bias = is_alibi ? scaled_alibi_of_4 : NULL },
+    };
     snprintf(config, sizeof config, "{\"hidden_size\":16,%s}", fields);
     published_open(config, tensors, 2, "F32");
-    for (int layer = 0; layer < 2; layer++) {
-        const int64_t queries = 4 / kv_heads * 4;
-        const struct rows hidden = published_input(16);
-        const struct rows qkv =
-            published_linear(hidden, "transformer.h.#.self_attention.query_key_value", layer);
-        const struct rows q = published_split(qkv, kv_heads, 0, queries);
-        const struct rows k = published_split(qkv, kv_heads, queries, 4);
-        const struct published_attention attention = { .heads = 4,
-                                                       .kv_heads = kv_heads,
-                                                       .scale = 0.5,
-                                                       .causal = true,
-                                                       .bias =
-                                                           is_alibi ? scaled_alibi_of_4 : NULL };
-        if (!is_alibi) {
-            published_rotate_half(q, 4, 4, 10000);
-            published_rotate_half(k, kv_heads, 4, 10000);
-        }
-        struct published_answer answer =
-            published_attend(&attention, q, k, published_split(qkv, kv_heads, queries + 4, 4));
-        answer.context =
-            published_linear(answer.context, "transformer.h.#.self_attention.dense", layer);
-        published_expect(layer, "self", hidden, hidden, &answer);
-    }
+    published_expect_fused(&falcon, 0);
+    published_expect_fused(&falcon, 1);
     published_close();
 }
 
@@ -257,26 +247,16 @@ static void test_phi3_longrope(void **state)
         const double factor = sqrt(1 + log(28.0 / trained) / log(trained));
         char config[512];
         snprintf(config, sizeof config,
-                 "{\"model_type\":\"phi3\",\"max_position_embeddings\":28,"
-                 "\"original_max_position_embeddings\":%d,\"rope_scaling\":{\"type\":\"%s\","
-                 "\"short_factor\":[1.0,1.25],\"long_factor\":[2.0,20]}," GROUPED_FIELDS "}",
+                 PUBLISHED_GROUPED_CONFIG(
+                     "\"model_type\":\"phi3\",\"max_position_embeddings\":28,"
+                     "\"original_max_position_embeddings\":%d,\"rope_scaling\":{\"type\":\"%s\","
+                     "\"short_factor\":[1.0,1.25],\"long_factor\":[2.0,20]}"),
                  trained, NAMES[i / 2]);
-        published_open(config,
-                       "model.layers.#.self_attn.qkv_proj.weight 32x16, "
-                       "model.layers.#.self_attn.o_proj.weight 16x16",
-                       2, "F32");
-        const struct rows hidden = published_input(16);
-        const struct rows qkv = published_linear(hidden, "model.layers.#.self_attn.qkv_proj", 1);
-        const struct rows q = published_split(qkv, 1, 0, 16), k = published_split(qkv, 1, 16, 8);
-        const struct published_attention attention = {
-            .heads = 4, .kv_heads = 2, .scale = 0.5, .causal = true
-        };
-        published_rotate_half_by(q, 4, 4, frequencies, factor);
-        published_rotate_half_by(k, 2, 4, frequencies, factor);
-        struct published_answer answer =
-            published_attend(&attention, q, k, published_split(qkv, 1, 24, 8));
-        answer.context = published_linear(answer.context, "model.layers.#.self_attn.o_proj", 1);
-        published_expect(1, "self", hidden, hidden, &answer);
+        published_open(config, PHI3, 2, "F32");
+        struct published_fused phi3 = PHI3_ATTENTION;
+        phi3.frequencies = frequencies;
+        phi3.factor = factor;
+        published_expect_fused(&phi3, 1);
         published_close();
     }
 }
@@ -347,19 +327,20 @@ static void test_mpt(void **state)
                        "transformer.blocks.#.attn.Wqkv.weight 36x12, "
                        "transformer.blocks.#.attn.out_proj.weight 12x12",
                        2, "F32");
-        const struct published_attention attention = { .heads = 3,
-                                                       .scale = i == 0 ? 0.75 : 0.5,
-                                                       .causal = true,
-                                                       .bias = i == 0 ? mpt_bias : NULL };
-        const struct rows hidden = published_input(12);
-        const struct rows qkv = published_linear(hidden, "transformer.blocks.#.attn.Wqkv", 1);
-        if (i == 0)
-            published_clamp(qkv, 0.25);
-        struct published_answer answer =
-            published_attend(&attention, published_split(qkv, 1, 0, 12),
-                             published_split(qkv, 1, 12, 12), published_split(qkv, 1, 24, 12));
-        answer.context = published_linear(answer.context, "transformer.blocks.#.attn.out_proj", 1);
-        published_expect(1, "self", hidden, hidden, &answer);
+        const struct published_fused mpt = {
+            .qkv = "transformer.blocks.#.attn.Wqkv",
+            .output = "transformer.blocks.#.attn.out_proj",
+            .width = 12,
+            .groups = 1,
+            .queries = 12,
+            .keys = 12,
+            .clip = i == 0 ? 0.25 : 0,
+            .attention = { .heads = 3,
+                           .scale = i == 0 ? 0.75 : 0.5,
+                           .causal = true,
+                           .bias = i == 0 ? mpt_bias : NULL },
+        };
+        published_expect_fused(&mpt, 1);
         published_close();
     }
 }

@@ -22,17 +22,14 @@ static void test_gemma(void **state)
 {
     struct published_rotary gemma = PUBLISHED_LLAMA;
     (void)state;
-    published_open("{\"model_type\":\"gemma\",\"head_dim\":4," PUBLISHED_GROUPED_FIELDS "}",
-                   PUBLISHED_GROUPED, 2, "F32");
-    published_expect_rotary(&gemma, 0);
-    published_expect_rotary(&gemma, 1);
-    published_close();
+    published_compare_rotary(PUBLISHED_GROUPED_CONFIG("\"model_type\":\"gemma\",\"head_dim\":4"),
+                             PUBLISHED_GROUPED, "F32", &gemma);
 
     gemma.scale = 1 / sqrt(7);
     gemma.softcap = 0.25;
-    published_open("{\"model_type\":\"gemma2\",\"head_dim\":4,\"query_pre_attn_scalar\":7,"
-                   "\"attn_logit_softcapping\":0.25,\"sliding_window\":3," PUBLISHED_GROUPED_FIELDS
-                   "}",
+    published_open(PUBLISHED_GROUPED_CONFIG(
+                       "\"model_type\":\"gemma2\",\"head_dim\":4,\"query_pre_attn_scalar\":7,"
+                       "\"attn_logit_softcapping\":0.25,\"sliding_window\":3"),
                    PUBLISHED_GROUPED, 2, "F32");
     published_expect_rotary(&gemma, 1);
     gemma.window = 3;
@@ -41,8 +38,9 @@ static void test_gemma(void **state)
 
     gemma.scale = 1.0 / 16;
     gemma.softcap = 0;
-    published_open("{\"model_type\":\"gemma2\",\"head_dim\":4,\"attn_logit_softcapping\":null,"
-                   "\"sliding_window\":3," PUBLISHED_GROUPED_FIELDS "}",
+    published_open(PUBLISHED_GROUPED_CONFIG(
+                       "\"model_type\":\"gemma2\",\"head_dim\":4,\"attn_logit_softcapping\":null,"
+                       "\"sliding_window\":3"),
                    PUBLISHED_GROUPED, 2, "F32");
     published_expect_rotary(&gemma, 0);
     published_close();
@@ -59,17 +57,13 @@ static void test_qwen3(void **state)
     struct published_rotary qwen3 = PUBLISHED_LLAMA;
     (void)state;
     qwen3.norm_eps = 0.125;
-    published_open("{\"model_type\":\"qwen3\",\"head_dim\":4,\"rms_norm_eps\":0.125,"
-                   "\"use_sliding_window\":false," PUBLISHED_GROUPED_FIELDS "}",
-                   NORMED, 2, "F32");
-    published_expect_rotary(&qwen3, 0);
-    published_expect_rotary(&qwen3, 1);
-    published_close();
+    published_compare_rotary(
+        PUBLISHED_GROUPED_CONFIG("\"model_type\":\"qwen3\",\"head_dim\":4,\"rms_norm_eps\":0.125,"
+                                 "\"use_sliding_window\":false"),
+        NORMED, "F32", &qwen3);
     qwen3.norm_eps = 1e-6;
-    published_open("{\"model_type\":\"qwen3\",\"head_dim\":4," PUBLISHED_GROUPED_FIELDS "}", NORMED,
-                   2, "F16");
-    published_expect_rotary(&qwen3, 1);
-    published_close();
+    published_compare_rotary(PUBLISHED_GROUPED_CONFIG("\"model_type\":\"qwen3\",\"head_dim\":4"),
+                             NORMED, "F16", &qwen3);
 }
 
 /* gemma3/modeling_gemma3.py at 0018aa647bb1, Gemma3Attention and Gemma3RMSNorm, whose weight is
@@ -122,9 +116,10 @@ static void test_embedding_gemma(void **state)
         gemma3.is_bidirectional = true;
         gemma3.reach = WINDOWS[i] / 2;
         snprintf(config, sizeof config,
-                 "{\"model_type\":\"gemma3_text\",\"head_dim\":4,\"query_pre_attn_scalar\":16,"
-                 "\"sliding_window\":%d,\"use_bidirectional_attention\":true,\"layer_types\":"
-                 "[\"sliding_attention\",\"full_attention\"]," PUBLISHED_GROUPED_FIELDS "}",
+                 PUBLISHED_GROUPED_CONFIG(
+                     "\"model_type\":\"gemma3_text\",\"head_dim\":4,\"query_pre_attn_scalar\":16,"
+                     "\"sliding_window\":%d,\"use_bidirectional_attention\":true,\"layer_types\":"
+                     "[\"sliding_attention\",\"full_attention\"]"),
                  (int)WINDOWS[i]);
         published_open(config,
                        "layers.#.self_attn.q_proj.weight 16x16, "

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "published.h"
+#include "published_fused.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,13 +19,14 @@
 
 /* Four heads of 4 columns. */
 struct mpt {
-    const char *attention, *more; /* fields of attn_config, and beside it */
-    const char *tensors;
-    int64_t kv_heads;
-    double divisor; /* of the frequencies; 0: nothing is turned */
+    const char *attention, *more; /* fields of attn_config, and beside it; NULL: none */
+    const char *tensors;          /* NULL: Wqkv of 48 outputs, without biases */
+    int64_t kv_heads;             /* 0: four */
+    double divisor;               /* of the frequencies; 0: nothing is turned */
     double theta;
+    double softcap;
+    int64_t window;
     bool has_alibi;
-    struct published_attention options;
 };
 
 #define TENSORS(out) BLOCK "Wqkv.weight " out "x16, " BLOCK "out_proj.weight 16x16"
@@ -38,135 +39,87 @@ static double alibi_bias(int64_t head, int64_t query, int64_t key)
 
 static void expect(const struct mpt *mpt, int layer)
 {
-    struct published_attention attention = mpt->options;
-    const struct rows hidden = published_input(16);
-    const struct rows qkv = published_linear(hidden, BLOCK "Wqkv", layer);
-    const struct rows q = published_split(qkv, 1, 0, 16);
-    const struct rows k = published_split(qkv, 1, 16, 4 * mpt->kv_heads);
-    attention.heads = 4;
-    attention.kv_heads = mpt->kv_heads;
-    attention.scale = 0.5;
-    attention.causal = true;
-    attention.bias = mpt->has_alibi ? alibi_bias : NULL;
-    if (mpt->divisor > 0) {
-        const double frequencies[] = { 1 / mpt->divisor, 1 / sqrt(mpt->theta) / mpt->divisor };
-        published_rotate_half_by(q, 4, 4, frequencies, 1);
-        published_rotate_half_by(k, mpt->kv_heads, 4, frequencies, 1);
-    }
-    struct published_answer answer = published_attend(
-        &attention, q, k, published_split(qkv, 1, 16 + 4 * mpt->kv_heads, 4 * mpt->kv_heads));
-    answer.context = published_linear(answer.context, BLOCK "out_proj", layer);
-    published_expect(layer, "self", hidden, hidden, &answer);
+    const double divisor = mpt->divisor > 0 ? mpt->divisor : 1;
+    const double theta = mpt->theta > 0 ? mpt->theta : 1;
+    const double frequencies[] = { 1 / divisor, 1 / sqrt(theta) / divisor };
+    const int64_t kv_heads = mpt->kv_heads > 0 ? mpt->kv_heads : 4;
+    const struct published_fused fused = {
+        .qkv = BLOCK "Wqkv",
+        .output = BLOCK "out_proj",
+        .width = 16,
+        .groups = 1,
+        .queries = 16,
+        .keys = 4 * kv_heads,
+        .rotary_dim = mpt->divisor > 0 ? 4 : 0,
+        .frequencies = frequencies,
+        .factor = 1,
+        .attention = { .heads = 4,
+                       .kv_heads = kv_heads,
+                       .scale = 0.5,
+                       .softcap = mpt->softcap,
+                       .causal = true,
+                       .window = mpt->window,
+                       .bias = mpt->has_alibi ? alibi_bias : NULL },
+    };
+    published_expect_fused(&fused, layer);
 }
 
 static const struct mpt MODELS[] = {
-    { "\"alibi\":true", "", TENSORS("48"), 4, 0, 0, true, { .heads = 0 } },
-    { "\"alibi\":false", "", TENSORS("48"), 4, 0, 0, false, { .heads = 0 } },
+    { .attention = "\"alibi\":true", .has_alibi = true },
+    { .attention = "\"alibi\":false" },
     /* Rotary embeddings. */
-    { "\"alibi\":false,\"rope\":true", "", TENSORS("48"), 4, 1, 1e4, false, { .heads = 0 } },
-    { "\"rope\":true,\"rope_impl\":\"dail\",\"rope_theta\":100,\"rope_dail_config\":{\"type\":"
-      "\"original\",\"pos_idx_in_fp32\":true,\"xpos_scale_base\":512},\"rope_hf_config\":{\"type\":"
-      "\"linear\",\"factor\":2.0}",
-      "",
-      TENSORS("48"),
-      4,
-      1,
-      100,
-      false,
-      { .heads = 0 } },
-    { "\"rope\":true,\"rope_impl\":\"hf\",\"rope_theta\":100,\"rope_hf_config\":{\"type\":"
-      "\"no_scaling\",\"factor\":1.0}",
-      "",
-      TENSORS("48"),
-      4,
-      1,
-      100,
-      false,
-      { .heads = 0 } },
-    { "\"rope\":true,\"rope_impl\":\"hf\",\"rope_theta\":100,\"rope_hf_config\":{\"type\":"
-      "\"linear\",\"factor\":2.0}",
-      "",
-      TENSORS("48"),
-      4,
-      2,
-      100,
-      false,
-      { .heads = 0 } },
+    { .attention = "\"alibi\":false,\"rope\":true", .divisor = 1, .theta = 1e4 },
+    { .attention =
+          "\"rope\":true,\"rope_impl\":\"dail\",\"rope_theta\":100,\"rope_dail_config\":{\"type\":"
+          "\"original\",\"pos_idx_in_fp32\":true,\"xpos_scale_base\":512},\"rope_hf_config\":{"
+          "\"type\":"
+          "\"linear\",\"factor\":2.0}",
+      .divisor = 1,
+      .theta = 100 },
+    { .attention =
+          "\"rope\":true,\"rope_impl\":\"hf\",\"rope_theta\":100,\"rope_hf_config\":{\"type\":"
+          "\"no_scaling\",\"factor\":1.0}",
+      .divisor = 1,
+      .theta = 100 },
+    { .attention =
+          "\"rope\":true,\"rope_impl\":\"hf\",\"rope_theta\":100,\"rope_hf_config\":{\"type\":"
+          "\"linear\",\"factor\":2.0}",
+      .divisor = 2,
+      .theta = 100 },
     /* Dynamic NTK scaling leaves a sequence of 7 alone that is shorter than max_seq_len. */
-    { "\"rope\":true,\"rope_impl\":\"hf\",\"rope_hf_config\":{\"type\":\"dynamic\",\"factor\":4.0}",
-      ",\"max_seq_len\":8",
-      TENSORS("48"),
-      4,
-      1,
-      1e4,
-      false,
-      { .heads = 0 } },
+    { .attention = "\"rope\":true,\"rope_impl\":\"hf\",\"rope_hf_config\":{\"type\":\"dynamic\","
+                   "\"factor\":4.0}",
+      .more = ",\"max_seq_len\":8",
+      .divisor = 1,
+      .theta = 1e4 },
     /* Windows: sliding_window_size keys before a row's own. */
-    { "\"alibi\":true,\"sliding_window_size\":2",
-      "",
-      TENSORS("48"),
-      4,
-      0,
-      0,
-      true,
-      { .window = 3 } },
-    { "\"alibi\":true,\"sliding_window_size\":-1",
-      "",
-      TENSORS("48"),
-      4,
-      0,
-      0,
-      true,
-      { .heads = 0 } },
+    { .attention = "\"alibi\":true,\"sliding_window_size\":2", .window = 3, .has_alibi = true },
+    { .attention = "\"alibi\":true,\"sliding_window_size\":-1", .has_alibi = true },
     /* Key/value heads, capped scores, biases. */
-    { "\"alibi\":true,\"attn_type\":\"grouped_query_attention\",\"kv_n_heads\":2",
-      "",
-      TENSORS("32"),
-      2,
-      0,
-      0,
-      true,
-      { .heads = 0 } },
-    { "\"alibi\":true,\"attn_type\":\"multiquery_attention\"",
-      "",
-      TENSORS("24"),
-      1,
-      0,
-      0,
-      true,
-      { .heads = 0 } },
-    { "\"alibi\":true,\"attn_logit_softcapping\":0.25",
-      ",\"head_dim\":4",
-      TENSORS("48"),
-      4,
-      0,
-      0,
-      true,
-      { .softcap = 0.25 } },
-    { "\"alibi\":true",
-      ",\"no_bias\":false",
-      TENSORS("48") ", " BLOCK "Wqkv.bias 48, " BLOCK "out_proj.bias 16",
-      4,
-      0,
-      0,
-      true,
-      { .heads = 0 } },
-    { "\"alibi\":true",
-      ",\"no_bias\":true,\"attention_bias\":true",
-      TENSORS("48") ", " BLOCK "Wqkv.bias 48",
-      4,
-      0,
-      0,
-      true,
-      { .heads = 0 } },
-    { "\"alibi\":true",
-      ",\"no_bias\":false,\"attention_bias\":null",
-      TENSORS("48") ", " BLOCK "Wqkv.bias 48, " BLOCK "out_proj.bias 16",
-      4,
-      0,
-      0,
-      true,
-      { .heads = 0 } },
+    { .attention = "\"alibi\":true,\"attn_type\":\"grouped_query_attention\",\"kv_n_heads\":2",
+      .tensors = TENSORS("32"),
+      .kv_heads = 2,
+      .has_alibi = true },
+    { .attention = "\"alibi\":true,\"attn_type\":\"multiquery_attention\"",
+      .tensors = TENSORS("24"),
+      .kv_heads = 1,
+      .has_alibi = true },
+    { .attention = "\"alibi\":true,\"attn_logit_softcapping\":0.25",
+      .more = ",\"head_dim\":4",
+      .softcap = 0.25,
+      .has_alibi = true },
+    { .attention = "\"alibi\":true",
+      .more = ",\"no_bias\":false",
+      .tensors = TENSORS("48") ", " BLOCK "Wqkv.bias 48, " BLOCK "out_proj.bias 16",
+      .has_alibi = true },
+    { .attention = "\"alibi\":true",
+      .more = ",\"no_bias\":true,\"attention_bias\":true",
+      .tensors = TENSORS("48") ", " BLOCK "Wqkv.bias 48",
+      .has_alibi = true },
+    { .attention = "\"alibi\":true",
+      .more = ",\"no_bias\":false,\"attention_bias\":null",
+      .tensors = TENSORS("48") ", " BLOCK "Wqkv.bias 48, " BLOCK "out_proj.bias 16",
+      .has_alibi = true },
 };
 
 static void write_config(char config[640], const char *attention, const char *more)
@@ -182,10 +135,11 @@ static void test_computed(void **state)
     char config[640];
     (void)state;
     for (size_t i = 0; i < sizeof MODELS / sizeof MODELS[0]; i++) {
-        write_config(config, MODELS[i].attention, MODELS[i].more);
-        published_open(config, MODELS[i].tensors, 2, "F32");
-        expect(&MODELS[i], 0);
-        expect(&MODELS[i], 1);
+        const struct mpt *mpt = &MODELS[i];
+        write_config(config, mpt->attention, mpt->more ? mpt->more : "");
+        published_open(config, mpt->tensors ? mpt->tensors : TENSORS("48"), 2, "F32");
+        expect(mpt, 0);
+        expect(mpt, 1);
         published_close();
     }
 }
