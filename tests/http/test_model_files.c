@@ -34,12 +34,6 @@ static void start_server(void)
     fixture_serve("--models", directory, "--model-control", "explicit");
 }
 
-static void stop_server(void)
-{
-    http_client_free(&client);
-    daemon_stop(&server);
-}
-
 static cJSON *describe(const char *name)
 {
     char path[300];
@@ -180,7 +174,7 @@ static void test_bad_files_are_refused(void **state)
     free(file.data);
     expect_first_context("good", "[[1.9704405,3.48348102,1.51304052]]");
     assert_int_equal(daemon_directory_count(directory), 1);
-    stop_server();
+    fixture_stop(NULL);
 }
 
 /* ------------------------------------------------------------------ what is found -- */
@@ -201,7 +195,7 @@ static void test_directory_forms(void **state)
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(models, "models")), 4);
     cJSON_Delete(models);
     http_response_free(&response);
-    stop_server();
+    fixture_stop(NULL);
 }
 
 static void test_directory_is_the_model(void **state)
@@ -215,7 +209,7 @@ static void test_directory_is_the_model(void **state)
     cJSON *answer = answer_post(&client, "/v1/attention", "{\"query\":[1,0,0]}");
     answer_expect(answer, "model", "\"mounted\"", 0);
     cJSON_Delete(answer);
-    stop_server();
+    fixture_stop(NULL);
 }
 
 static void test_default_model(void **state)
@@ -226,11 +220,11 @@ static void test_default_model(void **state)
     cJSON *answer = answer_post(&client, "/v1/attention", "{\"query\":[1,0,0]}");
     answer_expect(answer, "model", "\"one\"", 0);
     cJSON_Delete(answer);
-    stop_server();
+    fixture_stop(NULL);
     write_model("two.safetensors", model_bytes_demo(1, ""));
     start_server();
     answer_refused(&client, "/v1/attention", "{\"query\":[1,0,0]}", 400, "field", NULL);
-    stop_server();
+    fixture_stop(NULL);
 }
 
 /* One file for each way to hold numbers; these are exact in all of them. */
@@ -270,7 +264,7 @@ static void test_dtypes(void **state)
         answer_expect(answer, "context", "[[-15]]", 1e-6);
         cJSON_Delete(answer);
     }
-    stop_server();
+    fixture_stop(NULL);
 }
 
 static void test_bad_file_is_listed(void **state)
@@ -302,7 +296,7 @@ static void test_bad_file_is_listed(void **state)
     assert_true(response.status == 200 || response.status == 201);
     http_response_free(&response);
     expect_first_context("broken", "[[1.9704405,3.48348102,1.51304052]]");
-    stop_server();
+    fixture_stop(NULL);
 }
 
 /* --models-strict: a bad file keeps the daemon from being ready, or from starting. */

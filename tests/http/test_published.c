@@ -9,6 +9,7 @@
 #include "answer.h"
 #include "fixture.h"
 #include "published_client.h"
+#include "published_fused.h"
 #include "request_text.h"
 #include "tensor_file.h"
 
@@ -16,24 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *path_of(const char *name)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    return path;
-}
-
-static void start_server(void)
-{
-    fixture_serve("--models", directory);
-}
-
-static void stop_server(void)
-{
-    http_client_free(&client);
-    daemon_stop(&server);
-}
 
 static void expect_answer_to(const char *model, int layer, struct rows query, struct rows key,
                              const char *more, const struct published_answer *want, int64_t heads)
@@ -61,8 +44,13 @@ static void test_bloom(void **state)
 {
     static const char CONFIG[] =
         "{\"model_type\":\"bloom\",\"hidden_size\":8,\"n_head\":2,\"n_layer\":2}";
-    const struct published_attention attention = {
-        .heads = 2, .scale = 0.5, .causal = true, .bias = alibi_of_2
+    const struct published_fused bloom = {
+        .qkv = "h.#.self_attention.query_key_value",
+        .output = "h.#.self_attention.dense",
+        .groups = 2,
+        .queries = 4,
+        .keys = 4,
+        .attention = { .heads = 2, .scale = 0.5, .causal = true, .bias = alibi_of_2 },
     };
     (void)state;
     published_open(CONFIG,
@@ -70,19 +58,15 @@ static void test_bloom(void **state)
                    "h.#.self_attention.query_key_value.bias 24, "
                    "h.#.self_attention.dense.weight 8x8, h.#.self_attention.dense.bias 8",
                    2, "F16");
-    published_save(path_of("bloom"), CONFIG);
+    published_save(fixture_path("bloom"), CONFIG);
     const struct rows hidden = published_input(8);
-    const struct rows qkv = published_linear(hidden, "h.#.self_attention.query_key_value", 1);
-    struct published_answer answer =
-        published_attend(&attention, published_split(qkv, 2, 0, 4), published_split(qkv, 2, 4, 4),
-                         published_split(qkv, 2, 8, 4));
-    answer.context = published_linear(answer.context, "h.#.self_attention.dense", 1);
-    start_server();
+    const struct published_answer answer = published_fused_answer(&bloom, hidden, 1);
+    fixture_serve("--models", directory);
     expect_answer("bloom", 1, hidden, hidden, &answer, 2);
     answer_refused(&client, "/v1/attention",
                    "{\"model\":\"bloom\",\"layer\":2,\"query\":[[1,1,1,1,1,1,1,1]]}", 404,
                    "not_found", "/layer");
-    stop_server();
+    fixture_stop(state);
     published_close();
 }
 
@@ -147,9 +131,9 @@ static void test_t5(void **state)
         T5_LAYER("encoder.block.#.layer.0.SelfAttention.") ", " T5_LAYER(
             "decoder.block.#.layer.0.SelfAttention.") ", " T5_LAYER(T5_CROSS) ", " T5_TABLES,
         2, "F32");
-    published_save(path_of("t5"), T5);
+    published_save(fixture_path("t5"), T5);
     const struct rows hidden = published_input(8), memory = published_memory(8);
-    start_server();
+    fixture_serve("--models", directory);
     struct published_answer answer =
         t5("encoder.block.#.layer.0.SelfAttention.", hidden, hidden, false, t5_encoder_bias);
     expect_answer("t5", 1, hidden, hidden, &answer, T5_HEADS);
@@ -173,7 +157,7 @@ static void test_t5(void **state)
                      ",\"mask\":[" ROW "," ROW "," ROW "," ROW "," ROW "," ROW "," ROW "]", &answer,
                      T5_HEADS);
 #undef ROW
-    stop_server();
+    fixture_stop(state);
     published_close();
 }
 
@@ -200,12 +184,12 @@ static void test_beit(void **state)
                    "encoder.layer.#.attention.attention.relative_position_bias."
                    "relative_position_bias_table 6x1",
                    1, "F32");
-    published_save(path_of("beit"), CONFIG);
+    published_save(fixture_path("beit"), CONFIG);
     const double *table = published_tensor("encoder.layer.#.attention.attention.relative_position_"
                                            "bias.relative_position_bias_table",
                                            0)
                               .data;
-    start_server();
+    fixture_serve("--models", directory);
     cJSON *answer = answer_post(&client, "/v1/attention",
                                 "{\"model\":\"beit\",\"query\":[[1,2],[3,4],[5,6]],"
                                 "\"outputs\":[\"masked\",\"scores\"]}");
@@ -218,7 +202,7 @@ static void test_beit(void **state)
     answer_refused(&client, "/v1/attention",
                    "{\"model\":\"beit\",\"query\":[[1,2],[3,4],[5,6],[7,8]]}", 400, "length",
                    "/query");
-    stop_server();
+    fixture_stop(state);
     published_close();
 }
 
@@ -235,9 +219,9 @@ static void test_gradients_of_parts(void **state)
                    "h.#.attn.c_attn.weight 2x6, h.#.attn.c_attn.bias 6, h.#.attn.c_proj.weight "
                    "2x2, h.#.attn.c_proj.bias 2",
                    1, "F32");
-    published_save(path_of("gpt2"), CONFIG);
+    published_save(fixture_path("gpt2"), CONFIG);
     published_close();
-    start_server();
+    fixture_serve("--models", directory);
     cJSON *answer = answer_post(&client, "/v1/attention/gradients",
                                 "{\"model\":\"gpt2\",\"query\":[[1,2]],"
                                 "\"context_gradient\":[[1,-1]]}");
@@ -256,7 +240,7 @@ static void test_gradients_of_parts(void **state)
         assert_true(fabs(weight[i] - bias[i % 2] * (i < 2 ? 1 : 2)) < 1e-6);
     free(weight), free(bias);
     cJSON_Delete(answer);
-    stop_server();
+    fixture_stop(state);
 }
 
 /* --------------------------------------------------------- layers and their kinds -- */
@@ -282,7 +266,7 @@ static void test_bart(void **state)
                        "model.decoder.layers.#.self_attn.") ", " OUT_PROJ("model.decoder.layers.#."
                                                                           "encoder_attn."),
                    2, "F32");
-    published_save_shards(path_of("bart"), BART);
+    published_save_shards(fixture_path("bart"), BART);
     const struct rows hidden = published_input(8), memory = published_memory(8);
     struct published_answer answer = published_attend(
         &attention, published_linear(hidden, "model.decoder.layers.#.encoder_attn.q_proj", 1),
@@ -290,7 +274,7 @@ static void test_bart(void **state)
         published_linear(memory, "model.decoder.layers.#.encoder_attn.v_proj", 1));
     answer.context =
         published_linear(answer.context, "model.decoder.layers.#.encoder_attn.out_proj", 1);
-    start_server();
+    fixture_serve("--models", directory);
     expect_answer("bart", 5, hidden, memory, &answer, 4);
     cJSON *model = answer_get(&client, "/v1/models/bart");
     answer_expect(model, "state", "\"READY\"", 0);
@@ -302,13 +286,13 @@ static void test_bart(void **state)
         answer_expect(cJSON_GetArrayItem(layers, i), "d_key", "8", 0);
     }
     cJSON_Delete(model);
-    stop_server();
+    fixture_stop(state);
     published_close();
 }
 
 static void test_shown(void **state)
 {
-    const char *const bart[] = { "model", "show", path_of("bart"), NULL };
+    const char *const bart[] = { "model", "show", fixture_path("bart"), NULL };
     (void)state;
     struct daemon_result result = daemon_command(bart, NULL);
     assert_int_equal(result.exit_code, 0);
@@ -343,7 +327,7 @@ static void test_stories260k(void **state)
     assert_true(size > 0 && size < sizeof bytes && fclose(model) == 0);
     daemon_directory_write(directory, "stories/config.json", PARAMS, sizeof PARAMS - 1);
     daemon_directory_write(directory, "stories/model.safetensors", bytes, size);
-    start_server();
+    fixture_serve("--models", directory);
     for (int layer = 0; layer < 5; layer += 2) {
         char path[128];
         struct tensor_file file;
@@ -366,7 +350,7 @@ static void test_stories260k(void **state)
         free(rows), free(outputs), free(want);
         tensor_file_close(&file);
     }
-    stop_server();
+    fixture_stop(state);
 }
 
 int main(void)

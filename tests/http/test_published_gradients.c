@@ -13,6 +13,7 @@
 
 #include "fixture.h"
 #include "published_client.h"
+#include "published_fused.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,24 +21,6 @@
 #include <string.h>
 
 static struct rows hidden, outer; /* the input, and the context's gradient */
-
-static const char *path_of(const char *name)
-{
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    return path;
-}
-
-static void start_server(void)
-{
-    fixture_serve("--models", directory);
-}
-
-static void stop_server(void)
-{
-    http_client_free(&client);
-    daemon_stop(&server);
-}
 
 /* Rows of other numbers than published_input() has. */
 static struct rows other_rows(int64_t columns)
@@ -125,10 +108,10 @@ static void test_norms(void **state)
                    AT "q_proj.weight 8x6, " AT "k_proj.weight 4x6, " AT "v_proj.weight 4x6, " AT
                       "o_proj.weight 6x8, " AT "q_norm.weight 4, " AT "k_norm.weight 4",
                    1, "F32");
-    published_save(path_of("qwen3"), CONFIG);
+    published_save(fixture_path("qwen3"), CONFIG);
     hidden = published_input(6);
     outer = other_rows(6);
-    start_server();
+    fixture_serve("--models", directory);
     cJSON *answer = post_gradients("qwen3", 0, "");
     answer_expect_members(cJSON_GetObjectItem(answer, "parameters"),
                           AT "q_proj.weight," AT "k_proj.weight," AT "v_proj.weight," AT
@@ -139,7 +122,7 @@ static void test_norms(void **state)
     expect_parameter(answer, AT "k_proj.weight", 2, qwen3_loss);
     expect_derivatives(answer, "input", hidden, 2, qwen3_loss);
     cJSON_Delete(answer);
-    stop_server();
+    fixture_stop(state);
     published_close();
 }
 
@@ -185,10 +168,10 @@ static void test_relative_positions(void **state)
 #define MASK "[" ROW "," ROW "," ROW "," ROW "," ROW "," ROW "," ROW "]"
     (void)state;
     published_open(CONFIG, T5_LAYER, 2, "F32");
-    published_save(path_of("t5"), CONFIG);
+    published_save(fixture_path("t5"), CONFIG);
     hidden = published_input(8);
     outer = other_rows(8);
-    start_server();
+    fixture_serve("--models", directory);
     cJSON *answer = post_gradients("t5", 1, ",\"mask\":" MASK);
     expect_parameter(answer, TABLE, 2, t5_loss);
     expect_parameter(answer, "encoder.block.1.layer.0.SelfAttention.q.weight", 2, t5_loss);
@@ -207,7 +190,7 @@ static void test_relative_positions(void **state)
     assert_null(cJSON_GetObjectItem(answer, "mask"));
     assert_non_null(cJSON_GetObjectItem(cJSON_GetObjectItem(answer, "parameters"), TABLE));
     cJSON_Delete(answer);
-    stop_server();
+    fixture_stop(state);
     published_close();
 }
 
@@ -221,31 +204,30 @@ static void test_fused_copy(void **state)
     static const char CONFIG[] =
         "{\"model_type\":\"phi3\",\"hidden_size\":288,\"num_attention_heads\":2,"
         "\"num_key_value_heads\":2,\"num_hidden_layers\":2,\"sliding_window\":null}";
-    const struct published_attention attention = { .heads = HEADS,
-                                                   .scale = 1 / sqrt((double)HEAD_DIM),
-                                                   .causal = true };
+    const struct published_fused phi3 = {
+        .qkv = "model.layers.#.self_attn.qkv_proj",
+        .output = "model.layers.#.self_attn.o_proj",
+        .groups = 1,
+        .queries = WIDTH,
+        .keys = WIDTH,
+        .rotary_dim = HEAD_DIM,
+        .theta = 10000,
+        .attention = { .heads = HEADS, .scale = 1 / sqrt((double)HEAD_DIM), .causal = true },
+    };
     (void)state;
     published_open(CONFIG,
                    "model.layers.#.self_attn.qkv_proj.weight 864x288, "
                    "model.layers.#.self_attn.o_proj.weight 288x288",
                    2, "F16");
-    published_save(path_of("phi3"), CONFIG);
+    published_save(fixture_path("phi3"), CONFIG);
     /* Four parts of 288 * 288 floats are 1 327 104 bytes. */
     fixture_serve("--models", directory, "--model-memory-max", "1400KiB");
     hidden = published_input(WIDTH);
     for (int i = 0; i < 4; i++) {
-        const struct rows qkv =
-            published_linear(hidden, "model.layers.#.self_attn.qkv_proj", i % 2);
-        const struct rows q = published_split(qkv, 1, 0, WIDTH);
-        const struct rows k = published_split(qkv, 1, WIDTH, WIDTH);
-        published_rotate_half(q, HEADS, HEAD_DIM, 10000);
-        published_rotate_half(k, HEADS, HEAD_DIM, 10000);
-        struct published_answer answer =
-            published_attend(&attention, q, k, published_split(qkv, 1, 2 * WIDTH, WIDTH));
-        answer.context = published_linear(answer.context, "model.layers.#.self_attn.o_proj", i % 2);
+        const struct published_answer answer = published_fused_answer(&phi3, hidden, i % 2);
         published_expect_answer(&client, "phi3", i % 2, hidden, hidden, "", &answer, HEADS);
     }
-    stop_server();
+    fixture_stop(state);
     published_close();
 }
 

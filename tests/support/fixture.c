@@ -1,6 +1,8 @@
 /* fixture.c - see fixture.h. */
 #include "fixture.h"
 
+#include <stdio.h>
+
 struct daemon server;
 struct http_client client;
 char *directory;
@@ -33,6 +35,13 @@ int fixture_make_directory(void **state)
     (void)state;
     directory = daemon_directory_create();
     return 0;
+}
+
+const char *fixture_path(const char *name)
+{
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return path;
 }
 
 int fixture_stop(void **state)

@@ -26,6 +26,9 @@ int fixture_start_with_directory(void **state);
 /* A new directory alone: the tests start servers over it. */
 int fixture_make_directory(void **state);
 
+/* The path of name in the directory, until the next call. */
+const char *fixture_path(const char *name);
+
 /* Ends both and fails the test unless the server ends in order, with 0. */
 int fixture_stop(void **state);
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "published.h"
+#include "published_rotary.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,13 +21,6 @@ enum { WIDTH = 16, HEADS = 4, KV_HEADS = 2, HEAD_DIM = 4 };
 static const double EPS = 0.125;
 
 #define AT "model.layers.#.self_attn."
-#define GROUPED                                                                                    \
-    AT "q_proj.weight 16x16, " AT "k_proj.weight 8x16, " AT "v_proj.weight 8x16, " AT              \
-       "o_proj.weight 16x16"
-#define FIELDS                                                                                     \
-    "\"hidden_size\":16,\"num_attention_heads\":4,\"num_key_value_heads\":2,"                      \
-    "\"num_hidden_layers\":2"
-
 /* q_proj, k_proj and v_proj of hidden, and what comes after them. */
 struct projected {
     struct rows hidden, q, k, v;
@@ -62,7 +55,8 @@ static void rotate_half(const struct projected *projected, int64_t dim)
 static void test_olmo_clip(void **state)
 {
     (void)state;
-    published_open("{\"model_type\":\"olmo\",\"clip_qkv\":0.25," FIELDS "}", GROUPED, 2, "F32");
+    published_open(PUBLISHED_GROUPED_CONFIG("\"model_type\":\"olmo\",\"clip_qkv\":0.25"),
+                   PUBLISHED_GROUPED, 2, "F32");
     for (int layer = 0; layer < 2; layer++) {
         const struct projected projected = project(layer);
         published_clamp(projected.q, 0.25);
@@ -78,8 +72,8 @@ static void test_olmo_clip(void **state)
 static void test_olmo2(void **state)
 {
     (void)state;
-    published_open("{\"model_type\":\"olmo2\",\"rms_norm_eps\":0.125," FIELDS "}",
-                   GROUPED ", " AT "q_norm.weight 16, " AT "k_norm.weight 8", 2, "F32");
+    published_open(PUBLISHED_GROUPED_CONFIG("\"model_type\":\"olmo2\",\"rms_norm_eps\":0.125"),
+                   PUBLISHED_GROUPED ", " AT "q_norm.weight 16, " AT "k_norm.weight 8", 2, "F32");
     for (int layer = 0; layer < 2; layer++) {
         const struct projected projected = project(layer);
         published_rms_norm(projected.q, 1, AT "q_norm.weight", layer, EPS, 0);
@@ -102,9 +96,10 @@ static void norm_heads(struct rows x, int64_t heads, const double *weight)
 static void test_cohere(void **state)
 {
     (void)state;
-    published_open(
-        "{\"model_type\":\"cohere\",\"use_qk_norm\":true,\"layer_norm_eps\":0.125," FIELDS "}",
-        GROUPED ", " AT "q_norm.weight 4x4, " AT "k_norm.weight 2x4", 2, "F16");
+    published_open(PUBLISHED_GROUPED_CONFIG(
+                       "\"model_type\":\"cohere\",\"use_qk_norm\":true,\"layer_norm_eps\":0.125"),
+                   PUBLISHED_GROUPED ", " AT "q_norm.weight 4x4, " AT "k_norm.weight 2x4", 2,
+                   "F16");
     for (int layer = 0; layer < 2; layer++) {
         const struct projected projected = project(layer);
         norm_heads(projected.q, HEADS, published_tensor(AT "q_norm.weight", layer).data);
@@ -127,8 +122,9 @@ static void test_cohere2(void **state)
     for (int i = 0; i < 2; i++) {
         char config[320];
         snprintf(config, sizeof config,
-                 "{\"model_type\":\"cohere2\",\"sliding_window\":3,%s," FIELDS "}", WHICH[i]);
-        published_open(config, GROUPED, 2, "F32");
+                 PUBLISHED_GROUPED_CONFIG("\"model_type\":\"cohere2\",\"sliding_window\":3,%s"),
+                 WHICH[i]);
+        published_open(config, PUBLISHED_GROUPED, 2, "F32");
         const struct projected turned = project(0), plain = project(1);
         published_rotate_every_two(turned.q, HEADS, HEAD_DIM, 10000);
         published_rotate_every_two(turned.k, KV_HEADS, HEAD_DIM, 10000);
@@ -153,12 +149,13 @@ static void norm_modules(struct rows x, int64_t heads, const char *begin, int la
 static void test_stablelm(void **state)
 {
     (void)state;
-    published_open("{\"model_type\":\"stablelm\",\"qk_layernorm\":true,\"layer_norm_eps\":0.125,"
-                   "\"partial_rotary_factor\":0.5," FIELDS "}",
-                   GROUPED ", " AT "q_layernorm.norms.0.weight 4, " AT
-                           "q_layernorm.norms.1.weight 4, " AT "q_layernorm.norms.2.weight 4, " AT
-                           "q_layernorm.norms.3.weight 4, " AT "k_layernorm.norms.0.weight 4, " AT
-                           "k_layernorm.norms.1.weight 4",
+    published_open(PUBLISHED_GROUPED_CONFIG(
+                       "\"model_type\":\"stablelm\",\"qk_layernorm\":true,\"layer_norm_eps\":0.125,"
+                       "\"partial_rotary_factor\":0.5"),
+                   PUBLISHED_GROUPED
+                   ", " AT "q_layernorm.norms.0.weight 4, " AT "q_layernorm.norms.1.weight 4, " AT
+                   "q_layernorm.norms.2.weight 4, " AT "q_layernorm.norms.3.weight 4, " AT
+                   "k_layernorm.norms.0.weight 4, " AT "k_layernorm.norms.1.weight 4",
                    2, "F32");
     for (int layer = 0; layer < 2; layer++) {
         const struct projected projected = project(layer);
@@ -192,8 +189,9 @@ static void test_phi(void **state)
         .heads = HEADS, .kv_heads = KV_HEADS, .scale = 0.5, .causal = true
     };
     (void)state;
-    published_open("{\"model_type\":\"phi\",\"qk_layernorm\":true,\"layer_norm_eps\":0.125,"
-                   "\"partial_rotary_factor\":0.5," FIELDS "}",
+    published_open(PUBLISHED_GROUPED_CONFIG(
+                       "\"model_type\":\"phi\",\"qk_layernorm\":true,\"layer_norm_eps\":0.125,"
+                       "\"partial_rotary_factor\":0.5"),
                    AT "q_proj.weight 16x16, " AT "q_proj.bias 16, " AT "k_proj.weight 8x16, " AT
                       "k_proj.bias 8, " AT "v_proj.weight 8x16, " AT "v_proj.bias 8, " AT
                       "dense.weight 16x16, " AT "dense.bias 16, " AT "q_layernorm.weight 4, " AT
