@@ -146,6 +146,27 @@ struct attn_options {
 /* scale = 1/sqrt(head_dim); no softcap, not causal, no window, no dropout. */
 struct attn_options attn_options_default(int64_t head_dim);
 
+/* The members below that have a number for each query head. */
+#define ATTN_PER_HEAD_MAP(X)                                                                       \
+    X(ALIBI_SLOPES, alibi_slopes, false)                                                           \
+    X(SINKS, sinks, true)
+
+enum attn_per_head {
+#define X(NAME, name, may_be_none) ATTN_PER_HEAD_##NAME,
+    ATTN_PER_HEAD_MAP(X)
+#undef X
+        ATTN_PER_HEAD_COUNT
+};
+
+struct attn_per_head_field {
+    const char *name;
+    bool may_be_none; /* -INFINITY: the head has none */
+};
+
+extern const struct attn_per_head_field attn_per_head_fields[ATTN_PER_HEAD_COUNT];
+
+#define ATTN_PER_HEAD_MEMBER(NAME, name, may_be_none) const float *name;
+
 /* What hides keys from query rows or changes their scores: members of a problem and of a layer's
  * problem. All are optional.
  *
@@ -170,8 +191,12 @@ struct attn_options attn_options_default(int64_t head_dim);
     const int64_t *kv_len;     /* [batch] */                                                       \
     const int64_t *row_kv_len; /* [batch, q_len] */                                                \
     int64_t kv_offset;                                                                             \
-    const float *alibi_slopes; /* [q_heads] */                                                     \
-    const float *sinks;        /* [q_heads] */
+    union {                                                                                        \
+        const float *per_head[ATTN_PER_HEAD_COUNT]; /* [q_heads] each */                           \
+        struct {                                                                                   \
+            ATTN_PER_HEAD_MAP(ATTN_PER_HEAD_MEMBER)                                                \
+        };                                                                                         \
+    };
 
 struct attn_masking {
     ATTN_MASKING_MEMBERS

@@ -63,8 +63,14 @@ struct attn_gradient_problem {
     struct attn_tensor value_gradient;
     struct attn_tensor mask_gradient;
     float *additive_weight_gradient; /* [head_dim] */
-    float *alibi_slopes_gradient;    /* [q_heads] */
-    float *sinks_gradient;           /* [q_heads] */
+    union {
+        float *per_head_gradient[ATTN_PER_HEAD_COUNT]; /* [q_heads] each */
+        struct {
+#define X(NAME, name, may_be_none) float *name##_gradient;
+            ATTN_PER_HEAD_MAP(X)
+#undef X
+        };
+    };
 };
 
 /* The rounds of the key tasks are stages of their own (gradient_keys.c). */

@@ -52,8 +52,14 @@ struct attn_layer_gradient_problem {
     struct attn_linear_gradient q_proj, k_proj, v_proj, o_proj;
     struct attn_norm_gradient q_norm, k_norm;
     float *additive_weight; /* [head_dim] */
-    float *alibi_slopes;    /* [q_heads], like the one below */
-    float *sinks;
+    union {
+        float *per_head[ATTN_PER_HEAD_COUNT]; /* [q_heads] each */
+        struct {
+#define X(NAME, name, may_be_none) float *name;
+            ATTN_PER_HEAD_MAP(X)
+#undef X
+        };
+    };
 };
 
 enum { ATTN_LAYER_GRADIENT_STAGES_MAX = 9 + ATTN_GRADIENT_STAGES };

@@ -130,14 +130,20 @@ static enum attn_status check_lengths(const struct attn_problem *problem, const 
     return ATTN_OK;
 }
 
+const struct attn_per_head_field attn_per_head_fields[ATTN_PER_HEAD_COUNT] = {
+#define X(NAME, name, may_be_none) { #name, may_be_none },
+    ATTN_PER_HEAD_MAP(X)
+#undef X
+};
+
 static enum attn_status check_heads(const struct attn_problem *problem, const char **where)
 {
-    const int64_t q_heads = problem->query.shape[1];
-
-    for (int64_t h = 0; problem->alibi_slopes != NULL && h < q_heads; h++)
-        RETURN_IF(!isfinite(problem->alibi_slopes[h]), ATTN_ERR_OPTION, "alibi_slopes");
-    for (int64_t h = 0; problem->sinks != NULL && h < q_heads; h++)
-        RETURN_IF(!(problem->sinks[h] < INFINITY), ATTN_ERR_OPTION, "sinks");
+    for (int i = 0; i < ATTN_PER_HEAD_COUNT; i++)
+        for (int64_t h = 0; problem->per_head[i] != NULL && h < problem->query.shape[1]; h++) {
+            const float number = problem->per_head[i][h];
+            const bool is_none = attn_per_head_fields[i].may_be_none && number == -INFINITY;
+            RETURN_IF(!isfinite(number) && !is_none, ATTN_ERR_OPTION, attn_per_head_fields[i].name);
+        }
     return ATTN_OK;
 }
 

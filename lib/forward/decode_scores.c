@@ -107,7 +107,7 @@ static void add_biases(const struct attn_decode_task *task, int64_t row,
 
 static bool is_cut(const struct attn_decode_task *task, const struct attn_span *tile)
 {
-    return task->every.low > tile->first || task->every.high < tile->first + tile->n;
+    return attn_range_cuts(&task->every, tile->first, tile->first + tile->n);
 }
 
 static void hide_some(const struct attn_decode_task *task, const struct attn_span *tile)

@@ -45,7 +45,7 @@ static void begin(struct attn_row_task *task, const struct attn_plan *plan, int6
     const struct attn_problem *problem = &plan->problem;
     const int64_t head = number / plan->q_tiles;
     const int64_t q_heads = problem->query.shape[1];
-    const float sink = problem->sinks != NULL ? problem->sinks[head % q_heads] : -INFINITY;
+    const float sink = attn_mask_sink(problem, head % q_heads);
 
     task->plan = plan;
     task->problem = problem;
@@ -138,8 +138,7 @@ static bool score_again(const struct attn_row_task *task, int64_t first, struct 
 static void find_thresholds(const struct attn_row_task *task)
 {
     struct attn_threshold *rows = task->work.thresholds;
-    const float sink =
-        task->problem->sinks != NULL ? task->problem->sinks[task->q_head] : -INFINITY;
+    const float sink = attn_mask_sink(task->problem, task->q_head);
     struct attn_tile tile;
     bool again = true;
 

@@ -55,10 +55,8 @@ static void clear_chunk(const struct attn_decode_task *task)
 /* The sinks count as seen before the first key. */
 static void clear_whole(const struct attn_decode_task *task)
 {
-    const float *sinks = task->problem->sinks;
-
     for (int64_t r = 0; r < task->row_count; r++) {
-        const float sink = sinks != NULL ? sinks[task->q_head + r / task->q_len] : -INFINITY;
+        const float sink = attn_mask_sink(task->problem, task->q_head + r / task->q_len);
         task->whole.max[r] = (double)sink;
         task->whole.sum[r] = sink == -INFINITY ? 0.0 : 1.0;
     }

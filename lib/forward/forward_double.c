@@ -106,7 +106,7 @@ static void begin(struct double_task *task, const struct attn_plan *plan, int64_
     task->columns = (void *)((char *)task->context_t + rows_bytes(problem->value.shape[3]));
     find_ranges(task);
     read_query(task);
-    const double sink = problem->sinks != NULL ? (double)problem->sinks[task->q_head] : -INFINITY;
+    const double sink = (double)attn_mask_sink(problem, task->q_head);
     for (int64_t r = 0; r < ROWS; r++) {
         task->max[r] = sink;
         task->sum[r] = sink == -INFINITY ? 0.0 : 1.0;
@@ -250,8 +250,7 @@ static void see_thresholds(struct double_task *task, int64_t first, int64_t n)
 
 static void find_thresholds(struct double_task *task, const struct attn_problem *nothing)
 {
-    const double sink =
-        task->problem->sinks != NULL ? (double)task->problem->sinks[task->q_head] : -INFINITY;
+    const double sink = (double)attn_mask_sink(task->problem, task->q_head);
     bool again = true;
 
     for (int64_t r = 0; r < ROWS; r++)

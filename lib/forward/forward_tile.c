@@ -116,7 +116,7 @@ bool attn_tile_scan(const struct attn_row_task *task, struct attn_tile *tile)
 /* Is a key of the tile outside of some row's range? */
 static bool is_cut(const struct attn_row_task *task, const struct attn_tile *tile)
 {
-    return task->every.low > tile->first + tile->from || task->every.high < tile->first + tile->to;
+    return attn_range_cuts(&task->every, tile->first + tile->from, tile->first + tile->to);
 }
 
 void attn_task_store(const struct attn_row_task *task, const struct attn_tensor *output,

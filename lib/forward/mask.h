@@ -6,6 +6,8 @@
 
 #include "kernels/kernels.h"
 
+#include <math.h>
+
 /* The keys [low, high) that one query row may see according to causal, window, kv_len, row_kv_len,
  * past_len, kv_offset and the length of a short mask. Between 0 and kv_len; { 0, 0 } if it sees
  * none. */
@@ -20,6 +22,18 @@ struct key_range attn_mask_row(const struct attn_problem *problem, int64_t batch
 void attn_mask_rows(const struct attn_problem *problem, int64_t batch, int64_t row,
                     int64_t row_count, struct key_range *ranges, struct key_range *any,
                     struct key_range *every);
+
+/* The head's sink; -INFINITY if it has none. */
+static inline float attn_mask_sink(const struct attn_problem *problem, int64_t q_head)
+{
+    return problem->sinks != NULL ? problem->sinks[q_head] : -INFINITY;
+}
+
+/* Does the range lack a key of [first, end)? */
+static inline bool attn_range_cuts(const struct key_range *range, int64_t first, int64_t end)
+{
+    return range->low > first || range->high < end;
+}
 
 /* distance[r] = p - k for width query rows from row on and the key at index key. */
 void attn_mask_distances(const struct attn_problem *problem, int64_t batch, int64_t row,

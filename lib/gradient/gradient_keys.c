@@ -137,7 +137,7 @@ static bool next_rows(const struct key_task *task, int64_t *row, struct row_step
         if (sees(task, step->row + i, &range))
             seen = i + 1;
         task->work.ranges[i] = range;
-        step->hides = step->hides || range.low > task->key || range.high < end;
+        step->hides = step->hides || attn_range_cuts(&range, task->key, end);
     }
     *row += step->n;
     step->n = seen;

@@ -27,6 +27,11 @@ static const struct attn_tensor_names QUERY = ATTN_TENSOR_NAMES("query_gradient"
 static const struct attn_tensor_names KEY = ATTN_TENSOR_NAMES("key_gradient");
 static const struct attn_tensor_names VALUE = ATTN_TENSOR_NAMES("value_gradient");
 static const struct attn_tensor_names MASK = ATTN_TENSOR_NAMES("mask_gradient");
+static const char *const PER_HEAD[ATTN_PER_HEAD_COUNT] = {
+#define X(NAME, name, may_be_none) "attention." #name,
+    ATTN_PER_HEAD_MAP(X)
+#undef X
+};
 
 /* Gradients and their inputs are F32; a mask may be BOOL. */
 static enum attn_status check_dtypes(const struct attn_gradient_problem *problem,
@@ -92,10 +97,9 @@ static enum attn_status check(const struct attn_gradient_problem *problem, const
         attn_check_output(&problem->mask_gradient, &MASK, attention->mask.shape, where));
     RETURN_IF(problem->additive_weight_gradient != NULL && attention->additive_weight == NULL,
               ATTN_ERR_NO_DATA, "attention.additive_weight");
-    RETURN_IF(problem->alibi_slopes_gradient != NULL && attention->alibi_slopes == NULL,
-              ATTN_ERR_NO_DATA, "attention.alibi_slopes");
-    RETURN_IF(problem->sinks_gradient != NULL && attention->sinks == NULL, ATTN_ERR_NO_DATA,
-              "attention.sinks");
+    for (int i = 0; i < ATTN_PER_HEAD_COUNT; i++)
+        RETURN_IF(problem->per_head_gradient[i] != NULL && attention->per_head[i] == NULL,
+                  ATTN_ERR_NO_DATA, PER_HEAD[i]);
     return ATTN_OK;
 }
 
@@ -161,10 +165,10 @@ static void count_tasks(struct attn_gradient_plan *plan)
     const int64_t *query = problem->attention.query.shape;
     const int64_t *key = problem->attention.key.shape;
     const int64_t *mask = problem->mask_gradient.shape;
-    const bool has_sums = problem->additive_weight_gradient != NULL
-                          || problem->alibi_slopes_gradient != NULL
-                          || problem->sinks_gradient != NULL;
+    bool has_sums = problem->additive_weight_gradient != NULL;
 
+    for (int i = 0; i < ATTN_PER_HEAD_COUNT; i++)
+        has_sums = has_sums || problem->per_head_gradient[i] != NULL;
     plan->row_tiles = attn_divide_up(query[2], plan->row_tile);
     if (problem->key_gradient.data != NULL || problem->value_gradient.data != NULL
         || attn_gradient_keys_make_query(problem))

@@ -64,7 +64,7 @@ void attn_row_tile_begin(struct attn_row_tile *tile, const struct attn_gradient_
 /* May some pair of the tile be hidden? */
 static bool hides(const struct attn_row_tile *tile, int64_t key, int64_t n)
 {
-    return tile->every.low > key || tile->every.high < key + n
+    return attn_range_cuts(&tile->every, key, key + n)
            || tile->plan->problem.attention.mask.data != NULL || tile->thresholds != NULL;
 }
 
@@ -238,8 +238,7 @@ static void recall(const struct attn_row_tile *tile)
 static void measure(const struct attn_row_tile *tile, const struct attn_gradient_rows *rows)
 {
     const struct attn_gradient_workspace *work = &tile->work;
-    const float *sinks = tile->plan->problem.attention.sinks;
-    const float sink = sinks != NULL ? sinks[tile->q_head] : -INFINITY;
+    const float sink = attn_mask_sink(&tile->plan->problem.attention, tile->q_head);
     const size_t bytes = (size_t)tile->row_count * sizeof(float);
 
     if (tile->plan->problem.has_forward && tile->thresholds == NULL)

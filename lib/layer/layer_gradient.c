@@ -215,8 +215,8 @@ static void run_zero(const struct attn_layer_gradient_problem *problem)
     clear_norm(&layer->q_norm, &problem->q_norm, layer->q_heads, layer->head_dim);
     clear_norm(&layer->k_norm, &problem->k_norm, layer->kv_heads, layer->head_dim);
     clear(problem->additive_weight, layer->head_dim);
-    clear(problem->alibi_slopes, layer->q_heads);
-    clear(problem->sinks, layer->q_heads);
+    for (int i = 0; i < ATTN_PER_HEAD_COUNT; i++)
+        clear(problem->per_head[i], layer->q_heads);
 }
 
 static void run_context(const struct attn_layer_gradient_plan *plan, int64_t task, void *scratch,

@@ -74,9 +74,9 @@ static enum attn_status check(const struct attn_layer_gradient_problem *problem,
     RETURN_IF_FAILED(check_linear(&layer->o_proj, &problem->o_proj, "o_proj", where));
     RETURN_IF(problem->additive_weight != NULL && layer->additive_weight == NULL, ATTN_ERR_NO_DATA,
               "additive_weight");
-    RETURN_IF(problem->alibi_slopes != NULL && problem->layer.alibi_slopes == NULL,
-              ATTN_ERR_NO_DATA, "alibi_slopes");
-    RETURN_IF(problem->sinks != NULL && problem->layer.sinks == NULL, ATTN_ERR_NO_DATA, "sinks");
+    for (int i = 0; i < ATTN_PER_HEAD_COUNT; i++)
+        RETURN_IF(problem->per_head[i] != NULL && problem->layer.per_head[i] == NULL,
+                  ATTN_ERR_NO_DATA, attn_per_head_fields[i].name);
     return ATTN_OK;
 }
 
@@ -118,10 +118,9 @@ gradient_problem(const struct attn_layer_gradient_plan *plan,
         .key_gradient = gradients[1].view,
         .value_gradient = gradients[2].view,
         .additive_weight_gradient = problem->additive_weight,
-        .alibi_slopes_gradient = problem->alibi_slopes,
-        .sinks_gradient = problem->sinks,
     };
 
+    memcpy(gradient.per_head_gradient, problem->per_head, sizeof gradient.per_head_gradient);
     gradient.mask_gradient = attn_tensor_dense(problem->mask, ATTN_F32, mask->shape[0],
                                                mask->shape[1], mask->shape[2], mask->shape[3]);
     return gradient;
