@@ -115,7 +115,7 @@ struct attn_layer_problem {
     union { /* as in attn.h */
         void *out[ATTN_OUTPUT_COUNT];
         struct {
-#define X(NAME, name, columns, step) void *name;
+#define X(NAME, name, columns, step) void *name; /* NOLINT(bugprone-macro-parentheses) */
             ATTN_OUTPUT_MAP(X)
 #undef X
         };
