@@ -36,6 +36,22 @@ bool published_reopen(const char *config, struct fault *fault);
 void published_refused(const char *config, const char *tensors, int layers, enum fault_code code,
                        const char *words);
 
+/* The tensors of a square torch.nn.Linear of size columns, "12"; without its bias, of one. */
+#define PUBLISHED_WEIGHT(name, size) name ".weight " size "x" size
+#define PUBLISHED_LINEAR(name, size) PUBLISHED_WEIGHT(name, size) ", " name ".bias " size
+
+/* The four of an attention, whose names all begin with begin. */
+#define PUBLISHED_LINEARS(begin, q, k, v, o, size)                                                 \
+    PUBLISHED_LINEAR(begin q, size)                                                                \
+    ", " PUBLISHED_LINEAR(begin k, size) ", " PUBLISHED_LINEAR(                                    \
+        begin v, size) ", " PUBLISHED_LINEAR(begin o, size)
+
+/* The same where keys have no bias. */
+#define PUBLISHED_LINEARS_BUT_KEY(begin, q, k, v, o, size)                                         \
+    PUBLISHED_LINEAR(begin q, size)                                                                \
+    ", " PUBLISHED_WEIGHT(begin k, size) ", " PUBLISHED_LINEAR(                                    \
+        begin v, size) ", " PUBLISHED_LINEAR(begin o, size)
+
 struct model *published_model(void);
 
 /* Puts the model that folder holds, config.json and shards, in place of the one that was opened. */

@@ -22,10 +22,8 @@ enum { WINDOW_HEIGHT = 2, WINDOW_WIDTH = 3, AREA = WINDOW_HEIGHT * WINDOW_WIDTH,
 #define ATTENTION "beit.encoder.layer.#.attention."
 #define TABLE     "relative_position_bias.relative_position_bias_table"
 #define TENSORS                                                                                    \
-    ATTENTION "attention.query.weight 12x12, " ATTENTION "attention.query.bias 12, " ATTENTION     \
-              "attention.key.weight 12x12, " ATTENTION "attention.value.weight 12x12, " ATTENTION  \
-              "attention.value.bias 12, " ATTENTION "output.dense.weight 12x12, " ATTENTION        \
-              "output.dense.bias 12"
+    PUBLISHED_LINEARS_BUT_KEY(ATTENTION, "attention.query", "attention.key", "attention.value",    \
+                              "output.dense", "12")
 #define FIELDS                                                                                     \
     "{\"model_type\":\"beit\",\"hidden_size\":12,\"num_attention_heads\":3,"                       \
     "\"num_hidden_layers\":2,\"image_size\":[32,48],\"patch_size\":[16,16]"

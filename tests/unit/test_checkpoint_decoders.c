@@ -31,19 +31,15 @@ static void test_gptj(void **state)
                                            .scale = 1 / sqrt(8),
                                            .is_every_two = true };
     (void)state;
-    published_compare_rotary("{\"model_type\":\"gptj\",\"n_embd\":16,\"n_head\":2,\"n_layer\":2,"
-                             "\"rotary_dim\":4}",
-                             "transformer.h.#.attn.q_proj.weight 16x16, "
-                             "transformer.h.#.attn.k_proj.weight 16x16, "
-                             "transformer.h.#.attn.v_proj.weight 16x16, "
-                             "transformer.h.#.attn.out_proj.weight 16x16",
-                             "F32", &gptj);
+    published_compare_rotary(
+        "{\"model_type\":\"gptj\",\"n_embd\":16,\"n_head\":2,\"n_layer\":2,"
+        "\"rotary_dim\":4}",
+        "transformer.h.#.attn.q_proj.weight 16x16, transformer.h.#.attn.k_proj.weight 16x16, "
+        "transformer.h.#.attn.v_proj.weight 16x16, transformer.h.#.attn.out_proj.weight 16x16",
+        "F32", &gptj);
 }
 
-#define BIASED(begin, out)                                                                         \
-    begin "q_proj.weight 16x16, " begin "q_proj.bias 16, " begin "k_proj.weight 16x16, " begin     \
-          "k_proj.bias 16, " begin "v_proj.weight 16x16, " begin "v_proj.bias 16, " begin out      \
-          ".weight 16x16, " begin out ".bias 16"
+#define BIASED(begin, out) PUBLISHED_LINEARS(begin, "q_proj", "k_proj", "v_proj", out, "16")
 
 /* opt/modeling_opt.py at ab910744d640, OPTAttention. */
 static void test_opt(void **state)

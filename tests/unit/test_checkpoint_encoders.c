@@ -24,6 +24,12 @@ struct plain {
     bool causal;
 };
 
+#define PLAIN(q, k, v, o) .query = (q), .key = (k), .value = (v), .dense = (o)
+#define BERT_NAMES        PLAIN("self.query", "self.key", "self.value", "output.dense")
+#define ALBERT_NAMES      PLAIN("query", "key", "value", "dense")
+#define VIT_NAMES         PLAIN("attention.query", "attention.key", "attention.value", "output.dense")
+#define OUT_PROJ_NAMES    PLAIN("q_proj", "k_proj", "v_proj", "out_proj")
+
 static struct published_answer forward(const struct plain *plain, int layer, struct rows hidden,
                                        struct rows other)
 {
@@ -61,14 +67,11 @@ static void expect_cross(const struct plain *plain, int layer, int64_t index, in
 
 /* ---------------------------------------------------- BERT and those named like it -- */
 
+#define BERT_LAYER(prefix, kind) prefix "encoder.layer.#." kind "."
 #define BERT_TENSORS(prefix, kind)                                                                 \
-    prefix "encoder.layer.#." kind ".self.query.weight 12x12, " prefix "encoder.layer.#." kind     \
-           ".self.query.bias 12, " prefix "encoder.layer.#." kind                                  \
-           ".self.key.weight 12x12, " prefix "encoder.layer.#." kind ".self.key.bias 12, " prefix  \
-           "encoder.layer.#." kind ".self.value.weight 12x12, " prefix "encoder.layer.#." kind     \
-           ".self.value.bias 12, " prefix "encoder.layer.#." kind                                  \
-           ".output.dense.weight 12x12, " prefix "encoder.layer.#." kind                           \
-           ".output.dense.bias 12, " prefix "encoder.layer.#." kind ".output.LayerNorm.weight 12"
+    PUBLISHED_LINEARS(BERT_LAYER(prefix, kind), "self.query", "self.key", "self.value",            \
+                      "output.dense", "12")                                                        \
+    ", " BERT_LAYER(prefix, kind) "output.LayerNorm.weight 12"
 
 #define BERT_FIELDS "\"hidden_size\":12,\"num_attention_heads\":3,\"num_hidden_layers\":2"
 
@@ -92,8 +95,7 @@ static void test_bert(void **state)
                  "{\"model_type\":\"%s\",\"position_embedding_type\":\"absolute\"," BERT_FIELDS "}",
                  FAMILIES[i].model_type);
         snprintf(begin, sizeof begin, "%sencoder.layer.#.attention.", FAMILIES[i].prefix);
-        const struct plain plain = { begin, "self.query", "self.key", "self.value", "output.dense",
-                                     3,     false };
+        const struct plain plain = { .begin = begin, BERT_NAMES, .heads = 3 };
         published_open(config, FAMILIES[i].tensors, 2, i % 2 ? "F16" : "F32");
         assert_int_equal(published_model()->layer_count, 2);
         expect_self(&plain, 0, 0, "self", 12);
@@ -105,13 +107,9 @@ static void test_bert(void **state)
 /* The same file: a decoder is causal, and add_cross_attention gives it a second attention. */
 static void test_bert_decoder(void **state)
 {
-    const struct plain self = { "bert.encoder.layer.#.attention.",
-                                "self.query",
-                                "self.key",
-                                "self.value",
-                                "output.dense",
-                                3,
-                                true };
+    const struct plain self = {
+        .begin = "bert.encoder.layer.#.attention.", BERT_NAMES, .heads = 3, .causal = true
+    };
     struct plain cross = self;
     (void)state;
     cross.begin = "bert.encoder.layer.#.crossattention.";
@@ -130,19 +128,13 @@ static void test_bert_decoder(void **state)
 /* distilbert/modeling_distilbert.py at e368c1a8819d, MultiHeadSelfAttention. */
 static void test_distilbert(void **state)
 {
-    const struct plain plain = {
-        "distilbert.transformer.layer.#.attention.", "q_lin", "k_lin", "v_lin", "out_lin", 2, false
-    };
+    const struct plain plain = { .begin = "distilbert.transformer.layer.#.attention.",
+                                 PLAIN("q_lin", "k_lin", "v_lin", "out_lin"),
+                                 .heads = 2 };
     (void)state;
     published_open("{\"model_type\":\"distilbert\",\"dim\":8,\"n_heads\":2,\"n_layers\":2}",
-                   "distilbert.transformer.layer.#.attention.q_lin.weight 8x8, "
-                   "distilbert.transformer.layer.#.attention.q_lin.bias 8, "
-                   "distilbert.transformer.layer.#.attention.k_lin.weight 8x8, "
-                   "distilbert.transformer.layer.#.attention.k_lin.bias 8, "
-                   "distilbert.transformer.layer.#.attention.v_lin.weight 8x8, "
-                   "distilbert.transformer.layer.#.attention.v_lin.bias 8, "
-                   "distilbert.transformer.layer.#.attention.out_lin.weight 8x8, "
-                   "distilbert.transformer.layer.#.attention.out_lin.bias 8",
+                   PUBLISHED_LINEARS("distilbert.transformer.layer.#.attention.", "q_lin", "k_lin",
+                                     "v_lin", "out_lin", "8"),
                    2, "F32");
     expect_self(&plain, 0, 0, "self", 8);
     expect_self(&plain, 1, 1, "self", 8);
@@ -152,17 +144,14 @@ static void test_distilbert(void **state)
 #define ALBERT_GROUP(group)                                                                        \
     "albert.encoder.albert_layer_groups." group ".albert_layers.0.attention."
 
-#define ALBERT_TENSORS(begin)                                                                      \
-    begin "query.weight 12x12, " begin "query.bias 12, " begin "key.weight 12x12, " begin          \
-          "key.bias 12, " begin "value.weight 12x12, " begin "value.bias 12, " begin               \
-          "dense.weight 12x12, " begin "dense.bias 12"
+#define ALBERT_TENSORS(begin) PUBLISHED_LINEARS(begin, "query", "key", "value", "dense", "12")
 
 /* albert/modeling_albert.py at 3c354ea20e34, AlbertAttention, and AlbertTransformer.forward(): the
  * group of layer i is int(i / (num_hidden_layers / num_hidden_groups)). */
 static void test_albert(void **state)
 {
-    const struct plain first = { ALBERT_GROUP("0"), "query", "key", "value", "dense", 3, false };
-    const struct plain second = { ALBERT_GROUP("1"), "query", "key", "value", "dense", 3, false };
+    const struct plain first = { .begin = ALBERT_GROUP("0"), ALBERT_NAMES, .heads = 3 };
+    const struct plain second = { .begin = ALBERT_GROUP("1"), ALBERT_NAMES, .heads = 3 };
     (void)state;
     published_open("{\"model_type\":\"albert\",\"hidden_size\":12,\"num_attention_heads\":3,"
                    "\"num_hidden_layers\":5,\"num_hidden_groups\":2}",
@@ -182,6 +171,8 @@ static void test_albert(void **state)
 
 #define ALBERT_INNER(group, inner)                                                                 \
     "albert.encoder.albert_layer_groups." group ".albert_layers." inner ".attention."
+#define ALBERT_INNER_GROUP(group)                                                                  \
+    ALBERT_TENSORS(ALBERT_INNER(group, "0")) ", " ALBERT_TENSORS(ALBERT_INNER(group, "1"))
 
 /* AlbertLayerGroup.forward() of the same file: a group runs its inner layers one after another. */
 static void test_albert_inner(void **state)
@@ -190,18 +181,12 @@ static void test_albert_inner(void **state)
                                          ALBERT_INNER("0", "0"), ALBERT_INNER("0", "1"),
                                          ALBERT_INNER("1", "0"), ALBERT_INNER("1", "1") };
     (void)state;
-    published_open(
-        "{\"model_type\":\"albert\",\"hidden_size\":12,\"num_attention_heads\":3,"
-        "\"num_hidden_layers\":3,\"num_hidden_groups\":2,\"inner_group_num\":2}",
-        ALBERT_TENSORS(ALBERT_INNER("0", "0")) ", " ALBERT_TENSORS(ALBERT_INNER(
-            "0",
-            "1")) ", " ALBERT_TENSORS(ALBERT_INNER("1",
-                                                   "0")) ", " ALBERT_TENSORS(ALBERT_INNER("1",
-                                                                                          "1")),
-        1, "F32");
+    published_open("{\"model_type\":\"albert\",\"hidden_size\":12,\"num_attention_heads\":3,"
+                   "\"num_hidden_layers\":3,\"num_hidden_groups\":2,\"inner_group_num\":2}",
+                   ALBERT_INNER_GROUP("0") ", " ALBERT_INNER_GROUP("1"), 1, "F32");
     assert_int_equal(published_model()->layer_count, 6);
     for (int layer = 0; layer < 6; layer++) {
-        const struct plain plain = { NAMES[layer], "query", "key", "value", "dense", 3, false };
+        const struct plain plain = { .begin = NAMES[layer], ALBERT_NAMES, .heads = 3 };
         expect_self(&plain, 0, layer, "self", 12);
     }
     published_close();
@@ -210,14 +195,10 @@ static void test_albert_inner(void **state)
 /* ----------------------------------------------------------------- pictures -- */
 
 #define VIT_TENSORS(prefix)                                                                        \
-    prefix "encoder.layer.#.attention.attention.query.weight 12x12, " prefix                       \
-           "encoder.layer.#.attention.attention.query.bias 12, " prefix                            \
-           "encoder.layer.#.attention.attention.key.weight 12x12, " prefix                         \
-           "encoder.layer.#.attention.attention.key.bias 12, " prefix                              \
-           "encoder.layer.#.attention.attention.value.weight 12x12, " prefix                       \
-           "encoder.layer.#.attention.attention.value.bias 12, " prefix                            \
-           "encoder.layer.#.attention.output.dense.weight 12x12, " prefix                          \
-           "encoder.layer.#.attention.output.dense.bias 12"
+    PUBLISHED_LINEARS(prefix "encoder.layer.#.attention.", "attention.query", "attention.key",     \
+                      "attention.value", "output.dense", "12")
+
+#define VIT "vit.encoder.layer.#.attention."
 
 /* vit/modeling_vit.py at d8b2b23c6ed1, ViTSelfAttention and ViTSelfOutput, which deit/ and
  * dinov2/modeling_dinov2.py at 158e70c28570 copy. */
@@ -237,57 +218,36 @@ static void test_vit(void **state)
         snprintf(config, sizeof config, "{\"model_type\":\"%s\",\"qkv_bias\":true," BERT_FIELDS "}",
                  FAMILIES[i].model_type);
         snprintf(begin, sizeof begin, "%sencoder.layer.#.attention.", FAMILIES[i].prefix);
-        const struct plain plain = {
-            begin, "attention.query", "attention.key", "attention.value", "output.dense", 3, false
-        };
+        const struct plain plain = { .begin = begin, VIT_NAMES, .heads = 3 };
         published_open(config, FAMILIES[i].tensors, 2, "F32");
         expect_self(&plain, 1, 1, "self", 12);
         published_close();
     }
     published_open("{\"model_type\":\"vit\",\"qkv_bias\":false," BERT_FIELDS "}",
-                   "vit.encoder.layer.#.attention.attention.query.weight 12x12, "
-                   "vit.encoder.layer.#.attention.attention.key.weight 12x12, "
-                   "vit.encoder.layer.#.attention.attention.value.weight 12x12, "
-                   "vit.encoder.layer.#.attention.output.dense.weight 12x12, "
-                   "vit.encoder.layer.#.attention.output.dense.bias 12",
+                   VIT "attention.query.weight 12x12, " VIT "attention.key.weight 12x12, " VIT
+                       "attention.value.weight 12x12, " PUBLISHED_LINEAR(VIT "output.dense", "12"),
                    2, "F32");
-    const struct plain plain = { "vit.encoder.layer.#.attention.",
-                                 "attention.query",
-                                 "attention.key",
-                                 "attention.value",
-                                 "output.dense",
-                                 3,
-                                 false };
+    const struct plain plain = { .begin = VIT, VIT_NAMES, .heads = 3 };
     expect_self(&plain, 0, 0, "self", 12);
     published_close();
 }
 
-#define OUT_PROJ(begin, width, square)                                                             \
-    begin "q_proj.weight " square ", " begin "q_proj.bias " width ", " begin                       \
-          "k_proj.weight " square ", " begin "k_proj.bias " width ", " begin                       \
-          "v_proj.weight " square ", " begin "v_proj.bias " width ", " begin                       \
-          "out_proj.weight " square ", " begin "out_proj.bias " width
+#define OUT_PROJ(begin, size)                                                                      \
+    PUBLISHED_LINEARS(begin, "q_proj", "k_proj", "v_proj", "out_proj", size)
+
+#define CLIP_TEXT   "text_model.encoder.layers.#.self_attn."
+#define CLIP_VISION "vision_model.encoder.layers.#.self_attn."
 
 /* clip/modeling_clip.py at 679021a6b0de, CLIPAttention; the text is causal. */
 static void test_clip(void **state)
 {
-    const struct plain text = {
-        "text_model.encoder.layers.#.self_attn.", "q_proj", "k_proj", "v_proj", "out_proj", 2, true
-    };
-    const struct plain vision = { "vision_model.encoder.layers.#.self_attn.",
-                                  "q_proj",
-                                  "k_proj",
-                                  "v_proj",
-                                  "out_proj",
-                                  4,
-                                  false };
+    const struct plain text = { .begin = CLIP_TEXT, OUT_PROJ_NAMES, .heads = 2, .causal = true };
+    const struct plain vision = { .begin = CLIP_VISION, OUT_PROJ_NAMES, .heads = 4 };
     (void)state;
     published_open("{\"model_type\":\"clip\",\"text_config\":{\"hidden_size\":8,"
                    "\"num_attention_heads\":2,\"num_hidden_layers\":2},\"vision_config\":{"
                    "\"hidden_size\":12,\"num_attention_heads\":4,\"num_hidden_layers\":2}}",
-                   OUT_PROJ("text_model.encoder.layers.#.self_attn.", "8", "8x8") ", " OUT_PROJ(
-                       "vision_model.encoder.layers.#.self_attn.", "12", "12x12"),
-                   2, "F16");
+                   OUT_PROJ(CLIP_TEXT, "8") ", " OUT_PROJ(CLIP_VISION, "12"), 2, "F16");
     assert_int_equal(published_model()->layer_count, 4);
     expect_self(&text, 0, 0, "text", 8);
     expect_self(&text, 1, 1, "text", 8);
@@ -302,15 +262,13 @@ static void test_clip(void **state)
                    "\"vision_config\":{\"hidden_size\":12,\"num_attention_heads\":2,"
                    "\"num_hidden_layers\":3},\"vision_config_dict\":{\"hidden_size\":12,"
                    "\"num_attention_heads\":4,\"num_hidden_layers\":2}}",
-                   OUT_PROJ("text_model.encoder.layers.#.self_attn.", "8", "8x8") ", " OUT_PROJ(
-                       "vision_model.encoder.layers.#.self_attn.", "12", "12x12"),
-                   2, "F32");
+                   OUT_PROJ(CLIP_TEXT, "8") ", " OUT_PROJ(CLIP_VISION, "12"), 2, "F32");
     expect_self(&text, 1, 1, "text", 8);
     expect_self(&vision, 1, 3, "vision", 12);
     published_close();
     published_open("{\"model_type\":\"clip_text_model\",\"hidden_size\":8,"
                    "\"num_attention_heads\":2,\"num_hidden_layers\":2}",
-                   OUT_PROJ("text_model.encoder.layers.#.self_attn.", "8", "8x8"), 2, "F32");
+                   OUT_PROJ(CLIP_TEXT, "8"), 2, "F32");
     expect_self(&text, 1, 1, "text", 8);
     published_close();
 }
@@ -320,17 +278,21 @@ static void test_clip(void **state)
 /* wav2vec2/modeling_wav2vec2.py at 73a515ed5fdf, Wav2Vec2Attention. */
 static void test_wav2vec2(void **state)
 {
-    const struct plain plain = {
-        "wav2vec2.encoder.layers.#.attention.", "q_proj", "k_proj", "v_proj", "out_proj", 3, false
-    };
+    const struct plain plain = { .begin = "wav2vec2.encoder.layers.#.attention.",
+                                 OUT_PROJ_NAMES,
+                                 .heads = 3 };
     (void)state;
     published_open("{\"model_type\":\"wav2vec2\"," BERT_FIELDS "}",
-                   OUT_PROJ("wav2vec2.encoder.layers.#.attention.", "12", "12x12"), 2, "F32");
+                   OUT_PROJ("wav2vec2.encoder.layers.#.attention.", "12"), 2, "F32");
     expect_self(&plain, 1, 1, "self", 12);
     published_close();
 }
 
 /* ---------------------------------------------------------- encoder and decoder -- */
+
+#define ENCODER "model.encoder.layers.#.self_attn."
+#define DECODER "model.decoder.layers.#.self_attn."
+#define CROSS   "model.decoder.layers.#.encoder_attn."
 
 #define SEQ2SEQ_FIELDS                                                                             \
     "\"d_model\":8,\"encoder_layers\":2,\"decoder_layers\":2,\"encoder_attention_heads\":2,"       \
@@ -338,15 +300,9 @@ static void test_wav2vec2(void **state)
 
 static void expect_seq2seq(void)
 {
-    const struct plain encoder = {
-        "model.encoder.layers.#.self_attn.", "q_proj", "k_proj", "v_proj", "out_proj", 2, false
-    };
-    const struct plain decoder = {
-        "model.decoder.layers.#.self_attn.", "q_proj", "k_proj", "v_proj", "out_proj", 4, true
-    };
-    const struct plain cross = {
-        "model.decoder.layers.#.encoder_attn.", "q_proj", "k_proj", "v_proj", "out_proj", 4, false
-    };
+    const struct plain encoder = { .begin = ENCODER, OUT_PROJ_NAMES, .heads = 2 };
+    const struct plain decoder = { .begin = DECODER, OUT_PROJ_NAMES, .heads = 4, .causal = true };
+    const struct plain cross = { .begin = CROSS, OUT_PROJ_NAMES, .heads = 4 };
     assert_int_equal(published_model()->layer_count, 6);
     for (int layer = 0; layer < 2; layer++) {
         expect_self(&encoder, layer, layer, "encoder", 8);
@@ -359,9 +315,7 @@ static void expect_seq2seq(void)
 static void test_bart(void **state)
 {
     static const char TENSORS[] =
-        OUT_PROJ("model.encoder.layers.#.self_attn.", "8", "8x8") ", " OUT_PROJ(
-            "model.decoder.layers.#.self_attn.", "8",
-            "8x8") ", " OUT_PROJ("model.decoder.layers.#.encoder_attn.", "8", "8x8");
+        OUT_PROJ(ENCODER, "8") ", " OUT_PROJ(DECODER, "8") ", " OUT_PROJ(CROSS, "8");
     (void)state;
     published_open("{\"model_type\":\"bart\"," SEQ2SEQ_FIELDS "}", TENSORS, 2, "F32");
     expect_seq2seq();
@@ -372,19 +326,15 @@ static void test_bart(void **state)
 }
 
 #define NO_KEY_BIAS(begin)                                                                         \
-    begin "q_proj.weight 8x8, " begin "q_proj.bias 8, " begin "k_proj.weight 8x8, " begin          \
-          "v_proj.weight 8x8, " begin "v_proj.bias 8, " begin "out_proj.weight 8x8, " begin        \
-          "out_proj.bias 8"
+    PUBLISHED_LINEARS_BUT_KEY(begin, "q_proj", "k_proj", "v_proj", "out_proj", "8")
 
 /* whisper/modeling_whisper.py at 5c48f71a682f, WhisperAttention: keys have no bias. */
 static void test_whisper(void **state)
 {
     (void)state;
     published_open("{\"model_type\":\"whisper\"," SEQ2SEQ_FIELDS "}",
-                   NO_KEY_BIAS("model.encoder.layers.#.self_attn.") ", " NO_KEY_BIAS(
-                       "model.decoder.layers.#.self_attn.") ", " NO_KEY_BIAS("model.decoder.layers."
-                                                                             "#.encoder_attn."),
-                   2, "F32");
+                   NO_KEY_BIAS(ENCODER) ", " NO_KEY_BIAS(DECODER) ", " NO_KEY_BIAS(CROSS), 2,
+                   "F32");
     expect_seq2seq();
     published_close();
 }

@@ -148,10 +148,8 @@ static void test_gemma3_vision(void **state)
         "language_model.model.layers.#.self_attn.v_proj.weight 8x16, "
         "language_model.model.layers.#.self_attn.o_proj.weight 16x16, "
         "language_model.model.layers.#.self_attn.q_norm.weight 4, "
-        "language_model.model.layers.#.self_attn.k_norm.weight 4, " VISION
-        "q_proj.weight 8x8, " VISION "q_proj.bias 8, " VISION "k_proj.weight 8x8, " VISION
-        "k_proj.bias 8, " VISION "v_proj.weight 8x8, " VISION "v_proj.bias 8, " VISION
-        "out_proj.weight 8x8, " VISION "out_proj.bias 8";
+        "language_model.model.layers.#.self_attn.k_norm.weight 4, " PUBLISHED_LINEARS(
+            VISION, "q_proj", "k_proj", "v_proj", "out_proj", "8");
 #define TEXT_CONFIG                                                                                \
     "{\"model_type\":\"gemma3\",\"text_config\":{\"head_dim\":4,\"sliding_window\":3,"             \
     "\"query_pre_attn_scalar\":16," PUBLISHED_GROUPED_FIELDS "}"
