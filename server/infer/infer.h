@@ -52,7 +52,7 @@ struct infer_item {
     int64_t kv_len_count; /* 0: absent; 1 without kv_len_rows: one length for all rows */
     bool kv_len_rows;     /* a length for each query row */
     int64_t past_len;
-    struct infer_array alibi_slopes, sinks;
+    struct infer_array per_head[ATTN_PER_HEAD_COUNT]; /* one number for each query head */
     struct attn_masking masking; /* kv_offset, and for sdpa a view of the mask for one batch item;
                                     infer_masking.c plans the rest from the fields above */
     bool context_by_heads;       /* [q_heads][q_len][v_head_dim]; only without parameters */

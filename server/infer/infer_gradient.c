@@ -109,10 +109,8 @@ bool infer_gradient_check(const struct infer_item *item, const struct attn_layer
         count += count_of(&problem->query);
     if (has_mask(item, problem))
         count += mask_count(item, problem);
-    if (problem->alibi_slopes)
-        count += item->layer.q_heads;
-    if (problem->sinks)
-        count += item->layer.q_heads;
+    for (int i = 0; i < ATTN_PER_HEAD_COUNT; i++)
+        count += problem->per_head[i] ? item->layer.q_heads : 0;
     for (int i = 0; i < 2 * MODEL_TENSOR_COUNT; i++)
         count += tensor_count(infer_gradient_tensor(item, i / 2, i % 2 != 0));
     *bytes = (size_t)count * INFER_ANSWER_BYTES_PER_NUMBER;
@@ -151,10 +149,9 @@ static bool allocate_results(struct infer_request *request, struct infer_item *i
         done = allocate(request, &gradient->mask, mask_count(item, problem));
     if (done && has_bias(item, problem))
         done = allocate_bias(request, item, problem);
-    if (done && problem->alibi_slopes)
-        done = allocate(request, &gradient->alibi_slopes, item->layer.q_heads);
-    if (done && problem->sinks)
-        done = allocate(request, &gradient->sinks, item->layer.q_heads);
+    for (int i = 0; done && i < ATTN_PER_HEAD_COUNT; i++)
+        if (problem->per_head[i])
+            done = allocate(request, &gradient->per_head[i], item->layer.q_heads);
     for (int i = 0; done && i < 2 * MODEL_TENSOR_COUNT; i++) {
         const struct model_tensor *tensor = infer_gradient_tensor(item, i / 2, i % 2 != 0);
         if (tensor->name)
@@ -216,10 +213,9 @@ bool infer_gradient_plan(struct infer_request *request, struct infer_item *item,
         .key = gradient->inputs[INFER_KEY],
         .value = gradient->inputs[INFER_VALUE],
         .mask = gradient->biased_mask ? gradient->biased_mask : gradient->mask,
-        .alibi_slopes = gradient->alibi_slopes,
-        .sinks = gradient->sinks,
     };
     const char *where = "";
+    memcpy(whole.per_head, gradient->per_head, sizeof whole.per_head);
     set_parameters(item, &whole);
     const enum attn_status status =
         attn_layer_gradient_plan_init(&item->gradient->plan, &whole, &where);

@@ -11,11 +11,11 @@ enum infer_input { INFER_QUERY, INFER_KEY, INFER_VALUE, INFER_INPUT_COUNT };
 struct infer_gradient {
     struct attn_layer_gradient_plan plan;
     float *inputs[INFER_INPUT_COUNT];
-    float *input;                /* the sum of all inputs in self-attention, else NULL */
-    float *mask;                 /* NULL without a float mask */
-    float *biased_mask;          /* of mask plus relative position bias; NULL: no bias */
-    double *bias_sums;           /* [table_rows, q_heads], zero until infer_gradient_finish() */
-    float *alibi_slopes, *sinks; /* NULL without any */
+    float *input;       /* the sum of all inputs in self-attention, else NULL */
+    float *mask;        /* NULL without a float mask */
+    float *biased_mask; /* of mask plus relative position bias; NULL: no bias */
+    double *bias_sums;  /* [table_rows, q_heads], zero until infer_gradient_finish() */
+    float *per_head[ATTN_PER_HEAD_COUNT]; /* NULL where the problem has none */
     /* Weight and bias of each parameter, as in struct model_layer; NULL where there is none. */
     float *parameters[MODEL_TENSOR_COUNT][2];
 };

@@ -57,38 +57,46 @@ static bool plan_mask(const struct infer_item *item, struct attn_layer_problem *
 
 /* --------------------------------------------- one number for each head -- */
 
-/* Takes an array of one number for each head. none: the infinite number that is allowed, or 0. */
-static bool take(const struct infer_array *array, const char *name, const char *pointer,
-                 int64_t q_heads, float none, const float **values, struct fault *fault)
+/* The problem keeps what it has where the request gives none. */
+static bool plan_numbers(struct attn_layer_problem *problem, const struct infer_item *item, int i,
+                         struct fault *fault)
 {
+    static const char *const pointers[ATTN_PER_HEAD_COUNT] = {
+#define X(NAME, name, may_be_none) "/" #name,
+        ATTN_PER_HEAD_MAP(X)
+#undef X
+    };
+    const struct attn_per_head_field *field = &attn_per_head_fields[i];
+    const struct infer_array *array = &item->per_head[i];
+    const int64_t q_heads = item->layer.q_heads;
     const float *numbers = array->data;
     if (!numbers)
         return true;
     if (array->rank != 1)
         return fault_set_at(
-            fault, pointer, FAULT_SHAPE,
-            "%s has %d dimensions; expected a list of one number for each query head", name,
+            fault, pointers[i], FAULT_SHAPE,
+            "%s has %d dimensions; expected a list of one number for each query head", field->name,
             array->rank);
     if (array->shape[0] != q_heads)
-        return fault_set_at(fault, pointer, FAULT_SHAPE,
-                            "%s has %" PRId64 " numbers; there are %" PRId64 " query heads", name,
-                            array->shape[0], q_heads);
+        return fault_set_at(fault, pointers[i], FAULT_SHAPE,
+                            "%s has %" PRId64 " numbers; there are %" PRId64 " query heads",
+                            field->name, array->shape[0], q_heads);
     for (int64_t h = 0; h < q_heads; h++)
-        if (!isfinite(numbers[h]) && numbers[h] != none)
-            return fault_set_at(fault, pointer, FAULT_OPTION,
-                                "%s[%" PRId64 "] is not finite; expected a number", name, h);
-    *values = numbers;
+        if (!isfinite(numbers[h]) && !(field->may_be_none && numbers[h] == -INFINITY))
+            return fault_set_at(fault, pointers[i], FAULT_OPTION,
+                                "%s[%" PRId64 "] is not finite; expected a number", field->name, h);
+    problem->per_head[i] = numbers;
     return true;
 }
 
 static bool plan_per_head(const struct infer_item *item, struct attn_layer_problem *problem,
                           struct fault *fault)
 {
-    const int64_t q_heads = item->layer.q_heads;
     problem->alibi_slopes = item->model->layers[item->layer_index].alibi_slopes;
-    return take(&item->alibi_slopes, "alibi_slopes", "/alibi_slopes", q_heads, 0,
-                &problem->alibi_slopes, fault)
-           && take(&item->sinks, "sinks", "/sinks", q_heads, -INFINITY, &problem->sinks, fault);
+    for (int i = 0; i < ATTN_PER_HEAD_COUNT; i++)
+        if (!plan_numbers(problem, item, i, fault))
+            return false;
+    return true;
 }
 
 bool infer_plan_masking(struct infer_item *item, struct attn_layer_problem *problem,

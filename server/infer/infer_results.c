@@ -114,8 +114,9 @@ bool infer_convert_inputs(struct infer_request *request, struct infer_item *item
     /* A partial answer is rounded once, when it has been merged. */
     item->answer_dtype = first->data && !item->partial ? first->dtype : ATTN_F32;
     item->result_dtype = ATTN_F32;
-    if (!to_floats(request, &item->alibi_slopes, fault) || !to_floats(request, &item->sinks, fault))
-        return false;
+    for (int i = 0; i < ATTN_PER_HEAD_COUNT; i++)
+        if (!to_floats(request, &item->per_head[i], fault))
+            return false;
     if (takes_every_dtype(request, item)) {
         item->result_dtype = item->answer_dtype;
         return true;

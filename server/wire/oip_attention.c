@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The slots of the inputs, in the order of oip_tensors.c. */
-enum { QUERY, KEY, VALUE, MASK, KV_LEN, ALIBI_SLOPES, SINKS };
+/* The slots of the inputs, in the order of oip_tensors.c; from PER_HEAD on one for each of enum
+ * attn_per_head. */
+enum { QUERY, KEY, VALUE, MASK, KV_LEN, PER_HEAD };
 
 struct infer_array oip_entry(const struct infer_array *array, int64_t b)
 {
@@ -119,10 +120,9 @@ static bool check_kv_len(const struct oip *oip, struct fault *fault)
 static bool check_per_head(const struct oip *oip, const struct infer_item *shared,
                            struct fault *fault)
 {
-    const struct infer_array *const parameters[] = { &shared->alibi_slopes, &shared->sinks };
-    for (int i = 0; i < 2; i++)
-        if (oip->inputs[ALIBI_SLOPES + i].given && parameters[i]->data)
-            return oip_input_fault(oip, ALIBI_SLOPES + i, fault, FAULT_DUPLICATE,
+    for (int i = 0; i < ATTN_PER_HEAD_COUNT; i++)
+        if (oip->inputs[PER_HEAD + i].given && shared->per_head[i].data)
+            return oip_input_fault(oip, PER_HEAD + i, fault, FAULT_DUPLICATE,
                                    "is among the parameters too");
     return true;
 }
@@ -164,10 +164,9 @@ static void fill_item(const struct oip *oip, struct infer_item *item, int64_t b)
     item->mask = array_of(oip, MASK, oip->is_batched && oip->inputs[MASK].array.rank > 2, b);
     item->mask_is_bool = item->mask.data && item->mask.dtype == ATTN_BOOL;
     set_kv_len(oip, item, b);
-    if (oip->inputs[ALIBI_SLOPES].given)
-        item->alibi_slopes = oip->inputs[ALIBI_SLOPES].array;
-    if (oip->inputs[SINKS].given)
-        item->sinks = oip->inputs[SINKS].array;
+    for (int i = 0; i < ATTN_PER_HEAD_COUNT; i++)
+        if (oip->inputs[PER_HEAD + i].given)
+            item->per_head[i] = oip->inputs[PER_HEAD + i].array;
     for (int i = 0; i < oip->asked_count; i++)
         item->outputs[oip->outputs[i].slot] = true;
 }

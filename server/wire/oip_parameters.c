@@ -39,6 +39,8 @@ static const char *const RESERVED[] = {
     "sequence_end",       "sequence_start", "headers"
 };
 
+#define PER_HEAD_ROW(NAME, name, may_be_none) { #name, #name, read_list },
+
 static const struct parameter OF_MODELS[] = {
     { "layer", "layer", NULL },
     { "causal", "causal", read_flag },
@@ -53,8 +55,9 @@ static const struct parameter OF_MODELS[] = {
     { "normalizer", "normalizer", NULL },
     { "dropout", "dropout", NULL },
     { "seed", "seed", NULL },
-    { "alibi_slopes", "alibi_slopes", read_list },
-    { "sinks", "sinks", read_list },
+    /* clang-format off */
+    ATTN_PER_HEAD_MAP(PER_HEAD_ROW)
+    /* clang-format on */
 };
 
 static const struct parameter OF_SDPA[] = {
@@ -113,22 +116,24 @@ static bool read_list(struct target *target, const char *field, const cJSON *nod
     int64_t count = 1;
     for (const char *c = p; *c; c++)
         count += *c == ',';
-    const bool is_sinks = strcmp(field, "sinks") == 0;
+    int which = 0;
+    while (strcmp(attn_per_head_fields[which].name, field) != 0)
+        which++;
+    const bool may_be_none = attn_per_head_fields[which].may_be_none;
     float *values = arena_calloc(&target->call->request.arena, (size_t)count, sizeof *values);
     if (!values)
         return fault_no_memory(v1->fault);
     for (int64_t i = 0; i < count; i++) {
         char *end;
         values[i] = strtof(p, &end);
-        if (end == p || (*end != ',' && *end != '\0') || !is_number(p, end, is_sinks, values[i]))
+        if (end == p || (*end != ',' && *end != '\0') || !is_number(p, end, may_be_none, values[i]))
             return fault_set_at(
                 v1->fault, v1->pointer, FAULT_TYPE, "%s is '%.60s'; expected %s between commas",
                 v1->name, node->valuestring,
-                is_sinks ? "numbers of a 32-bit float, or -inf," : "numbers of a 32-bit float");
+                may_be_none ? "numbers of a 32-bit float, or -inf," : "numbers of a 32-bit float");
         p = end + (*end == ',');
     }
-    *(is_sinks ? &v1->item->sinks : &v1->item->alibi_slopes) =
-        (struct infer_array){ values, ATTN_F32, 1, { count } };
+    v1->item->per_head[which] = (struct infer_array){ values, ATTN_F32, 1, { count } };
     return true;
 }
 

@@ -116,8 +116,9 @@ int oip_inputs(const struct model *model, struct oip_tensor tensors[OIP_TENSORS_
         { "value", "FP32", true, 3, { -1, -1, common.d_value }, false },
         { "mask", "FP32", true, 3, { -1, -1, -1 }, true },
         { "kv_len", "INT64", true, 1, { -1 }, false },
-        { "alibi_slopes", "FP32", true, 1, { common.q_heads }, false },
-        { "sinks", "FP32", true, 1, { common.q_heads }, false },
+#define X(NAME, name, may_be_none) { #name, "FP32", true, 1, { common.q_heads }, false },
+        ATTN_PER_HEAD_MAP(X)
+#undef X
     };
     memcpy(tensors, inputs, sizeof inputs);
     return sizeof inputs / sizeof inputs[0];

@@ -167,15 +167,15 @@ static bool read_kv_offset(struct v1_reader *reader, const cJSON *node)
     return v1_read_integer(reader, node, 0, FAULT_LENGTH, &reader->item->masking.kv_offset);
 }
 
-static bool read_alibi_slopes(struct v1_reader *reader, const cJSON *node)
-{
-    return v1_read_array(reader, node, false, &reader->item->alibi_slopes);
-}
-
-static bool read_sinks(struct v1_reader *reader, const cJSON *node)
-{
-    return v1_read_array(reader, node, true, &reader->item->sinks);
-}
+/* read_alibi_slopes and the like. In JSON null stands for -INFINITY. */
+#define X(NAME, name, may_be_none)                                                                 \
+    static bool read_##name(struct v1_reader *reader, const cJSON *node)                           \
+    {                                                                                              \
+        return v1_read_array(reader, node, may_be_none,                                            \
+                             &reader->item->per_head[ATTN_PER_HEAD_##NAME]);                       \
+    }
+ATTN_PER_HEAD_MAP(X)
+#undef X
 
 static bool read_partial(struct v1_reader *reader, const cJSON *node)
 {
@@ -296,6 +296,8 @@ struct field {
     bool (*read)(struct v1_reader *reader, const cJSON *node);
 };
 
+#define PER_HEAD_FIELD(NAME, name, may_be_none) { #name, read_##name },
+
 static const struct field fields[] = {
     { "model", v1_read_model },
     { "layer", v1_read_layer },
@@ -313,8 +315,9 @@ static const struct field fields[] = {
     { "q_heads", read_q_heads },
     { "kv_heads", read_kv_heads },
     { "outputs", read_outputs },
-    { "alibi_slopes", read_alibi_slopes },
-    { "sinks", read_sinks },
+    /* clang-format off */
+    ATTN_PER_HEAD_MAP(PER_HEAD_FIELD)
+    /* clang-format on */
     { "weight_map", v1_read_weight_map },
     { "normalizer", read_normalizer },
     { "dropout", read_dropout },

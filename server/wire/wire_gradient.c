@@ -58,10 +58,9 @@ void wire_gradient_write(const struct infer_request *request, struct text *text)
         write_member("mask", gradient->mask, rank, shape, text);
     }
     shape[0] = item->layer.q_heads;
-    if (gradient->alibi_slopes)
-        write_member("alibi_slopes", gradient->alibi_slopes, 1, shape, text);
-    if (gradient->sinks)
-        write_member("sinks", gradient->sinks, 1, shape, text);
+    for (int i = 0; i < ATTN_PER_HEAD_COUNT; i++)
+        if (gradient->per_head[i])
+            write_member(attn_per_head_fields[i].name, gradient->per_head[i], 1, shape, text);
     text_raw(text, ",\"parameters\":{");
     for (int i = 0; i < MODEL_TENSOR_COUNT; i++) {
         write_parameter(item, i, false, &is_first, text);

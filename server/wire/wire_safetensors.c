@@ -221,6 +221,9 @@ static bool read_kv_len(struct v1_reader *reader, const struct safetensors_entry
     return true;
 }
 
+#define PER_HEAD_TENSOR(NAME, name, may_be_none)                                                   \
+    { #name, offsetof(struct infer_item, per_head[ATTN_PER_HEAD_##NAME]) },
+
 static const struct {
     const char *name;
     size_t offset; /* of its infer_array in struct infer_item */
@@ -230,8 +233,9 @@ static const struct {
     { "value", offsetof(struct infer_item, value) },
     { "mask", offsetof(struct infer_item, mask) },
     { "kv_len", 0 },
-    { "alibi_slopes", offsetof(struct infer_item, alibi_slopes) },
-    { "sinks", offsetof(struct infer_item, sinks) },
+    /* clang-format off */
+    ATTN_PER_HEAD_MAP(PER_HEAD_TENSOR)
+    /* clang-format on */
     { "context_gradient",
       offsetof(struct infer_item, context_gradient) }, /* for gradients alone, so it is the last */
 };

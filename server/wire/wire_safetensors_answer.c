@@ -124,8 +124,11 @@ static bool add_inputs(struct infer_call *call, struct answer *answer, struct fa
             return false;
     }
     shape[0] = item->layer.q_heads;
-    return add_gradient(call, answer, "alibi_slopes", gradient->alibi_slopes, 1, shape, fault)
-           && add_gradient(call, answer, "sinks", gradient->sinks, 1, shape, fault);
+    for (int i = 0; i < ATTN_PER_HEAD_COUNT; i++)
+        if (!add_gradient(call, answer, attn_per_head_fields[i].name, gradient->per_head[i], 1,
+                          shape, fault))
+            return false;
+    return true;
 }
 
 bool wire_safetensors_write_gradients(struct infer_call *call, struct fault *fault)

@@ -30,7 +30,7 @@ static void check_weights(const struct infer_item *item)
             sum += (double)row[j];
         /* Scores that overflow give NaN; that is the caller's data. */
         require(isnan(sum) || sum == 0 || item->dropout > 0 || fabs(sum - 1) < 1e-4
-                || (item->sinks.data && sum < 1));
+                || (item->per_head[ATTN_PER_HEAD_SINKS].data && sum < 1));
     }
 }
 
