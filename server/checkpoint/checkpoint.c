@@ -254,8 +254,9 @@ static bool check_width(const struct model_layer *layer, int64_t width, const ch
     return true;
 }
 
-/* The slopes of the ALiBi paper. For a power of 2 heads they are powers of one number. For another
- * number, the heads beyond the largest power of 2 take every other slope of twice that power. */
+/* The slopes of the ALiBi paper. Where the number of heads is a power of 2, they are powers of one
+ * number. Else the heads beyond the largest power of 2 take every other slope of twice as many
+ * heads as that power. */
 static bool set_alibi(struct model_layer *layer, const struct checkpoint_layer *read,
                       struct arena *arena, struct fault *fault)
 {

@@ -8,7 +8,7 @@
  * 1. Choose the table: checkpoint_llamas.c for tensors that have the names of Llama or Meta,
  *    checkpoint_encoders.c for encoders with or without a decoder, else checkpoint_decoders.c.
  * 2. Write a row for each kind of its layers, one after the other: self, cross, ... Leave out
- *    what the family has not. What no member can say goes to has_window, number or adjust.
+ *    what it does not have. What no member can say goes to has_window, number or adjust.
  * 3. List in ignored the fields of config.json that change no attention: others are refused.
  * 4. Write out its forward() in tests/unit/test_checkpoint_*.c and compare. Put the config.json
  *    of a published model into tests/unit/published_configs.json.
@@ -91,7 +91,7 @@ struct checkpoint_stack {
     const char *scale_from; /* else 1/sqrt of this; 0: of head_dim */
     const char *softcap;
     const char *window; /* the number of keys that a row sees; 0: all */
-    bool (*has_window)(const cJSON *section, int64_t index); /* of a layer; NULL: all have one */
+    bool (*has_window)(const cJSON *section, int64_t index); /* of a layer; NULL: all do */
     const char *alibi;      /* a flag: slopes of the ALiBi paper in place of a rotary embedding */
     const char *alibi_max;  /* 8 in the paper, and where this is NULL */
     bool alibi_is_scaled;   /* slopes are multiplied by the scale of the scores */

@@ -1,7 +1,7 @@
 /* checkpoint_layer.c - see checkpoint_layer.h.
  *
  * Reads the fields that the row names and sets what they mean for the layer. Then the row's
- * function adjust() sets what no field says. */
+ * function adjust() sets what no field says, and the rotary embedding is read last. */
 #include "checkpoint/checkpoint_layer.h"
 
 #include "checkpoint/checkpoint_fields.h"

@@ -26,7 +26,7 @@ static bool refuse(const char *field, const char *value, const char *expected, s
 }
 
 /* attention_bias is for the projections before attention, no_bias for all. Where attention_bias is
- * null, no_bias counts for those too. */
+ * null, no_bias decides for them too. */
 static bool read_biases(struct checkpoint_layer *layer, struct fault *fault)
 {
     const cJSON *section = layer->run->section;

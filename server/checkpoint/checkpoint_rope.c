@@ -1,9 +1,10 @@
 /* checkpoint_rope.c - the rotary embedding of a published checkpoint.
  *
- * Layers with a window may have a theta of their own, and are then not scaled. theta stands at the
- * top of config.json or, in newer files, in rope_parameters. The scaling stands in rope_scaling or
- * in rope_parameters, and its members have the names that they have in our own config. So the
- * scaling is translated to our form, and model_rope.c reads and refuses both forms alike. */
+ * Layers with a window may have a theta of their own, and then rope_scaling is not for them. theta
+ * stands at the top of config.json or, in newer files, in rope_parameters. The scaling stands in
+ * rope_scaling or in rope_parameters, and its members have the names that they have in our own
+ * config. So the scaling is translated to our form, and model_rope.c reads and refuses both forms
+ * alike. */
 #include "checkpoint/checkpoint_fields.h"
 #include "checkpoint/checkpoint_layer.h"
 #include "model/model_rope.h"

@@ -12,9 +12,8 @@
 
 /* ------------------------------------------------------------------- finding -- */
 
-/* Sets out to the last dimension of score.weight and, for general, in to the one before it. A
- * vector may come as a matrix of one row or one column: frameworks keep a projection to one number
- * so. */
+/* Sets out to the last dimension of score.weight and, for general, in to the first. A vector may
+ * come as a matrix of one row or one column, as frameworks keep a projection to one number. */
 static bool read_shape(struct model_builder *builder, const struct safetensors_entry *entry,
                        bool is_general)
 {

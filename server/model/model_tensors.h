@@ -45,7 +45,7 @@ struct model_mapping *model_tensors_take_mapping(struct model_tensors *tensors);
 
 void model_tensors_free(struct model_tensors *tensors);
 
-/* NULL where there is none of that name. */
+/* The tensor of that name; NULL: there is none. */
 const struct safetensors_entry *model_tensors_find(const struct model_tensors *tensors,
                                                    const char *name);
 
