@@ -14,6 +14,7 @@
 #include "checkpoint/checkpoint_norm.h"
 #include "checkpoint/checkpoint_quantised.h"
 #include "model/model_builder.h"
+#include "model/model_layers.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -76,7 +77,7 @@ static bool has_layer(const struct checkpoint_run *run, const struct model_tenso
                       int64_t index)
 {
     char name[CHECKPOINT_NAME_BYTES];
-    checkpoint_write_name(name, run, index, run->stack->projections[MODEL_Q], ".weight");
+    checkpoint_name_write(name, run, index, run->stack->projections[MODEL_Q], ".weight");
     return model_tensors_find(tensors, name) != NULL;
 }
 
@@ -122,7 +123,7 @@ static bool add_run(struct checkpoint *checkpoint, const struct checkpoint_stack
                             MODEL_LAYERS_MAX);
     if (has_layer(&run, tensors, run.layer_count)) {
         char name[CHECKPOINT_NAME_BYTES];
-        checkpoint_write_name(name, &run, run.layer_count, stack->projections[MODEL_Q], ".weight");
+        checkpoint_name_write(name, &run, run.layer_count, stack->projections[MODEL_Q], ".weight");
         return fault_set_at(fault, "/config", FAULT_SHAPE,
                             "config.json gives %" PRId64 " layers (%.*s), and the file has a "
                             "tensor '%.100s'",
@@ -223,8 +224,8 @@ static bool set_parts(struct model_part parts[MODEL_PROJECTION_COUNT], struct pa
         const char *part = layer->run->stack->projections[i];
         if (!part)
             continue;
-        checkpoint_write_name(names->weight[i], layer->run, layer->index, part, ".weight");
-        checkpoint_write_name(names->bias[i], layer->run, layer->index, part, ".bias");
+        checkpoint_name_write(names->weight[i], layer->run, layer->index, part, ".weight");
+        checkpoint_name_write(names->bias[i], layer->run, layer->index, part, ".bias");
         parts[i].weight = names->weight[i];
         if (layer->biases >> i & 1)
             parts[i].bias = names->bias[i];
@@ -291,16 +292,16 @@ static bool build_layer(struct model_layer *layer, const struct checkpoint_run *
     };
     if (!checkpoint_layer_read(&read, run, index, fault)
         || !set_parts(parts, &names, &read, parameters->tensors, fault)
-        || !model_builder_build(&builder, layer, &first)
+        || !model_layers_build_one(&builder, layer, &first)
         || !check_width(layer, read.width, run->stack->width, fault)
-        || !checkpoint_norms_set(layer, &read, parameters, fault)
+        || !checkpoint_norm_set(layer, &read, parameters, fault)
         || !checkpoint_image_bias_set(layer, &read, parameters, fault))
         return false;
     layer->kind = run->stack->kind;
     layer->layer.projected_max = read.clip;
     if (run->stack->bias_table) {
         char name[CHECKPOINT_NAME_BYTES];
-        checkpoint_write_name(name, run, 0, run->stack->bias_table, ".weight");
+        checkpoint_name_write(name, run, 0, run->stack->bias_table, ".weight");
         if (!checkpoint_bias_set(layer, &read, name, parameters, fault))
             return false;
     }

@@ -93,7 +93,7 @@ bool checkpoint_image_bias_set(struct model_layer *layer, const struct checkpoin
     bool is_there[2];
     if (!stack->image_bias)
         return true;
-    checkpoint_write_name(names[0], run, read->index, stack->image_bias, "");
+    checkpoint_name_write(names[0], run, read->index, stack->image_bias, "");
     snprintf(names[1], sizeof names[1], "%s%s", run->prefix, stack->shared_bias);
     for (int i = 0; i < 2; i++)
         if (!checkpoint_read_flag(run->section, flags[i], &is_there[i], fault)

@@ -209,5 +209,5 @@ bool checkpoint_layer_read(struct checkpoint_layer *layer, const struct checkpoi
            && read_alibi(layer, fault) && read_norms(layer, fault) && read_window(layer, fault)
            && read_scale(layer, fault) && read_biases(layer, fault)
            && (!stack->adjust || stack->adjust(layer, fault)) && check_groups(layer, fault)
-           && checkpoint_layer_read_rope(layer, fault);
+           && checkpoint_rope_read(layer, fault);
 }

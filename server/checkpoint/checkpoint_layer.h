@@ -26,6 +26,6 @@ bool checkpoint_layer_read(struct checkpoint_layer *layer, const struct checkpoi
                            int64_t index, struct fault *fault);
 
 /* Reads the rotary embedding of a layer whose other fields are read already. */
-bool checkpoint_layer_read_rope(struct checkpoint_layer *layer, struct fault *fault);
+bool checkpoint_rope_read(struct checkpoint_layer *layer, struct fault *fault);
 
 #endif

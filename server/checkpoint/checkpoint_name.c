@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void checkpoint_write_name(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
+void checkpoint_name_write(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
                            int64_t index, const char *part, const char *ending)
 {
     const struct checkpoint_stack *stack = run->stack;

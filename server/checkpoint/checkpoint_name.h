@@ -6,7 +6,7 @@
 
 /* Writes "model.layers.7.self_attn.q_proj.weight" for layer 7 of the run, part "q_proj" and ending
  * ".weight". */
-void checkpoint_write_name(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
+void checkpoint_name_write(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
                            int64_t index, const char *part, const char *ending);
 
 #endif

@@ -30,7 +30,7 @@ static void write_name(char name[CHECKPOINT_NAME_BYTES], const struct source *so
                  source->part + before + 1);
     else
         snprintf(part, sizeof part, "%s", source->part);
-    checkpoint_write_name(name, source->read->run, source->read->index, part, source->ending);
+    checkpoint_name_write(name, source->read->run, source->read->index, part, source->ending);
 }
 
 static int64_t count_of(const struct safetensors_entry *entry)
@@ -148,8 +148,8 @@ static bool check_none(const struct checkpoint_layer *read, struct model_paramet
     return true;
 }
 
-bool checkpoint_norms_set(struct model_layer *layer, const struct checkpoint_layer *read,
-                          struct model_parameters *parameters, struct fault *fault)
+bool checkpoint_norm_set(struct model_layer *layer, const struct checkpoint_layer *read,
+                         struct model_parameters *parameters, struct fault *fault)
 {
     if (!read->has_norms)
         return check_none(read, parameters, fault);

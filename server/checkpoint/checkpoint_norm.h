@@ -6,7 +6,7 @@
 
 /* Sets the norms of a layer where config.json asks for them. Where it does not, a norm's tensor in
  * the file is a fault. */
-bool checkpoint_norms_set(struct model_layer *layer, const struct checkpoint_layer *read,
-                          struct model_parameters *parameters, struct fault *fault);
+bool checkpoint_norm_set(struct model_layer *layer, const struct checkpoint_layer *read,
+                         struct model_parameters *parameters, struct fault *fault);
 
 #endif

@@ -244,7 +244,7 @@ static const struct attn_rope_scaling LLAMA3 = {
     .high_freq_factor = 4,
 };
 
-bool checkpoint_layer_read_rope(struct checkpoint_layer *layer, struct fault *fault)
+bool checkpoint_rope_read(struct checkpoint_layer *layer, struct fault *fault)
 {
     const struct checkpoint_stack *stack = layer->run->stack;
     bool is_llama3, is_rotary;

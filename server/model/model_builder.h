@@ -4,7 +4,9 @@
 #ifndef ATTND_MODEL_BUILDER_H
 #define ATTND_MODEL_BUILDER_H
 
-#include "model/model_layers.h"
+#include "model/model.h"
+#include "model/model_config.h"
+#include "model/model_parameters.h"
 
 enum { MODEL_BUILDER_TEXT_BYTES = 96 }; /* of a shape in a message */
 
@@ -31,11 +33,6 @@ struct model_builder {
     int64_t q_heads, kv_heads, head_dim, v_head_dim;
     struct fault *fault;
 };
-
-/* Fills layer from the config and the tensors. The tensors' shapes settle heads and widths that are
- * 0 in the config, and every shape is checked. *first is the set of parameters that layer 0 has:
- * building layer 0 sets it, and every other layer must have the same set. In model_layers.c. */
-bool model_builder_build(struct model_builder *builder, struct model_layer *layer, unsigned *first);
 
 /* Finds the tensor of a weight or bias. *entry is NULL where the file has none by our name; a
  * tensor that the config or the checkpoint's family names must be there. */

@@ -355,7 +355,8 @@ static bool refuse_no_layer(struct model_builder *builder)
                         builder->config->layers > 1 ? "layers.0." : "");
 }
 
-bool model_builder_build(struct model_builder *builder, struct model_layer *layer, unsigned *first)
+bool model_layers_build_one(struct model_builder *builder, struct model_layer *layer,
+                            unsigned *first)
 {
     const bool is_dot = builder->config->attention->is_dot;
     if (!find_layer(builder))
@@ -376,7 +377,7 @@ bool model_layers_build(struct model_layer *layers, const struct model_config *c
     struct model_builder builder = { .config = config, .parameters = parameters, .fault = fault };
     unsigned first = 0;
     for (; builder.layer < config->layers; builder.layer++)
-        if (!model_builder_build(&builder, &layers[builder.layer], &first))
+        if (!model_layers_build_one(&builder, &layers[builder.layer], &first))
             return false;
     return true;
 }

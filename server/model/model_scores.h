@@ -13,8 +13,9 @@
 
 struct model_builder;
 
-/* The three steps of model_builder_build() for such a layer: finds score.weight; settles heads and
- * widths, v_head_dim being 0 where each call has its own; sets what differs from a dot product. */
+/* The three steps of model_layers_build_one() for such a layer: finds score.weight; settles heads
+ * and widths, v_head_dim being 0 where each call has its own; sets what differs from a dot product.
+ */
 bool model_scores_find(struct model_builder *builder);
 bool model_scores_settle(struct model_builder *builder);
 bool model_scores_set(struct model_builder *builder, struct model_layer *layer);
