@@ -119,6 +119,12 @@ static bool adjust_mistral(struct checkpoint_layer *layer, struct fault *fault)
     .has_window = has_window_gemma3, POSITIONS(131072), .reads = "sliding_window_pattern",         \
     .ignored = "_sliding_window_pattern|final_logit_softcapping"
 
+#define META                                                                                       \
+    .kind = "self", .prefixes = "", .layer = "layers.%.attention.",                                \
+    .projections = PROJECTIONS("wq", "wk", "wv", "wo"), .layers = "n_layers", .width = "dim",      \
+    .q_heads = "n_heads", .kv_heads = "n_kv_heads", .head_dim = "head_dim", .causal = "=true",     \
+    .interleaved = true
+
 #define META_IGNORED                                                                               \
     "multiple_of|ffn_dim_multiplier|max_batch_size|tied_embeddings|tie_embeddings|vision_*"
 
@@ -131,35 +137,15 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       POSITIONS(2048),
       .ignored = "is_llama_config" },
     { .model_type = "meta",
-      .kind = "self",
-      .prefixes = "",
-      .layer = "layers.%.attention.",
-      .projections = PROJECTIONS("wq", "wk", "wv", "wo"),
-      .layers = "n_layers",
-      .width = "dim",
-      .q_heads = "n_heads",
-      .kv_heads = "n_kv_heads",
-      .head_dim = "head_dim",
-      .causal = "=true",
+      META,
       .theta = "rope_theta=10000",
-      .interleaved = true,
       .window = "sliding_window",
       .llama3_if = "use_scaled_rope",
       .expected = "is_causal=true",
       .ignored = META_IGNORED },
     { .model_type = "mistral_params",
-      .kind = "self",
-      .prefixes = "",
-      .layer = "layers.%.attention.",
-      .projections = PROJECTIONS("wq", "wk", "wv", "wo"),
-      .layers = "n_layers",
-      .width = "dim",
-      .q_heads = "n_heads",
-      .kv_heads = "n_kv_heads",
-      .head_dim = "head_dim",
-      .causal = "=true",
+      META,
       .theta = "rope_theta=1000000",
-      .interleaved = true,
       .scaling = "yarn",
       .scaling_type = "yarn",
       .refused = "llama_4_scaling",
