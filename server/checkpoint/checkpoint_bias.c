@@ -63,10 +63,9 @@ bool checkpoint_bias_set(struct model_layer *layer, const struct checkpoint_laye
     struct buckets buckets;
     if (!read_buckets(&buckets, read, fault))
         return false;
-    const struct safetensors_entry *entry = model_tensors_find(parameters->tensors, name);
+    const struct safetensors_entry *entry = model_tensors_require(parameters->tensors, name, fault);
     if (!entry)
-        return fault_set_at(fault, "/parameters", FAULT_FIELD,
-                            "the file has no tensor '%.100s', which config.json asks for", name);
+        return false;
     if (entry->rank == 2)
         safetensors_shape(entry, shape, 2);
     if (shape[0] != (uint64_t)buckets.count || shape[1] != (uint64_t)heads)

@@ -47,10 +47,10 @@ static bool get(struct source *source, int64_t head, int64_t count, const float 
 {
     char name[CHECKPOINT_NAME_BYTES];
     write_name(name, source, head);
-    const struct safetensors_entry *entry = model_tensors_find(source->parameters->tensors, name);
+    const struct safetensors_entry *entry =
+        model_tensors_require(source->parameters->tensors, name, fault);
     if (!entry)
-        return fault_set_at(fault, "/parameters", FAULT_FIELD,
-                            "the file has no tensor '%.100s', which config.json asks for", name);
+        return false;
     if (count_of(entry) != count)
         return fault_set_at(fault, "/parameters", FAULT_SHAPE,
                             "tensor '%.100s' is not of %" PRId64

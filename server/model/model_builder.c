@@ -39,10 +39,9 @@ static bool find_part(struct model_builder *builder, const struct model_part *pa
                       const struct safetensors_entry **entry)
 {
     const char *name = is_bias ? part->bias : part->weight;
-    *entry = name ? model_tensors_find(builder->parameters->tensors, name) : NULL;
-    return *entry || !name
-           || fault_set_at(builder->fault, "/parameters", FAULT_FIELD,
-                           "the file has no tensor '%.100s', which config.json asks for", name);
+    *entry =
+        name ? model_tensors_require(builder->parameters->tensors, name, builder->fault) : NULL;
+    return *entry || !name;
 }
 
 bool model_builder_find(struct model_builder *builder, enum model_projection projection,

@@ -191,6 +191,16 @@ const struct safetensors_entry *model_tensors_find(const struct model_tensors *t
     return shard ? safetensors_find(find_file(tensors, shard->valuestring), name) : NULL;
 }
 
+const struct safetensors_entry *model_tensors_require(const struct model_tensors *tensors,
+                                                      const char *name, struct fault *fault)
+{
+    const struct safetensors_entry *entry = model_tensors_find(tensors, name);
+    if (!entry)
+        fault_set_at(fault, "/parameters", FAULT_FIELD,
+                     "the file has no tensor '%.100s', which config.json asks for", name);
+    return entry;
+}
+
 const struct safetensors_entry *model_tensors_at(const struct model_tensors *tensors, int64_t index)
 {
     const struct safetensors *file = tensors->files;

@@ -49,6 +49,10 @@ void model_tensors_free(struct model_tensors *tensors);
 const struct safetensors_entry *model_tensors_find(const struct model_tensors *tensors,
                                                    const char *name);
 
+/* The same for a tensor that a published checkpoint must have. NULL, with a fault: it has none. */
+const struct safetensors_entry *model_tensors_require(const struct model_tensors *tensors,
+                                                      const char *name, struct fault *fault);
+
 /* The entry number index of entry_count, and the inverse: the number of an entry. */
 const struct safetensors_entry *model_tensors_at(const struct model_tensors *tensors,
                                                  int64_t index);
