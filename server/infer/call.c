@@ -264,7 +264,7 @@ void call_handle(struct exchange *exchange, struct call *call)
     exchange_park(exchange, call->job.deadline_ns, end, release, call);
     if (scheduler_run(service->scheduler, &call->job, inline_ns))
         return;
-    service_refuse_overloaded(service, &fault);
+    service_refuse_overloaded(1, &fault);
     exchange_fail(exchange, &fault);
 }
 

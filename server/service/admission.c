@@ -92,10 +92,7 @@ static bool refuse(const struct service *service, enum admission_verdict verdict
                          "queue takes what all workers do in %.3f s (--queue-cost-max)",
                          seconds, (double)limits.cost_ns_max / 1e9);
     case ADMISSION_FULL:
-        metrics_refused("overloaded");
-        fault_set(fault, FAULT_OVERLOADED, "the queue is full; try again in %d s", retry_after_s);
-        fault->retry_after_s = retry_after_s;
-        return false;
+        return service_refuse_overloaded(retry_after_s, fault);
     case ADMISSION_TOO_LATE:
         metrics_refused("deadline");
         if (request->left_ns < 1000000)

@@ -89,7 +89,7 @@ void disk_job_start(struct exchange *exchange, const char *name, disk_job_run *r
     exchange_park(exchange, deadline_ns, end, free, disk_job);
     if (scheduler_submit(service->disk_jobs, &disk_job->job))
         return;
-    service_refuse_overloaded(service, &fault);
+    service_refuse_overloaded(1, &fault);
     free((void *)disk_job->body.data);
     exchange_fail(exchange, &fault);
 }

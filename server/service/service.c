@@ -81,11 +81,12 @@ void service_check_outcome(enum job_outcome outcome, struct fault *fault)
     }
 }
 
-void service_refuse_overloaded(const struct service *service, struct fault *fault)
+bool service_refuse_overloaded(int retry_after_s, struct fault *fault)
 {
-    fault_set(fault, FAULT_OVERLOADED, "the queue is full: %d requests wait",
-              service->config->queue_max);
     metrics_refused("overloaded");
+    fault_set(fault, FAULT_OVERLOADED, "the queue is full; try again in %d s", retry_after_s);
+    fault->retry_after_s = retry_after_s;
+    return false;
 }
 
 /* Results take at most half of an answer's bytes (a float is 4 bytes, its text counts as 16);

@@ -55,8 +55,8 @@ bool service_read_deadline(const struct service *service, const struct exchange 
 /* Sets the fault of a job that ended early, and counts it. No effect for JOB_FINISHED. */
 void service_check_outcome(enum job_outcome outcome, struct fault *fault);
 
-/* Sets the fault of a job that the scheduler did not take, and counts it. */
-void service_refuse_overloaded(const struct service *service, struct fault *fault);
+/* Sets the fault of a request for which the queue has no room, and counts it. Returns false. */
+bool service_refuse_overloaded(int retry_after_s, struct fault *fault);
 
 /* The memory that one request may use to compute, in bytes. */
 size_t service_request_bytes_max(const struct config *config);

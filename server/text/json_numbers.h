@@ -45,8 +45,8 @@ size_t json_write_float(char *out, float value);
  * JSON_FLOAT_BYTES_MAX bytes for each float. */
 size_t json_write_floats(char *out, const float *values, size_t count);
 
-/* Writes a double with 15 to 17 digits, the fewest that read back to the same double; null where
- * value is not finite. out has JSON_DOUBLE_BYTES_MAX bytes. */
+/* Writes a double in the form of json_write_float(), with 15 to 17 digits, the fewest that read
+ * back to the same double; null where value is not finite. out has JSON_DOUBLE_BYTES_MAX bytes. */
 size_t json_write_double(char *out, double value);
 
 /* Writes value * 10^-places with `places` digits behind the point, 0 to 19. out has

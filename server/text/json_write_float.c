@@ -148,7 +148,7 @@ static char *write_few_digits(char *out, struct json_digits digits)
     return out + plain;
 }
 
-/* Writes zero, or null for a number that is not finite. */
+/* Writes "0" or "-0", or "null" for a number that is not finite. */
 static char *write_special(char *out, uint32_t bits)
 {
     if (bits >> 23 & 0xFF) {

@@ -31,19 +31,9 @@ enum { REASON_COUNT = sizeof REFUSED_REASONS / sizeof REFUSED_REASONS[0] };
 static const struct gauge {
     const char *name, *help;
 } GAUGES[METRICS_GAUGE_COUNT] = {
-    [METRICS_QUEUE_JOBS] = { "attnd_queue_jobs", "Jobs accepted and not yet done." },
-    [METRICS_CONNECTIONS] = { "attnd_connections", "Open connections." },
-    [METRICS_CONNECTIONS_MAX] = { "attnd_connections_max", "How many of them there may be." },
-    [METRICS_BODIES_WAITING] = { "attnd_bodies_waiting", "Bodies that wait to be read." },
-    [METRICS_REQUESTS_ACTIVE] = { "attnd_requests_active",
-                                  "Requests between their first byte and their answer." },
-    [METRICS_MODELS_READY] = { "attnd_models_ready", "Models that are served." },
-    [METRICS_MODELS_FAILED] = { "attnd_models_failed", "Models that failed to load." },
-    [METRICS_CONVERTED_BYTES] = { "attnd_converted_parameter_bytes",
-                                  "Memory of parameters that are no F32 in their file, as floats; "
-                                  "what --model-memory-max bounds." },
-    [METRICS_WORKERS] = { "attnd_workers", "Threads that compute." },
-    [METRICS_READY] = { "attnd_ready", "1 where /readyz answers 200, else 0." },
+#define X(name, text, help) { text, help },
+    METRICS_GAUGE_MAP(X)
+#undef X
 };
 
 static struct {

@@ -23,18 +23,27 @@ const char *metrics_route_pattern(int route);
  * text counts as "other". */
 void metrics_refused(const char *reason);
 
+/* Name, name on the page, help. */
+#define METRICS_GAUGE_MAP(X)                                                                       \
+    X(QUEUE_JOBS, "attnd_queue_jobs", "Jobs accepted and not yet done.")                           \
+    X(CONNECTIONS, "attnd_connections", "Open connections.")                                       \
+    X(CONNECTIONS_MAX, "attnd_connections_max", "How many of them there may be.")                  \
+    X(BODIES_WAITING, "attnd_bodies_waiting", "Bodies that wait to be read.")                      \
+    X(REQUESTS_ACTIVE, "attnd_requests_active",                                                    \
+      "Requests between their first byte and their answer.")                                       \
+    X(MODELS_READY, "attnd_models_ready", "Models that are served.")                               \
+    X(MODELS_FAILED, "attnd_models_failed", "Models that failed to load.")                         \
+    X(CONVERTED_BYTES, "attnd_converted_parameter_bytes",                                          \
+      "Memory of parameters that are no F32 in their file, as floats; what --model-memory-max "    \
+      "bounds.")                                                                                   \
+    X(WORKERS, "attnd_workers", "Threads that compute.")                                           \
+    X(READY, "attnd_ready", "1 where /readyz answers 200, else 0.")
+
 enum metrics_gauge {
-    METRICS_QUEUE_JOBS,      /* accepted and not yet done */
-    METRICS_CONNECTIONS,     /* open connections */
-    METRICS_CONNECTIONS_MAX, /* how many connections there may be */
-    METRICS_BODIES_WAITING,  /* bodies that wait to be read */
-    METRICS_REQUESTS_ACTIVE, /* exchanges between their first byte and their answer */
-    METRICS_MODELS_READY,
-    METRICS_MODELS_FAILED,
-    METRICS_CONVERTED_BYTES, /* memory of converted parameters (model_converted.h) */
-    METRICS_WORKERS,
-    METRICS_READY, /* 1 where /readyz answers 200, else 0 */
-    METRICS_GAUGE_COUNT
+#define X(name, text, help) METRICS_##name,
+    METRICS_GAUGE_MAP(X)
+#undef X
+        METRICS_GAUGE_COUNT
 };
 void metrics_gauge_add(enum metrics_gauge gauge, int64_t difference);
 void metrics_gauge_set(enum metrics_gauge gauge, int64_t value);

@@ -23,7 +23,7 @@ struct target {
 
 struct parameter {
     const char *name;
-    const char *field; /* the name of the native API */
+    const char *field; /* the name of the native API; "" where that has no such field */
     bool (*read)(struct target *target, const char *field,
                  const cJSON *node); /* NULL: as the native API reads the field */
 };
@@ -90,7 +90,7 @@ const char *oip_parameter_of(const struct oip *oip, const char *field)
     int count;
     const struct parameter *own = own_parameters(oip, &count);
     for (int i = 0; i < count; i++)
-        if (strcmp(own[i].field, field) == 0
+        if (field[0] && strcmp(own[i].field, field) == 0
             && cJSON_GetObjectItemCaseSensitive(oip->parameters, own[i].name))
             return own[i].name;
     return NULL;

@@ -440,6 +440,16 @@ static void test_limits(void **state)
     answer_expect_fault(&response, 413, "too_large", "/inputs/0");
     http_response_free(&response);
     oip_request_free(&request);
+    /* The parameter has no part in it. */
+    request.parameters = "\"qk_matmul_output_mode\":3";
+    for (int i = 0; i < 3; i++)
+        oip_add_binary(&request, (const char *[]){ "Q", "K", "V" }[i], "FP32", 4,
+                       (const int64_t[]){ 1, 1, 20, 3 }, zeros, 240);
+    oip_ask(&request, "qk_matmul_output", NULL);
+    response = oip_send(&other, "sdpa", &request);
+    answer_expect_fault(&response, 413, "answer_too_large", "");
+    http_response_free(&response);
+    oip_request_free(&request);
     http_client_free(&other);
     daemon_stop(&small);
 }

@@ -133,19 +133,15 @@ static void test_refused(void **state)
 
 static void test_gauges(void **state)
 {
-    static const char *const NAMES[METRICS_GAUGE_COUNT] = {
-        [METRICS_QUEUE_JOBS] = "attnd_queue_jobs",
-        [METRICS_CONNECTIONS] = "attnd_connections",
-        [METRICS_CONNECTIONS_MAX] = "attnd_connections_max",
-        [METRICS_BODIES_WAITING] = "attnd_bodies_waiting",
-        [METRICS_REQUESTS_ACTIVE] = "attnd_requests_active",
-        [METRICS_MODELS_READY] = "attnd_models_ready",
-        [METRICS_MODELS_FAILED] = "attnd_models_failed",
-        [METRICS_CONVERTED_BYTES] = "attnd_converted_parameter_bytes",
-        [METRICS_WORKERS] = "attnd_workers",
-        [METRICS_READY] = "attnd_ready",
+    static const char *const NAMES[] = {
+        "attnd_queue_jobs",      "attnd_connections",
+        "attnd_connections_max", "attnd_bodies_waiting",
+        "attnd_requests_active", "attnd_models_ready",
+        "attnd_models_failed",   "attnd_converted_parameter_bytes",
+        "attnd_workers",         "attnd_ready",
     };
     (void)state;
+    assert_int_equal(sizeof NAMES / sizeof NAMES[0], METRICS_GAUGE_COUNT);
     for (int i = 0; i < METRICS_GAUGE_COUNT; i++) {
         metrics_gauge_set((enum metrics_gauge)i, 100 + i);
         metrics_gauge_add((enum metrics_gauge)i, -200);
