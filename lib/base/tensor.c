@@ -6,28 +6,28 @@
 
 #include <math.h>
 
+static const struct {
+    size_t bytes;
+    bool is_number;
+} dtypes[] = {
+#define X(NAME, bytes, is_number) { bytes, is_number },
+    ATTN_DTYPE_MAP(X)
+#undef X
+};
+
+static bool is_dtype(enum attn_dtype dtype)
+{
+    return (size_t)dtype < sizeof dtypes / sizeof dtypes[0];
+}
+
 size_t attn_dtype_size(enum attn_dtype dtype)
 {
-    switch (dtype) {
-#define X(NAME, bytes, is_number)                                                                  \
-    case ATTN_##NAME:                                                                              \
-        return bytes;
-        ATTN_DTYPE_MAP(X)
-#undef X
-    }
-    return 0;
+    return is_dtype(dtype) ? dtypes[dtype].bytes : 0;
 }
 
 bool attn_is_number(enum attn_dtype dtype)
 {
-    switch (dtype) {
-#define X(NAME, bytes, is_number)                                                                  \
-    case ATTN_##NAME:                                                                              \
-        return is_number;
-        ATTN_DTYPE_MAP(X)
-#undef X
-    }
-    return false;
+    return is_dtype(dtype) && dtypes[dtype].is_number;
 }
 
 static int64_t multiply_saturated(int64_t a, int64_t b)
