@@ -120,7 +120,8 @@ enum attn_normalizer {
                        cannot be merged */
 };
 
-/* Query row i is at position p = past_len + i; key j is at position k = kv_offset + j. */
+/* Query row i is at position p = past_len + i; key j is at position k = kv_offset + j, which is
+ * negative for the first keys where kv_offset is. */
 struct attn_options {
     double scale;   /* usually 1/sqrt(head_dim); must be finite, also when converted to float */
     double softcap; /* 0: off; else positive and finite, also when converted to float */

@@ -24,10 +24,11 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The register block. 32 vector registers hold the sums of 6 rows by 4 vectors of queries, 16 hold
- * 6 by 2. SSE has no multiply-add, so its products need registers of their own and the block is
- * smaller. A narrower tile takes 12 rows, so that enough sums are in flight to hide the latency of
- * the multiply-add. */
+/* The register block: rows of the left operand, which are keys for scores and columns of value for
+ * context, by vectors of query rows. 32 vector registers hold the sums of 6 rows by 4 vectors, 16
+ * hold 6 by 2. SSE has no multiply-add, so its products need registers of their own and the block
+ * is smaller. A narrower tile takes 12 rows, so that enough sums are in flight to hide the latency
+ * of the multiply-add. */
 #if VEC_BYTES == 64 || defined(__aarch64__)
 enum { BLOCK_VECTORS = 4, BLOCK_ROWS_WIDE = 6 };
 #elif VEC_BYTES == 32

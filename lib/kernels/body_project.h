@@ -41,7 +41,7 @@ _Static_assert((ATTN_PROJECT_OUTPUTS_MAX + PROJECT_TILE) * ATTN_PROJECT_ROWS_MAX
                    <= ATTN_PROJECT_WORK,
                "sums, a tile of rows and a block of widened parameters have room");
 _Static_assert((ATTN_PROJECT_ROWS_MAX + ATTN_WIDTH_MAX) * PROJECT_TILE <= ATTN_PROJECT_WORK,
-               "rows and a tile of parameters have room");
+               "rows, as many as a tile of attention has, and a tile of parameters have room");
 
 /* Load or store the n numbers at p, but at most LANES; missing lanes are 0. */
 INLINE vec load_most(const float *p, int64_t n)

@@ -18,7 +18,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The query rows of a tile; forward/plan.c begins with as many, and takes half for wide heads. bits
+ * of a mask hold one bit for each. */
 enum { ATTN_WIDTH_MAX = 64 };
+_Static_assert(ATTN_WIDTH_MAX <= 64,
+               "a 64-bit word of a mask has a bit for each query row of a tile");
 
 /* Limits of one call of project_by_outputs() or project_by_inputs(); the floats of its work buffer;
  * and the number of products that one chain of a sum has. */

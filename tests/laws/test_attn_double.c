@@ -17,7 +17,9 @@ static const struct random_dtypes DTYPES = { ALL, 4 };
 
 static void add_outputs(struct attention_case *c, unsigned set, enum attn_dtype dtype)
 {
-    const enum attn_dtype dtypes[OUT_COUNT] = { dtype, dtype, dtype, dtype, dtype, dtype };
+    enum attn_dtype dtypes[OUT_COUNT];
+    for (int i = 0; i < OUT_COUNT; i++)
+        dtypes[i] = dtype;
     attention_case_outputs_of(c, set, LAYOUT_GAPS, dtypes);
 }
 

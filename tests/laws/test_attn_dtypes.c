@@ -110,8 +110,9 @@ static void test_overflow(void **state)
     (void)state;
     const struct attention_sizes sizes = { 1, 1, 1, 2, 3, 4, 4 };
     struct attention_case c;
-    const enum attn_dtype dtypes[OUT_COUNT] = { ATTN_F16, ATTN_F16, ATTN_F16,
-                                                ATTN_F16, ATTN_F16, ATTN_F16 };
+    enum attn_dtype dtypes[OUT_COUNT];
+    for (int i = 0; i < OUT_COUNT; i++)
+        dtypes[i] = ATTN_F16;
     attention_case_init(&c, &sizes, LAYOUT_DENSE, 1);
     for (int64_t j = 0; j < 3; j++)
         for (int64_t d = 0; d < 4; d++) {

@@ -89,23 +89,24 @@ void attention_case_free(struct attention_case *c)
 
 struct attn_tensor *attention_output(struct attn_problem *problem, int index)
 {
-    struct attn_tensor *const outputs[OUT_COUNT] = { &problem->context, &problem->lse,
-                                                     &problem->scores,  &problem->softcapped,
-                                                     &problem->masked,  &problem->weights };
-    return outputs[index];
+    return &problem->out[index];
 }
 
 const char *attention_output_name(int index)
 {
-    static const char *const names[OUT_COUNT] = { "context",    "lse",    "scores",
-                                                  "softcapped", "masked", "weights" };
+    static const char *const names[OUT_COUNT] = {
+#define X(NAME, name, columns, step) #name,
+        ATTN_OUTPUT_MAP(X)
+#undef X
+    };
     return names[index];
 }
 
 void attention_case_outputs(struct attention_case *c, unsigned set, enum attention_layout layout)
 {
-    static const enum attn_dtype f32[OUT_COUNT] = { ATTN_F32, ATTN_F32, ATTN_F32,
-                                                    ATTN_F32, ATTN_F32, ATTN_F32 };
+    enum attn_dtype f32[OUT_COUNT];
+    for (int i = 0; i < OUT_COUNT; i++)
+        f32[i] = ATTN_F32;
     attention_case_outputs_of(c, set, layout, f32);
 }
 
@@ -115,9 +116,9 @@ void attention_case_outputs_of(struct attention_case *c, unsigned set, enum atte
     const int64_t *query = c->problem.query.shape;
     for (int i = 0; i < OUT_COUNT; i++) {
         struct attn_tensor *output = attention_output(&c->problem, i);
-        const int64_t columns = i == 0   ? c->problem.value.shape[3]
-                                : i == 1 ? 1
-                                         : c->problem.key.shape[2];
+        const int64_t columns = attn_output_is_map((enum attn_output)i) ? c->problem.key.shape[2]
+                                : i == ATTN_OUTPUT_CONTEXT              ? c->problem.value.shape[3]
+                                                                        : 1;
         memset(output, 0, sizeof *output);
         if (set & (1u << i))
             *output =
@@ -202,9 +203,15 @@ static int64_t compare_output(const struct attn_tensor *got, const double *want,
 int64_t attention_compare(const struct attn_problem *problem, const struct reference *reference,
                           double tolerance)
 {
-    const double *const wants[OUT_COUNT] = { reference->context, reference->lse,
-                                             reference->scores,  reference->softcapped,
-                                             reference->masked,  reference->weights };
+    const double *const wants[] = {
+        [ATTN_OUTPUT_CONTEXT] = reference->context,
+        [ATTN_OUTPUT_WEIGHTS] = reference->weights,
+        [ATTN_OUTPUT_SCORES] = reference->scores,
+        [ATTN_OUTPUT_SOFTCAPPED] = reference->softcapped,
+        [ATTN_OUTPUT_MASKED] = reference->masked,
+        [ATTN_OUTPUT_LSE] = reference->lse,
+    };
+    _Static_assert(sizeof wants / sizeof wants[0] == OUT_COUNT, "the reference has every output");
     struct attn_problem copy = *problem;
     int64_t wrong = 0;
     for (int i = 0; i < OUT_COUNT; i++)

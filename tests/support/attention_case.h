@@ -23,15 +23,13 @@ enum attention_layout {
     LAYOUT_COUNT
 };
 
+/* A set of outputs: OUT_CONTEXT, OUT_WEIGHTS, ... */
 enum {
-    OUT_CONTEXT = 1,
-    OUT_LSE = 2,
-    OUT_SCORES = 4,
-    OUT_SOFTCAPPED = 8,
-    OUT_MASKED = 16,
-    OUT_WEIGHTS = 32,
-    OUT_ALL = 63,
-    OUT_COUNT = 6,
+#define X(NAME, name, columns, step) OUT_##NAME = 1 << ATTN_OUTPUT_##NAME,
+    ATTN_OUTPUT_MAP(X)
+#undef X
+        OUT_COUNT = ATTN_OUTPUT_COUNT,
+    OUT_ALL = (1 << OUT_COUNT) - 1,
 };
 
 enum { ATTENTION_CASE_BUFFERS = 32 };
@@ -60,7 +58,7 @@ void attention_case_outputs(struct attention_case *c, unsigned set, enum attenti
 void attention_case_outputs_of(struct attention_case *c, unsigned set, enum attention_layout layout,
                                const enum attn_dtype dtypes[OUT_COUNT]);
 
-/* The outputs of problem, in the order of the OUT_ bits. */
+/* The outputs of problem, by enum attn_output. */
 struct attn_tensor *attention_output(struct attn_problem *problem, int index);
 const char *attention_output_name(int index);
 
