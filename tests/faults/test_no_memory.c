@@ -1,11 +1,11 @@
-/* A lack of memory at any allocation is an answer, never an end.
+/* When the daemon gets no memory at some allocation, it answers. It never ends.
  *
- * The daemon runs behind failing_malloc.so. Each scenario is one request, made again
- * and again while the 1st, the 2nd, the 3rd ... allocation from its beginning fails,
- * until it needs fewer than that. Every time it must be answered with its usual answer
- * or with 503 memory (or, where libmicrohttpd itself got no memory, have its connection
- * closed), and the same request must be answered well right after. The start of the
- * daemon is gone through in the same way: it serves, or ends with a message. */
+ * The daemon runs with failing_malloc.so. Each scenario is one request. The test sends it again and
+ * again: first the 1st allocation from its beginning fails, then the 2nd, the 3rd and so on, until
+ * the request needs fewer allocations than that. Each time the daemon must answer with the usual
+ * answer or with 503 memory. (If libmicrohttpd itself got no memory, it may close the connection.)
+ * The same request must be answered well right after. The start of the daemon is tested in the same
+ * way: the daemon serves, or it ends with a message. */
 #include "answer.h"
 #include "daemon.h"
 #include "failing_malloc.h"
@@ -65,7 +65,7 @@ static void expect_well(const struct http_request *request, long status)
     http_response_free(&response);
 }
 
-/* One round; true while an allocation failed in it. */
+/* One round. Returns true if an allocation failed in it. */
 static bool round_of(const struct http_request *request, long status, uint64_t n, uint64_t times,
                      int *refused)
 {
@@ -143,7 +143,7 @@ static void test_softmax(void **state)
     go_through(&request, 200, 1);
 }
 
-/* Self-attention over so many rows, all the same: an answer that is written in pieces. */
+/* A body with so many equal rows: its answer is so long that it is written in pieces. */
 static char *long_body(const char *name, const char *row, int rows)
 {
     char *body = NULL;
@@ -178,7 +178,7 @@ static void test_long_answers(void **state)
     free(softmax);
 }
 
-/* A body in gzip, and an answer that is packed where there is memory for it. */
+/* A body in gzip, and an answer that is packed if there is memory for that. */
 static void test_packed(void **state)
 {
     (void)state;
@@ -274,7 +274,7 @@ static void test_model_file(void **state)
     free(file.data);
 }
 
-/* After test_model_file(): the file is there. */
+/* This test runs after test_model_file(), so the file is there. */
 static void test_oip(void **state)
 {
     (void)state;
@@ -293,7 +293,8 @@ static void test_oip(void **state)
         go_through(&requests[i], 200, 1);
 }
 
-/* Tensors as bytes both ways, and what is copied of them: a past, and what is not aligned. */
+/* Tensors come and go as bytes. The daemon copies some of them: a past, and bytes that are not
+ * aligned. */
 static void test_oip_inference(void **state)
 {
     (void)state;
@@ -334,7 +335,8 @@ static void test_stops_cleanly(void **state)
     daemon_stop(&server);
 }
 
-/* The daemon's start, every allocation of it: served, or an end with a message. */
+/* Each allocation of the daemon's start fails once: the daemon serves, or it ends with
+ * a message. */
 static void test_start(void **state)
 {
     (void)state;

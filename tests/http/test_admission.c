@@ -1,7 +1,8 @@
-/* test_admission.c - requests are judged by what they will cost: before their body comes, before it
- * is read, and before anything is computed.
+/* test_admission.c - the daemon judges a request by its cost: before the body comes, before the
+ * daemon reads the body, and before it computes anything.
  *
- * One worker and a request that holds it; what is refused must be refused while that one runs. */
+ * There is one worker, and one request holds it. The daemon must refuse the other requests while
+ * that request runs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +23,8 @@ static const char BATCH[] = "/v1/attention/batch";
 static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
 static const char *const PATIENT[] = { "Content-Type: application/json", NULL };
 
-/* Of items that take a worker seconds, and a part of one. */
+/* Rows of an item that takes a worker seconds, and of an item that takes a small part of
+ * a second. */
 enum { LONG_ROWS = 4096, SHORT_ROWS = 16 };
 
 static struct daemon server;
@@ -74,8 +76,8 @@ static void expect_overloaded(struct http_response *response)
     http_response_free(response);
 }
 
-/* What this daemon predicts for one such item, which it computes; on its own, so that it is taken
- * for no batch. */
+/* The seconds that this daemon predicts for one item of so many rows. It computes that item alone,
+ * so the daemon does not take it for a batch. */
 static double predicted_s(int64_t rows)
 {
     static const char series[] = "attnd_cost_predicted_seconds_total";
@@ -95,7 +97,7 @@ static void test_items_of_batches_count(void **state)
     start("--queue-max", "8");
     expect_status(
         BATCH, "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{},{},{},{},{},{}]}", 200);
-    /* More than there are places is taken where all are free. */
+    /* A batch with more items than places is taken while all places are free. */
     expect_status(BATCH,
                   "{\"model\":\"sdpa\",\"query\":[[1]],\"requests\":[{},{},{},{},{},{},{},{},{}]}",
                   200);
@@ -116,7 +118,7 @@ static void test_items_of_batches_count(void **state)
 
 /* -------------------------------------------------------------------- cost -- */
 
-/* Whether the request ever came to a worker. */
+/* Whether a worker ever read the request. */
 static bool was_read(const struct http_response *response)
 {
     char value[256] = "";
@@ -124,7 +126,7 @@ static bool was_read(const struct http_response *response)
     return strstr(value, "parse") != NULL;
 }
 
-/* Items of a batch for which this daemon predicts about so many seconds. */
+/* The number of items in a batch for which this daemon predicts about so many seconds. */
 static int items_for(double seconds)
 {
     const double items = seconds / predicted_s(SHORT_ROWS);
@@ -137,14 +139,15 @@ static void test_queue_full_of_cost(void **state)
     (void)state;
     struct endless holder;
     start("--queue-cost-max", "60s");
-    /* The queue takes one of these and not two, even if what is predicted changes by a quarter. */
+    /* The queue takes one of these batches and not two, even if the prediction changes by a
+     * quarter. */
     const int items = items_for(45);
     char *long_one = endless_text(SHORT_ROWS, items);
     assert_true(metric("attnd_queue_cost_seconds") == 0);
     endless_begin(&holder, &client, SHORT_ROWS, items);
     struct http_response response = send(BATCH, long_one, PATIENT);
     expect_overloaded(&response);
-    /* The next one of its kind need not be read any more. */
+    /* The daemon refuses the next request of the same kind without reading it. */
     response = send(BATCH, long_one, PATIENT);
     assert_false(was_read(&response));
     expect_overloaded(&response);
@@ -169,7 +172,8 @@ static void test_what_never_fits(void **state)
     assert_null(http_response_header(&response, "Retry-After", (char[32]){ 0 }, 32));
     http_response_free(&response);
 
-    /* To read 60 MB of JSON takes longer than that, so they need not come. */
+    /* Reading 60 MB of JSON alone takes longer than that, so the daemon refuses before the body
+     * comes. */
     struct http_raw raw;
     http_raw_connect(&raw, server.port);
     assert_true(http_raw_send_text(&raw, "POST /v1/attention HTTP/1.1\r\nHost: localhost\r\n"
@@ -184,7 +188,7 @@ static void test_what_never_fits(void **state)
     stop();
 }
 
-/* A long body that finds the queue full is told so before it comes. */
+/* When the queue is full, the daemon refuses a long body before it comes. */
 static void test_full_before_the_body(void **state)
 {
     (void)state;
@@ -238,8 +242,9 @@ static void expect_refused(struct http_raw *raw, bool lives)
         assert_true(http_raw_is_closed(raw, 20 * daemon_slowness()));
 }
 
-/* What is refused and has come is read, and the connection takes another request; the bytes of the
- * one are not taken for the other. What has not come, or is to be asked for, is not waited for. */
+/* If a refused body has come, the daemon reads it, and the connection takes another request. The
+ * bytes of the body are not taken for that request. The daemon does not wait for a body that has
+ * not come, or that the client sends only when asked. */
 static void test_connections_of_the_refused(void **state)
 {
     (void)state;
@@ -285,15 +290,16 @@ static void test_deadlines_that_cannot_be_met(void **state)
     char *twice_as_long = endless_text(SHORT_ROWS, 2 * items);
     snprintf(header[0], sizeof header[0], "X-Timeout-Ms: %.0f", 250 * cost_s);
     snprintf(header[1], sizeof header[1], "X-Timeout-Ms: %.0f", 1300 * cost_s);
-    /* On its own: planned, and no task of it begun. */
+    /* The request is alone in the daemon: the daemon plans it, and begins none of its tasks. */
     struct http_response response = send(BATCH, long_one, soon);
     answer_expect_fault(&response, 504, "deadline", NULL);
     http_response_free(&response);
     assert_true(metric("attnd_queue_jobs") == 0);
     assert_true(metric("attnd_refused_total{reason=\"deadline\"}") == 1);
 
-    /* Twice as much, which would do alone, is refused behind one that ends sooner and so goes
-     * before it; a short one, which goes between, is served. */
+    /* A request of twice the work would be in time if it were alone. The daemon refuses it, because
+     * another request has an earlier deadline and so goes first. A short request, which goes
+     * between the two, is served. */
     snprintf(holders, sizeof holders, "X-Timeout-Ms: %.0f\r\n", 1100 * cost_s);
     endless_begin_with(&holder, &client, holders, SHORT_ROWS, items);
     response = send(BATCH, twice_as_long, later);

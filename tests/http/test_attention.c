@@ -1,8 +1,8 @@
-/* test_attention.c - POST /v1/attention: what it computes and how it says so.
+/* test_attention.c - POST /v1/attention: what it computes, and the form of its answers.
  *
  * Published numbers come first: a tutorial's four words, the tensors of a trained model, and small
- * cases whose answers stand in other projects' documentation. The rest are the textbook formulas,
- * worked out in double precision, or one way of asking against another. */
+ * cases whose answers stand in other projects' documentation. The other tests compare with the
+ * textbook formulas in double precision, or compare two ways to ask for the same thing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -192,7 +192,7 @@ static void test_tutorial(void **state)
     cJSON_Delete(answer);
 }
 
-/* Ten equal keys: the mean of the first values that count. */
+/* All ten keys are equal, so the context is the mean of the first values, as many as count. */
 static void test_equal_keys(void **state)
 {
     (void)state;
@@ -223,7 +223,7 @@ struct grouped {
     float value[KV_HEADS][KV_LEN][V_HEAD_DIM];
 };
 
-/* [heads][rows][width] as it is, or with the heads side by side: [rows][heads * width]. */
+/* Adds the heads as they are, [heads][rows][width], or side by side, [rows][heads * width]. */
 static void add_heads(struct request_text *text, const char *name, const float *values, int heads,
                       int rows, int width, bool side_by_side)
 {
@@ -264,7 +264,8 @@ static cJSON *post_heads(const struct grouped *grouped, int first, int count, bo
     return answer;
 }
 
-/* Grouped heads in rows or as [heads][length][width], and each head asked alone. */
+/* Grouped heads, side by side or as [heads][length][width], get the same answer as each head asked
+ * for alone. */
 static void test_grouped_heads(void **state)
 {
     (void)state;
@@ -335,7 +336,8 @@ static void test_outputs_by_name(void **state)
     cJSON_Delete(all);
 }
 
-/* Significant digits of the number that text begins with; *end is where it ends. */
+/* The number of significant digits of the number at the start of text; *end is where the number
+ * ends. */
 static int digits_of(const char *text, const char **end)
 {
     int count = 0, zeros = 0;
@@ -351,7 +353,7 @@ static int digits_of(const char *text, const char **end)
     return count - zeros;
 }
 
-/* Whether fewer digits than those would read back as the same float. */
+/* Whether one digit fewer would read back as another float. */
 static bool is_shortest(const char *number, int digits)
 {
     float value = strtof(number, NULL);
@@ -360,8 +362,8 @@ static bool is_shortest(const char *number, int digits)
     return digits <= 1 || strtof(shorter, NULL) != value;
 }
 
-/* One key: the context is the value, so every float must come back as it was, in as few digits as
- * make it that float. */
+/* There is one key, so the context is the value. Every float must come back unchanged, in as few
+ * digits as it needs. */
 static void test_shortest_numbers(void **state)
 {
     (void)state;
@@ -426,7 +428,7 @@ static void test_ten_ones(void **state)
     answer_expect(answer, "context", "[[40,80,120,160,200,240,280,320,360,400]]", TOLERANCE);
     cJSON_Delete(answer);
 
-    /* Without a name: the only model that is not built in. */
+    /* Without a name the request gets the only model that is not built in. */
     answer =
         answer_post(&client, PATH, "{\"query\":[1,1,1,1,1,1,1,1,1,1],\"outputs\":[\"context\"]}");
     answer_expect(answer, "model", "\"ten_ones\"", 0);

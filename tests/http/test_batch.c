@@ -1,7 +1,7 @@
 /* test_batch.c - POST /v1/attention/batch: many calls in one, each of its own length.
  *
- * An item must be answered as the same call alone would be, to the last digit,
- * and its fault must touch nobody else. */
+ * An item must get the same answer as the same call alone, to the last digit. A fault in one item
+ * must not change the answers of the others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 
 static const char PATH[] = "/v1/attention/batch";
 
-/* The results, as many as said; *answer is the caller's to delete. */
+/* The results, which must be count many. The caller deletes *answer. */
 static const cJSON *post(const char *body, int count, cJSON **answer)
 {
     *answer = answer_post(&client, PATH, body);
@@ -40,7 +40,7 @@ static void test_empty(void **state)
     cJSON_Delete(answer);
 }
 
-/* One sequence length a call, and what each is alone. */
+/* Each call has its own sequence length, and its item has the same answer as the call alone. */
 static void test_ragged_items_equal_single_calls(void **state)
 {
     (void)state;
@@ -103,7 +103,8 @@ static void test_shared_fields(void **state)
     cJSON_Delete(answer);
 }
 
-/* Published: ten equal keys, values 0 to 39 in rows of four, of which 2 and 6 count. */
+/* A published case: ten equal keys, and values 0 to 39 in rows of four. The first 2 keys count in
+ * one item, and the first 6 in the other. */
 static void test_equal_keys(void **state)
 {
     (void)state;
@@ -124,7 +125,7 @@ static void test_equal_keys(void **state)
     free(text.data);
 }
 
-/* A query that all share, over keys of their own. */
+/* All items share a query, and each has its own keys. */
 static void test_shared_query(void **state)
 {
     (void)state;
@@ -163,7 +164,7 @@ static const struct faulty_item FAULTY[] = {
     { "[]", "type", "" },
 };
 
-/* Good items between the bad ones: each stays what it is. */
+/* There are good items between the bad ones, and each good item gets its usual answer. */
 static void test_faults_stay_where_they_are(void **state)
 {
     (void)state;
@@ -202,7 +203,7 @@ static void test_nothing_but_faults(void **state)
     cJSON_Delete(answer);
 }
 
-/* What is wrong with the whole is answered as a whole. */
+/* A fault of the whole request is answered with one fault for the whole. */
 static void test_faults_of_the_whole(void **state)
 {
     (void)state;
@@ -220,7 +221,7 @@ static void test_faults_of_the_whole(void **state)
     answer_refused(&client, PATH, "[]", 400, "type|field", NULL);
 }
 
-/* Many items, each with an answer that tells which it is. */
+/* There are many items, and each answer tells which item it belongs to. */
 static void test_order_of_many(void **state)
 {
     (void)state;
@@ -242,7 +243,7 @@ static void test_order_of_many(void **state)
     free(batch.data);
 }
 
-/* So many bad items: a batch may have that many, and not one more. */
+/* A batch of so many bad items. A batch may have 16384 items, and not one more. */
 static char *bad_items(int count)
 {
     struct request_text batch = { 0 };
@@ -269,7 +270,7 @@ static void test_number_of_items(void **state)
     free(body);
 }
 
-/* Ten times the body is more than what they take. */
+/* The bad items take less memory than ten times the body. */
 static void test_memory_of_bad_items(void **state)
 {
     (void)state;

@@ -1,8 +1,9 @@
 /* test_batching.c - requests whose rows are projected together.
  *
- * What is answered has the same bits as from a daemon that computes each request on its own. With a
- * delay that nobody lives to see a batch is made when it is full and not before, so who shares one
- * is known; those who leave it or run out of time leave the others whole. */
+ * An answer has the same bits as the answer of a daemon that computes each request alone. Some
+ * tests set a delay that is longer than the test. Then the daemon makes a batch when it is full and
+ * not before, so the test knows which requests share a batch. A request that leaves the batch or
+ * runs out of time does not harm the others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,8 +24,8 @@ static const char PATH[] = "/v1/attention";
 enum { SAMPLES = 16, D_MODEL = 256, COPIES = 4, ROUNDS = 3 };
 
 static char *directory;
-static char *bodies[SAMPLES];  /* of 1, 2, 3 or 1 rows */
-static char *answers[SAMPLES]; /* as they are without batches */
+static char *bodies[SAMPLES];  /* bodies of 1, 2, 3 or 1 rows */
+static char *answers[SAMPLES]; /* the answers without batches */
 
 /* ------------------------------------------------------------------------ a daemon -- */
 
@@ -34,7 +35,7 @@ static void start(struct daemon *server, const char *batch_max, const char *batc
                       "--batch-delay", batch_delay, NULL);
 }
 
-/* Until so many requests are in the queue or computed. */
+/* Waits until so many requests are in the queue or are being computed. */
 static void wait_for_jobs(struct http_client *client, int count)
 {
     answer_wait_for_metric(client, "attnd_queue_jobs", count, count);
@@ -47,7 +48,7 @@ static void expect_answer(struct http_response *response, int sample)
     http_response_free(response);
 }
 
-/* count requests at once, sample after sample from first on in steps. */
+/* Sends count requests at once. Their samples are first, first + step and so on. */
 static void send_crowd(int port, int count, int first, int step)
 {
     enum { COUNT_MAX = SAMPLES * COPIES };
@@ -96,7 +97,7 @@ static void test_same_bits_in_any_batch(void **state)
     }
 }
 
-/* Eight rows fill a batch twice, once for query, key and value and once for the output. */
+/* Eight rows fill two batches: one for query, key and value, and one for the output. */
 static void test_full_batch_does_not_wait(void **state)
 {
     (void)state;
@@ -159,7 +160,7 @@ static void test_leaving_a_batch(void **state)
     daemon_stop(&server);
 }
 
-/* Whoever waits when the daemon is told to stop is still answered. */
+/* A request that waits when the daemon is told to stop is still answered. */
 static void test_drain(void **state)
 {
     (void)state;
@@ -180,7 +181,7 @@ static void test_drain(void **state)
     }
 }
 
-/* The hard cap ends those who wait, too. */
+/* The hard cap on the drain also ends the requests that wait for a batch. */
 static void test_drain_cap(void **state)
 {
     (void)state;

@@ -1,8 +1,9 @@
-/* test_body_queue.c - long bodies wait for one another: whatever comes meanwhile, and whoever
- * leaves or sends slowly, all of them are answered.
+/* test_body_queue.c - long bodies wait for one another, and the daemon answers all of them. Other
+ * requests that come in the meantime, clients that leave and clients that send slowly do not change
+ * that.
  *
- * What is long enough to wait is mostly blanks, which cost little. Some clients send such bodies
- * one after another, so that others find bodies that wait. */
+ * A body that is long enough to wait is mostly blanks, which cost little. Some clients send such
+ * bodies one after another, so that the other clients find bodies that wait. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -65,7 +66,7 @@ static void *send_on(void *port)
     return NULL;
 }
 
-/* Returns when bodies wait. */
+/* Starts the senders, and returns when bodies wait. */
 static void start_senders(void)
 {
     atomic_store(&senders_stop, false);
@@ -75,7 +76,7 @@ static void start_senders(void)
     answer_wait_for_metric(&client, WAITING, 1, INFINITY);
 }
 
-/* All that they sent was answered well, and nothing waits any more. */
+/* Stops the senders. All their requests were answered with 200, and no body waits any more. */
 static void stop_senders(void)
 {
     atomic_store(&senders_stop, true);
@@ -140,12 +141,12 @@ static void test_ways_to_send(void **state)
 {
     struct http_raw raw;
     start_senders();
-    /* It is asked to go on when its turn has come, and not before. */
+    /* The daemon asks the client for the body when its turn has come, and not before. */
     connect_head(&raw, "1.1", announcing("Expect: 100-continue\r\n"));
     expect(&raw, 100);
     assert_true(http_raw_send_text(&raw, body));
     expect(&raw, 200);
-    /* Chunked, on the same connection, and another request behind it at once. */
+    /* This body is chunked, on the same connection, and another request follows it at once. */
     send_head(&raw, "1.1", "Transfer-Encoding: chunked\r\n");
     char chunk[32];
     snprintf(chunk, sizeof chunk, "%x\r\n", BODY_BYTES);
@@ -165,7 +166,8 @@ static void test_ways_to_send(void **state)
     fixture_stop(state);
 }
 
-/* No time is left: told before the body, and the connection takes no other request. */
+/* The request has no time left. The daemon says so before the body comes, and the connection takes
+ * no other request. */
 static void test_too_late(void **state)
 {
     struct http_raw raw;
@@ -188,7 +190,8 @@ static void test_too_late(void **state)
     fixture_stop(state);
 }
 
-/* Of clients who leave before that nothing is read, and nothing counted. */
+/* A test waits for this before its clients leave, because the daemon reads and counts nothing of a
+ * client that leaves earlier. */
 static void wait_until_accepted(int descriptor_count)
 {
     const double until = daemon_now() + 10 * daemon_slowness();
@@ -198,7 +201,7 @@ static void wait_until_accepted(int descriptor_count)
     }
 }
 
-/* With nothing of their body, with half of it, with all. */
+/* Clients leave when they have sent nothing of their body, half of it, or all of it. */
 static void test_leaving(void **state)
 {
     struct http_raw leavers[LEAVERS];
@@ -212,7 +215,8 @@ static void test_leaving(void **state)
     wait_until_accepted(descriptor_count + LEAVERS);
     for (int i = 0; i < LEAVERS; i++)
         http_raw_close(&leavers[i]);
-    /* Two of three at least: the last may have been read, and be answered. */
+    /* At least two of three clients count as left: the third may have sent its whole body, so its
+     * request may have been read and be answered. */
     answer_wait_for_metric(&client, LEFT, READ, LEAVERS);
     stop_senders();
     const double until = daemon_now() + 10 * daemon_slowness();
@@ -223,7 +227,7 @@ static void test_leaving(void **state)
     fixture_stop(state);
 }
 
-/* Who begins a body and does not go on keeps nobody from being read. */
+/* A client that begins a body and then stops does not keep the daemon from reading other bodies. */
 static void test_slow_clients(void **state)
 {
     struct http_raw slow[SLOW];
@@ -246,8 +250,8 @@ static void test_slow_clients(void **state)
     fixture_stop(state);
 }
 
-/* Those that wait when the daemon is told to stop were accepted, so they are answered: the log has
- * no request that was not. */
+/* The requests that wait when the daemon is told to stop were accepted, so the daemon answers them.
+ * The log has no request without an answer. */
 static void test_drain(void **state)
 {
     struct http_background backgrounds[CROWD];

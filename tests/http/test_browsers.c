@@ -1,5 +1,6 @@
-/* test_browsers.c - requests as Chromium sends them for pages: of the daemon itself, which are
- * answered, and of others, which make it do nothing; and of names that were made to lead here. */
+/* test_browsers.c - requests as Chromium sends them for web pages. The daemon answers the requests
+ * of its own pages. Requests of other pages make it do nothing, and so do requests to a host name
+ * that somebody has pointed at this machine. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,14 +29,15 @@
 
 static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
 
-/* What is sent, with %d for the port where headers or host have one; and the status it gets. */
+/* A request and the status that it gets. %d in the host or the headers stands for the port. */
 struct browser_case {
     const char *line, *host, *headers, *body;
     long status;
 };
 
 static const struct browser_case CASES[] = {
-    /* fetch() of text, of a form and of a Blob without a type, which no preflight goes before. */
+    /* fetch() of text, of a form and of a Blob without a type. The browser sends no preflight
+     * before these. */
     { "POST /v1/attention", "127.0.0.1:%d",
       AGENT ELSEWHERE CROSS_FETCH "Content-Type: text/plain\r\n", GOOD, 403 },
     { "POST /v1/attention", "127.0.0.1:%d",
@@ -47,7 +49,7 @@ static const struct browser_case CASES[] = {
     { "POST /v2/logging", "localhost:%d", AGENT ELSEWHERE CROSS_FETCH, "{\"log_info\":false}",
       403 },
     { "POST /nowhere", "127.0.0.1:%d", AGENT ELSEWHERE CROSS_FETCH, "", 403 },
-    /* No browser sends these, but something between may put them together. */
+    /* No browser sends these, but a program between browser and daemon may put them together. */
     { "POST /v2/repository/models/kept/unload", "127.0.0.1:%d",
       AGENT "Origin: http://127.0.0.1:%d\r\nOrigin: http://evil.example\r\n", "{}", 400 },
     { "POST /v2/repository/models/kept/unload", "127.0.0.1:%d",
@@ -56,10 +58,10 @@ static const struct browser_case CASES[] = {
       AGENT "Origin: evil://127.0.0.1:%d\r\n", "{}", 403 },
     { "POST /v2/repository/models/kept/unload", "127.0.0.1:%d",
       AGENT "Origin: http://evil.example\r\n" SITE("none"), "{}", 403 },
-    /* Over plain HTTP to a machine of the network there is but the Origin. */
+    /* For plain HTTP to another machine of the network a browser sends only the Origin. */
     { "POST /v2/repository/models/kept/unload", "192.168.1.7:%d",
       AGENT "Origin: http://evil.example\r\n", "{}", 403 },
-    /* A form, and one in a sandbox. */
+    /* A form, and a form in a sandbox. */
     { "POST /v2/repository/models/kept/unload", "127.0.0.1:%d",
       AGENT ELSEWHERE SITE("cross-site") MODE("navigate") DEST(
           "document") "Content-Type: application/x-www-form-urlencoded\r\nSec-Fetch-User: ?1\r\n",
@@ -68,7 +70,7 @@ static const struct browser_case CASES[] = {
       AGENT "Origin: null\r\n" SITE("cross-site") MODE("navigate")
           DEST("iframe") "Content-Type: text/plain\r\n",
       "{\"log_info\":false}", 403 },
-    /* fetch() of JSON asks first. */
+    /* fetch() of JSON sends a preflight first. */
     { "OPTIONS /v1/attention", "127.0.0.1:%d",
       AGENT ELSEWHERE SITE("cross-site") MODE("cors")
           DEST("empty") "Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: "
@@ -81,7 +83,7 @@ static const struct browser_case CASES[] = {
       "", 403 },
     { "DELETE /v1/models/kept", "127.0.0.1:%d", AGENT ELSEWHERE SITE("cross-site") MODE("cors"), "",
       403 },
-    /* Pictures, scripts and frames of it elsewhere. */
+    /* Pages of other sites use the daemon's answers as pictures, scripts and frames. */
     { "GET /v1/models", "127.0.0.1:%d", AGENT SITE("cross-site") MODE("no-cors") DEST("image"), "",
       403 },
     { "GET /metrics", "127.0.0.1:%d", AGENT SITE("same-site") MODE("no-cors") DEST("script"), "",
@@ -92,7 +94,7 @@ static const struct browser_case CASES[] = {
     { "POST /v1/attention", "localhost:%d",
       AGENT "Origin: http://localhost:3000\r\n" SITE("same-site") MODE("no-cors") DEST("empty"),
       GOOD, 403 },
-    /* Rebinding: the page's own name leads here now. */
+    /* DNS rebinding: the name of the other page leads to this machine now. */
     { "POST /v1/attention", "evil.example:%d", AGENT "Origin: http://evil.example:%d\r\n", GOOD,
       403 },
     { "GET /v1/models", "evil.example:%d", AGENT, "", 403 },
@@ -110,7 +112,7 @@ static const struct browser_case CASES[] = {
       200 },
     { "GET /v1/models", "127.0.0.1:%d", AGENT SITE("same-origin") MODE("cors") DEST("empty"), "",
       200 },
-    /* Somebody who looks at it, by hand or by a link. */
+    /* A person opens it in the browser, by hand or by a link. */
     { "GET /metrics", "127.0.0.1:%d", AGENT SITE("none") MODE("navigate") DEST("document"), "",
       200 },
     { "GET /v1/models", "box.lan:%d", AGENT SITE("none") MODE("navigate") DEST("document"), "",
@@ -118,7 +120,7 @@ static const struct browser_case CASES[] = {
     { "GET /v1/models", "127.0.0.1:%d", AGENT SITE("cross-site") MODE("navigate") DEST("document"),
       "", 200 },
     { "GET /v1/models", "192.168.1.7:%d", AGENT, "", 200 },
-    /* No browser. */
+    /* The client is not a browser. */
     { "POST /v1/attention", "attnd.default.svc:%d", "", GOOD, 200 },
     { "POST /v1/attention", "attnd:%d",
       "accept-language: *\r\nsec-fetch-mode: cors\r\nuser-agent: node\r\n", GOOD, 200 },
@@ -141,7 +143,8 @@ static char *request_of(const struct browser_case *c)
     return text;
 }
 
-/* All on one connection, which a refusal leaves as it is; a request that is in doubt ends it. */
+/* All requests go over one connection, and a refusal with 403 leaves it open. A request whose
+ * headers contradict each other gets 400, and that ends the connection. */
 static void test_requests(void **state)
 {
     (void)state;
@@ -177,7 +180,7 @@ static void test_requests(void **state)
     cJSON_Delete(settings);
 }
 
-/* A long body of theirs is not waited for. */
+/* The daemon does not wait for a long body from another page. */
 static void test_before_a_long_body(void **state)
 {
     (void)state;

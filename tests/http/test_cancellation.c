@@ -1,9 +1,9 @@
 /* test_cancellation.c - clients that leave while their request is read, queued or computed: the
- * work is dropped, and that is counted and logged.
+ * daemon drops the work, counts that and logs it.
  *
- * One worker, and jobs that would take far longer than any test: what comes behind them is answered
- * only where they have been stopped. Nothing is said of how fast, only of what comes before what.
- */
+ * There is one worker, and jobs that take far longer than any test. A request behind such a job
+ * gets its answer only if the daemon has stopped the job. The tests check the order of events and
+ * no durations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,8 +30,8 @@ static const char LEFT_READING[] = "attnd_cancelled_total{reason=\"left_reading\
 
 static struct daemon server;
 static struct http_client client;
-static char *endless;    /* a batch of minutes */
-static double cancelled; /* so far */
+static char *endless;    /* a batch that takes minutes */
+static double cancelled; /* the number of cancelled requests so far */
 
 enum leaving { LEAVE_BY_CLOSE, LEAVE_BY_RESET, LEAVE_HALF_CLOSED, LEAVING_COUNT };
 
@@ -65,7 +65,7 @@ static void begin(struct http_raw *raw, const char *path, const char *id, const 
     begin_part(raw, "POST", path, id, body, strlen(body));
 }
 
-/* The log says, soon, that the request of this id has ended so. */
+/* The log soon says that the request with this id ended with this status. */
 static void expect_logged(const char *id, int status)
 {
     char field[64];
@@ -93,7 +93,8 @@ static void expect_cancelled(const char *id)
     expect_logged(id, 499);
 }
 
-/* The queued one is gone while the one before it still runs; then that one too. */
+/* The queued request goes away while the request before it still runs. Then the running one goes
+ * away too. */
 static void test_queued_and_running(void **state)
 {
     (void)state;
@@ -142,8 +143,8 @@ static void test_in_the_body(void **state)
     assert_true(answer_metric(&client, LEFT_WAITING) == cancelled);
 }
 
-/* A load that has begun is ended, and one that has not is not begun; either way the model is whole
- * or not there, and can be put again. */
+/* The daemon finishes a load that has begun, and drops a load that has not begun. Either way the
+ * model is whole or not there, and a client can put it again. */
 static void test_model_load(void **state)
 {
     (void)state;
@@ -180,7 +181,7 @@ static void test_model_load(void **state)
 
 static char *directory;
 
-/* One item of half a second, again and again. */
+/* A batch in which an item of half a second comes again and again. */
 static char *endless_batch(void)
 {
     struct request_text text = { 0 };

@@ -1,8 +1,9 @@
-/* test_chunk_lines.c - lines of a chunked body that have no end, and trailers that have none.
+/* test_chunk_lines.c - a chunked body with a line that has no end, or with a trailer that has none.
  *
- * A recipient bounds them and answers with a 4xx (RFC 9112, 7.1.1). What came before the bound was
- * reached, how it came, and whether the client waits for the answer, makes no difference: the
- * descriptor is given back, no thread keeps running, nobody else notices. */
+ * The recipient of such a line bounds it and answers with a 4xx (RFC 9112, 7.1.1). This holds
+ * whatever the client sent before the bound, however it sent that, and whether or not it waits for
+ * the answer. In each case the daemon closes the descriptor, no thread keeps running, and other
+ * clients notice nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +25,8 @@ static const char CONNECTIONS[] = "attnd_connections";
 enum { LONG = 20000 };
 static char filler[LONG];
 
-/* Starts one that is to end by itself, and not because a body took too long. */
+/* Starts a daemon. The body timeout is long, so that a body is refused for its lines and not
+ * because it took too long. */
 static int start(void **state)
 {
     (void)state;
@@ -38,11 +40,11 @@ static void begin(struct http_raw *raw, const char *body, size_t filler_bytes)
     http_raw_connect(raw, server.port);
     assert_true(http_raw_send_text(raw, HEAD));
     assert_true(http_raw_send_text(raw, body));
-    http_raw_send(raw, filler, filler_bytes); /* it may be refused before the end */
+    http_raw_send(raw, filler, filler_bytes); /* the daemon may refuse the body before its end */
 }
 
-/* Whether the daemon computes while nobody asks for anything: a thread that runs on and on has most
- * of the time, were it alone with the others on one CPU. */
+/* The daemon uses almost no CPU while no client asks for anything. A thread that never stops would
+ * use most of the time, even if it shared one CPU with the other threads. */
 static void expect_rest(void)
 {
     const double seconds = 2;
@@ -54,7 +56,8 @@ static void expect_rest(void)
         fail_msg("%.2f s of CPU in %.0f s without a request", used, seconds);
 }
 
-/* Only the client's own is open. A descriptor is closed a little after it was counted so. */
+/* Only the client's own descriptor is open. The daemon closes a descriptor a little after it stops
+ * counting the connection. */
 static void expect_given_back(int descriptors)
 {
     answer_wait_for_metric(&client, CONNECTIONS, 1, 1);
@@ -110,7 +113,8 @@ static void test_in_pieces(void **state)
     expect_rest();
 }
 
-/* A hundred, with a hundred connections in all: others find room as soon as these have left. */
+/* There may be a hundred connections, and 99 clients and the test's own take them all. When the
+ * clients have left, there is room for another client. */
 static void test_client_leaves(void **state)
 {
     (void)state;
@@ -133,8 +137,8 @@ static void test_client_leaves(void **state)
     expect_rest();
 }
 
-/* Of lines that fill up all there is to the last byte, and of those that are a little shorter,
- * nothing can be said yet. They are let wait, at no cost. */
+/* Some lines fill the whole buffer to the last byte, and some are a little shorter. The daemon
+ * cannot refuse them yet. It lets them wait, and that costs no CPU. */
 static void test_just_full(void **state)
 {
     (void)state;
@@ -170,7 +174,7 @@ static void test_trailer_without_end(void **state)
     expect_rest();
 }
 
-/* None of this is waited for at the end. */
+/* When the daemon stops, it waits for none of these clients. */
 static void test_stops_at_once(void **state)
 {
     (void)state;
@@ -179,7 +183,7 @@ static void test_stops_at_once(void **state)
     begin(&leaves, "1;", LONG);
     http_raw_close(&leaves);
     http_client_free(&client);
-    daemon_stop(&server); /* in half of --drain-max at the most */
+    daemon_stop(&server); /* it takes at most half of --drain-max */
     http_raw_close(&stays);
 }
 

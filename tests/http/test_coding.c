@@ -1,8 +1,8 @@
 /* test_coding.c - bodies and answers in gzip and deflate.
  *
- * What is packed here is packed by zlib, called as its manual says; what the daemon
- * packs is unpacked by libcurl or by zlib. A packed request must be answered as the
- * plain one is, to the last byte. */
+ * The tests pack bodies with zlib, called as its manual says. They unpack the daemon's answers with
+ * libcurl or with zlib. A packed request must get the same answer as the plain one, to the last
+ * byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -188,7 +188,7 @@ static void test_refused_requests(void **state)
     free(whole.data);
 }
 
-/* A small body that is a large one. The bound holds while it is unpacked. */
+/* A small body that unpacks to a large one. The daemon applies the limit while it unpacks. */
 static void test_bomb(void **state)
 {
     (void)state;
@@ -295,7 +295,7 @@ static void test_packed_answers(void **state)
     free(body);
 }
 
-/* Short answers are not worth it, unless they are refused as they are; and faults are short. */
+/* A short answer is not packed, unless the client refuses the plain form. A fault is short too. */
 static void test_short_answers(void **state)
 {
     (void)state;
@@ -329,8 +329,8 @@ static void test_short_answers(void **state)
     http_response_free(&response);
 }
 
-/* libcurl asks for it and unpacks it by itself; answers of connection threads are packed as well.
- */
+/* libcurl asks for packed answers and unpacks them itself. Answers that connection threads make are
+ * packed as well. */
 static void test_by_libcurl(void **state)
 {
     (void)state;
@@ -381,8 +381,8 @@ static void test_head_and_switched_off(void **state)
     client = saved;
 }
 
-/* tritonclient.http.aio asks for gzip with everything that it sends and unpacks inferences alone.
- */
+/* tritonclient.http.aio asks for gzip with every request, but unpacks only the answers to
+ * inferences. */
 static void test_of_v2_only_inferences(void **state)
 {
     (void)state;

@@ -63,7 +63,7 @@ static void test_help_and_version(void **state)
     daemon_result_free(&result);
 }
 
-/* Refused at once, in a line that names what is wrong. */
+/* The daemon refuses the value at once, with a line that names the fault. */
 static void expect_refused(const char *flag, const char *value, const char *word)
 {
     const char *const arguments[] = {
@@ -111,7 +111,8 @@ static void test_bad_flags(void **state)
             expect_refused(bad[b].flag, bad[b].values[v], bad[b].flag + 2);
 }
 
-/* What the contract has and this build has not is refused, not ignored. */
+/* The daemon refuses a flag that the contract has and this build has not. It does not ignore the
+ * flag. */
 static void test_flags_of_later(void **state)
 {
     (void)state;
@@ -159,7 +160,8 @@ static bool has_variable(const struct daemon *daemon, const char *line)
     return false;
 }
 
-/* What malloc() reads before main() is there, by another start; a user's choice stands. */
+/* malloc() reads this variable before main(). So the daemon sets the variable and starts itself
+ * again. It keeps a value that the user has set. */
 static void test_heap(void **state)
 {
     (void)state;
@@ -245,7 +247,8 @@ static void test_port_in_use(void **state)
     if (!strstr(result.errors, address))
         fail_msg("%s is not named: %s", address, result.errors);
     daemon_result_free(&result);
-    /* A name alone does not say which port. */
+    /* The message names the address and port, because a host name alone does not say which address
+     * is taken. */
     snprintf(address, sizeof(address), "localhost:%d", server.port);
     result = daemon_command((const char *const[]){ "--listen", address, NULL }, NULL);
     snprintf(address, sizeof(address), "127.0.0.1:%d", server.port);
@@ -254,14 +257,14 @@ static void test_port_in_use(void **state)
     daemon_result_free(&result);
     assert_int_equal(status_of(server.port, 100), 200);
     daemon_stop(&server);
-    /* And free again at once: no waiting for old connections. */
+    /* The port is free again at once: a new daemon does not wait for old connections. */
     const char *const arguments[] = { "--listen", address, NULL };
     daemon_start(&server, &(struct daemon_options){ .arguments = arguments, .listen_count = 1 });
     assert_int_equal(status_of(server.port, 100), 200);
     daemon_stop(&server);
 }
 
-/* The last two collide with the second one of each command. */
+/* The last two addresses collide with the second address of each command. */
 static void test_bad_addresses(void **state)
 {
     (void)state;
@@ -302,7 +305,7 @@ static void test_bad_addresses(void **state)
     }
 }
 
-/* A configuration is right while a daemon runs with it. */
+/* A configuration is valid while a daemon runs with it. */
 static void test_check_config_beside_a_daemon(void **state)
 {
     (void)state;
@@ -316,14 +319,14 @@ static void test_check_config_beside_a_daemon(void **state)
     daemon_stop(&server);
 }
 
-/* The first port of each family that the log tells of. */
+/* The port of the first address in the log that begins with host. */
 static int port_of(const char *log, const char *host)
 {
     const char *found = strstr(log, host);
     return found ? atoi(found + strlen(host)) : 0;
 }
 
-/* The loopback of both families, on one port, and nothing beyond it. */
+/* The daemon listens on the loopback of both families, on one port, and on nothing else. */
 static void test_localhost(void **state)
 {
     (void)state;
@@ -374,8 +377,8 @@ static void test_help_of_commands(void **state)
     expect_usage((const char *const[]){ "model", "show", "--help", NULL }, "attnd model show");
 }
 
-/* With its standard streams closed the daemon writes its log nowhere: not into the socket that
- * would have got the number of one. */
+/* The daemon starts with closed standard streams. Then it writes its log nowhere. In particular it
+ * does not write into a socket that got the number of a standard stream. */
 static void test_closed_streams(void **state)
 {
     (void)state;
@@ -395,7 +398,7 @@ static void test_closed_streams(void **state)
     const double until = daemon_now() + 10 * daemon_slowness();
     for (int i = 0; i < 3; i++) {
         snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, i);
-        do { /* until the program has begun it is the shell's */
+        do { /* until the program has begun, the process is the shell's */
             const ssize_t size = readlink(path, link, sizeof link - 1);
             link[size > 0 ? size : 0] = '\0';
             daemon_pause(0.01);
@@ -420,7 +423,8 @@ static void test_kernels(void **state)
     daemon_stop(&server);
 }
 
-/* The container's health check: by the address it is given, or the daemon's own setting. */
+/* The container's health check takes the address from its argument, or from the daemon's own
+ * setting. */
 static void test_health_command(void **state)
 {
     (void)state;
@@ -442,8 +446,8 @@ static void test_health_command(void **state)
     daemon_result_free(&result);
 }
 
-/* A directory that is gone: the log says that it was not read again, and not that it was until it
- * has come back, with one model more. */
+/* The directory of models is gone. The log says that the models were not read again. It says that
+ * they were only after the directory has come back, with one model more. */
 static void test_failed_reload(void **state)
 {
     (void)state;

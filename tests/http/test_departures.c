@@ -1,8 +1,7 @@
 /* test_departures.c - clients that leave half-way, and clients that never do anything.
  *
- * Whatever they were in the middle of, the daemon must be the same afterwards: no
- * memory kept, no descriptor open, no work left in the queue, and those beside
- * them served as ever. */
+ * Whatever the clients were doing, the daemon must be the same afterwards: it keeps no memory, no
+ * open descriptor and no work in the queue, and it serves the other clients as usual. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,7 +78,8 @@ static void expect_served_within(double seconds)
     http_response_free(&response);
 }
 
-/* Sends the body so far and leaves, so many times; memory may not grow with the second half. */
+/* Sends the first size bytes of the body and leaves, DEPARTURES times. The second half of these
+ * departures must not make the daemon's memory grow. */
 static void depart_many(const char *body, size_t size, double wait)
 {
     expect_served_within(10);
@@ -97,7 +97,7 @@ static void depart_many(const char *body, size_t size, double wait)
         fail_msg("resident memory went from %zu to %zu bytes", memory, after);
 }
 
-/* Half of a body of 512 KiB. */
+/* The clients send half of a body of 512 KiB, or nothing of it. */
 static void test_leaving_in_the_body(void **state)
 {
     (void)state;
@@ -110,7 +110,8 @@ static void test_leaving_in_the_body(void **state)
     free(text.data);
 }
 
-/* A whole request that takes a second: were they all computed, the next would wait for minutes. */
+/* The clients send a whole request that takes a second. If the daemon computed them all, the next
+ * request would wait for minutes. */
 static void test_leaving_while_computing(void **state)
 {
     (void)state;
@@ -121,7 +122,7 @@ static void test_leaving_while_computing(void **state)
     free(slow);
 }
 
-/* The answer is larger than what the socket's buffers take, and nobody reads it. */
+/* The answer is larger than the socket's buffers, and the client does not read it. */
 static void test_leaving_in_the_answer(void **state)
 {
     (void)state;
@@ -137,7 +138,7 @@ static void test_leaving_in_the_answer(void **state)
     free(text.data);
 }
 
-/* In the middle of the request line, of the headers, of a chunk. */
+/* Clients leave in the middle of the request line, of the headers and of a chunk. */
 static void test_leaving_before_the_body(void **state)
 {
     (void)state;
@@ -167,8 +168,9 @@ static void test_leaving_before_the_body(void **state)
     expect_descriptors(descriptors);
 }
 
-/* Half a connection closed behind a whole request that is answered where it was read: what came
- * before the end of the stream is answered. */
+/* The client sends a whole request and closes its side of the connection. The thread that reads
+ * this request also answers it, so the daemon still answers what came before the end of
+ * the stream. */
 static void test_half_closed_after_the_request(void **state)
 {
     (void)state;
@@ -185,7 +187,7 @@ static void test_half_closed_after_the_request(void **state)
     }
 }
 
-/* Two thousand connections on which nothing is sent, and requests on another. */
+/* There are two thousand connections that send nothing more, and requests on another connection. */
 static void test_idle_connections(void **state)
 {
     (void)state;
@@ -212,7 +214,8 @@ static void test_idle_connections(void **state)
     }
     for (int i = 0; i < 200; i++)
         expect_served_within(5);
-    /* They are connections still: each that asked was answered, and can ask again. */
+    /* The idle connections still work: each that sent a request gets its answer, and can be used
+     * again. */
     for (int i = 2; i < IDLE; i += 3) {
         struct http_response response = http_raw_receive(&idle[i], 5 * daemon_slowness());
         assert_int_equal(response.status, 200);
@@ -227,7 +230,7 @@ static void test_idle_connections(void **state)
     expect_descriptors(descriptors);
 }
 
-/* As many descriptors as the hard limit grants, for us and the daemon. */
+/* Raises the limit of descriptors to the hard limit, for the test and the daemon. */
 static int start(void **state)
 {
     (void)state;
@@ -240,8 +243,9 @@ static int start(void **state)
     return 0;
 }
 
-/* Of a client that gives up before its connection is accepted nothing is read; if it still listens,
- * it is told so. A client that ends its side only shortly before is answered. */
+/* The daemon reads nothing from a client that gives up before its connection is accepted. If that
+ * client still listens, the daemon tells it so. A client that ends its side only shortly before
+ * that is answered. */
 static void test_leaving_the_queue(void **state)
 {
     (void)state;

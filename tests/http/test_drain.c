@@ -1,6 +1,6 @@
-/* test_drain.c - SIGTERM loses no request: whoever could connect is answered, also from the queue
- * of the listening socket and on a connection that was kept; who sends nothing sees an orderly end.
- */
+/* test_drain.c - SIGTERM loses no request. The daemon answers every client that could connect, also
+ * one in the queue of the listening socket and one on a kept connection. A client that sends
+ * nothing sees an orderly end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,8 +32,8 @@ static void send_request(struct http_raw *raw)
     assert_true(http_raw_send_text(raw, REQUEST));
 }
 
-/* And it is the connection's last: that is said, but where the daemon answered before it saw the
- * signal. */
+/* Expects an answer that is the last of its connection. The answer says so, unless the daemon sent
+ * it before it saw the signal. */
 static void expect_answer(struct http_raw *raw)
 {
     char value[32];
@@ -46,7 +46,7 @@ static void expect_answer(struct http_raw *raw)
     http_raw_close(raw);
 }
 
-/* A connection that has had an answer and is kept. */
+/* Opens a connection that has had an answer and is kept. */
 static void connect_and_use(struct http_raw *raw)
 {
     http_raw_connect(raw, server.port);
@@ -56,7 +56,8 @@ static void connect_and_use(struct http_raw *raw)
     http_response_free(&response);
 }
 
-/* What clients do before this and the next is there when the daemon wakes, SIGTERM too. */
+/* Stops the daemon until end_and_let_go(). When it wakes, it finds all that the clients did in
+ * between, and SIGTERM. */
 static void hold(void)
 {
     daemon_freeze(&server);
@@ -90,7 +91,8 @@ static void test_queue_is_served(void **state)
     expect_orderly_end();
 }
 
-/* More than may be open at once: each makes room for one that still waits. */
+/* There are more connections than may be open at once. Each connection that ends makes room for one
+ * that still waits. */
 static void test_queue_is_served_where_all_places_are_taken(void **state)
 {
     (void)state;
@@ -129,8 +131,8 @@ static void test_kept_connections_are_served(void **state)
     expect_orderly_end();
 }
 
-/* A request of which a part is there is waited for. The kernel counts in ticks when something came,
- * so that it must not come together with the answer before. */
+/* The daemon waits for the rest of a request when a part of it is there. The kernel counts in ticks
+ * when data came, so the part must not come in the same tick as the answer before it. */
 static void test_request_on_its_way_is_served(void **state)
 {
     (void)state;
@@ -158,7 +160,7 @@ static void test_request_on_its_way_is_served(void **state)
     expect_orderly_end();
 }
 
-/* An end of the stream, and no reset. */
+/* An idle connection sees the end of the stream and no reset. */
 static void test_idle_connections_end_in_order(void **state)
 {
     (void)state;
@@ -185,7 +187,7 @@ struct caller {
     int answered, failed;
 };
 
-/* Connects for each request, until that is refused. */
+/* Opens a connection for each request, until a connection is refused. */
 static void *call_until_refused(void *argument)
 {
     struct caller *caller = argument;

@@ -1,9 +1,9 @@
-/* test_early_answers.c - refusals that are sent before the client has sent all: of long headers,
- * and of bodies over the limit.
+/* test_early_answers.c - the daemon refuses long headers, and bodies over the limit, before the
+ * client has sent everything.
  *
  * A client that sends everything before it reads must find its answer too, and not a reset
- * connection (RFC 9112, 9.6); for that the daemon reads on a while, bounded in time, in bytes and
- * in the number of connections. */
+ * connection (RFC 9112, 9.6). For that the daemon reads on for a while, with bounds on the time,
+ * the bytes and the number of connections. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,8 +20,8 @@
 
 enum { BODY_MAX = 1 << 20, LONG = 64 << 20 };
 
-static char *filler;    /* LONG times a blank */
-static int descriptors; /* of the daemon, with one client */
+static char *filler;    /* LONG blanks */
+static int descriptors; /* of the daemon while one client is connected */
 
 static int start(void **state)
 {
@@ -60,7 +60,7 @@ static void expect_answer(struct http_raw *raw, long status, const char *code)
     http_raw_close(raw);
 }
 
-/* Only those of the daemon itself and of the client are open. */
+/* Only the descriptors of the daemon itself and of the test's client are open. */
 static void expect_given_back(void)
 {
     const double until = daemon_now() + 10 * daemon_slowness();
@@ -97,7 +97,8 @@ static void test_body_in_pieces(void **state)
     expect_answer(&raw, 413, "too_large");
 }
 
-/* One of no declared length is read and dropped up to twice the limit, and told so beyond. */
+/* The daemon reads and drops a body without a declared length, up to twice the limit. If the body
+ * is longer, the daemon refuses it then. */
 static void test_chunked_body(void **state)
 {
     (void)state;
@@ -112,7 +113,7 @@ static void test_chunked_body(void **state)
     expect_answer(&raw, 413, "too_large");
 }
 
-/* Whatever its path has in it, the answer is JSON. */
+/* The answer is JSON, whatever characters the path has. */
 static void test_unknown_path_with_a_long_body(void **state)
 {
     (void)state;
@@ -127,7 +128,7 @@ static void test_unknown_path_with_a_long_body(void **state)
     expect_answer(&raw, 404, "not_found");
 }
 
-/* A refusal of the request itself is not lost either. */
+/* The answer to a request that is itself malformed is not lost either. */
 static void test_refused_request_with_a_body(void **state)
 {
     (void)state;
@@ -151,7 +152,8 @@ static void test_endless_body(void **state)
     expect_given_back();
 }
 
-/* Neither who reads its answer and stays, nor who never reads it, is waited for; nor are many. */
+/* The daemon does not wait for a client that reads its answer and stays, nor for one that never
+ * reads its answer. It does not wait for many such clients either. */
 static void test_silent_clients(void **state)
 {
     (void)state;
@@ -172,7 +174,7 @@ static void test_silent_clients(void **state)
 
 /* ----------------------------------------------------------------------- headers -- */
 
-/* The answer to a request with a header, or a query, so long. */
+/* The status of the answer to a request with size bytes of filling between the two texts. */
 static long status_of(const char *before, char fill, int size, const char *behind)
 {
     struct http_raw raw;
@@ -194,7 +196,8 @@ static long status_of(const char *before, char fill, int size, const char *behin
     return status;
 }
 
-/* Whatever the length, there is an answer: the resource's, or that it is too long. */
+/* A request of any length gets an answer: the resource's answer, or that the request is
+ * too long. */
 static void test_headers_of_all_lengths(void **state)
 {
     (void)state;
@@ -232,7 +235,8 @@ static void test_many_headers(void **state)
     }
 }
 
-/* A body is read through what the headers leave: it costs the same, or it is refused. */
+/* The daemon reads a body through the memory that the headers leave free. Reading the body costs
+ * the same as with short headers, or the daemon refuses the request. */
 static void test_body_behind_headers(void **state)
 {
     (void)state;
@@ -253,7 +257,7 @@ static void test_body_behind_headers(void **state)
         assert_true(http_raw_send(&raw, filler, BODY_MAX));
         if (cases[i].taken) {
             struct http_response response = http_raw_receive(&raw, 10 * daemon_slowness());
-            answer_expect_fault(&response, 400, "json", NULL); /* it has been read */
+            answer_expect_fault(&response, 400, "json", NULL); /* the daemon has read the body */
             http_response_free(&response);
             http_raw_close(&raw);
         } else {

@@ -1,5 +1,5 @@
-/* test_elements.c - a fault in an array of numbers names the first element that does not belong
- * there and what it is, in every field that takes one. */
+/* test_elements.c - some fields take an array of numbers. If an element of it is wrong, the fault
+ * names the first wrong element and says what it is, in every such field. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -125,7 +125,7 @@ static void test_every_field(void **state)
     }
 }
 
-/* In a batch the item comes before it. */
+/* In a batch the pointer begins with the item. */
 static void test_in_a_batch(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static void test_in_a_batch(void **state)
     cJSON_Delete(answer);
 }
 
-/* A way that is too long for a pointer ends at an array that is around the element. */
+/* A path that is too long for a pointer ends early, at an array that contains the element. */
 static void test_a_long_way(void **state)
 {
     (void)state;

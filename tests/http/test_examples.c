@@ -1,4 +1,5 @@
-/* test_examples.c - the programs in examples/ against the daemon, as a reader would run them. */
+/* test_examples.c - runs the programs in examples/ against the daemon, as a reader would
+ * run them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,11 +19,11 @@
 
 enum { OUTPUT_BYTES = 16384 };
 
-static struct daemon server; /* models can be put */
+static struct daemon server; /* clients can put models */
 static struct daemon teller; /* serves examples/models */
 static char *directory;
 
-/* Runs a command with a daemon's address, which must end with 0, and reads what it writes. */
+/* Runs a command with a daemon's address and reads its output. The command must end with 0. */
 static void run_command(const char *program, const struct daemon *daemon, char output[OUTPUT_BYTES])
 {
     char command[512];
@@ -129,7 +130,7 @@ static void test_client_java(void **state)
     expect_client("java examples/clients/Attention.java");
 }
 
-/* Builds examples/NAME.c as the file itself says; the program's path is to be freed. */
+/* Builds examples/NAME.c as the file itself says. The caller frees the program's path. */
 static char *build_example(const char *name)
 {
     char *program = NULL, *command = NULL;
@@ -153,7 +154,7 @@ static void test_client_c(void **state)
     free(program);
 }
 
-/* The ids that greedy decoding gives from the first token alone: others' numbers. */
+/* The ids of greedy decoding from the first token alone, as another project computed them. */
 static cJSON *greedy_ids(void)
 {
     static char text[OUTPUT_BYTES];
@@ -168,7 +169,8 @@ static cJSON *greedy_ids(void)
     return ids;
 }
 
-/* Every layer's attention of every token over HTTP: the story must be the model's own. */
+/* The program asks over HTTP for the attention of every layer and every token. The story must be
+ * the story of the model. */
 static void test_story_teller(void **state)
 {
     (void)state;
@@ -195,7 +197,7 @@ static void test_story_teller(void **state)
     free(program);
 }
 
-/* The picture that README.md shows is what its script draws. */
+/* The picture in README.md is the picture that its script draws. */
 static void test_weight_map(void **state)
 {
     (void)state;

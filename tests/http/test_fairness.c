@@ -1,8 +1,9 @@
-/* test_fairness.c - one long request holds nobody else: not short requests, not what an operator
- * does to the models; and the number of workers follows the CPUs that the daemon may use.
+/* test_fairness.c - one long request does not hold up anything else: neither short requests nor the
+ * changes that an operator makes to the models. The number of workers follows the CPUs that the
+ * daemon may use.
  *
- * The order of events is asserted, and no duration: what was asked for while a long request runs is
- * answered before it. */
+ * The tests check the order of events and no durations: a request that comes while a long one runs
+ * is answered before it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +50,7 @@ static void wait_for_metric(const char *name, double wanted)
     }
 }
 
-/* One worker, and 50 short requests one after the other. */
+/* There is one worker, and 50 short requests come one after the other. */
 static void test_short_requests_pass_a_long_one(void **state)
 {
     (void)state;
@@ -63,7 +64,7 @@ static void test_short_requests_pass_a_long_one(void **state)
     endless_end(&request);
 }
 
-/* What waits for the disk waits for no worker. */
+/* A request that needs the disk does not wait for a worker. */
 static void test_models_are_changed_meanwhile(void **state)
 {
     (void)state;
@@ -80,7 +81,7 @@ static void set_cpus(const cpu_set_t *set)
     assert_int_equal(kill(server.pid, SIGHUP), 0);
 }
 
-/* Without --workers. A request runs on while they become fewer and more. */
+/* The daemon runs without --workers. A request runs on while the workers become fewer and more. */
 static void test_workers_follow_the_cpus(void **state)
 {
     (void)state;

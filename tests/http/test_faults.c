@@ -1,8 +1,8 @@
-/* test_faults.c - well-formed JSON that asks for something impossible, and
- * requests that are wrong before their body is looked at.
+/* test_faults.c - well-formed JSON that asks for something impossible, and requests that are wrong
+ * before the daemon looks at their body.
  *
- * One table: the body, and the status, code and pointer of the HTTP
- * contract. Everything goes over one connection, which must survive it. */
+ * Most cases are in one table: the body, and the status, code and pointer of the HTTP contract. All
+ * requests go over one connection, which must survive them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
 
 #define DEMO(fields) "{\"model\":\"demo\"," fields "}"
 #define SDPA(fields) "{\"model\":\"sdpa\"," fields "}"
-/* Two queries and two keys of two columns, then more. */
+/* Two queries of two columns, which are also the keys, and then more fields. */
 #define WITH(fields) "{\"model\":\"sdpa\",\"query\":[[1,2],[3,4]]," fields "}"
 
 struct refusal {
@@ -57,7 +57,7 @@ static const struct refusal REFUSALS[] = {
     { DEMO("\"query\":[[1,0,0]],\"layer\":1e30"), 404, "not_found", "/layer" },
     { DEMO("\"query\":[[1,0,0]],\"layer\":\"0\""), 400, "type", "/layer" },
     { DEMO("\"query\":[[1,0,0]],\"layer\":0.5"), 400, "type|option", "/layer" },
-    /* names that are not */
+    /* names that do not exist */
     { DEMO("\"query\":[[1,0,0]],\"querry\":1"), 400, "field", "/querry" },
     { DEMO("\"query\":[[1,0,0]],\"Query\":1"), 400, "field", "/Query" },
     { DEMO("\"query\":[[1,0,0]],\"q\":1"), 400, "field", "/q" },
@@ -233,7 +233,7 @@ static void test_refusals(void **state)
     http_response_free(&response);
 }
 
-/* Messages name the field, what came and what was expected. */
+/* A message names the field, what came and what the daemon expected. */
 static void test_messages(void **state)
 {
     (void)state;
@@ -373,7 +373,7 @@ static void test_content_headers(void **state)
         { "Content-Type: multipart/form-data; boundary=x", 415, "content_type" },
         { "Content-Type: application/x-safetensors", 400, "binary" }, /* it is JSON */
         { "Content-Type: \"\"", 415, "content_type" },
-        { "Content-Encoding: gzip", 400, "encoding" }, /* it is not */
+        { "Content-Encoding: gzip", 400, "encoding" }, /* the body is not gzip */
         { "Content-Encoding: deflate", 400, "encoding" },
         { "Content-Encoding: identity", 200, NULL },
         { "Content-Encoding: br", 415, "encoding" },
@@ -399,7 +399,8 @@ static void test_content_headers(void **state)
     }
 }
 
-/* --json-nonfinite=allow takes the three words, and numbers beyond float32. */
+/* --json-nonfinite=allow takes the words NaN, Infinity and -Infinity, and numbers
+ * beyond float32. */
 static void test_nonfinite_allowed(void **state)
 {
     (void)state;

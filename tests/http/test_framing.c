@@ -1,9 +1,10 @@
-/* test_framing.c - messages that one reader of HTTP may take for one request and another for two.
+/* test_framing.c - messages that one reader of HTTP may take for one request and another reader for
+ * two.
  *
- * Each of framing_messages.txt is sent over a bare socket: to the daemon alone, which must answer
- * what is HTTP to the letter, refuse what is not, and run nothing that is hidden behind it; and
- * through nginx and haproxy, each set to be as lax as it can be, where both sides must have seen
- * the same requests. */
+ * Each message of framing_messages.txt goes over a bare socket. First it goes to the daemon alone:
+ * the daemon must answer what is HTTP to the letter, refuse what is not, and run nothing that is
+ * hidden behind it. Then it goes through nginx and haproxy, each set to be as lax as possible: the
+ * proxy and the daemon must have seen the same requests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,8 +37,8 @@ static int clear(void **state)
     return fixture_clear(state);
 }
 
-/* What the daemon logged, a line for each request of which it read the headers. All that was sent
- * before is there. */
+/* The daemon's log, with a line for each request whose headers it read. The log has all requests
+ * that were sent before this call. */
 static char *log_until_now(const char *mark)
 {
     char path[64];
@@ -62,8 +63,8 @@ static void expect_taken(struct http_raw *raw, const struct framing_message *mes
     }
 }
 
-/* libmicrohttpd's own answer to a bad Content-Length has its headers twice; what is behind the
- * first answer is dropped. */
+/* libmicrohttpd's own answer to a bad Content-Length has its headers twice. So this function drops
+ * what follows the first answer. */
 static void expect_refused(struct http_raw *raw, const struct framing_message *message)
 {
     struct http_response response = http_raw_receive(raw, 10 * daemon_slowness());
@@ -102,7 +103,7 @@ static void test_alone(void **state)
     free(log);
 }
 
-/* A refusal says what is wrong, in the words of every other. */
+/* A refusal says what is wrong, in the same form as every other refusal. */
 static void test_refusals(void **state)
 {
     (void)state;
@@ -137,8 +138,8 @@ static void test_refusals(void **state)
 
 /* ------------------------------------------------------------------- behind a proxy -- */
 
-/* As lax as it can be told to be, over connections that are kept. A line for each request: its
- * target, and the status with which the daemon answered it, - where it was not asked. */
+/* nginx is as lax as its settings allow, over kept connections. It logs a line for each request:
+ * the target, and the status of the daemon's answer, or - if nginx did not ask the daemon. */
 static void write_nginx(struct request_text *text, int port, const char *buffering)
 {
     request_text_add(text,
@@ -170,7 +171,7 @@ static void write_haproxy(struct request_text *text, int port)
                      port, server.port);
 }
 
-/* All messages at once, each over a connection of its own, until nothing more comes. */
+/* Sends all messages at once, each over its own connection, and waits until nothing more comes. */
 static void send_all(int port)
 {
     struct http_raw *raw = calloc((size_t)messages.count, sizeof(*raw));
@@ -188,8 +189,8 @@ static void send_all(int port)
     free(raw);
 }
 
-/* Of each message both have seen the same requests. One that the daemon refused before it had read
- * the headers to their end is in the proxy's log alone. */
+/* For each message the daemon and the proxy have seen the same requests. There is one exception: a
+ * request that the daemon refused before the end of its headers is in the proxy's log alone. */
 static void expect_same(const char *own_log, const char *proxy_log)
 {
     static const char *const targets[] = { "t", "hidden" };
@@ -208,7 +209,7 @@ static void expect_same(const char *own_log, const char *proxy_log)
     assert_true(forwarded_count > 50);
 }
 
-/* The lines of requests that were passed on. */
+/* The lines of the requests that the proxy passed on to the daemon. */
 static char *forwarded(const char *log, const char *not_forwarded)
 {
     struct request_text kept = { 0 };

@@ -1,9 +1,9 @@
 /* test_gradients.c - POST /v1/attention/gradients.
  *
- * Numbers worked out by hand come first. Then every gradient is held against finite differences
- * of what POST /v1/attention answers to the same fields: the derivative of the sum of context *
- * context_gradient by each number of the inputs, of the mask and of the parameters of a model that
- * is put again for each move. */
+ * Numbers worked out by hand come first. Then the tests compare every gradient with finite
+ * differences of what POST /v1/attention answers to the same fields. The gradient is the derivative
+ * of the sum of context * context_gradient by each number of the inputs, of the mask and of the
+ * parameters of a model. The test puts the model again for each changed parameter. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,9 +26,9 @@ static const char PATH[] = "/v1/attention/gradients";
 
 /* ------------------------------------------------------------------------------- by hand -- */
 
-/* A query of 0 weighs both keys 1/2. With gradient 1 of the context the weights have gradients 3
- * and 1, delta is 2, the scores have (3 - 2)/2 and (1 - 2)/2, and the query has
- * 5/2 - 2/2. */
+/* A query of 0 gives both keys the weight 1/2. With gradient 1 of the context the weights have
+ * gradients 3 and 1, delta is 2, and the scores have (3 - 2)/2 and (1 - 2)/2. So the gradient of
+ * the query is 5/2 - 2/2. */
 static void test_by_hand(void **state)
 {
     (void)state;
@@ -46,8 +46,9 @@ static void test_by_hand(void **state)
     cJSON_Delete(answer);
 }
 
-/* One word sees itself alone: its context is its value, so v_proj gets the word times the gradient,
- * and the scores, whose weight is always 1, get nothing. demo's matrices are [in, out]. */
+/* One word sees only itself, so its context is its value. So v_proj gets the word times the
+ * gradient. The scores get nothing, because their weight is always 1. The matrices of demo have the
+ * shape [in, out]. */
 static void test_one_word(void **state)
 {
     (void)state;
@@ -124,8 +125,8 @@ struct array {
 };
 
 struct call {
-    const char *fields; /* of the request, besides the arrays */
-    const char *config; /* of the model that is put as "moved"; NULL: there are no parameters */
+    const char *fields; /* of the request, without the arrays */
+    const char *config; /* of the model "moved"; NULL: there are no parameters */
     int64_t q_len, d_out;
     struct array arrays[ARRAYS_MAX];
     float context_gradient[NUMBERS_MAX];
@@ -212,7 +213,7 @@ static const struct call CALLS[] = {
         { "score.weight", 4, 1, true, { 0 } },
         { "o_proj.weight", 2, 2, true, { 0 } } },
       { 0 } },
-    /* names of the file's own, one of them of two parameters */
+    /* The file has its own names, and one of these stands for two parameters. */
     { "\"model\":\"moved\"",
       "{\"tensors\":{\"q_proj.weight\":\"both\",\"k_proj.weight\":\"both\","
       "\"v_proj.weight\":\"attn.value\"},\"q_heads\":1}",
@@ -271,7 +272,7 @@ static double loss(const struct call *call)
     return sum;
 }
 
-/* (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h */
+/* The derivative: (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h */
 static double difference(const struct call *call, struct array *array, int64_t i)
 {
     static const float step = 0x1p-4f, moves[4] = { -2, -1, 1, 2 };
@@ -341,7 +342,7 @@ static void test_differences(void **state)
 
 /* ------------------------------------------------------------------------------- shapes -- */
 
-/* Heads on an axis of their own, and names with the layer in them. */
+/* Heads have their own axis, and names contain the layer. */
 static void test_shapes(void **state)
 {
     (void)state;

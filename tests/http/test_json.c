@@ -1,7 +1,7 @@
-/* test_json.c - bodies that are not JSON, or only what a lenient reader takes for it.
+/* test_json.c - bodies that are not JSON, or that only a lenient reader takes for JSON.
  *
- * The grammar is RFC 8259 to the letter. Every body goes over one connection,
- * which a refusal must leave usable: the body had been read. */
+ * The grammar is RFC 8259 to the letter. Every body goes over one connection. A refusal must leave
+ * that connection usable, because the daemon has read the body. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 
 static const char PATH[] = "/v1/attention";
 
-/* A body with most of what a request may have. */
+/* A body with most of the fields that a request may have. */
 static const char FULL[] = "{\"model\":\"sdpa\",\"layer\":0,\"query\":[[1,0.5],[-2e0,3]],"
                            "\"key\":[[1,2],[3,4]],\"value\":[[1],[2]],\"mask\":[[true,false],"
                            "[true,true]],\"causal\":false,\"kv_len\":[2,1],\"scale\":1e-1,"
@@ -80,7 +80,7 @@ static const char *const MALFORMED[] = {
     "{\"model\":\"sdpa\",// words\n\"query\":[[1]]}",
     "{\"model\":\"sdpa\",# words\n\"query\":[[1]]}",
     "{\"model\":\"sdpa\",\"query\":[[1/**/]]}",
-    /* white space that is none */
+    /* characters that look like white space but are not white space in JSON */
     "{\"model\":\"sdpa\",\v\"query\":[[1]]}",
     "{\"model\":\"sdpa\",\f\"query\":[[1]]}",
     "{\"model\":\"sdpa\",\xC2\xA0\"query\":[[1]]}",
@@ -112,7 +112,7 @@ static const char *const MALFORMED[] = {
     QUERY("1d0"),
     QUERY("- 1"),
     QUERY("1 e5"),
-    QUERY("\xD9\xA1"), /* a digit, but not one of ours */
+    QUERY("\xD9\xA1"), /* a digit, but not an ASCII one */
     QUERY("1\\u0030"),
     "{\"model\":\"sdpa\",\"query\":[[1]],\"scale\":+1}",
     "{\"model\":\"sdpa\",\"query\":[[1]],\"scale\":.5}",
@@ -168,7 +168,7 @@ static const char *const MALFORMED[] = {
     "\xFF\xFE{\"model\":\"sdpa\",\"query\":[[1]]}",
 };
 
-/* And these are, unusual as they look. */
+/* These bodies are JSON, though they look unusual. */
 static const char *const WELL_FORMED[] = {
     " \t\r\n{ \"model\" : \"sdpa\" ,\r\n\t\"query\" : [ [ 1 , 2 ] ] } \n\t\r ",
     "{\"model\":\"\\u0073d\\u0070a\",\"query\":[[1]]}",
@@ -237,7 +237,7 @@ static void test_zero_bytes(void **state)
     refused(between, sizeof(between) - 1, "json");
     refused(hidden, sizeof(hidden) - 1, "json");
     refused("\0", 1, "json");
-    /* Legal JSON, but no model and no field can be called so. */
+    /* This is legal JSON, but no model and no field can have such a name. */
     struct http_response response =
         post(VALUE("\"sdpa\\u0000\""), strlen(VALUE("\"sdpa\\u0000\"")));
     assert_true(response.status == 400 || response.status == 404);
@@ -264,7 +264,8 @@ static void test_truncated_at_every_byte(void **state)
         refused(FULL, size, "json");
 }
 
-/* One byte of a good body changed: good still, or refused as the client's fault. */
+/* One byte of a good body is changed. The body is still good, or the daemon refuses it as the
+ * client's fault. */
 static void test_one_byte_changed(void **state)
 {
     (void)state;
@@ -286,7 +287,7 @@ static void test_one_byte_changed(void **state)
         }
 }
 
-/* The byte at which the grammar breaks, counted from 0 or from 1. */
+/* The fault names the byte at which the grammar breaks, counted from 0 or from 1. */
 static void test_byte_offset(void **state)
 {
     (void)state;
@@ -312,7 +313,7 @@ static void test_byte_offset(void **state)
     }
 }
 
-/* opening repeated so many times, middle, then closing as many times. */
+/* Writes opening so many times, then middle, then closing as many times. */
 static void nested(const char *before, const char *opening, const char *middle, const char *closing,
                    int depth, const char *after, const char *codes)
 {
@@ -357,7 +358,7 @@ static void test_duplicates(void **state)
     answer_refused(&client, PATH, "{\"query\":[[1]],\"\":1,\"\":2}", 400, "duplicate", "/");
 }
 
-/* Sizes at which something quadratic, or unbounded, would show. */
+/* At these sizes quadratic time or unbounded memory would show. */
 static void test_much_of_one_thing(void **state)
 {
     (void)state;

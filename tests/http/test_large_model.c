@@ -1,9 +1,9 @@
-/* test_large_model.c - a file of 16 GB, most of it holes, is served at once and from little memory:
- * it is mapped, and of it only the layers that are asked for are read.
+/* test_large_model.c - the daemon serves a file of 16 GB, most of it holes, at once and from little
+ * memory. It maps the file and reads only the layers that requests ask for.
  *
- * A layer is its 16 MiB of F64 matrices, which are converted; a tensor that no layer has lies
- * between them. Where the file system has no holes or no such large files there is nothing to test.
- */
+ * A layer is 16 MiB of F64 matrices, which the daemon converts. Between two layers lies a tensor
+ * that no layer uses. The test is skipped if the file system has no holes or no such
+ * large files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,14 +24,14 @@
 
 enum {
     LAYERS = 6,
-    WIDTH = 1024, /* of each matrix, both ways */
+    WIDTH = 1024, /* rows and columns of each matrix */
     ROUNDS = 2,
 };
 
 static const long long MATRIX_BYTES = 8LL * WIDTH * WIDTH, BETWEEN_BYTES = (16LL << 30) / LAYERS;
 static const size_t MIB = 1 << 20;
 
-/* Of the header alone; layers two matrices apart by the tensor between them. */
+/* Writes only the header. A layer is two matrices, and the tensor between the layers follows it. */
 static void write_header(struct request_text *text)
 {
     long long at = 0;
@@ -54,7 +54,7 @@ static void write_header(struct request_text *text)
     request_text_add(text, "}");
 }
 
-/* False where the file system does not make it, or takes its room. */
+/* Returns false if the file system cannot make the file, or if the holes take space. */
 static bool make_file(void)
 {
     char path[300];
@@ -75,7 +75,7 @@ static bool make_file(void)
     return made;
 }
 
-/* All parameters are zero, so every weight is one part of all. */
+/* All parameters are zero, so all weights of a row are equal. */
 static void ask(int layer)
 {
     enum { ROWS = 4 };
@@ -125,12 +125,13 @@ static void test_little_memory(void **state)
     start_daemon(directory);
     const size_t with = daemon_memory_bytes(&server);
     assert_true(with < without + 10 * MIB);
-    if (daemon_slowness() <= 1) /* a sanitizer's own memory is not ours */
+    if (daemon_slowness() <= 1) /* a sanitizer takes memory of its own */
         assert_true(with < 50 * MIB);
     for (int round = 0; round < ROUNDS; round++)
         for (int layer = 0; layer < LAYERS; layer++)
             ask(layer);
-    /* Two layers of floats at a time, and what was read of the file. */
+    /* The memory holds the floats of two layers at a time, and the parts of the file that were
+     * read. */
     print_message("after %d requests: %zu MiB\n", ROUNDS * LAYERS,
                   daemon_memory_bytes(&server) / MIB);
     stop_daemon();

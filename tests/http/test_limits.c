@@ -1,8 +1,7 @@
 /* test_limits.c - what is too large, too many, or too slow, and clients that leave.
  *
- * Each limit has a daemon of its own in which it is small. A refusal must come
- * before the work it saves: before the body is read, before the answer is
- * computed. */
+ * Each limit has its own daemon, in which the limit is small. A refusal must come before the work
+ * that it saves: before the daemon reads the body, or before it computes the answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +52,7 @@ static void start_small(void)
     daemon_start_with(&server, "--body-max", "64KiB", NULL);
 }
 
-/* Only headers are sent: the refusal cannot wait for a body. */
+/* The client sends only headers, so the refusal cannot wait for a body. */
 static void refused_on_headers(const char *more)
 {
     struct http_raw raw;
@@ -80,7 +79,8 @@ static void test_content_length_over_the_limit(void **state)
     daemon_stop(&server);
 }
 
-/* What no integer holds: the library below may answer in its own words. */
+/* None of these is a length that the daemon can use. libmicrohttpd may answer them in its own
+ * words. */
 static void test_content_length_that_is_none(void **state)
 {
     (void)state;
@@ -129,7 +129,7 @@ static void test_body_at_the_limit(void **state)
     daemon_stop(&server);
 }
 
-/* A body of no declared length that never ends is answered, or cut off, before long. */
+/* A chunked body that goes on and on is answered, or the connection is cut off, before long. */
 static void test_chunked_over_the_limit(void **state)
 {
     (void)state;
@@ -154,7 +154,7 @@ static void test_chunked_over_the_limit(void **state)
     http_raw_close(&raw);
     free(head);
 
-    /* A little over it is answered. */
+    /* A body that is a little over the limit is answered. */
     struct http_client client;
     http_client_init(&client, server.port);
     char *body = calloc(1, BODY_MAX + 2);
@@ -171,8 +171,7 @@ static void test_chunked_over_the_limit(void **state)
     daemon_stop(&server);
 }
 
-/* 64 heads, 4000 queries, 8000 keys: eight thousand million bytes of weights, and seconds of work.
- */
+/* 64 heads, 4000 queries and 8000 keys: the weights would take 8e9 bytes and seconds of work. */
 static void test_answer_over_the_limit(void **state)
 {
     (void)state;
@@ -201,7 +200,7 @@ static void test_answer_over_the_limit(void **state)
     daemon_stop(&server);
 }
 
-/* Each item's answer is small, all together are not. */
+/* The answer of each item is small, but all answers together are too large. */
 static void test_batch_answer_over_the_limit(void **state)
 {
     (void)state;
@@ -247,7 +246,8 @@ static void test_deadline(void **state)
     const char *const hurried[] = { "X-Timeout-Ms: 100", "Content-Type: application/json", NULL };
     expect_late(&client, slow, hurried);
 
-    /* Behind a slow one, in the queue: its time is over before its turn, and not later. */
+    /* The request waits in the queue behind a slow one. Its time is over before its turn, and the
+     * daemon answers then and not later. */
     endless_begin_any(&ahead, &client);
     expect_late(&client, slow, hurried);
     endless_end(&ahead);
@@ -257,7 +257,7 @@ static void test_deadline(void **state)
     daemon_stop(&server);
 }
 
-/* --timeout is the longest that a request may take, whatever it asks for. */
+/* --timeout is the longest time that a request may take, even if the request asks for more. */
 static void test_longest_time(void **state)
 {
     (void)state;
@@ -274,7 +274,7 @@ static void test_longest_time(void **state)
     daemon_stop(&server);
 }
 
-/* 408, or just closed, and soon after the time is over. */
+/* The daemon answers 408 or just closes the connection, soon after the time is over. */
 static void expect_given_up(struct http_raw *raw, double seconds)
 {
     struct http_response response = http_raw_receive(raw, seconds);
@@ -307,7 +307,7 @@ static void test_slow_body(void **state)
     assert_true(http_raw_send_text(&chunked, head));
     assert_true(http_raw_send_text(&chunked, "5\r\n{\"mod\r\n"));
     free(head);
-    /* A byte now and then does not buy time. */
+    /* A client that sends a byte now and then gets no more time. */
     bool taken = true;
     for (int i = 0; i < 25 && taken; i++) {
         taken = http_raw_send(&trickle, GOOD + i, 1);
@@ -324,12 +324,12 @@ static void test_slow_body(void **state)
     daemon_stop(&server);
 }
 
-/* It was sent in time, to a daemon that stood still, or sent another answer: it is not the body
- * that is late. */
+/* The body was sent in time, but the daemon stood still or was sending another answer. So the body
+ * is not late. */
 static void test_body_that_was_there(void **state)
 {
     (void)state;
-    enum { SIZE = 4000000 }; /* more than is read at once */
+    enum { SIZE = 4000000 }; /* more than the daemon reads at once */
     daemon_start_with(&server, "--body-timeout", "1s", NULL);
     char *body = malloc(SIZE);
     assert_non_null(body);
@@ -379,7 +379,7 @@ static void test_queue_full(void **state)
         http_response_free(&responses[i]);
     }
     assert_true(served >= QUEUE && served < COUNT);
-    /* The connections of the refused are good for another try. */
+    /* The connections of the refused requests can be used again. */
     for (int i = 0; i < COUNT; i++) {
         struct http_response response =
             http_client_send(&client, &(struct http_request){ .path = PATH, .body = GOOD });
@@ -392,8 +392,8 @@ static void test_queue_full(void **state)
     daemon_stop(&server);
 }
 
-/* No more than so many are served at the same time, whichever connection thread has them; one that
- * leaves makes room. */
+/* The daemon serves no more than LIMIT connections at the same time, whichever threads have them. A
+ * connection that ends makes room for another. */
 static void limited_by(const char *flag)
 {
     enum { COUNT = 30, LIMIT = 10 };

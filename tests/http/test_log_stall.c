@@ -1,5 +1,6 @@
-/* test_log_stall.c - a log that nobody reads stops nothing: every request is answered, what found
- * no room is counted, and the end comes in time; and the last lines before a crash are there. */
+/* test_log_stall.c - a log that nobody reads stops nothing. The daemon answers every request,
+ * counts the lines for which there was no room, and ends in time. The last lines before a crash are
+ * in the log. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +30,7 @@ static const char DROPPED[] = "attnd_log_lines_dropped_total";
 static struct daemon server;
 static struct http_client client;
 
-/* Nobody can read it from a log that nobody reads. */
+/* The test must choose the port itself: it cannot read the port from a log that nobody reads. */
 static int free_port(void)
 {
     struct sockaddr_in address = { .sin_family = AF_INET };
@@ -42,7 +43,7 @@ static int free_port(void)
     return ntohs(address.sin_port);
 }
 
-/* A daemon that writes into a pipe; gives the end to read from. */
+/* Starts a daemon that writes its log into a pipe, and returns the reading end of the pipe. */
 static int start_into_pipe(void)
 {
     int ends[2];
@@ -59,14 +60,15 @@ static int start_into_pipe(void)
     return ends[0];
 }
 
-/* Requests with long lines, one burst behind the other, until lines have been dropped. How many. */
+/* Sends requests with long lines, one burst after the other, until the daemon has dropped lines.
+ * Returns the number of requests. */
 static int send_until_lines_are_dropped(void)
 {
     struct request_text burst = { 0 };
     struct http_raw raw;
     int sent = 0;
     char filler[500];
-    memset(filler, '"', sizeof filler - 1); /* two characters each in the log */
+    memset(filler, '"', sizeof filler - 1); /* takes two characters each in the log */
     filler[sizeof filler - 1] = '\0';
     for (int i = 0; i < BURST; i++)
         request_text_add(&burst, "GET /%s HTTP/1.1\r\nHost: x\r\n\r\n", filler);
@@ -79,7 +81,7 @@ static int send_until_lines_are_dropped(void)
             http_response_free(&response);
         }
     }
-    answer_wait_for_active(&client, 0); /* a line may follow the answer that it tells of */
+    answer_wait_for_active(&client, 0); /* the log line may come after the answer of its request */
     http_raw_close(&raw);
     free(burst.data);
     assert_true(answer_metric(&client, DROPPED) > 0);
@@ -94,7 +96,7 @@ static int count_of(const char *text, const char *what)
     return count;
 }
 
-/* What is in the pipe, up to where text has come behind a line's middle. */
+/* Reads the pipe until text has come and the log ends with a whole line. */
 static char *read_with(int pipe_end, const char *text)
 {
     const double until = daemon_now() + 20 * daemon_slowness();
@@ -113,14 +115,14 @@ static char *read_with(int pipe_end, const char *text)
     return log;
 }
 
-/* Each request has its line or is counted; a warning tells as many. */
+/* Each request has a log line or is counted as dropped. The warnings give the same count. */
 static void test_requests_do_not_wait_for_the_log(void **state)
 {
     (void)state;
     const int pipe_end = start_into_pipe();
     const int sent = send_until_lines_are_dropped();
     char *log = read_with(pipe_end, "log lines dropped");
-    /* Only now: the line of the last request comes after its answer. */
+    /* The count is read only now, because the line of the last request comes after its answer. */
     const int dropped = (int)answer_metric(&client, DROPPED);
     double told = 0;
     int lines = 0;
@@ -137,7 +139,7 @@ static void test_requests_do_not_wait_for_the_log(void **state)
     assert_int_equal(lines + dropped, sent);
     assert_int_equal((int)told, dropped);
     free(log);
-    /* It flows again. */
+    /* The log flows again. */
     struct http_response response = http_client_get(&client, "/flows-again");
     assert_int_equal(response.status, 404);
     http_response_free(&response);
@@ -171,8 +173,9 @@ static void test_the_reader_leaves(void **state)
     daemon_stop(&server);
 }
 
-/* Lines are written some milliseconds after they were logged; a crash waits for them. A request's
- * line is there before the next request of its connection is looked at. */
+/* The daemon writes a line some milliseconds after it logs the line, and a crash waits for that.
+ * The line of a request is there before the daemon looks at the next request of the same
+ * connection. */
 static void test_the_last_lines_before_a_crash(void **state)
 {
     enum { REQUESTS = 10 };

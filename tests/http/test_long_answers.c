@@ -1,6 +1,6 @@
-/* test_long_answers.c - answers so long that several workers write them in pieces, and that are
- * sent block by block: the same numbers and bytes as ever, and nothing is left of those that end
- * early. */
+/* test_long_answers.c - answers so long that several workers write them in pieces, and that the
+ * daemon sends block by block. They have the same numbers and bytes as ever. Nothing is left in the
+ * daemon of answers that end early. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ static const char PATH[] = "/v1/attention";
 
 enum { ROWS = 450, WIDTH = 4 };
 
-/* Self-attention over so many rows; more is what follows. */
+/* A request for self-attention over so many rows; more is the text of further fields. */
 static char *body_of(int64_t rows, const char *more)
 {
     struct request_text text = { 0 };
@@ -32,7 +32,7 @@ static char *body_of(int64_t rows, const char *more)
     return text.data;
 }
 
-/* The context that the weights of an answer stand for is the one beside them. */
+/* The context that follows from an answer's weights must be the context of the same answer. */
 static void expect_weights_of_context(const cJSON *answer, const double *value)
 {
     const int64_t square[] = { 1, ROWS, ROWS }, rows[] = { ROWS, WIDTH };
@@ -58,7 +58,8 @@ static double *query_of(const char *body)
     return query;
 }
 
-/* Also packed, and on one connection with what comes before and after. */
+/* The answer is also asked for packed, on the same connection as the plain requests before and
+ * after. */
 static void test_numbers(void **state)
 {
     (void)state;
@@ -84,7 +85,7 @@ static void test_numbers(void **state)
     free(body);
 }
 
-/* Items long and short, and one at fault, are what each is alone. */
+/* Each item, long, short or faulty, has the same answer as alone. */
 static void test_batch(void **state)
 {
     (void)state;
@@ -114,7 +115,8 @@ static void test_batch(void **state)
     free(text.data);
 }
 
-/* Indices, and numbers of the Open Inference Protocol as text beside others as bytes. */
+/* Other kinds of numbers: indices, and numbers of the Open Inference Protocol as text beside others
+ * as bytes. */
 static void test_other_numbers(void **state)
 {
     (void)state;
@@ -162,7 +164,7 @@ static size_t header_length(const struct http_response *response)
     return strtoul(value, NULL, 10);
 }
 
-/* Doubles, which read back to those that are sent as bytes. */
+/* The text of the doubles reads back to the same doubles that are sent as bytes. */
 static void test_text_beside_bytes(void **state)
 {
     (void)state;
@@ -191,7 +193,7 @@ static void test_text_beside_bytes(void **state)
     free(query.data);
 }
 
-/* A softmax over rows of one number each is all ones, packed too. */
+/* Each row has one number, so its softmax is 1, also in a packed answer. */
 static void test_softmax(void **state)
 {
     (void)state;
@@ -222,7 +224,7 @@ static void expect_nothing_left(void)
     answer_wait_for_metric(&client, "attnd_memory_in_flight_bytes", 0, 0);
 }
 
-/* Bytes that shrink by less than a tenth are sent as they are, unless that is refused. */
+/* Bytes that shrink by less than a tenth are sent as they are, unless the client refuses that. */
 static void test_bytes_packed(void **state)
 {
     (void)state;
@@ -247,8 +249,8 @@ static void test_bytes_packed(void **state)
     free(body);
 }
 
-/* Of 46 MB of text and 16 MB of weights nothing is left when the first of what they were packed to,
- * 20 MB, is sent. */
+/* The answer is 46 MB of text and 16 MB of weights, packed to 20 MB. When the daemon sends the
+ * first packed byte, nothing of the text and the weights is left in memory. */
 static void test_text_goes_when_packed(void **state)
 {
     (void)state;
@@ -271,7 +273,7 @@ static void test_text_goes_when_packed(void **state)
     free(body);
 }
 
-/* Deadlines that pass before, while and after it is written. */
+/* The deadlines pass before, while and after the daemon writes the answer. */
 static void test_deadlines(void **state)
 {
     (void)state;
@@ -293,7 +295,7 @@ static void test_deadlines(void **state)
     free(body);
 }
 
-/* Clients that leave before, while and after it is written, and while it is sent. */
+/* The clients leave before, while and after the daemon writes the answer, and while it sends it. */
 static void test_departures(void **state)
 {
     (void)state;
