@@ -1,9 +1,9 @@
-/* test_api_pages.c - every curl of the contract's pages can be pasted, in order, and answers what
- * the page says; every route of the daemon has one.
+/* test_api_pages.c - every curl on the pages of the API can be pasted, in order, and the daemon
+ * answers what the page says. Every route of the daemon has a curl.
  *
- * The block behind a curl is its answer: the status, then a body. A body that is JSON as a whole is
- * compared as JSON, any other as text without white space. "..." stands for anything: an id, a
- * time, a count, or what the page leaves out (pasted.h). */
+ * The block behind a curl is its answer: the status, then a body. If the whole body is JSON, it is
+ * compared as JSON; any other body is compared as text without white space. "..." stands for
+ * anything: an id, a time, a count, or what the page leaves out (pasted.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +40,8 @@ static void read_metrics(struct metrics_page *metrics)
     free(text);
 }
 
-/* What a script with one curl wrote; the status comes off its end. The caller's to free. */
+/* The output of a script with one curl, without the status, which comes off its end. The caller
+ * frees it. */
 static char *answer_of(const char *script, long *status)
 {
     char *text = NULL;
@@ -95,7 +96,7 @@ static void test_curls(void **state)
         paste_page(files[i]);
 }
 
-/* A route that no curl has asked for; NULL where there is none. */
+/* A route that no curl has asked for, or NULL if there is none. */
 static const struct route *missing_route(void)
 {
     int count;
@@ -117,7 +118,7 @@ static void test_every_route_has_a_curl(void **state)
     skip_without("curl", "command -v curl");
     const struct route *missing;
     const double end = daemon_now() + 10 * daemon_slowness();
-    /* A request is counted after its answer has been sent. */
+    /* The daemon counts a request after it has sent the answer. */
     do
         read_metrics(&after);
     while ((missing = missing_route()) && daemon_now() < end);

@@ -1,9 +1,9 @@
 /* test_cluster.c - the files for Kubernetes, KServe and the Prometheus operator fit together.
  *
- * What selects pods or the Service selects them by the labels that they have; ports are named as
- * they are; pods satisfy the Pod Security Standard `restricted`; one image is named everywhere; the
- * time to end is longer than the daemon may take; the autoscaler alone says how many pods there
- * are. */
+ * Every selector of pods or of the Service names labels that they have. Every reference to a port
+ * uses the port's name. Pods satisfy the Pod Security Standard `restricted`. All files name one
+ * image. The time to end is longer than the daemon may take. The autoscaler alone sets the number
+ * of pods. */
 #include "daemon.h"
 #include "http_client.h"
 #include "manifest.h"
@@ -102,7 +102,7 @@ static int drain_max(void)
 
 /* ------------------------------------------------------------------------------------ tests -- */
 
-/* All of a selector: the one label, which the pods have. */
+/* Every selector has exactly one label, which the pods have. */
 static void test_selectors_select_the_pods(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static void test_ports_are_named(void **state)
     assert_null(manifest_find(&policy, "spec.egress.0.to.0.podSelector"));
 }
 
-/* The monitor finds the Service, and its job has the name that the rules ask for. */
+/* The monitor finds the Service, and its job has the name that the rules use. */
 static void test_service_monitor(void **state)
 {
     (void)state;
@@ -164,7 +164,8 @@ static void test_service_monitor(void **state)
     daemon_stop(&server);
 }
 
-/* Of Kubernetes' Pod Security Standards; the runtime's pod gets no security context of its own. */
+/* Kubernetes' Pod Security Standards ask for these values. The runtime's pod gets no security
+ * context of its own. */
 static void assert_restricted(const struct manifest *manifest, const char *pod,
                               const char *container)
 {
@@ -194,7 +195,8 @@ static void test_pods_are_restricted(void **state)
     assert_value(&deployment, POD "automountServiceAccountToken", "false");
 }
 
-/* A share of the request is a share of the limit; and one pod may go where there are two. */
+/* The CPU request equals the limit, so a share of one is a share of the other. The disruption
+ * budget takes fewer pods away than the autoscaler keeps at least. */
 static void test_autoscaler(void **state)
 {
     (void)state;
@@ -228,7 +230,8 @@ static void test_kserve(void **state)
     free(dockerfile);
 }
 
-/* Every "attnd:TAG" of these files has the version for a tag, and every image built has it. */
+/* Every "attnd:TAG" in these files has the version as its tag, and so does every image that is
+ * built. */
 static void test_one_image(void **state)
 {
     (void)state;

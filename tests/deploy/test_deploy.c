@@ -1,8 +1,9 @@
 /* test_deploy.c - what the Dockerfile and the files in deploy/ say about the daemon is true.
  *
- * Their variables and flags are among those of --help and are accepted with the values given; their
- * probes ask for what the running daemon answers; ports, names, users and versions agree among
- * them; and who ends the daemon waits as long as it may take. */
+ * The variables and flags in them are among those of --help, and the daemon accepts them with the
+ * values given. The probes ask for paths that the running daemon answers. Ports, names, users and
+ * versions agree among the files. Every program that ends the daemon waits as long as the daemon
+ * may take. */
 #include "daemon.h"
 #include "http_client.h"
 #include "manifest.h"
@@ -30,7 +31,7 @@
 
 enum { TEXT_BYTES = 512, LIST_MAX = 16 };
 
-static char *help; /* of the daemon */
+static char *help; /* what the daemon prints for --help */
 
 static int read_help(void **state)
 {
@@ -62,7 +63,7 @@ static const char *format(char text[TEXT_BYTES], const char *form, ...)
     return text;
 }
 
-/* What follows a word in a text, up to white space: "EXPOSE " gives "8080". */
+/* The text that follows before, up to white space: "EXPOSE " gives "8080". */
 static const char *word_after(char word[TEXT_BYTES], const char *text, const char *before)
 {
     const char *found = strstr(text, before);
@@ -89,7 +90,7 @@ static double seconds(const char *text)
     return value;
 }
 
-/* The default of a time, which --help gives in brackets. */
+/* The default of a flag that takes a time; --help gives it in brackets. */
 static double default_seconds(const char *flag)
 {
     const char *line = strstr(help, flag);
@@ -97,8 +98,8 @@ static double default_seconds(const char *flag)
     return seconds(strtok(strdupa(strchr(line, '[') + 1), "]"));
 }
 
-/* "ATTND_NAME=value" of the Dockerfile's ENV or the unit's Environment=, the models replaced by
- * folder; the caller's to free. */
+/* Every "ATTND_NAME=value" of the Dockerfile's ENV or the unit's Environment=, with folder in place
+ * of the models' directory. The caller frees the list. */
 static void variables_of(const char *file, const char *folder, char *list[LIST_MAX])
 {
     char *text = manifest_file_text(file), word[TEXT_BYTES];
@@ -189,7 +190,8 @@ static void test_pod_variables_are_accepted(void **state)
     manifest_free(&compose);
 }
 
-/* As KServe does: the name of the service for {{.Name}}, the downloaded model at /mnt/models. */
+/* Does as KServe does: puts the name of the service for {{.Name}}, and the downloaded model at
+ * /mnt/models. */
 static void test_serving_runtime_arguments(void **state)
 {
     (void)state;
@@ -295,7 +297,8 @@ static void test_names_agree(void **state)
     manifest_free(&runtime);
 }
 
-/* Whoever sends SIGTERM waits for the delay and for --drain-max before it kills. */
+/* Every program that sends SIGTERM waits for the delay and for --drain-max before it kills the
+ * daemon. */
 static void test_time_to_end(void **state)
 {
     (void)state;
@@ -321,12 +324,13 @@ static void test_time_to_end(void **state)
     manifest_free(&compose);
 }
 
-/* Each directive is one that systemd knows, with the daemon where it was built; and whoever adds a
- * right looks at how much it is worth (systemd.exec(5), "Sandboxing"). */
+/* systemd knows each directive; the path of the daemon is that of the build. The limit of the
+ * exposure makes sure that a right added to the unit is weighed first (systemd.exec(5),
+ * "Sandboxing"). */
 static void test_unit_is_valid(void **state)
 {
     (void)state;
-    enum { EXPOSURE_MAX = 12 }; /* of 100 */
+    enum { EXPOSURE_MAX = 12 }; /* out of 100 */
     const char *daemon = getenv("ATTND") ? getenv("ATTND") : "build/attnd";
     char command[4 * TEXT_BYTES], line[TEXT_BYTES];
     skip_without("systemd", "systemd-analyze --version");

@@ -1,9 +1,10 @@
-/* test_hardening.c - the daemon's program is built so that a fault in it is harder to use.
+/* test_hardening.c - the daemon's program is built so that a fault in it is harder to exploit.
  *
- * readelf, of the binutils that every gcc brings, tells what the linker left in the file: loaded at
- * any address, all functions bound at the start, what points to them read-only then, no stack that
- * can be executed, and the checks of the compiler (canaries) and of glibc (lengths). A build with
- * sanitizers has theirs in place of these. */
+ * readelf, which is part of the binutils of every gcc, shows what the linker left in the file. The
+ * program can be loaded at any address. All functions are bound at the start, and the pointers to
+ * them are read-only after that. No stack can be executed. The compiler's checks (canaries) and
+ * glibc's checks (lengths) are in it. A build with sanitizers has their checks in place of
+ * these. */
 #include "daemon.h"
 
 #include <setjmp.h>
@@ -35,7 +36,7 @@ static const char *read_elf(const char *options)
     return listing;
 }
 
-/* The rest of the line behind the first place of a name, which must be there. */
+/* The rest of the line from the first place of a name, which must be there. */
 static const char *line_of(const char *options, const char *name)
 {
     static char line[512];
@@ -70,7 +71,7 @@ static void test_relocations_are_read_only(void **state)
     assert_non_null(strstr(line_of("--dynamic", "(FLAGS_1)"), "NOW"));
 }
 
-/* The stack's header, and any segment: none can be written and executed. */
+/* Neither the stack's header nor any segment is both writable and executable. */
 static void test_nothing_is_writable_and_executable(void **state)
 {
     (void)state;
@@ -86,7 +87,8 @@ static void test_canaries(void **state)
     line_of("--dyn-syms", "__stack_chk_fail");
 }
 
-/* Functions of glibc that a length is handed to, where the compiler knows less than the length. */
+/* glibc functions that check a length at run time. The compiler calls them where it does not know
+ * the length itself. */
 static void test_lengths_are_checked(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
-/* test_monitoring.c - the alert rules and the dashboard ask for metrics and labels that there are.
+/* test_monitoring.c - the alert rules and the dashboard ask for metrics and labels that exist.
  *
- * Names come out of the files, and what they must be among out of /metrics of a running daemon.
- * Where promtool is installed it reads every query, and runs the tests of the rules. */
+ * The test reads the names from the files and compares them with /metrics of a running daemon.
+ * Where promtool is installed, it reads every query and runs the tests of the rules. */
 #include "answer.h"
 #include "daemon.h"
 #include "manifest.h"
@@ -25,7 +25,7 @@
 
 enum { NAME_BYTES = 128, QUERIES_MAX = 128 };
 
-static struct metrics_page page;   /* of a daemon that has served and refused */
+static struct metrics_page page;   /* of a daemon that has served and refused requests */
 static char *queries[QUERIES_MAX]; /* of the dashboard */
 static int query_count;
 
@@ -90,7 +90,8 @@ static size_t word_size(const char *text)
     return size;
 }
 
-/* A family, or what a histogram has in place of one. */
+/* Whether this is a metric: a family, or, for a histogram, one of the parts that stand in its
+ * place. */
 static bool is_metric(const char *name)
 {
     static const char *const parts[] = { "_bucket", "_sum", "_count" };
@@ -109,7 +110,8 @@ static bool is_metric(const char *name)
     return false;
 }
 
-/* Whether a series of this name, NULL: of any, has the label; those of the scraper everyone has. */
+/* Whether a series of this name has the label; if name is NULL, any series. Every series has the
+ * labels that the scraper adds. */
 static bool has_label(const char *name, const char *label)
 {
     char first[NAME_BYTES], later[NAME_BYTES];
@@ -136,7 +138,7 @@ static void take_word(char word[NAME_BYTES], const char *text)
     word[size] = '\0';
 }
 
-/* What stands in the braces behind a metric's name: label="...", label=~"...". */
+/* Checks the text in the braces behind a metric's name: label="...", label=~"...". */
 static void check_selector(const char *file, const char *metric, const char *text)
 {
     for (text++; *text != '}';) {
@@ -163,7 +165,7 @@ static void check_grouping(const char *file, const char *text)
     }
 }
 
-/* Every metric in a text; returns how many. */
+/* Checks every metric in a text; returns how many there are. */
 static int check_names(const char *file, const char *text)
 {
     int count = 0;
@@ -202,7 +204,7 @@ static void test_dashboard_names_what_is_there(void **state)
         assert_true(check_names(DASHBOARD, queries[i]) > 0);
 }
 
-/* Each alert has its test, a severity and what to do. */
+/* Each alert has a test, a severity, and an instruction what to do. */
 static void test_every_alert_is_tested(void **state)
 {
     (void)state;
@@ -228,7 +230,7 @@ static void test_every_alert_is_tested(void **state)
     free(tests);
 }
 
-/* Panels have ids of their own, stand beside each other and not upon each other, and ask. */
+/* Panels have ids of their own and queries, and do not overlap. */
 static void test_copies(void **state)
 {
     (void)state;
@@ -259,7 +261,7 @@ static void test_copies(void **state)
     cJSON_Delete(dashboard);
 }
 
-/* Every metric that there is has its line in the contract. */
+/* Every metric of the daemon has its line in the contract. */
 static void test_metrics_are_in_the_contract(void **state)
 {
     (void)state;
@@ -275,7 +277,7 @@ static void test_metrics_are_in_the_contract(void **state)
 
 /* --------------------------------------------------------------- promtool -- */
 
-/* text with every part of it that is what replaced by with. */
+/* Replaces every occurrence of what in text by with. Frees the old text and returns the new one. */
 static char *replace(char *text, const char *what, const char *with)
 {
     for (char *found; (found = strstr(text, what));) {
@@ -288,7 +290,7 @@ static char *replace(char *text, const char *what, const char *with)
     return text;
 }
 
-/* The dashboard's queries as rules, which promtool can read. */
+/* Writes the dashboard's queries as rules, which promtool can read. */
 static char *write_queries(const char *directory)
 {
     char *text = strdup("groups:\n  - name: dashboard\n    rules:\n"), *path;

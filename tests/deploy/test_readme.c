@@ -1,5 +1,5 @@
-/* test_readme.c - what README.md says to paste can be pasted, in order, and answers what it shows.
- * pasted.h says how. */
+/* test_readme.c - the commands that README.md shows can be pasted, in order, and answer what it
+ * shows. pasted.h says how. */
 #include "pasted.h"
 #include "skip.h"
 
@@ -29,7 +29,7 @@ static int stop(void **state)
     return pasted_stop(state);
 }
 
-/* What a command wrote is the answer that the page shows. */
+/* A command's output is the answer that the page shows. */
 static void assert_shown(const struct pasted_block *answer, char *output)
 {
     if (strcmp(answer->language, "json") == 0) {
@@ -40,7 +40,7 @@ static void assert_shown(const struct pasted_block *answer, char *output)
     pasted_assert_text(&page, pasted_squeezed(answer->text), pasted_squeezed(output));
 }
 
-/* The one that `make run` prints is the first that README.md shows. */
+/* The request that `make run` prints is the first one that README.md shows. */
 static void test_printed_request(void **state)
 {
     (void)state;
@@ -52,15 +52,15 @@ static void test_printed_request(void **state)
     char *request = strstr(printed, "curl "), *shown = pasted_behind_address(first);
     assert_non_null(request);
     assert_non_null(shown);
-    /* Port 0 was asked for. */
+    /* The addresses differ, because this daemon was started with port 0. */
     request = pasted_squeezed(strstr(request, "/v1/"));
     assert_string_equal(pasted_squeezed(shown), request);
     free(first);
     free(printed);
 }
 
-/* Whatever --listen takes, the request goes where the daemon listens, and clients may put models
- * there as long as only this machine can connect. */
+/* The printed request goes to the address where the daemon listens, whatever --listen says. Clients
+ * may put models there only if no other machine can connect. */
 static void test_printed_address(void **state)
 {
     (void)state;

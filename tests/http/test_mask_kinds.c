@@ -1,5 +1,6 @@
-/* test_mask_kinds.c - masks of booleans, of numbers, and of 0 and 1 as a tokenizer gives them,
- * which are neither: added to the scores they would hide nothing. */
+/* test_mask_kinds.c - three kinds of masks: booleans, numbers, and the 0 and 1 that a tokenizer
+ * gives. A mask of 0 and 1 is neither of the first two: added to the scores, it would hide
+ * nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +16,7 @@
 
 #define TWO "{\"model\":\"sdpa\",\"query\":[[1,0],[0,1]],"
 
-/* Refused whatever its shape, in each form of a call. */
+/* A mask of 0 and 1 is refused whatever its shape, in each form of a call. */
 static void test_zeros_and_ones(void **state)
 {
     (void)state;
@@ -43,7 +44,7 @@ static void test_zeros_and_ones(void **state)
     }
 }
 
-/* Each item of a batch by itself, whatever the shared mask is. */
+/* Each item of a batch is judged by itself, whatever the shared mask is. */
 static void test_items_of_a_batch(void **state)
 {
     (void)state;
@@ -57,7 +58,8 @@ static void test_items_of_a_batch(void **state)
     cJSON_Delete(answer);
 }
 
-/* What cannot be meant for booleans is added as ever: no 1, another number, a null. */
+/* A mask that cannot be meant for booleans is added to the scores: one without a 1, with another
+ * number, or with a null. */
 static void test_numbers_are_added(void **state)
 {
     (void)state;
@@ -82,8 +84,8 @@ static void test_numbers_are_added(void **state)
     }
 }
 
-/* A datatype says which kind it is: FP32 is added, also where it is 0 and 1, and BOOL takes them as
- * false and true. */
+/* A tensor's datatype says which kind of mask it is: FP32 is added, even where it has only 0 and 1,
+ * and BOOL takes them as false and true. */
 static void test_datatypes_decide(void **state)
 {
     (void)state;

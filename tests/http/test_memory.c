@@ -1,9 +1,9 @@
-/* test_memory.c - --memory-max: one budget for all requests in flight; and what the daemon holds
- * when nobody asks for anything.
+/* test_memory.c - --memory-max, which is one budget for all requests in flight, and the memory that
+ * the daemon holds when it has no requests.
  *
- * After a burst, and with idle connections, resident memory is compared on the plain build alone: a
- * sanitizer keeps what is freed. The soak has as many requests as ATTND_TEST_PROBLEMS says, times a
- * hundred, where that is set. */
+ * Two tests compare resident memory: after a burst, and with idle connections. They do so on the
+ * plain build alone, because a sanitizer keeps freed memory. Where ATTND_TEST_PROBLEMS is set, the
+ * soak sends a hundred times as many requests as it says. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +50,7 @@ static void begin(struct http_raw *raw, int content_length)
     assert_true(http_raw_send_text(raw, head));
 }
 
-/* The same, and so many bytes of the body. */
+/* The same, and sends this many bytes of the body. */
 static void begin_with(struct http_raw *raw, int content_length, int sent)
 {
     char *bytes = malloc((size_t)sent);
@@ -60,7 +60,7 @@ static void begin_with(struct http_raw *raw, int content_length, int sent)
     free(bytes);
 }
 
-/* The refusal comes before the body, which is never sent. */
+/* The refusal comes before the body, which this test never sends. */
 static void expect_refused(int content_length, long status, const char *code)
 {
     struct http_raw raw;
@@ -84,11 +84,11 @@ static void test_announced_bodies(void **state)
     expect_refused(4 * MIB + 1, 413, "too_large"); /* can never fit */
     begin(&first, 3 * MIB);
     expect_refused(4 * MIB + 1, 413, "too_large");
-    assert_true(answer_metric(&client, IN_FLIGHT) == 0); /* words take no memory */
+    assert_true(answer_metric(&client, IN_FLIGHT) == 0); /* an announced body takes no memory */
     http_raw_close(&first);
     begin_with(&first, 3 * MIB, 3 * MIB - 1);
     answer_wait_for_metric(&client, IN_FLIGHT, 3 * MIB, 3 * MIB);
-    expect_refused(2 * MIB, 503, "memory"); /* not now */
+    expect_refused(2 * MIB, 503, "memory"); /* it does not fit now */
     cJSON_Delete(answer_post(&client, PATH, GOOD));
     assert_true(answer_metric(&client, "attnd_memory_refused_total") >= 1);
     assert_true(answer_metric(&client, "attnd_refused_total{reason=\"memory\"}") == 1);
@@ -101,7 +101,7 @@ static void test_announced_bodies(void **state)
     stop();
 }
 
-/* Bodies whose length nobody said grow into the budget. */
+/* A chunked body announces no length; it takes more of the budget as it grows. */
 static void test_chunked_bodies(void **state)
 {
     (void)state;
@@ -130,8 +130,8 @@ static void test_chunked_bodies(void **state)
     stop();
 }
 
-/* Small on the wire, large to compute: refused where it can never fit, and the budget is whole
- * again after it. */
+/* This request is small on the wire and large to compute. The daemon refuses it where it can never
+ * fit. The whole budget is free again after it. */
 static void test_computing(void **state)
 {
     (void)state;
@@ -149,7 +149,7 @@ static void test_computing(void **state)
     stop();
 }
 
-/* The answer is counted until it has been taken. */
+/* The answer counts until the client has taken it. */
 static void test_answers(void **state)
 {
     (void)state;
@@ -179,8 +179,8 @@ static size_t resident_after(double seconds)
     return daemon_memory_bytes(&server);
 }
 
-/* Large requests at once, then none: resident memory returns to within a tenth of what it was
- * before, and half a MiB. */
+/* Many large requests run at once, then none. Resident memory returns to what it was before, or at
+ * most a tenth plus half a MiB above that. */
 static void test_burst(void **state)
 {
     (void)state;
@@ -219,7 +219,7 @@ static void test_burst(void **state)
     stop();
 }
 
-/* No growth with the number of requests, whatever they are. */
+/* Memory does not grow with the number of requests, of whatever kind they are. */
 static void test_soak(void **state)
 {
     (void)state;
@@ -252,7 +252,8 @@ static void test_soak(void **state)
     stop();
 }
 
-/* Connections that stay open and silent after a request of 20 KB: 200 MiB for 9 900 of them. */
+/* These connections stay open and silent after a request of 20 KB. 9 900 of them take no more than
+ * 200 MiB. */
 static void test_idle_connections(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* test_memory_shares.c - clients that would take all memory of requests: by announcing bodies, by
- * sending them slowly, by not reading answers. Others go on meanwhile, and what was held comes
- * back. */
+/* test_memory_shares.c - clients that try to take all memory of requests: they announce bodies,
+ * send them slowly, or do not read answers. Other clients are served meanwhile, and the memory
+ * comes back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static void stop(void)
     daemon_stop(&server);
 }
 
-/* A good request of so many bytes, most of them blanks. */
+/* A good request of this many bytes, most of them blanks. */
 static void expect_served(size_t size)
 {
     char *body = malloc(size);
@@ -64,7 +64,7 @@ static void expect_refused(size_t size)
     free(body);
 }
 
-/* From this address, 127.0.0.2 say, as another peer. */
+/* Connects from this address, for example 127.0.0.2, so that the daemon sees another peer. */
 static void connect_from(struct http_raw *raw, const char *address)
 {
     *raw = (struct http_raw){ .socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) };
@@ -76,7 +76,7 @@ static void connect_from(struct http_raw *raw, const char *address)
     assert_int_equal(connect(raw->socket, (struct sockaddr *)&to, sizeof to), 0);
 }
 
-/* Announces a body and sends so many bytes of it. */
+/* Announces a body and sends this many bytes of it. */
 static void begin_body(struct http_raw *raw, const char *address, size_t length, size_t sent)
 {
     char head[200];
@@ -132,8 +132,9 @@ static void test_many_that_trickle(void **state)
     stop();
 }
 
-/* One peer has sent half of the budget and does not go on: another has room, and small requests of
- * both. Then its time is over, and it is as if it had not been. */
+/* One peer has sent half of the budget and sends no more. Another peer still has room, and both
+ * peers still have room for small requests. After the timeout the memory is free, as if the first
+ * peer had never sent anything. */
 static void test_sent_and_not_ended(void **state)
 {
     (void)state;
@@ -153,7 +154,7 @@ static void test_sent_and_not_ended(void **state)
     http_raw_close(&same);
     begin_body(&same, "127.0.0.2", 60 * KIB, 60 * KIB);
     response = http_raw_receive(&same, 10 * daemon_slowness());
-    assert_int_equal(response.status, 400); /* blanks: it was read */
+    assert_int_equal(response.status, 400); /* the body is blanks: the daemon read it */
     http_response_free(&response);
     http_raw_close(&same);
     expect_refused(16 * MIB);
@@ -166,7 +167,8 @@ static void test_sent_and_not_ended(void **state)
     stop();
 }
 
-/* As from a proxy: one address has all that bodies may take, while nobody else wants any. */
+/* This is how clients behind a proxy look: one address may take all the memory of bodies while no
+ * other address wants any. */
 static void test_one_peer_alone(void **state)
 {
     (void)state;
@@ -174,7 +176,7 @@ static void test_one_peer_alone(void **state)
     start("64MiB");
     begin_body(&raw, "127.0.0.1", 32 * MIB, 32 * MIB);
     struct http_response response = http_raw_receive(&raw, 20 * daemon_slowness());
-    assert_int_equal(response.status, 400); /* blanks: it was read */
+    assert_int_equal(response.status, 400); /* the body is blanks: the daemon read it */
     http_response_free(&response);
     http_raw_close(&raw);
     begin_body(&raw, "127.0.0.1", 20 * MIB, 20 * MIB - 1);
@@ -186,8 +188,8 @@ static void test_one_peer_alone(void **state)
 
 /* --------------------------------------------------------------------- answers -- */
 
-/* Two answers that nobody reads, together more than half of the budget, take nothing of what bodies
- * may take. */
+/* Two clients do not read their answers, which together take more than half of the budget. They
+ * take nothing of what bodies may take. */
 static void test_answers_that_are_not_read(void **state)
 {
     (void)state;

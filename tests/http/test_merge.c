@@ -1,9 +1,9 @@
 /* test_merge.c - positions, linear biases, sinks and dropout over HTTP, and POST
  * /v1/attention/merge.
  *
- * Numbers worked out by hand first: queries of 0 give every key the score 0, so that biases alone
- * make the weights. Then the law: a trained layer's answers over parts of the keys, merged, are its
- * answer over all of them. */
+ * First come numbers worked out by hand: queries of 0 give every key the score 0, so that the
+ * biases alone make the weights. Then comes the law: a trained layer gives an answer for each part
+ * of the keys; these answers, merged, are its answer over all keys. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -92,7 +92,7 @@ static void test_by_hand(void **state)
     }
 }
 
-/* Heads stay apart, and lse comes whatever was asked. */
+/* Heads stay apart, and the answer always has lse, whatever outputs the request names. */
 static void test_partial(void **state)
 {
     (void)state;
@@ -202,7 +202,7 @@ static void test_dropout(void **state)
 enum { WIDTH = 64, KEYS = 23, PARTS = 4 };
 static const int64_t CUTS[PARTS + 1] = { 0, 9, 9, 16, KEYS };
 
-/* The layer's call over keys [first, end), the sinks where they are wanted. */
+/* The layer's call over keys [first, end), with the sinks if has_sinks. */
 static cJSON *attend(const float *query, int64_t rows, const float *key, int64_t first, int64_t end,
                      bool partial, bool has_sinks)
 {
@@ -223,7 +223,7 @@ static cJSON *attend(const float *query, int64_t rows, const float *key, int64_t
     return answer;
 }
 
-/* order is the parts' numbers; the answer is the caller's to delete. */
+/* order has the parts' numbers. The caller deletes the answer. */
 static cJSON *merge(cJSON *const *parts, const int *order, int count)
 {
     cJSON *body = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(body, "parts");

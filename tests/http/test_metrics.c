@@ -30,11 +30,12 @@ static void test_metrics_syntax(void **state)
     assert_true(page.series_count > 20);
     assert_true(metrics_page_sum(&page, "attnd_build_info") == 1);
     assert_true(metrics_page_has(&page, "process_resident_memory_bytes"));
-    assert_null(metrics_page_type(&page, "nv_inference_count")); /* which a flag asks for */
+    assert_null(metrics_page_type(&page, "nv_inference_count")); /* only a flag turns it on */
     metrics_page_free(&page);
 }
 
-/* Routes that nobody called have no series; what alerts watch from 0 on is there at once. */
+/* A route that had no request yet has no series. The series that alerts watch from 0 on are there
+ * at once. */
 static void test_a_fresh_page_is_short(void **state)
 {
     (void)state;
@@ -72,7 +73,7 @@ static void test_a_fresh_page_is_short(void **state)
     daemon_stop(&fresh);
 }
 
-/* What Prometheus' own linter says of it, where there is one. */
+/* What Prometheus' own linter says of the page, where it is installed. */
 static void test_metrics_lint(void **state)
 {
     (void)state;
@@ -96,7 +97,7 @@ static double growth(const struct metrics_page *before, const struct metrics_pag
     return metrics_page_sum(after, name) - metrics_page_sum(before, name);
 }
 
-/* So many requests of each kind; a batch, where there is one, has three items. */
+/* Sends this many requests of each kind. A batch has three items. */
 static void send_kinds(int good, int batches, int bad, int nowhere)
 {
     char path[64];
@@ -116,7 +117,7 @@ static void send_kinds(int good, int batches, int bad, int nowhere)
     }
 }
 
-/* One of each kind has made its series before. */
+/* One request of each kind, sent first, makes the series. */
 static void test_metrics_grow(void **state)
 {
     (void)state;
@@ -139,13 +140,13 @@ static void test_metrics_grow(void **state)
     assert_true(growth(&before, &after, "attnd_inference_stage_seconds_count") == 4 * 11);
     assert_true(growth(&before, &after, "attnd_inference_duration_seconds_count") == 11);
     assert_true(growth(&before, &after, "attnd_inference_faults_total") == 5);
-    /* Clients do not make series: 300 paths that are not there are one. */
+    /* Clients do not make series: 300 unknown paths share one. */
     assert_int_equal(after.series_count, before.series_count);
     metrics_page_free(&before);
     metrics_page_free(&after);
 }
 
-/* Every route that infers counts as itself, with its model where it has one. */
+/* Every route that infers counts under its own name, and under its model where it has one. */
 static void test_metrics_by_model_and_route(void **state)
 {
     (void)state;
@@ -204,8 +205,8 @@ static double items_of(struct http_client *own, const char *model, int *series_c
     return items;
 }
 
-/* Models that clients put and delete make no more than so many series; one that is put again under
- * its name counts on. */
+/* Models that clients put and delete make a limited number of series. A model that is put again
+ * under its old name counts on from where it was. */
 static void test_models_come_and_go(void **state)
 {
     enum { MODELS = 50, PLACES = 32, SERIES_OF_ONE = 5 * 21 + 3, SERIES_OF_ROUTE = 21 + 2 };
@@ -230,7 +231,7 @@ static void test_models_come_and_go(void **state)
     }
     assert_true(items_of(&own, "guest-0", &count) == 0);
     assert_true(items_of(&own, "guest-49", &count) == 2);
-    /* Beside them, what other routes count that were asked first meanwhile. */
+    /* Other routes had their first request meanwhile, and their series count too. */
     assert_true(count <= first_count + PLACES * SERIES_OF_ONE + 4 * SERIES_OF_ROUTE + 20);
     http_client_free(&own);
     daemon_stop(&other);

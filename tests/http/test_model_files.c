@@ -1,8 +1,7 @@
-/* test_model_files.c - model files as they lie in a directory, good and bad ones, and the commands
- * that look at them.
+/* test_model_files.c - good and bad model files in a directory, and the commands that look at them.
  *
- * A bad file is refused when it is put and listed as UNAVAILABLE when it is found;
- * it never takes another model down. */
+ * The daemon refuses a bad file when a client puts it, and lists it as UNAVAILABLE when it finds it
+ * in the directory. A bad file never takes another model down. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +63,7 @@ static void expect_first_context(const char *model, const char *wanted)
 #define K    ENTRY("k_proj.weight", "F32", "[3,3]", "[36,72]")
 #define V    ENTRY("v_proj.weight", "F32", "[3,3]", "[72,108]")
 
-/* Each over 27 floats; each wrong in one way. */
+/* Each header stands before 27 floats and is wrong in one way. */
 static const char *const HEADERS[] = {
     "",
     "{}",
@@ -120,7 +119,7 @@ static const char *const HEADERS[] = {
     "," ENTRY("v_proj.weight", "F32", "[3,3]", "[72,18446744073709551615]") "}",
     "{" META "," Q "," K
     "," ENTRY("v_proj.weight", "F32", "[3,3]", "[72,99999999999999999999999]") "}",
-    /* well-formed files that are no layer */
+    /* well-formed files that hold no layer */
     "{" META "," Q "," ENTRY("k_proj.weight", "F32", "[6,3]", "[36,108]") "}",
     "{" META "," Q "," K "," ENTRY("v_proj.weight", "I32", "[3,3]", "[72,108]") "}",
     "{" META "," Q "," K "," ENTRY("v_proj.weight", "F32", "[9]", "[72,108]") "}",
@@ -145,7 +144,7 @@ static void put_refused(const char *data, size_t size)
     http_response_free(&response);
 }
 
-/* Over a good model, which stays. */
+/* Each is put over a good model, which stays. */
 static void test_bad_files_are_refused(void **state)
 {
     (void)state;
@@ -205,7 +204,7 @@ static void test_directory_is_the_model(void **state)
     daemon_directory_write(directory, "config.json", CONFIG, sizeof(CONFIG) - 1);
     fixture_serve("--models", directory, "--model-name", "mounted");
     expect_first_context("mounted", "[[0.98522025,1.74174051,0.75652026]]");
-    /* And it is the model of a request that names none. */
+    /* A request that names no model gets this one. */
     cJSON *answer = answer_post(&client, "/v1/attention", "{\"query\":[1,0,0]}");
     answer_expect(answer, "model", "\"mounted\"", 0);
     cJSON_Delete(answer);
@@ -227,7 +226,7 @@ static void test_default_model(void **state)
     fixture_stop(NULL);
 }
 
-/* One file for each way to hold numbers; these are exact in all of them. */
+/* One file for each way to store numbers; these numbers are exact in all of them. */
 static void test_dtypes(void **state)
 {
     (void)state;
@@ -291,7 +290,7 @@ static void test_bad_file_is_listed(void **state)
     assert_int_equal(response.status, 200);
     http_response_free(&response);
 
-    /* Put again, it is well. */
+    /* After a new put the model is well. */
     response = model_put(&client, "broken", model_bytes_demo(2, ""));
     assert_true(response.status == 200 || response.status == 201);
     http_response_free(&response);
@@ -299,7 +298,7 @@ static void test_bad_file_is_listed(void **state)
     fixture_stop(NULL);
 }
 
-/* --models-strict: a bad file keeps the daemon from being ready, or from starting. */
+/* With --models-strict a bad file keeps the daemon from being ready, or from starting. */
 static void test_strict(void **state)
 {
     (void)state;

@@ -1,9 +1,9 @@
-/* test_model_lifecycle.c - versions over HTTP, SIGHUP, many swaps under load, and the end of the
- * daemon in the middle of a save.
+/* test_model_lifecycle.c - versions over HTTP, SIGHUP, many swaps under load, and a daemon that is
+ * killed in the middle of a save.
  *
  * The models are demo with its context multiplied, so that an answer tells which version it came
- * from. ATTND_TEST_PROBLEMS (make check-long) is the number of requests that the swaps are under.
- */
+ * from. ATTND_TEST_PROBLEMS (make check-long) is the number of requests that run during the
+ * swaps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@
 
 /* ---------------------------------------------------------------- helpers -- */
 
-/* A new file, renamed into its place. */
+/* Writes a new file and renames it into its place. */
 static void write_file(const char *name, const void *bytes, size_t size)
 {
     char from[300], to[300];
@@ -55,7 +55,7 @@ static void write_demo_version(const char *name, float factor)
     free(file.data);
 }
 
-/* How often the daemon has said that it has read the models again. */
+/* How often the daemon has logged that it read the models again. */
 static int count_readings(void)
 {
     int count = 0;
@@ -77,7 +77,7 @@ static void read_again(void)
     }
 }
 
-/* The index' row of a version; state NULL: it has none. */
+/* The index's row of a version. If state is NULL, the version has no row. */
 static void expect_state(const char *name, const char *version, const char *state,
                          const char *reason)
 {
@@ -102,7 +102,7 @@ static void expect_state(const char *name, const char *version, const char *stat
     http_response_free(&response);
 }
 
-/* Which version answers an inference at this path, and what it says its version is. */
+/* Asks at this path and checks which version answers, and which version the answer names. */
 static void expect_answer(const char *path, double factor, const char *version)
 {
     static const double first[] = MODEL_BYTES_CONTEXT;
@@ -201,7 +201,7 @@ enum { USERS = 3, REQUESTS_PER_SWAP = 100 };
 struct users {
     int port;
     int total;
-    char *answers[2]; /* all that may be answered */
+    char *answers[2]; /* the only two allowed answers */
     _Atomic int count, wrong, swaps;
     _Atomic int seen[2];
 };
@@ -232,7 +232,7 @@ static void *use(void *context)
     return NULL;
 }
 
-/* Over HTTP and by a file and SIGHUP in turn. */
+/* Swaps in turn over HTTP, and by a file and SIGHUP. */
 static void swap(int round)
 {
     const float factor = (float)(1 + round / 2 % 2);
@@ -245,7 +245,7 @@ static void swap(int round)
     }
 }
 
-/* Every answer is wholly one or the other. */
+/* Every answer comes wholly from one version or the other. */
 static void test_swaps_under_load(void **state)
 {
     (void)state;
@@ -281,7 +281,8 @@ static void test_swaps_under_load(void **state)
 
 enum { SAVED_NUMBERS = 40000 };
 
-/* A value in every number of it, for the file on disk to be judged by. */
+/* A model whose numbers all have this value, so that the file on disk tells which save it is
+ * from. */
 static struct model_bytes saved_model(float value)
 {
     float *values = malloc(SAVED_NUMBERS * sizeof(*values));
@@ -299,10 +300,10 @@ static struct model_bytes saved_model(float value)
 struct saver {
     int port;
     int first;
-    _Atomic int answered; /* the last value that was */
+    _Atomic int answered; /* the last value that got an answer */
 };
 
-/* Puts one value after the other until the daemon is gone. */
+/* Puts one value after another until the daemon is gone. */
 static void *save(void *context)
 {
     struct saver *saver = context;
@@ -320,7 +321,7 @@ static void *save(void *context)
     return NULL;
 }
 
-/* The value of the file on disk, which is whole. */
+/* The value of the file on disk; checks that the file is whole. */
 static int saved_value(void)
 {
     char path[300];
@@ -347,8 +348,8 @@ static void start_daemon(void)
     fixture_serve("--models", directory, "--model-control", "explicit");
 }
 
-/* The daemon is killed at some point of a save: what is there then is the last that was answered,
- * or the next, whole; it is served, and nothing else is left. */
+/* The daemon is killed at some point of a save. Then the file on disk is the last one that was
+ * answered, or the next one, and it is whole. A new daemon serves it, and no other file is left. */
 static void test_killed_while_it_saves(void **state)
 {
     (void)state;
@@ -360,7 +361,7 @@ static void test_killed_while_it_saves(void **state)
         assert_int_equal(pthread_create(&thread, NULL, save, &saver), 0);
         while (atomic_load(&saver.answered) < saver.first)
             daemon_pause(0.001);
-        daemon_pause(0.0137 * (i % 7) / 7); /* another point of a save each time */
+        daemon_pause(0.0137 * (i % 7) / 7); /* at another point of a save each time */
         http_client_free(&client);
         daemon_kill(&server);
         pthread_join(thread, NULL);

@@ -1,5 +1,5 @@
-/* test_model_new.c - attnd model new: the files it writes are served, and depend on the seed
- * alone. */
+/* test_model_new.c - attnd model new: the daemon serves the files that it writes, and these depend
+ * on the seed alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,8 +25,9 @@ static void path_of(char path[PATH_BYTES], const char *name)
     snprintf(path, PATH_BYTES, "%s/%s", directory, name);
 }
 
-/* Runs attnd model new with the flags, which spaces part, and name in the directory; name NULL:
- * nothing. The exit status; words must be in what it wrote to standard error. */
+/* Runs attnd model new with the flags, which are separated by spaces, and with the path of name in
+ * the directory, or without a path if name is NULL. Returns the exit status; what it wrote to
+ * standard error must have words in it. */
 static int run_new(const char *flags, const char *name, const char *words)
 {
     char text[PATH_BYTES], path[PATH_BYTES];
@@ -62,11 +63,11 @@ static bool same_bytes(const char *one, const char *other)
     return same;
 }
 
-/* What each file is when it is served: parameters, heads and widths. */
+/* Each file as the daemon serves it: parameters, heads and widths. */
 static const struct {
     const char *name, *flags;
     double parameter_count;
-    const char *layer; /* of the last one */
+    const char *layer; /* the last layer */
 } MODELS[] = {
     { "plain", "--d-model=12", 4 * 12 * 12,
       "{\"index\":0,\"kind\":\"self\",\"d_query\":12,\"d_key\":12,\"d_value\":12,\"d_out\":12,"
@@ -144,7 +145,7 @@ static void test_seed(void **state)
     }
     assert_true(same_bytes(names[0], names[1]));
     assert_false(same_bytes(names[0], names[2]));
-    /* Over one that is there only where that is said. */
+    /* The command writes over an old file only with --force. */
     assert_int_equal(run_new("--d-model 8 --q-heads 2 --seed 1", names[2], "--force"), 1);
     assert_false(same_bytes(names[0], names[2]));
     assert_int_equal(run_new("--d-model 8 --force --q-heads 2 --seed 1", names[2], ""), 0);

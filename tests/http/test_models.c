@@ -1,7 +1,7 @@
 /* test_models.c - the models resource: list, describe, put, replace, delete.
  *
- * The uploaded models are demo with its context multiplied, so that every answer
- * tells which version of a model it came from. */
+ * The uploaded models are demo with its context multiplied, so that every answer tells which
+ * version of a model it came from. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -115,7 +115,8 @@ static void test_put_replace_delete(void **state)
     expect_refused(http_client_get(&client, "/v1/models/words"), 404, "not_found");
 }
 
-/* The other two ways to say what the body is: nothing, and what a file is usually called. */
+/* Other content types: none, and the ones under which clients usually send files. The first bytes
+ * tell what the body is. */
 static void test_put_by_first_bytes(void **state)
 {
     (void)state;
@@ -158,7 +159,8 @@ static void test_put_json(void **state)
     http_response_free(&response);
 }
 
-/* Several heads, layers, biases and an output projection, all typed; every number by hand. */
+/* Several heads, layers, biases and an output projection, all sent as JSON text; every number is
+ * worked out by hand. */
 static void test_put_json_with_everything(void **state)
 {
     (void)state;
@@ -254,7 +256,8 @@ static void test_put_json_refused(void **state)
     assert_false(model_is_listed(&client, "refused"));
 }
 
-/* Not null, which would be a scale of 1/sqrt(head_dim), when it has been written to the file. */
+/* A scale that no double can hold is refused. Otherwise the file would say null for it, which means
+ * a scale of 1/sqrt(head_dim). */
 static void test_put_json_beyond_doubles(void **state)
 {
     (void)state;
@@ -312,7 +315,7 @@ static void test_conflicts(void **state)
     expect_refused(model_put(&client, "sdpa", model_bytes_demo(1, "")), 409, "conflict");
     expect_refused(model_delete(&client, "demo"), 409, "conflict");
     expect_refused(model_delete(&client, "sdpa"), 409, "conflict");
-    /* A directory of that name, whatever is in it. */
+    /* A directory has this name; the daemon leaves it alone, whatever is in it. */
     daemon_directory_write(directory, "folder/notes.txt", "kept", 4);
     expect_refused(model_put(&client, "folder", model_bytes_demo(1, "")), 409, "conflict");
     struct http_response response = model_delete(&client, "folder");
@@ -324,7 +327,7 @@ static void test_conflicts(void **state)
     assert_int_equal(stat(path, &status), 0);
 }
 
-/* What was put is there again after a restart, and answers the same. */
+/* A model that was put is there again after a restart, and answers the same. */
 static void test_restart(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* test_models_in_use.c - models that are replaced, deleted or damaged while requests use them.
  *
- * Every answer comes from one version of a model, whole: the one that was there
- * when its request came. */
+ * Every answer comes wholly from one version of a model: the version that was there when its
+ * request came. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,8 +80,8 @@ static void test_replaced_while_in_use(void **state)
 
 enum { LONG_ROWS = 1000, LONG_KEYS = 8000 };
 
-/* Puts the model "slow" and begins a long request to it; returns when it has come. The caller frees
- * *text after the end. */
+/* Puts the model "slow" and begins a long request to it. Returns when the daemon has received the
+ * request. The caller frees *text when the request has ended. */
 static void begin_long_one(struct http_background *long_one, struct request_text *text)
 {
     struct http_response response = model_put_json(
@@ -107,15 +107,15 @@ static void begin_long_one(struct http_background *long_one, struct request_text
     answer_wait_for_active(&client, 1);
 }
 
-/* A long request, begun on the old parameters, ends on them though the file is replaced and gone.
- */
+/* A long request begins on the old parameters and ends on them, although the file is deleted
+ * meanwhile. */
 static void test_deleted_while_in_use(void **state)
 {
     struct http_background long_one;
     struct request_text text;
     (void)state;
     begin_long_one(&long_one, &text);
-    daemon_pause(0.1 * daemon_slowness()); /* until it has been read, and its model found */
+    daemon_pause(0.1 * daemon_slowness()); /* until the daemon has read it and found its model */
     model_delete_well(&client, "slow");
     struct http_response response = http_background_join(&long_one);
     cJSON *answer = answer_json(&response, 200);
@@ -143,8 +143,8 @@ static void expect_unavailable(const char *name, const char *words)
     http_response_free(&response);
 }
 
-/* The same, but somebody cuts a byte off the file, which takes no page away, or writes into it: the
- * long request is not answered, nor is any after it, and the model says why. */
+/* The same, but here the file changes: it loses its last byte, which takes no page away, or it is
+ * written into. The long request gets no result, no later request does, and the model says why. */
 static void test_written_into_while_in_use(void **state)
 {
     static const char *const WORDS[] = { "cut short", "written into" };
@@ -170,8 +170,8 @@ static void test_written_into_while_in_use(void **state)
     }
 }
 
-/* Somebody truncates the mapped file: its requests are refused, the daemon lives, and so does every
- * other model. A file put anew heals it. */
+/* The mapped file is truncated. Its requests are refused; the daemon and every other model live on.
+ * A file that is put anew heals the model. */
 static void test_file_cut_short(void **state)
 {
     (void)state;

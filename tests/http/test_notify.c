@@ -1,5 +1,6 @@
-/* test_notify.c - what a service manager is told (systemd's Type=notify): that the daemon is ready
- * when it is, that it stops when it begins to, and nothing else; and nobody needs to listen. */
+/* test_notify.c - what the daemon tells a service manager (systemd's Type=notify): that it is
+ * ready, once it is; that it stops, once it begins to; and nothing else. It also serves where no
+ * manager listens. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +25,7 @@ static char *directory;
 static int manager = -1;
 static char variable[256];
 
-/* A socket of that name: "@" begins an abstract one. */
+/* A socket of that name; "@" at the beginning means an abstract one. */
 static void listen_as(const char *name)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -127,7 +128,7 @@ static void test_not_ready_without_its_models(void **state)
     expect_told_nothing();
 }
 
-/* Serving is not the manager's affair. */
+/* The daemon serves even if it cannot tell the manager. */
 static void test_nobody_listens(void **state)
 {
     (void)state;

@@ -126,11 +126,11 @@ static void test_failures(void **state)
     const double successes = value_of("request_success", "sdpa", "");
     answer_refused(&client, PATH, "{\"model\":\"sdpa\",\"query\":[[1],[1,2]]}", 400, "ragged",
                    NULL);
-    expect_failures("sdpa", 0, 0, 0, 0); /* its model was not looked up yet */
+    expect_failures("sdpa", 0, 0, 0, 0); /* the daemon had not looked up its model yet */
     answer_refused(&client, PATH, "{\"model\":\"sdpa\",\"query\":[[1]],\"key\":[[1,2]]}", 400,
                    "shape", NULL);
     expect_failures("sdpa", 0, 0, 0, 1);
-    leave_after(slow, 0.2); /* which is in its middle */
+    leave_after(slow, 0.2); /* the client leaves in the middle of the computation */
     expect_failures("sdpa", 0, 1, 0, 1);
     const char *const headers[] = { "X-Timeout-Ms: 500", "Content-Type: application/json", NULL };
     answer_send_refused(&client,

@@ -1,7 +1,7 @@
 /* test_oip_binary.c - the binary tensor data extension: tensors as bytes behind the JSON, in both
  * directions, and the raw binary request.
  *
- * Bytes in, bytes out must be the same numbers as JSON in, JSON out. The layout is tritonclient's
+ * A call in bytes must give the same numbers as the same call in JSON. The layout is tritonclient's
  * (oip_client.h). */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +51,7 @@ static void expect_same(const struct oip_answer *one, const struct oip_answer *o
     free(y);
 }
 
-/* As tritonclient asks where its user names no outputs: binary_data_output. */
+/* tritonclient asks like this if its user names no outputs: with binary_data_output. */
 static void test_bytes_are_the_numbers(void **state)
 {
     (void)state;
@@ -69,7 +69,7 @@ static void test_bytes_are_the_numbers(void **state)
     oip_answer_free(&want);
 }
 
-/* Every wish of every output, from either kind of input. */
+/* Every form of answer for every output, from either kind of input. */
 static void test_inputs_and_outputs_mix(void **state)
 {
     (void)state;
@@ -111,7 +111,7 @@ static void test_inputs_and_outputs_mix(void **state)
     oip_answer_free(&want);
 }
 
-/* The tail begins at any byte, and so does each tensor in it. */
+/* The tail may begin at any byte, and so may each tensor in it. */
 static void test_every_alignment(void **state)
 {
     (void)state;
@@ -133,7 +133,7 @@ static void test_every_alignment(void **state)
         oip_request_free(&request);
     }
     oip_answer_free(&want);
-    /* An odd number of bytes before what has four each. */
+    /* An odd number of bytes comes before a tensor of 4-byte numbers. */
     static const int64_t one_row[] = { 1, 3 }, one_by_three[] = { 1, 3 };
     static const unsigned char open[3] = { 1, 0, 1 };
     struct oip_request request = { 0 };
@@ -156,7 +156,8 @@ static void test_every_alignment(void **state)
     oip_request_free(&request);
 }
 
-/* The nearest F16 and BF16 to what the same numbers give as FP32; sizes of two. */
+/* The answer has the F16 and BF16 nearest to the FP32 answer for the same numbers; these datatypes
+ * have two bytes each. */
 static void test_narrow_and_wide_datatypes(void **state)
 {
     (void)state;
@@ -170,7 +171,7 @@ static void test_narrow_and_wide_datatypes(void **state)
         const char *datatype;
         const void *bytes;
         size_t size;
-        double unit; /* half a unit in the last place of 1 */
+        double unit; /* tolerance: half a unit in the last place of 1 */
     } kinds[] = { { "FP16", f16, sizeof f16, 0x1p-11 },
                   { "BF16", bf16, sizeof bf16, 0x1p-8 },
                   { "FP64", f64, sizeof f64, 1e-6 } };
@@ -221,7 +222,7 @@ static void test_raw_request(void **state)
     oip_answer_free(&want);
 }
 
-/* Strings as bytes: each behind its length in four. */
+/* Strings as bytes: four bytes with the length come before each. */
 static void test_classification_as_bytes(void **state)
 {
     (void)state;
@@ -250,7 +251,7 @@ static void test_classification_as_bytes(void **state)
     oip_request_free(&request);
 }
 
-/* Outputs of no bytes are outputs. */
+/* An output of no bytes is still an output. */
 static void test_empty_tensors(void **state)
 {
     (void)state;
@@ -265,8 +266,9 @@ static void test_empty_tensors(void **state)
     oip_request_free(&request);
 }
 
-/* What is answered as it came must still be there when it is sent: keys and values without a past
- * are views of the body. Large enough for many writes. */
+/* Keys and values without a past are views of the request's body. The daemon answers them as they
+ * came, so the body must still be there when it sends them. They are large enough for many
+ * writes. */
 static void test_present_is_what_came(void **state)
 {
     (void)state;
@@ -299,8 +301,8 @@ static void test_present_is_what_came(void **state)
     free(value);
 }
 
-/* An answer in parts goes with its connection, sent or not; under a sanitizer the daemon's end
- * tells whether all of it went. */
+/* A client may leave before or during an answer in parts; the answer is freed with its connection.
+ * Under a sanitizer, the end of the daemon shows whether all of it was freed. */
 static void test_clients_that_leave(void **state)
 {
     (void)state;
@@ -331,7 +333,7 @@ static void test_clients_that_leave(void **state)
         assert_true(http_raw_send(&raw, zeros, tail));
         if (i % 3 > 0)
             assert_true(http_raw_send(&raw, zeros, LENGTH * 4));
-        if (i % 3 > 1) /* some of the answer, and no more */
+        if (i % 3 > 1) /* reads some of the answer, and no more */
             assert_true(recv(raw.socket, some, sizeof some, 0) > 0);
         http_raw_close(&raw);
     }
@@ -375,7 +377,8 @@ static void unpack(struct http_response *response)
     inflateEnd(&stream);
 }
 
-/* The header's length is that of the JSON before it is packed, as tritonclient counts. */
+/* Inference-Header-Content-Length is the length of the JSON before it is packed, as tritonclient
+ * counts. */
 static void test_packed_both_ways(void **state)
 {
     (void)state;
@@ -414,7 +417,7 @@ static void test_packed_both_ways(void **state)
     struct oip_answer answer = oip_answer_of(response);
     const struct oip_tensor_answer context = oip_output_of(&answer, "context");
     const float *got = context.bytes;
-    /* The values of the model's three rows: one word attends to nothing but itself. */
+    /* The values of the model's three rows: a single word attends to nothing but itself. */
     static const float values[3][3] = { { 1, 1, 0 }, { 0, 1, 1 }, { 0, 0, 0 } };
     assert_int_equal(context.size, sizeof rows);
     for (int i = 0; i < ROWS; i++) {

@@ -1,5 +1,6 @@
-/* test_oip_faults.c - what is wrong with an inference request, said with status, code, pointer, and
- * a message that names what is at fault: every case of the protocol's that a client can make. */
+/* test_oip_faults.c - faults in an inference request. The answer has a status, a code, a pointer,
+ * and a message that names the fault. This file has every fault of the protocol that a client can
+ * cause. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,7 +63,7 @@ static const struct oip_fault CASES[] = {
       ONE("\"name\":\"query\",\"datatype\":\"FP32\",\"shape\":[1,3],\"data\":[1,0,0],"
           "\"parameters\":{\"shared_memory_region\":\"r\"}"),
       400, "field", "/inputs/0/parameters/shared_memory_region", "query" },
-    /* Two sources; a size without a header. */
+    /* Two sources for the data; a binary size without the header. */
     { "demo",
       ONE("\"name\":\"query\",\"datatype\":\"FP32\",\"shape\":[1,3],\"data\":[1,0,0],"
           "\"parameters\":{\"binary_data_size\":12}"),
@@ -174,7 +175,7 @@ static const struct oip_fault CASES[] = {
       "\"error\":\"Request for unknown model: 'nobody' is not found; there are demo, sdpa" },
     { "demo", ONE("\"name\":\"mask\",\"datatype\":\"FP32\",\"shape\":[1,2],\"data\":[0,-Infinity]"),
       400, "json", "", "in a mask null is -Infinity, and tensors as bytes hold any number" },
-    /* Inputs that do not agree. */
+    /* Inputs that do not fit together. */
     { "demo",
       "{\"inputs\":[{\"name\":\"query\",\"shape\":[2,1,3],\"datatype\":\"FP32\",\"data\":[1,0,0,1,"
       "0,0]},{\"name\":\"key\",\"shape\":[1,1,3],\"datatype\":\"FP32\",\"data\":[1,0,0]}]}",
@@ -248,7 +249,7 @@ static void test_json(void **state)
 static const char BYTES[24];
 
 struct binary_case {
-    const char *length; /* of the header; NULL: that of the JSON */
+    const char *length; /* the header's length; NULL: the length of the JSON */
     const char *json;
     size_t tail;
     const char *code, *pointer, *says;
@@ -419,7 +420,7 @@ static void test_limits(void **state)
     http_client_init(&other, small.port);
     static float zeros[600];
     struct oip_request request = { .parameters = "\"binary_data_output\":true" };
-    /* 4 bytes a number would fit where the answer is bytes; as text they do not. */
+    /* At 4 bytes a number the answer fits if it is bytes; as text it does not. */
     oip_add_binary(&request, "query", "FP32", 2, (const int64_t[]){ 10, 3 }, zeros, 120);
     oip_ask(&request, "weights", NULL);
     struct http_response response = oip_send(&other, "demo", &request);
@@ -440,7 +441,7 @@ static void test_limits(void **state)
     answer_expect_fault(&response, 413, "too_large", "/inputs/0");
     http_response_free(&response);
     oip_request_free(&request);
-    /* The parameter has no part in it. */
+    /* The parameter does not change the limit. */
     request.parameters = "\"qk_matmul_output_mode\":3";
     for (int i = 0; i < 3; i++)
         oip_add_binary(&request, (const char *[]){ "Q", "K", "V" }[i], "FP32", 4,

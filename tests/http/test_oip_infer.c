@@ -1,6 +1,6 @@
 /* test_oip_infer.c - POST /v2/models/{model}/infer with JSON: what it takes and what it answers.
  *
- * A tutorial's numbers first; everything else must be the same to the last digit as what the native
+ * A tutorial's numbers come first. All other answers must equal, to the last digit, what the native
  * API answers to the same question. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -120,7 +120,7 @@ static void test_a_batch_is_its_entries(void **state)
     free(data.data);
 }
 
-/* Options of the native API and the same as parameters and inputs. */
+/* Options of the native API, and the same options as parameters and inputs. */
 static const struct {
     const char *model, *native, *parameters;
     const char *inputs[4][4]; /* name, datatype, shape, data */
@@ -223,7 +223,7 @@ static void test_masks_of_a_batch(void **state)
     oip_answer_free(&want);
     struct oip_request request = { 0 };
     oip_add_json(&request, "query", "FP32", "[2,2,3]", WORDS);
-    oip_add_json(&request, "kv_len", "INT64", "[2,2]", "[1,2,1,2]"); /* as causal, once more */
+    oip_add_json(&request, "kv_len", "INT64", "[2,2]", "[1,2,1,2]"); /* the same as causal */
     struct oip_answer answer = oip_post(&client, "demo", &request);
     want = ask_words("[2,2,3]", WORDS, "\"causal\":true");
     answer_expect_equal(answer.json, want.json, "outputs");
@@ -288,8 +288,8 @@ static void test_the_envelope(void **state)
     oip_request_free(&request);
 }
 
-/* With and without a version, a Content-Type, keys that nobody knows, outputs that ask for nothing.
- */
+/* With and without a version, with several Content-Types and none, with unknown keys, and with
+ * outputs that set no options. */
 static void test_ways_of_asking(void **state)
 {
     (void)state;
@@ -323,7 +323,7 @@ static void test_ways_of_asking(void **state)
     oip_answer_free(&want);
 }
 
-/* What aiohttp says of all bytes, and so tritonclient.http.aio of JSON. */
+/* aiohttp calls all bytes octet-stream, and so tritonclient.http.aio sends JSON under this type. */
 static void test_json_said_to_be_bytes(void **state)
 {
     (void)state;
@@ -357,7 +357,7 @@ static void test_classification(void **state)
     oip_expect_class(cJSON_GetArrayItem(weights.data, 1)->valuestring, 0.23608993, 0);
     oip_expect_class(cJSON_GetArrayItem(weights.data, 2)->valuestring, 0.4548263, 0);
     oip_expect_class(cJSON_GetArrayItem(weights.data, 3)->valuestring, 0.4548263, 2);
-    assert_int_equal(context.shape[1], 3); /* there are no more */
+    assert_int_equal(context.shape[1], 3); /* a row has no more numbers */
     oip_answer_free(&answer);
     oip_request_free(&request);
 }

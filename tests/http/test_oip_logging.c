@@ -1,5 +1,5 @@
-/* test_oip_logging.c - the logging extension: which lines the daemon writes, asked and changed
- * while it runs. */
+/* test_oip_logging.c - the logging extension: a client reads and changes, while the daemon runs,
+ * which lines the daemon writes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -77,7 +77,7 @@ static void test_format(void **state)
                     "\"default\"");
 }
 
-/* Nothing of a bad request is taken, the good part neither. */
+/* A bad request changes nothing, even by its good part. */
 static void test_refused(void **state)
 {
     (void)state;
@@ -102,7 +102,8 @@ static void test_refused(void **state)
     expect_settings(answer_get(&client, PATH), "true", "0", "\"default\"");
 }
 
-/* As models are: who may not change these, may not switch the log off either. */
+/* The same permission as for models: a client that may not change models may not switch the log off
+ * either. */
 static void test_not_allowed(void **state)
 {
     (void)state;

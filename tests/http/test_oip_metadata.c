@@ -1,5 +1,5 @@
-/* test_oip_metadata.c - the Open Inference Protocol v2 before any inference: health, what the
- * server and its models say of themselves, versions, and paths that are not there. */
+/* test_oip_metadata.c - the Open Inference Protocol v2 without inference: health, what the server
+ * and its models say about themselves, versions, and paths that do not exist. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -163,7 +163,7 @@ static void test_model_ready(void **state)
     }
 }
 
-/* One that failed to load, at the start or at all, is there and is not ready. */
+/* A model that failed to load, at the start or later, exists but is not ready. */
 static void test_unavailable(void **state)
 {
     (void)state;

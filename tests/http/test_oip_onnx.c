@@ -1,7 +1,8 @@
 /* test_oip_onnx.c - the node tests of ONNX Attention, over HTTP: model sdpa, every tensor as bytes.
  *
- * The same files as conformance/test_onnx_attention.c, whose translation to the library the daemon
- * now does itself: names, attributes and tensors go out as they stand in the file. */
+ * The files are those of conformance/test_onnx_attention.c. That test translates them for the
+ * library; here the daemon does this itself: names, attributes and tensors are sent as they stand
+ * in the file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -21,7 +21,7 @@ static void write_demo(const char *name, float factor)
 {
     char file_name[200];
     struct model_bytes file = model_bytes_demo(factor, "");
-    /* A new file, not new bytes in the one that is mapped. */
+    /* Writes a new file; does not write into the file that is mapped. */
     snprintf(file_name, sizeof(file_name), "%s/%s", directory, name);
     remove(file_name);
     daemon_directory_write(directory, name, file.data, file.size);
@@ -58,7 +58,7 @@ static void expect_refused(const char *name, const char *what, const char *body,
     http_response_free(&response);
 }
 
-/* The index; the caller's to delete. */
+/* The index; the caller deletes it. */
 static cJSON *read_index(const char *body)
 {
     struct http_response response = http_client_send(
@@ -71,7 +71,7 @@ static cJSON *read_index(const char *body)
     return index;
 }
 
-/* state NULL: the name is not in the index. reason is a part of it. */
+/* If state is NULL, the name is not in the index. reason is a part of the row's reason. */
 static void expect_state(const char *body, const char *name, const char *state, const char *reason)
 {
     cJSON *index = read_index(body);
@@ -142,7 +142,8 @@ static void test_index_refused(void **state)
                         415, "content_type", "");
 }
 
-/* As aiohttp says of all bytes, and so tritonclient.http.aio of each of these. */
+/* aiohttp calls all bytes octet-stream, and so tritonclient.http.aio sends each of these under this
+ * type. */
 static void test_said_to_be_bytes(void **state)
 {
     (void)state;
@@ -166,7 +167,7 @@ static void test_said_to_be_bytes(void **state)
     expect_state("{}", "first", "READY", "");
 }
 
-/* The old one answers until the new one does. */
+/* The old model answers until the new one does. */
 static void test_load(void **state)
 {
     (void)state;
@@ -282,7 +283,7 @@ static void test_built_in(void **state)
     assert_true(model_factor(&client, "demo") == 1);
 }
 
-/* There is one repository, which has no name. */
+/* There is only one repository, and it has no name. */
 static void test_named_repository(void **state)
 {
     (void)state;
@@ -294,7 +295,7 @@ static void test_named_repository(void **state)
     assert_true(model_factor(&client, "first") == 3);
 }
 
-/* Without --model-control=explicit there is the index, and no more. */
+/* Without --model-control=explicit a client can only read the index. */
 static void test_not_permitted(void **state)
 {
     (void)state;

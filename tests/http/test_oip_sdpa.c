@@ -1,5 +1,5 @@
-/* test_oip_sdpa.c - the model sdpa, which is ONNX Attention, in JSON: what test_oip_onnx.c's files
- * do not have. */
+/* test_oip_sdpa.c - the model sdpa, which is ONNX Attention, in JSON: the cases that the files of
+ * test_oip_onnx.c do not have. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,8 +32,8 @@ static struct oip_answer ask_sdpa(const char *shape, const char *parameters)
     return answer;
 }
 
-/* [batch, heads, length, head_dim] and [batch, length, heads * head_dim] are the same numbers where
- * there is one head; only Y unless asked. */
+/* [batch, heads, length, head_dim] and [batch, length, heads * head_dim] are the same numbers if
+ * there is one head. The answer has only Y unless the request names more. */
 static void test_sdpa_forms(void **state)
 {
     (void)state;
@@ -48,7 +48,7 @@ static void test_sdpa_forms(void **state)
     double *a = oip_numbers(&y4), *b = oip_numbers(&y3);
     assert_memory_equal(a, b, 8 * sizeof *a);
     answer_expect_equal(flags.json, numbers.json, "outputs");
-    /* By hand: scores [1, -1] / sqrt(2) give weights 0.804, 0.196 to the first row. */
+    /* By hand: scores [1, -1] / sqrt(2) give the first row the weights 0.804 and 0.196. */
     const double w = 1 / (1 + exp(-2 / sqrt(2)));
     assert_true(fabs(a[0] - (w * 1 + (1 - w) * 3)) < 1e-6);
     free(a);
@@ -59,7 +59,7 @@ static void test_sdpa_forms(void **state)
     oip_answer_free(&numbers);
 }
 
-/* Whatever a mask's last axis leaves out is forbidden; any rank broadcasts. */
+/* Keys beyond the end of a mask's last axis are forbidden. A mask of any rank broadcasts. */
 static void test_sdpa_masks(void **state)
 {
     (void)state;
@@ -133,7 +133,7 @@ static void narrow(const char *datatype, const double *values, int count, unsign
     }
 }
 
-/* Values may be of a type of their own (T2 of the operator), and so is present_value. */
+/* Values may have their own type (T2 of the operator), and present_value has it too. */
 static void test_values_of_another_datatype(void **state)
 {
     (void)state;
@@ -162,15 +162,15 @@ static void test_values_of_another_datatype(void **state)
     oip_request_free(&request);
 }
 
-/* What a datatype holds of the numbers is what is computed with, exactly in all of them here; what
- * is answered was rounded once. */
+/* The daemon computes with the numbers as the datatype holds them; all of these datatypes hold
+ * these numbers exactly. It rounds the answer once. */
 static void test_datatypes(void **state)
 {
     (void)state;
     static const struct {
         const char *datatype, *parameters;
         int size;
-        double tolerance; /* of what has magnitude 1 */
+        double tolerance; /* for numbers of magnitude 1 */
     } kinds[] = {
         { "FP64", "\"binary_data_output\":true,\"qk_matmul_output_mode\":3", 8, 1e-15 },
         { "FP32",
@@ -214,7 +214,7 @@ static void test_datatypes(void **state)
     }
 }
 
-/* All digits of a double are there in JSON too. */
+/* JSON too has all digits of a double. */
 static void test_doubles_as_text(void **state)
 {
     (void)state;
@@ -332,8 +332,8 @@ static void test_faults(void **state)
         oip_refused(&client, &FAULTS[i]);
 }
 
-/* FP64 is computed in double from the doubles that the text holds, scale and softcap among them;
- * what a datatype cannot reach is refused. */
+/* FP64 is computed in double, from the doubles in the text; so are scale and softcap. A number
+ * beyond the range of its datatype is refused. */
 static void test_range_of_datatypes(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* test_oip_statistics.c - the statistics extension: what is counted for which model, by every
- * endpoint that computes. */
+/* test_oip_statistics.c - the statistics extension: what each endpoint that computes counts, and
+ * for which model. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,7 +52,7 @@ static void check_form(const cJSON *model)
     answer_expect_members(memory, "type,id,byte_size");
 }
 
-/* The statistics of one model; the caller's to delete. */
+/* The statistics of one model; the caller deletes them. */
 static cJSON *statistics_of(const char *name)
 {
     char path[100];
@@ -99,7 +99,7 @@ static void expect_counts(const char *name, double inferences, double executions
     cJSON_Delete(model);
 }
 
-/* Nothing was asked yet, the warm-up apart. */
+/* No request has come yet; the warm-up does not count. */
 static void test_at_first(void **state)
 {
     (void)state;
@@ -135,16 +135,17 @@ static void test_counts(void **state)
     expect_counts("sdpa", 0, 0, 0);
     cJSON *demo = statistics_of("demo");
     const double last_s = number_of(demo, "last_inference") / 1000;
-    assert_true(fabs(last_s - (double)time(NULL)) < 3600); /* milliseconds, and since 1970 */
+    assert_true(fabs(last_s - (double)time(NULL)) < 3600); /* milliseconds since 1970 */
     assert_true(batch_count(demo, 1) == 5);
     cJSON_Delete(demo);
     answer_refused(&client, "/v1/attention", "{\"model\":\"demo\",\"query\":[[1,0]]}", 400, "shape",
                    NULL);
     answer_refused(&client, "/v1/attention", "{\"model\":\"demo\",\"query\":", 400, "json", NULL);
-    expect_counts("demo", 5, 5, 1); /* of the second it was never known that it was demo's */
+    expect_counts("demo", 5, 5, 1); /* nothing told the daemon that the second was for demo */
 }
 
-/* Items in a row of one model are one execution; each bad one is a failure of its own. */
+/* Items of one model that follow each other in the batch are one execution. Each bad item is a
+ * failure of its own. */
 static void test_batch(void **state)
 {
     (void)state;
@@ -188,7 +189,7 @@ static void test_many_at_once(void **state)
     expect_counts("sdpa", 4 + CROWD * ROUNDS, 2 + CROWD * ROUNDS, 1);
 }
 
-/* The path names the model, so it is known even where the body cannot be read. */
+/* The path names the model, so the daemon knows the model even if it cannot read the body. */
 static void test_oip_inference(void **state)
 {
     (void)state;

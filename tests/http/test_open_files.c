@@ -1,6 +1,6 @@
-/* test_open_files.c - a limit of open files that --connections-max does not fit into.
+/* test_open_files.c - a limit of open files that is too low for --connections-max.
  *
- * The limit is this process's own too, which is why these tests are a program of their own. */
+ * The limit holds for this process too, which is why these tests are a program of their own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,8 +33,8 @@ static void stop(void)
     daemon_stop(&server);
 }
 
-/* With as many connections as there may be, and more that wait, the daemon still has files for what
- * it does itself. */
+/* The daemon has as many connections as it may have, and more connections wait. It still has files
+ * for its own work. */
 static void test_connections_are_held_to_the_limit(void **state)
 {
     (void)state;

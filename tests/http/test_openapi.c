@@ -1,9 +1,9 @@
-/* test_openapi.c - the OpenAPI document against the daemon, both ways.
+/* test_openapi.c - compares the OpenAPI document with the daemon, both ways.
  *
- * Every route is in the document and every operation of the document is a route. Every status that
- * the document lists for an operation is provoked here, by a request of the table below or by a
- * pass over all operations (too large, too slow, too many, too late); every answer has a status,
- * a content type, headers and a body as the document says. */
+ * Every route is in the document, and every operation of the document is a route. These tests
+ * provoke every status that the document lists for an operation: by a request of the table below,
+ * or by a pass over all operations (too large, too slow, too many, too late). Every answer has the
+ * status, content type, headers and body that the document describes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +44,8 @@
     "\"data\":[1,0,0,0,1,0]}]"
 #define TYPED "{\"config\":{\"attention\":\"dot\"},\"parameters\":{\"q_proj.weight\":[[1]]"
 
-/* In this order. The first one of an operation is good where it has a good answer. */
+/* The calls run in this order. The first call of an operation is a good one if the operation has a
+ * good answer. */
 static const struct openapi_call calls[] = {
     { "GET", "/livez", NULL, 200, NULL, NULL },
     { "GET", "/readyz", NULL, 200, NULL, NULL },
@@ -225,8 +226,8 @@ static void test_examples(void **state)
     each_with(200, post_examples, NULL);
 }
 
-/* A property of a request is a field that the daemon knows: with a value of no field's kind it is
- * not the field that is unknown. */
+/* Each property of a request in the document is a field that the daemon knows. The test gives it a
+ * value that suits no field; the daemon must not say that the field is unknown. */
 static void test_fields(void **state)
 {
     (void)state;
@@ -255,7 +256,7 @@ static void test_fields(void **state)
 
 struct refusal {
     long status;
-    const char *header; /* that is why */
+    const char *header; /* the header that causes the refusal */
 };
 
 static void send_with(const struct openapi_call *call, void *context)
@@ -267,7 +268,7 @@ static void send_with(const struct openapi_call *call, void *context)
 static void test_refused_by_headers(void **state)
 {
     (void)state;
-    char long_header[15000]; /* but so short that it is the daemon that refuses it */
+    char long_header[15000]; /* short enough that the daemon itself refuses it */
     snprintf(long_header, sizeof long_header, "X-Long: %0*d", 14900, 0);
     struct refusal refusals[] = { { 415, "Content-Encoding: rot13" },
                                   { 400, "Transfer-Encoding: rot13" },
@@ -287,7 +288,7 @@ struct waiting {
     int count, port;
 };
 
-/* The answers that wait, each of this status. */
+/* Receives the waiting answers, which must all have this status. */
 static void receive_all(struct waiting *waiting, long status)
 {
     for (int i = 0; i < waiting->count; i++) {
@@ -301,7 +302,7 @@ static void receive_all(struct waiting *waiting, long status)
     }
 }
 
-/* Without its first bytes, which were sent before. */
+/* Sends the request without its first bytes, which were sent before. */
 static void send_rest(struct http_raw *raw, const struct openapi_call *call, size_t length,
                       const char *body, int sent_bytes)
 {
@@ -375,7 +376,7 @@ static void send_to_nowhere(const struct openapi_call *call, void *context)
     openapi_expect_status(context, call, NULL, 507);
 }
 
-/* A file has taken the place of the models' directory. */
+/* A file takes the place of the models' directory. */
 static void test_storage(void **state)
 {
     struct daemon other;
@@ -403,7 +404,7 @@ static void send_forbidden(const struct openapi_call *call, void *context)
     openapi_expect_status(context, call, "Origin: https://elsewhere.example", 403);
 }
 
-/* A connection that the daemon has taken before it stops. */
+/* Opens a connection that the daemon takes before it stops. */
 static void open_kept(const struct openapi_call *call, void *context)
 {
     static const struct openapi_call live = { "GET", "/livez", NULL, 200, NULL, NULL };
@@ -414,9 +415,10 @@ static void open_kept(const struct openapi_call *call, void *context)
     openapi_expect_described(&live, &response);
 }
 
-/* What a page elsewhere asks; then the end, which comes while requests are on their way: those that
- * are there only after --drain-max are refused. A request has begun for the daemon where its bytes
- * came some ticks of the kernel's clock after the answer before. */
+/* First come requests as a page of another site sends them. Then the daemon stops while requests
+ * are on their way: those that are complete only after --drain-max are refused. The daemon sees
+ * that a request has begun only if its bytes come some ticks of the kernel's clock after the answer
+ * before; hence the pause. */
 static void test_forbidden_and_stopping(void **state)
 {
     struct daemon other;
@@ -442,7 +444,7 @@ static void test_forbidden_and_stopping(void **state)
     assert_int_equal(daemon_wait(&other, 20 * daemon_slowness()), 0);
 }
 
-/* The last of all: what the document lists was answered. */
+/* This test runs last: everything that the document lists has been answered. */
 static void test_nothing_is_left(void **state)
 {
     (void)state;

@@ -79,7 +79,7 @@ static void test_request_id(void **state)
     }
 }
 
-/* Every answer has an id, also of a path that is not there and of a health check. */
+/* Every answer has an id, even for an unknown path or a health check. */
 static void test_request_id_everywhere(void **state)
 {
     (void)state;
@@ -123,7 +123,7 @@ static void test_server_timing(void **state)
 
 /* ------------------------------------------------------------------- log lines -- */
 
-/* The JSON log line that has this text; the caller's to delete. Every line must be JSON. */
+/* The JSON log line that has this text; the caller deletes it. Every line must be JSON. */
 static cJSON *find_line(const struct daemon *from, const char *text)
 {
     char *log = daemon_log(from);
@@ -184,7 +184,7 @@ static void test_log_lines(void **state)
     daemon_stop(&other);
 }
 
-/* Text lines: one for a request, and a client cannot make a second. */
+/* A request makes one text line, and a client cannot make it two. */
 static void test_text_log_lines(void **state)
 {
     (void)state;

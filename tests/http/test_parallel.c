@@ -1,9 +1,9 @@
 /* test_parallel.c - many connections that all wait at the same moment.
  *
- * libmicrohttpd's own epoll threads stall when exactly 128 connections of one
- * thread are ready; so crowds just below, at, and above that size, each request
- * parked behind a slow one, and every answer looked at. Then the same bits
- * whatever the number of workers and the load. */
+ * libmicrohttpd's own epoll threads stall when exactly 128 connections of one thread are ready. So
+ * the crowds have just below, exactly, and above that size. Each request is parked behind a slow
+ * one, and the test checks every answer. Then the tests compare bits: they are the same whatever
+ * the number of workers and the load. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ static struct daemon server;
 
 enum { CROWD_MAX = 256, ROUNDS = 30 };
 
-/* Whoever sends i gets i back. */
+/* The connection that sends i gets i back. */
 static void crowd_round(struct http_crowd *crowd, int round)
 {
     static char bodies[CROWD_MAX][128];
@@ -51,7 +51,8 @@ static void crowd_round(struct http_crowd *crowd, int round)
     }
 }
 
-/* Rounds in lock step: one stall of a second in any of them is seen in the sum. */
+/* All connections wait for each other between rounds, so a stall of a second in any round shows in
+ * the sum. */
 static void test_crowds(void **state)
 {
     (void)state;
@@ -70,7 +71,7 @@ static void test_crowds(void **state)
     }
 }
 
-/* A worker that is busy all the time, so that the crowd is parked behind it. */
+/* A worker is busy all the time, so that the crowd waits behind its request. */
 static void test_crowds_parked(void **state)
 {
     (void)state;
@@ -116,7 +117,8 @@ static char *sample_body(int sample)
     return text.data;
 }
 
-/* Every body from several connections at once; each answer must be the one it had alone. */
+/* Several connections send every body at once. Each answer must equal the answer to the body
+ * alone. */
 static void expect_in_a_crowd(int port, char *const *bodies, int count, char *const *answers)
 {
     enum { COPIES = 6 };
@@ -135,7 +137,8 @@ static void expect_in_a_crowd(int port, char *const *bodies, int count, char *co
     http_crowd_free(&crowd);
 }
 
-/* Alone and in a crowd, on daemons with other numbers of workers: the same text every time. */
+/* The answers have the same text every time: alone, in a crowd, and on daemons with other numbers
+ * of workers. */
 static void expect_equal_bits(char *const *bodies, int count)
 {
     static const char *const workers[] = { "1", "4", "3" };

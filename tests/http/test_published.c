@@ -1,4 +1,5 @@
-/* test_published.c - published checkpoints, served from a directory as they were downloaded. */
+/* test_published.c - published checkpoints, served from a directory in the form in which they are
+ * downloaded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,8 +39,8 @@ static double alibi_of_2(int64_t head, int64_t query, int64_t key)
     return (head == 0 ? 1.0 / 16 : 1.0 / 256) * (double)key;
 }
 
-/* bloom/modeling_bloom.py of Hugging Face transformers at 0078a6cd96d5. Its slopes are the model's:
- * the request has none. */
+/* bloom/modeling_bloom.py of Hugging Face transformers at 0078a6cd96d5. The slopes come from the
+ * model; the request has none. */
 static void test_bloom(void **state)
 {
     static const char CONFIG[] =
@@ -122,7 +123,8 @@ static struct published_answer t5(const char *begin, struct rows hidden, struct 
     "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight 8x2, "                   \
     "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight 8x2"
 
-/* The file above, T5Attention: no scale, the bias of block 0 on every block, none across. */
+/* T5Attention in the file named above: it has no scale, every block of self-attention has the bias
+ * of block 0, and cross attention has none. */
 static void test_t5(void **state)
 {
     (void)state;
@@ -139,7 +141,8 @@ static void test_t5(void **state)
     expect_answer("t5", 1, hidden, hidden, &answer, T5_HEADS);
     answer = t5("decoder.block.#.layer.0.SelfAttention.", hidden, hidden, true, t5_decoder_bias);
     expect_answer("t5", 3, hidden, hidden, &answer, T5_HEADS);
-    /* The last rows alone, as a decoder asks: their weights are the last of each head. */
+    /* The query is the last rows alone, as a decoder asks. Their weights are the last rows of each
+     * head. */
     struct rows last = { 1, 8, hidden.data + 6 * 8 };
     double weights[T5_HEADS * PUBLISHED_LENGTH];
     for (int h = 0; h < T5_HEADS; h++)
@@ -163,14 +166,15 @@ static void test_t5(void **state)
 
 /* -------------------------------------------------------------------- BEiT -- */
 
-/* A picture of 1 by 2 patches: three rows have a bias for each pair, and a fourth has none. */
+/* A picture of 1 by 2 patches. Three rows have a bias for each pair; a fourth row has none. */
 static void test_beit(void **state)
 {
     static const char CONFIG[] =
         "{\"model_type\":\"beit\",\"hidden_size\":2,\"num_attention_heads\":1,"
         "\"num_hidden_layers\":1,\"image_size\":[16,32],\"use_relative_position_bias\":true}";
     static const int64_t SHAPE[] = { 1, 3, 3 };
-    /* The row of the table that each pair has: to the right, left, class to patch and back. */
+    /* The row of the table for each pair: to the right, to the left, from class to patch and
+     * back. */
     static const int ROWS[3][3] = { { 5, 3, 3 }, { 4, 1, 0 }, { 4, 2, 1 } };
     (void)state;
     published_open(CONFIG,
@@ -208,7 +212,7 @@ static void test_beit(void **state)
 
 /* --------------------------------------------------------------- gradients -- */
 
-/* The parts of a fused tensor are named after it, each with its own shape. */
+/* Each part of a fused tensor has its own gradient and shape, and is named after the tensor. */
 static void test_gradients_of_parts(void **state)
 {
     static const char CONFIG[] =
@@ -230,8 +234,8 @@ static void test_gradients_of_parts(void **state)
                                       "h.0.attn.c_attn.weight[k_proj],h.0.attn.c_attn.bias[k_proj],"
                                       "h.0.attn.c_attn.weight[v_proj],h.0.attn.c_attn.bias[v_proj],"
                                       "h.0.attn.c_proj.weight,h.0.attn.c_proj.bias");
-    /* One row sees itself with weight 1: nothing depends on query and key, and the value's matrix
-     * has gradient x^T times the bias's. */
+    /* A single row sees itself with weight 1. So nothing depends on query and key, and the gradient
+     * of the value's matrix is x^T times the bias's gradient. */
     answer_expect(parameters, "h.0.attn.c_attn.weight[q_proj]", "[[0,0],[0,0]]", 1e-6);
     double *weight = answer_numbers(parameters, "h.0.attn.c_attn.weight[v_proj]", 2, MATRIX);
     double *bias = answer_numbers(parameters, "h.0.attn.c_attn.bias[v_proj]", 1, VECTOR);
@@ -254,7 +258,7 @@ static const char BART[] = "{\"model_type\":\"bart\",\"d_model\":8,\"encoder_lay
                            "\"decoder_layers\":2,\"encoder_attention_heads\":2,"
                            "\"decoder_attention_heads\":4}";
 
-/* In shards; what the encoder gave is the key of a cross layer. */
+/* The checkpoint is in shards. A cross layer takes the encoder's output as its key. */
 static void test_bart(void **state)
 {
     static const char *const KINDS[] = { "\"encoder\"", "\"encoder\"", "\"decoder\"",
@@ -312,8 +316,8 @@ static void test_shown(void **state)
 
 /* ----------------------------------------------------------------- stories260K -- */
 
-/* A real model in Meta's own names, with its own params for a config: every layer answers what the
- * example's config of ours answers, and what another implementation computed. */
+/* A real model with Meta's own tensor names and its own params as config. Every layer answers what
+ * our example answers with our own config, and what another implementation computed. */
 static void test_stories260k(void **state)
 {
     static const char PARAMS[] = "{\"dim\":64,\"n_layers\":5,\"n_heads\":8,\"n_kv_heads\":4,"

@@ -1,9 +1,9 @@
-/* test_published_gradients.c - gradients of published checkpoints, by the names of their own files,
- * and a fused F16 tensor large enough to be converted when it is needed.
+/* test_published_gradients.c - gradients of published checkpoints, under the tensor names of their
+ * own files, and a fused F16 tensor that is large enough to be converted only when it is needed.
  *
- * Each gradient is held against finite differences, in double, of the loss sum(context *
- * context_gradient) of the family's attention, written out of its modeling file in Hugging Face
- * transformers at the commit that stands with it. */
+ * The tests compare each gradient with finite differences, in double, of the loss sum(context *
+ * context_gradient). The attention of each family is written after its modeling file in Hugging
+ * Face transformers, at the commit that is named with it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,13 +22,14 @@
 
 static struct rows hidden, outer; /* the input, and the context's gradient */
 
-/* Rows of other numbers than published_input() has. */
+/* Rows with other numbers than those of published_input(). */
 static struct rows other_rows(int64_t columns)
 {
     return published_split(published_input(2 * columns), 1, columns, columns);
 }
 
-/* What is asked of the checkpoint that is open, with more fields; its rows are hidden and outer. */
+/* Asks the open checkpoint for gradients; more has further fields. The rows are hidden and
+ * outer. */
 static cJSON *post_gradients(const char *model, int layer, const char *more)
 {
     struct request_text body = { .data = NULL };
@@ -50,7 +51,8 @@ static double dot(struct rows context)
     return sum;
 }
 
-/* The numbers called name in holder are the derivatives of loss by those of rows. */
+/* Checks that the numbers called name in holder are the derivatives of loss with respect to
+ * rows. */
 static void expect_derivatives(const cJSON *holder, const char *name, struct rows rows, int rank,
                                double (*loss)(void))
 {
@@ -135,7 +137,7 @@ static double t5_bias(int64_t head, int64_t query, int64_t key)
 {
     const int bucket = published_t5_bucket(key - query, true, 8, 5);
     return published_tensor(TABLE, 0).data[bucket * 2 + head]
-           + (key == 3 ? 0.5 : 0); /* of the request's mask */
+           + (key == 3 ? 0.5 : 0); /* from the request's mask */
 }
 
 /* t5/modeling_t5.py at 001359e316a8, T5Attention of block 1, with the table of block 0. */
@@ -157,7 +159,8 @@ static double t5_loss(void)
     "encoder.block.#.layer.0.SelfAttention.v.weight 6x8, "                                         \
     "encoder.block.#.layer.0.SelfAttention.o.weight 8x6, " TABLE " 8x2"
 
-/* A mask beside the bias has its own gradient, of one head or of each. */
+/* A mask beside the bias has its own gradient, whether it is one for all heads or one for each
+ * head. */
 static void test_relative_positions(void **state)
 {
     static const char CONFIG[] =
@@ -185,7 +188,7 @@ static void test_relative_positions(void **state)
     free(one), free(each);
     cJSON_Delete(answer);
     cJSON_Delete(of_each);
-    /* Without a mask of numbers there is no gradient of one. */
+    /* Without a mask of numbers the answer has no gradient of a mask. */
     answer = post_gradients("t5", 1, ",\"causal\":true");
     assert_null(cJSON_GetObjectItem(answer, "mask"));
     assert_non_null(cJSON_GetObjectItem(cJSON_GetObjectItem(answer, "parameters"), TABLE));
@@ -196,8 +199,9 @@ static void test_relative_positions(void **state)
 
 /* ----------------------------------------------------------- a fused copy -- */
 
-/* phi3/modeling_phi3.py: a part of an F16 tensor of so many numbers that it is converted when it is
- * needed, and given back for that of another layer where there is room for one alone. */
+/* phi3/modeling_phi3.py. A part of the F16 tensor has so many numbers that the daemon converts it
+ * only when it is needed. There is room for the copy of one layer alone, so the daemon gives it
+ * back when it needs the copy of the other layer. */
 static void test_fused_copy(void **state)
 {
     enum { WIDTH = 288, HEADS = 2, HEAD_DIM = WIDTH / HEADS };

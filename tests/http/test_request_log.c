@@ -1,5 +1,5 @@
-/* test_request_log.c - one line in the log for each request that says what it did and nothing of
- * what it carried, and Server-Timing on every answer. */
+/* test_request_log.c - one line in the log for each request, which says what the request did and
+ * nothing of its data, and Server-Timing on every answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ static int request_count;
 
 /* ------------------------------------------------------------------ lines -- */
 
-/* The lines of this request; the caller's to delete. */
+/* The lines of this request; the caller deletes them. */
 static cJSON *lines_of(const char *id)
 {
     cJSON *lines = cJSON_CreateArray();
@@ -41,7 +41,7 @@ static cJSON *lines_of(const char *id)
     return lines;
 }
 
-/* The one line of this request, which may follow its answer. */
+/* The only line of this request. The daemon may write it after the answer. */
 static cJSON *line_of(const char *id)
 {
     const double until = daemon_now() + 10 * daemon_slowness();
@@ -80,7 +80,7 @@ static double number_of(const cJSON *line, const char *name)
     return member->valuedouble;
 }
 
-/* Four durations that are no more than the whole. */
+/* The line has four durations, whose sum is at most the total. */
 static void expect_durations(const cJSON *line)
 {
     static const char *const names[] = { "queue_ms", "parse_ms", "compute_ms", "write_ms" };
@@ -92,7 +92,7 @@ static void expect_durations(const cJSON *line)
     assert_true(sum <= number_of(line, "ms") * 1.0001 + 0.001);
 }
 
-/* Sends a request of this id and gives its line. */
+/* Sends a request and returns its line. */
 static cJSON *line_after(const char *path, const char *body, long status)
 {
     char id[32], header[64];
@@ -194,7 +194,8 @@ static void test_lines_of_faults(void **state)
     }
 }
 
-/* Of those who leave a line says 499: while the body comes, and while it is computed. */
+/* The line of a request whose client left says 499. One client leaves while it sends the body, the
+ * other while the daemon computes. */
 static void test_lines_of_departures(void **state)
 {
     (void)state;
@@ -229,7 +230,8 @@ static void test_no_payload_in_the_log(void **state)
     (void)state;
     char *log = daemon_log(&server);
     assert_non_null(strstr(log, "\"code\":\"shape\""));
-    /* Long enough for no id or duration to hold it by chance; in full, or as "%g" writes it. */
+    /* The number has so many digits that no id or duration contains it by chance. It is searched in
+     * full and as "%g" writes it. */
     assert_null(strstr(log, "13371337"));
     assert_null(strstr(log, "1.33713e"));
     free(log);
@@ -237,7 +239,8 @@ static void test_no_payload_in_the_log(void **state)
 
 /* ---------------------------------------------------------- Server-Timing -- */
 
-/* Names with durations and nothing else, the total last; *count is how many. */
+/* Checks that the header has names with durations and nothing else, the total last. *count is their
+ * number. */
 static double total_of(const char *timing, int *count)
 {
     double value = -1;
@@ -299,7 +302,7 @@ static void test_timing_on_every_answer(void **state)
     }
 }
 
-/* The answers that come before, or in place of, the end of a body. */
+/* Answers that come before the end of a body, or because it does not come. */
 static void test_timing_without_a_body(void **state)
 {
     (void)state;

@@ -1,8 +1,9 @@
-/* test_rolling_restart.c - two daemons behind nginx and behind haproxy, as deploy/ sets them up,
- * restarted one after the other under load, and one of them killed: not one request fails.
+/* test_rolling_restart.c - two daemons behind nginx and behind haproxy, as deploy/ sets them up.
+ * They are restarted one after the other under load, and one of them is killed: not one request
+ * fails.
  *
- * ATTND_TEST_PROBLEMS says how many requests there are at least. Also without a balancer: who keeps
- * a connection is told to leave it before the end. */
+ * ATTND_TEST_PROBLEMS is the least number of requests. There are also tests without a balancer: a
+ * client that keeps a connection is told to close it before the daemon ends. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +44,7 @@ static void start_replica(int i, int port, const char *delay)
 
 struct load {
     int port;
-    int share; /* of the requests, that come between a replica's end and its beginning */
+    int share; /* so many requests come between a replica's end and its new start */
     _Atomic bool stop;
     _Atomic int answered, failed;
 };
@@ -75,8 +76,8 @@ static void wait_for_answers(struct load *load, int count)
     }
 }
 
-/* The balancer sends to a replica again once it has seen it ready: it counts the answers of /livez
- * and /readyz as nothing, so its first inference says so. */
+/* The balancer sends requests to a replica again once it has seen that it is ready. Its checks of
+ * /livez and /readyz do not count here, so the replica's first inference shows this. */
 static void wait_until_used(int i)
 {
     static const char requests[] =
@@ -112,7 +113,8 @@ static void wait_for_balancer(int port)
     }
 }
 
-/* What reads passes under its own name; what changes a replica does not. */
+/* A request that only reads passes under its own path; a request that changes a replica does
+ * not. */
 static void assert_models_pass(int port)
 {
     static const struct {
@@ -137,7 +139,8 @@ static void assert_models_pass(int port)
     http_client_free(&client);
 }
 
-/* The files in deploy/ as they are, but for the addresses; not a word against them. */
+/* Checks the files in deploy/ as they are, except for the addresses. The balancer has no warning
+ * about them. */
 static void check_file(enum balancer_kind kind)
 {
     char *said;
@@ -149,7 +152,7 @@ static void check_file(enum balancer_kind kind)
     free(said);
 }
 
-/* In order or not, and again under the same address. */
+/* Ends a replica, in order or not, and starts it again under the same address. */
 static void restart_replica(struct load *load, int i, int signal_number, const char *delay)
 {
     const int port = replicas[i].port;
@@ -204,14 +207,16 @@ static void test_haproxy_takes_its_file(void **state)
     check_file(BALANCER_HAPROXY);
 }
 
-/* It does not ask for readiness, and knows of a restart when a connection is refused. */
+/* nginx does not ask whether a replica is ready. It learns of a restart when a connection is
+ * refused. */
 static void test_behind_nginx(void **state)
 {
     (void)state;
     restart_behind(BALANCER_NGINX, 2, "0s");
 }
 
-/* It asks, and is given the time that its file says; then not even that. */
+/* haproxy asks whether a replica is ready. The first test gives it the delay that its file names,
+ * the second none. */
 static void test_behind_haproxy(void **state)
 {
     (void)state;
@@ -224,8 +229,8 @@ static void test_behind_haproxy_without_a_delay(void **state)
     restart_behind(BALANCER_HAPROXY, 2, "0s");
 }
 
-/* A client that keeps its connection and goes on: every answer until the last says close, from
- * SIGTERM on, and none is missing. */
+/* A client keeps its connection and goes on sending. From SIGTERM until the last answer, every
+ * answer says close, and none is missing. */
 static void test_kept_connection_is_told(void **state)
 {
     (void)state;
@@ -250,15 +255,15 @@ static void test_kept_connection_is_told(void **state)
     assert_int_equal(daemon_wait(&replicas[0], 30 * daemon_slowness()), 0);
 }
 
-/* As many jobs as the queue takes, none of which ends in time: the cap holds, each is answered or
- * its connection closed, and the exit is in order. */
+/* The queue is full, and no job ends in time. The cap holds, each request is answered or its
+ * connection closed, and the exit is in order. */
 static void test_drain_max_under_load(void **state)
 {
     (void)state;
     enum { COUNT = 16 };
     struct http_client client;
     struct http_background background[COUNT];
-    /* All are taken, whatever is predicted of them. */
+    /* The daemon takes all of them, however long it predicts that they take. */
     daemon_start_with(&replicas[0], "--workers", "1", "--drain-max", "300ms", "--timeout", "3600s",
                       NULL);
     http_client_init(&client, replicas[0].port);

@@ -1,10 +1,10 @@
 /* test_rope.c - models with rotary embedding under every scaling, over HTTP.
  *
- * A head of 8 columns in halves, and pair 1 or 2 of its four: the query is the first unit vector of
- * the pair at position 1000, the keys are its first one at 0 and its second one at 1, so that with
- * scale 1 the scores are m^2 cos(1000 f) and m^2 sin(999 f), f being the pair's frequency and m the
- * attention factor. The numbers were computed in double by another program from the published
- * formulas (lib/rope.h). */
+ * The head has 8 columns in halves, so it has four pairs; the tests use pair 1 or 2. The query is
+ * the first unit vector of the pair at position 1000. The keys are the pair's first unit vector at
+ * position 0 and its second one at position 1. With scale 1 the scores are then m^2 cos(1000 f) and
+ * m^2 sin(999 f); f is the pair's frequency and m the attention factor. Another program computed
+ * the numbers in double from the published formulas (lib/rope.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -91,7 +91,8 @@ static void test_refused(void **state)
     http_response_free(&response);
 }
 
-/* Keys in two parts, each with its offset, merged, and all of them in one call. */
+/* The keys come in two parts, each with its offset; the merged answers equal one call with all
+ * keys. */
 static void test_parts(void **state)
 {
     static const char *const KEYS[] = { "[1,2,3,4,5,6,7,8],[8,7,6,5,4,3,2,1]",
@@ -139,7 +140,7 @@ static void test_parts(void **state)
     cJSON_Delete(parts);
 }
 
-/* A model read from its directory again is the model that was put. */
+/* The model that was put is the same when it is read from its directory again. */
 static void test_after_a_restart(void **state)
 {
     (void)state;

@@ -1,7 +1,8 @@
 /* test_safetensors_bodies.c - calls and answers as safetensors files.
  *
- * The tutorial's numbers first; then every answer of this form is held to the last bit
- * against the one in JSON, whose numbers the other tests hold against others'. */
+ * The tutorial's numbers come first. Then every answer of this form must equal the JSON answer to
+ * the last bit. Other tests compare the numbers of the JSON answers with those of other
+ * implementations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +32,7 @@ static struct tensor_body words(void)
     return body;
 }
 
-/* The numbers of a JSON answer are those of the tensor, to the last bit. */
+/* Checks that the numbers of a JSON answer equal those of the tensor, to the last bit. */
 static void expect_equal(const cJSON *json, const char *name, const void *data, int rank,
                          const int64_t *shape)
 {
@@ -53,7 +54,7 @@ static void test_tutorial(void **state)
     static const double CONTEXT[] = MODEL_BYTES_CONTEXT;
     static const float MATRICES[][4] = { { 0.23608993f, 0.007389876f, 0.74913037f, 0.007389876f } };
     const struct tensor_body body = words();
-    for (int pad = 0; pad < 9; pad++) { /* of any alignment */
+    for (int pad = 0; pad < 9; pad++) { /* so that the tensors have any alignment */
         struct http_response response =
             tensor_body_post(&client, PATH, &body, "{\"model\":\"demo\"}", pad, NULL);
         cJSON *header = tensor_body_header(&response);
@@ -72,7 +73,7 @@ static void test_tutorial(void **state)
     }
 }
 
-/* The same call in both forms, each answered in both. */
+/* The same call in both forms; each is answered in both forms. */
 static void same_in_both_forms(const char *path, const struct tensor_body *body,
                                const char *metadata, const char *json)
 {
@@ -157,7 +158,7 @@ static void test_all_tensors(void **state)
 #undef ARRAYS
 }
 
-/* Every output and every gradient, bit for bit what JSON says. */
+/* Every output and every gradient equals the JSON answer bit for bit. */
 static void test_bits_of_json(void **state)
 {
     (void)state;
@@ -221,7 +222,8 @@ static void test_top_k(void **state)
     http_response_free(&response);
 }
 
-/* A map of weights that nobody asked for takes no digit from what is computed in double. */
+/* A map of weights that the request does not ask for takes no digit from a computation in
+ * double. */
 static void test_a_map_that_is_not_asked_for(void **state)
 {
     (void)state;
@@ -244,7 +246,8 @@ static void test_a_map_that_is_not_asked_for(void **state)
     assert_memory_equal(lse[0], lse[1], sizeof lse[0]);
 }
 
-/* What is to be merged yet is F32, whatever came: it is rounded once, at the end. */
+/* A partial answer is F32 whatever dtype came, because a merge follows: rounding happens once, at
+ * the end. */
 static void test_partial_answers_of_halves(void **state)
 {
     (void)state;
@@ -265,7 +268,7 @@ static void test_partial_answers_of_halves(void **state)
     http_response_free(&response);
 }
 
-/* Partial answers of two heads over one row, as in test_merge.c, worked out by hand. */
+/* Partial answers of two heads over one row, worked out by hand as in test_merge.c. */
 static void test_merge(void **state)
 {
     (void)state;
@@ -329,13 +332,13 @@ static void test_merge(void **state)
     http_response_free(&response);
 }
 
-/* Answers come in the query's dtype, rounded from what F32 gives. */
+/* Answers have the query's dtype; they are rounded from the F32 answer. */
 static void test_dtypes(void **state)
 {
     (void)state;
     static const struct {
         const char *dtype;
-        uint16_t one;      /* 1 in it, of those with two bytes */
+        uint16_t one;      /* the bits of 1, if the dtype has two bytes */
         double resolution; /* relative */
     } CASES[] = { { "F16", 0x3C00, 1.0 / 2048 },
                   { "BF16", 0x3F80, 1.0 / 256 },
@@ -380,7 +383,7 @@ static void test_dtypes(void **state)
             assert_true(fabs(value - (double)expected[i])
                         <= CASES[c].resolution * fabs((double)expected[i]));
         }
-        /* And in JSON the whole floats, whatever came. */
+        /* A JSON answer has the full floats, whatever dtype came. */
         struct http_response text =
             tensor_body_post(&client, PATH, &body, "{\"model\":\"demo\"}", c, "application/json");
         cJSON *answer = answer_json(&text, 200);
@@ -413,7 +416,7 @@ static void test_empty(void **state)
     http_response_free(&response);
 }
 
-/* sdpa computes doubles as doubles: what a float would lose is there. */
+/* sdpa computes doubles as doubles: the answer keeps what a float would lose. */
 static void test_doubles(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* test_safetensors_refused.c - safetensors files that are no calls: tensors, metadata and bytes
- * that are refused, each with its status and a pointer to the field. */
+/* test_safetensors_refused.c - safetensors files that are no valid calls: the daemon refuses their
+ * tensors, metadata or bytes, each with its status and a pointer to the field. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -123,7 +123,7 @@ static void test_refused_bodies(void **state)
                                                     .body_size = BODIES[i].size,
                                                     .headers = headers },
                             400, "binary|json", NULL);
-    /* A batch has no names for the tensors of its items. */
+    /* A batch in this form is refused: there are no names for the tensors of its items. */
     const struct tensor_body body = words();
     struct http_response response =
         tensor_body_post(&client, "/v1/attention/batch", &body, "{\"model\":\"demo\"}", 0, NULL);

@@ -1,8 +1,8 @@
-/* test_scores.c - models whose score is no scaled dot product, over HTTP: dot, general, additive
+/* test_scores.c - models whose score is not a scaled dot product, over HTTP: dot, general, additive
  * and concat.
  *
- * The numbers of a well-known textbook come first; then every kind with matrices of this test's
- * own, against the formulas in double. */
+ * The numbers of a well-known textbook come first. Then every kind is compared with the formulas in
+ * double, with matrices of this test's own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,9 +32,9 @@ static void put(const char *name, const char *body, long status)
 
 /* ------------------------------------------------------------ a textbook's numbers -- */
 
-/* "Dive into Deep Learning", chapter on attention scoring functions: additive attention of 20
- * query and 2 key columns over 8 hidden ones. All keys are equal, so that whatever the parameters
- * are, the context is the mean of the first 2 or 6 of the values 0, 1, 2, ... */
+/* "Dive into Deep Learning", chapter on attention scoring functions: additive attention of 20 query
+ * and 2 key columns over 8 hidden ones. All keys are equal. So the context is the mean of the first
+ * 2 or 6 of the values 0, 1, 2, ..., whatever the parameters are. */
 static void test_d2l(void **state)
 {
     (void)state;
@@ -144,7 +144,7 @@ static void expect_near(double got, double want, const char *what, int i, int j)
         fail_msg("%s[%d][%d] is %.9g, want %.9g", what, i, j, got, want);
 }
 
-/* All outputs under lengths by row, scale, softcap, and a mask that forbids key 1. */
+/* All outputs, with lengths by row, a scale, a softcap, and a mask that forbids key 1. */
 static void check_model(const char *model, double (*score)(int i, int j))
 {
     static const int lengths[Q_LEN] = { 6, 1, 3, 0 };
@@ -245,7 +245,7 @@ static void test_concat(void **state)
     check_model("concat", additive_score);
 }
 
-/* Without parameters the dot product is Luong's first score: no scale. */
+/* Without parameters the score is the dot product, Luong's first score, which has no scale. */
 static void test_dot(void **state)
 {
     (void)state;
@@ -259,7 +259,7 @@ static void test_dot(void **state)
 
 /* -------------------------------------------------------------- widths and faults -- */
 
-/* Key and query share the 4 columns of the matrix as each call has them. */
+/* Key and query share the matrix's 4 columns in the way that each call divides them. */
 static void test_concat_widths(void **state)
 {
     (void)state;
@@ -301,7 +301,7 @@ static void test_concat_widths(void **state)
     cJSON_Delete(answer);
 }
 
-/* Of these score functions none has a scale of its own, or anything else that could be set. */
+/* None of these score functions has a scale of its own, or any other option. */
 #define OPTIONS                                                                                    \
     "{\"causal\":false,\"scale\":1,\"softcap\":0,\"window_left\":-1,\"window_right\":-1,"          \
     "\"clip\":0,\"rope\":null,\"q_norm\":null,\"k_norm\":null,\"alibi_slopes\":false,"             \
@@ -331,7 +331,7 @@ static void test_described(void **state)
     http_response_free(&response);
 }
 
-/* A name that is another kind's is refused with what this kind takes. */
+/* A name that belongs to another kind is refused; the message lists the names of this kind. */
 static void test_put_refused(void **state)
 {
     (void)state;
@@ -357,7 +357,7 @@ static void test_put_refused(void **state)
     }
 }
 
-/* Equal bits alone and in a batch of another length. */
+/* The answer has equal bits alone and in a batch with items of another length. */
 static void test_batch(void **state)
 {
     (void)state;
@@ -381,8 +381,8 @@ static void test_batch(void **state)
     free(batch.data);
 }
 
-/* Without a v_proj the width of the context is that of the values, which in a merge only the parts
- * tell. */
+/* Without a v_proj the context has the width of the values. In a merge only the parts tell this
+ * width. */
 static void test_merge(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* test_shutdown.c - SIGTERM: not ready at once, still serving for the drain delay,
- * every accepted request answered, exit 0. */
+/* test_shutdown.c - SIGTERM: the daemon says at once that it is not ready, still serves for the
+ * drain delay, answers every accepted request, and exits with 0. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,8 +85,8 @@ static void test_drain_delay(void **state)
     free(slow);
 }
 
-/* No delay: what was accepted is answered, computing or still in the queue; no connection is made.
- */
+/* Without a delay: the daemon answers every accepted request, computing or still in the queue, and
+ * takes no new connection. */
 static void test_accepted_requests_are_answered(void **state)
 {
     (void)state;
@@ -105,7 +105,7 @@ static void test_accepted_requests_are_answered(void **state)
         assert_true(daemon_now() < until);
         daemon_pause(0.02);
     }
-    /* On an old connection: answered for the last time, or the connection is gone. */
+    /* A request on an old connection gets a last answer, or the connection is gone. */
     struct http_response response = http_client_post(&client, PATH, GOOD);
     if (response.status != 0) {
         char value[64];
@@ -124,7 +124,8 @@ static void test_accepted_requests_are_answered(void **state)
     free(slow);
 }
 
-/* Rows of 64 numbers of a digit each, for the model in examples/models; of its answer only lse. */
+/* Rows of 64 numbers of one digit each, for the model in examples/models; the request asks for lse
+ * alone. */
 static char *stories_body(int rows)
 {
     struct request_text text = { 0 };
@@ -139,7 +140,7 @@ static char *stories_body(int rows)
     return text.data;
 }
 
-/* Whether a running daemon has the file in its memory. */
+/* Whether a running daemon has mapped the file into its memory. */
 static bool has_mapped(const struct daemon *daemon, const char *file)
 {
     char path[64], line[1024];
@@ -153,8 +154,8 @@ static bool has_mapped(const struct daemon *daemon, const char *file)
     return found;
 }
 
-/* Models are the last to go: their parameters are there while anything that was accepted needs
- * them, and its answers are what they would have been. */
+/* The daemon unloads models last: their parameters are there while any accepted request needs them,
+ * and the answers are the same as without the shutdown. */
 static void test_models_are_unloaded_last(void **state)
 {
     (void)state;
@@ -174,7 +175,7 @@ static void test_models_are_unloaded_last(void **state)
     kill(server.pid, SIGTERM);
     while (!is_refusing(server.port))
         daemon_pause(0.01);
-    /* Where it has ended meanwhile, its end and the answers say as much. */
+    /* The daemon may have ended meanwhile; then its exit status and the answers prove the same. */
     if (!has_mapped(&server, FILE_NAME))
         assert_int_equal(daemon_wait(&server, 15 * daemon_slowness()), 0);
     for (int i = 0; i < COUNT; i++) {
@@ -211,8 +212,8 @@ static void test_idle_connections_do_not_hold_it(void **state)
         http_raw_close(&idle[i]);
 }
 
-/* Bodies that do not come, or hardly, are waited for a second or two; one that goes on is answered.
- */
+/* The daemon waits a second or two for bodies that do not come or hardly come. It answers the body
+ * that goes on. */
 static void test_unsent_bodies_do_not_hold_it(void **state)
 {
     (void)state;
@@ -258,7 +259,7 @@ static void test_unsent_bodies_do_not_hold_it(void **state)
     http_raw_close(&goes_on);
 }
 
-/* A request that outlives --drain-max is given up, and the exit is in order all the same. */
+/* A request that outlives --drain-max is given up, and the exit is still in order. */
 static void test_drain_max(void **state)
 {
     (void)state;
@@ -284,7 +285,7 @@ static void test_interrupt(void **state)
     assert_int_equal(daemon_wait(&server, 10 * daemon_slowness()), 0);
 }
 
-/* Impatient, the signal again and again; a signal before anything was loaded; and signals that are
+/* The signal comes again and again; then a signal before anything is loaded; then signals that are
  * no reason to end. */
 static void test_signals_again(void **state)
 {

@@ -1,5 +1,5 @@
 /* test_slow_clients.c - clients that hold a connection and do nothing with it, and clients that do
- * not take their answer: each has its bound, is counted, and disturbs nobody.
+ * not take their answer. Each kind has its limit, is counted, and disturbs no other client.
  *
  * A body that does not come is in test_limits.c. */
 #include <setjmp.h>
@@ -68,7 +68,7 @@ static void test_idle_connections_are_closed(void **state)
     stop();
 }
 
-/* A byte now and then buys no time: the headers are not there. */
+/* A byte now and then does not extend the time for the headers. */
 static void test_slow_headers(void **state)
 {
     (void)state;
@@ -85,7 +85,7 @@ static void test_slow_headers(void **state)
     stop();
 }
 
-/* Neither one whose request is computed nor one whose body is on its way is idle. */
+/* A connection is not idle while its request is computed or while its body is on its way. */
 static void test_busy_connections_are_kept(void **state)
 {
     (void)state;
@@ -116,7 +116,8 @@ static void test_busy_connections_are_kept(void **state)
     stop();
 }
 
-/* Where there are too many, the one that has been idle the longest makes room, the others stay. */
+/* If there are too many connections, the one that has been idle the longest is closed; the others
+ * stay. */
 static void test_oldest_idle_makes_room(void **state)
 {
     (void)state;
@@ -145,7 +146,7 @@ static void test_oldest_idle_makes_room(void **state)
 
 /* --------------------------------------------------------------------- reading -- */
 
-/* A request whose answer has some 25 MB, far more than the buffers of both sockets. */
+/* A request whose answer has some 25 MB, which is far more than the buffers of both sockets. */
 static char *large_request(void)
 {
     struct request_text text = { 0 };
@@ -167,7 +168,7 @@ static void send_request(struct http_raw *raw, const char *id, const char *body)
     assert_true(http_raw_send_text(raw, body));
 }
 
-/* Reads about so many bytes in each step until the end; their number. */
+/* Reads about step_bytes in each step until the end. Returns the number of bytes read. */
 static size_t read_steadily(struct http_raw *raw, size_t step_bytes, size_t bytes_max)
 {
     size_t total = 0;
@@ -213,7 +214,7 @@ static void test_answer_that_nobody_takes(void **state)
     stop();
 }
 
-/* Some progress is not enough, else a client could hold its answer's memory for days. */
+/* A little progress is not enough; otherwise a client could hold its answer's memory for days. */
 static void test_answer_that_is_crawled_through(void **state)
 {
     (void)state;
@@ -231,7 +232,8 @@ static void test_answer_that_is_crawled_through(void **state)
     stop();
 }
 
-/* Many times the timeout, but always something: taken whole. */
+/* Reading takes many times the timeout, but the client always takes something: it gets the whole
+ * answer. */
 static void test_answer_that_is_taken_slowly(void **state)
 {
     (void)state;
@@ -252,7 +254,7 @@ static void test_answer_that_is_taken_slowly(void **state)
     stop();
 }
 
-/* Request after request, and not one answer read. */
+/* The client sends request after request and reads no answer. */
 static void test_answers_that_pile_up(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* test_softmax.c - POST /v1/softmax: other people's numbers, its own laws, and its faults. */
+/* test_softmax.c - POST /v1/softmax: published numbers, laws of softmax, and faults. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,8 @@ static const struct example EXAMPLES[] = {
       "[[0.119202922,0.119202922],[0.880797078,0.880797078]]" },
     { "{\"input\":[[1,2],[3,4]],\"axis\":-2,\"kv_len\":null}",
       "[[0.119202922,0.119202922],[0.880797078,0.880797078]]" },
-    /* The masked softmax of Dive into Deep Learning: a length for each batch, or for each row. */
+    /* The masked softmax of Dive into Deep Learning, with a length for each batch or for each
+     * row. */
     { "{\"input\":[[[1,1,1,9],[2,2,2,9]],[[3,3,3,9],[4,4,4,9]]],\"kv_len\":[2,3]}",
       "[[[0.5,0.5,0,0],[0.5,0.5,0,0]],"
       "[[0.333333333,0.333333333,0.333333333,0],[0.333333333,0.333333333,0.333333333,0]]]" },
@@ -113,8 +114,8 @@ static void test_onnx(void **state)
     globfree(&found);
 }
 
-/* More rows than one task takes, along an axis that is not the last: the columns sum to 1 and are
- * those of the transposed request. */
+/* There are more rows than one task takes, and the axis is not the last. The columns sum to 1 and
+ * equal those of the transposed request. */
 static void test_many_tasks(void **state)
 {
     enum { ROWS = 300, COLUMNS = 200 };

@@ -1,5 +1,6 @@
-/* test_storage.c - the models' directory as a client sees it: it is told where in it a file is and
- * why it could not be read or written, and never where on the machine that is. */
+/* test_storage.c - the models' directory as a client sees it. The daemon tells a client where in
+ * this directory a file is and why it could not read or write it. It never tells where the
+ * directory is on the machine. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +46,8 @@ static void put_small(const char *name)
     http_response_free(&response);
 }
 
-/* Whatever the answer is, the directory is not in it; words is, where it is not NULL. */
+/* Checks that the answer, whatever it is, does not have the directory in it, and that it has words
+ * if words is not NULL. */
 static void expect_no_path(const char *method, const char *path, const char *body,
                            const char *words)
 {
@@ -109,7 +111,7 @@ static void test_no_path_of_the_machine(void **state)
     stop();
 }
 
-/* The daemon's files may have 64 KiB, as on a full disk. */
+/* The daemon's files may have at most 64 KiB, which acts like a full disk. */
 static void test_no_space(void **state)
 {
     (void)state;

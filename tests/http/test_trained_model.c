@@ -1,8 +1,8 @@
 /* test_trained_model.c - stories260K, a real trained model, served from examples/models.
  *
- * Its attention layers' answers must equal the tensors that another implementation
- * computed (tests/conformance/stories260K): rotary embedding, grouped heads,
- * causal mask and output projection together. */
+ * The answers of its attention layers must equal the tensors that another implementation computed
+ * (tests/conformance/stories260K): rotary embedding, grouped heads, causal mask and output
+ * projection together. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +75,8 @@ static void test_layer(int layer)
     free(got);
     cJSON_Delete(answer);
 
-    /* The last four rows alone, as a decoder asks: their positions come from past_len. */
+    /* The query is the last four rows alone, as a decoder asks. Their positions come from
+     * past_len. */
     const int64_t last_shape[] = { 4, WIDTH };
     answer = post_rows(layer, x, LENGTH - 4, 4, false);
     answer_expect(answer, "model", "\"stories260K\"", 0);

@@ -1,7 +1,7 @@
-/* test_transport.c - the less usual shapes that a correct HTTP request can have, and some
- * that are not HTTP at all.
+/* test_transport.c - unusual forms of correct HTTP requests, and some bytes that are not HTTP at
+ * all.
  *
- * Mostly over bare sockets: a client library would never send them so. */
+ * Most tests use bare sockets, because a client library would never send these bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ static void test_head_and_options(void **state)
         assert_true(response.status == 200 || response.status == 204);
     }
     http_response_free(&response);
-    /* The connection is in step: the next answer is the next question's. */
+    /* The connection is in step: the next answer belongs to the next request. */
     response = http_client_post(&client, PATH, GOOD);
     cJSON_Delete(answer_json(&response, 200));
     http_response_free(&response);
@@ -74,7 +74,7 @@ static void test_chunked(void **state)
         &client, &(struct http_request){ .path = PATH, .body = GOOD, .chunked = true });
     cJSON_Delete(answer_json(&response, 200));
     http_response_free(&response);
-    /* A byte a chunk, with an extension and a trailer. */
+    /* Chunks of one byte each, with an extension and a trailer. */
     struct request_text text = { 0 };
     request_text_add(&text, "POST /v1/attention HTTP/1.1\r\nHost: x\r\n"
                             "Transfer-Encoding: chunked\r\n\r\n");
@@ -85,7 +85,7 @@ static void test_chunked(void **state)
     http_raw_connect(&raw, server.port);
     assert_true(http_raw_send_text(&raw, text.data));
     expect_raw(&raw, 200);
-    /* A large one, of many chunks. */
+    /* A large body of many chunks. */
     text.used = 0;
     request_text_add(&text, "{\"model\":\"sdpa\",\"outputs\":[\"lse\"],\"query\":");
     request_text_random(&text, 3, 2000, 32);
@@ -133,7 +133,7 @@ static void test_pipelined(void **state)
     free(text.data);
 }
 
-/* A request a byte at a time is a request. */
+/* A request that comes one byte at a time is a request. */
 static void test_byte_by_byte(void **state)
 {
     (void)state;
@@ -151,7 +151,7 @@ static void test_byte_by_byte(void **state)
     free(text.data);
 }
 
-/* White space behind a header's value is no part of it (RFC 9110, 5.5). */
+/* White space behind a header's value is not part of the value (RFC 9110, 5.5). */
 static void test_white_space_behind_values(void **state)
 {
     (void)state;
@@ -190,8 +190,9 @@ static void test_connection_close(void **state)
     }
 }
 
-/* Where a body has two ends, what one reader takes for its bytes is another's next request: such a
- * request is refused whole, and nothing behind it is read. */
+/* Some requests give two ends for their body. One reader may take bytes for the body that another
+ * reader takes for the next request. So the daemon refuses such a request whole and reads nothing
+ * behind it. */
 static void test_two_ends(void **state)
 {
     (void)state;
@@ -227,7 +228,7 @@ static void test_two_ends(void **state)
     }
 }
 
-/* What is not HTTP gets a 4xx or a closed door, and nobody else notices. */
+/* Bytes that are not HTTP get a 4xx or a closed connection, and no other client notices. */
 static void test_not_http(void **state)
 {
     (void)state;
@@ -253,7 +254,7 @@ static void test_not_http(void **state)
         http_raw_close(&raw);
         cJSON_Delete(answer_post(&client, PATH, GOOD));
     }
-    /* Headers without end. */
+    /* Headers that never end. */
     struct http_raw raw;
     http_raw_connect(&raw, server.port);
     http_raw_send_text(&raw, "GET /livez HTTP/1.1\r\n");

@@ -1,11 +1,11 @@
-/* test_tritonclient.c - NVIDIA's Python client, as it is: its requests byte for byte, and what it
- * makes of the answers.
+/* test_tritonclient.c - NVIDIA's Python client as it is: its requests byte for byte, and how it
+ * reads the answers.
  *
- * The requests lie in tests/http/tritonclient/, recorded from its synchronous client and from the
- * one on asyncio. An answer is read here as these read it: that of an inference is unpacked where
- * Content-Encoding says so, and cut behind as many bytes as Inference-Header-Content-Length says;
- * any other, and every fault, is JSON as it comes, whatever the request's Accept-Encoding. Where
- * the module can be imported it is run, too. */
+ * The requests are in tests/http/tritonclient/, recorded from its synchronous client and from its
+ * asyncio client. This test reads an answer as these clients do. The answer to an inference is
+ * unpacked if it has Content-Encoding, and is cut behind as many bytes as
+ * Inference-Header-Content-Length says. Any other answer, and every fault, is plain JSON, whatever
+ * the request's Accept-Encoding. If the Python module can be imported, the test runs it too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,10 +31,10 @@
 enum reading {
     STATUS, /* the client looks at nothing else */
     JSON,   /* the answer has the member */
-    LIST,   /* it is an array, in which some object has "name": member */
+    LIST,   /* it is an array, and some object in it has "name": member */
     FAULT,  /* "error" begins with member */
     INFER,  /* it has the output member, in FP32 or FP16 */
-    CONTEXT /* the same, and it is the context of the four words */
+    CONTEXT /* the same, and the output is the context of the four words */
 };
 
 /* In the order of the recording: load before unload. */
@@ -89,7 +89,8 @@ enum { REQUEST_COUNT = sizeof REQUESTS / sizeof REQUESTS[0] };
 
 /* ------------------------------------------------------------------ the client -- */
 
-/* What gzip.decompress() and zlib.decompress() of Python do: deflate is zlib's frame alone. */
+/* Unpacks as Python's gzip.decompress() and zlib.decompress() do: deflate means a zlib frame
+ * only. */
 static void unpack(struct http_response *response, int window_bits)
 {
     enum { SIZE = 1 << 20 };
@@ -122,7 +123,7 @@ static cJSON *read_inference(struct http_response *response, size_t *tail)
     return json;
 }
 
-/* The output called name, and where its bytes are; NULL where it is in the JSON. */
+/* The output called name. *bytes is where its bytes are, or NULL if its numbers are in the JSON. */
 static const cJSON *find_output(const cJSON *json, const struct http_response *response,
                                 size_t tail, const char *name, const char **bytes)
 {
@@ -138,7 +139,7 @@ static const cJSON *find_output(const cJSON *json, const struct http_response *r
         }
         tail += size ? (size_t)size->valuedouble : 0;
     }
-    assert_int_equal(tail, response->body_size); /* the sizes are those of all that came */
+    assert_int_equal(tail, response->body_size); /* the sizes add up to all bytes that came */
     assert_non_null(found);
     return found;
 }
@@ -232,7 +233,7 @@ static void replay(struct http_raw *raw, const char *kind, const struct request 
     free(bytes);
 }
 
-/* All of them over one connection. */
+/* All requests go over one connection. */
 static void replay_all(const char *kind)
 {
     struct http_raw raw;

@@ -1,5 +1,5 @@
-/* test_weight_map.c - weight_map over HTTP: every combination against the whole map of the same
- * call, over as many workers as there are, and every fault with its pointer. */
+/* test_weight_map.c - weight_map over HTTP: every combination is compared with the whole map of the
+ * same call, over as many workers as there are; every fault has its pointer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ enum { HEADS = 3, Q_LEN = 140, KV_LEN = 130, COLUMNS = HEADS * 4 };
 
 static const char PATH[] = "/v1/attention";
 
-/* The same self-made call each time; members end the object. */
+/* Sends the same call each time, with random numbers; members end the object. */
 static cJSON *ask(const char *members)
 {
     struct request_text text = { 0 };
@@ -92,7 +92,8 @@ static struct shrunk shrink(const double *whole, int heads, int rows, int pool)
     return small;
 }
 
-/* Indices are what makes it the k largest; values belong to them, and nothing larger was left. */
+/* Checks that the indices name the k largest weights, that the values belong to them, and that no
+ * larger weight is left out. */
 static void expect_top_k(const cJSON *weights, const struct shrunk *small, int64_t k,
                          double tolerance)
 {
@@ -135,7 +136,7 @@ static void expect_way(const double *whole, int heads, int rows, int pool, int t
                          i > 0 ? "," : "", names[i], texts[i] ? texts[i] : "null");
     snprintf(members + used, sizeof members - (size_t)used, "}");
     struct shrunk small = shrink(whole, heads, rows, pool);
-    /* A mean is rounded to a float; everything else is one of the whole map's numbers. */
+    /* A mean is rounded to a float. Any other value is one of the whole map's numbers. */
     const double tolerance = heads == WAY_MEAN ? 6e-8 : 0;
     cJSON *answer = ask(members);
     if (texts[3]) {
@@ -167,7 +168,7 @@ static void test_every_combination(void **state)
     cJSON_Delete(answer);
 }
 
-/* The context beside a smaller map is the context beside the whole one. */
+/* The context beside a smaller map equals the context beside the whole map. */
 static void test_other_outputs_stay(void **state)
 {
     cJSON *plain = ask(",\"outputs\":[\"context\",\"lse\",\"scores\"]");
@@ -253,7 +254,7 @@ static void test_refusals(void **state)
     }
 }
 
-/* The answer's bytes are those of the smaller map: the whole one would be refused here. */
+/* Only the smaller map counts for the answer's size: here the whole map would be refused. */
 static void test_answer_counts_the_smaller_map(void **state)
 {
     const struct {
