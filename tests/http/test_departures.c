@@ -217,9 +217,13 @@ static void test_idle_connections(void **state)
     /* The idle connections still work: each that sent a request gets its answer, and can be used
      * again. */
     for (int i = 2; i < IDLE; i += 3) {
-        struct http_response response = http_raw_receive(&idle[i], 5 * daemon_slowness());
-        assert_int_equal(response.status, 200);
-        http_response_free(&response);
+        for (int asked = 0; asked < 2; asked++) {
+            if (asked > 0)
+                http_raw_send_text(&idle[i], "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            struct http_response response = http_raw_receive(&idle[i], 5 * daemon_slowness());
+            assert_int_equal(response.status, 200);
+            http_response_free(&response);
+        }
     }
     size_t now = daemon_memory_bytes(&server);
     assert_true(now < memory + (size_t)(IDLE * 48.0 * 1024 * daemon_slowness()));
@@ -244,8 +248,7 @@ static int start(void **state)
 }
 
 /* The daemon reads nothing from a client that gives up before its connection is accepted. If that
- * client still listens, the daemon tells it so. A client that ends its side only shortly before
- * that is answered. */
+ * client still listens, the daemon tells it so. A client that has not given up is answered. */
 static void test_leaving_the_queue(void **state)
 {
     (void)state;
