@@ -1,4 +1,4 @@
-/* answer.c - checks on answers, each of which shows the answer it does not like. */
+/* answer.c - checks on answers. Each check shows the answer when it fails. */
 #include "answer.h"
 
 #include <setjmp.h>

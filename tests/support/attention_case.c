@@ -129,7 +129,8 @@ void attention_case_outputs_of(struct attention_case *c, unsigned set, enum atte
 struct guard_buffer attention_workspace(const struct attn_plan *plan, unsigned char byte,
                                         void **workspace)
 {
-    /* The end is guarded to within the alignment, which rounds the bytes up. */
+    /* The size is rounded up to the alignment, so the guard page begins less than 64 bytes
+     * behind the end. */
     struct guard_buffer buffer = guard_alloc((plan->workspace_bytes + 63) / 64 * 64);
     memset(buffer.data, byte, plan->workspace_bytes);
     *workspace = buffer.data;

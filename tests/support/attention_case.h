@@ -1,8 +1,8 @@
 /* attention_case.h - one call of attention with all the memory it needs.
  *
- * Every tensor ends at an unreadable page (guard.h) and every run gets its
- * workspace poisoned with NaN, so that a test of any subject also notices reads
- * past an end and workspace used before it is written. */
+ * Every tensor ends at an unreadable page (guard.h) and every run gets its workspace poisoned
+ * with NaN, so that every test also notices a read past an end, and workspace that is used
+ * before it is written. */
 #ifndef ATTENTION_CASE_H
 #define ATTENTION_CASE_H
 
@@ -18,8 +18,8 @@ struct attention_sizes {
 enum attention_layout {
     LAYOUT_DENSE,     /* [batch, heads, length, head_dim] */
     LAYOUT_ROWS,      /* [batch, length, heads, head_dim] */
-    LAYOUT_GAPS,      /* the first with unused elements after every row */
-    LAYOUT_BROADCAST, /* keys and values: one head of one batch item for all, by stride 0 */
+    LAYOUT_GAPS,      /* like LAYOUT_DENSE, with unused elements after every row */
+    LAYOUT_BROADCAST, /* keys and values: all heads and batch items share one, by stride 0 */
     LAYOUT_COUNT
 };
 
@@ -46,15 +46,15 @@ void attention_case_init(struct attention_case *c, const struct attention_sizes 
                          enum attention_layout layout, uint64_t seed);
 void attention_case_free(struct attention_case *c);
 
-/* Memory that lives as long as the case. */
+/* Memory that is freed with the case. */
 void *attention_case_alloc(struct attention_case *c, size_t bytes);
 struct attn_tensor attention_case_tensor(struct attention_case *c, enum attn_dtype dtype,
                                          enum attention_layout layout, int64_t batch, int64_t heads,
                                          int64_t length, int64_t head_dim);
 
-/* Makes the outputs of the set (OUT_...) in this layout; those not in it become absent. */
+/* Makes the outputs of the set (OUT_...) in this layout. All other outputs become absent. */
 void attention_case_outputs(struct attention_case *c, unsigned set, enum attention_layout layout);
-/* The same, each of its own dtype, not all F32. */
+/* The same, but each output has its own dtype instead of F32. */
 void attention_case_outputs_of(struct attention_case *c, unsigned set, enum attention_layout layout,
                                const enum attn_dtype dtypes[OUT_COUNT]);
 

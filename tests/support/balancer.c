@@ -61,8 +61,8 @@ void balancer_need(enum balancer_kind kind)
     skip_without(shipped[kind].package, command);
 }
 
-/* The one place where old stands in a file, which says that the file is as it was when this was
- * written. */
+/* Replaces old by form. old must stand in the file exactly once: otherwise the file has changed
+ * since this test was written. */
 static void replace(char **text, const char *old, const char *form, int port)
 {
     char new[64];
@@ -78,7 +78,8 @@ static void replace(char **text, const char *old, const char *form, int port)
     *text = result.data;
 }
 
-/* What Debian's nginx.conf would say around ours, without a trace outside the directory. */
+/* Writes the part that Debian's nginx.conf would have around our file. nginx then leaves no
+ * files outside the directory. */
 static void write_nginx_main(const char *directory)
 {
     struct request_text text = { 0 };
@@ -170,7 +171,7 @@ char *balancer_output(const struct balancer *balancer)
     return manifest_file_text(path);
 }
 
-/* SIGTERM, by which nginx's first process ends the others. */
+/* Sends SIGTERM: nginx's first process then ends the others. */
 void balancer_stop(struct balancer *balancer)
 {
     if (balancer->pid > 0) {

@@ -11,41 +11,42 @@ enum { BALANCER_REPLICAS = 2 };
 enum balancer_kind { BALANCER_NGINX, BALANCER_HAPROXY };
 
 struct balancer {
-    pid_t pid; /* 0: does not run */
+    pid_t pid; /* 0: it does not run */
     int port;
     char *directory;
 };
 
-/* The file in deploy/ that it runs with. */
+/* The file in deploy/ that the balancer runs with. */
 const char *balancer_file(enum balancer_kind kind);
 
-/* Skips the running test where it is not installed. */
+/* Skips the running test if the balancer is not installed. */
 void balancer_need(enum balancer_kind kind);
 
-/* The shipped file with its addresses replaced, in a directory of its own, which
- * balancer_stop() removes: of the replicas, and of a free port for itself. */
+/* Copies the shipped file into a directory of its own, which balancer_stop() removes. The
+ * addresses in it are replaced: those of the replicas, and the balancer's own by a free port. */
 void balancer_prepare(struct balancer *balancer, enum balancer_kind kind,
                       const int ports[BALANCER_REPLICAS]);
 
-/* The same with a text of the caller's, in a port of balancer_free_port(), in place of the shipped
- * file: for nginx what stands inside http { }. */
+/* The same with the caller's text in place of the shipped file, and a port from
+ * balancer_free_port(). For nginx the text is what stands inside http { }. */
 void balancer_prepare_text(struct balancer *balancer, enum balancer_kind kind, int port,
                            const char *text);
 
-/* What it says of that file when it is told to check it: its exit status, and in text (to be freed)
- * what it wrote. */
+/* Tells the balancer to check its file. Returns the exit status. text becomes what the balancer
+ * wrote; the caller frees it. */
 int balancer_check(const struct balancer *balancer, enum balancer_kind kind, char **text);
 
-/* Starts what has been prepared; ends with this process. What it writes to its stdout, or to
- * BALANCER_OUTPUT in its directory, is balancer_output()'s, to be freed. */
+/* Starts the balancer that has been prepared. It ends with this process. balancer_output()
+ * returns what it writes to its stdout or to BALANCER_OUTPUT in its directory; the caller frees
+ * it. */
 void balancer_start(struct balancer *balancer, enum balancer_kind kind);
 
 char *balancer_output(const struct balancer *balancer);
 
-/* Also where it does not run. */
+/* Stops the balancer; it need not run. */
 void balancer_stop(struct balancer *balancer);
 
-/* A port that nobody has just now. */
+/* A port that nothing uses at the moment. */
 int balancer_free_port(void);
 
 #endif

@@ -1,7 +1,6 @@
 /* capture.c - see capture.h.
  *
- * The descriptor itself is diverted, not the FILE: that holds for printf() and
- * for write() alike. */
+ * This diverts the descriptor itself, not the FILE, so it catches both printf() and write(). */
 #include "capture.h"
 
 #include <setjmp.h>

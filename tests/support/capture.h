@@ -1,4 +1,4 @@
-/* capture.h - what a piece of code writes to one of the standard streams. */
+/* capture.h - catches what a piece of code writes to one of the standard streams. */
 #ifndef CAPTURE_H
 #define CAPTURE_H
 
@@ -10,10 +10,12 @@ struct capture {
     int file;
 };
 
-/* From here on descriptor (1 or 2) goes into memory. The test fails where that cannot be had. */
+/* From here on, all writes to descriptor (1 or 2) go into memory. Fails the test if that is not
+ * possible. */
 void capture_begin(struct capture *capture, int descriptor);
 
-/* Puts the stream back. Returns what came, ended by NUL, to be freed; size may be NULL. */
+/* Puts the stream back. Returns what was written, ended by NUL; the caller frees it. size may be
+ * NULL. */
 char *capture_end(struct capture *capture, size_t *size);
 
 #endif

@@ -1,8 +1,8 @@
 /* daemon.c - starting, watching and ending the daemon under test.
  *
- * What the daemon writes goes to a memory file and not to a pipe: nobody has to
- * read it for the daemon to go on, and it is there in full when a test fails. The
- * port is read from the "listening" log line, as a user would. */
+ * What the daemon writes goes to a memory file and not to a pipe: the daemon goes on even if
+ * nothing reads the file, and the whole text is there when a test fails. The port is read from
+ * the "listening" log line, as a user would. */
 #include "daemon.h"
 
 #include <setjmp.h>
@@ -69,7 +69,7 @@ static char *file_text(int descriptor)
     return text;
 }
 
-/* The environment of this process without our own variables, then the given ones. */
+/* The environment of this process without ATTND_ variables, then the given variables. */
 static char **environment_for(const char *const *more)
 {
     size_t count = 0, more_count = 0, kept = 0;
@@ -108,7 +108,8 @@ static pid_t spawn(char *const *arguments, const char *const *environment, int o
     return pid;
 }
 
-/* Appended to: of two writes at once to a plain memfd, one may be laid over the other. */
+/* The file is opened for appending. In a plain memfd, one of two writes at the same time may
+ * overwrite the other. */
 static int memory_file(void)
 {
     int descriptor = memfd_create("attnd-output", MFD_CLOEXEC);
@@ -126,7 +127,7 @@ static void show_log(const struct daemon *server)
     free(text);
 }
 
-/* The ports of the "listening" lines; how many there are. */
+/* Reads the ports of the "listening" lines. Returns how many there are. */
 static int read_ports(struct daemon *server)
 {
     char *text = daemon_log(server);
@@ -322,7 +323,8 @@ double daemon_cpu_seconds(const struct daemon *server)
     assert_non_null(file);
     assert_non_null(fgets(line, sizeof(line), file));
     fclose(file);
-    /* Fields 14 and 15 of proc(5); the second, a name in parentheses, may have blanks. */
+    /* Fields 14 and 15 of proc(5). The second field is a name in parentheses and may contain
+     * blanks. */
     unsigned long user = 0, system = 0;
     const char *field = strrchr(line, ')');
     for (int i = 2; field && i < 14; i++)

@@ -1,8 +1,9 @@
 /* daemon.h - the real daemon as a child process, for tests that talk to it over HTTP.
  *
- * The program is build/attnd or what the environment variable ATTND names, so that the same tests
- * serve the plain build and the ones with sanitizers. It gets a free port and an environment
- * without our own ATTND_ variables; what it writes is kept, and shown where something is wrong. */
+ * The program is build/attnd, or the one that the environment variable ATTND names, so the same
+ * tests serve the plain build and the builds with sanitizers. The daemon gets a free port and an
+ * environment without ATTND_ variables of ours. Its output is kept, and shown if something goes
+ * wrong. */
 #ifndef DAEMON_H
 #define DAEMON_H
 
@@ -13,7 +14,7 @@
 enum { DAEMON_PORTS_MAX = 8 };
 
 struct daemon {
-    pid_t pid; /* 0: does not run */
+    pid_t pid; /* 0: it does not run */
     int port;  /* the first of ports */
     int ports[DAEMON_PORTS_MAX];
     int log; /* descriptor of what it wrote to stdout and stderr */
@@ -29,50 +30,51 @@ struct daemon_options {
     int port;   /* that it will listen on, where output is set; arguments name it too */
 };
 
-/* How much longer everything takes than in a plain build: ATTND_TEST_SLOW, at least 1. */
+/* How many times longer everything takes than in a plain build: ATTND_TEST_SLOW, at least 1. */
 double daemon_slowness(void);
 
 /* The program's path. */
 const char *daemon_program(void);
 
-/* Starts it and waits until it listens and is ready; anything else fails the test. options may be
- * NULL. The child dies with this process. */
+/* Starts the daemon and waits until it listens and is ready. Fails the test if that does not
+ * happen. options may be NULL. The daemon dies with this process. */
 void daemon_start(struct daemon *server, const struct daemon_options *options);
 
-/* daemon_start() with nothing but arguments, which NULL ends. */
+/* daemon_start() with arguments alone; the list ends with NULL. */
 void daemon_start_with(struct daemon *server, const char *argument, ...) __attribute__((sentinel));
 
-/* Daemons that start from now on keep 1 MiB of what they freed, where they are built with
- * AddressSanitizer, and not 256: it would look like a leak. */
+/* If the daemon is built with AddressSanitizer, daemons that start from now on keep 1 MiB of
+ * freed memory instead of 256 MiB. Kept memory would look like a leak. */
 void daemon_keep_little(void);
 
-/* Waits for the end, at most seconds (not scaled). The exit status, 128 + the signal, or -1 where
- * it still runs. */
+/* Waits at most seconds (not scaled) until the daemon ends. Returns the exit status, 128 + the
+ * signal, or -1 if it still runs. */
 int daemon_wait(struct daemon *server, double seconds);
 
-/* SIGTERM, and fails the test unless the daemon exits with 0 in 30 s (scaled): with a sanitizer's
- * report it does not. Does nothing where it does not run. */
+/* Sends SIGTERM. Fails the test unless the daemon exits with 0 within 30 s (scaled); with a
+ * sanitizer's report the status is not 0. Does nothing if the daemon does not run. */
 void daemon_stop(struct daemon *server);
 
-/* Ends it without a question, for clearing up after a failed test. */
+/* Kills the daemon at once, to clear up after a failed test. */
 void daemon_kill(struct daemon *server);
 
-/* Stops it as SIGSTOP does; when this returns no thread of it runs. SIGCONT lets it go on. */
+/* Stops the daemon as SIGSTOP does. When this returns, none of its threads runs. SIGCONT lets it
+ * go on. */
 void daemon_freeze(struct daemon *server);
 
-/* What it wrote so far; the caller's to free. */
+/* What the daemon wrote so far. The caller frees it. */
 char *daemon_log(const struct daemon *server);
 
-/* The same as soon as text is in it, where that comes within 10 s (scaled); else the test fails. A
- * line may follow what it tells of. */
+/* The same, as soon as text is in it. Fails the test if that takes more than 10 s (scaled). A
+ * log line may come shortly after the event that it describes. */
 char *daemon_log_with(const struct daemon *server, const char *text);
 
-/* Resident bytes, the most there have been, and open descriptors. */
+/* Resident bytes now, the most resident bytes so far, and open descriptors. */
 size_t daemon_memory_bytes(const struct daemon *server);
 size_t daemon_memory_peak_bytes(const struct daemon *server);
 int daemon_descriptor_count(const struct daemon *server);
 
-/* What all its threads have computed since it began; counted in hundredths. */
+/* CPU time of all its threads since it began, in steps of 0.01 s. */
 double daemon_cpu_seconds(const struct daemon *server);
 
 /* ------------------------------------------------------- its other commands -- */
@@ -92,11 +94,11 @@ void daemon_result_free(struct daemon_result *result);
 char *daemon_directory_create(void);           /* a new one under $TMPDIR; free with the next */
 void daemon_directory_remove(char *directory); /* with all that is in it; NULL is fine */
 
-/* Writes directory/name, name being "a", "a/b" or "a/b/c"; makes the directories between. */
+/* Writes directory/name; name is "a", "a/b" or "a/b/c". Makes the directories between. */
 void daemon_directory_write(const char *directory, const char *name, const void *bytes,
                             size_t size);
 
-/* Entries of the directory itself, "." and ".." not counted. */
+/* Entries of the directory itself, without "." and "..". */
 int daemon_directory_count(const char *directory);
 
 /* Sleeps. */

@@ -21,8 +21,8 @@ void difference_fill(struct fill *fill, float *numbers, int64_t count)
     difference_round(numbers, count);
 }
 
-/* The weights of one row, each times what dropout makes of 1: that is known to be right
- * (tests/laws/test_attn_dropout.c) and the same on the way back. */
+/* The weights of one row, each multiplied by what dropout makes of 1.
+ * tests/laws/test_attn_dropout.c shows that dropout is right; it is the same on the way back. */
 static void drop_row(const struct attn_problem *problem, double *weights, int64_t b, int64_t h,
                      int64_t i)
 {
@@ -112,7 +112,7 @@ double difference_by(const struct attn_problem *problem, const struct attn_tenso
     return difference_of(at, (double)STEP);
 }
 
-/* Which weights are 0, as they are after *x is moved by step. */
+/* Which weights are 0 after *x is moved by step. */
 static void find_support(const struct attn_problem *problem, float *x, float step,
                          struct reference *r)
 {

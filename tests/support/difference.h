@@ -1,9 +1,9 @@
 /* difference.h - derivatives of what the double reference computes, by finite differences.
  *
  * The loss is the sum over all numbers of context * context_gradient. A number x of an input is
- * moved by h and 2h both ways, h a power of two, so that what the float holds is exactly what was
- * meant where x is of no more than 2^-12 steps; the five points give the derivative to an error of
- * h^4. Nothing here knows how lib/ computes a gradient. */
+ * moved by h and 2h both ways. h is a power of two, so if x is a multiple of 2^-12, the float
+ * holds the moved number exactly. The five points give the derivative with an error of h^4.
+ * Nothing here knows how lib/ computes a gradient. */
 #ifndef DIFFERENCE_H
 #define DIFFERENCE_H
 
@@ -25,7 +25,7 @@ double difference_loss(const struct attn_problem *problem,
 double difference_layer_loss(const struct attn_layer_problem *problem,
                              const float *context_gradient);
 
-/* The derivative of the loss by *x, which belongs to the problem and is put back. */
+/* The derivative of the loss by *x. *x belongs to the problem; it has its old value afterwards. */
 double difference_by(const struct attn_problem *problem, const struct attn_tensor *context_gradient,
                      float *x);
 double difference_layer_by(const struct attn_layer_problem *problem, const float *context_gradient,
@@ -41,7 +41,7 @@ double difference_layer_along(const struct attn_layer_problem *problem,
 /* The derivative from the losses at -2, -1, 1 and 2 steps of this size. */
 double difference_of(const double at[4], double step);
 
-/* Whether no weight becomes 0 or ceases to be on the way of *x, as weights of sparsemax do. */
+/* Whether no weight changes between 0 and not 0 while *x moves, as weights of sparsemax can. */
 bool difference_is_smooth(const struct attn_problem *problem, float *x);
 
 #endif

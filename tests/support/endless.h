@@ -1,8 +1,8 @@
-/* endless.h - a request that is computed until its client leaves.
+/* endless.h - a request that runs until its client leaves.
  *
- * It holds a worker for as long as a test wants it held, on any machine and beside any load, and
- * costs nothing more afterwards: what is to be seen meanwhile can be waited for. A daemon takes it
- * with --timeout 3600s. */
+ * It holds a worker as long as a test needs it, on any machine and under any load, and costs
+ * nothing afterwards. So a test can wait for what it wants to see. The daemon must run with
+ * --timeout 3600s. */
 #ifndef ENDLESS_H
 #define ENDLESS_H
 
@@ -10,9 +10,9 @@
 
 #include <stdint.h>
 
-/* A batch of so many equal items on "sdpa", or the request that is one, where there are 0; to be
- * freed. An item has so many rows over 131072 keys in 64 heads: a row takes two milliseconds at
- * least, and 0.8 KB of the answer. */
+/* The text of a batch of items equal items on "sdpa", or of a single request if items is 0. The
+ * caller frees it. An item has rows rows over 131072 keys in 64 heads; each row takes at least
+ * two milliseconds, and 0.8 KB of the answer. */
 char *endless_text(int64_t rows, int items);
 
 struct endless {
@@ -20,21 +20,22 @@ struct endless {
     struct http_raw raw;
 };
 
-/* Sends such a batch to client's daemon, over a connection of its own; returns when it is being
- * computed. */
+/* Sends such a batch to client's daemon over a connection of its own. Returns when the daemon
+ * computes it. */
 void endless_begin(struct endless *endless, struct http_client *client, int64_t rows, int items);
 
-/* The same with a header of its own, "Name: value\r\n". */
+/* The same with one more header, "Name: value\r\n". */
 void endless_begin_with(struct endless *endless, struct http_client *client, const char *header,
                         int64_t rows, int items);
 
-/* One that takes two minutes at least. */
+/* Begins one that takes at least two minutes. */
 void endless_begin_any(struct endless *endless, struct http_client *client);
 
-/* Fails the test unless it is still there; then leaves, and waits until it is gone. */
+/* Fails the test unless the request still runs. Then leaves, and waits until the request is
+ * gone. */
 void endless_end(struct endless *endless);
 
-/* Leaves, also where the daemon may be gone. */
+/* Leaves. The daemon may be gone already. */
 void endless_leave(struct endless *endless);
 
 #endif

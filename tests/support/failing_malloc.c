@@ -63,7 +63,7 @@ static struct failing_malloc *map_control(const char *path)
         close(file);
     if (bytes != MAP_FAILED)
         return bytes;
-    /* A test that believes to be in control and is not would pass for nothing. */
+    /* A test that believes it is in control and is not would pass for no reason. */
     fprintf(stderr, "failing_malloc: cannot map %s\n", path);
     _exit(127);
 }

@@ -4,8 +4,8 @@
 
 #include "base/fault.h"
 
-/* Fails the test, which then names what, unless fault has this code, these words in its message and
- * this pointer; pointer NULL: any. */
+/* Fails the test, which then prints what, unless fault has this code, these words in its message
+ * and this pointer. pointer NULL: any pointer is right. */
 void fault_expect(const char *what, const struct fault *fault, enum fault_code code,
                   const char *words, const char *pointer);
 

@@ -1,8 +1,8 @@
 /* fill.h - numbers that look random and are the same in every run.
  *
- * A test names its seed, so that a failure can be had again and no test depends
- * on what ran before it. The generator is splitmix64 (Steele, Lea and Flood
- * 2014): one addition and a mix, full period, any seed is good. */
+ * A test names its seed, so a failure can be repeated and no test depends on what ran before it.
+ * The generator is splitmix64 (Steele, Lea and Flood 2014): one addition and a mix, the period
+ * is full, and any seed is good. */
 #ifndef FILL_H
 #define FILL_H
 
@@ -20,7 +20,7 @@ static inline uint64_t fill_bits(struct fill *fill)
     return z ^ (z >> 31);
 }
 
-/* Uniform in [low, high), of 24 bits, so that low and high of 0 and 1 are exact. */
+/* Uniform in [low, high), with 24 random bits, so that the result for low 0 and high 1 is exact. */
 static inline float fill_float(struct fill *fill, float low, float high)
 {
     return low + (high - low) * ((float)(fill_bits(fill) >> 40) * 0x1p-24f);

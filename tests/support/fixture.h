@@ -1,5 +1,5 @@
-/* fixture.h - what most programs of tests/http begin and end with: one daemon, one client of it,
- * and where they need one a directory of models. Group and test fixtures of cmocka. */
+/* fixture.h - the beginning and the end of most programs in tests/http: one daemon, one client
+ * of it, and a directory of models if they need one. Group and test fixtures of cmocka. */
 #ifndef FIXTURE_H
 #define FIXTURE_H
 
@@ -17,25 +17,25 @@ extern char *directory;           /* NULL: none was made */
 /* The same without arguments. */
 int fixture_start(void **state);
 
-/* The same with the models in examples/models. */
+/* The same, and the daemon serves the models in examples/models. */
 int fixture_start_with_examples(void **state);
 
-/* The same with a new directory of models, into which requests may put some. */
+/* The same with a new directory of models; requests may put models into it. */
 int fixture_start_with_directory(void **state);
 
-/* A new directory alone: the tests start servers over it. */
+/* A new directory only: the tests start daemons on it. */
 int fixture_make_directory(void **state);
 
-/* The path of name in the directory, until the next call. */
+/* The path of name in the directory. It is valid until the next call. */
 const char *fixture_path(const char *name);
 
-/* Ends both and fails the test unless the server ends in order, with 0. */
+/* Ends both. Fails the test unless the server ends cleanly, with 0. */
 int fixture_stop(void **state);
 
-/* Clears up, whatever has failed: kills the server, removes the directory. */
+/* Clears up even after a failure: kills the server, removes the directory. */
 int fixture_clear(void **state);
 
-/* fixture_stop() as a test, the last of a group that ends with fixture_clear(). */
+/* fixture_stop() as a test. It is the last test of a group that ends with fixture_clear(). */
 void test_stops_cleanly(void **state);
 
 #endif

@@ -28,7 +28,7 @@ static void add_text(struct framing_message *message, const char *text)
     add(message, text, strlen(text));
 }
 
-/* What stands in braces; false where it is none of those. */
+/* Adds what stands in braces. Returns false if the name is not known. */
 static bool add_named(struct framing_message *message, const char *name, size_t size)
 {
     char target[128], hidden[256], number[24];
@@ -56,7 +56,8 @@ static bool add_named(struct framing_message *message, const char *name, size_t 
     return true;
 }
 
-/* One of C's escapes, behind its backslash; the first character behind it. */
+/* Adds one of C's escapes; text is behind the backslash. Returns the first character behind the
+ * escape. */
 static const char *add_escaped(struct framing_message *message, const char *text)
 {
     static const char letters[] = "rnt0\"\\", bytes[] = "\r\n\t\0\"\\";

@@ -18,11 +18,11 @@ struct framing_messages {
     int count;
 };
 
-/* Whatever does not read like that file fails the test. */
+/* Fails the test if a line does not have the form of that file. */
 void framing_messages_read(struct framing_messages *messages);
 void framing_messages_free(struct framing_messages *messages);
 
-/* How often one of the two targets of a message, "t" or "hidden", stands in a log. */
+/* How often a log contains one of the two targets of a message, "t" or "hidden". */
 int framing_message_count(const struct framing_message *message, const char *target,
                           const char *log);
 

@@ -130,8 +130,8 @@ void gradient_case_add_heads(struct gradient_case *c, bool alibi, bool sinks, ui
         c->forward.problem.sinks = add_per_head(c, &fill, &c->problem.sinks_gradient);
 }
 
-/* The first table's comparison takes them, and each of the others comes to the same numbers in the
- * same order. */
+/* The comparison for the first kernel table computes the differences. The comparisons for the
+ * other tables use the same numbers in the same order. */
 struct gradient_differences {
     double *list;
     int64_t count, capacity, next;
@@ -158,7 +158,7 @@ static double difference(const struct gradient_case *c, float *x)
     return kept->list[kept->next++];
 }
 
-/* Compares the gradient by *x; returns how many numbers have none. */
+/* Compares the gradient by *x. Returns how many numbers have no derivative. */
 static int64_t compare_one(const struct gradient_case *c, const char *name, int64_t at, float *x,
                            double got)
 {
@@ -230,7 +230,7 @@ static void poison_tensor(const struct attn_tensor *gradient)
                     s[3]);
 }
 
-/* As new memory is. */
+/* Makes the gradients like new memory. */
 static void poison_gradients(const struct gradient_case *c)
 {
     const struct attn_gradient_problem *problem = &c->problem;

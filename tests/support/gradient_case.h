@@ -1,7 +1,7 @@
-/* gradient_case.h - a call of attention with its gradients and all the memory they need, and the
- * comparison of each with finite differences of the double reference.
+/* gradient_case.h - a call of attention with its gradients and all the memory they need, and their
+ * comparison with finite differences of the double reference.
  *
- * The gradients are poisoned and end at unreadable pages as those of attention_case.h. */
+ * The gradients are poisoned and end at unreadable pages, like the tensors of attention_case.h. */
 #ifndef GRADIENT_CASE_H
 #define GRADIENT_CASE_H
 
@@ -15,10 +15,10 @@ struct gradient_differences;
 struct gradient_case {
     struct attention_case forward;
     struct attn_gradient_problem problem;     /* its attention is set when it is planned */
-    struct gradient_differences *differences; /* NULL: they are taken when they are compared */
+    struct gradient_differences *differences; /* NULL: the first comparison computes them */
 };
 
-/* What may be other than in scaled dot-product attention with softmax, one bit each. */
+/* What may differ from scaled dot-product attention with softmax, one bit each. */
 enum { GRADIENT_ADDITIVE = 1, GRADIENT_SPARSE = 2 };
 
 /* Query, key, value and the context's gradient of these sizes from seed, in steps that
@@ -42,17 +42,17 @@ struct gradient_variant {
     bool causal;
     int64_t window_left, window_right, past_len, kv_len; /* kv_len -1: none */
     bool row_kv_len;
-    int mask; /* bits of the dimensions that the mask has whole, 16: its keys end early; -1: none */
+    int mask; /* bits: the dimensions that the mask has; 16: its keys end early; -1: none */
     bool alibi, sinks;
     float dropout;
     int64_t kv_offset;
 };
 
-/* Lengths of rows, heads and a mask come from seed. */
+/* seed gives the lengths of rows, the numbers of each head and the numbers of the mask. */
 void gradient_case_apply(struct gradient_case *c, const struct gradient_variant *variant,
                          uint64_t seed);
 
-/* The case must be accepted. kernels NULL: the best. */
+/* The case must be accepted. kernels NULL: the best table. */
 void gradient_case_plan(struct gradient_case *c, const struct attn_kernels *kernels,
                         struct attn_gradient_plan *plan);
 void gradient_case_run(struct gradient_case *c, const struct attn_kernels *kernels);
@@ -60,16 +60,17 @@ void gradient_case_run(struct gradient_case *c, const struct attn_kernels *kerne
 /* All tasks of each stage from the first to the last, or the other way round. */
 void gradient_run(const struct attn_gradient_plan *plan, bool backwards);
 
-/* Compares every number of the gradients, or where a tensor has more than some, so many of them.
- * Numbers at a kink of sparsemax, where there is no derivative, are passed over; returns how
- * many. */
+/* Compares every number of the gradients. If a tensor has more than some numbers, compares some
+ * of them. Skips numbers at a kink of sparsemax, where there is no derivative; returns how many
+ * it skipped. */
 int64_t gradient_case_compare(const struct gradient_case *c, uint64_t seed);
 
 /* Runs the case on every kernel table and compares each time; returns the sum. */
 int64_t gradient_case_compare_tables(struct gradient_case *c, uint64_t seed);
 
-/* Runs and compares a case of these sizes and kinds under every kind of mask and option, or one in
- * step of them, the last, which has most of them together, included; on every kernel table. */
+/* Runs and compares a case of these sizes and kinds under every kind of mask and option, or
+ * under one in step of them. The last kind, which has most of them together, is always included.
+ * Each runs on every kernel table. */
 void gradient_run_variants(const struct attention_sizes *sizes, unsigned kinds, size_t step,
                            uint64_t seed);
 

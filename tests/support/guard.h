@@ -1,8 +1,8 @@
 /* guard.h - memory whose last byte touches an unreadable page.
  *
- * A kernel that reads or writes one element past its arguments dies at once,
- * also where a sanitizer does not look (inline assembly, a build without it).
- * Memory of a sanitized malloc has no such page, so tests of kernels use this. */
+ * A kernel that reads or writes one element past its arguments dies at once. That is also true
+ * where a sanitizer does not look: inline assembly, or a build without sanitizers. Memory of a
+ * sanitized malloc has no such page, so tests of kernels use this. */
 #ifndef GUARD_H
 #define GUARD_H
 
@@ -19,8 +19,8 @@ struct guard_buffer {
     size_t total; /* its bytes, both guard pages counted */
 };
 
-/* bytes of memory, each byte 0xA5 (a float of about -2.9e-16), its end on the guard page.
- * Ends the program where there is no memory: no test can go on without. */
+/* bytes of memory, each byte 0xA5 (a float of about -2.9e-16). They end at the guard page. Ends
+ * the program if there is no memory: no test can go on without it. */
 static inline struct guard_buffer guard_alloc(size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -39,7 +39,7 @@ static inline struct guard_buffer guard_alloc(size_t bytes)
     return buffer;
 }
 
-/* Takes a zeroed buffer too. */
+/* A zeroed buffer is fine too. */
 static inline void guard_free(struct guard_buffer *buffer)
 {
     if (buffer->base != NULL)

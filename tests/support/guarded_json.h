@@ -19,7 +19,7 @@ static inline bool guarded_json_read(struct json_document *document, const char 
     return good;
 }
 
-/* A text that has to be taken; says on stderr why it is not. */
+/* Reads a text that must be accepted. If it is refused, prints the reason on stderr. */
 static inline bool guarded_json_takes(struct json_document *document, const char *text)
 {
     static const struct json_options STRICT = { .nonfinite_allowed = false };

@@ -1,7 +1,7 @@
 /* http_client.c - libcurl and sockets, as the HTTP tests need them.
  *
- * Nothing here judges an answer; what fails a test is only what makes one
- * impossible (no handle, no socket, no memory). */
+ * Nothing here judges an answer. A test fails here only if there can be no answer at all (no
+ * handle, no socket, no memory). */
 #include "http_client.h"
 
 #include <setjmp.h>
@@ -159,7 +159,8 @@ static void begin(const struct http_client *client, const struct http_request *r
     const char *const *headers = request->headers ? request->headers : json;
     for (int i = 0; headers[i]; i++)
         transfer->headers = curl_slist_append(transfer->headers, headers[i]);
-    /* libcurl would wait for 100 Continue before a large body; a test that wants that says so. */
+    /* libcurl would wait for 100 Continue before a large body. A test that wants this sets the
+     * header itself. */
     transfer->headers = curl_slist_append(transfer->headers, "Expect:");
     if (request->body)
         set_body(curl, request, transfer);
@@ -333,7 +334,7 @@ bool http_raw_send_text(struct http_raw *raw, const char *text)
     return http_raw_send(raw, text, strlen(text));
 }
 
-/* Takes what has come; false after the end of time or of the connection. */
+/* Takes what has come. Returns false when the time or the connection is over. */
 static bool receive_more(struct http_raw *raw, double until)
 {
     double left = until - daemon_now();

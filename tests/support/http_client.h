@@ -1,7 +1,7 @@
 /* http_client.h - three ways to talk to the daemon, from polite to rude.
  *
- * One libcurl handle that keeps its connection; a crowd of them that send at the
- * same moment; and a bare socket for what libcurl would never send. */
+ * The ways are one libcurl handle that keeps its connection; a crowd of handles that send at the
+ * same moment; and a bare socket for bytes that libcurl would never send. */
 #ifndef HTTP_CLIENT_H
 #define HTTP_CLIENT_H
 
@@ -16,7 +16,7 @@ struct http_request {
     const char *const
         *headers; /* "Name: value", ended by NULL; NULL: Content-Type: application/json */
     bool chunked; /* the body without a Content-Length */
-    const char *accept_encoding; /* sent by libcurl, which then unpacks the answer; NULL: not */
+    const char *accept_encoding; /* libcurl sends it and unpacks the answer; NULL: not sent */
     double timeout_seconds;      /* 0: 30, scaled by daemon_slowness() */
 };
 
@@ -31,8 +31,8 @@ struct http_response {
 
 void http_response_free(struct http_response *response);
 
-/* The value of a header, copied into value without the white space around it; NULL where there is
- * none. */
+/* Copies the value of a header into value, without the white space around it. Returns NULL if
+ * there is no such header. */
 const char *http_response_header(const struct http_response *response, const char *name,
                                  char *value, size_t size);
 
@@ -51,8 +51,8 @@ struct http_response http_client_get(struct http_client *client, const char *pat
 struct http_response http_client_post(struct http_client *client, const char *path,
                                       const char *body);
 
-/* A request that another thread sends over a connection of its own. What request points at must
- * live until the join. */
+/* A request that another thread sends over a connection of its own. The memory that request
+ * points at must stay valid until the join. */
 struct http_background {
     void *thread;
     int port;
@@ -74,7 +74,7 @@ struct http_crowd {
 void http_crowd_init(struct http_crowd *crowd, int port, int count);
 void http_crowd_free(struct http_crowd *crowd);
 
-/* Sends requests[i] over connection i, all at once; responses[i] are the caller's. */
+/* Sends requests[i] over connection i, all at once. The caller frees responses[i]. */
 void http_crowd_send(struct http_crowd *crowd, const struct http_request *requests,
                      struct http_response *responses);
 
@@ -90,15 +90,15 @@ struct http_raw {
 void http_raw_connect(struct http_raw *raw, int port);
 void http_raw_close(struct http_raw *raw);
 
-/* Sends all of it; false where the other side has closed. */
+/* Sends all bytes. Returns false if the other side has closed. */
 bool http_raw_send(struct http_raw *raw, const void *bytes, size_t size);
 bool http_raw_send_text(struct http_raw *raw, const char *text);
 
-/* The next answer, with a body as long as its Content-Length says; status 0 where none came within
- * seconds (not scaled). Answers of 100 to 199 have no body. */
+/* The next answer; its body is as long as its Content-Length says. status is 0 if none came
+ * within seconds (not scaled). Answers of 100 to 199 have no body. */
 struct http_response http_raw_receive(struct http_raw *raw, double seconds);
 
-/* Whether the other side closes within seconds; what it sends before is dropped. */
+/* Whether the other side closes within seconds. Bytes that it sends before are dropped. */
 bool http_raw_is_closed(struct http_raw *raw, double seconds);
 
 #endif

@@ -1,7 +1,7 @@
 /* manifest.c - see manifest.h.
  *
- * The path of a line follows from a stack of the keys above it, each with its
- * indent; "- " opens a member of a list, whose keys stand two columns further in. */
+ * A stack of the keys above a line, each with its indent, gives the path of the line. "- " opens
+ * a member of a list; the keys of the member are indented by two more columns. */
 #include "manifest.h"
 
 #include <setjmp.h>
@@ -82,7 +82,7 @@ static void add_value(struct reader *reader, char *value)
         (struct manifest_entry){ .path = strdup(path), .value = strdup(value) };
 }
 
-/* The colon that ends a key, or NULL: "a: b" and "a:" have one, "--listen=0.0.0.0:80" has none. */
+/* The colon that ends a key, or NULL. "a: b" and "a:" have one, "--listen=0.0.0.0:80" does not. */
 static char *find_colon(char *text)
 {
     if (*text == '"' || *text == '\'')

@@ -1,8 +1,8 @@
-/* manifest.h - a reader for as much YAML as the files in deploy/ use.
+/* manifest.h - a reader for the part of YAML that the files in deploy/ use.
  *
- * Maps, lists and plain or quoted scalars in block style, indented by spaces; no
- * flow style, anchors, or text over several lines. A value is found by its path,
- * members of lists by number: "spec.containers.0.image". */
+ * It reads maps, lists and plain or quoted scalars in block style, indented by spaces. It does
+ * not read flow style, anchors, or text over several lines. A path names a value, with a number
+ * for a member of a list: "spec.containers.0.image". */
 #ifndef MANIFEST_H
 #define MANIFEST_H
 
@@ -18,16 +18,16 @@ struct manifest {
     int count;
 };
 
-/* Fails the test where the file is not there or has a line that is none of the above. */
+/* Fails the test if the file does not exist or has a line of any other form. */
 void manifest_read(struct manifest *manifest, const char *file);
 void manifest_free(struct manifest *manifest);
 
-/* NULL where there is none. */
+/* NULL if there is no such value. */
 const char *manifest_find(const struct manifest *manifest, const char *path);
-/* Fails the test where there is none. */
+/* Fails the test if there is no such value. */
 const char *manifest_get(const struct manifest *manifest, const char *path);
 
-/* A whole file as text, the caller's to free; fails the test where it is not there. */
+/* A whole file as text; the caller frees it. Fails the test if the file does not exist. */
 char *manifest_file_text(const char *file);
 
 #endif

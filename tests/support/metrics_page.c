@@ -1,4 +1,5 @@
-/* metrics_page.c - see metrics_page.h. Names of others, which begin with nv_, are as they are. */
+/* metrics_page.c - see metrics_page.h. Names that begin with nv_ are Triton's: the rules for our
+ * own names do not hold for them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,11 +17,12 @@
 static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
 static const char DIGITS[] = "0123456789";
 
-/* What the reader knows at a line. */
+/* What the reader knows when it reads a line. */
 struct reader {
     struct metrics_page *page;
     const char *line;
-    /* The histogram that is being read: name with labels but le, NULL between two. */
+    /* The histogram that is being read: its name with all labels but le. NULL between two
+     * histograms. */
     char *histogram;
     double bound, count, sum;
     bool has_sum;
@@ -118,7 +120,7 @@ static void read_type(struct reader *reader, const char *name, size_t size)
 
 /* ------------------------------------------------------------------ samples -- */
 
-/* What follows {a="b",c="d"}. No label is there twice. */
+/* Checks what follows {a="b",c="d"}. A label may occur only once. */
 static const char *skip_labels(const struct reader *reader, const char *text)
 {
     const char *const first = text + 1;
@@ -152,7 +154,7 @@ static double number(const struct reader *reader, const char *text, const char *
     return value;
 }
 
-/* A bucket's le, which must be its last label, and the rest of its name: family{labels}. */
+/* The le of a bucket, which must be its last label. The rest of the name is family{labels}. */
 static double split_bucket(struct reader *reader, const char *labels, const char *end, char **rest)
 {
     const char *le = NULL;
@@ -166,7 +168,7 @@ static double split_bucket(struct reader *reader, const char *labels, const char
     return bound;
 }
 
-/* Buckets rise to +Inf, then come the sum and the count, which is that of the last bucket. */
+/* Buckets rise to +Inf. Then come the sum and the count; the count equals the last bucket. */
 static void read_histogram(struct reader *reader, const char *suffix, size_t suffix_size,
                            const char *labels, const char *end, double value)
 {

@@ -1,8 +1,9 @@
-/* metrics_page.h - a page of /metrics, read as strictly as the format is written.
+/* metrics_page.h - a strict reader of a page of /metrics.
  *
- * The Prometheus text format 0.0.4 as its own linter wants it: each family once, HELP before TYPE
- * before its samples, names that suit the type, no series twice, histograms whose buckets rise and
- * end in their count. Whatever is not so fails the test with the line. */
+ * It accepts the Prometheus text format 0.0.4 as Prometheus's own linter wants it. Each family
+ * occurs once, with HELP before TYPE before its samples. Names fit the type, and no series
+ * occurs twice. The buckets of a histogram rise and end with its count. If a line breaks a rule,
+ * the test fails and shows the line. */
 #ifndef METRICS_PAGE_H
 #define METRICS_PAGE_H
 
@@ -25,18 +26,18 @@ struct metrics_page {
     int family_count, family_capacity;
 };
 
-/* The page must be free or zeroed. */
+/* page must be empty: freed or zeroed. */
 void metrics_page_read(struct metrics_page *page, const char *text);
 void metrics_page_free(struct metrics_page *page);
 
-/* 0 where it is not there. */
+/* 0 if there is no such series. */
 double metrics_page_value(const struct metrics_page *page, const char *series);
 bool metrics_page_has(const struct metrics_page *page, const char *series);
 
-/* Of all series of this name, whatever their labels: "attnd_requests_total". */
+/* The sum of all series of this name, with any labels: "attnd_requests_total". */
 double metrics_page_sum(const struct metrics_page *page, const char *name);
 
-/* "counter", "gauge" or "histogram"; NULL where there is no such family. */
+/* "counter", "gauge" or "histogram". NULL if there is no such family. */
 const char *metrics_page_type(const struct metrics_page *page, const char *family);
 
 #endif

@@ -22,7 +22,7 @@ struct model_bytes model_bytes_of(const char *header, const float *values, size_
     return file;
 }
 
-/* text as the inside of a JSON string. */
+/* Writes text as the inside of a JSON string. */
 static void escape(char *out, size_t size, const char *text)
 {
     size_t used = 0;

@@ -1,11 +1,11 @@
-/* model_bytes.h - the bytes of a model file, written out by hand: nothing of the
- * daemon's own writer is used. */
+/* model_bytes.h - the bytes of a model file, written by hand. Nothing here uses the daemon's own
+ * writer. */
 #ifndef MODEL_BYTES_H
 #define MODEL_BYTES_H
 
 #include <stddef.h>
 
-/* The tutorial's four words, and the context of the first of them under demo. */
+/* The tutorial's four words, and the context that demo computes for the first of them. */
 #define MODEL_BYTES_WORDS "[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]"
 #define MODEL_BYTES_CONTEXT                                                                        \
     {                                                                                              \
@@ -17,11 +17,11 @@ struct model_bytes {
     size_t size;
 };
 
-/* A safetensors file of this header text and count floats. */
+/* A safetensors file with this header text and count floats. */
 struct model_bytes model_bytes_of(const char *header, const float *values, size_t count);
 
-/* The tutorial's matrices, the value matrix times factor, so that the context is
- * factor times demo's. more is put into the config: ",\"causal\":true". */
+/* The tutorial's matrices, with the value matrix multiplied by factor. So the context is factor
+ * times the context of demo. more is inserted into the config: ",\"causal\":true". */
 struct model_bytes model_bytes_demo(float factor, const char *more);
 
 #endif

@@ -5,8 +5,8 @@
 #include "made_model.h"
 #include "model/model.h"
 
-/* The model of made_model(), which owns the file's bytes; every number is 0.5. Fails the test where
- * it is refused. */
+/* The model of made_model(). The model owns the file's bytes, and every number is 0.5. Fails the
+ * test if the model is refused. */
 struct model *model_case_make(const char *config, const char *tensors);
 
 struct model_refusal {
@@ -15,7 +15,7 @@ struct model_refusal {
     const char *words, *pointer;
 };
 
-/* Fails the test unless each of them is refused as it says. */
+/* Fails the test unless each case is refused with its fault. */
 void model_case_expect_refused(const struct model_refusal *cases, size_t count);
 
 #endif

@@ -1,4 +1,4 @@
-/* model_client.c - requests on models, and demo's context as the mark of a version. */
+/* model_client.c - requests on models. The context of demo shows which version answered. */
 #include "model_client.h"
 
 #include <setjmp.h>

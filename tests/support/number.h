@@ -1,7 +1,7 @@
 /* number.h - one number of any dtype, as a double and back.
  *
- * By the definition of the formats (IEEE 754-2019, 3.4; bfloat16 as the upper half of a binary32),
- * with ldexp() and rint(), and knowing nothing of how lib/ converts. */
+ * This follows the definition of the formats (IEEE 754-2019, 3.4; bfloat16 is the upper half of
+ * a binary32), with ldexp() and rint(). It does not use the conversions of lib/. */
 #ifndef NUMBER_H
 #define NUMBER_H
 
@@ -10,7 +10,8 @@
 /* Number index of data; BOOL is 0 or 1. */
 double number_get(const void *data, enum attn_dtype dtype, int64_t index);
 
-/* Rounded once, to the nearest, ties to even; too large becomes infinite. NaN becomes a NaN. */
+/* Rounds once, to the nearest, ties to even. A number that is too large becomes infinite. NaN
+ * becomes a NaN. */
 void number_set(void *data, enum attn_dtype dtype, int64_t index, double number);
 
 /* The number at [b, h, l, d] of a view. */

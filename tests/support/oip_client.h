@@ -1,9 +1,9 @@
 /* oip_client.h - a client of the Open Inference Protocol v2 for the tests.
  *
  * The bytes are those that Triton's own Python client sends (tritonclient.http, _utils.py and
- * _infer_input.py): compact JSON, behind it the binary tensors in the order of the inputs without a
- * gap, the header Inference-Header-Content-Length where there is one. Answers are taken apart as
- * its InferResult does. */
+ * _infer_input.py): compact JSON, then the binary tensors in the order of the inputs, without
+ * gaps. The header Inference-Header-Content-Length is sent if there is a binary tensor. Answers
+ * are read as its InferResult reads them. */
 #ifndef OIP_CLIENT_H
 #define OIP_CLIENT_H
 
@@ -32,19 +32,19 @@ void oip_ask(struct oip_request *request, const char *name, const char *paramete
 
 void oip_request_free(struct oip_request *request);
 
-/* Sends it to /v2/models/{model}/infer; the response is the caller's. */
+/* Sends it to /v2/models/{model}/infer. The caller frees the response. */
 struct http_response oip_send(struct http_client *client, const char *model,
                               const struct oip_request *request);
 
-/* A request, and its fault as answer_expect_fault() wants it, whose message has to contain says. */
+/* A request, and its fault in the form of answer_expect_fault(). The message must contain says. */
 struct oip_fault {
-    const char *model, *body; /* model may have /versions/... behind it; NULL: sent otherwise */
+    const char *model, *body; /* model may end with /versions/...; NULL: sent otherwise */
     long status;
     const char *code, *pointer, *says;
 };
 void oip_expect_fault(const struct http_response *response, const struct oip_fault *fault);
 
-/* Posts the body to /v2/models/{model}/infer, which must be refused so. */
+/* Posts the body to /v2/models/{model}/infer. The daemon must refuse it with this fault. */
 void oip_refused(struct http_client *client, const struct oip_fault *fault);
 
 /* An answer, taken apart. */
@@ -55,13 +55,13 @@ struct oip_answer {
     size_t tail_size;
 };
 
-/* Sends it and takes apart the answer, which must be 200. */
+/* Sends it and takes the answer apart. The answer must be 200. */
 struct oip_answer oip_post(struct http_client *client, const char *model,
                            const struct oip_request *request);
 struct oip_answer oip_answer_of(struct http_response response);
 void oip_answer_free(struct oip_answer *answer);
 
-/* An output, which there must be. */
+/* An output, which must exist. */
 struct oip_tensor_answer {
     const char *datatype;
     int rank;
@@ -73,15 +73,16 @@ struct oip_tensor_answer {
 };
 struct oip_tensor_answer oip_output_of(const struct oip_answer *answer, const char *name);
 
-/* Its numbers as doubles, whatever its datatype; null is -INFINITY. The caller's to free. */
+/* The numbers of an output as doubles, for any datatype. null becomes -INFINITY. The caller
+ * frees them. */
 double *oip_numbers(const struct oip_tensor_answer *tensor);
 
-/* Its datatype, its shape, and each number within tolerance * (1 + |want|); infinities are equal.
- */
+/* Checks the datatype, the shape, and that each number is within tolerance * (1 + |want|).
+ * Infinities must be equal. */
 void oip_expect_numbers(const struct oip_answer *answer, const char *name, const char *datatype,
                         int rank, const int64_t *shape, const double *want, double tolerance);
 
-/* A class is "value:index"; the value in the shortest text of its float. */
+/* A class is "value:index". The value is the shortest text of its float. */
 void oip_expect_class(const char *text, double value, int index);
 
 #endif

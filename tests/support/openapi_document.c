@@ -44,7 +44,7 @@ const cJSON *openapi_body_schema(const cJSON *operation)
     return cJSON_GetObjectItem(cJSON_GetObjectItem(content, "application/json"), "schema");
 }
 
-/* Remembers that such an answer came; type "" is of any kind. */
+/* Notes that such an answer came. type "" stands for any type. */
 static void note(const char *what, const char *type)
 {
     char seen[300];
@@ -113,7 +113,7 @@ void openapi_expect_status(struct http_client *from, const struct openapi_call *
     openapi_expect_described(call, &response);
 }
 
-/* The first call of an operation, by its names in the document. */
+/* The first call of an operation. The operation is given by its names in the document. */
 static const struct openapi_call *call_of(const struct openapi_call *prefetch, int call_count,
                                           const cJSON *path, const cJSON *operation)
 {
@@ -171,8 +171,8 @@ void openapi_expect_all_seen(void)
     }
 }
 
-/* A generator of clients makes of a type of body without a schema one that may be anything, and
- * with it of every answer that may come so. */
+/* If a type of body has no schema, a generator of clients makes a type of it that may be
+ * anything. Every answer that may have this body then gets the same type. */
 static void expect_schemas(const char *what, const cJSON *content)
 {
     static const char *const KINDS[] = { "type", "anyOf", "allOf", "oneOf" };

@@ -1,5 +1,5 @@
-/* openapi_document.h - the daemon's OpenAPI document: its operations, and whether an answer is one
- * that it describes. */
+/* openapi_document.h - the operations of the daemon's OpenAPI document, and checks that the
+ * document describes an answer. */
 #ifndef OPENAPI_DOCUMENT_H
 #define OPENAPI_DOCUMENT_H
 
@@ -7,7 +7,7 @@
 
 #include <cjson/cJSON.h>
 
-/* A request, and the operation that it is of. */
+/* A request, and the operation that it belongs to. */
 struct openapi_call {
     const char *method, *pattern;
     const char *path; /* NULL: the pattern */
@@ -18,39 +18,40 @@ struct openapi_call {
 
 extern cJSON *openapi_document;
 
-/* An object of what was answered: "GET /v1/models 200 ", and with "application/json" behind it. */
+/* An object of the answers that came: "GET /v1/models 200 ", and the same with
+ * "application/json" at the end. */
 extern cJSON *openapi_seen;
 
 const char *openapi_path(const struct openapi_call *call);
 
-/* NULL where the document has none. */
+/* NULL if the document has no such operation. */
 const cJSON *openapi_operation(const struct openapi_call *call);
 
-/* The response that an operation lists for a status; NULL where it lists none. */
+/* The response that an operation lists for a status. NULL if it lists none. */
 const cJSON *openapi_response(const cJSON *operation, long status);
 
-/* The schema of a JSON body; NULL where the operation takes none. */
+/* The schema of a JSON body. NULL if the operation takes no body. */
 const cJSON *openapi_body_schema(const cJSON *operation);
 
-/* The answer is one that the call's operation lists: status, headers, type and body. It is freed.
- */
+/* The call's operation must list the answer: status, headers, type and body. Frees the answer. */
 void openapi_expect_described(const struct openapi_call *call, struct http_response *response);
 
-/* Sends a call with one more header, which may be NULL, and looks at its answer. */
+/* Sends a call with one more header, which may be NULL, and checks its answer. */
 void openapi_expect_status(struct http_client *from, const struct openapi_call *call,
                            const char *header, long status);
 
-/* Calls visit for every operation that lists the status, with its first call of the table. */
+/* Calls visit for every operation that lists the status, with the first call in the table that
+ * uses the operation. */
 void openapi_each_with(const struct openapi_call *prefetch, int call_count, long status,
                        void (*visit)(const struct openapi_call *call, void *context),
                        void *context);
 
-/* Every body, of requests and answers, has a schema that says of what type it is: a generator of
- * clients makes of one without that it may be anything, and so of all that may come in its place.
- */
+/* Every body, of requests and of answers, must have a schema that says its type. Without one, a
+ * generator of clients makes a type that may be anything, also for all other bodies that may
+ * come in its place. */
 void openapi_expect_types(void);
 
-/* Every status and every type of body that the document lists was answered. */
+/* Every status and every type of body in the document must have been answered. */
 void openapi_expect_all_seen(void);
 
 #endif

@@ -196,7 +196,7 @@ int pasted_start(void **state)
     free(command);
     assert_int_equal(chdir(tree), 0);
     setenv("ATTND", "build/attnd", 1);
-    /* Of the make and of the runner that may have started this program. */
+    /* Variables of the make and of the runner that may have started this program. */
     static const char *const variables[] = { "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "BUILD",
                                              "ATTND_TEST_SLOW" };
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
@@ -222,7 +222,8 @@ int pasted_stop(void **state)
 
 /* --------------------------------------------------------------------------------- answers -- */
 
-/* Equal, numbers to six digits; a string "..." that is shown stands for anything. */
+/* Whether two values are equal, numbers to six digits. If the shown string is "...", any value
+ * is right. */
 static bool json_equal(const cJSON *a, const cJSON *b)
 {
     if (cJSON_IsString(b) && strcmp(b->valuestring, "...") == 0)
@@ -238,8 +239,8 @@ static bool json_equal(const cJSON *a, const cJSON *b)
     return !x && !y;
 }
 
-/* Whether the parts of shown between its "..." are in the text, one after the other, from its start
- * on, and to its end where shown does not end with "...". */
+/* Whether the text contains the parts of shown between its "...", one after the other. The first
+ * part must begin the text. The last part must end it, unless shown ends with "...". */
 static bool text_matches(const char *text, const char *shown)
 {
     for (bool is_first = true;; is_first = false) {

@@ -1,9 +1,9 @@
-/* pasted.h - pages whose commands are pasted in order, and the daemon that they are pasted beside.
+/* pasted.h - runs the commands of a page in order beside a daemon, as a user who pastes them.
  *
- * The daemon runs in a copy of the tree, started by the lines of `make serve` as `make run` starts
- * it, with a free port. A command is a block ```sh of a page. The block behind it, ```json or
- * ```text, is its answer: numbers of JSON to six digits, any white space, and "..." for anything.
- */
+ * The daemon runs in a copy of the tree. The lines of `make serve` start it as `make run` does,
+ * with a free port. A command is a block ```sh of a page. The next block, ```json or ```text, is
+ * its answer. Numbers of JSON are compared to six digits, white space does not count, and "..."
+ * stands for anything. */
 #ifndef PASTED_H
 #define PASTED_H
 
@@ -25,8 +25,8 @@ struct pasted_page {
     int block_count;
 };
 
-/* Copies the tree, makes the copy the working directory, and starts the daemon there; the other
- * ends and removes all that. For cmocka's groups. */
+/* Copies the tree, makes the copy the working directory, and starts the daemon there. The other
+ * function ends the daemon and removes the copy. For cmocka's groups. */
 int pasted_start(void **state);
 int pasted_stop(void **state);
 
@@ -34,31 +34,31 @@ const char *pasted_printed(void);      /* by `make serve`, before the daemon */
 const char *pasted_files_before(void); /* pasted_files() before the daemon was started */
 char *pasted_files(void);              /* names and sums outside build/; the caller's to free */
 
-/* Reads a page of the tree; fails the test where a block has no end. */
+/* Reads a page of the tree. Fails the test if a block has no end. */
 void pasted_read(struct pasted_page *page, const char *file);
 void pasted_free(struct pasted_page *page);
 
-/* Whether block i is a command, and not `make run`, which has been done. */
+/* Whether block i is a command. `make run` does not count: pasted_start() has done it. */
 bool pasted_is_command(const struct pasted_page *page, int i);
 
-/* The answer that the page shows to the command of block i; NULL where it shows none. */
+/* The answer that the page shows for the command of block i. NULL if it shows none. */
 const struct pasted_block *pasted_answer(const struct pasted_page *page, int i);
 
-/* What a script writes to both streams; the caller's to free. It must end with 0. Wherever it names
- * 127.0.0.1:8080 it reaches the daemon. */
+/* What a script writes to both streams; the caller frees it. The script must exit with 0.
+ * 127.0.0.1:8080 in the script means the daemon's address. */
 char *pasted_shell(const char *script);
 
-/* Fails the test where what a command wrote is not what the page shows. */
+/* Fails the test if the output of a command differs from the answer on the page. */
 void pasted_assert_json(const struct pasted_page *page, const char *shown, const char *output);
 void pasted_assert_text(const struct pasted_page *page, const char *shown, const char *output);
 
-/* Makes every run of white space one space, and none at both ends. */
+/* Turns every run of white space into one space, and removes it at both ends. */
 char *pasted_squeezed(char *text);
 
-/* Takes all white space out. */
+/* Removes all white space. */
 char *pasted_joined(char *text);
 
-/* What follows the first 127.0.0.1:8080 of the text; NULL where there is none. */
+/* The text behind the first 127.0.0.1:8080. NULL if there is none. */
 char *pasted_behind_address(char *text);
 
 #endif

@@ -100,7 +100,8 @@ static void add_tensors(const char *list, int layers)
     free(copy);
 }
 
-/* A file by hand, so that it can be of another dtype than F32, of every step-th tensor. */
+/* Writes a file by hand, because it may have another dtype than F32. It has every step-th
+ * tensor. */
 static void *file_bytes(int first, int step, size_t *size)
 {
     size_t used, offset = 0;
@@ -389,8 +390,8 @@ static void expect_near(const float *got, const double *want, int64_t count, con
             fail_msg("%s[%d] is %.9g, not %.9g", what, (int)i, (double)got[i], want[i]);
 }
 
-/* The layer's own bias of every pair, rows and keys from position 0 on; no data where it has none.
- */
+/* The layer's own bias of every pair; rows and keys begin at position 0. There is no data if the
+ * layer has no bias. */
 static struct attn_tensor bias_of(const struct model_layer *layer, int64_t q_len, int64_t kv_len)
 {
     const struct model_relative_bias *bias = &layer->relative_bias;

@@ -1,9 +1,9 @@
-/* published.h - small checkpoints in the form in which a family publishes its own, and what its
+/* published.h - small checkpoints in the form that a family publishes, and what the family's
  * published source computes with them, in double arithmetic.
  *
- * A test lists a family's tensors by name and shape and writes the family's attention out of the
- * functions below, which stand for the few of PyTorch that such source is made of; nothing here
- * knows how the daemon maps a family. The numbers of a tensor follow from its name. */
+ * A test lists a family's tensors by name and shape. It writes the family's attention with the
+ * functions below, which stand for the few functions of PyTorch that such source uses. Nothing
+ * here knows how the daemon maps a family. The numbers of a tensor follow from its name. */
 #ifndef PUBLISHED_H
 #define PUBLISHED_H
 
@@ -11,28 +11,29 @@
 
 enum { PUBLISHED_LENGTH = 7, PUBLISHED_MEMORY = 5 };
 
-/* Rows of numbers, which stay until published_close(). */
+/* Rows of numbers. They are valid until published_close(). */
 struct rows {
     int64_t count, columns;
     double *data;
 };
 
-/* What the source computes: columns of the layer's answer, and [heads][query][key]. */
+/* What the source computes: the columns of the layer's answer, and weights [heads][query][key]. */
 struct published_answer {
     struct rows context;
     double *weights;
 };
 
 /* Makes a checkpoint of tensors such as "bert.encoder.layer.#.attention.self.query.weight 12x8",
- * each of them that has a # once for each of layers, and loads it with its config.json. dtype is
- * that of the file, F32 or F16. Fails the test where it cannot be loaded. */
+ * and loads it with its config.json. A tensor that has a # is made once for each layer. dtype is
+ * that of the file, F32 or F16. Fails the test if the checkpoint does not load. */
 void published_open(const char *config, const char *tensors, int layers, const char *dtype);
 void published_close(void);
 
-/* Whether the tensors that are open make a model with this config instead, which is made. */
+/* Loads the open tensors with this config instead. Returns whether they make a model; if so,
+ * that model takes the place of the old one. */
 bool published_reopen(const char *config, struct fault *fault);
 
-/* The same of a checkpoint that is refused, with these words in the message. */
+/* The same for a checkpoint that must be refused, with these words in the message. */
 void published_refused(const char *config, const char *tensors, int layers, enum fault_code code,
                        const char *words);
 
@@ -54,7 +55,7 @@ void published_refused(const char *config, const char *tensors, int layers, enum
 
 struct model *published_model(void);
 
-/* Puts the model that folder holds, config.json and shards, in place of the one that was opened. */
+/* Loads the model from folder, config.json and shards, in place of the one that was opened. */
 bool published_load_shards(const char *folder, struct fault *fault);
 
 /* Writes what published_open() made to folder/config.json and folder/model.safetensors. */
@@ -67,22 +68,24 @@ void published_save_shards(const char *folder, const char *config);
 struct rows published_input(int64_t columns);
 struct rows published_memory(int64_t columns);
 
-/* The tensor of this name as rows; # in it is the number of a layer. A bias is one row. */
+/* The tensor of this name as rows. # in the name stands for the number of a layer. A bias is one
+ * row. */
 struct rows published_tensor(const char *name, int layer);
 
-/* torch.nn.Linear, of name.weight and name.bias where there is one, and transformers' Conv1D. */
+/* torch.nn.Linear of name.weight and, if it exists, name.bias; and transformers' Conv1D. */
 struct rows published_linear(struct rows x, const char *name, int layer);
 struct rows published_conv1d(struct rows x, const char *name, int layer);
 
-/* Some columns of each of groups runs of columns, side by side: split of a fused projection. */
+/* Cuts the columns into groups runs, and puts some columns of each run side by side: this is the
+ * split of a fused projection. */
 struct rows published_split(struct rows x, int64_t groups, int64_t first, int64_t count);
 
-/* Turns the first dim columns of each head to the positions 0, 1, ... in place: rotate_half(), or
- * rotate_every_two(). */
+/* Turns the first dim columns of each head in place, to the positions 0, 1, ..., as
+ * rotate_half() or rotate_every_two() does. */
 void published_rotate_half(struct rows x, int64_t heads, int64_t dim, double theta);
 void published_rotate_every_two(struct rows x, int64_t heads, int64_t dim, double theta);
 
-/* The same by a frequency for each pair, cosines and sines times factor. */
+/* The same with a given frequency for each pair; cosines and sines are multiplied by factor. */
 void published_rotate_half_by(struct rows x, int64_t heads, int64_t dim, const double *frequencies,
                               double factor);
 void published_rotate_every_two_by(struct rows x, int64_t heads, int64_t dim,
@@ -94,15 +97,16 @@ void published_frequencies(double *frequencies, int64_t dim, double theta);
 /* torch.clamp(x, -most, most) in place. */
 void published_clamp(struct rows x, double most);
 
-/* x / sqrt(mean(x^2) + eps) of each head in place, times offset plus the tensor called name. */
+/* x / sqrt(mean(x^2) + eps) of each head in place, multiplied by offset plus the tensor called
+ * name. */
 void published_rms_norm(struct rows x, int64_t heads, const char *name, int layer, double eps,
                         double offset);
 
-/* torch.nn.LayerNorm of some columns of x in place, weight and bias (NULL: none) being theirs. */
+/* torch.nn.LayerNorm of some columns of x in place, with this weight and bias (NULL: none). */
 void published_layer_norm(struct rows x, int64_t first, int64_t columns, const double *weight,
                           const double *bias, double eps);
 
-/* The row of T5's table of relative positions for a key so far ahead of the query. */
+/* The row of T5's table of relative positions for a key that is this far ahead of the query. */
 int published_t5_bucket(int64_t relative_position, bool bidirectional, int num_buckets,
                         int max_distance);
 
@@ -114,7 +118,7 @@ struct published_attention {
     int64_t window; /* key > query - window; 0: none */
     int64_t reach;  /* |query - key| <= reach; 0: none */
 
-    /* Added to the score of a key that stands so far from the query; NULL: none. */
+    /* Added to the score of a key at this position for this query; NULL: none. */
     double (*bias)(int64_t head, int64_t query, int64_t key);
 };
 
@@ -124,7 +128,7 @@ struct published_answer published_attend(const struct published_attention *atten
 /* What layer index of the model computes with these inputs: its context. */
 struct rows published_compute(int64_t index, struct rows query, struct rows key);
 
-/* The same, compared with what the source computes, context and weights. */
+/* The same, compared with what the source computes: context and weights. */
 void published_expect(int64_t index, const char *kind, struct rows query, struct rows key,
                       const struct published_answer *answer);
 

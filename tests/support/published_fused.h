@@ -1,8 +1,8 @@
-/* published_fused.h - attention whose queries, keys and values are the outputs of one tensor, out
- * of the functions of published.h.
+/* published_fused.h - attention whose queries, keys and values are the outputs of one tensor,
+ * written with the functions of published.h.
  *
- * What a family does differently is a field. The test that sets a field says where the family's
- * source does so. */
+ * Each difference between families is a field. The test that sets a field says where the
+ * family's source does so. */
 #ifndef PUBLISHED_FUSED_H
 #define PUBLISHED_FUSED_H
 
@@ -13,8 +13,8 @@ struct published_fused {
     bool is_conv1d;           /* of transformers' Conv1D; else torch.nn.Linear */
     int64_t width;            /* columns of the input */
 
-    /* The outputs of qkv are groups, one after the other, each of queries columns of queries, keys
-     * columns of keys and as many of values. */
+    /* The outputs of qkv are groups groups, one after the other. Each group has queries columns
+     * of queries, then keys columns of keys, then as many columns of values. */
     int64_t groups, queries, keys;
 
     double clip;               /* of all outputs of qkv; 0: none */
@@ -25,7 +25,7 @@ struct published_fused {
     struct published_attention attention;
 };
 
-/* What the layer computes of hidden, after its output projection. */
+/* What the layer computes from hidden, after its output projection. */
 struct published_answer published_fused_answer(const struct published_fused *fused,
                                                struct rows hidden, int layer);
 

@@ -1,8 +1,8 @@
 /* published_rotary.h - the attention that most published decoders have: q_proj, k_proj, v_proj and
- * an output projection around rotary attention, out of the functions of published.h.
+ * an output projection around rotary attention, written with the functions of published.h.
  *
- * What a family does differently is a field; that it is what its source does is for the test that
- * sets it to say. */
+ * Each difference between families is a field. The test that sets a field says where the
+ * family's source does so. */
 #ifndef PUBLISHED_ROTARY_H
 #define PUBLISHED_ROTARY_H
 
@@ -31,8 +31,8 @@ void published_expect_rotary(const struct published_rotary *rotary, int layer);
 void published_compare_rotary(const char *config, const char *tensors, const char *dtype,
                               const struct published_rotary *rotary);
 
-/* Four query heads of 4 columns over two key/value heads: tensors in the names of Llama, the fields
- * of config.json that say so, and what is computed with them. */
+/* Four query heads of 4 columns over two key/value heads: the tensors under Llama's names, the
+ * fields of config.json for them, and what the layer computes with them. */
 #define PUBLISHED_GROUPED                                                                          \
     "model.layers.#.self_attn.q_proj.weight 16x16, model.layers.#.self_attn.k_proj.weight 8x16, "  \
     "model.layers.#.self_attn.v_proj.weight 8x16, model.layers.#.self_attn.o_proj.weight 16x16"
@@ -41,7 +41,7 @@ void published_compare_rotary(const char *config, const char *tensors, const cha
     "\"hidden_size\":16,\"num_attention_heads\":4,\"num_key_value_heads\":2,"                      \
     "\"num_hidden_layers\":2"
 
-/* A config.json of these fields and those. */
+/* A config.json of these fields and the fields above. */
 #define PUBLISHED_GROUPED_CONFIG(fields) "{" fields "," PUBLISHED_GROUPED_FIELDS "}"
 
 extern const struct published_rotary PUBLISHED_LLAMA;

@@ -1,5 +1,5 @@
-/* published_rows.c - what published.h does to projected rows in place: rotary embedding, norms and
- * clamping; and the buckets of T5. */
+/* published_rows.c - the functions of published.h that change projected rows in place: rotary
+ * embedding, norms and clamping. Also the buckets of T5. */
 #include "published.h"
 
 #include <setjmp.h>

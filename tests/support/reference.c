@@ -1,8 +1,7 @@
 /* reference.c - attention in double, straight from the formulas.
  *
- * Inputs are first copied to dense arrays of double, so that the strides of a
- * view and the arithmetic are apart: the copy is the only place that knows
- * strides, the sums the only place that knows attention. */
+ * Inputs are first copied to dense arrays of double. This separates strides from arithmetic:
+ * only the copy knows strides, and only the sums know attention. */
 #include "reference.h"
 
 #include "number.h"
@@ -109,8 +108,8 @@ static double softcap(double score, double cap)
     return cap > 0 ? cap * tanh(score / cap) : score;
 }
 
-/* weights[n] = softmax(masked[n]), where -INFINITY has no weight, with one more score, the sink;
- * returns the log-sum-exp. */
+/* weights[n] = softmax(masked[n]) with one more score, the sink. A score of -INFINITY has no
+ * weight. Returns the log-sum-exp. */
 static double softmax(const double *masked, double *weights, int64_t n, double sink)
 {
     double max = sink, sum = 0;
@@ -134,8 +133,8 @@ static int descending(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* weights[n] = sparsemax(masked[n]) by the paper's own algorithm: sorted scores, the longest prefix
- * whose members all exceed the threshold it gives. */
+/* weights[n] = sparsemax(masked[n]) by the paper's own algorithm: it sorts the scores and takes
+ * the longest prefix whose members all exceed the threshold that the prefix gives. */
 static void sparsemax(const double *masked, double *weights, int64_t n, double sink)
 {
     double *sorted = allocate_doubles(n + 1), sum = 0, threshold = INFINITY;
@@ -263,8 +262,8 @@ void reference_linear(const struct attn_linear *linear, const double *x, int64_t
         }
 }
 
-/* weight * (x - mean) / sqrt(variance + eps) + bias of one head of a row, or of all of them, which
- * are step numbers apart. */
+/* weight * (x - mean) / sqrt(variance + eps) + bias of one head of a row, or of all heads
+ * together. The numbers are step apart. */
 static void norm_heads(const struct attn_norm *norm, double *x, int64_t first, int64_t heads,
                        int64_t step, int64_t dim)
 {
@@ -293,8 +292,8 @@ static void norm_rows(const struct attn_norm *norm, double *x, int64_t heads, in
                        dim);
 }
 
-/* Projects one input of a layer, cuts it into [heads, length, dim], and clamps, norms and turns
- * it where clamp, norm and rope say so. */
+/* Projects one input of a layer and cuts it into [heads, length, dim]. Clamps, norms and turns
+ * it if clamp, norm and rope say so. */
 static double *layer_input(const struct attn_linear *linear, const struct attn_tensor *input,
                            int64_t heads, int64_t dim, double clamp, const struct attn_norm *norm,
                            const struct attn_rope *rope, int64_t start, double sequence_length)

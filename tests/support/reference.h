@@ -1,8 +1,8 @@
 /* reference.h - attention in double, in the form of the textbook.
  *
- * Written from the formulas of attn.h and layer.h alone and knowing nothing of
- * how lib/ computes: no tiles, no online softmax, one loop per sum. Slow on
- * purpose; what lib/ answers is compared with this. */
+ * It follows the formulas of attn.h and layer.h alone and knows nothing of how lib/ computes: no
+ * tiles, no online softmax, one loop per sum. It is slow on purpose. Tests compare the answers
+ * of lib/ with it. */
 #ifndef REFERENCE_H
 #define REFERENCE_H
 
@@ -20,7 +20,7 @@ struct reference {
     double *projected; /* [q_len, d_out]: the layer's context; NULL where there is no layer */
 };
 
-/* The problem's outputs are not looked at. reference_free() releases what was made. */
+/* Does not read the problem's outputs. reference_free() releases the result. */
 void reference_attention(const struct attn_problem *problem, struct reference *reference);
 
 /* The same through projections and rotary embedding. */

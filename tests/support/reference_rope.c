@@ -1,7 +1,7 @@
 /* reference_rope.c - rotary embedding in double, from the papers' formulas.
  *
- * The scalings are written in wavelengths, as Meta's and the YaRN authors' code have them, where
- * lib/ counts turns. */
+ * The scalings are written in wavelengths, as in the code of Meta and of the YaRN authors. lib/
+ * counts turns instead. */
 #include "reference.h"
 
 #include <math.h>

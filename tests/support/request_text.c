@@ -107,7 +107,7 @@ char *request_text_slow(struct http_client *client, double seconds, const char *
         queries *= 2;
         measured = slow_body_seconds(client, queries);
     }
-    /* What held one up would make the request shorter than it is wanted. */
+    /* A delay in the measurement would make the request shorter than wanted. */
     for (int i = 0; i < 2; i++) {
         const double again = slow_body_seconds(client, queries);
         measured = again < measured ? again : measured;

@@ -12,7 +12,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Where the last misfit was: members of a value, outermost first, and what was wrong. */
+/* Where the last misfit was: the names of the members from the outermost inwards, and what was
+ * wrong. */
 struct misfit {
     char place[256], reason[128];
 };
@@ -30,7 +31,7 @@ static bool wrong(struct misfit *misfit, const cJSON *value, const char *reason,
     return false;
 }
 
-/* Puts a step before the place of a misfit that was found below it. */
+/* Puts a step in front of the place of a misfit that was found further down. */
 static bool below(struct misfit *misfit, const char *step, bool good)
 {
     char place[sizeof(misfit->place)];
@@ -153,7 +154,7 @@ static bool knows(const cJSON *document, const cJSON *schema, const char *name)
     return target != schema && knows(document, target, name);
 }
 
-/* rest: what members that properties does not name have to be. */
+/* rest: the schema of members that properties does not name. */
 static bool fits_members(const cJSON *document, const cJSON *schema, const cJSON *rest,
                          const cJSON *value, struct misfit *misfit)
 {

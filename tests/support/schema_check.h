@@ -1,6 +1,7 @@
-/* schema_check.h - whether JSON fits a JSON Schema (2020-12), as far as our OpenAPI document goes.
+/* schema_check.h - checks JSON against a JSON Schema (2020-12), for the keywords that our OpenAPI
+ * document uses.
  *
- * A keyword that the checker does not know fails the test: nothing is taken to fit unseen. */
+ * A keyword that the checker does not know fails the test: nothing passes unchecked. */
 #ifndef SCHEMA_CHECK_H
 #define SCHEMA_CHECK_H
 
@@ -8,12 +9,12 @@
 
 #include <stdbool.h>
 
-/* The node itself, or what its "$ref": "#/a/b" leads to in document. NULL stays NULL. */
+/* The node itself, or the node in document that its "$ref": "#/a/b" names. NULL stays NULL. */
 const cJSON *schema_follow(const cJSON *document, const cJSON *node);
 
 bool schema_fits(const cJSON *document, const cJSON *schema, const cJSON *value);
 
-/* Fails the test where value does not fit; what is said then. */
+/* Fails the test if value does not fit, and says why. */
 void schema_expect(const cJSON *document, const cJSON *schema, const cJSON *value,
                    const char *what);
 

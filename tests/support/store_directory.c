@@ -85,7 +85,7 @@ float store_value_of(const struct model *model)
     return *(const float *)model->layers[0].layer.q_proj.weight;
 }
 
-/* The model's first parameter; NAN where it does not resolve. */
+/* The name must resolve to a model whose first parameter is value. */
 void store_expect_served(struct model_store *store, const char *name, float value)
 {
     struct model *model;

@@ -12,7 +12,7 @@ int store_directory_remove(void **state);
 
 extern char store_directory[64];
 
-/* The path of name in it, until the next call. */
+/* The path of name in the directory. It is valid until the next call. */
 const char *store_path(const char *name);
 
 void store_write_text(const char *name, const char *text);
@@ -20,14 +20,14 @@ void store_write_model(const char *name, const char *config, float value); /* on
 void store_make_folder(const char *name);
 int store_count_files(void); /* hidden ones too */
 
-/* Each fails the test where it is not so. */
+/* Each of these fails the test if its check fails. */
 struct model_store *store_open(const char *model_name, int failed_expected);
 float store_value_of(const struct model *model); /* its first parameter */
 void store_expect_served(struct model_store *store, const char *name, float value);
 void store_expect_refused(struct model_store *store, const char *name, enum fault_code code,
                           const char *words);
 
-/* PUT of a model as store_write_model() makes it. */
+/* Does a PUT of a model as store_write_model() makes it. */
 bool store_put(struct model_store *store, const char *name, float value, bool *created,
                struct fault *fault);
 

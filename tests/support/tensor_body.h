@@ -1,5 +1,5 @@
-/* tensor_body.h - bodies of application/x-safetensors, put together and taken apart by the format's
- * own description: nothing of the daemon's reader and writer is used. */
+/* tensor_body.h - makes and reads bodies of application/x-safetensors by the description of the
+ * format. Nothing here uses the daemon's reader and writer. */
 #ifndef TENSOR_BODY_H
 #define TENSOR_BODY_H
 
@@ -20,17 +20,17 @@ struct tensor_body {
 void tensor_body_add(struct tensor_body *body, const char *name, const char *dtype,
                      const char *shape, const void *data, size_t size);
 
-/* Posts it, with metadata as JSON ("{\"model\":\"demo\"}"), pad spaces at the end of its header,
- * and this Accept (NULL: none of ours). */
+/* Posts the body. metadata is JSON ("{\"model\":\"demo\"}"), pad is a number of spaces at the
+ * end of the header, and accept is the Accept header (NULL: the test sends none). */
 struct http_response tensor_body_post(struct http_client *client, const char *path,
                                       const struct tensor_body *body, const char *metadata, int pad,
                                       const char *accept);
 
-/* Posts JSON and wants a file. */
+/* Posts JSON and asks for a file. */
 struct http_response tensor_body_post_json(struct http_client *client, const char *path,
                                            const char *json);
 
-/* The header of an answer that must be 200 and a file; the caller's to cJSON_Delete(). */
+/* The header of an answer that must be 200 and a file. The caller frees it with cJSON_Delete(). */
 cJSON *tensor_body_header(const struct http_response *response);
 
 /* The data of a tensor, which must have this dtype and shape. */

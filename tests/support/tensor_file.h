@@ -1,8 +1,8 @@
 /* tensor_file.h - reads the .safetensors files that come with the tests.
  *
- * Made for files we wrote and trust; it is not the daemon's reader, which must
- * refuse bad files, so that neither can hide a mistake of the other. Anything
- * unexpected ends the program with the reason. */
+ * It is for files that we wrote and trust. The daemon has a reader of its own, which must refuse
+ * bad files; so neither reader can hide a mistake of the other. If something is wrong, the
+ * program ends and prints the reason. */
 #ifndef TENSOR_FILE_H
 #define TENSOR_FILE_H
 
@@ -34,9 +34,9 @@ struct tensor_file {
 void tensor_file_open(struct tensor_file *file, const char *path);
 void tensor_file_close(struct tensor_file *file);
 
-/* False where there is no tensor of this name. */
+/* False if there is no tensor of this name. */
 bool tensor_file_find(const struct tensor_file *file, const char *name, struct tensor *tensor);
-/* Ends the program where there is none. */
+/* Ends the program if there is none. */
 struct tensor tensor_file_get(const struct tensor_file *file, const char *name);
 /* A string of __metadata__, or NULL. */
 const char *tensor_file_metadata(const struct tensor_file *file, const char *key);
