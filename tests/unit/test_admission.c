@@ -1,5 +1,5 @@
-/* What is taken and what is refused, as the pure function that decides it; and the memory of what
- * bodies of a kind have cost. */
+/* What is taken and what is refused, tested on the pure function that decides it; and the memory
+ * of what bodies of a kind cost. */
 #include "service/admission.h"
 #include "service/cost_guess.h"
 
@@ -75,28 +75,29 @@ static void test_cost(void **state)
     request.likely_ns += 1;
     assert_int_equal(judge(), ADMISSION_FULL);
     assert_int_equal(retry_after_s, 1);
-    request.likely_ns = 12 * SECOND; /* 8 s too much, of two workers */
+    request.likely_ns = 12 * SECOND; /* 8 s too much, for two workers together */
     assert_int_equal(judge(), ADMISSION_FULL);
     assert_int_equal(retry_after_s, 4);
     queue.cost_ns = INT64_MAX / 1024;
     assert_int_equal(judge(), ADMISSION_FULL);
     assert_int_equal(retry_after_s, 3600);
-    /* What is likely is no reason to refuse while nothing waits, what is certain is. */
+    /* While nothing waits, a likely cost is no reason to refuse a request. A certain cost is. */
     queue.cost_ns = queue.before_ns = queue.items = 0;
     assert_int_equal(judge(), ADMISSION_TAKEN);
-    request.by_size_ns = 16 * SECOND; /* twice too much: it might be half of that */
+    request.by_size_ns = 16 * SECOND; /* twice too much: the real cost may be half of it */
     assert_int_equal(judge(), ADMISSION_TAKEN);
     request.by_size_ns += 2;
     assert_int_equal(judge(), ADMISSION_TOO_LARGE);
     request.by_size_ns = INT64_MAX / 1024;
     assert_int_equal(judge(), ADMISSION_TOO_LARGE);
-    limits.one_ns_max = INT64_MAX; /* then the deadline says it */
+    limits.one_ns_max = INT64_MAX; /* then the deadline refuses it */
     request.certain_ns = INT64_MAX / 1024;
     assert_int_equal(judge(), ADMISSION_TOO_LATE);
 }
 
-/* Whatever the load makes of a prediction, what is never too large by its size is never refused for
- * good; and what is, is so whenever it comes. */
+/* Whatever the load makes of a prediction: a request that its size does not make too large is
+ * never refused for good. A request that its size makes too large is refused for good at any
+ * time. */
 static void test_for_good_by_size_alone(void **state)
 {
     (void)state;
@@ -119,19 +120,19 @@ static void test_for_good_by_size_alone(void **state)
 static void test_deadlines(void **state)
 {
     (void)state;
-    /* 2 s for what goes before, as much for what may pass it, half of its own second in two.
-     */
+    /* 2 s for the work before it, 2 s for work that may pass it, and half of its own second,
+     * which two workers share: 0.25 s. */
     request.left_ns = 4250000000;
     assert_int_equal(judge(), ADMISSION_TAKEN);
     request.left_ns -= 1;
     assert_int_equal(judge(), ADMISSION_TOO_LATE);
-    request.was_judged = true; /* then, nothing may pass it any more */
+    request.was_judged = true; /* then no work may pass it any more */
     request.left_ns = 2250000000;
     assert_int_equal(judge(), ADMISSION_TAKEN);
     request.left_ns -= 1;
     assert_int_equal(judge(), ADMISSION_TOO_LATE);
     request.was_judged = false;
-    queue.before_ns = 0; /* it passes all that */
+    queue.before_ns = 0; /* it passes all of that work */
     assert_int_equal(judge(), ADMISSION_TAKEN);
     queue.before_ns = SECOND;
     assert_int_equal(judge(), ADMISSION_TAKEN);
@@ -147,7 +148,7 @@ static void test_deadlines(void **state)
     assert_int_equal(judge(), ADMISSION_TOO_LATE);
     request.left_ns = INT64_MAX;
     assert_int_equal(judge(), ADMISSION_TAKEN);
-    /* Others have waited for 2 s to be read, whatever workers have to do. */
+    /* Other requests have waited for 2 s to be read, however busy the workers are. */
     request.begins_ns = 2 * SECOND;
     request.left_ns = 4 * SECOND;
     assert_int_equal(judge(), ADMISSION_TAKEN);
@@ -155,7 +156,8 @@ static void test_deadlines(void **state)
     assert_int_equal(judge(), ADMISSION_TOO_LATE);
 }
 
-/* Planned, it is what it was thought to be: others that came meanwhile do not push it out. */
+/* Once planned, a request costs what was predicted. Requests that came meanwhile do not push it
+ * out. */
 static void test_places_are_kept(void **state)
 {
     (void)state;
@@ -184,7 +186,7 @@ static void test_guesses(void **state)
     assert_int_equal(cost_guess_ns(key), 8000);
     cost_guess_learn(key, 16000);
     assert_int_equal(cost_guess_ns(key), 9000);
-    /* About the same size is the same, another size, path or type is not. */
+    /* Sizes that are about the same count as the same. Another size, path or type does not. */
     assert_true(cost_guess_key("/v1/attention", "application/json", 102000) == key);
     assert_false(cost_guess_key("/v1/attention", "application/json", 140000) == key);
     assert_false(cost_guess_key("/v1/attention", "application/json", 70000) == key);

@@ -1,5 +1,5 @@
-/* test_answer_pieces.c - a text with tensors in it is the same to the byte, written at once or in
- * pieces, whatever the shapes and dtypes; and what there is no memory for is a fault. */
+/* test_answer_pieces.c - a text with tensors in it has the same bytes whether it is written at
+ * once or in pieces, for any shapes and dtypes. If there is no memory for it, that is a fault. */
 #include "infer/answer_pieces.h"
 
 #include <setjmp.h>
@@ -135,7 +135,7 @@ static void test_shapes(void **state)
         assert_same(&tensors[i], 1, 1);
 }
 
-/* Many tensors in a piece, long ones beside short ones that are written at once, and empty ones. */
+/* Many tensors in a piece: long ones, short ones that are written at once, and empty ones. */
 static void test_many(void **state)
 {
     (void)state;
@@ -150,7 +150,7 @@ static void test_many(void **state)
     assert_same(tensors, 20, 0);
 }
 
-/* More than what is asked for in large pages. */
+/* More bytes than the size from which memory is asked for in large pages. */
 static void test_large(void **state)
 {
     (void)state;
@@ -177,7 +177,8 @@ static void test_no_gaps(void **state)
     text_free(&text);
 }
 
-/* Whatever the budget holds less than it takes, it is a fault, and nothing stays reserved. */
+/* If the budget is smaller than the text needs, by any amount, that is a fault, and nothing
+ * stays reserved. */
 static void test_budget(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* test_attn_check.c - every precondition of attn.h has its status and names its field.
  *
- * One valid problem, and a table a kind of field: each line breaks one thing and
- * says what the plan must answer. The memory is never read, because a plan is
- * only made, not run; so the sizes may be absurd. */
+ * There is one valid problem, and one table for each kind of field. Each line of a table breaks
+ * one thing and says what the plan must answer. A plan is only made, not run, so the memory is
+ * never read and the sizes may be absurd. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -298,8 +298,8 @@ static void test_lengths(void **state)
     expect(&problem, ATTN_ERR_LENGTH, "kv_len");
 }
 
-/* A position past_len + i or p + window that int64_t cannot hold is refused or does no harm (the
- * sanitized build sees an overflow); it is never computed wrong. */
+/* The sums past_len + i and p + window may not fit into int64_t. Such a position is refused or
+ * does no harm, and never gives a wrong result. The sanitized build sees an overflow. */
 static void test_extreme_past_len(void **state)
 {
     (void)state;

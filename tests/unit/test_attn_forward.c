@@ -1,10 +1,10 @@
 /* test_attn_forward.c - attention against the double reference.
  *
- * Two grids. The first goes through lengths and widths around the sizes of tiles
- * and vectors and takes for each the next variant of masks, options and layouts;
- * the second goes through every variant at a few sizes with grouped heads and a
- * batch. Each call is run on every table of kernels: once with all outputs, then
- * with each output alone, which must have the same bits. */
+ * There are two grids. The first goes through lengths and widths around the sizes of tiles and
+ * vectors, and takes the next variant of masks, options and layouts for each. The second goes
+ * through every variant at a few sizes, with grouped heads and a batch. Each call runs on every
+ * table of kernels: once with all outputs, then with each output alone, which must have the same
+ * bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -177,7 +177,7 @@ static const struct variant VARIANTS[] = {
 
 enum { VARIANT_COUNT = sizeof VARIANTS / sizeof VARIANTS[0] };
 
-/* One element of a mask; every fifth row is forbidden whole where the mask can forbid. */
+/* Sets one element of a mask. If the mask can forbid, it forbids every fifth row completely. */
 static void fill_mask_element(const struct attn_tensor *mask, enum mask kind, struct fill *fill,
                               const int64_t at[4])
 {
@@ -244,7 +244,7 @@ static void add_lengths(struct attention_case *c, const struct variant *variant,
     problem->row_kv_len = variant->row_kv_len ? rows : NULL;
 }
 
-/* A slope and a sink for each head; of the sinks one is none. */
+/* A slope and a sink for each head. One head has no sink. */
 static void add_per_head(struct attention_case *c, const struct variant *variant, struct fill *fill)
 {
     const int64_t q_heads = c->problem.query.shape[1];
@@ -279,7 +279,7 @@ static void make_case(struct attention_case *c, const struct attention_sizes *si
     add_per_head(c, variant, &fill);
 }
 
-/* Elements between the rows of an output are not the library's to write. */
+/* The library must not write elements between the rows of an output. */
 static int64_t count_written_gaps(const struct attn_tensor *output)
 {
     int64_t written = 0;
@@ -301,8 +301,8 @@ static void drop_outputs(struct attention_case *c, int buffer_count)
         guard_free(&c->buffers[--c->buffer_count]);
 }
 
-/* Context and lse without a map take the path that never holds the scores whole, the maps the
- * other one; whichever it is, the bits are those of the run with everything. */
+/* Context and lse without a map take the path that never holds all scores; the maps take the
+ * other path. On either path the bits are those of the run with all outputs. */
 static int64_t check_alone(struct attention_case *c, const struct variant *variant, unsigned set,
                            const struct attn_problem *whole)
 {
@@ -401,7 +401,7 @@ static void test_variants(void **state)
                 check(&sizes[i], &VARIANTS[v], 1000 + i);
 }
 
-/* Rows so wide that fewer of them make a tile. */
+/* The rows are so wide that a tile has fewer of them. */
 static void test_wide_rows(void **state)
 {
     (void)state;

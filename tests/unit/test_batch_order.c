@@ -1,8 +1,8 @@
-/* Where a batch stands among other jobs: by what the dearest of those who wait for it would cost
- * alone, and at the highest level among them.
+/* The place of a batch among other jobs. A batch stands where its most expensive waiting member
+ * would stand alone, and at the highest level among its members.
  *
- * Time stands still here: whoever has waited for long goes before others whatever it costs, and no
- * test can know how long a busy machine lets a job wait. */
+ * Time stands still here. A job that has waited for long goes before others whatever it costs,
+ * and a test cannot know how long a busy machine lets a job wait. */
 #include "callers.h"
 
 #include <setjmp.h>
@@ -18,7 +18,7 @@
 
 static struct timespec still;
 
-/* For all that is linked with this program. CPU time passes. */
+/* Replaces the function for everything that is linked with this program. Only CPU time passes. */
 int clock_gettime(clockid_t clock_id, struct timespec *tp)
 {
     if (clock_id != CLOCK_MONOTONIC || still.tv_sec == 0)
@@ -27,7 +27,8 @@ int clock_gettime(clockid_t clock_id, struct timespec *tp)
     return 0;
 }
 
-/* What comes after them all goes before their batch where it costs less than one of them alone. */
+/* A job that comes after all members goes before their batch if it costs less than one of them
+ * alone. */
 struct passing_job {
     struct job job; /* first: a job is its passing_job */
     int shared;     /* products so far, when it ran */
@@ -60,8 +61,9 @@ static void test_where_a_batch_stands(void **state)
         callers_expect_answered(i);
 }
 
-/* What goes before a batch of the lowest level holds the worker again until one of the highest has
- * come that joins it; the batch then goes before what it would have stood behind. */
+/* A batch of the lowest level waits. The job before it holds the worker again until a member of
+ * the highest level has joined the batch. The batch then goes before the job that it would have
+ * stood behind. */
 static void test_a_batch_rises_with_who_joins(void **state)
 {
     (void)state;
@@ -85,8 +87,9 @@ static void test_a_batch_rises_with_who_joins(void **state)
     callers_expect_answered(1);
 }
 
-/* The default level is the middle one: a batch of it does not wait behind the lowest because one of
- * that is in it. With a delay it begins when all are there. */
+/* The default level is the middle one. A batch of that level does not wait behind the lowest
+ * level because it has one member of it. With a delay, the batch begins when all members are
+ * there. */
 static void test_a_batch_of_several_levels(void **state)
 {
     (void)state;

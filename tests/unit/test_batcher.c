@@ -1,6 +1,6 @@
-/* Jobs that share a product: who shares one, that each gets the bits that it gets alone, that who
- * leaves or runs out of time in the middle of a batch harms nobody, and what all that is said to
- * cost. */
+/* Jobs that share a product: which jobs share one, that each gets the bits that it gets alone,
+ * that a job which leaves or runs out of time in the middle of a batch harms no other, and what
+ * the sharing is said to cost. */
 #include "callers.h"
 #include "watch/batch_metrics.h"
 
@@ -28,8 +28,8 @@ static int metric(const char *name)
     return value;
 }
 
-/* What came before the worker was free is all there when the batch begins, though it was submitted
- * with the first of them. */
+/* All jobs that came before the worker was free are in the batch when it begins, even though the
+ * batch was submitted with the first of them. */
 static void test_all_that_is_there_shares(void **state)
 {
     (void)state;
@@ -66,7 +66,7 @@ static void test_a_full_batch_leaves_the_others_another(void **state)
     }
 }
 
-/* By the one before it, when both have their rows. */
+/* The member before it ends it, when both have their rows. */
 static void test_leaving_in_a_batch(void **state)
 {
     (void)state;
@@ -113,7 +113,7 @@ static void test_all_are_cancelled(void **state)
     }
 }
 
-/* Batches are no jobs of anybody, and take nobody's place. */
+/* Batches do not count as jobs of a client, and take no job's place. */
 static void test_batches_are_not_counted(void **state)
 {
     (void)state;

@@ -1,11 +1,10 @@
 /* test_blas_core.c - no CPU is served by kernels older than what it can run.
  *
- * The program starts itself, with the words of a child, to see the new start from
- * outside. In the child this file's openblas_get_corename() stands before the
- * library's: TEST_BLAS_CORE says what OpenBLAS is to have chosen by itself, so
- * that the machine that it does not know can be had anywhere; where
- * TEST_BLAS_CORE is not set, the real one answers. What the CPU has is read from
- * /proc/cpuinfo, not from where blas_core.c has it. */
+ * The program starts itself as a child, with other arguments, to see the new start from outside.
+ * In the child, this file's openblas_get_corename() replaces the library's. TEST_BLAS_CORE names
+ * the core that OpenBLAS has seemingly chosen by itself, so any machine can play one that
+ * OpenBLAS does not know. If TEST_BLAS_CORE is not set, the real function answers. The test
+ * reads the features of the CPU from /proc/cpuinfo, not from the source that blas_core.c uses. */
 #include "host/blas_core.h"
 
 #include <setjmp.h>
@@ -38,7 +37,7 @@ char *openblas_get_corename(void)
     return real();
 }
 
-/* Says what runs, for the parent, and how it was started. */
+/* Tells the parent what runs and how it was started. */
 static int run_child(int argc, char **argv)
 {
     static char name[64];
@@ -72,7 +71,7 @@ static void set_or_unset(const char *name, const char *value)
         unsetenv(name);
 }
 
-/* What a child says; each variable may be NULL: not set. */
+/* What a child says. Each variable may be NULL: it is not set. */
 static struct child child_run(const char *pretended, const char *core_type, const char *threads)
 {
     struct child child = { .starts = 0 };
@@ -128,7 +127,7 @@ static bool cpu_has(const char *words)
     return true;
 }
 
-/* 3: AVX-512, 2: AVX2 and FMA, 1: AVX, 0: none, or no x86. */
+/* 3: AVX-512; 2: AVX2 and FMA; 1: AVX; 0: none of them, or not x86. */
 static int cpu_generation(void)
 {
     return cpu_has("avx512f avx512dq avx512bw avx512vl avx512cd") ? 3
@@ -159,7 +158,7 @@ static void test_the_core_of_this_cpu(void **state)
         assert_null(blas_core_wanted());
 }
 
-/* Whatever OpenBLAS chose by itself, what runs in the end is not older than the CPU. */
+/* Whatever OpenBLAS chose by itself, the core that runs in the end is not older than the CPU. */
 static void test_an_older_core_is_replaced(void **state)
 {
     (void)state;
@@ -181,7 +180,7 @@ static void test_the_users_choice_stands(void **state)
     assert_int_equal(child.starts, 1);
 }
 
-/* The same with nothing pretended: the OpenBLAS of this machine on this machine. */
+/* The same without pretending: the OpenBLAS of this machine on this machine. */
 static void test_the_real_library(void **state)
 {
     (void)state;

@@ -1,8 +1,9 @@
 /* test_checkpoint_aliases.c - fields of a config.json that go by several names.
  *
- * Each name of attribute_map in a family's configuration file of Hugging Face transformers gives
- * what its own name gives, to the bit, and counts before it: PreTrainedConfig.__init__() sets it
- * last. The own name's value would be another model, or none. */
+ * The configuration file of a family in Hugging Face transformers has an attribute_map of
+ * aliases. Each alias gives what the own name of the field gives, to the bit. If both are there,
+ * the alias counts: PreTrainedConfig.__init__() sets it last. Here the value under the own name
+ * would make another model, or none. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,8 +51,8 @@
 #define MPT                                                                                        \
     "transformer.blocks.#.attn.Wqkv.weight 24x8, transformer.blocks.#.attn.out_proj.weight 8x8"
 
-/* A config of two layers, 4 heads and 8 columns under its own names; then the same with an alias of
- * one of them, beside which the own name says something else. */
+/* A config of two layers, 4 heads and 8 columns under its own names. Then the same config with
+ * an alias of one field; the own name of that field has another value. */
 static const struct alias {
     const char *tensors, *own, *alias;
 } ALIASES[] = {

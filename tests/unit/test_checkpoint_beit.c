@@ -1,9 +1,9 @@
 /* test_checkpoint_beit.c - BEiT by its own config.json and names, with and without the relative
  * position bias of patches.
  *
- * Written out of beit/modeling_beit.py of Hugging Face transformers, src/transformers/models/, at
- * 0004a3c206a3: BeitSelfAttention, BeitRelativePositionBias, whose index is computed here as there,
- * by coordinates and their differences, and BeitEncoder. */
+ * Written out of beit/modeling_beit.py of Hugging Face transformers, src/transformers/models/,
+ * at 0004a3c206a3: BeitSelfAttention, BeitRelativePositionBias and BeitEncoder. The index of the
+ * bias is computed here as there, by coordinates and their differences. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +75,7 @@ static void expect(int layer)
     published_expect(layer, "self", hidden, hidden, &answer);
 }
 
-/* Every way that the flags can be, each with the tables that it says. */
+/* Every combination of the flags, each with the tables that it asks for. */
 static void test_beit(void **state)
 {
     static const char *const TABLES[] = { "", ", " ATTENTION "attention." TABLE " 18x3",
@@ -100,7 +100,7 @@ static void test_beit(void **state)
     }
 }
 
-/* The bias is for the picture of the config and none other. */
+/* The bias fits only the picture size of the config. */
 static void test_positions(void **state)
 {
     struct fault fault;

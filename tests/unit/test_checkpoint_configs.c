@@ -1,8 +1,8 @@
 /* test_checkpoint_configs.c - the config.json of published models, whole, with all their fields.
  *
- * published_configs.json has what each family's models say of themselves, beside smaller widths to
- * make tensors of. Each of them loads. A field that is known to change numbers changes them or is
- * refused, one that is not can be left out, and one that nobody knows is refused by its name. */
+ * published_configs.json has the published config of each family, and smaller widths for the
+ * tensors. Each of them loads. A field that is known to change numbers changes them or is
+ * refused. Any other known field can be left out. An unknown field is refused by its name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@
 
 static int problems;
 
-/* All of them are said, not the first. */
+/* Prints every problem, not only the first. */
 static void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static void complain(const char *format, ...)
@@ -52,7 +52,7 @@ static cJSON *read_configs(void)
     return root;
 }
 
-/* Puts the fields of from in place of those of object. */
+/* Replaces fields of object by the fields of from. */
 static void merge(cJSON *object, const cJSON *from)
 {
     for (const cJSON *node = from->child; node; node = node->next) {
@@ -135,7 +135,7 @@ static void check_changes(const char *name, const struct answers *before, const 
     }
 }
 
-/* Every other field can be left out, for it changes nothing. */
+/* Every other field can be left out, because it changes nothing. */
 static void check_rest(const char *name, const struct answers *before, const cJSON *config,
                        const cJSON *changes, const cJSON *small)
 {
@@ -181,7 +181,7 @@ static void expect_unknown(const char *name, const struct answers *before, cJSON
     cJSON_DeleteItemFromObjectCaseSensitive(object, UNKNOWN);
 }
 
-/* A field that nobody knows, in the config and in the objects of it that are read. */
+/* An unknown field, in the config and in each of its objects that are read. */
 static void check_unknown(const char *name, const struct answers *before, cJSON *config)
 {
     static const char *const READ[] = { "text_config",        "vision_config", "text_config_dict",

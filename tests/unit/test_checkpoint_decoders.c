@@ -134,8 +134,8 @@ static void expect_scaling(const char *fields, const struct attn_rope_scaling *e
     published_close();
 }
 
-/* What the scalings compute is tested in test_rope_scaling.c; here, which of them a config.json
- * asks for (modeling_rope_utils.py: dynamic and yarn go by max_position_embeddings). */
+/* test_rope_scaling.c tests what the scalings compute. This tests which scaling a config.json
+ * asks for (modeling_rope_utils.py: dynamic and yarn use max_position_embeddings). */
 static void test_llama_scaling(void **state)
 {
     struct attn_rope_scaling scaling = attn_rope_scaling_default(ATTN_ROPE_LLAMA3);

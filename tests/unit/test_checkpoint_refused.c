@@ -1,5 +1,4 @@
-/* test_checkpoint_refused.c - published checkpoints that are not taken, and what is said of them.
- */
+/* test_checkpoint_refused.c - published checkpoints that are refused, and the messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -253,8 +252,8 @@ static void test_refused(void **state)
                           REFUSED[i].words);
 }
 
-/* Whatever stands in a config.json, it is refused or makes a model whose shapes are those of the
- * tensors. Every byte in turn becomes another one. */
+/* Whatever a config.json contains, it is refused or makes a model whose shapes are those of the
+ * tensors. The test changes every byte in turn. */
 static void test_any_config(void **state)
 {
     static const char *const CONFIGS[] = {

@@ -52,7 +52,8 @@ static struct byte_slice make_body(const char *bytes, size_t size, size_t offset
     return (struct byte_slice){ copy + offset, size };
 }
 
-/* Unpacks the bytes, which must become text; or must fail with code, the body left as it was. */
+/* Unpacks the bytes. The result must be text; or the call must fail with code and leave the body
+ * as it was. */
 static void expect(enum coding coding, const char *bytes, size_t size, size_t bytes_max,
                    const char *text, size_t text_size, enum fault_code code)
 {
@@ -208,7 +209,7 @@ static void test_broken(void **state)
             bytes[size] = (char)more;
             expect(PACKED[i].coding, bytes, size + 1, 1 << 20, NULL, 0, FAULT_CODING);
         }
-        /* Any wrong byte: refused, or in the parts of a header that nothing hangs on. */
+        /* Any wrong byte is refused, unless it is in a part of a header that does not matter. */
         for (size_t at = 0; at < size; at++) {
             struct fault fault = { .code = FAULT_NONE };
             void *memory;

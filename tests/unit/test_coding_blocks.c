@@ -1,5 +1,5 @@
-/* test_coding_blocks.c - what is packed block by block, in any order and of any parts, is one
- * stream that zlib unpacks to the same bytes; what does not shrink goes unpacked. */
+/* test_coding_blocks.c - blocks that are packed in any order, of any parts, make one stream that
+ * zlib unpacks to the same bytes. A body that does not shrink is sent unpacked. */
 #include "format/coding_blocks.h"
 
 #include <setjmp.h>

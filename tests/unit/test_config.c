@@ -1,5 +1,5 @@
-/* test_config.c - flags and variables: every default, every kind of value, and
- * for everything refused the name of the flag in the one line that is printed. */
+/* test_config.c - flags and variables: every default and every kind of value. Every refusal
+ * prints one line that names the flag. */
 #include "base/version.h"
 #include "capture.h"
 #include "config/config.h"
@@ -19,7 +19,7 @@
 
 enum { ARGUMENTS_MAX = 24 };
 
-/* Reads words, parted by single spaces, as the arguments. */
+/* Reads words as the arguments. Single spaces separate them. */
 static enum config_outcome read_words(struct config *config, const char *words)
 {
     static char text[1024]; /* config borrows from it */
@@ -319,8 +319,8 @@ static void test_variables_refused(void **state)
                             "ATTND_HELP: there is no such variable; --help lists the flags");
 }
 
-/* What Kubernetes adds for a Service is no mistake of anybody; the same name with something that a
- * person would write is. */
+/* A variable that Kubernetes adds for a Service is not an error. The same name with a value that
+ * a person would write is one. */
 static void test_service_links(void **state)
 {
     static const char *const LINKS[][2] = {

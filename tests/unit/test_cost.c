@@ -1,5 +1,5 @@
-/* What work is counted of known shapes, exactly; that more never costs less; that sizes beyond any
- * machine overflow nothing; and that what is measured pulls a prediction towards it. */
+/* The work that is counted for known shapes is exact; more work never costs less; sizes beyond
+ * any machine overflow nothing; and each measurement pulls a prediction towards it. */
 #include "layer_merge.h"
 #include "service/cost_fit.h"
 #include "work/cost.h"
@@ -137,12 +137,12 @@ static void test_flops_of_one_row(void **state)
     assert_true(work.stream_bytes == 2.0 * 4 * 4 * 64 * 1000);
     assert_true(work.tile_flops == 0 && work.projection_flops == 0);
 
-    /* Of 16-bit keys and values half. */
+    /* Half as much for 16-bit keys and values. */
     call.problem.key.dtype = call.problem.value.dtype = ATTN_BF16;
     work = work_of(&call);
     assert_true(work.stream_bytes == 2.0 * 2 * 4 * 64 * 1000);
 
-    /* What is hidden is not read. */
+    /* Hidden keys are not read. */
     int64_t kv_len = 250;
     call.problem.kv_len = &kv_len;
     work = work_of(&call);
@@ -223,8 +223,8 @@ static int64_t predicted_for(int64_t heads, int64_t head_dim, int64_t d, int64_t
     return predicted(&call);
 }
 
-/* Rows fill tiles, so a row more may cost nothing more; a tile more does. Few rows go another way,
- * and are left out. */
+/* Rows fill tiles, so one more row may cost nothing more; one more tile costs more. Few rows
+ * take another path; they are left out here. */
 static void test_longer_is_not_cheaper(void **state)
 {
     (void)state;
@@ -284,7 +284,7 @@ static void test_predictions_are_bounded(void **state)
     assert_true(COST_NS_MAX * 512 > 0);
 }
 
-/* Rows of several read the parameters once. */
+/* Several requests that share a product read the parameters once. */
 static void test_products_that_are_shared(void **state)
 {
     (void)state;
@@ -348,7 +348,7 @@ static void test_what_is_measured_pulls(void **state)
         cost_observe(&cost, before);
     assert_in_range(cost_ns(&cost), before * 9 / 10, before * 11 / 10);
 
-    /* Nothing comes of nothing, and nothing drives a rate to 0 or beyond all bounds. */
+    /* An empty cost teaches nothing, and nothing drives a rate to 0 or beyond all bounds. */
     const struct cost nothing = { { 0 } };
     cost_observe(&nothing, 1000);
     cost_observe(&cost, 0);
@@ -363,7 +363,7 @@ static void test_what_is_measured_pulls(void **state)
     assert_in_range(cost_ns(&cost), before - before / 100, before + before / 100);
 }
 
-/* Of two terms the one that makes most of the prediction is blamed most. */
+/* If a prediction has two terms, the larger term is blamed more for an error. */
 static void test_blame_is_shared_by_size(void **state)
 {
     (void)state;
@@ -382,7 +382,7 @@ static void test_slowdown_weighs_time(void **state)
 {
     (void)state;
     assert_true(cost_slowdown() == 1);
-    /* Every hundredth of many short tasks waits for long: half as fast, together. */
+    /* One in a hundred of many short tasks waits for long: together they run at half the speed. */
     for (int i = 0; i < 200000; i++)
         cost_observe_clock(20000, i % 100 == 0 ? 2020000 : 20000);
     assert_true(cost_slowdown() > 1.8 && cost_slowdown() < 2.2);
@@ -394,7 +394,8 @@ static void test_slowdown_weighs_time(void **state)
     assert_true(cost_slowdown() >= 1);
 }
 
-/* Every table of kernels, by what it takes here: no time is asserted, only that there is one. */
+/* Every table of kernels is fitted on this machine. The test asserts no times, only that there
+ * are some. */
 static void test_fitting(void **state)
 {
     (void)state;

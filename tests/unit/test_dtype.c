@@ -53,8 +53,8 @@ static void test_every_half_reads_and_writes_back(void **state)
         }
 }
 
-/* Whether half is the nearest to value, of two nearest the even one; what lies half a unit or more
- * above the largest number is infinite. */
+/* Whether half is the value nearest to value; of two equally near values the even one is right.
+ * A value that lies half a unit or more above the largest number becomes infinite. */
 static bool is_nearest(double value, uint16_t half, int exponent_bits)
 {
     const uint16_t infinity = (uint16_t)(((1 << exponent_bits) - 1) << (15 - exponent_bits));

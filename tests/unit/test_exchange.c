@@ -61,7 +61,8 @@ static void test_routes_match(void **state)
     assert_route("GET", "/v1/models/%e4%BD%a0", 1, "\xe4\xbd\xa0");
     assert_route("POST", "/v1/models/demo/versions/x", 3, "demo");
     assert_route_of_two("GET", "/v2/models/de%6Do/versions/%31/ready", 6, "demo", "1");
-    /* The first of two that match; a segment that a pattern before it took is forgotten. */
+    /* Of two patterns that match, the first one counts. A segment that an earlier pattern took
+     * is forgotten. */
     assert_route("GET", "/v2/models/stats", 4, "");
     assert_route("GET", "/v2/models/stat", 5, "stat");
 }
@@ -201,7 +202,7 @@ static void test_parts_are_given_back(void **state)
     exchange_reply_parts(exchange, 200, "text/plain", parts, 3, count_release, &released);
     assert_int_equal(exchange->answer.size, 7);
     assert_int_equal(released, 0);
-    exchange_free(exchange); /* whoever asked left before it was sent */
+    exchange_free(exchange); /* the client left before it was sent */
     assert_int_equal(released, 1);
 }
 

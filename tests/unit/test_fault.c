@@ -196,7 +196,7 @@ static void test_steps_are_escaped(void **state)
     }
 }
 
-/* A step is there whole or not at all, whatever room there is for it. */
+/* A pointer has a whole step or none of it, however much room there is. */
 static void test_steps_are_whole(void **state)
 {
     (void)state;

@@ -92,7 +92,7 @@ static void test_refused(void **state)
     attention_case_free(&c.forward);
 }
 
-/* The gradient of what the problem does not have. */
+/* Gradients of parts that the problem does not have. */
 static void test_refused_lists(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* test_health_command.c - attnd health against a server of a few lines, which
- * gives whatever answer the case wants: exit status, what it asks for, and how
- * long it takes where nothing comes. */
+/* test_health_command.c - attnd health against a small server that gives any answer that a case
+ * wants. The tests check the exit status, the request, and how long the command takes if no
+ * answer comes. */
 #include "base/clock.h"
 #include "capture.h"
 #include "cli/health_command.h"
@@ -70,7 +70,7 @@ static void server_start(struct server *server, const char *answer)
     assert_int_equal(pthread_create(&server->thread, NULL, serve_one, server), 0);
 }
 
-/* Also ends an accept() that nobody came to: the test then fails instead of hanging. */
+/* Also ends an accept() that no client connected to: the test then fails instead of hanging. */
 static void server_stop(struct server *server)
 {
     shutdown(server->socket, SHUT_RDWR);
@@ -78,7 +78,7 @@ static void server_stop(struct server *server)
     close(server->socket);
 }
 
-/* Runs the command; what it printed must be one line where it failed, and nothing otherwise. */
+/* Runs the command. It must print one line if it failed, and nothing otherwise. */
 static int run(const char *url, char *printed, size_t printed_size)
 {
     struct capture capture;
@@ -156,7 +156,7 @@ static void test_what_it_asks(void **state)
     }
 }
 
-/* Without a URL it asks where the daemon of the same environment listens. */
+/* Without a URL, it asks at the address where the daemon listens in the same environment. */
 static void test_the_listen_variable(void **state)
 {
     static const char *const FORMS[] = { "127.0.0.1:%d", "0.0.0.0:%d", "127.0.0.1:%d,[::1]:1",

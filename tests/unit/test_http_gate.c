@@ -1,5 +1,5 @@
-/* The order of long bodies, their room, and who loses it. The clock and libmicrohttpd's part are
- * played here. */
+/* The order of long bodies, the room that they have, and which of them loses it. The test itself
+ * plays the clock and the part of libmicrohttpd. */
 #include "http/http_internal.h"
 
 #include <setjmp.h>
@@ -129,7 +129,8 @@ static void test_turns_come_in_order(void **state)
     assert_int_equal(resumed[0], 2);
     assert_true(exchanges[2]->called && exchanges[2]->gate == HTTP_GATE_PLACE);
     assert_true(exchanges[2]->body_deadline_ns == now_ns + http->options.body_timeout_ns);
-    /* Half a place of room is not enough while it is read: its whole length counts. */
+    /* Half a place of room is not enough for the next body: the whole length of a body counts
+     * while it is read. */
     http_gate_leave(exchanges[0]);
     http_gate_run(thread);
     assert_int_equal(resumed_count, 1);
@@ -165,7 +166,7 @@ static void test_outlook(void **state)
     assert_int_equal(exchanges[1]->outlook.wait_ns, 0);
 }
 
-/* One that sends nothing gives its room up, but only if it was looked at meanwhile. */
+/* A body that sends nothing loses its room, but only if the gate looked at it meanwhile. */
 static void test_silent_bodies(void **state)
 {
     (void)state;
@@ -204,7 +205,7 @@ static void test_endless_bodies(void **state)
     assert_int_equal(exchanges[0]->gate, HTTP_GATE_NONE);
 }
 
-/* Out of turn, and without ever being called. */
+/* Exchanges are called or leave out of turn, and leave without ever being called. */
 static void test_leaving(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* test_http_origin.c - which requests a page elsewhere has made. */
+/* test_http_origin.c - which requests were made by a page of another origin. */
 #include "http/http_origin.h"
 
 #include <setjmp.h>
@@ -18,7 +18,7 @@ static const struct origin_case {
     bool is_taken;
     struct http_origin from; /* in the order of its fields */
 } CASES[] = {
-    /* No browser: whatever Host is. */
+    /* Not a browser: any Host is fine. */
     { true, { "POST", "127.0.0.1:8080", NULL, NULL, NULL, NULL, NULL, NULL } },
     { true, { "POST", "attnd.default.svc:8080", NULL, NULL, NULL, NULL, NULL, NULL } },
     { true, { "POST", NULL, NULL, NULL, NULL, NULL, NULL, NULL } },
@@ -27,7 +27,7 @@ static const struct origin_case {
     { true,
       { "POST", "attnd:8080", NULL, NULL, NULL, NULL, "Mozilla/5.0 (Windows NT) PowerShell/7.4",
         NULL } },
-    /* Its own page. */
+    /* The daemon's own page. */
     { true,
       { "POST", "127.0.0.1:8080", "http://127.0.0.1:8080", "same-origin", "cors", "empty", NULL,
         NULL } },
@@ -42,7 +42,7 @@ static const struct origin_case {
     { true,
       { "POST", "127.0.0.1:8080", "https://front.example", "same-origin", NULL, NULL, NULL,
         NULL } },
-    /* Opened by hand or by a link, in a window of its own. */
+    /* A user opened it, by hand or by a link, in a window of its own. */
     { true, { "GET", "box.lan:8080", NULL, "none", "navigate", "document", AGENT, "en" } },
     { true, { "GET", "127.0.0.1:8080", NULL, "cross-site", "navigate", "document", AGENT, "en" } },
     { true, { "HEAD", "127.0.0.1:8080", NULL, "same-site", "navigate", NULL, NULL, NULL } },
@@ -75,7 +75,8 @@ static const struct origin_case {
     { false, { "GET", "127.0.0.1:8080", NULL, "Same-Origin", NULL, NULL, NULL, NULL } },
     { false, { "GET", "127.0.0.1:8080", NULL, "", NULL, NULL, NULL, NULL } },
     { false, { "POST", NULL, "http://evil.example", NULL, NULL, NULL, NULL, NULL } },
-    /* A name that was made to lead here: to the browser all is of one origin. */
+    /* A foreign name whose owner made it lead to this daemon: the browser takes all for one
+     * origin. */
     { false,
       { "POST", "evil.example:8080", "http://evil.example:8080", NULL, NULL, NULL, AGENT, "en" } },
     { false,
@@ -108,7 +109,7 @@ static void test_cases(void **state)
     }
 }
 
-/* Longer than any name. */
+/* Hosts that are longer than any name. */
 static void test_long_hosts(void **state)
 {
     (void)state;

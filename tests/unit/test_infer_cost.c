@@ -1,6 +1,6 @@
-/* What is predicted of a request that shares its products: its part of the parameters, its own rows
- * while it waits, and nothing of a product that a batch has made; and of a packed answer, which
- * corrects what packing is thought to cost. */
+/* What is predicted for a request that shares its products: its part of the parameters, its own
+ * rows while it waits, and nothing for a product that a batch has already made. Also for a
+ * packed answer, which corrects the predicted cost of packing. */
 #include "infer/infer_cost.h"
 
 #include <setjmp.h>
@@ -92,7 +92,7 @@ static void test_what_is_left_in_and_after_a_batch(void **state)
                 cost_ns(&output) - cost_parameters_ns(&output) + write_ns);
     assert_int_equal(infer_cost_was_shared(cost, ATTN_PRODUCT_OUTPUT), write_ns);
     assert_true(cost->phases[INFER_COMPUTE].amount[COST_PROJECT] == 0);
-    assert_true(cost->flops >= 4 * 2.0 * ROWS * D_MODEL * D_MODEL); /* whoever computed them */
+    assert_true(cost->flops >= 4 * 2.0 * ROWS * D_MODEL * D_MODEL); /* by itself or a batch */
 }
 
 static void test_several_items_share_with_nobody(void **state)
@@ -105,8 +105,8 @@ static void test_several_items_share_with_nobody(void **state)
     assert_int_equal(infer_cost_ns(&request.cost), alone_ns);
 }
 
-/* What was packed took twice the time that was predicted for its bytes; packing that came to
- * nothing says nothing. */
+/* Packing took twice the time that was predicted for its bytes. Packing that produced nothing
+ * changes no prediction. */
 static void test_packing_is_learned_from(void **state)
 {
     (void)state;

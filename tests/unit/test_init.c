@@ -72,7 +72,8 @@ static void test_uniform(void **state)
     }
 }
 
-/* A number depends on its index alone, and every seed and stream has others. */
+/* A number depends on its seed, its stream and its index alone. Every seed and every stream has
+ * other numbers. */
 static void test_streams(void **state)
 {
     (void)state;

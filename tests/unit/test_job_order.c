@@ -1,6 +1,7 @@
-/* The order of tasks, by a simulated clock: workers that take tasks of jobs as the daemon's do, and
- * no time that passes. Equals are served as they come, short before long, level before level; what
- * is passed is passed by so much and no more; nothing starves. */
+/* The order of tasks, by a simulated clock: workers take tasks of jobs as the daemon's workers
+ * do, but no time passes. Equal jobs are served as they come, short jobs before long ones, one
+ * level before the next. A job is passed by a bounded amount of work and no more; no job
+ * starves. */
 #include "work/job_order.h"
 
 #include <setjmp.h>
@@ -65,7 +66,7 @@ static void finish_task(struct simulation *simulation, int worker)
     job->job.tasks_running--;
     job->job.spent_ns += job->task_ns;
     job->job.task_ns = job->task_ns;
-    if (job->job.remaining_ns > 0) /* of a job whose cost nobody knew it stays 0 */
+    if (job->job.remaining_ns > 0) /* stays 0 for a job of unknown cost */
         job->job.remaining_ns -= job->task_ns;
     if (job->job.next_task < job->job.task_count)
         job_order_put(&simulation->order, &job->job);
@@ -84,7 +85,7 @@ static void begin_task(struct simulation *simulation, int worker, struct simulat
     simulation->free_ns[worker] = simulation->now_ns + job->task_ns;
 }
 
-/* Jobs that are over leave the list of those that are open. */
+/* Jobs that are over leave the list of open jobs. */
 static struct job *open_jobs(struct simulation *simulation, int arrived)
 {
     struct job *open = NULL;
@@ -96,7 +97,7 @@ static struct job *open_jobs(struct simulation *simulation, int arrived)
     return open;
 }
 
-/* Lets jobs arrive, and tasks begin and end, until end_ns or until all is done. */
+/* Lets jobs arrive, and tasks begin and end, until end_ns or until all jobs are done. */
 static void simulate(struct simulation *simulation, int64_t end_ns)
 {
     int arrived = 0;
@@ -151,7 +152,7 @@ static void test_a_short_job_goes_before_a_long_one(void **state)
     simulation_free(simulation);
 }
 
-/* Where nothing is known of the costs, who has cost little so far goes first. */
+/* If no costs are known, the job that has cost little so far goes first. */
 static void test_a_long_job_whose_cost_nobody_knew_gives_way(void **state)
 {
     (void)state;
@@ -185,7 +186,7 @@ static void test_levels_go_before_costs(void **state)
     simulation_free(simulation);
 }
 
-/* More work of short jobs than one worker can do, for 20 s; their queue grows. */
+/* For 20 s there is more work of short jobs than one worker can do, so their queue grows. */
 static void add_flood(struct simulation *simulation, int priority)
 {
     for (int i = 1; i < 20000; i++)
@@ -214,7 +215,7 @@ static void test_a_flood_of_a_higher_level_leaves_a_sixteenth(void **state)
     simulation_free(simulation);
 }
 
-/* It costs 300 ms and has waited 16 times as long: what comes later comes later. */
+/* The long job costs 300 ms and has waited 16 times as long. Jobs that come later go after it. */
 static void test_nobody_is_passed_for_ever(void **state)
 {
     (void)state;
@@ -235,8 +236,8 @@ static int compare_times(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* The 99th percentile of how long the jobs of two tasks of half a millisecond took, which came at
- * random and are 40 % of what two workers can do. */
+/* The 99th percentile of how long the short jobs took. Each has two tasks of half a millisecond.
+ * They come at random, and are 40 % of what two workers can do. */
 static int64_t p99_of_short_jobs(bool beside_a_long_one)
 {
     enum { COUNT = 8000 };
@@ -301,7 +302,7 @@ static void test_the_heap_keeps_its_order(void **state)
     job_order_free(&order);
 }
 
-/* What would be asked of one that is not there yet: the same as when it has come. */
+/* Asks about a job that has not come yet. The answer is the same as when it has come. */
 static void test_who_goes_before_a_newcomer(void **state)
 {
     (void)state;
@@ -327,7 +328,8 @@ static void test_who_goes_before_a_newcomer(void **state)
     assert_true(job_order_goes_before(&there, &comes, 1001 * MS));
 }
 
-/* Half of the time that a job has it may be passed, if that is less than sixteen times its cost. */
+/* A job may be passed for half of the time that it has, if that is less than sixteen times its
+ * cost. */
 static void test_deadlines(void **state)
 {
     (void)state;
@@ -366,7 +368,7 @@ static void test_deadlines(void **state)
     job_order_free(&order);
 }
 
-/* A job may say where it wants to stand, dearer or cheaper than it is. */
+/* A job may choose its place, as if it cost more or less than it does. */
 static void test_a_place_of_its_own(void **state)
 {
     (void)state;

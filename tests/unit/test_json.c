@@ -1,7 +1,7 @@
-/* test_json.c - which texts json_read() takes, and what it says of the others and where.
+/* test_json.c - which texts json_read() takes, and which fault it gives for the others, and where.
  *
- * Each text ends at an unreadable page. Each fault is checked with its byte offset
- * or its pointer. What becomes of arrays is in test_json_arrays.c. */
+ * Each text ends at an unreadable page. Each fault is checked with its byte offset or its
+ * pointer. test_json_arrays.c tests arrays. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,7 +80,7 @@ static void test_good_texts(void **state)
     }
 }
 
-/* Each with the offset of the byte that is wrong. */
+/* Each text with the offset of the wrong byte. */
 static const struct {
     const char *text;
     long offset;
@@ -189,7 +189,7 @@ static void test_malformed_texts(void **state)
         expect_malformed(MALFORMED[i].text, strlen(MALFORMED[i].text), MALFORMED[i].offset);
 }
 
-/* Every byte at every place of a string, since eight are looked at together. */
+/* Every byte at every place of a string, because the reader looks at eight bytes together. */
 static void test_strings_byte_by_byte(void **state)
 {
     (void)state;
@@ -345,7 +345,7 @@ static void test_duplicates(void **state)
     }
 }
 
-/* A pointer that does not fit is that of an enclosing object. */
+/* If a pointer does not fit, the pointer of an enclosing object stands in its place. */
 static void test_duplicate_far_down(void **state)
 {
     (void)state;
@@ -377,7 +377,8 @@ static void make_keys(struct text *text, int count, const char *last)
     text_format(text, "\"%s\":1}", last);
 }
 
-/* Comparing each with each would take 2^34 comparisons: minutes, and more under a sanitizer. */
+/* Comparing every key with every other would take 2^34 comparisons: minutes, and more under a
+ * sanitizer. */
 static void test_many_keys(void **state)
 {
     (void)state;
@@ -426,7 +427,7 @@ static void *limited_malloc(size_t size)
     return allocations_left-- > 0 ? malloc(size) : NULL;
 }
 
-/* Wherever cJSON runs out of memory, the fault is memory and nothing is lost. */
+/* Wherever cJSON runs out of memory, the fault is "memory" and nothing leaks. */
 static void test_no_memory_for_the_tree(void **state)
 {
     (void)state;

@@ -124,7 +124,7 @@ static void test_ragged_arrays(void **state)
         expect_array(CASES[i].array, &STRICT, CASES[i].expected);
 }
 
-/* Refused even where NaN and Infinity are taken. */
+/* The text is refused even where NaN and Infinity are allowed. */
 static void expect_refused(const char *text, const char *words)
 {
     struct json_document document;
@@ -147,7 +147,7 @@ static void test_nonfinite(void **state)
     expect_refused("[Infinity,\"x\"]", "not at byte 1");
 }
 
-/* What is not an array of numbers stays in the tree as it was written. */
+/* An array that is not an array of numbers stays in the tree as it was written. */
 static void test_plain_arrays(void **state)
 {
     (void)state;
@@ -168,7 +168,7 @@ static void test_plain_arrays(void **state)
     }
 }
 
-/* Arrays of numbers among others, each with its own. */
+/* Arrays of numbers among other arrays, each with its own numbers. */
 static void test_arrays_inside_plain_arrays(void **state)
 {
     (void)state;
@@ -207,7 +207,7 @@ static double thread_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* The best of three, of a text that is taken or not. */
+/* The best time of three, for a text that is taken or refused. */
 static double read_seconds(const struct text *text, bool good)
 {
     double best = 1e9;
@@ -223,7 +223,7 @@ static double read_seconds(const struct text *text, bool good)
     return best;
 }
 
-/* depth arrays around a megabyte of numbers; then each gets tail before it closes. */
+/* depth arrays around a megabyte of numbers. Each array gets tail before it closes. */
 static void make_nested(struct text *text, int depth, const char *tail)
 {
     text_init(text, SIZE_MAX);
@@ -238,8 +238,8 @@ static void make_nested(struct text *text, int depth, const char *tail)
     }
 }
 
-/* A string behind the numbers makes all the arrays plain; they must not be read again
- * for each of them, which would take sixty times as long. */
+/* A string behind the numbers makes all the arrays plain. The numbers must not be read again for
+ * each array, which would take sixty times as long. */
 static void test_plain_arrays_take_linear_time(void **state)
 {
     (void)state;
@@ -256,7 +256,7 @@ static void test_plain_arrays_take_linear_time(void **state)
     text_free(&numbers);
 }
 
-/* A million numbers cost about their own bytes, and no node each. */
+/* A million numbers cost about as much as their own bytes. They do not get a node each. */
 static void test_many_numbers(void **state)
 {
     (void)state;
@@ -281,7 +281,8 @@ static void test_many_numbers(void **state)
     text_free(&text);
 }
 
-/* The same elements once more in double; a number that only a float does not reach is finite. */
+/* The same elements once more in double. A number that is too large for a float is finite in
+ * double. */
 static void test_doubles(void **state)
 {
     (void)state;

@@ -1,11 +1,10 @@
-/* test_json_numbers.c - float32 and text, held against strtof() and printf().
+/* test_json_numbers.c - float32 and text, compared with strtof() and printf().
  *
- * glibc's two are exact by its own promise, so they are the judge: what is read
- * must be strtof()'s float to the bit, what is written must read back, and no
- * decimal of fewer digits may (printf finds the nearest of each length). The
- * numbers are the ones where rounding goes wrong: exact ties and their nearest
- * neighbours, denormals, powers of two and ten, the ends of the range, digits
- * without end; and a stride over all floats. */
+ * glibc promises that its two functions are exact, so they are the judge. What we read must be
+ * strtof()'s float to the bit. What we write must read back as the same float, and no decimal of
+ * fewer digits may do so (printf finds the nearest of each length). The numbers are the ones
+ * where rounding goes wrong: exact ties and their nearest neighbours, denormals, powers of two
+ * and ten, the ends of the range, very many digits; and every n-th of all floats. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +44,7 @@ static uint64_t random_next(void)
     return state;
 }
 
-/* text, whole, reads as strtof() reads it, and so does its negative. */
+/* The whole text reads as strtof() reads it, and so does its negative. */
 static void check_read(const char *text)
 {
     char negative[4096] = "-";
@@ -76,8 +75,8 @@ static size_t significant_digits(const char *text, char *digits)
     return count;
 }
 
-/* What is written of value reads back, by both readers; no shorter decimal does; and
- * of those as short it is the nearest. */
+/* The text that is written for value reads back, by both readers. No shorter decimal does. Of
+ * the decimals of that length it is the nearest. */
 static void check_write(float value)
 {
     char text[64], digits[64], other[64], other_digits[64];
@@ -111,8 +110,8 @@ static void check_write(float value)
     }
 }
 
-/* The middle between two floats, and what lies a hair below and above it, all exact:
- * printf() writes any double to its last digit. */
+/* The middle between two floats, and numbers just below and above it, all exact: printf() writes
+ * any double to its last digit. */
 static void check_middle(double middle)
 {
     char text[512], near[640];
@@ -270,7 +269,7 @@ static void test_extremes(void **state)
     assert_true(value == INFINITY);
 }
 
-/* A megabyte of digits, where the exponent makes an ordinary number of it or does not. */
+/* A megabyte of digits. Its exponent makes an ordinary number of it, or does not. */
 static void test_digits_without_end(void **state)
 {
     (void)state;
@@ -287,7 +286,7 @@ static void test_digits_without_end(void **state)
         check_read(text);
         text[SIZE - 1] = '1'; /* 1000...1 */
         check_read(text);
-        memcpy(text, "16777217.0", 10); /* a tie, but for the last of many digits */
+        memcpy(text, "16777217.0", 10); /* a tie except for the last of many digits */
         check_read(text);
     }
     memset(text, '0', SIZE); /* 0.000...012345e999990 */
@@ -296,7 +295,7 @@ static void test_digits_without_end(void **state)
     check_read(text);
 }
 
-/* What is no number, and where a number ends that has something behind it. */
+/* Texts that are not numbers, and where a number ends if more text follows it. */
 static void test_grammar(void **state)
 {
     (void)state;
@@ -337,7 +336,7 @@ static void test_grammar(void **state)
     }
 }
 
-/* Nothing behind the end is looked at: there is an unreadable page. */
+/* The reader looks at nothing behind the end: there is an unreadable page. */
 static void test_text_may_end_anywhere(void **state)
 {
     (void)state;
@@ -401,7 +400,7 @@ static void test_written_form(void **state)
     }
 }
 
-/* The same number, to all that a double holds, whatever its length. */
+/* The number stays the same, to all that a double holds, whatever its length. */
 static void test_shortened_numbers(void **state)
 {
     (void)state;

@@ -1,11 +1,11 @@
 /* test_json_rows.c - rows of numbers, read and written many at once.
  *
- * The quick way through the numbers of a row must say what the careful one says, which
- * test_json_numbers.c holds against strtof(): the same floats to the bit, the same end of
- * each, and nothing at all about what is no number. The careful one is had by giving it a
- * number's bytes alone. All of it for each reader and writer that this CPU can run. What is written
- * for each float, and read back quickly, is gone through by a stride here, and whole where
- * ATTND_TEST_FLOATS is "all". */
+ * The quick reader of a row must agree with the careful reader, which test_json_numbers.c
+ * compares with strtof(). Both must give the same floats to the bit and the same end of each
+ * number; the quick reader must say nothing about text that is not a number. The test runs the
+ * careful reader by giving it the bytes of one number alone. All of this is done for each reader
+ * and writer that this CPU can run. The test also writes floats and reads them back quickly:
+ * every n-th float, or every float if ATTND_TEST_FLOATS is "all". */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,7 +63,7 @@ static uint64_t random_below(uint64_t bound)
     return random_next() % bound;
 }
 
-/* Digits, among them many zeros; the first is not one where it must not be. */
+/* Digits, many of them zeros. The first digit is not a zero where that is not allowed. */
 static size_t put_digits(char *out, size_t count, bool leading_zero_allowed)
 {
     for (size_t i = 0; i < count; i++)
@@ -73,7 +73,8 @@ static size_t put_digits(char *out, size_t count, bool leading_zero_allowed)
     return count;
 }
 
-/* The middle between two floats, to the last digit or nearly: what a double does not settle. */
+/* The middle between two floats, to the last digit or nearly: a double is not enough to round
+ * it. */
 static size_t put_middle(char *out)
 {
     const uint32_t bits = (uint32_t)random_next() % 0x18000000 + 0x33000000; /* 3e-8 to 2e7 */
@@ -107,7 +108,8 @@ static size_t put_number(char *out)
     return used;
 }
 
-/* What the careful reader says of the bytes from text on: the end, NULL for none. */
+/* What the careful reader says of the bytes from text on: the end of the number, or NULL if
+ * there is none. */
 static const char *read_carefully(const char *text, const char *end, float *value)
 {
     const size_t size = strspn(text, "+-.0123456789eE");
@@ -119,7 +121,7 @@ static const char *read_carefully(const char *text, const char *end, float *valu
     return after ? text + (after - alone) : NULL;
 }
 
-/* Reads on and holds each number against the careful reader; returns how many were read. */
+/* Reads on and compares each number with the careful reader. Returns how many were read. */
 static size_t check_floats(const char *begin, const char **text, const char *end)
 {
     static float values[VALUES_MAX];
@@ -143,7 +145,8 @@ static size_t check_floats(const char *begin, const char **text, const char *end
     return count;
 }
 
-/* A row of numbers, then what may stand behind one: its end is that of readable memory. */
+/* A row of numbers, then text that may stand behind one. The text ends where readable memory
+ * ends. */
 static void test_rows(void **state)
 {
     (void)state;
@@ -178,11 +181,11 @@ static void test_rows(void **state)
         }
         all += count;
     }
-    assert_true(quick * 10 > all * 7); /* it is the usual way, or nothing was tested */
+    assert_true(quick * 10 > all * 7); /* the usual way, or this tests nothing */
     guard_free(&guard);
 }
 
-/* One byte of a row is another: whatever that makes of it, both readers agree. */
+/* One byte of a row is wrong. Whatever that makes of the row, both readers agree. */
 static void test_rows_with_a_wrong_byte(void **state)
 {
     (void)state;
@@ -203,7 +206,7 @@ static void test_rows_with_a_wrong_byte(void **state)
     }
 }
 
-/* Every byte in every place of a few numbers, the text before them being short or long. */
+/* Every byte in every place of a few numbers, with short or long text before them. */
 static void test_rows_with_any_byte(void **state)
 {
     (void)state;
@@ -227,8 +230,8 @@ static void test_rows_with_any_byte(void **state)
     }
 }
 
-/* The second of two numbers ends around 64 bytes after the first began, with an exponent or
- * without, and any byte behind it. */
+/* The second of two numbers ends around 64 bytes after the first began. It has an exponent or
+ * not, and any byte may follow it. */
 static void test_rows_with_a_far_second(void **state)
 {
     (void)state;
@@ -250,7 +253,7 @@ static void test_rows_with_a_far_second(void **state)
                 }
 }
 
-/* The text begins behind an unreadable page, and ends at another. */
+/* The text begins behind an unreadable page and ends at another one. */
 static void test_rows_between_pages(void **state)
 {
     (void)state;
@@ -289,7 +292,7 @@ static void test_what_is_left_to_the_careful_reader(void **state)
         snprintf(text, sizeof text, "%s,%*s", TEXTS[i], TAIL, "");
         const char *p = text;
         const size_t count = read_floats(text, &p, text + strlen(text), values);
-        /* "1e1" of "1e1e400" and the like are numbers, and what follows is the walk's to judge. */
+        /* The "1e1" of "1e1e400" and the like are numbers. The walk judges what follows. */
         const bool begins_well =
             strcmp(TEXTS[i], "1e1e400") == 0 || strcmp(TEXTS[i], "1e-99x9") == 0;
         assert_true(count == 0 || (begins_well && count == 1));
@@ -298,7 +301,7 @@ static void test_what_is_left_to_the_careful_reader(void **state)
     }
 }
 
-/* Every float, or a part of them, written many at once and read back many at once. */
+/* Every float, or a part of all floats: many are written at once and read back at once. */
 static void test_there_and_back(void **state)
 {
     (void)state;
@@ -338,8 +341,8 @@ static void test_there_and_back(void **state)
     }
 }
 
-/* Many at once are one after the other, a comma behind each, and no byte is touched past
- * what was promised. */
+/* Writing many at once gives the same as writing one after the other, with a comma behind each.
+ * No byte is touched beyond the promised size. */
 static void test_written_rows(void **state)
 {
     (void)state;

@@ -1,9 +1,9 @@
 /* test_layer.c - an attention layer against the double reference.
  *
- * Each projection is there or is the identity, in both layouts, with and without
- * bias; with rotary embedding of either kind; at lengths where a product has no
- * rows. Running must not depend on the order of a stage's tasks nor on what the
- * scratch memory held, nor on which outputs are asked for. */
+ * Each projection exists or is the identity, in both layouts, with and without bias. Rotary
+ * embedding of either kind is there, and lengths where a product has no rows. The result must
+ * not depend on the order of a stage's tasks, on what the scratch memory held, or on which
+ * outputs are asked for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -112,7 +112,7 @@ static struct attn_linear make_linear(struct layer_case *c, const struct shape *
     return linear;
 }
 
-/* One of query, key and value: rows where it is projected or not cut, else heads. */
+/* One of query, key and value. It is rows if it is projected or not cut, otherwise heads. */
 static struct attn_tensor make_input(struct layer_case *c, const struct shape *shape,
                                      unsigned which, int64_t heads, int64_t length, int64_t dim)
 {
@@ -267,8 +267,8 @@ static int64_t compare_all(struct attn_layer_problem *problem, const struct refe
     return wrong;
 }
 
-/* All outputs against the reference; then backwards on other scratch, and each output alone: the
- * same bits. */
+/* Compares all outputs with the reference. Then the layer runs backwards on other scratch
+ * memory, and with each output alone: the bits must be the same. */
 static int64_t check_case(struct layer_case *c, const struct reference *reference)
 {
     make_outputs(c, (1u << OUTPUT_COUNT) - 1);
@@ -358,7 +358,7 @@ static void test_d_out(void **state)
     }
 }
 
-/* With nothing asked for or no query there is nothing that must be run. */
+/* If no output is asked for, or there is no query, then nothing must be run. */
 static void test_nothing_to_compute(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* test_layer_dtypes.c - a layer without parameters takes and gives every dtype of attn.h, and is
- * then attention itself; where it computes in float on its own account, it takes F32 alone. */
+/* test_layer_dtypes.c - a layer without parameters takes and gives every dtype of attn.h, and
+ * then equals attention itself. A layer that itself computes in float takes F32 alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -100,7 +100,7 @@ static void test_plain(void **state)
         }
 }
 
-/* Where the rows are not cut into heads, on the way in and out. */
+/* The rows are not cut into heads, neither in the inputs nor in the outputs. */
 static void test_rows(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
-/* test_layer_merge.c - partial calls of a layer, merged, are the call of the whole.
+/* test_layer_merge.c - partial calls of a layer, merged, give the same as the call of the whole.
  *
- * A layer with everything: projections with biases, grouped heads, rotary embedding, which turns
- * the keys of a part to their places in the whole, and an output projection, which comes after the
- * merge. Against the double reference. */
+ * The layer has everything: projections with biases, grouped heads, rotary embedding and an
+ * output projection. Rotary embedding turns the keys of a part to their positions in the whole.
+ * The output projection comes after the merge. The result is compared with the double reference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -158,7 +158,7 @@ static void test_split_layer(void **state)
     }
 }
 
-/* A partial call gives the context of the reference before the output projection. */
+/* A partial call gives the context that the reference has before the output projection. */
 static void test_partial(void **state)
 {
     (void)state;
@@ -232,7 +232,7 @@ static void test_nothing_to_merge(void **state)
     struct attn_layer_merge merge = { &layer, NULL, 0, 0, part_context[1], part_lse[1], NULL };
     assert_int_equal(attn_layer_merge_plan_init(&plan, &merge, NULL), ATTN_OK);
     assert_int_equal(plan.stage_count, 0);
-    merge.q_len = 2; /* no parts: rows that saw nothing, so the output's bias */
+    merge.q_len = 2; /* no parts: the rows saw no keys, so the output is the bias */
     run_merge(&merge);
     assert_true(merge.lse[0] == -INFINITY);
     assert_memory_equal(merge.context, o_bias, sizeof o_bias);

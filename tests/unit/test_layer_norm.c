@@ -1,5 +1,5 @@
-/* test_layer_norm.c - norms of query and key: numbers worked by hand, what a norm cannot see, and
- * what is refused. */
+/* test_layer_norm.c - norms of query and key: numbers worked out by hand, changes that a norm
+ * must not react to, and what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -118,7 +118,7 @@ static void test_scopes(void **state)
                   (double[]){ -1, 2, -1, 2 });
 }
 
-/* Keys and values are clamped from both sides; what is not projected is not. */
+/* Keys and values are clamped from both sides. An input without a projection is not clamped. */
 static void test_clamped(void **state)
 {
     static const float MATRIX[] = { 2, 0, 0, -2 };
@@ -145,7 +145,7 @@ static void test_clamped(void **state)
     assert_true(scores[0] == 3 && scores[2] == 5);
 }
 
-/* Without eps a norm sees no factor. */
+/* Without eps, a factor on its input does not change the result of a norm. */
 static void test_law_of_factors(void **state)
 {
     static const float WEIGHT[] = { 0.5f, -3 };
@@ -206,7 +206,7 @@ static void test_refused(void **state)
     assert_int_equal(attn_layer_plan_init(&plan, &problem, &where), ATTN_ERR_DTYPE);
     problem.key.dtype = ATTN_F32;
 
-    /* A gradient of what the layer does not have. */
+    /* Gradients of parts that the layer does not have. */
     struct attn_layer_gradient_plan gradient_plan;
     float weight_gradient[DIM];
     struct attn_layer_gradient_problem gradient = { .layer = problem,

@@ -75,7 +75,8 @@ static void near(double got, double want, const char *what)
         fail_msg("%s is %.9g, want %.9g", what, got, want);
 }
 
-/* Runs the layer with row-wise lengths; every score, and the rest from the scores. */
+/* Runs the layer with row-wise lengths. Checks every score, and computes the other expected
+ * numbers from the scores. */
 static void check_layer(const struct attn_layer *layer, double (*score)(int64_t i, int64_t j))
 {
     int64_t lengths[Q_LEN];

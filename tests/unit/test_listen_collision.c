@@ -1,4 +1,5 @@
-/* test_listen_collision.c - addresses that include each other at one port, by whatever name. */
+/* test_listen_collision.c - addresses that include each other on one port, however they are
+ * written. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* test_log.c - lines of the log: their form, that no value can make a second one,
- * that each is one write, and that none is lost or mixed where threads log. */
+/* test_log.c - lines of the log: their form; that no value can forge a second line; that each
+ * line is one write; and that no line is lost or mixed with others when several threads log. */
 #include "capture.h"
 #include "watch/log.h"
 
@@ -22,7 +22,7 @@
 
 static const char TIME_FORM[] = "0000-00-00T00:00:00.000Z"; /* 0 is any digit */
 
-/* Logs fields as one event, which must be one line; the caller frees it. */
+/* Logs fields as one event, which must be one line. The caller frees it. */
 static char *line_of(const struct log_field *fields, size_t field_count)
 {
     struct capture capture;
@@ -45,7 +45,7 @@ static void assert_time(const char *text)
             assert_int_equal(text[i], TIME_FORM[i]);
 }
 
-/* The line behind its time, which is checked apart. */
+/* Checks the line behind its time. The time is checked elsewhere. */
 static void assert_text(const struct log_field *fields, size_t field_count, const char *expected)
 {
     char *line = line_of(fields, field_count);
@@ -114,7 +114,7 @@ static void test_the_time_is_now(void **state)
     (void)state;
     log_configure(LOG_INFO, LOG_TEXT);
     const struct log_field field = LOG_NUMBER("n", 1);
-    /* time() may be behind this clock by one of the kernel's ticks. */
+    /* time() may be behind this clock by one tick of the kernel. */
     struct timespec before, after;
     struct tm utc = { 0 };
     clock_gettime(CLOCK_REALTIME, &before);
@@ -126,7 +126,7 @@ static void test_the_time_is_now(void **state)
     free(line);
 }
 
-/* No value, whatever its bytes, makes a line end or a terminal obey. */
+/* No value, whatever its bytes, ends a line or gives a command to a terminal. */
 static void test_no_forged_lines(void **state)
 {
     static const char *const VALUES[] = {
@@ -171,7 +171,8 @@ static void test_long_values(void **state)
     assert_non_null(strstr(line, "aaa...\",\"status\":200}\n"));
     assert_null(strstr(line, "truncated"));
     free(line);
-    /* Each of these becomes six times as long: the second does not fit, what comes after does. */
+    /* Each of these strings becomes six times as long. The second one does not fit, but the
+     * field after it does. */
     memset(longest, 1, sizeof longest - 1);
     const struct log_field many[] = { LOG_STRING("a", longest), LOG_STRING("b", longest),
                                       LOG_NUMBER("status", 200) };
@@ -230,7 +231,8 @@ static void *log_lines(void *argument)
     return NULL;
 }
 
-/* On a datagram socket each write() is one message: so many messages as lines, each whole. */
+/* On a datagram socket each write() is one message. There must be as many messages as lines,
+ * each a whole line. */
 static void test_a_line_is_one_write(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-/* test_log_writer.c - lines by way of the log's own thread: whole, in order and none lost while
- * there is room; nobody waits where there is none, and what was dropped is counted and told. */
+/* test_log_writer.c - lines that go through the log's own thread. While there is room, they are
+ * whole, in order, and none is lost. If there is no room, no thread waits; the log counts
+ * dropped lines and tells the number. */
 #include "watch/log.h"
 #include "watch/log_writer.h"
 
@@ -22,8 +23,8 @@
 
 enum { THREADS = 4, WAIT_MS = 60000, LOG_BYTES_MAX = 16 << 20 };
 
-/* Standard error, diverted. What cmocka says of a failure would go there too, so that tests put it
- * back before they judge. */
+/* Diverts standard error. cmocka's messages about a failure would go there too, so tests restore
+ * it before they judge. */
 struct diverted {
     int saved, end; /* to be read */
 };
@@ -49,7 +50,8 @@ static void put_back(struct diverted *diverted)
     close(diverted->saved);
 }
 
-/* Everything up to the end, which is there once nobody has it as standard error any more. */
+/* Everything up to the end. The end comes when no process has the stream as standard error any
+ * more. */
 static char *read_rest(struct diverted *diverted)
 {
     size_t used = 0;
@@ -67,7 +69,7 @@ static void *read_in_background(void *diverted)
     return read_rest(diverted);
 }
 
-/* Ends the writer while its lines are read, and gives them all; the caller's to free. */
+/* Ends the writer while its lines are read. Returns all lines; the caller frees them. */
 static char *stop_and_read(struct diverted *diverted)
 {
     pthread_t reader;
@@ -98,7 +100,7 @@ static void *log_lines(void *argument)
     return NULL;
 }
 
-/* From all threads at once; returns when they have logged everything. */
+/* Logs from all threads at once. Returns when they have logged everything. */
 static void log_from_threads(int line_count, const char *filler)
 {
     struct author authors[THREADS];
@@ -118,7 +120,8 @@ struct seen {
     double told; /* by warnings, as dropped */
 };
 
-/* Every line must be one of ours, whole, and each thread's in the order in which it logged them. */
+/* Every line must be one of ours and whole. The lines of each thread must be in the order in
+ * which it logged them. */
 static struct seen judge(char *text, const char *filler)
 {
     struct seen seen = { 0 };
@@ -153,7 +156,7 @@ static struct seen judge(char *text, const char *filler)
 
 /* ----------------------------------------------------------------- tests -- */
 
-/* Nobody reads until all is logged: a pipe holds a twentieth of it. */
+/* Nothing reads until all lines are logged. A pipe holds only a twentieth of them. */
 static void test_nothing_is_lost_while_there_is_room(void **state)
 {
     enum { LINES_EACH = 5000 };
@@ -170,7 +173,8 @@ static void test_nothing_is_lost_while_there_is_room(void **state)
     assert_true(log_writer_dropped() == dropped);
 }
 
-/* On a datagram socket each write() is one message: of whole lines, and fewer than there are. */
+/* On a datagram socket each write() is one message. Messages consist of whole lines, and there
+ * are fewer messages than lines. */
 static void test_writes_are_whole_lines(void **state)
 {
     enum { LINES = 500 };
@@ -199,7 +203,8 @@ static void test_writes_are_whole_lines(void **state)
     assert_true(messages < LINES);
 }
 
-/* Twelve megabytes for nobody: who logs them goes on. An error finds room all the same. */
+/* The test logs twelve megabytes that nothing reads. The threads that log go on. An error line
+ * still finds room. */
 static void test_nobody_reads(void **state)
 {
     enum { LINES_EACH = 10000 };
@@ -224,7 +229,7 @@ static void test_nobody_reads(void **state)
     assert_int_equal(seen.urgent, 1);
 }
 
-/* It was somebody else's wish that writes fail at once where there is no room. */
+/* Another program has set the stream so that writes fail at once if there is no room. */
 static void test_a_stream_that_does_not_block(void **state)
 {
     enum { LINES_EACH = 2000 };
@@ -241,7 +246,7 @@ static void test_a_stream_that_does_not_block(void **state)
     assert_true(log_writer_dropped() == dropped);
 }
 
-/* The reader has gone: its lines are counted; one that comes later is told. */
+/* The reader has gone, and the lost lines are counted. A later reader is told the number. */
 static void test_a_stream_that_fails(void **state)
 {
     struct diverted gone, diverted;
@@ -273,7 +278,8 @@ static void test_a_stream_that_fails(void **state)
     assert_true(seen.told == 6);
 }
 
-/* What is there has been written when the wait is over; after the end it is as before the start. */
+/* When the wait is over, all lines so far have been written. After the end, logging works as
+ * before the start. */
 static void test_settled_and_stopped(void **state)
 {
     static const char *const EVENTS[] = { "first", "second", "third" };

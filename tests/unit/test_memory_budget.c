@@ -1,4 +1,4 @@
-/* test_memory_budget.c - what fits into the budget, from one thread and from several; and who
+/* test_memory_budget.c - what fits into the budget, from one thread and from several; and what
  * reserves from it: arenas, texts, JSON, bodies that are unpacked. */
 #include "base/arena.h"
 #include "base/memory_budget.h"
@@ -17,7 +17,7 @@
 
 enum { KIB = 1024 };
 
-/* What is free now, found by asking. */
+/* How much is free now: the function tries reservations to find out. */
 static size_t free_bytes(void)
 {
     struct memory_share share = { 0 };
@@ -56,8 +56,8 @@ static void test_shares(void **state)
 
 enum { MIB = 1 << 20, BUDGET = 160 * MIB, PART = BUDGET / 16 };
 
-/* Bodies leave a half for what is computed of them, and what is computed leaves bodies three
- * sixteenths; what is small still has the last one. */
+/* Bodies leave a half of the budget for what is computed from them. What is computed leaves
+ * three sixteenths for bodies. Small requests can still use the last sixteenth. */
 static void test_bodies(void **state)
 {
     (void)state;
@@ -87,8 +87,8 @@ static void test_bodies(void **state)
     assert_int_equal(body.body_bytes + small.body_bytes + body.waiting_bytes, 0);
 }
 
-/* Slow bodies of one peer have half of the budget and leave another peer two sixteenths, of which
- * it has one. A body that is whole counts for its peer no more. */
+/* Slow bodies of one peer may have half of the budget. They leave two sixteenths for another
+ * peer, which may use one of them. A whole body no longer counts against its peer. */
 static void test_peers(void **state)
 {
     (void)state;
@@ -112,7 +112,8 @@ static void test_peers(void **state)
     memory_return_all(&same);
 }
 
-/* Whoever reads an answer slowly that lies in the body's memory takes no place of bodies. */
+/* A client may read slowly an answer that lies in the memory of its body. That memory no longer
+ * counts as a body. */
 static void test_answered_bodies(void **state)
 {
     (void)state;
@@ -131,8 +132,8 @@ static void test_answered_bodies(void **state)
     memory_return_all(&body);
 }
 
-/* Small bodies of one peer that do not end have a little beside its large ones, and leave others
- * theirs. */
+/* Unfinished small bodies of one peer have a little room beside its large bodies. They leave
+ * other peers their room. */
 static void test_small_bodies(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* test_memory_granted.c - limits of cgroups, read from trees made for the test, and the machine's.
- * How a group is found is in test_cpu_count.c. */
+/* test_memory_granted.c - memory limits of cgroups, read from trees made for the test, and the
+ * memory of the machine. test_cpu_count.c tests how a group is found. */
 #include "host/resources.h"
 
 #include <setjmp.h>

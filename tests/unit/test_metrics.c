@@ -1,8 +1,8 @@
-/* test_metrics.c - the metrics page, read by a strict parser of its
- * format: its form, and that each thing counted is found again in its place.
+/* test_metrics.c - the metrics page, read by a strict parser of its format: its form, and that each
+ * thing that is counted appears in its place.
  *
- * The counters belong to the process and only grow, so the tests look at
- * differences between two pages. */
+ * The counters belong to the process and only grow, so the tests look at differences between two
+ * pages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -77,7 +77,8 @@ static void test_requests(void **state)
     assert_true(sum > 2.000999 && sum < 2.001002);
 }
 
-/* A bound belongs to its bucket, one nanosecond more to the next; buckets are cumulative. */
+/* A value equal to a bound belongs to the bucket of that bound. One nanosecond more belongs to
+ * the next bucket. Buckets are cumulative. */
 static void test_buckets(void **state)
 {
     static const struct {
@@ -177,7 +178,7 @@ static void test_process(void **state)
     assert_true(growth("process_open_fds") == 3);
 }
 
-/* As many routes as there is room for are all told, with the page still whole. */
+/* The page shows as many routes as there is room for, and is still complete. */
 static void test_all_routes(void **state)
 {
     static char patterns[METRICS_ROUTES_MAX][24];

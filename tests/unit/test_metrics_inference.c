@@ -1,5 +1,5 @@
-/* test_metrics_inference.c - inferences counted by model and route, in no more places than there
- * are, and by many threads at once. */
+/* test_metrics_inference.c - inferences counted by model and route, by many threads at once,
+ * with a fixed number of places for models. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ static int inference_route(void)
     return metrics_route("POST", "/inference");
 }
 
-/* The series of a family for a model at the route above; more is what follows these labels. */
+/* The series of a family for a model at the route above. more is text that follows these labels. */
 static const char *series_of(const char *family, const char *model, const char *more)
 {
     static char series[SERIES_BYTES_MAX];
@@ -83,7 +83,7 @@ static void test_inferences(void **state)
     metrics_model_drop(place);
 }
 
-/* A fault counts as one and as nothing else; two statuses of one code are one series. */
+/* A fault counts as one fault and as nothing else. Two statuses of one code are one series. */
 static void test_inference_faults(void **state)
 {
     (void)state;
@@ -103,7 +103,8 @@ static void test_inference_faults(void **state)
     assert_true(growth(series_of("attnd_inference_duration_seconds_count", "", "")) == 0);
 }
 
-/* Models come and go: a name keeps its counters while there are places, the page does not grow. */
+/* Models come and go. A name keeps its counters while there are places, and the page does not
+ * grow. */
 static void test_places(void **state)
 {
     (void)state;
@@ -138,7 +139,7 @@ static void test_places(void **state)
     metrics_model_drop(0);
 }
 
-/* With every place held the rest are counted together; nothing is lost. */
+/* When every place is taken, all other models are counted together. Nothing is lost. */
 static void test_no_place_left(void **state)
 {
     (void)state;
@@ -211,7 +212,7 @@ static void test_threads_lose_nothing(void **state)
     assert_true(growth("attnd_queue_jobs") == 0);
 }
 
-/* What counting one request costs, to be read and not to be held to. */
+/* Prints what counting one request costs. The test sets no limit. */
 static void test_cost(void **state)
 {
     enum { COUNT = 200000 };

@@ -1,5 +1,5 @@
-/* test_model.c - built-in models, models from disk, and those whose files are cut short,
- * written into or replaced under them. */
+/* test_model.c - built-in models, models from disk, and models whose files are cut short,
+ * written into or replaced while they are in use. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -92,14 +92,15 @@ static void test_files(void **state)
     assert_int_equal(fault.code, FAULT_FIELD);
 }
 
-/* Sets the time of a file's last change to one that no other of these tests has. */
+/* Sets the time of a file's last change to a time that no other test here uses. */
 static void set_time(int file, time_t second)
 {
     const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_sec = second } };
     assert_int_equal(futimens(file, times), 0);
 }
 
-/* What somebody does to a small file, of which no page goes away, and what is said of its model. */
+/* A program changes a small file without removing any of its pages. The cases say what is
+ * reported about the model. */
 static void test_written_into(void **state)
 {
     static const struct {
@@ -141,7 +142,7 @@ static void test_written_into(void **state)
     }
 }
 
-/* Renaming another file over it, or unlinking it, does nothing to the one that is mapped. */
+/* Renaming another file over a mapped file, or unlinking it, does not affect the mapping. */
 static void test_replaced(void **state)
 {
     char path[] = "/tmp/attnd-test-XXXXXX", other[] = "/tmp/attnd-test-XXXXXX";
@@ -165,7 +166,7 @@ static void test_replaced(void **state)
     free(bytes);
 }
 
-/* The file of a served model is cut short; its parameters are then read. */
+/* The file of a served model is cut short. Then its parameters are read. */
 static void test_cut_short(void **state)
 {
     char path[] = "/tmp/attnd-test-XXXXXX";

@@ -1,9 +1,9 @@
-/* test_model_converted.c - parameters of double precision: converted when a layer is held, given
- * back for others, never over the bound, and the same numbers every time. Those of half precision
- * are not converted.
+/* test_model_converted.c - parameters of double precision: they are converted when a layer is held,
+ * given back to make room for others, and never exceed the bound. The numbers are the same every
+ * time. Parameters of half precision are not converted.
  *
- * Number i of matrix m is a function of both that any dtype holds exactly, and so what is expected
- * is worked out here without the daemon's conversion. */
+ * Number i of matrix m is a function of i and m that any dtype holds exactly. So the test works
+ * out the expected numbers without the daemon's conversion. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -96,7 +96,7 @@ static void hold(struct model *model, int layer)
     assert_int_equal(count_wrong(model, layer), 0);
 }
 
-/* What is filled, as the daemon and its page of metrics both say it. */
+/* How many bytes are filled; the daemon and its page of metrics must agree. */
 static void expect_filled(size_t bytes)
 {
     static const char NAME[] = "\nattnd_converted_parameter_bytes ";
@@ -112,7 +112,7 @@ static void expect_filled(size_t bytes)
     text_free(&page);
 }
 
-/* Nothing is converted before it is needed, and then only what is needed. */
+/* Nothing is converted before it is needed, and only what is needed is converted. */
 static void test_when_needed(void **state)
 {
     (void)state;
@@ -133,7 +133,7 @@ static void test_when_needed(void **state)
     expect_filled(0);
 }
 
-/* What was used longest ago goes first, and comes back whole. */
+/* The copy that was used longest ago goes first. When it is needed again, all of it comes back. */
 static void test_bound(void **state)
 {
     (void)state;
@@ -216,7 +216,7 @@ static void *use(void *context)
     return NULL;
 }
 
-/* With room for two layers of four, several threads see right numbers or are refused. */
+/* There is room for two layers of four. Several threads see the right numbers or are refused. */
 static void test_many_at_once(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* test_model_describe.c - what clients are told of how a layer computes. */
+/* test_model_describe.c - what the daemon tells clients about how a layer computes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

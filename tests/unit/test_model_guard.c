@@ -1,5 +1,5 @@
-/* test_model_guard.c - the table of watched mappings, and faults that are not theirs. What the
- * guard is for is in test_model.c. */
+/* test_model_guard.c - the table of watched mappings, and memory faults outside them.
+ * test_model.c shows what the guard is for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -33,7 +33,7 @@ static void make_folders(void)
         store_make_folder(FOLDERS[i]);
 }
 
-/* A snapshot of one file, a blob of its own that the name in the snapshot is a link to. */
+/* A snapshot of one file. The name in the snapshot is a link to a blob of its own. */
 static void make_snapshot(const char *snapshot, const char *blob, float value)
 {
     char path[128], target[128];
@@ -55,7 +55,7 @@ static void test_snapshots(void **state)
 
     make_snapshot(NEWER, "0ddba11", 2);
     model_store_rescan(store, NULL);
-    store_expect_served(store, HUB, 1); /* which of them is not said, and so the old one stays */
+    store_expect_served(store, HUB, 1); /* it is not said which, so the old one stays */
 
     store_write_text(HUB "/refs/main", "89abcdef");
     model_store_rescan(store, NULL);
@@ -71,7 +71,7 @@ static void test_snapshots(void **state)
     model_store_free(store);
 }
 
-/* The folder of one model as the whole of the models' directory. */
+/* The models' directory is the folder of one model. */
 static void test_one_model(void **state)
 {
     const struct model_store_options options = { store_path(HUB), NULL };
@@ -91,7 +91,7 @@ static void test_one_model(void **state)
     store_expect_served(store, NULL, 3);
     model_store_free(store);
 
-    /* Its snapshot alone is not: the blobs are outside. */
+    /* The snapshots folder alone cannot be the directory: the blobs are outside it. */
     snprintf(directory, sizeof directory, "%s", store_path(HUB "/snapshots"));
     assert_true(model_store_create(&store, &copy, &failed, &fault));
     assert_int_equal(failed, 1);
@@ -138,7 +138,7 @@ static void test_shards(void **state)
     published_close();
 }
 
-/* params.json and consolidated.safetensors, beside what is read first where both are there. */
+/* params.json and consolidated.safetensors alone, and beside the files that are read first. */
 static void test_params(void **state)
 {
     static const char PARAMS[] = "{\"dim\":8,\"n_layers\":1,\"n_heads\":2,\"vocab_size\":32000}";

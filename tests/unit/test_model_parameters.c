@@ -89,8 +89,8 @@ static void test_dtypes(void **state)
     free(bytes);
 }
 
-/* Every one of the 65536, against the definition: where it lies at an odd address it is converted.
- */
+/* Each of the 65536 values, compared with the definition. A tensor at an odd address is
+ * converted. */
 static void test_every_f16(void **state)
 {
     uint16_t *halves = malloc(65536 * sizeof *halves);
@@ -110,7 +110,8 @@ static void test_every_f16(void **state)
     free(values);
 }
 
-/* A tensor that many layers name is converted once: 1000 layers of 4 MB must not take 4 GB. */
+/* A tensor that many layers name is converted only once: 1000 layers with 4 MB each must not
+ * take 4 GB. */
 static void test_shared_tensor(void **state)
 {
     enum { COLUMNS = 1 << 19 };

@@ -1,5 +1,5 @@
-/* test_model_rope.c - the rotary embedding of a model's config: what is read, what is left out, and
- * the words of what is refused. */
+/* test_model_rope.c - the rotary embedding in the config of a model: fields that are read,
+ * fields that are left out, and the messages of what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,8 @@ struct read_case {
     struct attn_rope want;
 };
 
-/* In the order of the structs; what is not given is as the papers recommend. */
+/* The values are in the order of the structs. A field that is not given has the value that the
+ * papers recommend. */
 static const struct read_case READ[] = {
     { "{\"scaling\":{\"rope_type\":\"default\"}}",
       { 0, 1e4, false, { ATTN_ROPE_DEFAULT, 0, 0, 1, 4, 32, 1, true, 0, 0, 0, NULL, NULL } } },

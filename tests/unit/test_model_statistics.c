@@ -1,4 +1,5 @@
-/* test_model_statistics.c - a model's counters: batch sizes beyond their places, many threads. */
+/* test_model_statistics.c - the counters of a model: more batch sizes than places, and many
+ * threads. */
 #include "watch/model_statistics.h"
 
 #include <setjmp.h>
@@ -40,7 +41,7 @@ static void test_one(void **state)
     assert_true(statistics.last_inference_ms > 1600000000000);
 }
 
-/* Sizes that find no place are in all other counts. */
+/* Sizes without a place still count in all other counters. */
 static void test_more_sizes_than_places(void **state)
 {
     (void)state;
@@ -74,7 +75,7 @@ static void *count(void *context)
     return NULL;
 }
 
-/* Each size has one place, whoever was first, and nothing is lost. */
+/* Each size has one place, whichever thread came first, and nothing is lost. */
 static void test_many_threads(void **state)
 {
     pthread_t threads[THREADS];

@@ -99,7 +99,7 @@ static void test_put_refused(void **state)
     model_store_free(store);
 }
 
-/* A file that was cut short under its model is 503, and a new PUT heals it. */
+/* If a file is cut short under its model, requests get a 503. A new PUT repairs the model. */
 static void test_damaged(void **state)
 {
     struct fault fault;
@@ -154,7 +154,7 @@ static _Noreturn void save_without_end(void)
     }
 }
 
-/* kill -9 at any moment leaves the old file or the new one, whole. */
+/* kill -9 at any moment leaves a whole file, the old one or the new one. */
 static void test_crash(void **state)
 {
     struct fill fill = { 20261121 };
@@ -267,7 +267,7 @@ static void test_threads(void **state)
         assert_int_equal(pthread_create(&threads[i], NULL, i % 2 ? change : use, &shared), 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    /* Disk and table agree. */
+    /* The disk and the table must agree. */
     struct model_store *again = store_open(NULL, 0);
     int on_disk = 0;
     for (int i = 0; i < 3; i++) {

@@ -73,7 +73,7 @@ static void test_load_of_a_file(void **state)
     model_store_free(store);
 }
 
-/* The old model serves on where the new one is not good, or is gone. */
+/* The old model goes on serving if the new file is bad or gone. */
 static void test_a_failed_load(void **state)
 {
     (void)state;
@@ -87,7 +87,8 @@ static void test_a_failed_load(void **state)
     store_expect_served(store, "kept", 3);
     expect_state(store, "kept", "READY");
 
-    /* One that was never good is listed with its reason, and served once it is. */
+    /* A model that was never good is listed with its reason. It is served as soon as its file is
+     * good. */
     store_write_text("new.safetensors", "not one");
     expect_not_loaded(store, "new", NULL, FAULT_BINARY, "model 'new' was not loaded: ");
     expect_state(store, "new", "UNAVAILABLE");
@@ -102,7 +103,7 @@ static void test_a_failed_load(void **state)
     model_store_free(store);
 }
 
-/* A folder as it was downloaded, of files that are not read. */
+/* A folder as it was downloaded, with files that the daemon does not read. */
 static void test_other_forms(void **state)
 {
     (void)state;
@@ -126,12 +127,12 @@ static void test_other_forms(void **state)
     expect_state(store, "other", "UNAVAILABLE");
     store_expect_refused(store, "other", FAULT_LOADING, "tiny.Q4_K_M.gguf");
 
-    /* Beside safetensors they are passed over. */
+    /* If there are safetensors beside them, those files are ignored. */
     unlink(store_path("other/config.json"));
     store_write_model("other/model.safetensors", "{}", 3);
     expect_loaded(store, "other", NULL, 3);
 
-    /* One under another's name. */
+    /* A file of another format under the name of a safetensors file. */
     store_write_text("renamed.safetensors", "GGUF\3...and so on");
     expect_not_loaded(store, "renamed", NULL, FAULT_BINARY,
                       "this is GGUF, the form of llama.cpp; expected a safetensors file");
@@ -150,7 +151,7 @@ static void test_load_of_a_folder(void **state)
     unlink(store_path("folder/model.safetensors"));
     store_write_model("folder/model.safetensors", "{}", 6);
     expect_loaded(store, "folder", NULL, 6);
-    /* As at the start: the folder stands before a file of its name. */
+    /* As at the start of the daemon: the folder counts before a file of the same name. */
     store_write_model("folder.safetensors", "{}", 7);
     expect_loaded(store, "folder", NULL, 6);
     model_store_free(store);
@@ -170,7 +171,7 @@ static void test_load_of_the_one_model(void **state)
     model_store_free(store);
 }
 
-/* Until it is loaded without one. */
+/* The config holds until the model is loaded without one. */
 static void test_load_with_a_config(void **state)
 {
     struct fault fault;
@@ -247,7 +248,7 @@ enum { THREADS = 5, ROUNDS = 40 };
 static struct model_store *shared;
 static _Atomic int served_count;
 
-/* A listing is one of three states, and has a model or a reason. */
+/* A model in a listing has one of three states, and has either a model or a reason. */
 static void look_at_all(void *context, const struct model_listing *listing)
 {
     _Atomic int *wrong_count = context;
@@ -260,7 +261,7 @@ static void look_at_all(void *context, const struct model_listing *listing)
 
 static _Atomic int wrong_count;
 
-/* A name that is loaded, unloaded and put by several is always whole: it serves a value that was
+/* Several threads load, unload and put one name. It is always whole: it serves a value that was
  * written, or says that it is unavailable. */
 static void *change(void *context)
 {

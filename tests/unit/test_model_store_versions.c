@@ -1,6 +1,6 @@
 /* test_model_store_versions.c - numbered versions of a model, and reading the directory again.
  *
- * Every version has one value in all its parameters, which so tells who answers. */
+ * Every version has one value in all its parameters, so the value shows which version answers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A new file, not new bytes in the one that is mapped. */
+/* Puts a new file in place of the old one. Does not write new bytes into the mapped file. */
 static void replace(const char *name, float value)
 {
     unlink(store_path(name));
@@ -33,7 +33,7 @@ static void write_version(const char *folder, float value)
     store_write_model(file, "{}", value);
 }
 
-/* The broken file of a version whose folder is there. */
+/* Breaks the file of a version whose folder exists. */
 static void break_version(const char *folder)
 {
     char file[100];
@@ -68,7 +68,8 @@ struct listed {
     char text[2000];
 };
 
-/* "name/version:state[*][ refused: reason]" of each that is not built in; * is the default. */
+/* "name/version:state[*][ refused: reason]" of each model that is not built in. * marks the
+ * default. */
 static void list(void *context, const struct model_listing *listing)
 {
     struct listed *listed = context;
@@ -144,7 +145,7 @@ static void test_all_are_there(void **state)
     model_store_free(store);
 }
 
-/* A new version that is broken is listed with its reason, and the highest good one serves. */
+/* A new version that is broken is listed with its reason. The highest good version serves. */
 static void test_a_broken_one_is_passed_over(void **state)
 {
     (void)state;
@@ -194,7 +195,7 @@ static bool always(void)
     return true;
 }
 
-/* What is new, what changed, what is gone; what has not changed stays the same model. */
+/* Files that are new, changed or gone. A file that has not changed stays the same model. */
 static void test_rescan(void **state)
 {
     struct model *before, *after;
@@ -234,7 +235,8 @@ static void test_rescan(void **state)
     model_store_free(store);
 }
 
-/* What is on disk is broken: the old one serves, and the listing says so until it is mended. */
+/* The file on disk is broken. The old model serves, and the listing says so until the file is
+ * repaired. */
 static void test_rescan_of_a_broken_one(void **state)
 {
     (void)state;
@@ -257,7 +259,7 @@ static void test_rescan_of_a_broken_one(void **state)
     model_store_free(store);
 }
 
-/* Where the models lie is not the clients' to know. */
+/* Clients must not learn where the models lie on disk. */
 static void expect_no_path(void *context, const struct model_listing *listing)
 {
     (void)context;
@@ -267,7 +269,8 @@ static void expect_no_path(void *context, const struct model_listing *listing)
     }
 }
 
-/* Without the directory all go on serving, and the listing says why until it is back. */
+/* Without the directory all models go on serving. The listing gives the reason until the
+ * directory is back. */
 static void test_rescan_without_the_directory(void **state)
 {
     char away[512];
@@ -287,7 +290,8 @@ static void test_rescan_without_the_directory(void **state)
     model_store_free(store);
 }
 
-/* The old version's files give way to a new version's that is broken: what serves goes on. */
+/* A new version whose files are broken takes the place of the old version on disk. The old
+ * version goes on serving. */
 static void test_rescan_of_versions(void **state)
 {
     (void)state;
@@ -315,7 +319,7 @@ static void test_rescan_of_versions(void **state)
     model_store_free(store);
 }
 
-/* A PUT is not read again, for it is what is on disk. */
+/* A PUT is not read again, because it already equals what is on disk. */
 static void test_rescan_after_a_put(void **state)
 {
     struct model *before, *after;

@@ -1,4 +1,4 @@
-/* test_model_tensors.c - checkpoints in shards: whole ones, and indices that say what is not so. */
+/* test_model_tensors.c - checkpoints in shards: complete ones, and ones whose index is wrong. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -118,7 +118,8 @@ static void test_cut_shard(void **state)
                    "'decoder.layers.1.self_attn.q_proj.weight': the header");
 }
 
-/* Wherever it was cut, the message names the shard, and the tensor that was looked for in it. */
+/* Wherever the shard was cut, the message names the shard and the tensor that the daemon looked
+ * for in it. */
 static void test_every_cut_of_a_shard(void **state)
 {
     struct stat whole;
@@ -135,7 +136,7 @@ static void test_every_cut_of_a_shard(void **state)
     expect_refused("': the tensors take 1024 bytes; 1023 follow the header");
 }
 
-/* One that a download is still adding to, or that was written over by another. */
+/* A shard that a download still adds to, or that another file has overwritten. */
 static void test_grown_shard(void **state)
 {
     static const off_t MORE[] = { 1, 4, 4096, 1 << 20 };
@@ -163,7 +164,7 @@ static void test_tensor_in_other_shard(void **state)
                    "name");
 }
 
-/* Links out of the directory are refused, those inside it are not. */
+/* Links that lead out of the directory are refused, links inside it are not. */
 static void test_links(void **state)
 {
     struct fault fault;
@@ -215,7 +216,7 @@ static float parameter(const struct attn_linear *linear, int64_t index)
     return ((const float *)linear->weight)[index];
 }
 
-/* A shard that is cut short under the model makes it answer no more, and ends nothing. */
+/* If a shard is cut short under the model, the model no longer answers. Nothing crashes. */
 static void test_cut_while_mapped(void **state)
 {
     struct fault fault;
@@ -232,8 +233,8 @@ static void test_cut_while_mapped(void **state)
     published_close();
 }
 
-/* Who appends to a file has written into it, and may have done so anywhere; what comes after the
- * bytes that the header speaks of is no part of the model all the same. */
+/* A program that appends to a file has written into it, and may have written anywhere. But bytes
+ * after those that the header describes are not part of the model. */
 static void test_grown_while_mapped(void **state)
 {
     struct fault fault;
@@ -250,7 +251,7 @@ static void test_grown_while_mapped(void **state)
     published_close();
 }
 
-/* Pages that are still there are read on, but for no answer. */
+/* Pages that still exist can be read, but no answer uses them. */
 static void test_half_cut_while_mapped(void **state)
 {
     enum { WIDTH = 64, TENSOR_BYTES = WIDTH * WIDTH * 4 };

@@ -1,4 +1,4 @@
-/* test_nearest.c - what a mistyped name was meant to be. */
+/* test_nearest.c - finds the name that a mistyped name was meant to be. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* test_peer.c - which addresses are one peer. */
+/* test_peer.c - which addresses count as one peer. */
 #include "http/peer.h"
 
 #include <setjmp.h>

@@ -1,10 +1,10 @@
 /* test_rope.c - rotary embedding, seen from outside.
  *
- * The test reads the rows that a layer turns through its scores: with scale 1 and a
- * single key at position 0, which is never turned, that is the unit vector of column
- * d, the score of query row i is column d of the turned row i. The same with the roles
- * changed reads the turned keys. A key at position 0 is not turned, but multiplied by
- * YaRN's attention factor all the same. */
+ * The test reads the turned rows of a layer through the layer's scores. The scale is 1, and the
+ * single key is the unit vector of column d at position 0, which is never turned. So the score
+ * of query row i is column d of the turned row i. With the roles changed, the test reads the
+ * turned keys. A key at position 0 is not turned, but it is still multiplied by YaRN's attention
+ * factor. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -167,7 +167,8 @@ static void test_known_turn(void **state)
     assert_true(turned[9] == 0.0f && turned[11] == 0.0f);
 }
 
-/* What the embedding is for: a score depends on how far apart two rows are, not on where. */
+/* The purpose of the embedding: a score depends on how far apart two rows are, not on where they
+ * are. */
 static void test_scores_are_relative(void **state)
 {
     (void)state;

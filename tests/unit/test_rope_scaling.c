@@ -166,8 +166,8 @@ static void test_checkpoints(void **state)
     }
 }
 
-/* Cosines and sines at position 1 000 000, where a frequency in float32 would be wrong in the
- * second digit. */
+/* Cosines and sines at position 1 000 000. A frequency in float32 would make their second digit
+ * wrong. */
 static void test_far_position(void **state)
 {
     static const struct {

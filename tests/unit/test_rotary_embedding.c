@@ -42,7 +42,8 @@ static void operator_case_init(struct operator_case *c, uint64_t seed)
     };
 }
 
-/* The operator's text: x1 and x2 are the halves, or the even and odd columns, of the first dim. */
+/* As the operator's text says: x1 and x2 are the halves of the first dim columns, or the even
+ * and odd ones of them. */
 static double expected(const struct operator_case *c, int64_t b, int64_t h, int64_t i, int64_t d)
 {
     const struct attn_rotary_embedding *r = &c->rotary;
@@ -95,7 +96,7 @@ static void test_options(void **state)
     }
 }
 
-/* Input of stride 0 over heads, output with gaps, nothing written in them. */
+/* The input has stride 0 over heads. The output has gaps, in which nothing may be written. */
 static void test_strides(void **state)
 {
     enum { ROW = COLUMNS + 3 };
@@ -121,8 +122,8 @@ static void test_strides(void **state)
         }
 }
 
-/* With the cosines and sines of a position it is what a layer does, but for their rounding to
- * float. */
+/* With the cosines and sines of a position, the operator does what a layer does, except that
+ * they are rounded to float. */
 static void test_as_a_layer(void **state)
 {
     (void)state;
@@ -198,7 +199,7 @@ static void test_refused(void **state)
     REFUSED(c.rotary.input.shape[3] = c.rotary.output.shape[3] = 9, ATTN_ERR_OPTION, "dim");
     REFUSED(c.ids[LENGTH + 1] = -1, ATTN_ERR_LENGTH, "position_ids");
     REFUSED(c.ids[BATCH * LENGTH - 1] = POSITIONS, ATTN_ERR_LENGTH, "position_ids");
-    /* Nothing to do is no fault. */
+    /* No work is not a fault. */
     operator_case_init(&c, 1);
     c.rotary.input.shape[2] = c.rotary.output.shape[2] = 0;
     assert_int_equal(attn_rotary_embedding(&c.rotary, NULL), ATTN_OK);

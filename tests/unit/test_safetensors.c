@@ -1,9 +1,9 @@
-/* test_safetensors.c - every rule of the safetensors format, each with files that keep it and
- * files that break it.
+/* test_safetensors.c - every rule of the safetensors format, each with files that keep it and files
+ * that break it.
  *
- * A case is a header and the size of the data behind it; the test makes the
- * file, which ends at an unreadable page. What the README of the format and its
- * reference parser say differently is decided for the README. */
+ * A case is a header and the size of the data behind it; the test makes the file, which ends at
+ * an unreadable page. Where the README of the format and its reference parser differ, the README
+ * counts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -386,7 +386,7 @@ static void test_shapes(void **state)
     EXPECT_CASES(CASES);
 }
 
-/* Which fault is told where there are several. */
+/* Which fault is reported if there are several. */
 static void test_order(void **state)
 {
     static const struct format_case CASES[] = {
@@ -401,7 +401,7 @@ static void test_order(void **state)
     EXPECT_CASES(CASES);
 }
 
-/* Brackets of an unknown member; the header and the entry are two levels already. */
+/* Nested brackets in an unknown member. The header and the entry already count as two levels. */
 static void test_depth(void **state)
 {
     (void)state;

@@ -88,7 +88,7 @@ static void test_written_is_read(void **state)
     assert_int_equal(fault.code, FAULT_TOO_LARGE);
 }
 
-/* A header of many names must not take time that grows faster than it. */
+/* The time for a header of many names must not grow faster than the header. */
 static void test_many_names(void **state)
 {
     enum { COUNT = 100000 };

@@ -1,5 +1,5 @@
-/* The scheduler runs every task of every stage once, in stage order, ends every
- * job exactly once however it ends, and keeps its bound. */
+/* The scheduler runs every task of every stage once, in stage order. It ends every job exactly
+ * once, however the job ends. It keeps its bound. */
 #include "base/clock.h"
 #include "work/scheduler.h"
 

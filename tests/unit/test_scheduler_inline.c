@@ -1,6 +1,6 @@
-/* A small job on an idle daemon is run by the thread that brings it; one that is not small, not
- * known, or has company goes to the workers, and so does one that proves to be larger than was
- * thought. */
+/* On an idle daemon, the thread that brings a small job runs it. A job that is not small, of
+ * unknown cost, or not alone goes to the workers. So does a job that proves to be larger than
+ * predicted. */
 #include "work/scheduler.h"
 
 #include <setjmp.h>
@@ -82,7 +82,8 @@ static void bring(struct scheduler *scheduler, struct small_job *small, int64_t 
     assert_true(scheduler_run(scheduler, &small->job, HERE_NS));
 }
 
-/* Its workers wait for work: those of a new one may not have come that far. */
+/* Its workers wait for work. Workers of a new scheduler may not have come that far, so it runs a
+ * few jobs first. */
 static struct scheduler *idle_scheduler(int worker_count, int queue_max)
 {
     static struct small_job jobs[8];
@@ -96,7 +97,7 @@ static struct scheduler *idle_scheduler(int worker_count, int queue_max)
     return scheduler;
 }
 
-/* Whether the caller ran all of it. */
+/* Whether the calling thread ran all tasks of the job. */
 static bool ran_here(const struct small_job *small)
 {
     assert_int_equal(small->done_count, 1);
@@ -166,7 +167,7 @@ static void test_what_waits_for_another_leaves_the_caller(void **state)
     scheduler_free(scheduler);
 }
 
-/* It goes on with the workers, who sleep and have to be told. */
+/* The job goes on with the workers, which sleep and must be woken. */
 static void test_who_is_continued_at_once_is_not_forgotten(void **state)
 {
     (void)state;
@@ -178,7 +179,7 @@ static void test_who_is_continued_at_once_is_not_forgotten(void **state)
     scheduler_free(scheduler);
 }
 
-/* The one worker is busy, with and without others in the queue; and the queue has its bound. */
+/* The one worker is busy, with and without other jobs in the queue. The queue keeps its bound. */
 static void test_where_there_is_company_it_queues(void **state)
 {
     (void)state;
@@ -202,7 +203,7 @@ static void test_where_there_is_company_it_queues(void **state)
     assert_int_equal(refused.done_count, 0);
 }
 
-/* A long job holds the only worker, with more tasks to come. */
+/* A long job holds the only worker and has more tasks to come. */
 static void test_beside_a_long_job_it_is_run_where_it_came(void **state)
 {
     (void)state;

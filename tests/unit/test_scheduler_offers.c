@@ -1,6 +1,6 @@
 /* test_scheduler_offers.c - how often a worker offers its CPU to other threads.
  *
- * sched_yield() is this program's own here, so that it can be counted. */
+ * This program has its own sched_yield(), which counts the calls. */
 #include "base/clock.h"
 #include "work/scheduler.h"
 
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 static atomic_int offers;
-static _Thread_local bool is_worker; /* others may wait so, of a sanitizer say */
+static _Thread_local bool is_worker; /* a sanitizer's threads may yield too */
 
 int sched_yield(void)
 {
@@ -51,7 +51,7 @@ static void done(struct job *job, enum job_outcome outcome)
     atomic_fetch_add(&((struct long_job *)job)->done_count, 1);
 }
 
-/* The offers of one worker that runs so many tasks, each of so much CPU time. */
+/* How often one worker offers its CPU while it runs this many tasks, each of this much CPU time. */
 static int offers_of(int64_t tasks, int64_t task_ns, int64_t cost_ns)
 {
     static const struct job_kind kind = { stage_tasks, run, done };

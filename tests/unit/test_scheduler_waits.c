@@ -1,6 +1,6 @@
-/* A job that waits for another holds no worker, goes on when it is told to, and can be
- * ended meanwhile by its deadline, by its client and by the daemon's end; but not while
- * somebody works upon it. And what the jobs that are not done are predicted to cost. */
+/* A job that waits for another one holds no worker and goes on when it is told to. Meanwhile its
+ * deadline, its client or the daemon's end can end it, but not while a thread works on it. Also
+ * the predicted cost of the jobs that are not done. */
 #include "base/clock.h"
 #include "work/scheduler.h"
 
@@ -123,7 +123,7 @@ static void test_it_may_be_over_when_it_continues(void **state)
     assert_int_equal(waiting.runs[0], 0);
 }
 
-/* Nobody but the scheduler's own clock looks at it: its one worker is held by another job. */
+/* Only the scheduler's own clock looks at the job: another job holds the one worker. */
 static void test_its_deadline_ends_it(void **state)
 {
     (void)state;
@@ -218,7 +218,7 @@ static void test_the_load_is_what_is_still_to_do(void **state)
 
     scheduler_stop_job(scheduler, &queued.job, JOB_LEFT);
     assert_int_equal(scheduler_load(scheduler).cost_ns, 7 * minute_ns);
-    usleep(3000); /* at least so long has the held job's first task taken when it ends */
+    usleep(3000); /* when the held job's first task ends, it has taken at least this long */
     atomic_store(&held.hold, false);
     wait_for(&held.done_count);
     assert_int_equal(scheduler_load(scheduler).job_count, 1);
@@ -231,7 +231,7 @@ static void test_the_load_is_what_is_still_to_do(void **state)
     scheduler_free(scheduler);
 }
 
-/* As somebody who gathers jobs does: they stand in a list of its own until done takes them out. */
+/* A gatherer of jobs has a list of its own. The jobs stand in it until done takes them out. */
 enum { GATHERED_MAX = 200 };
 
 static struct {

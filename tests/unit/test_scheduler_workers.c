@@ -1,6 +1,6 @@
-/* The threads of the scheduler: their number changes while jobs run and no job is lost, a spare
- * one runs short jobs while long ones hold every worker, no job has more tasks at once than it can
- * bear, and pinned workers stay where they are put. */
+/* The threads of the scheduler. Their number changes while jobs run, and no job is lost. A spare
+ * thread runs short jobs while long ones hold every worker. No job has more tasks at once than
+ * it allows. Pinned workers stay on their CPUs. */
 #include "work/scheduler.h"
 
 #include <setjmp.h>
@@ -86,7 +86,7 @@ static void submit(struct scheduler *scheduler, struct plain_job *plain, int64_t
     assert_true(scheduler_submit(scheduler, &plain->job));
 }
 
-/* Waits until there are so many; fails after ten seconds. */
+/* Waits until the count is as wanted. Fails after ten seconds. */
 static void wait_for(atomic_int *count, int wanted)
 {
     for (int i = 0; i < 100000 && atomic_load(count) != wanted; i++)
@@ -119,7 +119,7 @@ static void test_the_spare_thread_runs_short_jobs_while_long_ones_hold_the_worke
     assert_int_equal(other_long_job.done_count, 1);
 }
 
-/* Begun by the spare thread, which must not go on with it: the worker is idle again. */
+/* The spare thread begins the job. It must not go on with it, because the worker is idle again. */
 static void test_a_worker_that_is_free_again_goes_on_with_what_the_spare_thread_began(void **state)
 {
     (void)state;
@@ -142,7 +142,7 @@ static void test_a_worker_that_is_free_again_goes_on_with_what_the_spare_thread_
     assert_int_equal(short_job.runs, 1);
 }
 
-/* As where the CPUs are taken by others. */
+/* The tasks wait without a CPU, as if other programs took the CPUs. */
 static void test_a_short_job_is_not_long_because_it_waited_for_a_cpu(void **state)
 {
     (void)state;
@@ -249,7 +249,8 @@ static void test_the_number_changes_while_jobs_come_and_go(void **state)
     }
 }
 
-/* Two workers, begun before and after it was said: each on one CPU, the first and the second. */
+/* One worker begins before pinning is switched on, one after it. Each is on one CPU: the first
+ * and the second. */
 static void test_pinned_workers_stay_where_they_are_put(void **state)
 {
     (void)state;

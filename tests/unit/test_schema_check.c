@@ -1,5 +1,5 @@
-/* test_schema_check.c - the checker that holds answers to the OpenAPI document sees what is wrong.
- */
+/* test_schema_check.c - the checker that compares answers with the OpenAPI document finds
+ * errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

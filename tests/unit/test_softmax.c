@@ -1,4 +1,5 @@
-/* test_softmax.c - lib/softmax.h: against long double, and what it promises about odd rows. */
+/* test_softmax.c - lib/softmax.h, compared with long double, and what it promises about unusual
+ * rows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,8 +17,8 @@
 
 enum { NUMBERS_MAX = 7 * 33 * 7 };
 
-/* The sum without the 1 that one of the largest numbers brings, which would round small ones away.
- */
+/* The sum without the 1 that one of the largest numbers adds. With that 1, small numbers would
+ * be rounded away. */
 static long double others_than_largest(const struct attn_softmax *softmax, const float *input,
                                        int64_t begin, int64_t visible, long double max)
 {
@@ -32,7 +33,7 @@ static long double others_than_largest(const struct attn_softmax *softmax, const
     return others;
 }
 
-/* The definition, row by row in long double; visible numbers only. */
+/* The definition, row by row in long double, of the visible numbers only. */
 static void expect_row(const struct attn_softmax *softmax, const float *input, int64_t row)
 {
     const int64_t inner = softmax->inner, length = softmax->length;
@@ -49,7 +50,8 @@ static void expect_row(const struct attn_softmax *softmax, const float *input, i
         float want = softmax->is_log ? -INFINITY : 0.0f;
         if (i < visible && max > -INFINITY)
             want = (float)(softmax->is_log ? above - log1pl(others) : expl(above) / (1 + others));
-        /* One rounding: the same float, or its neighbour where double fell on the other side. */
+        /* Rounded once: the result is the same float, or its neighbour if double lies on the
+         * other side. */
         if (got != want && got != nextafterf(want, got))
             fail_msg("row %lld, number %lld: %.9g, want %.9g", (long long)row, (long long)i,
                      (double)got, (double)want);
@@ -98,7 +100,7 @@ static void test_lengths_hide(void **state)
     }
 }
 
-/* What is hidden is not read, whatever it holds. */
+/* Hidden numbers are not read, whatever they are. */
 static void test_hidden_numbers_do_not_matter(void **state)
 {
     static const int64_t visible[] = { 2, 0 };
@@ -151,7 +153,8 @@ static void test_long_row_of_equal_numbers(void **state)
     free(numbers);
 }
 
-/* In every dtype the answer is that in double, rounded once; and that in double is right. */
+/* In every dtype the answer is the answer in double, rounded once. The answer in double is
+ * right. */
 static void check_dtype(enum attn_dtype dtype, int64_t inner, bool is_log)
 {
     enum { OUTER = 3, LENGTH = 70, INNER_MAX = 2, COUNT = OUTER * LENGTH * INNER_MAX };

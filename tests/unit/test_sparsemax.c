@@ -33,8 +33,8 @@ static int sparsemax(const float *scores, float *weights, int64_t n, float sink)
     return rounds;
 }
 
-/* The example of the entmax package's own page, and pairs worked out from the paper's equation 3:
- * of two scores t and 0 the first has weight (1 + t) / 2, between 0 and 1. */
+/* The example on the page of the entmax package, and pairs worked out from the paper's equation
+ * 3: for two scores t and 0, the first has the weight (1 + t) / 2, kept between 0 and 1. */
 static void test_published(void **state)
 {
     (void)state;
@@ -58,8 +58,9 @@ static double sum_of(const float *weights, int64_t n)
     return sum;
 }
 
-/* On the simplex; the order of scores is that of weights; where both have weight, weights differ as
- * scores do (the paper's proposition 2 and equation 3). Few rounds. */
+/* The weights lie on the simplex. Scores and weights have the same order. Where two weights are
+ * not 0, they differ as their scores do (the paper's proposition 2 and equation 3). It takes few
+ * rounds. */
 static void test_properties(void **state)
 {
     (void)state;
@@ -83,7 +84,7 @@ static void test_properties(void **state)
     }
 }
 
-/* Scores whose gaps fall by a factor, so that each round leaves few out. */
+/* The gaps between scores fall by a factor, so each round leaves out only few of them. */
 static void test_slow_rows(void **state)
 {
     (void)state;

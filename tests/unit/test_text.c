@@ -83,7 +83,8 @@ static void test_decimals(void **state)
     }
 }
 
-/* What does not fit fails as past any bound, and the last byte is left for a NUL. */
+/* Text that does not fit fails as text beyond any bound does. The last byte stays free for a
+ * NUL. */
 static void test_buffer_of_the_caller(void **state)
 {
     (void)state;
@@ -137,8 +138,8 @@ static void test_string_escapes(void **state)
     }
 }
 
-/* Every code that UTF-8 can have passes and ends where it should; every surrogate,
- * overlong form and larger code does not. */
+/* Every code that UTF-8 can have passes and ends where it should. Every surrogate, overlong form
+ * and larger code is refused. */
 static void test_utf8(void **state)
 {
     (void)state;
@@ -233,7 +234,7 @@ static void test_bound(void **state)
     text_free(&whole);
 }
 
-/* What comes after a failure is dropped, however small. */
+/* Text that comes after a failure is dropped, however short it is. */
 static void test_failure_stays(void **state)
 {
     (void)state;
@@ -267,7 +268,7 @@ static void test_no_memory(void **state)
     text_free(&text);
 }
 
-/* Whoever takes the data sets it to NULL. */
+/* The caller that takes the data sets it to NULL. */
 static void test_data_can_be_taken(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* test_weight_map.c - lib/weight_map.h against the whole map of the plain call, to the last bit.
  *
- * The reductions of the whole map are written out here in the plainest form; every combination of
- * them is asked of the library, tasks in order and in reverse, on every table of kernels. */
+ * The test has the reductions of the whole map in their plainest form. It asks the library for
+ * every combination of them, with tasks in order and in reverse, on every table of kernels. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,8 +90,8 @@ static void make_whole(const struct attn_kernels *kernels)
     run_whole(kernels);
 }
 
-/* Scores of which no two are equal, whose weights differ much, or so little that many are equal, or
- * so much that many are 0. */
+/* Scores of which no two are equal. Their weights differ much, or so little that many weights
+ * are equal, or so much that many are 0. */
 static void make_whole_of(const struct attn_kernels *kernels, float spread)
 {
     struct fill fill = { 12 };
@@ -256,7 +256,8 @@ static void test_every_combination(void **state)
     }
 }
 
-/* Where the greatest are found among the scores, they are those of the weights, ties included. */
+/* If the library looks for the greatest among the scores, it finds those of the weights, ties
+ * included. */
 static void test_every_spread(void **state)
 {
     static const float spreads[] = { 3, 1e-2f, 1e-6f, 3e-7f, 0, 1000, 1e6f };
@@ -301,7 +302,7 @@ static void test_not_a_number(void **state)
     }
 }
 
-/* Tasks have other rows in double; the map is that of the weights all the same. */
+/* In double, tasks have other rows. The map is still that of the weights. */
 static void test_in_double(void **state)
 {
     static const int64_t heads[] = { 0, 3 }, rows[] = { 2, 7, 8, 66, 149 };
@@ -336,8 +337,8 @@ static void test_nothing_chosen(void **state)
     }
 }
 
-/* A mean and the largest of heads do not hold the whole map: what a task needs does not grow with
- * the rows of the problem or its heads. */
+/* The mean and the maximum over heads do not hold the whole map: the memory of a task does not
+ * grow with the rows of the problem or with its heads. */
 static void test_memory(void **state)
 {
     (void)state;
