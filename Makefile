@@ -5,8 +5,8 @@
 #
 #     make check SANITIZE=address,undefined CC=clang     ->  build/clang-address-undefined/
 #
-# Flags of yours go into CFLAGS and LDFLAGS; WERROR=1 makes warnings errors. STATIC_BLAS=1 links the part
-# of OpenBLAS that the daemon calls into it, which is a quarter of the library's size with all its kernels.
+# Your own flags go into CFLAGS and LDFLAGS; WERROR=1 makes warnings errors. STATIC_BLAS=1 links into the
+# daemon the part of OpenBLAS that it calls, which is a quarter of the library's size with all its kernels.
 
 BUILD    ?= build
 SANITIZE ?=
@@ -24,7 +24,7 @@ COMPILER := $(subst $(space),-,$(notdir $(CC)))
 B     := $(BUILD)/$(COMPILER)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
 
 # ------------------------------------------------------------------------------------- sources --
-# A new file is found by itself: lib/*/*.c, server/*/*.c, tests/*/test_*.c, tests/support/*.c,
+# Make finds new files by itself: lib/*/*.c, server/*/*.c, tests/*/test_*.c, tests/support/*.c,
 # tests/bench/{bench,load,traffic}*.c, tests/fuzz/fuzz_*.c.
 
 MACHINE     := $(shell $(CC) -dumpmachine 2>/dev/null || uname -m)
@@ -62,9 +62,9 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prot
             -Werror=implicit-function-declaration $(if $(WERROR),-Werror)
 SANITIZER := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 
-# What makes a fault of ours harder to use: addresses that change, canaries, lengths that glibc
+# These flags make a fault of ours harder to use: addresses that change, canaries, lengths that glibc
 # checks, tables that are read-only once the program is linked. Sanitizers check more than these.
-# glibc checks where the compiler optimizes, and to level 3 from gcc 12 and clang 9 on.
+# glibc checks lengths only in optimized code, and to level 3 from gcc 12 and clang 9 on.
 OPTIMIZED := $(filter-out -O0,$(filter -O%,$(CFLAGS)))
 FORTIFY   := $(if $(OPTIMIZED),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$(shell echo '\#include <features.h>' | \
                  $(CC) -O2 -D_FORTIFY_SOURCE=3 -Werror -E - >/dev/null 2>&1 && echo 3 || echo 2))
@@ -75,8 +75,9 @@ HARDENED_LINK := $(if $(SANITIZE),,-pie -Wl,-z,relro,-z,now,-z,noexecstack)
 
 FLAGS    := -std=c11 -D_GNU_SOURCE $(CFLAGS) $(WARNINGS) $(SANITIZER) $(HARDENED)
 
-# Asked when the first recipe needs them, because make may run before the packages are there, and
-# then kept. The library sees no folder but its own, so that the compiler guards the layers too.
+# make asks pkg-config when the first recipe needs the answer, because make may run before the packages
+# are there, and then keeps the answer. The library sees no folder but its own, so that the compiler guards
+# the layers too.
 package = $(call kept,pkg-config$(subst $(space),,$1),$1)
 kept    = $(if $($1),,$(eval $1 := $(shell pkg-config $2)))$($1)
 SERVER_PACKAGES := libmicrohttpd libcjson openblas zlib
@@ -92,16 +93,16 @@ $B/lib/layer/layer_gradient.o: MODULE_FLAGS = -Ilib $(call package,--cflags open
 $B/server/%.o:      MODULE_FLAGS = -Ilib -Iserver $(SERVER_CFLAGS)
 $B/tests/%.o:       MODULE_FLAGS = -Ilib -Iserver -Itests/support $(TEST_CFLAGS)
 
-# A yardstick and a peer are to be as fast as this machine lets them.
+# A yardstick and a peer must be as fast as this machine lets them.
 $B/tests/bench/yardstick.o:     MODULE_FLAGS = -O3 -ffp-contract=fast -Wno-psabi
 $B/tests/bench/peer_openblas.o: MODULE_FLAGS = -O3 -march=native -ffast-math $(call package,--cflags openblas)
 
-# One source of kernels, a set of flags for each table. lib/kernels/dispatch.c asks the CPU for the
-# features that are named here; who changes one changes the other.
-# clang takes many minutes for UBSan's checks in what is unrolled here; gcc's build has them, with -O1:
-# at -O3 they take it three and a half minutes. To say for a debugger where each variable is in each
-# instruction takes gcc a third of its time, where it does not give that up; the instructions are the same.
-# Canaries and checked lengths cost the kernels 3 to 5 %, and they have no length but what was checked before them.
+# One source of kernels, and a set of flags for each table. lib/kernels/dispatch.c asks the CPU for the
+# features that are named here; change both together.
+# clang needs many minutes for UBSan's checks in the unrolled code here. gcc's build has these checks, with
+# -O1: with -O3 they take gcc three and a half minutes. gcc spends a third of its time, where it does not
+# give up, on telling a debugger where each variable is in each instruction; the instructions are the same.
+# Canaries and checked lengths cost the kernels 3 to 5 %. All lengths in the kernels were checked before them.
 KERNEL_FLAGS := -Ilib $(if $(findstring address,$(SANITIZE)),-O1,-O3) -ffp-contract=fast -fno-math-errno \
                 -fno-stack-protector -fno-stack-clash-protection -U_FORTIFY_SOURCE \
                 $(if $(findstring clang,$(COMPILER)),-fno-sanitize=undefined,-fno-var-tracking-assignments)
@@ -115,7 +116,7 @@ $B/lib/kernels/avx512.o: MODULE_FLAGS = $(KERNEL_FLAGS) -mavx512f -mavx512dq -ma
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $1 $2)
 
-# The kernels take the compiler longest, and so begin.
+# The kernels take the compiler longest, and so they begin.
 daemon: $(KERNEL_OBJ) $(DAEMON)  ## the daemon, at build/attnd (what `make` does)
 
 $(BUILD)/attnd: $B/attnd
@@ -147,7 +148,7 @@ $B/tests/%.o: tests/%.c $B/flags $B/test-packages
 $B/lib/layer/layer_gradient.o: $B/server-packages
 $B/server/api/openapi.o: server/openapi.json
 
-# Writes the line to the target where another one is there: what depends on it is made anew.
+# Writes the line to the target if it differs from the line there: then what depends on it is made anew.
 note = mkdir -p $B; echo '$1' | cmp -s - $@ || echo '$1' > $@
 
 $B/flags: FORCE
@@ -168,7 +169,7 @@ $B/test-packages: FORCE
 
 TEST_LINKED := $B/libsupport.a $B/libserver.a $B/libattn.a
 
-# Tests are two hundred programs, and gold links each in half the time.
+# The tests are two hundred programs, and gold halves the time to link each.
 GOLD        := $(if $(filter cc gcc,$(COMPILER)),$(shell command -v ld.gold 2>/dev/null))
 TEST_LINKER := $(if $(SANITIZE),,$(if $(GOLD),-fuse-ld=gold))
 
@@ -180,7 +181,7 @@ $(TESTS) $(BENCHES) $(LOADS): $B/tests/%: $B/tests/%.o $(TEST_LINKED)
 	$(call say,LINK,$@)
 	$Q $(CC) $(FLAGS) $(TEST_LINKER) $(filter %.o,$^) $(TEST_LINKED) $(LDFLAGS) $(TEST_LIBS) -o $@
 
-# Another reader of JSON, to be compared with, where it is installed.
+# Another reader of JSON, for comparison, if it is installed.
 ifeq ($(shell pkg-config --exists simdjson 2>/dev/null && command -v $(CXX) >/dev/null && echo yes),yes)
 $B/tests/bench/bench_json: $B/tests/bench/simdjson_reader.o
 $B/tests/bench/bench_json: TEST_LIBS += $(call package,--libs simdjson) -lstdc++
@@ -202,7 +203,7 @@ $(PRELOAD): $B/%.so: %.c $B/flags
 
 # ------------------------------------------------------------------------------------- the two --
 
-# What LISTEN is to a client: `localhost`, :PORT and localhost:PORT are the loopback, as --listen takes them.
+# The address that a client uses for LISTEN: `localhost`, :PORT and localhost:PORT are the loopback, as --listen takes them.
 ADDRESS  := $(patsubst localhost,:8080,$(LISTEN:localhost:%=:%))
 ADDRESS  := $(ADDRESS::%=127.0.0.1:%)
 LOOPBACK := $(filter 127.% [::1]:%,$(ADDRESS))
@@ -217,7 +218,7 @@ run: ## install what is missing, build, serve on 127.0.0.1:8080 (LISTEN=...), pr
 serve: ## the same with what is built already
 	$(serve_it)
 
-# From a copy of the models, because clients may put more beside them: on the loopback, nowhere else.
+# The daemon serves a copy of the models, because clients may add some: on the loopback, nowhere else.
 define serve_it
 @mkdir -p $(BUILD)/models && cp -Ru examples/models/. $(BUILD)/models
 @printf '\n%s\n\n' "$(REQUEST)"
@@ -250,7 +251,7 @@ test-sanitized: ## the same with ASan and UBSan, and where there are threads, or
 check: programs ## the tests without installing; SANITIZE=address,undefined or thread
 	@tests/run $(BUILD)/$(COMPILER) check '$(or $(SANITIZE),plain)'
 
-# What tests/run runs. Those that talk to the daemon from outside need no sanitizer of their own.
+# The programs that tests/run runs. Programs that talk to the daemon from outside need no sanitizer of their own.
 programs: inner-programs $(TESTS) $(PRELOAD) ## build what the tests run, and run nothing
 inner-programs: $(KERNEL_OBJ) $(DAEMON) $(INNER_SRC:%.c=$B/%) $(REPLAYS)
 threaded-programs: $(KERNEL_OBJ) $(DAEMON) $(THREADED_SRC:%.c=$B/%)

@@ -134,7 +134,7 @@ ok "user 65532:65532, port 8080, SIGTERM, a health check"
 container=$(buildah from --pull-never "$image")
 root=$(buildah mount "$container")
 
-# All that can be started is the daemon; besides it there are shared libraries.
+# The daemon is the only program in the image; besides it there are shared libraries.
 while read -r name; do
     case $name in
     /usr/local/bin/attnd | *.so | *.so.*) ;;

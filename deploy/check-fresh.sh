@@ -4,10 +4,10 @@
 #
 #     deploy/check-fresh.sh [TARGET...]        targets of make after `make run`; default: test
 #
-# Tries what is committed, and closes with `N passed, N failed` over its own steps. Exit status: 0
-# where all went well, 1 where not, 77 where this machine makes no fresh Debian: that needs root,
-# mounts, debootstrap and an archive. What is mounted and running lives in namespaces that end with
-# this script; the folder, about 2 GB, is in TMPDIR or /var/tmp.
+# It tries what is committed. Its last line is `N passed, N failed` over its own steps. Exit status: 0
+# if all went well, 1 if not, 77 if this machine cannot make a fresh Debian: that needs root, mounts,
+# debootstrap and an archive. Mounts and processes live in namespaces that end with this script; the
+# folder, about 2 GB, is in TMPDIR or /var/tmp.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 passed=0
@@ -17,7 +17,7 @@ ok() {
     passed=$((passed + 1))
 }
 
-# The closing line and the end. What has failed ends the check: what follows builds on it.
+# Prints the closing line and ends. A failed step ends the check: the next steps build on it.
 finish() { # FAILED
     echo "$passed passed, $1 failed"
     exit $(($1 > 0))
@@ -140,7 +140,8 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 1' INT TERM HUP
 
-# In the background, so that a signal is heeded at once; it ends with this script, however that ends.
+# It runs in the background, so that a signal takes effect at once. It ends with this script, however
+# that ends.
 setpriv --pdeathsig KILL "${spaces[@]}" "$0" --inside "$folder" "$@" &
 child=$!
 wait "$child"

@@ -3,9 +3,9 @@
 #
 #     deploy/debian-root.sh FOLDER
 #
-# It comes from where apt on this machine gets Debian 12 from, by the same proxy, and apt works in it
-# as it does here. Where this machine is no Debian 12 it comes from debootstrap's own archive. Needs
-# root and debootstrap.
+# Debian comes from the archive that apt on this machine uses for Debian 12, by the same proxy, and apt
+# works in it as it does here. If this machine is no Debian 12, it comes from debootstrap's own archive.
+# Needs root and debootstrap.
 set -eu
 readonly root=$1 release=bookworm
 
@@ -27,7 +27,7 @@ proxy_for() { # SCHEME
     [ "$value" = DIRECT ] || echo "$value"
 }
 
-# Copies what there is of these files and folders to the same place in the root.
+# Copies these files and folders, where they exist, to the same place in the root.
 copy_in() { # PATH...
     local path
     for path; do

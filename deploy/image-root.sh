@@ -3,9 +3,9 @@
 #
 #     deploy/image-root.sh PROGRAM FOLDER [PACKAGE...]
 #
-# The shared libraries are those that ldd names; one that is missing is an error. Of each library's
-# Debian package, and of each PACKAGE that is linked into the program, the licence goes along, and
-# the entry of dpkg's database: scanners for known faults look there.
+# The shared libraries are those that ldd names; one that is missing is an error. The script also
+# copies, for each library's Debian package and each PACKAGE that is linked into the program, the
+# licence and the entry of dpkg's database: scanners for known faults look there.
 set -eu
 program=$1 root=$2
 shift 2
@@ -37,7 +37,7 @@ done
 cp -r /usr/share/common-licenses "$root/usr/share/"
 install -D -m 644 LICENSE "$root/usr/share/doc/attnd/copyright"
 
-# The user, what scanners know the system by, and where the C library looks names up.
+# The user, the file by which scanners know the system, and where the C library looks names up.
 mkdir -p "$root/etc" "$root/mnt/models"
 install -m 644 /etc/os-release "$root/etc/os-release"
 cat >"$root/etc/passwd" <<'END'

@@ -12,8 +12,8 @@
 #     test         other programs that tests talk to; without them those tests are left out
 #     fresh        what deploy/check-fresh.sh makes a fresh Debian with
 #
-# Nothing is touched, and no archive asked, where all of it is there; what is installed is said
-# first. Asks nothing, so it needs no terminal. CC is the compiler to look for.
+# If all of it is there, the script touches nothing and asks no archive. It says first what it
+# installs. It asks nothing, so it needs no terminal. CC is the compiler to look for.
 set -eu
 
 # PACKAGE and the command that finds out whether it is needed.

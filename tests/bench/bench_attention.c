@@ -2,12 +2,13 @@
  *
  *     bench_attention [--quick] [--json FILE] [--threads N] [--q-len N]
  *
- * Every shape is computed by all contenders in turn, again and again, so that whatever slows the
- * machine slows all; each number is the median of its rounds. A contender is a process of its own
- * (peers.h) and its context is compared with ours. One thread is timed in CPU seconds, two by the
- * clock. "of peak" is the share of the multiply-adds that this table's vectors could do in the same
- * round; of decoding, "of read" is the share of the speed at which the same keys and values can
- * merely be read, wherever they lie. A causal shape counts the pairs that are seen. */
+ * All contenders compute every shape in turn, again and again, so that what slows the machine
+ * slows all of them. Each number is the median of its rounds. A contender is a process of its
+ * own (peers.h), and its context is compared with ours. One thread is timed in CPU seconds, two
+ * by the clock. "of peak" is the share of the multiply-adds that this table's vectors could do
+ * in the same round. For decoding, "of read" is the share of the speed at which the same keys
+ * and values can merely be read, wherever they lie. A causal shape counts the pairs that are
+ * seen. */
 #include "own.h"
 #include "peers.h"
 #include "yardstick.h"
@@ -47,10 +48,10 @@ struct options {
     bool quick;
     const char *json_path;
     int threads; /* 0: one, then two */
-    int q_len;   /* of the shapes; 0: all */
+    int q_len;   /* the shapes of this length; 0: all */
 };
 
-/* Times of one shape, of a run each. */
+/* The times of one shape, each of one run. */
 struct times {
     int rounds;
     double own_s[ROUNDS_MAX], read_s[ROUNDS_MAX], flops[ROUNDS_MAX];
@@ -63,7 +64,7 @@ static bool is_decode(const struct bench_shape *s)
     return s->q_len < 16;
 }
 
-/* Of both products, of the pairs that are seen. */
+/* The operations of both products, over the pairs that are seen. */
 static double operations(const struct bench_shape *s)
 {
     const double hidden = s->causal ? (double)s->q_len * (s->q_len - 1) / 2 : 0;
@@ -98,7 +99,7 @@ static void invite_peers(struct times *times, const struct bench_shape *shape,
     }
 }
 
-/* The median of count runs, after one that fills the caches, as with peers. */
+/* The median of count runs, after one run that fills the caches, as with peers. */
 static double time_own(struct own *own, int count)
 {
     double seconds[REPEATS_MAX];
@@ -132,7 +133,7 @@ static void run_round(struct times *times, struct own *own, int count, bool read
         }
 }
 
-/* Rounds for about budget_s seconds of the clock. */
+/* Runs rounds for about budget_s seconds of the clock. */
 static void measure(struct times *times, struct own *own, const struct bench_shape *shape,
                     double budget_s)
 {

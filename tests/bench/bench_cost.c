@@ -1,8 +1,8 @@
-/* bench_cost.c - how well the cost of work is predicted: the shapes of the other benches, layers
- * with projections, and numbers in JSON, each in CPU time of one core, beside what
- * server/work/cost.h says of it. "at start" is what the rates say that the daemon fits to the
- * machine before it is ready, "as it runs" what they say when each of these has been observed some
- * times, in turn. */
+/* bench_cost.c - how well the cost of work is predicted. The work is the shapes of the other
+ * benches, layers with projections, and numbers in JSON. The bench shows the CPU time of each on
+ * one core beside what server/work/cost.h says of it. "at start" uses the rates that the daemon
+ * fits to the machine before it is ready. "as it runs" uses the rates after each piece of work
+ * has been observed some times, in turn. */
 #include "base/clock.h"
 #include "gradient.h"
 #include "own.h"
@@ -27,7 +27,7 @@ static struct seen {
 } seen[CASES_MAX];
 static int seen_count;
 
-/* The median of some runs, more of short ones. */
+/* Takes the median of some runs; short runs are repeated more often. */
 static void see(const char *name, const struct cost *cost, void (*run)(void *context),
                 void *context)
 {
@@ -111,7 +111,7 @@ static void see_attention(const struct bench_shape *shape)
     own_free(&own);
 }
 
-/* One option at a time. */
+/* Tries one option at a time. */
 static void see_options(void)
 {
     const struct bench_shape *s = &option_shape;

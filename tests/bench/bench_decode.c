@@ -1,6 +1,6 @@
 /* bench_decode.c - a step of decoding with keys and values of F32, BF16 and F16, from memory and
- * from the cache, for each table of kernels and on one core. What is half as long should take half
- * as long. Medians of alternating runs in CPU time. */
+ * from the cache, for each table of kernels and on one core. Numbers half as long should take
+ * half the time. Medians of alternating runs in CPU time. */
 #include "own.h"
 
 #include "kernels/kernels.h"
@@ -16,7 +16,7 @@ static const struct dtype {
     const char *name;
 } dtypes[DTYPES] = { { ATTN_F32, "F32" }, { ATTN_BF16, "BF16" }, { ATTN_F16, "F16" } };
 
-/* A contender whose keys and values are of a dtype, and what holds them. */
+/* A contender whose keys and values are of a dtype, and the memory that holds them. */
 struct decode {
     struct own own;
     uint16_t *key, *value;

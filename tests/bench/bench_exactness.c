@@ -1,11 +1,11 @@
-/* bench_exactness.c - how far from the truth context, weights and lse are, in units in the last
- * place, for every table of kernels, and beside them the textbook's loops in float; then the
- * kernels' own functions, and projections.
+/* bench_exactness.c - how far context, weights and lse are from the truth, in units in the last
+ * place, for every table of kernels and for the textbook's loops in float. Then the same for the
+ * kernels' own functions, and for projections.
  *
- * The truth is textbook.h in long double, from the same floats. Each kind of problem is there for
- * one way of going wrong: long sums, scores too large for their differences to be exact, one key
- * that is nearly all, 100 000 that are equal, numbers too small to be normal, values that cancel.
- * lib/PERFORMANCE.md holds the table that this prints. Units:
+ * The truth is textbook.h in long double, from the same floats. Each kind of problem tests one
+ * way of going wrong: long sums, scores too large for their differences to be exact, one key
+ * that has nearly all the weight, 100 000 keys that are equal, numbers too small to be normal,
+ * values that cancel. lib/PERFORMANCE.md holds the table that this program prints. Units:
  *
  *     context   the last place of the greatest |context| of the row
  *     of value  the same numbers, in the last place of the greatest |value| of the head
@@ -50,7 +50,7 @@ struct error {
 static const char *const OUTPUT_NAMES[OUTPUTS] = { "context", "context, of value", "weights",
                                                    "lse" };
 
-/* The distance from x to the next float, x being at least the least normal number. */
+/* The distance from x to the next float; x is at least the least normal number. */
 static double last_place(double x)
 {
     int exponent;
@@ -211,7 +211,7 @@ static void make(struct attention_case *c, const struct study *study, uint64_t s
 
 enum { TABLES_MAX = 4, TEXTBOOK = TABLES_MAX, ANSWERS };
 
-/* What every answer to the problems of a study missed. */
+/* The errors of every answer to the problems of a study. */
 static struct error errors[STUDY_COUNT][ANSWERS][OUTPUTS];
 
 struct truth {
@@ -347,7 +347,7 @@ static void call_additive(const struct attn_kernels *kernels, float *numbers)
     kernels->additive_tile(numbers, query, &zero, 1, &one, 1, 1, 1, kernels->lanes);
 }
 
-/* One of STRIDE floats from -low to -high, which are positive. */
+/* Tries one float of STRIDE from -low to -high; low and high are positive. */
 static void print_function(const char *name, const struct attn_kernels *kernels, float low,
                            float high, double (*truth)(double),
                            void (*call)(const struct attn_kernels *kernels, float *numbers))
@@ -439,8 +439,8 @@ static void project(const struct attn_kernels *kernels, struct projection *proje
                                                   projection->inputs, work);
 }
 
-/* Parameters of 16 bits give the bits of the same numbers in F32, and a row those that it has
- * alone, so there is one row for each number of inputs. */
+/* Parameters of 16 bits give the bits of the same numbers in F32, and a row has the bits that it
+ * has alone. So there is one line for each number of inputs. */
 static void print_projections(void)
 {
     static const int64_t inputs[] = { 768, INPUTS_MAX };

@@ -1,8 +1,8 @@
-/* bench_gradient.c - what the way back costs beside the way there, on one core: medians of
- * alternating runs in CPU time.
+/* bench_gradient.c - what the backward pass costs beside the forward pass, on one core: medians
+ * of alternating runs in CPU time.
  *
  * "kept" has what the forward pass answered (its context and lse), as FlashAttention's backward
- * has; "alone" starts from query, key and value. */
+ * has. "alone" starts from query, key and value. */
 #include "gradient.h"
 #include "own.h"
 

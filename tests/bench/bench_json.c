@@ -1,9 +1,9 @@
 /* bench_json.c - what JSON costs: MB/s of a body read, ns per float read and written.
  *
- * One body of a million floats of each kind, read and written by everybody in turns, RUNS
- * times: the best run is what the code can do, the median shows how noisy the machine was.
- * Time is the CPU time of this process, so that others on the machine count less. Beside
- * ours: cJSON, simdjson where it was there when this was built, and for writing printf()
+ * There is one body of a million floats of each kind. All contenders read and write it in turns,
+ * RUNS times. The best run is what the code can do; the median shows how noisy the machine was.
+ * Time is the CPU time of this process, so that other processes on the machine count less.
+ * Beside ours: cJSON, simdjson if it was there when this was built, and for writing printf()
  * with the nine digits that any float needs. */
 #include "text/json.h"
 #include "text/json_numbers.h"
@@ -94,7 +94,7 @@ static void make_body(struct text *text, void (*put)(struct text *))
     require(text->failed == FAULT_NONE);
 }
 
-/* What is read or written, and where to. */
+/* What a contender reads or writes, and where to. */
 struct work {
     struct text body;
     float *values;
@@ -107,14 +107,14 @@ struct contender {
     void (*run)(struct work *work);
 };
 
-/* Everybody in turns; a line for each. */
+/* Runs all contenders in turns and prints a line for each. */
 static void compete(const char *what, const struct contender *contenders, int count,
                     struct work *work)
 {
     static double runs_ns[CONTENDERS_MAX][RUNS];
     for (int run = 0; run < RUNS; run++)
         for (int i = 0; i < count; i++) {
-            contenders[i].run(work); /* makes the heap as it leaves it, not as another did */
+            contenders[i].run(work); /* its own run, not another's, shapes the heap */
             const double begin_ns = now_ns();
             contenders[i].run(work);
             runs_ns[i][run] = now_ns() - begin_ns;

@@ -1,9 +1,10 @@
-/* bench_layer.c - the products of a layer beside OpenBLAS on the same rows, with parameters of 16
- * bits beside those of 32, and the whole time of a layer beside the sum of its parts, on one core.
- * Best of alternating runs in CPU time.
+/* bench_layer.c - the products of a layer beside OpenBLAS on the same rows, parameters of 16
+ * bits beside those of 32, and the whole time of a layer beside the sum of its parts, on one
+ * core. Best of alternating runs.
  *
- * Parameters lie 8 bytes from a vector's boundary, as they may in a file, and there are as many
- * matrices as query, key and value have. OpenBLAS runs the kernels that the daemon tells it to. */
+ * Parameters lie 8 bytes from a vector's boundary, as they may in a file. There are as many
+ * matrices as query, key and value have. OpenBLAS runs the kernels that the daemon tells it to
+ * run. */
 #include "own.h"
 #include "yardstick.h"
 
@@ -79,7 +80,8 @@ static void run_openblas(const struct product *product, const float *weight)
                 weight, (blasint)product->in, 0.0f, product->y, (blasint)product->out);
 }
 
-/* Seconds of one product at the best; kernels NULL: OpenBLAS's. The matrices take turns. */
+/* The best time of one product, in seconds. If kernels is NULL, OpenBLAS runs it. The matrices
+ * take turns. */
 static double product_s(const struct attn_kernels *kernels, const struct product *product,
                         const struct parameters *parameters, double seconds)
 {
@@ -96,7 +98,7 @@ static double product_s(const struct attn_kernels *kernels, const struct product
     return now < seconds ? now : seconds;
 }
 
-/* The same numbers of each kind, each as far from a vector's boundary. */
+/* Makes the same numbers of each kind, each as far from a vector's boundary. */
 static void make_parameters(struct parameters parameters[ATTN_NUMBERS_COUNT],
                             const struct attn_kernels *kernels, int64_t count)
 {
@@ -151,7 +153,7 @@ static void bench_products(const struct attn_kernels *kernels, int64_t out, int6
 
 enum { LAYER_DIM = 768, HEADS = 12 };
 
-/* Seconds of each stage, and the whole, at the best of some runs. */
+/* The seconds of each stage and of the whole layer, the best of some runs. */
 static double layer_s(const struct attn_layer_plan *plan, double stages[ATTN_LAYER_STAGES_MAX])
 {
     char *scratch = aligned_alloc(64, plan->scratch_bytes + 64);
@@ -176,7 +178,7 @@ static double layer_s(const struct attn_layer_plan *plan, double stages[ATTN_LAY
     return whole_s;
 }
 
-/* The parts: four products by OpenBLAS at its best for so many rows, and attention alone. */
+/* The parts: four products by OpenBLAS, at its best for so many rows, and attention alone. */
 static double parts_s(const struct attn_layer_problem *problem, const float *weights,
                       double attention_s)
 {

@@ -1,6 +1,7 @@
-/* bench_schedule.c - how well tasks share out: each is timed on one core in CPU time (best of a few
- * runs), then dealt in their order to 2 and to 16 workers, each to the first that is free, all of a
- * stage before the next. Nothing here depends on how busy this machine is. */
+/* bench_schedule.c - how well workers can share tasks. Each task is timed on one core in CPU
+ * time (best of a few runs). Then the tasks are dealt in their order to 2 and to 16 workers,
+ * each task to the first worker that is free, all tasks of a stage before the next stage.
+ * Nothing here depends on how busy this machine is. */
 #include "gradient.h"
 #include "own.h"
 
@@ -17,7 +18,7 @@ static const struct bench_shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
-/* Of one kind of work on one shape. */
+/* The times of one kind of work on one shape. */
 struct schedule {
     double sum_s, longest_s;
     double elapsed_s[2]; /* with 2 and with 16 workers */
@@ -120,7 +121,7 @@ static void bench(const struct bench_shape *shape)
     own_plan(&own);
     const struct schedule there = forward(&own);
     print("forward", shape, &there);
-    /* The gradients stand in memory of its own; that of the context is the context. */
+    /* The gradients have memory of their own. The context also serves as its gradient. */
     struct attn_gradient_problem problem = { .attention = own.problem,
                                              .context_gradient = own.problem.context };
     struct attn_tensor *const gradients[] = { &problem.query_gradient, &problem.key_gradient,

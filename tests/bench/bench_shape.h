@@ -1,4 +1,4 @@
-/* bench_shape.h - what all contenders of bench_attention are given to compute. */
+/* bench_shape.h - the problem that all contenders of bench_attention compute. */
 #ifndef BENCH_SHAPE_H
 #define BENCH_SHAPE_H
 
@@ -13,8 +13,8 @@ struct bench_shape {
 
 enum { BENCH_QUERY = 1, BENCH_KEY = 2, BENCH_VALUE = 3 };
 
-/* Number i of the input of this name, times 3 for the query and 1.5 for the others: scores that
- * make a softmax of some contrast. In -1 to 1, the same in every contender's language. */
+/* Number i of this input, the same in every contender's language: a number from -1 to 1, times 3
+ * for the query and 1.5 for the others. Such scores make a softmax of some contrast. */
 static inline float bench_number(uint32_t i, uint32_t input)
 {
     uint32_t hash = i * 2654435761u + input;

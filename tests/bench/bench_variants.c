@@ -1,8 +1,9 @@
 /* bench_variants.c - what a variant of attention costs beside the plain context of as many rows.
  *
- * Masks, a window, weight maps, other dtypes and another table of kernels, on one core, and the
- * plain context on two. Best of alternating runs: CPU time for one core, the clock for two. "per
- * pair" counts the pairs that are seen; the goals are those of lib/PERFORMANCE.md. */
+ * The variants are masks, a window, weight maps, other dtypes and another table of kernels on
+ * one core, and the plain context on two. Best of alternating runs: CPU time for one core, the
+ * clock for two. "per pair" counts the pairs that are seen. The goals are those of
+ * lib/PERFORMANCE.md. */
 #include "own.h"
 #include "weight_map.h"
 #include "yardstick.h"
@@ -17,7 +18,7 @@ enum { LENGTH = 2048, HEADS = 2, DIM = 64, ROUNDS = 10, MEMORY_MAX = 8 };
 
 static const struct bench_shape SQUARE = { 1, HEADS, HEADS, LENGTH, LENGTH, DIM, 0, 1 };
 
-/* What a variant adds to a problem; freed after it. */
+/* The memory that a variant adds to a problem. It is freed after the variant. */
 static void *made[MEMORY_MAX];
 static int made_count;
 
@@ -59,7 +60,7 @@ static bool four_documents(int64_t i, int64_t j)
     return i / (LENGTH / 4) == j / (LENGTH / 4);
 }
 
-/* Sets the mask of every head; returns the share of pairs that are seen. */
+/* Sets one mask for all heads; returns the share of pairs that are seen. */
 static double set_mask(struct own *own, bool (*sees)(int64_t i, int64_t j), enum attn_dtype dtype)
 {
     const size_t size = attn_dtype_size(dtype);
@@ -95,7 +96,7 @@ static double run_map(struct own *own, const struct attn_weight_map *map)
     return now_s(1) - begin;
 }
 
-/* Best of alternating runs of base and variant. */
+/* Takes the best of alternating runs of base and variant. */
 static void race(struct own *base, struct own *variant, const struct attn_weight_map *map,
                  double best[2])
 {
@@ -106,7 +107,8 @@ static void race(struct own *base, struct own *variant, const struct attn_weight
     }
 }
 
-/* Plans the variant, races it and frees all of it; share: of the base's pairs, those it sees. */
+/* Plans the variant, races it and frees all of it. share is the part of the base's pairs that
+ * the variant sees. */
 static void report(struct own *base, struct own *variant, const char *name, double share,
                    const struct attn_weight_map *map)
 {
@@ -149,7 +151,7 @@ static void bench_masks(struct own *base)
         }
 }
 
-/* A window's work per pair beside squares of its width. */
+/* Compares a window's work per pair with that of squares as wide as the window. */
 static void bench_window(void)
 {
     enum { WINDOW = 256, LONG = 16384 };
@@ -188,7 +190,7 @@ static void bench_maps(struct own *base)
     }
 }
 
-/* The tensors keep their memory; what it holds is numbers of another width. */
+/* The tensors keep their memory. It then holds numbers of another width. */
 static void bench_dtypes(struct own *base)
 {
     static const enum attn_dtype dtypes[] = { ATTN_F16, ATTN_BF16, ATTN_F64 };

@@ -1,10 +1,10 @@
-/* load_batching.c - many callers, each with one row for the same layer of 4096 x 4096 projections,
- * or of 768 x 768: what it gives to compute queued rows together.
+/* load_batching.c - what the daemon gains when it computes queued rows together. Many callers
+ * each send one row for the same layer of 4096 x 4096 projections, or of 768 x 768.
  *
  *     load_batching
  *
- * 64 callers in a closed loop, with --batch-max 1 and with what the daemon does by default, in
- * turns, on all CPUs. ATTND_LOAD_SECONDS is the time of each row (3). */
+ * 64 callers run in a closed loop on all CPUs. The daemon runs in turns with --batch-max 1 and
+ * with its default. ATTND_LOAD_SECONDS is the time of each row (3). */
 #include "traffic_report.h"
 
 #include <stdio.h>

@@ -1,11 +1,12 @@
-/* load_capacity.c - how many requests a second, from the smallest to one that is all computing, in
- * a closed loop with the client on the same CPUs, and the same on what people write otherwise.
+/* load_capacity.c - how many requests a second a server carries, from the smallest request to
+ * one that is all computing, in a closed loop with the client on the same CPUs; and the same for
+ * what people write otherwise.
  *
- *     load_capacity [attnd|fastapi|cjson]      all of them, where none is named
+ *     load_capacity [attnd|fastapi|cjson]      without a name: all of them
  *
- * One request at a time with tensors as bytes is compared with what cannot be saved: the kernel's
- * own time, two copies of the bytes; and the same bytes sent to and fro by a server that does
- * nothing else. ATTND_LOAD_SECONDS is the time of each row (2). */
+ * One request at a time with tensors as bytes is compared with the cost that no server can save:
+ * the kernel's own time and two copies of the bytes. It is also compared with a server that only
+ * receives and sends the same bytes. ATTND_LOAD_SECONDS is the time of each row (2). */
 #include "own.h"
 #include "traffic_report.h"
 
@@ -47,7 +48,7 @@ static struct traffic_request make_request(const struct row *row)
 
 /* ----------------------------------------------------- what cannot be saved -- */
 
-/* Milliseconds of the kernel with two threads, or one where that is faster. */
+/* Milliseconds of the kernel with two threads, or with one where that is faster. */
 static double kernel_ms(void)
 {
     double best_ms = 1e9;
@@ -66,7 +67,7 @@ static double kernel_ms(void)
     return best_ms;
 }
 
-/* Milliseconds of copying as many bytes as a request and its answer have, twice. */
+/* Milliseconds of copying twice the bytes of a request and its answer. */
 static double two_copies_ms(size_t bytes)
 {
     double seconds[ROUNDS];
@@ -87,7 +88,7 @@ static double two_copies_ms(size_t bytes)
     return median(seconds, ROUNDS) * 1e3;
 }
 
-/* Serves a socket: reads so many bytes, answers with so many, until the client is gone. */
+/* Serves a socket: reads in_bytes and answers with out_bytes, until the client is gone. */
 static void echo(int listening, size_t in_bytes, size_t out_bytes)
 {
     const int connection = accept(listening, NULL, NULL);
@@ -114,7 +115,7 @@ static void echo(int listening, size_t in_bytes, size_t out_bytes)
     }
 }
 
-/* Milliseconds of a request to a server that does nothing but read and write. */
+/* Milliseconds of a request to a server that only reads and writes. */
 static double echo_ms(const struct traffic_request *request, size_t out_bytes)
 {
     struct traffic_load load = {

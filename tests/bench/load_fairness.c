@@ -1,11 +1,12 @@
-/* load_fairness.c - short requests while a long one runs: their p99 beside what it is when nothing
- * else is asked.
+/* load_fairness.c - short requests while a long one runs: their p99 beside the p99 that they
+ * have when the daemon has no other request.
  *
- * Requests of about a millisecond of computing arrive by Poisson, first alone, then while another
- * client asks for one long job after another: self-attention over a sequence so long that it takes
- * half a minute, the score function that costs the most, answers in JSON that are all map. Then
- * that client leaves, which ends its job. The clients are on the same CPUs. ATTND_LOAD_SECONDS is
- * the time of each row (4); a word as argument picks the long jobs that have it in their names. */
+ * Short requests of about a millisecond of computing arrive by Poisson. First they are alone.
+ * Then another client asks for one long job after another: self-attention over a sequence so
+ * long that it takes half a minute, the score function that costs the most, answers in JSON that
+ * are all map. Then that client leaves, which ends its job. The clients are on the same CPUs.
+ * ATTND_LOAD_SECONDS is the time of each row (4). A word as argument picks the long jobs that
+ * have it in their names. */
 #include "traffic_connection.h"
 #include "traffic_report.h"
 
@@ -50,8 +51,8 @@ static const struct long_job {
     { "maps in JSON", long_answer },
 };
 
-/* The other client: sends the request again and again, a byte for each time that it is sent, and
- * one more for each answer of 200. */
+/* The other client: sends the request again and again. It writes a byte to events for each
+ * request that it sends, and one more for each answer of 200. */
 static void ask(int port, const struct traffic_request *request, int events)
 {
     struct traffic_connection connection;
@@ -94,7 +95,8 @@ static double measure(struct traffic_server *server, const char *point)
     return p99_ms;
 }
 
-/* How many long jobs were answered while the short ones were measured; -1: their client failed. */
+/* Returns how many long jobs were answered while the short requests were measured; -1: the
+ * client of the long jobs failed. */
 static int measure_beside(struct traffic_server *server, const struct long_job *job, double *p99_ms)
 {
     struct traffic_request request = job->make();

@@ -1,12 +1,14 @@
-/* load_overload.c - what becomes of a server that is asked for half, all and twice what it can do.
+/* load_overload.c - what becomes of a server that gets half, all and twice the load that it can
+ * carry.
  *
- *     load_overload [attnd|fastapi|cjson] [WORKLOAD]      all of them, where none is named
+ *     load_overload [attnd|fastapi|cjson] [WORKLOAD]      without a name: all of them
  *
- * A closed loop finds what the server carries; then requests arrive by Poisson at 50 to 200 % of
- * that, each with a deadline, and what counts is goodput: answers of 200 within it. The server has
- * one CPU and the client another, so that the client's own work takes nothing away; with one CPU
- * alone they share it, which is said. ATTND_LOAD_SECONDS is the time of each point (2),
- * ATTND_LOAD_DEADLINE_MS the deadline (100), ATTND_LOAD_PERCENT_MIN the least load (50). */
+ * A closed loop finds what the server carries. Then requests arrive by Poisson at 50 to 200 % of
+ * that, each with a deadline. What counts is goodput: answers of 200 within the deadline. The
+ * server has one CPU and the client another, so that the client's own work takes nothing from
+ * the server. On a machine with one CPU they share it, and the output says so.
+ * ATTND_LOAD_SECONDS is the time of each point (2), ATTND_LOAD_DEADLINE_MS the deadline (100),
+ * ATTND_LOAD_PERCENT_MIN the least load (50). */
 #include "traffic_report.h"
 
 #include <limits.h>
@@ -28,7 +30,7 @@ static const struct workload {
     { "JSON 16x64", false, 1, 1, { 16 } },
     { "binary mixed", true, 1, SIZES_MAX, { 16, 128, 512 } },
     { "JSON mixed", false, 1, SIZES_MAX, { 16, 128, 512 } },
-    { "binary 8x256x64", true, 8, 1, { 256 } }, /* an answer is much dearer than a refusal */
+    { "binary 8x256x64", true, 8, 1, { 256 } }, /* an answer costs much more than a refusal */
 };
 enum { WORKLOADS = sizeof workloads / sizeof workloads[0] };
 
@@ -39,7 +41,7 @@ static int deadline_ms(void)
     return ms > 0 && ms < INT_MAX ? (int)ms : 100;
 }
 
-/* Below this share of the capacity nothing is measured. */
+/* The bench measures nothing below this share of the capacity. */
 static int least_percent(void)
 {
     const char *text = getenv("ATTND_LOAD_PERCENT_MIN");
@@ -87,8 +89,8 @@ static double answer_cpu_s(struct traffic_server *server, const struct traffic_l
     return per_s > 0 ? busy / per_s : 0;
 }
 
-/* What is refused costs something too. A daemon that refuses every body by its Content-Length shows
- * the least of it, and so what overload must take from the goodput. */
+/* A refusal costs something too. A daemon that refuses every body by its Content-Length shows
+ * the least cost of a refusal, and so what overload must take from the goodput. */
 static void compare_refusal(struct traffic_server *server, const struct traffic_load *load,
                             const char *workload)
 {
@@ -144,7 +146,7 @@ static bool start(struct traffic_server *server, const char *name)
     return true;
 }
 
-/* The server anew for each workload, so that none inherits another's memory. */
+/* Starts the server anew for each workload, so that no workload inherits another's memory. */
 static void overload_server(const char *name, const char *only)
 {
     bool is_alone = traffic_pin(1);

@@ -1,7 +1,7 @@
-/* own.c - see own.h. Tasks are taken from one counter, as the daemon's workers take them. A second
- * thread is awake before the clock starts, and seen to end by a flag: to start or wake one takes
- * this long or that on a virtual machine, 0.1 to 0.4 ms, and says nothing of how work shares out.
- */
+/* own.c - see own.h. Threads take tasks from one counter, as the daemon's workers do. The second
+ * thread is awake before the clock starts, and a flag shows that it has ended. On a virtual
+ * machine, to start or wake a thread takes 0.1 to 0.4 ms, which varies and says nothing of how
+ * well work is shared out. */
 #include "own.h"
 
 #include "yardstick.h"
@@ -103,7 +103,7 @@ struct work {
     void (*run)(const struct own *own, int64_t task, void *workspace);
     int64_t count;
     atomic_llong next;
-    atomic_bool is_awake, may_begin, is_done; /* the second thread */
+    atomic_bool is_awake, may_begin, is_done; /* of the second thread */
 };
 
 struct worker {
@@ -119,7 +119,7 @@ static void take(const struct worker *worker)
         work->run(work->own, task, worker->workspace);
 }
 
-/* How long a core that was idle may take to come to its speed. */
+/* How long an idle core may take to reach its full speed. */
 #define WAKING_S 3e-3
 
 static void *be_second(void *argument)

@@ -1,4 +1,5 @@
-/* own.h - our library as a contender of a bench: a problem of its own memory, run by threads. */
+/* own.h - our library as a contender of a bench: a problem with memory of its own, run by
+ * threads. */
 #ifndef BENCH_OWN_H
 #define BENCH_OWN_H
 
@@ -13,15 +14,16 @@ struct own {
     void *workspace[2], *shared;
 };
 
-/* The problem of the shape, its context the one output. Change it as you like, then own_plan(). */
+/* Makes the problem of the shape; its one output is the context. Change it as you like, then
+ * call own_plan(). */
 void own_init(struct own *own, const struct bench_shape *shape);
 void own_plan(struct own *own);
 void own_free(struct own *own);
 
-/* Seconds of one run: of the CPU where there is one thread, by the clock where there are two. */
+/* Seconds of one run: CPU time with one thread, by the clock with two. */
 double own_time(struct own *own);
 
-/* Seconds of reading keys and values once, shared out to as many threads. */
+/* Seconds of reading keys and values once, shared out to as many threads as a run has. */
 double own_time_read(const struct own *own);
 
 void own_sums(const struct own *own, double sums[2]);

@@ -14,7 +14,7 @@
 
 #include "bench_shape.h"
 
-/* What one peer implements. setup returns NULL, or why it does not compute this shape. */
+/* What each peer implements. setup returns NULL, or the reason why it cannot compute this shape. */
 const char *peer_setup(const struct bench_shape *shape, const float *query, const float *key,
                        const float *value, float *context);
 void peer_run(void);

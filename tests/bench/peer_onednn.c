@@ -1,9 +1,9 @@
 /* peer_onednn.c - attention by oneDNN's batched matmul, softmax and matmul.
  *
  * Query heads that share a key head are rows of one product, which saves oneDNN copies of the
- * keys. The causal mask is a loop of our own between them: oneDNN 2.6 does a post-operation whose
- * operand broadcasts by its reference code, 300 times slower than the product. The number of
- * threads is OMP_NUM_THREADS. */
+ * keys. A loop of our own between the products applies the causal mask: oneDNN 2.6 runs its
+ * reference code for a post-operation whose operand broadcasts, and that is 300 times slower
+ * than the product. The number of threads is OMP_NUM_THREADS. */
 #include "peer_main.h"
 
 #include <dnnl.h>

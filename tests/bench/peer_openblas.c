@@ -1,9 +1,9 @@
-/* peer_openblas.c - attention as most programs write it: a product, a softmax, a product, for each
- * head, by OpenBLAS with one thread; heads are shared out among the threads.
+/* peer_openblas.c - attention as most programs write it: a product, a softmax and a product for
+ * each head. OpenBLAS computes the products with one thread; the heads are shared out among the
+ * threads.
  *
- * Which core OpenBLAS takes this machine for is told by OPENBLAS_CORETYPE before the program
- * starts. The softmax is compiled for this very CPU with -ffast-math, so that its exp is a
- * vector's. */
+ * OPENBLAS_CORETYPE says, before the program starts, which core OpenBLAS takes this machine for.
+ * The softmax is compiled for this very CPU with -ffast-math, so that its exp is a vector's. */
 #include "peer_main.h"
 
 #include <cblas.h>
@@ -38,7 +38,7 @@ void peer_release(void)
         free(scores[i]);
 }
 
-/* The first seen of kv_len scores become weights, the rest 0. */
+/* Makes weights of the first seen of kv_len scores; the rest become 0. */
 static void softmax(float *row, int seen, int kv_len)
 {
     float max = row[0], sum = 0.0f;

@@ -13,7 +13,7 @@ static void become(const struct peer *peer, const char *path, int threads)
 {
     char count[16];
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* one that stands still would not notice */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a peer that stands still would not notice the end */
     snprintf(count, sizeof count, "%d", threads);
     setenv("OMP_NUM_THREADS", count, 1);
     if (peer->setting)
@@ -47,8 +47,8 @@ static bool launch(struct peer *peer, const char *path, int threads)
     return peer->pid > 0 && peer->to && peer->from;
 }
 
-/* Threads of a peer that look for work a while longer hold a core that the next one needs: between
- * its turns a peer stands still. */
+/* The threads of a peer look for work a while longer, and hold a core that the next peer needs.
+ * So a peer stands still between its turns. */
 static void set_free(const struct peer *peer)
 {
     kill(peer->pid, SIGCONT);

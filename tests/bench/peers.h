@@ -1,4 +1,5 @@
-/* peers.h - other implementations as children of a bench; peer_main.h has what is said. */
+/* peers.h - other implementations as children of a bench; peer_main.h describes the
+ * conversation. */
 #ifndef BENCH_PEERS_H
 #define BENCH_PEERS_H
 
@@ -18,16 +19,17 @@ struct peer {
     FILE *to, *from;
 };
 
-/* Starts it with the number of threads. False, with a line that says so, where it is absent. */
+/* Starts the peer with the number of threads. If it is absent, prints a line and returns false. */
 bool peer_start(struct peer *peer, const char *folder, int threads);
 
-/* False where it cannot compute this shape. sums: of the context and of its absolute numbers. */
+/* Returns false if the peer cannot compute this shape. sums: of the context and of its absolute
+ * numbers. */
 bool peer_shape(struct peer *peer, const struct bench_shape *shape, double sums[2]);
 
-/* Seconds of count runs, after one that wakes its threads and fills the caches. */
+/* Gives the seconds of count runs, after one run that wakes the threads and fills the caches. */
 bool peer_time(struct peer *peer, int count, double *seconds);
 
-double peer_peak_mib(const struct peer *peer); /* of its whole process, so far */
+double peer_peak_mib(const struct peer *peer); /* of the peer's whole process, so far */
 
 void peer_stop(struct peer *peer);
 

@@ -1,6 +1,6 @@
-/* rival_cjson.c - the attention service as one writes it in C: libmicrohttpd with a pool of
- * threads, cJSON for bodies and answers, OpenBLAS for the two products. JSON as POST /v1/attention
- * has it, sdpa alone. It serves the socket that is its descriptor 3. */
+/* rival_cjson.c - the attention service as a programmer would write it in C: libmicrohttpd with
+ * a pool of threads, cJSON for bodies and answers, OpenBLAS for the two products. It takes the
+ * JSON of POST /v1/attention, sdpa alone, and serves the socket that is its descriptor 3. */
 #include <cblas.h>
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -47,7 +47,7 @@ static void softmax(float *row, int count)
         row[i] /= sum;
 }
 
-/* Over the query. */
+/* Writes the answer over the query. */
 static void attend(struct matrix *query, const struct matrix *key, const struct matrix *value)
 {
     const int m = query->rows, n = key->rows, d = query->columns;

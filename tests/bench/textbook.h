@@ -1,8 +1,9 @@
 /* textbook.h - attention as a textbook writes it, in a type of number of your choice.
  *
- * Whole rows, one loop a sum, front to back: scores, maximum, exponentials, their sum, quotients,
- * the weighted sum. Included once with float this is what the library is compared with, once with
- * long double it is the truth of bench_exactness.c; only the type differs. Define before each:
+ * It takes whole rows, with one loop for each sum, front to back: scores, maximum, exponentials,
+ * their sum, quotients, the weighted sum. Only the type differs: with float it is what the
+ * library is compared with, with long double it is the truth of bench_exactness.c. Define before
+ * each inclusion:
  *
  *     REAL          float, or long double
  *     EXP LOG TANH  the functions of C's library for it

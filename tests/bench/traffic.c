@@ -1,9 +1,10 @@
 /* traffic.c - see traffic.h.
  *
- * Connections that have a request are in a list in the order of their intended times, so that who
- * has waited too long is at its head; those that have none are a stack, so that as few are used as
- * do; a closed one is opened again when it is needed. Where an open loop has as many as it may,
- * arrivals wait for one in a ring, and their wait is part of their latency. */
+ * Connections that have a request are in a list, in the order of their intended times, so that
+ * the longest waiting one is at its head. Idle connections are a stack, so that as few as
+ * possible are used. A closed connection is opened again when it is needed. If an open loop has
+ * as many connections as it may, arrivals wait for one in a ring, and their wait is part of
+ * their latency. */
 #include "traffic.h"
 
 #include "base/clock.h"
@@ -92,7 +93,7 @@ static void connect_to(struct run *run, struct traffic_connection *connection)
     }
 }
 
-/* One that has no request, or NULL. */
+/* Returns a connection that has no request, or NULL. */
 static struct traffic_connection *free_connection(struct run *run)
 {
     if (run->idle_count > 0)
@@ -117,7 +118,7 @@ static void begin(struct run *run, struct traffic_connection *connection,
     handle(run, connection);
 }
 
-/* What arrived and found no connection, the longest waiting first; false: nothing. */
+/* Takes the arrival that has waited longest for a connection; false: there is none. */
 static bool backlog_take(struct run *run, struct arrival *arrival)
 {
     while (run->backlog_first != run->backlog_end) {
@@ -142,7 +143,7 @@ static void arrive(struct run *run, int64_t intended_ns)
         run->result->unsent += is_counted(run, intended_ns);
 }
 
-/* Its request is over: it takes another, or rests. */
+/* The connection's request is over: the connection takes another request, or rests. */
 static void go_on(struct run *run, struct traffic_connection *connection, bool is_open)
 {
     struct arrival arrival;

@@ -1,7 +1,7 @@
 /* traffic_connection.c - see traffic_connection.h.
  *
- * The head of an answer is kept for its connection, because it may come in parts; of the body only
- * the length is looked at, but it is read, as a client's would be. */
+ * A connection keeps the head of its answer, because the head may come in parts. Only the length
+ * of the body is looked at, but the body is read, as any client would read it. */
 #include "traffic_connection.h"
 
 #include <arpa/inet.h>
@@ -75,7 +75,7 @@ static bool read_head(struct traffic_connection *connection)
     return connection->status >= 100 && connection->status < 600;
 }
 
-/* Takes what of the bytes belongs to the head; how many did, -1 where it is none. */
+/* Takes the bytes that belong to the head. Returns how many there are; -1: this is no head. */
 static int take_head(struct traffic_connection *connection, const char *bytes, int count)
 {
     const int before = connection->head_bytes;
@@ -134,7 +134,7 @@ static bool step_in(struct traffic_connection *connection)
 
 enum traffic_step traffic_connection_step(struct traffic_connection *connection)
 {
-    /* A server may answer what it has not read, and then close: the answer counts. */
+    /* A server may answer a request that it has not read, and then close. That answer counts. */
     const bool is_sending = step_out(connection);
     if (!step_in(connection))
         return TRAFFIC_BROKEN;

@@ -1,4 +1,5 @@
-/* traffic_connection.h - one connection of a load: a request out, an answer in, never blocking. */
+/* traffic_connection.h - one connection of a load: sends a request, reads an answer, never
+ * blocks. */
 #ifndef BENCH_TRAFFIC_CONNECTION_H
 #define BENCH_TRAFFIC_CONNECTION_H
 
@@ -18,14 +19,14 @@ struct traffic_connection {
 
     /* The answer. */
     char head[TRAFFIC_HEAD_BYTES + 1];
-    int head_bytes;   /* read of it so far */
-    bool has_head;    /* it is whole, and what follows holds */
-    bool closes;      /* the server wants no other request here */
+    int head_bytes;   /* of the head, read so far */
+    bool has_head;    /* the head is whole, and the fields below hold */
+    bool closes;      /* the server wants no other request on this connection */
     bool is_answered; /* wholly read */
     int status;
     int64_t body_left_bytes;
 
-    LIST_LINK(struct traffic_connection) in_busy; /* those that have a request */
+    LIST_LINK(struct traffic_connection) in_busy; /* connections that have a request */
 };
 
 enum traffic_step {
@@ -34,19 +35,19 @@ enum traffic_step {
     TRAFFIC_BROKEN, /* closed, or no answer that could be understood */
 };
 
-/* Begins to connect to a port of 127.0.0.1. False: errno. */
+/* Begins to connect to a port of 127.0.0.1. If that fails, it returns false and sets errno. */
 bool traffic_connection_open(struct traffic_connection *connection, int port);
 
 void traffic_connection_begin(struct traffic_connection *connection,
                               const struct traffic_request *request, int64_t intended_ns);
 
-/* Sends and reads what can be without waiting. */
+/* Sends and reads what it can without waiting. */
 enum traffic_step traffic_connection_step(struct traffic_connection *connection);
 
-/* A duration of the answer's Server-Timing, in milliseconds; below 0: it says none. */
+/* A duration of the answer's Server-Timing, in milliseconds; below 0: the answer has none. */
 double traffic_connection_timing(const struct traffic_connection *connection, const char *name);
 
-/* Of a body whose beginning came with the head: what was read last, for messages. */
+/* The bytes that were read last, for messages about a body whose beginning came with the head. */
 const char *traffic_connection_last_bytes(int *count);
 
 #endif

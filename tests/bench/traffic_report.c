@@ -27,7 +27,7 @@ double traffic_good_bytes_per_s(const struct traffic_result *result)
     return result->good_bytes / result->seconds;
 }
 
-/* Of the goal or the capacity; 0 where there is none. */
+/* The share of the goal or of the capacity that the result reaches; 0 if there is neither. */
 static double part_of_whole(const struct traffic_row *row, const struct traffic_result *result)
 {
     if (row->capacity_bytes_per_s > 0)
@@ -70,7 +70,7 @@ static void print_others(const struct traffic_result *result)
     printf("\n");
 }
 
-/* What a load took besides its requests. */
+/* What a load cost besides its requests. */
 struct cost {
     double server_cpu_s, others_cpu_s;
     double quantiles_ms[3], late_ms;
@@ -123,7 +123,7 @@ static void print_row(const struct traffic_server *server, const struct traffic_
     print_others(result);
 }
 
-/* CPU seconds of everything on this machine, what a hypervisor gave to others included. */
+/* CPU seconds of everything on this machine, with the time that a hypervisor gave to others. */
 static double machine_busy_s(void)
 {
     double ticks[8] = { 0 }, busy = 0;

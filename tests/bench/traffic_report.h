@@ -1,4 +1,4 @@
-/* traffic_report.h - what loads showed: a table for people, and JSON lines in build/. */
+/* traffic_report.h - reports the results of loads: a table for people, and JSON lines in build/. */
 #ifndef BENCH_TRAFFIC_REPORT_H
 #define BENCH_TRAFFIC_REPORT_H
 
@@ -13,16 +13,16 @@ struct traffic_row {
                                     answers the small ones */
 };
 
-/* Lines go to build/load_<name>.jsonl, which begins anew. */
+/* Writes the lines to build/load_<name>.jsonl, which it empties first. */
 void traffic_report_open(const char *name);
 
 void traffic_report_heading(void);
 
-/* Runs the load and reports it. The result, its samples sorted, is the caller's. */
+/* Runs the load and reports it. The caller owns the result; its samples are sorted. */
 void traffic_measure(struct traffic_server *server, const struct traffic_load *load,
                      const struct traffic_row *row, struct traffic_result *result);
 
-/* A number of its own, in the lines alone. */
+/* Reports a number of its own, in the lines alone. */
 void traffic_report_figure(const char *name, double value, const char *unit);
 
 double traffic_good_per_s(const struct traffic_result *result);

@@ -24,14 +24,14 @@ static void text_open(struct text *text)
         abort();
 }
 
-/* The bytes are the caller's. */
+/* The caller owns the bytes. */
 static void text_close(struct text *text)
 {
     if (fclose(text->stream) != 0)
         abort();
 }
 
-/* Between -1 and 1, the same in each run. */
+/* A number between -1 and 1, the same in each run. */
 static double number(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -115,7 +115,8 @@ struct traffic_request traffic_map_json(struct traffic_shape shape)
     return sdpa_json(shape, "weights", 0);
 }
 
-/* Inputs of one shape, all outputs as bytes. outputs is a member of the JSON, or "". */
+/* A request with inputs of one shape, which asks for all outputs as bytes. outputs is a member
+ * of the JSON, or "". */
 static struct traffic_request infer(const char *model, const char *const *names, int name_count,
                                     const int64_t *shape, int rank, const char *outputs,
                                     int timeout_ms)

@@ -7,27 +7,27 @@
 struct traffic_request {
     char *bytes;
     size_t size;
-    double weight; /* how often it is sent, beside others of a load */
+    double weight; /* how often it is sent, compared with other requests of a load */
 };
 
 struct traffic_shape {
     int heads, length, head_dim;
 };
 
-/* Each has weight 1. timeout_ms is sent as X-Timeout-Ms; 0: not. */
+/* Each request has weight 1. timeout_ms is sent as X-Timeout-Ms; 0: no such header. */
 struct traffic_request traffic_get(const char *path);
 struct traffic_request traffic_json(const char *path, const char *body, int timeout_ms);
 
-/* Self-attention by the model sdpa, query, key and value all given and the context asked for: as
- * rows of JSON with 17 digits, as Python and JavaScript write doubles (one head), or as bytes by
- * the Open Inference Protocol. */
+/* Self-attention by the model sdpa. Query, key and value are all given, and the request asks for
+ * the context. The numbers are rows of JSON with 17 digits, as Python and JavaScript write
+ * doubles (one head), or bytes by the Open Inference Protocol. */
 struct traffic_request traffic_attention_json(struct traffic_shape shape, int timeout_ms);
 struct traffic_request traffic_attention_binary(struct traffic_shape shape, int timeout_ms);
 
-/* The same as JSON, but the weights asked for: an answer of length * length numbers. */
+/* The same as JSON, but it asks for the weights: an answer of length * length numbers. */
 struct traffic_request traffic_map_json(struct traffic_shape shape);
 
-/* Self-attention by a model with parameters, as bytes, the context asked for. */
+/* Self-attention by a model with parameters, as bytes; asks for the context. */
 struct traffic_request traffic_model_binary(const char *model, int rows, int columns);
 
 /* A raw binary request: count numbers to a model with parameters. */

@@ -1,4 +1,4 @@
-/* traffic_samples.h - numbers that are kept, for their quantiles. Zeroed is empty. */
+/* traffic_samples.h - keeps numbers, for their quantiles. A zeroed struct is empty. */
 #ifndef BENCH_TRAFFIC_SAMPLES_H
 #define BENCH_TRAFFIC_SAMPLES_H
 
@@ -11,7 +11,8 @@ struct traffic_samples {
 
 void traffic_samples_add(struct traffic_samples *samples, double number);
 
-/* The least number that at least this part of them does not exceed; sorts them. 0 of none. */
+/* Returns the least number that at least this part of the samples does not exceed; 0 if there
+ * are none. It sorts the samples. */
 double traffic_samples_quantile(struct traffic_samples *samples, double part);
 
 void traffic_samples_free(struct traffic_samples *samples);

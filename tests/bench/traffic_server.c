@@ -1,7 +1,7 @@
 /* traffic_server.c - see traffic_server.h.
  *
- * A rival gets a socket that listens already, as its descriptor 3, so that nobody has to be asked
- * for a port. */
+ * A rival gets a socket that listens already, as its descriptor 3, so that the bench need not
+ * ask it for a port. */
 #include "traffic_server.h"
 
 #include "traffic_connection.h"
@@ -103,8 +103,8 @@ int traffic_listen(int *port)
     return made;
 }
 
-/* OpenBLAS as Debian starts it does not know every CPU: its kernels of AVX-512 have to be asked for
- * by name, and threads of its own would only stand in the way. */
+/* OpenBLAS as Debian starts it does not know every CPU: its AVX-512 kernels are asked for by
+ * name. Threads of its own would only be in the way. */
 static void tell_openblas(void)
 {
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
@@ -117,7 +117,7 @@ static void tell_openblas(void)
 #endif
 }
 
-/* SIGTERM when we end, so that it can end its own children. */
+/* Starts the program. It gets SIGTERM when we end, so that it can end its own children. */
 static void become(char *const *arguments, int socket)
 {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -136,7 +136,7 @@ static bool has_ended(struct traffic_server *server)
     return server->pid == 0;
 }
 
-/* Whether it answers anything at all, and does not end before. */
+/* Whether the server answers anything at all before it ends. */
 static bool answers(struct traffic_server *server)
 {
     struct traffic_connection connection;

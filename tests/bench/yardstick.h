@@ -1,4 +1,4 @@
-/* yardstick.h - what this machine can do at the best, measured beside what is compared with it. */
+/* yardstick.h - what this machine can do at its best, measured beside what is compared with it. */
 #ifndef BENCH_YARDSTICK_H
 #define BENCH_YARDSTICK_H
 
@@ -9,7 +9,8 @@
  * a millisecond. */
 double yardstick_flops(const char *table);
 
-/* Adds up all numbers, as fast as they come; the sum is of no use but to be kept. */
+/* Adds up all numbers, as fast as they come. The sum only keeps the compiler from dropping the
+ * loop. */
 float yardstick_read(const float *numbers, size_t count);
 
 #endif

@@ -2,15 +2,15 @@
  *
  * From literal_cases.json, by the name of the score:
  *
- *   dot        attention with the case's scale; Keras' query mask sets rows of the
- *              context to 0 afterwards and is no part of attention: such rows are not
- *              compared, and their weights are
+ *   dot        attention with the case's scale. Keras' query mask sets rows of the
+ *              context to 0 afterwards and is no part of attention: the test does not
+ *              compare the context of such rows, but it compares their weights
  *   given      scores are given: they become queries against unit keys, with scale 1
- *   mask       a rule for which keys a row sees: weights above 0 are where it says
+ *   mask       a rule for which keys a row sees: weights are above 0 where it says so
  *   additive   the sum of tanh of Keras' AdditiveAttention and of its score_mode concat:
- *              score_scale . tanh(q + k). Under an inner_scale, which is a factor of
- *              the sum, query and key come in multiplied
- *   projected  a layer of x @ W + b, the columns of W being those of q, k and v
+ *              score_scale . tanh(q + k). An inner_scale is a factor of the sum: query
+ *              and key are multiplied by it beforehand
+ *   projected  a layer of x @ W + b; the columns of W are those of q, k and v
  *
  * The file's "properties" are laws, in tests/laws. */
 #include <setjmp.h>
@@ -69,7 +69,7 @@ static double read_number(const cJSON *object, const char *name, double otherwis
     return item != NULL ? item->valuedouble : otherwise;
 }
 
-/* Compares with expect[name] where the case has it; says how many numbers were compared. */
+/* Compares with expect[name] where the case has it. Returns how many numbers were compared. */
 static int64_t expect(const cJSON *c, const char *name, const float *got, const bool *row_ignored)
 {
     struct numbers want;
@@ -109,7 +109,7 @@ static struct attn_tensor one_head(struct numbers *numbers)
                              numbers->shape[2]);
 }
 
-/* Where the scores are given: keys are the unit vectors, one batch item for all. */
+/* Keys for scores that are given: the unit vectors, one batch item for all. */
 static struct attn_tensor unit_keys(float *memory, const struct attn_tensor *query)
 {
     const int64_t n = query->shape[3];
@@ -169,7 +169,7 @@ static void run_pairs(const cJSON *c)
                 > 0);
 }
 
-/* "j <= i + (keys - queries)" is causal with as many keys before the first query. */
+/* "j <= i + (keys - queries)" is causal, with (keys - queries) keys before the first query. */
 static void run_mask_rule(const cJSON *c)
 {
     struct numbers shape;
@@ -252,7 +252,7 @@ static void set_layer_masks(const cJSON *c, struct attn_layer_problem *problem, 
     problem->options.causal = read_number(c, "is_causal", 0) != 0;
 }
 
-/* One batch item at a time, since a layer's call has one. */
+/* Runs one batch item at a time, since a call of a layer has one. */
 static void run_projected(const cJSON *c)
 {
     static struct numbers x, w, bias, sizes, o, attention_bias;

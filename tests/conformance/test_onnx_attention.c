@@ -82,7 +82,7 @@ static struct attn_tensor with_past(struct onnx_case *c, struct attn_tensor now,
     return both;
 }
 
-/* The mask as it is, its missing axes added in front. */
+/* The mask as it is, with the missing axes added in front. */
 static void set_mask(struct onnx_case *c)
 {
     struct tensor stored;
@@ -153,7 +153,7 @@ static void expect_known_names(const struct onnx_case *c)
         }
 }
 
-/* The tensors become F64, or are as they are stored. */
+/* Makes the tensors F64, or keeps them as they are stored. */
 static void onnx_case_open(struct onnx_case *c, const char *path, bool in_double)
 {
     memset(c, 0, sizeof *c);
@@ -244,7 +244,7 @@ static int64_t run_case(const char *path, const struct attn_kernels *kernels, bo
     return wrong;
 }
 
-/* In the dtype of the files on every table of kernels, and in double. */
+/* Runs the cases in the dtype of the files on every table of kernels, and in double. */
 static void run_folder(const char *pattern, size_t count)
 {
     glob_t found;

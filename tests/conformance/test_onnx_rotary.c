@@ -26,7 +26,7 @@ static int64_t attribute(const struct tensor_file *file, const char *name)
     return number;
 }
 
-/* heads as columns of a row, or the way back. */
+/* Makes heads columns of a row, or the other way round. */
 static void transpose(const int64_t shape[4], bool to_rows, const float *from, float *to)
 {
     const int64_t heads = shape[1], length = shape[2], columns = shape[3];

@@ -1,6 +1,6 @@
 /* test_tutorials.c - the numbers that well-known tutorials and manuals print.
  *
- * Whoever learns attention has seen them; they are what a newcomer tries first. */
+ * People see these numbers when they learn attention, and newcomers try them first. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* fuzz_coding.c - any bytes as a packed body, and packed again.
  *
- * The first byte chooses the coding and the bound. What is unpacked must keep to the bound, and a
- * refusal leave the body as it was; any bytes that are packed must come back the same. */
+ * The first byte chooses the coding and the bound. Unpacked bytes must keep to the bound, and a
+ * refusal must leave the body as it was. Bytes that are packed must come back the same. */
 #include "format/coding.h"
 
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static void check_there_and_back(enum coding coding, const uint8_t *data, size_t
     free(memory);
 }
 
-/* A header is as free as a body. */
+/* A header may hold any bytes, as a body may. */
 static void check_headers(const uint8_t *data, size_t size)
 {
     char header[256];

@@ -1,9 +1,9 @@
 /* fuzz_json.c - any bytes to json_read(), with cJSON and a second reading as judges.
  *
- * Where the bytes are refused, the fault must be one that json.h names. Where they
- * are taken, cJSON alone must take them too (its grammar is the wider one) and see
- * the same tree, array by array and number by number; and every array, written and
- * read again, must have the same bits. The first byte chooses the options. */
+ * If json_read() refuses the bytes, the fault must be one that json.h names. If it takes them,
+ * cJSON alone must take them too (its grammar is the wider one) and see the same tree, array by
+ * array and number by number. Every array, written and read again, must have the same bits. The
+ * first byte chooses the options. */
 #include "base/utf8.h"
 #include "text/json.h"
 #include "text/text.h"
@@ -25,7 +25,7 @@ static bool same_bits(float a, float b)
     return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
 }
 
-/* cJSON rounds to double first, which can end one float away. */
+/* cJSON rounds to double first, so its number can be one float away. */
 static bool nearly_same(float value, double other)
 {
     const float rounded = (float)other;
@@ -73,7 +73,8 @@ static void compare_trees(const struct json_document *document, const cJSON *our
     require(!a && !b);
 }
 
-/* What an array says about itself holds together, and it survives being written. */
+/* The fields of an array agree with each other, and the array stays the same when it is written
+ * and read again. */
 static void check_array(const struct json_numbers *numbers)
 {
     int64_t product = 1;
@@ -120,7 +121,7 @@ static void check_fault(const struct fault *fault)
     }
 }
 
-/* Not every cJSON takes a number of more than 63 bytes: then there is no second opinion. */
+/* Some versions of cJSON refuse a number of more than 63 bytes: then there is no second opinion. */
 static bool has_long_number(const char *text, size_t size)
 {
     size_t run = 0;
@@ -138,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     const struct json_options options = { .nonfinite_allowed = data[0] == 'N' };
     size--;
-    char *text = malloc(size > 0 ? size : 1); /* just the size: what is read past it is seen */
+    char *text = malloc(size > 0 ? size : 1); /* exactly the size, so that a read past it is seen */
     require(text != NULL);
     memcpy(text, data + 1, size);
     struct json_document document;

@@ -1,9 +1,9 @@
 /* fuzz_safetensors.c - any bytes as a file: to safetensors_read(), and then as a model.
  *
- * Where the bytes are refused, the fault must be one that safetensors.h names. Where
- * they are taken, the tensors must cover the data without gap or overlap, each must
- * be found by its name, and its size must be that of its shape. A model made of them
- * must have numbers wherever its layers say so. */
+ * If the bytes are refused, the fault must be one that safetensors.h names. If they are taken,
+ * the tensors must cover the data without gap or overlap, each must be found by its name, and
+ * its size must be that of its shape. A model made of them must have numbers wherever its layers
+ * say so. */
 #include "format/safetensors.h"
 #include "model/model.h"
 #include "store/model_open.h"
@@ -53,7 +53,7 @@ static void check_file(const struct safetensors *file, const uint8_t *data, size
     }
 }
 
-/* Reads the first and the last number, where an address sanitizer would see them missing. */
+/* Reads the first and the last number: an address sanitizer sees it if they are not there. */
 static void check_linear(const struct attn_linear *linear, int64_t out)
 {
     if (!linear->weight)

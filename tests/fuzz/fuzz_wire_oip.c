@@ -1,8 +1,8 @@
 /* fuzz_wire_oip.c - any bytes as an inference request of the Open Inference Protocol.
  *
- * The first byte chooses the model, whether there is a header length, and where in memory the body
- * begins; the next two are that length. Whatever comes must end in a fault with a message, or in
- * JSON whose outputs are as many and as long as their shapes and sizes say. */
+ * The first byte chooses the model, whether there is a header length, and where in memory the
+ * body begins. The next two bytes are that length. Any bytes must end in a fault with a message,
+ * or in JSON whose outputs have the number and the lengths that their shapes and sizes say. */
 #include "request.h"
 #include "store/model_store.h"
 #include "text/json.h"

@@ -1,8 +1,8 @@
-/* fuzz_wire_safetensors.c - any bytes as a call in the form of a safetensors file: read, planned,
- * computed, written.
+/* fuzz_wire_safetensors.c - any bytes as a call in the form of a safetensors file: read,
+ * planned, computed, written.
  *
- * The first byte chooses attention, its gradients or a merge. Whatever comes must end in a fault
- * with a message, or in an answer that is a safetensors file again. */
+ * The first byte chooses attention, its gradients or a merge. Any bytes must end in a fault with
+ * a message, or in an answer that is a safetensors file again. */
 #include "format/safetensors.h"
 #include "infer/infer_results.h"
 #include "store/model_store.h"
@@ -85,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                     .workspace_bytes = WORKSPACE_BYTES,
                     .answer_bytes_max = 1 << 24,
                     .scratch_bytes_max = 1 << 26 },
-        .base.body_memory = malloc(size), /* where the body is aligned as a body is */
+        .base.body_memory = malloc(size), /* aligned as the body of a request is */
     };
     require(call.base.body_memory != NULL);
     memcpy(call.base.body_memory, data + 1, size - 1);

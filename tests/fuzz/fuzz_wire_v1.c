@@ -1,9 +1,9 @@
 /* fuzz_wire_v1.c - any bytes as a request: read, planned, computed, written.
  *
- * The first byte chooses single, batch or merge. Whatever comes must end in a fault with a
- * message, or in an answer that is JSON again, in which every row of weights sums to
- * 1, to less beside a sink, or is all zeros; those of a smaller map are from 0 to 1, the k
- * largest in order (dropout apart). */
+ * The first byte chooses single, batch or merge. Any bytes must end in a fault with a message,
+ * or in an answer that is JSON again. In the answer every row of weights sums to 1, or to less
+ * beside a sink, or is all zeros. The weights of a smaller map are from 0 to 1, and the k
+ * largest are in order. Dropout is an exception. */
 #include "infer/infer.h"
 #include "request.h"
 #include "store/model_store.h"

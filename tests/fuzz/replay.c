@@ -2,8 +2,8 @@
  *
  *     fuzz_json tests/fuzz/corpus/json some-crasher
  *
- * Each argument is a file or a folder of files. The program fails where one cannot
- * be read or there is none at all, so that a lost corpus does not pass. */
+ * Each argument is a file or a folder of files. The program fails if a file cannot be read or if
+ * there is no file at all, so that a lost corpus does not pass. */
 #include <dirent.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,7 +32,7 @@ static bool replay_file(const char *path)
     } while (used == capacity);
     good = good && !ferror(file);
     fclose(file);
-    /* The name comes first: it is the last line where the target ends the program. */
+    /* Prints the name first: it is the last line if the target ends the program. */
     printf("%s, %zu bytes\n", path, used);
     fflush(stdout);
     if (good)
@@ -41,7 +41,7 @@ static bool replay_file(const char *path)
     return good;
 }
 
-/* The number of files run; -1 where one could not be read. */
+/* Returns the number of files run; -1 if one could not be read. */
 static int replay_folder(DIR *folder, const char *path)
 {
     int count = 0;

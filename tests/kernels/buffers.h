@@ -17,7 +17,7 @@ enum { BUFFERS_MAX = 16 };
 
 static struct guard_buffer buffers[BUFFERS_MAX];
 static int buffers_count;
-static int64_t buffers_shift; /* 0 or 1 float less than was made before the page's end */
+static int64_t buffers_shift; /* how many floats before the page's end the memory ends: 0 or 1 */
 
 static inline void *buffers_bytes(size_t size)
 {
@@ -30,14 +30,14 @@ static inline void *buffers_bytes(size_t size)
     return buffer->data;
 }
 
-/* count floats whose last one touches the page (or is one from it), so that no start is aligned
- * when count + shift is odd. */
+/* Returns count floats. The last one touches the page or is one float away from it, so that the
+ * start is not aligned when count + shift is odd. */
 static inline float *buffers_floats(int64_t count)
 {
     return buffers_bytes((size_t)(count + buffers_shift) * sizeof(float));
 }
 
-/* Numbers of 16 bits, the same. */
+/* The same for numbers of 16 bits. */
 static inline uint16_t *buffers_halves(int64_t count)
 {
     return buffers_bytes((size_t)(count + buffers_shift) * sizeof(uint16_t));
@@ -57,8 +57,8 @@ static inline float *buffers_copy(const float *from, int64_t count)
     return data;
 }
 
-/* Rows of columns numbers with NaN in between, the last one without: as long as a kernel may
- * read and no longer. */
+/* Rows of columns numbers, with NaN between the rows and none after the last: the memory is as
+ * long as a kernel may read, and no longer. */
 static inline float *buffers_rows(struct fill *fill, int64_t row_count, int64_t columns,
                                   int64_t stride)
 {
@@ -75,7 +75,7 @@ static inline void buffers_free(void)
         guard_free(&buffers[--buffers_count]);
 }
 
-/* Whether two floats are the same number, both NaN included. */
+/* Whether two floats are the same number, or both NaN. */
 static inline bool buffers_same(float a, float b)
 {
     return a == b || (isnan(a) && isnan(b));

@@ -1,8 +1,9 @@
 /* test_kernels_additive.c - the additive score of a tile, of every table that this CPU can run,
  * against arithmetic in double.
  *
- * Counts go around the vector, memory ends at a guard page and is aligned to a float only. The
- * sums under the tanh go from what is linear to what is saturated, and to what is no number. */
+ * Counts go around the vector's length. Memory ends at a guard page and is aligned to a float
+ * only. The sums under the tanh are small enough to be linear, large enough to saturate, or no
+ * number. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +20,7 @@ enum { COUNTS_LENGTH = sizeof COUNTS / sizeof COUNTS[0] };
 
 typedef void (*check_fn)(const struct attn_kernels *kernels, int64_t width);
 
-/* Every table and width; every other one is not aligned. */
+/* Calls check for every table and width; every other case is not aligned. */
 static void for_all(check_fn check)
 {
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
@@ -39,10 +40,10 @@ static void fail_at(const struct attn_kernels *kernels, int64_t width, int64_t j
 static void scale_all(float *numbers, int64_t count, float factor)
 {
     for (int64_t i = 0; i < count; i++)
-        numbers[i] *= factor; /* what is NaN between the rows stays NaN */
+        numbers[i] *= factor; /* the NaN between the rows stays NaN */
 }
 
-/* size is that of the sums under the tanh. */
+/* size is the size of the sums under the tanh. */
 static void check_tile(const struct attn_kernels *kernels, int64_t width, int64_t n,
                        int64_t head_dim, int64_t gap, float size)
 {
@@ -115,8 +116,8 @@ static void test_sweep(void **state)
     for_all(check_sweep);
 }
 
-/* A key of NaN spoils its own scores only, a query of NaN its own lane only; an infinite one is
- * as good as a large one. */
+/* A key of NaN spoils its own scores only, a query of NaN its own lane only. An infinite number
+ * counts as a large one. */
 static void check_poison(const struct attn_kernels *kernels, int64_t width)
 {
     enum { N = 13, HEAD_DIM = 11 };
@@ -149,7 +150,8 @@ static void test_poison(void **state)
     for_all(check_poison);
 }
 
-/* Lane r of a wide tile and lane r % lanes of a narrow one with the same numbers: equal bits. */
+/* The same numbers give equal bits in lane r of a wide tile and in lane r % lanes of a narrow
+ * one. */
 static void check_lane_independence(const struct attn_kernels *kernels, int64_t width)
 {
     enum { N = 7, HEAD_DIM = 21 };

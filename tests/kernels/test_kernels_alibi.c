@@ -52,7 +52,8 @@ static void test_alibi_tile(void **state)
             }
 }
 
-/* Where the score and every step are exact, so is the sum, and a tile cut in two is the same. */
+/* Where the score and every step are exact, the sum is exact too, and a tile cut in two gives
+ * the same. */
 static void test_alibi_parts(void **state)
 {
     (void)state;
@@ -76,7 +77,7 @@ static void test_alibi_parts(void **state)
     }
 }
 
-/* What is forbidden stays so, and NaN stays in its place. */
+/* A forbidden score stays forbidden, and NaN stays in its place. */
 static void test_alibi_nonfinite(void **state)
 {
     (void)state;

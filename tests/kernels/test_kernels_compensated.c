@@ -14,7 +14,8 @@ static void fail_at(const struct attn_kernels *kernels, int64_t i, double got, d
     fail_msg("%s: [%" PRId64 "] = %.17g, want %.17g", kernels->name, i, got, want);
 }
 
-/* Total and lost together are the sum, to the rounding of lost alone; so is what comes last. */
+/* Total and lost together are the sum, up to the rounding of lost. After the last part, part
+ * holds the sum as one float. */
 static void check_compensated(const struct attn_kernels *kernels, int64_t columns, int64_t width,
                               bool is_last)
 {
@@ -63,7 +64,7 @@ static void test_compensated(void **state)
             }
 }
 
-/* What is not finite goes through as in any sum, and stays in its lane. */
+/* Numbers that are not finite go through as in any sum, and stay in their lane. */
 static void test_compensated_not_finite(void **state)
 {
     (void)state;

@@ -54,8 +54,8 @@ static int64_t padded(const struct attn_kernels *kernels, int64_t columns)
     return (columns + kernels->lanes - 1) / kernels->lanes * kernels->lanes;
 }
 
-/* Where column c of a row of columns stands in its padded form, whose last vector begins with
- * columns of the one before where it is a part of one. */
+/* The place of column c in the padded form of a row. Where the last vector is a partial one, it
+ * begins with columns of the vector before. */
 static int64_t place(const struct attn_kernels *kernels, int64_t columns, int64_t c)
 {
     const int64_t whole = columns / kernels->lanes * kernels->lanes;
@@ -101,7 +101,7 @@ static void check_scores(const struct attn_kernels *kernels, enum attn_numbers k
     buffers_free();
 }
 
-/* Where hides, every third weight is 0 and its value NaN. */
+/* If hides is set, every third weight is 0 and its value NaN. */
 static void check_context(const struct attn_kernels *kernels, enum attn_numbers kind, int64_t rows,
                           int64_t n, int64_t columns, bool hides)
 {
@@ -199,7 +199,7 @@ static void check_softmax(const struct attn_kernels *kernels, int64_t n, float o
     buffers_free();
 }
 
-/* A row that has seen nothing, and sees nothing. */
+/* The row has seen nothing, and sees nothing. */
 static void check_softmax_of_nothing(const struct attn_kernels *kernels)
 {
     float scores[32], max = -INFINITY, sum = 0, rescale = NAN;

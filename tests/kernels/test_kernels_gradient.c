@@ -65,7 +65,7 @@ static void expect_near(float got, double want, double tolerance)
         fail_msg("%.9g, want %.9g", (double)got, want);
 }
 
-/* Some weights are 0, and what stands beside them is no number. */
+/* Sets some weights to 0, and the gradients beside them to what is no number. */
 static void poison(float *weights, float *gradients, int64_t count)
 {
     for (int64_t i = 0; i < count; i += 3) {
@@ -199,8 +199,8 @@ static void test_softcap_gradient(void **state)
     for_each(softcap_gradient);
 }
 
-/* Rows of a few columns, copied with a factor and added with one: the rest of a copied row is 0,
- * and of one that is added to it stays. */
+/* Rows of a few columns, copied with a factor and added with one. The rest of a copied row is 0;
+ * the rest of a row that is added to stays as it was. */
 static void rows(const struct attn_kernels *kernels, struct tiles *tiles, int64_t n, int64_t width)
 {
     const int64_t columns = width - 1, gap = 3;
@@ -227,7 +227,7 @@ static void test_rows(void **state)
     for_each(rows);
 }
 
-/* Gradients of scores times keys, some of which are no numbers where the gradient is 0. */
+/* Gradients of scores times keys. Some keys are no numbers where the gradient is 0. */
 static void guarded(const struct attn_kernels *kernels, struct tiles *tiles, int64_t n,
                     int64_t width)
 {
@@ -298,7 +298,7 @@ static void additive_gradient(const struct attn_kernels *kernels, struct tiles *
                                     HEAD_DIM, width);
 }
 
-/* Far from 0, where 1 - tanh^2 of a float would be 0 or of few digits, the slope keeps them. */
+/* Far from 0, 1 - tanh^2 of a float would be 0 or have few digits. The slope keeps its digits. */
 static void far_slope(const struct attn_kernels *kernels, struct tiles *tiles, int64_t n,
                       int64_t width)
 {

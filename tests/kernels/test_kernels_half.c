@@ -1,5 +1,5 @@
-/* test_kernels_half.c - 16-bit numbers to float and back, on every table of kernels: every number
- * there is, every place where rounding turns, and every length around the vectors. */
+/* test_kernels_half.c - 16-bit numbers to float and back, on every table of kernels: all
+ * numbers, all points where the rounding changes, and all lengths around the vectors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,7 +53,7 @@ static uint32_t number_of(float number)
     return bits;
 }
 
-/* All there are become what their definition says, with their sign, and come back. */
+/* All 16-bit numbers become what their definition says, with their sign, and come back. */
 static void check_all(const struct direction *direction, int64_t lanes)
 {
     (void)lanes;
@@ -90,7 +90,7 @@ static void check_rotations(const struct direction *direction, int64_t lanes)
         double next = number_get(three, direction->dtype, 2);
         if (!isfinite(here))
             continue;
-        if (!isfinite(next)) /* past the greatest, as if the exponents went on */
+        if (!isfinite(next)) /* past the greatest number the exponents go on */
             next = here + (here - number_get(three, direction->dtype, 0));
         const float middle = (float)((here + next) / 2);
         float given[6] = { (float)here, middle };

@@ -35,7 +35,7 @@ static const int64_t KEYS[] = { 0, 1, 7, 8, 15, 16, 31, 32, 33, 63, 64, 65, 95, 
 static const int64_t ROWS[] = { 1, 2, 15, 16, 17, 33, 63, 64 };
 enum { KEYS_COUNT = 16, ROWS_COUNT = 8 };
 
-/* What a caller may write for true. */
+/* A byte that a caller may write for true. */
 static uint8_t true_byte(int64_t at)
 {
     static const uint8_t bytes[] = { 1, 1, 255, 2, 128 };
@@ -83,7 +83,8 @@ static void test_mask_bits(void **state)
                     check_bits(*k, pattern, ROWS[r], KEYS[j]);
 }
 
-/* Garbage between the rows, and one number that is neither 0 nor -INFINITY in the last place. */
+/* There is garbage between the rows. The last place has a number that is neither 0 nor
+ * -INFINITY. */
 static void check_floats(const struct attn_kernels *kernels, enum pattern pattern, int64_t rows,
                          int64_t n, float last)
 {
@@ -123,7 +124,7 @@ static void test_mask_floats(void **state)
                 }
 }
 
-/* Scores that are seen keep their bits, NaN among them; hidden ones may have been anything. */
+/* Visible scores keep their bits, NaN among them. Hidden scores may have been anything. */
 static void check_tile(const struct attn_kernels *kernels, int64_t width, int64_t n)
 {
     struct fill fill = { (uint64_t)(width * 100 + n) };

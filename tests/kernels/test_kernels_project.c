@@ -1,7 +1,7 @@
 /* test_kernels_project.c - the kernels of projections, of every table that this CPU can run,
- * against arithmetic in double; and that their bits know of nothing but the row.
+ * against arithmetic in double. Their bits depend on the row alone.
  *
- * Counts around the vector, the blocks and the parts, memory that ends at a guard page. */
+ * Counts go around the vector's length, the blocks and the parts. Memory ends at a guard page. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,8 +34,8 @@ static const enum attn_dtype DTYPES[] = {
     [ATTN_NUMBERS_F32] = ATTN_F32, [ATTN_NUMBERS_F16] = ATTN_F16, [ATTN_NUMBERS_BF16] = ATTN_BF16
 };
 
-/* The floats as numbers of a kind, in memory that ends at a guard page; they become what those
- * numbers stand for. */
+/* Writes the floats as numbers of a kind, in memory that ends at a guard page. The floats become
+ * what those numbers stand for. */
 static const void *write_as(enum attn_numbers kind, float *floats, int64_t count)
 {
     if (kind == ATTN_NUMBERS_F32)
@@ -158,7 +158,7 @@ static void is_right_at_every_length(void **state)
     buffers_shift = 0;
 }
 
-/* The widest that there is. */
+/* The most rows and outputs that a kernel takes. */
 static void takes_the_most(void **state)
 {
     (void)state;
@@ -171,8 +171,8 @@ static void takes_the_most(void **state)
         }
 }
 
-/* Row after row and output after output, as much at once as step and width, to the same bits, which
- * are those of the parameters as floats. */
+/* Goes row after row and output after output, as many at once as step and width say. The bits
+ * are always the same, and are those of the parameters as floats. */
 static void check_bits(const struct attn_kernels *kernels, const struct projection *made,
                        const float *whole)
 {
@@ -217,7 +217,7 @@ static void knows_nothing_but_the_row(void **state)
         }
 }
 
-/* What stands in other rows goes nowhere. */
+/* The numbers of one row reach no other row. */
 static void keeps_rows_apart(void **state)
 {
     (void)state;
@@ -243,7 +243,8 @@ static void keeps_rows_apart(void **state)
         }
 }
 
-/* Multiply-adds are the same whatever the vector; only a table without them may differ. */
+/* A multiply-add gives the same bits at any vector length. Only a table without multiply-adds
+ * may differ. */
 static void tables_agree(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* test_kernels_rows.c - the kernels that look for the greatest numbers of a row, and what lets
- * scores be looked at in place of weights: that a greater one never has a smaller weight. */
+/* test_kernels_rows.c - the kernels that look for the greatest numbers of a row. They look at
+ * scores in place of weights, so a greater score must never have a smaller weight. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,7 +99,7 @@ static void test_bound(void **state)
     for_all(check_bound);
 }
 
-/* Few reach it: a bound that all numbers reach would be one too. */
+/* Few numbers reach the bound. A number that all of them reach would be a bound too. */
 static void test_bound_is_near(void **state)
 {
     enum { LENGTH = 2048, ROWS = 100 };
@@ -151,7 +151,7 @@ static void test_reaching(void **state)
 
 enum { RUN = 4096 };
 
-/* The weights of RUN floats one after the other, from the one of these bits down. */
+/* The weights of RUN floats one after the other, from the float with these bits downwards. */
 static float check_order(const struct attn_kernels *kernels, uint32_t bits, float above)
 {
     static float row[RUN];
@@ -167,8 +167,8 @@ static float check_order(const struct attn_kernels *kernels, uint32_t bits, floa
     return above;
 }
 
-/* From -0 past the least that has a weight: one run of 256, or all, where ATTND_TEST_FLOATS is
- * set. */
+/* Goes from -0 past the least number that has a weight. It takes one run in 256, or all of them
+ * where ATTND_TEST_FLOATS is set. */
 static void test_order_of_weights(void **state)
 {
     const uint32_t step = getenv("ATTND_TEST_FLOATS") ? RUN : 256 * RUN;

@@ -100,7 +100,7 @@ static void test_softcap_sweep(void **state)
 
 /* ------------------------------------------------------- bounds and bias -- */
 
-/* Bounds of all kinds, the keys of a tile and what lies far from it. */
+/* Bounds of all kinds: within the keys of a tile, and far from them. */
 static void make_bounds(int32_t *low, int32_t *high, int64_t width, int64_t n)
 {
     static const int32_t ends[] = { INT32_MIN, -1, 0, 1, 2, 5, 8, 50, 97, INT32_MAX };
@@ -163,7 +163,8 @@ static void test_bias(void **state)
 
 /* -------------------------------------------------------------- softmax -- */
 
-/* exp as the contract has it: of a float difference; nothing below the least normal number. */
+/* Whether got is exp as the contract has it: of a float difference, and 0 below the least normal
+ * number. */
 static bool is_exp(float got, float difference)
 {
     const double want = exp((double)difference);
@@ -176,8 +177,9 @@ static bool is_exp(float got, float difference)
     return fabs((double)got - want) <= EXP_TOLERANCE * want;
 }
 
-/* Lane r % 8 decides what a lane is like: 3 sees nothing, 4 nothing in the first step, 5 nothing
- * after it; others have a masked key here and there; 6 climbs and 7 is far below 0. */
+/* r % 8 decides what a lane is like. Lane 3 sees nothing, 4 sees nothing in the first step, 5
+ * sees nothing after it. The other lanes have a masked key here and there; 6 climbs and 7 is far
+ * below 0. */
 static float step_score(struct fill *fill, int step, int64_t j, int64_t r)
 {
     const float score = fill_float(fill, -6, 6);
@@ -282,7 +284,7 @@ static void check_softmax_bounded(const struct attn_kernels *kernels, int64_t wi
         float *want_max = buffers_copy(max, width), *want_sum = buffers_copy(sum, width);
         for (int64_t i = 0; i < n * width; i++)
             if (i / width < low[i % width] || i / width >= high[i % width])
-                scores_t[i] = NAN; /* nobody computes what is hidden */
+                scores_t[i] = NAN; /* no kernel computes hidden scores */
         kernels->bound_tile(want_t, low, high, n, width);
         kernels->softmax_tile(want_t, want_max, want_sum, want_rescale, n, width);
         kernels->softmax_bounded_tile(scores_t, low, high, max, sum, rescale, n, width);
@@ -356,7 +358,8 @@ static void test_softmax_poison(void **state)
     for_all(check_softmax_poison);
 }
 
-/* A lane's bits are its own: the same numbers in another lane of a tile of another width. */
+/* A lane's bits depend on its own numbers only: they are the same in another lane of a tile of
+ * another width. */
 static void check_lane_independence(const struct attn_kernels *kernels, int64_t width, int64_t n)
 {
     const int64_t lanes = kernels->lanes, from = width - 1, to = 0;

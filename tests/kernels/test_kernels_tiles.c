@@ -1,9 +1,9 @@
 /* test_kernels_tiles.c - the kernels that move and multiply tiles, of every table that this CPU
  * can run, against arithmetic in double.
  *
- * Counts go around the vector and around any unrolling; memory ends at a guard
- * page and is aligned to a float only. NaN is put wherever a kernel must not
- * look and wherever one lane must not reach another. */
+ * Counts go around the vector's length and around any unrolling. Memory ends at a guard page and
+ * is aligned to a float only. NaN stands wherever a kernel must not look, and wherever one lane
+ * must not reach another. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ enum { COUNTS_LENGTH = sizeof COUNTS / sizeof COUNTS[0] };
 
 typedef void (*check_fn)(const struct attn_kernels *kernels, int64_t width);
 
-/* Every table and width; every other one is not aligned. */
+/* Calls check for every table and width; every other case is not aligned. */
 static void for_all(check_fn check)
 {
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
@@ -37,7 +37,7 @@ static void fail_at(const struct attn_kernels *kernels, int64_t width, int64_t i
              width, i, j, got, want);
 }
 
-/* Row counts worth a look for a width: the ends of vectors. */
+/* Row counts that are worth a test for a width: the ends of vectors. */
 static int64_t row_count_of(int step, int64_t lanes, int64_t width)
 {
     const int64_t counts[] = { 0, 1, lanes - 1, lanes, lanes + 1, width - 1, width };
@@ -203,7 +203,7 @@ static struct context_operands make_context(int64_t width, int64_t n, int64_t v_
     return o;
 }
 
-/* A weight of 0 adds nothing where skip_zeros, else 0 times the value. */
+/* With skip_zeros a weight of 0 adds nothing; without, it adds 0 times the value. */
 static void expect_context(const struct attn_kernels *kernels, const struct context_operands *o,
                            int64_t width, bool skip_zeros)
 {
@@ -281,7 +281,8 @@ static void test_guarded_poison(void **state)
 
 /* ---------------------------------------------------------- independence -- */
 
-/* Lane r of a wide tile and lane r % lanes of a narrow one with the same numbers: equal bits. */
+/* The same numbers give equal bits in lane r of a wide tile and in lane r % lanes of a narrow
+ * one. */
 static void check_lane_independence(const struct attn_kernels *kernels, int64_t width)
 {
     enum { N = 23, DIM = 21 };
@@ -296,7 +297,7 @@ static void check_lane_independence(const struct attn_kernels *kernels, int64_t 
     float *narrow_scores_t = buffers_floats(N * lanes);
     float *narrow_weights_t = buffers_filled(&fill, N * lanes, 0, 1);
     float *narrow_rescale = buffers_filled(&fill, lanes, 0, 1);
-    const int64_t from = width - 1, to = 1; /* the last lane of the one is lane 1 of the other */
+    const int64_t from = width - 1, to = 1; /* the last lane of one tile is lane 1 of the other */
     for (int64_t d = 0; d < DIM; d++)
         narrow_t[d * lanes + to] = wide.before[d * width + from];
     for (int64_t j = 0; j < N; j++)
@@ -354,8 +355,8 @@ static void test_all_finite(void **state)
 
 /* ---------------------------------------------------------- one vector of a tile -- */
 
-/* Vectors on their own, one with fewer keys each, make the bits that the tile has there and write
- * nothing else. */
+/* Vectors run alone, each with one key fewer than the one before it. They give the bits that the
+ * tile has there, and write nothing else. */
 static void check_lanes(const struct attn_kernels *kernels, int64_t width)
 {
     const int64_t lanes = kernels->lanes, n = 37, columns = 29;
@@ -400,7 +401,7 @@ static void test_lanes(void **state)
     for_all(check_lanes);
 }
 
-/* Rows that are called for change nothing, and are not read: nobody is there. */
+/* Upcoming rows change nothing and are not read: there is no memory at their addresses. */
 static void check_upcoming(const struct attn_kernels *kernels, int64_t width)
 {
     enum { N = 41, COLUMNS = 29 };

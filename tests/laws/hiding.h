@@ -1,7 +1,7 @@
 /* hiding.h - the ways to hide a key from a query, each with its rule spelled out.
  *
- * Shared by the tests that compare the ways and by those that put poison behind
- * them. sees() is the rule in plain C, hide() asks the library for the same. */
+ * Some tests compare the ways, others put poison behind them. sees() is the rule in plain C;
+ * hide() asks the library for the same. */
 #ifndef HIDING_H
 #define HIDING_H
 
@@ -59,7 +59,7 @@ static inline int64_t past_of(enum way way, const struct attention_sizes *s, int
     }
 }
 
-/* The keys that a short mask has a word on. */
+/* How many keys a short mask covers. */
 static inline int64_t short_len(const struct attention_sizes *s)
 {
     return s->kv_len * 3 / 4;
@@ -114,13 +114,13 @@ static inline void set_mask_of(struct attention_case *c, enum way way,
                 }
 }
 
-/* The whole of it, as booleans. */
+/* Sets the rule as a boolean mask over all keys. */
 static inline void set_mask(struct attention_case *c, enum way way, const struct attention_sizes *s)
 {
     set_mask_of(c, way, s, false, s->kv_len);
 }
 
-/* Hides by the option or the lengths that have the rule's name. */
+/* Hides keys by the option or the lengths that the rule is named after. */
 static inline void hide(struct attention_case *c, enum way way, const struct attention_sizes *s)
 {
     struct attn_options *options = &c->problem.options;
@@ -150,7 +150,7 @@ static inline void hide(struct attention_case *c, enum way way, const struct att
 /* The softmax_precision of the cases that make_case() makes. */
 static enum attn_dtype case_precision = ATTN_F32;
 
-/* A case of fixed numbers, hidden as said, on kernels, without outputs. */
+/* Makes a case of fixed numbers, with keys hidden by way, without outputs. */
 static inline void make_case(struct attention_case *c, const struct attention_sizes *s,
                              enum way way, const struct attn_kernels *kernels)
 {
@@ -172,7 +172,7 @@ static inline void for_sizes_and_ways(check_fn check, const struct attn_kernels 
                 check(&SIZES[s], (enum way)way, kernels);
 }
 
-/* On every table of kernels, and in double. */
+/* Runs check on every table of kernels, and in double. */
 static inline void for_all(check_fn check)
 {
     for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* Of tensors and of outputs, to draw from. */
+/* The dtypes that tensors and outputs are drawn from. */
 struct random_dtypes {
     const enum attn_dtype *list;
     int64_t count;
@@ -62,7 +62,7 @@ static inline void random_lengths(struct attention_case *c, struct fill *fill)
         c->problem.kv_offset = fill_below(fill, 40) - 20;
 }
 
-/* Of any rank: each dimension may broadcast. */
+/* Draws a mask of any rank; each dimension may broadcast. */
 static inline void random_mask(struct attention_case *c, struct fill *fill, enum attn_dtype dtype)
 {
     const int64_t *query = c->problem.query.shape;
@@ -73,7 +73,7 @@ static inline void random_mask(struct attention_case *c, struct fill *fill, enum
         if (random_chance(fill, 4))
             shape[d] = 1;
     if (random_chance(fill, 4) && shape[3] > 2)
-        shape[3] = 2 + fill_below(fill, shape[3] - 2); /* it ends early */
+        shape[3] = 2 + fill_below(fill, shape[3] - 2); /* the mask ends early */
     if (random_chance(fill, 3))
         dtype = ATTN_BOOL;
     c->problem.mask =
@@ -118,7 +118,7 @@ static inline void random_options(struct attention_case *c, struct fill *fill)
         c->problem.additive_weight = additive;
 }
 
-/* Of these sizes, without outputs. */
+/* Draws a case of these sizes, without outputs. */
 static inline void random_case_sized(struct attention_case *c, uint64_t seed, struct fill *fill,
                                      const struct attention_sizes *sizes,
                                      const struct random_dtypes *dtypes)
@@ -135,7 +135,7 @@ static inline void random_case_sized(struct attention_case *c, uint64_t seed, st
     random_options(c, fill);
 }
 
-/* Without outputs. */
+/* Draws a case without outputs. */
 static inline void random_case(struct attention_case *c, uint64_t seed,
                                const struct random_dtypes *dtypes)
 {

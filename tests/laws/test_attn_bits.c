@@ -1,8 +1,8 @@
 /* test_attn_bits.c - equal inputs give equal bits.
  *
- * Whatever the order of the tasks, the threads that run them, what a workspace
- * held before, which outputs are asked for, who shares the batch and how the
- * numbers lie in memory. And: every element of an output is written by one task. */
+ * The bits do not depend on the order of the tasks, the threads that run them, the old contents
+ * of a workspace, the outputs that are asked for, the other items of the batch, or the layout of
+ * the numbers in memory. And only one task writes each element of an output. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static const struct attention_sizes SIZES[] = {
 
 enum { SIZE_COUNT = sizeof SIZES / sizeof SIZES[0] };
 
-/* A call with something of everything: causal, past, a mask with -inf, softcap. */
+/* A call with every kind of option: causal, past, a mask with -inf, softcap. */
 static void make_case(struct attention_case *c, const struct attention_sizes *sizes,
                       enum attention_layout layout, const struct attn_kernels *kernels)
 {
@@ -46,7 +46,7 @@ static void make_case(struct attention_case *c, const struct attention_sizes *si
     }
     int64_t *past = attention_case_alloc(c, (size_t)sizes->batch * sizeof *past);
     for (int64_t b = 0; b < sizes->batch; b++)
-        past[b] = sizes->kv_len / 2; /* of every item, so that an item can be had alone */
+        past[b] = sizes->kv_len / 2; /* the same for every item, so that one item can run alone */
     problem->past_len = past;
 }
 
@@ -64,11 +64,11 @@ static void expect_equal_outputs(struct attn_problem *a, struct attn_problem *b,
 typedef void (*check_fn)(struct attention_case *c, struct attn_problem *want,
                          const struct attention_sizes *sizes);
 
-/* check gets a case whose outputs were computed once, and that problem. */
+/* Computes the outputs of each case once, and gives check the case and that problem. */
 static void for_sizes(unsigned outputs, check_fn check, const struct attn_kernels *kernels,
                       enum attn_dtype precision)
 {
-    /* The first size has nothing that double does not meet in the second, in fewer tasks. */
+    /* Double skips the first size: the second tests the same in fewer tasks. */
     static uint64_t n;
     for (int s = precision == ATTN_F64 ? 1 : 0; s < SIZE_COUNT; s++) {
         struct attention_case c;

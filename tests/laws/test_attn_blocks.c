@@ -1,8 +1,9 @@
 /* test_attn_blocks.c - masks that are looked at block by block.
  *
- * A block that a mask lets through whole, or hides whole, is never gathered. A mask whose keys lie
- * two apart is, pair by pair: the same mask both ways must give the same bits, whichever outputs
- * are asked for. And keys and values of blocks that are hidden whole need not even be there. */
+ * A block that a mask lets through whole, or hides whole, is never gathered. A mask whose keys
+ * lie two apart is gathered, pair by pair. The same mask in both forms must give the same bits,
+ * whichever outputs are asked for. Keys and values of blocks that are hidden whole need not even
+ * be in memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +34,7 @@ static bool sees(enum kind kind, const struct attention_sizes *s, int64_t i, int
         return (i + s->kv_len - s->q_len) / 100 == j / 100;
     case PADDING:
         return j < s->kv_len / 2 + 5;
-    case HOLES: /* whole tiles of keys, all of a row in others */
+    case HOLES: /* hides whole tiles of keys, and in the other tiles whole rows */
         return j / 96 % 2 == 0 && i % 5 != 2;
     case EVERYTHING:
         return true;
@@ -46,7 +47,7 @@ static bool sees(enum kind kind, const struct attention_sizes *s, int64_t i, int
     }
 }
 
-/* Keys step places apart. Between them stands the opposite of what counts. */
+/* A mask whose keys lie step places apart. Each place between holds the opposite of the mask. */
 static struct attn_tensor mask_of(struct attention_case *c, enum kind kind, bool is_float,
                                   const struct attention_sizes *s, int64_t step)
 {
@@ -105,7 +106,7 @@ static void test_scanned_as_gathered(void **state)
                             check_kind(*k, &SIZES[s], kind, is_float, outputs[o]);
 }
 
-/* count floats that end where memory does. */
+/* Returns count floats that end where readable memory ends. */
 static float *floats_at_the_end(struct guard_buffer *memory, int64_t count)
 {
     *memory = guard_alloc((size_t)count * sizeof(float));
@@ -115,7 +116,8 @@ static float *floats_at_the_end(struct guard_buffer *memory, int64_t count)
     return numbers;
 }
 
-/* Two tiles of keys, of which only the first is there: the mask hides the second from all. */
+/* There are two tiles of keys, and only the first is in memory: the mask hides the second from
+ * all. */
 static void test_hidden_blocks_are_not_read(void **state)
 {
     (void)state;

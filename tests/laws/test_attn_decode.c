@@ -1,8 +1,8 @@
-/* test_attn_decode.c - few query rows over many keys, against the textbook in double, and the bits
- * that must not depend on how the work is divided.
+/* test_attn_decode.c - few query rows over many keys, against the textbook in double. The bits
+ * must not depend on how the work is divided.
  *
- * Random problems of every kind whose keys make several chunks of several tiles, with heads and
- * columns around the vector, on every table of kernels. */
+ * The problems are random and of every kind. Their keys make several chunks of several tiles,
+ * their heads and columns go around the vector's length, and every table of kernels runs them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +69,7 @@ static void test_numbers(void **state)
 
 /* ------------------------------------------------------------------------------- parts -- */
 
-/* The parts from the last to the first, each in a workspace full of NaN, and then the joins. */
+/* Runs the parts from the last to the first, each in a workspace full of NaN, then the joins. */
 static void run_parts(const struct attn_problem *problem)
 {
     struct attn_plan plan;
@@ -128,7 +128,7 @@ static void test_divided(void **state)
     for_seeds(60, check_divided);
 }
 
-/* Enough keys for several chunks are cut, and one query head of a group answers as in the group. */
+/* The keys are enough for several chunks. A query head that runs alone answers as in its group. */
 static void test_heads(void **state)
 {
     (void)state;
@@ -164,7 +164,7 @@ static void test_heads(void **state)
     }
 }
 
-/* The last of causal rows, which sees all that the others see, answers as it does alone. */
+/* The last causal row sees all that the others see. It answers as it does alone. */
 static void test_last_row(void **state)
 {
     (void)state;
@@ -198,7 +198,7 @@ static void test_last_row(void **state)
         }
 }
 
-/* A layer takes the parts as a stage of their own, and the joins as another. */
+/* A layer runs the parts as one stage and the joins as another. */
 static void test_layer(void **state)
 {
     (void)state;

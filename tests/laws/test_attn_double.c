@@ -1,7 +1,8 @@
 /* test_attn_double.c - attention in double: the answer of the textbook to the last digits.
  *
- * Random problems of every kind, tensors of every dtype, against the reference, which is in double
- * too but has none of the tiles and passes; and what the two paths must have in common. */
+ * Random problems of every kind, with tensors of every dtype, are compared with the reference.
+ * The reference is in double too, but it has none of the tiles and passes. Other tests check
+ * what the paths in float and in double must have in common. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +41,7 @@ static void test_reference(void **state)
     }
 }
 
-/* Bits of got are those of want, rounded to got's dtype. */
+/* The bits of got are those of want, rounded to got's dtype. */
 static void expect_rounded(const struct attn_tensor *got, const struct attn_tensor *want,
                            const char *what, uint64_t seed)
 {
@@ -57,8 +58,8 @@ static void expect_rounded(const struct attn_tensor *got, const struct attn_tens
                 }
 }
 
-/* The precision may be asked for, or come with a tensor; outputs are rounded once; and no output
- * depends on which others there are. */
+/* A call asks for double by its precision or by the dtype of a tensor. Outputs are rounded once.
+ * No output depends on which others there are. */
 static void test_ways_to_ask(void **state)
 {
     (void)state;
@@ -90,7 +91,7 @@ static void test_ways_to_ask(void **state)
     }
 }
 
-/* The other precisions that ONNX has change nothing: float is fine enough for them. */
+/* ONNX's other precisions change nothing: float is fine enough for them. */
 static void test_lesser_precision(void **state)
 {
     (void)state;
@@ -110,7 +111,7 @@ static void test_lesser_precision(void **state)
     }
 }
 
-/* The same weights are dropped as in float, the others are scaled, and make the context. */
+/* Dropout drops the same weights as in float and scales the others; they make the context. */
 static void check_dropout(uint64_t seed)
 {
     struct attention_case c;
@@ -161,7 +162,7 @@ static void test_dropout(void **state)
         check_dropout(seed);
 }
 
-/* What float cannot tell apart or hold, double can. */
+/* Double tells apart and holds numbers that float cannot. */
 static void test_beyond_float(void **state)
 {
     (void)state;

@@ -30,7 +30,7 @@ static void make(struct attention_case *c, const struct attn_kernels *kernels, f
     c->problem.options.window_left = 100;
 }
 
-/* From the definition: the pair's word of its counter, against the share of 2^32. */
+/* By the definition: compares the word of the pair's counter with dropout's share of 2^32. */
 static bool is_dropped(const struct attn_problem *problem, int64_t b, int64_t h, int64_t i,
                        int64_t j)
 {
@@ -41,8 +41,8 @@ static bool is_dropped(const struct attn_problem *problem, int64_t b, int64_t h,
     return (double)words[k % 4] < floor((double)problem->options.dropout * 0x1p32);
 }
 
-/* Every weight of one row is that of the plain call, dropped or scaled; and the context is made of
- * what is left. Returns how many of the weights that are not 0 were dropped. */
+/* Each weight of one row is that of the plain call, dropped or scaled, and the context is made
+ * of the weights that are left. Returns how many of the weights that are not 0 were dropped. */
 static int64_t check_row(struct attention_case *c, const struct attn_problem *plain, int64_t b,
                          int64_t h, int64_t i)
 {
@@ -84,7 +84,7 @@ static void check_against_plain(const struct attn_kernels *kernels, float dropou
                 for (int64_t j = 0; j < SIZES.kv_len; j++)
                     alive += *attention_at(&plain.weights, b, h, i, j) > 0;
             }
-    /* Five standard deviations of as many independent throws. */
+    /* Allows five standard deviations of so many independent draws. */
     const double mean = (double)alive * (double)dropout;
     assert_true(fabs((double)dropped - mean) <= 5 * sqrt(mean * (1 - (double)dropout)));
     attention_case_free(&c);
@@ -99,7 +99,7 @@ static void test_against_plain(void **state)
             check_against_plain(*k, rates[i], i * UINT64_C(0x123456789ABCDEF));
 }
 
-/* Context alone takes no map, and its tiles begin elsewhere; tasks run backwards. */
+/* A call for the context alone takes no map, and its tiles begin elsewhere. Tasks run backwards. */
 static void test_bits(void **state)
 {
     (void)state;
@@ -117,7 +117,7 @@ static void test_bits(void **state)
         attn_plan_run(&plan, task, workspace);
     guard_free(&buffer);
     assert_int_equal(attention_differing_bits(&c.problem.context, &whole.context), 0);
-    c.problem.options.seed = 8; /* another seed is another mask */
+    c.problem.options.seed = 8; /* another seed drops other weights */
     attention_case_outputs(&c, OUT_WEIGHTS, LAYOUT_DENSE);
     attention_run(&c.problem);
     int64_t differing = 0;
@@ -128,7 +128,7 @@ static void test_bits(void **state)
     attention_case_free(&c);
 }
 
-/* Keys [first, end) of batch item 0 into context and lse. */
+/* Runs attention over keys [first, end) of batch item 0; writes context and lse. */
 static void run_part(const struct attn_problem *whole, int64_t first, int64_t end, float *context,
                      float *lse)
 {

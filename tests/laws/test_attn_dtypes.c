@@ -1,8 +1,8 @@
 /* test_attn_dtypes.c - what tensors of 16 bits must answer, whatever the numbers.
  *
- * F16 and BF16 are ways to store, not to compute: the answer is that of the same numbers in F32,
- * rounded once, to the bit. Over random problems of every kind, each tensor of its own dtype, on
- * every table of kernels. */
+ * F16 and BF16 are ways to store numbers, not to compute with them. The answer is, to the bit,
+ * that of the same numbers in F32, rounded once. The problems are random and of every kind, each
+ * tensor has its own dtype, and every table of kernels runs them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 static const enum attn_dtype NARROW[] = { ATTN_F32, ATTN_F16, ATTN_BF16 };
 static const struct random_dtypes DTYPES = { NARROW, 3 };
 
-/* got is want, an F32 tensor, rounded to got's dtype. */
+/* Counts the elements of got that are not those of want, an F32 tensor, rounded to got's dtype. */
 static int64_t count_wrong(const struct attn_tensor *got, const struct attn_tensor *want)
 {
     int64_t wrong = 0;
@@ -79,7 +79,7 @@ static void test_rounded(void **state)
             check_rounded(seed, *k);
 }
 
-/* The same against double arithmetic: rounding apart, an answer of 16 bits is right. */
+/* The same against double arithmetic: apart from rounding, an answer of 16 bits is right. */
 static void test_right(void **state)
 {
     (void)state;
@@ -104,7 +104,8 @@ static void test_right(void **state)
         }
 }
 
-/* What 16 bits cannot hold becomes infinite in the output alone: the weights know the number. */
+/* A number that 16 bits cannot hold becomes infinite in the output only. The weights are
+ * computed from the number itself. */
 static void test_overflow(void **state)
 {
     (void)state;

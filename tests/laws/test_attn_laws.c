@@ -1,7 +1,7 @@
 /* test_attn_laws.c - what is true of attention whatever the numbers.
  *
- * No expected numbers here: each test runs the library twice, or looks at one
- * output through another. On every table of kernels, in double, and at sizes with several
+ * There are no expected numbers here: each test runs the library twice, or looks at one output
+ * through another. The tests run on every table of kernels, in double, and at sizes with several
  * tiles of queries and of keys. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,7 +57,7 @@ static void expect_near(double got, double want, const char *what)
         fail_msg("%s: %.9g, want %.9g", what, got, want);
 }
 
-/* Every element of two views. */
+/* Compares every element of two views. */
 static void expect_near_tensors(const struct attn_tensor *got, const struct attn_tensor *want,
                                 const char *what)
 {
@@ -116,7 +116,7 @@ static void test_rows_sum_to_one(void **state)
     for_all(check_rows_sum_to_one);
 }
 
-/* The context is the weights' mean of the values, and so within their bounds. */
+/* The context is the mean of the values by the weights, and so lies within their bounds. */
 static void check_context_is_mean(struct attention_case *c, const struct attention_sizes *s)
 {
     attention_case_outputs(c, OUT_CONTEXT | OUT_WEIGHTS, LAYOUT_DENSE);
@@ -172,7 +172,8 @@ static void test_softcap_bounds(void **state)
     for_all(check_softcap_bounds);
 }
 
-/* softcap first, then the mask: what a mask adds is not capped, what it forbids stays forbidden. */
+/* softcap comes first, then the mask: what a mask adds is not capped, and what it forbids stays
+ * forbidden. */
 static void check_softcap_before_mask(struct attention_case *c, const struct attention_sizes *s)
 {
     add_float_mask(c, s);
@@ -201,7 +202,7 @@ static void test_softcap_before_mask(void **state)
 
 /* ------------------------------------------------------------- symmetries -- */
 
-/* Key j of the one call is key (j * step) % kv_len of the other, step coprime to kv_len. */
+/* Key j of one call is key (j * step) % kv_len of the other; step is coprime to kv_len. */
 static int64_t permuted(int64_t j, int64_t count)
 {
     const int64_t step = count % 7 == 0 ? 11 : 7;
@@ -256,7 +257,7 @@ static void test_permutation(void **state)
     for_all(check_permutation);
 }
 
-/* A constant added to a row of the mask moves its lse and nothing else. */
+/* A constant added to a row of the mask changes the row's lse by as much, and nothing else. */
 static void check_shift(struct attention_case *c, const struct attention_sizes *s)
 {
     add_float_mask(c, s);
@@ -297,7 +298,7 @@ static void check_large_scores(struct attention_case *c, const struct attention_
     attention_case_outputs(c, OUT_CONTEXT | OUT_LSE | OUT_WEIGHTS, LAYOUT_DENSE);
     attention_run(&c->problem);
     reference_attention(&c->problem, &reference);
-    /* A score of 5000 has an ulp of 0.0005, which is then an error of the weights. */
+    /* The ulp of a score of 5000 is 0.0005; the weights have an error of that size. */
     assert_int_equal(attention_compare(&c->problem, &reference, 1.5e-3), 0);
     reference_free(&reference);
 }
@@ -396,7 +397,7 @@ static void hide_everything(struct attention_case *c, const struct attention_siz
         problem->key.shape[2] = problem->value.shape[2] = 0;
 }
 
-/* In both paths: with maps and without. */
+/* Checks both paths: with maps and without. */
 static void check_empty(struct attention_case *c, const struct attention_sizes *s)
 {
     const int kept = c->buffer_count;

@@ -35,7 +35,7 @@ static void expect_near_outputs(struct attn_problem *got, struct attn_problem *w
 
 /* ------------------------------------------------------------ equivalences -- */
 
-/* The option and the mask that spells it out. */
+/* Compares the option with the mask that spells it out. */
 static void check_equals_mask(const struct attention_sizes *s, enum way way,
                               const struct attn_kernels *kernels)
 {
@@ -44,7 +44,7 @@ static void check_equals_mask(const struct attention_sizes *s, enum way way,
     attention_case_init(&by_mask, s, LAYOUT_DENSE, 4242);
     by_mask.problem.kernels = kernels;
     by_mask.problem.options.softmax_precision = case_precision;
-    set_mask(&by_mask, way, s); /* whole, and a bool one for a float one */
+    set_mask(&by_mask, way, s); /* over all keys, and bool where the way has a float mask */
     const unsigned sets[] = { OUT_ALL, OUT_CONTEXT | OUT_LSE };
     for (int i = 0; i < 2; i++) {
         attention_case_outputs(&by_option, sets[i], LAYOUT_DENSE);
@@ -63,7 +63,8 @@ static void test_equals_mask(void **state)
     for_all(check_equals_mask);
 }
 
-/* Weights are exactly 0, and masked exactly -inf, where the rule hides; above 0 and finite else. */
+/* Where the rule hides, weights are exactly 0 and masked scores exactly -inf. Elsewhere weights
+ * are above 0 and masked scores are finite. */
 static void check_support(const struct attention_sizes *s, enum way way,
                           const struct attn_kernels *kernels)
 {
@@ -92,7 +93,7 @@ static void test_support(void **state)
     for_all(check_support);
 }
 
-/* kv_len is as if the keys ended there; a length past the end hides nothing. */
+/* kv_len works as if the keys ended there; a length past the end hides nothing. */
 static void test_kv_len_is_a_shorter_key(void **state)
 {
     (void)state;

@@ -1,9 +1,9 @@
 /* test_attn_merge.c - attention over parts of the keys, merged, is attention over all of them.
  *
- * Random problems of random splits: parts in any order, empty ones among them, positions by
- * kv_offset, so that causal, windows and linear biases are right in each, and the sinks in one.
- * Then what attn_merge() says of itself: the same bits in any order, and numbers worked out by
- * hand. */
+ * Random problems are split at random. The parts come in any order and some are empty. kv_offset
+ * gives each part its position, so that causal, windows and linear biases are right in it. The
+ * sinks are in one part. Other tests check what attn_merge() promises: the same bits in any
+ * order, and numbers worked out by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,7 +74,7 @@ static void choose_cuts(struct split *split, int64_t kv_len, struct fill *fill)
     for (int64_t i = 1; i < split->part_count; i++)
         split->first[i] = fill_below(fill, kv_len + 1);
     split->first[split->part_count] = kv_len;
-    for (int64_t i = 1; i < split->part_count; i++) /* few: sorted by exchange */
+    for (int64_t i = 1; i < split->part_count; i++) /* few, so they are sorted by exchange */
         for (int64_t j = i; j > 1 && split->first[j] < split->first[j - 1]; j--) {
             const int64_t swap = split->first[j];
             split->first[j] = split->first[j - 1];
@@ -82,7 +82,7 @@ static void choose_cuts(struct split *split, int64_t kv_len, struct fill *fill)
         }
 }
 
-/* Part i of the keys; the sinks count in the part called sink_part. */
+/* Runs part i of the keys. The sinks count in the part sink_part. */
 static void run_part(struct split *split, int64_t i, bool has_sinks)
 {
     struct attn_problem part = split->whole.problem;
@@ -203,7 +203,7 @@ static void test_any_split_is_the_whole(void **state)
     }
 }
 
-/* Two groups of the parts merged first, and then the two. */
+/* Merges two groups of the parts first, and then the two results. */
 static void test_merging_twice(void **state)
 {
     (void)state;
@@ -222,7 +222,7 @@ static void test_merging_twice(void **state)
     }
 }
 
-/* One part alone comes out as it went in, and so it does beside empty ones. */
+/* One part alone comes out as it went in, also beside empty parts. */
 static void test_one_part_and_empty_ones(void **state)
 {
     (void)state;
@@ -269,7 +269,7 @@ static void test_by_hand(void **state)
     }
 }
 
-/* Terms of 2^0, 2^-40 and -2^0: what a sum in the wrong order would lose. */
+/* The terms are 2^0, 2^-40 and -2^0: a sum in the wrong order would lose the small one. */
 static void test_cancellation(void **state)
 {
     (void)state;
@@ -299,7 +299,7 @@ static void test_nonfinite(void **state)
     } cases[] = {
         { { &bad, &zero }, { &number, &zero }, true, 0, (float)log(2.0) },
         { { &infinite, &zero }, { &number, &zero }, false, INFINITY, (float)log(2.0) },
-        { { &bad, &far }, { &number, &zero }, false, 2.0f, 0.0f }, /* no weight, no say */
+        { { &bad, &far }, { &number, &zero }, false, 2.0f, 0.0f }, /* no weight: ignored */
         { { &number, &infinite }, { &number, &zero }, true, 0, INFINITY },
         { { &number, &bad }, { &number, &zero }, true, 0, NAN },
     };

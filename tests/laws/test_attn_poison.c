@@ -1,9 +1,8 @@
 /* test_attn_poison.c - what is hidden is hidden wholly.
  *
- * A hidden key or value may hold NaN, infinity or numbers that overflow. None of
- * it may be seen by the rows it is hidden from, while another row or another head
- * of its group sees it, within a tile that is masked in part, with maps and
- * without. What is not hidden is not swallowed either. */
+ * A hidden key or value may hold NaN, infinity or numbers that overflow. The rows that it is
+ * hidden from must not see any of it, even while another row or another head of the group sees
+ * it, within a tile that is masked in part, with maps and without. What is not hidden must show. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +21,7 @@ static const double TOLERANCE = 4e-6;
 
 enum { POISON_KEYS = 1, POISON_VALUES = 2 };
 
-/* Every third key from 1 on, of every head, gets something else; others keep their numbers. */
+/* Every third key of every head, from key 1 on, is poisoned; the others keep their numbers. */
 static bool is_poisoned(int64_t j)
 {
     return j % 3 == 1;
@@ -40,7 +39,7 @@ static void poison(struct attn_tensor *tensor)
                         *attention_at(tensor, b, h, j, d) = poisons[(j / 3 + d) % POISONS];
 }
 
-/* Whether a row sees nothing poisoned, so that its answer must be that of the clean call. */
+/* Whether a row sees no poison, so that its answer must be that of the clean call. */
 static bool is_clean_row(enum way way, const struct attention_sizes *s, int64_t b, int64_t h,
                          int64_t i)
 {
@@ -50,13 +49,13 @@ static bool is_clean_row(enum way way, const struct attention_sizes *s, int64_t 
     return true;
 }
 
-/* Adds to the mask of way that poisoned keys are hidden from every row i with i % 3 != 0, by a
- * mask of the other kind than the one that may be there. */
+/* A second rule, for poison: row i of head h sees poisoned keys only where (i + h) % 3 is 0. */
 static bool sees_poison(int64_t h, int64_t i, int64_t j)
 {
     return !is_poisoned(j) || (i + h) % 3 == 0;
 }
 
+/* Adds that rule to the mask that may be there. The new mask may be of the other kind. */
 static void add_poison_mask(struct attention_case *c, const struct attention_sizes *s,
                             bool as_float)
 {
@@ -110,7 +109,7 @@ static int64_t expect_clean_rows(struct attn_problem *got, struct attn_problem *
     return rows;
 }
 
-/* The clean call and the poisoned one, hidden alike. */
+/* Compares the clean call with the poisoned one; both hide the same keys. */
 static int64_t compare_poisoned(const struct attention_sizes *s, enum way way,
                                 const struct attn_kernels *kernels, unsigned what, unsigned outputs,
                                 bool poison_mask, float softcap)
@@ -137,7 +136,7 @@ static int64_t compare_poisoned(const struct attention_sizes *s, enum way way,
     return rows;
 }
 
-/* Poison hidden by the rule itself, and by a mask of its own from two rows of three. */
+/* The rule itself hides the poison; then a mask of its own hides it from two rows of three. */
 static void check_poison(const struct attention_sizes *s, enum way way,
                          const struct attn_kernels *kernels)
 {
@@ -159,7 +158,7 @@ static void test_poison(void **state)
     for_all(check_poison);
 }
 
-/* Softcap turns an infinite score into a finite one; the mask comes after it and still hides. */
+/* Softcap makes an infinite score finite. The mask comes after it and still hides the score. */
 static void check_poison_softcap(const struct attention_sizes *s, enum way way,
                                  const struct attn_kernels *kernels)
 {
@@ -173,8 +172,8 @@ static void test_poison_softcap(void **state)
     for_all(check_poison_softcap);
 }
 
-/* What is not hidden is not swallowed: a row that sees a NaN answers NaN, and a query of NaN is
- * that row's own trouble. */
+/* What is not hidden shows: a row that sees a NaN answers NaN. A query of NaN spoils its own row
+ * only. */
 static void test_visible_nan_is_reported(void **state)
 {
     (void)state;

@@ -1,7 +1,9 @@
-/* test_attn_positions.c - what is true of positions, linear biases and sinks whatever the numbers.
+/* test_attn_positions.c - what is true of positions, linear biases and sinks whatever the
+ * numbers.
  *
- * Only distances count, so moving query and keys together changes no bit, however far. ALiBi is a
- * float mask that nobody had to write out, and a sink is one more key with a value of 0. */
+ * Only distances count: moving query and keys together changes no bit, however far they move.
+ * ALiBi equals a float mask that the caller need not write out. A sink equals one more key with
+ * a value of 0. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +74,7 @@ static void test_only_distances_count(void **state)
             check_shift(*k, shifts[i]);
 }
 
-/* Keys infinitely far behind or ahead, by the standards of a window. */
+/* Keys that are infinitely far behind or ahead, compared with a window. */
 static void test_far_apart(void **state)
 {
     (void)state;
@@ -136,8 +138,8 @@ static void test_alibi_is_a_mask(void **state)
 
 /* ------------------------------------------------------------------- sinks -- */
 
-/* The weights leave to the sink what is its own: 1 - sum = exp(sink - lse). Context and lse follow
- * from those without it. */
+/* The weights leave the sink its share: 1 - sum = exp(sink - lse). Context and lse follow from
+ * those of the call without the sink. */
 static void check_sinks(const struct attn_kernels *kernels)
 {
     struct attention_case c;
@@ -177,7 +179,7 @@ static void test_sinks(void **state)
         check_sinks(*k);
 }
 
-/* A row with nothing but its sink, by a mask and for want of keys. */
+/* A row has nothing but its sink, because a mask hides all keys or because there are no keys. */
 static void test_nothing_but_the_sink(void **state)
 {
     (void)state;

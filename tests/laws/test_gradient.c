@@ -1,8 +1,9 @@
-/* test_gradient.c - the gradients of attention against finite differences of the double reference,
- * and the identities they must keep.
+/* test_gradient.c - the gradients of attention against finite differences of the double
+ * reference, and the identities that the gradients must keep.
  *
- * Every number of small problems is compared, on every kernel table, under each kind of mask; of
- * larger ones, whose tiles are many and cut, some numbers of each tensor. */
+ * Of small problems every number is compared, on every kernel table, under each kind of mask.
+ * Larger problems have many tiles, some of them cut; of these, some numbers of each tensor are
+ * compared. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,9 +51,9 @@ static void test_many_tiles(void **state)
 
 /* ---------------------------------------------------------------------------- identities -- */
 
-/* softmax does not change where all scores of a row do: the gradients of a row's masked scores sum
- * to 0. Values shifted by a constant change every context by it: the gradients of the values sum to
- * those of the context of rows that see something. */
+/* softmax does not change when all scores of a row change by the same amount: the gradients of a
+ * row's masked scores sum to 0. Values shifted by a constant shift every context by it: the
+ * gradients of the values sum to those of the context, over the rows that see something. */
 static void test_sums(void **state)
 {
     (void)state;
@@ -97,8 +98,8 @@ static void poison(const struct attn_tensor *tensor, int64_t first, int64_t end)
                 *attention_at(tensor, 0, h, i, d) = bad[(h + i + d) % 3];
 }
 
-/* What hidden keys and values hold, and the queries and gradients of rows that see nothing, reach
- * no gradient: the others keep their bits, their own is 0. */
+/* Hidden keys and values, and the queries and gradients of rows that see nothing, may hold
+ * anything. None of it reaches a gradient: the others keep their bits, their own is 0. */
 static void test_poison(void **state)
 {
     (void)state;
@@ -149,7 +150,7 @@ static void test_poison(void **state)
         }
 }
 
-/* Scores of thousands: weights are 0 and 1, and no gradient is lost to the size of lse. */
+/* Scores are in the thousands: weights are 0 and 1, and a large lse loses no gradient. */
 static void test_large_scores(void **state)
 {
     (void)state;

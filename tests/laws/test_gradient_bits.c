@@ -1,5 +1,5 @@
-/* test_gradient_bits.c - gradients have the same bits in whatever order and by however many threads
- * their tasks run, and whichever of them are asked for. */
+/* test_gradient_bits.c - gradients have the same bits whatever the order of their tasks, the
+ * number of threads and the choice of gradients that are asked for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static void bits_case_init(struct gradient_case *c, unsigned kinds)
 
 enum { TENSOR_COUNT = 4, LIST_COUNT = 3 };
 
-/* Leaves the gradient number kept alone; nothing where that is negative. */
+/* Asks for the gradient number kept only; a negative kept asks for all. */
 static void ask_for(struct attn_gradient_problem *problem, int kept)
 {
     struct attn_tensor *const tensors[TENSOR_COUNT] = { &problem->query_gradient,
@@ -100,8 +100,8 @@ static void expect_same_bits(const struct gradient_case *want, const struct grad
     expect_list(b->sinks_gradient, a->sinks_gradient, 4);
 }
 
-/* One thread from the first task to the last, one the other way, four, and each gradient asked for
- * alone. */
+/* Runs the tasks on one thread from the first to the last, on one thread backwards, and on four
+ * threads. Then asks for each gradient alone. */
 static void test_bits(void **state)
 {
     (void)state;

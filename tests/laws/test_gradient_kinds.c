@@ -15,7 +15,8 @@
 
 /* ------------------------------------------------------------------------------- by hand -- */
 
-/* One query row and two keys of one column each, values 3 and 1, gradient 1 of the context. */
+/* One query row and two keys of one column each, with values 3 and 1 and a gradient of 1 for the
+ * context. */
 struct small {
     float query[1], key[2], value[2], context_gradient[1], mask[2];
     float query_gradient[1], key_gradient[2], value_gradient[2], mask_gradient[2];
@@ -58,9 +59,9 @@ static void expect_near(float got, double want)
         fail_msg("%.9g, want %.9g", (double)got, want);
 }
 
-/* The query is 0 and both keys are ln 2, whose tanh is 0.6: both weights are 1/2, so the weights
- * have gradients 3 and 1, the scores 1/2 and -1/2. With v = 2 a score changes by 2 (1 - 0.36) with
- * its key; what the query gets from the two cancels, and so does what v gets. */
+/* The query is 0 and both keys are ln 2, whose tanh is 0.6. Both weights are 1/2, so the weights
+ * have gradients 3 and 1, and the scores 1/2 and -1/2. With v = 2 a score changes by 2 (1 -
+ * 0.36) with its key. What the query gets from the two scores cancels, and so does what v gets. */
 static void test_additive_by_hand(void **state)
 {
     (void)state;
@@ -78,8 +79,8 @@ static void test_additive_by_hand(void **state)
     expect_near(s.key_gradient[1], -0.64);
     expect_near(s.query_gradient[0], 0);
     expect_near(weight_gradient[0], 0);
-    /* The second key the other way: tanh -0.6, scores 1.2 and -1.2, and what v gets is twice 0.6
-     * times the first score's gradient P0 P1 (3 - 1). */
+    /* The second key is -ln 2: its tanh is -0.6 and the scores are 1.2 and -1.2. What v gets is
+     * twice 0.6 times the first score's gradient P0 P1 (3 - 1). */
     small_init(&s, 0, logf(2), -logf(2));
     s.problem.attention.additive_weight = weight;
     s.problem.additive_weight_gradient = weight_gradient;
@@ -91,8 +92,8 @@ static void test_additive_by_hand(void **state)
     expect_near(s.key_gradient[1], -1.28 * score);
 }
 
-/* Scores 0.25 and 0: both keys are in the support, whose mean of 3 and 1 is 2. Scores 4 and 0: one
- * key alone has all the weight, and nothing moves it. */
+/* With scores 0.25 and 0 both keys are in the support, and the mean of the values 3 and 1 is 2.
+ * With scores 4 and 0 one key has all the weight, and nothing changes that. */
 static void test_sparsemax_by_hand(void **state)
 {
     (void)state;
@@ -115,9 +116,9 @@ static void test_sparsemax_by_hand(void **state)
     assert_true(s.query_gradient[0] == 0 && s.key_gradient[0] == 0 && s.key_gradient[1] == 0);
 }
 
-/* Query 0, so three equal scores with the sink's: weights 1/3, delta 4/3. The sink gets
- * -1/3 * 4/3, and a slope, with the second key one further away, -(1/3) (1 - 4/3). Sparsemax has
- * the same weights; its mean over the support is the same 4/3, each slope 1. */
+/* The query is 0, so three scores are equal, the sink's among them: weights 1/3, delta 4/3. The
+ * sink gets -1/3 * 4/3. The second key is one further away, so a slope gets -(1/3) (1 - 4/3).
+ * Sparsemax has the same weights; its mean over the support is the same 4/3, each slope 1. */
 static void test_sinks_by_hand(void **state)
 {
     (void)state;
@@ -172,7 +173,7 @@ static void test_both(void **state)
 
 static const struct attention_sizes SIZES = { 1, 3, 1, 70, 110, 8, 4 };
 
-/* Larger scores than chance gives, so that sparsemax has supports of all sizes. */
+/* The scores are larger than random numbers give, so that sparsemax has supports of all sizes. */
 static void law_case(struct gradient_case *c, unsigned kinds, bool heads)
 {
     static const int64_t whole[4] = { 1, 3, 70, 110 };
@@ -193,8 +194,8 @@ static double sum_of(const struct attn_tensor *tensor, int64_t h, int64_t i)
     return sum;
 }
 
-/* Weights do not change where all scores of a row do, its sink's included. What comes of a mask is
- * what comes of ALiBi, each number times -|p - k|. */
+/* Weights do not change when all scores of a row, its sink's included, change by the same
+ * amount. The gradient of ALiBi's slopes is that of a mask, each number times -|p - k|. */
 static void test_rows(void **state)
 {
     (void)state;
@@ -241,9 +242,9 @@ static double inner(const struct attn_tensor *a, const struct attn_tensor *b)
     return sum;
 }
 
-/* A dot product is linear in the query and in the key: both inner products with the gradient are
- * the sum of score times gradient. An additive score does not change where what one of the two
- * gains the other loses, and it is linear in its weight. */
+/* A dot product is linear in the query and in the key: the inner product of each with its
+ * gradient is the sum of score times gradient. An additive score does not change when the query
+ * gains what the key loses, or the reverse, and it is linear in its weight. */
 static void test_scores(void **state)
 {
     (void)state;
@@ -312,8 +313,8 @@ static void expect_close_list(const float *a, const float *b, int64_t count)
         assert_true(fabs((double)a[i] - (double)b[i]) <= 1e-5);
 }
 
-/* What hidden keys and values hold, and the queries and gradients of rows that see nothing, reaches
- * no gradient. */
+/* Hidden keys and values, and the queries and gradients of rows that see nothing, may hold
+ * anything: none of it reaches a gradient. */
 static void test_poison(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
-/* test_gradient_random.c - the gradients of random problems of every kind, each all at once: how
- * the loss of the double reference changes where every number of every input moves, some up and
- * some down, against what the gradients say of it.
+/* test_gradient_random.c - the gradients of random problems of every kind, all numbers of a
+ * problem at once. Every number of every input moves, some up and some down. The loss of the
+ * double reference must change as the gradients say.
  *
- * ATTND_TEST_ROUNDS tries so many problems in place of a few hundred. */
+ * ATTND_TEST_ROUNDS is the number of problems, in place of a few hundred. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,7 +85,7 @@ static void move(const struct numbers *numbers, float steps)
     }
 }
 
-/* The threshold of a row of weights of sparsemax that has at least one score or a sink. */
+/* The threshold of sparsemax for one row, which has at least one score or a sink. */
 static double threshold_of(const double *masked, const double *weights, int64_t n, double sink)
 {
     for (int64_t j = 0; j < n; j++)
@@ -94,9 +94,9 @@ static double threshold_of(const double *masked, const double *weights, int64_t 
     return sink - 1;
 }
 
-/* Whether some score lies so near its threshold that a step, which a slope of ALiBi turns into as
- * many as the keys are away, takes it to the other side, or the rounding of a float does; there is
- * no derivative there. */
+/* Whether some score lies so near its threshold that a step or the rounding of a float takes it
+ * to the other side: there is no derivative there. A slope of ALiBi turns one step into as many
+ * steps as the key is away. */
 static bool is_at_kink(const struct attn_problem *problem)
 {
     struct reference r;
@@ -115,8 +115,8 @@ static bool is_at_kink(const struct attn_problem *problem)
     return nearest < 1e-4 + 4 * (double)STEP * (double)(r.q_len + r.kv_len);
 }
 
-/* What of the gradient of a slope may cancel: for each pair a rounding error of a tenth of the
- * tolerance, times how far apart the two are, in no order. */
+/* How much of the gradient of a slope may cancel: each pair has a rounding error of a tenth of
+ * the tolerance, times the distance of the two. The errors add up in no order. */
 static double cancelled(const struct attn_problem *problem)
 {
     const int64_t *query = problem->query.shape;
@@ -164,7 +164,7 @@ static struct attention_sizes random_sizes(struct fill *fill)
                                      .v_head_dim = 1 + fill_below(fill, 9) };
 }
 
-/* value, or what is meant by off, with even chances. */
+/* Returns value or, with the same chance, off, which means that the option is not used. */
 static int64_t maybe(struct fill *fill, int64_t value, int64_t off)
 {
     return fill_below(fill, 2) ? value : off;

@@ -1,6 +1,6 @@
-/* test_gradient_rounds.c - gradients of lengths whose tasks take several rounds, and of problems
- * whose forward pass has left its context and lse, against finite differences of the double
- * reference. */
+/* test_gradient_rounds.c - gradients against finite differences of the double reference, for
+ * lengths whose tasks take several rounds, and for problems that have kept the context and lse
+ * of their forward pass. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ static const struct gradient_variant VARIANTS[] = {
 };
 enum { VARIANT_COUNT = sizeof VARIANTS / sizeof VARIANTS[0] };
 
-/* The gradients of a problem of these sizes and of variant v, its tasks in reverse order. */
+/* The gradients of a problem of these sizes and of variant v. Its tasks run in reverse order. */
 static void expect_rounds(const struct attention_sizes *sizes, unsigned kinds, size_t v)
 {
     struct gradient_case c;
@@ -76,8 +76,8 @@ static void test_kept(void **state)
     assert_true(kinks <= 3);
 }
 
-/* An lse that is greater by ln 2 halves every weight, and with them the gradients of the values;
- * where it is not looked at nothing changes. */
+/* An lse that is greater by ln 2 halves every weight, and so halves the gradients of the values.
+ * Where the call does not look at lse, nothing changes. */
 static void test_kept_is_used(void **state)
 {
     (void)state;

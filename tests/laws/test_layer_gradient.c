@@ -21,7 +21,7 @@ static const double TOLERANCE = 5e-5;
 
 enum { D_QUERY = 5, D_KEY = 4, D_VALUE = 3, D_OUT = 6, ARRAYS_MAX = 20 };
 
-/* Something to differentiate by, and where its gradient is. */
+/* An input to differentiate by, and the place of its gradient. */
 struct array {
     const char *name;
     float *numbers;
@@ -47,7 +47,7 @@ static float *numbers(struct layer_case *c, int64_t count)
     return buffer->data;
 }
 
-/* count numbers, whose gradient goes to what is returned. */
+/* Adds an array of count numbers. Their gradient goes to the array that it returns. */
 static struct array *add(struct layer_case *c, const char *name, int64_t count)
 {
     struct array *array = &c->arrays[c->array_count++];
@@ -70,7 +70,8 @@ static void add_linear(struct layer_case *c, const char *name, struct attn_linea
     }
 }
 
-/* From NORMED on as DOT, with norms of query and key or with projections that are clamped. */
+/* Kinds from NORMED on score as DOT does, with norms of query and key or with clamped
+ * projections. */
 enum kind { DOT, GENERAL, ADDITIVE, CONCAT, SPARSE, NORMED, NORMED_HEADS, NORMED_ROWS, CLAMPED };
 
 struct shape {
@@ -157,7 +158,7 @@ static void add_scores(struct layer_case *c, const struct shape *s)
                    s->in_out, s->biased);
 }
 
-/* A few numbers, and where their gradient goes. */
+/* Adds a few numbers, and says where their gradient goes. */
 static const float *add_list(struct layer_case *c, const char *name, int64_t count,
                              float **gradient)
 {
@@ -275,8 +276,9 @@ static void expect_near(const struct array *array, int64_t i, double got, double
         fail_msg("%s[%" PRId64 "] is %.9g, want %.9g", array->name, i, got, want);
 }
 
-/* Of a large problem some numbers at once, one from each part of the array, some up and some down:
- * the reference takes long, and what one gradient is off by no other makes good. */
+/* Checks some numbers of a large problem at once, one from each part of the array, some moved up
+ * and some down. The reference takes long to run, and no gradient makes good the error of
+ * another. */
 static void expect_some(struct layer_case *c, const struct array *array)
 {
     enum { SAMPLES = 5 };
@@ -323,13 +325,13 @@ static void test_differences(void **state)
     }
 }
 
-/* Of one matrix two projections may have their parts. */
+/* Two projections may have their parts in one matrix. */
 static bool is_part(const float *gradient, const struct array *array)
 {
     return gradient >= array->gradient && gradient < array->gradient + array->count;
 }
 
-/* One gradient at a time has the bits that it has among all. */
+/* A gradient that is asked for alone has the bits that it has among all. */
 static void test_alone(void **state)
 {
     (void)state;
@@ -360,7 +362,7 @@ static void test_alone(void **state)
     }
 }
 
-/* NaN in key and value rows that nobody sees reaches no gradient, the projections' included. */
+/* NaN in key and value rows that no query sees reaches no gradient, the projections' included. */
 static void test_hidden_rows(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
-/* test_layer_halves.c - a layer whose matrices are F16 or BF16 answers, and has gradients, to the
- * bit as one whose matrices are the same numbers in F32; whatever the table, the layout and the
- * number of rows. Each matrix ends at an unreadable page, at any alignment of its numbers. */
+/* test_layer_halves.c - a layer whose matrices are F16 or BF16 has, to the bit, the answers and
+ * gradients of a layer whose matrices hold the same numbers in F32, whatever the table, the
+ * layout and the number of rows. Each matrix ends at an unreadable page, at any alignment of its
+ * numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +40,7 @@ static void *allocate(struct case_of_halves *c, size_t size)
     return buffer->data;
 }
 
-/* The same matrix twice, with as much between its rows. */
+/* Makes the same matrix twice, with the same gap between its rows. */
 static void make_linear(struct case_of_halves *c, struct fill *fill, enum attn_dtype dtype,
                         struct attn_linear *halves, struct attn_linear *floats)
 {
@@ -139,7 +140,7 @@ static void test_answers(void **state)
 
 /* -------------------------------------------------------------------------- gradients -- */
 
-/* All gradients of a layer, one after the other. */
+/* Computes all gradients of a layer, one after the other. */
 static void run_gradients(struct case_of_halves *c, const struct attn_layer *layer, int64_t rows,
                           const struct attn_kernels *kernels, float *numbers)
 {

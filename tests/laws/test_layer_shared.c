@@ -1,6 +1,6 @@
-/* test_layer_shared.c - products that several calls of a layer run as one: the bits of each call
- * are those it has alone, whoever is beside it, however many rows they bring and in whichever order
- * the tasks run. */
+/* test_layer_shared.c - products that several calls of a layer run as one. The bits of each call
+ * are those that it has alone, whichever calls are beside it, however many rows they bring, and
+ * in whatever order the tasks run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -115,8 +115,8 @@ static void run_alone(struct call *call, int stage)
         attn_layer_run(&call->plan, stage, task, call->scratch, call->workspace);
 }
 
-/* All calls from first on, in steps, that have the product; its tasks from the last to the first.
- */
+/* Runs the product of every step-th call from first on as one, for the calls that have it. The
+ * tasks run from the last to the first. */
 static void run_shared(struct call *calls, enum attn_layer_product product, int first, int step)
 {
     struct attn_layer_call members[CALLS];
@@ -130,7 +130,7 @@ static void run_shared(struct call *calls, enum attn_layer_product product, int 
         attn_layer_product_run(members, count, product, task, calls[first].workspace);
 }
 
-/* Every stage of all calls; the products of every step-th call as one. */
+/* Runs every stage of all calls, and the products of every step-th call as one. */
 static void run_all(struct call *calls, int step)
 {
     for (int first = 0; first < step; first++)
@@ -212,7 +212,7 @@ static void rows_of_a_call(void **state)
     free_linear(&layer.o_proj);
 }
 
-/* Whatever a product reads of a layer tells two of them apart, and nothing else does. */
+/* Two layers are told apart by what a product reads of them, and by nothing else. */
 static void products_are_told_apart(void **state)
 {
     (void)state;
@@ -235,7 +235,7 @@ static void products_are_told_apart(void **state)
     others[0] = layer;
     others[0].o_proj.bias = NULL;
     others[0].q_heads = 9;
-    others[0].q_proj.stride = 4; /* what 0 means */
+    others[0].q_proj.stride = 4; /* 0 means the same */
     assert_true(attn_layer_same_product(&layer, &others[0], ATTN_PRODUCT_INPUTS));
     assert_false(attn_layer_same_product(&layer, &others[0], ATTN_PRODUCT_OUTPUT));
 }

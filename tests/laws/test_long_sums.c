@@ -1,7 +1,7 @@
 /* test_long_sums.c - sums over so many keys that they are carried in two floats.
  *
- * The number of keys must not show in the error, an infinite value must not become NaN on the way,
- * and what is asked for must not change the bits of what is answered. */
+ * The number of keys must not show in the error. An infinite value must not become NaN on the
+ * way. The outputs that are asked for must not change the bits of the answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,7 +86,7 @@ static void make(struct attention_case *c, const struct attention_sizes *s, int 
         allowed[i] = i % 3 != 0 && i / (s->kv_len - 200) != 2; /* row 2 sees nothing */
 }
 
-/* Around the length from which sums are folded, and where folds end. */
+/* Lengths around the one from which sums are folded, and around the ends of folds. */
 static const int64_t LENGTHS[] = { 767, 768, 769, 864, 1536, 1537, 2500 };
 
 enum { LENGTH_COUNT = sizeof LENGTHS / sizeof LENGTHS[0] };
@@ -116,7 +116,7 @@ static void test_reference(void **state)
     for_all_tables(check_reference);
 }
 
-/* Each output alone has the bits it has beside all the others. */
+/* Each output alone has the bits that it has beside all the others. */
 static void check_bits(const struct attn_kernels *kernels)
 {
     for (int l = 0; l < LENGTH_COUNT; l++)
@@ -146,8 +146,8 @@ static void test_bits(void **state)
     for_all_tables(check_bits);
 }
 
-/* A visible value that is infinite makes its column so, wherever it stands; others are as before.
- */
+/* A visible value that is infinite makes its column infinite, wherever it stands. Other columns
+ * do not change. */
 static void check_infinite_value(const struct attn_kernels *kernels)
 {
     const struct attention_sizes s = { 1, 1, 1, 2, 2000, 4, 3 };

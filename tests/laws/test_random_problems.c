@@ -1,8 +1,8 @@
 /* test_random_problems.c - the laws, on problems of every kind drawn from a seed.
  *
- * What a case of others does not notice, one of many random problems does: a mask that is read and
- * not used, a cap after the mask, a causal line in the wrong place, heads of a group in the wrong
- * order. ATTND_TEST_PROBLEMS says how many problems; what fails names its seed. */
+ * One of many random problems shows what a chosen case does not: a mask that is read and not
+ * used, a cap after the mask, a causal line in the wrong place, heads of a group in the wrong
+ * order. ATTND_TEST_PROBLEMS says how many problems; a failure names its seed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,8 +59,8 @@ static void test_reference(void **state)
 
 /* --------------------------------------------------------------- sums and bounds -- */
 
-/* A row of softmax and its sink share 1; what the masks leave out has exactly nothing, what they
- * leave in is within what a softmax of it can be. */
+/* A row of softmax and its sink share 1. Keys that the masks leave out have exactly nothing; the
+ * weights of the others are within what a softmax can give. */
 static void check_row(const struct attn_problem *problem, int64_t b, int64_t h, int64_t i,
                       uint64_t seed)
 {
@@ -112,7 +112,8 @@ static void expect_same(struct attn_problem *a, struct attn_problem *b, uint64_t
     }
 }
 
-/* Any outputs alone, tasks from the last to the first: the bits of all of them in order. */
+/* Asks for any outputs alone and runs the tasks from the last to the first. The bits are those
+ * of a call for all outputs with its tasks in order. */
 static void check_any_outputs(struct attention_case *c, uint64_t seed)
 {
     struct attn_plan plan;
@@ -136,8 +137,8 @@ static void test_any_outputs(void **state)
     for_problems(300000, check_any_outputs);
 }
 
-/* Key/value head g serves the query heads of group g, which stand side by side: with a copy of it
- * for each of them nothing changes. */
+/* Key/value head g serves the query heads of group g, which stand side by side. Nothing changes
+ * if each of them gets a copy of head g. */
 static struct attn_tensor repeat_heads(struct attention_case *c, const struct attn_tensor *tensor,
                                        int64_t q_heads)
 {
@@ -190,7 +191,7 @@ static void test_rows_of_heads(void **state)
 
 /* -------------------------------------------------------------------------- hiding -- */
 
-/* All that hides a pair, and what is added to its score, as one float mask that spells it out. */
+/* One float mask that spells out all that hides a pair, and all that is added to its score. */
 static struct attn_tensor spelled_out(struct attention_case *c, const struct attn_problem *problem)
 {
     const int64_t *shape = problem->masked.shape;
@@ -205,8 +206,9 @@ static struct attn_tensor spelled_out(struct attention_case *c, const struct att
     return mask;
 }
 
-/* What no pair may see may be anything: the masked scores say which those are, and with NaN in the
- * values of keys that nobody sees, and only that mask, the answer is the same. */
+/* What no pair may see may hold anything. The masked scores say which pairs are hidden. The call
+ * runs again with that mask alone, and with NaN in the values of keys that no query sees: the
+ * answer is the same. */
 static void check_hidden(struct attention_case *c, uint64_t seed)
 {
     struct attn_problem *problem = &c->problem;

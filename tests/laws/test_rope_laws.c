@@ -1,6 +1,7 @@
-/* test_rope_laws.c - what holds of rotary embedding under every scaling: scores go by distance,
- * lengths are kept, the transposed turn is the way back, numbers are rounded once, parts of keys
- * merge into the whole, and gradients are those of the double reference. */
+/* test_rope_laws.c - what holds of rotary embedding under every scaling: scores depend on
+ * distance, lengths stay the same, the transposed rotation undoes the rotation, numbers are
+ * rounded once, parts of keys merge into the whole, and gradients are those of the double
+ * reference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +19,7 @@
 
 enum { DIM_MAX = 32, TYPES = ATTN_ROPE_LONGROPE + 1 };
 
-/* The factors of a rope stay until the next one. */
+/* The factors of a rope stay valid until the next call. */
 static struct attn_rope random_rope(enum attn_rope_type type, int64_t head_dim, struct fill *fill)
 {
     static double factors[2][DIM_MAX / 2];
@@ -65,7 +66,7 @@ static double dot(const float *a, const float *b, int64_t count)
     return sum;
 }
 
-/* Dynamic too, in calls of one length. */
+/* This holds of dynamic scaling too, in calls of one length. */
 static void test_scores_go_by_distance(void **state)
 {
     (void)state;
@@ -121,7 +122,7 @@ static void test_lengths_and_the_way_back(void **state)
     }
 }
 
-/* A turned number is the nearest float, also far away. */
+/* A rotated number is the nearest float, also far away. */
 static void test_rounded_once(void **state)
 {
     (void)state;
@@ -147,7 +148,7 @@ static void test_rounded_once(void **state)
 
 enum { HEADS = 2, HEAD_DIM = 12, Q_LEN = 7, KV_LEN = 90, PARTS = 5 };
 
-/* Keys [first, end) of problem, the context and lse of which go where it says. */
+/* Runs keys [first, end) of problem; writes their context and lse where it says. */
 static void run_part(const struct attn_layer_problem *problem, int64_t first, int64_t end,
                      float *context, float *lse)
 {
@@ -180,7 +181,7 @@ static void merge_parts(const struct attn_layer *layer, const struct attn_part *
     guard_free(&workspace);
 }
 
-/* The query stands at the end, which under dynamic scaling is what makes parts agree. */
+/* The query stands at the end: with dynamic scaling, this is what makes parts agree. */
 static void test_parts_merge(void **state)
 {
     enum { COLUMNS = HEADS * HEAD_DIM };
