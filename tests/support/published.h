@@ -29,8 +29,8 @@ struct published_answer {
 void published_open(const char *config, const char *tensors, int layers, const char *dtype);
 void published_close(void);
 
-/* Loads the open tensors with this config instead. Returns whether they make a model; if so,
- * that model takes the place of the old one. */
+/* Makes a model of the open tensors with this config, in place of the old one. Returns false if
+ * it is refused; then there is no model. */
 bool published_reopen(const char *config, struct fault *fault);
 
 /* The same for a checkpoint that must be refused, with these words in the message. */

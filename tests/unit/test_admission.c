@@ -156,8 +156,8 @@ static void test_deadlines(void **state)
     assert_int_equal(judge(), ADMISSION_TOO_LATE);
 }
 
-/* Once planned, a request costs what was predicted. Requests that came meanwhile do not push it
- * out. */
+/* Once planned, a request that costs what was predicted keeps its place. Requests that came
+ * meanwhile do not push it out. */
 static void test_places_are_kept(void **state)
 {
     (void)state;

@@ -244,7 +244,7 @@ static void add_lengths(struct attention_case *c, const struct variant *variant,
     problem->row_kv_len = variant->row_kv_len ? rows : NULL;
 }
 
-/* A slope and a sink for each head. One head has no sink. */
+/* A slope and a sink for each head. One head in four has no sink. */
 static void add_per_head(struct attention_case *c, const struct variant *variant, struct fill *fill)
 {
     const int64_t q_heads = c->problem.query.shape[1];
