@@ -111,8 +111,7 @@ static void test_bad_flags(void **state)
             expect_refused(bad[b].flag, bad[b].values[v], bad[b].flag + 2);
 }
 
-/* The daemon refuses a flag that the contract has and this build has not. It does not ignore the
- * flag. */
+/* The daemon refuses a flag that the contract has and this build lacks; it does not ignore it. */
 static void test_flags_of_later(void **state)
 {
     (void)state;
@@ -160,8 +159,7 @@ static bool has_variable(const struct daemon *daemon, const char *line)
     return false;
 }
 
-/* malloc() reads this variable before main(). So the daemon sets the variable and starts itself
- * again. It keeps a value that the user has set. */
+/* malloc() reads it before main(): the daemon sets it and starts again, or keeps the user's. */
 static void test_heap(void **state)
 {
     (void)state;
@@ -377,8 +375,7 @@ static void test_help_of_commands(void **state)
     expect_usage((const char *const[]){ "model", "show", "--help", NULL }, "attnd model show");
 }
 
-/* The daemon starts with closed standard streams. Then it writes its log nowhere. In particular it
- * does not write into a socket that got the number of a standard stream. */
+/* With closed standard streams the log goes nowhere: not into a socket that got their number. */
 static void test_closed_streams(void **state)
 {
     (void)state;
@@ -423,8 +420,7 @@ static void test_kernels(void **state)
     daemon_stop(&server);
 }
 
-/* The container's health check takes the address from its argument, or from the daemon's own
- * setting. */
+/* The health check takes the address from its argument, or from the daemon's own setting. */
 static void test_health_command(void **state)
 {
     (void)state;
