@@ -265,7 +265,7 @@ static bool skip_array(struct header_scan *scan)
 static bool skip_object(struct header_scan *scan)
 {
     struct header_object object;
-    struct header_string key;
+    struct header_string key = { 0 };
     if (!header_object_open(scan, &object))
         return false;
     while (header_object_next(scan, &object, &key))

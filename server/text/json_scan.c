@@ -72,7 +72,7 @@ static bool scan_escape(struct json_scan *scan)
     const char *at = scan->p;
     const char kind = scan->end - at > 1 ? at[1] : '\0';
     if (kind == 'u') {
-        unsigned code;
+        unsigned code = 0;
         if (!json_scan_unicode(scan, &code))
             return false;
         if (code == 0)

@@ -148,7 +148,8 @@ void text_key(struct text *text, const char *key)
 void text_decimal(struct text *text, int64_t value, int places)
 {
     char digits[JSON_INTEGER_BYTES_MAX];
-    text_bytes(text, digits, json_write_decimal(digits, value, places));
+    const size_t size = json_write_decimal(digits, value, places);
+    text_bytes(text, digits, size);
 }
 
 void text_integer(struct text *text, int64_t value)
