@@ -5,6 +5,7 @@
  * and madvise() gives it back, after which it reads as zero until it is filled again. */
 #include "model/model_converted.h"
 
+#include "base/array.h"
 #include "watch/metrics.h"
 
 #include <pthread.h>
@@ -41,15 +42,11 @@ void model_converted_read(float *values, const struct model_converted_source *so
 
 static bool reserve(struct model_converted *set)
 {
-    if (set->count < set->capacity)
-        return true;
-    const int64_t capacity = set->capacity ? 2 * set->capacity : 16;
-    struct model_copy **grown =
-        realloc(set->copies, (size_t)capacity * sizeof(struct model_copy *));
-    if (!grown)
+    struct model_copy **copies =
+        array_with_room(set->copies, set->count, &set->capacity, sizeof(struct model_copy *));
+    if (!copies)
         return false;
-    set->copies = grown;
-    set->capacity = capacity;
+    set->copies = copies;
     return true;
 }
 

@@ -1,23 +1,19 @@
 /* model_table.c - see model_table.h. */
 #include "store/model_table.h"
 
+#include "base/array.h"
 #include "base/names.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_MIN = 16 };
-
 bool model_table_reserve(struct model_table *table, struct fault *fault)
 {
-    if (table->count < table->capacity)
-        return true;
-    const int64_t capacity = table->capacity ? 2 * table->capacity : ROWS_MIN;
-    struct model_row *rows = realloc(table->rows, (size_t)capacity * sizeof *rows);
+    struct model_row *rows =
+        array_with_room(table->rows, table->count, &table->capacity, sizeof *rows);
     if (!rows)
         return fault_no_memory(fault);
     table->rows = rows;
-    table->capacity = capacity;
     return true;
 }
 
