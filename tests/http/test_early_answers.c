@@ -97,19 +97,25 @@ static void test_body_in_pieces(void **state)
     expect_answer(&raw, 413, "too_large");
 }
 
+/* Sends a request, of this line, whose body has no declared length and is one chunk of three times
+ * the limit. */
+static void send_long_chunk(struct http_raw *raw, const char *line)
+{
+    char head[200];
+    snprintf(head, sizeof(head), "%s\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n", line,
+             3 * BODY_MAX);
+    http_raw_connect(raw, server.port);
+    assert_true(http_raw_send_text(raw, head));
+    assert_true(http_raw_send(raw, filler, 3 * BODY_MAX));
+}
+
 /* The daemon reads and drops a body without a declared length, up to twice the limit. If the body
  * is longer, the daemon refuses it then. */
 static void test_chunked_body(void **state)
 {
     (void)state;
     struct http_raw raw;
-    char size[16];
-    http_raw_connect(&raw, server.port);
-    assert_true(http_raw_send_text(&raw, "POST /v1/attention HTTP/1.1\r\nHost: x\r\n"
-                                         "Transfer-Encoding: chunked\r\n\r\n"));
-    snprintf(size, sizeof(size), "%x\r\n", 3 * BODY_MAX);
-    assert_true(http_raw_send_text(&raw, size));
-    assert_true(http_raw_send(&raw, filler, 3 * BODY_MAX));
+    send_long_chunk(&raw, "POST /v1/attention HTTP/1.1");
     expect_answer(&raw, 413, "too_large");
 }
 
@@ -118,13 +124,7 @@ static void test_unknown_path_with_a_long_body(void **state)
 {
     (void)state;
     struct http_raw raw;
-    char size[16];
-    http_raw_connect(&raw, server.port);
-    assert_true(http_raw_send_text(&raw, "POST /v1/\"\\%22%5C%0A HTTP/1.1\r\nHost: x\r\n"
-                                         "Transfer-Encoding: chunked\r\n\r\n"));
-    snprintf(size, sizeof(size), "%x\r\n", 3 * BODY_MAX);
-    assert_true(http_raw_send_text(&raw, size));
-    assert_true(http_raw_send(&raw, filler, 3 * BODY_MAX));
+    send_long_chunk(&raw, "POST /v1/\"\\%22%5C%0A HTTP/1.1");
     expect_answer(&raw, 404, "not_found");
 }
 
