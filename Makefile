@@ -203,7 +203,8 @@ $(PRELOAD): $B/%.so: %.c $B/flags
 
 # ------------------------------------------------------------------------------------- the two --
 
-# The address that a client uses for LISTEN: `localhost`, :PORT and localhost:PORT are the loopback, as --listen takes them.
+# The address that a client uses for LISTEN: `localhost`, :PORT and localhost:PORT are the loopback, as --listen takes
+# them.
 ADDRESS  := $(patsubst localhost,:8080,$(LISTEN:localhost:%=:%))
 ADDRESS  := $(ADDRESS::%=127.0.0.1:%)
 LOOPBACK := $(filter 127.% [::1]:%,$(ADDRESS))
