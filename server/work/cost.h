@@ -22,7 +22,7 @@
     X(PROJECT, "project", 0.0095)           /* a flop of a projection */                           \
     X(PARAMETER, "parameter", 0.02)         /* a byte of parameters, out of a cache */             \
     X(PARAMETER_FAR, "parameter_far", 0.07) /* and where there are too many for one */             \
-    X(MOVE, "turn", 0.7)                    /* a number transposed, normed or turned */            \
+    X(MOVE, "turn", 0.7)                    /* a number transposed, normed or rotated */           \
     X(TILE, "tile", 0.0095)                 /* a flop of scores and context */                     \
     X(PAIR, "pair", 0.25)                   /* a step of the softmax */                            \
     X(DECODE, "few", 0.012)                 /* a flop of few rows */                               \

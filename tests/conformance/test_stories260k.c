@@ -3,7 +3,7 @@
  * stories260K (karpathy/tinyllamas): width 64, 8 query heads and 4 key and value
  * heads of 8, interleaved rotary embedding with theta 10000, causal. Each layer
  * is run four times: whole; without its output projection, which gives y; with
- * queries and keys that are already turned; and decoding, one row at a time over
+ * queries and keys that are already rotated; and decoding, one row at a time over
  * the keys so far. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -149,7 +149,7 @@ static void check_whole(const struct stored *s)
     }
 }
 
-/* Stored q, k and v instead of the products; then those already turned, without rotary
+/* Stored q, k and v instead of the products; then those already rotated, without rotary
  * embedding. */
 static void check_projected(const struct stored *s)
 {

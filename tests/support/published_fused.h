@@ -21,7 +21,7 @@ struct published_fused {
     int64_t rotary_dim;        /* columns of a head that rotate_half() turns; 0: none */
     double theta;              /* of their frequencies */
     const double *frequencies; /* in place of theta's; NULL: none */
-    double factor;             /* of what is turned by them */
+    double factor;             /* of what is rotated by them */
     struct published_attention attention;
 };
 

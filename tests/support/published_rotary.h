@@ -16,7 +16,7 @@ struct published_rotary {
     double theta, scale, softcap;
     bool is_every_two;         /* else rotate_half */
     const double *frequencies; /* of the pairs; NULL: as theta gives */
-    double factor;             /* of what is turned by them */
+    double factor;             /* of what is rotated by them */
     int64_t window;
     bool is_bidirectional;
     int64_t reach;   /* of bidirectional attention; 0: all */

@@ -229,7 +229,7 @@ static void test_qwen2(void **state)
     published_close();
 }
 
-/* phi/modeling_phi.py at 0faeaf39a917, PhiAttention: the first half of a head's columns turned. */
+/* phi/modeling_phi.py at 0faeaf39a917, PhiAttention: the first half of a head's columns rotated. */
 static void test_phi(void **state)
 {
     const struct published_rotary phi = { .begin = "model.layers.#.self_attn.",
@@ -247,7 +247,8 @@ static void test_phi(void **state)
         BIASED("model.layers.#.self_attn.", "dense"), "F16", &phi);
 }
 
-/* stablelm/modeling_stablelm.py at bf112caa961a, StableLmAttention: a part turned, biases of three.
+/* stablelm/modeling_stablelm.py at bf112caa961a, StableLmAttention: a part rotated, biases of
+ * three.
  */
 static void test_stablelm(void **state)
 {

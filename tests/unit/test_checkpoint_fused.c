@@ -71,7 +71,7 @@ static void test_gpt2(void **state)
 /* ----------------------------------------------------------- GPT-NeoX, Phi-3 -- */
 
 /* gpt_neox/modeling_gpt_neox.py at 006bd23dd0ce, GPTNeoXAttention: each head's query, key and value
- * one after the other, of which the first rotary_ndims columns are turned. */
+ * one after the other, of which the first rotary_ndims columns are rotated. */
 static void test_gpt_neox(void **state)
 {
     const struct published_fused gpt_neox = {

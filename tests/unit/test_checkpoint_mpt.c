@@ -22,7 +22,7 @@ struct mpt {
     const char *attention, *more; /* fields of attn_config, and beside it; NULL: none */
     const char *tensors;          /* NULL: Wqkv of 48 outputs, without biases */
     int64_t kv_heads;             /* 0: four */
-    double divisor;               /* of the frequencies; 0: nothing is turned */
+    double divisor;               /* of the frequencies; 0: nothing is rotated */
     double theta;
     double softcap;
     int64_t window;

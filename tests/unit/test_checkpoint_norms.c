@@ -112,7 +112,7 @@ static void test_cohere(void **state)
 }
 
 /* cohere2/modeling_cohere2.py at 015bfeb86891, Cohere2Attention: no norms, and only layers with a
- * window are turned. */
+ * window are rotated. */
 static void test_cohere2(void **state)
 {
     static const char *const WHICH[] = {

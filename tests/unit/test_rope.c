@@ -1,9 +1,9 @@
 /* test_rope.c - rotary embedding, seen from outside.
  *
- * The test reads the turned rows of a layer through the layer's scores. The scale is 1, and the
- * single key is the unit vector of column d at position 0, which is never turned. So the score
- * of query row i is column d of the turned row i. With the roles changed, the test reads the
- * turned keys. A key at position 0 is not turned, but it is still multiplied by YaRN's attention
+ * The test reads the rotated rows of a layer through the layer's scores. The scale is 1, and the
+ * single key is the unit vector of column d at position 0, which is never rotated. So the score
+ * of query row i is column d of the rotated row i. With the roles changed, the test reads the
+ * rotated keys. A key at position 0 is not rotated, but it is still multiplied by YaRN's attention
  * factor. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -93,8 +93,8 @@ static void run_scores(const struct rope_case *c, float *query, int64_t q_len, f
     attention_run_layer(&problem);
 }
 
-/* turned[ROWS][head_dim]: rows as the layer turns them, as queries or as keys. */
-static void read_rotated(const struct rope_case *c, float *rows, bool as_keys, float *turned)
+/* rotated[ROWS][head_dim]: rows as the layer rotates them, as queries or as keys. */
+static void read_rotated(const struct rope_case *c, float *rows, bool as_keys, float *rotated)
 {
     for (int64_t d = 0; d < c->head_dim; d++) {
         float unit[DIM_MAX] = { 0 }, column[ROWS];
@@ -104,16 +104,16 @@ static void read_rotated(const struct rope_case *c, float *rows, bool as_keys, f
         else
             run_scores(c, rows, ROWS, unit, 1, c->past_len, column);
         for (int64_t i = 0; i < ROWS; i++)
-            turned[i * c->head_dim + d] = column[i];
+            rotated[i * c->head_dim + d] = column[i];
     }
 }
 
 static void check_rotated(const struct rope_case *c, bool as_keys)
 {
-    float rows[ROWS * DIM_MAX], turned[ROWS * DIM_MAX];
+    float rows[ROWS * DIM_MAX], rotated[ROWS * DIM_MAX];
     struct fill fill = { (uint64_t)(c - CASES) + 1 };
     fill_floats(&fill, rows, ROWS * c->head_dim, -1, 1);
-    read_rotated(c, rows, as_keys, turned);
+    read_rotated(c, rows, as_keys, rotated);
     const int64_t past_len = as_keys ? 0 : c->past_len;
     double unit[DIM_MAX] = { 1 };
     reference_rope(&c->rope, 0, 0, unit);
