@@ -124,7 +124,7 @@ static void check_rotated(const struct rope_case *c, bool as_keys)
         reference_rope(&c->rope, past_len + i, (double)(past_len + ROWS > 1 ? past_len + ROWS : 1),
                        want);
         for (int64_t d = 0; d < c->head_dim; d++) {
-            const float got = turned[i * c->head_dim + d];
+            const float got = rotated[i * c->head_dim + d];
             if (d >= c->rope.dim) /* beyond dim nothing is touched */
                 assert_true(got == rows[i * c->head_dim + d]);
             else if (!(fabs((double)got - unit[0] * want[d]) <= 1e-6 * fmax(1, unit[0] * unit[0])))
@@ -155,16 +155,16 @@ static void test_known_turn(void **state)
     (void)state;
     const struct rope_case interleaved = { 4, ROPE(4, 10000.0, true), 0 };
     const struct rope_case halves = { 4, ROPE(4, 10000.0, false), 0 };
-    float rows[ROWS * 4] = { 0 }, turned[ROWS * 4];
+    float rows[ROWS * 4] = { 0 }, rotated[ROWS * 4];
     rows[2 * 4] = 1.0f;
-    read_rotated(&interleaved, rows, false, turned);
-    assert_float_equal(turned[8], -0.41614684f, 1e-6);
-    assert_float_equal(turned[9], 0.90929743f, 1e-6);
-    assert_true(turned[10] == 0.0f && turned[11] == 0.0f);
-    read_rotated(&halves, rows, false, turned);
-    assert_float_equal(turned[8], -0.41614684f, 1e-6);
-    assert_float_equal(turned[10], 0.90929743f, 1e-6);
-    assert_true(turned[9] == 0.0f && turned[11] == 0.0f);
+    read_rotated(&interleaved, rows, false, rotated);
+    assert_float_equal(rotated[8], -0.41614684f, 1e-6);
+    assert_float_equal(rotated[9], 0.90929743f, 1e-6);
+    assert_true(rotated[10] == 0.0f && rotated[11] == 0.0f);
+    read_rotated(&halves, rows, false, rotated);
+    assert_float_equal(rotated[8], -0.41614684f, 1e-6);
+    assert_float_equal(rotated[10], 0.90929743f, 1e-6);
+    assert_true(rotated[9] == 0.0f && rotated[11] == 0.0f);
 }
 
 /* The purpose of the embedding: a score depends on how far apart two rows are, not on where they
