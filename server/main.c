@@ -137,8 +137,8 @@ static int check_config(struct service *service)
     struct fault fault;
     int failed_count = 0;
     const struct config *config = service->config;
-    for (int i = 0; i < config->listen_count; i++)
-        if (!listener_try(config->listen[i], &fault)) {
+    for (int i = 0; i < config->listen.count; i++)
+        if (!listener_try(config->listen.items[i], &fault)) {
             fprintf(stderr, "attnd: %s\n", fault.message);
             return 1;
         }
@@ -257,8 +257,8 @@ static bool serve(struct service *service, const sigset_t *signals, struct fault
     const int threads = connection_thread_count(scheduler_worker_count(service->scheduler));
     const int connections_max = open_files_connections(config->connections_max, threads);
     const struct http_options options = {
-        .listen = config->listen,
-        .listen_count = config->listen_count,
+        .listen = config->listen.items,
+        .listen_count = config->listen.count,
         .thread_count = threads,
         .body_bytes_max = config->body_bytes_max,
         .pack_bytes_min = config->compress_bytes_min,
@@ -361,7 +361,7 @@ int main(int argc, char **argv)
     model_guard_install();
     fatal_signal_install();
     if (!choose_kernels(&service, &fault)
-        || !listen_collision_check(config.listen, config.listen_count, &fault)) {
+        || !listen_collision_check(config.listen.items, config.listen.count, &fault)) {
         fail("not started", &fault);
         return 1;
     }

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LABEL_BYTES_MAX = 256, NS_PER_MS = 1000000 };
+enum { LABEL_BYTES_MAX = 256, LIST_BYTES_MAX = 1024, LISTS_MAX = 8, NS_PER_MS = 1000000 };
 
 #define ENVIRONMENT_PREFIX "ATTND_"
 
@@ -125,39 +125,65 @@ static bool set_switch(struct config *config, const struct setting *setting)
     return true;
 }
 
-/* Adds one address of a valid form. Whether this machine has it, the listener finds out. */
-static bool add_listen(struct config *config, const struct setting *setting, const char *address)
+static const char *items_name(const struct config_option *option)
+{
+    return option->kind == CONFIG_LISTEN ? "addresses" : "values";
+}
+
+/* Whether one text has the form that the list takes. Whether this machine has an address, the
+ * listener finds out. */
+static bool check_item(const struct setting *setting, const char *item)
 {
     struct listen_address parts;
-    if (strncmp(address, "unix:", 5) == 0)
-        return refuse(setting->label, "'%s' came; unix sockets are not in this build", address);
-    if (!listen_address_read(&parts, address))
-        return refuse(setting->label, "'%s' came; " LISTEN_ADDRESS_FORMS, address);
-    if (config->listen_count == CONFIG_LISTEN_MAX)
-        return refuse(setting->label, "more than %d addresses", CONFIG_LISTEN_MAX);
-    config->listen[config->listen_count++] = address;
+    if (setting->option->kind == CONFIG_LIST)
+        return item[0] || refuse(setting->label, "'' came; expected %s", setting->option->value);
+    if (strncmp(item, "unix:", 5) == 0)
+        return refuse(setting->label, "'%s' came; unix sockets are not in this build", item);
+    if (!listen_address_read(&parts, item))
+        return refuse(setting->label, "'%s' came; " LISTEN_ADDRESS_FORMS, item);
     return true;
 }
 
-/* Reads "127.0.0.1:8080,[::1]:8080", the form of a variable. The copy is static because the
- * addresses are borrowed as long as the daemon lives, and the environment itself must stay
- * whole. */
-static bool set_listen_list(struct config *config, const struct setting *setting)
+static bool add_item(struct config *config, const struct setting *setting, const char *item)
 {
-    static char list[1024];
-    const size_t length = strlen(setting->text);
-    if (length >= sizeof list)
-        return refuse(setting->label, "more than %zu bytes of addresses", sizeof list - 1);
-    memcpy(list, setting->text, length + 1);
-    config->listen_count = 0;
-    char *rest = list;
-    for (char *address = strsep(&rest, ","); address; address = strsep(&rest, ","))
-        if (!add_listen(config, setting, address))
+    struct config_list *list = field_of(config, setting->option);
+    if (!check_item(setting, item))
+        return false;
+    if (list->count == CONFIG_LIST_MAX)
+        return refuse(setting->label, "more than %d %s", CONFIG_LIST_MAX,
+                      items_name(setting->option));
+    list->items[list->count++] = item;
+    return true;
+}
+
+/* Reads "127.0.0.1:8080,[::1]:8080", the form of a variable. The copy is static because the items
+ * are borrowed as long as the daemon lives, and the environment itself must stay whole. */
+static bool set_list(struct config *config, const struct setting *setting)
+{
+    static char copies[LISTS_MAX * LIST_BYTES_MAX];
+    static size_t used;
+    struct config_list *list = field_of(config, setting->option);
+    const size_t size = strlen(setting->text) + 1;
+    if (used + size > sizeof copies)
+        used = 0;
+    if (size > LIST_BYTES_MAX)
+        return refuse(setting->label, "more than %d bytes of %s", LIST_BYTES_MAX - 1,
+                      items_name(setting->option));
+    char *rest = memcpy(copies + used, setting->text, size);
+    used += size;
+    list->count = 0;
+    for (char *item = strsep(&rest, ","); item; item = strsep(&rest, ","))
+        if (!add_item(config, setting, item))
             return false;
     return true;
 }
 
-/* Sets any option but CONFIG_LISTEN, which has one form as a flag and another as a variable. */
+static bool is_list(const struct config_option *option)
+{
+    return option->kind == CONFIG_LISTEN || option->kind == CONFIG_LIST;
+}
+
+/* Sets any option but a list, which has one form as a flag and another as a variable. */
 static bool set_value(struct config *config, const struct setting *setting)
 {
     switch (setting->option->kind) {
@@ -173,6 +199,7 @@ static bool set_value(struct config *config, const struct setting *setting)
     case CONFIG_SWITCH:
         return set_switch(config, setting);
     case CONFIG_LISTEN:
+    case CONFIG_LIST:
     case CONFIG_PRINTS:
     case CONFIG_NOT_BUILT:
         break;
@@ -250,8 +277,8 @@ static bool read_variable(struct config *config, const char *entry)
     };
     if (!setting.option || setting.option->kind == CONFIG_PRINTS)
         return is_service_link(label, setting.text) || refuse_variable(label, flag);
-    if (setting.option->kind == CONFIG_LISTEN)
-        return set_listen_list(config, &setting);
+    if (is_list(setting.option))
+        return set_list(config, &setting);
     return set_value(config, &setting);
 }
 
@@ -286,9 +313,18 @@ static bool find_value(struct setting *setting, const char *equals, char **argv,
     return refuse(setting->label, "needs a value: %s", setting->option->value);
 }
 
-/* Reads the flag at argv[*argument]. The first --listen replaces the addresses of the environment,
- * and listen_given then says that further ones are added. */
-static bool read_flag(struct config *config, char **argv, int *argument, bool *listen_given)
+/* The first flag of a list replaces what the environment says; further ones are added. */
+static bool add_by_flag(struct config *config, const struct setting *setting)
+{
+    struct config_list *list = field_of(config, setting->option);
+    if (!list->is_given)
+        list->count = 0;
+    list->is_given = true;
+    return add_item(config, setting, setting->text);
+}
+
+/* Reads the flag at argv[*argument]. */
+static bool read_flag(struct config *config, char **argv, int *argument)
 {
     char label[LABEL_BYTES_MAX];
     const char *given = argv[*argument];
@@ -308,12 +344,7 @@ static bool read_flag(struct config *config, char **argv, int *argument, bool *l
         return set_value(config, &setting);
     if (!find_value(&setting, equals, argv, argument))
         return false;
-    if (setting.option->kind != CONFIG_LISTEN)
-        return set_value(config, &setting);
-    if (!*listen_given)
-        config->listen_count = 0;
-    *listen_given = true;
-    return add_listen(config, &setting, setting.text);
+    return is_list(setting.option) ? add_by_flag(config, &setting) : set_value(config, &setting);
 }
 
 /* ------------------------------------------------------------------- read -- */
@@ -326,8 +357,8 @@ static void set_defaults(struct config *config)
                                          CONFIG_OPTIONS[i].initial };
         if (!setting.text)
             continue;
-        if (CONFIG_OPTIONS[i].kind == CONFIG_LISTEN)
-            add_listen(config, &setting, setting.text);
+        if (is_list(setting.option))
+            add_item(config, &setting, setting.text);
         else
             set_value(config, &setting);
     }
@@ -335,7 +366,6 @@ static void set_defaults(struct config *config)
 
 enum config_outcome config_read(struct config *config, int argc, char **argv)
 {
-    bool listen_given = false;
     set_defaults(config);
     if (config_help_asked(argv)) {
         config_options_print();
@@ -349,7 +379,7 @@ enum config_outcome config_read(struct config *config, int argc, char **argv)
     if (!read_environment(config))
         return CONFIG_EXIT_ERROR;
     for (int i = 1; i < argc; i++)
-        if (!read_flag(config, argv, &i, &listen_given))
+        if (!read_flag(config, argv, &i))
             return CONFIG_EXIT_ERROR;
     return CONFIG_RUN;
 }

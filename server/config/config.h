@@ -7,13 +7,21 @@
 
 #include "watch/log.h"
 
-enum { CONFIG_LISTEN_MAX = 8 };
+enum { CONFIG_LIST_MAX = 8 };
+
+/* The values of a flag that may be repeated. */
+struct config_list {
+    const char *items[CONFIG_LIST_MAX];
+    int count;
+    bool is_given; /* by flags; they replace those of the environment and the default */
+};
 
 enum config_model_control { MODEL_CONTROL_NONE, MODEL_CONTROL_EXPLICIT };
 
 struct config {
-    const char *listen[CONFIG_LISTEN_MAX]; /* "127.0.0.1:8080", "[::1]:0" */
-    int listen_count;
+    struct config_list listen;       /* "127.0.0.1:8080", "[::1]:0" */
+    struct config_list allow_origin; /* of pages that browsers may call the daemon from */
+    struct config_list host;         /* further names that browsers may know it by */
     const char *models;     /* --models DIR, or NULL */
     const char *model_name; /* or NULL */
     enum config_model_control model_control;

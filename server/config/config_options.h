@@ -12,7 +12,8 @@
 
 enum config_kind {
     CONFIG_TEXT,
-    CONFIG_LISTEN,
+    CONFIG_LISTEN, /* a list of addresses; may be repeated, and a variable takes commas */
+    CONFIG_LIST,   /* a list of texts, in the same way */
     CONFIG_INTEGER,
     CONFIG_SIZE,
     CONFIG_TIME,

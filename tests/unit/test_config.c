@@ -74,8 +74,8 @@ static void test_defaults(void **state)
     (void)state;
     memset(&config, 0x5a, sizeof config);
     assert_accepted(&config, "");
-    assert_int_equal(config.listen_count, 1);
-    assert_string_equal(config.listen[0], "127.0.0.1:8080");
+    assert_int_equal(config.listen.count, 1);
+    assert_string_equal(config.listen.items[0], "127.0.0.1:8080");
     assert_null(config.models);
     assert_null(config.model_name);
     assert_int_equal(config.model_control, MODEL_CONTROL_NONE);
@@ -142,19 +142,19 @@ static void test_listen(void **state)
     struct config config;
     (void)state;
     assert_accepted(&config, "--listen [::1]:0 --listen=0.0.0.0:65535");
-    assert_int_equal(config.listen_count, 2);
-    assert_string_equal(config.listen[0], "[::1]:0");
-    assert_string_equal(config.listen[1], "0.0.0.0:65535");
+    assert_int_equal(config.listen.count, 2);
+    assert_string_equal(config.listen.items[0], "[::1]:0");
+    assert_string_equal(config.listen.items[1], "0.0.0.0:65535");
     setenv("ATTND_LISTEN", "127.0.0.1:1,[::]:2,127.0.0.1:3", 1);
     assert_accepted(&config, "");
     assert_string_equal(getenv("ATTND_LISTEN"), "127.0.0.1:1,[::]:2,127.0.0.1:3");
-    assert_int_equal(config.listen_count, 3);
-    assert_string_equal(config.listen[0], "127.0.0.1:1");
-    assert_string_equal(config.listen[1], "[::]:2");
-    assert_string_equal(config.listen[2], "127.0.0.1:3");
+    assert_int_equal(config.listen.count, 3);
+    assert_string_equal(config.listen.items[0], "127.0.0.1:1");
+    assert_string_equal(config.listen.items[1], "[::]:2");
+    assert_string_equal(config.listen.items[2], "127.0.0.1:3");
     assert_accepted(&config, "--listen 127.0.0.1:9");
-    assert_int_equal(config.listen_count, 1);
-    assert_string_equal(config.listen[0], "127.0.0.1:9");
+    assert_int_equal(config.listen.count, 1);
+    assert_string_equal(config.listen.items[0], "127.0.0.1:9");
     unsetenv("ATTND_LISTEN");
     static const char EXPECTED[] = "expected an IPv4 address as in 127.0.0.1:8080, an IPv6 "
                                    "address as in [::1]:8080, or localhost:8080";
@@ -182,7 +182,7 @@ static void test_listen(void **state)
     assert_variable_refused("ATTND_LISTEN", ":1,,:2", message);
     assert_accepted(&config, "--listen LOCALHOST --listen LocalHost:80 --listen :81 "
                              "--listen [fe80::1%lo]:82 --listen [::FFFF:127.0.0.1]:83");
-    assert_int_equal(config.listen_count, 5);
+    assert_int_equal(config.listen.count, 5);
     char *many = calloc(1, 4097);
     assert_non_null(many);
     memset(many, 'a', 4096);
