@@ -184,17 +184,8 @@ static bool check_origin(struct exchange *exchange)
     const struct http_options *options = &exchange->thread->http->options;
     if (!exchange->may_be_page)
         return true;
-    const struct http_origin from = {
-        .method = exchange->method,
-        .host = exchange_header(exchange, HTTP_HEADER_HOST),
-        .origin = exchange_header(exchange, HTTP_HEADER_ORIGIN),
-        .site = exchange_header(exchange, HTTP_HEADER_SEC_FETCH_SITE),
-        .mode = exchange_header(exchange, HTTP_HEADER_SEC_FETCH_MODE),
-        .dest = exchange_header(exchange, HTTP_HEADER_SEC_FETCH_DEST),
-        .user_agent = exchange_header(exchange, HTTP_HEADER_USER_AGENT),
-        .accept_language = exchange_header(exchange, HTTP_HEADER_ACCEPT_LANGUAGE),
-    };
-    if (http_origin_check(&from, options->listen, options->listen_count, &exchange->fault))
+    if (http_origin_check(exchange->method, &exchange->headers, options->listen,
+                          options->listen_count, &exchange->fault))
         return true;
     exchange->answer.allow[0] = '\0';
     return false;

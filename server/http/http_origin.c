@@ -15,42 +15,47 @@ static bool is(const char *header, const char *value)
 
 /* ------------------------------------------------------------------ the page -- */
 
-static bool is_browser(const struct http_origin *from)
+static bool is_browser(const struct http_headers *headers)
 {
-    return from->origin || from->site
-           || (from->user_agent && from->accept_language
-               && strncmp(from->user_agent, "Mozilla/", strlen("Mozilla/")) == 0);
+    const char *const *values = headers->values;
+    const char *agent = values[HTTP_HEADER_USER_AGENT];
+    return values[HTTP_HEADER_ORIGIN] || values[HTTP_HEADER_SEC_FETCH_SITE]
+           || (agent && values[HTTP_HEADER_ACCEPT_LANGUAGE]
+               && strncmp(agent, "Mozilla/", strlen("Mozilla/")) == 0);
 }
 
 /* Whether the request opens an address in a window of its own, by a link or by hand. The page that
  * has the link does not see the answer. */
-static bool is_navigation(const struct http_origin *from)
+static bool is_navigation(const char *method, const struct http_headers *headers)
 {
-    return !from->origin && is(from->mode, "navigate")
-           && (!from->dest || is(from->dest, "document"))
-           && (is(from->method, "GET") || is(from->method, "HEAD"));
+    const char *const *values = headers->values;
+    const char *dest = values[HTTP_HEADER_SEC_FETCH_DEST];
+    return !values[HTTP_HEADER_ORIGIN] && is(values[HTTP_HEADER_SEC_FETCH_MODE], "navigate")
+           && (!dest || is(dest, "document")) && (is(method, "GET") || is(method, "HEAD"));
 }
 
 /* Whether Origin names the host of the request: "http://127.0.0.1:8080" names "127.0.0.1:8080". The
  * Origin "null", of a page without an origin, names none. */
-static bool origin_is_host(const struct http_origin *from)
+static bool origin_is_host(const char *origin, const char *host)
 {
     static const char *const SCHEMES[] = { "http://", "https://" };
-    for (int i = 0; i < 2 && from->host; i++) {
+    for (int i = 0; i < 2 && host; i++) {
         const size_t length = strlen(SCHEMES[i]);
-        if (strncasecmp(from->origin, SCHEMES[i], length) == 0)
-            return strcasecmp(from->origin + length, from->host) == 0;
+        if (strncasecmp(origin, SCHEMES[i], length) == 0)
+            return strcasecmp(origin + length, host) == 0;
     }
     return false;
 }
 
 /* Sec-Fetch-Site goes before the comparison with Host, which a proxy may have changed. */
-static bool is_own_page(const struct http_origin *from)
+static bool is_own_page(const char *method, const struct http_headers *headers)
 {
-    if (from->site)
-        return is(from->site, "same-origin") || (is(from->site, "none") && !from->origin)
-               || is_navigation(from);
-    return !from->origin || origin_is_host(from);
+    const char *origin = headers->values[HTTP_HEADER_ORIGIN];
+    const char *site = headers->values[HTTP_HEADER_SEC_FETCH_SITE];
+    if (site)
+        return is(site, "same-origin") || (is(site, "none") && !origin)
+               || is_navigation(method, headers);
+    return !origin || origin_is_host(origin, headers->values[HTTP_HEADER_HOST]);
 }
 
 /* ------------------------------------------------------------------ the host -- */
@@ -96,20 +101,23 @@ static bool is_trusted_host(const char *text, const char *const *listen, int lis
     return is_address(host) || is_localhost(host);
 }
 
-bool http_origin_check(const struct http_origin *from, const char *const *listen, int listen_count,
-                       struct fault *fault)
+bool http_origin_check(const char *method, const struct http_headers *headers,
+                       const char *const *listen, int listen_count, struct fault *fault)
 {
-    if (!is_browser(from))
+    const char *host = headers->values[HTTP_HEADER_HOST];
+    const char *origin = headers->values[HTTP_HEADER_ORIGIN];
+    const char *site = headers->values[HTTP_HEADER_SEC_FETCH_SITE];
+    if (!is_browser(headers))
         return true;
-    if (!is_own_page(from))
+    if (!is_own_page(method, headers))
         return fault_set(fault, FAULT_FORBIDDEN,
                          "a page of another origin asks (Origin '%.80s', Sec-Fetch-Site '%.20s'); "
                          "browsers are answered on pages of this address alone",
-                         from->origin ? from->origin : "", from->site ? from->site : "");
-    if (is(from->site, "none") || is_trusted_host(from->host, listen, listen_count))
+                         origin ? origin : "", site ? site : "");
+    if (is(site, "none") || is_trusted_host(host, listen, listen_count))
         return true;
     return fault_set(fault, FAULT_FORBIDDEN,
                      "Host is '%.80s'; browsers are answered at an IP address, at localhost and at "
                      "what --listen says, for another name may be made to lead anywhere",
-                     from->host ? from->host : "");
+                     host ? host : "");
 }

@@ -9,15 +9,7 @@
 #define ATTND_HTTP_ORIGIN_H
 
 #include "base/fault.h"
-
-/* The method of a request and some of its headers; NULL for a header that the request has not. */
-struct http_origin {
-    const char *method;
-    const char *host;
-    const char *origin;
-    const char *site, *mode, *dest; /* Sec-Fetch-Site, -Mode, -Dest */
-    const char *user_agent, *accept_language;
-};
+#include "http/http_headers.h"
 
 /* False, with a fault, for these two kinds of requests:
  *
@@ -33,7 +25,7 @@ struct http_origin {
  *   Accept-Language counts as a browser too.
  *
  * A client that sends none of these headers is not checked. */
-bool http_origin_check(const struct http_origin *from, const char *const *listen, int listen_count,
-                       struct fault *fault);
+bool http_origin_check(const char *method, const struct http_headers *headers,
+                       const char *const *listen, int listen_count, struct fault *fault);
 
 #endif
