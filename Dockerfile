@@ -12,7 +12,7 @@ COPY Makefile LICENSE ./
 COPY lib lib
 COPY server server
 RUN make -j"$(nproc)" STATIC_BLAS=1
-COPY deploy/image-root.sh deploy/
+COPY deploy/image-root.sh deploy/linked-packages.sh deploy/make-sbom.sh deploy/
 RUN deploy/image-root.sh build/attnd /image libopenblas-pthread-dev
 
 FROM scratch

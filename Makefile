@@ -283,6 +283,11 @@ check-aarch64: ## the library's tests as a 64-bit ARM program, under qemu
 	@for program in $(ARM_TESTS:%.c=$(ARM_B)/%); do echo "== $$program"; \
 	    ATTND_TEST_PROBLEMS=$${ATTND_TEST_PROBLEMS:-30} qemu-aarch64 $$program || exit 1; done
 
+sbom: $(BUILD)/attnd.spdx.json ## what the daemon is linked with, as SPDX, at build/attnd.spdx.json
+
+$(BUILD)/attnd.spdx.json: $(BUILD)/attnd deploy/make-sbom.sh deploy/linked-packages.sh
+	$Q deploy/make-sbom.sh $< $(if $(STATIC_BLAS),libopenblas-pthread-dev) > $@.new && mv $@.new $@
+
 check-layers: ## who may include whom
 	@tests/check-layers
 
@@ -352,7 +357,7 @@ help: ## this
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-long check-aarch64 check-layers check-pages lint bench bench-quick bench-load exactness fuzz fuzz-programs install compdb \
+.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-long check-aarch64 check-layers check-pages lint sbom bench bench-quick bench-load exactness fuzz fuzz-programs install compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

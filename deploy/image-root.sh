@@ -5,29 +5,22 @@
 #
 # The shared libraries are those that ldd names; one that is missing is an error. The script also
 # copies, for each library's Debian package and each PACKAGE that is linked into the program, the
-# licence and the entry of dpkg's database: scanners for known faults look there.
+# licence and the entry of dpkg's database: scanners for known faults look there. The bill of materials
+# is beside attnd's own licence.
 set -eu
 program=$1 root=$2
 shift 2
 packages=("$@")
+here=$(dirname "$0")
 
 install -D -m 755 "$program" "$root/usr/local/bin/attnd"
 strip "$root/usr/local/bin/attnd"
 
-libraries=$(ldd "$program")
-if grep 'not found' <<<"$libraries" >&2; then
-    exit 1
-fi
-# "libz.so.1 => /lib/.../libz.so.1 (0x...)", and the loader, which is its path alone.
-grep -o '/[^ ]*' <<<"$libraries" >"$root.libraries"
-while read -r library; do
+linked=$("$here/linked-packages.sh" "$program")
+while read -r library package; do
     install -D -m 755 "$library" "$root$library"
-    file=$(readlink -f "$library")
-    # dpkg knows a file by the folder that its package names, before /lib became /usr/lib.
-    owner=$(dpkg-query -S "$file" 2>/dev/null || dpkg-query -S "${file#/usr}")
-    packages+=("${owner%%:*}")
-done <"$root.libraries"
-rm "$root.libraries"
+    packages+=("$package")
+done <<<"$linked"
 
 mkdir -p "$root/usr/share/doc" "$root/var/lib/dpkg/status.d"
 for package in $(printf '%s\n' "${packages[@]}" | sort -u); do
@@ -36,6 +29,7 @@ for package in $(printf '%s\n' "${packages[@]}" | sort -u); do
 done
 cp -r /usr/share/common-licenses "$root/usr/share/"
 install -D -m 644 LICENSE "$root/usr/share/doc/attnd/copyright"
+"$here/make-sbom.sh" "$root/usr/local/bin/attnd" "$@" >"$root/usr/share/doc/attnd/sbom.spdx.json"
 
 # The user, the file by which scanners know the system, and where the C library looks names up.
 mkdir -p "$root/etc" "$root/mnt/models"
