@@ -250,7 +250,8 @@ static int connection_thread_count(int worker_count)
     return worker_count <= 2 ? worker_count : (worker_count + 1) / 2;
 }
 
-static bool serve(struct service *service, const sigset_t *signals, struct fault *fault)
+static bool serve(struct service *service, struct listeners *listeners, const sigset_t *signals,
+                  struct fault *fault)
 {
     const struct config *config = service->config;
     int route_count;
@@ -259,6 +260,7 @@ static bool serve(struct service *service, const sigset_t *signals, struct fault
     const struct http_options options = {
         .listen = config->listen.items,
         .listen_count = config->listen.count,
+        .listeners = listeners,
         .thread_count = threads,
         .body_bytes_max = config->body_bytes_max,
         .pack_bytes_min = config->compress_bytes_min,
@@ -293,10 +295,13 @@ static int run(struct service *service)
     const struct config *config = service->config;
     const sigset_t signals = signals_of_interest();
     const int worker_count = workers_wanted(config);
+    struct listeners listeners = { .count = 0 };
     struct fault fault;
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a write past the limit of file sizes then fails with EFBIG */
+    const bool listens =
+        listeners_open(&listeners, config->listen.items, config->listen.count, &fault);
     const bool logs = log_writer_start(log_dropped);
     open_files_raise();
     log_line(LOG_INFO, "starting", LOG_STRING("version", ATTND_VERSION),
@@ -311,16 +316,18 @@ static int run(struct service *service)
     if (service->scheduler)
         service->batcher =
             batcher_create(service->scheduler, config->batch_rows_max, config->batch_delay_ns);
-    bool served = (service->batcher && service->disk_jobs && logs) || fault_no_memory(&fault);
+    bool served =
+        listens && ((service->batcher && service->disk_jobs && logs) || fault_no_memory(&fault));
     if (served && config->pin_workers)
         scheduler_pin_workers(service->scheduler);
-    served = served && serve(service, &signals, &fault);
+    served = served && serve(service, &listeners, &signals, &fault);
     if (!served)
         fail("not started", &fault);
     scheduler_free(service->disk_jobs);
     scheduler_free(service->scheduler);
     batcher_free(service->batcher);
     model_store_free(service->store);
+    listeners_close(&listeners);
     log_line(LOG_INFO, "stopped", LOG_NUMBER("status", served ? 0 : 1));
     log_writer_stop();
     return served ? 0 : 1;

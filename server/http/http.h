@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "base/memory_budget.h"
 #include "http/http_headers.h"
+#include "http/listener.h"
 
 #include <stdint.h>
 
@@ -50,8 +51,9 @@ struct route {
 };
 
 struct http_options {
-    const char *const *listen; /* "127.0.0.1:8080", "[::1]:0" */
+    const char *const *listen; /* as typed: "127.0.0.1:8080", "[::1]:0" */
     int listen_count;
+    struct listeners *listeners; /* open; http_create() takes the sockets out of it */
     int thread_count;
     size_t body_bytes_max;
     int64_t body_timeout_ns;
@@ -68,7 +70,7 @@ struct http_options {
 
 struct http;
 
-/* Binds, starts the threads and logs a "listening" line for each address. */
+/* Starts the threads and logs a "listening" line for each address. */
 bool http_create(struct http **http, const struct http_options *options, struct fault *fault);
 
 /* From now on every answer is the last on its connection, so that its client opens a new one. */

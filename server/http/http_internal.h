@@ -12,7 +12,6 @@
 #include <stdatomic.h>
 
 enum {
-    HTTP_LISTEN_MAX = 8,            /* addresses in --listen */
     HTTP_TIMER_MS = 10,             /* how late a deadline may be noticed */
     HTTP_POOL_BYTES = 16384,        /* of a connection; 9 900 idle ones stay under 200 MiB */
     HTTP_DROPPED_BYTES = 64 * 1024, /* dropped after a refusal where no body is on its way */
@@ -95,7 +94,7 @@ struct http_thread {
 
 struct http {
     struct http_options options;
-    struct listener listeners[HTTP_LISTEN_MAX * LISTENERS_OF_ONE];
+    struct listener listeners[LISTENERS_MAX];
     int listener_count;
     struct MHD_Response *no_memory;
     _Atomic int64_t active_count;                 /* exchanges */

@@ -88,7 +88,7 @@ static void run_daemon(struct http_thread *thread)
 enum { WATCH_DAEMON, WATCH_EVENT, WATCH_DEPARTURES, WATCH_LISTENERS };
 
 struct watch {
-    struct pollfd fds[WATCH_LISTENERS + HTTP_LISTEN_MAX * LISTENERS_OF_ONE];
+    struct pollfd fds[WATCH_LISTENERS + LISTENERS_MAX];
     nfds_t count;
 };
 
@@ -257,12 +257,6 @@ static bool start(struct http *http, int *running_count, struct fault *fault)
         return fault_no_memory(fault);
     MHD_add_response_header(http->no_memory, "Content-Type", "application/json");
     MHD_add_response_header(http->no_memory, "Retry-After", "1");
-    for (int i = 0, count; i < http->options.listen_count; i++) {
-        if (!listener_open(&http->listeners[http->listener_count], &count, http->options.listen[i],
-                           fault))
-            return false;
-        http->listener_count += count;
-    }
     if (!start_threads(http, running_count))
         return fault_set(fault, FAULT_MEMORY, "a connection thread cannot be started: %s",
                          strerror(errno));
@@ -273,12 +267,15 @@ static bool start(struct http *http, int *running_count, struct fault *fault)
 
 bool http_create(struct http **http, const struct http_options *options, struct fault *fault)
 {
-    assert(options->listen_count <= HTTP_LISTEN_MAX);
     struct http *made =
         calloc(1, sizeof *made + (size_t)options->thread_count * sizeof made->threads[0]);
     if (!made)
         return fault_no_memory(fault);
     made->options = *options;
+    made->listener_count = options->listeners->count;
+    for (int i = 0; i < made->listener_count; i++)
+        made->listeners[i] = options->listeners->all[i];
+    options->listeners->count = 0;
     atomic_store(&made->accepting, true);
     made->thread_count = options->thread_count;
     made->parses_in_place = strcmp(MHD_get_version(), "0.9.75") == 0;

@@ -4,6 +4,7 @@
 #include "config/listen_address.h"
 #include "watch/log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <netdb.h>
@@ -139,6 +140,25 @@ bool listener_open(struct listener listeners[LISTENERS_OF_ONE], int *count, cons
     close_all(listeners, *count);
     *count = 0;
     return false;
+}
+
+bool listeners_open(struct listeners *listeners, const char *const *addresses, int address_count,
+                    struct fault *fault)
+{
+    assert(address_count <= LISTENERS_MAX / LISTENERS_OF_ONE);
+    listeners->count = 0;
+    for (int i = 0, opened; i < address_count; i++) {
+        if (!listener_open(&listeners->all[listeners->count], &opened, addresses[i], fault))
+            return false;
+        listeners->count += opened;
+    }
+    return true;
+}
+
+void listeners_close(struct listeners *listeners)
+{
+    close_all(listeners->all, listeners->count);
+    listeners->count = 0;
 }
 
 bool listener_try(const char *address, struct fault *fault)

@@ -4,12 +4,28 @@
 
 #include "base/fault.h"
 
-enum { LISTENER_ADDRESS_MAX = 80, LISTENERS_OF_ONE = 2 };
+enum {
+    LISTENER_ADDRESS_MAX = 80,
+    LISTENERS_OF_ONE = 2,
+    LISTENERS_MAX = 8 * LISTENERS_OF_ONE, /* of the addresses in --listen */
+};
 
 struct listener {
     int socket;                         /* non-blocking; -1: none */
     char address[LISTENER_ADDRESS_MAX]; /* in use: "127.0.0.1:8080", "[::1]:40123" */
 };
+
+/* The sockets of all addresses of the daemon. */
+struct listeners {
+    struct listener all[LISTENERS_MAX];
+    int count;
+};
+
+/* Opens the sockets of all addresses, of which there are at most LISTENERS_MAX / LISTENERS_OF_ONE.
+ * The caller closes them with listeners_close(), after a failure too. */
+bool listeners_open(struct listeners *listeners, const char *const *addresses, int address_count,
+                    struct fault *fault);
+void listeners_close(struct listeners *listeners);
 
 /* Opens *count listening sockets for an address (listen_address.h): one for a numeric address, and
  * for localhost one for each of 127.0.0.1 and ::1 that this machine has. Port 0 takes a free port,
