@@ -27,6 +27,7 @@ needs() { # GROUP
         echo 'libcjson-dev         pkg-config --exists libcjson'
         echo 'zlib1g-dev           pkg-config --exists zlib'
         echo 'libopenblas-dev      pkg-config --exists openblas'
+        echo 'libseccomp-dev       pkg-config --exists libseccomp'
         ;;
     run)
         echo 'curl                 command -v curl'

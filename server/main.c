@@ -16,6 +16,7 @@
 #include "host/open_files.h"
 #include "host/resources.h"
 #include "host/restart.h"
+#include "host/sandbox.h"
 #include "http/http.h"
 #include "http/listener.h"
 #include "model/model_converted.h"
@@ -153,13 +154,15 @@ static int check_config(struct service *service)
 
 /* --------------------------------------------------------------- service -- */
 
-static bool load_and_warm_up(struct service *service, struct fault *fault)
+/* sandbox may be NULL. */
+static bool load_and_warm_up(struct service *service, struct sandbox *sandbox, struct fault *fault)
 {
     int failed_count = 0;
     if (!load_models(service, log_model, &failed_count, fault))
         return false;
     cost_fit(service->kernels);
-    if (!infer_handlers_warm_up(service, fault))
+    if (!infer_handlers_warm_up(service, fault)
+        || (sandbox && !sandbox_leave_calls(sandbox, fault)))
         return false;
     atomic_store(&service->state, SERVICE_SERVING);
     metrics_gauge_set(METRICS_READY, 1);
@@ -250,8 +253,8 @@ static int connection_thread_count(int worker_count)
     return worker_count <= 2 ? worker_count : (worker_count + 1) / 2;
 }
 
-static bool serve(struct service *service, struct listeners *listeners, const sigset_t *signals,
-                  struct fault *fault)
+static bool serve(struct service *service, struct listeners *listeners, struct sandbox *sandbox,
+                  const sigset_t *signals, struct fault *fault)
 {
     const struct config *config = service->config;
     int route_count;
@@ -279,7 +282,7 @@ static bool serve(struct service *service, struct listeners *listeners, const si
     if (!http_create(&http, &options, fault))
         return false;
     const int64_t start_ns = clock_now_ns();
-    const bool loaded = load_and_warm_up(service, fault);
+    const bool loaded = load_and_warm_up(service, sandbox, fault);
     if (loaded) {
         log_line(LOG_INFO, "ready", LOG_NUMBER("ms", (double)(clock_now_ns() - start_ns) / 1e6));
         notify("READY=1");
@@ -290,18 +293,37 @@ static bool serve(struct service *service, struct listeners *listeners, const si
     return loaded;
 }
 
+/* Listens, and then gives up what no thread may have: so it comes before any thread starts. */
+static bool listen_and_leave_files(const struct config *config, struct listeners *listeners,
+                                   struct sandbox *sandbox, struct fault *fault)
+{
+    const bool changes = config->model_control == MODEL_CONTROL_EXPLICIT;
+    const struct sandbox_path paths[] = {
+        { config->models, changes ? SANDBOX_CHANGES : SANDBOX_READS, false },
+    };
+    if (config->sandbox && !sandbox_is_possible(fault))
+        return false;
+    if (!listeners_open(listeners, config->listen.items, config->listen.count, fault))
+        return false;
+    if (config->sandbox) {
+        notify_keep();
+        sandbox_leave_files(sandbox, paths, sizeof paths / sizeof paths[0]);
+    }
+    return true;
+}
+
 static int run(struct service *service)
 {
     const struct config *config = service->config;
     const sigset_t signals = signals_of_interest();
     const int worker_count = workers_wanted(config);
     struct listeners listeners = { .count = 0 };
+    struct sandbox sandbox;
     struct fault fault;
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a write past the limit of file sizes then fails with EFBIG */
-    const bool listens =
-        listeners_open(&listeners, config->listen.items, config->listen.count, &fault);
+    const bool listens = listen_and_leave_files(config, &listeners, &sandbox, &fault);
     const bool logs = log_writer_start(log_dropped);
     open_files_raise();
     log_line(LOG_INFO, "starting", LOG_STRING("version", ATTND_VERSION),
@@ -320,7 +342,8 @@ static int run(struct service *service)
         listens && ((service->batcher && service->disk_jobs && logs) || fault_no_memory(&fault));
     if (served && config->pin_workers)
         scheduler_pin_workers(service->scheduler);
-    served = served && serve(service, &listeners, &signals, &fault);
+    served =
+        served && serve(service, &listeners, config->sandbox ? &sandbox : NULL, &signals, &fault);
     if (!served)
         fail("not started", &fault);
     scheduler_free(service->disk_jobs);

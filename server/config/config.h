@@ -50,6 +50,7 @@ struct config {
     enum log_format log_format;
     bool json_nonfinite_allowed;
     bool metrics_nv_aliases;
+    bool sandbox;
     bool check_config;
 };
 

@@ -7,4 +7,8 @@
  * the socket cannot be reached. */
 void notify(const char *lines);
 
+/* Connects to the manager, where there is one, for a process that can open no socket later: from
+ * then on notify() uses this connection. Called before threads start. */
+void notify_keep(void);
+
 #endif

@@ -80,6 +80,7 @@ static void test_defaults(void **state)
     assert_null(config.model_name);
     assert_int_equal(config.model_control, MODEL_CONTROL_NONE);
     assert_false(config.models_strict);
+    assert_false(config.sandbox);
     assert_int_equal(config.workers, 0);
     assert_null(config.kernels);
     assert_int_equal(config.body_bytes_max, 64 << 20);

@@ -1,0 +1,227 @@
+/* sandbox_calls.c - the half of the sandbox that is a filter of system calls (sandbox.h).
+ *
+ * The list below is what the daemon calls once it serves: what it calls itself, and what glibc,
+ * libmicrohttpd and its TLS library call for it. Every other call fails with EPERM, as a call does
+ * that lacks a right, and the daemon goes on.
+ *
+ * The kernel keeps a bitmap of the calls that a filter allows whatever their arguments are (from
+ * 5.11 on), and does not run the filter for them. So a call that a request makes has no condition
+ * on its arguments. The filter itself is a binary tree over the numbers of the calls. */
+#include "host/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <stddef.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+/* ------------------------------------------------------------------- lists -- */
+
+/* By their names: a machine that lacks one, as aarch64 lacks poll, has another for it. */
+static const char *const ALWAYS[] = {
+    /* connections */
+    "accept",
+    "accept4",
+    "epoll_create1",
+    "epoll_ctl",
+    "epoll_pwait",
+    "epoll_wait",
+    "eventfd2",
+    "getpeername",
+    "getsockname",
+    "getsockopt",
+    "poll",
+    "ppoll",
+    "recvfrom",
+    "recvmsg",
+    "sendfile",
+    "sendmmsg",
+    "sendmsg",
+    "sendto",
+    "setsockopt",
+    "shutdown",
+    /* files */
+    "close",
+    "fcntl",
+    "fstat",
+    "fstatfs",
+    "getdents64",
+    "lseek",
+    "newfstatat",
+    "pread64",
+    "read",
+    "readlink",
+    "readlinkat",
+    "readv",
+    "stat",
+    "lstat",
+    "statx",
+    "write",
+    "writev",
+    "flock",
+    /* memory */
+    "brk",
+    "madvise",
+    "mremap",
+    "munmap",
+    /* threads and time */
+    "clock_getres",
+    "clock_gettime",
+    "clock_nanosleep",
+    "exit",
+    "exit_group",
+    "futex",
+    "getcpu",
+    "getpid",
+    "gettid",
+    "gettimeofday",
+    "nanosleep",
+    "restart_syscall",
+    "rseq",
+    "sched_getaffinity",
+    "sched_setaffinity",
+    "sched_yield",
+    "set_robust_list",
+    /* signals */
+    "rt_sigaction",
+    "rt_sigpending",
+    "rt_sigprocmask",
+    "rt_sigreturn",
+    "rt_sigtimedwait",
+    "sigaltstack",
+    /* what the machine grants */
+    "getegid",
+    "geteuid",
+    "getgid",
+    "getrandom",
+    "getrlimit",
+    "getrusage",
+    "getuid",
+    "sysinfo",
+    "uname",
+};
+
+/* With --model-control=explicit, or with sockets that are files. */
+static const char *const CHANGES[] = {
+    "fdatasync", "fsync",     "ftruncate", "openat",   "rename",
+    "renameat",  "renameat2", "unlink",    "unlinkat",
+};
+
+/* --------------------------------------------------------------- conditions -- */
+
+#define LIST(names) (names), sizeof(names) / sizeof(names)[0]
+
+static int allow_all(scmp_filter_ctx filter, const char *const *names, size_t count)
+{
+    int result = 0;
+    for (size_t i = 0; i < count && result == 0; i++) {
+        const int call = seccomp_syscall_resolve_name(names[i]);
+        if (call != __NR_SCMP_ERROR)
+            result = seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 0);
+    }
+    return result;
+}
+
+/* Allows a call where the bits of its argument under mask are bits. */
+static int allow_bits(scmp_filter_ctx filter, int call, unsigned argument, scmp_datum_t mask,
+                      scmp_datum_t bits)
+{
+    const struct scmp_arg_cmp condition = SCMP_CMP(argument, SCMP_CMP_MASKED_EQ, mask, bits);
+    return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, call, 1, &condition);
+}
+
+static int allow_equal(scmp_filter_ctx filter, int call, unsigned argument, scmp_datum_t value)
+{
+    const struct scmp_arg_cmp condition = SCMP_CMP(argument, SCMP_CMP_EQ, value);
+    return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, call, 1, &condition);
+}
+
+/* A thread may be started, for SIGHUP may bring more workers, and a process may not. The flags of
+ * clone3() lie in memory, where no filter sees them. It does not exist here, and glibc then calls
+ * clone(). */
+static int allow_threads(scmp_filter_ctx filter)
+{
+    const int result = allow_bits(filter, SCMP_SYS(clone), 0, CLONE_THREAD, CLONE_THREAD);
+    return result ? result : seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+}
+
+/* Memory is never executable. */
+static int allow_memory(scmp_filter_ctx filter)
+{
+    const int result = allow_bits(filter, SCMP_SYS(mmap), 2, PROT_EXEC, 0);
+    return result ? result : allow_bits(filter, SCMP_SYS(mprotect), 2, PROT_EXEC, 0);
+}
+
+/* A signal goes to this process only, as abort() sends it; limits are those of this process, and
+ * are asked, not set; a descriptor is asked how much it holds and whether it is a terminal. */
+static int allow_own(scmp_filter_ctx filter)
+{
+    static const unsigned long ASKED[] = { FIONBIO, FIONREAD, TCGETS, TIOCOUTQ };
+    int result = allow_equal(filter, SCMP_SYS(tgkill), 0, (scmp_datum_t)getpid());
+    if (result == 0)
+        result = allow_equal(filter, SCMP_SYS(prlimit64), 2, 0);
+    if (result == 0)
+        result = allow_equal(filter, SCMP_SYS(prctl), 0, PR_SET_NAME);
+    for (size_t i = 0; i < sizeof ASKED / sizeof ASKED[0] && result == 0; i++)
+        result = allow_equal(filter, SCMP_SYS(ioctl), 1, ASKED[i]);
+    return result;
+}
+
+static int allow_files(scmp_filter_ctx filter, bool changes_files)
+{
+    if (changes_files)
+        return allow_all(filter, LIST(CHANGES));
+    return allow_bits(filter, SCMP_SYS(openat), 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY);
+}
+
+/* ------------------------------------------------------------------ the filter -- */
+
+/* CTL_SSB: older kernels take a filter as a sign of foreign code, and slow the whole process down
+ * to protect it from that code. The daemon has none. */
+static int set_attributes(scmp_filter_ctx filter)
+{
+    static const struct {
+        enum scmp_filter_attr attribute;
+        uint32_t value;
+    } WANTED[] = {
+        { SCMP_FLTATR_CTL_TSYNC, 1 },
+        { SCMP_FLTATR_CTL_OPTIMIZE, 2 },
+        { SCMP_FLTATR_CTL_SSB, 1 },
+        { SCMP_FLTATR_API_SYSRAWRC, 1 },
+        { SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(EPERM) },
+    };
+    int result = 0;
+    for (size_t i = 0; i < sizeof WANTED / sizeof WANTED[0] && result == 0; i++) {
+        result = seccomp_attr_set(filter, WANTED[i].attribute, WANTED[i].value);
+        if (result == -EOPNOTSUPP && WANTED[i].attribute == SCMP_FLTATR_CTL_SSB)
+            result = 0;
+    }
+    return result;
+}
+
+int sandbox_filter_calls(bool changes_files)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+    if (!filter)
+        return ENOMEM;
+    int result = set_attributes(filter);
+    if (result == 0)
+        result = allow_all(filter, LIST(ALWAYS));
+    if (result == 0)
+        result = allow_threads(filter);
+    if (result == 0)
+        result = allow_memory(filter);
+    if (result == 0)
+        result = allow_own(filter);
+    if (result == 0)
+        result = allow_files(filter, changes_files);
+    if (result == 0)
+        result = seccomp_load(filter);
+    seccomp_release(filter);
+    return -result;
+}
