@@ -1,7 +1,12 @@
 # The daemon, the shared libraries it needs, and their licences: no shell, no package manager.
 #
 #     docker build -t attnd:0.1.0 .
-#     docker run --rm -p 8080:8080 --read-only -v "$PWD/examples/models:/mnt/models:ro" attnd:0.1.0
+#     docker run --rm -p 127.0.0.1:8080:8080 -e ATTND_OPEN=1 --read-only \
+#         -v "$PWD/examples/models:/mnt/models:ro" attnd:0.1.0
+#
+# ATTND_OPEN=1 lets everybody who reaches the port do everything: enough for a first try on this machine. To
+# serve others, give keys instead: -v "$PWD/keys:/etc/attnd/keys:ro" -e ATTND_KEYS=/etc/attnd/keys. Without
+# either the daemon does not start.
 
 FROM debian:bookworm-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends make

@@ -27,12 +27,13 @@ healthy() { "${in_image[@]}" "${health[@]}" >/dev/null 2>&1; }
 attention() { curl -s -m 5 http://127.0.0.1:8080/v1/attention -H 'Content-Type: application/json' -d "$query"; }
 
 try_image() {
-    local user health entry environment in_image pid status=0
+    local user health entry environment enter in_image pid status=0
     user=$(cat "$folder/user")
     mapfile -t health <"$folder/health"
     mapfile -t entry <"$folder/entrypoint"
     mapfile -t environment <"$folder/environment"
-    in_image=(env -i "${environment[@]}" "$(command -v chroot)" --userspec="$user" --groups= "$root")
+    enter=("$(command -v chroot)" --userspec="$user" --groups= "$root")
+    in_image=(env -i "${environment[@]}" "${enter[@]}")
     ip link set lo up
     # What an engine adds to any root.
     mkdir -p "$root/proc" "$root/dev" "$root/etc"
@@ -48,6 +49,14 @@ try_image() {
     status=0
     ok "'${health[*]}' exits 1 where nothing runs"
 
+    "${in_image[@]}" "${entry[@]}" >"$folder/daemon.log" 2>&1 || status=$?
+    [ $status -eq 1 ] || fail "status $status without keys and without ATTND_OPEN"
+    grep -q -e '--keys FILE .* or --open' "$folder/daemon.log" || { cat "$folder/daemon.log"; fail "what it says"; }
+    status=0
+    ok "does not start without keys or ATTND_OPEN=1, and says so"
+
+    # As docker run -e ATTND_OPEN=1.
+    in_image=(env -i "${environment[@]}" ATTND_OPEN=1 "${enter[@]}")
     "${in_image[@]}" "${entry[@]}" >"$folder/daemon.log" 2>&1 &
     pid=$!
     for _ in $(seq 100); do

@@ -11,6 +11,7 @@
 #include "config/config_options.h"
 #include "config/config_value.h"
 #include "config/listen_collision.h"
+#include "config/listen_reach.h"
 #include "host/blas_core.h"
 #include "host/notify.h"
 #include "host/open_files.h"
@@ -390,7 +391,7 @@ int main(int argc, char **argv)
     log_configure(config.log_level, config.log_format);
     model_guard_install();
     fatal_signal_install();
-    if (!choose_kernels(&service, &fault)
+    if (!choose_kernels(&service, &fault) || !listen_reach_check(&config, &fault)
         || !listen_collision_check(config.listen.items, config.listen.count, &fault)) {
         fail("not started", &fault);
         return 1;

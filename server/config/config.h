@@ -22,6 +22,8 @@ struct config {
     struct config_list listen;       /* "127.0.0.1:8080", "[::1]:0" */
     struct config_list allow_origin; /* of pages that browsers may call the daemon from */
     struct config_list host;         /* further names that browsers may know it by */
+    const char *keys;                /* the keys' file; NULL: no request needs a key */
+    bool open;              /* without keys, too, it may listen where other machines reach it */
     const char *models;     /* --models DIR, or NULL */
     const char *model_name; /* or NULL */
     enum config_model_control model_control;

@@ -25,6 +25,10 @@
 const struct config_option CONFIG_OPTIONS[] = {
     { "listen", CONFIG_LISTEN, "ADDR:PORT", "127.0.0.1:8080",
       "may be repeated; port 0 takes a free one", FIELD(listen), 0, 0 },
+    { "keys", CONFIG_TEXT, "FILE", NULL, "who may do what; unset: everybody, everything",
+      FIELD(keys), 0, 0 },
+    { "open", CONFIG_SWITCH, "", NULL, "listen without keys where other machines reach it",
+      FIELD(open), 0, 0 },
     { "models", CONFIG_TEXT, "DIR", NULL, "the models' directory; none: the built-in ones alone",
       FIELD(models), 0, 0 },
     { "model-name", CONFIG_TEXT, "NAME", NULL, "its name, where DIR is itself one model",
@@ -146,7 +150,8 @@ void config_options_print(void)
     }
     printf(
         "\nADDR is numeric, 0.0.0.0 and [::] are all of this machine's. localhost:PORT, :PORT and\n"
-        "localhost, with port 8080, are 127.0.0.1 and [::1]: of this machine alone.\n"
+        "localhost, with port 8080, are 127.0.0.1 and [::1]: of this machine alone. An address\n"
+        "that other machines reach takes --keys or --open.\n"
         "SIZE takes KiB, MiB, GiB or nothing for bytes; TIME takes ms or s. Each flag is also\n"
         "a variable: --body-max is ATTND_BODY_MAX, ATTND_LISTEN takes commas, a switch 1 or 0.\n"
         "A flag wins.\n");

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #define COMPOSE        "deploy/compose.yaml"
+#define COMPOSE_KEYS   "deploy/compose.keys.yaml"
 #define DEPLOYMENT     "deploy/kubernetes/deployment.yaml"
 #define SERVICE        "deploy/kubernetes/service.yaml"
 #define SERVINGRUNTIME "deploy/kserve/servingruntime.yaml"
@@ -30,6 +31,10 @@
 #define CONTAINER POD "containers.0."
 
 enum { TEXT_BYTES = 512, LIST_MAX = 16 };
+
+static const char KEYS[] =
+    "somebody "
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 admin\n";
 
 static char *help; /* what the daemon prints for --help */
 
@@ -98,6 +103,21 @@ static double default_seconds(const char *flag)
     return seconds(strtok(strdupa(strchr(line, '[') + 1), "]"));
 }
 
+/* A file of keys in folder, as a Secret is mounted; path is where it is. */
+static const char *write_keys(const char *folder, char path[TEXT_BYTES])
+{
+    daemon_directory_write(folder, "keys", KEYS, sizeof KEYS - 1);
+    return format(path, "%s/keys", folder);
+}
+
+/* Whether the line of text that at is in is a comment. */
+static bool is_in_comment(const char *text, const char *at)
+{
+    while (at > text && at[-1] != '\n')
+        at--;
+    return *at == '#';
+}
+
 /* Every "ATTND_NAME=value" of the Dockerfile's ENV or the unit's Environment=, with folder in place
  * of the models' directory. The caller frees the list. */
 static void variables_of(const char *file, const char *folder, char *list[LIST_MAX])
@@ -107,6 +127,8 @@ static void variables_of(const char *file, const char *folder, char *list[LIST_M
     for (const char *c = text; (c = strstr(c, "ATTND_")); c += strlen(word)) {
         format(word, "%.*s", (int)strcspn(c, " \n"), c);
         assert_true(count < LIST_MAX - 1);
+        if (is_in_comment(text, c))
+            continue;
         if (strncmp(word, "ATTND_MODELS=", 13) == 0)
             assert_true(asprintf(&list[count++], "ATTND_MODELS=%s", folder) > 0);
         else if (strchr(word, '='))
@@ -128,12 +150,25 @@ static void assert_accepted(const char *file, const char *const *arguments, char
     daemon_result_free(&result);
 }
 
+/* Without keys and without --open the daemon does not start where other machines reach it. */
+static void assert_needs_keys(const char *file, const char *const *arguments, char **environment)
+{
+    const char *all[LIST_MAX] = { "--check-config" };
+    for (int i = 0; arguments && arguments[i]; i++)
+        all[i + 1] = arguments[i];
+    struct daemon_result result = daemon_command(all, (const char *const *)environment);
+    if (result.exit_code != 1 || !strstr(result.errors, "--keys FILE")
+        || !strstr(result.errors, "--open"))
+        fail_msg("%s: --check-config ends with %d: %s", file, result.exit_code, result.errors);
+    daemon_result_free(&result);
+}
+
 /* ------------------------------------------------------------------------------------ tests -- */
 
 static void test_variables_are_flags(void **state)
 {
     (void)state;
-    static const char *const files[] = { "Dockerfile", COMPOSE, DEPLOYMENT, UNIT };
+    static const char *const files[] = { "Dockerfile", COMPOSE, COMPOSE_KEYS, DEPLOYMENT, UNIT };
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         char *text = manifest_file_text(files[i]), name[TEXT_BYTES];
         int found = 0;
@@ -157,37 +192,88 @@ static void test_variables_are_accepted(void **state)
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         variables_of(files[i], folder, environment);
         assert_non_null(environment[0]);
-        assert_accepted(files[i], NULL, environment);
+        assert_accepted(files[i], i == 0 ? (const char *const[]){ "--open", NULL } : NULL,
+                        environment);
+        if (i == 0)
+            assert_needs_keys(files[i], NULL, environment);
         for (int j = 0; environment[j]; j++)
             free(environment[j]);
     }
     daemon_directory_remove(folder);
 }
 
+/* Where the image listens, as the pods inherit it. */
+static const char *image_listens(char variable[TEXT_BYTES])
+{
+    char *dockerfile = manifest_file_text("Dockerfile"), address[TEXT_BYTES];
+    format(variable, "ATTND_LISTEN=%s", word_after(address, dockerfile, "ATTND_LISTEN="));
+    free(dockerfile);
+    return variable;
+}
+
+/* The path of the keys in the pod is that of a mounted Secret; here it is a file of the test. */
 static void test_pod_variables_are_accepted(void **state)
 {
     (void)state;
-    struct manifest deployment, compose;
+    struct manifest deployment;
     manifest_read(&deployment, DEPLOYMENT);
-    manifest_read(&compose, COMPOSE);
-    char variables[LIST_MAX][TEXT_BYTES], path[TEXT_BYTES], *environment[LIST_MAX] = { 0 };
-    int count = 0;
+    char *folder = daemon_directory_create();
+    char variables[LIST_MAX][TEXT_BYTES], path[TEXT_BYTES], keys[TEXT_BYTES];
+    char *environment[LIST_MAX] = { (char *)(uintptr_t)image_listens(variables[0]) };
+    int count = 1;
+    bool has_keys = false;
+    write_keys(folder, keys);
     for (const char *name; count < LIST_MAX - 2; count++) {
-        name = manifest_find(&deployment, format(path, CONTAINER "env.%d.name", count));
+        name = manifest_find(&deployment, format(path, CONTAINER "env.%d.name", count - 1));
         if (!name)
             break;
-        format(variables[count], "%s=%s", name,
-               manifest_get(&deployment, format(path, CONTAINER "env.%d.value", count)));
+        const char *value =
+            manifest_get(&deployment, format(path, CONTAINER "env.%d.value", count - 1));
+        const bool is_keys = strcmp(name, "ATTND_KEYS") == 0;
+        if (is_keys)
+            assert_string_equal(value, "/etc/attnd/keys");
+        format(variables[count], "%s=%s", name, is_keys ? keys : value);
         environment[count] = variables[count];
+        has_keys = has_keys || is_keys;
     }
-    assert_true(count > 0);
+    assert_true(count > 1 && has_keys);
     assert_accepted(DEPLOYMENT, NULL, environment);
-    format(variables[0], "ATTND_LOG_FORMAT=%s",
-           manifest_get(&compose, "services.attnd.environment.ATTND_LOG_FORMAT"));
-    environment[1] = NULL;
-    assert_accepted(COMPOSE, NULL, environment);
+    assert_string_equal(manifest_get(&deployment, CONTAINER "volumeMounts.1.mountPath"),
+                        "/etc/attnd");
     manifest_free(&deployment);
+    daemon_directory_remove(folder);
+}
+
+/* compose.yaml serves this machine alone and is open; compose.keys.yaml, read after it, takes the
+ * keys of a secret instead. */
+static void test_compose_variables_are_accepted(void **state)
+{
+    (void)state;
+    struct manifest compose, with_keys;
+    manifest_read(&compose, COMPOSE);
+    manifest_read(&with_keys, COMPOSE_KEYS);
+    char *folder = daemon_directory_create();
+    char format_is[TEXT_BYTES], listen[TEXT_BYTES], open[TEXT_BYTES], keys[TEXT_BYTES],
+        keys_are[TEXT_BYTES];
+    static const char OF_ATTND[] = "services.attnd.environment.";
+    char name[TEXT_BYTES];
+    image_listens(listen);
+    format(format_is, "ATTND_LOG_FORMAT=%s",
+           manifest_get(&compose, format(name, "%sATTND_LOG_FORMAT", OF_ATTND)));
+    format(open, "ATTND_OPEN=%s", manifest_get(&compose, format(name, "%sATTND_OPEN", OF_ATTND)));
+    assert_accepted(COMPOSE, NULL, (char *[]){ listen, format_is, open, NULL });
+    assert_int_equal(strncmp(manifest_get(&compose, "services.attnd.ports.0"), "127.0.0.1:", 10),
+                     0);
+
+    format(open, "ATTND_OPEN=%s", manifest_get(&with_keys, format(name, "%sATTND_OPEN", OF_ATTND)));
+    assert_needs_keys(COMPOSE_KEYS, NULL, (char *[]){ listen, format_is, open, NULL });
+    format(keys_are, "ATTND_KEYS=%s", write_keys(folder, keys));
+    assert_accepted(COMPOSE_KEYS, NULL, (char *[]){ listen, format_is, open, keys_are, NULL });
+    format(name, "/run/secrets/%s", manifest_get(&with_keys, "services.attnd.secrets.0"));
+    assert_string_equal(manifest_get(&with_keys, "services.attnd.environment.ATTND_KEYS"), name);
     manifest_free(&compose);
+    manifest_free(&with_keys);
+    daemon_directory_remove(folder);
 }
 
 /* Does as KServe does: puts the name of the service for {{.Name}}, and the downloaded model at
@@ -197,9 +283,11 @@ static void test_serving_runtime_arguments(void **state)
     (void)state;
     struct manifest runtime;
     manifest_read(&runtime, SERVINGRUNTIME);
-    char given[LIST_MAX][TEXT_BYTES], path[TEXT_BYTES];
+    char given[LIST_MAX][TEXT_BYTES], path[TEXT_BYTES], keys[TEXT_BYTES];
+    char *keys_folder = daemon_directory_create();
     const char *arguments[LIST_MAX] = { 0 };
     int count = 0;
+    write_keys(keys_folder, keys);
     for (const char *text; count < LIST_MAX - 2; count++) {
         text = manifest_find(&runtime, format(path, "spec.containers.0.args.%d", count));
         if (!text)
@@ -209,6 +297,8 @@ static void test_serving_runtime_arguments(void **state)
         const char *name = strstr(text, "{{.Name}}"), *folder = strstr(text, "/mnt/models");
         if (name)
             format(given[count], "%.*sstories260k", (int)(name - text), text);
+        else if (strcmp(text, "--keys=/etc/attnd/keys") == 0)
+            format(given[count], "--keys=%s", keys);
         else if (folder)
             format(given[count], "%.*sexamples/models/stories260K", (int)(folder - text), text);
         else
@@ -217,7 +307,10 @@ static void test_serving_runtime_arguments(void **state)
     }
     assert_true(count > 0);
     assert_accepted(SERVINGRUNTIME, arguments, NULL);
+    assert_string_equal(manifest_get(&runtime, "spec.containers.0.volumeMounts.0.mountPath"),
+                        "/etc/attnd");
     manifest_free(&runtime);
+    daemon_directory_remove(keys_folder);
 }
 
 static void assert_answers(struct http_client *client, const char *path)
@@ -292,6 +385,12 @@ static void test_names_agree(void **state)
     manifest_read(&runtime, SERVINGRUNTIME);
     assert_string_equal(manifest_get(&deployment, CONTAINER "volumeMounts.0.name"),
                         manifest_get(&deployment, POD "volumes.0.name"));
+    assert_string_equal(manifest_get(&deployment, CONTAINER "volumeMounts.1.name"),
+                        manifest_get(&deployment, POD "volumes.1.name"));
+    assert_string_equal(manifest_get(&runtime, "spec.containers.0.volumeMounts.0.name"),
+                        manifest_get(&runtime, "spec.volumes.0.name"));
+    assert_string_equal(manifest_get(&runtime, "spec.volumes.0.secret.secretName"),
+                        manifest_get(&deployment, POD "volumes.1.secret.secretName"));
     assert_string_equal(manifest_get(&runtime, "spec.containers.0.name"), "kserve-container");
     manifest_free(&deployment);
     manifest_free(&runtime);
@@ -386,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_variables_are_flags),
         cmocka_unit_test(test_variables_are_accepted),
         cmocka_unit_test(test_pod_variables_are_accepted),
+        cmocka_unit_test(test_compose_variables_are_accepted),
         cmocka_unit_test(test_serving_runtime_arguments),
         cmocka_unit_test(test_probes_are_answered),
         cmocka_unit_test(test_ports_agree),

@@ -19,32 +19,23 @@
 static const char PATH[] = "/v1/attention";
 static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]]}";
 
+static const char *const OPEN[] = { "ATTND_OPEN=1", NULL };
+
 static struct daemon server;
 
 static const char *const FLAGS[] = {
-    "--listen",
-    "--models",
-    "--model-name",
-    "--model-control",
-    "--models-strict",
-    "--workers",
-    "--kernels",
-    "--body-max",
-    "--answer-max",
-    "--queue-max",
-    "--queue-cost-max",
-    "--timeout",
-    "--body-timeout",
-    "--drain-delay",
-    "--drain-max",
-    "--connections-max",
-    "--connections-per-ip-max",
-    "--log-level",
-    "--log-format",
-    "--json-nonfinite",
-    "--check-config",
-    "--version",
-    "--help",
+    "--listen",          "--open",
+    "--models",          "--model-name",
+    "--model-control",   "--models-strict",
+    "--workers",         "--kernels",
+    "--body-max",        "--answer-max",
+    "--queue-max",       "--queue-cost-max",
+    "--timeout",         "--body-timeout",
+    "--drain-delay",     "--drain-max",
+    "--connections-max", "--connections-per-ip-max",
+    "--log-level",       "--log-format",
+    "--json-nonfinite",  "--check-config",
+    "--version",         "--help",
 };
 
 static void test_help_and_version(void **state)
@@ -219,7 +210,8 @@ static void test_several_addresses(void **state)
     (void)state;
     const char *const arguments[] = { "--listen", "127.0.0.1:0", "--listen=127.0.0.1:0",
                                       "--listen", "0.0.0.0:0",   NULL };
-    daemon_start(&server, &(struct daemon_options){ .arguments = arguments, .listen_count = 3 });
+    daemon_start(&server, &(struct daemon_options){
+                              .arguments = arguments, .environment = OPEN, .listen_count = 3 });
     for (int i = 0; i < 3; i++) {
         assert_int_equal(status_of(server.ports[i], 100), 200);
         assert_true(i == 0 || server.ports[i] != server.ports[i - 1]);
@@ -288,10 +280,10 @@ static void test_bad_addresses(void **state)
     };
     for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
         struct daemon_result result =
-            daemon_command((const char *const[]){ "--listen", addresses[i], second, NULL }, NULL);
+            daemon_command((const char *const[]){ "--listen", addresses[i], second, NULL }, OPEN);
         struct daemon_result checked = daemon_command(
             (const char *const[]){ "--check-config", "--listen", addresses[i], second, NULL },
-            NULL);
+            OPEN);
         if (result.exit_code <= 0 || strlen(result.errors) < 10)
             fail_msg("--listen '%s' ended with %d: %s", addresses[i], result.exit_code,
                      result.errors);

@@ -76,6 +76,8 @@ static void test_defaults(void **state)
     assert_accepted(&config, "");
     assert_int_equal(config.listen.count, 1);
     assert_string_equal(config.listen.items[0], "127.0.0.1:8080");
+    assert_null(config.keys);
+    assert_false(config.open);
     assert_null(config.models);
     assert_null(config.model_name);
     assert_int_equal(config.model_control, MODEL_CONTROL_NONE);
@@ -133,6 +135,9 @@ static void test_every_flag(void **state)
     assert_int_equal(config.log_format, LOG_JSON);
     assert_true(config.json_nonfinite_allowed);
     assert_true(config.check_config);
+    assert_accepted(&config, "--keys /k --open");
+    assert_string_equal(config.keys, "/k");
+    assert_true(config.open);
     assert_accepted(&config, "--log-level debug --log-level warning --models=--odd=name");
     assert_int_equal(config.log_level, LOG_WARNING);
     assert_string_equal(config.models, "--odd=name");
