@@ -7,7 +7,6 @@
 #include "base/memory_budget.h"
 
 #include <malloc.h>
-#include <stdatomic.h>
 
 enum { TRIM_PEAK_BYTES = 4 << 20, TRIM_AFTER_MS = 500 };
 
@@ -84,9 +83,10 @@ static void note_peak(size_t used)
         ;
 }
 
-static bool refuse(void)
+static bool refuse(const struct memory_share *share)
 {
-    atomic_fetch_add_explicit(&budget.refused, 1, memory_order_relaxed);
+    if (!share->owner_refused)
+        atomic_fetch_add_explicit(&budget.refused, 1, memory_order_relaxed);
     return false;
 }
 
@@ -95,16 +95,47 @@ static bool fits(size_t used, size_t bytes, size_t bytes_max)
     return used <= bytes_max && bytes <= bytes_max - used;
 }
 
+static bool owner_has_room(struct memory_share *share, size_t held, size_t bytes)
+{
+    const size_t bytes_max = load(&share->owner->bytes_max);
+    share->owner_refused = bytes_max > 0 && !fits(held, bytes, bytes_max);
+    return !share->owner_refused;
+}
+
+static bool owner_takes(struct memory_share *share, size_t bytes)
+{
+    struct memory_owner *owner = share->owner;
+    if (!owner)
+        return true;
+    size_t held = load(&owner->bytes);
+    do {
+        if (!owner_has_room(share, held, bytes))
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&owner->bytes, &held, held + bytes,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return true;
+}
+
+static void owner_returns(struct memory_share *share, size_t bytes)
+{
+    if (share->owner)
+        subtract(&share->owner->bytes, bytes);
+}
+
 /* Reserves bytes where all used memory then stays within used_max and the memory that is not of
  * bodies within computed_max. */
 static bool take(struct memory_share *share, size_t bytes, size_t used_max, size_t computed_max)
 {
     size_t used = load(&budget.used);
+    if (!owner_takes(share, bytes))
+        return false;
     do {
         const size_t bodies = load(&budget.bodies);
         const size_t computed = used > bodies ? used - bodies : 0;
-        if (!fits(used, bytes, used_max) || !fits(computed, bytes, computed_max))
+        if (!fits(used, bytes, used_max) || !fits(computed, bytes, computed_max)) {
+            owner_returns(share, bytes);
             return false;
+        }
     } while (!atomic_compare_exchange_weak_explicit(&budget.used, &used, used + bytes,
                                                     memory_order_relaxed, memory_order_relaxed));
     note_peak(used + bytes);
@@ -124,8 +155,8 @@ bool memory_reserve(struct memory_share *share, size_t bytes)
     if (!share || bytes == 0)
         return true;
     if (is_small(share, bytes))
-        return take(share, bytes, parts(PARTS), SIZE_MAX) || refuse();
-    return take(share, bytes, parts(PARTS_LARGE), parts(PARTS_COMPUTED)) || refuse();
+        return take(share, bytes, parts(PARTS), SIZE_MAX) || refuse(share);
+    return take(share, bytes, parts(PARTS_LARGE), parts(PARTS_COMPUTED)) || refuse(share);
 }
 
 /* Whether the request may hold its part of `bodies` bytes of bodies, `of_peer` of which are the
@@ -148,12 +179,14 @@ bool memory_has_room_for_body(struct memory_share *share, size_t bytes)
 {
     const size_t bytes_max = memory_budget_body_bytes_max();
     share->is_large = share->is_large || bytes > MEMORY_SMALL_BODY_BYTES;
+    if (share->owner && !owner_has_room(share, load(&share->owner->bytes), bytes))
+        return false;
     if (!share->is_large)
         return true;
     return (bytes <= bytes_max
             && bodies_fit(share, load(&budget.bodies) + bytes, load(peer_of(share)) + bytes)
             && fits(load(&budget.used), bytes, parts(PARTS_LARGE)))
-           || refuse();
+           || refuse(share);
 }
 
 bool memory_reserve_body(struct memory_share *share, size_t bytes)
@@ -161,7 +194,7 @@ bool memory_reserve_body(struct memory_share *share, size_t bytes)
     if (!share || bytes == 0)
         return true;
     if (bytes > memory_budget_body_bytes_max())
-        return refuse();
+        return refuse(share);
     share->is_large = share->is_large || !fits(share->body_bytes, bytes, MEMORY_SMALL_BODY_BYTES);
     const size_t bodies = add(&budget.bodies, bytes);
     const size_t of_peer = add(peer_of(share), bytes);
@@ -173,12 +206,14 @@ bool memory_reserve_body(struct memory_share *share, size_t bytes)
     }
     subtract(&budget.bodies, bytes);
     subtract(peer_of(share), bytes);
-    return refuse();
+    return refuse(share);
 }
 
 void memory_take(struct memory_share *share, size_t bytes)
 {
     note_peak(add(&budget.used, bytes));
+    if (share->owner)
+        add(&share->owner->bytes, bytes);
     share->bytes += bytes;
 }
 
@@ -219,6 +254,7 @@ void memory_return(struct memory_share *share, size_t bytes)
         return;
     const size_t returned = bytes < share->bytes ? bytes : share->bytes;
     subtract(&budget.used, returned);
+    owner_returns(share, returned);
     share->bytes -= returned;
     leave_body(share, share->body_bytes > returned ? share->body_bytes - returned : 0);
 }

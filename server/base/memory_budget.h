@@ -22,19 +22,29 @@
 #ifndef ATTND_MEMORY_BUDGET_H
 #define ATTND_MEMORY_BUDGET_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum { MEMORY_SMALL_BODY_BYTES = 64 << 10, MEMORY_SMALL_BYTES = 1 << 20 };
 
-/* All fields but peer are zero at first. */
+/* What all requests of one owner hold at a time, and may hold: a bound of its own beside the
+ * budget's. Zeroed, it has no bound. An owner stays until its last share has returned all. */
+struct memory_owner {
+    _Atomic size_t bytes;
+    _Atomic size_t bytes_max; /* 0: no bound; may change at any time */
+};
+
+/* All fields but peer and owner are zero at first. */
 struct memory_share {
     size_t bytes;         /* reserved */
     size_t body_bytes;    /* the part of bytes that counts as a body */
     size_t waiting_bytes; /* the part of body_bytes that counts for the peer: of a body not whole */
     uint32_t peer;        /* the same number for one peer, and hardly ever for two */
     bool is_large;        /* the request may not use what is kept for small ones */
+    struct memory_owner *owner; /* NULL: none; set before the first reservation */
+    bool owner_refused;         /* the owner's bound refused the latest reservation */
 };
 
 /* Sets the budget of all shares together; SIZE_MAX, as before the first call, is no limit. Call it
@@ -47,7 +57,9 @@ size_t memory_budget_body_bytes_max(void);
 size_t memory_budget_request_bytes_max(void);
 
 /* Reserves bytes in the share. Where the budget has no room: returns false, reserves nothing and
- * counts a refusal. For a share of NULL nothing is counted and there is no bound. */
+ * counts a refusal. The same where the owner's bound leaves no room, but owner_refused is set and
+ * no refusal of the budget is counted. For a share of NULL nothing is counted and there is no
+ * bound. */
 bool memory_reserve(struct memory_share *share, size_t bytes);
 
 /* The same for bytes of a body that have arrived. */

@@ -261,14 +261,77 @@ static void test_unpacking(void **state)
     free(zeros);
 }
 
+/* ----------------------------------------------------------------- owners -- */
+
+static void test_owner(void **state)
+{
+    (void)state;
+    struct memory_owner owner = { .bytes_max = 1000 };
+    struct memory_share one = { .owner = &owner }, two = { .owner = &owner }, other = { 0 };
+    memory_budget_limit(3000);
+    const uint64_t refused = memory_budget_state().refused_count;
+    assert_true(memory_reserve(&one, 600));
+    assert_false(memory_reserve(&two, 401));
+    assert_true(two.owner_refused);
+    assert_int_equal(owner.bytes, 600);
+    assert_true(memory_reserve(&two, 400));
+    assert_false(two.owner_refused);
+    assert_true(memory_reserve(&other, 500)); /* another owner has room */
+    assert_int_equal(memory_budget_state().refused_count, refused);
+    memory_take(&one, 500); /* which is never refused, but counted */
+    assert_int_equal(owner.bytes, 1500);
+    assert_false(memory_reserve(&one, 1));
+    memory_return(&one, 700);
+    assert_true(memory_reserve(&one, 200));
+    owner.bytes_max = 0; /* no bound but the budget's */
+    assert_false(memory_reserve(&one, 5000));
+    assert_false(one.owner_refused);
+    assert_int_equal(memory_budget_state().refused_count, refused + 1);
+    assert_int_equal(owner.bytes, 1000);
+    memory_return_all(&one);
+    memory_return_all(&two);
+    memory_return_all(&other);
+    assert_int_equal(owner.bytes, 0);
+    assert_int_equal(free_bytes(), 3000);
+}
+
+static void test_bodies_of_an_owner(void **state)
+{
+    (void)state;
+    struct memory_owner owner = { .bytes_max = 2 * MIB };
+    struct memory_share one = { .owner = &owner }, two = { .owner = &owner };
+    memory_budget_limit(BUDGET);
+    assert_true(memory_has_room_for_body(&one, 2 * MIB));
+    assert_false(memory_has_room_for_body(&one, 2 * MIB + 1));
+    assert_true(one.owner_refused);
+    assert_true(memory_reserve_body(&one, 1 * MIB));
+    assert_false(memory_reserve_body(&two, 1 * MIB + 1));
+    assert_true(two.owner_refused);
+    assert_int_equal(memory_budget_state().body_bytes, 1 * MIB);
+    assert_true(memory_reserve(&one, 1 * MIB));
+    assert_false(memory_reserve_body(&two, 1));
+    memory_body_is_answered(&one); /* what is left is held all the same */
+    assert_int_equal(owner.bytes, 2 * MIB);
+    memory_return_all(&one);
+    assert_true(memory_reserve_body(&two, 2 * MIB));
+    memory_return_all(&two);
+    assert_int_equal(owner.bytes, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares),         cmocka_unit_test(test_bodies),
-        cmocka_unit_test(test_peers),          cmocka_unit_test(test_answered_bodies),
-        cmocka_unit_test(test_small_bodies),   cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_arena_and_text), cmocka_unit_test(test_json),
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_peers),
+        cmocka_unit_test(test_answered_bodies),
+        cmocka_unit_test(test_small_bodies),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_arena_and_text),
+        cmocka_unit_test(test_json),
         cmocka_unit_test(test_unpacking),
+        cmocka_unit_test(test_owner),
+        cmocka_unit_test(test_bodies_of_an_owner),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
