@@ -284,6 +284,16 @@ int http_gate_ms(const struct http_thread *thread, int most_ms);
 /* Resumes all connections at the gate of a thread that has ended. */
 void http_gate_end(struct http_thread *thread);
 
+/* ---------------------------------------------------------- http_answer.c -- */
+
+/* Sends the fault of a request to the socket directly, because libmicrohttpd takes no answer while
+ * a body is arriving. The library has sent no part of an answer to this request, so these bytes do
+ * not land in the middle of one. */
+void http_answer_directly(struct exchange *exchange);
+
+/* The answer of an exchange with its headers, for libmicrohttpd. NULL: there is no memory. */
+struct MHD_Response *http_make_response(struct exchange *exchange);
+
 /* ----------------------------------------------------------------- http.c -- */
 
 /* libmicrohttpd's callbacks for a request; context is the struct http_thread, *state the exchange.
