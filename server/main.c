@@ -262,9 +262,13 @@ static bool serve(struct service *service, struct listeners *listeners, struct s
     const int threads = connection_thread_count(scheduler_worker_count(service->scheduler));
     const int connections_max = open_files_connections(config->connections_max, threads);
     const struct http_options options = {
-        .listen = config->listen.items,
-        .listen_count = config->listen.count,
         .listeners = listeners,
+        .pages = { .listen = config->listen.items,
+                   .listen_count = config->listen.count,
+                   .hosts = config->host.items,
+                   .host_count = config->host.count,
+                   .origins = config->allow_origin.items,
+                   .origin_count = config->allow_origin.count },
         .thread_count = threads,
         .body_bytes_max = config->body_bytes_max,
         .pack_bytes_min = config->compress_bytes_min,

@@ -10,6 +10,7 @@
 #include "config/config_options.h"
 #include "config/config_value.h"
 #include "config/listen_address.h"
+#include "config/web_origin.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -130,6 +131,13 @@ static const char *items_name(const struct config_option *option)
     return option->kind == CONFIG_LISTEN ? "addresses" : "values";
 }
 
+static bool check_origin(const struct setting *setting, const char *item)
+{
+    char serialised[WEB_ORIGIN_BYTES];
+    return strcmp(item, "*") == 0 || web_origin_read(serialised, item)
+           || refuse(setting->label, "'%s' came; " WEB_ORIGIN_FORMS, item);
+}
+
 /* Whether one text has the form that the list takes. Whether this machine has an address, the
  * listener finds out. */
 static bool check_item(const struct setting *setting, const char *item)
@@ -137,6 +145,11 @@ static bool check_item(const struct setting *setting, const char *item)
     struct listen_address parts;
     if (setting->option->kind == CONFIG_LIST)
         return item[0] || refuse(setting->label, "'' came; expected %s", setting->option->value);
+    if (setting->option->kind == CONFIG_ORIGIN)
+        return check_origin(setting, item);
+    if (setting->option->kind == CONFIG_HOST)
+        return web_host_is_valid(item)
+               || refuse(setting->label, "'%s' came; " WEB_HOST_FORMS, item);
     if (strncmp(item, "unix:", 5) == 0)
         return refuse(setting->label, "'%s' came; unix sockets are not in this build", item);
     if (!listen_address_read(&parts, item))
@@ -180,7 +193,8 @@ static bool set_list(struct config *config, const struct setting *setting)
 
 static bool is_list(const struct config_option *option)
 {
-    return option->kind == CONFIG_LISTEN || option->kind == CONFIG_LIST;
+    return option->kind == CONFIG_LISTEN || option->kind == CONFIG_LIST
+           || option->kind == CONFIG_ORIGIN || option->kind == CONFIG_HOST;
 }
 
 /* Sets any option but a list, which has one form as a flag and another as a variable. */
@@ -200,6 +214,8 @@ static bool set_value(struct config *config, const struct setting *setting)
         return set_switch(config, setting);
     case CONFIG_LISTEN:
     case CONFIG_LIST:
+    case CONFIG_ORIGIN:
+    case CONFIG_HOST:
     case CONFIG_PRINTS:
     case CONFIG_NOT_BUILT:
         break;
@@ -364,6 +380,17 @@ static void set_defaults(struct config *config)
     }
 }
 
+/* The page that has a key could be any page. */
+static bool check_pages(const struct config *config)
+{
+    for (int i = 0; config->keys && i < config->allow_origin.count; i++)
+        if (strcmp(config->allow_origin.items[i], "*") == 0)
+            return refuse("--allow-origin",
+                          "'*' came together with --keys; expected the origins whose pages may use "
+                          "a key, as in https://app.example");
+    return true;
+}
+
 enum config_outcome config_read(struct config *config, int argc, char **argv)
 {
     set_defaults(config);
@@ -381,5 +408,5 @@ enum config_outcome config_read(struct config *config, int argc, char **argv)
     for (int i = 1; i < argc; i++)
         if (!read_flag(config, argv, &i))
             return CONFIG_EXIT_ERROR;
-    return CONFIG_RUN;
+    return check_pages(config) ? CONFIG_RUN : CONFIG_EXIT_ERROR;
 }

@@ -14,6 +14,8 @@ enum config_kind {
     CONFIG_TEXT,
     CONFIG_LISTEN, /* a list of addresses; may be repeated, and a variable takes commas */
     CONFIG_LIST,   /* a list of texts, in the same way */
+    CONFIG_ORIGIN, /* a list of web pages' origins, in the same way, */
+    CONFIG_HOST,   /* and one of hosts' names */
     CONFIG_INTEGER,
     CONFIG_SIZE,
     CONFIG_TIME,

@@ -23,6 +23,7 @@ struct exchange_answer {
     void *owner;
     enum coding coding;
     bool varies;          /* Vary: Accept-Encoding */
+    bool varies_by_page;  /* Vary: Origin */
     size_t header_length; /* Inference-Header-Content-Length; 0: no such header */
     bool close;           /* Connection: close */
     int retry_after_s;    /* 0: no Retry-After */
@@ -77,6 +78,8 @@ struct exchange {
     size_t received;       /* bytes of the body, with those that were dropped */
     bool is_chunked;       /* the body comes with a Transfer-Encoding */
     bool may_be_page;      /* has a header that http_origin.h takes for the sign of a browser */
+    bool is_preflight;     /* of a page that may ask (http_cors.h); it needs no route */
+    const char *allowed;   /* for Access-Control-Allow-Origin (http_origin.h); NULL: none */
     enum coding body_coding;
 
     enum coding answer_coding; /* that the client takes, beside identity */

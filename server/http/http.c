@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "format/coding.h"
-#include "http/http_origin.h"
+#include "http/http_cors.h"
 #include "text/text.h"
 #include "watch/connection_metrics.h"
 #include "watch/metrics.h"
@@ -100,6 +100,9 @@ static void take_headers(struct exchange *exchange)
     exchange->body_offset = body_offset(exchange);
     exchange->answer_coding = coding_of_answer(
         exchange_header(exchange, HTTP_HEADER_ACCEPT_ENCODING), &exchange->identity_refused);
+    exchange->allowed =
+        http_origin_allowed(&exchange->thread->http->options.pages, &exchange->headers);
+    exchange->answer.varies_by_page = http_origin_varies(&exchange->thread->http->options.pages);
 }
 
 static void ask_route(struct exchange *exchange)
@@ -113,22 +116,44 @@ static void ask_route(struct exchange *exchange)
  * fault. */
 static bool check_origin(struct exchange *exchange)
 {
-    const struct http_options *options = &exchange->thread->http->options;
-    if (!exchange->may_be_page)
-        return true;
-    if (http_origin_check(exchange->method, &exchange->headers, options->listen,
-                          options->listen_count, &exchange->fault))
+    if (!exchange->may_be_page
+        || http_origin_check(&exchange->thread->http->options.pages, exchange->method,
+                             &exchange->headers, &exchange->fault))
         return true;
     exchange->answer.allow[0] = '\0';
     return false;
 }
 
-/* Sets the fault that can be told before the body is read, if there is one. */
+static void answer_preflight(struct exchange *exchange)
+{
+    exchange_reply(exchange, 204, NULL, NULL, 0);
+}
+
+/* Whether the request is the preflight of a page that may ask, to a path that there is; it then
+ * gets a route in place of the fault that the path takes no OPTIONS. */
+static bool take_preflight(struct exchange *exchange)
+{
+    static const struct route PREFLIGHT = {
+        .method = "OPTIONS",
+        .pattern = "*",
+        .handle = answer_preflight,
+    };
+    exchange->is_preflight = exchange->allowed && exchange->fault.code == FAULT_METHOD
+                             && http_cors_is_preflight(exchange->method, &exchange->headers);
+    if (!exchange->is_preflight)
+        return false;
+    exchange->route = &PREFLIGHT;
+    exchange->fault = (struct fault){ .code = FAULT_NONE };
+    return true;
+}
+
+/* Sets the fault that can be told before the body is read, if there is one. A preflight needs no
+ * key, and is answered even by a daemon that stops: the page then sees why its request fails. */
 static void check_headers(struct exchange *exchange)
 {
     struct http *http = exchange->thread->http;
     const char *coding = exchange_header(exchange, HTTP_HEADER_CONTENT_ENCODING);
-    if (!check_origin(exchange))
+    if (!check_origin(exchange) || take_preflight(exchange))
         return;
     if (atomic_load(&http->refusing) && !(exchange->route && exchange->route->health)) {
         fault_set(&exchange->fault, FAULT_DRAINING, "the daemon is stopping");

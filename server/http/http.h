@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "base/fault.h"
 #include "base/memory_budget.h"
-#include "http/http_headers.h"
+#include "http/http_origin.h"
 #include "http/listener.h"
 
 #include <stdint.h>
@@ -51,9 +51,8 @@ struct route {
 };
 
 struct http_options {
-    const char *const *listen; /* as typed: "127.0.0.1:8080", "[::1]:0" */
-    int listen_count;
     struct listeners *listeners; /* open; http_create() takes the sockets out of it */
+    struct http_pages pages;
     int thread_count;
     size_t body_bytes_max;
     int64_t body_timeout_ns;

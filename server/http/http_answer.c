@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "format/coding.h"
+#include "http/http_cors.h"
 #include "text/text.h"
 #include "watch/log.h"
 
@@ -14,24 +15,58 @@
 #include <string.h>
 #include <sys/socket.h>
 
+enum { HEAD_BYTES_MAX = 1536 }; /* of an answer that goes to the socket directly */
+
+/* The headers for the page that asked; their number. */
+static int page_fields(const struct exchange *exchange,
+                       struct http_field fields[HTTP_CORS_FIELDS_MAX])
+{
+    if (!exchange->allowed)
+        return 0;
+    if (exchange->is_preflight)
+        return http_cors_preflight_fields(fields, exchange->allowed, exchange->answer.allow,
+                                          &exchange->headers);
+    return http_cors_fields(fields, exchange->allowed);
+}
+
+static const char *vary(const struct exchange_answer *answer)
+{
+    if (answer->varies)
+        return answer->varies_by_page ? "Accept-Encoding, Origin" : "Accept-Encoding";
+    return answer->varies_by_page ? "Origin" : "";
+}
+
+/* The head of an answer that goes to the socket directly. */
+static void write_head(const struct exchange *exchange, size_t body_bytes, struct text *text)
+{
+    const int status = fault_http_status(exchange->fault.code);
+    char timing[REQUEST_TIMING_MAX];
+    struct http_field fields[HTTP_CORS_FIELDS_MAX];
+    const int field_count = page_fields(exchange, fields);
+    request_record_timing(&exchange->record, clock_now_ns() - exchange->started_ns, timing);
+    text_format(text,
+                "HTTP/1.1 %d %s\r\nConnection: close\r\n"
+                "Content-Type: application/json\r\nContent-Length: %zu\r\nX-Request-Id: %s\r\n"
+                "Server-Timing: %s\r\n",
+                status, MHD_get_reason_phrase_for((unsigned)status), body_bytes,
+                exchange->request_id, timing);
+    if (exchange->answer.varies_by_page)
+        text_raw(text, "Vary: Origin\r\n");
+    for (int i = 0; i < field_count; i++)
+        text_format(text, "%s: %s\r\n", fields[i].name, fields[i].value);
+    text_raw(text, "\r\n");
+}
+
 void http_answer_directly(struct exchange *exchange)
 {
-    char head[512], body[EXCHANGE_FAULT_BYTES_MAX];
-    char timing[REQUEST_TIMING_MAX];
-    struct text text = text_in(body, sizeof body);
-    const int status = fault_http_status(exchange->fault.code);
-    exchange_write_fault(exchange, &exchange->fault, &text);
-    request_record_timing(&exchange->record, clock_now_ns() - exchange->started_ns, timing);
-    const int size =
-        snprintf(head, sizeof head,
-                 "HTTP/1.1 %d %s\r\nConnection: close\r\n"
-                 "Content-Type: application/json\r\nContent-Length: %zu\r\nX-Request-Id: %s\r\n"
-                 "Server-Timing: %s\r\n\r\n",
-                 status, MHD_get_reason_phrase_for((unsigned)status), text.used,
-                 exchange->request_id, timing);
-    struct iovec parts[] = { { head, (size_t)size }, { body, text.used } };
+    char head_bytes[HEAD_BYTES_MAX], body_bytes[EXCHANGE_FAULT_BYTES_MAX];
+    struct text head = text_in(head_bytes, sizeof head_bytes);
+    struct text body = text_in(body_bytes, sizeof body_bytes);
+    exchange_write_fault(exchange, &exchange->fault, &body);
+    write_head(exchange, body.used, &head);
+    struct iovec parts[] = { { head_bytes, head.used }, { body_bytes, body.used } };
     const struct msghdr answer = { .msg_iov = parts, .msg_iovlen = 2 };
-    exchange->answer.status = status;
+    exchange->answer.status = fault_http_status(exchange->fault.code);
     exchange->record.fault = exchange->fault.code;
     http_waiting_remove(exchange);
     if (sendmsg(http_connection_of(exchange->connection)->socket, &answer,
@@ -43,6 +78,16 @@ void http_answer_directly(struct exchange *exchange)
 static bool add_header(struct MHD_Response *response, const char *name, const char *value)
 {
     return !value[0] || MHD_add_response_header(response, name, value) == MHD_YES;
+}
+
+static bool add_page_fields(struct MHD_Response *response, const struct exchange *exchange)
+{
+    struct http_field fields[HTTP_CORS_FIELDS_MAX];
+    const int count = page_fields(exchange, fields);
+    for (int i = 0; i < count; i++)
+        if (!add_header(response, fields[i].name, fields[i].value))
+            return false;
+    return true;
 }
 
 struct MHD_Response *http_make_response(struct exchange *exchange)
@@ -67,7 +112,7 @@ struct MHD_Response *http_make_response(struct exchange *exchange)
         && add_header(response, "Allow", answer->allow)
         && add_header(response, "Retry-After", retry_after)
         && add_header(response, "Content-Encoding", coding_name(answer->coding))
-        && add_header(response, "Vary", answer->varies ? "Accept-Encoding" : "")
+        && add_header(response, "Vary", vary(answer)) && add_page_fields(response, exchange)
         && add_header(response, "Accept-Encoding",
                       answer->encodings ? "gzip, deflate, identity" : "")
         && add_header(response, "Connection", close ? "close" : ""))

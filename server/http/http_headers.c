@@ -8,7 +8,7 @@ static const struct name {
     size_t size;
 } names[HTTP_HEADER_COUNT] = {
 #define X(name, text) { text, sizeof(text) - 1 },
-    HTTP_HEADER_MAP(X)
+    HTTP_HEADER_MAP(X, X)
 #undef X
 };
 

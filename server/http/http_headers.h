@@ -8,31 +8,36 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* From the shortest name to the longest. */
-#define HTTP_HEADER_MAP(X)                                                                         \
+/* From the shortest name to the longest. PAGE(...) is a header that the page of an allowed origin
+ * may set (http_cors.h), X(...) one that the browser itself or no browser sends. */
+#define HTTP_HEADER_MAP(X, PAGE)                                                                   \
     X(HOST, "Host")                                                                                \
-    X(ACCEPT, "Accept")                                                                            \
+    PAGE(ACCEPT, "Accept")                                                                         \
     X(COOKIE, "Cookie")                                                                            \
     X(EXPECT, "Expect")                                                                            \
     X(ORIGIN, "Origin")                                                                            \
+    PAGE(API_KEY, "X-Api-Key")                                                                     \
     X(USER_AGENT, "User-Agent")                                                                    \
-    X(TRACEPARENT, "traceparent")                                                                  \
-    X(CONTENT_TYPE, "Content-Type")                                                                \
-    X(REQUEST_ID, "X-Request-Id")                                                                  \
-    X(TIMEOUT_MS, "X-Timeout-Ms")                                                                  \
+    PAGE(TRACEPARENT, "traceparent")                                                               \
+    PAGE(CONTENT_TYPE, "Content-Type")                                                             \
+    PAGE(REQUEST_ID, "X-Request-Id")                                                               \
+    PAGE(TIMEOUT_MS, "X-Timeout-Ms")                                                               \
+    PAGE(AUTHORIZATION, "Authorization")                                                           \
     X(CONTENT_LENGTH, "Content-Length")                                                            \
     X(SEC_FETCH_DEST, "Sec-Fetch-Dest")                                                            \
     X(SEC_FETCH_MODE, "Sec-Fetch-Mode")                                                            \
     X(SEC_FETCH_SITE, "Sec-Fetch-Site")                                                            \
     X(ACCEPT_ENCODING, "Accept-Encoding")                                                          \
     X(ACCEPT_LANGUAGE, "Accept-Language")                                                          \
-    X(CONTENT_ENCODING, "Content-Encoding")                                                        \
+    PAGE(CONTENT_ENCODING, "Content-Encoding")                                                     \
     X(TRANSFER_ENCODING, "Transfer-Encoding")                                                      \
-    X(INFERENCE_LENGTH, "Inference-Header-Content-Length")
+    X(ASKED_METHOD, "Access-Control-Request-Method")                                               \
+    PAGE(INFERENCE_LENGTH, "Inference-Header-Content-Length")                                      \
+    X(ASKED_PRIVATE_NETWORK, "Access-Control-Request-Private-Network")
 
 enum http_header {
 #define X(name, text) HTTP_HEADER_##name,
-    HTTP_HEADER_MAP(X)
+    HTTP_HEADER_MAP(X, X)
 #undef X
         HTTP_HEADER_COUNT
 };

@@ -1,6 +1,8 @@
 /* http_origin.c - see http_origin.h. */
 #include "http/http_origin.h"
 
+#include "config/web_origin.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -58,6 +60,30 @@ static bool is_own_page(const char *method, const struct http_headers *headers)
     return !origin || origin_is_host(origin, headers->values[HTTP_HEADER_HOST]);
 }
 
+bool http_origin_varies(const struct http_pages *pages)
+{
+    for (int i = 0; i < pages->origin_count; i++)
+        if (is(pages->origins[i], "*"))
+            return false;
+    return pages->origin_count > 0;
+}
+
+const char *http_origin_allowed(const struct http_pages *pages, const struct http_headers *headers)
+{
+    char asking[WEB_ORIGIN_BYTES], allowed[WEB_ORIGIN_BYTES];
+    const char *origin = headers->values[HTTP_HEADER_ORIGIN];
+    if (pages->origin_count == 0)
+        return NULL;
+    if (!http_origin_varies(pages))
+        return "*";
+    if (!origin || headers->is_twice[HTTP_HEADER_ORIGIN] || !web_origin_read(asking, origin))
+        return NULL;
+    for (int i = 0; i < pages->origin_count; i++)
+        if (web_origin_read(allowed, pages->origins[i]) && strcmp(asking, allowed) == 0)
+            return origin;
+    return NULL;
+}
+
 /* ------------------------------------------------------------------ the host -- */
 
 /* Copies the host of "host:port" or "[v6]:port", without brackets. False where there is none, or
@@ -90,34 +116,43 @@ static bool is_localhost(const char *host)
     return length == size || host[length - size - 1] == '.';
 }
 
-static bool is_trusted_host(const char *text, const char *const *listen, int listen_count)
+static bool is_among(const char *host, const char *const *names, int count)
 {
-    char host[NAME_BYTES], own[NAME_BYTES];
-    if (!text || !read_host(text, host))
-        return false;
-    for (int i = 0; i < listen_count; i++)
-        if (read_host(listen[i], own) && strcasecmp(host, own) == 0)
+    char name[NAME_BYTES];
+    for (int i = 0; i < count; i++)
+        if (read_host(names[i], name) && strcasecmp(host, name) == 0)
             return true;
-    return is_address(host) || is_localhost(host);
+    return false;
 }
 
-bool http_origin_check(const char *method, const struct http_headers *headers,
-                       const char *const *listen, int listen_count, struct fault *fault)
+static bool is_trusted_host(const struct http_pages *pages, const char *text)
+{
+    char host[NAME_BYTES];
+    if (!text || !read_host(text, host))
+        return false;
+    return is_among(host, pages->listen, pages->listen_count)
+           || is_among(host, pages->hosts, pages->host_count) || is_address(host)
+           || is_localhost(host);
+}
+
+bool http_origin_check(const struct http_pages *pages, const char *method,
+                       const struct http_headers *headers, struct fault *fault)
 {
     const char *host = headers->values[HTTP_HEADER_HOST];
     const char *origin = headers->values[HTTP_HEADER_ORIGIN];
     const char *site = headers->values[HTTP_HEADER_SEC_FETCH_SITE];
     if (!is_browser(headers))
         return true;
-    if (!is_own_page(method, headers))
+    if (!is_own_page(method, headers) && !http_origin_allowed(pages, headers))
         return fault_set(fault, FAULT_FORBIDDEN,
                          "a page of another origin asks (Origin '%.80s', Sec-Fetch-Site '%.20s'); "
                          "browsers are answered on pages of this address alone",
                          origin ? origin : "", site ? site : "");
-    if (is(site, "none") || is_trusted_host(host, listen, listen_count))
+    if (is(site, "none") || is_trusted_host(pages, host))
         return true;
     return fault_set(fault, FAULT_FORBIDDEN,
                      "Host is '%.80s'; browsers are answered at an IP address, at localhost and at "
-                     "what --listen says, for another name may be made to lead anywhere",
+                     "what --listen and --host say, for another name may be made to lead anywhere; "
+                     "--host NAME adds a name",
                      host ? host : "");
 }

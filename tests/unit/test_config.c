@@ -143,6 +143,53 @@ static void test_every_flag(void **state)
     assert_string_equal(config.models, "--odd=name");
 }
 
+/* Pages' origins and hosts' names: kept as they are typed, and refused where they have no form. */
+static void test_browsers(void **state)
+{
+    (void)state;
+    static const char *const ORIGINS[] = { "app.example",           "https://app.example/",
+                                           "https://*.app.example", "null",
+                                           "file:///page.html",     "https://user@app.example" };
+    static const char *const HOSTS[] = { "https://attnd.example", "attnd.example/", "*" };
+    char words[100], message[400];
+    struct config config;
+    assert_accepted(&config, "--allow-origin HTTPS://App.example:443 --allow-origin=* --host "
+                             "attnd.example:8443 --host [::1]");
+    assert_int_equal(config.allow_origin.count, 2);
+    assert_string_equal(config.allow_origin.items[0], "HTTPS://App.example:443");
+    assert_string_equal(config.allow_origin.items[1], "*");
+    assert_int_equal(config.host.count, 2);
+    assert_string_equal(config.host.items[0], "attnd.example:8443");
+    for (size_t i = 0; i < sizeof ORIGINS / sizeof ORIGINS[0]; i++) {
+        snprintf(words, sizeof words, "--allow-origin %s", ORIGINS[i]);
+        snprintf(message, sizeof message,
+                 "--allow-origin: '%s' came; expected an origin as in https://app.example or "
+                 "http://localhost:3000, without a path, or * for the pages of all origins",
+                 ORIGINS[i]);
+        assert_refused(words, message);
+    }
+    for (size_t i = 0; i < sizeof HOSTS / sizeof HOSTS[0]; i++) {
+        snprintf(words, sizeof words, "--host %s", HOSTS[i]);
+        snprintf(message, sizeof message,
+                 "--host: '%s' came; expected the name of a host as in attnd.example, without a "
+                 "scheme or a path",
+                 HOSTS[i]);
+        assert_refused(words, message);
+    }
+    assert_refused("--keys /k --allow-origin https://a.example --allow-origin *",
+                   "--allow-origin: '*' came together with --keys; expected the origins whose "
+                   "pages may use a key, as in https://app.example");
+    assert_accepted(&config, "--keys /k --allow-origin https://a.example");
+    setenv("ATTND_ALLOW_ORIGIN", "https://a.example,https://b.example", 1);
+    assert_accepted(&config, "");
+    assert_int_equal(config.allow_origin.count, 2);
+    unsetenv("ATTND_ALLOW_ORIGIN");
+    assert_variable_refused("ATTND_ALLOW_ORIGIN", "https://a.example,",
+                            "ATTND_ALLOW_ORIGIN: '' came; expected an origin as in "
+                            "https://app.example or http://localhost:3000, without a path, or * "
+                            "for the pages of all origins");
+}
+
 static void test_listen(void **state)
 {
     struct config config;
@@ -417,15 +464,11 @@ static int forget_variables(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_every_flag),
-        cmocka_unit_test(test_listen),
-        cmocka_unit_test(test_values_refused),
-        cmocka_unit_test(test_names_refused),
-        cmocka_unit_test(test_variables),
-        cmocka_unit_test(test_variables_refused),
-        cmocka_unit_test(test_service_links),
-        cmocka_unit_test(test_help_and_version),
+        cmocka_unit_test(test_defaults),       cmocka_unit_test(test_every_flag),
+        cmocka_unit_test(test_listen),         cmocka_unit_test(test_browsers),
+        cmocka_unit_test(test_values_refused), cmocka_unit_test(test_names_refused),
+        cmocka_unit_test(test_variables),      cmocka_unit_test(test_variables_refused),
+        cmocka_unit_test(test_service_links),  cmocka_unit_test(test_help_and_version),
         cmocka_unit_test(test_values),
     };
     return cmocka_run_group_tests(tests, forget_variables, NULL);

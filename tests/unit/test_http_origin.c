@@ -12,6 +12,8 @@
 
 static const char *const LISTEN[] = { "127.0.0.1:8080", "box.example:80", "[::1]:8080" };
 
+static const struct http_pages PAGES = { .listen = LISTEN, .listen_count = 3 };
+
 #define AGENT "Mozilla/5.0 (X11; Linux x86_64)"
 
 /* What a request says of where it comes from; NULL for a header that the request has not. */
@@ -114,7 +116,7 @@ static bool check(const struct origin *from, struct fault *fault)
             [HTTP_HEADER_ACCEPT_LANGUAGE] = from->accept_language,
         },
     };
-    return http_origin_check(from->method, &headers, LISTEN, 3, fault);
+    return http_origin_check(&PAGES, from->method, &headers, fault);
 }
 
 static void test_cases(void **state)
