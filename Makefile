@@ -31,8 +31,8 @@ MACHINE     := $(shell $(CC) -dumpmachine 2>/dev/null || uname -m)
 KERNELS     := $(if $(filter x86_64%,$(MACHINE)),avx512 avx2) generic dispatch
 LIB_SRC     := $(filter-out lib/kernels/%,$(wildcard lib/*/*.c)) $(KERNELS:%=lib/kernels/%.c)
 SERVER_SRC  := $(wildcard server/*/*.c)
-SUPPORT_SRC := $(filter-out tests/support/failing_malloc.c,$(wildcard tests/support/*.c))
-PRELOAD_SRC := $(wildcard tests/support/failing_malloc.c)
+PRELOAD_SRC := $(wildcard tests/support/failing_malloc.c tests/support/injected.c)
+SUPPORT_SRC := $(filter-out $(PRELOAD_SRC),$(wildcard tests/support/*.c))
 TEST_SRC    := $(wildcard tests/*/test_*.c)
 THREADED_SRC = $(shell grep -l '<pthread.h>' $(INNER_SRC) /dev/null)
 FUZZ_SRC    := $(wildcard tests/fuzz/fuzz_*.c)
@@ -196,6 +196,7 @@ $(REPLAYS): $B/tests/fuzz/%: $B/tests/fuzz/%.o $B/tests/fuzz/replay.o $(TEST_LIN
 	$(call say,LINK,$@)
 	$Q $(CC) $(FLAGS) $^ $(LDFLAGS) $(TEST_LIBS) -o $@
 
+$B/tests/http/test_sandbox_attempts: | $B/tests/support/injected.so
 $(PRELOAD): $B/%.so: %.c $B/flags
 	$(call say,LINK,$@)
 	$Q mkdir -p $(@D)

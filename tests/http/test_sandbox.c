@@ -1,0 +1,143 @@
+/* test_sandbox.c - a daemon with --sandbox serves everything: health, metrics, inference, changes
+ * of the models by clients and on the disk, more workers at SIGHUP, the log, and the drain. What it
+ * refuses is in test_sandbox_attempts.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "fixture.h"
+#include "model_client.h"
+#include "sandbox_state.h"
+#include "tensor_body.h"
+
+#include <math.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void expect_logged(const char *text)
+{
+    char *log = daemon_log_with(&server, text);
+    free(log);
+}
+
+static void expect_status(struct http_response response, long status)
+{
+    if (response.status != status)
+        fail_msg("%ld, and not %ld: %s", response.status, status, response.body);
+    http_response_free(&response);
+}
+
+static void check_metrics(void)
+{
+    static const char *const NAMES[] = { "\nprocess_cpu_seconds_total ",
+                                         "\nprocess_start_time_seconds ", "\nprocess_open_fds ",
+                                         "\nprocess_max_fds ", "\nattnd_ready 1\n" };
+    struct http_response response = http_client_get(&client, "/metrics");
+    assert_int_equal(response.status, 200);
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
+        assert_non_null(strstr(response.body, NAMES[i]));
+    http_response_free(&response);
+}
+
+static void check_bytes(void)
+{
+    static const char BODY[] = "{\"model\":\"demo\",\"query\":" MODEL_BYTES_WORDS "}";
+    const double expected[] = MODEL_BYTES_CONTEXT;
+    struct http_response response = tensor_body_post_json(&client, "/v1/attention", BODY);
+    cJSON *header = tensor_body_header(&response);
+    const float *context = tensor_body_find(&response, header, "context", "F32", "[4,3]");
+    for (int i = 0; i < 3; i++)
+        assert_true(fabs(context[i] - expected[i]) < 1e-5);
+    cJSON_Delete(header);
+    http_response_free(&response);
+}
+
+static void check_changes(void)
+{
+    model_put_demo(&client, "put", 3, 201);
+    assert_true(fabs(model_factor(&client, "put") - 3) < 1e-5);
+    model_put_demo(&client, "put", 4, 200);
+    assert_true(fabs(model_factor(&client, "put") - 4) < 1e-5);
+    expect_status(http_client_post(&client, "/v2/repository/models/put/unload", "{}"), 200);
+    expect_status(http_client_post(&client, "/v2/repository/models/put/load", "{}"), 200);
+    model_delete_well(&client, "put");
+    expect_status(http_client_get(&client, "/v1/models/put"), 404);
+}
+
+/* A file that is renamed into its place, and a model in a new folder. */
+static void check_rescan(void)
+{
+    struct model_bytes file = model_bytes_demo(5, "");
+    char from[600];
+    daemon_directory_write(directory, ".new", file.data, file.size);
+    snprintf(from, sizeof from, "%s", fixture_path(".new"));
+    assert_int_equal(rename(from, fixture_path("there.safetensors")), 0);
+    daemon_directory_write(directory, "folder/model.safetensors", file.data, file.size);
+    free(file.data);
+    assert_int_equal(kill(server.pid, SIGHUP), 0);
+    expect_logged("models read again");
+    assert_true(fabs(model_factor(&client, "there") - 5) < 1e-5);
+    assert_true(fabs(model_factor(&client, "folder") - 5) < 1e-5);
+}
+
+/* More workers at SIGHUP: threads that are started in the sandbox. */
+static void check_workers(void)
+{
+    cpu_set_t all, first;
+    int cpu = 0;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    while (!CPU_ISSET(cpu, &all))
+        cpu++;
+    CPU_ZERO(&first);
+    CPU_SET(cpu, &first);
+    if (CPU_COUNT(&all) < 2)
+        return;
+    assert_int_equal(sched_setaffinity(server.pid, sizeof first, &first), 0);
+    assert_int_equal(kill(server.pid, SIGHUP), 0);
+    expect_logged("now=1");
+    assert_int_equal(sched_setaffinity(server.pid, sizeof all, &all), 0);
+    assert_int_equal(kill(server.pid, SIGHUP), 0);
+    expect_logged("workers before=1");
+    assert_true(fabs(model_factor(&client, "demo") - 1) < 1e-5);
+}
+
+static void test_serves_everything(void **state)
+{
+    struct model_bytes file = model_bytes_demo(2, "");
+    (void)state;
+    sandbox_skip_unless(false);
+    daemon_directory_write(directory, "there.safetensors", file.data, file.size);
+    free(file.data);
+    fixture_serve("--sandbox", "--models", directory, "--model-control", "explicit",
+                  "--drain-delay", "100ms", "--pin-workers");
+    expect_logged(sandbox_landlock_text());
+    expect_status(http_client_get(&client, "/livez"), 200);
+    expect_status(http_client_get(&client, "/v2/health/ready"), 200);
+    check_metrics();
+    assert_true(fabs(model_factor(&client, "demo") - 1) < 1e-5);
+    check_bytes();
+    check_changes();
+    check_rescan();
+    check_workers();
+    check_metrics();
+    expect_status(http_client_post(&client, "/v2/logging", "{\"log_verbose_level\":1}"), 200);
+    expect_status(http_client_get(&client, "/livez"), 200);
+    expect_logged("debug request method=GET path=/livez");
+    assert_int_equal(kill(server.pid, SIGTERM), 0);
+    expect_logged("draining");
+    fixture_stop(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_serves_everything),
+    };
+    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
+}
