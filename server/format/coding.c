@@ -235,6 +235,32 @@ bool coding_unpack(enum coding coding, struct byte_slice *body, void **memory, s
     return true;
 }
 
+/* The size at the end of gzip (RFC 1952, section 2.3.1), modulo 2^32. */
+static size_t gzip_size(const unsigned char *bytes, size_t size)
+{
+    const unsigned char *last = bytes + size - 4;
+    return (size_t)last[0] | (size_t)last[1] << 8 | (size_t)last[2] << 16 | (size_t)last[3] << 24;
+}
+
+size_t coding_unpacked_guess(enum coding coding, const void *bytes, size_t packed_bytes,
+                             size_t bytes_max)
+{
+    enum {
+        USUAL_FACTOR = 3,
+        MOST_FACTOR = 1032,  /* of deflate: https://zlib.net/zlib_tech.html */
+        GZIP_BYTES_MIN = 18, /* an empty member */
+    };
+    if (coding == CODING_IDENTITY)
+        return packed_bytes;
+    if (coding != CODING_GZIP || !bytes || packed_bytes < GZIP_BYTES_MIN)
+        return packed_bytes < SIZE_MAX / USUAL_FACTOR ? USUAL_FACTOR * packed_bytes : SIZE_MAX;
+    const size_t said = gzip_size(bytes, packed_bytes);
+    size_t most = packed_bytes < bytes_max / MOST_FACTOR ? MOST_FACTOR * packed_bytes : bytes_max;
+    if (most < packed_bytes)
+        most = packed_bytes;
+    return said < packed_bytes ? packed_bytes : said < most ? said : most;
+}
+
 /* ------------------------------------------------------------------ pack -- */
 
 struct packing {

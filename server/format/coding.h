@@ -33,6 +33,13 @@ const char *coding_name(enum coding coding);
 bool coding_unpack(enum coding coding, struct byte_slice *body, void **memory, size_t bytes_max,
                    struct memory_share *share, struct fault *fault);
 
+/* A guess how many bytes a body unpacks to, of which packed_bytes bytes were sent, for a prediction
+ * of what reading it costs. bytes are the whole body, NULL where it has not come. gzip says the
+ * size of its last member at its end; the word of a client, so it counts only as far as
+ * packed_bytes can unpack to, and to bytes_max. Other codings are taken to have a usual size. */
+size_t coding_unpacked_guess(enum coding coding, const void *bytes, size_t packed_bytes,
+                             size_t bytes_max);
+
 /* Packs the parts, one after the other, at zlib's fastest level. Returns *size malloc'd bytes, the
  * caller's; NULL where there is no memory or, unless required, where the parts do not shrink. */
 char *coding_pack(enum coding coding, const struct byte_slice *parts, int part_count, bool required,

@@ -74,8 +74,11 @@ static void set_place_in_queue(struct call *call)
 static void read_and_plan(struct call *call)
 {
     if (!coding_unpack(call->body_coding, &call->body, &call->body_memory,
-                       call->service->config->body_bytes_max, call->memory, &call->fault)
-        || !call->kind->read(call, &call->fault))
+                       call->service->config->body_bytes_max, call->memory, &call->fault))
+        return;
+    if (call->body_coding != CODING_IDENTITY)
+        infer_cost_was_unpacked(&call->cost, call->body.size);
+    if (!call->kind->read(call, &call->fault))
         return;
     set_place_in_queue(call);
     const struct admission_cost left = infer_cost_left_to_admit(&call->cost, call->service);
@@ -212,14 +215,18 @@ static void take_body(struct call *call, struct exchange *exchange, int64_t dead
     call->body = exchange_take_body_in_place(exchange, &call->body_memory);
 }
 
-/* A body of so many bytes: what reading it costs, and in *likely_ns what recent calls of its path,
- * type and size cost in all. */
+/* A body, whose data is NULL where it has not come: what reading it costs, and in *likely_ns what
+ * recent calls of its path, type and size cost in all. */
 static struct admission_cost predict(struct infer_cost *cost, const struct exchange *exchange,
-                                     size_t bytes, uint64_t *guess_key, int64_t *likely_ns)
+                                     struct byte_slice body, uint64_t *guess_key,
+                                     int64_t *likely_ns)
 {
-    infer_cost_read(cost, exchange, bytes);
-    const struct admission_cost certain = infer_cost_to_admit(cost, exchange_context(exchange));
-    *guess_key = cost_guess_key(exchange_path(exchange), exchange_body_type(exchange), bytes);
+    const struct service *service = exchange_context(exchange);
+    infer_cost_read(cost, exchange,
+                    coding_unpacked_guess(exchange_body_coding(exchange), body.data, body.size,
+                                          service->config->body_bytes_max));
+    const struct admission_cost certain = infer_cost_to_admit(cost, service);
+    *guess_key = cost_guess_key(exchange_path(exchange), exchange_body_type(exchange), body.size);
     const int64_t guess_ns = cost_guess_ns(*guess_key);
     *likely_ns = guess_ns > certain.ns ? guess_ns : certain.ns;
     return certain;
@@ -228,7 +235,7 @@ static struct admission_cost predict(struct infer_cost *cost, const struct excha
 static bool admit_body(struct call *call, struct fault *fault)
 {
     const struct admission_cost certain =
-        predict(&call->cost, call->exchange, call->body.size, &call->guess_key, &call->job.cost_ns);
+        predict(&call->cost, call->exchange, call->body, &call->guess_key, &call->job.cost_ns);
     return admission_takes(call->service, &call->job, certain, exchange_was_judged(call->exchange),
                            fault);
 }
@@ -276,7 +283,8 @@ bool call_takes_body(const struct exchange *exchange, struct body_outlook *outlo
     if (outlook->bytes > 0 && outlook->bytes < ADMISSION_EARLY_BYTES)
         return true;
     const struct admission_cost certain =
-        predict(&cost, exchange, outlook->bytes, &guess_key, &outlook->cost_ns);
+        predict(&cost, exchange, (struct byte_slice){ NULL, outlook->bytes }, &guess_key,
+                &outlook->cost_ns);
     return admission_takes_body(exchange_context(exchange), exchange, outlook, certain, fault);
 }
 

@@ -13,9 +13,7 @@
 static const int64_t ALWAYS_NS = 200000;
 enum { SOMETIMES = 61 };
 
-/* Guesses: how much larger a packed body gets, and the bytes of a number as text. */
-static const double UNPACKED_FACTOR = 3;
-static const double TEXT_BYTES = 11;
+static const double TEXT_BYTES = 11; /* of a number, a guess */
 
 static bool is_to_be_measured(int64_t ns)
 {
@@ -39,18 +37,29 @@ static double json_bytes(const struct exchange *exchange, double bytes)
     return header >= 0 && header < bytes ? header : bytes;
 }
 
-void infer_cost_read(struct infer_cost *cost, const struct exchange *exchange, size_t body_bytes)
+void infer_cost_read(struct infer_cost *cost, const struct exchange *exchange,
+                     size_t unpacked_bytes)
 {
     double *amount = cost->phases[INFER_READ].amount;
-    double bytes = (double)body_bytes;
-    if (exchange_body_coding(exchange) != CODING_IDENTITY) {
-        bytes *= UNPACKED_FACTOR;
+    const double bytes = (double)unpacked_bytes;
+    if (exchange_body_coding(exchange) != CODING_IDENTITY)
         amount[COST_UNPACK] = bytes;
-    }
     amount[COST_REQUEST] = 1;
     amount[COST_READ_TEXT] = json_bytes(exchange, bytes);
     amount[COST_READ_BYTES] = bytes - amount[COST_READ_TEXT];
     settle(cost, INFER_READ);
+}
+
+/* Whether the phase is measured stays as it is: the stopwatch may be running. */
+void infer_cost_was_unpacked(struct infer_cost *cost, size_t unpacked_bytes)
+{
+    double *amount = cost->phases[INFER_READ].amount;
+    const double bytes = (double)unpacked_bytes;
+    amount[COST_UNPACK] = bytes;
+    if (amount[COST_READ_BYTES] == 0 || amount[COST_READ_TEXT] > bytes)
+        amount[COST_READ_TEXT] = bytes;
+    amount[COST_READ_BYTES] = bytes - amount[COST_READ_TEXT];
+    cost->ns[INFER_READ] = cost_ns(&cost->phases[INFER_READ]);
 }
 
 /* The parameters of a product are in a cache if those of the layer are. */

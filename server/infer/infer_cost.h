@@ -25,8 +25,13 @@ struct infer_cost {
     _Atomic int64_t cpu_ns[INFER_PHASE_COUNT], clock_ns[INFER_PHASE_COUNT];
 };
 
-/* The cost of reading a body of body_bytes, by the type in the headers. */
-void infer_cost_read(struct infer_cost *cost, const struct exchange *exchange, size_t body_bytes);
+/* The cost of reading a body, by the type and the coding in the headers; unpacked_bytes is its size
+ * or a guess of it. */
+void infer_cost_read(struct infer_cost *cost, const struct exchange *exchange,
+                     size_t unpacked_bytes);
+
+/* A packed body has been unpacked, to so many bytes. */
+void infer_cost_was_unpacked(struct infer_cost *cost, size_t bytes);
 
 /* The cost of the rest of a request whose items are planned. */
 void infer_cost_plan(struct infer_cost *cost, const struct infer_request *request,

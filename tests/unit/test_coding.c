@@ -303,12 +303,42 @@ static void test_bomb(void **state)
     free(zeros);
 }
 
+/* What is guessed of a body before it is unpacked. */
+static void test_unpacked_guess(void **state)
+{
+    (void)state;
+    const size_t most = 1 << 30;
+    assert_int_equal(coding_unpacked_guess(CODING_IDENTITY, TEXT, 42, most), 42);
+    assert_int_equal(coding_unpacked_guess(CODING_GZIP, GZIP, sizeof GZIP - 1, most),
+                     sizeof GZIP - 1); /* it says 42, which is less than came */
+    assert_int_equal(coding_unpacked_guess(CODING_GZIP, NULL, 1000, most), 3000);
+    assert_int_equal(coding_unpacked_guess(CODING_DEFLATE, ZLIB, sizeof ZLIB - 1, most),
+                     3 * (sizeof ZLIB - 1));
+    assert_int_equal(coding_unpacked_guess(CODING_GZIP, GZIP, 17, most), 51); /* too short */
+    assert_int_equal(coding_unpacked_guess(CODING_GZIP, NULL, SIZE_MAX, most), SIZE_MAX);
+
+    enum { SIZE = 8 << 20 };
+    unsigned char *zeros = calloc(1, SIZE);
+    const struct byte_slice part = { zeros, SIZE };
+    size_t size = 0;
+    char *bomb = coding_pack(CODING_GZIP, &part, 1, false, &size);
+    assert_non_null(bomb);
+    assert_int_equal(coding_unpacked_guess(CODING_GZIP, bomb, size, most), SIZE);
+    assert_int_equal(coding_unpacked_guess(CODING_GZIP, bomb, size, 100000), 100000);
+    memset(bomb + size - 4, 0xff, 4); /* a lie, believed as far as it can be true */
+    assert_int_equal(coding_unpacked_guess(CODING_GZIP, bomb, size, most), 1032 * size);
+    assert_int_equal(coding_unpacked_guess(CODING_GZIP, bomb, size, 10), size);
+    free(bomb);
+    free(zeros);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_body_header),      cmocka_unit_test(test_answer_header),
         cmocka_unit_test(test_packed_by_others), cmocka_unit_test(test_broken),
         cmocka_unit_test(test_packed_by_us),     cmocka_unit_test(test_bomb),
+        cmocka_unit_test(test_unpacked_guess),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -140,6 +140,27 @@ static void test_packing_is_learned_from(void **state)
     assert_int_equal(cost_ns(&pack), learned_ns);
 }
 
+/* A packed body proves to be larger than was guessed: all of it text, or tensors after a header. */
+static void test_an_unpacked_body_is_priced_anew(void **state)
+{
+    (void)state;
+    struct infer_cost cost = { 0 };
+    double *amount = cost.phases[INFER_READ].amount;
+    amount[COST_REQUEST] = 1;
+    amount[COST_UNPACK] = amount[COST_READ_TEXT] = 174000;
+    infer_cost_was_unpacked(&cost, 60000000);
+    assert_true(amount[COST_UNPACK] == 60000000 && amount[COST_READ_TEXT] == 60000000);
+    assert_true(amount[COST_READ_BYTES] == 0 && amount[COST_REQUEST] == 1);
+    assert_int_equal(infer_cost_ns(&cost), cost_ns(&cost.phases[INFER_READ]));
+
+    amount[COST_READ_TEXT] = 1000;
+    amount[COST_READ_BYTES] = 173000;
+    infer_cost_was_unpacked(&cost, 500000);
+    assert_true(amount[COST_READ_TEXT] == 1000 && amount[COST_READ_BYTES] == 499000);
+    infer_cost_was_unpacked(&cost, 300);
+    assert_true(amount[COST_READ_TEXT] == 300 && amount[COST_READ_BYTES] == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +168,7 @@ int main(void)
         cmocka_unit_test(test_what_is_left_in_and_after_a_batch),
         cmocka_unit_test(test_several_items_share_with_nobody),
         cmocka_unit_test(test_packing_is_learned_from),
+        cmocka_unit_test(test_an_unpacked_body_is_priced_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
