@@ -80,7 +80,7 @@ FLAGS    := -std=c11 -D_GNU_SOURCE $(CFLAGS) $(WARNINGS) $(SANITIZER) $(HARDENED
 # the layers too.
 package = $(call kept,pkg-config$(subst $(space),,$1),$1)
 kept    = $(if $($1),,$(eval $1 := $(shell pkg-config $2)))$($1)
-SERVER_PACKAGES := libmicrohttpd libcjson openblas zlib libseccomp
+SERVER_PACKAGES := libmicrohttpd libcjson openblas zlib gnutls libseccomp
 TEST_PACKAGES   := libcurl cmocka
 SERVER_CFLAGS = $(call package,--cflags $(SERVER_PACKAGES))
 SERVER_LIBS   = $(call package,--libs $(SERVER_PACKAGES)) -lpthread -lm

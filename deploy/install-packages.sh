@@ -24,6 +24,7 @@ needs() { # GROUP
         echo 'libc6-dev            test -e /usr/include/stdio.h'
         echo 'pkg-config           command -v pkg-config'
         echo 'libmicrohttpd-dev    pkg-config --exists libmicrohttpd'
+        echo 'libgnutls28-dev      pkg-config --exists gnutls'
         echo 'libcjson-dev         pkg-config --exists libcjson'
         echo 'zlib1g-dev           pkg-config --exists zlib'
         echo 'libopenblas-dev      pkg-config --exists openblas'

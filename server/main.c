@@ -1,5 +1,6 @@
 /* main.c - the daemon's life: read the configuration, listen, load the models, serve until a signal
- * comes, drain, stop. SIGHUP makes it read the models and the CPU quota again. */
+ * comes, drain, stop. SIGHUP makes it read the keys, the models and the CPU quota again. */
+#include "access/access_keys.h"
 #include "api/infer_handlers.h"
 #include "api/routes.h"
 #include "base/clock.h"
@@ -87,6 +88,45 @@ static sigset_t signals_of_interest(void)
     return signals;
 }
 
+/* ------------------------------------------------------------------ keys -- */
+
+static bool open_keys(struct service *service, struct fault *fault)
+{
+    const char *path = service->config->keys;
+    return !path || access_keys_open(&service->keys, path, fault);
+}
+
+static void log_keys(const struct service *service)
+{
+    if (service->keys)
+        log_line(LOG_INFO, "keys", LOG_STRING("file", service->config->keys),
+                 LOG_NUMBER("keys", access_keys_count(service->keys)));
+}
+
+/* Who asked is not known of a signal. */
+static void audit_keys(const char *outcome)
+{
+    log_line(LOG_INFO, "audit", LOG_STRING("who", "SIGHUP"), LOG_STRING("what", "keys"),
+             LOG_STRING("outcome", outcome));
+}
+
+static void read_keys_again(struct service *service)
+{
+    struct access_keys_change change;
+    struct fault fault;
+    if (!service->keys)
+        return;
+    if (access_keys_reload(service->keys, &change, &fault)) {
+        log_line(LOG_INFO, "keys read again", LOG_NUMBER("keys", change.count),
+                 LOG_NUMBER("added", change.added), LOG_NUMBER("removed", change.removed));
+        audit_keys("replaced");
+    } else {
+        log_line(LOG_WARNING, "keys not read again, those of before stay",
+                 LOG_STRING("reason", fault.message));
+        audit_keys("refused");
+    }
+}
+
 /* ---------------------------------------------------------------- models -- */
 
 static void log_model(void *context, const struct model_listing *listing)
@@ -144,12 +184,16 @@ static int check_config(struct service *service)
             fprintf(stderr, "attnd: %s\n", fault.message);
             return 1;
         }
-    const bool loaded = load_models(service, print_model, &failed_count, &fault);
+    const bool has_keys = open_keys(service, &fault);
+    if (service->keys)
+        printf("keys: %d, %s\n", access_keys_count(service->keys), config->keys);
+    const bool loaded = has_keys && load_models(service, print_model, &failed_count, &fault);
     if (!loaded)
         fprintf(stderr, "attnd: %s\n", fault.message);
     else if (failed_count > 0)
         fprintf(stderr, "attnd: %d models failed to load\n", failed_count);
     model_store_free(service->store);
+    access_keys_free(service->keys);
     return loaded && failed_count == 0 ? 0 : 1;
 }
 
@@ -228,8 +272,8 @@ static void follow_quota(struct service *service)
     metrics_gauge_set(METRICS_WORKERS, now);
 }
 
-/* Waits for a signal to stop. Reads the models again at each SIGHUP: this thread has nothing else
- * to do. */
+/* Waits for a signal to stop. Reads the keys and the models again at each SIGHUP: this thread has
+ * nothing else to do. */
 static void wait_for_end(struct service *service, const sigset_t *signals)
 {
     int signal_number;
@@ -239,6 +283,7 @@ static void wait_for_end(struct service *service, const sigset_t *signals)
         if (signal_number != SIGHUP)
             break;
         const int64_t start_ns = clock_now_ns();
+        read_keys_again(service);
         follow_quota(service);
         if (model_store_rescan(service->store, end_is_pending))
             log_line(LOG_INFO, "models read again",
@@ -269,6 +314,7 @@ static bool serve(struct service *service, struct listeners *listeners, struct s
                    .host_count = config->host.count,
                    .origins = config->allow_origin.items,
                    .origin_count = config->allow_origin.count },
+        .keys = service->keys,
         .thread_count = threads,
         .body_bytes_max = config->body_bytes_max,
         .pack_bytes_min = config->compress_bytes_min,
@@ -305,6 +351,7 @@ static bool listen_and_leave_files(const struct config *config, struct listeners
     const bool changes = config->model_control == MODEL_CONTROL_EXPLICIT;
     const struct sandbox_path paths[] = {
         { config->models, changes ? SANDBOX_CHANGES : SANDBOX_READS, false },
+        { config->keys, SANDBOX_READS, true },
     };
     if (config->sandbox && !sandbox_is_possible(fault))
         return false;
@@ -343,10 +390,11 @@ static int run(struct service *service)
     if (service->scheduler)
         service->batcher =
             batcher_create(service->scheduler, config->batch_rows_max, config->batch_delay_ns);
-    bool served =
-        listens && ((service->batcher && service->disk_jobs && logs) || fault_no_memory(&fault));
+    bool served = listens && open_keys(service, &fault)
+                  && ((service->batcher && service->disk_jobs && logs) || fault_no_memory(&fault));
     if (served && config->pin_workers)
         scheduler_pin_workers(service->scheduler);
+    log_keys(service);
     served =
         served && serve(service, &listeners, config->sandbox ? &sandbox : NULL, &signals, &fault);
     if (!served)
@@ -355,6 +403,7 @@ static int run(struct service *service)
     scheduler_free(service->scheduler);
     batcher_free(service->batcher);
     model_store_free(service->store);
+    access_keys_free(service->keys);
     listeners_close(&listeners);
     log_line(LOG_INFO, "stopped", LOG_NUMBER("status", served ? 0 : 1));
     log_writer_stop();

@@ -25,7 +25,7 @@
 const struct config_option CONFIG_OPTIONS[] = {
     { "listen", CONFIG_LISTEN, "ADDR:PORT", "127.0.0.1:8080",
       "may be repeated; port 0 takes a free one", FIELD(listen), 0, 0 },
-    { "keys", CONFIG_TEXT, "FILE", NULL, "who may do what; unset: everybody, everything",
+    { "keys", CONFIG_TEXT, "FILE", NULL, "who may do what, read again at SIGHUP; unset: all may",
       FIELD(keys), 0, 0 },
     { "open", CONFIG_SWITCH, "", NULL, "listen without keys where other machines reach it",
       FIELD(open), 0, 0 },
@@ -97,7 +97,6 @@ const struct config_option CONFIG_OPTIONS[] = {
       FIELD(check_config), 0, 0 },
     { "version", CONFIG_PRINTS, "", NULL, "print the version", 0, 0, 0, 0 },
     { "help", CONFIG_PRINTS, "", NULL, "print this; so does -h", 0, 0, 0, 0 },
-    NOT_BUILT("api-keys"),
     NOT_BUILT("tls-cert"),
     NOT_BUILT("tls-key"),
     NOT_BUILT("cors-origin"),

@@ -1,10 +1,11 @@
 /* config_value.c - see config_value.h.
  *
  * strtoll() is not used: it accepts white space, signs and, with a base of 0, octal numbers, none
- * of which a user means by --body-max. */
+ * of which a user means by --body-max. strtod() gets only what was checked to be a plain decimal. */
 #include "config/config_value.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct unit {
@@ -56,6 +57,18 @@ bool config_value_integer(const char *text, int64_t *value)
     if (!rest || *rest)
         return false;
     *value = number;
+    return true;
+}
+
+bool config_value_decimal(const char *text, double *value)
+{
+    const size_t whole = strspn(text, "0123456789");
+    const char *point = text + whole;
+    const size_t places = *point == '.' ? strspn(point + 1, "0123456789") : 0;
+    const char *end = *point == '.' ? point + 1 + places : point;
+    if (*end || whole < 1 || whole > 9 || (*point == '.' && (places < 1 || places > 6)))
+        return false;
+    *value = strtod(text, NULL);
     return true;
 }
 

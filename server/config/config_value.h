@@ -5,9 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Each reads the whole text: digits and a unit, without sign, space or fraction. False where the
+/* Each reads the whole text: digits and a unit, without sign or space. False where the
  * text is anything else or the number does not fit; *value is then unchanged. */
 bool config_value_integer(const char *text, int64_t *value); /* "64" */
+bool config_value_decimal(const char *text, double *value);  /* "2", "0.5"; to 6 places */
 bool config_value_size(const char *text, int64_t *bytes);    /* "4096", "16KiB", "64MiB", "1GiB" */
 bool config_value_time(const char *text, int64_t *ns);       /* "500ms", "60s"; "0" needs no unit */
 

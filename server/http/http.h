@@ -14,6 +14,7 @@
 
 #include <stdint.h>
 
+struct access_keys;
 struct exchange; /* one HTTP request and its coming response */
 
 /* A short answer of at most so many parts goes to the socket in one call, from where they lie. */
@@ -61,6 +62,7 @@ struct http_options {
     size_t pack_bytes_min;   /* the shortest answer that is packed for a client that takes that */
     int connections_max;
     int connections_per_ip_max; /* 0: no bound */
+    struct access_keys *keys;   /* NULL: no keys are in use */
     struct route *routes;
     int route_count;
     int unknown_route_metrics_index; /* for paths that no route matches */

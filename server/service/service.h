@@ -18,11 +18,13 @@ enum service_state {
     SERVICE_DRAINING, /* SIGTERM came: not ready any more, but requests are still served */
 };
 
+struct access_keys;
 struct batcher;
 
 struct service {
     const struct config *config;
     const struct attn_kernels *kernels;
+    struct access_keys *keys;  /* NULL: --keys is not given, and everybody may do everything */
     struct model_store *store; /* not to be read while state is SERVICE_LOADING */
     struct scheduler *scheduler;
     struct batcher *batcher;

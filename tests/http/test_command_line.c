@@ -107,7 +107,6 @@ static void test_flags_of_later(void **state)
 {
     (void)state;
     static const char *const flags[][2] = {
-        { "--api-keys", "keys" },
         { "--tls-cert", "cert" },
         { "--tls-key", "key" },
         { "--cors-origin", "*" },

@@ -303,8 +303,8 @@ static void test_names_refused(void **state)
     assert_refused("serve", "serve: is not a flag; flags begin with --, --help lists them");
     assert_refused("-v", "-v: is not a flag; flags begin with --, --help lists them");
     assert_refused("--check-config 1", "1: is not a flag; flags begin with --, --help lists them");
+    assert_refused("--api-keys x", "--api-keys: there is no such flag; --help lists them");
     static const char *const NOT_BUILT[] = {
-        "api-keys",
         "tls-cert",
         "tls-key",
         "cors-origin",
@@ -361,7 +361,8 @@ static void test_variables_refused(void **state)
                             "ATTND_CHECK_CONFIG: 'yes' came; expected 1, 0, true or false");
     assert_variable_refused("ATTND_WORKERS", "0",
                             "ATTND_WORKERS: '0' came; expected an integer, from 1 to 64");
-    assert_variable_refused("ATTND_API_KEYS", "/k", "ATTND_API_KEYS: is not in this build");
+    assert_variable_refused("ATTND_API_KEYS", "/k",
+                            "ATTND_API_KEYS: there is no such variable; --help lists the flags");
     assert_variable_refused("ATTND_BODYMAX", "1",
                             "ATTND_BODYMAX: there is no such variable; the nearest is "
                             "ATTND_BODY_MAX");

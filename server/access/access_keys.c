@@ -1,0 +1,142 @@
+/* access_keys.c - see access_keys.h.
+ *
+ * A reader holds the lock for one search in memory. Reading the file again makes a new table beside
+ * the old one, and takes the lock only to exchange the two. The lock prefers writers, so that many
+ * searches cannot keep the exchange waiting. */
+#include "access/access_keys.h"
+
+#include "access/access_file.h"
+#include "access/access_table.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct access_keys {
+    const char *path;
+    pthread_rwlock_t lock; /* guards the pointer to the table */
+    struct access_table *table;
+    struct access_accounts *accounts;
+};
+
+static void init_lock(pthread_rwlock_t *lock)
+{
+    pthread_rwlockattr_t attributes;
+    pthread_rwlockattr_init(&attributes);
+    pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(lock, &attributes);
+    pthread_rwlockattr_destroy(&attributes);
+}
+
+static bool read_table(struct access_keys *keys, struct access_table **table, struct fault *fault)
+{
+    char *text;
+    size_t size;
+    if (!access_file_read(keys->path, &text, &size, fault))
+        return false;
+    const bool good = access_table_create(table, keys->path, text, size, keys->accounts, fault);
+    free(text);
+    return good;
+}
+
+/* The names of the one table that the other does not have. */
+static int count_missing(const struct access_table *names, const struct access_table *others)
+{
+    int count = 0;
+    for (int64_t i = 0; i < names->count; i++)
+        count += !access_table_find_name(others, names->keys[i]->name);
+    return count;
+}
+
+static void set_limits(const struct access_table *table)
+{
+    for (int64_t i = 0; i < table->count; i++)
+        access_account_limit(table->keys[i]->account, &table->keys[i]->limits);
+}
+
+bool access_keys_open(struct access_keys **keys, const char *path, struct fault *fault)
+{
+    *keys = calloc(1, sizeof **keys);
+    if (!*keys)
+        return fault_no_memory(fault);
+    (*keys)->path = path;
+    init_lock(&(*keys)->lock);
+    (*keys)->accounts = access_accounts_create();
+    const bool good =
+        ((*keys)->accounts || fault_no_memory(fault)) && read_table(*keys, &(*keys)->table, fault);
+    if (good) {
+        set_limits((*keys)->table);
+    } else {
+        access_keys_free(*keys);
+        *keys = NULL;
+    }
+    return good;
+}
+
+bool access_keys_reload(struct access_keys *keys, struct access_keys_change *change,
+                        struct fault *fault)
+{
+    struct access_table *fresh;
+    if (!read_table(keys, &fresh, fault))
+        return false;
+    pthread_rwlock_wrlock(&keys->lock);
+    struct access_table *old = keys->table;
+    keys->table = fresh;
+    pthread_rwlock_unlock(&keys->lock);
+    set_limits(fresh);
+    if (change)
+        *change = (struct access_keys_change){
+            .count = (int)fresh->count,
+            .added = count_missing(fresh, old),
+            .removed = count_missing(old, fresh),
+        };
+    access_table_free(old);
+    return true;
+}
+
+int access_keys_count(struct access_keys *keys)
+{
+    pthread_rwlock_rdlock(&keys->lock);
+    const int count = (int)keys->table->count;
+    pthread_rwlock_unlock(&keys->lock);
+    return count;
+}
+
+/* A key that was found, held unless it has expired. The caller holds the lock. */
+static struct access_key *hold_valid(struct access_key *key)
+{
+    return key && !access_key_is_expired(key, time(NULL)) ? access_key_hold(key) : NULL;
+}
+
+struct access_key *access_keys_find(struct access_keys *keys, const char *secret, size_t size)
+{
+    pthread_rwlock_rdlock(&keys->lock);
+    struct access_key *key = hold_valid(access_table_find(keys->table, secret, size));
+    pthread_rwlock_unlock(&keys->lock);
+    return key;
+}
+
+struct access_key *access_keys_find_name(struct access_keys *keys, const char *name)
+{
+    pthread_rwlock_rdlock(&keys->lock);
+    struct access_key *key = hold_valid(access_table_find_name(keys->table, name));
+    pthread_rwlock_unlock(&keys->lock);
+    return key;
+}
+
+void access_keys_each_account(struct access_keys *keys,
+                              void (*visit)(void *context, struct access_account *account),
+                              void *context)
+{
+    access_accounts_each(keys->accounts, visit, context);
+}
+
+void access_keys_free(struct access_keys *keys)
+{
+    if (!keys)
+        return;
+    access_table_free(keys->table);
+    access_accounts_free(keys->accounts);
+    pthread_rwlock_destroy(&keys->lock);
+    free(keys);
+}
