@@ -387,6 +387,7 @@ static int run(struct service *service)
     metrics_gauge_set(METRICS_WORKERS, worker_count);
     service->scheduler = scheduler_create(worker_count, config->queue_max, SERVICE_WORKSPACE_BYTES);
     service->disk_jobs = scheduler_create(1, config->queue_max, 0);
+    scheduler_set_number(service->disk_jobs, 1); /* the workers' is 0 */
     if (service->scheduler)
         service->batcher =
             batcher_create(service->scheduler, config->batch_rows_max, config->batch_delay_ns);

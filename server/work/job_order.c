@@ -1,17 +1,19 @@
-/* job_order.c - see job_order.h. A binary heap; each job knows its place in it. */
+/* job_order.c - see job_order.h. A heap of jobs in each share, and the queue of shares above them.
+ */
 #include "work/job_order.h"
 
 #include <stdlib.h>
 
-enum { ROOM_FIRST = 64, TASK_LEAST_NS = 1000000 };
+enum { ROOM_FIRST = 64, SHARE_ROOM_FIRST = 8, TASK_LEAST_NS = 1000000 };
 
 int64_t job_order_rest_ns(const struct job *job)
 {
     return job->remaining_ns > 0 ? job->remaining_ns : job->spent_ns;
 }
 
-static bool goes_before(const struct job *a, const struct job *b)
+static bool goes_before(const void *left, const void *right)
 {
+    const struct job *a = left, *b = right;
     if (a->level != b->level)
         return a->level < b->level;
     if (a->key_ns != b->key_ns)
@@ -19,43 +21,50 @@ static bool goes_before(const struct job *a, const struct job *b)
     return a->number < b->number;
 }
 
-static void place(struct job_order *order, int64_t at, struct job *job)
+static int64_t *place(void *job)
 {
-    order->heap[at] = job;
-    job->place = at;
+    return &((struct job *)job)->place;
 }
 
-/* Moves the job from job->place up or down to its right place. */
-static void sift(struct job_order *order, struct job *job)
+static const struct heap_order by_key = { goes_before, place };
+
+/* ---------------------------------------------------------------- open jobs -- */
+
+struct job_flow *job_order_flow(struct job_order *order, struct job_share *share)
 {
-    int64_t at = job->place;
-    while (at > 0 && goes_before(job, order->heap[(at - 1) / 2])) {
-        place(order, at, order->heap[(at - 1) / 2]);
-        at = (at - 1) / 2;
-    }
-    for (;;) {
-        int64_t child = 2 * at + 1;
-        if (child + 1 < order->count && goes_before(order->heap[child + 1], order->heap[child]))
-            child++;
-        if (child >= order->count || !goes_before(order->heap[child], job))
-            break;
-        place(order, at, order->heap[child]);
-        at = child;
-    }
-    place(order, at, job);
+    if (!share)
+        return &order->common;
+    struct job_flow *flow = &share->flows[order->scheduler];
+    flow->share = share;
+    return flow;
 }
 
-bool job_order_reserve(struct job_order *order, int64_t count)
+/* The common share always has room for all jobs, so that job_order_move() cannot fail. */
+bool job_order_reserve(struct job_order *order, struct job_share *share)
 {
-    if (count <= order->capacity)
-        return true;
-    const int64_t capacity = count < ROOM_FIRST ? ROOM_FIRST : 2 * count;
-    struct job **heap = reallocarray(order->heap, (size_t)capacity, sizeof(void *));
-    if (!heap)
-        return false;
-    order->heap = heap;
-    order->capacity = capacity;
-    return true;
+    struct job_flow *flow = job_order_flow(order, share);
+    return heap_reserve(&order->common.jobs, order->open_count + 1, ROOM_FIRST)
+           && (!share || heap_reserve(&flow->jobs, flow->open_count + 1, SHARE_ROOM_FIRST))
+           && job_share_reserve(&order->shares);
+}
+
+/* One more job of the share is open. */
+static void hold(struct job_order *order, struct job_flow *flow, struct job *job)
+{
+    job->flow = flow;
+    LIST_APPEND(&flow->open, job, in_share);
+    if (flow->open_count++ == 0)
+        job_share_open(&order->shares, flow);
+}
+
+/* One job fewer. A share without jobs keeps no memory of ours, for its owner may free it. */
+static void let_go(struct job_order *order, struct job_flow *flow)
+{
+    if (--flow->open_count > 0)
+        return;
+    job_share_close(&order->shares, flow);
+    if (flow != &order->common)
+        heap_free(&flow->jobs);
 }
 
 void job_order_admit(struct job_order *order, struct job *job, int64_t now_ns)
@@ -63,8 +72,20 @@ void job_order_admit(struct job_order *order, struct job *job, int64_t now_ns)
     job->place = -1;
     job->came_ns = now_ns;
     job->number = order->came++;
-    job->spent_ns = job->task_ns = 0;
+    job->spent_ns = job->task_ns = job->charged_ns = 0;
+    order->open_count++;
+    hold(order, job_order_flow(order, job->share), job);
 }
+
+void job_order_end(struct job_order *order, struct job *job)
+{
+    job_order_remove(order, job);
+    order->open_count--;
+    LIST_TAKE_OUT(&job->flow->open, job, in_share);
+    let_go(order, job->flow);
+}
+
+/* ------------------------------------------------------------ inside a share -- */
 
 int job_order_level(int priority)
 {
@@ -93,25 +114,38 @@ bool job_order_goes_before(const struct job *job, const struct job *other, int64
                                      < key_of(came_ns, other->cost_ns, other->deadline_ns);
 }
 
+/* What the job's next task is charged for: an equal part of the rest of the job. */
+static int64_t part_ns(const struct job *job)
+{
+    const int64_t rest_ns = job_order_rest_ns(job);
+    const int64_t left = job->task_count - job->next_task + job->tasks_running;
+    return rest_ns > 0 && left > 0 ? rest_ns / left : TASK_LEAST_NS;
+}
+
+/* Called when the share's first job, or what is known of it, may have changed. */
+static void settle(struct job_order *order, struct job_flow *flow)
+{
+    const struct job *first = heap_first(&flow->jobs);
+    const bool is_short =
+        first && first->tasks_running == 0 && job_order_rest_ns(first) <= SCHEDULER_SHORT_NS;
+    job_share_settle(&order->shares, flow, first ? part_ns(first) : -1, is_short);
+}
+
 void job_order_put(struct job_order *order, struct job *job)
 {
     job->key_ns = key_of(job->came_ns, stands_ns(job), job->ends_ns);
-    if (job->place < 0)
-        place(order, order->count++, job);
-    sift(order, job);
+    order->count += job->place < 0;
+    heap_put(&job->flow->jobs, by_key, job);
+    settle(order, job->flow);
 }
 
 void job_order_remove(struct job_order *order, struct job *job)
 {
-    const int64_t at = job->place;
-    if (at < 0)
+    if (job->place < 0)
         return;
-    job->place = -1;
-    struct job *last = order->heap[--order->count];
-    if (last != job) {
-        place(order, at, last);
-        sift(order, last);
-    }
+    order->count--;
+    heap_remove(&job->flow->jobs, by_key, job);
+    settle(order, job->flow);
 }
 
 /* A guess of how long the job's next task takes. */
@@ -121,24 +155,79 @@ static int64_t task_guess_ns(const struct job *job)
     return guess_ns > TASK_LEAST_NS ? guess_ns : TASK_LEAST_NS;
 }
 
-struct job *job_order_next(struct job_order *order, struct job *open, int64_t now_ns)
+static struct job *next_in(struct job_flow *flow, int64_t now_ns)
 {
-    if (order->count == 0)
-        return NULL;
-    struct job *first = order->heap[0];
-    if (now_ns < order->oldest_due_ns || now_ns - open->came_ns < JOB_PATIENCE_NS)
+    struct job *first = heap_first(&flow->jobs);
+    if (now_ns < flow->oldest_due_ns || now_ns - flow->open.first->came_ns < JOB_PATIENCE_NS)
         return first;
-    struct job *oldest = open;
+    struct job *oldest = flow->open.first;
     while (oldest->place < 0)
-        oldest = oldest->in_open.next;
+        oldest = oldest->in_share.next;
     if (oldest == first || now_ns - oldest->came_ns < JOB_PATIENCE_NS)
         return first;
-    order->oldest_due_ns = now_ns + JOB_OLDEST_SHARE * task_guess_ns(oldest);
+    flow->oldest_due_ns = now_ns + JOB_OLDEST_SHARE * task_guess_ns(oldest);
     return oldest;
+}
+
+/* ------------------------------------------------------------ all shares -- */
+
+struct job *job_order_next(struct job_order *order, int64_t now_ns)
+{
+    struct job_flow *flow = job_share_first(&order->shares);
+    return flow ? next_in(flow, now_ns) : NULL;
+}
+
+struct job *job_order_first(const struct job_order *order)
+{
+    const struct job_flow *flow = job_share_first(&order->shares);
+    return flow ? heap_first(&flow->jobs) : NULL;
+}
+
+struct job *job_order_first_short(const struct job_order *order)
+{
+    const struct job_flow *flow = job_share_first_short(&order->shares);
+    return flow ? heap_first(&flow->jobs) : NULL;
+}
+
+int64_t job_order_begin(struct job_order *order, struct job *job)
+{
+    const int64_t charged_ns = part_ns(job);
+    job->charged_ns += charged_ns;
+    job_share_begin(&order->shares, job->flow, charged_ns);
+    return charged_ns;
+}
+
+/* The longest of the last tasks: a longer one counts at once, and is forgotten task by task. */
+void job_order_finish(struct job_order *order, struct job *job, int64_t charged_ns,
+                      int64_t spent_ns)
+{
+    struct job_flow *flow = job->flow;
+    const int64_t faded_ns = flow->task_ns - flow->task_ns / JOB_OLDEST_SHARE;
+    flow->task_ns = spent_ns > faded_ns ? spent_ns : faded_ns;
+    job->charged_ns -= charged_ns;
+    job_share_end(&order->shares, flow, charged_ns, spent_ns);
+}
+
+void job_order_move(struct job_order *order, struct job *job, struct job_share *share)
+{
+    struct job_flow *from = job->flow;
+    const bool has_task = job->place >= 0;
+    job->share = share && job_order_reserve(order, share) ? share : NULL;
+    struct job_flow *to = job_order_flow(order, job->share);
+    if (to == from)
+        return;
+    job_order_remove(order, job);
+    LIST_TAKE_OUT(&from->open, job, in_share);
+    hold(order, to, job);
+    job_share_pay(&order->shares, from, to, 0, job->charged_ns);
+    let_go(order, from);
+    if (has_task)
+        job_order_put(order, job);
 }
 
 void job_order_free(struct job_order *order)
 {
-    free(order->heap);
+    heap_free(&order->common.jobs);
+    job_share_free(&order->shares);
     *order = (struct job_order){ 0 };
 }

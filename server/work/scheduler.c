@@ -17,26 +17,36 @@
 
 /* ------------------------------------------------------------------ open jobs -- */
 
+/* The predicted cost of the job's rest is larger by ns. */
+static void add_cost(struct scheduler *scheduler, struct job *job, int64_t ns)
+{
+    job->remaining_ns += ns;
+    job->flow->cost_ns += ns;
+    scheduler->load.cost_ns += ns;
+}
+
 static void open_append(struct scheduler *scheduler, struct job *job)
 {
     LIST_APPEND(&scheduler->open, job, in_open);
-    scheduler->open_count++;
     if (job->for_others)
         return;
     scheduler->load.job_count++;
+    job->flow->job_count++;
     metrics_gauge_add(METRICS_QUEUE_JOBS, 1);
 }
 
 static void open_remove(struct scheduler *scheduler, struct job *job)
 {
     LIST_TAKE_OUT(&scheduler->open, job, in_open);
-    scheduler->load.cost_ns -= job->remaining_ns;
-    if (--scheduler->open_count == 0)
+    add_cost(scheduler, job, -job->remaining_ns);
+    if (!job->for_others) {
+        scheduler->load.job_count--;
+        job->flow->job_count--;
+        metrics_gauge_add(METRICS_QUEUE_JOBS, -1);
+    }
+    job_order_end(&scheduler->order, job);
+    if (scheduler->order.open_count == 0)
         pthread_cond_broadcast(&scheduler->empty);
-    if (job->for_others)
-        return;
-    scheduler->load.job_count--;
-    metrics_gauge_add(METRICS_QUEUE_JOBS, -1);
 }
 
 /* -------------------------------------------------------- ends of a job -- */
@@ -45,7 +55,6 @@ static void open_remove(struct scheduler *scheduler, struct job *job)
  * has its answer may send the next request at once. */
 static void close_job(struct scheduler *scheduler, struct job *job)
 {
-    job_order_remove(&scheduler->order, job);
     open_remove(scheduler, job);
     job->over = true;
 }
@@ -110,18 +119,16 @@ bool scheduler_workers_held(const struct scheduler *scheduler, int64_t now_ns)
     return true;
 }
 
-bool scheduler_spare_has_work(const struct scheduler *scheduler, int64_t now_ns)
+struct job *scheduler_spare_job(const struct scheduler *scheduler, int64_t now_ns)
 {
-    const struct job_order *order = &scheduler->order;
-    return order->count > 0 && order->heap[0]->tasks_running == 0
-           && job_order_rest_ns(order->heap[0]) <= SCHEDULER_SHORT_NS
-           && scheduler_workers_held(scheduler, now_ns);
+    struct job *job = job_order_first_short(&scheduler->order);
+    return job && scheduler_workers_held(scheduler, now_ns) ? job : NULL;
 }
 
 void scheduler_wake(struct scheduler *scheduler, int64_t task_count, int64_t now_ns)
 {
     if (scheduler->spare_idle && scheduler->idle_count == 0
-        && scheduler_spare_has_work(scheduler, now_ns))
+        && scheduler_spare_job(scheduler, now_ns))
         pthread_cond_signal(&scheduler->spare);
     for (int64_t i = 0; i < task_count && i < scheduler->idle_count; i++)
         pthread_cond_signal(&scheduler->work);
@@ -140,19 +147,18 @@ static void read_owner(struct scheduler *scheduler, struct job *job)
     }
     if (job->cost_ns != job->cost_read_ns) {
         const int64_t cost_ns = job->cost_ns < COST_MOST_NS ? job->cost_ns : COST_MOST_NS;
-        scheduler->load.cost_ns += cost_ns - job->remaining_ns;
-        job->remaining_ns = cost_ns;
+        add_cost(scheduler, job, cost_ns - job->remaining_ns);
         job->cost_read_ns = job->cost_ns;
     }
 }
 
-static void count_time(struct scheduler *scheduler, struct job *job, int64_t spent_ns)
+static void count_time(struct scheduler *scheduler, struct job *job, int64_t charged_ns,
+                       int64_t spent_ns)
 {
-    const int64_t counted_ns = spent_ns < job->remaining_ns ? spent_ns : job->remaining_ns;
-    job->remaining_ns -= counted_ns;
-    scheduler->load.cost_ns -= counted_ns;
+    add_cost(scheduler, job, -(spent_ns < job->remaining_ns ? spent_ns : job->remaining_ns));
     job->spent_ns += spent_ns;
     job->task_ns = spent_ns;
+    job_order_finish(&scheduler->order, job, charged_ns, spent_ns);
 }
 
 static int tasks_at_once(const struct job *job)
@@ -204,13 +210,13 @@ void scheduler_go_on(struct scheduler *scheduler, struct job *job, int64_t task_
  * most. */
 enum { TINY_NS = 100000, DELAYED_NS = 1000000 };
 
-static int64_t begin_task(const struct job *job)
+int64_t scheduler_begin_time(const struct job *job)
 {
     const int64_t rest_ns = job_order_rest_ns(job);
     return rest_ns > 0 && rest_ns <= TINY_NS ? -1 : clock_thread_ns();
 }
 
-static int64_t time_of_task(int64_t begun_ns, int64_t begun_cpu_ns)
+int64_t scheduler_end_time(int64_t begun_ns, int64_t begun_cpu_ns)
 {
     if (begun_cpu_ns >= 0)
         return clock_thread_ns() - begun_cpu_ns;
@@ -248,6 +254,7 @@ static void offer_cpu(struct scheduler_thread *thread, int64_t spent_ns)
 void scheduler_run_task(struct scheduler *scheduler, struct job *job,
                         struct scheduler_thread *thread, int64_t now_ns)
 {
+    const int64_t charged_ns = job_order_begin(&scheduler->order, job);
     const int64_t task = job->next_task++;
     const int slot = __builtin_ctzll(~job->slots);
     job->tasks_running++;
@@ -257,16 +264,16 @@ void scheduler_run_task(struct scheduler *scheduler, struct job *job,
     if (scheduler->order.count > 0) /* this thread may have been the last free worker */
         scheduler_wake(scheduler, 0, now_ns);
 
-    const int64_t begun_cpu_ns = begin_task(job);
+    const int64_t begun_cpu_ns = scheduler_begin_time(job);
 
     pthread_mutex_unlock(&scheduler->mutex);
     job->kind->run(job, job->stage, task, &thread->worker);
-    const int64_t spent_ns = time_of_task(now_ns, begun_cpu_ns);
+    const int64_t spent_ns = scheduler_end_time(now_ns, begun_cpu_ns);
     offer_cpu(thread, spent_ns);
     pthread_mutex_lock(&scheduler->mutex);
 
     job->slots &= ~(UINT64_C(1) << slot);
-    count_time(scheduler, job, spent_ns);
+    count_time(scheduler, job, charged_ns, spent_ns);
     if (job->tasks_running == 1 && job->next_task == job->task_count) {
         end_stage(scheduler, job);
     } else {
@@ -297,7 +304,7 @@ bool scheduler_take(struct scheduler *scheduler, struct job *job, int64_t now_ns
 {
     if (scheduler->cancelled
         || (!job->for_others && scheduler->load.job_count >= scheduler->queue_max)
-        || !job_order_reserve(&scheduler->order, scheduler->open_count + 1))
+        || !job_order_reserve(&scheduler->order, job->share))
         return false;
     admit(scheduler, job, now_ns);
     if (is_callers) {
@@ -359,6 +366,44 @@ void scheduler_raise(struct scheduler *scheduler, struct job *job, int priority)
     pthread_mutex_unlock(&scheduler->mutex);
 }
 
+/* Called with the mutex held. */
+static void move(struct scheduler *scheduler, struct job *job, struct job_share *share)
+{
+    const int64_t rest_ns = job->remaining_ns;
+    assert(job->for_others);
+    if (job->over)
+        return;
+    add_cost(scheduler, job, -rest_ns);
+    job_order_move(&scheduler->order, job, share);
+    add_cost(scheduler, job, rest_ns);
+}
+
+void scheduler_move(struct scheduler *scheduler, struct job *job, struct job_share *share)
+{
+    pthread_mutex_lock(&scheduler->mutex);
+    move(scheduler, job, share);
+    pthread_mutex_unlock(&scheduler->mutex);
+}
+
+void scheduler_join(struct scheduler *scheduler, struct job *job, const struct job *other)
+{
+    const struct job_order *order = &scheduler->order;
+    pthread_mutex_lock(&scheduler->mutex);
+    if (!job->over
+        && job_share_start(&order->shares, other->flow)
+               < job_share_start(&order->shares, job->flow))
+        move(scheduler, job, other->share);
+    pthread_mutex_unlock(&scheduler->mutex);
+}
+
+void scheduler_pay(struct scheduler *scheduler, struct job *job, const struct job *other,
+                   int64_t spent_ns)
+{
+    pthread_mutex_lock(&scheduler->mutex);
+    job_share_pay(&scheduler->order.shares, job->flow, other->flow, spent_ns, 0);
+    pthread_mutex_unlock(&scheduler->mutex);
+}
+
 void scheduler_stop_job(struct scheduler *scheduler, struct job *job, enum job_outcome outcome)
 {
     pthread_mutex_lock(&scheduler->mutex);
@@ -376,34 +421,4 @@ void scheduler_cancel_all(struct scheduler *scheduler)
     scheduler->cancelled = true;
     scheduler_stop_late_jobs(scheduler, INT64_MAX, JOB_CANCELLED);
     pthread_mutex_unlock(&scheduler->mutex);
-}
-
-int64_t scheduler_before_ns(struct scheduler *scheduler, const struct job *job)
-{
-    const int64_t now_ns = clock_now_ns();
-    int64_t sum_ns = 0;
-    pthread_mutex_lock(&scheduler->mutex);
-    const bool is_there = LIST_HAS(&scheduler->open, job, in_open);
-    const int64_t came_ns = is_there ? job->came_ns : now_ns;
-    for (const struct job *other = scheduler->open.first; other; other = other->in_open.next)
-        if (other != job && job_order_goes_before(other, job, came_ns))
-            sum_ns += other->remaining_ns;
-    pthread_mutex_unlock(&scheduler->mutex);
-    return sum_ns;
-}
-
-struct scheduler_load scheduler_load(struct scheduler *scheduler)
-{
-    pthread_mutex_lock(&scheduler->mutex);
-    const struct scheduler_load load = scheduler->load;
-    pthread_mutex_unlock(&scheduler->mutex);
-    return load;
-}
-
-int scheduler_worker_count(struct scheduler *scheduler)
-{
-    pthread_mutex_lock(&scheduler->mutex);
-    const int worker_count = scheduler->worker_count;
-    pthread_mutex_unlock(&scheduler->mutex);
-    return worker_count;
 }

@@ -10,6 +10,9 @@
  * Between two stages a job may wait for something outside the scheduler (JOB_WAITS). It holds no
  * worker then, and goes on with scheduler_continue().
  *
+ * Jobs may be of shares, for example one for each key: shares divide the time of the workers by
+ * their weights (job_share.h).
+ *
  * A job belongs to its creator; the scheduler borrows it from scheduler_submit() until it calls
  * done, exactly once, with no lock held. */
 #ifndef ATTND_SCHEDULER_H
@@ -29,6 +32,8 @@ enum job_outcome {
 };
 
 struct job;
+struct job_flow;
+struct job_share;
 
 /* What a thread brings to a task. */
 struct worker {
@@ -65,10 +70,11 @@ struct job {
     int64_t deadline_ns; /* monotonic clock; no task begins after it. 0: none */
     int priority;        /* 1 is the highest level; 0: the default */
     int64_t cost_ns;     /* predicted time of one worker for the rest of the job; 0: not known */
-    int64_t stands_ns;   /* the job's place in the order is that of a job of this remaining cost; 0:
-                            that of its own remaining cost */
-    int tasks_at_once;   /* of this job, at most; 0: any number. For owners with memory for each */
-    bool for_others;     /* does a part of other jobs: not counted as a job, and always taken */
+    struct job_share *share; /* read when the scheduler takes the job; NULL: the common share */
+    int64_t stands_ns; /* the job's place in the order is that of a job of this remaining cost; 0:
+                          that of its own remaining cost */
+    int tasks_at_once; /* of this job, at most; 0: any number. For owners with memory for each */
+    bool for_others;   /* does a part of other jobs: not counted as a job, and always taken */
 
     /* The scheduler's own, under its lock. */
     LIST_LINK(struct job) in_open; /* the list of jobs that are not over, oldest first */
@@ -84,7 +90,10 @@ struct job {
     int64_t remaining_ns;  /* of that cost */
 
     /* job_order.h's own. */
-    int64_t place; /* in the heap; -1: the job has no task to give */
+    struct job_flow *flow;          /* of its share in this scheduler */
+    LIST_LINK(struct job) in_share; /* the list of the share's jobs that are not over */
+    int64_t charged_ns;             /* its share is charged this for the tasks that run */
+    int64_t place;                  /* in the heap of its share; -1: the job has no task to give */
     int64_t number, came_ns, key_ns;
     int64_t spent_ns; /* by all tasks of the job */
     int64_t task_ns;  /* by the last one */
@@ -99,8 +108,18 @@ struct scheduler_load {
     int64_t cost_ns;   /* predicted time of one worker for the rest of all jobs */
 };
 
+/* The same of one share. */
+struct scheduler_share_load {
+    int64_t job_count, cost_ns;
+    double part; /* of the workers, by the weights, if all shares with open jobs ask for more */
+};
+
 /* NULL where threads or memory are lacking. */
 struct scheduler *scheduler_create(int worker_count, int queue_max, size_t workspace_bytes);
+
+/* A share may have jobs in JOB_SHARE_SCHEDULERS schedulers. This one is the number-th of them, 0 if
+ * not set. Before the first job; NULL is fine. */
+void scheduler_set_number(struct scheduler *scheduler, int number);
 
 /* False, and the job is not taken, where queue_max jobs are not over yet. */
 bool scheduler_submit(struct scheduler *scheduler, struct job *job);
@@ -127,6 +146,19 @@ void scheduler_continue(struct scheduler *scheduler, struct job *job, int64_t ta
 /* Raises the job to this priority where that is higher. From any thread; the job has to exist. */
 void scheduler_raise(struct scheduler *scheduler, struct job *job, int priority);
 
+/* For a job that does a part of other jobs. All of them have to exist, and not be over, until the
+ * call returns. */
+
+/* From now on the job is of the share: its running tasks and those to come are charged to it. */
+void scheduler_move(struct scheduler *scheduler, struct job *job, struct job_share *share);
+
+/* Moves the job to the share of other if that one's turn comes sooner. */
+void scheduler_join(struct scheduler *scheduler, struct job *job, const struct job *other);
+
+/* The job did spent_ns of its work for other: charges the share of other in place of its own. */
+void scheduler_pay(struct scheduler *scheduler, struct job *job, const struct job *other,
+                   int64_t spent_ns);
+
 /* Ends a job early, from any thread: no further task begins, and done is called with outcome, by
  * this call or at the end of the job's last running task or claim. Has no effect on a job that is
  * over. The scheduler watches the deadlines itself. */
@@ -136,10 +168,14 @@ void scheduler_stop_job(struct scheduler *scheduler, struct job *job, enum job_o
 void scheduler_cancel_all(struct scheduler *scheduler);
 
 /* Predicted time of one worker for what would run before job: a job that comes now, or one that the
- * scheduler has, with the priority, cost and deadline that its owner has set. */
+ * scheduler has, with the share, priority, cost and deadline that its owner has set. */
 int64_t scheduler_before_ns(struct scheduler *scheduler, const struct job *job);
 
 struct scheduler_load scheduler_load(struct scheduler *scheduler);
+
+/* NULL: of the common share. */
+struct scheduler_share_load scheduler_share_load(struct scheduler *scheduler,
+                                                 struct job_share *share);
 
 int scheduler_worker_count(struct scheduler *scheduler);
 

@@ -31,11 +31,10 @@ struct scheduler {
     pthread_mutex_t mutex;
     pthread_cond_t work;  /* a task is there, or stopping, or fewer workers */
     pthread_cond_t spare; /* a task for the spare thread is there, or stopping */
-    pthread_cond_t empty; /* open_count fell to 0 */
+    pthread_cond_t empty; /* no job is open any more */
     pthread_cond_t timer; /* a deadline before timer_ns is there, or stopping; monotonic clock */
     struct job_order order;
     LIST_OF(struct job) open; /* jobs that are not over, oldest first */
-    int64_t open_count;
     struct scheduler_load load;
     int queue_max;
     bool cancelled; /* every job ends early, and none is taken */
@@ -79,8 +78,14 @@ bool scheduler_workers_held(const struct scheduler *scheduler, int64_t now_ns);
 /* Up to task_count more tasks can be taken: wakes as many workers, or the spare thread. */
 void scheduler_wake(struct scheduler *scheduler, int64_t task_count, int64_t now_ns);
 
-/* Whether every worker is held by a long job, and the next job is a short one that no worker has
- * begun. */
-bool scheduler_spare_has_work(const struct scheduler *scheduler, int64_t now_ns);
+/* The job that the spare thread would run: a short one that no worker has begun and that may run
+ * now, where every worker is held by a long job. NULL: there is none. */
+struct job *scheduler_spare_job(const struct scheduler *scheduler, int64_t now_ns);
+
+/* The CPU time of the job's task: what scheduler_begin_time() gives before is passed to
+ * scheduler_end_time() after it, with the time of the clock at which it began. With or without the
+ * mutex. */
+int64_t scheduler_begin_time(const struct job *job);
+int64_t scheduler_end_time(int64_t begun_ns, int64_t begun_cpu_ns);
 
 #endif

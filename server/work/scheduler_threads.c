@@ -54,7 +54,7 @@ static void *work(void *argument)
     pthread_mutex_lock(&scheduler->mutex);
     while (self->index < scheduler->worker_count && !scheduler->stopping) {
         const int64_t now_ns = clock_now_ns();
-        struct job *job = job_order_next(&scheduler->order, scheduler->open.first, now_ns);
+        struct job *job = job_order_next(&scheduler->order, now_ns);
         if (job) {
             run_next(self, job, now_ns);
             continue;
@@ -77,8 +77,9 @@ static void *stand_by(void *argument)
     pthread_mutex_lock(&scheduler->mutex);
     while (!scheduler->stopping) {
         const int64_t now_ns = clock_now_ns();
-        if (scheduler_spare_has_work(scheduler, now_ns)) {
-            run_next(self, scheduler->order.heap[0], now_ns);
+        struct job *job = scheduler_spare_job(scheduler, now_ns);
+        if (job) {
+            run_next(self, job, now_ns);
             continue;
         }
         /* When this thread ended a stage, it left itself a task of the next one; a worker takes it.
@@ -115,22 +116,26 @@ static void *watch_deadlines(void *argument)
 
 /* ------------------------------------------------ callers that run a job -- */
 
-/* Whether a small job would go before all queued jobs, on an idle CPU or beside the long jobs that
- * hold all workers. */
-static bool is_free_for_small(const struct scheduler *scheduler, int64_t now_ns)
+/* Whether a small job of the share would go before all queued jobs, on an idle CPU or beside the
+ * long jobs that hold all workers. */
+static bool is_free_for_small(struct scheduler *scheduler, struct job_share *share, int64_t now_ns)
 {
-    const struct job_order *order = &scheduler->order;
-    if (order->count == 0 && scheduler->inline_count < scheduler->idle_count)
+    struct job_order *order = &scheduler->order;
+    const struct job *first = job_order_first(order);
+    if (!first && scheduler->inline_count < scheduler->idle_count)
         return true;
     return scheduler->inline_count == 0 && scheduler_workers_held(scheduler, now_ns)
-           && (order->count == 0 || job_order_rest_ns(order->heap[0]) > SCHEDULER_SHORT_NS);
+           && (!first
+               || (job_order_rest_ns(first) > SCHEDULER_SHORT_NS && !job_order_first_short(order)
+                   && job_share_may_pass(&order->shares, job_order_flow(order, share))));
 }
 
 /* A seat if the caller may run the job itself, else NULL. */
 static struct scheduler_thread *take_seat(struct scheduler *scheduler, const struct job *job,
                                           int64_t now_ns, int64_t inline_ns)
 {
-    if (job->cost_ns <= 0 || job->cost_ns > inline_ns || !is_free_for_small(scheduler, now_ns))
+    if (job->cost_ns <= 0 || job->cost_ns > inline_ns
+        || !is_free_for_small(scheduler, job->share, now_ns))
         return NULL;
     for (int i = 0; i < SCHEDULER_INLINE_MAX; i++) {
         struct scheduler_thread *seat = &scheduler->seats[i];
@@ -168,20 +173,31 @@ static int64_t run_stages(struct job *job, const struct worker *worker, int64_t 
     }
 }
 
+/* The time counts for the job's share. Reading the clocks would be a good part of the smallest
+ * jobs, so those without a share are charged what was predicted. */
+static void run_here(struct scheduler *scheduler, struct job *job, const struct worker *worker,
+                     int64_t now_ns, int64_t inline_ns)
+{
+    int stage;
+    const int64_t charged_ns = job_order_begin(&scheduler->order, job);
+    const int64_t begun_cpu_ns = job->share ? scheduler_begin_time(job) : 0;
+    pthread_mutex_unlock(&scheduler->mutex);
+    const int64_t task_count = run_stages(job, worker, inline_ns, &stage);
+    const int64_t spent_ns = job->share ? scheduler_end_time(now_ns, begun_cpu_ns) : charged_ns;
+    pthread_mutex_lock(&scheduler->mutex);
+    job_order_finish(&scheduler->order, job, charged_ns, spent_ns);
+    job->stage = stage;
+    scheduler_go_on(scheduler, job, task_count, task_count);
+}
+
 bool scheduler_run(struct scheduler *scheduler, struct job *job, int64_t inline_ns)
 {
     const int64_t now_ns = clock_now_ns();
     pthread_mutex_lock(&scheduler->mutex);
     struct scheduler_thread *seat = take_seat(scheduler, job, now_ns, inline_ns);
     const bool taken = scheduler_take(scheduler, job, now_ns, seat != NULL);
-    if (taken && seat) {
-        int stage;
-        pthread_mutex_unlock(&scheduler->mutex);
-        const int64_t task_count = run_stages(job, &seat->worker, inline_ns, &stage);
-        pthread_mutex_lock(&scheduler->mutex);
-        job->stage = stage;
-        scheduler_go_on(scheduler, job, task_count, task_count);
-    }
+    if (taken && seat)
+        run_here(scheduler, job, &seat->worker, now_ns, inline_ns);
     if (seat) {
         seat->begun_ns = 0;
         scheduler->inline_count--;
@@ -335,12 +351,18 @@ struct scheduler *scheduler_create(int worker_count, int queue_max, size_t works
     return NULL;
 }
 
+void scheduler_set_number(struct scheduler *scheduler, int number)
+{
+    if (scheduler)
+        scheduler->order.scheduler = number;
+}
+
 void scheduler_free(struct scheduler *scheduler)
 {
     if (!scheduler)
         return;
     pthread_mutex_lock(&scheduler->mutex);
-    while (scheduler->open_count > 0)
+    while (scheduler->order.open_count > 0)
         pthread_cond_wait(&scheduler->empty, &scheduler->mutex);
     pthread_mutex_unlock(&scheduler->mutex);
     destroy(scheduler);

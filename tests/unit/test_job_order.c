@@ -30,11 +30,16 @@ struct simulation {
     int64_t free_ns[WORKERS_MAX];
 };
 
+static void admit(struct job_order *order, struct job *job, int64_t now_ns)
+{
+    assert_true(job_order_reserve(order, job->share));
+    job_order_admit(order, job, now_ns);
+}
+
 static struct simulation *simulation_create(int worker_count)
 {
     struct simulation *simulation = calloc(1, sizeof *simulation);
     assert_non_null(simulation);
-    assert_true(job_order_reserve(&simulation->order, JOBS_MAX));
     simulation->worker_count = worker_count;
     return simulation;
 }
@@ -59,6 +64,12 @@ static struct simulated_job *add(struct simulation *simulation, int64_t arrives_
     return job;
 }
 
+static void end(struct simulation *simulation, struct simulated_job *job)
+{
+    job_order_end(&simulation->order, &job->job);
+    job->over_ns = simulation->now_ns;
+}
+
 static void finish_task(struct simulation *simulation, int worker)
 {
     struct simulated_job *job = simulation->running[worker];
@@ -71,7 +82,7 @@ static void finish_task(struct simulation *simulation, int worker)
     if (job->job.next_task < job->job.task_count)
         job_order_put(&simulation->order, &job->job);
     else if (job->job.tasks_running == 0)
-        job->over_ns = simulation->now_ns;
+        end(simulation, job);
 }
 
 static void begin_task(struct simulation *simulation, int worker, struct simulated_job *job)
@@ -83,18 +94,6 @@ static void begin_task(struct simulation *simulation, int worker, struct simulat
         job_order_remove(&simulation->order, &job->job);
     simulation->running[worker] = job;
     simulation->free_ns[worker] = simulation->now_ns + job->task_ns;
-}
-
-/* Jobs that are over leave the list of open jobs. */
-static struct job *open_jobs(struct simulation *simulation, int arrived)
-{
-    struct job *open = NULL;
-    for (int i = arrived - 1; i >= 0; i--)
-        if (simulation->jobs[i].over_ns < 0) {
-            simulation->jobs[i].job.in_open.next = open;
-            open = &simulation->jobs[i].job;
-        }
-    return open;
 }
 
 /* Lets jobs arrive, and tasks begin and end, until end_ns or until all jobs are done. */
@@ -115,14 +114,13 @@ static void simulate(struct simulation *simulation, int64_t end_ns)
                 finish_task(simulation, w);
         for (; arrived < simulation->job_count && simulation->jobs[arrived].arrives_ns <= next_ns;
              arrived++) {
-            job_order_admit(&simulation->order, &simulation->jobs[arrived].job, next_ns);
+            admit(&simulation->order, &simulation->jobs[arrived].job, next_ns);
             job_order_put(&simulation->order, &simulation->jobs[arrived].job);
         }
         for (int w = 0; w < simulation->worker_count && simulation->order.count > 0; w++)
             if (!simulation->running[w])
                 begin_task(simulation, w,
-                           (struct simulated_job *)job_order_next(
-                               &simulation->order, open_jobs(simulation, arrived), next_ns));
+                           (struct simulated_job *)job_order_next(&simulation->order, next_ns));
     }
 }
 
@@ -277,9 +275,8 @@ static void test_the_heap_keeps_its_order(void **state)
     static struct job jobs[COUNT];
     struct job_order order = { 0 };
     uint64_t random = 7;
-    assert_true(job_order_reserve(&order, COUNT));
     for (int i = 0; i < COUNT; i++) {
-        job_order_admit(&order, &jobs[i], i);
+        admit(&order, &jobs[i], i);
         jobs[i].level = JOB_LEVEL_DEFAULT;
     }
     for (int round = 0; round < 20000; round++) {
@@ -294,8 +291,8 @@ static void test_the_heap_keeps_its_order(void **state)
         for (int i = 0; i < COUNT; i++)
             if (jobs[i].place >= 0) {
                 count++;
-                assert_ptr_equal(order.heap[jobs[i].place], &jobs[i]);
-                assert_true(order.heap[0]->key_ns <= jobs[i].key_ns);
+                assert_ptr_equal(order.common.jobs.items[jobs[i].place], &jobs[i]);
+                assert_true(job_order_first(&order)->key_ns <= jobs[i].key_ns);
             }
         assert_int_equal(order.count, count);
     }
@@ -352,18 +349,17 @@ static void test_deadlines(void **state)
 
     struct job_order order = { .count = 0 };
     struct job *next;
-    assert_true(job_order_reserve(&order, 2));
     struct job later = { .remaining_ns = 1 * MS, .level = JOB_LEVEL_DEFAULT };
     there.ends_ns = 1100 * MS;
-    job_order_admit(&order, &there, 1000 * MS);
-    job_order_admit(&order, &later, 1040 * MS);
+    admit(&order, &there, 1000 * MS);
+    admit(&order, &later, 1040 * MS);
     job_order_put(&order, &there);
     job_order_put(&order, &later);
-    next = job_order_next(&order, &there, 1041 * MS);
+    next = job_order_next(&order, 1041 * MS);
     assert_ptr_equal(next, &there);
     there.ends_ns = INT64_MAX;
     job_order_put(&order, &there);
-    next = job_order_next(&order, &there, 1041 * MS);
+    next = job_order_next(&order, 1041 * MS);
     assert_ptr_equal(next, &later);
     job_order_free(&order);
 }
@@ -377,22 +373,21 @@ static void test_a_place_of_its_own(void **state)
     struct job comes = { .cost_ns = 50 * MS };
     struct job_order order = { 0 };
     first.level = JOB_LEVEL_DEFAULT;
-    assert_true(job_order_reserve(&order, 2));
-    job_order_admit(&order, &first, 0);
+    admit(&order, &first, 0);
     job_order_put(&order, &first);
-    job_order_admit(&order, &second, 1 * MS);
+    admit(&order, &second, 1 * MS);
     job_order_put(&order, &second);
-    assert_ptr_equal(order.heap[0], &second);
+    assert_ptr_equal(job_order_first(&order), &second);
     assert_false(job_order_goes_before(&first, &comes, 700 * MS));
     assert_true(job_order_goes_before(&first, &comes, 900 * MS));
     first.stands_ns = 1;
     job_order_put(&order, &first);
-    assert_ptr_equal(order.heap[0], &first);
+    assert_ptr_equal(job_order_first(&order), &first);
     assert_true(job_order_goes_before(&first, &comes, 1 * MS));
     first.stands_ns = 0;
     first.remaining_ns = 60 * MS;
     job_order_put(&order, &first);
-    assert_ptr_equal(order.heap[0], &second);
+    assert_ptr_equal(job_order_first(&order), &second);
     job_order_free(&order);
 }
 
