@@ -24,7 +24,7 @@
 
 #include "base/clock.h"
 #include "watch/batch_metrics.h"
-#include "work/batch_group.h"
+#include "work/batch_share.h"
 #include "work/job_order.h"
 
 #include <pthread.h>
@@ -98,6 +98,8 @@ static void take_members(struct batch *batch)
         batch->rows += member->rows;
     }
     group->last_rows = batch->rows;
+    if (batch->count > 0)
+        batch_share_of_taken(batcher->scheduler, &batch->job, batch->members, batch->count);
     pthread_mutex_unlock(&batcher->mutex);
     if (batch->count > 0)
         batch_metrics_observe(batch->count, batch->rows);
@@ -137,11 +139,13 @@ static void run_product(struct batch *batch, int64_t task, const struct worker *
     atomic_fetch_add(&batch->clock_ns, clock_now_ns() - begun_ns);
 }
 
-static void learn(const struct batch *batch)
+/* Returns the CPU time of the product. */
+static int64_t learn(const struct batch *batch)
 {
     const int64_t cpu_ns = atomic_load(&batch->cpu_ns);
     cost_observe(&batch->cost, cpu_ns);
     cost_observe_clock(cpu_ns, atomic_load(&batch->clock_ns));
+    return cpu_ns;
 }
 
 static int64_t stage_tasks(struct job *job, int stage)
@@ -157,7 +161,8 @@ static int64_t stage_tasks(struct job *job, int stage)
         job->stands_ns = batch->dearest_ns;
         return attn_layer_product_tasks(batch->calls, batch->count, batch->product);
     case STAGE_SEND_ON:
-        learn(batch);
+        batch_share_divide(batch->batcher->scheduler, job, batch->members, batch->count,
+                           learn(batch));
         give_up_group(batch);
         return batch->count;
     }
@@ -239,12 +244,14 @@ static bool submit_batch(struct batch_group *group)
     if (!batch)
         return false;
     set_place(&batch->job, group);
+    batch->job.share = group->members.first->job->share;
     group->due_ns = INT64_MAX;
     if (!scheduler_submit(group->batcher->scheduler, &batch->job)) {
         free(batch);
         return false;
     }
     group->batch = &batch->job;
+    batch_share_of_waiting(group->batcher->scheduler, group);
     return true;
 }
 
@@ -330,6 +337,8 @@ static bool expect_batch(struct batch_group *group, const struct batch_member *m
     struct batcher *batcher = group->batcher;
     if (group->batch) {
         scheduler_raise(batcher->scheduler, group->batch, member->job->priority);
+        if (batch_of(group->batch)->count == 0)
+            batch_share_join(batcher->scheduler, group->batch, member->job);
         return true;
     }
     if (batcher->delay_ns == 0 || group->rows >= batcher->rows_max)
@@ -398,6 +407,9 @@ void batcher_leave(struct batcher *batcher, struct batch_member *member)
     struct batch_group *group = member->group;
     if (group) {
         batch_group_take_out(member);
+        if (group->batch && batch_of(group->batch)->count == 0
+            && group->batch->share == member->job->share)
+            batch_share_of_waiting(batcher->scheduler, group);
         batch_group_settle(&batcher->groups, group);
     }
     pthread_mutex_unlock(&batcher->mutex);
