@@ -78,6 +78,7 @@ static const char *const ALWAYS[] = {
     "futex",
     "getcpu",
     "getpid",
+    "getpriority",
     "gettid",
     "gettimeofday",
     "nanosleep",
@@ -157,8 +158,9 @@ static int allow_memory(scmp_filter_ctx filter)
     return result ? result : allow_bits(filter, SCMP_SYS(mprotect), 2, PROT_EXEC, 0);
 }
 
-/* A signal goes to this process only, as abort() sends it; limits are those of this process, and
- * are asked, not set; a descriptor is asked how much it holds and whether it is a terminal. */
+/* A signal goes to this process only, as abort() sends it. Limits are asked, not set. A thread
+ * names itself and gives way to others. A descriptor is asked how much it holds and whether it is a
+ * terminal. */
 static int allow_own(scmp_filter_ctx filter)
 {
     static const unsigned long ASKED[] = { FIONBIO, FIONREAD, TCGETS, TIOCOUTQ };
@@ -167,6 +169,8 @@ static int allow_own(scmp_filter_ctx filter)
         result = allow_equal(filter, SCMP_SYS(prlimit64), 2, 0);
     if (result == 0)
         result = allow_equal(filter, SCMP_SYS(prctl), 0, PR_SET_NAME);
+    if (result == 0)
+        result = allow_equal(filter, SCMP_SYS(setpriority), 1, 0);
     for (size_t i = 0; i < sizeof ASKED / sizeof ASKED[0] && result == 0; i++)
         result = allow_equal(filter, SCMP_SYS(ioctl), 1, ASKED[i]);
     return result;

@@ -13,6 +13,7 @@
 #include "sandbox_state.h"
 #include "tensor_body.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <sched.h>
 #include <signal.h>
@@ -86,11 +87,37 @@ static void check_rescan(void)
     assert_true(fabs(model_factor(&client, "folder") - 5) < 1e-5);
 }
 
+/* How many threads of the daemon give way to its others. */
+static int count_nice_threads(void)
+{
+    char path[300], line[1024];
+    int count = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)server.pid);
+    DIR *tasks = opendir(path);
+    assert_non_null(tasks);
+    for (const struct dirent *task; (task = readdir(tasks));) {
+        long nice = 0;
+        snprintf(path, sizeof path, "/proc/%d/task/%s/stat", (int)server.pid, task->d_name);
+        FILE *file = task->d_name[0] == '.' ? NULL : fopen(path, "r");
+        if (file && fgets(line, sizeof line, file))
+            sscanf(strrchr(line, ')'),
+                   ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d"
+                   " %*d %*d %ld",
+                   &nice);
+        if (file)
+            fclose(file);
+        count += nice > 0;
+    }
+    closedir(tasks);
+    return count;
+}
+
 /* More workers at SIGHUP: threads that are started in the sandbox. */
 static void check_workers(void)
 {
     cpu_set_t all, first;
     int cpu = 0;
+    const int nice_before = count_nice_threads();
     assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
     while (!CPU_ISSET(cpu, &all))
         cpu++;
@@ -105,6 +132,7 @@ static void check_workers(void)
     assert_int_equal(kill(server.pid, SIGHUP), 0);
     expect_logged("workers before=1");
     assert_true(fabs(model_factor(&client, "demo") - 1) < 1e-5);
+    assert_int_equal(count_nice_threads(), nice_before);
 }
 
 static void test_serves_everything(void **state)
