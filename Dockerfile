@@ -27,10 +27,11 @@ LABEL org.opencontainers.image.title="attnd" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /image /
 
-# What a container differs in: reachable from outside, models from a mount, and, when it is told to
-# end, five more seconds for those who have not heard of it yet.
+# What a container differs in: reachable from outside, models from a mount, in the daemon's own
+# sandbox, and, when it is told to end, five more seconds for those who have not heard of it yet.
 ENV ATTND_LISTEN=0.0.0.0:8080 \
     ATTND_MODELS=/mnt/models \
+    ATTND_SANDBOX=1 \
     ATTND_DRAIN_DELAY=5s
 USER 65532:65532
 EXPOSE 8080

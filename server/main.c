@@ -352,6 +352,7 @@ static bool listen_and_leave_files(const struct config *config, struct listeners
     const struct sandbox_path paths[] = {
         { config->models, changes ? SANDBOX_CHANGES : SANDBOX_READS, false },
         { config->keys, SANDBOX_READS, true },
+        { config->keys, SANDBOX_READS, true },
     };
     if (config->sandbox && !sandbox_is_possible(fault))
         return false;
