@@ -344,23 +344,36 @@ static bool serve(struct service *service, struct listeners *listeners, struct s
     return loaded;
 }
 
+/* Gives up all files but those that a started daemon uses: what SIGHUP reads again, what clients
+ * change, and the Unix sockets, which its end removes. */
+static void leave_files(const struct config *config, const struct listeners *listeners,
+                        struct sandbox *sandbox)
+{
+    enum { LISTED_MAX = 8 };
+    const bool changes = config->model_control == MODEL_CONTROL_EXPLICIT;
+    struct sandbox_path paths[LISTED_MAX + LISTENERS_MAX] = {
+        { config->models, changes ? SANDBOX_CHANGES : SANDBOX_READS, false },
+        { config->keys, SANDBOX_READS, true },
+    };
+    for (int i = 0; i < listeners->count; i++)
+        if (strncmp(listeners->all[i].address, "unix:/", strlen("unix:/")) == 0)
+            paths[LISTED_MAX + i] =
+                (struct sandbox_path){ listeners->all[i].address + strlen("unix:"), SANDBOX_REMOVES,
+                                       true };
+    sandbox_leave_files(sandbox, paths, LISTED_MAX + LISTENERS_MAX);
+}
+
 /* Listens, and then gives up what no thread may have: so it comes before any thread starts. */
 static bool listen_and_leave_files(const struct config *config, struct listeners *listeners,
                                    struct sandbox *sandbox, struct fault *fault)
 {
-    const bool changes = config->model_control == MODEL_CONTROL_EXPLICIT;
-    const struct sandbox_path paths[] = {
-        { config->models, changes ? SANDBOX_CHANGES : SANDBOX_READS, false },
-        { config->keys, SANDBOX_READS, true },
-        { config->keys, SANDBOX_READS, true },
-    };
     if (config->sandbox && !sandbox_is_possible(fault))
         return false;
     if (!listeners_open(listeners, config->listen.items, config->listen.count, fault))
         return false;
     if (config->sandbox) {
         notify_keep();
-        sandbox_leave_files(sandbox, paths, sizeof paths / sizeof paths[0]);
+        leave_files(config, listeners, sandbox);
     }
     return true;
 }

@@ -192,15 +192,17 @@ void sandbox_leave_files(struct sandbox *sandbox, const struct sandbox_path *pat
 {
     *sandbox = (struct sandbox){ 0 };
     tzset(); /* glibc reads the time zone before it takes a time apart, be it UTC */
-    for (int i = 0; i < path_count; i++)
-        sandbox->changes_files |= paths[i].path && paths[i].use != SANDBOX_READS;
+    for (int i = 0; i < path_count; i++) {
+        sandbox->changes_files |= paths[i].path && paths[i].use == SANDBOX_CHANGES;
+        sandbox->removes_files |= paths[i].path && paths[i].use == SANDBOX_REMOVES;
+    }
     sandbox->landlock_error = leave_files(&sandbox->landlock_abi, paths, path_count);
 }
 
 bool sandbox_leave_calls(struct sandbox *sandbox, struct fault *fault)
 {
     char abi[16] = "none";
-    sandbox->filter_error = sandbox_filter_calls(sandbox->changes_files);
+    sandbox->filter_error = sandbox_filter_calls(sandbox->changes_files, sandbox->removes_files);
     sandbox->filters = sandbox->filter_error == 0;
     const bool is_whole = sandbox->landlock_abi > 0 && sandbox->filters;
     if (sandbox->landlock_abi > 0)

@@ -17,7 +17,7 @@ enum sandbox_use {
 };
 
 struct sandbox_path {
-    const char *path; /* a path that leads nowhere is passed over */
+    const char *path; /* NULL, or a path that leads nowhere, is passed over */
     enum sandbox_use use;
     bool is_folder_of; /* the use is of the folder that the path lies in, and, if the path is a
                           link, of the folder of the file that it leads to: so that a file that
@@ -28,7 +28,8 @@ struct sandbox_path {
 struct sandbox {
     int landlock_abi;   /* the version of the kernel's Landlock, from 1; 0: not in force */
     int landlock_error; /* the errno for which it is 0 */
-    bool changes_files; /* some path is for SANDBOX_CHANGES or SANDBOX_REMOVES */
+    bool changes_files; /* a path is for SANDBOX_CHANGES */
+    bool removes_files; /* a path is for SANDBOX_REMOVES */
     bool filters;       /* the filter of calls is in force */
     int filter_error;   /* the errno for which it is not */
 };
@@ -47,6 +48,6 @@ void sandbox_leave_files(struct sandbox *sandbox, const struct sandbox_path *pat
 bool sandbox_leave_calls(struct sandbox *sandbox, struct fault *fault);
 
 /* sandbox_calls.c: filters the calls of all threads. Returns 0 or an errno. */
-int sandbox_filter_calls(bool changes_files);
+int sandbox_filter_calls(bool changes_files, bool removes_files);
 
 #endif

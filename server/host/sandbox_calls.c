@@ -40,7 +40,6 @@ static const char *const ALWAYS[] = {
     "recvfrom",
     "recvmsg",
     "sendfile",
-    "sendmmsg",
     "sendmsg",
     "sendto",
     "setsockopt",
@@ -49,7 +48,6 @@ static const char *const ALWAYS[] = {
     "close",
     "fcntl",
     "fstat",
-    "fstatfs",
     "getdents64",
     "lseek",
     "newfstatat",
@@ -107,11 +105,13 @@ static const char *const ALWAYS[] = {
     "uname",
 };
 
-/* With --model-control=explicit, or with sockets that are files. */
+/* With --model-control=explicit. */
 static const char *const CHANGES[] = {
-    "fdatasync", "fsync",     "ftruncate", "openat",   "rename",
-    "renameat",  "renameat2", "unlink",    "unlinkat",
+    "fdatasync", "fsync", "ftruncate", "openat", "rename", "renameat", "renameat2",
 };
+
+/* The same, or with Unix sockets, whose files the end of the daemon removes. */
+static const char *const REMOVES[] = { "unlink", "unlinkat" };
 
 /* --------------------------------------------------------------- conditions -- */
 
@@ -176,10 +176,11 @@ static int allow_own(scmp_filter_ctx filter)
     return result;
 }
 
-static int allow_files(scmp_filter_ctx filter, bool changes_files)
+static int allow_files(scmp_filter_ctx filter, bool changes_files, bool removes_files)
 {
-    if (changes_files)
-        return allow_all(filter, LIST(CHANGES));
+    const int result = changes_files || removes_files ? allow_all(filter, LIST(REMOVES)) : 0;
+    if (result || changes_files)
+        return result ? result : allow_all(filter, LIST(CHANGES));
     return allow_bits(filter, SCMP_SYS(openat), 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY);
 }
 
@@ -208,7 +209,7 @@ static int set_attributes(scmp_filter_ctx filter)
     return result;
 }
 
-int sandbox_filter_calls(bool changes_files)
+int sandbox_filter_calls(bool changes_files, bool removes_files)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
     if (!filter)
@@ -223,7 +224,7 @@ int sandbox_filter_calls(bool changes_files)
     if (result == 0)
         result = allow_own(filter);
     if (result == 0)
-        result = allow_files(filter, changes_files);
+        result = allow_files(filter, changes_files, removes_files);
     if (result == 0)
         result = seccomp_load(filter);
     seccomp_release(filter);
