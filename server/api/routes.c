@@ -11,59 +11,67 @@
 #include "infer/call.h"
 #include "watch/metrics.h"
 
-/* Two rows: an endpoint of a model, and of one version of it. END is what the paths end with. */
-#define OF_MODEL(METHOD, END, ...)                                                                 \
-    { METHOD, "/v2/models/{model}" END, __VA_ARGS__ },                                             \
+/* A row of the table. A row without a scope, the name of an enum access_scope without its prefix,
+ * does not compile. */
+#define ROUTE(METHOD, PATTERN, SCOPE, ...)                                                         \
     {                                                                                              \
-        METHOD, "/v2/models/{model}/versions/{version}" END, __VA_ARGS__                           \
+        .method = METHOD, .pattern = PATTERN, .scope = ACCESS_##SCOPE, __VA_ARGS__                 \
     }
+
+/* Two rows: an endpoint of a model, and of one version of it. END is what the paths end with. */
+#define OF_MODEL(METHOD, END, SCOPE, ...)                                                          \
+    ROUTE(METHOD, "/v2/models/{model}" END, SCOPE, __VA_ARGS__),                                   \
+        ROUTE(METHOD, "/v2/models/{model}/versions/{version}" END, SCOPE, __VA_ARGS__)
 
 /* Under /v2 every answer is plain except those of inferences: tritonclient.http.aio asks for gzip
  * with every request, but unpacks the answers of inferences alone. */
 struct route *routes_table(int *count)
 {
     static struct route routes[] = {
-        { "GET", "/livez", .handle = health_live, .health = true },
-        { "GET", "/readyz", .handle = health_ready, .health = true },
-        { "GET", "/metrics", .handle = prometheus_get, .health = true },
-        { "GET", "/openapi.json", .handle = openapi_get },
-        { "POST", "/v1/attention", .handle = infer_handle_attention,
-          .takes_body = call_takes_body },
-        { "POST", "/v1/attention/batch", .handle = infer_handle_batch,
-          .takes_body = call_takes_body },
-        { "POST", "/v1/softmax", .handle = softmax_handle, .takes_body = call_takes_body },
-        { "POST", "/v1/attention/merge", .handle = infer_handle_merge,
-          .takes_body = call_takes_body },
-        { "POST", "/v1/attention/gradients", .handle = infer_handle_gradients,
-          .takes_body = call_takes_body },
-        OF_MODEL("POST", "/infer", .handle = infer_handle_oip, .takes_body = call_takes_body),
-        { "GET", "/v1/models", .handle = models_list },
-        { "GET", "/v1/models/{model}", .handle = models_get },
-        { "PUT", "/v1/models/{model}", .handle = models_put },
-        { "DELETE", "/v1/models/{model}", .handle = models_delete },
-        { "GET", "/v2/health/live", .handle = health_live, .health = true, .plain = true },
-        { "GET", "/v2/health/ready", .handle = health_ready, .health = true, .plain = true },
-        { "GET", "/v2", .handle = oip_server_metadata, .plain = true },
-        { "GET", "/v2/", .handle = oip_server_metadata, .plain = true },
-        { "GET", "/v2/models", .handle = oip_server_models, .plain = true },
-        { "GET", "/v2/models/stats", .handle = oip_statistics_all, .plain = true },
-        OF_MODEL("GET", "", .handle = oip_model_metadata, .plain = true),
-        OF_MODEL("GET", "/ready", .handle = oip_model_ready, .health = true, .plain = true),
-        OF_MODEL("GET", "/config", .handle = oip_model_config, .plain = true),
-        OF_MODEL("GET", "/stats", .handle = oip_statistics_one, .plain = true),
-        { "POST", "/v2/repository/index", .handle = oip_repository_index, .plain = true },
-        { "POST", "/v2/repository/models/{model}/load", .handle = oip_repository_load,
-          .plain = true },
-        { "POST", "/v2/repository/models/{model}/unload", .handle = oip_repository_unload,
-          .plain = true },
-        { "POST", "/v2/repository/{repository}/index", .handle = oip_repository_named,
-          .plain = true },
-        { "POST", "/v2/repository/{repository}/models/{model}/load", .handle = oip_repository_named,
-          .plain = true },
-        { "POST", "/v2/repository/{repository}/models/{model}/unload",
-          .handle = oip_repository_named, .plain = true },
-        { "GET", "/v2/logging", .handle = oip_logging_get, .plain = true },
-        { "POST", "/v2/logging", .handle = oip_logging_set, .plain = true },
+        ROUTE("GET", "/livez", OPEN, .handle = health_live, .health = true),
+        ROUTE("GET", "/readyz", OPEN, .handle = health_ready, .health = true),
+        ROUTE("GET", "/metrics", METRICS, .handle = prometheus_get, .health = true),
+        ROUTE("GET", "/openapi.json", ANY, .handle = openapi_get),
+        ROUTE("POST", "/v1/attention", INFER, .handle = infer_handle_attention,
+              .takes_body = call_takes_body),
+        ROUTE("POST", "/v1/attention/batch", INFER, .handle = infer_handle_batch,
+              .takes_body = call_takes_body),
+        ROUTE("POST", "/v1/softmax", INFER, .handle = softmax_handle,
+              .takes_body = call_takes_body),
+        ROUTE("POST", "/v1/attention/merge", INFER, .handle = infer_handle_merge,
+              .takes_body = call_takes_body),
+        ROUTE("POST", "/v1/attention/gradients", INFER, .handle = infer_handle_gradients,
+              .takes_body = call_takes_body),
+        OF_MODEL("POST", "/infer", INFER, .handle = infer_handle_oip,
+                 .takes_body = call_takes_body),
+        ROUTE("GET", "/v1/models", INFER, .handle = models_list),
+        ROUTE("GET", "/v1/models/{model}", INFER, .handle = models_get),
+        ROUTE("PUT", "/v1/models/{model}", MODELS, .handle = models_put),
+        ROUTE("DELETE", "/v1/models/{model}", MODELS, .handle = models_delete),
+        ROUTE("GET", "/v2/health/live", OPEN, .handle = health_live, .health = true, .plain = true),
+        ROUTE("GET", "/v2/health/ready", OPEN, .handle = health_ready, .health = true,
+              .plain = true),
+        ROUTE("GET", "/v2", ANY, .handle = oip_server_metadata, .plain = true),
+        ROUTE("GET", "/v2/", ANY, .handle = oip_server_metadata, .plain = true),
+        ROUTE("GET", "/v2/models", INFER, .handle = oip_server_models, .plain = true),
+        ROUTE("GET", "/v2/models/stats", METRICS, .handle = oip_statistics_all, .plain = true),
+        OF_MODEL("GET", "", INFER, .handle = oip_model_metadata, .plain = true),
+        OF_MODEL("GET", "/ready", INFER, .handle = oip_model_ready, .health = true, .plain = true),
+        OF_MODEL("GET", "/config", INFER, .handle = oip_model_config, .plain = true),
+        OF_MODEL("GET", "/stats", METRICS, .handle = oip_statistics_one, .plain = true),
+        ROUTE("POST", "/v2/repository/index", INFER, .handle = oip_repository_index, .plain = true),
+        ROUTE("POST", "/v2/repository/models/{model}/load", MODELS, .handle = oip_repository_load,
+              .plain = true),
+        ROUTE("POST", "/v2/repository/models/{model}/unload", MODELS,
+              .handle = oip_repository_unload, .plain = true),
+        ROUTE("POST", "/v2/repository/{repository}/index", INFER, .handle = oip_repository_named,
+              .plain = true),
+        ROUTE("POST", "/v2/repository/{repository}/models/{model}/load", MODELS,
+              .handle = oip_repository_named, .plain = true),
+        ROUTE("POST", "/v2/repository/{repository}/models/{model}/unload", MODELS,
+              .handle = oip_repository_named, .plain = true),
+        ROUTE("GET", "/v2/logging", ADMIN, .handle = oip_logging_get, .plain = true),
+        ROUTE("POST", "/v2/logging", ADMIN, .handle = oip_logging_set, .plain = true),
     };
     *count = sizeof routes / sizeof routes[0];
     for (int i = 0; i < *count; i++)

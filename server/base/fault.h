@@ -27,15 +27,18 @@
     X(ENCODING, "encoding", 415)                                                                   \
     X(HTTP, "http", 400)                                                                           \
     X(CONTENT_TYPE, "content_type", 415)                                                           \
+    X(KEY, "key", 401)                                                                             \
     X(NOT_FOUND, "not_found", 404)                                                                 \
     X(METHOD, "method", 405)                                                                       \
     X(HEADERS, "headers", 431)                                                                     \
     X(CONFLICT, "conflict", 409)                                                                   \
+    X(SCOPE, "scope", 403)                                                                         \
     X(FORBIDDEN, "forbidden", 403)                                                                 \
     X(TOO_LARGE, "too_large", 413)                                                                 \
     X(ANSWER_TOO_LARGE, "answer_too_large", 413)                                                   \
     X(TIMEOUT, "timeout", 408)                                                                     \
     X(LEFT, "cancelled", 499)                                                                      \
+    X(QUOTA, "quota", 429)                                                                         \
     X(OVERLOADED, "overloaded", 429)                                                               \
     X(DEADLINE, "deadline", 504)                                                                   \
     X(LOADING, "loading", 503)                                                                     \

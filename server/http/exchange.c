@@ -177,6 +177,7 @@ void exchange_free(struct exchange *exchange)
     if (exchange->answer.release)
         exchange->answer.release(exchange->answer.owner);
     memory_return_all(&exchange->memory);
+    access_key_release(exchange->key);
     free(exchange);
 }
 
@@ -190,6 +191,11 @@ void *exchange_context(const struct exchange *exchange)
 const char *exchange_request_id(const struct exchange *exchange)
 {
     return exchange->request_id;
+}
+
+struct access_key *exchange_key(const struct exchange *exchange)
+{
+    return exchange->key;
 }
 
 const char *exchange_param(const struct exchange *exchange, int index)

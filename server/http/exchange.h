@@ -6,6 +6,7 @@
 #ifndef ATTND_EXCHANGE_H
 #define ATTND_EXCHANGE_H
 
+#include "access/access_key.h"
 #include "base/list.h"
 #include "http/http.h"
 #include "watch/request_record.h"
@@ -51,6 +52,10 @@ struct exchange {
     char path[EXCHANGE_LOGGED_MAX];        /* as sent, but cut to this size; for the log */
     char traceparent[EXCHANGE_LOGGED_MAX]; /* the same */
     const char *client;                    /* the client's address; the connection owns it */
+
+    struct access_key *key; /* held; NULL: see exchange_key(), or the request has no good key */
+    bool key_came;          /* the request has a key, good or not */
+    unsigned audit_levels;  /* of the log when a request for a change came; 0: not audited */
 
     int64_t started_ns;
     int64_t body_deadline_ns;
@@ -118,6 +123,9 @@ void exchange_set_request_id(struct exchange *exchange, const char *given);
 void exchange_find_route(struct exchange *exchange, const struct route *routes, int route_count,
                          const char *method, const char *path);
 
+/* The {model} of the path; NULL where the route has none. */
+const char *exchange_model(const struct exchange *exchange);
+
 /* Writes the body of the answer that reports a fault, at most so many bytes. */
 enum { EXCHANGE_FAULT_BYTES_MAX = 6 * (FAULT_MESSAGE_MAX + FAULT_POINTER_MAX) + 512 };
 void exchange_write_fault(const struct exchange *exchange, const struct fault *fault,
@@ -129,6 +137,12 @@ bool exchange_receive(struct exchange *exchange, const char *bytes, size_t size,
 
 /* Logs the line of a request that has ended; on the thread of its connection. */
 void exchange_log(const struct exchange *exchange, int status, int64_t duration_ns);
+
+/* Whether the request, if it is done, changes what the daemon serves or logs. */
+bool exchange_is_change(const struct exchange *exchange);
+
+/* Logs such a request, done or not: who asked for what, and what came of it. */
+void exchange_audit(const struct exchange *exchange, int status);
 
 /* Frees the exchange and what it owns; NULL is fine. */
 void exchange_free(struct exchange *exchange);

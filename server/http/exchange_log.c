@@ -1,7 +1,10 @@
-/* exchange_log.c - the line of a request in the log. */
+/* exchange_log.c - the lines of a request in the log. */
 #include "http/exchange.h"
 
 #include "watch/log.h"
+
+#include <stdio.h>
+#include <string.h>
 
 enum { FIELDS_MAX = 32 };
 
@@ -66,8 +69,38 @@ void exchange_log(const struct exchange *exchange, int status, int64_t duration_
     add(&line, LOG_NUMBER("bytes_in", exchange->received));
     add(&line, LOG_NUMBER("bytes_out", exchange->answer.size));
     add(&line, LOG_STRING("client", exchange->client));
+    if (exchange->key)
+        add(&line, LOG_STRING("key", exchange->key->name));
     add(&line, LOG_STRING("request_id", exchange->request_id));
     if (exchange->traceparent[0])
         add(&line, LOG_STRING("traceparent", exchange->traceparent));
     log_event(level, "request", line.fields, line.count);
+}
+
+/* ------------------------------------------------------------------ changes -- */
+
+bool exchange_is_change(const struct exchange *exchange)
+{
+    const struct route *route = exchange->route;
+    return route && (route->scope == ACCESS_MODELS || route->scope == ACCESS_ADMIN)
+           && strcmp(route->method, "GET") != 0;
+}
+
+void exchange_audit(const struct exchange *exchange, int status)
+{
+    enum { WHAT_BYTES = 128 };
+    const enum fault_code code = exchange->record.fault;
+    const char *model = exchange_model(exchange);
+    char what[WHAT_BYTES];
+    struct line line = { .count = 0 };
+    snprintf(what, sizeof what, "%s %s", exchange->method, exchange->route->pattern);
+    add(&line, LOG_STRING("who", exchange->key ? exchange->key->name : "-"));
+    add(&line, LOG_STRING("what", what));
+    if (model)
+        add(&line, LOG_STRING("model", model));
+    add(&line, LOG_STRING("outcome", code == FAULT_NONE ? "done" : fault_code_name(code)));
+    add(&line, LOG_NUMBER("status", status));
+    add(&line, LOG_STRING("request_id", exchange->request_id));
+    add(&line, LOG_STRING("client", exchange->client));
+    log_event_by(exchange->audit_levels, LOG_INFO, "audit", line.fields, line.count);
 }

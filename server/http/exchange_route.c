@@ -100,3 +100,13 @@ void exchange_find_route(struct exchange *exchange, const struct route *routes, 
     else
         fault_set(&exchange->fault, FAULT_NOT_FOUND, "there is nothing at %s", exchange->path);
 }
+
+const char *exchange_model(const struct exchange *exchange)
+{
+    static const char MODEL[] = "{model}";
+    const char *segment = exchange->route ? exchange->route->pattern : "";
+    for (int i = 0; i < ROUTE_PARAMS_MAX && (segment = strchr(segment, '{')); i++, segment++)
+        if (strncmp(segment, MODEL, sizeof MODEL - 1) == 0)
+            return exchange->params[i];
+    return NULL;
+}

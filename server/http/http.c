@@ -9,6 +9,7 @@
 #include "http/http_cors.h"
 #include "text/text.h"
 #include "watch/connection_metrics.h"
+#include "watch/log.h"
 #include "watch/metrics.h"
 
 #include <assert.h>
@@ -86,6 +87,8 @@ static struct exchange *exchange_create(struct http_thread *thread,
     exchange->memory.peer = http_connection_of(connection)->peer;
     exchange->pack_bytes_min = http->options.pack_bytes_min;
     exchange_find_route(exchange, http->options.routes, http->options.route_count, method, path);
+    if (exchange_is_change(exchange))
+        exchange->audit_levels = log_levels();
     atomic_fetch_add(&http->active_count, 1);
     metrics_gauge_add(METRICS_REQUESTS_ACTIVE, 1);
     return exchange;
@@ -153,7 +156,8 @@ static void check_headers(struct exchange *exchange)
 {
     struct http *http = exchange->thread->http;
     const char *coding = exchange_header(exchange, HTTP_HEADER_CONTENT_ENCODING);
-    if (!check_origin(exchange) || take_preflight(exchange))
+    if (!check_origin(exchange) || take_preflight(exchange)
+        || (http->options.keys && !http_check_key(exchange)))
         return;
     if (atomic_load(&http->refusing) && !(exchange->route && exchange->route->health)) {
         fault_set(&exchange->fault, FAULT_DRAINING, "the daemon is stopping");
@@ -340,6 +344,8 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
     metrics_request(exchange->record.route, status, duration_ns, exchange->received,
                     exchange->answer.size);
     exchange_log(exchange, status, duration_ns);
+    if (exchange->audit_levels)
+        exchange_audit(exchange, status);
     http_gate_leave(exchange);
     http_waiting_remove(exchange);
     exchange_free(exchange);

@@ -6,6 +6,7 @@
 #ifndef ATTND_HTTP_H
 #define ATTND_HTTP_H
 
+#include "access/access_scope.h"
 #include "base/bytes.h"
 #include "base/fault.h"
 #include "base/memory_budget.h"
@@ -14,6 +15,7 @@
 
 #include <stdint.h>
 
+struct access_key;
 struct access_keys;
 struct exchange; /* one HTTP request and its coming response */
 
@@ -37,8 +39,9 @@ struct body_outlook {
 
 struct route {
     const char *method;
-    const char *pattern; /* "/v1/models/{model}": a braced segment matches any one segment; the
-                            first route that matches is taken */
+    const char *pattern;     /* "/v1/models/{model}": a braced segment matches any one segment; the
+                                first route that matches is taken */
+    enum access_scope scope; /* that a key needs, where keys are in use */
     void (*handle)(struct exchange *exchange);
     bool health;       /* answered even while the daemon refuses other requests */
     int metrics_index; /* from metrics_route() */
@@ -97,6 +100,10 @@ void http_free(struct http *http);
 
 void *exchange_context(const struct exchange *exchange);
 const char *exchange_request_id(const struct exchange *exchange);
+
+/* The key of the request, which the exchange holds to its end; NULL: no keys are in use, or the
+ * route asks for none. */
+struct access_key *exchange_key(const struct exchange *exchange);
 
 /* Whether the exchange is the first one handled since its connection thread last waited for its
  * clients. For a handler. */

@@ -50,6 +50,9 @@ static void write_head(const struct exchange *exchange, size_t body_bytes, struc
                 "Server-Timing: %s\r\n",
                 status, MHD_get_reason_phrase_for((unsigned)status), body_bytes,
                 exchange->request_id, timing);
+    const char *challenge = http_challenge(exchange);
+    if (challenge[0])
+        text_format(text, "WWW-Authenticate: %s\r\n", challenge);
     if (exchange->answer.varies_by_page)
         text_raw(text, "Vary: Origin\r\n");
     for (int i = 0; i < field_count; i++)
@@ -62,12 +65,12 @@ void http_answer_directly(struct exchange *exchange)
     char head_bytes[HEAD_BYTES_MAX], body_bytes[EXCHANGE_FAULT_BYTES_MAX];
     struct text head = text_in(head_bytes, sizeof head_bytes);
     struct text body = text_in(body_bytes, sizeof body_bytes);
+    exchange->record.fault = exchange->fault.code;
     exchange_write_fault(exchange, &exchange->fault, &body);
     write_head(exchange, body.used, &head);
     struct iovec parts[] = { { head_bytes, head.used }, { body_bytes, body.used } };
     const struct msghdr answer = { .msg_iov = parts, .msg_iovlen = 2 };
     exchange->answer.status = fault_http_status(exchange->fault.code);
-    exchange->record.fault = exchange->fault.code;
     http_waiting_remove(exchange);
     if (sendmsg(http_connection_of(exchange->connection)->socket, &answer,
                 MSG_DONTWAIT | MSG_NOSIGNAL)
@@ -110,6 +113,7 @@ struct MHD_Response *http_make_response(struct exchange *exchange)
         && add_header(response, "X-Request-Id", exchange->request_id)
         && add_header(response, "Server-Timing", timing)
         && add_header(response, "Allow", answer->allow)
+        && add_header(response, "WWW-Authenticate", http_challenge(exchange))
         && add_header(response, "Retry-After", retry_after)
         && add_header(response, "Content-Encoding", coding_name(answer->coding))
         && add_header(response, "Vary", vary(answer)) && add_page_fields(response, exchange)

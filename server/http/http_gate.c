@@ -51,6 +51,8 @@ bool http_is_refused(const struct exchange *exchange)
 {
     switch (exchange->fault.code) {
     case FAULT_FORBIDDEN:
+    case FAULT_KEY:
+    case FAULT_SCOPE:
     case FAULT_MEMORY:
     case FAULT_OVERLOADED:
     case FAULT_DEADLINE:

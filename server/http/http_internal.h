@@ -185,6 +185,16 @@ bool http_check_framing(struct exchange *exchange, const char *method, const cha
 /* The same of the trailers of a chunked body, once the body is there. */
 bool http_check_trailers(struct exchange *exchange);
 
+/* ------------------------------------------------------------- http_key.c -- */
+
+/* Whether the request may be run by its key. Otherwise the exchange has a fault. For a daemon with
+ * keys, once for each request, when its head is known to be framed. */
+bool http_check_key(struct exchange *exchange);
+
+/* The value of WWW-Authenticate in the answer to a request that was refused for its key (RFC 6750,
+ * 3); "" for any other. */
+const char *http_challenge(const struct exchange *exchange);
+
 /* ---------------------------------------------------------- http_linger.c -- */
 
 /* Keeps a connection that libmicrohttpd is about to close for a while, if the client may still be
@@ -247,8 +257,9 @@ void http_resume_answered(struct http_thread *thread);
 
 /* ------------------------------------------------------------ http_gate.c -- */
 
-/* Whether the fault of a request refuses it for the work or the memory that it would take, or for
- * the page that sent it. Its body need not be read, but to read it may still be cheaper. */
+/* Whether the fault of a request refuses it for the work or the memory that it would take, for the
+ * page that sent it, or for its key. Its body need not be read, but to read it may still be
+ * cheaper. */
 bool http_is_refused(const struct exchange *exchange);
 
 /* Whether a request is answered before its body comes, which ends the connection. */

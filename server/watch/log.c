@@ -189,7 +189,13 @@ static void write_head(struct text *line, enum log_level level, const char *even
 void log_event(enum log_level level, const char *event, const struct log_field *fields,
                size_t field_count)
 {
-    if (!log_enabled(level))
+    log_event_by(log_levels(), level, event, fields, field_count);
+}
+
+void log_event_by(unsigned levels, enum log_level level, const char *event,
+                  const struct log_field *fields, size_t field_count)
+{
+    if ((levels >> level & 1u) == 0)
         return;
     const int saved_errno = errno;
     char buffer[LINE_BYTES_MAX + 1];

@@ -45,6 +45,10 @@ static inline struct log_field log_field_string(const char *name, size_t name_si
 void log_event(enum log_level level, const char *event, const struct log_field *fields,
                size_t field_count);
 
+/* The same, where a line is logged by the levels that log_levels() said before. */
+void log_event_by(unsigned levels, enum log_level level, const char *event,
+                  const struct log_field *fields, size_t field_count);
+
 /* log_line(LOG_INFO, "listening", LOG_STRING("address", address)); at least one field. */
 #define log_line(level, event, ...)                                                                \
     log_event((level), (event), (const struct log_field[]){ __VA_ARGS__ },                         \

@@ -22,7 +22,8 @@ static int request_count;
 
 /* ------------------------------------------------------------------ lines -- */
 
-/* The lines of this request; the caller deletes them. */
+/* The lines of this request, without those that say in an audit who changed what; the caller
+ * deletes them. */
 static cJSON *lines_of(const char *id)
 {
     cJSON *lines = cJSON_CreateArray();
@@ -32,7 +33,9 @@ static cJSON *lines_of(const char *id)
         cJSON *parsed = cJSON_ParseWithOpts(line, NULL, true);
         assert_true(cJSON_IsObject(parsed));
         const cJSON *found = cJSON_GetObjectItemCaseSensitive(parsed, "request_id");
-        if (cJSON_IsString(found) && strcmp(found->valuestring, id) == 0)
+        const cJSON *event = cJSON_GetObjectItemCaseSensitive(parsed, "event");
+        if (cJSON_IsString(found) && strcmp(found->valuestring, id) == 0
+            && strcmp(event->valuestring, "audit") != 0)
             cJSON_AddItemToArray(lines, parsed);
         else
             cJSON_Delete(parsed);

@@ -1,0 +1,85 @@
+/* http_key.c - the key of a request, and whether it has the scope that the route asks for.
+ *
+ * This is settled by the head of a request. A client without a key has no byte of its body read,
+ * and does not learn which paths there are or how busy the daemon is. */
+#include "http/http_internal.h"
+
+#include "access/access_check.h"
+#include "access/access_keys.h"
+
+#define HOW "send 'Authorization: Bearer KEY' or 'X-Api-Key: KEY'"
+
+/* Refuses what the headers give. No secret goes into the message: the client may log it. */
+static enum access_secret_outcome find_secret(struct exchange *exchange, const char **secret,
+                                              size_t *size, struct fault *fault)
+{
+    static const enum http_header HEADERS[] = { HTTP_HEADER_AUTHORIZATION, HTTP_HEADER_API_KEY };
+    const struct http_headers *headers = &exchange->headers;
+    for (int i = 0; i < 2; i++)
+        if (headers->is_twice[HEADERS[i]]) {
+            fault_set(fault, FAULT_KEY, "%s is among the headers twice; " HOW,
+                      http_header_name(HEADERS[i]));
+            return ACCESS_SECRET_REFUSED;
+        }
+    const enum access_secret_outcome outcome =
+        access_secret_of_headers(headers->values[HTTP_HEADER_AUTHORIZATION],
+                                 headers->values[HTTP_HEADER_API_KEY], secret, size);
+    if (outcome == ACCESS_SECRET_REFUSED)
+        fault_set(fault, FAULT_KEY, "the headers give no key, or two that differ; " HOW);
+    return outcome;
+}
+
+/* The key of the request, held for the exchange; NULL with a fault. */
+static struct access_key *find_key(struct exchange *exchange, struct access_keys *keys,
+                                   struct fault *fault)
+{
+    const char *secret = NULL;
+    size_t size = 0;
+    const enum access_secret_outcome outcome = find_secret(exchange, &secret, &size, fault);
+    exchange->key_came = outcome != ACCESS_SECRET_NONE;
+    if (outcome == ACCESS_SECRET_REFUSED)
+        return NULL;
+    struct access_key *key =
+        outcome == ACCESS_SECRET_GIVEN ? access_keys_find(keys, secret, size) : NULL;
+    if (!key)
+        fault_set(fault, FAULT_KEY, "%s; " HOW,
+                  exchange->key_came ? "the key is not known here, or has expired"
+                                     : "a key is needed");
+    return key;
+}
+
+static bool check(struct exchange *exchange, struct access_keys *keys, struct fault *fault)
+{
+    const enum access_scope scope = exchange->route ? exchange->route->scope : ACCESS_ANY;
+    if (scope == ACCESS_OPEN)
+        return true;
+    exchange->key = find_key(exchange, keys, fault);
+    if (!exchange->key || !access_check_scope(exchange->key, scope, fault))
+        return false;
+    const char *model = exchange_model(exchange);
+    return scope != ACCESS_INFER || !model || access_check_model(exchange->key, model, fault);
+}
+
+bool http_check_key(struct exchange *exchange)
+{
+    struct fault fault;
+    if (check(exchange, exchange->thread->http->options.keys, &fault))
+        return true;
+    /* Other faults give way, not_found and method too: only a key learns which paths there are. */
+    exchange->fault = fault;
+    exchange->answer.allow[0] = '\0';
+    return false;
+}
+
+const char *http_challenge(const struct exchange *exchange)
+{
+    switch (exchange->record.fault) {
+    case FAULT_KEY:
+        return exchange->key_came ? "Bearer realm=\"attnd\", error=\"invalid_token\""
+                                  : "Bearer realm=\"attnd\"";
+    case FAULT_SCOPE:
+        return "Bearer realm=\"attnd\", error=\"insufficient_scope\"";
+    default:
+        return "";
+    }
+}

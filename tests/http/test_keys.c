@@ -1,0 +1,452 @@
+/* test_keys.c - a daemon with keys: how a key is sent, keys that come and go while it runs, what
+ * the log says of them, and clients that others wrote. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "fixture.h"
+#include "key_file.h"
+#include "model_bytes.h"
+#include "skip.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct key_line KEYS[] = {
+    { "caller", "infer" },
+    { "owner", "infer,models" },
+    { "admin", "admin" },
+    { NULL, NULL },
+};
+
+static char path_of_keys[256];
+
+static const struct http_request LIST = { .path = "/v1/models" };
+
+static void write_and_reload(const struct key_line *lines, const char *event)
+{
+    char *before = daemon_log(&server);
+    const size_t length = strlen(before);
+    free(before);
+    key_file_write(path_of_keys, lines);
+    kill(server.pid, SIGHUP);
+    const double until = daemon_now() + 10 * daemon_slowness();
+    for (;;) {
+        char *log = daemon_log(&server);
+        const bool found = strstr(log + length, event) != NULL;
+        free(log);
+        if (found)
+            return;
+        if (daemon_now() > until)
+            fail_msg("no \"%s\" in the log", event);
+        daemon_pause(0.005);
+    }
+}
+
+/* --------------------------------------------------------------------- headers -- */
+
+static void test_headers(void **state)
+{
+    char secret[128];
+    (void)state;
+    snprintf(secret, sizeof secret, "%s", key_secret("caller"));
+    const struct {
+        const char *format, *other; /* with the secret in place of %s */
+        long status;
+        const char *challenge;
+    } CASES[] = {
+        { NULL, NULL, 401, "Bearer realm=\"attnd\"" },
+        { "Authorization: Bearer %s", NULL, 200, NULL },
+        { "authorization: bearer   %s  ", NULL, 200, NULL },
+        { "X-Api-Key: %s", NULL, 200, NULL },
+        { "Authorization: Bearer %s", "X-Api-Key: %s", 200, NULL },
+        { "Authorization: Basic %s", "X-Api-Key: %s", 200, NULL },
+        { "Authorization: Basic %s", NULL, 401, "Bearer realm=\"attnd\"" },
+        { "Authorization: Bearer %sx", NULL, 401,
+          "Bearer realm=\"attnd\", error=\"invalid_token\"" },
+        { "Authorization: Bearer %s", "X-Api-Key: x%s", 401,
+          "Bearer realm=\"attnd\", error=\"invalid_token\"" },
+        { "Authorization: Bearer x%s", "X-Api-Key: %s", 401,
+          "Bearer realm=\"attnd\", error=\"invalid_token\"" },
+        { "X-Api-Key: %s", "X-Api-Key: %s", 401,
+          "Bearer realm=\"attnd\", error=\"invalid_token\"" },
+        { "Authorization: Bearer %s %s", NULL, 401,
+          "Bearer realm=\"attnd\", error=\"invalid_token\"" },
+        { "Authorization: Bearer", NULL, 401, "Bearer realm=\"attnd\", error=\"invalid_token\"" },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char one[400], other[400], value[128] = "";
+        const char *headers[3] = { NULL };
+        int count = 0;
+        if (CASES[i].format) {
+            snprintf(one, sizeof one, CASES[i].format, secret, secret);
+            headers[count++] = one;
+        }
+        if (CASES[i].other) {
+            snprintf(other, sizeof other, CASES[i].other, secret);
+            headers[count++] = other;
+        }
+        struct http_request request = { .path = "/v1/models", .headers = headers };
+        struct http_response response = http_client_send(&client, &request);
+        if (response.status != CASES[i].status)
+            fail_msg("case %zu: %ld %s", i, response.status, response.body);
+        http_response_header(&response, "WWW-Authenticate", value, sizeof value);
+        assert_string_equal(value, CASES[i].challenge ? CASES[i].challenge : "");
+        assert_null(strstr(response.body, secret));
+        http_response_free(&response);
+    }
+}
+
+static void test_scope_challenge(void **state)
+{
+    char value[128];
+    const struct http_request request = { .path = "/metrics" };
+    (void)state;
+    struct http_response response = key_expect(&client, "caller", &request, 403);
+    assert_non_null(http_response_header(&response, "WWW-Authenticate", value, sizeof value));
+    assert_string_equal(value, "Bearer realm=\"attnd\", error=\"insufficient_scope\"");
+    http_response_free(&response);
+}
+
+/* Probes have no key. */
+static void test_health(void **state)
+{
+    static const char *const PATHS[] = { "/livez", "/readyz", "/v2/health/live",
+                                         "/v2/health/ready" };
+    char url[64];
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct http_response response =
+            key_expect(&client, NULL, &(struct http_request){ .path = PATHS[i] }, 200);
+        http_response_free(&response);
+        response = key_expect(&client, "nobody", &(struct http_request){ .path = PATHS[i] }, 200);
+        http_response_free(&response);
+    }
+    snprintf(url, sizeof url, "http://127.0.0.1:%d", server.port);
+    const char *const arguments[] = { "health", url, NULL };
+    struct daemon_result result = daemon_command(arguments, NULL);
+    if (result.exit_code != 0)
+        fail_msg("attnd health: %d %s%s", result.exit_code, result.output, result.errors);
+    daemon_result_free(&result);
+}
+
+/* ------------------------------------------------------------------ coming, going -- */
+
+static void expect_status(const char *key, long status)
+{
+    struct http_response response = key_expect(&client, key, &LIST, status);
+    assert_false(response.on_new_connection);
+    http_response_free(&response);
+}
+
+/* On one kept connection. */
+static void test_reload(void **state)
+{
+    static const struct key_line OTHERS[] = {
+        { "newcomer", "infer" }, { "caller", "models" }, { "admin", "admin" }, { NULL, NULL }
+    };
+    static const struct key_line WRONG[] = { { "caller", "infer,everything" }, { NULL, NULL } };
+    static const struct key_line EXPIRED[] = { { "caller", "infer expires=2020-01-31" },
+                                               { "owner", "infer expires=2999-12-31" },
+                                               { NULL, NULL } };
+    (void)state;
+    struct http_response response = key_expect(&client, "caller", &LIST, 200);
+    http_response_free(&response);
+    expect_status("newcomer", 401);
+    expect_status("owner", 200);
+    write_and_reload(OTHERS, "keys read again");
+    expect_status("newcomer", 200);
+    expect_status("owner", 401);
+    expect_status("caller", 403);
+    write_and_reload(WRONG, "keys not read");
+    expect_status("newcomer", 200);
+    expect_status("caller", 403);
+    write_and_reload(EXPIRED, "keys read again");
+    expect_status("caller", 401);
+    expect_status("owner", 200);
+    write_and_reload(KEYS, "keys read again");
+    expect_status("caller", 200);
+}
+
+/* -------------------------------------------------------------------------- log -- */
+
+/* The line of this event and request; the caller deletes it. */
+static cJSON *line_of(const char *event, const char *id)
+{
+    const double until = daemon_now() + 10 * daemon_slowness();
+    while (daemon_now() < until) {
+        char *log = daemon_log(&server);
+        for (char *line = log, *end; (end = strchr(line, '\n')); line = end + 1) {
+            *end = '\0';
+            cJSON *parsed = cJSON_Parse(line);
+            const cJSON *of = cJSON_GetObjectItem(parsed, "request_id");
+            const cJSON *what = cJSON_GetObjectItem(parsed, "event");
+            if (cJSON_IsString(of) && strcmp(of->valuestring, id) == 0
+                && strcmp(what->valuestring, event) == 0) {
+                free(log);
+                return parsed;
+            }
+            cJSON_Delete(parsed);
+        }
+        free(log);
+        daemon_pause(0.005);
+    }
+    fail_msg("no %s of %s in the log", event, id);
+    return NULL;
+}
+
+static void expect_member(const cJSON *line, const char *name, const char *value)
+{
+    const cJSON *member = cJSON_GetObjectItem(line, name);
+    const char *found = cJSON_IsString(member) ? member->valuestring : NULL;
+    if (value ? !found || strcmp(found, value) != 0 : member != NULL)
+        fail_msg("%s: expected %s in %s", name, value ? value : "nothing", cJSON_Print(line));
+}
+
+static void send_with_id(const char *key, const char *method, const char *path, const char *body,
+                         const char *id, long status)
+{
+    char header[64];
+    snprintf(header, sizeof header, "X-Request-Id: %s", id);
+    const struct http_request request = { .method = method, .path = path, .body = body };
+    struct http_response response = key_send(&client, key, &request, header);
+    if (response.status != status)
+        fail_msg("%s %s: %ld %s", method, path, response.status, response.body);
+    http_response_free(&response);
+}
+
+static void test_request_line(void **state)
+{
+    static const struct {
+        const char *key, *path, *name; /* name: in the log */
+        long status;
+    } CASES[] = {
+        { "caller", "/v1/models", "caller", 200 },   { "caller", "/metrics", "caller", 403 },
+        { "caller", "/v1/models/x", "caller", 404 }, { "nobody", "/v1/models", NULL, 401 },
+        { NULL, "/v1/models", NULL, 401 },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "line-%zu", i);
+        send_with_id(CASES[i].key, "GET", CASES[i].path, NULL, id, CASES[i].status);
+        cJSON *line = line_of("request", id);
+        expect_member(line, "key", CASES[i].name);
+        cJSON_Delete(line);
+    }
+}
+
+static void test_audit(void **state)
+{
+    static const char TYPED[] = "{\"config\":{\"attention\":\"dot\"},\"parameters\":"
+                                "{\"q_proj.weight\":[[1]],\"k_proj.weight\":[[2]]}}";
+    static const char M[] = "/v1/models/{model}", L[] = "/v2/repository/models/{model}/load",
+                      U[] = "/v2/repository/models/{model}/unload";
+    static const struct {
+        const char *key, *method, *path, *body, *route, *model;
+        long status;
+        const char *outcome;
+    } CASES[] = {
+        { "owner", "PUT", "/v1/models/new", TYPED, M, "new", 201, "done" },
+        { "owner", "PUT", "/v1/models/new", "{}", M, "new", 400, "field" },
+        { "caller", "PUT", "/v1/models/new", TYPED, M, "new", 403, "scope" },
+        { NULL, "PUT", "/v1/models/new", TYPED, M, "new", 401, "key" },
+        { "nobody", "DELETE", "/v1/models/new", NULL, M, "new", 401, "key" },
+        { "owner", "POST", "/v2/repository/models/new/unload", "{}", U, "new", 200, "done" },
+        { "owner", "POST", "/v2/repository/models/new/load", "{}", L, "new", 200, "done" },
+        { "admin", "POST", "/v2/repository/models/demo/load", "{}", L, "demo", 409, "conflict" },
+        { "caller", "POST", "/v2/repository/models/new/unload", "{}", U, "new", 403, "scope" },
+        { "admin", "DELETE", "/v1/models/new", NULL, M, "new", 204, "done" },
+        { "owner", "POST", "/v2/logging", "{}", "/v2/logging", NULL, 403, "scope" },
+        { "admin", "POST", "/v2/logging", "{\"log_info\":false}", "/v2/logging", NULL, 200,
+          "done" },
+        { "admin", "POST", "/v2/logging", "{\"log_info\":true}", "/v2/logging", NULL, 200, NULL },
+        { "admin", "POST", "/v2/logging", "{\"log_verbose_level\":0}", "/v2/logging", NULL, 200,
+          "done" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char id[32], what[100];
+        snprintf(id, sizeof id, "audit-%zu", i);
+        send_with_id(CASES[i].key, CASES[i].method, CASES[i].path, CASES[i].body, id,
+                     CASES[i].status);
+        if (!CASES[i].outcome)
+            continue; /* info was off when it came */
+        const bool has_key = CASES[i].key && strcmp(CASES[i].key, "nobody") != 0;
+        cJSON *line = line_of("audit", id);
+        snprintf(what, sizeof what, "%s %s", CASES[i].method, CASES[i].route);
+        expect_member(line, "level", "info");
+        expect_member(line, "who", has_key ? CASES[i].key : "-");
+        expect_member(line, "what", what);
+        expect_member(line, "model", CASES[i].model);
+        expect_member(line, "outcome", CASES[i].outcome);
+        expect_member(line, "client", "127.0.0.1");
+        answer_expect(line, "status", (snprintf(what, sizeof what, "%ld", CASES[i].status), what),
+                      0);
+        cJSON_Delete(line);
+    }
+}
+
+/* What only reads has no audit line. */
+static void test_no_audit(void **state)
+{
+    (void)state;
+    send_with_id("admin", "GET", "/v2/logging", NULL, "quiet-1", 200);
+    send_with_id("admin", "POST", "/v2/repository/index", "{}", "quiet-2", 200);
+    send_with_id("caller", "POST", "/v1/attention", "{\"model\":\"demo\",\"query\":[[1,0,0]]}",
+                 "quiet-3", 200);
+    cJSON_Delete(line_of("request", "quiet-3"));
+    char *log = daemon_log(&server);
+    for (const char *at = log; (at = strstr(at, "\"event\":\"audit\"")); at++) {
+        const char *end = strchr(at, '\n');
+        const char *quiet = strstr(at, "quiet-");
+        assert_true(!quiet || (end && quiet > end));
+    }
+    free(log);
+}
+
+/* ---------------------------------------------------------------------- clients -- */
+
+static void run_client(const char *package, const char *present, const char *format)
+{
+    char command[1000], secret[128];
+    skip_without(package, present);
+    snprintf(secret, sizeof secret, "%s", key_secret("caller"));
+    snprintf(command, sizeof command, format, secret, server.port);
+    if (system(command) != 0)
+        fail_msg("%s", command);
+}
+
+static void test_curl(void **state)
+{
+    (void)state;
+    run_client("curl", "curl --version",
+               "test \"$(curl -s -o /dev/null -w '%%{http_code}' --oauth2-bearer %s "
+               "-d '{\"model\":\"demo\",\"query\":[[1,0,0]]}' "
+               "http://127.0.0.1:%d/v1/attention)\" = 200");
+    run_client("curl", "curl --version",
+               "test \"$(curl -s -o /dev/null -w '%%{http_code}' --oauth2-bearer x%s "
+               "--data-binary @build/attnd -H 'Expect: 100-continue' "
+               "http://127.0.0.1:%d/v1/attention)\" = 401");
+}
+
+static void test_python(void **state)
+{
+    (void)state;
+    run_client(
+        "python3", "python3 --version",
+        "python3 -c '\n"
+        "import json, urllib.request, urllib.error\n"
+        "key, port = \"%s\", %d\n"
+        "url = \"http://127.0.0.1:{}/v1/attention\".format(port)\n"
+        "body = json.dumps({\"model\": \"demo\", \"query\": [[1, 0, 0]]}).encode()\n"
+        "def ask(headers):\n"
+        "    request = urllib.request.Request(url, body, headers)\n"
+        "    try: return urllib.request.urlopen(request).status\n"
+        "    except urllib.error.HTTPError as e: return e.code, e.headers[\"WWW-Authenticate\"]\n"
+        "assert ask({\"Authorization\": \"Bearer \" + key}) == 200\n"
+        "assert ask({\"X-Api-Key\": key}) == 200\n"
+        "assert ask({})[0] == 401 and ask({})[1].startswith(\"Bearer\")\n"
+        "'");
+}
+
+/* Reads a recorded request whole. */
+static char *read_request(const char *name, size_t *size)
+{
+    char path[300];
+    snprintf(path, sizeof path, "tests/http/tritonclient/%s", name);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    char *bytes = malloc(65536);
+    assert_non_null(bytes);
+    *size = fread(bytes, 1, 65536, file);
+    fclose(file);
+    return bytes;
+}
+
+/* The status that a recorded request gets with a header behind its request line; "": none. */
+static long status_of(const char *name, const char *header)
+{
+    size_t size;
+    struct http_raw raw;
+    char *bytes = read_request(name, &size);
+    const size_t line = (size_t)(strstr(bytes, "\r\n") + 2 - bytes);
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send(&raw, bytes, line));
+    assert_true(http_raw_send_text(&raw, header));
+    assert_true(http_raw_send(&raw, bytes + line, size - line));
+    struct http_response response = http_raw_receive(&raw, 10 * daemon_slowness());
+    const long status = response.status;
+    http_response_free(&response);
+    http_raw_close(&raw);
+    free(bytes);
+    return status;
+}
+
+/* tritonclient's users give the header as headers={"Authorization": "Bearer ..."}. */
+static void test_tritonclient(void **state)
+{
+    char header[200];
+    int count = 0;
+    (void)state;
+    snprintf(header, sizeof header, "authorization: Bearer %s\r\n", key_secret("admin"));
+    DIR *folder = opendir("tests/http/tritonclient");
+    assert_non_null(folder);
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        const char *name = entry->d_name;
+        if (!strstr(name, ".http") || strstr(name, "load") || strstr(name, "update"))
+            continue;
+        const bool is_health =
+            strstr(name, "-live.") || strstr(name, "c-ready.") || strstr(name, "o-ready.");
+        const long with = status_of(name, header), without = status_of(name, "");
+        if (with == 401 || with == 403 || without != (is_health ? 200 : 401))
+            fail_msg("%s: %ld with the key, %ld without", name, with, without);
+        count++;
+    }
+    closedir(folder);
+    assert_true(count > 40);
+}
+
+/* After all that was sent, and refused, no line has a secret. */
+static void test_no_secret_in_log(void **state)
+{
+    (void)state;
+    char *log = daemon_log(&server);
+    assert_non_null(strstr(log, "\"key\":\"caller\""));
+    if (strstr(log, "-secret-"))
+        fail_msg("%.400s", strstr(log, "-secret-") - 200);
+    free(log);
+}
+
+/* ------------------------------------------------------------------- start, end -- */
+
+static int start(void **state)
+{
+    (void)state;
+    directory = daemon_directory_create();
+    snprintf(path_of_keys, sizeof path_of_keys, "%s", fixture_path("keys"));
+    key_file_write(path_of_keys, KEYS);
+    fixture_serve("--models", directory, "--model-control", "explicit", "--log-format", "json",
+                  "--keys", path_of_keys);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_headers),          cmocka_unit_test(test_scope_challenge),
+        cmocka_unit_test(test_health),           cmocka_unit_test(test_reload),
+        cmocka_unit_test(test_request_line),     cmocka_unit_test(test_audit),
+        cmocka_unit_test(test_no_audit),         cmocka_unit_test(test_curl),
+        cmocka_unit_test(test_python),           cmocka_unit_test(test_tritonclient),
+        cmocka_unit_test(test_no_secret_in_log), cmocka_unit_test(test_stops_cleanly),
+    };
+    return cmocka_run_group_tests(tests, start, fixture_clear);
+}
