@@ -167,7 +167,7 @@ static bool load_models(struct service *service,
     };
     if (!model_store_create(&service->store, &options, failed_count, fault))
         return false;
-    model_store_each(service->store, visit, NULL);
+    model_store_each(service->store, NULL, visit, NULL);
     if (*failed_count > 0 && service->config->models_strict)
         return fault_set(fault, FAULT_LOADING, "%d models failed to load (--models-strict)",
                          *failed_count);

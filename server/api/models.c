@@ -6,6 +6,7 @@
 
 #include "model/model_describe.h"
 #include "service/disk_job.h"
+#include "service/model_access.h"
 #include "store/model_file.h"
 #include "text/json.h"
 
@@ -24,7 +25,8 @@ void models_list(struct exchange *exchange)
         return;
     }
     text_init(&text, service->config->answer_bytes_max);
-    model_store_describe_all(service->store, &text);
+    const struct model_view view = model_access_view(exchange_key(exchange));
+    model_store_describe_all(service->store, &view, &text);
     text_raw(&text, "\n");
     exchange_reply_text(exchange, 200, "application/json", &text);
 }
@@ -34,9 +36,11 @@ void models_get(struct exchange *exchange)
     struct service *service = exchange_context(exchange);
     struct fault fault;
     struct text text;
+    const struct model_view view = model_access_view(exchange_key(exchange));
     text_init(&text, service->config->answer_bytes_max);
     if (!service_accepts(service, &fault)
-        || !model_store_describe(service->store, exchange_param(exchange, 0), &text, &fault)) {
+        || !model_store_describe(service->store, &view, exchange_param(exchange, 0), &text,
+                                 &fault)) {
         text_free(&text);
         exchange_fail(exchange, &fault);
         return;

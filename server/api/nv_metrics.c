@@ -93,10 +93,10 @@ void nv_metrics_write(struct text *text, struct model_store *store)
     struct page page = { .text = text };
     metrics_write_family(text, "nv_inference_request_failure", "counter",
                          "Requests that failed, by reason.");
-    model_store_each(store, write_model, &page);
+    model_store_each(store, NULL, write_model, &page);
     for (int i = 0; i < FAMILY_COUNT; i++) {
         page.family = &FAMILIES[i];
         metrics_write_family(text, FAMILIES[i].name, FAMILIES[i].type, FAMILIES[i].help);
-        model_store_each(store, write_model, &page);
+        model_store_each(store, NULL, write_model, &page);
     }
 }

@@ -6,6 +6,7 @@
 #include "api/oip_model.h"
 
 #include "api/oip_handlers.h"
+#include "service/model_access.h"
 #include "service/service.h"
 #include "wire/oip_tensors.h"
 
@@ -13,11 +14,12 @@
 
 enum { PLATFORM_BYTES = 64 };
 
-bool oip_model_find(struct exchange *exchange, struct model **model, struct fault *fault)
+bool oip_model_find(struct exchange *exchange, const struct model_view *view, struct model **model,
+                    struct fault *fault)
 {
     struct service *service = exchange_context(exchange);
     return service_accepts(service, fault)
-           && model_store_resolve_version(service->store, exchange_param(exchange, 0),
+           && model_store_resolve_version(service->store, view, exchange_param(exchange, 0),
                                           exchange_param(exchange, 1), model, fault);
 }
 
@@ -27,12 +29,13 @@ bool oip_model_find(struct exchange *exchange, struct model **model, struct faul
 void oip_model_ready(struct exchange *exchange)
 {
     struct service *service = exchange_context(exchange);
+    const struct model_view view = model_access_view(exchange_key(exchange));
     struct model *model;
     struct fault fault = { .code = FAULT_NONE };
     struct text text;
     if (atomic_load(&service->state) == SERVICE_DRAINING)
         fault_set(&fault, FAULT_DRAINING, "draining");
-    else if (oip_model_find(exchange, &model, &fault))
+    else if (oip_model_find(exchange, &view, &model, &fault))
         model_release(model);
     else if (fault.code != FAULT_LOADING) {
         exchange_fail(exchange, &fault);
@@ -152,10 +155,11 @@ static void reply(struct exchange *exchange,
                   void (*write)(struct text *text, const struct model *model,
                                 struct service *service))
 {
+    const struct model_view view = model_access_view(exchange_key(exchange));
     struct model *model;
     struct fault fault;
     struct text text;
-    if (!oip_model_find(exchange, &model, &fault)) {
+    if (!oip_model_find(exchange, &view, &model, &fault)) {
         exchange_fail(exchange, &fault);
         return;
     }

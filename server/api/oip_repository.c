@@ -6,6 +6,7 @@
 
 #include "api/oip_body.h"
 #include "service/disk_job.h"
+#include "service/model_access.h"
 #include "wire/oip_tensors.h"
 
 #include <string.h>
@@ -52,7 +53,8 @@ void oip_repository_index(struct exchange *exchange)
     }
     text_init(&index.text, service->config->answer_bytes_max);
     text_raw(&index.text, "[");
-    model_store_each(service->store, write_listing, &index);
+    const struct model_view view = model_access_view(exchange_key(exchange));
+    model_store_each(service->store, &view, write_listing, &index);
     text_raw(&index.text, "]\n");
     exchange_reply_text(exchange, 200, "application/json", &index.text);
 }

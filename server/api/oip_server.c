@@ -4,6 +4,7 @@
 #include "api/oip_handlers.h"
 
 #include "base/version.h"
+#include "service/model_access.h"
 #include "service/service.h"
 #include "text/text.h"
 
@@ -60,7 +61,8 @@ void oip_server_models(struct exchange *exchange)
     }
     text_init(&names.text, service->config->answer_bytes_max);
     text_raw(&names.text, "{\"models\":[");
-    model_store_each(service->store, write_name, &names);
+    const struct model_view view = model_access_view(exchange_key(exchange));
+    model_store_each(service->store, &view, write_name, &names);
     text_raw(&names.text, "]}\n");
     exchange_reply_text(exchange, 200, "application/json", &names.text);
 }

@@ -115,7 +115,7 @@ void oip_statistics_one(struct exchange *exchange)
     struct model *model;
     struct fault fault;
     struct text text;
-    if (!oip_model_find(exchange, &model, &fault)) {
+    if (!oip_model_find(exchange, NULL, &model, &fault)) {
         exchange_fail(exchange, &fault);
         return;
     }
@@ -150,6 +150,6 @@ void oip_statistics_all(struct exchange *exchange)
         return;
     }
     begin(exchange, &all.text);
-    model_store_each(service->store, write_listing, &all);
+    model_store_each(service->store, NULL, write_listing, &all);
     reply(exchange, &all.text);
 }

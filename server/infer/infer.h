@@ -102,9 +102,11 @@ struct infer_request {
 };
 
 /* What planning needs from the daemon. */
+struct access_key;
 struct model_store;
 struct infer_limits {
     struct model_store *store;
+    const struct access_key *key; /* of the request; NULL: no keys are in use */
     const struct attn_kernels *kernels;
     int worker_count;       /* tasks of a request that run at once; more workers may come later */
     size_t workspace_bytes; /* of a worker */

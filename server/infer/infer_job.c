@@ -36,6 +36,7 @@ static bool begin(struct call *call, const struct exchange *exchange, struct fau
     const struct config *config = service->config;
     infer->limits = (struct infer_limits){
         .store = service->store,
+        .key = exchange ? exchange_key(exchange) : NULL,
         .kernels = service->kernels,
         .worker_count = scheduler_worker_count(service->scheduler),
         .workspace_bytes = SERVICE_WORKSPACE_BYTES,

@@ -10,7 +10,7 @@
 #include "infer/infer_masking.h"
 #include "infer/infer_merge.h"
 #include "model/model_scores.h"
-#include "store/model_store.h"
+#include "service/model_access.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -250,7 +250,8 @@ static bool resolve(const struct infer_request *request, struct infer_item *item
 {
     if (request->model)
         item->model = model_retain(request->model);
-    else if (!model_store_resolve(limits->store, item->model_name, &item->model, fault)) {
+    else if (!model_access_resolve(limits->store, limits->key, item->model_name, "", &item->model,
+                                   fault)) {
         if (!fault->pointer[0])
             snprintf(fault->pointer, sizeof fault->pointer, "/model");
         return false;

@@ -168,48 +168,53 @@ void model_store_free(struct model_store *store)
 /* --------------------------------------------------------------- finding -- */
 
 /* The words are Triton's, because its clients look for them. */
-bool model_store_unknown(const struct model_store *store, const char *name, struct fault *fault)
+bool model_store_unknown(const struct model_store *store, const struct model_view *view,
+                         const char *name, struct fault *fault)
 {
     char names[NAMES_BYTES];
-    model_table_names(&store->table, names, sizeof names);
+    model_table_names(&store->table, view, names, sizeof names);
     return fault_set(fault, FAULT_NOT_FOUND,
                      "Request for unknown model: '%.60s' is not found; there are %s", name, names);
 }
 
 /* The row of a name, or of the only model that is not built in. */
-static const struct model_row *find_row(const struct model_store *store, const char *name,
+static const struct model_row *find_row(const struct model_store *store,
+                                        const struct model_view *view, const char *name,
                                         struct fault *fault)
 {
     const struct model_row *only = NULL;
     int64_t count = 0;
     char names[NAMES_BYTES];
     if (name) {
-        const struct model_row *row = model_table_find(&store->table, name);
+        const struct model_row *row =
+            model_view_shows(view, name) ? model_table_find(&store->table, name) : NULL;
         if (!row)
-            model_store_unknown(store, name, fault);
+            model_store_unknown(store, view, name, fault);
         return row;
     }
     for (int64_t i = 0; i < store->table.count; i++) {
         const struct model_row *row = &store->table.rows[i];
-        if (row->origin != MODEL_BUILT_IN && model_row_is_default(&store->table, row)) {
+        if (row->origin != MODEL_BUILT_IN && model_row_is_default(&store->table, row)
+            && model_view_shows(view, row->name)) {
             only = row;
             count++;
         }
     }
     if (count == 1)
         return only;
-    model_table_names(&store->table, names, sizeof names);
+    model_table_names(&store->table, view, names, sizeof names);
     fault_set(fault, FAULT_FIELD, "model is missing; %s %s",
               count == 0 ? "there are only built-in ones:" : "there are", names);
     return NULL;
 }
 
-static const struct model_row *find_version(const struct model_store *store, const char *name,
+static const struct model_row *find_version(const struct model_store *store,
+                                            const struct model_view *view, const char *name,
                                             const char *version, struct fault *fault)
 {
     char numbers[NAMES_BYTES], number[MODEL_PATHS_VERSION_DIGITS_MAX + 1];
     int64_t count;
-    const struct model_row *found = find_row(store, name, fault);
+    const struct model_row *found = find_row(store, view, name, fault);
     if (!found || !version[0])
         return found;
     found = model_table_find_version(&store->table, name, model_paths_version(version));
@@ -228,17 +233,18 @@ static const struct model_row *find_version(const struct model_store *store, con
     return NULL;
 }
 
-bool model_store_resolve(struct model_store *store, const char *name, struct model **model,
-                         struct fault *fault)
+bool model_store_resolve(struct model_store *store, const struct model_view *view, const char *name,
+                         struct model **model, struct fault *fault)
 {
-    return model_store_resolve_version(store, name, "", model, fault);
+    return model_store_resolve_version(store, view, name, "", model, fault);
 }
 
-bool model_store_resolve_version(struct model_store *store, const char *name, const char *version,
-                                 struct model **model, struct fault *fault)
+bool model_store_resolve_version(struct model_store *store, const struct model_view *view,
+                                 const char *name, const char *version, struct model **model,
+                                 struct fault *fault)
 {
     pthread_rwlock_rdlock(&store->lock);
-    const struct model_row *row = find_version(store, name, version, fault);
+    const struct model_row *row = find_version(store, view, name, version, fault);
     const char *reason = row ? model_row_reason(row) : NULL;
     const bool good = row && !reason;
     if (good)
@@ -259,14 +265,15 @@ static void describe_row(const struct model_store *store, const struct model_row
                               model_row_state(row), row->reason, text);
 }
 
-void model_store_describe_all(struct model_store *store, struct text *text)
+void model_store_describe_all(struct model_store *store, const struct model_view *view,
+                              struct text *text)
 {
     bool some = false;
     text_raw(text, "{\"models\":[");
     pthread_rwlock_rdlock(&store->lock);
     for (int64_t i = 0; i < store->table.count; i++) {
         const struct model_row *row = &store->table.rows[i];
-        if (!model_row_is_default(&store->table, row))
+        if (!model_row_is_default(&store->table, row) || !model_view_shows(view, row->name))
             continue;
         text_raw(text, some ? "," : "");
         describe_row(store, row, text);
@@ -276,11 +283,11 @@ void model_store_describe_all(struct model_store *store, struct text *text)
     text_raw(text, "]}");
 }
 
-bool model_store_describe(struct model_store *store, const char *name, struct text *text,
-                          struct fault *fault)
+bool model_store_describe(struct model_store *store, const struct model_view *view,
+                          const char *name, struct text *text, struct fault *fault)
 {
     pthread_rwlock_rdlock(&store->lock);
-    const struct model_row *row = find_row(store, name, fault);
+    const struct model_row *row = find_row(store, view, name, fault);
     if (row)
         describe_row(store, row, text);
     pthread_rwlock_unlock(&store->lock);
@@ -306,13 +313,15 @@ void model_store_versions(struct model_store *store, const char *name, struct te
     text_raw(text, "]");
 }
 
-void model_store_each(struct model_store *store,
+void model_store_each(struct model_store *store, const struct model_view *view,
                       void (*visit)(void *context, const struct model_listing *listing),
                       void *context)
 {
     pthread_rwlock_rdlock(&store->lock);
     for (int64_t i = 0; i < store->table.count; i++) {
         const struct model_row *row = &store->table.rows[i];
+        if (!model_view_shows(view, row->name))
+            continue;
         const char *reason = model_row_reason(row);
         const struct model_listing listing = {
             .name = row->name,

@@ -7,6 +7,7 @@
 #define ATTND_MODEL_STORE_H
 
 #include "model/model.h"
+#include "store/model_view.h"
 
 struct model_store;
 
@@ -24,15 +25,16 @@ bool model_store_create(struct model_store **store, const struct model_store_opt
 void model_store_free(struct model_store *store);
 
 /* Finds the model of that name, the highest version that can be used, and retains it for the
- * caller; name NULL: the only model that is not built in. The fault is not_found, with the names
- * that there are; field, where name is NULL and there is not one such model; or loading, with the
- * reason why the model cannot be used. */
-bool model_store_resolve(struct model_store *store, const char *name, struct model **model,
-                         struct fault *fault);
+ * caller; name NULL: the only model that is not built in. Looks only at what the view shows. The
+ * fault is not_found, with the names that there are; field, where name is NULL and there is not one
+ * such model; or loading, with the reason why the model cannot be used. */
+bool model_store_resolve(struct model_store *store, const struct model_view *view, const char *name,
+                         struct model **model, struct fault *fault);
 
 /* The same for one version, a decimal number as in a path; "": the highest that can be used. */
-bool model_store_resolve_version(struct model_store *store, const char *name, const char *version,
-                                 struct model **model, struct fault *fault);
+bool model_store_resolve_version(struct model_store *store, const struct model_view *view,
+                                 const char *name, const char *version, struct model **model,
+                                 struct fault *fault);
 
 /* Validates bytes (a safetensors file) whole, writes it to <directory>/<name>.safetensors by
  * temporary file, fsync and rename, and swaps it in. *created: there was none of that name. *model
@@ -61,9 +63,10 @@ bool model_store_unload(struct model_store *store, const char *name, struct faul
 bool model_store_rescan(struct model_store *store, bool (*should_stop)(void));
 
 /* The objects of GET /v1/models and GET /v1/models/{model}. */
-void model_store_describe_all(struct model_store *store, struct text *text);
-bool model_store_describe(struct model_store *store, const char *name, struct text *text,
-                          struct fault *fault);
+void model_store_describe_all(struct model_store *store, const struct model_view *view,
+                              struct text *text);
+bool model_store_describe(struct model_store *store, const struct model_view *view,
+                          const char *name, struct text *text, struct fault *fault);
 
 /* The versions of a name that can be used, as a JSON array of strings. */
 void model_store_versions(struct model_store *store, const char *name, struct text *text);
@@ -81,7 +84,7 @@ struct model_listing {
 
 /* Calls visit for every version, in the order of names and versions. The store is locked meanwhile:
  * visit must not call it. */
-void model_store_each(struct model_store *store,
+void model_store_each(struct model_store *store, const struct model_view *view,
                       void (*visit)(void *context, const struct model_listing *listing),
                       void *context);
 

@@ -154,7 +154,7 @@ static bool remove_row(struct model_store *store, const char *name, struct model
     pthread_rwlock_rdlock(&store->lock);
     const struct model_row *row = model_table_find(&store->table, name);
     if (!row)
-        model_store_unknown(store, name, fault);
+        model_store_unknown(store, NULL, name, fault);
     pthread_rwlock_unlock(&store->lock);
     /* Only a holder of "changing" takes rows away, so the row stays. */
     if (!row || !check_changeable(store, name, fault) || !check_ours(store, row, fault)

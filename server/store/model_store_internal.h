@@ -20,9 +20,10 @@ struct model_store {
     struct model_table table;
 };
 
-/* Sets the fault not_found, with the names that there are, and returns false. The caller holds
- * "lock" or "changing". */
-bool model_store_unknown(const struct model_store *store, const char *name, struct fault *fault);
+/* Sets the fault not_found, with the names that the view shows, and returns false. The caller
+ * holds "lock" or "changing". */
+bool model_store_unknown(const struct model_store *store, const struct model_view *view,
+                         const char *name, struct fault *fault);
 
 /* Loads the model at place and sets its version. The fault says why it was not loaded. */
 bool model_store_read(const struct model_store *store, struct model **model,

@@ -185,7 +185,7 @@ static bool find_places(struct model_store *store, const char *name,
     if (row && row->origin == MODEL_BUILT_IN)
         return fault_set(fault, FAULT_CONFLICT, "model '%s' is built in, and always served", name);
     if (!store->directory || !model_paths_name_good(name) || (!row && store->is_one_model))
-        return model_store_unknown(store, name, fault);
+        return model_store_unknown(store, NULL, name, fault);
     if (!model_directory_find(directory, store->directory, name, store->is_one_model, fault))
         return false;
     if (directory->count > 0)
@@ -216,7 +216,7 @@ static bool unload(struct model_store *store, const char *name, struct fault *fa
     int64_t count;
     struct model_row *rows = model_table_rows(&store->table, name, &count);
     if (count == 0)
-        return model_store_unknown(store, name, fault);
+        return model_store_unknown(store, NULL, name, fault);
     if (rows->origin == MODEL_BUILT_IN)
         return fault_set(fault, FAULT_CONFLICT, "model '%s' is built in, and always served", name);
     for (int64_t i = 0; i < count; i++) {

@@ -145,12 +145,13 @@ const char *model_row_reason(const struct model_row *row)
     return model_damage(row->model);
 }
 
-void model_table_names(const struct model_table *table, char *text, size_t size)
+void model_table_names(const struct model_table *table, const struct model_view *view, char *text,
+                       size_t size)
 {
     struct name_list list = name_list_in(text, size);
     for (int64_t i = 0; i < table->count; i++) {
         const struct model_row *row = &table->rows[i];
-        if (i == 0 || strcmp(row->name, row[-1].name) != 0)
+        if ((i == 0 || strcmp(row->name, row[-1].name) != 0) && model_view_shows(view, row->name))
             name_list_add(&list, row->name);
     }
     name_list_end(&list);

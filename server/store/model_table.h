@@ -4,6 +4,7 @@
 #define ATTND_MODEL_TABLE_H
 
 #include "model/model.h"
+#include "store/model_view.h"
 
 enum model_origin { MODEL_BUILT_IN, MODEL_FILE, MODEL_FOLDER };
 
@@ -66,7 +67,8 @@ const char *model_row_state(const struct model_row *row);
 /* Why a row's model cannot be used; NULL where it can. */
 const char *model_row_reason(const struct model_row *row);
 
-/* "demo, sdpa, tiny and 12 more": the names, each once, cut at size. */
-void model_table_names(const struct model_table *table, char *text, size_t size);
+/* "demo, sdpa, tiny and 12 more": the names that a view shows, each once, cut at size. */
+void model_table_names(const struct model_table *table, const struct model_view *view, char *text,
+                       size_t size);
 
 #endif

@@ -1,7 +1,7 @@
 /* wire_oip.c - see wire_oip.h. */
 #include "wire/wire_oip.h"
 
-#include "store/model_store.h"
+#include "service/model_access.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -73,8 +73,8 @@ static bool begin(struct infer_call *call, const struct exchange *exchange, stru
 
 static bool resolve(struct infer_call *call, struct oip *oip, struct fault *fault)
 {
-    if (!model_store_resolve_version(call->limits.store, oip->model_name, oip->version,
-                                     &call->request.model, fault))
+    if (!model_access_resolve(call->limits.store, call->limits.key, oip->model_name, oip->version,
+                              &call->request.model, fault))
         return false;
     oip->model = call->request.model;
     oip->input_count = oip_inputs(oip->model, oip->inputs_known);

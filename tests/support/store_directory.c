@@ -90,7 +90,7 @@ void store_expect_served(struct model_store *store, const char *name, float valu
 {
     struct model *model;
     struct fault fault;
-    if (!model_store_resolve(store, name, &model, &fault))
+    if (!model_store_resolve(store, NULL, name, &model, &fault))
         fail_msg("%s: %s", name ? name : "(none)", fault.message);
     if (store_value_of(model) != value)
         fail_msg("%s is %g, not %g", model->name, (double)store_value_of(model), (double)value);
@@ -102,7 +102,7 @@ void store_expect_refused(struct model_store *store, const char *name, enum faul
 {
     struct model *model;
     struct fault fault = { .code = FAULT_NONE };
-    assert_false(model_store_resolve(store, name, &model, &fault));
+    assert_false(model_store_resolve(store, NULL, name, &model, &fault));
     fault_expect(name ? name : "(none)", &fault, code, words, NULL);
 }
 

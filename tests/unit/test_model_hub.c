@@ -160,7 +160,7 @@ static void test_params(void **state)
         assert_int_equal(rename(from, store_path(RENAMED[i][1])), 0);
     }
     struct model_store *store = store_open(NULL, 0);
-    assert_true(model_store_resolve(store, "m", &model, &fault));
+    assert_true(model_store_resolve(store, NULL, "m", &model, &fault));
     assert_true(model->layers[0].layer.rope.interleaved);
     model_release(model);
     store_write_model("m/model.safetensors", "{}", 7);

@@ -25,9 +25,9 @@ static void test_built_in_only(void **state)
     (void)state;
     assert_true(model_store_create(&store, &options, &failed_count, &fault));
     assert_int_equal(failed_count, 0);
-    assert_true(model_store_resolve(store, "demo", &model, &fault));
+    assert_true(model_store_resolve(store, NULL, "demo", &model, &fault));
     model_release(model);
-    assert_true(model_store_resolve(store, "sdpa", &model, &fault));
+    assert_true(model_store_resolve(store, NULL, "sdpa", &model, &fault));
     model_release(model);
     store_expect_refused(store, NULL, FAULT_FIELD, "only built-in ones: demo, sdpa");
     store_expect_refused(store, "", FAULT_NOT_FOUND, "there are demo, sdpa");
@@ -75,7 +75,7 @@ static void test_forms(void **state)
                          "there are a.b-c_d, demo, file, folder, metadata, sdpa, versions");
     struct model *model;
     struct fault fault;
-    assert_true(model_store_resolve(store, "folder", &model, &fault));
+    assert_true(model_store_resolve(store, NULL, "folder", &model, &fault));
     assert_true(model->layers[0].options.causal && model->layers[0].options.scale == 1.0f);
     assert_string_equal(model->source, "folder");
     model_release(model);
@@ -145,7 +145,7 @@ static void test_unavailable(void **state)
     store_expect_refused(store, "shards", FAULT_LOADING, "has no weight_map");
     store_expect_refused(store, "nothing", FAULT_LOADING, "no model.safetensors");
     text_init(&text, 100000);
-    assert_true(model_store_describe(store, "broken", &text, &fault));
+    assert_true(model_store_describe(store, NULL, "broken", &text, &fault));
     cJSON *description = cJSON_ParseWithLength(text.data, text.used);
     assert_non_null(description);
     assert_string_equal(cJSON_GetObjectItem(description, "state")->valuestring, "UNAVAILABLE");
@@ -204,10 +204,10 @@ static void test_listed(void **state)
     store_write_model("zeta.safetensors", "{}", 1);
     store_write_text("alpha.safetensors", "x");
     struct model_store *store = store_open(NULL, 1);
-    model_store_each(store, count_visit, names);
+    model_store_each(store, NULL, count_visit, names);
     assert_string_equal(names, "alpha! demo sdpa zeta ");
     text_init(&text, 100000);
-    model_store_describe_all(store, &text);
+    model_store_describe_all(store, NULL, &text);
     assert_true(text_finish(&text, &fault));
     cJSON *all = cJSON_ParseWithLength(text.data, text.used);
     const cJSON *models = cJSON_GetObjectItem(all, "models");
@@ -217,7 +217,7 @@ static void test_listed(void **state)
     cJSON_Delete(all);
     text_free(&text);
     text_init(&text, 1000);
-    assert_false(model_store_describe(store, "nobody", &text, &fault));
+    assert_false(model_store_describe(store, NULL, "nobody", &text, &fault));
     assert_int_equal(fault.code, FAULT_NOT_FOUND);
     text_free(&text);
     model_store_free(store);

@@ -35,7 +35,7 @@ static void test_put_and_delete(void **state)
     assert_true(store_put(store, "mine", 1, &created, &fault));
     assert_true(created);
     store_expect_served(store, "mine", 1);
-    assert_true(model_store_resolve(store, "mine", &old, &fault));
+    assert_true(model_store_resolve(store, NULL, "mine", &old, &fault));
     assert_string_equal(old->source, "mine.safetensors");
     assert_true(store_put(store, "mine", 2, &created, &fault));
     assert_false(created);
@@ -109,7 +109,7 @@ static void test_damaged(void **state)
     model_guard_install();
     struct model_store *store = store_open(NULL, 0);
     assert_true(store_put(store, "mine", 1, &created, &fault));
-    assert_true(model_store_resolve(store, "mine", &model, &fault));
+    assert_true(model_store_resolve(store, NULL, "mine", &model, &fault));
     assert_int_equal(truncate(store_path("mine.safetensors"), 0), 0);
     assert_true(store_value_of(model) == 0.0f && model_damage(model));
     model_release(model);
@@ -181,7 +181,7 @@ static void test_crash(void **state)
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         store = store_open(NULL, 0);
-        assert_true(model_store_resolve(store, "saved", &model, &fault));
+        assert_true(model_store_resolve(store, NULL, "saved", &model, &fault));
         const float *values = model->layers[0].layer.q_proj.weight;
         assert_true(values[0] == 1.0f || values[0] == 2.0f);
         for (int i = 1; i < CRASH_SIDE * CRASH_SIDE; i++)
@@ -240,7 +240,7 @@ static void *use(void *context)
         struct model *model;
         struct text text;
         name[1] = (char)('0' + i % 3);
-        if (model_store_resolve(shared->store, name, &model, &fault)) {
+        if (model_store_resolve(shared->store, NULL, name, &model, &fault)) {
             expect_whole(model, i % 3);
             model_release(model);
         } else {
@@ -249,7 +249,7 @@ static void *use(void *context)
         if (i % 16 > 0)
             continue;
         text_init(&text, 100000);
-        model_store_describe_all(shared->store, &text);
+        model_store_describe_all(shared->store, NULL, &text);
         assert_true(text_finish(&text, &fault));
         text_free(&text);
         poll(NULL, 0, 1); /* the reader-writer lock of glibc prefers readers */
@@ -273,8 +273,8 @@ static void test_threads(void **state)
     for (int i = 0; i < 3; i++) {
         char name[] = { 'm', (char)('0' + i), '\0' };
         struct model *served, *saved;
-        const bool is_served = model_store_resolve(shared.store, name, &served, &fault);
-        assert_int_equal(model_store_resolve(again, name, &saved, &fault), is_served);
+        const bool is_served = model_store_resolve(shared.store, NULL, name, &served, &fault);
+        assert_int_equal(model_store_resolve(again, NULL, name, &saved, &fault), is_served);
         if (!is_served)
             continue;
         assert_true(store_value_of(served) == store_value_of(saved));

@@ -52,7 +52,7 @@ static void look(void *context, const struct model_listing *listing)
 static void expect_state(struct model_store *store, const char *name, const char *state)
 {
     struct wanted wanted = { name, state, false };
-    model_store_each(store, look, &wanted);
+    model_store_each(store, NULL, look, &wanted);
     assert_true(wanted.found);
 }
 
@@ -180,13 +180,13 @@ static void test_load_with_a_config(void **state)
     store_write_model("m.safetensors", "{}", 1);
     struct model_store *store = store_open(NULL, 0);
     expect_loaded(store, "m", "{\"causal\":true}", 1);
-    assert_true(model_store_resolve(store, "m", &model, &fault));
+    assert_true(model_store_resolve(store, NULL, "m", &model, &fault));
     assert_true(model->layers[0].options.causal);
     model_release(model);
     expect_not_loaded(store, "m", "{\"causal\":1}", FAULT_TYPE, "causal");
     expect_not_loaded(store, "m", "{", FAULT_JSON, "model 'm' was not loaded: ");
     expect_loaded(store, "m", NULL, 1);
-    assert_true(model_store_resolve(store, "m", &model, &fault));
+    assert_true(model_store_resolve(store, NULL, "m", &model, &fault));
     assert_false(model->layers[0].options.causal);
     model_release(model);
     model_store_free(store);
@@ -199,7 +199,7 @@ static void test_unload(void **state)
     (void)state;
     store_write_model("m.safetensors", "{}", 2);
     struct model_store *store = store_open(NULL, 0);
-    assert_true(model_store_resolve(store, "m", &model, &fault));
+    assert_true(model_store_resolve(store, NULL, "m", &model, &fault));
     assert_true(model_store_unload(store, "m", &fault));
     assert_true(store_value_of(model) == 2.0f); /* a request in flight */
     model_release(model);
@@ -277,8 +277,8 @@ static void *change(void *context)
         else if (thread == 2)
             store_put(shared, "m", (float)(1 + i % 3), &created, &fault);
         else if (thread == 3)
-            model_store_each(shared, look_at_all, &wrong_count);
-        else if (model_store_resolve(shared, "m", &model, &fault)) {
+            model_store_each(shared, NULL, look_at_all, &wrong_count);
+        else if (model_store_resolve(shared, NULL, "m", &model, &fault)) {
             const float value = store_value_of(model);
             atomic_fetch_add(&served_count, value == 1 || value == 2 || value == 3 ? 1 : -ROUNDS);
             model_release(model);

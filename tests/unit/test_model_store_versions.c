@@ -47,7 +47,7 @@ static void expect_version(struct model_store *store, const char *name, const ch
 {
     struct model *model;
     struct fault fault;
-    if (!model_store_resolve_version(store, name, version, &model, &fault))
+    if (!model_store_resolve_version(store, NULL, name, version, &model, &fault))
         fail_msg("%s/%s: %s", name, version, fault.message);
     assert_true(store_value_of(model) == value);
     if (version[0])
@@ -60,7 +60,7 @@ static void expect_no_version(struct model_store *store, const char *name, const
 {
     struct model *model;
     struct fault fault = { .code = FAULT_NONE };
-    assert_false(model_store_resolve_version(store, name, version, &model, &fault));
+    assert_false(model_store_resolve_version(store, NULL, name, version, &model, &fault));
     fault_expect(version, &fault, code, words, NULL);
 }
 
@@ -84,7 +84,7 @@ static void list(void *context, const struct model_listing *listing)
 static void expect_listed(struct model_store *store, const char *expected)
 {
     struct listed listed = { "" };
-    model_store_each(store, list, &listed);
+    model_store_each(store, NULL, list, &listed);
     assert_string_equal(listed.text, expected);
 }
 
@@ -208,8 +208,8 @@ static void test_rescan(void **state)
     store_write_model("folder/model.safetensors", "{}", 4);
     struct model_store *store = store_open(NULL, 0);
     struct model *held;
-    assert_true(model_store_resolve(store, "kept", &before, &fault));
-    assert_true(model_store_resolve(store, "gone", &held, &fault));
+    assert_true(model_store_resolve(store, NULL, "kept", &before, &fault));
+    assert_true(model_store_resolve(store, NULL, "gone", &held, &fault));
 
     replace("changed.safetensors", 20);
     unlink(store_path("gone.safetensors"));
@@ -225,11 +225,11 @@ static void test_rescan(void **state)
     store_expect_refused(store, "gone", FAULT_NOT_FOUND, "'gone'");
     assert_true(store_value_of(held) == 3.0f); /* a request in flight */
     model_release(held);
-    assert_true(model_store_resolve(store, "kept", &after, &fault));
+    assert_true(model_store_resolve(store, NULL, "kept", &after, &fault));
     assert_ptr_equal(before, after);
     model_release(before);
     model_release(after);
-    assert_true(model_store_resolve(store, "folder", &after, &fault));
+    assert_true(model_store_resolve(store, NULL, "folder", &after, &fault));
     assert_true(after->layers[0].options.causal);
     model_release(after);
     model_store_free(store);
@@ -283,7 +283,7 @@ static void test_rescan_without_the_directory(void **state)
     assert_int_equal(rename(away, store_directory), 0);
     assert_false(was_read);
     expect_listed(store, "m/1:READY*!");
-    model_store_each(store, expect_no_path, NULL);
+    model_store_each(store, NULL, expect_no_path, NULL);
     store_expect_served(store, "m", 1);
     assert_true(model_store_rescan(store, NULL));
     expect_listed(store, "m/1:READY*");
@@ -328,9 +328,9 @@ static void test_rescan_after_a_put(void **state)
     (void)state;
     struct model_store *store = store_open(NULL, 0);
     assert_true(store_put(store, "m", 7, &created, &fault));
-    assert_true(model_store_resolve(store, "m", &before, &fault));
+    assert_true(model_store_resolve(store, NULL, "m", &before, &fault));
     model_store_rescan(store, NULL);
-    assert_true(model_store_resolve(store, "m", &after, &fault));
+    assert_true(model_store_resolve(store, NULL, "m", &after, &fault));
     assert_ptr_equal(before, after);
     model_release(before);
     model_release(after);

@@ -78,7 +78,7 @@ static void test_whole(void **state)
 
     struct model_store *store = store_open(NULL, 0);
     struct model *model;
-    if (!model_store_resolve(store, "m", &model, &fault))
+    if (!model_store_resolve(store, NULL, "m", &model, &fault))
         fail_msg("%s", fault.message);
     assert_int_equal(model->layer_count, 2);
     model_release(model);
