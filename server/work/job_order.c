@@ -114,12 +114,17 @@ bool job_order_goes_before(const struct job *job, const struct job *other, int64
                                      < key_of(came_ns, other->cost_ns, other->deadline_ns);
 }
 
-/* What the job's next task is charged for: an equal part of the rest of the job. */
+/* What the job's next task is charged for: an equal part of the rest of the job. But the first task
+ * is alone in its stage, and only reads what the later ones compute; so no task is expected to take
+ * longer than the longest of the last ones of its share, or than a short job. */
 static int64_t part_ns(const struct job *job)
 {
     const int64_t rest_ns = job_order_rest_ns(job);
     const int64_t left = job->task_count - job->next_task + job->tasks_running;
-    return rest_ns > 0 && left > 0 ? rest_ns / left : TASK_LEAST_NS;
+    const int64_t part_ns = rest_ns > 0 && left > 0 ? rest_ns / left : TASK_LEAST_NS;
+    const int64_t longest_ns = job->flow->task_ns;
+    const int64_t most_ns = longest_ns > SCHEDULER_SHORT_NS ? longest_ns : SCHEDULER_SHORT_NS;
+    return part_ns < most_ns ? part_ns : most_ns;
 }
 
 /* Called when the share's first job, or what is known of it, may have changed. */
@@ -173,7 +178,8 @@ static struct job *next_in(struct job_flow *flow, int64_t now_ns)
 
 struct job *job_order_next(struct job_order *order, int64_t now_ns)
 {
-    struct job_flow *flow = job_share_first(&order->shares);
+    struct job_flow *short_flow = job_share_first_short(&order->shares);
+    struct job_flow *flow = short_flow ? short_flow : job_share_first(&order->shares);
     return flow ? next_in(flow, now_ns) : NULL;
 }
 

@@ -65,8 +65,8 @@ struct job *job_order_next(struct job_order *order, int64_t now_ns);
 /* The first job of the share whose turn it is; NULL: none has a task. */
 struct job *job_order_first(const struct job_order *order);
 
-/* A short job that no worker has begun, and that may run before all others: the first of its share,
- * which may pass (job_share.h). NULL: there is none. */
+/* A short job that no worker has begun: the first of its share, which may pass (job_share.h). It
+ * goes before all others. NULL: there is none. */
 struct job *job_order_first_short(const struct job_order *order);
 
 /* A task of the job is about to begin; the job's numbers of tasks do not count it as running yet.

@@ -1,7 +1,7 @@
 /* job_share.c - see job_share.h.
  *
- * Two heaps by the tags: one of all shares that have a task, for the workers; and one of the shares
- * whose first job is short, for the spare thread, which runs only short jobs.
+ * Two heaps by the tags: one of all shares that have a task, and one of those whose first job is
+ * short. The spare thread runs only short jobs.
  *
  * Of equal tags the share with the shorter task goes first: many shares that return at the same
  * virtual time would else let a short task wait for a long one of each. */

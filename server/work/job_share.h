@@ -16,7 +16,9 @@
  *
  * Between two shares with tasks, the times that they got, over their weights, differ by at most a
  * task of each (Theorem 1 of the paper) for each worker. A share that asks for little finds its tag
- * behind those of all others, so its task is the next one.
+ * behind those of all others, so its task is the next one. The one addition to the paper: a share
+ * with a short job goes before one with a long task if it would be its turn right after that task.
+ * So a few short jobs in a row need not wait for a long task each, and the bound grows by one task.
  *
  * A share takes part while it has a task, and costs memory and time only then: there may be
  * thousands. This file knows no jobs, threads, locks or clocks: the scheduler calls it under its
@@ -94,15 +96,14 @@ void job_share_close(struct job_share_queue *queue, struct job_flow *flow);
 void job_share_settle(struct job_share_queue *queue, struct job_flow *flow, int64_t next_ns,
                       bool is_short);
 
-/* The share that gives the next task; NULL: none has one. */
+/* The share with the smallest tag; NULL: none has a task. */
 struct job_flow *job_share_first(const struct job_share_queue *queue);
 
-/* Whether the share may give a short task now, though it is not first: it would be its turn at the
- * latest after the next task of the share that is. So a short job does not wait for a long task
- * that could as well run after it, and no share gets ahead by more than one task. */
+/* Whether the share may give a task of a short job now, though it is not first: it would be its
+ * turn at the latest after the next task of the share that is first. */
 bool job_share_may_pass(const struct job_share_queue *queue, const struct job_flow *flow);
 
-/* The first share whose first job is short, if it may pass; else NULL. */
+/* The first share whose first job is short and not begun, if it may pass; else NULL. */
 struct job_flow *job_share_first_short(const struct job_share_queue *queue);
 
 /* Where the next task of the share starts in virtual time, if it has one now. */

@@ -2,7 +2,7 @@
  * do, but no time passes. Equal jobs are served as they come, short jobs before long ones, one
  * level before the next. A job is passed by a bounded amount of work and no more; no job
  * starves. */
-#include "work/job_order.h"
+#include "job_simulation.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,127 +10,13 @@
 
 #include <cmocka.h>
 
-#define MS INT64_C(1000000)
-
-enum { WORKERS_MAX = 4, JOBS_MAX = 40000 };
-
-struct simulated_job {
-    struct job job; /* first: a job is its simulated_job */
-    int64_t arrives_ns, task_ns;
-    int64_t begun_ns, over_ns; /* -1: not yet */
-};
-
-struct simulation {
-    struct job_order order;
-    struct simulated_job jobs[JOBS_MAX];
-    int job_count; /* by their arrival */
-    int worker_count;
-    int64_t now_ns;
-    struct simulated_job *running[WORKERS_MAX];
-    int64_t free_ns[WORKERS_MAX];
-};
-
-static void admit(struct job_order *order, struct job *job, int64_t now_ns)
-{
-    assert_true(job_order_reserve(order, job->share));
-    job_order_admit(order, job, now_ns);
-}
-
-static struct simulation *simulation_create(int worker_count)
-{
-    struct simulation *simulation = calloc(1, sizeof *simulation);
-    assert_non_null(simulation);
-    simulation->worker_count = worker_count;
-    return simulation;
-}
-
-static void simulation_free(struct simulation *simulation)
-{
-    job_order_free(&simulation->order);
-    free(simulation);
-}
-
-/* Jobs are added in the order of their arrival. */
-static struct simulated_job *add(struct simulation *simulation, int64_t arrives_ns, int priority,
-                                 int64_t task_count, int64_t task_ns)
-{
-    assert_true(simulation->job_count < JOBS_MAX);
-    struct simulated_job *job = &simulation->jobs[simulation->job_count++];
-    *job = (struct simulated_job){ .arrives_ns = arrives_ns, .task_ns = task_ns, .over_ns = -1 };
-    job->begun_ns = -1;
-    job->job.level = job_order_level(priority);
-    job->job.task_count = task_count;
-    job->job.remaining_ns = task_count * task_ns;
-    return job;
-}
-
-static void end(struct simulation *simulation, struct simulated_job *job)
-{
-    job_order_end(&simulation->order, &job->job);
-    job->over_ns = simulation->now_ns;
-}
-
-static void finish_task(struct simulation *simulation, int worker)
-{
-    struct simulated_job *job = simulation->running[worker];
-    simulation->running[worker] = NULL;
-    job->job.tasks_running--;
-    job->job.spent_ns += job->task_ns;
-    job->job.task_ns = job->task_ns;
-    if (job->job.remaining_ns > 0) /* stays 0 for a job of unknown cost */
-        job->job.remaining_ns -= job->task_ns;
-    if (job->job.next_task < job->job.task_count)
-        job_order_put(&simulation->order, &job->job);
-    else if (job->job.tasks_running == 0)
-        end(simulation, job);
-}
-
-static void begin_task(struct simulation *simulation, int worker, struct simulated_job *job)
-{
-    if (job->begun_ns < 0)
-        job->begun_ns = simulation->now_ns;
-    job->job.tasks_running++;
-    if (++job->job.next_task == job->job.task_count)
-        job_order_remove(&simulation->order, &job->job);
-    simulation->running[worker] = job;
-    simulation->free_ns[worker] = simulation->now_ns + job->task_ns;
-}
-
-/* Lets jobs arrive, and tasks begin and end, until end_ns or until all jobs are done. */
-static void simulate(struct simulation *simulation, int64_t end_ns)
-{
-    int arrived = 0;
-    for (;;) {
-        int64_t next_ns =
-            arrived < simulation->job_count ? simulation->jobs[arrived].arrives_ns : INT64_MAX;
-        for (int w = 0; w < simulation->worker_count; w++)
-            if (simulation->running[w] && simulation->free_ns[w] < next_ns)
-                next_ns = simulation->free_ns[w];
-        if (next_ns > end_ns || next_ns == INT64_MAX)
-            return;
-        simulation->now_ns = next_ns;
-        for (int w = 0; w < simulation->worker_count; w++)
-            if (simulation->running[w] && simulation->free_ns[w] == next_ns)
-                finish_task(simulation, w);
-        for (; arrived < simulation->job_count && simulation->jobs[arrived].arrives_ns <= next_ns;
-             arrived++) {
-            admit(&simulation->order, &simulation->jobs[arrived].job, next_ns);
-            job_order_put(&simulation->order, &simulation->jobs[arrived].job);
-        }
-        for (int w = 0; w < simulation->worker_count && simulation->order.count > 0; w++)
-            if (!simulation->running[w])
-                begin_task(simulation, w,
-                           (struct simulated_job *)job_order_next(&simulation->order, next_ns));
-    }
-}
-
 static void test_equals_are_served_as_they_come(void **state)
 {
     (void)state;
     struct simulation *simulation = simulation_create(1);
     for (int i = 0; i < 50; i++)
-        add(simulation, i / 10 * MS, 0, 3, MS);
-    simulate(simulation, INT64_MAX);
+        simulation_add(simulation, i / 10 * MS, 0, 3, MS);
+    simulation_run(simulation, INT64_MAX);
     for (int i = 0; i < 50; i++)
         assert_int_equal(simulation->jobs[i].over_ns, 3 * MS * (i + 1));
     simulation_free(simulation);
@@ -140,10 +26,10 @@ static void test_a_short_job_goes_before_a_long_one(void **state)
 {
     (void)state;
     struct simulation *simulation = simulation_create(1);
-    struct simulated_job *long_job = add(simulation, 0, 0, 50, MS);
-    struct simulated_job *short_job = add(simulation, 5 * MS, 0, 4, MS);
-    struct simulated_job *middle_job = add(simulation, 5 * MS, 0, 10, MS);
-    simulate(simulation, INT64_MAX);
+    struct simulated_job *long_job = simulation_add(simulation, 0, 0, 50, MS);
+    struct simulated_job *short_job = simulation_add(simulation, 5 * MS, 0, 4, MS);
+    struct simulated_job *middle_job = simulation_add(simulation, 5 * MS, 0, 10, MS);
+    simulation_run(simulation, INT64_MAX);
     assert_int_equal(short_job->over_ns, 9 * MS);
     assert_int_equal(middle_job->over_ns, 19 * MS);
     assert_int_equal(long_job->over_ns, 64 * MS);
@@ -155,10 +41,10 @@ static void test_a_long_job_whose_cost_nobody_knew_gives_way(void **state)
 {
     (void)state;
     struct simulation *simulation = simulation_create(1);
-    struct simulated_job *long_job = add(simulation, 0, 0, 50, MS);
-    struct simulated_job *short_job = add(simulation, 20 * MS, 0, 4, MS);
+    struct simulated_job *long_job = simulation_add(simulation, 0, 0, 50, MS);
+    struct simulated_job *short_job = simulation_add(simulation, 20 * MS, 0, 4, MS);
     long_job->job.remaining_ns = short_job->job.remaining_ns = 0;
-    simulate(simulation, INT64_MAX);
+    simulation_run(simulation, INT64_MAX);
     assert_int_equal(short_job->over_ns, 24 * MS);
     assert_int_equal(long_job->over_ns, 54 * MS);
     simulation_free(simulation);
@@ -168,13 +54,13 @@ static void test_levels_go_before_costs(void **state)
 {
     (void)state;
     struct simulation *simulation = simulation_create(1);
-    struct simulated_job *first = add(simulation, 0, 3, 1, MS); /* holds the worker */
-    struct simulated_job *low = add(simulation, 0, 3, 1, MS);
-    struct simulated_job *middle = add(simulation, 0, 2, 3, MS);
-    struct simulated_job *initial = add(simulation, 0, 0, 3, MS);
-    struct simulated_job *unknown = add(simulation, 0, JOB_LEVELS + 1, 3, MS);
-    struct simulated_job *high = add(simulation, 0, 1, 20, MS);
-    simulate(simulation, INT64_MAX);
+    struct simulated_job *first = simulation_add(simulation, 0, 3, 1, MS); /* holds the worker */
+    struct simulated_job *low = simulation_add(simulation, 0, 3, 1, MS);
+    struct simulated_job *middle = simulation_add(simulation, 0, 2, 3, MS);
+    struct simulated_job *initial = simulation_add(simulation, 0, 0, 3, MS);
+    struct simulated_job *unknown = simulation_add(simulation, 0, JOB_LEVELS + 1, 3, MS);
+    struct simulated_job *high = simulation_add(simulation, 0, 1, 20, MS);
+    simulation_run(simulation, INT64_MAX);
     assert_int_equal(high->over_ns, 20 * MS);
     assert_int_equal(middle->over_ns, 23 * MS);
     assert_int_equal(initial->over_ns, 26 * MS);
@@ -188,16 +74,16 @@ static void test_levels_go_before_costs(void **state)
 static void add_flood(struct simulation *simulation, int priority)
 {
     for (int i = 1; i < 20000; i++)
-        add(simulation, i * MS, priority, 1, MS + MS / 10);
+        simulation_add(simulation, i * MS, priority, 1, MS + MS / 10);
 }
 
 static void test_a_flood_of_short_jobs_leaves_a_sixteenth(void **state)
 {
     (void)state;
     struct simulation *simulation = simulation_create(1);
-    struct simulated_job *long_job = add(simulation, 0, 0, 1000, 5 * MS);
+    struct simulated_job *long_job = simulation_add(simulation, 0, 0, 1000, 5 * MS);
     add_flood(simulation, 0);
-    simulate(simulation, 10000 * MS);
+    simulation_run(simulation, 10000 * MS);
     assert_in_range(long_job->job.next_task, 10000 / 16 / 5 - 10, 10000 / 16 / 5 + 10);
     simulation_free(simulation);
 }
@@ -206,9 +92,9 @@ static void test_a_flood_of_a_higher_level_leaves_a_sixteenth(void **state)
 {
     (void)state;
     struct simulation *simulation = simulation_create(1);
-    struct simulated_job *low = add(simulation, 0, 3, 100, 5 * MS);
+    struct simulated_job *low = simulation_add(simulation, 0, 3, 100, 5 * MS);
     add_flood(simulation, 1);
-    simulate(simulation, 10000 * MS);
+    simulation_run(simulation, 10000 * MS);
     assert_int_equal(low->over_ns >= 0, 1);
     simulation_free(simulation);
 }
@@ -218,11 +104,11 @@ static void test_nobody_is_passed_for_ever(void **state)
 {
     (void)state;
     struct simulation *simulation = simulation_create(1);
-    struct simulated_job *long_job = add(simulation, 0, 0, 1, 300 * MS);
+    struct simulated_job *long_job = simulation_add(simulation, 0, 0, 1, 300 * MS);
     simulation->jobs[0].arrives_ns = MS;
-    add(simulation, MS, 0, 1, MS);
+    simulation_add(simulation, MS, 0, 1, MS);
     add_flood(simulation, 0);
-    simulate(simulation, INT64_MAX);
+    simulation_run(simulation, INT64_MAX);
     assert_true(long_job->begun_ns > 100 * MS);
     assert_true(long_job->begun_ns < 5100 * MS);
     simulation_free(simulation);
@@ -244,14 +130,14 @@ static int64_t p99_of_short_jobs(bool beside_a_long_one)
     int64_t arrives_ns = 0;
     uint64_t random = 1;
     if (beside_a_long_one)
-        add(simulation, 0, 0, 30000, MS);
+        simulation_add(simulation, 0, 0, 30000, MS);
     const int first = simulation->job_count;
     for (int i = 0; i < COUNT; i++) {
         random = random * 6364136223846793005u + 1442695040888963407u;
         arrives_ns += (int64_t)(random >> 33) % (25 * MS / 10);
-        add(simulation, arrives_ns, 0, 2, MS / 2);
+        simulation_add(simulation, arrives_ns, 0, 2, MS / 2);
     }
-    simulate(simulation, INT64_MAX);
+    simulation_run(simulation, INT64_MAX);
     for (int i = 0; i < COUNT; i++)
         times[i] = simulation->jobs[first + i].over_ns - simulation->jobs[first + i].arrives_ns;
     simulation_free(simulation);
@@ -276,7 +162,7 @@ static void test_the_heap_keeps_its_order(void **state)
     struct job_order order = { 0 };
     uint64_t random = 7;
     for (int i = 0; i < COUNT; i++) {
-        admit(&order, &jobs[i], i);
+        simulation_admit(&order, &jobs[i], i);
         jobs[i].level = JOB_LEVEL_DEFAULT;
     }
     for (int round = 0; round < 20000; round++) {
@@ -351,8 +237,8 @@ static void test_deadlines(void **state)
     struct job *next;
     struct job later = { .remaining_ns = 1 * MS, .level = JOB_LEVEL_DEFAULT };
     there.ends_ns = 1100 * MS;
-    admit(&order, &there, 1000 * MS);
-    admit(&order, &later, 1040 * MS);
+    simulation_admit(&order, &there, 1000 * MS);
+    simulation_admit(&order, &later, 1040 * MS);
     job_order_put(&order, &there);
     job_order_put(&order, &later);
     next = job_order_next(&order, 1041 * MS);
@@ -373,9 +259,9 @@ static void test_a_place_of_its_own(void **state)
     struct job comes = { .cost_ns = 50 * MS };
     struct job_order order = { 0 };
     first.level = JOB_LEVEL_DEFAULT;
-    admit(&order, &first, 0);
+    simulation_admit(&order, &first, 0);
     job_order_put(&order, &first);
-    admit(&order, &second, 1 * MS);
+    simulation_admit(&order, &second, 1 * MS);
     job_order_put(&order, &second);
     assert_ptr_equal(job_order_first(&order), &second);
     assert_false(job_order_goes_before(&first, &comes, 700 * MS));
