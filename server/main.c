@@ -7,6 +7,7 @@
 #include "base/memory_budget.h"
 #include "base/version.h"
 #include "cli/health_command.h"
+#include "cli/key_command.h"
 #include "cli/model_command.h"
 #include "config/config.h"
 #include "config/config_options.h"
@@ -445,6 +446,8 @@ int main(int argc, char **argv)
         return health_command(argc, argv);
     if (argc > 1 && strcmp(argv[1], "model") == 0)
         return model_command(argc, argv);
+    if (argc > 1 && strcmp(argv[1], "key") == 0)
+        return key_command(argc, argv);
 
     struct config config;
     struct service service = { .config = &config };

@@ -141,6 +141,7 @@ void config_options_print(void)
         "  attnd [FLAG]...            serve\n"
         "  attnd model show PATH      what a file or checkpoint holds\n"
         "  attnd model new FLAGS FILE a model to begin with, from a seed; alone it says its flags\n"
+        "  attnd key new NAME         a key, and its line for --keys; attnd key --help says more\n"
         "  attnd health [URL]         ask /readyz; exit 0 or 1\n\n");
     for (int i = 0; i < OPTION_COUNT; i++) {
         const struct config_option *option = &CONFIG_OPTIONS[i];
