@@ -89,6 +89,13 @@ static sigset_t signals_of_interest(void)
     return signals;
 }
 
+/* ------------------------------------------------------------------- tls -- */
+
+static struct http_tls_files tls_files(const struct config *config)
+{
+    return (struct http_tls_files){ config->tls_cert, config->tls_key, config->tls_client_ca };
+}
+
 /* ------------------------------------------------------------------ keys -- */
 
 static bool open_keys(struct service *service, struct fault *fault)
@@ -185,7 +192,8 @@ static int check_config(struct service *service)
             fprintf(stderr, "attnd: %s\n", fault.message);
             return 1;
         }
-    const bool has_keys = open_keys(service, &fault);
+    const struct http_tls_files tls = tls_files(config);
+    const bool has_keys = open_keys(service, &fault) && http_tls_files_check(&tls, &fault);
     if (service->keys)
         printf("keys: %d, %s\n", access_keys_count(service->keys), config->keys);
     const bool loaded = has_keys && load_models(service, print_model, &failed_count, &fault);
@@ -273,9 +281,9 @@ static void follow_quota(struct service *service)
     metrics_gauge_set(METRICS_WORKERS, now);
 }
 
-/* Waits for a signal to stop. Reads the keys and the models again at each SIGHUP: this thread has
- * nothing else to do. */
-static void wait_for_end(struct service *service, const sigset_t *signals)
+/* Waits for a signal to stop. Reads the keys, the certificate and the models again at each SIGHUP:
+ * this thread has nothing else to do. */
+static void wait_for_end(struct service *service, struct http *http, const sigset_t *signals)
 {
     int signal_number;
     for (;;) {
@@ -285,6 +293,7 @@ static void wait_for_end(struct service *service, const sigset_t *signals)
             break;
         const int64_t start_ns = clock_now_ns();
         read_keys_again(service);
+        http_tls_read_again(http);
         follow_quota(service);
         if (model_store_rescan(service->store, end_is_pending))
             log_line(LOG_INFO, "models read again",
@@ -316,6 +325,7 @@ static bool serve(struct service *service, struct listeners *listeners, struct s
                    .origins = config->allow_origin.items,
                    .origin_count = config->allow_origin.count },
         .keys = service->keys,
+        .tls = tls_files(config),
         .thread_count = threads,
         .body_bytes_max = config->body_bytes_max,
         .pack_bytes_min = config->compress_bytes_min,
@@ -338,7 +348,7 @@ static bool serve(struct service *service, struct listeners *listeners, struct s
     if (loaded) {
         log_line(LOG_INFO, "ready", LOG_NUMBER("ms", (double)(clock_now_ns() - start_ns) / 1e6));
         notify("READY=1");
-        wait_for_end(service, signals);
+        wait_for_end(service, http, signals);
         drain(service, http);
     }
     http_free(http);
@@ -355,6 +365,9 @@ static void leave_files(const struct config *config, const struct listeners *lis
     struct sandbox_path paths[LISTED_MAX + LISTENERS_MAX] = {
         { config->models, changes ? SANDBOX_CHANGES : SANDBOX_READS, false },
         { config->keys, SANDBOX_READS, true },
+        { config->tls_cert, SANDBOX_READS, true },
+        { config->tls_key, SANDBOX_READS, true },
+        { config->tls_client_ca, SANDBOX_READS, true },
     };
     for (int i = 0; i < listeners->count; i++)
         if (strncmp(listeners->all[i].address, "unix:/", strlen("unix:/")) == 0)

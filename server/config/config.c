@@ -391,6 +391,21 @@ static bool check_pages(const struct config *config)
     return true;
 }
 
+static bool check_tls(const struct config *config)
+{
+    if (config->tls_cert && !config->tls_key)
+        return refuse("--tls-cert", "there is no --tls-key; TLS takes both");
+    if (config->tls_key && !config->tls_cert)
+        return refuse("--tls-key", "there is no --tls-cert; TLS takes both");
+    if (config->tls_client_ca && !config->tls_cert)
+        return refuse("--tls-client-ca", "there is no --tls-cert and --tls-key; only a client that "
+                                         "comes by TLS can show a certificate");
+    if (config->tls_client_ca && !config->keys)
+        return refuse("--tls-client-ca", "there are no --keys; a client's certificate names one of "
+                                         "their lines");
+    return true;
+}
+
 enum config_outcome config_read(struct config *config, int argc, char **argv)
 {
     set_defaults(config);
@@ -408,5 +423,5 @@ enum config_outcome config_read(struct config *config, int argc, char **argv)
     for (int i = 1; i < argc; i++)
         if (!read_flag(config, argv, &i))
             return CONFIG_EXIT_ERROR;
-    return check_pages(config) ? CONFIG_RUN : CONFIG_EXIT_ERROR;
+    return check_pages(config) && check_tls(config) ? CONFIG_RUN : CONFIG_EXIT_ERROR;
 }

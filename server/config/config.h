@@ -23,6 +23,8 @@ struct config {
     struct config_list allow_origin; /* of pages that browsers may call the daemon from */
     struct config_list host;         /* further names that browsers may know it by */
     const char *keys;                /* the keys' file; NULL: no request needs a key */
+    const char *tls_cert, *tls_key;  /* both or none */
+    const char *tls_client_ca;       /* or NULL; set only with both and with keys */
     bool open;              /* without keys, too, it may listen where other machines reach it */
     const char *models;     /* --models DIR, or NULL */
     const char *model_name; /* or NULL */

@@ -27,6 +27,12 @@ const struct config_option CONFIG_OPTIONS[] = {
       "may be repeated; port 0 takes a free one", FIELD(listen), 0, 0 },
     { "keys", CONFIG_TEXT, "FILE", NULL, "who may do what, read again at SIGHUP; unset: all may",
       FIELD(keys), 0, 0 },
+    { "tls-cert", CONFIG_TEXT, "FILE", NULL,
+      "certificate or chain; all but unix sockets then speak TLS", FIELD(tls_cert), 0, 0 },
+    { "tls-key", CONFIG_TEXT, "FILE", NULL, "its key; both are read again at SIGHUP",
+      FIELD(tls_key), 0, 0 },
+    { "tls-client-ca", CONFIG_TEXT, "FILE", NULL,
+      "CA of clients, whose names are in --keys; unset: none asked", FIELD(tls_client_ca), 0, 0 },
     { "open", CONFIG_SWITCH, "", NULL, "listen without keys where other machines reach it",
       FIELD(open), 0, 0 },
     { "allow-origin", CONFIG_ORIGIN, "ORIGIN", NULL,
@@ -97,8 +103,6 @@ const struct config_option CONFIG_OPTIONS[] = {
       FIELD(check_config), 0, 0 },
     { "version", CONFIG_PRINTS, "", NULL, "print the version", 0, 0, 0, 0 },
     { "help", CONFIG_PRINTS, "", NULL, "print this; so does -h", 0, 0, 0, 0 },
-    NOT_BUILT("tls-cert"),
-    NOT_BUILT("tls-key"),
     NOT_BUILT("cors-origin"),
 };
 

@@ -330,7 +330,7 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
     record->exchange = NULL;
     http_idle_begin(thread, record);
     if (record->left)
-        shutdown(record->socket, SHUT_RDWR);
+        http_connection_shut(record, SHUT_RDWR);
     enum request_end why;
     const bool cancelled = was_cancelled(exchange, reason, &why);
     const int status = cancelled ? fault_http_status(FAULT_LEFT) : exchange->answer.status;

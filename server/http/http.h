@@ -54,9 +54,17 @@ struct route {
     bool plain; /* an answer is packed only where the client does not take it unpacked */
 };
 
+/* The files of TLS, in PEM. */
+struct http_tls_files {
+    const char *certificate; /* or a chain, the daemon's own first; NULL: no TLS */
+    const char *key;         /* not encrypted */
+    const char *client_ca;   /* whose certificates clients may show; NULL: none is asked for */
+};
+
 struct http_options {
     struct listeners *listeners; /* open; http_create() takes the sockets out of it */
     struct http_pages pages;
+    struct http_tls_files tls; /* for all listeners but unix sockets */
     int thread_count;
     size_t body_bytes_max;
     int64_t body_timeout_ns;
@@ -76,6 +84,13 @@ struct http;
 
 /* Starts the threads and logs a "listening" line for each address. */
 bool http_create(struct http **http, const struct http_options *options, struct fault *fault);
+
+/* Whether TLS could be spoken with these files. */
+bool http_tls_files_check(const struct http_tls_files *files, struct fault *fault);
+
+/* Reads the files of TLS again, where there is TLS: handshakes from now on use what is in them.
+ * Wrong ones are logged and change nothing. */
+void http_tls_read_again(struct http *http);
 
 /* From now on every answer is the last on its connection, so that its client opens a new one. */
 void http_end_connections(struct http *http);

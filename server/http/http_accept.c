@@ -33,6 +33,7 @@ enum {
 struct http_arrival {
     struct http_arrival *next;
     int socket;
+    bool is_tls;
     socklen_t address_size;
     struct sockaddr_storage address;
 };
@@ -101,13 +102,31 @@ static struct http_thread *thread_for(struct http *http, const struct http_arriv
     return fewest;
 }
 
-/* Gives a connection to libmicrohttpd, which closes a connection that it cannot take. */
+static struct MHD_Daemon *daemon_for(const struct http_thread *thread, bool is_tls)
+{
+    int i = 0;
+    while (thread->libraries[i].is_tls != is_tls)
+        i++;
+    return thread->libraries[i].daemon;
+}
+
+/* Gives a connection to libmicrohttpd, which closes a connection that it cannot take. A TLS
+ * connection without a record would have nobody to drive its handshake, and is shut down. */
 static void add(struct http_thread *thread, struct http_arrival *arrival)
 {
-    if (MHD_add_connection(thread->daemon, arrival->socket, (struct sockaddr *)&arrival->address,
-                           arrival->address_size)
-        != MHD_YES)
+    thread->opened = NULL;
+    const bool is_taken =
+        MHD_add_connection(daemon_for(thread, arrival->is_tls), arrival->socket,
+                           (struct sockaddr *)&arrival->address, arrival->address_size)
+        == MHD_YES;
+    if (!is_taken)
         log_line(LOG_DEBUG, "connection refused", LOG_STRING("reason", strerror(errno)));
+    else if (arrival->is_tls && !thread->opened)
+        shutdown(arrival->socket, SHUT_RDWR);
+    if (arrival->is_tls && thread->opened)
+        http_tls_begin(thread, thread->opened);
+    else if (arrival->is_tls)
+        http_tls_uncount(thread->http);
     atomic_fetch_sub(&thread->arriving_count, 1);
     free(arrival);
 }
@@ -152,6 +171,8 @@ void http_drop_arrivals(struct http_thread *thread)
     while (arrival) {
         struct http_arrival *next = arrival->next;
         close(arrival->socket);
+        if (arrival->is_tls)
+            http_tls_uncount(thread->http);
         free(arrival);
         arrival = next;
     }
@@ -174,7 +195,7 @@ static bool has_given_up(int socket)
            && info.tcpi_state != TCP_ESTABLISHED && info.tcpi_last_data_recv > GONE_AFTER_MS;
 }
 
-static void refuse_unread(int socket)
+static void refuse_unread(const struct http_arrival *arrival)
 {
     static const char body[] =
         "{\"error\":\"the connection waited too long to be accepted, and its "
@@ -186,25 +207,29 @@ static void refuse_unread(int socket)
                               "Retry-After: 1\r\nContent-Type: application/json\r\n"
                               "Content-Length: %zu\r\n\r\n%s",
                               sizeof body - 1, body);
-    if (send(socket, answer, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+    if (!arrival->is_tls
+        && send(arrival->socket, answer, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         log_line(LOG_DEBUG, "refusal not sent", LOG_STRING("reason", strerror(errno)));
-    close(socket);
+    close(arrival->socket);
 }
 
-static enum outcome accept_one(struct http *http, int listening)
+static enum outcome accept_one(struct http *http, const struct listener *listener)
 {
     struct http_arrival *arrival = calloc(1, sizeof *arrival);
     if (!arrival)
         return NOT_NOW;
+    arrival->is_tls = http_is_tls(http, listener);
     arrival->address_size = sizeof arrival->address;
-    arrival->socket = accept4(listening, (struct sockaddr *)&arrival->address,
+    arrival->socket = accept4(listener->socket, (struct sockaddr *)&arrival->address,
                               &arrival->address_size, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (arrival->socket >= 0 && has_given_up(arrival->socket)) {
-        refuse_unread(arrival->socket);
+        refuse_unread(arrival);
         free(arrival);
         return GONE;
     }
     if (arrival->socket >= 0) {
+        if (arrival->is_tls)
+            http_tls_count(http);
         hand_over(http, arrival);
         return TAKEN;
     }
@@ -223,6 +248,16 @@ bool http_may_accept(const struct http *http)
 {
     return all_connections(http) < http->options.connections_max
            && (!http->accepts_again_ns || clock_now_ns() > http->accepts_again_ns);
+}
+
+bool http_is_tls(const struct http *http, const struct listener *listener)
+{
+    return http->has_tls && !listener->is_unix;
+}
+
+bool http_may_accept_of(const struct http *http, const struct listener *listener)
+{
+    return http_may_accept(http) && (!http_is_tls(http, listener) || http_tls_has_room(http));
 }
 
 int http_accept_ms(const struct http *http, int most_ms)
@@ -245,12 +280,13 @@ static bool all_are_busy(const struct http *http)
 }
 
 /* Where the daemon is full afterwards, all threads look for idle connections to close. */
-bool http_accept(struct http *http, int listening)
+bool http_accept(struct http *http, const struct listener *listener)
 {
     http->accepts_again_ns = 0;
     const int most = all_are_busy(http) ? ACCEPTS_BUSY : ACCEPTS_MAX;
-    for (int taken = 0, gone = 0; taken < most && gone < GONE_MAX && http_may_accept(http);) {
-        const enum outcome outcome = accept_one(http, listening);
+    for (int taken = 0, gone = 0;
+         taken < most && gone < GONE_MAX && http_may_accept_of(http, listener);) {
+        const enum outcome outcome = accept_one(http, listener);
         if (outcome == NONE_LEFT || outcome == NOT_NOW)
             return outcome == NONE_LEFT;
         taken += outcome == TAKEN;

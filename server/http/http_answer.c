@@ -62,19 +62,17 @@ static void write_head(const struct exchange *exchange, size_t body_bytes, struc
 
 void http_answer_directly(struct exchange *exchange)
 {
-    char head_bytes[HEAD_BYTES_MAX], body_bytes[EXCHANGE_FAULT_BYTES_MAX];
-    struct text head = text_in(head_bytes, sizeof head_bytes);
+    char answer[HEAD_BYTES_MAX + EXCHANGE_FAULT_BYTES_MAX], body_bytes[EXCHANGE_FAULT_BYTES_MAX];
+    struct text head = text_in(answer, HEAD_BYTES_MAX);
     struct text body = text_in(body_bytes, sizeof body_bytes);
     exchange->record.fault = exchange->fault.code;
     exchange_write_fault(exchange, &exchange->fault, &body);
     write_head(exchange, body.used, &head);
-    struct iovec parts[] = { { head_bytes, head.used }, { body_bytes, body.used } };
-    const struct msghdr answer = { .msg_iov = parts, .msg_iovlen = 2 };
+    memcpy(answer + head.used, body_bytes, body.used);
     exchange->answer.status = fault_http_status(exchange->fault.code);
     http_waiting_remove(exchange);
-    if (sendmsg(http_connection_of(exchange->connection)->socket, &answer,
-                MSG_DONTWAIT | MSG_NOSIGNAL)
-        < 0)
+    if (!http_connection_send(http_connection_of(exchange->connection), answer,
+                              head.used + body.used))
         log_line(LOG_DEBUG, "answer not sent", LOG_STRING("reason", strerror(errno)));
 }
 

@@ -9,9 +9,8 @@
  * makes it wait. */
 #include "http/http_internal.h"
 
-#include <linux/sockios.h>
 #include <linux/tcp.h>
-#include <sys/ioctl.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 enum {
@@ -21,15 +20,15 @@ enum {
 
 /* The bytes that have been read of the connection since its beginning; false where all bytes that
  * came have been read. */
-static bool leaves_unread(int socket, uint64_t *read_bytes)
+static bool leaves_unread(const struct http_connection *connection, uint64_t *read_bytes)
 {
     struct tcp_info info = { 0 };
     socklen_t size = sizeof info;
-    int unread_bytes = 0;
-    if (ioctl(socket, SIOCINQ, &unread_bytes) != 0 || unread_bytes == 0
-        || getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+    size_t unread_bytes = 0;
+    if (!http_connection_unread(connection, &unread_bytes) || unread_bytes == 0
+        || getsockopt(connection->socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
         return false;
-    *read_bytes = info.tcpi_bytes_received - (uint64_t)unread_bytes;
+    *read_bytes = info.tcpi_bytes_received - unread_bytes;
     return true;
 }
 
@@ -37,7 +36,7 @@ bool http_chunk_line_stalls(struct exchange *exchange)
 {
     uint64_t read_bytes;
     if (!exchange->is_chunked
-        || !leaves_unread(http_connection_of(exchange->connection)->socket, &read_bytes)) {
+        || !leaves_unread(http_connection_of(exchange->connection), &read_bytes)) {
         exchange->stalled_looks = 0;
         return false;
     }

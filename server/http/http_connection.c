@@ -8,8 +8,10 @@
 #include "watch/log.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -27,10 +29,33 @@ struct http_connection *http_connection_of(struct MHD_Connection *connection)
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
+bool http_connection_send(struct http_connection *connection, const void *data, size_t size)
+{
+    if (connection->tls)
+        return http_tls_send(connection, data, size);
+    return send(connection->socket, data, size, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size;
+}
+
+void http_connection_shut(struct http_connection *connection, int how)
+{
+    if (connection->tls)
+        http_tls_say_bye(connection);
+    shutdown(connection->socket, how);
+}
+
+bool http_connection_unread(const struct http_connection *connection, size_t *bytes)
+{
+    int in_kernel = 0;
+    if (ioctl(connection->socket, SIOCINQ, &in_kernel) != 0)
+        return false;
+    *bytes = (size_t)in_kernel + (connection->tls ? http_tls_pending(connection) : 0);
+    return true;
+}
+
 void http_connection_end(struct http_connection *connection)
 {
     connection->shut = true;
-    shutdown(connection->socket, SHUT_RDWR);
+    http_connection_shut(connection, SHUT_RDWR);
     MHD_set_connection_option(connection->library, MHD_CONNECTION_OPTION_TIMEOUT, 1U);
 }
 

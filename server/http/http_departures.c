@@ -38,6 +38,10 @@ void http_see_departures(struct http_thread *thread)
                 continue;
             }
             struct http_connection *connection = events[i].data.ptr;
+            if (http_tls_is_handshaking(connection)) {
+                http_tls_see(thread, connection);
+                continue;
+            }
             connection->left = true;
             /* The shutdown that follows is one more edge, which must not come back here. */
             epoll_ctl(thread->departures, EPOLL_CTL_DEL, connection->socket, NULL);
@@ -46,16 +50,30 @@ void http_see_departures(struct http_thread *thread)
     } while (count == 64);
 }
 
+/* Whether bytes of a TLS client that left are still to be read: libmicrohttpd reads one record in a
+ * run. Not while the connection waits for something else. */
+static bool reads_on(const struct http_connection *connection)
+{
+    const struct exchange *exchange = connection->exchange;
+    size_t bytes = 0;
+    return connection->tls
+           && (!exchange || (exchange->reading && exchange->gate != HTTP_GATE_WAITS))
+           && http_connection_unread(connection, &bytes) && bytes > 0;
+}
+
 void http_end_departures(struct http_thread *thread)
 {
-    while (thread->leaving.first) {
-        struct http_connection *connection = thread->leaving.first;
+    for (struct http_connection *connection = thread->leaving.first, *next; connection;
+         connection = next) {
         struct exchange *exchange = connection->exchange;
+        next = connection->in_leaving.next;
+        if (reads_on(connection))
+            continue;
         leaving_remove(thread, connection);
         if (exchange && exchange->gate == HTTP_GATE_WAITS) {
             http_gate_call(exchange);
         } else if (!exchange) {
-            shutdown(connection->socket, SHUT_RDWR);
+            http_connection_shut(connection, SHUT_RDWR);
         } else if (exchange->reading) {
             http_connection_end(connection);
         } else if (exchange->parked && LIST_HAS(&thread->waiting, exchange, in_waiting)
@@ -79,6 +97,11 @@ static void describe_client(struct http_connection *record, struct MHD_Connectio
                   sizeof record->client);
 }
 
+static bool is_tls(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION) != NULL;
+}
+
 static struct http_connection *connection_create(struct http_thread *thread,
                                                  struct MHD_Connection *connection)
 {
@@ -92,6 +115,10 @@ static struct http_connection *connection_create(struct http_thread *thread,
     if (epoll_ctl(thread->departures, EPOLL_CTL_ADD, record->socket, &event) != 0)
         log_line(LOG_DEBUG, "departures", LOG_STRING("reason", strerror(errno)));
     describe_client(record, connection);
+    if (thread->http->has_tls && is_tls(connection) && !http_tls_open(thread, record)) {
+        free(record);
+        return NULL;
+    }
     http_idle_begin(thread, record);
     return record;
 }
@@ -105,7 +132,7 @@ void http_on_connection(void *context, struct MHD_Connection *connection, void *
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         metrics_gauge_add(METRICS_CONNECTIONS, 1);
         http_connection_opened(thread);
-        *state = connection_create(thread, connection);
+        *state = thread->opened = connection_create(thread, connection);
         return;
     }
     metrics_gauge_add(METRICS_CONNECTIONS, -1);
@@ -113,6 +140,9 @@ void http_on_connection(void *context, struct MHD_Connection *connection, void *
         leaving_remove(thread, record);
         http_idle_end(thread, record);
         http_linger_begin(thread, record);
+        http_tls_close(thread, record);
+        if (thread->opened == record)
+            thread->opened = NULL;
         atomic_fetch_sub(&thread->closing_count, record->closing);
         free(record);
     }

@@ -42,8 +42,7 @@ bool http_accept_last(struct http *http)
             listener_begin_none(&http->listeners[i]);
     }
     for (int i = 0; i < http->listener_count; i++)
-        all_taken =
-            http_may_accept(http) && http_accept(http, http->listeners[i].socket) && all_taken;
+        all_taken = http_may_accept(http) && http_accept(http, &http->listeners[i]) && all_taken;
     if (!all_taken || now_ns < http->handshakes_end_ns)
         return false;
     close_listeners(http);
@@ -74,7 +73,7 @@ static void close_sending_end(struct http_thread *thread, struct http_connection
     http_idle_end(thread, connection);
     connection->closing = true;
     atomic_fetch_add(&thread->closing_count, 1);
-    shutdown(connection->socket, SHUT_WR);
+    http_connection_shut(connection, SHUT_WR);
     http_idle_begin(thread, connection);
 }
 
@@ -87,7 +86,7 @@ void http_drain_idle(struct http_thread *thread)
         next = connection->in_idle.next;
         if (connection->closing && now_ns - connection->idle_since_ns > CROSSING_MS * MS) {
             http_idle_end(thread, connection);
-            shutdown(connection->socket, SHUT_RDWR);
+            http_connection_shut(connection, SHUT_RDWR);
         } else if (!connection->closing && may_close(connection, now_ns, drain_ns)) {
             close_sending_end(thread, connection);
         }

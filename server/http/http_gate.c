@@ -24,8 +24,6 @@
 #include "watch/metrics.h"
 
 #include <limits.h>
-#include <linux/sockios.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 enum {
@@ -62,16 +60,17 @@ bool http_is_refused(const struct exchange *exchange)
     }
 }
 
-/* Whether three quarters of the body lie in the buffers of the kernel and of libmicrohttpd. Three
+/* Whether three quarters of the body lie in the buffers of the kernel, of GnuTLS and of
+ * libmicrohttpd. Three
  * quarters are enough: the kernel takes 63 KB of a new connection before anything is read, and then
  * the rest of the body waits only for the first bytes to be read. */
 static bool has_come(const struct exchange *exchange)
 {
-    int waiting_bytes = 0;
+    size_t waiting_bytes = 0;
     if (exchange_header(exchange, HTTP_HEADER_EXPECT)
-        || ioctl(http_connection_of(exchange->connection)->socket, SIOCINQ, &waiting_bytes) != 0)
+        || !http_connection_unread(http_connection_of(exchange->connection), &waiting_bytes))
         return false;
-    return exchange->body_announced / 4 * 3 <= (size_t)waiting_bytes + BUFFER_BYTES;
+    return exchange->body_announced / 4 * 3 <= waiting_bytes + BUFFER_BYTES;
 }
 
 bool http_is_before_body(const struct exchange *exchange)

@@ -20,11 +20,15 @@ enum {
 /* What http_thread.departures watches; the first member of each struct that it watches. */
 enum http_watched { HTTP_WATCHED_CONNECTION, HTTP_WATCHED_LINGER };
 
+struct http_tls_session;  /* http_tls_session.h */
+struct http_tls_identity; /* http_tls_identity.h */
+
 /* A connection, as libmicrohttpd's socket context. Its thread alone reads and writes it. */
 struct http_connection {
     enum http_watched watched;
     int socket;
     struct MHD_Connection *library;
+    struct http_tls_session *tls;                 /* NULL: the connection is plain */
     struct exchange *exchange;                    /* under way; NULL between two requests */
     bool left;                                    /* the client has closed its end */
     LIST_LINK(struct http_connection) in_leaving; /* while the thread has not acted upon that */
@@ -59,13 +63,31 @@ struct http_gate {
     bool called; /* an exchange has been called, and goes on in the next run of libmicrohttpd */
 };
 
+/* The TLS handshakes of one thread (http_tls_handshakes.c). */
+struct http_tls_handshakes {
+    LIST_OF(struct http_tls_session) all;     /* under way, the oldest first */
+    LIST_OF(struct http_tls_session) ready;   /* their next bytes have come */
+    LIST_OF(struct http_tls_session) running; /* resumed for the next run of libmicrohttpd */
+};
+
+/* A daemon of libmicrohttpd. The library speaks either TLS or plain HTTP on all connections of a
+ * daemon. */
+struct http_library {
+    struct MHD_Daemon *daemon;
+    int poll_fd; /* the daemon's epoll descriptor */
+    bool is_tls;
+};
+
+enum { HTTP_LIBRARIES_MAX = 2 };
+
 /* A connection thread. It alone reads and writes what is neither atomic nor under the mutex. */
 struct http_thread {
     struct http *http;
     pthread_t thread;
-    int event; /* eventfd that wakes the thread */
-    struct MHD_Daemon *daemon;
-    int poll_fd;                          /* the daemon's epoll descriptor */
+    int event;                                         /* eventfd that wakes the thread */
+    struct http_library libraries[HTTP_LIBRARIES_MAX]; /* those that the listeners need */
+    int library_count;
+    struct http_connection *opened;       /* the latest one; NULL: its record is gone */
     _Atomic int open_count;               /* connections that the daemon has */
     _Atomic int arriving_count;           /* connections on their way to this thread */
     _Atomic int closing_count;            /* open connections that the thread has begun to close */
@@ -80,12 +102,14 @@ struct http_thread {
     int handled_count;           /* requests since the thread last waited */
     unsigned run_count, read_in; /* number of the latest run of libmicrohttpd, and of the latest
                                     one that read some of a body */
-    unsigned call_count;         /* callbacks that libmicrohttpd has made */
+    unsigned call_count;         /* callbacks that libmicrohttpd has made, and TLS moves of bytes */
     unsigned idle_runs; /* runs without a callback after which it wanted the next at once */
     bool ran_idle;      /* the latest run made no callback */
     LIST_OF(struct http_connection) leaving;
     LIST_OF(struct http_linger) lingering;
-    int departures; /* epoll of connections whose client may close its end, and of lingering ones */
+    struct http_tls_handshakes handshakes;
+    int departures; /* epoll of connections whose client may close its end, of those in a TLS
+                       handshake, and of lingering ones */
 
     pthread_mutex_t mutex;
     struct exchange *answered;     /* under the mutex: parked exchanges that have their answer */
@@ -108,6 +132,10 @@ struct http {
     int64_t handshakes_end_ns; /* the first thread's: of the last clients; 0: not draining */
     bool parses_in_place;      /* libmicrohttpd does (http_framing.c) */
     _Atomic int lingering_count;
+    _Atomic int handshake_count; /* TLS connections from accept() to the end of their handshake */
+    bool has_tls;                /* all listeners but those of unix sockets */
+    pthread_mutex_t identity_mutex;
+    struct http_tls_identity *identity; /* under the mutex; NULL: there is no TLS */
     int thread_count;
     struct http_thread threads[];
 };
@@ -119,6 +147,17 @@ void http_wake(struct http_thread *thread);
 
 /* The record of a connection; NULL where there was no memory for one. */
 struct http_connection *http_connection_of(struct MHD_Connection *connection);
+
+/* Sends bytes past libmicrohttpd, as far as the socket takes them at once; false with errno where
+ * it does not take them all. */
+bool http_connection_send(struct http_connection *connection, const void *data, size_t size);
+
+/* Shuts one end of the socket down, or both (shutdown(2)); a TLS client is told before. */
+void http_connection_shut(struct http_connection *connection, int how);
+
+/* The bytes that have come and that libmicrohttpd has not read: in the kernel, and in GnuTLS; false
+ * where that is not known. */
+bool http_connection_unread(const struct http_connection *connection, size_t *bytes);
 
 /* Shuts a connection down while a body may still be on its way. libmicrohttpd may never read the
  * end of that body, so a timeout of its own makes it notice within two seconds. */
@@ -154,13 +193,80 @@ bool http_may_accept(const struct http *http);
 /* How long to wait at most, of most_ms, before http_may_accept() is asked again. */
 int http_accept_ms(const struct http *http, int most_ms);
 
-/* Accepts the connections that have come to a listening socket. True: the socket has none left. */
-bool http_accept(struct http *http, int listening);
+/* Accepts the connections that have come to a listener. True: its socket has none left. */
+bool http_accept(struct http *http, const struct listener *listener);
+
+/* Whether a connection of this listener may be accepted now. */
+bool http_may_accept_of(const struct http *http, const struct listener *listener);
+
+/* Whether a listener speaks TLS. */
+bool http_is_tls(const struct http *http, const struct listener *listener);
 
 /* Gives the connections that have been put there for this thread to libmicrohttpd, or closes
  * them. */
 void http_take_arrivals(struct http_thread *thread);
 void http_drop_arrivals(struct http_thread *thread);
+
+/* ------------------------------------------------------------- http_tls.c -- */
+
+/* What the daemons of libmicrohttpd for TLS are told beyond what all are. */
+extern const struct MHD_OptionItem HTTP_TLS_OPTIONS[];
+
+/* Reads the certificate, where there is to be TLS. The second is called after a failure too. */
+bool http_tls_init(struct http *http, struct fault *fault);
+void http_tls_free(struct http *http);
+
+/* ----------------------------------------------------- http_tls_session.c -- */
+
+/* Longer common names of clients count as none. */
+enum { HTTP_TLS_SUBJECT_MAX = 64 };
+
+/* The common name of the client's certificate, which has been verified; "" where it has none or
+ * several; NULL where the client sent no certificate. */
+const char *http_tls_subject(const struct http_connection *connection);
+
+/* For http_connection.c: bytes that GnuTLS has read and libmicrohttpd has not; sends bytes; tells
+ * the client that no more bytes come. */
+size_t http_tls_pending(const struct http_connection *connection);
+bool http_tls_send(struct http_connection *connection, const void *data, size_t size);
+void http_tls_say_bye(struct http_connection *connection);
+
+/* -------------------------------------------------- http_tls_handshakes.c -- */
+
+/* Counts a TLS connection that has been accepted, and one that is gone before http_tls_open(). */
+void http_tls_count(struct http *http);
+void http_tls_uncount(struct http *http);
+
+/* Whether one more TLS connection may be accepted. */
+bool http_tls_has_room(const struct http *http);
+
+/* Makes and frees connection->tls. False: there is no memory. */
+bool http_tls_open(struct http_thread *thread, struct http_connection *connection);
+void http_tls_close(struct http_thread *thread, struct http_connection *connection);
+
+/* Begins the handshake of a connection, after libmicrohttpd has taken it. */
+void http_tls_begin(struct http_thread *thread, struct http_connection *connection);
+
+/* Whether the connection is TLS and its handshake has not ended. */
+bool http_tls_is_handshaking(const struct http_connection *connection);
+
+/* Notes that bytes of such a connection have come, or its end. */
+void http_tls_see(struct http_thread *thread, struct http_connection *connection);
+
+/* Goes on with handshakes whose bytes have come; before libmicrohttpd is run. */
+void http_tls_run(struct http_thread *thread);
+
+/* Suspends those that go on; after libmicrohttpd has been run. */
+void http_tls_ran(struct http_thread *thread);
+
+/* Ends handshakes that take too long. */
+void http_tls_check(struct http_thread *thread, int64_t now_ns);
+
+/* How long to wait at most, of most_ms, before http_tls_run() and http_tls_check() are called. */
+int http_tls_ms(const struct http_thread *thread, int most_ms);
+
+/* Resumes the connections of all handshakes, so that libmicrohttpd can stop. */
+void http_tls_end(struct http_thread *thread);
 
 /* ----------------------------------------------------------- http_drain.c -- */
 

@@ -1,10 +1,10 @@
 /* http_threads.c - the threads that drive libmicrohttpd.
  *
  * Each connection thread owns one daemon of libmicrohttpd, which has no listening socket
- * (http_accept.c). The thread waits in poll() on the epoll descriptor of the daemon, and on an
- * eventfd that other threads write to when they have answered a parked exchange or brought a
- * connection. The library's own epoll threads are not used, because they stall when exactly a
- * multiple of 128 connections is ready. */
+ * (http_accept.c), or two where some connections are TLS and others are not. The thread waits in
+ * poll() on the epoll descriptors of its daemons, and on an eventfd that other threads write to
+ * when they have answered a parked exchange or brought a connection. The library's own epoll
+ * threads are not used, because they stall when exactly a multiple of 128 connections is ready. */
 #include "http/http_internal.h"
 
 #include "base/clock.h"
@@ -53,77 +53,107 @@ static int poll_timeout_ms(struct http_thread *thread)
 {
     int timeout_ms = POLL_MS_MAX;
     MHD_UNSIGNED_LONG_LONG daemon_ms;
-    if (MHD_get_timeout(thread->daemon, &daemon_ms) == MHD_YES && daemon_ms < POLL_MS_MAX)
-        timeout_ms = (int)daemon_ms;
+    for (int i = 0; i < thread->library_count; i++)
+        if (MHD_get_timeout(thread->libraries[i].daemon, &daemon_ms) == MHD_YES
+            && daemon_ms < (MHD_UNSIGNED_LONG_LONG)timeout_ms)
+            timeout_ms = (int)daemon_ms;
     timeout_ms = http_chunk_line_ms(thread, timeout_ms);
     if (thread == &thread->http->threads[0])
         timeout_ms = http_accept_ms(thread->http, timeout_ms);
-    timeout_ms = http_linger_ms(thread, timeout_ms);
+    timeout_ms = http_tls_ms(thread, http_linger_ms(thread, timeout_ms));
     return http_gate_ms(thread, http_timers_ms(thread, timeout_ms));
 }
 
-/* Runs the daemon, which reads once from each socket. True: it has read of a body and has more to
- * read. */
-static bool run_once(struct http_thread *thread)
+/* Whether a daemon has more to do at once. */
+static bool has_more(const struct http_thread *thread)
 {
     MHD_UNSIGNED_LONG_LONG ms;
-    const unsigned calls = thread->call_count;
-    thread->run_count++;
-    MHD_run(thread->daemon);
-    http_chunk_line_run(thread, thread->call_count != calls);
-    return thread->read_in == thread->run_count && MHD_get_timeout(thread->daemon, &ms) == MHD_YES
-           && ms == 0;
+    for (int i = 0; i < thread->library_count; i++)
+        if (MHD_get_timeout(thread->libraries[i].daemon, &ms) == MHD_YES && ms == 0)
+            return true;
+    return false;
 }
 
-/* Runs the daemon again at once while bodies come: a run reads at most half a pool of a long body,
+/* Runs the daemons, which read once from each socket. True: they have read of a body and have more
+ * to read. */
+static bool run_once(struct http_thread *thread)
+{
+    const unsigned calls = thread->call_count;
+    thread->run_count++;
+    for (int i = 0; i < thread->library_count; i++)
+        MHD_run(thread->libraries[i].daemon);
+    http_chunk_line_run(thread, thread->call_count != calls);
+    return thread->read_in == thread->run_count && has_more(thread);
+}
+
+/* Runs the daemons again at once while bodies come: a run reads at most half a pool of a long body,
  * and between two such pieces the thread need not look at anything else. */
-static void run_daemon(struct http_thread *thread)
+static void run_daemons(struct http_thread *thread)
 {
     for (int runs = 1; run_once(thread) && runs < RUNS_MAX; runs++)
         ;
 }
 
-/* The descriptors that a thread waits on. The listening sockets come last, and only the first
- * thread has them. */
-enum { WATCH_DAEMON, WATCH_EVENT, WATCH_DEPARTURES, WATCH_LISTENERS };
+/* The descriptors that a thread waits on: two of its own, those of its daemons, and the listening
+ * sockets, which only the first thread has. */
+enum { WATCH_EVENT, WATCH_DEPARTURES, WATCH_LIBRARIES };
 
 struct watch {
-    struct pollfd fds[WATCH_LISTENERS + LISTENERS_MAX];
+    struct pollfd fds[WATCH_LIBRARIES + HTTP_LIBRARIES_MAX + LISTENERS_MAX];
+    nfds_t listeners; /* where the listening sockets begin */
     nfds_t count;
 };
+
+static void watch_add(struct watch *watch, int descriptor)
+{
+    watch->fds[watch->count++] = (struct pollfd){ .fd = descriptor, .events = POLLIN };
+}
 
 static void watch_begin(struct watch *watch, const struct http_thread *thread)
 {
     const struct http *http = thread->http;
-    const int listen_count = thread == &http->threads[0] ? http->listener_count : 0;
-    watch->fds[WATCH_DAEMON] = (struct pollfd){ .fd = thread->poll_fd, .events = POLLIN };
-    watch->fds[WATCH_EVENT] = (struct pollfd){ .fd = thread->event, .events = POLLIN };
-    watch->fds[WATCH_DEPARTURES] = (struct pollfd){ .fd = thread->departures, .events = POLLIN };
-    for (int i = 0; i < listen_count; i++)
-        watch->fds[WATCH_LISTENERS + i] =
-            (struct pollfd){ .fd = http->listeners[i].socket, .events = POLLIN };
-    watch->count = WATCH_LISTENERS + (nfds_t)listen_count;
+    watch->count = 0;
+    watch_add(watch, thread->event);
+    watch_add(watch, thread->departures);
+    for (int i = 0; i < thread->library_count; i++)
+        watch_add(watch, thread->libraries[i].poll_fd);
+    watch->listeners = watch->count;
+    for (int i = 0; thread == &http->threads[0] && i < http->listener_count; i++)
+        watch_add(watch, http->listeners[i].socket);
+}
+
+/* Whether the thread waits for connections. A TLS listener is left out while there are too many
+ * handshakes. */
+static bool watches_listeners(struct watch *watch, const struct http *http)
+{
+    if (watch->count == watch->listeners || !http_may_accept(http))
+        return false;
+    for (nfds_t i = watch->listeners; http->has_tls && i < watch->count; i++) {
+        const struct listener *listener = &http->listeners[i - watch->listeners];
+        watch->fds[i].events = http_may_accept_of(http, listener) ? POLLIN : 0;
+    }
+    return true;
 }
 
 static void wait_for_any(struct watch *watch, struct http_thread *thread)
 {
-    const bool listens = watch->count > WATCH_LISTENERS && http_may_accept(thread->http);
+    const bool listens = watches_listeners(watch, thread->http);
     watch->fds[WATCH_EVENT].revents = watch->fds[WATCH_DEPARTURES].revents = 0;
-    for (nfds_t i = WATCH_LISTENERS; i < watch->count; i++)
+    for (nfds_t i = watch->listeners; i < watch->count; i++)
         watch->fds[i].revents = 0;
-    poll(watch->fds, listens ? watch->count : WATCH_LISTENERS, poll_timeout_ms(thread));
+    poll(watch->fds, listens ? watch->count : watch->listeners, poll_timeout_ms(thread));
 }
 
 static void accept_all(struct watch *watch, struct http *http)
 {
-    if (watch->count > WATCH_LISTENERS && atomic_load(&http->draining_since_ns)) {
+    if (watch->count > watch->listeners && atomic_load(&http->draining_since_ns)) {
         if (http_accept_last(http))
-            watch->count = WATCH_LISTENERS;
+            watch->count = watch->listeners;
         return;
     }
-    for (nfds_t i = WATCH_LISTENERS; i < watch->count; i++)
+    for (nfds_t i = watch->listeners; i < watch->count; i++)
         if (watch->fds[i].revents)
-            http_accept(http, watch->fds[i].fd);
+            http_accept(http, &http->listeners[i - watch->listeners]);
 }
 
 /* Notes whether the thread is busy: after two long turns in a row, because the system may have
@@ -155,7 +185,9 @@ static void *connection_thread(void *argument)
             http_see_departures(thread);
         http_gate_run(thread);
         const int64_t began_ns = clock_now_ns();
-        run_daemon(thread);
+        http_tls_run(thread);
+        run_daemons(thread);
+        http_tls_ran(thread);
         thread->ran_ns = began_ns;
         http_end_departures(thread);
         http_check_timers(thread);
@@ -166,13 +198,17 @@ static void *connection_thread(void *argument)
     return NULL;
 }
 
-/* The first thread, which accepts connections, keeps the bound on connections for all daemons. */
-static bool start_daemon(struct http_thread *thread)
+/* The first thread, which accepts connections, keeps the bound on connections for all daemons.
+ * MHD_USE_TURBO leaves out the message by which a TLS client knows that an answer is whole. */
+static bool start_daemon(struct http_thread *thread, bool is_tls)
 {
     const struct http_options *options = &thread->http->options;
-    thread->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_USE_TURBO | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG
-            | MHD_USE_NO_LISTEN_SOCKET,
+    struct http_library *library = &thread->libraries[thread->library_count];
+    static const struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
+    library->is_tls = is_tls;
+    library->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | (is_tls ? MHD_USE_TLS : MHD_USE_TURBO) | MHD_ALLOW_SUSPEND_RESUME
+            | MHD_USE_ERROR_LOG | MHD_USE_NO_LISTEN_SOCKET,
         0, NULL, NULL, http_on_request, thread, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->connections_max,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)options->connections_per_ip_max,
@@ -183,10 +219,24 @@ static bool start_daemon(struct http_thread *thread)
 #if MHD_VERSION >= 0x00097601
         MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,
 #endif
-        MHD_OPTION_END);
-    if (!thread->daemon)
+        MHD_OPTION_ARRAY, is_tls ? HTTP_TLS_OPTIONS : none, MHD_OPTION_END);
+    if (!library->daemon)
         return false;
-    thread->poll_fd = MHD_get_daemon_info(thread->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    library->poll_fd = MHD_get_daemon_info(library->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    thread->library_count++;
+    return true;
+}
+
+/* Starts a daemon for plain connections and one for TLS, as far as there are listeners for it. */
+static bool start_daemons(struct http_thread *thread)
+{
+    const struct http *http = thread->http;
+    bool is_needed[HTTP_LIBRARIES_MAX] = { false };
+    for (int i = 0; i < http->listener_count; i++)
+        is_needed[http_is_tls(http, &http->listeners[i])] = true;
+    for (int i = 0; i < HTTP_LIBRARIES_MAX; i++)
+        if (is_needed[i] && !start_daemon(thread, i == true))
+            return false;
     return true;
 }
 
@@ -203,7 +253,7 @@ static bool prepare_thread(struct http_thread *thread)
 {
     thread->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     thread->departures = epoll_create1(EPOLL_CLOEXEC);
-    return thread->event >= 0 && thread->departures >= 0 && start_daemon(thread);
+    return thread->event >= 0 && thread->departures >= 0 && start_daemons(thread);
 }
 
 static bool start_threads(struct http *http, int *running_count)
@@ -229,11 +279,11 @@ static void destroy(struct http *http, int running_count)
         pthread_join(http->threads[i].thread, NULL);
     for (int i = 0; i < http->thread_count; i++) {
         struct http_thread *thread = &http->threads[i];
-        if (thread->daemon) {
-            http_gate_end(thread);
-            MHD_stop_daemon(thread->daemon);
-            http_linger_end(thread);
-        }
+        http_gate_end(thread);
+        http_tls_end(thread);
+        for (int j = 0; j < thread->library_count; j++)
+            MHD_stop_daemon(thread->libraries[j].daemon);
+        http_linger_end(thread);
         http_drop_arrivals(thread);
         if (thread->event >= 0)
             close(thread->event);
@@ -243,9 +293,19 @@ static void destroy(struct http *http, int running_count)
     }
     for (int i = 0; i < http->listener_count; i++)
         listener_close(&http->listeners[i]);
+    http_tls_free(http);
     if (http->no_memory)
         MHD_destroy_response(http->no_memory);
     free(http);
+}
+
+static void log_listening(const struct http *http, const struct listener *listener)
+{
+    if (http_is_tls(http, listener))
+        log_line(LOG_INFO, "listening", LOG_STRING("address", listener->address),
+                 LOG_STRING("scheme", "https"));
+    else
+        log_line(LOG_INFO, "listening", LOG_STRING("address", listener->address));
 }
 
 static bool start(struct http *http, int *running_count, struct fault *fault)
@@ -257,11 +317,13 @@ static bool start(struct http *http, int *running_count, struct fault *fault)
         return fault_no_memory(fault);
     MHD_add_response_header(http->no_memory, "Content-Type", "application/json");
     MHD_add_response_header(http->no_memory, "Retry-After", "1");
+    if (!http_tls_init(http, fault))
+        return false;
     if (!start_threads(http, running_count))
         return fault_set(fault, FAULT_MEMORY, "a connection thread cannot be started: %s",
                          strerror(errno));
     for (int i = 0; i < http->listener_count; i++)
-        log_line(LOG_INFO, "listening", LOG_STRING("address", http->listeners[i].address));
+        log_listening(http, &http->listeners[i]);
     return true;
 }
 

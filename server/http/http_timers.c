@@ -128,7 +128,7 @@ static void close_idle(struct http_thread *thread, struct http_connection *conne
     connection->closing = true;
     atomic_fetch_add(&thread->closing_count, 1);
     connection_metrics_closed(why);
-    shutdown(connection->socket, SHUT_RDWR);
+    http_connection_shut(connection, SHUT_RDWR);
 }
 
 /* Closes connections that are idle for too long. While the daemon is full, a connection may be
@@ -172,6 +172,7 @@ void http_check_timers(struct http_thread *thread)
     const int64_t now_ns = clock_now_ns();
     check_waiting(thread, now_ns);
     http_linger_check(thread, now_ns);
+    http_tls_check(thread, now_ns);
     if (atomic_load(&thread->http->draining_since_ns))
         http_drain_idle(thread);
     else

@@ -12,6 +12,7 @@ enum {
 
 struct listener {
     int socket;                         /* non-blocking; -1: none */
+    bool is_unix;                       /* it has clients of this machine alone, and no TLS */
     char address[LISTENER_ADDRESS_MAX]; /* in use: "127.0.0.1:8080", "[::1]:40123" */
 };
 

@@ -305,8 +305,6 @@ static void test_names_refused(void **state)
     assert_refused("--check-config 1", "1: is not a flag; flags begin with --, --help lists them");
     assert_refused("--api-keys x", "--api-keys: there is no such flag; --help lists them");
     static const char *const NOT_BUILT[] = {
-        "tls-cert",
-        "tls-key",
         "cors-origin",
     };
     for (size_t i = 0; i < sizeof NOT_BUILT / sizeof NOT_BUILT[0]; i++) {
@@ -315,6 +313,26 @@ static void test_names_refused(void **state)
         snprintf(message, sizeof message, "--%s: is not in this build", NOT_BUILT[i]);
         assert_refused(words, message);
     }
+}
+
+static void test_tls(void **state)
+{
+    struct config config;
+    (void)state;
+    assert_refused("--tls-cert c.pem", "--tls-cert: there is no --tls-key; TLS takes both");
+    assert_refused("--tls-key k.pem", "--tls-key: there is no --tls-cert; TLS takes both");
+    assert_refused("--tls-client-ca ca.pem",
+                   "--tls-client-ca: there is no --tls-cert and --tls-key; only a client that "
+                   "comes by TLS can show a certificate");
+    assert_refused("--tls-cert c.pem --tls-key k.pem --tls-client-ca ca.pem",
+                   "--tls-client-ca: there are no --keys; a client's certificate names one of "
+                   "their lines");
+    assert_int_equal(read_words(&config, "--tls-cert c.pem --tls-key k.pem --tls-client-ca ca.pem "
+                                         "--keys keys"),
+                     CONFIG_RUN);
+    assert_string_equal(config.tls_cert, "c.pem");
+    assert_string_equal(config.tls_key, "k.pem");
+    assert_string_equal(config.tls_client_ca, "ca.pem");
 }
 
 static void test_variables(void **state)
@@ -470,7 +488,7 @@ int main(void)
         cmocka_unit_test(test_values_refused), cmocka_unit_test(test_names_refused),
         cmocka_unit_test(test_variables),      cmocka_unit_test(test_variables_refused),
         cmocka_unit_test(test_service_links),  cmocka_unit_test(test_help_and_version),
-        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_values),         cmocka_unit_test(test_tls),
     };
     return cmocka_run_group_tests(tests, forget_variables, NULL);
 }
