@@ -312,6 +312,27 @@ static void test_no_audit(void **state)
     free(log);
 }
 
+/* Without --keys what looks like a key means nothing, and changes are audited all the same. */
+static void test_without_keys(void **state)
+{
+    struct daemon with_keys = server;
+    struct http_client client_of_it = client;
+    (void)state;
+    fixture_serve("--log-format", "json");
+    send_with_id("nobody", "GET", "/v1/models", NULL, "open-1", 200);
+    send_with_id(NULL, "DELETE", "/v1/models/demo", NULL, "open-2", 403);
+    cJSON *line = line_of("request", "open-1");
+    expect_member(line, "key", NULL);
+    cJSON_Delete(line);
+    line = line_of("audit", "open-2");
+    expect_member(line, "who", "-");
+    expect_member(line, "outcome", "forbidden");
+    cJSON_Delete(line);
+    fixture_stop(state);
+    server = with_keys;
+    client = client_of_it;
+}
+
 /* ---------------------------------------------------------------------- clients -- */
 
 static void run_client(const char *package, const char *present, const char *format)
@@ -441,12 +462,13 @@ static int start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_headers),          cmocka_unit_test(test_scope_challenge),
-        cmocka_unit_test(test_health),           cmocka_unit_test(test_reload),
-        cmocka_unit_test(test_request_line),     cmocka_unit_test(test_audit),
-        cmocka_unit_test(test_no_audit),         cmocka_unit_test(test_curl),
-        cmocka_unit_test(test_python),           cmocka_unit_test(test_tritonclient),
-        cmocka_unit_test(test_no_secret_in_log), cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_headers),       cmocka_unit_test(test_scope_challenge),
+        cmocka_unit_test(test_health),        cmocka_unit_test(test_reload),
+        cmocka_unit_test(test_request_line),  cmocka_unit_test(test_audit),
+        cmocka_unit_test(test_no_audit),      cmocka_unit_test(test_without_keys),
+        cmocka_unit_test(test_curl),          cmocka_unit_test(test_python),
+        cmocka_unit_test(test_tritonclient),  cmocka_unit_test(test_no_secret_in_log),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }
