@@ -197,8 +197,8 @@ int pasted_start(void **state)
     assert_int_equal(chdir(tree), 0);
     setenv("ATTND", "build/attnd", 1);
     /* Variables of the make and of the runner that may have started this program. */
-    static const char *const variables[] = { "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "BUILD",
-                                             "ATTND_TEST_SLOW" };
+    static const char *const variables[] = { "MAKEFLAGS", "MAKELEVEL",       "MAKEOVERRIDES",
+                                             "BUILD",     "ATTND_TEST_SLOW", "ATTND_TEST_SANDBOX" };
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
         unsetenv(variables[i]);
     files_before = pasted_files();
