@@ -114,30 +114,29 @@ static void allow_and_close(int rules, const struct ruleset *given_up, const cha
         close(parent);
 }
 
-/* Cuts the last name off a path. */
-static void cut_to_folder(char path[PATH_MAX])
+/* Allows the use of the folder that a path lies in; of the file alone where that is the root of all
+ * files. */
+static void allow_folder_of(int rules, const struct ruleset *given_up, const char *path,
+                            enum sandbox_use use)
 {
-    char *slash = strrchr(path, '/');
-    if (!slash)
-        strcpy(path, ".");
-    else
-        slash[slash == path] = '\0';
+    char folder[PATH_MAX], real[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
+             slash ? path : ".");
+    const bool is_root = realpath(folder, real) && strcmp(real, "/") == 0;
+    allow_and_close(rules, given_up, is_root ? path : folder, use);
 }
 
 static void allow_listed(int rules, const struct ruleset *given_up, const struct sandbox_path *path)
 {
-    char folder[PATH_MAX];
+    char real[PATH_MAX];
     if (!path->is_folder_of) {
         allow_and_close(rules, given_up, path->path, path->use);
         return;
     }
-    snprintf(folder, sizeof folder, "%s", path->path);
-    cut_to_folder(folder);
-    allow_and_close(rules, given_up, folder, path->use);
-    if (realpath(path->path, folder)) {
-        cut_to_folder(folder);
-        allow_and_close(rules, given_up, folder, path->use);
-    }
+    allow_folder_of(rules, given_up, path->path, path->use);
+    if (realpath(path->path, real))
+        allow_folder_of(rules, given_up, real, path->use);
 }
 
 /* What process_metrics.c and resources.c read, and what glibc reads before it gives memory of a
@@ -176,9 +175,18 @@ static int leave_files(int *abi, const struct sandbox_path *paths, int path_coun
 
 /* --------------------------------------------------------------- the halves -- */
 
+/* gcc says it by a macro, clang by a feature. */
+#if defined(__has_feature)
+#define HAS_SANITIZER (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HAS_SANITIZER 1
+#else
+#define HAS_SANITIZER 0
+#endif
+
 bool sandbox_is_possible(struct fault *fault)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if HAS_SANITIZER
     return fault_set(fault, FAULT_OPTION,
                      "--sandbox does not work in a build with a sanitizer, which reads files and "
                      "starts programs for its reports");

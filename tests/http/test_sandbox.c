@@ -1,6 +1,6 @@
 /* test_sandbox.c - a daemon with --sandbox serves everything: health, metrics, inference, changes
- * of the models by clients and on the disk, more workers at SIGHUP, the log, and the drain. What it
- * refuses is in test_sandbox_attempts.c. */
+ * of the models by clients and on the disk, keys that are replaced, more workers at SIGHUP, the
+ * log, and the drain. What it refuses is in test_sandbox_attempts.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "fixture.h"
+#include "key_file.h"
 #include "model_client.h"
 #include "sandbox_state.h"
 #include "tensor_body.h"
@@ -20,6 +21,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static void expect_logged(const char *text)
 {
@@ -162,10 +165,61 @@ static void test_serves_everything(void **state)
     fixture_stop(state);
 }
 
+/* ---------------------------------------------------------------- the keys -- */
+
+static char keys_folder[256];
+
+/* A link in the folder of the keys, in place of another one of its name. */
+static void set_link(const char *name, const char *target)
+{
+    char new_path[300], path[300];
+    snprintf(new_path, sizeof new_path, "%s/new", keys_folder);
+    snprintf(path, sizeof path, "%s/%s", keys_folder, name);
+    assert_int_equal(symlink(target, new_path), 0);
+    assert_int_equal(rename(new_path, path), 0);
+}
+
+static void write_keys(const char *folder, const char *name)
+{
+    char path[300];
+    const struct key_line lines[] = { { name, "infer" }, { NULL, NULL } };
+    snprintf(path, sizeof path, "%s/%s", keys_folder, folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/%s/keys", keys_folder, folder);
+    key_file_write(path, lines);
+}
+
+/* The links are as Kubernetes makes them in the folder of a Secret: keys -> ..data/keys, and ..data
+ * leads to another folder when the Secret has changed. */
+static void test_reads_replaced_keys(void **state)
+{
+    static const struct http_request LIST = { .path = "/v1/models" };
+    char path[300], *folder = daemon_directory_create();
+    (void)state;
+    sandbox_skip_unless(false);
+    snprintf(keys_folder, sizeof keys_folder, "%s", folder);
+    snprintf(path, sizeof path, "%s/keys", folder);
+    write_keys("..1", "first");
+    set_link("..data", "..1");
+    set_link("keys", "..data/keys");
+    fixture_serve("--sandbox", "--keys", path);
+    expect_logged(sandbox_landlock_text());
+    expect_status(key_send(&client, "first", &LIST, NULL), 200);
+    write_keys("..2", "second");
+    set_link("..data", "..2");
+    assert_int_equal(kill(server.pid, SIGHUP), 0);
+    expect_logged("keys read again");
+    expect_status(key_send(&client, "first", &LIST, NULL), 401);
+    expect_status(key_send(&client, "second", &LIST, NULL), 200);
+    fixture_stop(state);
+    daemon_directory_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_serves_everything),
+        cmocka_unit_test(test_reads_replaced_keys),
     };
     return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
 }
