@@ -18,6 +18,7 @@ static const struct {
     { ".bin", PICKLE },
     { ".pth", PICKLE },
     { ".pt", PICKLE },
+    { ".pkl", PICKLE },
     { ".ckpt", "a checkpoint of a training framework" },
     { ".h5", "HDF5, the form of Keras" },
     { ".msgpack", "MessagePack, the form of Flax" },
