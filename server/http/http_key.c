@@ -29,7 +29,23 @@ static enum access_secret_outcome find_secret(struct exchange *exchange, const c
     return outcome;
 }
 
-/* The key of the request, held for the exchange; NULL with a fault. */
+/* The key whose name the client's certificate has, held; NULL with a fault, also where the client
+ * has no certificate. */
+static struct access_key *find_by_certificate(const struct exchange *exchange,
+                                              struct access_keys *keys, struct fault *fault)
+{
+    const char *subject = http_tls_subject(http_connection_of(exchange->connection));
+    struct access_key *key = subject ? access_keys_find_name(keys, subject) : NULL;
+    if (!subject)
+        fault_set(fault, FAULT_KEY, "a key is needed; " HOW);
+    else if (!key)
+        fault_set(fault, FAULT_KEY,
+                  "no key has the name of the client's certificate, or it has expired; " HOW);
+    return key;
+}
+
+/* The key of the request, held; NULL with a fault. A key in the headers goes before the client's
+ * certificate. */
 static struct access_key *find_key(struct exchange *exchange, struct access_keys *keys,
                                    struct fault *fault)
 {
@@ -39,12 +55,11 @@ static struct access_key *find_key(struct exchange *exchange, struct access_keys
     exchange->key_came = outcome != ACCESS_SECRET_NONE;
     if (outcome == ACCESS_SECRET_REFUSED)
         return NULL;
-    struct access_key *key =
-        outcome == ACCESS_SECRET_GIVEN ? access_keys_find(keys, secret, size) : NULL;
+    if (outcome == ACCESS_SECRET_NONE)
+        return find_by_certificate(exchange, keys, fault);
+    struct access_key *key = access_keys_find(keys, secret, size);
     if (!key)
-        fault_set(fault, FAULT_KEY, "%s; " HOW,
-                  exchange->key_came ? "the key is not known here, or has expired"
-                                     : "a key is needed");
+        fault_set(fault, FAULT_KEY, "the key is not known here, or has expired; " HOW);
     return key;
 }
 

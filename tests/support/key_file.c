@@ -13,6 +13,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 const char *key_secret(const char *name)
@@ -34,10 +35,11 @@ void key_file_write(const char *path, const struct key_line *lines)
         const char *secret = key_secret(lines->name);
         assert_true(access_secret_hash(secret, strlen(secret), hash));
         fprintf(file, "%s  ", lines->name);
-        for (int i = 0; i < ACCESS_HASH_BYTES; i++)
+        for (int i = 0; i < ACCESS_HASH_BYTES && lines->scopes[0] != '-'; i++)
             fprintf(file, "%02x", hash[i]);
         fprintf(file, "  %s\n", lines->scopes);
     }
+    assert_int_equal(fchmod(fileno(file), 0600), 0);
     assert_int_equal(fclose(file), 0);
     assert_int_equal(rename(next, path), 0);
 }

@@ -7,7 +7,8 @@
 /* One key. Its secret is key_secret(name). */
 struct key_line {
     const char *name;
-    const char *scopes; /* and limits, as in the file: "infer:a,team-* cpu=0.5" */
+    const char *scopes; /* and limits, as in the file: "infer:a,team-* cpu=0.5"; "- infer": without
+                           a secret, for a client's certificate */
 };
 
 /* Writes the file at path anew; lines end with a NULL name. */
