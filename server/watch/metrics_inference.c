@@ -5,6 +5,7 @@
 #include "watch/metrics_inference.h"
 
 #include "watch/metrics.h"
+#include "watch/metrics_places.h"
 #include "watch/metrics_text.h"
 
 #include <assert.h>
@@ -24,64 +25,41 @@ struct series {
     _Atomic uint64_t faults[FAULT_CODE_COUNT];
 };
 
-struct place {
-    char name[REQUEST_MODEL_MAX + 1];
-    int holder_count;
-    uint64_t dropped_at; /* drop_count when the last holder dropped it */
-    struct series series[METRICS_ENDPOINTS_MAX];
-};
-
 enum { PLACE_NONE, PLACE_FIRST, PLACE_OTHER = PLACE_FIRST + METRICS_MODELS_MAX, PLACE_COUNT };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t drop_count;
-static struct place places[PLACE_COUNT] = { [PLACE_OTHER] = { .name = "_other" } };
+static struct metrics_place model_places[METRICS_MODELS_MAX];
+static struct metrics_places models = { .places = model_places, .count = METRICS_MODELS_MAX };
+static struct series all_series[PLACE_COUNT][METRICS_ENDPOINTS_MAX];
 static _Atomic int endpoints[METRICS_ENDPOINTS_MAX]; /* route + 1; 0: free. Never given back */
 
 /* ----------------------------------------------------------------- places -- */
 
-/* The place of this name; else one that no model holds: a free one first, then the one dropped
- * longest ago. NULL where all are held. */
-static struct place *find_place(const char *name)
-{
-    struct place *best = NULL;
-    for (int i = PLACE_FIRST; i < PLACE_OTHER; i++) {
-        struct place *place = &places[i];
-        if (strcmp(place->name, name) == 0)
-            return place;
-        if (place->holder_count == 0 && (!best || place->dropped_at < best->dropped_at))
-            best = place;
-    }
-    return best;
-}
-
 int metrics_model_take(const char *name)
 {
-    int index = PLACE_OTHER;
+    bool is_new;
     pthread_mutex_lock(&mutex);
-    struct place *place = find_place(name);
-    if (place) {
-        index = (int)(place - places);
-        if (strcmp(place->name, name) != 0) {
-            memset((void *)place->series, 0, sizeof place->series);
-            snprintf(place->name, sizeof place->name, "%s", name);
-        }
-        place->holder_count++;
-    }
+    const int index = metrics_places_take(&models, name, &is_new);
+    if (is_new)
+        memset((void *)all_series[PLACE_FIRST + index], 0, sizeof all_series[0]);
     pthread_mutex_unlock(&mutex);
-    return index;
+    return index < 0 ? PLACE_OTHER : PLACE_FIRST + index;
 }
 
 void metrics_model_drop(int place)
 {
-    struct place *dropped = &places[place];
     if (place < PLACE_FIRST || place >= PLACE_OTHER)
         return;
     pthread_mutex_lock(&mutex);
-    assert(dropped->holder_count > 0);
-    if (--dropped->holder_count == 0)
-        dropped->dropped_at = ++drop_count;
+    metrics_places_drop(&models, place - PLACE_FIRST);
     pthread_mutex_unlock(&mutex);
+}
+
+static const char *name_of(int place)
+{
+    return place == PLACE_NONE    ? ""
+           : place == PLACE_OTHER ? "_other"
+                                  : model_places[place - PLACE_FIRST].name;
 }
 
 /* --------------------------------------------------------------- counting -- */
@@ -102,7 +80,7 @@ static int endpoint_of(int route)
 
 void metrics_inference(int place, const struct request_record *record)
 {
-    struct series *series = &places[place].series[endpoint_of(record->route)];
+    struct series *series = &all_series[place][endpoint_of(record->route)];
     if (record->fault != FAULT_NONE) {
         metrics_count(&series->faults[record->fault], 1);
         return;
@@ -212,11 +190,11 @@ static void write_family(struct text *text, const struct family *family)
         for (int j = 0; j < METRICS_ENDPOINTS_MAX; j++) {
             const int route = atomic_load_explicit(&endpoints[j], memory_order_relaxed) - 1;
             char labels[LABELS_BYTES_MAX] = "";
-            if (route < 0 || !is_used(&places[i].series[j]))
+            if (route < 0 || !is_used(&all_series[i][j]))
                 continue;
-            add_label(labels, "model", places[i].name);
+            add_label(labels, "model", name_of(i));
             add_label(labels, "route", metrics_route_pattern(route));
-            family->write(text, &places[i].series[j], labels);
+            family->write(text, &all_series[i][j], labels);
         }
 }
 
