@@ -4,6 +4,8 @@
  * reference: the release of the last one takes the account out, under the lock. */
 #include "access/access_account.h"
 
+#include "base/clock.h"
+
 #include <assert.h>
 #include <pthread.h>
 #include <search.h>
@@ -38,6 +40,12 @@ static int compare_names(const void *a, const void *b)
     return strcmp(first->name, second->name);
 }
 
+static void destroy(struct access_account *account)
+{
+    access_quota_free(&account->quota);
+    free(account);
+}
+
 /* The account of the same name as wanted, which is put into the tree where there is none. The
  * caller holds the lock. NULL: no memory. */
 static struct access_account *find_or_add(struct access_accounts *accounts,
@@ -55,13 +63,14 @@ struct access_account *access_accounts_hold(struct access_accounts *accounts, co
     strcpy(fresh->name, name);
     fresh->owner = accounts;
     access_limits_init(&fresh->limits);
+    access_quota_init(&fresh->quota, fresh->name);
     pthread_mutex_lock(&accounts->lock);
     struct access_account *account = find_or_add(accounts, fresh);
     if (account)
         account->holders++;
     pthread_mutex_unlock(&accounts->lock);
     if (account != fresh)
-        free(fresh);
+        destroy(fresh);
     return account;
 }
 
@@ -84,7 +93,7 @@ void access_account_release(struct access_account *account)
         tdelete(account, &owner->by_name, compare_names);
     pthread_mutex_unlock(&owner->lock);
     if (is_last)
-        free(account);
+        destroy(account);
 }
 
 void access_account_limit(struct access_account *account, const struct access_limits *limits)
@@ -92,6 +101,7 @@ void access_account_limit(struct access_account *account, const struct access_li
     pthread_mutex_lock(&account->owner->lock);
     account->limits = *limits;
     pthread_mutex_unlock(&account->owner->lock);
+    access_quota_limit(&account->quota, limits, clock_now_ns());
 }
 
 struct visitor {

@@ -7,6 +7,7 @@
 #define ATTND_ACCESS_ACCOUNT_H
 
 #include "access/access_limits.h"
+#include "access/access_quota.h"
 
 enum { ACCESS_NAME_MAX = 64 };
 
@@ -17,9 +18,8 @@ struct access_account {
     struct access_accounts *owner;
     int64_t holders; /* guarded by owner */
 
-    /* Of the newest key of the name; guarded by owner. A request goes by the limits of its own
-     * key. */
-    struct access_limits limits;
+    struct access_limits limits; /* of the newest key of the name; guarded by owner */
+    struct access_quota quota;   /* by these limits, what its requests use */
 };
 
 /* A further reference. */
