@@ -99,7 +99,8 @@ static bool reserve_for_body(struct exchange *exchange, size_t size)
 static bool body_reserve(struct exchange *exchange, size_t size, size_t bytes_max)
 {
     if (!reserve_for_body(exchange, size)) {
-        metrics_refused("memory");
+        if (!exchange->memory.owner_refused)
+            metrics_refused("memory");
         return fault_no_memory(&exchange->fault);
     }
     if (size <= exchange->body_capacity)
@@ -177,6 +178,7 @@ void exchange_free(struct exchange *exchange)
     if (exchange->answer.release)
         exchange->answer.release(exchange->answer.owner);
     memory_return_all(&exchange->memory);
+    access_quota_leave(exchange_quota(exchange), exchange->record.fault);
     access_key_release(exchange->key);
     free(exchange);
 }
@@ -196,6 +198,11 @@ const char *exchange_request_id(const struct exchange *exchange)
 struct access_key *exchange_key(const struct exchange *exchange)
 {
     return exchange->key;
+}
+
+struct access_quota *exchange_quota(const struct exchange *exchange)
+{
+    return exchange->key ? &exchange->key->account->quota : NULL;
 }
 
 const char *exchange_param(const struct exchange *exchange, int index)
@@ -366,17 +373,19 @@ void exchange_write_fault(const struct exchange *exchange, const struct fault *f
     text_raw(text, "}\n");
 }
 
-void exchange_fail(struct exchange *exchange, const struct fault *fault)
+void exchange_fail(struct exchange *exchange, const struct fault *given)
 {
-    const enum fault_code code = fault->code;
+    struct fault fault = *given;
+    access_quota_explain(exchange_quota(exchange), &exchange->memory, &fault);
+    const enum fault_code code = fault.code;
     struct text text;
     text_init(&text, EXCHANGE_FAULT_BYTES_MAX);
-    exchange_write_fault(exchange, fault, &text);
+    exchange_write_fault(exchange, &fault, &text);
     if (text.failed != FAULT_NONE)
         text_free(&text); /* there is no memory even for this: the client gets the status alone */
 
     exchange->record.fault = code;
-    exchange->answer.retry_after_s = fault->retry_after_s;
+    exchange->answer.retry_after_s = fault.retry_after_s;
     exchange->answer.close = code == FAULT_DRAINING;
     exchange->answer.encodings = code == FAULT_ENCODING;
     exchange_reply(exchange, fault_http_status(code), "application/json", text.data, text.used);

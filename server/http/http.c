@@ -192,7 +192,8 @@ static enum MHD_Result begin_body(struct exchange *exchange)
         fault_set(&exchange->fault, FAULT_MEMORY,
                   "the requests in flight leave no room for a body of %zu bytes; try again later",
                   exchange->body_announced);
-        metrics_refused("memory");
+        if (!exchange->memory.owner_refused)
+            metrics_refused("memory");
         if (http_is_before_body(exchange))
             return answer_before_body(exchange);
     }

@@ -120,6 +120,10 @@ const char *exchange_request_id(const struct exchange *exchange);
  * route asks for none. */
 struct access_key *exchange_key(const struct exchange *exchange);
 
+/* What the requests of the name of that key may use; NULL where there is no key. */
+struct access_quota;
+struct access_quota *exchange_quota(const struct exchange *exchange);
+
 /* Whether the exchange is the first one handled since its connection thread last waited for its
  * clients. For a handler. */
 bool exchange_is_first(const struct exchange *exchange);

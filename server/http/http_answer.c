@@ -53,6 +53,8 @@ static void write_head(const struct exchange *exchange, size_t body_bytes, struc
     const char *challenge = http_challenge(exchange);
     if (challenge[0])
         text_format(text, "WWW-Authenticate: %s\r\n", challenge);
+    if (exchange->fault.code == FAULT_QUOTA)
+        text_format(text, "Retry-After: %d\r\n", exchange->fault.retry_after_s);
     if (exchange->answer.varies_by_page)
         text_raw(text, "Vary: Origin\r\n");
     for (int i = 0; i < field_count; i++)
@@ -65,6 +67,7 @@ void http_answer_directly(struct exchange *exchange)
     char answer[HEAD_BYTES_MAX + EXCHANGE_FAULT_BYTES_MAX], body_bytes[EXCHANGE_FAULT_BYTES_MAX];
     struct text head = text_in(answer, HEAD_BYTES_MAX);
     struct text body = text_in(body_bytes, sizeof body_bytes);
+    access_quota_explain(exchange_quota(exchange), &exchange->memory, &exchange->fault);
     exchange->record.fault = exchange->fault.code;
     exchange_write_fault(exchange, &exchange->fault, &body);
     write_head(exchange, body.used, &head);

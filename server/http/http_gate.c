@@ -52,6 +52,7 @@ bool http_is_refused(const struct exchange *exchange)
     case FAULT_KEY:
     case FAULT_SCOPE:
     case FAULT_MEMORY:
+    case FAULT_QUOTA:
     case FAULT_OVERLOADED:
     case FAULT_DEADLINE:
         return true;

@@ -6,6 +6,7 @@
 
 #include "access/access_check.h"
 #include "access/access_keys.h"
+#include "watch/key_metrics.h"
 
 #define HOW "send 'Authorization: Bearer KEY' or 'X-Api-Key: KEY'"
 
@@ -63,14 +64,33 @@ static struct access_key *find_key(struct exchange *exchange, struct access_keys
     return key;
 }
 
+/* From here to its end the request counts for its key, whatever comes of it. False, with a fault,
+ * where the key has too many in flight. */
+static bool begin_to_count(struct exchange *exchange, struct fault *fault)
+{
+    struct access_quota *quota = exchange_quota(exchange);
+    exchange->memory.owner = &quota->memory;
+    return access_quota_enter(quota, fault);
+}
+
 static bool check(struct exchange *exchange, struct access_keys *keys, struct fault *fault)
 {
+    struct fault too_many;
     const enum access_scope scope = exchange->route ? exchange->route->scope : ACCESS_ANY;
     if (scope == ACCESS_OPEN)
         return true;
     exchange->key = find_key(exchange, keys, fault);
-    if (!exchange->key || !access_check_scope(exchange->key, scope, fault))
+    if (!exchange->key) {
+        key_metrics_unknown();
         return false;
+    }
+    const bool has_place = begin_to_count(exchange, &too_many);
+    if (!access_check_scope(exchange->key, scope, fault))
+        return false;
+    if (!has_place) {
+        *fault = too_many;
+        return false;
+    }
     const char *model = exchange_model(exchange);
     return scope != ACCESS_INFER || !model || access_check_model(exchange->key, model, fault);
 }
