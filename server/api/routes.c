@@ -9,6 +9,7 @@
 #include "api/prometheus.h"
 #include "api/softmax_handler.h"
 #include "infer/call.h"
+#include "service/disk_job.h"
 #include "watch/metrics.h"
 
 /* A row of the table. A row without a scope, the name of an enum access_scope without its prefix,
@@ -46,8 +47,10 @@ struct route *routes_table(int *count)
                  .takes_body = call_takes_body),
         ROUTE("GET", "/v1/models", INFER, .handle = models_list),
         ROUTE("GET", "/v1/models/{model}", INFER, .handle = models_get),
-        ROUTE("PUT", "/v1/models/{model}", MODELS, .handle = models_put),
-        ROUTE("DELETE", "/v1/models/{model}", MODELS, .handle = models_delete),
+        ROUTE("PUT", "/v1/models/{model}", MODELS, .handle = models_put,
+              .takes_body = disk_job_takes_body),
+        ROUTE("DELETE", "/v1/models/{model}", MODELS, .handle = models_delete,
+              .takes_body = disk_job_takes_body),
         ROUTE("GET", "/v2/health/live", OPEN, .handle = health_live, .health = true, .plain = true),
         ROUTE("GET", "/v2/health/ready", OPEN, .handle = health_ready, .health = true,
               .plain = true),
@@ -61,9 +64,9 @@ struct route *routes_table(int *count)
         OF_MODEL("GET", "/stats", METRICS, .handle = oip_statistics_one, .plain = true),
         ROUTE("POST", "/v2/repository/index", INFER, .handle = oip_repository_index, .plain = true),
         ROUTE("POST", "/v2/repository/models/{model}/load", MODELS, .handle = oip_repository_load,
-              .plain = true),
+              .takes_body = disk_job_takes_body, .plain = true),
         ROUTE("POST", "/v2/repository/models/{model}/unload", MODELS,
-              .handle = oip_repository_unload, .plain = true),
+              .handle = oip_repository_unload, .takes_body = disk_job_takes_body, .plain = true),
         ROUTE("POST", "/v2/repository/{repository}/index", INFER, .handle = oip_repository_named,
               .plain = true),
         ROUTE("POST", "/v2/repository/{repository}/models/{model}/load", MODELS,

@@ -1,6 +1,7 @@
 /* call.c - see call.h. */
 #include "infer/call.h"
 
+#include "access/access_quota.h"
 #include "base/clock.h"
 #include "format/coding.h"
 #include "infer/call_answer.h"
@@ -71,6 +72,13 @@ static void set_place_in_queue(struct call *call)
         call->job.deadline_ns = deadline_ns;
 }
 
+/* Reserves CPU time of the key in place of what was reserved for the call before. */
+static bool reserve_time(struct call *call, int64_t ns, struct fault *fault)
+{
+    return !call->quota
+           || access_quota_reserve(call->quota, &call->reserved_ns, ns, clock_now_ns(), fault);
+}
+
 static void read_and_plan(struct call *call)
 {
     if (!coding_unpack(call->body_coding, &call->body, &call->body_memory,
@@ -82,8 +90,9 @@ static void read_and_plan(struct call *call)
         return;
     set_place_in_queue(call);
     const struct admission_cost left = infer_cost_left_to_admit(&call->cost, call->service);
-    admission_takes_planned(call->service, &call->job, call->item_count, left, &call->more_items,
-                            &call->fault);
+    if (admission_takes_planned(call->service, &call->job, call->item_count, left,
+                                &call->more_items, &call->fault))
+        reserve_time(call, infer_cost_ns(&call->cost), &call->fault);
 }
 
 /* -------------------------------------------------------------- the stages -- */
@@ -169,10 +178,34 @@ static void reply(struct call *call)
                          release, call);
 }
 
+/* The latest phase that the call came to. A short answer is packed when it is replied. */
+static enum infer_phase last_phase(const struct call *call)
+{
+    bool is_required;
+    if (call->fault.code != FAULT_NONE)
+        return call->clock.parsed_ns > 0 ? INFER_COMPUTE : INFER_READ;
+    return call->answer_stages == 0
+                   && exchange_packs(call->exchange, call->text_bytes, &is_required)
+               ? INFER_PACK
+               : INFER_WRITE;
+}
+
+/* The key pays what the call used, also where it was cancelled or failed. */
+static void charge(struct call *call)
+{
+    if (!call->quota)
+        return;
+    const bool was_begun = call->clock.begun_ns > 0;
+    access_quota_charge(call->quota, call->reserved_ns,
+                        was_begun ? infer_cost_used_ns(&call->cost, last_phase(call)) : 0);
+    access_quota_explain(call->quota, call->memory, &call->fault);
+}
+
 static void done(struct job *job, enum job_outcome outcome)
 {
     struct call *call = call_of(job);
     finish(call, outcome);
+    charge(call);
     record(call);
     if (call->fault.code != FAULT_NONE) {
         drop_memory(call);
@@ -251,10 +284,11 @@ static bool open_call(struct call *call, struct exchange *exchange, struct fault
     if (!call)
         return fault_no_memory(fault);
     init(call, service, exchange_memory(exchange));
+    call->quota = exchange_quota(exchange);
     if (!call->kind->begin(call, exchange, fault))
         return false;
     take_body(call, exchange, deadline_ns);
-    return admit_body(call, fault);
+    return admit_body(call, fault) && reserve_time(call, call->job.cost_ns, fault);
 }
 
 void call_handle(struct exchange *exchange, struct call *call)
@@ -271,6 +305,7 @@ void call_handle(struct exchange *exchange, struct call *call)
     exchange_park(exchange, call->job.deadline_ns, end, release, call);
     if (scheduler_run(service->scheduler, &call->job, inline_ns))
         return;
+    charge(call);
     service_refuse_overloaded(1, &fault);
     exchange_fail(exchange, &fault);
 }
@@ -280,6 +315,8 @@ bool call_takes_body(const struct exchange *exchange, struct body_outlook *outlo
 {
     struct infer_cost cost = { .flops = 0 };
     uint64_t guess_key;
+    if (!service_has_time(exchange, fault))
+        return false;
     if (outlook->bytes > 0 && outlook->bytes < ADMISSION_EARLY_BYTES)
         return true;
     const struct admission_cost certain =

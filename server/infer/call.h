@@ -66,6 +66,8 @@ struct call {
     void *body_memory; /* what holds the body; malloc'd */
     enum coding body_coding, answer_coding;
     struct memory_share *memory; /* of the exchange; NULL: not counted */
+    struct access_quota *quota;  /* of the exchange's key; NULL: no bounds */
+    int64_t reserved_ns;         /* of the quota's CPU time */
     struct json_document document;
     int64_t timeout_ns; /* that the body gives the request; 0: none */
     int priority;       /* that the body asks for, see scheduler.h */

@@ -179,9 +179,11 @@ int64_t infer_cost_joined_ns(const struct infer_cost *cost, enum attn_layer_prod
     return cost_ns(computed) - cost_parameters_ns(&cost->products[product]) + answer_ns(cost);
 }
 
-int64_t infer_cost_was_shared(struct infer_cost *cost, enum attn_layer_product product)
+int64_t infer_cost_was_shared(struct infer_cost *cost, enum attn_layer_product product,
+                              int64_t paid_ns)
 {
     struct cost *computed = &cost->phases[INFER_COMPUTE];
+    cost->batched_ns += paid_ns;
     cost_remove(computed, &cost->products[product]);
     return (product == ATTN_PRODUCT_OUTPUT ? 0 : cost_ns(computed)) + answer_ns(cost);
 }
@@ -228,6 +230,23 @@ void infer_cost_stop(struct infer_cost *cost, enum infer_phase phase,
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&cost->cpu_ns[phase], clock_thread_ns() - watch->cpu_ns,
                               memory_order_relaxed);
+}
+
+/* The amounts of a phase may be other than at its prediction: batches take products away. */
+static int64_t used_in_phase(const struct infer_cost *cost, enum infer_phase phase, bool was_begun)
+{
+    const int64_t cpu_ns = atomic_load_explicit(&cost->cpu_ns[phase], memory_order_relaxed);
+    if (cpu_ns > 0 || !was_begun)
+        return cpu_ns;
+    return cost_ns(&cost->phases[phase]);
+}
+
+int64_t infer_cost_used_ns(const struct infer_cost *cost, enum infer_phase last)
+{
+    int64_t used_ns = cost->batched_ns;
+    for (int phase = 0; phase < INFER_PHASE_COUNT; phase++)
+        used_ns += used_in_phase(cost, (enum infer_phase)phase, phase <= (int)last);
+    return used_ns;
 }
 
 void infer_cost_was_packed(struct infer_cost *cost, size_t bytes)

@@ -22,6 +22,7 @@ struct infer_cost {
     int64_t saved_ns;              /* predicted to be paid by others of a batch; not in ns */
     int64_t ns[INFER_PHASE_COUNT]; /* predicted */
     bool measured[INFER_PHASE_COUNT];
+    int64_t batched_ns; /* CPU time of batches for the request's own rows */
     _Atomic int64_t cpu_ns[INFER_PHASE_COUNT], clock_ns[INFER_PHASE_COUNT];
 };
 
@@ -56,8 +57,10 @@ void infer_cost_expect_part(struct infer_cost *cost, enum attn_layer_product pro
 /* The remaining cost of a job that joins others in the product, with its own rows of it. */
 int64_t infer_cost_joined_ns(const struct infer_cost *cost, enum attn_layer_product product);
 
-/* A batch has computed the product and was charged for it. Returns the job's remaining cost. */
-int64_t infer_cost_was_shared(struct infer_cost *cost, enum attn_layer_product product);
+/* A batch has computed the product and was charged for it: paid_ns of CPU time for the request's
+ * own rows. Returns the job's remaining cost. */
+int64_t infer_cost_was_shared(struct infer_cost *cost, enum attn_layer_product product,
+                              int64_t paid_ns);
 
 /* Fills in member, except job and go_on. False where this stage of the item's plan is no product
  * that can be shared. Only requests of one item share products. */
@@ -78,6 +81,11 @@ void infer_cost_start(const struct infer_cost *cost, enum infer_phase phase,
                       struct infer_stopwatch *watch);
 void infer_cost_stop(struct infer_cost *cost, enum infer_phase phase,
                      const struct infer_stopwatch *watch);
+
+/* The CPU time of a request that is over, with its part of the batches. A phase that was not
+ * measured counts as predicted, if it is one of the phases up to `last`, which the request came
+ * to. */
+int64_t infer_cost_used_ns(const struct infer_cost *cost, enum infer_phase last);
 
 /* So many bytes were packed, block by block. 0: they did not shrink and stay unpacked, so the time
  * says nothing about the rate. */

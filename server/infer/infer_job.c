@@ -110,13 +110,14 @@ static int64_t number_tasks(struct infer_job *job, int stage)
     return count;
 }
 
-/* A batch has run the stage that the job waits for. Its time is not charged to this job. */
+/* A batch has run the stage that the job waits for. Of its time the job is charged the part for its
+ * own rows, and only in the account of its key: the batch was a job itself. */
 static int64_t go_on(struct job *job)
 {
     struct call *call = (struct call *)job;
     struct infer_job *infer = infer_of(call);
     set_pending(infer, false);
-    job->cost_ns = infer_cost_was_shared(&call->cost, infer->member.product);
+    job->cost_ns = infer_cost_was_shared(&call->cost, infer->member.product, infer->member.paid_ns);
     infer->shared_stages++;
     return call_go_on(call, number_tasks(infer, infer->member_stage + 1));
 }

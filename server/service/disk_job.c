@@ -1,6 +1,8 @@
 /* disk_job.c - see disk_job.h. */
 #include "service/disk_job.h"
 
+#include "access/access_quota.h"
+#include "base/clock.h"
 #include "format/coding.h"
 #include "service/admission.h"
 
@@ -27,10 +29,20 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
     (void)worker;
     void *memory = (void *)disk_job->body.data;
     disk_job->ran = true;
+    const int64_t begun_ns = clock_thread_ns();
     if (coding_unpack(disk_job->coding, &disk_job->body, &memory,
                       disk_job->service->config->body_bytes_max,
                       exchange_memory(disk_job->exchange), &disk_job->fault))
         disk_job->run(disk_job);
+    access_quota_charge(exchange_quota(disk_job->exchange), 0, clock_thread_ns() - begun_ns);
+}
+
+/* What a change of the models costs is not known before it is done: the key goes into debt. */
+bool disk_job_takes_body(const struct exchange *exchange, struct body_outlook *outlook,
+                         struct fault *fault)
+{
+    (void)outlook;
+    return service_has_time(exchange, fault);
 }
 
 /* If run was called, its result is the answer, even if the deadline has passed meanwhile. */

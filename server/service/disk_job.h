@@ -30,6 +30,10 @@ struct disk_job {
     bool ran;
 };
 
+/* Whether the body of such a request may come, see http.h: not while its key is in debt. */
+bool disk_job_takes_body(const struct exchange *exchange, struct body_outlook *outlook,
+                         struct fault *fault);
+
 /* Takes the exchange and its body, and answers with the answer of run, or with the fault why it did
  * not run. name is copied. */
 void disk_job_start(struct exchange *exchange, const char *name, disk_job_run *run);

@@ -1,6 +1,8 @@
 /* service.c - see service.h. */
 #include "service/service.h"
 
+#include "access/access_quota.h"
+#include "base/clock.h"
 #include "watch/metrics.h"
 
 #include <math.h>
@@ -66,6 +68,12 @@ bool service_read_deadline(const struct service *service, const struct exchange 
     }
     *deadline_ns = exchange_started_ns(exchange) + timeout_ns;
     return true;
+}
+
+bool service_has_time(const struct exchange *exchange, struct fault *fault)
+{
+    struct access_quota *quota = exchange_quota(exchange);
+    return !quota || access_quota_has_time(quota, clock_now_ns(), fault);
 }
 
 void service_check_outcome(enum job_outcome outcome, struct fault *fault)

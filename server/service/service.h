@@ -54,6 +54,10 @@ bool service_takes_json(const struct exchange *exchange, struct fault *fault);
 bool service_read_deadline(const struct service *service, const struct exchange *exchange,
                            int64_t *deadline_ns, struct fault *fault);
 
+/* Whether the key of the request is not in debt of CPU time, as far as it has a budget; else the
+ * fault is set. */
+bool service_has_time(const struct exchange *exchange, struct fault *fault);
+
 /* Sets the fault of a job that ended early, and counts it. No effect for JOB_FINISHED. */
 void service_check_outcome(enum job_outcome outcome, struct fault *fault);
 

@@ -105,10 +105,17 @@ static void take_members(struct batch *batch)
         batch_metrics_observe(batch->count, batch->rows);
 }
 
+/* The CPU time of the batch so far for the rows of a member. */
+static int64_t part_of(const struct batch *batch, const struct batch_member *member)
+{
+    return batch->rows > 0 ? atomic_load(&batch->cpu_ns) / batch->rows * member->rows : 0;
+}
+
 static void send_on(struct batch *batch, int64_t i)
 {
     struct batch_member *member = batch->members[i];
     batch->members[i] = NULL;
+    member->paid_ns = part_of(batch, member);
     const int64_t tasks = member->go_on(member->job);
     scheduler_continue(batch->batcher->scheduler, member->job, tasks); /* member may be freed */
 }

@@ -30,6 +30,7 @@ struct batch_member {
     int64_t rows;     /* of the product */
     struct cost cost; /* of the product alone */
     int64_t alone_ns; /* predicted cost of the whole job if it shares nothing */
+    int64_t paid_ns;  /* set before go_on: the CPU time of the batch for the member's rows */
     /* The product is computed. Returns the number of tasks that the job goes on with, 0 where it is
      * over. Called by a worker, with no lock held. */
     int64_t (*go_on)(struct job *job);
