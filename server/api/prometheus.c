@@ -1,6 +1,7 @@
 /* prometheus.c - see prometheus.h. */
 #include "api/prometheus.h"
 
+#include "access/access_metrics.h"
 #include "api/nv_metrics.h"
 #include "service/service.h"
 #include "watch/batch_metrics.h"
@@ -59,6 +60,7 @@ void prometheus_get(struct exchange *exchange)
                          "Predicted time of one worker for what is accepted and not yet done.");
     text_format(&text, "attnd_queue_cost_seconds %.9f\n",
                 (double)scheduler_load(service->scheduler).cost_ns / 1e9);
+    access_metrics_write(service->keys, &text);
     if (service->config->metrics_nv_aliases && atomic_load(&service->state) != SERVICE_LOADING)
         nv_metrics_write(&text, service->store);
     exchange_reply_text(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", &text);
