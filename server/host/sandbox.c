@@ -143,8 +143,8 @@ static void allow_listed(int rules, const struct ruleset *given_up, const struct
  * thread's heap back for the first time. */
 static void allow_own(int rules, const struct ruleset *given_up)
 {
-    static const char *const PATHS[] = { "/proc/self", "/proc/stat",
-                                         "/proc/sys/vm/overcommit_memory" };
+    static const char *const PATHS[] = { "/proc/self/cgroup", "/proc/self/fd", "/proc/self/stat",
+                                         "/proc/stat", "/proc/sys/vm/overcommit_memory" };
     for (size_t i = 0; i < sizeof PATHS / sizeof PATHS[0]; i++)
         allow(rules, given_up, PATHS[i], SANDBOX_READS); /* stays open: see above */
     allow_and_close(rules, given_up, "/sys/fs/cgroup", SANDBOX_READS);

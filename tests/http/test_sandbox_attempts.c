@@ -201,6 +201,8 @@ static const struct {
     { "ptrace", INJECTED_TRACE, EPERM, EPERM, 1 },
     { "signal", INJECTED_SIGNAL, EPERM, EPERM, 6 },
     { "open /etc/passwd", INJECTED_OPEN, 0, EACCES, 1 },
+    { "open /proc/self/environ", INJECTED_OPEN, 0, EACCES, 1 },
+    { "write to /proc/self/mem", INJECTED_OPEN_WRITE, EPERM, EACCES, 1 },
     { "open a file beside the models", INJECTED_OPEN, 0, EACCES, 1 },
     { "create a file beside the models", INJECTED_CREATE, EPERM, EACCES, 1 },
     { "create a file among the models", INJECTED_CREATE, EPERM, EACCES, 1 },
@@ -214,7 +216,7 @@ static int make_attempt(int i)
 {
     const char *name = ATTEMPTS[i].name;
     const int number = ATTEMPTS[i].what == INJECTED_TCP ? tcp_port : (int)stranger;
-    const char *path = strcmp(name, "open /etc/passwd") == 0 ? "/etc/passwd"
+    const char *path = strchr(name, '/') ? strchr(name, '/')
                        : strstr(name, "beside")
                            ? outside_path(ATTEMPTS[i].what == INJECTED_OPEN ? "secret" : "made")
                        : strstr(name, "unix")   ? outside_path("socket")
