@@ -339,11 +339,12 @@ $(BUILD)/fuzz_%: $B/tests/fuzz/fuzz_%.o $(TEST_LINKED)
 
 # ------------------------------------------------------------------------------------ the rest --
 
-install: daemon ## to DESTDIR, PREFIX=/usr/local: the daemon and its systemd unit
+install: daemon ## to DESTDIR, PREFIX=/usr/local: the daemon and its systemd units
 	install -D -m 755 $(BUILD)/attnd $(DESTDIR)$(PREFIX)/bin/attnd
 	install -d $(DESTDIR)$(UNITDIR)
 	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' deploy/systemd/attnd.service \
 	    > $(DESTDIR)$(UNITDIR)/attnd.service
+	install -m 644 deploy/systemd/attnd.socket $(DESTDIR)$(UNITDIR)/attnd.socket
 
 compdb: ## compile_commands.json, for editors and clang tools
 	@$(MAKE) --no-print-directory -Bn V=1 programs | awk -v folder='$(CURDIR)' \

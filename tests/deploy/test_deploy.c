@@ -7,7 +7,6 @@
 #include "daemon.h"
 #include "http_client.h"
 #include "manifest.h"
-#include "skip.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -423,33 +422,6 @@ static void test_time_to_end(void **state)
     manifest_free(&compose);
 }
 
-/* systemd knows each directive; the path of the daemon is that of the build. The limit of the
- * exposure makes sure that a right added to the unit is weighed first (systemd.exec(5),
- * "Sandboxing"). */
-static void test_unit_is_valid(void **state)
-{
-    (void)state;
-    enum { EXPOSURE_MAX = 12 }; /* out of 100 */
-    const char *daemon = getenv("ATTND") ? getenv("ATTND") : "build/attnd";
-    char command[4 * TEXT_BYTES], line[TEXT_BYTES];
-    skip_without("systemd", "systemd-analyze --version");
-    char *folder = daemon_directory_create();
-    format(line, "%s/attnd.service", folder);
-    snprintf(command, sizeof command,
-             "sed \"s|/usr/local/bin/attnd|$(realpath %s)|\" " UNIT " >%s &&"
-             " systemd-analyze verify %s 2>&1 | grep -F attnd.service;"
-             " systemd-analyze security --offline=true --threshold=%d %s >/dev/null 2>&1 ||"
-             " echo the unit is exposed to more",
-             daemon, line, line, EXPOSURE_MAX, line);
-    FILE *said = popen(command, "r");
-    assert_non_null(said);
-    const bool complains = fgets(line, sizeof line, said) != NULL;
-    pclose(said);
-    daemon_directory_remove(folder);
-    if (complains)
-        fail_msg("%s", line);
-}
-
 static void test_user_and_version(void **state)
 {
     (void)state;
@@ -491,7 +463,6 @@ int main(void)
         cmocka_unit_test(test_ports_agree),
         cmocka_unit_test(test_names_agree),
         cmocka_unit_test(test_time_to_end),
-        cmocka_unit_test(test_unit_is_valid),
         cmocka_unit_test(test_user_and_version),
     };
     return cmocka_run_group_tests(tests, read_help, free_help);
