@@ -64,6 +64,7 @@ struct access_account *access_accounts_hold(struct access_accounts *accounts, co
     fresh->owner = accounts;
     access_limits_init(&fresh->limits);
     access_quota_init(&fresh->quota, fresh->name);
+    fresh->share.weight = fresh->limits.weight;
     pthread_mutex_lock(&accounts->lock);
     struct access_account *account = find_or_add(accounts, fresh);
     if (account)
@@ -100,6 +101,7 @@ void access_account_limit(struct access_account *account, const struct access_li
 {
     pthread_mutex_lock(&account->owner->lock);
     account->limits = *limits;
+    account->share.weight = limits->weight;
     pthread_mutex_unlock(&account->owner->lock);
     access_quota_limit(&account->quota, limits, clock_now_ns());
 }

@@ -8,6 +8,7 @@
 
 #include "access/access_limits.h"
 #include "access/access_quota.h"
+#include "work/job_share.h"
 
 enum { ACCESS_NAME_MAX = 64 };
 
@@ -20,6 +21,8 @@ struct access_account {
 
     struct access_limits limits; /* of the newest key of the name; guarded by owner */
     struct access_quota quota;   /* by these limits, what its requests use */
+
+    struct job_share share; /* of the schedulers; no job is left of it when no reference is */
 };
 
 /* A further reference. */

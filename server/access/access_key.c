@@ -109,3 +109,8 @@ void access_key_write(const struct access_key *key, struct text *text)
     access_key_write_scopes(key, text);
     access_limits_write(&key->limits, text);
 }
+
+struct job_share *access_key_share(const struct access_key *key)
+{
+    return key ? &key->account->share : NULL;
+}

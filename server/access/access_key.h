@@ -45,4 +45,8 @@ void access_key_write_scopes(const struct access_key *key, struct text *text);
 /* Writes the line of the key in the keys' file, without a newline. */
 void access_key_write(const struct access_key *key, struct text *text);
 
+/* The share of the schedulers that the jobs of the key's name have; NULL gives NULL, the common
+ * share. Needs the key no longer than the key needs its account. */
+struct job_share *access_key_share(const struct access_key *key);
+
 #endif

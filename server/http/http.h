@@ -30,7 +30,8 @@ struct body_outlook {
     int64_t wait_ns;        /* how long the first waiting body of the thread has waited already */
     int64_t others_count;   /* bodies that are read before this one */
     int64_t others_cost_ns; /* the sum of their cost_ns */
-    bool is_counted;        /* the body has waited: it is counted already, and the above are 0 */
+    int64_t own_count, own_cost_ns; /* the same of those with a key of the same name */
+    bool is_counted; /* the body has waited: it is counted already, and the above are 0 */
 
     /* Filled in by the route. */
     int64_t cost_ns;   /* predicted time of one worker for the request; 0: not known */

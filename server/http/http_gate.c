@@ -20,6 +20,7 @@
  * read beside the others. */
 #include "http/http_internal.h"
 
+#include "access/access_key.h"
 #include "base/clock.h"
 #include "watch/metrics.h"
 
@@ -115,13 +116,18 @@ static void take_out(struct http_queue *queue, struct exchange *exchange)
     queue->bytes -= bytes_of(exchange);
 }
 
-/* Adds a body to the sums of all threads (sign 1) or takes it out (-1). It counts there while it
- * waits or has a place. */
+/* Adds a body to the sums of all threads and of its share (sign 1) or takes it out (-1). It counts
+ * there while it waits or has a place. */
 static void count(struct exchange *exchange, int sign)
 {
     struct http *http = exchange->thread->http;
     atomic_fetch_add(&http->coming_count, sign);
     atomic_fetch_add(&http->coming_cost_ns, sign * exchange->gate_cost_ns);
+    struct job_share *share = access_key_share(exchange->key);
+    if (!share)
+        return;
+    atomic_fetch_add(&share->coming_count, sign);
+    atomic_fetch_add(&share->coming_cost_ns, sign * exchange->gate_cost_ns);
 }
 
 static void take_place(struct exchange *exchange)
@@ -150,6 +156,9 @@ void http_gate_look(struct exchange *exchange)
     outlook->is_counted = is_known;
     outlook->others_count = is_known ? 0 : atomic_load(&thread->http->coming_count);
     outlook->others_cost_ns = is_known ? 0 : atomic_load(&thread->http->coming_cost_ns);
+    const struct job_share *share = is_known ? NULL : access_key_share(exchange->key);
+    outlook->own_count = share ? atomic_load(&share->coming_count) : 0;
+    outlook->own_cost_ns = share ? atomic_load(&share->coming_cost_ns) : 0;
     const struct exchange *first = gate->waiting.list.first;
     outlook->wait_ns = first && !is_known ? clock_now_ns() - first->gate_since_ns : 0;
 }

@@ -1,6 +1,7 @@
 /* call.c - see call.h. */
 #include "infer/call.h"
 
+#include "access/access_key.h"
 #include "access/access_quota.h"
 #include "base/clock.h"
 #include "format/coding.h"
@@ -144,7 +145,7 @@ static void finish(struct call *call, enum job_outcome outcome)
     struct infer_stopwatch watch;
     if (call->answer_stages == 0)
         call->clock.computed_ns = clock_now_ns();
-    admission_ends(call->service, call->more_items);
+    admission_ends(call->service, &call->job, call->more_items);
     infer_cost_start(&call->cost, INFER_WRITE, &watch);
     service_check_outcome(outcome, &call->fault);
     if (call->kind->end)
@@ -241,6 +242,7 @@ static void init(struct call *call, struct service *service, struct memory_share
 static void take_body(struct call *call, struct exchange *exchange, int64_t deadline_ns)
 {
     call->job.deadline_ns = deadline_ns;
+    call->job.share = access_key_share(exchange_key(exchange));
     call->exchange = exchange;
     call->clock.started_ns = exchange_started_ns(exchange);
     call->body_coding = exchange_body_coding(exchange);

@@ -1,9 +1,11 @@
 /* admission.c - see admission.h. */
 #include "service/admission.h"
 
+#include "access/access_key.h"
 #include "base/clock.h"
 #include "watch/metrics.h"
 #include "work/cost.h"
+#include "work/job_share.h"
 
 #include <inttypes.h>
 
@@ -27,32 +29,68 @@ static int seconds_of(double ns)
                                          : (int)(seconds + 0.999999);
 }
 
+/* What is there, and by how much it is too much with the request. */
+struct fill {
+    double items, over_items;
+    double cost_ns, over_cost_ns;
+    double ns_by_clock; /* for a nanosecond of cost that is too much: when there is room for it */
+};
+
+static bool is_over(const struct fill *fill, const struct admission_request *request,
+                    int *retry_after_s)
+{
+    if (fill->items <= 0)
+        return false;
+    if (fill->over_items > 0 && request->items > request->counted_items) {
+        /* As if all items had one size. */
+        *retry_after_s =
+            seconds_of(fill->cost_ns * fill->ns_by_clock * fill->over_items / fill->items);
+        return true;
+    }
+    if (fill->over_cost_ns > 0 && request->likely_ns / DOUBT >= request->counted_ns) {
+        *retry_after_s = seconds_of(fill->over_cost_ns * fill->ns_by_clock);
+        return true;
+    }
+    return false;
+}
+
+/* Whether the queue is full, or what the request's share has in it is more than what is free. Each
+ * job of the share that ends makes the one less and the other more, so half of what is too much has
+ * to be done, by the share's part of the workers. Jobs of other shares make nothing free for sure,
+ * since new ones may take their places. */
+static bool is_full(const struct admission_limits *limits, const struct admission_queue *queue,
+                    const struct admission_request *request, int *retry_after_s)
+{
+    const double workers = (double)queue->worker_count;
+    const double free_items = (double)limits->items_max - (double)queue->items;
+    const double free_cost_ns = (double)limits->cost_ns_max * workers - (double)queue->cost_ns;
+    const double items = (double)request->items, cost_ns = (double)request->likely_ns;
+    const double own_items = (double)queue->share_items, own_ns = (double)queue->share_cost_ns;
+    const double by_clock = queue->slowdown / workers;
+    const struct fill all = { (double)queue->items, items - free_items, (double)queue->cost_ns,
+                              cost_ns - free_cost_ns, by_clock };
+    if (is_over(&all, request, retry_after_s))
+        return true;
+    if (!queue->is_shared)
+        return false;
+    const struct fill own = { own_items, own_items + items - free_items, own_ns,
+                              own_ns + cost_ns - free_cost_ns, by_clock / queue->share_part / 2 };
+    return is_over(&own, request, retry_after_s);
+}
+
 enum admission_verdict admission_judge(const struct admission_limits *limits,
                                        const struct admission_queue *queue,
                                        const struct admission_request *request, int *retry_after_s)
 {
     const double workers = (double)queue->worker_count;
-    const double cost_max = (double)limits->cost_ns_max * workers;
     const double certain = (double)request->certain_ns / DOUBT;
-    const double over_items =
-        (double)queue->items + (double)request->items - (double)limits->items_max;
-    const double over_cost = (double)queue->cost_ns + (double)request->likely_ns - cost_max;
-    const double by_clock = queue->slowdown / workers;
     *retry_after_s = 1;
     if ((double)request->by_size_ns / DOUBT > (double)limits->one_ns_max * workers)
         return ADMISSION_TOO_LARGE;
-    if (over_items > 0 && queue->items > 0 && request->items > request->counted_items) {
-        /* As if all items had one size. */
-        *retry_after_s =
-            seconds_of((double)queue->cost_ns * by_clock * over_items / (double)queue->items);
+    if (is_full(limits, queue, request, retry_after_s))
         return ADMISSION_FULL;
-    }
-    if (over_cost > 0 && queue->items > 0 && request->likely_ns / DOUBT >= request->counted_ns) {
-        *retry_after_s = seconds_of(over_cost * by_clock);
-        return ADMISSION_FULL;
-    }
     const double slack = request->was_judged ? 1 : SLACK;
-    const double before = (double)queue->before_ns * by_clock;
+    const double before = (double)queue->before_ns * queue->slowdown / workers;
     const double begins = before > (double)request->begins_ns ? before : (double)request->begins_ns;
     if (slack * begins + certain / workers > (double)request->left_ns)
         return ADMISSION_TOO_LATE;
@@ -107,29 +145,62 @@ static bool refuse(const struct service *service, enum admission_verdict verdict
     return true;
 }
 
-/* Judges a request. outlook: of a body that has not arrived yet, else NULL. */
-static bool ask(struct service *service, const struct job *job, struct admission_request *request,
-                const struct body_outlook *outlook, struct fault *fault)
+static int64_t less_ns(int64_t cost_ns, int64_t counted_ns)
 {
-    const int64_t others_count = outlook ? outlook->others_count : 0;
-    const int64_t others_ns = outlook ? outlook->others_cost_ns : 0;
-    const struct admission_limits limits = limits_of(service);
+    return cost_ns > counted_ns ? cost_ns - counted_ns : 0;
+}
+
+/* What waits without the request. outlook: of a body that has not arrived yet, else NULL. */
+static struct admission_queue queue_without(struct service *service,
+                                            const struct admission_request *request,
+                                            const struct body_outlook *outlook)
+{
     const struct scheduler_load load = scheduler_load(service->scheduler);
-    struct admission_queue queue = {
+    return (struct admission_queue){
         .items = load.job_count + scheduler_load(service->disk_jobs).job_count
-                 + atomic_load(&service->more_items) + others_count - request->counted_items,
-        .cost_ns = others_ns
-                   + (load.cost_ns > request->counted_ns ? load.cost_ns - request->counted_ns : 0),
+                 + atomic_load(&service->more_items) + (outlook ? outlook->others_count : 0)
+                 - request->counted_items,
+        .cost_ns =
+            (outlook ? outlook->others_cost_ns : 0) + less_ns(load.cost_ns, request->counted_ns),
         .worker_count = scheduler_worker_count(service->scheduler),
         .slowdown = cost_slowdown(),
     };
+}
+
+/* Sets in queue what of it is the share's. */
+static void add_share(struct admission_queue *queue, struct service *service,
+                      const struct admission_request *request, const struct body_outlook *outlook,
+                      struct job_share *share)
+{
+    const struct scheduler_share_load load = scheduler_share_load(service->scheduler, share);
+    queue->is_shared = true;
+    queue->share_part = load.part;
+    queue->share_items = load.job_count + scheduler_share_load(service->disk_jobs, share).job_count
+                         + atomic_load(&share->more_items) + (outlook ? outlook->own_count : 0)
+                         - request->counted_items;
+    queue->share_cost_ns =
+        (outlook ? outlook->own_cost_ns : 0) + less_ns(load.cost_ns, request->counted_ns);
+}
+
+/* Judges a request; outlook as above. */
+static bool ask(struct service *service, const struct job *job, struct admission_request *request,
+                const struct body_outlook *outlook, struct fault *fault)
+{
+    const struct admission_limits limits = limits_of(service);
+    struct admission_queue queue = queue_without(service, request, outlook);
     int retry_after_s;
+    if (job->share)
+        add_share(&queue, service, request, outlook, job->share);
     queue.before_ns = queue.cost_ns;
     request->left_ns = job->deadline_ns ? job->deadline_ns - clock_now_ns() : INT64_MAX;
     enum admission_verdict verdict = admission_judge(&limits, &queue, request, &retry_after_s);
     if (verdict == ADMISSION_TOO_LATE && queue.before_ns > 0) {
-        /* Too late if all open jobs went before it. Count only those that do. */
-        queue.before_ns = others_ns + scheduler_before_ns(service->scheduler, job);
+        /* Too late if all open jobs went before it. Count only those that do; of the bodies on
+         * their way, those of its own share. */
+        const int64_t coming_ns = !outlook     ? 0
+                                  : job->share ? outlook->own_cost_ns
+                                               : outlook->others_cost_ns;
+        queue.before_ns = coming_ns + scheduler_before_ns(service->scheduler, job);
         verdict = admission_judge(&limits, &queue, request, &retry_after_s);
     }
     return refuse(service, verdict, request, retry_after_s, fault);
@@ -145,7 +216,8 @@ bool admission_takes_body(struct service *service, const struct exchange *exchan
                                          .likely_ns = outlook->cost_ns,
                                          .begins_ns = outlook->wait_ns,
                                          .was_judged = outlook->is_counted };
-    struct job job = { .cost_ns = outlook->cost_ns };
+    struct job job = { .cost_ns = outlook->cost_ns,
+                       .share = access_key_share(exchange_key(exchange)) };
     if (atomic_load(&service->state) == SERVICE_LOADING || outlook->bytes < ADMISSION_EARLY_BYTES
         || !service_read_deadline(service, exchange, &job.deadline_ns, fault)) {
         fault->code = FAULT_NONE; /* the handler reports it */
@@ -170,9 +242,9 @@ bool admission_takes(struct service *service, const struct job *job, struct admi
     return ask(service, job, &request, NULL, fault);
 }
 
-bool admission_takes_disk_job(struct service *service, struct fault *fault)
+bool admission_takes_disk_job(struct service *service, struct job_share *share, struct fault *fault)
 {
-    const struct job job = { .deadline_ns = 0 };
+    const struct job job = { .share = share };
     return admission_takes(service, &job, (struct admission_cost){ 0 }, false, fault);
 }
 
@@ -191,10 +263,14 @@ bool admission_takes_planned(struct service *service, struct job *job, int64_t i
         return false;
     *more_items = request.items - 1;
     atomic_fetch_add(&service->more_items, *more_items);
+    if (job->share)
+        atomic_fetch_add(&job->share->more_items, *more_items);
     return true;
 }
 
-void admission_ends(struct service *service, int64_t more_items)
+void admission_ends(struct service *service, const struct job *job, int64_t more_items)
 {
     atomic_fetch_sub(&service->more_items, more_items);
+    if (job->share)
+        atomic_fetch_sub(&job->share->more_items, more_items);
 }

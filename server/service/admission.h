@@ -4,7 +4,13 @@
  * body have arrived (and again if the body had to wait to be read), when the body has arrived, and
  * when the request has been planned. Before the plan only the cost of reading the body is certain,
  * and the request is judged by that; in the queue it counts with the recent cost of such bodies
- * (cost_guess.h). */
+ * (cost_guess.h).
+ *
+ * A share of several (job_share.h) may have as many items in the queue, and as much cost, as would
+ * still fit besides: dynamic thresholds, Choudhury and Hahne, "Dynamic queue length thresholds for
+ * shared-memory packet switches" (IEEE/ACM Transactions on Networking 6, 1998), with alpha 1. So
+ * one flood of requests leaves half of the queue to others, and n floods leave a part of 1 / (n +
+ * 1). A share that has nothing in the queue is not bounded by this. */
 #ifndef ATTND_ADMISSION_H
 #define ATTND_ADMISSION_H
 
@@ -25,6 +31,10 @@ struct admission_queue {
     int64_t before_ns; /* the part of cost_ns that goes before the judged request */
     int worker_count;
     double slowdown; /* cost_slowdown() */
+
+    bool is_shared;                     /* the judged request is of one share of several */
+    int64_t share_items, share_cost_ns; /* of its share, within items and cost_ns */
+    double share_part; /* of the workers that its share gets if all shares ask for more */
 };
 
 struct admission_request {
@@ -78,19 +88,20 @@ bool admission_takes_body(struct service *service, const struct exchange *exchan
                           struct body_outlook *outlook, struct admission_cost certain,
                           struct fault *fault);
 
-/* Called when the body has arrived, before scheduler_submit(). job has its deadline and its likely
- * cost. was_judged: exchange_was_judged(). */
+/* Called when the body has arrived, before scheduler_submit(). job has its deadline, its share and
+ * its likely cost. was_judged: exchange_was_judged(). */
 bool admission_takes(struct service *service, const struct job *job, struct admission_cost certain,
                      bool was_judged, struct fault *fault);
 
 /* The same for a disk job (disk_job.h), which takes a place in the queue and no worker. */
-bool admission_takes_disk_job(struct service *service, struct fault *fault);
+bool admission_takes_disk_job(struct service *service, struct job_share *share,
+                              struct fault *fault);
 
 /* Called in the first task of the job, when its request is planned: left is the cost of computing
  * and writing its items. Sets job->cost_ns. Where the request is taken, sets *more_items, to be
  * passed to admission_ends() when the job is done. */
 bool admission_takes_planned(struct service *service, struct job *job, int64_t items,
                              struct admission_cost left, int64_t *more_items, struct fault *fault);
-void admission_ends(struct service *service, int64_t more_items);
+void admission_ends(struct service *service, const struct job *job, int64_t more_items);
 
 #endif

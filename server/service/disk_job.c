@@ -1,6 +1,7 @@
 /* disk_job.c - see disk_job.h. */
 #include "service/disk_job.h"
 
+#include "access/access_key.h"
 #include "access/access_quota.h"
 #include "base/clock.h"
 #include "format/coding.h"
@@ -75,11 +76,12 @@ static void end(void *owner, enum exchange_end why)
 void disk_job_start(struct exchange *exchange, const char *name, disk_job_run *run_it)
 {
     struct service *service = exchange_context(exchange);
+    struct job_share *share = access_key_share(exchange_key(exchange));
     struct fault fault = { .code = FAULT_NONE };
     int64_t deadline_ns = 0;
     struct disk_job *disk_job = NULL;
     if (service_read_deadline(service, exchange, &deadline_ns, &fault)
-        && admission_takes_disk_job(service, &fault)) {
+        && admission_takes_disk_job(service, share, &fault)) {
         disk_job = calloc(1, sizeof *disk_job);
         if (!disk_job)
             fault_no_memory(&fault);
@@ -90,6 +92,7 @@ void disk_job_start(struct exchange *exchange, const char *name, disk_job_run *r
     }
     disk_job->job.kind = &disk_job_kind;
     disk_job->job.deadline_ns = deadline_ns;
+    disk_job->job.share = share;
     disk_job->service = service;
     disk_job->exchange = exchange;
     disk_job->run = run_it;

@@ -177,6 +177,81 @@ static void test_places_are_kept(void **state)
     assert_int_equal(judge(), ADMISSION_FULL);
 }
 
+/* A share may have as much as is free besides. */
+static void test_a_flood_leaves_half(void **state)
+{
+    (void)state;
+    limits.items_max = 100;
+    queue = (struct admission_queue){
+        .worker_count = 2, .slowdown = 1, .is_shared = true, .share_part = 1
+    };
+    request.likely_ns = SECOND / 100;
+    while (judge() == ADMISSION_TAKEN) {
+        queue.share_items = ++queue.items;
+        queue.share_cost_ns = queue.cost_ns += request.likely_ns;
+    }
+    assert_int_equal(queue.items, 50);
+    queue.share_items = queue.share_cost_ns = 0; /* another share */
+    while (judge() == ADMISSION_TAKEN) {
+        queue.share_items++;
+        queue.items++;
+    }
+    assert_int_equal(queue.share_items, 25);
+    queue.is_shared = false; /* without shares the whole queue is there */
+    while (judge() == ADMISSION_TAKEN)
+        queue.items++;
+    assert_int_equal(queue.items, 100);
+}
+
+static void test_a_flood_leaves_half_of_the_cost(void **state)
+{
+    (void)state;
+    limits.items_max = 1000;
+    queue = (struct admission_queue){
+        .worker_count = 2, .slowdown = 1, .is_shared = true, .share_part = 1
+    };
+    request.likely_ns = SECOND / 10;
+    while (judge() == ADMISSION_TAKEN) {
+        queue.share_items = ++queue.items;
+        queue.share_cost_ns = queue.cost_ns += request.likely_ns;
+    }
+    assert_int_equal(queue.cost_ns, 4 * SECOND);
+    queue.share_items = queue.share_cost_ns = 0;
+    request.likely_ns = 4 * SECOND; /* a share that has nothing gets all that is free */
+    assert_int_equal(judge(), ADMISSION_TAKEN);
+    request.likely_ns = 4 * SECOND + 1;
+    assert_int_equal(judge(), ADMISSION_FULL);
+}
+
+/* Each item that ends makes the share's part less and what is free more. */
+static void test_when_there_is_room_for_a_share(void **state)
+{
+    (void)state;
+    limits.items_max = 100;
+    limits.cost_ns_max = 10000 * SECOND;
+    queue = (struct admission_queue){ .items = 60,
+                                      .cost_ns = 600 * SECOND,
+                                      .worker_count = 2,
+                                      .slowdown = 1,
+                                      .is_shared = true,
+                                      .share_part = 1,
+                                      .share_items = 50,
+                                      .share_cost_ns = 100 * SECOND };
+    assert_int_equal(judge(), ADMISSION_FULL); /* by eleven, of which six items end in 6 s */
+    assert_int_equal(retry_after_s, 6);
+    queue.share_part = 0.25;
+    assert_int_equal(judge(), ADMISSION_FULL);
+    assert_int_equal(retry_after_s, 22);
+    request.counted_items = 1; /* it has its place */
+    assert_int_equal(judge(), ADMISSION_TAKEN);
+    limits.cost_ns_max = 350 * SECOND; /* 700 s of two workers, 100 of them free */
+    request.counted_items = 0;
+    queue.share_items = 1;
+    request.likely_ns = 3 * SECOND;
+    assert_int_equal(judge(), ADMISSION_FULL);
+    assert_int_equal(retry_after_s, 3); /* half of 3 s too much, by a quarter of two workers */
+}
+
 static void test_guesses(void **state)
 {
     (void)state;
@@ -210,6 +285,9 @@ int main(void)
         cmocka_unit_test_setup(test_for_good_by_size_alone, setup),
         cmocka_unit_test_setup(test_deadlines, setup),
         cmocka_unit_test_setup(test_places_are_kept, setup),
+        cmocka_unit_test_setup(test_a_flood_leaves_half, setup),
+        cmocka_unit_test_setup(test_a_flood_leaves_half_of_the_cost, setup),
+        cmocka_unit_test_setup(test_when_there_is_room_for_a_share, setup),
         cmocka_unit_test(test_guesses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
