@@ -1,0 +1,131 @@
+/* Shares that have jobs in one batch: each pays for its own rows, and a share may go with its last
+ * job, whether the batch has begun or not. */
+#include "callers.h"
+#include "work/batch_share.h"
+#include "work/job_share.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static double tag(const struct job_share *share)
+{
+    return share->flows[0].tag;
+}
+
+static void test_each_share_pays_for_its_rows(void **state)
+{
+    (void)state;
+    static struct holder holders[4];
+    struct batch_member members[3];
+    struct batch_member *taken[3];
+    struct job_share shares[3] = { { .weight = 1 }, { .weight = 1 }, { .weight = 2 } };
+    struct holder *batch = &holders[3];
+    callers_begin(64);
+    for (int i = 0; i < 4; i++) {
+        holder_init(&holders[i], 3, 10 * MS);
+        holders[i].job.share = &shares[i % 3];
+        holders[i].job.for_others = &holders[i] == batch;
+        atomic_store(&holders[i].held, false);
+        assert_true(scheduler_submit(scheduler, &holders[i].job));
+    }
+    for (int i = 0; i < 3; i++) {
+        members[i] = (struct batch_member){ .job = &holders[i].job, .rows = 1 + i };
+        taken[i] = &members[i];
+    }
+    const double base = tag(&shares[0]);
+    shares[0].flows[0].tag += 60 * MS; /* as if the product had been charged to it */
+    assert_true(tag(&shares[1]) == base && tag(&shares[2]) == base);
+    batch_share_divide(scheduler, &batch->job, taken, 3, 60 * MS);
+    assert_true(tag(&shares[0]) == base + 10 * MS);
+    assert_true(tag(&shares[1]) == base + 20 * MS);
+    assert_true(tag(&shares[2]) == base + 15 * MS); /* of weight 2 */
+    assert_null(batch->job.share);
+    callers_stop();
+}
+
+static void test_a_batch_is_of_the_share_whose_turn_comes_first(void **state)
+{
+    (void)state;
+    static struct holder holders[3];
+    struct batch_member members[2];
+    struct batch_member *taken[2] = { &members[0], &members[1] };
+    struct job_share heavy = { .weight = 1 }, light = { .weight = 1 };
+    callers_begin(64);
+    for (int i = 0; i < 3; i++) {
+        holder_init(&holders[i], 3, 10 * MS);
+        holders[i].job.share = i == 1 ? &light : &heavy;
+        holders[i].job.for_others = i == 2;
+        atomic_store(&holders[i].held, false);
+        assert_true(scheduler_submit(scheduler, &holders[i].job));
+    }
+    for (int i = 0; i < 2; i++)
+        members[i] = (struct batch_member){ .job = &holders[i].job, .rows = 1 };
+    heavy.flows[0].tag += 100 * MS;
+    batch_share_of_taken(scheduler, &holders[2].job, taken, 2);
+    assert_ptr_equal(holders[2].job.share, &light);
+    assert_int_equal(scheduler_share_load(scheduler, &light).cost_ns, 20 * MS);
+    assert_int_equal(scheduler_share_load(scheduler, &heavy).cost_ns, 10 * MS);
+    assert_int_equal(scheduler_share_load(scheduler, &light).job_count, 1);
+    light.flows[0].tag += 200 * MS;
+    batch_share_join(scheduler, &holders[2].job, &holders[0].job);
+    assert_ptr_equal(holders[2].job.share, &heavy);
+    callers_stop();
+}
+
+static void free_share(int i)
+{
+    struct job_share *share = callers[i].job.share;
+    while (!atomic_load(&callers[i].done_count))
+        usleep(100);
+    memset(share, 0xff, sizeof *share);
+    free(share);
+}
+
+/* Members leave before their batch begins, or are stopped in it, each with its share. */
+static void test_shares_go_with_their_members(void **state)
+{
+    for (int round = 0; round < 20; round++) {
+        callers_create(64, round % 2 * 2 * MS);
+        holder_submit(&long_holder, 1, 1000 * MS);
+        holder_wait(&long_holder);
+        for (int i = 0; i < MEMBERS; i++) {
+            callers[i].job.share = calloc(1, sizeof(struct job_share));
+            assert_non_null(callers[i].job.share);
+            callers[i].job.share->weight = 1 + i;
+        }
+        callers[6].end = &callers[7];
+        callers_submit_all();
+        usleep(round * 200);
+        for (int i = 0; i < 6; i += 2) {
+            scheduler_stop_job(scheduler, &callers[i].job, JOB_LEFT);
+            free_share(i);
+            if (i == 2)
+                atomic_store(&long_holder.held, false);
+        }
+        for (int i = 1; i < MEMBERS; i++)
+            if (i % 2 || i == 6)
+                free_share(i);
+        for (int i = 1; i < 6; i += 2)
+            callers_expect_answered(i);
+        callers_stop();
+        callers_tear_down(state);
+        callers_set_up(state);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CALLERS_TEST(test_each_share_pays_for_its_rows),
+        CALLERS_TEST(test_a_batch_is_of_the_share_whose_turn_comes_first),
+        CALLERS_TEST(test_shares_go_with_their_members),
+    };
+    return cmocka_run_group_tests(tests, callers_set_up_group, callers_tear_down_group);
+}
