@@ -21,8 +21,7 @@ struct access_account {
 
     struct access_limits limits; /* of the newest key of the name; guarded by owner */
     struct access_quota quota;   /* by these limits, what its requests use */
-
-    struct job_share share; /* of the schedulers; no job is left of it when no reference is */
+    struct job_share share;      /* of the schedulers; no job is left of it when no reference is */
 };
 
 /* A further reference. */
