@@ -23,7 +23,7 @@ struct limit {
     const char *help;
 };
 
-enum { NS_PER_MS = 1000000, TEXT_SHOWN = 40, NUMBER_BYTES = 32 };
+enum { NS_PER_MS = 1000000, TEXT_SHOWN = 28, NUMBER_BYTES = 32 };
 
 #define FIELD(name) offsetof(struct access_limits, name)
 #define COUNT_MOST  1e6
@@ -152,15 +152,14 @@ static double value_of(const struct access_limits *limits, const struct limit *l
 
 static bool refuse_value(const struct limit *limit, const char *text, struct fault *fault)
 {
-    char min[NUMBER_BYTES], max[NUMBER_BYTES];
-    const char *dots = strlen(text) > TEXT_SHOWN ? "..." : "";
+    char shown[TEXT_SHOWN], min[NUMBER_BYTES], max[NUMBER_BYTES];
     if (limit->kind == DATE)
-        return fault_set(fault, FAULT_OPTION, "%s is '%.*s%s'; expected %s", limit->name,
-                         TEXT_SHOWN, text, dots, limit->help);
+        return fault_set(fault, FAULT_OPTION, "%s is '%s'; expected %s", limit->name,
+                         name_show(shown, sizeof shown, text, strlen(text)), limit->help);
     write_value(min, limit, limit->min);
     write_value(max, limit, limit->max);
-    return fault_set(fault, FAULT_OPTION, "%s is '%.*s%s'; expected %s, from %s to %s", limit->name,
-                     TEXT_SHOWN, text, dots, limit->help, min, max);
+    return fault_set(fault, FAULT_OPTION, "%s is '%s'; expected %s, from %s to %s", limit->name,
+                     name_show(shown, sizeof shown, text, strlen(text)), limit->help, min, max);
 }
 
 bool access_limit_set(struct access_limits *limits, int limit, const char *text,

@@ -9,11 +9,13 @@
  * only where it is no name and no hash, and only its first characters. */
 #include "access/access_line.h"
 
+#include "base/names.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH_SHOWN = 120, WORD_SHOWN = 16, WORD_BYTES = 64, PATTERN_MAX = 128 };
+enum { PATH_SHOWN = 120, WORD_SHOWN = 20, WORD_BYTES = 64, PATTERN_MAX = 128 };
 
 struct word {
     const char *text;
@@ -59,14 +61,9 @@ static const char *copy_word(char out[WORD_BYTES], struct word word)
 }
 
 /* The beginning of a word, to be shown. */
-static const char *show_word(char out[WORD_BYTES], struct word word)
+static const char *show_word(char out[WORD_SHOWN], struct word word)
 {
-    const int shown = word.size > WORD_SHOWN ? WORD_SHOWN : (int)word.size;
-    snprintf(out, WORD_BYTES, "%.*s%s", shown, word.text, word.size > WORD_SHOWN ? "..." : "");
-    for (char *c = out; *c; c++)
-        if ((unsigned char)*c >= 0x7F)
-            *c = '?';
-    return out;
+    return name_show(out, WORD_SHOWN, word.text, word.size);
 }
 
 /* One byte, to be shown. */
@@ -171,7 +168,7 @@ static bool add_pattern(const struct access_line *line, struct word item, struct
 
 static bool refuse_scope(const struct access_line *line, struct word item, struct fault *fault)
 {
-    char copy[WORD_BYTES], shown[WORD_BYTES];
+    char copy[WORD_BYTES], shown[WORD_SHOWN];
     const char *near = access_scope_nearest(copy_word(copy, item));
     if (near)
         return access_line_fault(line, item.text, fault,
@@ -229,7 +226,7 @@ struct given {
 
 static bool refuse_limit(const struct access_line *line, struct word name, struct fault *fault)
 {
-    char copy[WORD_BYTES], shown[WORD_BYTES], names[FAULT_MESSAGE_MAX / 2];
+    char copy[WORD_BYTES], shown[WORD_SHOWN], names[FAULT_MESSAGE_MAX / 2];
     const char *near = access_limit_nearest(copy_word(copy, name));
     if (near)
         return access_line_fault(line, name.text, fault,
@@ -243,7 +240,7 @@ static bool refuse_limit(const struct access_line *line, struct word name, struc
 static bool read_limit(const struct access_line *line, struct word word,
                        struct access_limits *limits, struct given *given, struct fault *fault)
 {
-    char copy[WORD_BYTES];
+    char copy[WORD_BYTES], text[ACCESS_LINE_BYTES_MAX + 1];
     struct fault reason;
     const char *equals = memchr(word.text, '=', word.size);
     const struct word name = { word.text, (size_t)(equals - word.text) };
@@ -255,7 +252,8 @@ static bool read_limit(const struct access_line *line, struct word word,
         return access_line_fault(line, name.text, fault, "%s came twice; expected it once",
                                  access_limit_name(limit));
     given->at[limit] = name.text;
-    return access_limit_set(limits, limit, copy_word(copy, value), &reason)
+    snprintf(text, sizeof text, "%.*s", (int)value.size, value.text);
+    return access_limit_set(limits, limit, text, &reason)
            || access_line_fault(line, value.text, fault, "%s", reason.message);
 }
 

@@ -134,6 +134,8 @@ static bool read_line(struct reader *reader, struct access_line *line, struct fa
 static bool read_text(struct reader *reader, const char *path, const char *text, size_t size,
                       struct fault *fault)
 {
+    if (size == 0)
+        return true; /* text may be NULL */
     const char *end = text + size;
     for (int number = 1; text < end; number++) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));

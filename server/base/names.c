@@ -71,6 +71,17 @@ const char *nearest_name(const char *given, const char *const *known, int count)
     return nearest;
 }
 
+/* ------------------------------------------------------------- what came -- */
+
+const char *name_show(char *out, size_t out_bytes, const char *text, size_t size)
+{
+    const size_t shown = size < out_bytes ? size : out_bytes - 4;
+    for (size_t i = 0; i < shown; i++)
+        out[i] = text[i] > ' ' && text[i] < 0x7F ? text[i] : '?';
+    strcpy(out + shown, shown < size ? "..." : "");
+    return out;
+}
+
 /* ---------------------------------------------------------- list of names -- */
 
 struct name_list name_list_in(char *text, size_t bytes)

@@ -1,5 +1,5 @@
-/* names.h - names in messages: the known name that a mistyped one probably means, and a list of
- * names that fits a buffer. */
+/* names.h - names in messages: the known name that a mistyped one probably means, a list of names
+ * that fits a buffer, and the beginning of what came. */
 #ifndef ATTND_NAMES_H
 #define ATTND_NAMES_H
 
@@ -10,6 +10,10 @@
  * none is near. An edit adds, removes or replaces a letter, or swaps two neighbours; upper and
  * lower case count as the same letter. */
 const char *nearest_name(const char *given, const char *const *known, int count);
+
+/* Writes the beginning of size bytes at text, cut to fit out_bytes (at least 4) and then ended by
+ * three dots, with '?' in place of all that is not visible ASCII. Returns out. */
+const char *name_show(char *out, size_t out_bytes, const char *text, size_t size);
 
 /* A list of as many names as the buffer has room for: "a, b and 7 more". */
 struct name_list {

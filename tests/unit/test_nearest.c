@@ -1,4 +1,4 @@
-/* test_nearest.c - finds the name that a mistyped name was meant to be. */
+/* test_nearest.c - finds the name that a mistyped name was meant to be, and shows what came. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,10 +36,21 @@ static void test_nearest(void **state)
     assert_null(nearest_name("query", KNOWN, 0));
 }
 
+static void test_show(void **state)
+{
+    char shown[8];
+    (void)state;
+    assert_string_equal(name_show(shown, sizeof shown, "", 0), "");
+    assert_string_equal(name_show(shown, sizeof shown, "abcdefg", 7), "abcdefg");
+    assert_string_equal(name_show(shown, sizeof shown, "abcdefgh", 8), "abcd...");
+    assert_string_equal(name_show(shown, sizeof shown, "a\0 \n\x7F\xC3z", 7), "a?\?\?\?\?z");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_show),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
