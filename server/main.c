@@ -21,7 +21,7 @@
 #include "host/restart.h"
 #include "host/sandbox.h"
 #include "http/http.h"
-#include "http/listener.h"
+#include "http/listeners.h"
 #include "model/model_converted.h"
 #include "model/model_guard.h"
 #include "service/cost_fit.h"
@@ -187,11 +187,10 @@ static int check_config(struct service *service)
     struct fault fault;
     int failed_count = 0;
     const struct config *config = service->config;
-    for (int i = 0; i < config->listen.count; i++)
-        if (!listener_try(config->listen.items[i], &fault)) {
-            fprintf(stderr, "attnd: %s\n", fault.message);
-            return 1;
-        }
+    if (!listeners_try(config, &fault)) {
+        fprintf(stderr, "attnd: %s\n", fault.message);
+        return 1;
+    }
     const struct http_tls_files tls = tls_files(config);
     const bool has_keys = open_keys(service, &fault) && http_tls_files_check(&tls, &fault);
     if (service->keys)
@@ -370,10 +369,9 @@ static void leave_files(const struct config *config, const struct listeners *lis
         { config->tls_client_ca, SANDBOX_READS, true },
     };
     for (int i = 0; i < listeners->count; i++)
-        if (strncmp(listeners->all[i].address, "unix:/", strlen("unix:/")) == 0)
+        if (listeners->all[i].has_file)
             paths[LISTED_MAX + i] =
-                (struct sandbox_path){ listeners->all[i].address + strlen("unix:"), SANDBOX_REMOVES,
-                                       true };
+                (struct sandbox_path){ listener_file(&listeners->all[i]), SANDBOX_REMOVES, true };
     sandbox_leave_files(sandbox, paths, LISTED_MAX + LISTENERS_MAX);
 }
 
@@ -383,7 +381,7 @@ static bool listen_and_leave_files(const struct config *config, struct listeners
 {
     if (config->sandbox && !sandbox_is_possible(fault))
         return false;
-    if (!listeners_open(listeners, config->listen.items, config->listen.count, fault))
+    if (!listeners_open(listeners, config, fault))
         return false;
     if (config->sandbox) {
         notify_keep();

@@ -6,6 +6,7 @@
 #include "cli/health_command.h"
 
 #include "base/clock.h"
+#include "base/unix_address.h"
 #include "config/config_options.h"
 #include "config/config_value.h"
 #include "config/listen_address.h"
@@ -27,6 +28,7 @@ struct target {
     char host[HOST_BYTES_MAX];                           /* without brackets */
     char port[PORT_BYTES_MAX];
     char path[PATH_BYTES_MAX]; /* "/readyz", behind the URL's own path if it has one */
+    bool is_unix;              /* authority and host are the name of a Unix socket */
 };
 
 static bool complain(const char *target, const char *reason)
@@ -72,9 +74,21 @@ static bool is_one_word(const char *text)
     return true;
 }
 
+/* The target is a Unix socket, whose name is as unix_address() takes it. */
+static bool set_unix(struct target *target, const char *name)
+{
+    target->is_unix = true;
+    snprintf(target->path, sizeof target->path, "/readyz");
+    return copy(target->host, sizeof target->host, name, strlen(name))
+           && copy(target->authority, sizeof target->authority, name, strlen(name));
+}
+
 static bool read_url(struct target *target, const char *url)
 {
     static const char SCHEME[] = "http://";
+    struct listen_address address;
+    if (listen_address_read(&address, url) && address.unix_name)
+        return set_unix(target, address.unix_name);
     if (strncmp(url, SCHEME, strlen(SCHEME)) != 0)
         return complain(url, "expected a URL such as http://127.0.0.1:8080");
     const char *authority = url + strlen(SCHEME);
@@ -104,6 +118,8 @@ static bool read_listen_variable(struct target *target)
     if (!copy(first, sizeof first, listen, strcspn(listen, ","))
         || !listen_address_read(&address, first) || strcmp(address.port, "0") == 0)
         return complain("ATTND_LISTEN", "its first address cannot be asked; give a URL");
+    if (address.unix_name)
+        return set_unix(target, address.unix_name);
     const char *host = strcmp(address.host, "0.0.0.0") == 0 ? "127.0.0.1"
                        : strcmp(address.host, "::") == 0    ? "::1"
                                                             : address.host;
@@ -131,15 +147,15 @@ static bool wait_for(int socket, short events, int64_t deadline_ns)
 }
 
 /* A connected socket, or -1 and errno. */
-static int connect_to(const struct addrinfo *address, int64_t deadline_ns)
+static int connect_to(const struct sockaddr *address, socklen_t address_size, int64_t deadline_ns)
 {
     int error = 0;
     socklen_t size = sizeof error;
     const int connection =
-        socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (connection < 0)
         return -1;
-    if (connect(connection, address->ai_addr, address->ai_addrlen) == 0)
+    if (connect(connection, address, address_size) == 0)
         return connection;
     if (errno == EINPROGRESS && wait_for(connection, POLLOUT, deadline_ns)
         && getsockopt(connection, SOL_SOCKET, SO_ERROR, &error, &size) == 0) {
@@ -168,10 +184,20 @@ static int connect_any(const struct target *target, int64_t deadline_ns)
     int connection = -1;
     for (const struct addrinfo *address = found; address && connection < 0;
          address = address->ai_next)
-        connection = connect_to(address, deadline_ns);
+        connection = connect_to(address->ai_addr, address->ai_addrlen, deadline_ns);
     if (connection < 0)
         complain(target->authority, strerror(errno));
     freeaddrinfo(found);
+    return connection;
+}
+
+static int connect_unix(const struct target *target, int64_t deadline_ns)
+{
+    struct sockaddr_un address;
+    const socklen_t size = unix_address(&address, target->host);
+    const int connection = connect_to((const struct sockaddr *)&address, size, deadline_ns);
+    if (connection < 0)
+        complain(target->authority, strerror(errno));
     return connection;
 }
 
@@ -182,7 +208,7 @@ static bool send_request(int connection, const struct target *target)
     const int size = snprintf(request, sizeof request,
                               "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n"
                               "User-Agent: attnd-health\r\n\r\n",
-                              target->path, target->authority);
+                              target->path, target->is_unix ? "localhost" : target->authority);
     return send(connection, request, (size_t)size, MSG_NOSIGNAL) == size;
 }
 
@@ -228,7 +254,8 @@ static bool ask(const struct target *target)
 {
     char line[PATH_BYTES_MAX + 32];
     const int64_t deadline_ns = clock_now_ns() + TIMEOUT_MS * INT64_C(1000000);
-    const int connection = connect_any(target, deadline_ns);
+    const int connection =
+        target->is_unix ? connect_unix(target, deadline_ns) : connect_any(target, deadline_ns);
     if (connection < 0)
         return false;
     const bool answered = send_request(connection, target)
@@ -248,11 +275,13 @@ static bool ask(const struct target *target)
 
 int health_command(int argc, char **argv)
 {
-    struct target target;
+    struct target target = { .is_unix = false };
     if (config_help_asked(argv)) {
         printf(
             "usage: attnd health [URL]\n\nAsks URL/readyz, or the first address of ATTND_LISTEN; "
-            "exits with 0 where that is\nanswered with 200 within 3 s, and else with 1.\n");
+            "exits with 0 where that is\nanswered with 200 within 3 s, and else with 1. URL is "
+            "also "
+            "unix:/PATH or unix:@NAME.\n");
         return 0;
     }
     if (argc > 3) {

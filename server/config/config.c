@@ -126,6 +126,16 @@ static bool set_switch(struct config *config, const struct setting *setting)
     return true;
 }
 
+static bool set_mode(struct config *config, const struct setting *setting)
+{
+    int64_t mode;
+    if (!config_value_mode(setting->text, &mode))
+        return refuse(setting->label, "'%s' came; expected octal digits as in 0660, up to 0777",
+                      setting->text);
+    store_number(config, setting->option, mode);
+    return true;
+}
+
 static const char *items_name(const struct config_option *option)
 {
     return option->kind == CONFIG_LISTEN ? "addresses" : "values";
@@ -150,10 +160,8 @@ static bool check_item(const struct setting *setting, const char *item)
     if (setting->option->kind == CONFIG_HOST)
         return web_host_is_valid(item)
                || refuse(setting->label, "'%s' came; " WEB_HOST_FORMS, item);
-    if (strncmp(item, "unix:", 5) == 0)
-        return refuse(setting->label, "'%s' came; unix sockets are not in this build", item);
     if (!listen_address_read(&parts, item))
-        return refuse(setting->label, "'%s' came; " LISTEN_ADDRESS_FORMS, item);
+        return refuse(setting->label, "'%s' came; %s", item, listen_address_forms(item));
     return true;
 }
 
@@ -208,6 +216,8 @@ static bool set_value(struct config *config, const struct setting *setting)
     case CONFIG_SIZE:
     case CONFIG_TIME:
         return set_bounded(config, setting);
+    case CONFIG_MODE:
+        return set_mode(config, setting);
     case CONFIG_CHOICE:
         return set_choice(config, setting);
     case CONFIG_SWITCH:

@@ -24,7 +24,11 @@
 
 const struct config_option CONFIG_OPTIONS[] = {
     { "listen", CONFIG_LISTEN, "ADDR:PORT", "127.0.0.1:8080",
-      "may be repeated; port 0 takes a free one", FIELD(listen), 0, 0 },
+      "or unix:PATH; several; port 0: a free one", FIELD(listen), 0, 0 },
+    { "unix-mode", CONFIG_MODE, "MODE", "0660", "who may connect to a Unix socket, octal",
+      FIELD(unix_mode), 0, 0777 },
+    { "unix-owner", CONFIG_TEXT, "USER:GROUP", NULL,
+      "of a Unix socket; unset: who starts the daemon", FIELD(unix_owner), 0, 0 },
     { "keys", CONFIG_TEXT, "FILE", NULL, "who may do what, read again at SIGHUP; unset: all may",
       FIELD(keys), 0, 0 },
     { "tls-cert", CONFIG_TEXT, "FILE", NULL,

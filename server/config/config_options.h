@@ -19,6 +19,7 @@ enum config_kind {
     CONFIG_INTEGER,
     CONFIG_SIZE,
     CONFIG_TIME,
+    CONFIG_MODE,   /* of a file, octal */
     CONFIG_CHOICE, /* value lists the choices, "none|explicit"; the field gets the index of one */
     CONFIG_SWITCH,
     CONFIG_PRINTS,    /* --help, --version: no variable, no field */

@@ -77,6 +77,18 @@ bool config_value_size(const char *text, int64_t *bytes)
     return read_with_unit(text, SIZE_UNITS, bytes);
 }
 
+bool config_value_mode(const char *text, int64_t *mode)
+{
+    int64_t bits = 0;
+    const char *p = text;
+    for (; *p >= '0' && *p <= '7' && bits <= 0777; p++)
+        bits = bits * 8 + (*p - '0');
+    if (p == text || *p || bits > 0777)
+        return false;
+    *mode = bits;
+    return true;
+}
+
 bool config_value_time(const char *text, int64_t *ns)
 {
     if (strcmp(text, "0") == 0) {

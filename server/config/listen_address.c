@@ -1,6 +1,7 @@
 /* listen_address.c - see listen_address.h. */
 #include "config/listen_address.h"
 
+#include "base/unix_address.h"
 #include "config/config_value.h"
 
 #include <arpa/inet.h>
@@ -31,7 +32,22 @@ static bool is_ipv4(const char *host)
     return inet_pton(AF_INET, host, &bytes) == 1;
 }
 
-bool listen_address_read(struct listen_address *address, const char *text)
+static bool is_unix(const char *text)
+{
+    return strncmp(text, LISTEN_UNIX_PREFIX, strlen(LISTEN_UNIX_PREFIX)) == 0;
+}
+
+/* A name begins with '/' or, in the namespace of abstract ones, with '@'. */
+static bool read_unix(struct listen_address *address, const char *name)
+{
+    struct sockaddr_un known;
+    address->unix_name = name;
+    return name[0] && name[1] && unix_address(&known, name) > 0;
+}
+
+_Static_assert(UNIX_NAME_MAX == 107, "listen_address_forms() says so");
+
+static bool read_tcp(struct listen_address *address, const char *text)
 {
     int64_t port = PORT_DEFAULT;
     const bool is_bare = strcasecmp(text, LOCALHOST) == 0;
@@ -57,4 +73,21 @@ bool listen_address_read(struct listen_address *address, const char *text)
     if (address->is_localhost)
         memcpy(address->host, LOCALHOST, sizeof LOCALHOST);
     return address->is_localhost || (is_bracketed ? is_ipv6 : is_ipv4)(address->host);
+}
+
+bool listen_address_read(struct listen_address *address, const char *text)
+{
+    *address = (struct listen_address){ .unix_name = NULL };
+    return is_unix(text) ? read_unix(address, text + strlen(LISTEN_UNIX_PREFIX))
+                         : read_tcp(address, text);
+}
+
+const char *listen_address_forms(const char *text)
+{
+    if (!is_unix(text))
+        return "expected an IPv4 address as in 127.0.0.1:8080, an IPv6 address as in [::1]:8080, "
+               "or localhost:8080";
+    if (strlen(text) - strlen(LISTEN_UNIX_PREFIX) > UNIX_NAME_MAX)
+        return "the system takes a name of at most 107 bytes for a Unix socket";
+    return "expected a Unix socket as in unix:/run/attnd.sock or unix:@attnd";
 }

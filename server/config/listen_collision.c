@@ -49,7 +49,7 @@ static bool read_place(struct place *place, const char *host)
 static void read_places(struct places *places, struct listen_address *parts, const char *text)
 {
     places->count = 0;
-    if (!listen_address_read(parts, text))
+    if (!listen_address_read(parts, text) || parts->unix_name)
         return;
     places->port = parts->port;
     if (!parts->is_localhost)
@@ -88,6 +88,8 @@ static bool collide(const char *one, const char *other, bool any_is_both)
     struct places ones, others;
     read_places(&ones, &one_parts, one);
     read_places(&others, &other_parts, other);
+    if (one_parts.unix_name && other_parts.unix_name)
+        return strcmp(one, other) == 0;
     if (ones.count == 0 || others.count == 0 || strcmp(ones.port, others.port) != 0
         || strcmp(ones.port, "0") == 0)
         return false;
@@ -98,6 +100,13 @@ static bool collide(const char *one, const char *other, bool any_is_both)
     return false;
 }
 
+static const char *what_is_same(const char *address)
+{
+    struct listen_address parts;
+    return listen_address_read(&parts, address) && parts.unix_name ? "socket"
+                                                                   : "port of the same address";
+}
+
 bool listen_collision_check(const char *const *addresses, int count, struct fault *fault)
 {
     const bool any_is_both = count > 1 && ipv6_takes_ipv4();
@@ -105,8 +114,8 @@ bool listen_collision_check(const char *const *addresses, int count, struct faul
         for (int j = 0; j < i; j++)
             if (collide(addresses[j], addresses[i], any_is_both))
                 return fault_set(fault, FAULT_OPTION,
-                                 "cannot listen on both '%s' and '%s': they are the same port of "
-                                 "the same address; leave one of them out",
-                                 addresses[j], addresses[i]);
+                                 "cannot listen on both '%s' and '%s': they are the same %s; "
+                                 "leave one of them out",
+                                 addresses[j], addresses[i], what_is_same(addresses[i]));
     return true;
 }

@@ -5,8 +5,8 @@
 #include "base/fault.h"
 
 /* False, with a fault, where two of the addresses, as typed, include the same address at the same
- * port. Port 0 collides with nothing, nor does a text that is no address. What other processes
- * listen on is not checked. */
+ * port, or name the same Unix socket. Port 0 collides with nothing, nor does a text that is no
+ * address. What other processes listen on is not checked. */
 bool listen_collision_check(const char *const *addresses, int count, struct fault *fault);
 
 #endif

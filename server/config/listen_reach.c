@@ -37,7 +37,7 @@ static bool typed_is_local(const char *text)
     struct sockaddr_in6 v6 = { .sin6_family = AF_INET6 };
     if (!listen_address_read(&parts, text))
         return false;
-    if (parts.is_localhost)
+    if (parts.is_localhost || parts.unix_name)
         return true;
     if (inet_pton(AF_INET, parts.host, &v4.sin_addr) == 1)
         return listen_reach_is_local((const struct sockaddr *)&v4);

@@ -11,7 +11,7 @@
 #include "base/fault.h"
 #include "base/memory_budget.h"
 #include "http/http_origin.h"
-#include "http/listener.h"
+#include "http/listeners.h"
 
 #include <stdint.h>
 

@@ -5,7 +5,8 @@
  * sleeps. So the first thread accepts all connections and gives each to the thread that has the
  * fewest. This also makes the bound on connections one bound, whatever the number of threads and
  * addresses. libmicrohttpd counts the connections of an IP address for each of its daemons alone,
- * so with a bound on these all connections of an address go to one thread.
+ * so with a bound on these all connections of an address go to one thread. Connections of Unix
+ * sockets have no IP address, and the bound is not theirs.
  *
  * listener.c opens the sockets. It stays a file of its own: it changes with what an address may be,
  * it is used without connection threads (--check-config), and both together would be too long. */
@@ -16,6 +17,7 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,14 +30,6 @@ enum {
     GONE_MAX = 1024,    /* the same for connections whose clients have given up */
     GONE_AFTER_MS = 50, /* a client that ended its side longer ago than this has given up */
     PAUSE_MS = 100,     /* without accepting, where no descriptor or memory is left */
-};
-
-struct http_arrival {
-    struct http_arrival *next;
-    int socket;
-    bool is_tls;
-    socklen_t address_size;
-    struct sockaddr_storage address;
 };
 
 /* ------------------------------------------------------------------ counts -- */
@@ -93,7 +87,7 @@ static uint32_t address_hash(const struct sockaddr_storage *address)
 
 static struct http_thread *thread_for(struct http *http, const struct http_arrival *arrival)
 {
-    if (http->options.connections_per_ip_max > 0)
+    if (http->options.connections_per_ip_max > 0 && !arrival->listener->is_unix)
         return &http->threads[address_hash(&arrival->address) % (unsigned)http->thread_count];
     struct http_thread *fewest = &http->threads[0];
     for (int i = 1; i < http->thread_count; i++)
@@ -115,10 +109,12 @@ static struct MHD_Daemon *daemon_for(const struct http_thread *thread, bool is_t
 static void add(struct http_thread *thread, struct http_arrival *arrival)
 {
     thread->opened = NULL;
+    thread->arriving = arrival;
     const bool is_taken =
         MHD_add_connection(daemon_for(thread, arrival->is_tls), arrival->socket,
                            (struct sockaddr *)&arrival->address, arrival->address_size)
         == MHD_YES;
+    thread->arriving = NULL;
     if (!is_taken)
         log_line(LOG_DEBUG, "connection refused", LOG_STRING("reason", strerror(errno)));
     else if (arrival->is_tls && !thread->opened)
@@ -186,9 +182,13 @@ enum outcome { TAKEN, GONE, NONE_LEFT, NOT_NOW };
  * connections of such clients, and to read their requests and refuse them takes several times as
  * long as to refuse them unread. A client may end its side and still wait for the answer, as nc -N
  * does. Such a client is served if it ended its side a short time ago; otherwise it reads the
- * refusal. */
-static bool has_given_up(int socket)
+ * refusal. Of a Unix socket the kernel says whether the client has closed both sides, and then it
+ * has given up for certain. */
+static bool has_given_up(int socket, bool is_unix)
 {
+    struct pollfd both_sides = { .fd = socket };
+    if (is_unix)
+        return poll(&both_sides, 1, 0) == 1 && both_sides.revents & POLLHUP;
     struct tcp_info info = { 0 };
     socklen_t size = sizeof info;
     return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0
@@ -213,16 +213,28 @@ static void refuse_unread(const struct http_arrival *arrival)
     close(arrival->socket);
 }
 
+/* Whose process is at the other end of a Unix socket. libmicrohttpd tells an IP address by the size
+ * of the address alone, so it gets none of the name that the client may have given its socket. */
+static void describe_unix(struct http_arrival *arrival)
+{
+    struct ucred client;
+    socklen_t size = sizeof client;
+    const bool known = getsockopt(arrival->socket, SOL_SOCKET, SO_PEERCRED, &client, &size) == 0;
+    arrival->uid = known ? (int64_t)client.uid : -1;
+    arrival->address_size = sizeof arrival->address.ss_family;
+}
+
 static enum outcome accept_one(struct http *http, const struct listener *listener)
 {
     struct http_arrival *arrival = calloc(1, sizeof *arrival);
     if (!arrival)
         return NOT_NOW;
+    arrival->listener = listener;
     arrival->is_tls = http_is_tls(http, listener);
     arrival->address_size = sizeof arrival->address;
     arrival->socket = accept4(listener->socket, (struct sockaddr *)&arrival->address,
                               &arrival->address_size, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (arrival->socket >= 0 && has_given_up(arrival->socket)) {
+    if (arrival->socket >= 0 && has_given_up(arrival->socket, listener->is_unix)) {
         refuse_unread(arrival);
         free(arrival);
         return GONE;
@@ -230,6 +242,8 @@ static enum outcome accept_one(struct http *http, const struct listener *listene
     if (arrival->socket >= 0) {
         if (arrival->is_tls)
             http_tls_count(http);
+        if (listener->is_unix)
+            describe_unix(arrival);
         hand_over(http, arrival);
         return TAKEN;
     }

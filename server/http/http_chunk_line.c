@@ -19,14 +19,21 @@ enum {
 };
 
 /* The bytes that have been read of the connection since its beginning; false where all bytes that
- * came have been read. */
-static bool leaves_unread(const struct http_connection *connection, uint64_t *read_bytes)
+ * came have been read. Of a Unix socket the kernel does not count them, and the bytes of the body
+ * stand for them: a line that fits is read in one or two runs, even if nothing of the body comes
+ * with it. */
+static bool leaves_unread(const struct exchange *exchange, uint64_t *read_bytes)
 {
+    const struct http_connection *connection = http_connection_of(exchange->connection);
     struct tcp_info info = { 0 };
     socklen_t size = sizeof info;
     size_t unread_bytes = 0;
-    if (!http_connection_unread(connection, &unread_bytes) || unread_bytes == 0
-        || getsockopt(connection->socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+    if (!http_connection_unread(connection, &unread_bytes) || unread_bytes == 0)
+        return false;
+    *read_bytes = exchange->received;
+    if (connection->listener->is_unix)
+        return true;
+    if (getsockopt(connection->socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
         return false;
     *read_bytes = info.tcpi_bytes_received - unread_bytes;
     return true;
@@ -35,8 +42,7 @@ static bool leaves_unread(const struct http_connection *connection, uint64_t *re
 bool http_chunk_line_stalls(struct exchange *exchange)
 {
     uint64_t read_bytes;
-    if (!exchange->is_chunked
-        || !leaves_unread(http_connection_of(exchange->connection), &read_bytes)) {
+    if (!exchange->is_chunked || !leaves_unread(exchange, &read_bytes)) {
         exchange->stalled_looks = 0;
         return false;
     }

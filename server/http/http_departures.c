@@ -10,11 +10,13 @@
 #include "http/http_internal.h"
 
 #include "http/peer.h"
+#include "text/text.h"
 #include "watch/log.h"
 #include "watch/metrics.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -84,6 +86,16 @@ void http_end_departures(struct http_thread *thread)
     }
 }
 
+/* Users of one machine have no addresses that tell them apart, so the user is the peer. */
+static void describe_local_client(struct http_connection *record, int64_t uid)
+{
+    record->peer = peer_number_of_user(uid);
+    if (uid >= 0)
+        snprintf(record->client, sizeof record->client, "unix:uid=%lld", (long long)uid);
+    else
+        text_copy(record->client, sizeof record->client, "unix");
+}
+
 static void describe_client(struct http_connection *record, struct MHD_Connection *connection)
 {
     const struct sockaddr *address =
@@ -111,10 +123,14 @@ static struct http_connection *connection_create(struct http_thread *thread,
     record->library = connection;
     record->socket =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    record->listener = thread->arriving->listener;
     struct epoll_event event = { .events = EPOLLRDHUP | EPOLLET, .data.ptr = record };
     if (epoll_ctl(thread->departures, EPOLL_CTL_ADD, record->socket, &event) != 0)
         log_line(LOG_DEBUG, "departures", LOG_STRING("reason", strerror(errno)));
-    describe_client(record, connection);
+    if (record->listener->is_unix)
+        describe_local_client(record, thread->arriving->uid);
+    else
+        describe_client(record, connection);
     if (thread->http->has_tls && is_tls(connection) && !http_tls_open(thread, record)) {
         free(record);
         return NULL;

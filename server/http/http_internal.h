@@ -4,7 +4,6 @@
 #define ATTND_HTTP_INTERNAL_H
 
 #include "http/exchange.h"
-#include "http/listener.h"
 
 #include <microhttpd.h>
 #include <netinet/in.h>
@@ -40,14 +39,27 @@ struct http_connection {
     const char *target;   /* of the request being read; lies in libmicrohttpd's pool */
     size_t target_size;   /* up to the first NUL */
     bool target_is_word;  /* it has no character that a target may not have */
-    char client[INET6_ADDRSTRLEN];
-    uint32_t peer; /* peer.h */
+    const struct listener *listener; /* the one that it came to */
+    uint64_t taken_bytes;          /* of answers, by the client of a Unix socket (http_timers.c) */
+    int queued_bytes;              /* the same socket's, not taken yet at the latest look */
+    char client[INET6_ADDRSTRLEN]; /* "192.0.2.7", "unix:uid=1000" */
+    uint32_t peer;                 /* peer.h */
     LIST_LINK(struct http_connection) in_idle;
     int64_t idle_since_ns;
 };
 
-struct http_arrival; /* an accepted connection on its way to its thread */
-struct http_linger;  /* an ended connection whose client still sends */
+/* An accepted connection on its way to its thread. */
+struct http_arrival {
+    struct http_arrival *next;
+    int socket;
+    const struct listener *listener;
+    bool is_tls;
+    int64_t uid; /* of the process at the other end of a Unix socket; -1: not known */
+    socklen_t address_size;
+    struct sockaddr_storage address;
+};
+
+struct http_linger; /* an ended connection whose client still sends */
 
 /* Exchanges in the order in which they came. */
 struct http_queue {
@@ -88,6 +100,7 @@ struct http_thread {
     struct http_library libraries[HTTP_LIBRARIES_MAX]; /* those that the listeners need */
     int library_count;
     struct http_connection *opened;       /* the latest one; NULL: its record is gone */
+    const struct http_arrival *arriving;  /* the connection that libmicrohttpd is just given */
     _Atomic int open_count;               /* connections that the daemon has */
     _Atomic int arriving_count;           /* connections on their way to this thread */
     _Atomic int closing_count;            /* open connections that the thread has begun to close */

@@ -42,8 +42,13 @@ static void log_library(void *context, const char *format, va_list arguments)
 {
     (void)context;
     char message[256];
+    if (!log_enabled(LOG_DEBUG))
+        return;
     vsnprintf(message, sizeof message, format, arguments);
     message[strcspn(message, "\n")] = '\0';
+    if (strstr(message, "TCP_") || strstr(message, "push the data"))
+        return; /* said with every answer on a Unix socket, which has neither option nor need of it
+                 */
     log_line(LOG_DEBUG, "libmicrohttpd", LOG_STRING("message", message));
 }
 
@@ -144,11 +149,21 @@ static void wait_for_any(struct watch *watch, struct http_thread *thread)
     poll(watch->fds, listens ? watch->count : watch->listeners, poll_timeout_ms(thread));
 }
 
+/* A Unix socket that lets no more clients connect is always ready to be read. So poll() leaves it
+ * out, and http_accept_ms() says when to look again. */
+static void watch_end_unix(struct watch *watch, const struct http *http)
+{
+    for (nfds_t i = watch->listeners; i < watch->count; i++)
+        if (http->listeners[i - watch->listeners].is_unix)
+            watch->fds[i].fd = -1;
+}
+
 static void accept_all(struct watch *watch, struct http *http)
 {
     if (watch->count > watch->listeners && atomic_load(&http->draining_since_ns)) {
         if (http_accept_last(http))
             watch->count = watch->listeners;
+        watch_end_unix(watch, http);
         return;
     }
     for (nfds_t i = watch->listeners; i < watch->count; i++)

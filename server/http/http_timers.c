@@ -10,8 +10,10 @@
 #include "base/clock.h"
 #include "watch/connection_metrics.h"
 
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 enum {
@@ -25,14 +27,32 @@ enum {
 
 /* --------------------------------------------------- exchanges that wait -- */
 
+/* Adds what the client of a Unix socket has taken since the latest look. The kernel counts only
+ * the bytes that wait in its queue, in the pieces in which they were sent, tens of kilobytes long.
+ * Bytes that the client took and that were put there again between two looks are not seen: a client
+ * that takes so much is far from being given up. */
+static void look_at_queue(struct http_connection *connection)
+{
+    int queued = 0;
+    if (ioctl(connection->socket, SIOCOUTQ, &queued) != 0)
+        return;
+    if (queued < connection->queued_bytes)
+        connection->taken_bytes += (uint64_t)(connection->queued_bytes - queued);
+    connection->queued_bytes = queued;
+}
+
 /* The bytes that the client has acknowledged since the connection began; 0 where that is not
  * known. */
 static uint64_t acknowledged_bytes(const struct exchange *exchange)
 {
+    const struct http_connection *connection = http_connection_of(exchange->connection);
+    if (connection->listener->is_unix)
+        return connection->taken_bytes;
     struct tcp_info info = { 0 };
     socklen_t size = sizeof info;
-    const int socket = http_connection_of(exchange->connection)->socket;
-    return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_acked : 0;
+    return getsockopt(connection->socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0
+               ? info.tcpi_bytes_acked
+               : 0;
 }
 
 /* Whether the client has taken too little of an answer during the last send timeout. Called again
@@ -41,6 +61,9 @@ static uint64_t acknowledged_bytes(const struct exchange *exchange)
 static bool answer_stalls(struct exchange *exchange, int64_t now_ns)
 {
     const bool first = exchange->sending_since_ns == 0;
+    struct http_connection *connection = http_connection_of(exchange->connection);
+    if (connection->listener->is_unix)
+        look_at_queue(connection);
     const int64_t timeout_ns = exchange->thread->http->options.send_timeout_ns;
     if (!first && now_ns - exchange->sending_since_ns < timeout_ns)
         return false;

@@ -2,9 +2,9 @@
 #include "http/listener.h"
 
 #include "config/listen_address.h"
+#include "http/listener_unix.h"
 #include "watch/log.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <netdb.h>
@@ -66,9 +66,10 @@ static int open_one(struct listener *listener, const char *host, const char *por
         .ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV,
         .ai_socktype = SOCK_STREAM,
     };
-    listener->socket = -1;
+    *listener = (struct listener){ .socket = -1, .folder = -1 };
     if (getaddrinfo(host, port, &hints, &found) != 0) {
-        fault_set(fault, FAULT_OPTION, "cannot listen on '%s': " LISTEN_ADDRESS_FORMS, asked);
+        fault_set(fault, FAULT_OPTION, "cannot listen on '%s': %s", asked,
+                  listen_address_forms(asked));
         return -1;
     }
     const int error = bind_to(listener, found) ? 0 : errno;
@@ -103,20 +104,15 @@ static int open_localhost(struct listener *listeners, int *count, const char *po
     return opened > 0 && is_missing(error) ? 0 : error;
 }
 
-/* Returns what open_one() returns. The caller closes the *count sockets that were bound, even after
- * an error. */
-static int open_any(struct listener *listeners, int *count, const char *address,
-                    struct fault *fault)
+/* Binds the sockets of an address of TCP. Returns what open_one() returns. The caller closes the
+ * *count sockets that were bound, even after an error. */
+static int open_tcp(struct listener *listeners, int *count, const char *address,
+                    const struct listen_address *parts, struct fault *fault)
 {
-    struct listen_address parts;
     *count = 0;
-    if (!listen_address_read(&parts, address)) {
-        fault_set(fault, FAULT_OPTION, "cannot listen on '%s': " LISTEN_ADDRESS_FORMS, address);
-        return -1;
-    }
-    if (parts.is_localhost)
-        return open_localhost(listeners, count, parts.port, address, fault);
-    const int error = open_one(listeners, parts.host, parts.port, address, fault);
+    if (parts->is_localhost)
+        return open_localhost(listeners, count, parts->port, address, fault);
+    const int error = open_one(listeners, parts->host, parts->port, address, fault);
     *count = error == 0;
     return error;
 }
@@ -127,10 +123,25 @@ static void close_all(struct listener *listeners, int count)
         listener_close(&listeners[i]);
 }
 
-bool listener_open(struct listener listeners[LISTENERS_OF_ONE], int *count, const char *address,
-                   struct fault *fault)
+static bool read_address(struct listen_address *parts, const char *address, struct fault *fault)
 {
-    bool good = open_any(listeners, count, address, fault) == 0;
+    return listen_address_read(parts, address)
+           || fault_set(fault, FAULT_OPTION, "cannot listen on '%s': %s", address,
+                        listen_address_forms(address));
+}
+
+bool listener_open(struct listener listeners[LISTENERS_OF_ONE], int *count, const char *address,
+                   const struct listener_options *options, struct fault *fault)
+{
+    struct listen_address parts;
+    *count = 0;
+    if (!read_address(&parts, address, fault))
+        return false;
+    if (parts.unix_name) {
+        *count = listener_unix_open(listeners, parts.unix_name, options, fault);
+        return *count == 1;
+    }
+    bool good = open_tcp(listeners, count, address, &parts, fault) == 0;
     for (int i = 0; good && i < *count; i++)
         good =
             listen(listeners[i].socket, SOMAXCONN) == 0
@@ -142,37 +153,23 @@ bool listener_open(struct listener listeners[LISTENERS_OF_ONE], int *count, cons
     return false;
 }
 
-bool listeners_open(struct listeners *listeners, const char *const *addresses, int address_count,
-                    struct fault *fault)
-{
-    assert(address_count <= LISTENERS_MAX / LISTENERS_OF_ONE);
-    listeners->count = 0;
-    for (int i = 0, opened; i < address_count; i++) {
-        if (!listener_open(&listeners->all[listeners->count], &opened, addresses[i], fault))
-            return false;
-        listeners->count += opened;
-    }
-    return true;
-}
-
-void listeners_close(struct listeners *listeners)
-{
-    close_all(listeners->all, listeners->count);
-    listeners->count = 0;
-}
-
-bool listener_try(const char *address, struct fault *fault)
+bool listener_try(const char *address, const struct listener_options *options, struct fault *fault)
 {
     struct listener listeners[LISTENERS_OF_ONE];
+    struct listen_address parts;
     int count;
-    const int error = open_any(listeners, &count, address, fault);
+    if (!read_address(&parts, address, fault))
+        return false;
+    if (parts.unix_name)
+        return listener_unix_try(parts.unix_name, options, fault);
+    const int error = open_tcp(listeners, &count, address, &parts, fault);
     close_all(listeners, count);
     return error == 0 || error == EADDRINUSE;
 }
 
 /* Attaches a filter that drops packets with SYN and lets all others pass (socket(7),
  * SO_ATTACH_FILTER). The filter sees packets from their TCP header on. */
-void listener_begin_none(const struct listener *listener)
+static void drop_handshakes(const struct listener *listener)
 {
     enum { FLAGS_AT = 13 };
     struct sock_filter code[] = {
@@ -186,8 +183,23 @@ void listener_begin_none(const struct listener *listener)
         log_line(LOG_DEBUG, "no filter", LOG_STRING("reason", strerror(errno)));
 }
 
+void listener_begin_none(const struct listener *listener)
+{
+    if (listener->is_unix)
+        listener_unix_begin_none(listener);
+    else
+        drop_handshakes(listener);
+}
+
+const char *listener_file(const struct listener *listener)
+{
+    return listener->address + strlen(LISTEN_UNIX_PREFIX);
+}
+
 void listener_close(struct listener *listener)
 {
+    if (listener->is_unix)
+        listener_unix_remove(listener);
     if (listener->socket >= 0)
         close(listener->socket);
     listener->socket = -1;

@@ -30,6 +30,11 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
+static uint32_t number_of(uint64_t what)
+{
+    return (uint32_t)(mix(mix(what + secret()) ^ secret()) >> 32);
+}
+
 uint32_t peer_number(const struct sockaddr *address)
 {
     uint64_t network = 0;
@@ -43,5 +48,11 @@ uint32_t peer_number(const struct sockaddr *address)
         else
             memcpy(&network, v6->s6_addr, sizeof network);
     }
-    return (uint32_t)(mix(mix(network + secret()) ^ secret()) >> 32);
+    return number_of(network);
+}
+
+/* No network of IPv6 begins with these bits, and no IPv4 address is as large. */
+uint32_t peer_number_of_user(int64_t uid)
+{
+    return number_of(UINT64_C(0xffff) << 48 | (uint32_t)uid);
 }

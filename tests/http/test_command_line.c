@@ -113,8 +113,6 @@ static void test_flags_of_later(void **state)
     };
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
         expect_refused(flags[i][0], flags[i][1], flags[i][0]);
-    expect_refused("--listen", "unix:/tmp/attnd.sock", "unix");
-    expect_refused("--listen=unix:/tmp/attnd.sock", NULL, "unix");
 }
 
 static long status_of(int port, size_t body_size)

@@ -76,6 +76,8 @@ static void test_defaults(void **state)
     assert_accepted(&config, "");
     assert_int_equal(config.listen.count, 1);
     assert_string_equal(config.listen.items[0], "127.0.0.1:8080");
+    assert_int_equal(config.unix_mode, 0660);
+    assert_null(config.unix_owner);
     assert_null(config.keys);
     assert_false(config.open);
     assert_null(config.models);
@@ -225,8 +227,11 @@ static void test_listen(void **state)
         snprintf(message, sizeof message, "--listen: '%s' came; %s", BROKEN[i], EXPECTED);
         assert_refused(words, message);
     }
-    assert_refused("--listen unix:/run/attnd.sock",
-                   "--listen: 'unix:/run/attnd.sock' came; unix sockets are not in this build");
+    assert_accepted(&config, "--listen unix:/run/attnd.sock --listen=unix:@attnd --unix-mode 600 "
+                             "--unix-owner 7:8");
+    assert_int_equal(config.listen.count, 2);
+    assert_int_equal(config.unix_mode, 0600);
+    assert_string_equal(config.unix_owner, "7:8");
     assert_refused("--listen :1 --listen :2 --listen :3 --listen :4 --listen :5 "
                    "--listen :6 --listen :7 --listen :8 --listen :9",
                    "--listen: more than 8 addresses");

@@ -175,7 +175,7 @@ static void test_the_listen_variable(void **state)
         server_stop(&server);
         assert_int_equal(status, 0);
     }
-    static const char *const BROKEN[] = { "127.0.0.1:0", "unix:/run/attnd.sock", ":x", "[::1" };
+    static const char *const BROKEN[] = { "127.0.0.1:0", "unix:attnd.sock", ":x", "[::1" };
     for (size_t i = 0; i < sizeof BROKEN / sizeof BROKEN[0]; i++) {
         setenv("ATTND_LISTEN", BROKEN[i], 1);
         assert_int_equal(run(NULL, printed, sizeof printed), 1);

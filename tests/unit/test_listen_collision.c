@@ -15,11 +15,11 @@ static void test_collide(void **state)
 {
     (void)state;
     static const char *const pairs[][2] = {
-        { "127.0.0.1:9195", "127.0.0.1:9195" }, { "0.0.0.0:9195", "127.0.0.1:9195" },
-        { "127.0.0.1:9195", "localhost:9195" }, { "LOCALHOST", "localhost:8080" },
-        { "[::1]:9195", "[0:0::0:1]:9195" },    { "[::1]:9195", ":9195" },
-        { "[::1]:9195", "[::]:9195" },          { "[::ffff:127.0.0.1]:9195", "127.0.0.1:9195" },
-        { "[::ffff:0.0.0.0]:80", "1.2.3.4:80" }
+        { "127.0.0.1:9195", "127.0.0.1:9195" },  { "0.0.0.0:9195", "127.0.0.1:9195" },
+        { "127.0.0.1:9195", "localhost:9195" },  { "LOCALHOST", "localhost:8080" },
+        { "[::1]:9195", "[0:0::0:1]:9195" },     { "[::1]:9195", ":9195" },
+        { "[::1]:9195", "[::]:9195" },           { "[::ffff:127.0.0.1]:9195", "127.0.0.1:9195" },
+        { "[::ffff:0.0.0.0]:80", "1.2.3.4:80" }, { "unix:/a", "unix:/a" },
     };
     struct fault fault;
     for (size_t i = 0; i < 2 * sizeof pairs / sizeof pairs[0]; i++) {
@@ -38,7 +38,8 @@ static void test_apart(void **state)
     (void)state;
     static const char *const all[] = { "127.0.0.1:9195", "127.0.0.2:9195", "127.0.0.1:9196",
                                        "[::1]:9195",     "localhost:0",    "localhost:0",
-                                       "0.0.0.0:0",      "[::]:0" };
+                                       "0.0.0.0:0",      "[::]:0",         "unix:/a",
+                                       "unix:@a",        "unix:/b" };
     struct fault fault;
     assert_true(listen_collision_check(all, sizeof all / sizeof all[0], &fault));
     assert_true(listen_collision_check(all, 1, &fault));

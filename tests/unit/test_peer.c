@@ -10,7 +10,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <sys/un.h>
 
 static uint32_t number_of(const char *text)
 {
@@ -32,20 +31,22 @@ static void test_addresses(void **state)
     assert_int_not_equal(number_of("2001:db8:1:2::1"), number_of("2001:db8:1:3::1"));
 }
 
-static void test_no_address(void **state)
+/* Users of this machine are told apart by their numbers, and are not taken for addresses. */
+static void test_users(void **state)
 {
     (void)state;
-    const struct sockaddr_un one = { .sun_family = AF_UNIX, .sun_path = "/a" };
-    const struct sockaddr_un other = { .sun_family = AF_UNIX, .sun_path = "/b" };
-    assert_int_equal(peer_number((const struct sockaddr *)&one),
-                     peer_number((const struct sockaddr *)&other));
+    assert_int_equal(peer_number_of_user(1000), peer_number_of_user(1000));
+    assert_int_not_equal(peer_number_of_user(0), peer_number_of_user(1000));
+    assert_int_not_equal(peer_number_of_user(-1), peer_number_of_user(0));
+    assert_int_not_equal(peer_number_of_user(0), number_of("0.0.0.0"));
+    assert_int_not_equal(peer_number_of_user(127), number_of("127.0.0.0"));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_no_address),
+        cmocka_unit_test(test_users),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

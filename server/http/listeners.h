@@ -1,0 +1,23 @@
+/* listeners.h - the listening sockets of all addresses of the daemon. */
+#ifndef ATTND_LISTENERS_H
+#define ATTND_LISTENERS_H
+
+#include "config/config.h"
+#include "http/listener.h"
+
+enum { LISTENERS_MAX = CONFIG_LIST_MAX * LISTENERS_OF_ONE };
+
+struct listeners {
+    struct listener all[LISTENERS_MAX];
+    int count;
+};
+
+/* Opens the sockets of all addresses of a configuration. The caller closes them with
+ * listeners_close(), after a failure too. */
+bool listeners_open(struct listeners *listeners, const struct config *config, struct fault *fault);
+void listeners_close(struct listeners *listeners);
+
+/* Whether all addresses could be opened if no other socket listened there. Leaves nothing open. */
+bool listeners_try(const struct config *config, struct fault *fault);
+
+#endif
