@@ -17,6 +17,7 @@
 #include "sandbox_state.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -154,15 +155,17 @@ static void expect_logged(const char *text)
 
 /* ---------------------------------------------------------------- attempts -- */
 
-/* Waits for the attempt; NO_ANSWER where the daemon ends instead. */
-static int attempt(enum injected_attempt what, int number, const char *path)
+/* Makes an attempt in a thread of the daemon; 0: in any. Waits for it. NO_ANSWER where the daemon
+ * ends instead. */
+static int attempt_in(pid_t thread, enum injected_attempt what, int number, const char *path)
 {
     const double until = daemon_now() + 20 * daemon_slowness();
     control->attempt = what;
     control->number = number;
     snprintf(control->path, sizeof control->path, "%s", path);
     atomic_store(&control->made, false);
-    assert_int_equal(kill(server.pid, SIGUSR2), 0);
+    assert_int_equal(
+        thread ? syscall(SYS_tgkill, server.pid, thread, SIGUSR2) : kill(server.pid, SIGUSR2), 0);
     while (!atomic_load(&control->made)) {
         int status;
         if (what == INJECTED_EXECUTE && waitpid(server.pid, &status, WNOHANG) == server.pid) {
@@ -173,6 +176,11 @@ static int attempt(enum injected_attempt what, int number, const char *path)
         daemon_pause(0.001);
     }
     return control->error;
+}
+
+static int attempt(enum injected_attempt what, int number, const char *path)
+{
+    return attempt_in(0, what, number, path);
 }
 
 static const char *outside_path(const char *name)
@@ -354,6 +362,30 @@ static void test_neither(void **state)
     daemon_result_free(&result);
 }
 
+/* Both halves hold for each thread, whenever it was started. */
+static void test_every_thread(void **state)
+{
+    char path[64];
+    int count = 0;
+    (void)state;
+    sandbox_skip_unless(true);
+    start("", "--sandbox", "none");
+    snprintf(path, sizeof path, "/proc/%d/task", (int)server.pid);
+    DIR *threads = opendir(path);
+    assert_non_null(threads);
+    for (const struct dirent *entry; (entry = readdir(threads));) {
+        const pid_t thread = (pid_t)atoi(entry->d_name);
+        if (thread <= 0)
+            continue;
+        assert_int_equal(attempt_in(thread, INJECTED_OPEN, 0, "/etc/passwd"), EACCES);
+        assert_int_equal(attempt_in(thread, INJECTED_FORK, 0, ""), EPERM);
+        count++;
+    }
+    closedir(threads);
+    assert_true(count >= 4); /* the first, the log's, a worker and a connection thread */
+    fixture_stop(state);
+}
+
 /* With --model-control=explicit files are made among the models, and nowhere else. */
 static void test_model_control(void **state)
 {
@@ -379,6 +411,7 @@ int main(void)
         cmocka_unit_test(test_landlock_alone),
         cmocka_unit_test(test_neither),
         cmocka_unit_test(test_model_control),
+        cmocka_unit_test(test_every_thread),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
