@@ -141,8 +141,9 @@ void exchange_log(const struct exchange *exchange, int status, int64_t duration_
 /* Whether the request, if it is done, changes what the daemon serves or logs. */
 bool exchange_is_change(const struct exchange *exchange);
 
-/* Logs such a request, done or not: who asked for what, and what came of it. */
-void exchange_audit(const struct exchange *exchange, int status);
+/* Logs such a request, done or not: who asked for what, and what came of it. What was done for a
+ * client that left before its answer was sent is logged as done. */
+void exchange_audit(const struct exchange *exchange);
 
 /* Frees the exchange and what it owns; NULL is fine. */
 void exchange_free(struct exchange *exchange);

@@ -86,10 +86,12 @@ bool exchange_is_change(const struct exchange *exchange)
            && strcmp(route->method, "GET") != 0;
 }
 
-void exchange_audit(const struct exchange *exchange, int status)
+void exchange_audit(const struct exchange *exchange)
 {
     enum { WHAT_BYTES = 128 };
-    const enum fault_code code = exchange->record.fault;
+    const bool has_answer = exchange->answer.status != 0;
+    const enum fault_code code = has_answer ? exchange->record.fault : FAULT_LEFT;
+    const int status = has_answer ? exchange->answer.status : fault_http_status(code);
     const char *model = exchange_model(exchange);
     char what[WHAT_BYTES];
     struct line line = { .count = 0 };

@@ -336,6 +336,8 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
     const bool cancelled = was_cancelled(exchange, reason, &why);
     const int status = cancelled ? fault_http_status(FAULT_LEFT) : exchange->answer.status;
     const int64_t duration_ns = clock_now_ns() - exchange->started_ns;
+    if (exchange->audit_levels)
+        exchange_audit(exchange);
     if (cancelled) {
         connection_metrics_cancelled(why);
         exchange->record.fault = FAULT_LEFT;
@@ -345,8 +347,6 @@ void http_on_completed(void *context, struct MHD_Connection *connection, void **
     metrics_request(exchange->record.route, status, duration_ns, exchange->received,
                     exchange->answer.size);
     exchange_log(exchange, status, duration_ns);
-    if (exchange->audit_levels)
-        exchange_audit(exchange, status);
     http_gate_leave(exchange);
     http_waiting_remove(exchange);
     exchange_free(exchange);
