@@ -390,7 +390,7 @@ static void set_defaults(struct config *config)
     }
 }
 
-/* The page that has a key could be any page. */
+/* A key that a page of any origin may use is worth stealing by each of them. */
 static bool check_pages(const struct config *config)
 {
     for (int i = 0; config->keys && i < config->allow_origin.count; i++)

@@ -9,6 +9,7 @@
 
 #include "answer.h"
 #include "fixture.h"
+#include "key_file.h"
 #include "model_client.h"
 
 #include <stdio.h>
@@ -388,6 +389,38 @@ static void test_all_pages(void **state)
     expect_page(&response, 403, "*", NULL);
 }
 
+/* ------------------------------------------------------------------- keys -- */
+
+/* Where keys are in use a preflight needs none, and the page sees why its request is refused. A
+ * page that is not allowed is refused whatever key it has. */
+static void test_with_keys(void **state)
+{
+    static const struct key_line KEYS[] = { { "page", "infer" }, { NULL, NULL } };
+    char headers[600];
+    fixture_stop(state);
+    key_file_write(fixture_path("keys"), KEYS);
+    fixture_serve("--keys", fixture_path("keys"), "--allow-origin", "https://app.example");
+    struct http_response response =
+        ask("OPTIONS /v1/models/demo", "127.0.0.1", ALLOWED ASKS("DELETE"), "");
+    expect_preflight(&response, "https://app.example", "GET, HEAD, PUT, DELETE", NULL);
+    response = ask("OPTIONS /v1/models/demo", "127.0.0.1", ELSEWHERE ASKS("DELETE"), "");
+    expect_page(&response, 403, NULL, "Origin");
+    response = ask("POST /v1/attention", "127.0.0.1", ALLOWED JSON, GOOD);
+    expect_header(&response, "WWW-Authenticate", "Bearer realm=\"attnd\"");
+    expect_page(&response, 401, "https://app.example", "Origin");
+    snprintf(headers, sizeof headers, "%sAuthorization: Bearer %s\r\n", ALLOWED JSON,
+             key_secret("page"));
+    response = ask("POST /v1/attention", "127.0.0.1", headers, GOOD);
+    expect_page(&response, 200, "https://app.example", "Origin");
+    response = ask("DELETE /v1/models/demo", "127.0.0.1", headers, "");
+    answer_expect_fault(&response, 403, "scope", "");
+    expect_header(&response, "Access-Control-Allow-Origin", "https://app.example");
+    http_response_free(&response);
+    snprintf(headers, sizeof headers, "%sX-Api-Key: %s\r\n", ELSEWHERE JSON, key_secret("page"));
+    response = ask("POST /v1/attention", "127.0.0.1", headers, GOOD);
+    expect_page(&response, 403, NULL, "Origin");
+}
+
 /* Without the flag nothing of all this is there. */
 static void test_no_pages(void **state)
 {
@@ -428,6 +461,7 @@ int main(void)
         cmocka_unit_test(test_preflights),
         cmocka_unit_test(test_preflights_with_a_body),
         cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_with_keys),
         cmocka_unit_test(test_all_pages),
         cmocka_unit_test(test_no_pages),
         cmocka_unit_test(test_stops_cleanly),
