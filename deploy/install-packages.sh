@@ -44,6 +44,7 @@ needs() { # GROUP
         echo 'curl                 command -v curl'
         echo 'haproxy              test -x /usr/sbin/haproxy'
         echo 'nginx-light          test -x /usr/sbin/nginx'
+        echo 'openssl              command -v openssl'
         ;;
     fresh)
         echo 'debootstrap          command -v debootstrap'

@@ -137,16 +137,28 @@ static void set_body(CURL *curl, const struct http_request *request, struct tran
     }
 }
 
+static void set_tls(CURL *curl, const struct http_client_tls *tls)
+{
+    curl_easy_setopt(curl, CURLOPT_CAINFO, tls->ca);
+    if (tls->certificate) {
+        curl_easy_setopt(curl, CURLOPT_SSLCERT, tls->certificate);
+        curl_easy_setopt(curl, CURLOPT_SSLKEY, tls->key);
+    }
+}
+
 static void begin(const struct http_client *client, const struct http_request *request,
                   struct transfer *transfer)
 {
     static const char *const json[] = { "Content-Type: application/json", NULL };
     CURL *curl = client->curl;
     char url[1024];
-    snprintf(url, sizeof(url), "http://127.0.0.1:%d%s", client->port, request->path);
+    snprintf(url, sizeof(url), "%s://127.0.0.1:%d%s", client->tls ? "https" : "http", client->port,
+             request->path);
     double timeout = request->timeout_seconds > 0 ? request->timeout_seconds : 30;
     curl_easy_reset(curl);
     curl_easy_setopt(curl, CURLOPT_URL, url);
+    if (client->tls)
+        set_tls(curl, client->tls);
     curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(curl, CURLOPT_PROXY, "");
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);

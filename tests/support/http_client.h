@@ -38,9 +38,16 @@ const char *http_response_header(const struct http_response *response, const cha
 
 /* ------------------------------------------------------------ one connection -- */
 
+/* Files in PEM. */
+struct http_client_tls {
+    const char *ca;                /* whom the client believes */
+    const char *certificate, *key; /* what the client shows; NULL: nothing */
+};
+
 struct http_client {
     void *curl;
     int port;
+    const struct http_client_tls *tls; /* NULL: plain HTTP */
 };
 
 void http_client_init(struct http_client *client, int port);

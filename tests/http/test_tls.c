@@ -1,0 +1,309 @@
+/* test_tls.c - the daemon behind TLS: which versions and suites it speaks, that requests and
+ * answers are those of plain HTTP, and how connections end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "request_text.h"
+#include "tls_daemon.h"
+#include "tls_hello.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int start(void **state)
+{
+    (void)state;
+    if (tls_daemon_prepare())
+        tls_daemon_start("--body-max", "16MiB", "--idle-timeout", "30s", NULL);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    tls_daemon_stop();
+    return 0;
+}
+
+static double wait_seconds(void)
+{
+    return 10 * daemon_slowness();
+}
+
+/* ------------------------------------------------------------ versions, suites -- */
+
+/* Whether openssl's client can shake hands with these flags. */
+static bool openssl_connects(const char *flags)
+{
+    char *command = NULL;
+    assert_true(asprintf(&command,
+                         "openssl s_client -connect 127.0.0.1:%d -CAfile %s/server.pem %s "
+                         "-verify_return_error </dev/null >/dev/null 2>&1",
+                         server.port, directory, flags)
+                > 0);
+    const int status = system(command);
+    free(command);
+    return status == 0;
+}
+
+static void test_versions(void **state)
+{
+    (void)state;
+    tls_files_need();
+    assert_true(openssl_connects(""));
+    assert_true(openssl_connects("-tls1_3"));
+    assert_true(openssl_connects("-tls1_2"));
+    assert_true(openssl_connects("-tls1_2 -cipher ECDHE-ECDSA-CHACHA20-POLY1305"));
+    assert_false(openssl_connects("-tls1_1 -cipher ALL:@SECLEVEL=0"));
+    assert_false(openssl_connects("-tls1 -cipher ALL:@SECLEVEL=0"));
+    for (int version = 0x0300; version <= 0x0302; version++)
+        assert_int_equal(tls_hello_send(server.port, version, TLS_ECDHE_ECDSA_AES_128_GCM),
+                         TLS_HELLO_ALERT + TLS_ALERT_PROTOCOL_VERSION);
+}
+
+/* The hello is made here byte by byte: no library that is around still offers all of these. */
+static void test_suites(void **state)
+{
+    (void)state;
+    tls_files_need();
+    static const struct {
+        int suite;
+        const char *name;
+    } WEAK[] = {
+        { 0x0000, "NULL" },
+        { 0x0001, "RSA with NULL and MD5" },
+        { 0x0002, "RSA with NULL and SHA" },
+        { 0x003b, "RSA with NULL and SHA-256" },
+        { 0xc006, "ECDHE-ECDSA with NULL" },
+        { 0x0003, "RSA-EXPORT with RC4 of 40 bits" },
+        { 0x0008, "RSA-EXPORT with DES of 40 bits" },
+        { 0x0004, "RSA with RC4 and MD5" },
+        { 0x0005, "RSA with RC4 and SHA" },
+        { 0xc007, "ECDHE-ECDSA with RC4" },
+        { 0x0009, "RSA with DES" },
+        { 0x000a, "RSA with 3DES" },
+        { 0xc008, "ECDHE-ECDSA with 3DES" },
+        { 0x0018, "anonymous DH with RC4" },
+        { 0x0034, "anonymous DH with AES" },
+        { 0x00a6, "anonymous DH with AES-GCM" },
+        { 0xc018, "anonymous ECDH with AES" },
+        { 0x002f, "RSA with AES-CBC" },
+        { 0x009c, "RSA with AES-GCM, which keeps no secret for later" },
+        { 0x0033, "DHE-RSA with AES-CBC" },
+        { 0xc009, "ECDHE-ECDSA with AES-CBC and SHA" },
+        { 0xc023, "ECDHE-ECDSA with AES-CBC and SHA-256" },
+        { 0xc072, "ECDHE-ECDSA with Camellia-CBC" },
+    };
+    assert_int_equal(tls_hello_send(server.port, 0x0303, TLS_ECDHE_ECDSA_AES_128_GCM),
+                     TLS_HELLO_TAKEN);
+    for (size_t i = 0; i < sizeof WEAK / sizeof WEAK[0]; i++) {
+        const int outcome = tls_hello_send(server.port, 0x0303, WEAK[i].suite);
+        if (outcome != TLS_HELLO_ALERT + TLS_ALERT_HANDSHAKE_FAILURE)
+            fail_msg("%s: outcome %d", WEAK[i].name, outcome);
+    }
+}
+
+/* --------------------------------------------------------- requests and answers -- */
+
+static void expect_same(const struct http_response *one, const struct http_response *other)
+{
+    assert_int_equal(one->status, 200);
+    assert_int_equal(other->status, 200);
+    assert_int_equal(one->body_size, other->body_size);
+    assert_memory_equal(one->body, other->body, one->body_size);
+}
+
+/* A body and an answer of over 8 MB, with a Content-Length and chunked. */
+static void test_long_bodies(void **state)
+{
+    (void)state;
+    tls_files_need();
+    struct daemon plain_server;
+    struct http_client plain_client;
+    struct request_text text = { 0 };
+    daemon_start_with(&plain_server, "--body-max", "16MiB", NULL);
+    http_client_init(&plain_client, plain_server.port);
+    request_text_add(&text, "{\"input\":");
+    request_text_random(&text, 7, 800, 1000);
+    request_text_add(&text, "}");
+    struct http_request request = { .path = "/v1/softmax",
+                                    .body = text.data,
+                                    .timeout_seconds = 60 };
+    assert_true(text.used > 8 << 20);
+    struct http_response plain = http_client_send(&plain_client, &request);
+    assert_true(plain.body_size > 8 << 20);
+    for (int i = 0; i < 2; i++) {
+        request.chunked = i == 1;
+        struct http_response by_tls = http_client_send(&client, &request);
+        expect_same(&plain, &by_tls);
+        assert_false(by_tls.on_new_connection);
+        http_response_free(&by_tls);
+    }
+    http_response_free(&plain);
+    free(text.data);
+    http_client_free(&plain_client);
+    daemon_stop(&plain_server);
+}
+
+static void test_kept_connections(void **state)
+{
+    (void)state;
+    tls_files_need();
+    for (int i = 0; i < 100; i++) {
+        struct http_response response =
+            http_client_post(&client, "/v1/softmax", "{\"input\":[[1,2,3]]}");
+        assert_int_equal(response.status, 200);
+        assert_false(response.on_new_connection);
+        http_response_free(&response);
+    }
+}
+
+/* All requests lie in one record of TLS, and in records of one byte each. */
+static void test_pipelining(void **state)
+{
+    (void)state;
+    tls_files_need();
+    static const char requests[] = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+                                   "POST /v1/softmax HTTP/1.1\r\nHost: x\r\n"
+                                   "Content-Type: application/json\r\nContent-Length: 19\r\n\r\n"
+                                   "{\"input\":[[1,2,3]]}"
+                                   "GET /none HTTP/1.1\r\nHost: x\r\n\r\n"
+                                   "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const long STATUSES[] = { 200, 200, 404, 200 };
+    for (int by_bytes = 0; by_bytes < 2; by_bytes++) {
+        struct tls_tunnel tunnel;
+        assert_true(tls_tunnel_open(&tunnel, server.port, NULL));
+        for (size_t i = 0; by_bytes && i < sizeof requests - 1; i++) {
+            assert_true(http_raw_send(&tunnel.raw, requests + i, 1));
+            daemon_pause(0.0005);
+        }
+        assert_true(by_bytes || http_raw_send(&tunnel.raw, requests, sizeof requests - 1));
+        for (int i = 0; i < 4; i++) {
+            struct http_response response = http_raw_receive(&tunnel.raw, wait_seconds());
+            assert_int_equal(response.status, STATUSES[i]);
+            http_response_free(&response);
+        }
+        tls_tunnel_close(&tunnel);
+    }
+}
+
+/* An answer that comes before the body of its request goes past libmicrohttpd. */
+static void test_early_answers(void **state)
+{
+    (void)state;
+    tls_files_need();
+    static const struct {
+        const char *head;
+        long status;
+        const char *code;
+    } CASES[] = {
+        { "POST /v1/softmax HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n", 413,
+          "too_large" },
+        { "POST /v1/softmax HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"
+          "ffffffff\r\n",
+          0, "" },
+        { "GET /livez HTTP/1.1\r\nHost : x\r\n\r\n", 400, "http" },
+        { "GET /livez HTTP/1.1\r\n\r\n", 400, "http" },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct tls_tunnel tunnel;
+        assert_true(tls_tunnel_open(&tunnel, server.port, NULL));
+        assert_true(http_raw_send_text(&tunnel.raw, CASES[i].head));
+        if (CASES[i].status) {
+            struct http_response response = http_raw_receive(&tunnel.raw, wait_seconds());
+            answer_expect_fault(&response, CASES[i].status, CASES[i].code, "");
+            http_response_free(&response);
+            assert_true(http_raw_is_closed(&tunnel.raw, wait_seconds()));
+        }
+        tls_tunnel_close(&tunnel);
+        if (CASES[i].status)
+            assert_true(tunnel.ended_well);
+    }
+}
+
+/* ------------------------------------------------------------------------- ends -- */
+
+/* The daemon says that an answer was the last, so that a client can tell it from a cut one. */
+static void test_says_its_end(void **state)
+{
+    (void)state;
+    tls_files_need();
+    struct tls_tunnel tunnel;
+    assert_true(tls_tunnel_open(&tunnel, server.port, NULL));
+    assert_true(http_raw_send_text(&tunnel.raw,
+                                   "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+    struct http_response response = http_raw_receive(&tunnel.raw, wait_seconds());
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    assert_true(http_raw_is_closed(&tunnel.raw, wait_seconds()));
+    tls_tunnel_close(&tunnel);
+    assert_true(tunnel.ended_well);
+}
+
+static void test_plain_http(void **state)
+{
+    (void)state;
+    tls_files_need();
+    struct http_raw raw;
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send_text(&raw, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"));
+    struct http_response response = http_raw_receive(&raw, wait_seconds());
+    assert_int_equal(response.status, 400);
+    assert_non_null(strstr(response.body, "https://"));
+    http_response_free(&response);
+    assert_true(http_raw_is_closed(&raw, wait_seconds()));
+    http_raw_close(&raw);
+}
+
+/* Whether openssl's client, which reads this line first, gets an answer afterwards. */
+static bool is_answered_after(const char *line)
+{
+    char *command = NULL;
+    assert_true(asprintf(&command,
+                         "{ sleep 0.3; echo '%s'; sleep 1; printf 'GET /livez HTTP/1.1\\r\\nHost: "
+                         "x\\r\\n\\r\\n'; sleep 1; } | openssl s_client -tls1_2 -connect "
+                         "127.0.0.1:%d 2>&1 | grep -q 'HTTP/1.1 200'",
+                         line, server.port)
+                > 0);
+    const int status = system(command);
+    free(command);
+    return status == 0;
+}
+
+/* A client of TLS 1.2 that begins a second handshake (R) loses its connection. */
+static void test_renegotiation(void **state)
+{
+    (void)state;
+    tls_files_need();
+    assert_true(is_answered_after(""));
+    assert_false(is_answered_after("R"));
+}
+
+/* Only the client's own connection is left, and the daemon rests. */
+static void test_nothing_is_left(void **state)
+{
+    (void)state;
+    tls_files_need();
+    answer_wait_for_metric(&client, "attnd_connections", 1, 1);
+    const double before = daemon_cpu_seconds(&server);
+    daemon_pause(1);
+    assert_true(daemon_cpu_seconds(&server) - before < 0.2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_versions),      cmocka_unit_test(test_suites),
+        cmocka_unit_test(test_long_bodies),   cmocka_unit_test(test_kept_connections),
+        cmocka_unit_test(test_pipelining),    cmocka_unit_test(test_early_answers),
+        cmocka_unit_test(test_says_its_end),  cmocka_unit_test(test_plain_http),
+        cmocka_unit_test(test_renegotiation), cmocka_unit_test(test_nothing_is_left),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
