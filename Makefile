@@ -261,7 +261,7 @@ threaded-programs: $(KERNEL_OBJ) $(DAEMON) $(THREADED_SRC:%.c=$B/%)
 LONG_SRC := $(shell grep -l '"problem_count.h"' tests/laws/*.c tests/http/*.c) tests/unit/test_json_rows.c \
             tests/kernels/test_kernels_rows.c
 
-check-long: $(LONG_SRC:%.c=$B/%) | $(DAEMON) ## the laws, each on PROBLEMS=10000 random problems; all floats to text and back, and through e^x in order; 100 swaps under load
+check-long: $(LONG_SRC:%.c=$B/%) | $(DAEMON) ## the laws, each on PROBLEMS=10000 random problems; all floats to text and back, and through e^x in order; 100 swaps under load; 10 million chunks
 	@for program in $^; do echo "== $$program"; \
 	    ATTND_TEST_PROBLEMS=$(PROBLEMS) ATTND_TEST_FLOATS=all $$program || exit 1; done
 
