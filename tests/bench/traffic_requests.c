@@ -63,6 +63,21 @@ static struct traffic_request post(const char *path, const char *headers, struct
     return (struct traffic_request){ whole.bytes, whole.size, 1 };
 }
 
+void traffic_add_header(struct traffic_request *request, const char *header)
+{
+    const size_t first =
+        (size_t)((char *)memchr(request->bytes, '\n', request->size) + 1 - request->bytes);
+    struct text whole;
+    text_open(&whole);
+    fwrite(request->bytes, 1, first, whole.stream);
+    fprintf(whole.stream, "%s\r\n", header);
+    fwrite(request->bytes + first, 1, request->size - first, whole.stream);
+    text_close(&whole);
+    free(request->bytes);
+    request->bytes = whole.bytes;
+    request->size = whole.size;
+}
+
 struct traffic_request traffic_get(const char *path)
 {
     struct text whole;

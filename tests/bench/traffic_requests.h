@@ -33,6 +33,9 @@ struct traffic_request traffic_model_binary(const char *model, int rows, int col
 /* A raw binary request: count numbers to a model with parameters. */
 struct traffic_request traffic_raw(const char *model, int count, int timeout_ms);
 
+/* Adds a header, "Name: value", to a request. */
+void traffic_add_header(struct traffic_request *request, const char *header);
+
 void traffic_requests_free(struct traffic_request *requests, int count);
 
 #endif
