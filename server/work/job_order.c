@@ -178,9 +178,11 @@ static struct job *next_in(struct job_flow *flow, int64_t now_ns)
 
 struct job *job_order_next(struct job_order *order, int64_t now_ns)
 {
-    struct job_flow *short_flow = job_share_first_short(&order->shares);
-    struct job_flow *flow = short_flow ? short_flow : job_share_first(&order->shares);
-    return flow ? next_in(flow, now_ns) : NULL;
+    struct job_flow *first = job_share_first(&order->shares);
+    struct job_flow *passing = job_share_first_short(&order->shares);
+    if (passing && passing != first)
+        return heap_first(&passing->jobs); /* only its short job may pass, not its oldest */
+    return first ? next_in(first, now_ns) : NULL;
 }
 
 struct job *job_order_first(const struct job_order *order)

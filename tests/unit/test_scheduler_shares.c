@@ -269,6 +269,34 @@ static void test_what_goes_before(void **state)
     scheduler_free(scheduler);
 }
 
+/* A share has jobs in the scheduler of the workers and in that of the disk at the same time. */
+static void test_a_share_in_two_schedulers(void **state)
+{
+    (void)state;
+    static struct shared_job held[2], waiting[2];
+    struct job_share share = { .weight = 1 };
+    struct scheduler *schedulers[2];
+    for (int i = 0; i < 2; i++) {
+        schedulers[i] = scheduler_create(1, 9, 64);
+        scheduler_set_number(schedulers[i], i);
+        init(&held[i], &share, 1, LONG_NS);
+        atomic_store(&held[i].hold, true);
+        submit(schedulers[i], &held[i]);
+        wait_for(&held[i].begun, 1);
+        for (int j = 0; j < i; j++) {
+            init(&waiting[j], &share, 1, LONG_NS);
+            submit(schedulers[i], &waiting[j]);
+        }
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(scheduler_share_load(schedulers[i], &share).job_count, 1 + i);
+    for (int i = 0; i < 2; i++) {
+        atomic_store(&held[i].hold, false);
+        scheduler_free(schedulers[i]);
+        assert_int_equal(share.flows[i].open_count, 0);
+    }
+}
+
 /* Threads that bring jobs of shares which they free at once. */
 static void *come_and_go(void *argument)
 {
@@ -317,6 +345,7 @@ int main(void)
         cmocka_unit_test(test_time_of_a_caller_counts_for_its_share),
         cmocka_unit_test(test_what_each_share_has),
         cmocka_unit_test(test_what_goes_before),
+        cmocka_unit_test(test_a_share_in_two_schedulers),
         cmocka_unit_test(test_shares_come_and_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
