@@ -212,7 +212,7 @@ LOOPBACK := $(filter 127.% [::1]:%,$(ADDRESS))
 REQUEST := curl -s http://$(ADDRESS)/v1/attention -H 'Content-Type: application/json' \
            -d '{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]}'
 
-run: ## install what is missing, build, serve on 127.0.0.1:8080 (LISTEN=...), print a curl line
+run: ## install what is missing, build, serve on 127.0.0.1:8080 (LISTEN=..., KEYS=FILE), print a curl line
 	@deploy/install-packages.sh build run
 	@$(MAKE) --no-print-directory -j$(JOBS) daemon
 	$(serve_it)
@@ -224,7 +224,7 @@ serve: ## the same with what is built already
 define serve_it
 @mkdir -p $(BUILD)/models && cp -Ru examples/models/. $(BUILD)/models
 @printf '\n%s\n\n' "$(REQUEST)"
-@exec $(BUILD)/attnd --listen $(LISTEN) --models $(BUILD)/models $(if $(LOOPBACK),--model-control explicit)
+@exec $(BUILD)/attnd --listen $(LISTEN) --models $(BUILD)/models $(if $(LOOPBACK),--model-control explicit)$(if $(KEYS), --keys $(KEYS))
 endef
 
 story: ## install what is missing, build examples/story-teller.c, let it ask the daemon of `make run`

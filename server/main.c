@@ -127,7 +127,7 @@ static void read_keys_again(struct service *service)
     if (access_keys_reload(service->keys, &change, &fault)) {
         log_line(LOG_INFO, "keys read again", LOG_NUMBER("keys", change.count),
                  LOG_NUMBER("added", change.added), LOG_NUMBER("removed", change.removed));
-        audit_keys("replaced");
+        audit_keys("done");
     } else {
         log_line(LOG_WARNING, "keys not read again, those of before stay",
                  LOG_STRING("reason", fault.message));

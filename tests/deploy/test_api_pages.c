@@ -3,7 +3,9 @@
  *
  * The block behind a curl is its answer: the status, then a body. If the whole body is JSON, it is
  * compared as JSON; any other body is compared as text without white space. "..." stands for
- * anything: an id, a time, a count, or what the page leaves out (pasted.h). */
+ * anything: an id, a time, a count, or what the page leaves out (pasted.h).
+ *
+ * The page of keys says how its daemon is started, and has one of its own here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,6 +28,8 @@
 
 static const char *const files[] = { "server/API.md", "server/API_CALLS.md", "server/API_MODELS.md",
                                      "server/API_PROTOCOL.md", "server/API_OPERATING.md" };
+
+#define ACCESS_PAGE "server/API_ACCESS.md"
 
 /* Writes the status behind the answer, on a line of its own. */
 static const char with_status[] = "curl() { command curl -w '\\n%{http_code}' \"$@\"; }\n";
@@ -71,7 +75,7 @@ static void paste_page(const char *file)
 {
     struct pasted_page page;
     pasted_read(&page, file);
-    for (int i = 0; i < page.block_count; i++) {
+    for (int i = pasted_run_block(&page) + 1; i < page.block_count; i++) {
         if (!pasted_is_command(&page, i))
             continue;
         const char *script = page.blocks[i].text, *curl = strstr(script, "curl ");
@@ -94,6 +98,13 @@ static void test_curls(void **state)
     read_metrics(&before);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         paste_page(files[i]);
+}
+
+static void test_curls_with_keys(void **state)
+{
+    (void)state;
+    skip_without("curl", "command -v curl");
+    paste_page(ACCESS_PAGE);
 }
 
 /* A route that no curl has asked for, or NULL if there is none. */
@@ -141,6 +152,12 @@ static int stop(void **state)
     return pasted_stop(state);
 }
 
+static int start_with_keys(void **state)
+{
+    pasted_start_as(ACCESS_PAGE);
+    return pasted_start(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,5 +165,10 @@ int main(void)
         cmocka_unit_test(test_every_route_has_a_curl),
         cmocka_unit_test(test_nothing_changes_outside_build),
     };
-    return cmocka_run_group_tests(tests, pasted_start, stop);
+    const struct CMUnitTest access_tests[] = {
+        cmocka_unit_test(test_curls_with_keys),
+        cmocka_unit_test(test_nothing_changes_outside_build),
+    };
+    const int failed = cmocka_run_group_tests(tests, pasted_start, stop);
+    return failed + cmocka_run_group_tests(access_tests, start_with_keys, pasted_stop);
 }

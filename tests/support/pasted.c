@@ -23,11 +23,15 @@
 
 enum { ARGUMENTS_MAX = 32 };
 
+static const char run_line[] = "make run";
+
 static char *tree; /* the copy, which is the working directory */
 static char home[PATH_MAX];
+static char *program; /* the daemon's, outside the copy */
 static char *files_before;
 static char *printed;
 static struct daemon server;
+static const char *start_page; /* of pasted_start_as(); NULL: none */
 
 /* ----------------------------------------------------------------------------------- text -- */
 
@@ -143,10 +147,23 @@ void pasted_free(struct pasted_page *page)
     *page = (struct pasted_page){ 0 };
 }
 
+static bool is_run(const struct pasted_block *block)
+{
+    return strcmp(block->language, "sh") == 0
+           && strncmp(block->text, run_line, strlen(run_line)) == 0;
+}
+
 bool pasted_is_command(const struct pasted_page *page, int i)
 {
-    const struct pasted_block *block = &page->blocks[i];
-    return strcmp(block->language, "sh") == 0 && strncmp(block->text, "make run", 8) != 0;
+    return strcmp(page->blocks[i].language, "sh") == 0 && !is_run(&page->blocks[i]);
+}
+
+int pasted_run_block(const struct pasted_page *page)
+{
+    for (int i = 0; i < page->block_count; i++)
+        if (is_run(&page->blocks[i]))
+            return i;
+    return -1;
 }
 
 const struct pasted_block *pasted_answer(const struct pasted_page *page, int i)
@@ -159,10 +176,46 @@ const struct pasted_block *pasted_answer(const struct pasted_page *page, int i)
 
 /* ------------------------------------------------------------------------------ the daemon -- */
 
+void pasted_start_as(const char *file)
+{
+    start_page = file;
+}
+
+/* Runs the commands of the page before its `make run`, and compares their output with the answers.
+ * Returns the variables of that line; the caller frees them. */
+static char *begin_page(void)
+{
+    struct pasted_page page;
+    pasted_read(&page, start_page);
+    const int run = pasted_run_block(&page);
+    assert_true(run >= 0);
+    for (int i = 0; i < run; i++) {
+        const struct pasted_block *answer = pasted_answer(&page, i);
+        if (!pasted_is_command(&page, i))
+            continue;
+        char *output = pasted_shell(page.blocks[i].text);
+        if (answer)
+            pasted_assert_text(&page, answer->text, pasted_squeezed(output));
+        free(output);
+    }
+    char *variables = strdup(page.blocks[run].text + strlen(run_line));
+    assert_non_null(variables);
+    variables[strcspn(variables, "\n")] = '\0';
+    pasted_free(&page);
+    return variables;
+}
+
 /* The lines of `make serve`: all but the last are run, the last is the daemon's. */
 static void serve(void)
 {
-    char *lines = pasted_shell("make --no-print-directory -n serve LISTEN=127.0.0.1:0");
+    char *variables = start_page ? begin_page() : strdup(""), *command = NULL;
+    assert_true(
+        asprintf(&command, "make --no-print-directory -n serve LISTEN=127.0.0.1:0%s", variables)
+        > 0);
+    char *lines = pasted_shell(command);
+    free(command);
+    free(variables);
+    start_page = NULL;
     char *last = strstr(lines, "exec build/attnd ");
     assert_non_null(last);
     last[-1] = '\0';
@@ -183,7 +236,8 @@ static void serve(void)
 int pasted_start(void **state)
 {
     (void)state;
-    char *program = realpath(daemon_program(), NULL), *command = NULL, address[64];
+    char *command = NULL, address[64];
+    program = realpath(daemon_program(), NULL);
     assert_non_null(program);
     assert_non_null(getcwd(home, sizeof home));
     tree = daemon_directory_create();
@@ -205,7 +259,6 @@ int pasted_start(void **state)
     serve();
     snprintf(address, sizeof address, "127.0.0.1:%d", server.port);
     setenv("LISTEN", address, 1);
-    free(program);
     return 0;
 }
 
@@ -214,6 +267,8 @@ int pasted_stop(void **state)
     (void)state;
     daemon_stop(&server);
     assert_int_equal(chdir(home), 0);
+    setenv("ATTND", program, 1);
+    free(program);
     daemon_directory_remove(tree);
     free(files_before);
     free(printed);

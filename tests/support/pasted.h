@@ -30,6 +30,10 @@ struct pasted_page {
 int pasted_start(void **state);
 int pasted_stop(void **state);
 
+/* Makes the next pasted_start() a start as a page has it: the commands before its `make run` are
+ * run first, and the daemon is started with the variables of that line. */
+void pasted_start_as(const char *file);
+
 const char *pasted_printed(void);      /* by `make serve`, before the daemon */
 const char *pasted_files_before(void); /* pasted_files() before the daemon was started */
 char *pasted_files(void);              /* names and sums outside build/; the caller's to free */
@@ -40,6 +44,9 @@ void pasted_free(struct pasted_page *page);
 
 /* Whether block i is a command. `make run` does not count: pasted_start() has done it. */
 bool pasted_is_command(const struct pasted_page *page, int i);
+
+/* The block of the page's `make run`; -1 if the page has none. */
+int pasted_run_block(const struct pasted_page *page);
 
 /* The answer that the page shows for the command of block i. NULL if it shows none. */
 const struct pasted_block *pasted_answer(const struct pasted_page *page, int i);
