@@ -116,11 +116,13 @@ static bool is_localhost(const char *host)
     return length == size || host[length - size - 1] == '.';
 }
 
+/* The path of a Unix socket is no name of a host. */
 static bool is_among(const char *host, const char *const *names, int count)
 {
     char name[NAME_BYTES];
     for (int i = 0; i < count; i++)
-        if (read_host(names[i], name) && strcasecmp(host, name) == 0)
+        if (strncmp(names[i], "unix:", strlen("unix:")) != 0 && read_host(names[i], name)
+            && strcasecmp(host, name) == 0)
             return true;
     return false;
 }

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
+#include "endless.h"
 #include "fixture.h"
 #include "key_file.h"
 #include "model_client.h"
@@ -421,6 +422,24 @@ static void test_with_keys(void **state)
     expect_page(&response, 403, NULL, "Origin");
 }
 
+/* A page reads when to come again. */
+static void test_come_again(void **state)
+{
+    struct endless endless;
+    char value[20];
+    fixture_stop(state);
+    daemon_directory_write(directory, "broken.safetensors", "no model", 8);
+    fixture_serve("--models", directory, "--queue-max", "1", "--timeout", "3600s", "--allow-origin",
+                  "https://app.example");
+    endless_begin_any(&endless, &client);
+    struct http_response response = ask("POST /v1/attention", "127.0.0.1", ALLOWED JSON, GOOD);
+    assert_non_null(http_response_header(&response, "Retry-After", value, sizeof value));
+    expect_page(&response, 429, "https://app.example", "Origin");
+    endless_end(&endless);
+    response = ask("GET /v2/models/broken/ready", "127.0.0.1", ALLOWED, "");
+    expect_page(&response, 503, "https://app.example", "Origin");
+}
+
 /* Without the flag nothing of all this is there. */
 static void test_no_pages(void **state)
 {
@@ -462,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_preflights_with_a_body),
         cmocka_unit_test(test_hosts),
         cmocka_unit_test(test_with_keys),
+        cmocka_unit_test(test_come_again),
         cmocka_unit_test(test_all_pages),
         cmocka_unit_test(test_no_pages),
         cmocka_unit_test(test_stops_cleanly),

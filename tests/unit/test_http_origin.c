@@ -10,9 +10,10 @@
 
 #include <string.h>
 
-static const char *const LISTEN[] = { "127.0.0.1:8080", "box.example:80", "[::1]:8080" };
+static const char *const LISTEN[] = { "127.0.0.1:8080", "box.example:80", "[::1]:8080",
+                                      "unix:/run/attnd.sock" };
 
-static const struct http_pages PAGES = { .listen = LISTEN, .listen_count = 3 };
+static const struct http_pages PAGES = { .listen = LISTEN, .listen_count = 4 };
 
 #define AGENT "Mozilla/5.0 (X11; Linux x86_64)"
 
@@ -95,6 +96,7 @@ static const struct origin_case {
     { false,
       { "GET", "evil.example:8080", NULL, "cross-site", "navigate", "document", NULL, NULL } },
     { false, { "GET", "evil.example:8080", NULL, NULL, NULL, NULL, AGENT, "en" } },
+    { false, { "GET", "unix:8080", NULL, NULL, NULL, NULL, AGENT, "en" } },
     { false, { "GET", "notlocalhost", NULL, NULL, NULL, NULL, AGENT, "en" } },
     { false, { "GET", "localhost.evil.example", NULL, NULL, NULL, NULL, AGENT, "en" } },
     { false, { "GET", "127.0.0.1.evil.example", NULL, NULL, NULL, NULL, AGENT, "en" } },
@@ -150,11 +152,81 @@ static void test_long_hosts(void **state)
     }
 }
 
+/* ------------------------------------------------------------ allowed pages -- */
+
+static const char *const ORIGINS[] = { "HTTPS://App.example:443", "http://[::1]:3000" };
+static const char *const EVERY[] = { "https://app.example", "*" };
+static const char *const HOSTS[] = { "Attnd.example:8443", "[2001:db8::1]" };
+
+static const char *allowed(const struct http_pages *pages, const char *origin, bool is_twice)
+{
+    struct http_headers headers = { .values = { [HTTP_HEADER_ORIGIN] = origin } };
+    headers.is_twice[HTTP_HEADER_ORIGIN] = is_twice;
+    return http_origin_allowed(pages, &headers);
+}
+
+/* What an answer says of the Origin of its request. */
+static void test_allowed(void **state)
+{
+    (void)state;
+    const struct http_pages some = { .origins = ORIGINS, .origin_count = 2 };
+    const struct http_pages all = { .origins = EVERY, .origin_count = 2 };
+    static const char *const OTHERS[] = { "https://app.example.",
+                                          "http://app.example",
+                                          "null",
+                                          "*",
+                                          "",
+                                          "https://app.example, https://app.example" };
+    assert_false(http_origin_varies(&PAGES));
+    assert_true(http_origin_varies(&some));
+    assert_false(http_origin_varies(&all));
+    assert_null(allowed(&PAGES, "https://app.example", false));
+    assert_string_equal(allowed(&some, "https://app.example", false), "https://app.example");
+    assert_string_equal(allowed(&some, "https://APP.example", false), "https://APP.example");
+    assert_string_equal(allowed(&some, "http://[::1]:3000", false), "http://[::1]:3000");
+    assert_null(allowed(&some, "https://app.example", true));
+    assert_null(allowed(&some, NULL, false));
+    assert_string_equal(allowed(&all, NULL, false), "*");
+    for (size_t i = 0; i < sizeof OTHERS / sizeof OTHERS[0]; i++) {
+        assert_null(allowed(&some, OTHERS[i], false));
+        assert_string_equal(allowed(&all, OTHERS[i], false), "*");
+    }
+}
+
+/* An allowed page still needs a name that leads nowhere else. */
+static void test_hosts(void **state)
+{
+    (void)state;
+    const struct http_pages pages = {
+        .hosts = HOSTS, .host_count = 2, .origins = ORIGINS, .origin_count = 2
+    };
+    static const struct {
+        const char *host;
+        bool is_taken;
+    } NAMES[] = { { "attnd.example", true },    { "ATTND.EXAMPLE:1", true },
+                  { "localhost", true },        { "[2001:db8::1]:80", true },
+                  { "attnd.example.", false },  { "x.attnd.example", false },
+                  { "attnd.example.x", false }, { "evil.example:8443", false } };
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
+        const struct http_headers headers = {
+            .values = { [HTTP_HEADER_HOST] = NAMES[i].host,
+                        [HTTP_HEADER_ORIGIN] = "https://app.example",
+                        [HTTP_HEADER_SEC_FETCH_SITE] = "cross-site" },
+        };
+        struct fault fault;
+        const bool is_taken = http_origin_check(&pages, "POST", &headers, &fault);
+        if (is_taken != NAMES[i].is_taken)
+            fail_msg("%s: %s", NAMES[i].host, is_taken ? "taken" : fault.message);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),
         cmocka_unit_test(test_long_hosts),
+        cmocka_unit_test(test_allowed),
+        cmocka_unit_test(test_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
