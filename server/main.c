@@ -317,6 +317,7 @@ static bool serve(struct service *service, struct listeners *listeners, struct s
     const int connections_max = open_files_connections(config->connections_max, threads);
     const struct http_options options = {
         .listeners = listeners,
+        .has_operators = listeners_have_operators(listeners),
         .pages = { .listen = config->listen.items,
                    .listen_count = config->listen.count,
                    .hosts = config->host.items,
@@ -474,7 +475,7 @@ int main(int argc, char **argv)
     model_guard_install();
     fatal_signal_install();
     if (!choose_kernels(&service, &fault) || !listen_reach_check(&config, &fault)
-        || !listen_collision_check(config.listen.items, config.listen.count, &fault)) {
+        || !listen_collision_check_config(&config, &fault)) {
         fail("not started", &fault);
         return 1;
     }

@@ -23,6 +23,10 @@ enum access_scope {
         ACCESS_SCOPE_COUNT
 };
 
+/* What only the operators' listener serves, where there is one (--admin-listen): a bit 1 << scope
+ * for each scope. */
+#define ACCESS_OF_OPERATORS (1u << ACCESS_MODELS | 1u << ACCESS_METRICS | 1u << ACCESS_ADMIN)
+
 /* "sessions:all"; "" for OPEN and ANY. */
 const char *access_scope_name(enum access_scope scope);
 

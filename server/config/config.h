@@ -22,6 +22,7 @@ struct config {
     struct config_list listen;       /* "127.0.0.1:8080", "[::1]:0" */
     struct config_list allow_origin; /* of pages that browsers may call the daemon from */
     struct config_list host;         /* further names that browsers may know it by */
+    struct config_list admin_listen; /* the operators' addresses; none: all are everybody's */
     int unix_mode;                   /* of a Unix socket's file, as in chmod(2) */
     const char *unix_owner;          /* "USER", "USER:GROUP" or ":GROUP"; NULL: the process's */
     const char *keys;                /* the keys' file; NULL: no request needs a key */

@@ -25,6 +25,8 @@
 const struct config_option CONFIG_OPTIONS[] = {
     { "listen", CONFIG_LISTEN, "ADDR:PORT", "127.0.0.1:8080",
       "or unix:PATH; several; port 0: a free one", FIELD(listen), 0, 0 },
+    { "admin-listen", CONFIG_LISTEN, "ADDR:PORT", NULL,
+      "takes models, metrics and logging off --listen; several", FIELD(admin_listen), 0, 0 },
     { "unix-mode", CONFIG_MODE, "MODE", "0660", "who may connect to a Unix socket, octal",
       FIELD(unix_mode), 0, 0777 },
     { "unix-owner", CONFIG_TEXT, "USER:GROUP", NULL,

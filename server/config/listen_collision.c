@@ -119,3 +119,14 @@ bool listen_collision_check(const char *const *addresses, int count, struct faul
                                  addresses[j], addresses[i], what_is_same(addresses[i]));
     return true;
 }
+
+bool listen_collision_check_config(const struct config *config, struct fault *fault)
+{
+    const struct config_list *const lists[] = { &config->listen, &config->admin_listen };
+    const char *all[2 * CONFIG_LIST_MAX];
+    int count = 0;
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < lists[i]->count; j++)
+            all[count++] = lists[i]->items[j];
+    return listen_collision_check(all, count, fault);
+}

@@ -58,12 +58,17 @@ bool listen_reach_refuse(const char *address, struct fault *fault)
                      address);
 }
 
+static bool check_list(const struct config_list *list, struct fault *fault)
+{
+    for (int i = 0; i < list->count; i++)
+        if (!typed_is_local(list->items[i]))
+            return listen_reach_refuse(list->items[i], fault);
+    return true;
+}
+
 bool listen_reach_check(const struct config *config, struct fault *fault)
 {
     if (listen_reach_is_allowed(config))
         return true;
-    for (int i = 0; i < config->listen.count; i++)
-        if (!typed_is_local(config->listen.items[i]))
-            return listen_reach_refuse(config->listen.items[i], fault);
-    return true;
+    return check_list(&config->listen, fault) && check_list(&config->admin_listen, fault);
 }

@@ -119,9 +119,10 @@ struct exchange {
 void exchange_set_request_id(struct exchange *exchange, const char *given);
 
 /* Finds the route of a method and a path as sent, and fills route, params and record.route. Where
- * no route matches, sets exchange->fault (not_found or method) and answer.allow. */
+ * no route matches, sets exchange->fault (not_found or method) and answer.allow. A route of a scope
+ * in hidden_scopes, a bit 1 << scope for each, is not found. */
 void exchange_find_route(struct exchange *exchange, const struct route *routes, int route_count,
-                         const char *method, const char *path);
+                         unsigned hidden_scopes, const char *method, const char *path);
 
 /* The {model} of the path; NULL where the route has none. */
 const char *exchange_model(const struct exchange *exchange);

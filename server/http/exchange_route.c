@@ -80,13 +80,21 @@ static void allow_append(char *allow, size_t size, const char *method)
 }
 
 void exchange_find_route(struct exchange *exchange, const struct route *routes, int route_count,
-                         const char *method, const char *path)
+                         unsigned hidden_scopes, const char *method, const char *path)
 {
     char *allow = exchange->answer.allow;
     for (int i = 0; i < route_count; i++) {
         if (!path_matches(routes[i].pattern, path, exchange->params))
             continue;
-        if (method_matches(routes[i].method, method)) {
+        const bool is_hidden = hidden_scopes & 1u << routes[i].scope;
+        const bool is_asked = method_matches(routes[i].method, method);
+        if (is_asked && is_hidden) {
+            allow[0] = '\0';
+            break;
+        }
+        if (is_hidden)
+            continue;
+        if (is_asked) {
             exchange->route = &routes[i];
             exchange->record.route = routes[i].metrics_index;
             allow[0] = '\0';

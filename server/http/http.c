@@ -63,6 +63,12 @@ static int64_t came_ns(const struct http_thread *thread, struct http_connection 
                                                          : now_ns;
 }
 
+/* With a listener of the operators' own, the others do not have what is theirs. */
+static unsigned hidden_scopes(const struct listener *listener, const struct http *http)
+{
+    return http->options.has_operators && !listener->is_operators ? ACCESS_OF_OPERATORS : 0;
+}
+
 static struct exchange *exchange_create(struct http_thread *thread,
                                         struct MHD_Connection *connection, const char *method,
                                         const char *path)
@@ -86,7 +92,9 @@ static struct exchange *exchange_create(struct http_thread *thread,
     exchange->client = http_connection_of(connection)->client;
     exchange->memory.peer = http_connection_of(connection)->peer;
     exchange->pack_bytes_min = http->options.pack_bytes_min;
-    exchange_find_route(exchange, http->options.routes, http->options.route_count, method, path);
+    exchange_find_route(exchange, http->options.routes, http->options.route_count,
+                        hidden_scopes(http_connection_of(connection)->listener, http), method,
+                        path);
     if (exchange_is_change(exchange))
         exchange->audit_levels = log_levels();
     atomic_fetch_add(&http->active_count, 1);

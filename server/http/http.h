@@ -63,6 +63,7 @@ struct http_tls_files {
 };
 
 struct http_options {
+    bool has_operators;          /* a listener is the operators' (--admin-listen) */
     struct listeners *listeners; /* open; http_create() takes the sockets out of it */
     struct http_pages pages;
     struct http_tls_files tls; /* for all listeners but unix sockets */

@@ -316,11 +316,13 @@ static void destroy(struct http *http, int running_count)
 
 static void log_listening(const struct http *http, const struct listener *listener)
 {
+    struct log_field fields[3] = { LOG_STRING("address", listener->address) };
+    size_t count = 1;
     if (http_is_tls(http, listener))
-        log_line(LOG_INFO, "listening", LOG_STRING("address", listener->address),
-                 LOG_STRING("scheme", "https"));
-    else
-        log_line(LOG_INFO, "listening", LOG_STRING("address", listener->address));
+        fields[count++] = LOG_STRING("scheme", "https");
+    if (listener->is_operators)
+        fields[count++] = LOG_STRING("for", "operators");
+    log_event(LOG_INFO, "listening", fields, count);
 }
 
 static bool start(struct http *http, int *running_count, struct fault *fault)

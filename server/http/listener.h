@@ -12,6 +12,7 @@ struct listener {
     int socket;                         /* non-blocking; -1: none */
     char address[LISTENER_ADDRESS_MAX]; /* in use: "127.0.0.1:8080", "[::1]:40123",
                                            "unix:/run/attnd.sock" */
+    bool is_operators;                  /* of --admin-listen: it serves all routes */
     bool is_unix;                       /* it has clients of this machine alone, and no TLS */
 
     /* The file of a Unix socket; without meaning for other sockets. */

@@ -5,7 +5,7 @@
 #include "config/config.h"
 #include "http/listener.h"
 
-enum { LISTENERS_MAX = CONFIG_LIST_MAX * LISTENERS_OF_ONE };
+enum { LISTENERS_MAX = 2 * CONFIG_LIST_MAX * LISTENERS_OF_ONE }; /* of --listen, --admin-listen */
 
 struct listeners {
     struct listener all[LISTENERS_MAX];
@@ -16,6 +16,9 @@ struct listeners {
  * listeners_close(), after a failure too. */
 bool listeners_open(struct listeners *listeners, const struct config *config, struct fault *fault);
 void listeners_close(struct listeners *listeners);
+
+/* Whether a listener is the operators'. */
+bool listeners_have_operators(const struct listeners *listeners);
 
 /* Whether all addresses could be opened if no other socket listened there. Leaves nothing open. */
 bool listeners_try(const struct config *config, struct fault *fault);

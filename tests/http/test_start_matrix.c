@@ -47,6 +47,7 @@ static const struct {
     { "[2001:db8::1]:0", true },
     { "[fe80::1%lo]:0", true },
     { "[::127.0.0.1]:0", true },
+    { "unix:@attnd-start-matrix", false },
 };
 enum { ADDRESS_COUNT = sizeof ADDRESSES / sizeof ADDRESSES[0] };
 
@@ -130,24 +131,39 @@ static void expect(struct start *start, const char *address, bool is_refused)
     daemon_result_free(&result);
 }
 
-/* What the daemon says to one row of the matrix without starting. Whether this machine has the
- * address is another question, so a row that is allowed may still fail for that. */
-static void test_matrix(void **state)
+/* What the daemon says to the rows of the matrix without starting, for one of its listeners.
+ * Whether this machine has the address is another question, so a row that is allowed may still fail
+ * for that. */
+static void try_matrix(bool for_operators)
 {
-    (void)state;
     for (int a = 0; a < ADDRESS_COUNT; a++)
         for (int keys = 0; keys < 2; keys++)
             for (int open = 0; open < OPEN_COUNT; open++)
                 for (int by_variable = 0; by_variable < 2; by_variable++) {
                     struct start start = { .argument_count = 0 };
                     give(&start, false, "check-config", NULL);
-                    give(&start, by_variable, "listen", ADDRESSES[a].text);
+                    if (for_operators)
+                        give(&start, !by_variable, "listen", "127.0.0.1:0");
+                    give(&start, by_variable, for_operators ? "admin-listen" : "listen",
+                         ADDRESSES[a].text);
                     give_open(&start, open);
                     if (keys)
                         give(&start, by_variable, "keys", keys_path);
                     const bool is_open = open == OPEN_FLAG || open == OPEN_VARIABLE;
                     expect(&start, ADDRESSES[a].text, ADDRESSES[a].is_world && !is_open && !keys);
                 }
+}
+
+static void test_matrix(void **state)
+{
+    (void)state;
+    try_matrix(false);
+}
+
+static void test_matrix_of_operators(void **state)
+{
+    (void)state;
+    try_matrix(true);
 }
 
 /* One address of the world among others is enough, in any place. */
@@ -184,15 +200,18 @@ static int free_port(void)
 static void test_nothing_is_bound(void **state)
 {
     (void)state;
-    char listen[TEXT_BYTES];
+    char listen[2 * TEXT_BYTES];
+    char socket_path[TEXT_BYTES];
     struct start start = { .argument_count = 0 };
-    snprintf(listen, sizeof listen, "127.0.0.1:%d,0.0.0.0:0", free_port());
+    snprintf(socket_path, sizeof socket_path, "%s/attnd.sock", folder);
+    snprintf(listen, sizeof listen, "127.0.0.1:%d,unix:%s,0.0.0.0:0", free_port(), socket_path);
     give(&start, true, "listen", listen);
     struct daemon_result result = daemon_command(start.arguments, start.environment);
     assert_int_equal(result.exit_code, 1);
     assert_true(says_why(result.errors, "0.0.0.0:0"));
     assert_null(strstr(result.errors, "listening"));
     assert_null(strstr(result.errors, "starting"));
+    assert_int_equal(access(socket_path, F_OK), -1);
     daemon_result_free(&result);
 }
 
@@ -226,9 +245,8 @@ static void test_starts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matrix),
-        cmocka_unit_test(test_among_others),
-        cmocka_unit_test(test_nothing_is_bound),
+        cmocka_unit_test(test_matrix),       cmocka_unit_test(test_matrix_of_operators),
+        cmocka_unit_test(test_among_others), cmocka_unit_test(test_nothing_is_bound),
         cmocka_unit_test(test_starts),
     };
     return cmocka_run_group_tests(tests, write_keys, remove_keys);

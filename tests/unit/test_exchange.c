@@ -14,23 +14,34 @@ static void handle(struct exchange *exchange)
     (void)exchange;
 }
 
+#define ROUTE(METHOD, PATTERN, SCOPE, INDEX)                                                       \
+    {                                                                                              \
+        .method = METHOD, .pattern = PATTERN, .scope = ACCESS_##SCOPE, .handle = handle,           \
+        .metrics_index = INDEX                                                                     \
+    }
+
 static const struct route routes[] = {
-    { "GET", "/v1/models", handle, false, 1, NULL, false },
-    { "GET", "/v1/models/{model}", handle, false, 2, NULL, false },
-    { "PUT", "/v1/models/{model}", handle, false, 3, NULL, false },
-    { "POST", "/v1/models/{model}/versions/x", handle, false, 4, NULL, false },
-    { "GET", "/v2/models/stats", handle, false, 5, NULL, false },
-    { "GET", "/v2/models/{model}", handle, false, 6, NULL, false },
-    { "GET", "/v2/models/{model}/versions/{version}/ready", handle, false, 7, NULL, false },
+    ROUTE("GET", "/v1/models", INFER, 1),
+    ROUTE("GET", "/v1/models/{model}", INFER, 2),
+    ROUTE("PUT", "/v1/models/{model}", MODELS, 3),
+    ROUTE("POST", "/v1/models/{model}/versions/x", INFER, 4),
+    ROUTE("GET", "/v2/models/stats", METRICS, 5),
+    ROUTE("GET", "/v2/models/{model}", INFER, 6),
+    ROUTE("GET", "/v2/models/{model}/versions/{version}/ready", INFER, 7),
 };
 enum { ROUTE_COUNT = sizeof routes / sizeof routes[0] };
 
-static struct exchange *find(const char *method, const char *path)
+static struct exchange *find_shown(unsigned hidden_scopes, const char *method, const char *path)
 {
     struct exchange *exchange = calloc(1, sizeof *exchange);
     assert_non_null(exchange);
-    exchange_find_route(exchange, routes, ROUTE_COUNT, method, path);
+    exchange_find_route(exchange, routes, ROUTE_COUNT, hidden_scopes, method, path);
     return exchange;
+}
+
+static struct exchange *find(const char *method, const char *path)
+{
+    return find_shown(0, method, path);
 }
 
 static void assert_route_of_two(const char *method, const char *path, int index, const char *first,
@@ -108,6 +119,29 @@ static void assert_id(const char *given, bool kept)
     else if (given)
         assert_string_not_equal(exchange->request_id, given);
     exchange_free(exchange);
+}
+
+static void assert_shown(const char *method, const char *path, enum fault_code fault,
+                         const char *allow)
+{
+    struct exchange *exchange = find_shown(ACCESS_OF_OPERATORS, method, path);
+    assert_int_equal(exchange->route != NULL, fault == FAULT_NONE);
+    assert_int_equal(exchange->fault.code, fault);
+    assert_string_equal(exchange->answer.allow, allow);
+    exchange_free(exchange);
+}
+
+/* A hidden route is not there: not even another pattern that matches its path, and Allow has no
+ * method of it. */
+static void test_hidden_routes(void **state)
+{
+    (void)state;
+    assert_shown("GET", "/v1/models/demo", FAULT_NONE, "");
+    assert_shown("PUT", "/v1/models/demo", FAULT_NOT_FOUND, "");
+    assert_shown("POST", "/v1/models/demo", FAULT_METHOD, "GET, HEAD");
+    assert_shown("GET", "/v2/models/stats", FAULT_NOT_FOUND, "");
+    assert_shown("HEAD", "/v2/models/stats", FAULT_NOT_FOUND, "");
+    assert_shown("GET", "/v2/models/stat", FAULT_NONE, "");
 }
 
 static void test_request_ids(void **state)
@@ -226,6 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_routes_match),
         cmocka_unit_test(test_routes_do_not_match),
+        cmocka_unit_test(test_hidden_routes),
         cmocka_unit_test(test_request_ids),
         cmocka_unit_test(test_made_ids_differ),
         cmocka_unit_test(test_a_body_is_collected),
