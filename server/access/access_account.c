@@ -60,7 +60,7 @@ struct access_account *access_accounts_hold(struct access_accounts *accounts, co
     struct access_account *fresh = calloc(1, sizeof *fresh);
     if (!fresh)
         return NULL;
-    strcpy(fresh->name, name);
+    memcpy(fresh->name, name, strlen(name) + 1);
     fresh->owner = accounts;
     access_limits_init(&fresh->limits);
     access_quota_init(&fresh->quota, fresh->name);

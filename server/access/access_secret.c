@@ -29,7 +29,8 @@ bool access_secret_new(char text[ACCESS_SECRET_NEW_BYTES])
     gnutls_memset(bytes, 0, sizeof bytes);
     if (!good)
         return false;
-    char *to = stpcpy(text, PREFIX);
+    memcpy(text, PREFIX, strlen(PREFIX));
+    char *to = text + strlen(PREFIX);
     for (unsigned i = 0; i < base64.size && base64.data[i] != '='; i++) {
         const char c = (char)base64.data[i];
         assert(to < text + ACCESS_SECRET_NEW_BYTES - 1);

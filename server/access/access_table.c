@@ -218,9 +218,10 @@ struct access_key *access_table_find(const struct access_table *table, const cha
 struct access_key *access_table_find_name(const struct access_table *table, const char *name)
 {
     struct access_key wanted = { .name = "" };
-    if (strlen(name) > ACCESS_NAME_MAX)
+    const size_t length = strlen(name);
+    if (length > ACCESS_NAME_MAX)
         return NULL;
-    strcpy(wanted.name, name);
+    memcpy(wanted.name, name, length);
     struct access_key *const *place = tfind(&wanted, &table->by_name, compare_names);
     return place ? *place : NULL;
 }

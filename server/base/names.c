@@ -78,7 +78,7 @@ const char *name_show(char *out, size_t out_bytes, const char *text, size_t size
     const size_t shown = size < out_bytes ? size : out_bytes - 4;
     for (size_t i = 0; i < shown; i++)
         out[i] = text[i] > ' ' && text[i] < 0x7F ? text[i] : '?';
-    strcpy(out + shown, shown < size ? "..." : "");
+    memcpy(out + shown, shown < size ? "..." : "", shown < size ? 4 : 1);
     return out;
 }
 

@@ -236,24 +236,28 @@ static bool hand_out(const struct wanted *wanted, const char *secret, const stru
            || fault_set(fault, FAULT_STORAGE, "standard output: %s", strerror(errno));
 }
 
+static bool make_key(const struct wanted *wanted, struct text *line, bool *is_usage,
+                     struct fault *fault)
+{
+    char secret[ACCESS_SECRET_NEW_BYTES];
+    unsigned char hash[ACCESS_HASH_BYTES];
+    if (!access_secret_new(secret) || !access_secret_hash(secret, strlen(secret), hash))
+        return fault_set(fault, FAULT_MEMORY, "there are no random numbers");
+    write_line(wanted, hash, line);
+    if (!text_finish(line, fault))
+        return false;
+    *is_usage = !check_line(line, fault);
+    return !*is_usage && hand_out(wanted, secret, line, fault);
+}
+
 int key_new(int argc, char **argv)
 {
     struct wanted wanted = { 0 };
     struct fault fault;
-    char secret[ACCESS_SECRET_NEW_BYTES];
-    unsigned char hash[ACCESS_HASH_BYTES];
     struct text line;
     text_init(&line, SIZE_MAX);
     bool is_usage = !read_arguments(&wanted, argc, argv, &fault);
-    bool good = !is_usage;
-    if (good && !(access_secret_new(secret) && access_secret_hash(secret, strlen(secret), hash)))
-        good = fault_set(&fault, FAULT_MEMORY, "there are no random numbers");
-    if (good) {
-        write_line(&wanted, hash, &line);
-        good = text_finish(&line, &fault);
-        is_usage = good && !check_line(&line, &fault);
-        good = good && !is_usage && hand_out(&wanted, secret, &line, &fault);
-    }
+    const bool good = !is_usage && make_key(&wanted, &line, &is_usage, &fault);
     text_free(&line);
     if (good)
         return EXIT_MADE;

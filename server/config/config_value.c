@@ -1,7 +1,8 @@
 /* config_value.c - see config_value.h.
  *
  * strtoll() is not used: it accepts white space, signs and, with a base of 0, octal numbers, none
- * of which a user means by --body-max. strtod() gets only what was checked to be a plain decimal. */
+ * of which a user means by --body-max. strtod() gets only what was checked to be a plain decimal.
+ */
 #include "config/config_value.h"
 
 #include <stddef.h>
