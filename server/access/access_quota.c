@@ -52,6 +52,7 @@ bool access_quota_enter(struct access_quota *quota, struct fault *fault)
 {
     if (!quota)
         return true;
+    access_quota_place(quota); /* so the page shows it from now on */
     const int64_t max = atomic_load_explicit(&quota->in_flight_max, memory_order_relaxed);
     const int64_t now = atomic_fetch_add_explicit(&quota->in_flight, 1, memory_order_relaxed) + 1;
     if (max == 0 || now <= max)
