@@ -84,21 +84,30 @@ void access_limit_names(char *text, size_t bytes)
 
 /* ------------------------------------------------------------------ dates -- */
 
+/* The number in size digits. */
+static int digits(const char *text, int size)
+{
+    int number = 0;
+    for (int i = 0; i < size; i++)
+        number = 10 * number + (text[i] - '0');
+    return number;
+}
+
 /* Reads "2027-01-31", a day that the calendar has, as its first second in UTC. */
 static bool read_date(const char *text, int64_t *seconds)
 {
     static const char form[] = "dddd-dd-dd";
-    struct tm day = { 0 };
     if (strlen(text) != sizeof form - 1)
         return false;
     for (size_t i = 0; i < sizeof form - 1; i++)
         if (form[i] == 'd' ? text[i] < '0' || text[i] > '9' : text[i] != form[i])
             return false;
-    if (sscanf(text, "%4d-%2d-%2d", &day.tm_year, &day.tm_mon, &day.tm_mday) != 3)
-        return false;
-    day.tm_year -= 1900;
-    day.tm_mon -= 1;
-    struct tm wanted = day;
+    const struct tm wanted = {
+        .tm_year = digits(text, 4) - 1900,
+        .tm_mon = digits(text + 5, 2) - 1,
+        .tm_mday = digits(text + 8, 2),
+    };
+    struct tm day = wanted;
     const time_t time = timegm(&day); /* makes 1 March of 30 February */
     if (time < 0 || day.tm_mday != wanted.tm_mday || day.tm_mon != wanted.tm_mon)
         return false;

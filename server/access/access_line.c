@@ -83,12 +83,15 @@ static bool is_name_character(char c)
            || (c != '\0' && strchr("._-", c));
 }
 
-static int hex_digit(char c)
+enum { NO_DIGIT = 16 };
+
+/* The value of a hexadecimal digit; NO_DIGIT: it is none. */
+static unsigned hex_digit(char c)
 {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
+    return c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+           : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
+           : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10
+                                  : NO_DIGIT;
 }
 
 /* ---------------------------------------------------------- name and hash -- */
@@ -121,13 +124,13 @@ static bool read_hash(const struct access_line *line, struct word word, struct a
     if (word.size == 1 && word.text[0] == '-')
         return true;
     for (size_t i = 0; i < word.size; i++)
-        if (hex_digit(word.text[i]) < 0)
+        if (hex_digit(word.text[i]) == NO_DIGIT)
             return access_line_fault(line, word.text + i, fault, "%s came in a hash; %s",
                                      show_byte(shown, word.text[i]), expected);
     if (word.size != 2 * (size_t)ACCESS_HASH_BYTES)
         return access_line_fault(line, word.text, fault, "%zu hexadecimal digits came; %s",
                                  word.size, expected);
-    for (int i = 0; i < ACCESS_HASH_BYTES; i++)
+    for (size_t i = 0; i < ACCESS_HASH_BYTES; i++)
         key->hash[i] =
             (unsigned char)(hex_digit(word.text[2 * i]) << 4 | hex_digit(word.text[2 * i + 1]));
     key->has_hash = true;

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <strings.h>
 
-#define PREFIX "attnd_"
-
 enum { RANDOM_BYTES = 32 };
+
+static const char prefix[] = { 'a', 't', 't', 'n', 'd', '_' };
 
 bool access_secret_hash(const void *secret, size_t size, unsigned char hash[ACCESS_HASH_BYTES])
 {
@@ -29,8 +29,8 @@ bool access_secret_new(char text[ACCESS_SECRET_NEW_BYTES])
     gnutls_memset(bytes, 0, sizeof bytes);
     if (!good)
         return false;
-    memcpy(text, PREFIX, strlen(PREFIX));
-    char *to = text + strlen(PREFIX);
+    memcpy(text, prefix, sizeof prefix);
+    char *to = text + sizeof prefix;
     for (unsigned i = 0; i < base64.size && base64.data[i] != '='; i++) {
         const char c = (char)base64.data[i];
         assert(to < text + ACCESS_SECRET_NEW_BYTES - 1);

@@ -51,7 +51,7 @@ static bool add(struct reader *reader, struct access_key *key, struct fault *fau
 {
     struct access_table *table = reader->table;
     struct access_key **keys =
-        array_with_room(table->keys, table->count, &table->capacity, sizeof(*keys));
+        array_with_room(table->keys, table->count, &table->capacity, sizeof(struct access_key *));
     if (!keys) {
         access_key_release(key);
         return fault_no_memory(fault);
@@ -156,7 +156,7 @@ static bool gather_hashes(struct access_table *table, struct fault *fault)
 {
     const size_t room = (size_t)table->count + 1;
     table->hashes = calloc(room, sizeof *table->hashes);
-    table->hashed = calloc(room, sizeof(*table->hashed));
+    table->hashed = calloc(room, sizeof(struct access_key *));
     if (!table->hashes || !table->hashed)
         return fault_no_memory(fault);
     for (int64_t i = 0; i < table->count; i++) {
