@@ -193,6 +193,7 @@ static bool set_list(struct config *config, const struct setting *setting)
     char *rest = memcpy(copies + used, setting->text, size);
     used += size;
     list->count = 0;
+    list->is_set = true;
     for (char *item = strsep(&rest, ","); item; item = strsep(&rest, ","))
         if (!add_item(config, setting, item))
             return false;
@@ -345,7 +346,7 @@ static bool add_by_flag(struct config *config, const struct setting *setting)
     struct config_list *list = field_of(config, setting->option);
     if (!list->is_given)
         list->count = 0;
-    list->is_given = true;
+    list->is_given = list->is_set = true;
     return add_item(config, setting, setting->text);
 }
 

@@ -13,6 +13,7 @@ enum { CONFIG_LIST_MAX = 8 };
 struct config_list {
     const char *items[CONFIG_LIST_MAX];
     int count;
+    bool is_set;   /* by flags or a variable: not the default */
     bool is_given; /* by flags; they replace those of the environment and the default */
 };
 

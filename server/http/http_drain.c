@@ -5,6 +5,9 @@
  * handshakes, lets those under way end, empties the queue, and only then closes the socket. The
  * request that was sent on a connection gets its answer, which is the last on that connection.
  *
+ * A socket that a service manager passed is only closed here: clients go on to connect to it, and
+ * the daemon that gets it next answers those that are in its queue by then.
+ *
  * A connection on which nothing comes is closed in two steps: the daemon's sending end first, and
  * the rest when the bytes have come that may have crossed this on the way. For bytes that reach a
  * closed socket are answered by a reset. A reset tells the client as much as an end without an
@@ -41,8 +44,11 @@ bool http_accept_last(struct http *http)
         for (int i = 0; i < http->listener_count; i++)
             listener_begin_none(&http->listeners[i]);
     }
-    for (int i = 0; i < http->listener_count; i++)
-        all_taken = http_may_accept(http) && http_accept(http, &http->listeners[i]) && all_taken;
+    for (int i = 0; i < http->listener_count; i++) {
+        const struct listener *listener = &http->listeners[i];
+        const bool taken = http_may_accept(http) && http_accept(http, listener);
+        all_taken = (taken || listener->is_passed) && all_taken;
+    }
     if (!all_taken || now_ns < http->handshakes_end_ns)
         return false;
     close_listeners(http);

@@ -6,23 +6,41 @@
 #include "watch/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 /* The addresses that localhost stands for. */
 static const char *const LOOPBACKS[LISTENERS_OF_ONE] = { "127.0.0.1", "::1" };
+
+/* The name of a Unix socket, as unix_address() takes it. */
+static void describe_unix(struct listener *listener, const struct sockaddr_un *name, socklen_t size)
+{
+    const size_t length = size - offsetof(struct sockaddr_un, sun_path);
+    const bool is_abstract = length > 0 && !name->sun_path[0];
+    snprintf(listener->address, sizeof listener->address, LISTEN_UNIX_PREFIX "%s%.*s",
+             is_abstract ? "@" : "", (int)(length - is_abstract), name->sun_path + is_abstract);
+}
 
 static bool describe(struct listener *listener, const char *asked, struct fault *fault)
 {
     struct sockaddr_storage name = { .ss_family = AF_UNSPEC };
     socklen_t size = sizeof name;
     char host[64], port[8];
-    if (getsockname(listener->socket, (struct sockaddr *)&name, &size) != 0
+    const bool is_known = getsockname(listener->socket, (struct sockaddr *)&name, &size) == 0;
+    listener->is_unix = name.ss_family == AF_UNIX;
+    if (is_known && listener->is_unix) {
+        describe_unix(listener, (const struct sockaddr_un *)&name, size);
+        return true;
+    }
+    if (!is_known
         || getnameinfo((struct sockaddr *)&name, size, host, sizeof host, port, sizeof port,
                        NI_NUMERICHOST | NI_NUMERICSERV)
                != 0)
@@ -123,6 +141,27 @@ static void close_all(struct listener *listeners, int count)
         listener_close(&listeners[i]);
 }
 
+static bool has_option(int socket, int option, int value)
+{
+    int found = -1;
+    socklen_t size = sizeof found;
+    return getsockopt(socket, SOL_SOCKET, option, &found, &size) == 0 && found == value;
+}
+
+bool listener_adopt(struct listener *listener, int socket, const char *name, struct fault *fault)
+{
+    char asked[96];
+    *listener = (struct listener){ .socket = socket, .folder = -1, .is_passed = true };
+    snprintf(asked, sizeof asked, "descriptor %d, '%s', of the service manager", socket, name);
+    if (!has_option(socket, SO_TYPE, SOCK_STREAM))
+        return fault_set(fault, FAULT_OPTION, "%s is not a stream socket (ListenStream=)", asked);
+    if (!has_option(socket, SO_ACCEPTCONN, 1))
+        return fault_set(fault, FAULT_OPTION, "%s does not listen (Accept=no)", asked);
+    if (fcntl(socket, F_SETFL, O_NONBLOCK) != 0)
+        return fault_set(fault, FAULT_OPTION, "%s: %s", asked, strerror(errno));
+    return describe(listener, asked, fault);
+}
+
 static bool read_address(struct listen_address *parts, const char *address, struct fault *fault)
 {
     return listen_address_read(parts, address)
@@ -185,6 +224,8 @@ static void drop_handshakes(const struct listener *listener)
 
 void listener_begin_none(const struct listener *listener)
 {
+    if (listener->is_passed)
+        return;
     if (listener->is_unix)
         listener_unix_begin_none(listener);
     else

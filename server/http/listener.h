@@ -13,7 +13,8 @@ struct listener {
     char address[LISTENER_ADDRESS_MAX]; /* in use: "127.0.0.1:8080", "[::1]:40123",
                                            "unix:/run/attnd.sock" */
     bool is_operators;                  /* of --admin-listen: it serves all routes */
-    bool is_unix;                       /* it has clients of this machine alone, and no TLS */
+    bool is_passed; /* opened by a service manager, which may keep it and pass it on */
+    bool is_unix;   /* it has clients of this machine alone, and no TLS */
 
     /* The file of a Unix socket; without meaning for other sockets. */
     bool has_file; /* this process has made it */
@@ -35,6 +36,10 @@ struct listener_options {
 bool listener_open(struct listener listeners[LISTENERS_OF_ONE], int *count, const char *address,
                    const struct listener_options *options, struct fault *fault);
 
+/* Takes a socket that a service manager has opened; name is what the manager calls it. The listener
+ * has it even where this fails, for it is not a listening socket of a stream. */
+bool listener_adopt(struct listener *listener, int socket, const char *name, struct fault *fault);
+
 /* Whether the address could be opened if no other socket listened there. Leaves nothing open. */
 bool listener_try(const char *address, const struct listener_options *options, struct fault *fault);
 
@@ -47,7 +52,8 @@ void listener_close(struct listener *listener);
 /* Lets no more clients connect, so that the queue of the socket can be emptied for good. A client
  * of TCP that connects from now on gets no answer, as if its packet were lost, and tries again
  * until the socket is closed and the kernel refuses it; handshakes under way go on. Without effect
- * where the kernel takes no filter. A client of a Unix socket is refused at once. */
+ * where the kernel takes no filter. A client of a Unix socket is refused at once. Of a socket that
+ * was passed, clients go on to connect: whoever gets it next serves them. */
 void listener_begin_none(const struct listener *listener);
 
 #endif

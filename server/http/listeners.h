@@ -3,17 +3,20 @@
 #define ATTND_LISTENERS_H
 
 #include "config/config.h"
+#include "host/passed_sockets.h"
 #include "http/listener.h"
 
-enum { LISTENERS_MAX = 2 * CONFIG_LIST_MAX * LISTENERS_OF_ONE }; /* of --listen, --admin-listen */
+/* Of --listen, of --admin-listen, and of a service manager. */
+enum { LISTENERS_MAX = 2 * CONFIG_LIST_MAX * LISTENERS_OF_ONE + PASSED_SOCKETS_MAX };
 
 struct listeners {
     struct listener all[LISTENERS_MAX];
     int count;
 };
 
-/* Opens the sockets of all addresses of a configuration. The caller closes them with
- * listeners_close(), after a failure too. */
+/* Takes the sockets that a service manager has passed, and opens those of all addresses of a
+ * configuration. A passed socket that is called "admin" is the operators'; the others stand for the
+ * default address. The caller closes all with listeners_close(), after a failure too. */
 bool listeners_open(struct listeners *listeners, const struct config *config, struct fault *fault);
 void listeners_close(struct listeners *listeners);
 
