@@ -144,6 +144,7 @@ static void test_service_monitor(void **state)
     assert_value(&monitor, "spec.selector.matchLabels." LABEL, label);
     assert_value(&monitor, "spec.endpoints.0.port", manifest_get(&service, "spec.ports.0.name"));
     assert_value(&monitor, "spec.jobLabel", LABEL);
+    assert_value(&monitor, "spec.endpoints.0.authorization.credentials.name", "attnd-metrics");
     char job[TEXT_BYTES], *rules = manifest_file_text("deploy/prometheus/attnd.rules.yaml");
     snprintf(job, sizeof job, "{job=\"%s\"}", label);
     assert_non_null(strstr(rules, job));
