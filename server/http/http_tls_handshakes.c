@@ -66,11 +66,12 @@ static void watch(const struct http_tls_session *tls, uint32_t events)
         log_line(LOG_DEBUG, "handshake", LOG_STRING("reason", strerror(errno)));
 }
 
-/* Waits for what the handshake needs next: bytes of the client, or room for those to the client. */
+/* Waits for what the handshake needs next: bytes of the client, or room for those to the client.
+ * The event comes once, also where some of the bytes stay unread. */
 static void watch_handshake(const struct http_tls_session *tls)
 {
     const bool writes = gnutls_record_get_direction(tls->library) == 1;
-    watch(tls, (writes ? EPOLLOUT : EPOLLIN) | EPOLLRDHUP);
+    watch(tls, (writes ? EPOLLOUT : EPOLLIN) | EPOLLRDHUP | EPOLLONESHOT);
 }
 
 static void leave_lists(struct http_tls_session *tls)
