@@ -71,11 +71,27 @@ static int passed_unix(const char *socket_name, int type, bool listens)
     return made;
 }
 
+/* The tests' own variables are none of the daemon's. */
+static void unset_own_variables(void)
+{
+    static const char OWN[] = "ATTND";
+    char variable[TEXT_BYTES];
+    for (char **entry = environ; *entry;) {
+        snprintf(variable, sizeof variable, "%.*s", (int)strcspn(*entry, "="), *entry);
+        if (strncmp(variable, OWN, strlen(OWN)) == 0)
+            unsetenv(variable); /* moves the next entry here */
+        else
+            entry++;
+    }
+}
+
 /* Becomes the daemon. What is not passed is closed, as a manager does. */
 static void become(const struct manager *manager, int output)
 {
-    char text[32];
-    const char *arguments[LIST_MAX + 1] = { daemon_program() };
+    char text[32], program[TEXT_BYTES];
+    snprintf(program, sizeof program, "%s", daemon_program());
+    const char *arguments[LIST_MAX + 1] = { program };
+    unset_own_variables();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(output, 1);
     dup2(output, 2);
@@ -94,7 +110,7 @@ static void become(const struct manager *manager, int output)
     unsetenv("OPENBLAS_NUM_THREADS");
     for (int i = 0; manager->arguments[i]; i++)
         arguments[i + 1] = manager->arguments[i];
-    execv(daemon_program(), (char *const *)(uintptr_t)arguments);
+    execv(program, (char *const *)(uintptr_t)arguments);
     _exit(127);
 }
 
@@ -303,6 +319,7 @@ static void test_reach(void **state)
     expect_refused(&manager, "is reachable from other machines; give --keys FILE");
     manager.names = "admin";
     expect_refused(&manager, "is reachable from other machines; give --keys FILE");
+    manager.names = NULL;
     manager.arguments[0] = "--open";
     start(&manager);
     assert_int_equal(status_at(port, "/readyz"), 200);
