@@ -17,6 +17,7 @@
 #include "fixture.h"
 #include "framing_message.h"
 #include "request_text.h"
+#include "tls_daemon.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,8 +44,10 @@ static char *log_until_now(const char *mark)
 {
     char path[64];
     snprintf(path, sizeof(path), "/%s", mark);
+    const struct http_client_tls *tls = client.tls;
     http_client_free(&client);
     http_client_init(&client, server.port);
+    client.tls = tls;
     answer_send_refused(&client, &(struct http_request){ .path = path }, 404, "not_found", "");
     free(daemon_log_with(&server, path));
     return daemon_log(&server);
@@ -78,20 +81,30 @@ static void expect_refused(struct http_raw *raw, const struct framing_message *m
         fail_msg("%s does not end its connection", message->name);
 }
 
+/* Sends a message to the daemon, by TLS where the daemon speaks it. */
+static void send_alone(const struct framing_message *message)
+{
+    struct tls_tunnel tunnel;
+    if (client.tls)
+        assert_true(tls_tunnel_open(&tunnel, server.port, NULL));
+    else
+        http_raw_connect(&tunnel.raw, server.port);
+    http_raw_send(&tunnel.raw, message->bytes, message->size);
+    if (message->taken > 0)
+        expect_taken(&tunnel.raw, message);
+    else if (message->taken == 0)
+        expect_refused(&tunnel.raw, message);
+    if (client.tls)
+        tls_tunnel_close(&tunnel);
+    else
+        http_raw_close(&tunnel.raw);
+}
+
 static void test_alone(void **state)
 {
     (void)state;
-    for (int i = 0; i < messages.count; i++) {
-        const struct framing_message *message = &messages.items[i];
-        struct http_raw raw;
-        http_raw_connect(&raw, server.port);
-        http_raw_send(&raw, message->bytes, message->size);
-        if (message->taken > 0)
-            expect_taken(&raw, message);
-        else if (message->taken == 0)
-            expect_refused(&raw, message);
-        http_raw_close(&raw);
-    }
+    for (int i = 0; i < messages.count; i++)
+        send_alone(&messages.items[i]);
     char *log = log_until_now("alone");
     for (int i = 0; i < messages.count; i++) {
         const struct framing_message *message = &messages.items[i];
@@ -280,12 +293,24 @@ static void test_behind_haproxy(void **state)
     behind(BALANCER_HAPROXY, "");
 }
 
+/* ------------------------------------------------------------------------- by TLS -- */
+
+static void test_by_tls(void **state)
+{
+    tls_files_need();
+    fixture_stop(state);
+    assert_true(tls_daemon_prepare());
+    tls_daemon_start(NULL);
+    test_alone(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alone),          cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_behind_nginx),   cmocka_unit_test(test_behind_nginx_unbuffered),
-        cmocka_unit_test(test_behind_haproxy), cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_behind_haproxy), cmocka_unit_test(test_by_tls),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, clear);
 }
