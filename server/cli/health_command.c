@@ -1,12 +1,13 @@
 /* health_command.c - see health_command.h.
  *
- * Containers run this as their health check, so their image needs no curl. It sends one plain HTTP
- * request over one socket, with one deadline for all of it. Of the answer only the status line
- * matters. */
+ * Containers run this as their health check, so their image needs no curl. It sends one HTTP
+ * request over one socket, by TLS where the URL or the environment says so, with one deadline for
+ * all of it. Of the answer only the status line matters. */
 #include "cli/health_command.h"
 
 #include "base/clock.h"
 #include "base/unix_address.h"
+#include "cli/health_tls.h"
 #include "config/config_options.h"
 #include "config/config_value.h"
 #include "config/listen_address.h"
@@ -29,6 +30,8 @@ struct target {
     char port[PORT_BYTES_MAX];
     char path[PATH_BYTES_MAX]; /* "/readyz", behind the URL's own path if it has one */
     bool is_unix;              /* authority and host are the name of a Unix socket */
+    bool is_tls;
+    struct health_trust trust;
 };
 
 static bool complain(const char *target, const char *reason)
@@ -58,7 +61,7 @@ static bool read_authority(struct target *target, const char *text, size_t size)
     const char *after = host + host_size;
     if (bracketed && *after++ != ']')
         return false;
-    int64_t port = 80;
+    int64_t port = target->is_tls ? 443 : 80;
     if (*after && (*after != ':' || !config_value_integer(after + 1, &port) || port > 65535))
         return false;
     snprintf(target->port, sizeof target->port, "%d", (int)port);
@@ -85,13 +88,14 @@ static bool set_unix(struct target *target, const char *name)
 
 static bool read_url(struct target *target, const char *url)
 {
-    static const char SCHEME[] = "http://";
+    static const char SCHEME[] = "http://", TLS_SCHEME[] = "https://";
     struct listen_address address;
     if (listen_address_read(&address, url) && address.unix_name)
         return set_unix(target, address.unix_name);
-    if (strncmp(url, SCHEME, strlen(SCHEME)) != 0)
+    target->is_tls = strncmp(url, TLS_SCHEME, strlen(TLS_SCHEME)) == 0;
+    if (!target->is_tls && strncmp(url, SCHEME, strlen(SCHEME)) != 0)
         return complain(url, "expected a URL such as http://127.0.0.1:8080");
-    const char *authority = url + strlen(SCHEME);
+    const char *authority = url + strlen(target->is_tls ? TLS_SCHEME : SCHEME);
     const size_t authority_size = strcspn(authority, "/");
     const char *base = authority + authority_size;
     size_t base_size = strlen(base);
@@ -106,7 +110,8 @@ static bool read_url(struct target *target, const char *url)
 }
 
 /* Reads where a daemon of the same environment listens. Where that is every address of this
- * machine, the target is the loopback. */
+ * machine, the target is the loopback. Any certificate will do there: the daemon's is for another
+ * name than the loopback's. */
 static bool read_listen_variable(struct target *target)
 {
     const char *listen = getenv("ATTND_LISTEN");
@@ -120,6 +125,9 @@ static bool read_listen_variable(struct target *target)
         return complain("ATTND_LISTEN", "its first address cannot be asked; give a URL");
     if (address.unix_name)
         return set_unix(target, address.unix_name);
+    const char *certificate = getenv("ATTND_TLS_CERT");
+    target->is_tls = certificate && certificate[0];
+    target->trust.is_anybody = true;
     const char *host = strcmp(address.host, "0.0.0.0") == 0 ? "127.0.0.1"
                        : strcmp(address.host, "::") == 0    ? "::1"
                                                             : address.host;
@@ -201,25 +209,41 @@ static int connect_unix(const struct target *target, int64_t deadline_ns)
     return connection;
 }
 
+/* A connection to the daemon. */
+struct link {
+    int socket;
+    int64_t deadline_ns;
+    struct health_tls *tls; /* NULL: plain */
+};
+
 /* The request is far smaller than a socket's buffer: one send() takes it whole. */
-static bool send_request(int connection, const struct target *target)
+static bool send_request(const struct link *to, const struct target *target)
 {
     char request[PATH_BYTES_MAX + HOST_BYTES_MAX + 128];
     const int size = snprintf(request, sizeof request,
                               "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n"
                               "User-Agent: attnd-health\r\n\r\n",
                               target->path, target->is_unix ? "localhost" : target->authority);
-    return send(connection, request, (size_t)size, MSG_NOSIGNAL) == size;
+    const ssize_t sent = to->tls ? health_tls_send(to->tls, request, (size_t)size)
+                                 : send(to->socket, request, (size_t)size, MSG_NOSIGNAL);
+    return sent == size;
+}
+
+/* Reads what has come; -1 with errno, ETIMEDOUT where nothing did by the deadline. */
+static ssize_t receive(const struct link *from, char *data, size_t size)
+{
+    if (from->tls)
+        return health_tls_receive(from->tls, data, size);
+    return wait_for(from->socket, POLLIN, from->deadline_ns) ? recv(from->socket, data, size, 0)
+                                                             : -1;
 }
 
 /* Reads the status line without its end; false and errno where none came. */
-static bool read_status_line(int connection, int64_t deadline_ns, char *line, size_t line_size)
+static bool read_status_line(const struct link *from, char *line, size_t line_size)
 {
     size_t used = 0;
     for (;;) {
-        if (!wait_for(connection, POLLIN, deadline_ns))
-            return false;
-        const ssize_t size = recv(connection, line + used, line_size - 1 - used, 0);
+        const ssize_t size = receive(from, line + used, line_size - 1 - used);
         if (size < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (size <= 0) {
@@ -250,6 +274,25 @@ static int status_of(const char *line)
     return end == digits + 3 && status >= 100 ? (int)status : -1;
 }
 
+/* Sends the request over a connected socket and reads the status line; false after a complaint. */
+static bool exchange_lines(const struct target *target, int socket, int64_t deadline_ns, char *line,
+                           size_t line_size)
+{
+    char reason[256];
+    struct link daemon = { .socket = socket, .deadline_ns = deadline_ns };
+    if (target->is_tls) {
+        daemon.tls = health_tls_open(socket, target->host, &target->trust, deadline_ns, reason,
+                                     sizeof reason);
+        if (!daemon.tls)
+            return complain(target->authority, reason);
+    }
+    const bool answered =
+        send_request(&daemon, target) && read_status_line(&daemon, line, line_size);
+    const int error = errno;
+    health_tls_close(daemon.tls);
+    return answered || complain(target->authority, strerror(error));
+}
+
 static bool ask(const struct target *target)
 {
     char line[PATH_BYTES_MAX + 32];
@@ -258,12 +301,10 @@ static bool ask(const struct target *target)
         target->is_unix ? connect_unix(target, deadline_ns) : connect_any(target, deadline_ns);
     if (connection < 0)
         return false;
-    const bool answered = send_request(connection, target)
-                          && read_status_line(connection, deadline_ns, line, sizeof line);
-    const int error = errno;
+    const bool answered = exchange_lines(target, connection, deadline_ns, line, sizeof line);
     close(connection);
     if (!answered)
-        return complain(target->authority, strerror(error));
+        return false;
     const int status = status_of(line);
     if (status < 0)
         return complain(target->authority, "what answers is not HTTP");
@@ -273,22 +314,45 @@ static bool ask(const struct target *target)
     return complain(target->authority, line);
 }
 
+/* Reads the flags; returns the place of the first argument behind them, or 0 after a complaint. */
+static int read_trust(struct health_trust *trust, int argc, char **argv)
+{
+    int at = 2;
+    for (; at < argc && strncmp(argv[at], "--", 2) == 0; at++) {
+        if (strcmp(argv[at], "--insecure") == 0) {
+            trust->is_anybody = true;
+        } else if (strcmp(argv[at], "--ca") == 0 && at + 1 < argc) {
+            trust->ca = argv[++at];
+        } else {
+            fprintf(stderr, "attnd health: %s: expected --ca FILE, --insecure or a URL\n",
+                    argv[at]);
+            return 0;
+        }
+    }
+    return at;
+}
+
 int health_command(int argc, char **argv)
 {
     struct target target = { .is_unix = false };
     if (config_help_asked(argv)) {
-        printf(
-            "usage: attnd health [URL]\n\nAsks URL/readyz, or the first address of ATTND_LISTEN; "
-            "exits with 0 where that is\nanswered with 200 within 3 s, and else with 1. URL is "
-            "also "
-            "unix:/PATH or unix:@NAME.\n");
+        printf("usage: attnd health [URL]\n"
+               "       attnd health [--ca FILE | --insecure] https://HOST:PORT\n\n"
+               "Asks URL/readyz, or the first address of ATTND_LISTEN; exits with 0 where that is\n"
+               "answered with 200 within 3 s, and else with 1. URL is also unix:/PATH or\n"
+               "unix:@NAME. An https:// URL must show a certificate that FILE, or the system,\n"
+               "believes; with --insecure any will do. ATTND_TLS_CERT says that the address of\n"
+               "ATTND_LISTEN speaks TLS, and any certificate will do there.\n");
         return 0;
     }
-    if (argc > 3) {
+    const int at = read_trust(&target.trust, argc, argv);
+    if (at == 0)
+        return 1;
+    if (argc > at + 1) {
         fprintf(stderr, "attnd health: more than one URL\n");
         return 1;
     }
-    if (!(argc == 3 ? read_url(&target, argv[2]) : read_listen_variable(&target)))
+    if (!(argc == at + 1 ? read_url(&target, argv[at]) : read_listen_variable(&target)))
         return 1;
     return ask(&target) ? 0 : 1;
 }

@@ -4,7 +4,8 @@
  * Each message of framing_messages.txt goes over a bare socket. First it goes to the daemon alone:
  * the daemon must answer what is HTTP to the letter, refuse what is not, and run nothing that is
  * hidden behind it. Then it goes through nginx and haproxy, each set to be as lax as possible: the
- * proxy and the daemon must have seen the same requests. */
+ * proxy and the daemon must have seen the same requests. At last the messages go to a daemon by
+ * TLS. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 static int start(void **state)
 {
@@ -285,6 +287,90 @@ static void test_renegotiation(void **state)
     assert_false(is_answered_after("R"));
 }
 
+/* ------------------------------------------------------------------ beside plain -- */
+
+static void connect_unix(struct http_raw *raw, const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    assert_true(strlen(path) < sizeof address.sun_path);
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    *raw = (struct http_raw){ .socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) };
+    assert_int_equal(connect(raw->socket, (struct sockaddr *)&address, sizeof address), 0);
+}
+
+static void expect_answer(struct http_raw *raw)
+{
+    assert_true(http_raw_send_text(raw, "POST /v1/softmax HTTP/1.1\r\nHost: localhost\r\n"
+                                        "Content-Type: application/json\r\n"
+                                        "Content-Length: 19\r\n\r\n{\"input\":[[1,2,3]]}"));
+    struct http_response response = http_raw_receive(raw, wait_seconds());
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+}
+
+/* A unix socket is plain, whatever the other listeners speak; one thread serves both. */
+static void test_beside_unix_socket(void **state)
+{
+    (void)state;
+    tls_files_need();
+    enum { ROUNDS = 30 };
+    struct daemon both;
+    struct http_raw by_unix;
+    struct tls_tunnel by_tls;
+    char listen[256], key[256];
+    snprintf(listen, sizeof listen, "unix:%s/socket", directory);
+    snprintf(key, sizeof key, "%s/server-key.pem", directory);
+    const char *const arguments[] = { "--listen",   "127.0.0.1:0", "--listen",  listen,
+                                      "--tls-cert", tls_client.ca, "--tls-key", key,
+                                      "--workers",  "1",           NULL };
+    daemon_start(&both, &(struct daemon_options){
+                            .arguments = arguments, .listen_count = 2, .may_not_be_ready = true });
+    free(daemon_log_with(&both, "ready"));
+    connect_unix(&by_unix, listen + strlen("unix:"));
+    assert_true(tls_tunnel_open(&by_tls, both.port, NULL));
+    for (int i = 0; i < ROUNDS; i++) {
+        expect_answer(&by_unix);
+        expect_answer(&by_tls.raw);
+    }
+    tls_tunnel_close(&by_tls);
+    http_raw_close(&by_unix);
+    daemon_stop(&both);
+}
+
+/* ------------------------------------------------------------------ attnd health -- */
+
+static void expect_health(const char *const *words, const char *variable, int exit_code,
+                          const char *says)
+{
+    char listen[64];
+    snprintf(listen, sizeof listen, "ATTND_LISTEN=127.0.0.1:%d", server.port);
+    struct daemon_result result =
+        daemon_command(words, (const char *const[]){ listen, variable, NULL });
+    if (result.exit_code != exit_code || !strstr(result.errors, says))
+        fail_msg("%d, not %d: %s", result.exit_code, exit_code, result.errors);
+    daemon_result_free(&result);
+}
+
+static void test_health(void **state)
+{
+    (void)state;
+    tls_files_need();
+    char url[64], plain[64], key[256];
+    snprintf(url, sizeof url, "https://127.0.0.1:%d", server.port);
+    snprintf(plain, sizeof plain, "http://127.0.0.1:%d", server.port);
+    snprintf(key, sizeof key, "%s/server-key.pem", directory);
+    const char *ca = tls_client.ca;
+    expect_health((const char *const[]){ "health", "--ca", ca, url, NULL }, NULL, 0, "");
+    expect_health((const char *const[]){ "health", "--insecure", url, NULL }, NULL, 0, "");
+    expect_health((const char *const[]){ "health", url, NULL }, NULL, 1, "NOT trusted");
+    expect_health((const char *const[]){ "health", "--ca", key, url, NULL }, NULL, 1,
+                  "holds no certificate");
+    expect_health((const char *const[]){ "health", plain, NULL }, NULL, 1, "answered 400");
+    expect_health((const char *const[]){ "health", "--ca", NULL }, NULL, 1, "expected --ca FILE");
+    expect_health((const char *const[]){ "health", NULL }, "ATTND_TLS_CERT=any", 0, "");
+    expect_health((const char *const[]){ "health", NULL }, NULL, 1, "answered 400");
+}
+
 /* Only the client's own connection is left, and the daemon rests. */
 static void test_nothing_is_left(void **state)
 {
@@ -303,7 +389,8 @@ int main(void)
         cmocka_unit_test(test_long_bodies),   cmocka_unit_test(test_kept_connections),
         cmocka_unit_test(test_pipelining),    cmocka_unit_test(test_early_answers),
         cmocka_unit_test(test_says_its_end),  cmocka_unit_test(test_plain_http),
-        cmocka_unit_test(test_renegotiation), cmocka_unit_test(test_nothing_is_left),
+        cmocka_unit_test(test_renegotiation), cmocka_unit_test(test_beside_unix_socket),
+        cmocka_unit_test(test_health),        cmocka_unit_test(test_nothing_is_left),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

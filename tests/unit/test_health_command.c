@@ -189,7 +189,9 @@ static void test_urls_refused(void **state)
     static const char *const URLS[] = {
         "",
         "127.0.0.1:8080",
-        "https://127.0.0.1:8080",
+        "ftp://127.0.0.1:8080",
+        "https://",
+        "https://h:99999",
         "http://",
         "http:///readyz",
         "http://h:99999",
