@@ -80,6 +80,7 @@ struct http_tls_handshakes {
     LIST_OF(struct http_tls_session) all;     /* under way, the oldest first */
     LIST_OF(struct http_tls_session) ready;   /* their next bytes have come */
     LIST_OF(struct http_tls_session) running; /* resumed for the next run of libmicrohttpd */
+    LIST_OF(struct http_tls_session) unread;  /* any: bytes may be left in the socket */
 };
 
 /* A daemon of libmicrohttpd. The library speaks either TLS or plain HTTP on all connections of a

@@ -83,6 +83,7 @@ static void leave_lists(struct http_tls_session *tls)
         LIST_TAKE_OUT(&handshakes->ready, tls, in_ready);
     if (LIST_HAS(&handshakes->running, tls, in_running))
         LIST_TAKE_OUT(&handshakes->running, tls, in_running);
+    http_tls_note_read(tls, false);
 }
 
 static void resume(struct http_tls_session *tls)
@@ -172,6 +173,58 @@ static void answer_hello(struct http_tls_session *tls)
     watch_handshake(tls);
 }
 
+/* ------------------------------------------------------------- what is unread -- */
+
+/* After a record without data (a new key, nothing but padding) GnuTLS returns GNUTLS_E_AGAIN, and
+ * libmicrohttpd waits for an edge of the socket. But what the client sent behind the record has
+ * made its edge already. So the daemon remembers the sessions that have not read their socket
+ * empty. Where libmicrohttpd does not read on in its next run, its connection is suspended and
+ * resumed: a connection that is resumed is read, edge or not. */
+
+void http_tls_note_read(struct http_tls_session *tls, bool more)
+{
+    struct http_tls_handshakes *handshakes = &tls->thread->handshakes;
+    tls->read_in = tls->thread->run_count;
+    if (more == LIST_HAS(&handshakes->unread, tls, in_unread))
+        return;
+    if (more)
+        LIST_APPEND(&handshakes->unread, tls, in_unread);
+    else
+        LIST_TAKE_OUT(&handshakes->unread, tls, in_unread);
+}
+
+static bool is_suspended(const struct http_tls_session *tls)
+{
+    return MHD_get_connection_info(tls->connection->library,
+                                   MHD_CONNECTION_INFO_CONNECTION_SUSPENDED)
+        ->suspended;
+}
+
+static void read_on(struct http_thread *thread)
+{
+    for (struct http_tls_session *tls = thread->handshakes.unread.first, *next; tls; tls = next) {
+        size_t bytes;
+        next = tls->in_unread.next;
+        if (tls->read_in == thread->run_count)
+            continue;
+        LIST_TAKE_OUT(&thread->handshakes.unread, tls, in_unread);
+        if (is_suspended(tls) || !http_connection_unread(tls->connection, &bytes) || bytes == 0)
+            continue;
+        MHD_suspend_connection(tls->connection->library);
+        MHD_resume_connection(tls->connection->library);
+    }
+}
+
+/* Connections that wait for something else are resumed in any case. */
+static void forget_suspended(struct http_tls_handshakes *handshakes)
+{
+    for (struct http_tls_session *tls = handshakes->unread.first, *next; tls; tls = next) {
+        next = tls->in_unread.next;
+        if (is_suspended(tls))
+            LIST_TAKE_OUT(&handshakes->unread, tls, in_unread);
+    }
+}
+
 /* ---------------------------------------------------------------- a thread -- */
 
 void http_tls_begin(struct http_thread *thread, struct http_connection *connection)
@@ -199,6 +252,7 @@ void http_tls_see(struct http_thread *thread, struct http_connection *connection
 void http_tls_run(struct http_thread *thread)
 {
     struct http_tls_handshakes *handshakes = &thread->handshakes;
+    read_on(thread);
     if (!handshakes->ready.first)
         return;
     const int64_t until_ns = clock_now_ns() + TURN_MS * MS;
@@ -227,6 +281,7 @@ void http_tls_ran(struct http_thread *thread)
             watch_handshake(tls);
         }
     }
+    forget_suspended(handshakes);
 }
 
 void http_tls_check(struct http_thread *thread, int64_t now_ns)
@@ -244,7 +299,7 @@ void http_tls_check(struct http_thread *thread, int64_t now_ns)
 int http_tls_ms(const struct http_thread *thread, int most_ms)
 {
     const struct http_tls_handshakes *handshakes = &thread->handshakes;
-    if (handshakes->ready.first || handshakes->running.first)
+    if (handshakes->ready.first || handshakes->running.first || handshakes->unread.first)
         return 0;
     return handshakes->all.first && most_ms > LOOK_MS ? LOOK_MS : most_ms;
 }

@@ -31,6 +31,7 @@ static ssize_t pull(gnutls_transport_ptr_t context, void *data, size_t size)
     const ssize_t some = recv(tls->connection->socket, data, size, MSG_DONTWAIT);
     if (some > 0)
         tls->thread->call_count++;
+    http_tls_note_read(tls, some > 0);
     return some;
 }
 

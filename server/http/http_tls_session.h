@@ -28,8 +28,9 @@ struct http_tls_session {
     bool knows_subject;
     char subject[HTTP_TLS_SUBJECT_MAX + 1];
 
+    unsigned read_in; /* the run of libmicrohttpd, by its number, that read bytes last */
     int64_t since_ns; /* when the connection was opened */
-    LIST_LINK(struct http_tls_session) in_handshakes, in_ready, in_running;
+    LIST_LINK(struct http_tls_session) in_handshakes, in_ready, in_running, in_unread;
 };
 
 /* http_tls.c: the identity in force; the caller holds it. */
@@ -40,6 +41,9 @@ struct http_tls_identity *http_tls_identity_now(struct http *http);
 struct http_tls_session *http_tls_session_create(struct http_thread *thread,
                                                  struct http_connection *connection);
 void http_tls_session_free(struct http_tls_session *tls);
+
+/* http_tls_handshakes.c: notes that GnuTLS has read of the socket; more: it found bytes. */
+void http_tls_note_read(struct http_tls_session *tls, bool more);
 
 /* Verifies the certificate that a client has sent, if it has sent one, and keeps its name. For
  * http_tls_identity_read(). */

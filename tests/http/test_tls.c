@@ -195,6 +195,35 @@ static void test_pipelining(void **state)
     }
 }
 
+/* libmicrohttpd takes a record without data for the end of what came. A client may send some before
+ * a request, between requests and within one. */
+static void test_records_without_data(void **state)
+{
+    (void)state;
+    tls_files_need();
+    static const struct tls_tunnel_options CASES[] = {
+        { .priorities = "NORMAL:-VERS-ALL:+VERS-TLS1.3", .new_keys = 2 },
+        { .priorities = "NORMAL:-VERS-ALL:+VERS-TLS1.3", .empty_records = 3 },
+        { .priorities = "NORMAL:-VERS-ALL:+VERS-TLS1.3", .empty_records = 40, .new_keys = 1 },
+    };
+    static const char *const PIECES[] = { "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", "GET /li",
+                                          "vez HTTP/1.1\r\nHost: x\r\n\r\n" };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct tls_tunnel tunnel;
+        assert_true(tls_tunnel_open(&tunnel, server.port, &CASES[i]));
+        for (size_t j = 0; j < sizeof PIECES / sizeof PIECES[0]; j++) {
+            assert_true(http_raw_send_text(&tunnel.raw, PIECES[j]));
+            daemon_pause(0.02);
+            if (j == 1)
+                continue;
+            struct http_response response = http_raw_receive(&tunnel.raw, wait_seconds());
+            assert_int_equal(response.status, 200);
+            http_response_free(&response);
+        }
+        tls_tunnel_close(&tunnel);
+    }
+}
+
 /* An answer that comes before the body of its request goes past libmicrohttpd. */
 static void test_early_answers(void **state)
 {
@@ -385,12 +414,13 @@ static void test_nothing_is_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_versions),      cmocka_unit_test(test_suites),
-        cmocka_unit_test(test_long_bodies),   cmocka_unit_test(test_kept_connections),
-        cmocka_unit_test(test_pipelining),    cmocka_unit_test(test_early_answers),
-        cmocka_unit_test(test_says_its_end),  cmocka_unit_test(test_plain_http),
-        cmocka_unit_test(test_renegotiation), cmocka_unit_test(test_beside_unix_socket),
-        cmocka_unit_test(test_health),        cmocka_unit_test(test_nothing_is_left),
+        cmocka_unit_test(test_versions),           cmocka_unit_test(test_suites),
+        cmocka_unit_test(test_long_bodies),        cmocka_unit_test(test_kept_connections),
+        cmocka_unit_test(test_pipelining),         cmocka_unit_test(test_early_answers),
+        cmocka_unit_test(test_says_its_end),       cmocka_unit_test(test_plain_http),
+        cmocka_unit_test(test_renegotiation),      cmocka_unit_test(test_records_without_data),
+        cmocka_unit_test(test_beside_unix_socket), cmocka_unit_test(test_health),
+        cmocka_unit_test(test_nothing_is_left),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -11,6 +11,8 @@
 
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -25,6 +27,7 @@ struct inside {
     int wire;  /* to the daemon */
     int inner; /* to the test */
     pthread_t thread;
+    int new_keys, empty_records;
     bool cuts_off, ended_well;
 };
 
@@ -57,12 +60,27 @@ static bool move_in(struct inside *inside)
     return size > 0;
 }
 
+/* Sends records that hold no data of the test. */
+static bool send_no_data(struct inside *inside)
+{
+    bool good = true;
+    for (int i = 0; good && i < inside->new_keys; i++)
+        good = gnutls_session_key_update(inside->session, 0) == 0;
+    for (int i = 0; good && i < inside->empty_records; i++)
+        good = gnutls_record_send2(inside->session, "", 0, 16, 0) >= 0;
+    return good;
+}
+
 /* Moves one piece from the test to the daemon; false when the test has ended its side. */
 static bool move_out(struct inside *inside)
 {
     char piece[16384];
+    const int one = 1, none = 0;
     const ssize_t size = recv(inside->inner, piece, sizeof piece, 0);
-    return size > 0 && send_all(inside, piece, (size_t)size);
+    setsockopt(inside->wire, IPPROTO_TCP, TCP_CORK, &one, sizeof one);
+    const bool sent = size > 0 && send_no_data(inside) && send_all(inside, piece, (size_t)size);
+    setsockopt(inside->wire, IPPROTO_TCP, TCP_CORK, &none, sizeof none);
+    return sent;
 }
 
 static void *run(void *context)
@@ -148,6 +166,8 @@ bool tls_tunnel_open(struct tls_tunnel *tunnel, int port, const struct tls_tunne
     http_raw_connect(&wire, port);
     inside->wire = wire.socket;
     inside->cuts_off = options && options->cuts_off;
+    inside->new_keys = options ? options->new_keys : 0;
+    inside->empty_records = options ? options->empty_records : 0;
     start_session(inside, options ? options : &nothing);
     if (!shake_hands(inside)) {
         free_inside(inside);

@@ -10,6 +10,7 @@
 struct tls_tunnel_options {
     const char *priorities;        /* of GnuTLS; NULL: NORMAL */
     const char *certificate, *key; /* files in PEM that the client shows; NULL: none */
+    int new_keys, empty_records;   /* sent in one packet with each piece, and before it */
     bool cuts_off;                 /* at its end the client closes the socket without a word */
 };
 
