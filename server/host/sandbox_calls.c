@@ -48,6 +48,7 @@ static const char *const ALWAYS[] = {
     "close",
     "fcntl",
     "fstat",
+    "getcwd",
     "getdents64",
     "lseek",
     "newfstatat",

@@ -347,13 +347,16 @@ static bool scan_names(struct model_directory *directory, const char *path, DIR 
     return true;
 }
 
-static void init(struct model_directory *directory, const char *path)
+/* Returns 0, or the errno that left the directory without a root. */
+static int init(struct model_directory *directory, const char *path)
 {
     *directory = (struct model_directory){ .places = NULL };
     arena_init(&directory->arena, SIZE_MAX);
     char *real = realpath(path, NULL);
+    const int error = real ? 0 : errno;
     directory->root = real ? arena_strdup(&directory->arena, real) : NULL;
     free(real);
+    return error;
 }
 
 static bool finish(struct model_directory *directory, bool good, struct fault *fault)
@@ -366,15 +369,25 @@ static bool finish(struct model_directory *directory, bool good, struct fault *f
     return fault_no_memory(fault);
 }
 
+static bool refuse(const char *path, int error, struct fault *fault)
+{
+    return fault_set(fault, FAULT_NOT_FOUND, "cannot read the models' directory '%s': %s", path,
+                     strerror(error));
+}
+
 bool model_directory_scan(struct model_directory *directory, const char *path,
                           const char *model_name, struct fault *fault)
 {
     bool failed = false;
     DIR *stream = opendir(path);
     if (!stream)
-        return fault_set(fault, FAULT_NOT_FOUND, "cannot read the models' directory '%s': %s", path,
-                         strerror(errno));
-    init(directory, path);
+        return refuse(path, errno, fault);
+    const int error = init(directory, path);
+    if (error && error != ENOMEM) {
+        closedir(stream);
+        model_directory_free(directory);
+        return refuse(path, error, fault);
+    }
     struct arena *arena = &directory->arena;
     const bool is_one = find(arena, path, "config.json", &failed)
                         || find(arena, path, "params.json", &failed)

@@ -165,6 +165,23 @@ static void test_serves_everything(void **state)
     fixture_stop(state);
 }
 
+/* A models' directory that is given by its path from where the daemon was started: the C library
+ * asks the kernel where that is. */
+static void test_reads_a_relative_path_again(void **state)
+{
+    char path[1000] = "", cwd[400];
+    (void)state;
+    sandbox_skip_unless(false);
+    assert_non_null(getcwd(cwd, sizeof cwd));
+    for (const char *slash = strchr(cwd, '/'); slash; slash = strchr(slash + 1, '/'))
+        strcat(path, slash == cwd ? ".." : "/..");
+    assert_int_equal(directory[0], '/');
+    strcat(path, directory);
+    fixture_serve("--sandbox", "--models", path);
+    check_rescan();
+    fixture_stop(state);
+}
+
 /* ---------------------------------------------------------------- the keys -- */
 
 static char keys_folder[256];
@@ -219,6 +236,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_serves_everything),
+        cmocka_unit_test(test_reads_a_relative_path_again),
         cmocka_unit_test(test_reads_replaced_keys),
     };
     return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
