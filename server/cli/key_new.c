@@ -190,9 +190,9 @@ static bool append(const char *path, const struct text *line, bool needs_newline
     text_bytes(&text, line->data, line->used);
     text_raw(&text, "\n");
     bool good = text_finish(&text, fault);
+    errno = 0; /* a short write sets none */
     const int file = good ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (good) {
-        errno = 0;
         good = file >= 0 && write(file, text.data, text.used) == (ssize_t)text.used
                && fsync(file) == 0;
         if (!good)

@@ -130,6 +130,18 @@ static void test_append(void **state)
     free(checked);
 }
 
+/* In a directory that is not there: the message has the reason. */
+static void test_append_nowhere(void **state)
+{
+    char words[PATH_BYTES * 2], expected[PATH_BYTES * 2];
+    (void)state;
+    remove(path);
+    snprintf(words, sizeof words, "key new a --append %s/none/keys", directory);
+    snprintf(expected, sizeof expected,
+             "attnd: %s/none/keys: cannot be written: No such file or directory\n", directory);
+    assert_refused(words, 1, expected);
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -259,9 +271,13 @@ static int remove_directory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_new),          cmocka_unit_test(test_append),
-        cmocka_unit_test(test_refused),      cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_check_config), cmocka_unit_test(test_not_started),
+        cmocka_unit_test(test_new),
+        cmocka_unit_test(test_append),
+        cmocka_unit_test(test_append_nowhere),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_check_config),
+        cmocka_unit_test(test_not_started),
         cmocka_unit_test(test_read_again),
     };
     return cmocka_run_group_tests(tests, create_directory, remove_directory);
