@@ -109,11 +109,6 @@ static void describe_client(struct http_connection *record, struct MHD_Connectio
                   sizeof record->client);
 }
 
-static bool is_tls(struct MHD_Connection *connection)
-{
-    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION) != NULL;
-}
-
 static struct http_connection *connection_create(struct http_thread *thread,
                                                  struct MHD_Connection *connection)
 {
@@ -124,6 +119,10 @@ static struct http_connection *connection_create(struct http_thread *thread,
     record->socket =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     record->listener = thread->arriving->listener;
+    if (http_is_tls(thread->http, record->listener) && !http_tls_open(thread, record)) {
+        free(record);
+        return NULL;
+    }
     struct epoll_event event = { .events = EPOLLRDHUP | EPOLLET, .data.ptr = record };
     if (epoll_ctl(thread->departures, EPOLL_CTL_ADD, record->socket, &event) != 0)
         log_line(LOG_DEBUG, "departures", LOG_STRING("reason", strerror(errno)));
@@ -131,10 +130,6 @@ static struct http_connection *connection_create(struct http_thread *thread,
         describe_local_client(record, thread->arriving->uid);
     else
         describe_client(record, connection);
-    if (thread->http->has_tls && is_tls(connection) && !http_tls_open(thread, record)) {
-        free(record);
-        return NULL;
-    }
     http_idle_begin(thread, record);
     return record;
 }
