@@ -6,7 +6,8 @@
  *
  * The kernel keeps a bitmap of the calls that a filter allows whatever their arguments are (from
  * 5.11 on), and does not run the filter for them. So a call that a request makes has no condition
- * on its arguments. The filter itself is a binary tree over the numbers of the calls. */
+ * on its arguments, but for the two that send. The filter itself is a binary tree over the numbers
+ * of the calls. */
 #include "host/sandbox.h"
 
 #include <errno.h>
@@ -17,6 +18,8 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -40,13 +43,10 @@ static const char *const ALWAYS[] = {
     "recvfrom",
     "recvmsg",
     "sendfile",
-    "sendmsg",
-    "sendto",
     "setsockopt",
     "shutdown",
     /* files */
     "close",
-    "fcntl",
     "fstat",
     "getcwd",
     "getdents64",
@@ -159,9 +159,35 @@ static int allow_memory(scmp_filter_ctx filter)
     return result ? result : allow_bits(filter, SCMP_SYS(mprotect), 2, PROT_EXEC, 0);
 }
 
+/* With MSG_FASTOPEN both calls connect a TCP socket first, and Landlock does not see it. A socket
+ * for that is at hand: shutdown() makes a listening one into one that is not connected. */
+static int allow_sending(scmp_filter_ctx filter)
+{
+    const int result = allow_bits(filter, SCMP_SYS(sendto), 3, MSG_FASTOPEN, 0);
+    return result ? result : allow_bits(filter, SCMP_SYS(sendmsg), 2, MSG_FASTOPEN, 0);
+}
+
+/* A descriptor is copied, and its flags are asked and set. It gets no owner: the kernel would send
+ * that process whatever signal F_SETSIG names. */
+static int allow_descriptors(scmp_filter_ctx filter)
+{
+    static const int COMMANDS[] = { F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL };
+    int result = 0;
+    for (size_t i = 0; i < sizeof COMMANDS / sizeof COMMANDS[0] && result == 0; i++)
+        result = allow_equal(filter, SCMP_SYS(fcntl), 1, (scmp_datum_t)COMMANDS[i]);
+    return result;
+}
+
+/* A thread gives way to others, and changes no other process. */
+static int allow_priority(scmp_filter_ctx filter)
+{
+    const struct scmp_arg_cmp itself[] = { SCMP_CMP(0, SCMP_CMP_EQ, PRIO_PROCESS),
+                                           SCMP_CMP(1, SCMP_CMP_EQ, 0) };
+    return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, SCMP_SYS(setpriority), 2, itself);
+}
+
 /* A signal goes to this process only, as abort() sends it. Limits are asked, not set. A thread
- * names itself and gives way to others. A descriptor is asked how much it holds and whether it is a
- * terminal. */
+ * names itself. A descriptor is asked how much it holds and whether it is a terminal. */
 static int allow_own(scmp_filter_ctx filter)
 {
     static const unsigned long ASKED[] = { FIONBIO, FIONREAD, TCGETS, TIOCOUTQ };
@@ -170,8 +196,6 @@ static int allow_own(scmp_filter_ctx filter)
         result = allow_equal(filter, SCMP_SYS(prlimit64), 2, 0);
     if (result == 0)
         result = allow_equal(filter, SCMP_SYS(prctl), 0, PR_SET_NAME);
-    if (result == 0)
-        result = allow_equal(filter, SCMP_SYS(setpriority), 1, 0);
     for (size_t i = 0; i < sizeof ASKED / sizeof ASKED[0] && result == 0; i++)
         result = allow_equal(filter, SCMP_SYS(ioctl), 1, ASKED[i]);
     return result;
@@ -222,6 +246,12 @@ int sandbox_filter_calls(bool changes_files, bool removes_files)
         result = allow_threads(filter);
     if (result == 0)
         result = allow_memory(filter);
+    if (result == 0)
+        result = allow_sending(filter);
+    if (result == 0)
+        result = allow_descriptors(filter);
+    if (result == 0)
+        result = allow_priority(filter);
     if (result == 0)
         result = allow_own(filter);
     if (result == 0)

@@ -205,7 +205,11 @@ static const struct {
     { "mmap", INJECTED_MAP, EPERM, 0, 0 },
     { "connect to a unix socket", INJECTED_UNIX, EPERM, 0, 0 },
     { "connect by TCP", INJECTED_TCP, EPERM, EACCES, 4 },
+    { "connect by sendto", INJECTED_TCP_SENDTO, EPERM, 0, 0 },
+    { "connect by sendmsg", INJECTED_TCP_SENDMSG, EPERM, 0, 0 },
     { "bind", INJECTED_BIND, EPERM, EACCES, 4 },
+    { "own a descriptor", INJECTED_OWNER, EPERM, 0, 0 },
+    { "priority", INJECTED_PRIORITY, EPERM, 0, 0 },
     { "ptrace", INJECTED_TRACE, EPERM, EPERM, 1 },
     { "signal", INJECTED_SIGNAL, EPERM, EPERM, 6 },
     { "open /etc/passwd", INJECTED_OPEN, 0, EACCES, 1 },
@@ -223,7 +227,7 @@ enum { ATTEMPT_COUNT = sizeof ATTEMPTS / sizeof ATTEMPTS[0] };
 static int make_attempt(int i)
 {
     const char *name = ATTEMPTS[i].name;
-    const int number = ATTEMPTS[i].what == INJECTED_TCP ? tcp_port : (int)stranger;
+    const int number = strncmp(name, "connect", strlen("connect")) == 0 ? tcp_port : (int)stranger;
     const char *path = strchr(name, '/') ? strchr(name, '/')
                        : strstr(name, "beside")
                            ? outside_path(ATTEMPTS[i].what == INJECTED_OPEN ? "secret" : "made")

@@ -30,9 +30,11 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,6 +42,7 @@
 enum { LANDLOCK_CREATE_RULESET = 444, PAGE = 65536 };
 
 static struct injected *control;
+static int spare[2]; /* TCP sockets that are not connected, as the program may have some */
 
 /* ---------------------------------------------------------------- attempts -- */
 
@@ -107,6 +110,22 @@ static int try_tcp(void)
     return try_connect(AF_INET, &address, sizeof address);
 }
 
+/* Success also where the machine has no MSG_FASTOPEN. */
+static int try_fast_open(bool by_message)
+{
+    struct sockaddr_in address = loopback(control->number);
+    struct iovec byte = { .iov_base = (char[]){ "x" }, .iov_len = 1 };
+    const struct msghdr message = {
+        .msg_name = &address, .msg_namelen = sizeof address, .msg_iov = &byte, .msg_iovlen = 1
+    };
+    const int flags = MSG_FASTOPEN | MSG_NOSIGNAL;
+    const int error =
+        error_of(by_message ? sendmsg(spare[0], &message, flags)
+                            : sendto(spare[1], "x", 1, flags, (const struct sockaddr *)&address,
+                                     sizeof address));
+    return error == EOPNOTSUPP ? 0 : error;
+}
+
 static int try_unix(void)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -159,6 +178,10 @@ static int make_attempt(void)
         return error_of(unlink(control->path));
     case INJECTED_TCP:
         return try_tcp();
+    case INJECTED_TCP_SENDTO:
+        return try_fast_open(false);
+    case INJECTED_TCP_SENDMSG:
+        return try_fast_open(true);
     case INJECTED_UNIX:
         return try_unix();
     case INJECTED_BIND:
@@ -167,6 +190,10 @@ static int make_attempt(void)
         return error_of(ptrace(PTRACE_SEIZE, (pid_t)control->number, NULL, NULL));
     case INJECTED_SIGNAL:
         return error_of(kill((pid_t)control->number, 0));
+    case INJECTED_OWNER:
+        return error_of(fcntl(spare[0], F_SETOWN, control->number));
+    case INJECTED_PRIORITY:
+        return error_of(setpriority(PRIO_USER, 0, getpriority(PRIO_PROCESS, 0)));
     case INJECTED_PROTECT:
         return try_memory(PROT_READ | PROT_WRITE, PROT_READ | PROT_EXEC);
     case INJECTED_MAP:
@@ -221,6 +248,8 @@ __attribute__((constructor)) static void begin(void)
     close(file);
     if (control == MAP_FAILED || sigaction(SIGUSR2, &action, NULL) != 0)
         end(path);
+    for (int i = 0; i < 2; i++)
+        spare[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (refused && strstr(refused, "landlock"))
         refuse(LANDLOCK_CREATE_RULESET, ENOSYS);
     if (refused && strstr(refused, "seccomp"))

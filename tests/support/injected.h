@@ -23,13 +23,17 @@ enum injected_attempt {
     INJECTED_CREATE,     /* path, which is not there */
     INJECTED_REMOVE,     /* path */
     INJECTED_TCP,        /* connect to the number, a port of 127.0.0.1 */
-    INJECTED_UNIX,       /* connect to path */
-    INJECTED_BIND,       /* to any port of 127.0.0.1 */
-    INJECTED_TRACE,      /* the process of the number */
-    INJECTED_SIGNAL,     /* nothing but the check, to the process of the number */
-    INJECTED_PROTECT,    /* makes memory executable that was written */
-    INJECTED_MAP,        /* maps executable memory */
-    INJECTED_CALL,       /* the system call of the number, its arguments all 0 */
+    INJECTED_TCP_SENDTO, /* the same by sendto() with MSG_FASTOPEN */
+    INJECTED_TCP_SENDMSG,
+    INJECTED_UNIX,     /* connect to path */
+    INJECTED_BIND,     /* to any port of 127.0.0.1 */
+    INJECTED_TRACE,    /* the process of the number */
+    INJECTED_SIGNAL,   /* nothing but the check, to the process of the number */
+    INJECTED_OWNER,    /* lets the process of the number have the signals of a descriptor */
+    INJECTED_PRIORITY, /* of all processes of the user, as it is */
+    INJECTED_PROTECT,  /* makes memory executable that was written */
+    INJECTED_MAP,      /* maps executable memory */
+    INJECTED_CALL,     /* the system call of the number, its arguments all 0 */
 };
 
 struct injected {
