@@ -79,11 +79,11 @@ bool access_keys_reload(struct access_keys *keys, struct access_keys_change *cha
     struct access_table *fresh;
     if (!read_table(keys, &fresh, fault))
         return false;
+    set_limits(fresh); /* first: no request of a new name may find an account without bounds */
     pthread_rwlock_wrlock(&keys->lock);
     struct access_table *old = keys->table;
     keys->table = fresh;
     pthread_rwlock_unlock(&keys->lock);
-    set_limits(fresh);
     if (change)
         *change = (struct access_keys_change){
             .count = (int)fresh->count,

@@ -225,7 +225,8 @@ static void test_size(void **state)
 
 static _Atomic bool is_over;
 
-/* The secret "abc" is in every reading of the file, of a name that changes. */
+/* The secret "abc" is in every reading of the file, of a name that changes. No key is found before
+ * its account has its bounds. */
 static void *search(void *context)
 {
     struct access_keys *keys = context;
@@ -233,7 +234,8 @@ static void *search(void *context)
     while (!atomic_load(&is_over)) {
         struct access_key *key = access_keys_find(keys, "abc", 3);
         missed += !key || (strcmp(key->name, "a") != 0 && strcmp(key->name, "b") != 0)
-                  || strcmp(key->account->name, key->name) != 0;
+                  || strcmp(key->account->name, key->name) != 0
+                  || atomic_load(&key->account->quota.in_flight_max) != 1;
         access_key_release(key);
     }
     return (void *)missed;
@@ -242,15 +244,15 @@ static void *search(void *context)
 static void test_readers_beside_reloads(void **state)
 {
     (void)state;
-    struct access_keys *keys = open_text("a " ABC " infer\n");
+    struct access_keys *keys = open_text("a " ABC " infer in-flight=1\n");
     pthread_t threads[3];
     for (int i = 0; i < 3; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, search, keys), 0);
     for (int i = 0; i < 200; i++) {
         struct fault fault;
         write_file(i % 3 == 2   ? "b"
-                   : i % 3 == 1 ? "a " ABC " infer\n"
-                                : "c - infer\nb " ABC " infer\n",
+                   : i % 3 == 1 ? "a " ABC " infer in-flight=1\n"
+                                : "c - infer\nb " ABC " infer in-flight=1\n",
                    0600);
         assert_int_equal(access_keys_reload(keys, NULL, &fault), i % 3 != 2);
     }
