@@ -271,6 +271,8 @@ static bool admit_body(struct call *call, struct fault *fault)
 {
     const struct admission_cost certain =
         predict(&call->cost, call->exchange, call->body, &call->guess_key, &call->job.cost_ns);
+    if (call->quota)
+        infer_cost_measure_reading(&call->cost);
     return admission_takes(call->service, &call->job, certain, exchange_was_judged(call->exchange),
                            fault);
 }

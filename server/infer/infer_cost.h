@@ -31,6 +31,10 @@ struct infer_cost {
 void infer_cost_read(struct infer_cost *cost, const struct exchange *exchange,
                      size_t unpacked_bytes);
 
+/* Reading is measured however short it is predicted to be: some bodies take many times as long as
+ * others of their size, so a client that pays what it uses must not pay what is predicted. */
+void infer_cost_measure_reading(struct infer_cost *cost);
+
 /* A packed body has been unpacked, to so many bytes. */
 void infer_cost_was_unpacked(struct infer_cost *cost, size_t bytes);
 

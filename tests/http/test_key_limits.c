@@ -194,6 +194,41 @@ static void test_failed_calls_pay(void **state)
     free(body);
 }
 
+/* What a number of such calls, which fail, are charged. */
+static double charged_for(const char *body)
+{
+    enum { CALLS = 20 };
+    const double before = cpu_of("other");
+    const struct http_request request = { .path = PATH, .body = body };
+    for (int i = 0; i < CALLS; i++) {
+        struct http_response response = key_send(&client, "other", &request, NULL);
+        assert_int_equal(response.status, 400);
+        http_response_free(&response);
+    }
+    return cpu_of("other") - before;
+}
+
+/* Two bodies of one size, and so of one prediction: the one with many names takes many times as
+ * long to read as the one with a long string, and pays for it. */
+static void test_short_bodies_pay_what_they_use(void **state)
+{
+    (void)state;
+    enum { BYTES = 14000 };
+    char names[BYTES + 1], string[BYTES + 1];
+    size_t used = (size_t)sprintf(names, "{");
+    for (int i = 0; used + 20 < BYTES; i++)
+        used += (size_t)sprintf(names + used, "\"k%d\":0,", i);
+    memset(names + used, ' ', BYTES - used);
+    strcpy(names + BYTES - 9, "\"last\":0}");
+    memset(string, 'a', BYTES);
+    memcpy(string, "{\"k\":\"", 6);
+    strcpy(string + BYTES - 2, "\"}");
+    charged_for(string); /* so that both find what the other finds */
+    const double of_string = charged_for(string), of_names = charged_for(names);
+    if (!(of_names > 3 * of_string))
+        fail_msg("%g s for many names, %g s for a string of the same size", of_names, of_string);
+}
+
 /* Every kind of call is charged. */
 static void test_kinds_of_calls(void **state)
 {
@@ -295,9 +330,13 @@ static int start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cpu_time),       cmocka_unit_test(test_failed_calls_pay),
-        cmocka_unit_test(test_kinds_of_calls), cmocka_unit_test(test_in_flight),
-        cmocka_unit_test(test_memory),         cmocka_unit_test(test_who_is_counted),
+        cmocka_unit_test(test_cpu_time),
+        cmocka_unit_test(test_failed_calls_pay),
+        cmocka_unit_test(test_short_bodies_pay_what_they_use),
+        cmocka_unit_test(test_kinds_of_calls),
+        cmocka_unit_test(test_in_flight),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_who_is_counted),
         cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
