@@ -122,13 +122,22 @@ static void test_variables_are_flags(void **state)
     daemon_result_free(&help);
 }
 
+/* A daemon without a network of its own is told of no address, whatever other files say. */
+static void test_sockets_alone(void **state)
+{
+    (void)state;
+    char *text = manifest_file_text(UNITS "socket.conf");
+    assert_non_null(strstr(text, "\nPrivateNetwork=yes\n"));
+    assert_non_null(strstr(text, "\nUnsetEnvironment=ATTND_LISTEN ATTND_ADMIN_LISTEN\n"));
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_service),
-        cmocka_unit_test(test_with_socket),
-        cmocka_unit_test(test_with_access),
-        cmocka_unit_test(test_variables_are_flags),
+        cmocka_unit_test(test_service),       cmocka_unit_test(test_with_socket),
+        cmocka_unit_test(test_with_access),   cmocka_unit_test(test_variables_are_flags),
+        cmocka_unit_test(test_sockets_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
