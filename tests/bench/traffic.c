@@ -86,7 +86,8 @@ static void connect_to(struct run *run, struct traffic_connection *connection)
 {
     struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
                                  .data.ptr = connection };
-    if (!traffic_connection_open(connection, run->load->port)
+    const struct traffic_place place = { run->load->port, run->load->unix_path, run->load->is_tls };
+    if (!traffic_connection_open_at(connection, &place)
         || epoll_ctl(run->epoll, EPOLL_CTL_ADD, connection->descriptor, &event) != 0) {
         perror("a connection to the server");
         exit(1);
@@ -151,8 +152,7 @@ static void go_on(struct run *run, struct traffic_connection *connection, bool i
     if (is_open) {
         run->idle[run->idle_count++] = connection;
     } else {
-        close(connection->descriptor);
-        connection->descriptor = -1;
+        traffic_connection_close(connection);
         run->closed[run->closed_count++] = connection;
     }
     if (run->load->rate > 0 && backlog_take(run, &arrival))
@@ -300,7 +300,7 @@ void traffic_run(const struct traffic_load *load, struct traffic_result *result)
     result->elapsed_s = (double)(clock_now_ns() - start_ns) / 1e9;
     result->cpu_s = own_cpu_s() - start_cpu_s;
     while (run.idle_count > 0)
-        close(run.idle[--run.idle_count]->descriptor);
+        traffic_connection_close(run.idle[--run.idle_count]);
     close(run.epoll);
     free(run.connections);
     free((void *)run.idle);
@@ -332,7 +332,7 @@ void traffic_try(int port, const struct traffic_request *requests, int request_c
                 if (poll(&poll_for, 1, (int)(PATIENCE_S * 1e3)) <= 0)
                     break;
             }
-            close(connection.descriptor);
+            traffic_connection_close(&connection);
         }
         if (step == TRAFFIC_DONE && connection.status == 200)
             continue;

@@ -21,7 +21,9 @@
 enum { TRAFFIC_STATUS_MAX = 600 };
 
 struct traffic_load {
-    int port; /* of 127.0.0.1 */
+    int port;              /* of 127.0.0.1 */
+    const char *unix_path; /* in place of the port; NULL: none */
+    bool is_tls;
     const struct traffic_request *requests;
     int request_count;
     double seconds;    /* counted; a fifth of it goes before, as a warm-up */

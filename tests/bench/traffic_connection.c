@@ -6,13 +6,16 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <gnutls/gnutls.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 enum { READ_BYTES = 1 << 18 };
@@ -20,23 +23,94 @@ enum { READ_BYTES = 1 << 18 };
 static char read_bytes[READ_BYTES];
 static int read_count;
 
-bool traffic_connection_open(struct traffic_connection *connection, int port)
+/* Connects a socket of its own; -1 and errno where that fails. */
+static int connect_port(int port)
 {
     const struct sockaddr_in address = { .sin_family = AF_INET,
                                          .sin_port = htons((uint16_t)port),
                                          .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     const int one = 1;
     const int made = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    *connection = (struct traffic_connection){ .descriptor = made };
     if (made < 0)
-        return false;
+        return -1;
     setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     if (connect(made, (const struct sockaddr *)&address, sizeof address) == 0
         || errno == EINPROGRESS)
-        return true;
+        return made;
     close(made);
-    connection->descriptor = -1;
+    return -1;
+}
+
+static int connect_unix(const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    const int made = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (made < 0)
+        return -1;
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    if (connect(made, (const struct sockaddr *)&address, sizeof address) == 0)
+        return made;
+    close(made);
+    return -1;
+}
+
+/* Every connection has these credentials: no certificate of its own, and trust in any. */
+static gnutls_certificate_credentials_t credentials(void)
+{
+    static gnutls_certificate_credentials_t made;
+    if (!made && gnutls_certificate_allocate_credentials(&made) != GNUTLS_E_SUCCESS)
+        abort();
+    return made;
+}
+
+static bool shake_hands(struct traffic_connection *connection)
+{
+    gnutls_session_t session;
+    int result;
+    if (gnutls_init(&session, GNUTLS_CLIENT | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL) < 0)
+        return false;
+    connection->tls = session;
+    gnutls_set_default_priority(session);
+    gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, credentials());
+    gnutls_transport_set_int(session, connection->descriptor);
+    do {
+        struct pollfd wait = { .fd = connection->descriptor, .events = POLLIN };
+        result = gnutls_handshake(session);
+        if (gnutls_record_get_direction(session) == 1)
+            wait.events = POLLOUT;
+        if (result == GNUTLS_E_AGAIN)
+            poll(&wait, 1, -1);
+    } while (result < 0 && gnutls_error_is_fatal(result) == 0);
+    return result == GNUTLS_E_SUCCESS;
+}
+
+bool traffic_connection_open_at(struct traffic_connection *connection,
+                                const struct traffic_place *place)
+{
+    *connection = (struct traffic_connection){
+        .descriptor = place->unix_path ? connect_unix(place->unix_path) : connect_port(place->port),
+    };
+    if (connection->descriptor < 0)
+        return false;
+    if (!place->is_tls || shake_hands(connection))
+        return true;
+    traffic_connection_close(connection);
+    errno = EPROTO;
     return false;
+}
+
+bool traffic_connection_open(struct traffic_connection *connection, int port)
+{
+    return traffic_connection_open_at(connection, &(struct traffic_place){ .port = port });
+}
+
+void traffic_connection_close(struct traffic_connection *connection)
+{
+    if (connection->tls)
+        gnutls_deinit(connection->tls);
+    connection->tls = NULL;
+    close(connection->descriptor);
+    connection->descriptor = -1;
 }
 
 void traffic_connection_begin(struct traffic_connection *connection,
@@ -105,13 +179,34 @@ static bool take(struct traffic_connection *connection, const char *bytes, int c
     return true;
 }
 
+/* As send() and recv() without waiting. GnuTLS's way to say so becomes EAGAIN. */
+static ssize_t of_tls(ssize_t count)
+{
+    if (count >= 0)
+        return count;
+    errno = gnutls_error_is_fatal((int)count) ? EPROTO : EAGAIN;
+    return -1;
+}
+
+static ssize_t send_some(const struct traffic_connection *connection, const char *bytes,
+                         size_t size)
+{
+    return connection->tls ? of_tls(gnutls_record_send(connection->tls, bytes, size))
+                           : send(connection->descriptor, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static ssize_t receive_some(const struct traffic_connection *connection)
+{
+    return connection->tls ? of_tls(gnutls_record_recv(connection->tls, read_bytes, READ_BYTES))
+                           : recv(connection->descriptor, read_bytes, READ_BYTES, MSG_DONTWAIT);
+}
+
 static bool step_out(struct traffic_connection *connection)
 {
     const struct traffic_request *request = connection->request;
     while (connection->sent_bytes < request->size) {
-        const ssize_t count =
-            send(connection->descriptor, request->bytes + connection->sent_bytes,
-                 request->size - connection->sent_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+        const ssize_t count = send_some(connection, request->bytes + connection->sent_bytes,
+                                        request->size - connection->sent_bytes);
         if (count < 0)
             return errno == EAGAIN || errno == EINTR;
         connection->sent_bytes += (size_t)count;
@@ -122,7 +217,7 @@ static bool step_out(struct traffic_connection *connection)
 static bool step_in(struct traffic_connection *connection)
 {
     while (!connection->is_answered) {
-        const ssize_t count = recv(connection->descriptor, read_bytes, READ_BYTES, MSG_DONTWAIT);
+        const ssize_t count = receive_some(connection);
         if (count < 0)
             return errno == EAGAIN || errno == EINTR || errno == ENOTCONN;
         read_count = (int)count;

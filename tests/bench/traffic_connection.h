@@ -11,8 +11,16 @@
 
 enum { TRAFFIC_HEAD_BYTES = 2048 };
 
+/* Where a server listens: a port of 127.0.0.1, or a unix socket. */
+struct traffic_place {
+    int port;
+    const char *unix_path; /* NULL: the port */
+    bool is_tls;           /* any certificate will do */
+};
+
 struct traffic_connection {
     int descriptor;
+    void *tls; /* gnutls_session_t; NULL: none */
     const struct traffic_request *request;
     size_t sent_bytes;
     int64_t intended_ns;
@@ -37,6 +45,12 @@ enum traffic_step {
 
 /* Begins to connect to a port of 127.0.0.1. If that fails, it returns false and sets errno. */
 bool traffic_connection_open(struct traffic_connection *connection, int port);
+
+/* The same for any place. With TLS it returns after the handshake. */
+bool traffic_connection_open_at(struct traffic_connection *connection,
+                                const struct traffic_place *place);
+
+void traffic_connection_close(struct traffic_connection *connection);
 
 void traffic_connection_begin(struct traffic_connection *connection,
                               const struct traffic_request *request, int64_t intended_ns);
