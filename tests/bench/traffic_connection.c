@@ -195,9 +195,21 @@ static ssize_t send_some(const struct traffic_connection *connection, const char
                            : send(connection->descriptor, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+/* GnuTLS also says "again" when it has read a ticket of the session, while more lies in the socket;
+ * epoll would not tell of that a second time. */
+static ssize_t receive_tls(const struct traffic_connection *connection)
+{
+    struct pollfd more = { .fd = connection->descriptor, .events = POLLIN };
+    ssize_t count;
+    do
+        count = gnutls_record_recv(connection->tls, read_bytes, READ_BYTES);
+    while (count == GNUTLS_E_AGAIN && poll(&more, 1, 0) > 0);
+    return of_tls(count);
+}
+
 static ssize_t receive_some(const struct traffic_connection *connection)
 {
-    return connection->tls ? of_tls(gnutls_record_recv(connection->tls, read_bytes, READ_BYTES))
+    return connection->tls ? receive_tls(connection)
                            : recv(connection->descriptor, read_bytes, READ_BYTES, MSG_DONTWAIT);
 }
 
