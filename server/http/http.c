@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 
 enum { PROMPT_NS = 2000000 }; /* of a turn of the thread; a request read within it has just come */
+enum { TLS_RECORD_BYTES = 16384 };
 
 /* --------------------------------------------------------------- answers -- */
 
@@ -25,6 +26,18 @@ void http_end_body(struct exchange *exchange)
 {
     http_answer_directly(exchange);
     http_connection_end(http_connection_of(exchange->connection));
+}
+
+/* Over TLS, one system call sends the head and the body of an answer that is one short piece. */
+static void expect_body(struct exchange *exchange)
+{
+    const struct exchange_answer *answer = &exchange->answer;
+    if (!exchange->thread->http->has_tls)
+        return;
+    struct http_connection *connection = http_connection_of(exchange->connection);
+    if (connection->tls && !answer->parts && answer->size > 0 && answer->size <= TLS_RECORD_BYTES
+        && strcmp(exchange->method, "HEAD") != 0)
+        http_tls_expect_body(connection);
 }
 
 static enum MHD_Result queue_answer(struct exchange *exchange)
@@ -39,6 +52,7 @@ static enum MHD_Result queue_answer(struct exchange *exchange)
     const enum MHD_Result result =
         MHD_queue_response(exchange->connection, (unsigned)exchange->answer.status, response);
     MHD_destroy_response(response);
+    expect_body(exchange);
     return result;
 }
 

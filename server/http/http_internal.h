@@ -20,6 +20,7 @@ enum {
 enum http_watched { HTTP_WATCHED_CONNECTION, HTTP_WATCHED_LINGER };
 
 struct http_tls_session;  /* http_tls_session.h */
+struct http_tls_bytes;    /* http_tls_bytes.h */
 struct http_tls_identity; /* http_tls_identity.h */
 
 /* A connection, as libmicrohttpd's socket context. Its thread alone reads and writes it. */
@@ -122,6 +123,7 @@ struct http_thread {
     LIST_OF(struct http_connection) leaving;
     LIST_OF(struct http_linger) lingering;
     struct http_tls_handshakes handshakes;
+    struct http_tls_bytes *tls_bytes; /* NULL: there is no TLS */
     int departures; /* epoll of connections whose client may close its end, of those in a TLS
                        handshake, and of lingering ones */
 
@@ -244,6 +246,9 @@ const char *http_tls_subject(const struct http_connection *connection);
 size_t http_tls_pending(const struct http_connection *connection);
 bool http_tls_send(struct http_connection *connection, const void *data, size_t size);
 void http_tls_say_bye(struct http_connection *connection);
+
+/* An answer has been queued whose body will be written right behind its head. */
+void http_tls_expect_body(struct http_connection *connection);
 
 /* -------------------------------------------------- http_tls_handshakes.c -- */
 

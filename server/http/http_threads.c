@@ -6,6 +6,7 @@
  * when they have answered a parked exchange or brought a connection. The library's own epoll
  * threads are not used, because they stall when exactly a multiple of 128 connections is ready. */
 #include "http/http_internal.h"
+#include "http/http_tls_bytes.h"
 
 #include "base/clock.h"
 #include "base/memory_budget.h"
@@ -203,6 +204,7 @@ static void *connection_thread(void *argument)
         http_tls_run(thread);
         run_daemons(thread);
         http_tls_ran(thread);
+        http_tls_bytes_ran(thread->tls_bytes);
         thread->ran_ns = began_ns;
         http_end_departures(thread);
         http_check_timers(thread);
@@ -268,6 +270,8 @@ static bool prepare_thread(struct http_thread *thread)
 {
     thread->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     thread->departures = epoll_create1(EPOLL_CLOEXEC);
+    if (thread->http->has_tls && !(thread->tls_bytes = http_tls_bytes_create()))
+        return false;
     return thread->event >= 0 && thread->departures >= 0 && start_daemons(thread);
 }
 
@@ -299,6 +303,7 @@ static void destroy(struct http *http, int running_count)
         for (int j = 0; j < thread->library_count; j++)
             MHD_stop_daemon(thread->libraries[j].daemon);
         http_linger_end(thread);
+        http_tls_bytes_free(thread->tls_bytes);
         http_drop_arrivals(thread);
         if (thread->event >= 0)
             close(thread->event);

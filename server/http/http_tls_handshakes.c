@@ -181,18 +181,6 @@ static void answer_hello(struct http_tls_session *tls)
  * empty. Where libmicrohttpd does not read on in its next run, its connection is suspended and
  * resumed: a connection that is resumed is read, edge or not. */
 
-void http_tls_note_read(struct http_tls_session *tls, bool more)
-{
-    struct http_tls_handshakes *handshakes = &tls->thread->handshakes;
-    tls->read_in = tls->thread->run_count;
-    if (more == LIST_HAS(&handshakes->unread, tls, in_unread))
-        return;
-    if (more)
-        LIST_APPEND(&handshakes->unread, tls, in_unread);
-    else
-        LIST_TAKE_OUT(&handshakes->unread, tls, in_unread);
-}
-
 static bool is_suspended(const struct http_tls_session *tls)
 {
     return MHD_get_connection_info(tls->connection->library,

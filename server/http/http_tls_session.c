@@ -1,10 +1,10 @@
 /* http_tls_session.c - the TLS of one connection: its bytes, its messages, its client's name.
  *
- * libmicrohttpd makes the session of GnuTLS, reads and writes it. This file puts functions of its
- * own between GnuTLS and the socket. They tell whether bytes move (http_chunk_line.c looks at
+ * libmicrohttpd makes the session of GnuTLS, reads and writes it. Between GnuTLS and the socket
+ * stand the functions of http_tls_bytes.c. They tell whether bytes move (http_chunk_line.c looks at
  * that), hold the reading back while a hello is answered, and end a session that the daemon
- * refuses. It also watches the messages of the handshake, since libmicrohttpd does not tell when it
- * has ended.
+ * refuses. This file also watches the messages of the handshake, since libmicrohttpd does not tell
+ * when it has ended.
  *
  * A session that the client renegotiates is ended by libmicrohttpd. */
 #include "http/http_tls_session.h"
@@ -19,46 +19,20 @@
 
 /* ------------------------------------------------------------------- bytes -- */
 
-static ssize_t pull(gnutls_transport_ptr_t context, void *data, size_t size)
-{
-    struct http_tls_session *tls = context;
-    if (tls->is_refused)
-        return 0;
-    if (tls->answering && tls->has_sent) {
-        errno = EAGAIN;
-        return -1;
-    }
-    const ssize_t some = recv(tls->connection->socket, data, size, MSG_DONTWAIT);
-    if (some > 0)
-        tls->thread->call_count++;
-    http_tls_note_read(tls, some > 0);
-    return some;
-}
-
-static ssize_t push(gnutls_transport_ptr_t context, const giovec_t *parts, int part_count)
-{
-    struct http_tls_session *tls = context;
-    if (tls->is_refused) {
-        errno = EPIPE;
-        return -1;
-    }
-    const struct msghdr message = { .msg_iov = (struct iovec *)(uintptr_t)parts,
-                                    .msg_iovlen = (size_t)part_count };
-    const ssize_t some = sendmsg(tls->connection->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    tls->has_sent = true;
-    if (some > 0)
-        tls->thread->call_count++;
-    return some;
-}
-
 size_t http_tls_pending(const struct http_connection *connection)
 {
-    return gnutls_record_check_pending(connection->tls->library);
+    return gnutls_record_check_pending(connection->tls->library)
+           + http_tls_bytes_ahead(connection->tls);
 }
 
 bool http_tls_send(struct http_connection *connection, const void *data, size_t size)
 {
     return gnutls_record_send(connection->tls->library, data, size) == (ssize_t)size;
+}
+
+void http_tls_expect_body(struct http_connection *connection)
+{
+    connection->tls->body_follows = connection->tls->phase == HTTP_TLS_OPEN;
 }
 
 void http_tls_say_bye(struct http_connection *connection)
@@ -173,8 +147,8 @@ struct http_tls_session *http_tls_session_create(struct http_thread *thread,
     tls->connection = connection;
     tls->thread = thread;
     gnutls_transport_set_ptr(tls->library, tls);
-    gnutls_transport_set_pull_function(tls->library, pull);
-    gnutls_transport_set_vec_push_function(tls->library, push);
+    gnutls_transport_set_pull_function(tls->library, http_tls_bytes_pull);
+    gnutls_transport_set_vec_push_function(tls->library, http_tls_bytes_push);
     gnutls_handshake_set_hook_function(tls->library, GNUTLS_HANDSHAKE_ANY, GNUTLS_HOOK_POST,
                                        see_message);
     return tls;
@@ -182,6 +156,7 @@ struct http_tls_session *http_tls_session_create(struct http_thread *thread,
 
 void http_tls_session_free(struct http_tls_session *tls)
 {
+    http_tls_bytes_leave(tls);
     http_tls_identity_release(tls->identity);
     free(tls);
 }

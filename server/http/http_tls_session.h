@@ -6,6 +6,7 @@
 #define ATTND_HTTP_TLS_SESSION_H
 
 #include "http/http_internal.h"
+#include "http/http_tls_bytes.h"
 #include "http/http_tls_identity.h"
 
 enum http_tls_phase {
@@ -20,10 +21,12 @@ struct http_tls_session {
     struct http_thread *thread;
     struct http_tls_identity *identity; /* held; NULL: no byte of the hello has come */
     enum http_tls_phase phase;
-    bool answering;  /* a hello is being answered: nothing is read behind it */
-    bool has_sent;   /* in the same call */
-    bool is_refused; /* every read finds the end of the stream, so that libmicrohttpd gives up */
-    bool answered;   /* the last message of the answer has been written */
+    bool answering;    /* a hello is being answered: nothing is read behind it */
+    bool has_sent;     /* in the same call */
+    bool is_refused;   /* every read finds the end of the stream, so that libmicrohttpd gives up */
+    bool body_follows; /* behind the head of an answer, which comes next */
+    struct http_tls_rest rest;
+    bool answered;                      /* the last message of the answer has been written */
     bool finished_there, finished_here; /* that message of the client, and of the daemon */
     bool knows_subject;
     char subject[HTTP_TLS_SUBJECT_MAX + 1];
@@ -41,9 +44,6 @@ struct http_tls_identity *http_tls_identity_now(struct http *http);
 struct http_tls_session *http_tls_session_create(struct http_thread *thread,
                                                  struct http_connection *connection);
 void http_tls_session_free(struct http_tls_session *tls);
-
-/* http_tls_handshakes.c: notes that GnuTLS has read of the socket; more: it found bytes. */
-void http_tls_note_read(struct http_tls_session *tls, bool more);
 
 /* Verifies the certificate that a client has sent, if it has sent one, and keeps its name. For
  * http_tls_identity_read(). */

@@ -224,6 +224,45 @@ static void test_records_without_data(void **state)
     }
 }
 
+/* Connections of the same thread whose records come in parts and in turns: some of a record is read
+ * ahead for one connection when another one is read. */
+static void test_interleaved_records(void **state)
+{
+    (void)state;
+    tls_files_need();
+    enum { TUNNELS = 8, REQUESTS = 3, BLANKS = 21000, PIECE = 1777 };
+    struct tls_tunnel tunnels[TUNNELS];
+    char bodies[TUNNELS][64];
+    struct request_text texts[TUNNELS] = { { .data = NULL } };
+    for (int i = 0; i < TUNNELS; i++) {
+        const int size = snprintf(bodies[i], sizeof bodies[i], "{\"input\":[[0,%d]]}", i);
+        for (int j = 0; j < REQUESTS; j++)
+            request_text_add(&texts[i],
+                             "POST /v1/softmax HTTP/1.1\r\nHost: x\r\nContent-Type: "
+                             "application/json\r\nContent-Length: %d\r\n\r\n%s%*s",
+                             size + BLANKS, bodies[i], BLANKS, "");
+        assert_true(tls_tunnel_open(&tunnels[i], server.port, NULL));
+    }
+    for (size_t at = 0; at < texts[0].used; at += PIECE)
+        for (int i = 0; i < TUNNELS; i++) {
+            const size_t left = texts[i].used - at;
+            assert_true(
+                http_raw_send(&tunnels[i].raw, texts[i].data + at, left < PIECE ? left : PIECE));
+        }
+    for (int i = 0; i < TUNNELS; i++) {
+        for (int j = 0; j < REQUESTS; j++) {
+            struct http_response response = http_raw_receive(&tunnels[i].raw, wait_seconds());
+            struct http_response expected = http_client_post(&client, "/v1/softmax", bodies[i]);
+            assert_int_equal(response.status, 200);
+            assert_string_equal(response.body, expected.body);
+            http_response_free(&expected);
+            http_response_free(&response);
+        }
+        tls_tunnel_close(&tunnels[i]);
+        free(texts[i].data);
+    }
+}
+
 /* An answer that comes before the body of its request goes past libmicrohttpd. */
 static void test_early_answers(void **state)
 {
@@ -414,12 +453,19 @@ static void test_nothing_is_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_versions),           cmocka_unit_test(test_suites),
-        cmocka_unit_test(test_long_bodies),        cmocka_unit_test(test_kept_connections),
-        cmocka_unit_test(test_pipelining),         cmocka_unit_test(test_early_answers),
-        cmocka_unit_test(test_says_its_end),       cmocka_unit_test(test_plain_http),
-        cmocka_unit_test(test_renegotiation),      cmocka_unit_test(test_records_without_data),
-        cmocka_unit_test(test_beside_unix_socket), cmocka_unit_test(test_health),
+        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_suites),
+        cmocka_unit_test(test_long_bodies),
+        cmocka_unit_test(test_kept_connections),
+        cmocka_unit_test(test_pipelining),
+        cmocka_unit_test(test_interleaved_records),
+        cmocka_unit_test(test_early_answers),
+        cmocka_unit_test(test_says_its_end),
+        cmocka_unit_test(test_plain_http),
+        cmocka_unit_test(test_renegotiation),
+        cmocka_unit_test(test_records_without_data),
+        cmocka_unit_test(test_beside_unix_socket),
+        cmocka_unit_test(test_health),
         cmocka_unit_test(test_nothing_is_left),
     };
     return cmocka_run_group_tests(tests, start, stop);
