@@ -210,7 +210,7 @@ ADDRESS  := $(patsubst localhost,:8080,$(LISTEN:localhost:%=:%))
 ADDRESS  := $(ADDRESS::%=127.0.0.1:%)
 LOOPBACK := $(filter 127.% [::1]:%,$(ADDRESS))
 REQUEST := curl -s http://$(ADDRESS)/v1/attention -H 'Content-Type: application/json' \
-           -d '{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]}'
+           $(if $(KEYS),-H \"Authorization: Bearer \$$KEY\" )-d '{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]}'
 
 run: ## install what is missing, build, serve on 127.0.0.1:8080 (LISTEN=..., KEYS=FILE), print a curl line
 	@deploy/install-packages.sh build run
