@@ -93,7 +93,9 @@ static bool read_host(const char *text, char host[NAME_BYTES])
     const bool is_v6 = text[0] == '[';
     const char *begin = text + is_v6;
     const size_t length = strcspn(begin, is_v6 ? "]" : ":");
-    if (length == 0 || length >= NAME_BYTES || (is_v6 && begin[length] != ']'))
+    const char *end = begin + length + (is_v6 && begin[length]);
+    if (length == 0 || length >= NAME_BYTES || (is_v6 && begin[length] != ']')
+        || (*end && *end != ':'))
         return false;
     memcpy(host, begin, length);
     host[length] = '\0';

@@ -101,6 +101,7 @@ static const struct origin_case {
     { false, { "GET", "localhost.evil.example", NULL, NULL, NULL, NULL, AGENT, "en" } },
     { false, { "GET", "127.0.0.1.evil.example", NULL, NULL, NULL, NULL, AGENT, "en" } },
     { false, { "GET", "[::1", NULL, NULL, NULL, NULL, AGENT, "en" } },
+    { false, { "GET", "[::1].evil.example", NULL, NULL, NULL, NULL, AGENT, "en" } },
     { false, { "GET", "", NULL, NULL, NULL, NULL, AGENT, "en" } },
     { false, { "GET", NULL, NULL, NULL, NULL, NULL, AGENT, "en" } },
 };
