@@ -21,6 +21,7 @@ enum {
     ANSWER_STEPS = 64,     /* a client must take 1/64 of an answer in each send timeout */
     DRAINING_MS = 1000,    /* while the daemon drains, in this time */
     DRAINING_BYTES = 1024, /* so much of a body must come */
+    REFUSED_MS = 100,      /* the body of a request that its key refuses may take to come */
 };
 
 #define MS INT64_C(1000000)
@@ -88,6 +89,23 @@ static bool body_stalls(struct exchange *exchange, int64_t now_ns)
     return since_ns != 0 && came < DRAINING_BYTES;
 }
 
+/* Whether the request is refused for its key, or for what its key may use. */
+static bool is_refused_by_key(const struct exchange *exchange)
+{
+    const enum fault_code code = exchange->fault.code;
+    return code == FAULT_KEY || code == FAULT_SCOPE || code == FAULT_QUOTA;
+}
+
+/* Whether a body has taken too long. A body that is only read to be dropped (http_gate.c), because
+ * a key refuses its request, gets little time: who has no key must not hold a connection with it,
+ * and the refusal must not wait for it. */
+static bool body_is_late(const struct exchange *exchange, int64_t now_ns)
+{
+    const int64_t timeout_ns = exchange->thread->http->options.body_timeout_ns;
+    const bool is_short = is_refused_by_key(exchange) && timeout_ns > REFUSED_MS * MS;
+    return now_ns > exchange->body_deadline_ns - (is_short ? timeout_ns - REFUSED_MS * MS : 0);
+}
+
 /* Ends the connection of an answer, and throws away the part that lies in the socket's buffer. */
 static void give_up_answer(struct exchange *exchange)
 {
@@ -115,8 +133,9 @@ static void check_waiting(struct http_thread *thread, int64_t now_ns)
             if (exchange->outlook.latest_ns && now_ns > exchange->outlook.latest_ns)
                 http_gate_call(exchange);
         } else if (exchange->reading
-                   && (now_ns > exchange->body_deadline_ns || body_stalls(exchange, now_ns))) {
-            fault_set(&exchange->fault, FAULT_TIMEOUT, "the body did not arrive in time");
+                   && (body_is_late(exchange, now_ns) || body_stalls(exchange, now_ns))) {
+            if (!is_refused_by_key(exchange))
+                fault_set(&exchange->fault, FAULT_TIMEOUT, "the body did not arrive in time");
             http_end_body(exchange);
         } else if (exchange->reading && http_chunk_line_stalls(exchange)) {
             fault_set(

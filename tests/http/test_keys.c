@@ -114,6 +114,37 @@ static void test_scope_challenge(void **state)
     http_response_free(&response);
 }
 
+/* The refusal does not wait for a short body either, which could have been read beside others. */
+static void test_body_that_does_not_come(void **state)
+{
+    (void)state;
+    char with_key[128];
+    snprintf(with_key, sizeof with_key, "X-Api-Key: %s\r\n", key_secret("caller"));
+    const struct {
+        const char *method, *path, *header;
+        int status;
+        const char *code;
+    } CASES[] = {
+        { "POST", "/v1/attention", "", 401, "key" },
+        { "POST", "/nowhere", "", 401, "key" },
+        { "PUT", "/v1/models/m", with_key, 403, "scope" },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct http_raw raw;
+        char head[400], value[100];
+        http_raw_connect(&raw, server.port);
+        snprintf(head, sizeof head,
+                 "%s %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: 100\r\n\r\n{",
+                 CASES[i].method, CASES[i].path, CASES[i].header);
+        assert_true(http_raw_send_text(&raw, head));
+        struct http_response response = http_raw_receive(&raw, 5 * daemon_slowness());
+        answer_expect_fault(&response, CASES[i].status, CASES[i].code, NULL);
+        assert_non_null(http_response_header(&response, "WWW-Authenticate", value, sizeof value));
+        http_response_free(&response);
+        http_raw_close(&raw);
+    }
+}
+
 /* Probes have no key. */
 static void test_health(void **state)
 {
@@ -303,11 +334,11 @@ static int start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_headers),       cmocka_unit_test(test_scope_challenge),
-        cmocka_unit_test(test_health),        cmocka_unit_test(test_reload),
-        cmocka_unit_test(test_curl),          cmocka_unit_test(test_python),
-        cmocka_unit_test(test_tritonclient),  cmocka_unit_test(test_no_secret_in_log),
-        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_headers),          cmocka_unit_test(test_scope_challenge),
+        cmocka_unit_test(test_health),           cmocka_unit_test(test_body_that_does_not_come),
+        cmocka_unit_test(test_reload),           cmocka_unit_test(test_curl),
+        cmocka_unit_test(test_python),           cmocka_unit_test(test_tritonclient),
+        cmocka_unit_test(test_no_secret_in_log), cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }
