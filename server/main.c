@@ -101,7 +101,9 @@ static struct http_tls_files tls_files(const struct config *config)
 static bool open_keys(struct service *service, struct fault *fault)
 {
     const char *path = service->config->keys;
-    return !path || access_keys_open(&service->keys, path, fault);
+    if (!path || access_keys_open(&service->keys, path, fault))
+        return true;
+    return fault_set(fault, fault->code, "--keys: %s", fault->message);
 }
 
 static void log_keys(const struct service *service)

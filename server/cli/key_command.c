@@ -52,10 +52,11 @@ static int hash_secret(void)
     unsigned char hash[ACCESS_HASH_BYTES];
     size_t size;
     if (!read_secret(secret, &size)) {
-        fprintf(stderr,
-                "attnd: no key came; expected 1 to %d letters, digits and - . _ ~ + /, with = at "
-                "the end alone\n",
-                ACCESS_SECRET_BYTES_MAX);
+        fprintf(
+            stderr,
+            "attnd: what came is no key; expected 1 to %d letters, digits and - . _ ~ + /, with = "
+            "at the end alone\n",
+            ACCESS_SECRET_BYTES_MAX);
         return EXIT_REFUSED;
     }
     if (!access_secret_hash(secret, size, hash)) {

@@ -148,10 +148,11 @@ bool http_origin_check(const struct http_pages *pages, const char *method,
     if (!is_browser(headers))
         return true;
     if (!is_own_page(method, headers) && !http_origin_allowed(pages, headers))
-        return fault_set(fault, FAULT_FORBIDDEN,
-                         "a page of another origin asks (Origin '%.80s', Sec-Fetch-Site '%.20s'); "
-                         "browsers are answered on pages of this address alone",
-                         origin ? origin : "", site ? site : "");
+        return fault_set(
+            fault, FAULT_FORBIDDEN,
+            "a page of another origin asks (Origin '%.80s', Sec-Fetch-Site '%.20s'); "
+            "browsers are answered on pages of this address and of what --allow-origin says",
+            origin ? origin : "", site ? site : "");
     if (is(site, "none") || is_trusted_host(pages, host))
         return true;
     return fault_set(fault, FAULT_FORBIDDEN,

@@ -184,7 +184,7 @@ static void assert_hash_refused(const char *input)
     assert_non_null(stream);
     char line[256] = "";
     assert_non_null(fgets(line, sizeof line, stream));
-    assert_non_null(strstr(line, "attnd: no key came; expected 1 to 512 letters"));
+    assert_non_null(strstr(line, "attnd: what came is no key; expected 1 to 512 letters"));
     assert_int_not_equal(pclose(stream), 0);
 }
 
@@ -215,7 +215,8 @@ static void test_check_config(void **state)
     free(output);
     write_keys("a - infer\n\nb\n");
     snprintf(expected, sizeof expected,
-             "attnd: %s:3:2: the line ends; expected the key's SHA-256 as 64 hexadecimal digits, "
+             "attnd: --keys: %s:3:2: the line ends; expected the key's SHA-256 as 64 hexadecimal "
+             "digits, "
              "or -\n",
              path);
     assert_refused("--check-config --listen 127.0.0.1:0 --keys FILE", 1, expected);
