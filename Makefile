@@ -73,7 +73,9 @@ BRANCHES  := $(if $(filter x86_64% i686%,$(MACHINE)),-fcf-protection) \
 HARDENED  := $(if $(SANITIZE),,-fPIE -fstack-protector-strong -fstack-clash-protection $(BRANCHES) $(FORTIFY))
 HARDENED_LINK := $(if $(SANITIZE),,-pie -Wl,-z,relro,-z,now,-z,noexecstack)
 
-FLAGS    := -std=c11 -D_GNU_SOURCE $(CFLAGS) $(WARNINGS) $(SANITIZER) $(HARDENED)
+# Names of files in the program begin at the root of the sources, so that the same sources give the same bytes
+# in any folder.
+FLAGS    := -std=c11 -D_GNU_SOURCE -ffile-prefix-map=$(CURDIR)=. $(CFLAGS) $(WARNINGS) $(SANITIZER) $(HARDENED)
 
 # make asks pkg-config when the first recipe needs the answer, because make may run before the packages
 # are there, and then keeps the answer. The library sees no folder but its own, so that the compiler guards
@@ -258,7 +260,7 @@ programs: inner-programs $(TESTS) $(PRELOAD) ## build what the tests run, and ru
 inner-programs: $(KERNEL_OBJ) $(DAEMON) $(INNER_SRC:%.c=$B/%) $(REPLAYS)
 threaded-programs: $(KERNEL_OBJ) $(DAEMON) $(THREADED_SRC:%.c=$B/%)
 
-LONG_SRC := $(shell grep -l '"problem_count.h"' tests/laws/*.c tests/http/*.c) tests/unit/test_json_rows.c \
+LONG_SRC := $(shell grep -l '"problem_count.h"' $(wildcard tests/laws/*.c tests/http/*.c) /dev/null) tests/unit/test_json_rows.c \
             tests/kernels/test_kernels_rows.c
 
 check-long: $(LONG_SRC:%.c=$B/%) | $(DAEMON) ## the laws, each on PROBLEMS=10000 random problems; all floats to text and back, and through e^x in order; 100 swaps under load; 10 million chunks
@@ -283,6 +285,9 @@ check-aarch64: ## the library's tests as a 64-bit ARM program, under qemu
 	    TEST_LIBS='-lcmocka -lcjson -lopenblas -lm' $(ARM_TESTS:%.c=$(ARM_B)/%)
 	@for program in $(ARM_TESTS:%.c=$(ARM_B)/%); do echo "== $$program"; \
 	    ATTND_TEST_PROBLEMS=$${ATTND_TEST_PROBLEMS:-30} qemu-aarch64 $$program || exit 1; done
+
+check-reproducible: ## two builds of the daemon in folders of their own, which must be equal
+	@deploy/check-reproducible.sh
 
 sbom: $(BUILD)/attnd.spdx.json ## what the daemon is linked with, as SPDX, at build/attnd.spdx.json
 
@@ -359,7 +364,7 @@ help: ## this
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-long check-aarch64 check-layers check-pages lint sbom bench bench-quick bench-load exactness fuzz fuzz-programs install compdb \
+.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-long check-aarch64 check-layers check-pages lint sbom check-reproducible bench bench-quick bench-load exactness fuzz fuzz-programs install compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)
