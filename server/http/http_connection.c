@@ -63,7 +63,8 @@ int64_t http_came_ago_ns(const struct http_connection *connection)
 {
     struct tcp_info info = { 0 };
     socklen_t size = sizeof info;
-    if (getsockopt(connection->socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+    if (connection->listener->is_unix
+        || getsockopt(connection->socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
         return 0;
     /* The kernel subtracts two counts of ticks, so up to one tick less may have passed. */
     const int64_t counted_ns = info.tcpi_last_data_recv * MS;

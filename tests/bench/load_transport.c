@@ -57,8 +57,9 @@ static double median_of(double *values, int count)
     return values[count / 2];
 }
 
-static double rate(const struct traffic_server *server, const struct traffic_request *request,
-                   const struct row *row, int transport, const char *path)
+/* Requests a second, and in *per_cpu_s requests for a second of the daemon's CPU time. */
+static double rate(struct traffic_server *server, const struct traffic_request *request,
+                   const struct row *row, int transport, const char *path, double *per_cpu_s)
 {
     struct traffic_result result;
     const struct traffic_load load = { .port = server->port,
@@ -68,7 +69,9 @@ static double rate(const struct traffic_server *server, const struct traffic_req
                                        .request_count = 1,
                                        .seconds = traffic_seconds(0.5),
                                        .callers = row->callers };
+    traffic_server_cpu_s(server);
     traffic_run(&load, &result);
+    *per_cpu_s = (double)result.good / traffic_server_cpu_s(server);
     if (result.good == 0) {
         fprintf(stderr, "%s over %s: no answer of 200\n", row->name, NAMES[transport]);
         exit(1);
@@ -78,19 +81,23 @@ static double rate(const struct traffic_server *server, const struct traffic_req
     return per_s;
 }
 
-static void measure(const struct row *row, const struct traffic_server *plain,
-                    const struct traffic_server *secure, const char *path, int rounds)
+static void measure(const struct row *row, struct traffic_server *plain,
+                    struct traffic_server *secure, const char *path, int rounds)
 {
     static double rates[TRANSPORTS][ROUNDS_MAX], ratios[TRANSPORTS][ROUNDS_MAX];
+    static double costs[TRANSPORTS][ROUNDS_MAX];
     struct traffic_request request = make_request(row);
     for (int round = 0; round < rounds; round++) {
         for (int i = 0; i < TRANSPORTS; i++) {
             const int transport = (round + i) % TRANSPORTS;
-            const struct traffic_server *server = transport == TLS ? secure : plain;
-            rates[transport][round] = rate(server, &request, row, transport, path);
+            struct traffic_server *server = transport == TLS ? secure : plain;
+            rates[transport][round] =
+                rate(server, &request, row, transport, path, &costs[transport][round]);
         }
-        for (int i = 0; i < TRANSPORTS; i++)
+        for (int i = TRANSPORTS - 1; i >= 0; i--) {
             ratios[i][round] = rates[i][round] / rates[TCP][round];
+            costs[i][round] /= costs[TCP][round];
+        }
     }
     printf("%-20s %8zu", row->name, request.size);
     for (int i = 0; i < TRANSPORTS; i++) {
@@ -98,7 +105,7 @@ static void measure(const struct row *row, const struct traffic_server *plain,
         const double ratio = median_of(ratios[i], rounds);
         printf(" %9.0f", median_of(rates[i], rounds));
         if (i != TCP)
-            printf(" %5.2f", ratio);
+            printf(" %5.2f %5.2f", ratio, median_of(costs[i], rounds));
         if (row->goals[i] > 0)
             printf(" (%.2f)", row->goals[i]);
         else if (i != TCP)
@@ -151,9 +158,11 @@ int main(int argc, char **argv)
     traffic_report_open("transport");
     start(&plain, (const char *const[]){ "--listen", listen_unix, NULL });
     start(&secure, (const char *const[]){ "--tls-cert", certificate, "--tls-key", key, NULL });
-    printf("requests/s on kept connections, medians of %d; of TCP in the same round (goal)\n"
-           "%-20s %8s %9s %9s %13s %9s\n",
-           rounds, "", "bytes", "TCP", "unix", "", "TLS");
+    printf(
+        "requests/s on kept connections, medians of %d; of TCP in the same round: requests/s, and\n"
+        "requests for the daemon's CPU time (goal)\n"
+        "%-20s %8s %9s %9s %19s %9s\n",
+        rounds, "", "bytes", "TCP", "unix", "", "TLS");
     for (int i = 0; i < ROW_COUNT; i++)
         measure(&ROWS[i], &plain, &secure, path, rounds);
     traffic_server_stop(&plain);
