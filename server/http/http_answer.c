@@ -97,7 +97,7 @@ static bool add_page_fields(struct MHD_Response *response, const struct exchange
 struct MHD_Response *http_make_response(struct exchange *exchange)
 {
     struct exchange_answer *answer = &exchange->answer;
-    struct MHD_Response *response = http_take_bytes(exchange->thread, answer);
+    struct MHD_Response *response = http_take_bytes(exchange);
     const bool close =
         answer->close || !exchange->is_framed || atomic_load(&exchange->thread->http->ending);
     char header_length[24] = "", retry_after[12] = "";

@@ -41,10 +41,9 @@ struct http_connection {
     size_t target_size;   /* up to the first NUL */
     bool target_is_word;  /* it has no character that a target may not have */
     const struct listener *listener; /* the one that it came to */
-    uint64_t taken_bytes;          /* of answers, by the client of a Unix socket (http_timers.c) */
-    int queued_bytes;              /* the same socket's, not taken yet at the latest look */
-    char client[INET6_ADDRSTRLEN]; /* "192.0.2.7", "unix:uid=1000" */
-    uint32_t peer;                 /* peer.h */
+    uint64_t given_bytes;            /* of long answers, to libmicrohttpd */
+    char client[INET6_ADDRSTRLEN];   /* "192.0.2.7", "unix:uid=1000" */
+    uint32_t peer;                   /* peer.h */
     LIST_LINK(struct http_connection) in_idle;
     int64_t idle_since_ns;
 };
@@ -370,7 +369,7 @@ void http_end_departures(struct http_thread *thread);
 
 /* A response of the bytes of the answer. It owns the bytes, and gives them back when they have been
  * sent or the connection has ended. NULL: there is no memory, and the answer still owns them. */
-struct MHD_Response *http_take_bytes(struct http_thread *thread, struct exchange_answer *answer);
+struct MHD_Response *http_take_bytes(struct exchange *exchange);
 
 /* --------------------------------------------------------- http_handler.c -- */
 

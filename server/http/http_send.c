@@ -8,7 +8,11 @@
  * megabytes in one call, and while it lasts, some milliseconds, all other clients of the connection
  * thread wait. So libmicrohttpd is given one block of a long answer at a time, and serves the other
  * clients between two blocks. The extra copy of each block costs next to nothing: the second read
- * of its bytes finds them in a cache. */
+ * of its bytes finds them in a cache.
+ *
+ * The kernel does not tell how much the client of a Unix socket has taken. But libmicrohttpd asks
+ * for a block when all of the one before has gone to the socket. So answers over a Unix socket go
+ * by shorter blocks, and http_timers.c looks at how many bytes have been asked for. */
 #include "http/http_internal.h"
 
 #include <stdlib.h>
@@ -19,10 +23,16 @@ enum {
     LONG_BYTES = 1 << 20,          /* an answer of at least so many goes block by block */
     BLOCK_BYTES = 256 << 10,       /* some 50 us of copying */
     BLOCK_BESIDE_BYTES = 32 << 10, /* of a block while the thread reads bodies */
+
+    /* Over a Unix socket. Its buffer holds more than the shortest answer that is long. */
+    UNIX_LONG_BYTES = 128 << 10,
+    UNIX_BLOCK_BYTES = 32 << 10, /* the shortest block */
+    UNIX_BLOCKS = 64,            /* of an answer, at least, where they are longer than that */
 };
 
 /* A long answer on its way. */
 struct sending {
+    struct http_connection *connection;
     struct http_thread *thread;
     const struct byte_slice *parts;
     int part_count;
@@ -67,15 +77,26 @@ static ssize_t next_block(void *context, uint64_t position, char *block, size_t 
             sending->part++;
         }
     }
+    sending->connection->given_bytes += used;
     return used > 0 ? (ssize_t)used : MHD_CONTENT_READER_END_OF_STREAM;
 }
 
+static size_t block_bytes(const struct http_connection *connection, size_t answer_bytes)
+{
+    const size_t part = answer_bytes / UNIX_BLOCKS;
+    if (!connection->listener->is_unix || part > BLOCK_BYTES)
+        return BLOCK_BYTES;
+    return part > UNIX_BLOCK_BYTES ? part : UNIX_BLOCK_BYTES;
+}
+
 static struct MHD_Response *take_long(struct http_thread *thread,
+                                      struct http_connection *connection,
                                       const struct exchange_answer *answer)
 {
     struct sending *sending = calloc(1, sizeof *sending);
     if (!sending)
         return NULL;
+    sending->connection = connection;
     sending->thread = thread;
     if (answer->parts) {
         sending->parts = answer->parts;
@@ -90,7 +111,7 @@ static struct MHD_Response *take_long(struct http_thread *thread,
         sending->owner = answer->data;
     }
     struct MHD_Response *response = MHD_create_response_from_callback(
-        answer->size, BLOCK_BYTES, next_block, sending, end_sending);
+        answer->size, block_bytes(connection, answer->size), next_block, sending, end_sending);
     if (!response)
         free(sending);
     return response;
@@ -124,15 +145,19 @@ static void gather(struct exchange_answer *answer)
     answer->data = data;
 }
 
-struct MHD_Response *http_take_bytes(struct http_thread *thread, struct exchange_answer *answer)
+struct MHD_Response *http_take_bytes(struct exchange *exchange)
 {
+    struct exchange_answer *answer = &exchange->answer;
     if (!answer->parts && !answer->data)
         return MHD_create_response_from_buffer(0, (void *)"", MHD_RESPMEM_PERSISTENT);
     if (answer->parts && answer->size > 0 && answer->size <= GATHERED_BYTES)
         gather(answer);
+    struct http_connection *connection = http_connection_of(exchange->connection);
+    const size_t long_bytes = connection->listener->is_unix ? UNIX_LONG_BYTES : LONG_BYTES;
     const bool is_long =
-        answer->size >= LONG_BYTES || (answer->parts && answer->part_count > EXCHANGE_PARTS_MAX);
-    struct MHD_Response *response = is_long ? take_long(thread, answer) : take_short(answer);
+        answer->size >= long_bytes || (answer->parts && answer->part_count > EXCHANGE_PARTS_MAX);
+    struct MHD_Response *response =
+        is_long ? take_long(exchange->thread, connection, answer) : take_short(answer);
     if (response && answer->parts)
         answer->release = NULL;
     else if (response)

@@ -10,10 +10,8 @@
 #include "base/clock.h"
 #include "watch/connection_metrics.h"
 
-#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 enum {
@@ -28,27 +26,13 @@ enum {
 
 /* --------------------------------------------------- exchanges that wait -- */
 
-/* Adds what the client of a Unix socket has taken since the latest look. The kernel counts only
- * the bytes that wait in its queue, in the pieces in which they were sent, tens of kilobytes long.
- * Bytes that the client took and that were put there again between two looks are not seen: a client
- * that takes so much is far from being given up. */
-static void look_at_queue(struct http_connection *connection)
-{
-    int queued = 0;
-    if (ioctl(connection->socket, SIOCOUTQ, &queued) != 0)
-        return;
-    if (queued < connection->queued_bytes)
-        connection->taken_bytes += (uint64_t)(connection->queued_bytes - queued);
-    connection->queued_bytes = queued;
-}
-
 /* The bytes that the client has acknowledged since the connection began; 0 where that is not
- * known. */
+ * known. Of a Unix socket, those that libmicrohttpd has asked for (http_send.c). */
 static uint64_t acknowledged_bytes(const struct exchange *exchange)
 {
     const struct http_connection *connection = http_connection_of(exchange->connection);
     if (connection->listener->is_unix)
-        return connection->taken_bytes;
+        return connection->given_bytes;
     struct tcp_info info = { 0 };
     socklen_t size = sizeof info;
     return getsockopt(connection->socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0
@@ -62,9 +46,6 @@ static uint64_t acknowledged_bytes(const struct exchange *exchange)
 static bool answer_stalls(struct exchange *exchange, int64_t now_ns)
 {
     const bool first = exchange->sending_since_ns == 0;
-    struct http_connection *connection = http_connection_of(exchange->connection);
-    if (connection->listener->is_unix)
-        look_at_queue(connection);
     const int64_t timeout_ns = exchange->thread->http->options.send_timeout_ns;
     if (!first && now_ns - exchange->sending_since_ns < timeout_ns)
         return false;
