@@ -27,7 +27,7 @@ struct shared_job {
     int64_t spin_ns; /* that each task computes */
     atomic_bool hold;
     atomic_int begun, runs, done_count;
-    pthread_t runs_in;
+    _Atomic pthread_t runs_in; /* of the task that ended last */
 };
 
 static int64_t stage_tasks(struct job *job, int stage)
@@ -48,7 +48,7 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
     const int64_t end_ns = clock_thread_ns() + shared->spin_ns;
     while (clock_thread_ns() < end_ns) {
     }
-    shared->runs_in = pthread_self();
+    atomic_store(&shared->runs_in, pthread_self());
     atomic_fetch_add(&shared->runs, 1);
 }
 
