@@ -29,6 +29,11 @@ enum {
     RUNS_MAX = 8, /* of libmicrohttpd in one turn, while it has bodies to read */
 };
 
+/* MHD_USE_NO_THREAD_SAFETY of libmicrohttpd 0.9.77 and newer, which the headers of 0.9.75 lack: one
+ * thread alone uses the daemon. Without it the newer library takes a connection not when it is
+ * given, but in a later run. */
+enum { USE_NO_THREAD_SAFETY = 1 << 19 };
+
 /* --------------------------------------------------- what the library calls -- */
 
 /* Leaves a path as it was sent: libmicrohttpd would decode %2F into a slash. */
@@ -219,13 +224,14 @@ static void *connection_thread(void *argument)
  * MHD_USE_TURBO leaves out the message by which a TLS client knows that an answer is whole. */
 static bool start_daemon(struct http_thread *thread, bool is_tls)
 {
+    const unsigned one_thread = thread->http->parses_in_place ? 0 : USE_NO_THREAD_SAFETY;
     const struct http_options *options = &thread->http->options;
     struct http_library *library = &thread->libraries[thread->library_count];
     static const struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
     library->is_tls = is_tls;
     library->daemon = MHD_start_daemon(
         MHD_USE_EPOLL | (is_tls ? MHD_USE_TLS : MHD_USE_TURBO) | MHD_ALLOW_SUSPEND_RESUME
-            | MHD_USE_ERROR_LOG | MHD_USE_NO_LISTEN_SOCKET,
+            | MHD_USE_ERROR_LOG | MHD_USE_NO_LISTEN_SOCKET | one_thread,
         0, NULL, NULL, http_on_request, thread, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->connections_max,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)options->connections_per_ip_max,
