@@ -102,14 +102,14 @@ static bool is_used(int place)
     return count > 0;
 }
 
-/* Writes the label of a key, and of a second label where its name is not NULL. */
+/* Writes the label of a key, and a second label unless its name and value are NULL. */
 static void write_labels(char labels[LABELS_BYTES_MAX], int place, const char *name,
                          const char *value)
 {
     struct text text = text_in(labels, LABELS_BYTES_MAX - 1);
     metrics_write_label(&text, "key",
                         place < KEY_METRICS_NAMES_MAX ? key_places[place].name : "(other)");
-    if (name) {
+    if (name && value) {
         text_raw(&text, ",");
         metrics_write_label(&text, name, value);
     }
