@@ -6,6 +6,7 @@
  * Each round measures each transport once, for ATTND_LOAD_SECONDS (0.5), in an order that turns,
  * and compares it with TCP of the same round; the medians of these ratios count. The client pays
  * for its side of TLS on the same CPUs. */
+#include "own.h"
 #include "traffic_report.h"
 
 #include <stdio.h>
@@ -43,18 +44,6 @@ static struct traffic_request make_request(const struct row *row)
         return traffic_json("/v1/attention", DEMO, 0);
     return row->is_binary ? traffic_attention_binary(row->shape, 0)
                           : traffic_attention_json(row->shape, 0);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median_of(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, by_value);
-    return values[count / 2];
 }
 
 /* Requests a second, and in *per_cpu_s requests for a second of the daemon's CPU time. */
@@ -102,10 +91,10 @@ static void measure(const struct row *row, struct traffic_server *plain,
     printf("%-20s %8zu", row->name, request.size);
     for (int i = 0; i < TRANSPORTS; i++) {
         char name[64];
-        const double ratio = median_of(ratios[i], rounds);
-        printf(" %9.0f", median_of(rates[i], rounds));
+        const double ratio = median(ratios[i], rounds);
+        printf(" %9.0f", median(rates[i], rounds));
         if (i != TCP)
-            printf(" %5.2f %5.2f", ratio, median_of(costs[i], rounds));
+            printf(" %5.2f %5.2f", ratio, median(costs[i], rounds));
         if (row->goals[i] > 0)
             printf(" (%.2f)", row->goals[i]);
         else if (i != TCP)
