@@ -146,16 +146,6 @@ static void test_oldest_idle_makes_room(void **state)
 
 /* --------------------------------------------------------------------- reading -- */
 
-/* A request whose answer has some 25 MB, which is far more than the buffers of both sockets. */
-static char *large_request(void)
-{
-    struct request_text text = { 0 };
-    request_text_add(&text, "{\"model\":\"sdpa\",\"outputs\":[\"weights\"],\"query\":");
-    request_text_random(&text, 5, 1500, 2);
-    request_text_add(&text, "}");
-    return text.data;
-}
-
 static void send_request(struct http_raw *raw, const char *id, const char *body)
 {
     char head[200];
@@ -203,7 +193,7 @@ static void test_answer_that_nobody_takes(void **state)
     (void)state;
     struct http_raw raw;
     start("--send-timeout", "300ms");
-    char *body = large_request();
+    char *body = request_text_large_answer();
     send_request(&raw, "never", body);
     answer_wait_for_metric(&client, SLOW_READER, 1, 1);
     assert_true(http_raw_is_closed(&raw, 10 * daemon_slowness()));
@@ -220,7 +210,7 @@ static void test_answer_that_is_crawled_through(void **state)
     (void)state;
     struct http_raw raw;
     start("--send-timeout", "300ms");
-    char *body = large_request();
+    char *body = request_text_large_answer();
     send_request(&raw, "crawls", body);
     size_t taken = 0;
     while (answer_metric(&client, SLOW_READER) == 0 && taken < 10000000)
@@ -239,7 +229,7 @@ static void test_answer_that_is_taken_slowly(void **state)
     (void)state;
     struct http_raw raw;
     start("--send-timeout", "300ms");
-    char *body = large_request();
+    char *body = request_text_large_answer();
     struct http_response response = http_client_post(&client, PATH, body);
     const size_t size = response.body_size;
     http_response_free(&response);

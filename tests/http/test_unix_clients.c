@@ -128,21 +128,11 @@ static void test_bound_of_addresses(void **state)
 
 /* ------------------------------------------------------------------ long answers -- */
 
-/* A request whose answer has some 25 MB, which is far more than the buffers of both sockets. */
-static char *large_request(void)
-{
-    struct request_text text = { 0 };
-    request_text_add(&text, "{\"model\":\"sdpa\",\"outputs\":[\"weights\"],\"query\":");
-    request_text_random(&text, 5, 1500, 2);
-    request_text_add(&text, "}");
-    return text.data;
-}
-
 static void test_long_answer_is_whole(void **state)
 {
     (void)state;
     serve(NULL, NULL);
-    char *body = large_request();
+    char *body = request_text_large_answer();
     struct http_response other = http_client_post(&client, PATH, body);
     struct http_raw raw = connected();
     send_request(&raw, "long", body);
@@ -188,7 +178,7 @@ static void test_answer_that_is_not_taken(void **state)
 {
     (void)state;
     serve("--send-timeout", "300ms");
-    char *body = large_request();
+    char *body = request_text_large_answer();
     struct http_raw raw = connected();
     send_request(&raw, "never", body);
     answer_wait_for_metric(&client, SLOW_READER, 1, 1);
@@ -211,7 +201,7 @@ static void test_answer_that_is_taken_slowly(void **state)
 {
     (void)state;
     serve("--send-timeout", "300ms");
-    char *body = large_request();
+    char *body = request_text_large_answer();
     struct http_response response = http_client_post(&client, PATH, body);
     const size_t size = response.body_size;
     http_response_free(&response);

@@ -12,6 +12,7 @@
 #include "answer.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -90,4 +91,15 @@ struct http_response key_expect(struct http_client *client, const char *name,
         fail_msg("%s with the key %s: %ld, expected %ld: %s", request->path, name ? name : "(none)",
                  response.status, status, response.body);
     return response;
+}
+
+void key_expect_not_logged(const struct daemon *server, const char *name)
+{
+    char field[128];
+    char *log = daemon_log(server);
+    snprintf(field, sizeof field, "\"key\":\"%s\"", name);
+    assert_non_null(strstr(log, field));
+    if (strstr(log, "-secret-"))
+        fail_msg("%.400s", strstr(log, "-secret-") - 200);
+    free(log);
 }

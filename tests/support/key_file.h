@@ -2,6 +2,7 @@
 #ifndef KEY_FILE_H
 #define KEY_FILE_H
 
+#include "daemon.h"
 #include "http_client.h"
 
 /* One key. Its secret is key_secret(name). */
@@ -31,5 +32,8 @@ void key_expect_refused(struct http_client *client, const char *name,
 /* key_send(), and the answer must have this status. The caller frees it. */
 struct http_response key_expect(struct http_client *client, const char *name,
                                 const struct http_request *request, long status);
+
+/* The daemon's log in JSON has the name of this key and the secret of none. */
+void key_expect_not_logged(const struct daemon *server, const char *name);
 
 #endif

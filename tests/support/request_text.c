@@ -116,3 +116,12 @@ char *request_text_slow(struct http_client *client, double seconds, const char *
     return slow_body(wanted < SLOW_QUERIES_MAX ? (int64_t)wanted + 1 : SLOW_QUERIES_MAX, SLOW_KEYS,
                      more);
 }
+
+char *request_text_large_answer(void)
+{
+    struct request_text text = { 0 };
+    request_text_add(&text, "{\"model\":\"sdpa\",\"outputs\":[\"weights\"],\"query\":");
+    request_text_random(&text, 5, 1500, 2);
+    request_text_add(&text, "}");
+    return text.data;
+}

@@ -25,6 +25,10 @@ void request_text_random(struct request_text *text, uint64_t seed, int64_t rows,
 /* The same with numbers of one digit, which are short to send and to read. */
 void request_text_digits(struct request_text *text, int64_t rows, int64_t columns);
 
+/* The body of an attention request on "sdpa" whose answer has some 25 MB, which is far more than
+ * the buffers of both sockets. */
+char *request_text_large_answer(void);
+
 /* The body of a small attention request on "sdpa" that takes about this many seconds to compute
  * on an idle daemon. It has 64 query heads of width 1 over one key head, and asks for lse only.
  * Smaller requests of the same kind are measured to find the size. more is inserted before the
