@@ -46,19 +46,22 @@ enum {
 
 /* --------------------------------------------------------------- refusals -- */
 
+bool http_is_refused_by_key(const struct exchange *exchange)
+{
+    const enum fault_code code = exchange->fault.code;
+    return code == FAULT_KEY || code == FAULT_SCOPE || code == FAULT_QUOTA;
+}
+
 bool http_is_refused(const struct exchange *exchange)
 {
     switch (exchange->fault.code) {
     case FAULT_FORBIDDEN:
-    case FAULT_KEY:
-    case FAULT_SCOPE:
     case FAULT_MEMORY:
-    case FAULT_QUOTA:
     case FAULT_OVERLOADED:
     case FAULT_DEADLINE:
         return true;
     default:
-        return false;
+        return http_is_refused_by_key(exchange);
     }
 }
 

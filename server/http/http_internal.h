@@ -386,6 +386,9 @@ void http_resume_answered(struct http_thread *thread);
  * cheaper. */
 bool http_is_refused(const struct exchange *exchange);
 
+/* Whether it is refused for its key, or for what its key may use. */
+bool http_is_refused_by_key(const struct exchange *exchange);
+
 /* Whether a request is answered before its body comes, which ends the connection. */
 bool http_is_before_body(const struct exchange *exchange);
 

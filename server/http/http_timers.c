@@ -70,20 +70,13 @@ static bool body_stalls(struct exchange *exchange, int64_t now_ns)
     return since_ns != 0 && came < DRAINING_BYTES;
 }
 
-/* Whether the request is refused for its key, or for what its key may use. */
-static bool is_refused_by_key(const struct exchange *exchange)
-{
-    const enum fault_code code = exchange->fault.code;
-    return code == FAULT_KEY || code == FAULT_SCOPE || code == FAULT_QUOTA;
-}
-
 /* Whether a body has taken too long. A body that is only read to be dropped (http_gate.c), because
  * a key refuses its request, gets little time: who has no key must not hold a connection with it,
  * and the refusal must not wait for it. */
 static bool body_is_late(const struct exchange *exchange, int64_t now_ns)
 {
     const int64_t timeout_ns = exchange->thread->http->options.body_timeout_ns;
-    const bool is_short = is_refused_by_key(exchange) && timeout_ns > REFUSED_MS * MS;
+    const bool is_short = http_is_refused_by_key(exchange) && timeout_ns > REFUSED_MS * MS;
     return now_ns > exchange->body_deadline_ns - (is_short ? timeout_ns - REFUSED_MS * MS : 0);
 }
 
@@ -115,7 +108,7 @@ static void check_waiting(struct http_thread *thread, int64_t now_ns)
                 http_gate_call(exchange);
         } else if (exchange->reading
                    && (body_is_late(exchange, now_ns) || body_stalls(exchange, now_ns))) {
-            if (!is_refused_by_key(exchange))
+            if (!http_is_refused_by_key(exchange))
                 fault_set(&exchange->fault, FAULT_TIMEOUT, "the body did not arrive in time");
             http_end_body(exchange);
         } else if (exchange->reading && http_chunk_line_stalls(exchange)) {
