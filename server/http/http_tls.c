@@ -70,11 +70,11 @@ void http_tls_read_again(struct http *http)
         log_line(LOG_WARNING, "certificate not read again", LOG_STRING("reason", fault.message));
         return;
     }
-    http_tls_identity_log(read);
     pthread_mutex_lock(&http->identity_mutex);
     struct http_tls_identity *old = http->identity;
     http->identity = read;
     pthread_mutex_unlock(&http->identity_mutex);
+    http_tls_identity_log(read);
     http_tls_identity_release(old);
 }
 
