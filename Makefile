@@ -82,7 +82,7 @@ FLAGS    := -std=c11 -D_GNU_SOURCE -ffile-prefix-map=$(CURDIR)=. $(CFLAGS) $(WAR
 # the layers too.
 package = $(call kept,pkg-config$(subst $(space),,$1),$1)
 kept    = $(if $($1),,$(eval $1 := $(shell pkg-config $2)))$($1)
-SERVER_PACKAGES := libmicrohttpd libcjson openblas zlib gnutls libseccomp
+SERVER_PACKAGES := libmicrohttpd libcjson openblas zlib gnutls libseccomp libutf8proc oniguruma
 TEST_PACKAGES   := libcurl cmocka
 SERVER_CFLAGS = $(call package,--cflags $(SERVER_PACKAGES))
 SERVER_LIBS   = $(call package,--libs $(SERVER_PACKAGES)) -lpthread -lm

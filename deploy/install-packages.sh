@@ -29,6 +29,8 @@ needs() { # GROUP
         echo 'zlib1g-dev           pkg-config --exists zlib'
         echo 'libopenblas-dev      pkg-config --exists openblas'
         echo 'libseccomp-dev       pkg-config --exists libseccomp'
+        echo 'libutf8proc-dev      pkg-config --exists libutf8proc'
+        echo 'libonig-dev          pkg-config --exists oniguruma'
         ;;
     run)
         echo 'curl                 command -v curl'

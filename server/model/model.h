@@ -11,6 +11,9 @@
 #include "model/model_names.h"
 #include "text/text.h"
 
+struct model_forward;
+struct tokenizer;
+
 enum { MODEL_NAME_MAX = 128 };
 
 /* One parameter of a layer, as the model's file has it. */
@@ -50,6 +53,11 @@ struct model {
     struct model_layer *layers;
     int64_t layer_count;
     struct model_statistics *statistics; /* the only member that changes */
+
+    const struct model_forward *forward; /* NULL: the whole pass cannot be computed, */
+    const char *forward_reason;          /* for this reason */
+    struct tokenizer *tokenizer;         /* NULL: none, */
+    const char *tokenizer_reason;        /* for this reason; NULL: its folder has no files of one */
     /* private: mapping, converted parameters, reference count */
     struct model_storage *storage;
 };

@@ -1,0 +1,147 @@
+/* model_forward.h - what a model does around its attention layers, as plain data: how tokens,
+ * pixels or features become rows, what each block adds to them, and how rows become predictions.
+ *
+ * A model is one or two streams of rows, each through blocks:
+ *
+ *     rows = embedding(input)                                   [length, width]
+ *     for each block: rows = part(rows) for self attention, cross attention, feed-forward
+ *     rows = final_norm(rows)
+ *
+ *     part(rows) = after(rows + scale * inside(f(before(rows))))
+ *
+ * where f is an attention layer with its output projection, or a feed-forward. Of a block that
+ * is_parallel all parts read the rows that enter the block:
+ *
+ *     rows = rows + scale * attention(before(rows)) + scale * feed_forward(before'(rows))
+ *
+ * Matrices lie in the model's file or in converted copies, as those of layers do; a weight of NULL
+ * says that the model has no such step. Norms of a row have the scope ATTN_NORM_ROW. */
+#ifndef ATTND_MODEL_FORWARD_H
+#define ATTND_MODEL_FORWARD_H
+
+#include "layer.h"
+
+enum model_activation {
+    MODEL_NO_ACTIVATION, /* y = x */
+    MODEL_GELU,          /* x / 2 * (1 + erf(x / sqrt(2))) */
+    MODEL_GELU_TANH,     /* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) */
+    MODEL_GELU_QUICK,    /* x * sigmoid(1.702 x) */
+    MODEL_RELU,
+    MODEL_SILU, /* x * sigmoid(x) */
+    MODEL_TANH,
+};
+
+/* Rows by number: embeddings of tokens, positions, types. */
+struct model_table {
+    const void *rows; /* [count][width]; NULL: none */
+    enum attn_dtype dtype;
+    int64_t count, width;
+};
+
+enum model_input { MODEL_INPUT_TOKENS, MODEL_INPUT_PIXELS, MODEL_INPUT_FEATURES };
+
+/* Tokens:   rows = norm(scale * token_projection(tokens[id]) + positions[...] + types[type])
+ * Pixels:   rows = norm([class rows; patches(pixels)] + positions)
+ * Features: two convolutions of 3 columns with GELU, the second with stride 2, then + positions
+ *           (Whisper)
+ * and then rows = projection(rows). */
+struct model_embedding {
+    enum model_input input;
+    struct model_table tokens;
+    double scale;    /* 0: 1 */
+    bool scales_sum; /* scale is applied to the sum with positions, not to the token alone */
+    struct attn_linear token_projection;
+
+    struct model_table positions;
+    int64_t position_offset; /* row i takes positions[i + position_offset] */
+    int64_t padding_id; /* RoBERTa: a token with this id takes positions[padding_id], and others are
+                           counted without such tokens; -1: no */
+    struct model_table types;
+    struct attn_norm norm;
+    struct attn_linear projection;
+
+    /* Pixels: [channels][height][width] as the preprocessor gives them. */
+    int64_t channels, image_height, image_width, patch;
+    struct attn_linear patches; /* in = channels * patch * patch */
+    const float *class_rows;    /* [class_row_count][width], before the patches */
+    int64_t class_row_count;
+
+    /* Features: [feature_count][feature_length]. Convolutions as matrices, in = 3 * columns: number
+     * c * 3 + k of a row is column c at place k. */
+    int64_t feature_count, feature_length;
+    struct attn_linear convolutions[2];
+};
+
+/* What stands around attention or a feed-forward: see the top. */
+struct model_part {
+    struct attn_norm before, inside, after;
+    double scale;               /* 0: 1 */
+    const float *column_scales; /* [width], besides; NULL: none */
+};
+
+/* down(activation(gate . x) * (up . x)), or without a gate down(activation(up . x)). */
+struct model_feed_forward {
+    enum model_activation activation;
+    struct attn_linear gate, up, down;
+};
+
+/* A mixture of experts: the softmax of the router's rows, its chosen largest, divided by their sum
+ * if is_normalized; the feed-forwards of those, weighted. */
+struct model_experts {
+    struct attn_linear router;                /* weight NULL: no mixture */
+    const struct model_feed_forward *experts; /* [count] */
+    int64_t count, chosen;
+    bool is_normalized;
+};
+
+struct model_block {
+    int64_t self_layer;  /* a number of model->layers; -1: none */
+    int64_t cross_layer; /* the same; its keys are the rows that leave the encoder. -1: none */
+    struct model_part self, cross, feed_forward;
+    struct model_feed_forward dense;
+    struct model_experts experts;
+    bool is_parallel;
+};
+
+struct model_stream {
+    const char *name; /* "encoder", "decoder", "text", "vision"; NULL: the model has one stream */
+    int64_t width;
+    struct model_embedding embedding;
+    const struct model_block *blocks; /* [block_count] */
+    int64_t block_count;
+    struct attn_norm final_norm;
+    int64_t length_max; /* rows, at most: those of the position table; 0: any number */
+};
+
+/* From rows that left the last stream to logits of tokens:
+ *
+ *     logits = softcap(scale * output(norm(activation(transform . row)))) */
+struct model_head {
+    struct attn_linear transform;
+    enum model_activation activation;
+    struct attn_norm norm;
+    struct attn_linear output; /* weight NULL: the model has no predictions */
+    double scale;              /* 0: 1 */
+    double softcap;            /* 0: none */
+    bool is_masked;            /* of a masked language model: predictions are of its mask tokens */
+};
+
+enum { MODEL_STREAMS_MAX = 2 };
+
+struct model_forward {
+    struct model_stream streams[MODEL_STREAMS_MAX];
+    int stream_count;
+    bool
+        is_encoder_decoder; /* stream 1 has cross attention to stream 0; else streams stand apart */
+    int64_t start_id;       /* of a decoder: its first token */
+    struct model_head head;
+    int64_t mask_id;    /* the mask token; -1: not known */
+    int64_t vocabulary; /* numbers of logits that are tokens */
+
+    /* Addresses of parameters in converted copies may stand here: hold them while the pass runs
+     * (model_converted.h). */
+    const void **addresses;
+    int address_count;
+};
+
+#endif
