@@ -15,6 +15,7 @@
 #include "text/json_array.h"
 #include "text/json_duplicates.h"
 #include "text/json_numbers.h"
+#include "text/json_string.h"
 #include "text/text.h"
 
 #include <inttypes.h>
@@ -96,6 +97,27 @@ static enum json_array_kind read_numbers(struct reader *reader, int depth)
     return add_nodes(reader, 2) ? kind : JSON_ARRAY_FAULT;
 }
 
+/* Reads a string or a key. */
+static bool read_string(struct reader *reader)
+{
+    struct json_scan *scan = &reader->scan;
+    const char *p = scan->p;
+    if (!json_scan_string(scan))
+        return false;
+    const char *end = scan->p;
+    while (scan->nul_allowed && (p = memchr(p, '\\', (size_t)(end - p)))) {
+        const bool is_nul = end - p > 6 && memcmp(p, "\\u0000", 6) == 0;
+        p += is_nul ? 6 : 2;
+        if (!is_nul)
+            continue;
+        scan->p = p;
+        replace_text(reader, p - 6);
+        text_bytes(&reader->envelope, JSON_STRING_NUL, sizeof JSON_STRING_NUL - 1);
+    }
+    scan->p = end;
+    return true;
+}
+
 /* Reads what follows a value in an array or object. *more: it was a ',', so another value follows.
  */
 static bool read_separator(struct json_scan *scan, char close, bool *more)
@@ -146,7 +168,7 @@ static bool read_object(struct reader *reader, int depth)
     do {
         if (json_scan_peek(scan) != '"')
             return json_scan_expected(scan, "a key in quotes");
-        if (!json_scan_string(scan))
+        if (!read_string(reader))
             return false;
         json_scan_space(scan);
         if (json_scan_peek(scan) != ':')
@@ -188,7 +210,7 @@ static bool read_value(struct reader *reader, int depth)
     if (c == '[')
         return read_array(reader, depth);
     if (c == '"')
-        return json_scan_string(scan) && add_nodes(reader, 1);
+        return read_string(reader) && add_nodes(reader, 1);
     if (c == '-' || c == 'N' || c == 'I' || json_scan_is_digit(c))
         return read_number(reader);
     return json_scan_literal(scan) && add_nodes(reader, 1);
@@ -258,6 +280,7 @@ bool json_read(struct json_document *document, const char *text, size_t size,
                   .end = text + size,
                   .p = text,
                   .nonfinite_allowed = options->nonfinite_allowed,
+                  .nul_allowed = options->nul_is_kept,
                   .fault = fault },
         .document = document,
         .node_count_max = options->values_max ? options->values_max : JSON_ENVELOPE_VALUES_MAX,

@@ -59,6 +59,7 @@ struct json_document {
 struct memory_share;
 struct json_options {
     bool nonfinite_allowed;      /* take NaN, Infinity and -Infinity in arrays of numbers */
+    bool nul_is_kept;            /* U+0000 in strings: see json_string.h. Else it is a fault */
     int values_max;              /* 0: JSON_ENVELOPE_VALUES_MAX */
     struct memory_share *memory; /* the request's; NULL: none */
 };

@@ -75,7 +75,7 @@ static bool scan_escape(struct json_scan *scan)
         unsigned code = 0;
         if (!json_scan_unicode(scan, &code))
             return false;
-        if (code == 0)
+        if (code == 0 && !scan->nul_allowed)
             return json_scan_fail(scan, at, "\\u0000 is not taken: names and values end at a NUL");
         return !json_scan_is_surrogate(code) || json_scan_fail(scan, at, JSON_SCAN_HALF_PAIR);
     }

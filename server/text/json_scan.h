@@ -14,6 +14,7 @@ struct json_scan {
     const char *text, *end;
     const char *p; /* text <= p <= end */
     bool nonfinite_allowed;
+    bool nul_allowed; /* U+0000, escaped, in strings */
     struct fault *fault;
 };
 
