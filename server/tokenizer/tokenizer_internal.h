@@ -1,0 +1,32 @@
+/* tokenizer_internal.h - what a tokenizer is made of, for the files that build one. */
+#ifndef ATTND_TOKENIZER_INTERNAL_H
+#define ATTND_TOKENIZER_INTERNAL_H
+
+#include "tokenizer/pipeline.h"
+
+struct added_tokens;
+
+struct tokenizer {
+    struct arena arena;
+    const char *file;             /* that it was read from */
+    struct vocabulary vocabulary; /* of the model and of the added tokens */
+    struct added_tokens *added;   /* see added_tokens.h */
+    struct normalizer normalizer; /* a step whose function is NULL is not there */
+    struct pre_tokenizer pre_tokenizer;
+    struct model model;
+    struct post_processor post_processor;
+    struct decoder decoder;
+    struct regex **regexes;
+    int64_t regex_count;
+};
+
+/* Builds the whole pipeline from the text of a tokenizer.json. file names the file in messages. An
+ * older form of files is turned into such a pipeline: see tokenizer_older.c. */
+bool tokenizer_build(struct tokenizer *tokenizer, const char *file, const cJSON *root,
+                     const struct json_document *document, struct fault *fault);
+
+/* Reads the older forms from a folder: vocab.txt; vocab.json and merges.txt; tokenizer.model. Where
+ * the folder has none of them, returns true and tokenizer->model.encode stays NULL. */
+bool tokenizer_read_older(struct tokenizer *tokenizer, const char *directory, struct fault *fault);
+
+#endif
