@@ -22,7 +22,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { TENSORS_MAX = 128, NAME_BYTES = 160 };
+enum { TENSORS_MAX = 512, NAME_BYTES = 160, RANK_MAX = 4 };
 
 static const double TOLERANCE = 2e-5;
 
@@ -31,6 +31,7 @@ static struct {
     char names[TENSORS_MAX][NAME_BYTES];
     struct rows tensors[TENSORS_MAX];
     int rank[TENSORS_MAX];
+    int64_t shape[TENSORS_MAX][RANK_MAX];
     int count;
     const char *dtype_name;
     enum attn_dtype dtype;
@@ -41,7 +42,7 @@ static struct {
 
 /* ------------------------------------------------------------------ making -- */
 
-static struct rows new_rows(int64_t count, int64_t columns)
+struct rows published_rows(int64_t count, int64_t columns)
 {
     const struct rows rows = {
         count, columns, arena_calloc(&made.arena, (size_t)(count * columns), sizeof(double))
@@ -72,30 +73,39 @@ static void write_name(char name[NAME_BYTES], const char *pattern, int layer)
         snprintf(name, NAME_BYTES, "%s", pattern);
 }
 
-static void add_tensor(const char *pattern, int layer, int64_t first, int64_t second)
+static void add_tensor(const char *pattern, int layer, const int64_t *shape, int rank, long gain)
 {
-    char *name = made.names[made.count];
-    write_name(name, pattern, layer);
-    assert_true(made.count < TENSORS_MAX);
-    made.rank[made.count] = second > 0 ? 2 : 1;
-    made.tensors[made.count] = second > 0 ? new_rows(first, second) : new_rows(1, first);
-    fill(made.tensors[made.count], name);
-    made.count++;
+    const int index = made.count++;
+    int64_t columns = shape[rank - 1];
+    assert_true(index < TENSORS_MAX);
+    write_name(made.names[index], pattern, layer);
+    made.rank[index] = rank;
+    memcpy(made.shape[index], shape, sizeof made.shape[index]);
+    for (int i = 1; i < rank - 1; i++)
+        columns *= shape[i];
+    const struct rows rows = published_rows(rank > 1 ? shape[0] : 1, columns);
+    fill(rows, made.names[index]);
+    for (int64_t i = 0; i < rows.count * rows.columns; i++)
+        rows.data[i] *= (double)gain;
+    made.tensors[index] = rows;
 }
 
-/* "a.#.weight 4x3, a.#.bias 4" */
+/* "a.#.weight 4x3, a.#.bias 4", "b 4x3x2x2*3" */
 static void add_tensors(const char *list, int layers)
 {
     char *copy = strdup(list), *rest = NULL;
     assert_non_null(copy);
     for (char *item = strtok_r(copy, ", ", &rest); item; item = strtok_r(NULL, ", ", &rest)) {
-        const char *shape = strtok_r(NULL, ", ", &rest);
-        char *end;
-        assert_non_null(shape);
-        const long first = strtol(shape, &end, 10);
-        const long second = *end == 'x' ? strtol(end + 1, NULL, 10) : 0;
+        char *at = strtok_r(NULL, ", ", &rest);
+        int64_t shape[RANK_MAX] = { 0 };
+        int rank = 0;
+        assert_non_null(at);
+        do
+            shape[rank++] = strtol(at, &at, 10);
+        while (*at++ == 'x' && rank < RANK_MAX);
+        const long gain = at[-1] == '*' ? strtol(at, NULL, 10) : 1;
         for (int layer = 0; layer < (strchr(item, '#') ? layers : 1); layer++)
-            add_tensor(item, layer, first, second);
+            add_tensor(item, layer, shape, rank, gain);
     }
     free(copy);
 }
@@ -112,10 +122,11 @@ static void *file_bytes(int first, int step, size_t *size)
         const size_t bytes = (size_t)(rows->count * rows->columns) * attn_dtype_size(made.dtype);
         used += (size_t)sprintf(header + used, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[",
                                 made.names[i], made.dtype_name);
-        if (made.rank[i] == 2)
-            used += (size_t)sprintf(header + used, "%" PRId64 ",", rows->count);
-        used += (size_t)sprintf(header + used, "%" PRId64 "],\"data_offsets\":[%zu,%zu]}",
-                                rows->columns, offset, offset + bytes);
+        for (int r = 0; r < made.rank[i]; r++)
+            used +=
+                (size_t)sprintf(header + used, "%s%" PRId64, r > 0 ? "," : "", made.shape[i][r]);
+        used +=
+            (size_t)sprintf(header + used, "],\"data_offsets\":[%zu,%zu]}", offset, offset + bytes);
         offset += bytes;
     }
     header[used++] = '}';
@@ -235,14 +246,14 @@ bool published_load_shards(const char *folder, struct fault *fault)
 
 struct rows published_input(int64_t columns)
 {
-    const struct rows rows = new_rows(PUBLISHED_LENGTH, columns);
+    const struct rows rows = published_rows(PUBLISHED_LENGTH, columns);
     fill(rows, "hidden_states");
     return rows;
 }
 
 struct rows published_memory(int64_t columns)
 {
-    const struct rows rows = new_rows(PUBLISHED_MEMORY, columns);
+    const struct rows rows = published_rows(PUBLISHED_MEMORY, columns);
     fill(rows, "encoder_hidden_states");
     return rows;
 }
@@ -267,13 +278,18 @@ struct rows published_tensor(const char *name, int layer)
     return *rows;
 }
 
+bool published_has(const char *name, int layer)
+{
+    return find(name, "", layer) != NULL;
+}
+
 /* y = x . w + b, or x . w^T + b */
 static struct rows affine(struct rows x, const char *name, int layer, bool is_transposed)
 {
     const struct rows *w = find(name, ".weight", layer), *b = find(name, ".bias", layer);
     assert_non_null(w);
     const int64_t out = is_transposed ? w->count : w->columns;
-    const struct rows y = new_rows(x.count, out);
+    const struct rows y = published_rows(x.count, out);
     assert_int_equal(x.columns, is_transposed ? w->columns : w->count);
     for (int64_t i = 0; i < x.count; i++)
         for (int64_t o = 0; o < out; o++) {
@@ -299,7 +315,7 @@ struct rows published_conv1d(struct rows x, const char *name, int layer)
 struct rows published_split(struct rows x, int64_t groups, int64_t first, int64_t count)
 {
     const int64_t run = x.columns / groups;
-    const struct rows y = new_rows(x.count, groups * count);
+    const struct rows y = published_rows(x.count, groups * count);
     double *to = y.data;
     for (int64_t i = 0; i < x.count; i++)
         for (int64_t g = 0; g < groups; g++)
@@ -333,8 +349,9 @@ struct published_answer published_attend(const struct published_attention *atten
     const int64_t kv_heads = attention->kv_heads ? attention->kv_heads : heads;
     const int64_t head_dim = q.columns / heads, v_head_dim = v.columns / kv_heads;
     struct published_answer answer = {
-        new_rows(q.count, heads * v_head_dim),
-        new_rows(heads * q.count, k.count).data,
+        published_rows(q.count, heads * v_head_dim),
+        published_rows(heads * q.count, k.count).data,
+        published_rows(heads, q.count).data,
     };
     assert_int_equal(k.columns, kv_heads * head_dim);
     for (int64_t h = 0; h < heads; h++)
@@ -346,6 +363,7 @@ struct published_answer published_attend(const struct published_attention *atten
                     sum += weights[j] =
                         exp(score(attention, q.data + i * q.columns + h * head_dim,
                                   k.data + j * k.columns + g * head_dim, head_dim, h, i, j));
+            answer.lse[h * q.count + i] = log(sum);
             for (int64_t j = 0; j < k.count; j++) {
                 weights[j] /= sum;
                 for (int64_t c = 0; c < v_head_dim; c++)
@@ -432,9 +450,9 @@ struct rows published_compute(int64_t index, struct rows query, struct rows key)
 {
     assert_true(index < made.model->layer_count);
     const struct model_layer *layer = &made.model->layers[index];
-    const struct rows context = new_rows(query.count, layer->d_out);
+    const struct rows context = published_rows(query.count, layer->d_out);
     float *numbers = floats(context),
-          *weights = floats(new_rows(layer->layer.q_heads * query.count, key.count));
+          *weights = floats(published_rows(layer->layer.q_heads * query.count, key.count));
     compute(layer, query, key, numbers, weights);
     for (int64_t i = 0; i < context.count * context.columns; i++)
         context.data[i] = (double)numbers[i];
@@ -446,7 +464,7 @@ void published_expect(int64_t index, const char *kind, struct rows query, struct
 {
     assert_true(index < made.model->layer_count);
     const struct model_layer *layer = &made.model->layers[index];
-    const struct rows map = new_rows(layer->layer.q_heads * query.count, key.count);
+    const struct rows map = published_rows(layer->layer.q_heads * query.count, key.count);
     float *context = floats(answer->context), *weights = floats(map);
     assert_string_equal(layer->kind, kind);
     assert_int_equal(answer->context.columns, layer->d_out);

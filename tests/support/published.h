@@ -17,15 +17,20 @@ struct rows {
     double *data;
 };
 
-/* What the source computes: the columns of the layer's answer, and weights [heads][query][key]. */
+/* Rows of zeros. */
+struct rows published_rows(int64_t count, int64_t columns);
+
+/* What the source computes: the columns of the layer's answer, weights [heads][query][key], and
+ * the logarithm of each softmax's sum [heads][query]. */
 struct published_answer {
     struct rows context;
-    double *weights;
+    double *weights, *lse;
 };
 
 /* Makes a checkpoint of tensors such as "bert.encoder.layer.#.attention.self.query.weight 12x8",
- * and loads it with its config.json. A tensor that has a # is made once for each layer. dtype is
- * that of the file, F32 or F16. Fails the test if the checkpoint does not load. */
+ * and loads it with its config.json. A tensor that has a # is made once for each layer. Numbers are
+ * uniform in about [-0.6, 0.6), times 3 where "*3" follows the shape. dtype is that of the file,
+ * F32 or F16. Fails the test if the checkpoint does not load. */
 void published_open(const char *config, const char *tensors, int layers, const char *dtype);
 void published_close(void);
 
@@ -71,6 +76,7 @@ struct rows published_memory(int64_t columns);
 /* The tensor of this name as rows. # in the name stands for the number of a layer. A bias is one
  * row. */
 struct rows published_tensor(const char *name, int layer);
+bool published_has(const char *name, int layer);
 
 /* torch.nn.Linear of name.weight and, if it exists, name.bias; and transformers' Conv1D. */
 struct rows published_linear(struct rows x, const char *name, int layer);

@@ -1,0 +1,198 @@
+/* forward_reference.c - see forward_reference.h. */
+#include "forward_reference.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct forward_layer *forward_add_layer(struct forward *forward, struct forward_layer layer)
+{
+    assert_true(forward->layer_count < FORWARD_LAYERS_MAX);
+    forward->layers[forward->layer_count] = layer;
+    return &forward->layers[forward->layer_count++];
+}
+
+/* -------------------------------------------------------------------- rows -- */
+
+struct rows forward_slice(struct rows x, int64_t first, int64_t count)
+{
+    const struct rows y = published_rows(count, x.columns);
+    assert_true(first >= 0 && first + count <= x.count);
+    memcpy(y.data, x.data + first * x.columns, (size_t)(count * x.columns) * sizeof *y.data);
+    return y;
+}
+
+struct rows forward_add(struct rows x, struct rows y)
+{
+    const struct rows sum = forward_slice(x, 0, x.count);
+    assert_true(x.count == y.count && x.columns == y.columns);
+    for (int64_t i = 0; i < x.count * x.columns; i++)
+        sum.data[i] += y.data[i];
+    return sum;
+}
+
+struct rows forward_add_row(struct rows x, struct rows y)
+{
+    const struct rows sum = forward_slice(x, 0, x.count);
+    assert_true(y.count == 1 && x.columns == y.columns);
+    for (int64_t i = 0; i < x.count * x.columns; i++)
+        sum.data[i] += y.data[i % x.columns];
+    return sum;
+}
+
+struct rows forward_multiply(struct rows x, struct rows y)
+{
+    const struct rows product = forward_slice(x, 0, x.count);
+    assert_true(x.count == y.count && x.columns == y.columns);
+    for (int64_t i = 0; i < x.count * x.columns; i++)
+        product.data[i] *= y.data[i];
+    return product;
+}
+
+struct rows forward_scale(struct rows x, double factor)
+{
+    const struct rows product = forward_slice(x, 0, x.count);
+    for (int64_t i = 0; i < x.count * x.columns; i++)
+        product.data[i] *= factor;
+    return product;
+}
+
+struct rows forward_join(struct rows x, struct rows y)
+{
+    const struct rows both = published_rows(x.count + y.count, x.columns);
+    assert_true(x.columns == y.columns);
+    memcpy(both.data, x.data, (size_t)(x.count * x.columns) * sizeof *both.data);
+    memcpy(both.data + x.count * x.columns, y.data,
+           (size_t)(y.count * y.columns) * sizeof *both.data);
+    return both;
+}
+
+struct rows forward_embed(struct rows table, const int *ids, int64_t count)
+{
+    const struct rows y = published_rows(count, table.columns);
+    for (int64_t i = 0; i < count; i++) {
+        assert_true(ids[i] >= 0 && ids[i] < table.count);
+        memcpy(y.data + i * y.columns, table.data + ids[i] * table.columns,
+               (size_t)y.columns * sizeof *y.data);
+    }
+    return y;
+}
+
+struct rows forward_view(struct rows x, int64_t columns)
+{
+    assert_int_equal(x.count * x.columns % columns, 0);
+    return (struct rows){ x.count * x.columns / columns, columns, x.data };
+}
+
+struct rows forward_product(struct rows x, struct rows w)
+{
+    const struct rows y = published_rows(x.count, w.count);
+    assert_int_equal(x.columns, w.columns);
+    for (int64_t i = 0; i < x.count; i++)
+        for (int64_t o = 0; o < w.count; o++)
+            for (int64_t c = 0; c < x.columns; c++)
+                y.data[i * w.count + o] += x.data[i * x.columns + c] * w.data[o * w.columns + c];
+    return y;
+}
+
+/* --------------------------------------------------------------- functions -- */
+
+struct rows forward_layer_norm(struct rows x, const char *name, int layer, double eps)
+{
+    char weight[160], bias[160];
+    const struct rows y = forward_slice(x, 0, x.count);
+    snprintf(weight, sizeof weight, "%s.weight", name);
+    snprintf(bias, sizeof bias, "%s.bias", name);
+    published_layer_norm(y, 0, y.columns, published_tensor(weight, layer).data,
+                         published_has(bias, layer) ? published_tensor(bias, layer).data : NULL,
+                         eps);
+    return y;
+}
+
+struct rows forward_rms_norm(struct rows x, const char *name, int layer, double eps, double offset)
+{
+    char weight[160];
+    const struct rows y = forward_slice(x, 0, x.count);
+    snprintf(weight, sizeof weight, "%s.weight", name);
+    published_rms_norm(y, 1, weight, layer, eps, offset);
+    return y;
+}
+
+static double gelu(double x)
+{
+    return x * 0.5 * (1 + erf(x / sqrt(2)));
+}
+
+static double gelu_new(double x)
+{
+    return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+}
+
+static double quick_gelu(double x)
+{
+    return x / (1 + exp(-1.702 * x));
+}
+
+static double relu(double x)
+{
+    return x > 0 ? x : 0;
+}
+
+static double silu(double x)
+{
+    return x / (1 + exp(-x));
+}
+
+static const struct {
+    const char *name;
+    double (*apply)(double);
+} ACTIVATIONS[] = {
+    { "gelu", gelu },
+    { "gelu_new", gelu_new },
+    { "gelu_pytorch_tanh", gelu_new },
+    { "quick_gelu", quick_gelu },
+    { "relu", relu },
+    { "silu", silu },
+    { "tanh", tanh },
+};
+
+struct rows forward_activation(struct rows x, const char *name)
+{
+    const struct rows y = forward_slice(x, 0, x.count);
+    size_t a = 0;
+    while (strcmp(ACTIVATIONS[a].name, name) != 0)
+        assert_true(++a < sizeof ACTIVATIONS / sizeof ACTIVATIONS[0]);
+    for (int64_t i = 0; i < y.count * y.columns; i++)
+        y.data[i] = ACTIVATIONS[a].apply(y.data[i]);
+    return y;
+}
+
+struct rows forward_log_softmax(struct rows x)
+{
+    const struct rows y = forward_slice(x, 0, x.count);
+    for (int64_t i = 0; i < y.count; i++) {
+        double *row = y.data + i * y.columns, most = row[0], sum = 0;
+        for (int64_t c = 1; c < y.columns; c++)
+            most = fmax(most, row[c]);
+        for (int64_t c = 0; c < y.columns; c++)
+            sum += exp(row[c] - most);
+        for (int64_t c = 0; c < y.columns; c++)
+            row[c] -= most + log(sum);
+    }
+    return y;
+}
+
+struct published_answer forward_attend(const struct published_attention *attention, struct rows q,
+                                       struct rows k, struct rows v, const char *output, int layer)
+{
+    struct published_answer answer = published_attend(attention, q, k, v);
+    answer.context = published_linear(answer.context, output, layer);
+    return answer;
+}

@@ -1,0 +1,220 @@
+/* trace_client.c - see trace_client.h. */
+#include "trace_client.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "request_text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a row, relative in the 2-norm; of a weight; of a logarithm. */
+static const double ROW_TOLERANCE = 1e-5, WEIGHT_TOLERANCE = 3e-6, LOG_TOLERANCE = 1e-4;
+
+/* ----------------------------------------------------------------- numbers -- */
+
+static double norm(const double *row, int64_t columns)
+{
+    double sum = 0;
+    for (int64_t c = 0; c < columns; c++)
+        sum += row[c] * row[c];
+    return sqrt(sum);
+}
+
+static void expect_rows(const cJSON *answer, const char *where, const char *name, struct rows want)
+{
+    const int64_t shape[] = { want.count, want.columns };
+    double *got = answer_numbers(answer, name, 2, shape);
+    for (int64_t i = 0; i < want.count; i++) {
+        double *row = got + i * want.columns;
+        const double scale = norm(want.data + i * want.columns, want.columns);
+        for (int64_t c = 0; c < want.columns; c++)
+            row[c] -= want.data[i * want.columns + c];
+        if (!(norm(row, want.columns) <= ROW_TOLERANCE * scale))
+            fail_msg("%s: %s: row %d differs by %.3g of its norm", where, name, (int)i,
+                     norm(row, want.columns) / scale);
+    }
+    free(got);
+}
+
+static void expect_each(const cJSON *answer, const char *where, const char *name, int rank,
+                        const int64_t *shape, const double *want, double tolerance)
+{
+    int64_t count = 1;
+    double *got = answer_numbers(answer, name, rank, shape);
+    for (int i = 0; i < rank; i++)
+        count *= shape[i];
+    for (int64_t i = 0; i < count; i++)
+        if (!(fabs(got[i] - want[i]) <= tolerance))
+            fail_msg("%s: %s[%d] is %.9g, not %.9g", where, name, (int)i, got[i], want[i]);
+    free(got);
+}
+
+/* ------------------------------------------------------------------ layers -- */
+
+static void add_member(struct request_text *body, const char *name, const cJSON *value)
+{
+    char *text = cJSON_PrintUnformatted(value);
+    assert_non_null(text);
+    request_text_add(body, ",\"%s\":", name);
+    request_text_add(body, "%s", text);
+    free(text);
+}
+
+/* The weights that POST /v1/attention answers for the layer's inputs. */
+static void expect_same_attention(struct http_client *client, const char *model, int layer,
+                                  const cJSON *traced)
+{
+    struct request_text body = { .data = NULL };
+    const cJSON *keys = cJSON_GetObjectItemCaseSensitive(traced, "key_inputs");
+    request_text_add(&body, "{\"model\":\"%s\",\"layer\":%d,\"outputs\":[\"weights\",\"lse\"]",
+                     model, layer);
+    add_member(&body, "query", cJSON_GetObjectItemCaseSensitive(traced, "inputs"));
+    if (keys)
+        add_member(&body, "key", keys);
+    request_text_add(&body, "}");
+    cJSON *answer = answer_post(client, "/v1/attention", body.data);
+    answer_expect_equal(answer, traced, "weights");
+    answer_expect_equal(answer, traced, "lse");
+    cJSON_Delete(answer);
+    free(body.data);
+}
+
+static void expect_layer(struct http_client *client, const char *model, int layer,
+                         const cJSON *traced, const struct forward_layer *want)
+{
+    char where[96];
+    const int64_t rows = want->inputs.count;
+    const int64_t keys = want->key_inputs.data ? want->key_inputs.count : rows;
+    const int64_t shape[] = { want->heads, rows, keys };
+    snprintf(where, sizeof where, "%s, layer %d (%s)", model, layer, want->kind);
+    const cJSON *number = cJSON_GetObjectItemCaseSensitive(traced, "layer");
+    const cJSON *kind = cJSON_GetObjectItemCaseSensitive(traced, "kind");
+    assert_true(cJSON_IsNumber(number) && cJSON_IsString(kind));
+    assert_int_equal(number->valueint, layer);
+    assert_string_equal(kind->valuestring, want->kind);
+    expect_rows(traced, where, "hidden_states", want->hidden_states);
+    expect_rows(traced, where, "inputs", want->inputs);
+    if (want->key_inputs.data)
+        expect_rows(traced, where, "key_inputs", want->key_inputs);
+    expect_each(traced, where, "weights", 3, shape, want->maps.weights, WEIGHT_TOLERANCE);
+    expect_each(traced, where, "lse", 2, shape, want->maps.lse, LOG_TOLERANCE);
+    expect_rows(traced, where, "attention_output", want->maps.context);
+    expect_same_attention(client, model, layer, traced);
+}
+
+static cJSON *trace(struct http_client *client, const char *model, const char *fields,
+                    const char *more)
+{
+    struct request_text body = { .data = NULL };
+    request_text_add(&body, "{\"model\":\"%s\",", model);
+    request_text_add(&body, "%s,%s}", fields, more);
+    cJSON *answer = answer_post(client, "/v1/trace", body.data);
+    free(body.data);
+    return answer;
+}
+
+void trace_client_expect(struct http_client *client, const char *model, const char *fields,
+                         const struct forward *want)
+{
+    cJSON *answer = trace(client, model, fields, TRACE_OUTPUTS);
+    const cJSON *layers = cJSON_GetObjectItemCaseSensitive(answer, "layers");
+    assert_int_equal(cJSON_GetArraySize(layers), want->layer_count);
+    for (int i = 0; i < want->layer_count; i++)
+        expect_layer(client, model, want->first_layer + i, cJSON_GetArrayItem(layers, i),
+                     &want->layers[i]);
+    expect_rows(answer, model, "final_hidden_states", want->final_hidden_states);
+    if (want->encoder_hidden_states.data)
+        expect_rows(answer, model, "encoder_hidden_states", want->encoder_hidden_states);
+    cJSON_Delete(answer);
+}
+
+/* ------------------------------------------------------------- predictions -- */
+
+/* The tokens of one position: in order, each with its own logarithm, and none that is left out is
+ * more probable. */
+static void expect_position(const char *model, const cJSON *tokens, const double *want,
+                            int64_t columns)
+{
+    const int count = cJSON_GetArraySize(tokens);
+    double least = 0;
+    assert_int_equal(count, 5);
+    for (int i = 0; i < count; i++) {
+        const cJSON *token = cJSON_GetArrayItem(tokens, i);
+        const cJSON *id = cJSON_GetObjectItemCaseSensitive(token, "id");
+        const cJSON *got = cJSON_GetObjectItemCaseSensitive(token, "logprob");
+        assert_true(cJSON_IsNumber(id) && cJSON_IsNumber(got));
+        assert_true(id->valueint >= 0 && id->valueint < columns);
+        if (!(fabs(got->valuedouble - want[id->valueint]) <= LOG_TOLERANCE))
+            fail_msg("%s: the logprob of token %d is %.9g, not %.9g", model, id->valueint,
+                     got->valuedouble, want[id->valueint]);
+        assert_true(got->valuedouble <= least);
+        least = got->valuedouble;
+    }
+    int more_probable = 0;
+    for (int64_t c = 0; c < columns; c++)
+        more_probable += want[c] > least + LOG_TOLERANCE;
+    assert_true(more_probable < count);
+}
+
+void trace_client_expect_predictions(struct http_client *client, const char *model,
+                                     const char *fields, const int *positions, int count,
+                                     const struct forward *want)
+{
+    char list[256], more[512];
+    const struct rows probable = forward_log_softmax(want->logits);
+    snprintf(more, sizeof more, "\"outputs\":[\"predictions\"],\"top_k_tokens\":5,\"positions\":%s",
+             trace_client_list(list, sizeof list, positions, count));
+    cJSON *answer = trace(client, model, fields, more);
+    const cJSON *predictions = cJSON_GetObjectItemCaseSensitive(answer, "predictions");
+    assert_int_equal(cJSON_GetArraySize(predictions), count);
+    for (int i = 0; i < count; i++) {
+        const cJSON *item = cJSON_GetArrayItem(predictions, i);
+        const cJSON *position = cJSON_GetObjectItemCaseSensitive(item, "position");
+        assert_true(cJSON_IsNumber(position) && position->valueint == positions[i]);
+        expect_position(model, cJSON_GetObjectItemCaseSensitive(item, "tokens"),
+                        probable.data + positions[i] * probable.columns, probable.columns);
+    }
+    cJSON_Delete(answer);
+}
+
+/* ------------------------------------------------------------------ others -- */
+
+void trace_client_expect_none(struct http_client *client, const char *model, const char *fields,
+                              const char *words)
+{
+    char path[256];
+    struct request_text body = { .data = NULL };
+    snprintf(path, sizeof path, "/v1/models/%s", model);
+    cJSON *answer = answer_get(client, path);
+    assert_true(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(answer, "trace")));
+    char *text = cJSON_PrintUnformatted(answer);
+    if (!strstr(text, words))
+        fail_msg("%s has not '%s'", text, words);
+    free(text);
+    cJSON_Delete(answer);
+    request_text_add(&body, "{\"model\":\"%s\",%s}", model, fields);
+    struct http_response response = http_client_post(client, "/v1/trace", body.data);
+    if (response.status < 400 || !strstr(response.body, words))
+        fail_msg("%ld %s has not '%s'", response.status, response.body, words);
+    http_response_free(&response);
+    free(body.data);
+}
+
+const char *trace_client_list(char *text, size_t size, const int *ids, int64_t count)
+{
+    size_t used = 0;
+    for (int64_t i = 0; i < count && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%c%d", i > 0 ? ',' : '[', ids[i]);
+    assert_true(count > 0 && used + 2 <= size);
+    memcpy(text + used, "]", 2);
+    return text;
+}
