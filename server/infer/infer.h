@@ -81,9 +81,11 @@ struct infer_item {
     struct attn_layer_plan plan;
     struct infer_gradient *gradient; /* used in place of plan for gradients, else NULL */
     int64_t q_len, kv_len_max, d_out;
-    size_t answer_bytes;              /* of its part of the answer, at most */
-    enum attn_dtype answer_dtype;     /* that of the query as it arrived; F32 if partial */
-    enum attn_dtype result_dtype;     /* of all results, see infer_convert_results() */
+    size_t answer_bytes;          /* of its part of the answer, at most */
+    enum attn_dtype answer_dtype; /* that of the query as it arrived; F32 if partial */
+    enum attn_dtype result_dtype; /* of all results, see infer_convert_results() */
+    const float *bias; /* [q_heads][q_len][kv_len], the mask with the relative position bias of the
+                          model; NULL: it has none, or none is planned yet */
     void *results[ATTN_OUTPUT_COUNT]; /* NULL if not asked for; values of a top_k map */
     void *scratch;
     void *workspaces; /* one for each worker slot, if the workers' own are too small */
@@ -119,6 +121,13 @@ struct infer_limits {
  * a fault of the request as a whole. */
 bool infer_plan(struct infer_request *request, const struct infer_limits *limits,
                 struct fault *fault);
+
+/* Plans attention of one layer for a caller that runs several layers one after the other and has
+ * memory for all of them: the item has its model, whose layer is held, and its query, and may have
+ * results, indices and pooled numbers of a weight map, and bias. What it lacks is allocated, except
+ * for scratch and workspaces. The item may be planned again, with another layer. */
+bool infer_plan_layer(struct infer_request *request, struct infer_item *item,
+                      const struct infer_limits *limits, struct fault *fault);
 
 /* The shape of an output in the answer; returns its rank. */
 int infer_output_shape(const struct infer_item *item, enum attn_output output, int64_t shape[3]);

@@ -127,30 +127,47 @@ static float mask_at(const struct attn_tensor *mask, int64_t head, int64_t row, 
     return mask->dtype != ATTN_BOOL ? number : number != 0 ? 0 : -INFINITY;
 }
 
-bool infer_plan_bias(struct infer_request *request, const struct infer_item *item,
+void infer_bias_fill(const struct infer_item *item, const struct attn_tensor *mask, int64_t head,
+                     float *sum)
+{
+    const struct model_relative_bias *bias = &item->model->layers[item->layer_index].relative_bias;
+    sum += head * item->q_len * item->kv_len_max;
+    for (int64_t i = 0; i < item->q_len; i++)
+        for (int64_t j = 0; j < item->kv_len_max; j++) {
+            const int64_t column =
+                model_bias_column(bias, item->past_len + i, item->masking.kv_offset + j);
+            *sum++ = mask_at(mask, head, i, j) + bias->values[head * bias->count + column];
+        }
+}
+
+bool infer_bias_allocate(struct arena *arena, const struct infer_item *item, float **sum,
+                         struct fault *fault)
+{
+    int64_t count;
+    *sum = NULL;
+    if (!__builtin_mul_overflow(item->layer.q_heads * item->q_len, item->kv_len_max, &count)
+        && count <= INT64_MAX / (int64_t)sizeof **sum)
+        *sum = arena_alloc(arena, (size_t)count * sizeof **sum);
+    return *sum || fault_no_memory(fault);
+}
+
+bool infer_plan_bias(struct infer_request *request, struct infer_item *item,
                      struct attn_layer_problem *problem, struct fault *fault)
 {
     const struct model_relative_bias *bias = &item->model->layers[item->layer_index].relative_bias;
     const int64_t heads = item->layer.q_heads, q_len = item->q_len, kv_len = item->kv_len_max;
-    int64_t count;
     if (!bias->values || q_len == 0 || kv_len == 0)
         return true;
     if (!model_bias_check(bias, item->past_len, q_len, item->masking.kv_offset, kv_len, fault))
         return false;
-    float *sum = NULL;
-    if (!__builtin_mul_overflow(heads * q_len, kv_len, &count)
-        && count <= INT64_MAX / (int64_t)sizeof *sum)
-        sum = arena_alloc(&request->arena, (size_t)count * sizeof *sum);
-    if (!sum)
-        return fault_no_memory(fault);
-    const struct attn_tensor mask = problem->mask;
-    problem->mask = attn_tensor_dense(sum, ATTN_F32, 1, heads, q_len, kv_len);
-    for (int64_t h = 0; h < heads; h++)
-        for (int64_t i = 0; i < q_len; i++)
-            for (int64_t j = 0; j < kv_len; j++) {
-                const int64_t column =
-                    model_bias_column(bias, item->past_len + i, item->masking.kv_offset + j);
-                *sum++ = mask_at(&mask, h, i, j) + bias->values[h * bias->count + column];
-            }
+    if (!item->bias) {
+        float *sum;
+        if (!infer_bias_allocate(&request->arena, item, &sum, fault))
+            return false;
+        for (int64_t h = 0; h < heads; h++)
+            infer_bias_fill(item, &problem->mask, h, sum);
+        item->bias = sum;
+    }
+    problem->mask = attn_tensor_dense((void *)item->bias, ATTN_F32, 1, heads, q_len, kv_len);
     return true;
 }

@@ -11,10 +11,18 @@
 bool infer_plan_masking(struct infer_item *item, struct attn_layer_problem *problem,
                         struct fault *fault);
 
-/* Replaces the problem's mask by mask plus bias where the item's layer has a bias. Each head has a
- * bias of its own, so the sum is a mask of every head, [q_heads][q_len][kv_len] in the request's
- * arena. False where the arena has no room for it, or the bias does not reach so far. */
-bool infer_plan_bias(struct infer_request *request, const struct infer_item *item,
+/* Replaces the problem's mask by item->bias where the item's layer has a bias. Where item->bias is
+ * NULL, computes it in the request's arena: each head has a bias of its own, so mask plus bias is a
+ * mask of every head, [q_heads][q_len][kv_len]. False where the arena has no room for it, or the
+ * bias does not reach so far. */
+bool infer_plan_bias(struct infer_request *request, struct infer_item *item,
                      struct attn_layer_problem *problem, struct fault *fault);
+
+/* The two parts of it: memory for the sum, and one head of it. mask: as of a problem, or absent.
+ * The item's lengths and its layer, which has a bias, are settled. */
+bool infer_bias_allocate(struct arena *arena, const struct infer_item *item, float **sum,
+                         struct fault *fault);
+void infer_bias_fill(const struct infer_item *item, const struct attn_tensor *mask, int64_t head,
+                     float *sum);
 
 #endif

@@ -290,14 +290,11 @@ static bool plan_shapes(struct infer_item *item, struct attn_layer_problem *prob
            && infer_check_weight_map(item, fault);
 }
 
-static bool plan_run(struct infer_request *request, struct infer_item *item,
-                     struct attn_layer_problem *problem, const struct infer_limits *limits,
-                     struct fault *fault)
+/* The plan of attention, without its scratch. */
+static bool plan_attention(struct infer_request *request, struct infer_item *item,
+                           struct attn_layer_problem *problem, const struct infer_limits *limits,
+                           struct fault *fault)
 {
-    problem->kernels = limits->kernels;
-    if (request->gradients)
-        return infer_gradient_plan(request, item, problem, fault)
-               && infer_allocate_scratch(request, item, limits, fault);
     if (!infer_allocate_results(request, item, fault))
         return false;
     problem->output_dtype = item->result_dtype;
@@ -308,9 +305,26 @@ static bool plan_run(struct infer_request *request, struct infer_item *item,
     const enum attn_status status = item->parts
                                         ? infer_merge_plan(item, limits->kernels, &where)
                                         : attn_layer_plan_init(&item->plan, problem, &where);
-    if (status != ATTN_OK)
-        return fault_from_attn(fault, status, where);
-    return infer_allocate_scratch(request, item, limits, fault);
+    return status == ATTN_OK || fault_from_attn(fault, status, where);
+}
+
+static bool plan_run(struct infer_request *request, struct infer_item *item,
+                     struct attn_layer_problem *problem, const struct infer_limits *limits,
+                     struct fault *fault)
+{
+    problem->kernels = limits->kernels;
+    return (request->gradients ? infer_gradient_plan(request, item, problem, fault)
+                               : plan_attention(request, item, problem, limits, fault))
+           && infer_allocate_scratch(request, item, limits, fault);
+}
+
+bool infer_plan_layer(struct infer_request *request, struct infer_item *item,
+                      const struct infer_limits *limits, struct fault *fault)
+{
+    struct attn_layer_problem problem = { 0 };
+    return infer_convert_inputs(request, item, fault) && plan_shapes(item, &problem, fault)
+           && infer_plan_bias(request, item, &problem, fault)
+           && plan_attention(request, item, &problem, limits, fault);
 }
 
 /* Plans the item and adds the most bytes of its answer to *bytes_total. */

@@ -201,10 +201,14 @@ bool infer_plan_weight_map(struct infer_request *request, struct infer_item *ite
     map->values = item->results[ATTN_OUTPUT_WEIGHTS];
     memset(map->values, 0, count * sizeof *map->values);
     if (map->top_k > 0) {
-        map->indices = arena_calloc(&request->arena, count, sizeof *map->indices);
-        map->pooled = arena_calloc(&request->arena, (size_t)pooled, sizeof *map->pooled);
+        if (!map->indices)
+            map->indices = arena_alloc(&request->arena, count * sizeof *map->indices);
+        if (!map->pooled)
+            map->pooled = arena_alloc(&request->arena, (size_t)pooled * sizeof *map->pooled);
         if (!map->indices || !map->pooled)
             return fault_no_memory(fault);
+        memset(map->indices, 0, count * sizeof *map->indices);
+        memset(map->pooled, 0, (size_t)pooled * sizeof *map->pooled);
     }
     problem->weights = NULL;
     problem->weight_map = map;
@@ -255,7 +259,7 @@ bool infer_allocate_results(struct infer_request *request, struct infer_item *it
     const struct infer_item *first = &request->items[0];
     for (int i = 0; i < ATTN_OUTPUT_COUNT; i++) {
         size_t count, size;
-        if (!item->outputs[i])
+        if (!item->outputs[i] || item->results[i])
             continue;
         if (!infer_output_count(item, i, &count))
             return fault_no_memory(fault);

@@ -24,8 +24,8 @@ size_t infer_number_bytes(const struct infer_request *request);
 bool infer_answer_bytes(const struct infer_request *request, const struct infer_item *item,
                         size_t *bytes);
 
-/* Allocates item->results in the request's arena. The first item of a joined request allocates the
- * results of all. */
+/* Allocates item->results in the request's arena, except those that have an address. The first item
+ * of a joined request allocates the results of all. */
 bool infer_allocate_results(struct infer_request *request, struct infer_item *item,
                             struct fault *fault);
 
@@ -52,8 +52,8 @@ bool infer_convert_results(struct infer_request *request, struct infer_item *ite
 /* Whether the chosen heads and rows exist. The item's lengths and heads are settled. */
 bool infer_check_weight_map(const struct infer_item *item, struct fault *fault);
 
-/* Allocates what the map needs beside the results, which are allocated, and puts the map into the
- * problem. */
+/* Allocates what the map needs beside the results, which are allocated, as far as it has no address
+ * yet, and puts the map into the problem. */
 bool infer_plan_weight_map(struct infer_request *request, struct infer_item *item,
                            struct attn_layer_problem *problem, const struct infer_limits *limits,
                            struct fault *fault);
