@@ -12,7 +12,7 @@
  *     pieces_begin_cut(pieces);
  *     for (int64_t i = 0; i < pieces->count; i++)
  *         if (pieces->list[i].id >= 0) pieces_keep(pieces, i);
- *         else { pieces_cut(pieces, i, start, end); ... }
+ *         else { pieces_cut(pieces, start, end); ... }
  *     return pieces_end(pieces, fault);
  *
  *     pieces_begin_rewrite(pieces);
@@ -50,11 +50,10 @@ struct piece {
 
 struct pieces_buffer {
     char *bytes;
-    struct pieces_span *spans; /* of each byte; NULL: each character stands for itself */
+    struct pieces_span *spans; /* of each byte; NULL: the bytes are the original text */
     struct piece *list;
     int64_t size, capacity;       /* of bytes and spans */
     int64_t count, list_capacity; /* of list */
-    bool owns_bytes;              /* false: bytes are the original text, which is never written */
 };
 
 struct pieces {
@@ -84,9 +83,9 @@ void pieces_begin_rewrite(struct pieces *pieces);
 /* Appends piece i of the present list as it is: an added token, or in a cut any piece. */
 void pieces_keep(struct pieces *pieces, int64_t i);
 
-/* Cuts the bytes [start, end) of the present text, which lie in piece i, into a piece. An empty one
+/* Cuts out the bytes [start, end) of the present text, whole characters, as a piece. An empty one
  * is dropped. */
-void pieces_cut(struct pieces *pieces, int64_t i, uint32_t start, uint32_t end);
+void pieces_cut(struct pieces *pieces, uint32_t start, uint32_t end);
 
 /* The same for an added token. */
 void pieces_cut_token(struct pieces *pieces, uint32_t start, uint32_t end, int32_t id);
