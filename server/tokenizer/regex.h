@@ -1,8 +1,11 @@
-/* regex.h - regular expressions of tokenizer files, by Oniguruma, the engine that the reference
- * implementation uses.
+/* regex.h - the matches of a regular expression of a tokenizer file, in bounded time and memory.
  *
- * Patterns come from files, so their time and memory are bounded: a match that is tried too often
- * is a fault, and so is a pattern that takes too much memory. */
+ * Patterns are compiled and searched by Oniguruma, with the syntax and the options of the reference
+ * implementation, which uses the same engine: so the same matches are found, also where engines
+ * differ. Patterns come from files, and a pattern may take exponential time on a text: a scan that
+ * takes too long ends with a fault, see regex.c.
+ *
+ * Source: Oniguruma 6.9, doc/RE and doc/API, https://github.com/kkos/oniguruma. */
 #ifndef ATTND_REGEX_H
 #define ATTND_REGEX_H
 
@@ -11,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { REGEX_PATTERN_BYTES_MAX = 16384 }; /* published patterns have a few hundred */
+
 /* Does not change once it is made; any number of threads may use it at once. */
 struct regex;
 
@@ -18,17 +23,25 @@ struct regex;
 bool regex_create(struct regex **regex, const char *pattern, size_t size, struct fault *fault);
 void regex_free(struct regex *regex); /* NULL is fine */
 
-/* The matches in a text from left to right, as the reference's find_iter() gives them. */
+/* The matches in a text from left to right, as the reference's find_iter() gives them: none lies
+ * over another, and the first empty one behind a match that is not empty is left out. */
 struct regex_scan {
     const struct regex *regex;
     const char *text; /* the bounds of the text are those of ^, $, \b and look-around */
-    int64_t size, at, last_end;
-    void *region;
+    int64_t size;
+    int64_t at; /* where the next search begins */
+    bool skips_empty;
+    int64_t retries_left, steps, deadline_ns;
+    struct regex_engine *engine; /* what the searches share; NULL before the first one */
 };
 
 void regex_scan_init(struct regex_scan *scan, const struct regex *regex, const char *text,
                      int64_t size);
 void regex_scan_free(struct regex_scan *scan);
+
+/* Goes on with another text, from its start. A scan that goes over many short texts is faster than
+ * a scan for each. */
+void regex_scan_restart(struct regex_scan *scan, const char *text, int64_t size);
 
 /* Finds the next match, [*start, *end) of the text; *found is false behind the last one. The fault
  * is memory, or a match that takes too long. */

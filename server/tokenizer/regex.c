@@ -1,0 +1,276 @@
+/* regex.c - patterns over Oniguruma.
+ *
+ * What bounds a scan. The engine tries a match at a position, and each time a branch fails it takes
+ * the last alternative that it has put on its stack: a retry. It ends a search with an error where
+ * the retries pass a limit, but it does not tell how many it needed. So a search begins with a
+ * limit of few retries, which nearly all searches keep, and begins again with 16 times as many as
+ * long as it does not. The greater limits are charged to the budget of the scan, which has a fixed
+ * part and a part for each byte of the text; where it is spent, the scan ends with a fault. The
+ * result of a search that ends is the same under any limit.
+ *
+ * Some work takes no retries: what an atomic group, a possessive repeat or a look-around reads
+ * ahead of each position. In a long text, a scan of a pattern with such repeats tries one position
+ * at a time, and looks at a clock once the positions may have read STEPS_PER_CLOCK bytes. Only a
+ * pattern made for this purpose comes near the limit.
+ *
+ * Memory: an entry of the engine's stack has 40 bytes, and a repeated class leaves one for each
+ * character that it takes. */
+#include "tokenizer/regex.h"
+
+#include "base/clock.h"
+#include "base/names.h"
+#include "base/utf8.h"
+
+#include <oniguruma.h>
+#include <stdlib.h>
+#include <string.h>
+#include <threads.h>
+
+enum {
+    RETRIES_FIRST = 256,
+    RETRIES_FACTOR = 16,
+    RETRIES_MATCH_MAX = 10000000, /* at one position; the engine's default, as in the reference */
+    RETRIES_SCAN = 20000000,      /* of a scan, and for each byte of its text */
+    RETRIES_SCAN_BYTE = 100,
+    STACK_ENTRIES_MAX = 1 << 22,
+    PARSE_DEPTH_MAX = 256,
+    GROUPS_MAX = 1000,
+    CALLS_MAX = 1000000, /* of subexpressions, in one search */
+    LONG_TEXT_BYTES = 1 << 16,
+    STEPS_PER_CLOCK = 1 << 26, /* positions times the bytes that each may read */
+    SCAN_NS_BYTE = 1000
+};
+static const int64_t SCAN_NS = 10000000000; /* of a scan, and SCAN_NS_BYTE for each byte */
+
+struct regex {
+    regex_t *compiled;
+    bool reads_ahead; /* without retries, and any number of bytes */
+};
+
+/* What the searches of one scan share. */
+struct regex_engine {
+    OnigMatchParam *limits;
+    OnigRegion region;
+};
+
+static once_flag started = ONCE_FLAG_INIT;
+
+static void start_engine(void)
+{
+    OnigEncoding encodings[] = { ONIG_ENCODING_UTF8 };
+    onig_initialize(encodings, 1);
+    onig_set_parse_depth_limit(PARSE_DEPTH_MAX);
+    onig_set_capture_num_limit(GROUPS_MAX);
+    onig_set_subexp_call_limit_in_search(CALLS_MAX);
+}
+
+static bool pattern_fault(const char *pattern, size_t size, int code, OnigErrorInfo *info,
+                          struct fault *fault)
+{
+    OnigUChar message[ONIG_MAX_ERROR_MESSAGE_LEN];
+    const int message_size = onig_error_code_to_str(message, code, info);
+    char shown[64];
+    return fault_set(fault, FAULT_OPTION, "the pattern \"%s\" is no regular expression: %.*s",
+                     name_show(shown, sizeof(shown), pattern, size), message_size, message);
+}
+
+static bool is_repeat(char c)
+{
+    return c == '*' || c == '+' || c == '}';
+}
+
+/* Whether a pattern may have an atomic group, a possessive repeat, or a look-around with a repeat
+ * in it. Looks at the characters alone, and says yes where it is not sure. */
+static bool may_read_ahead(const char *pattern, size_t size)
+{
+    bool is_in_group = false; /* of the kinds (?=, (?!, (?<, (?>, and (?~ */
+    for (size_t i = 0; i < size; i++) {
+        if (size - i > 2 && pattern[i] == '(' && pattern[i + 1] == '?')
+            is_in_group = is_in_group || memchr("=!<>~", pattern[i + 2], 5);
+        else if (is_repeat(pattern[i]) && (is_in_group || (i + 1 < size && pattern[i + 1] == '+')))
+            return true;
+        else if (pattern[i] == ')')
+            is_in_group = false;
+    }
+    return false;
+}
+
+bool regex_create(struct regex **regex, const char *pattern, size_t size, struct fault *fault)
+{
+    *regex = NULL;
+    if (size > REGEX_PATTERN_BYTES_MAX)
+        return fault_set(fault, FAULT_OPTION,
+                         "a regular expression has %zu bytes; at most %d are taken", size,
+                         REGEX_PATTERN_BYTES_MAX);
+    call_once(&started, start_engine);
+
+    struct regex *made = calloc(1, sizeof(*made));
+    if (!made)
+        return fault_no_memory(fault);
+    const OnigUChar *begin = (const OnigUChar *)pattern;
+    OnigErrorInfo info = { 0 };
+    const int code = onig_new(&made->compiled, begin, begin + size, ONIG_OPTION_NONE,
+                              ONIG_ENCODING_UTF8, ONIG_SYNTAX_ONIGURUMA, &info);
+    if (code != ONIG_NORMAL) {
+        free(made);
+        return code == ONIGERR_MEMORY ? fault_no_memory(fault)
+                                      : pattern_fault(pattern, size, code, &info, fault);
+    }
+    made->reads_ahead = may_read_ahead(pattern, size);
+    *regex = made;
+    return true;
+}
+
+void regex_free(struct regex *regex)
+{
+    if (!regex)
+        return;
+    onig_free(regex->compiled);
+    free(regex);
+}
+
+void regex_scan_init(struct regex_scan *scan, const struct regex *regex, const char *text,
+                     int64_t size)
+{
+    *scan = (struct regex_scan){ .regex = regex };
+    regex_scan_restart(scan, text, size);
+}
+
+void regex_scan_restart(struct regex_scan *scan, const char *text, int64_t size)
+{
+    scan->text = text;
+    scan->size = size;
+    scan->at = 0;
+    scan->skips_empty = false;
+    scan->retries_left = RETRIES_SCAN + RETRIES_SCAN_BYTE * size;
+    scan->steps = scan->deadline_ns = 0;
+}
+
+void regex_scan_free(struct regex_scan *scan)
+{
+    if (!scan->engine)
+        return;
+    if (scan->engine->limits)
+        onig_free_match_param(scan->engine->limits);
+    onig_region_free(&scan->engine->region, 0);
+    free(scan->engine);
+    scan->engine = NULL;
+}
+
+static bool take_engine(struct regex_scan *scan, struct fault *fault)
+{
+    if (scan->engine)
+        return true;
+    scan->engine = calloc(1, sizeof(*scan->engine));
+    OnigMatchParam *limits = onig_new_match_param();
+    if (!scan->engine || !limits) {
+        free(scan->engine);
+        free(limits);
+        scan->engine = NULL;
+        return fault_no_memory(fault);
+    }
+    onig_region_init(&scan->engine->region);
+    onig_set_match_stack_limit_size_of_match_param(limits, STACK_ENTRIES_MAX);
+    onig_set_retry_limit_in_match_of_match_param(limits, RETRIES_MATCH_MAX);
+    onig_set_retry_limit_in_search_of_match_param(limits, RETRIES_FIRST);
+    scan->engine->limits = limits;
+    return true;
+}
+
+/* The result is the position of the match, or an error of the engine. */
+static int search_once(const struct regex_scan *scan, int64_t from, bool only_there)
+{
+    const OnigUChar *text = (const OnigUChar *)scan->text;
+    struct regex_engine *engine = scan->engine;
+    if (!only_there)
+        return onig_search_with_param(scan->regex->compiled, text, text + scan->size, text + from,
+                                      text + scan->size, &engine->region, ONIG_OPTION_NONE,
+                                      engine->limits);
+    const int size =
+        onig_match_with_param(scan->regex->compiled, text, text + scan->size, text + from,
+                              &engine->region, ONIG_OPTION_NONE, engine->limits);
+    return size >= 0 ? (int)from : size;
+}
+
+/* Searches with greater and greater limits, as far as the budget goes. */
+static int search_from(struct regex_scan *scan, int64_t from, bool only_there)
+{
+    int found = search_once(scan, from, only_there);
+    if (found != ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER)
+        return found;
+    int64_t retries = RETRIES_FIRST;
+    while (found == ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER && retries < scan->retries_left) {
+        retries *= RETRIES_FACTOR;
+        if (retries > scan->retries_left)
+            retries = scan->retries_left;
+        scan->retries_left -= retries;
+        onig_set_retry_limit_in_search_of_match_param(scan->engine->limits, (unsigned long)retries);
+        found = search_once(scan, from, only_there);
+    }
+    onig_set_retry_limit_in_search_of_match_param(scan->engine->limits, RETRIES_FIRST);
+    return found;
+}
+
+/* Notes that one position was tried. False: the scan takes too long. */
+static bool note_position(struct regex_scan *scan)
+{
+    scan->steps += scan->size;
+    if (scan->steps < STEPS_PER_CLOCK)
+        return true;
+    scan->steps = 0;
+    const int64_t now = clock_read_ns(CLOCK_MONOTONIC_COARSE);
+    if (scan->deadline_ns == 0)
+        scan->deadline_ns = now + SCAN_NS + SCAN_NS_BYTE * scan->size;
+    return now < scan->deadline_ns;
+}
+
+/* How far the scan goes on behind an empty match, or a position without one: over one character, or
+ * past the text's end. */
+static int64_t step_size(const struct regex_scan *scan, int64_t at)
+{
+    const size_t size = utf8_character_size(scan->text + at, (size_t)(scan->size - at));
+    return size > 0 ? (int64_t)size : 1;
+}
+
+static bool search(struct regex_scan *scan, bool *is_found, struct fault *fault)
+{
+    const bool stepwise = scan->regex->reads_ahead && scan->size > LONG_TEXT_BYTES;
+    int found = ONIG_MISMATCH;
+    int64_t from = scan->at;
+    do {
+        found = search_from(scan, from, stepwise);
+        if (found == ONIGERR_MEMORY)
+            return fault_no_memory(fault);
+        if ((found < 0 && found != ONIG_MISMATCH) || (stepwise && !note_position(scan)))
+            return fault_set(
+                fault, FAULT_LENGTH,
+                "a regular expression of the model's tokenizer takes too long on this text");
+        from += step_size(scan, from);
+    } while (found < 0 && stepwise && from <= scan->size);
+    *is_found = found >= 0;
+    return true;
+}
+
+bool regex_scan_next(struct regex_scan *scan, bool *found, int64_t *start, int64_t *end,
+                     struct fault *fault)
+{
+    *found = false;
+    if (!take_engine(scan, fault))
+        return false;
+    while (scan->at <= scan->size) {
+        if (!search(scan, found, fault))
+            return false;
+        if (!*found)
+            return true;
+        *start = scan->engine->region.beg[0];
+        *end = scan->engine->region.end[0];
+        const bool is_empty = *start == *end;
+        scan->at = is_empty ? *end + step_size(scan, *end) : *end;
+        const bool is_skipped = is_empty && scan->skips_empty;
+        scan->skips_empty = !is_empty;
+        if (!is_skipped)
+            return true;
+    }
+    *found = false;
+    return true;
+}

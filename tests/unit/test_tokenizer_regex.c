@@ -1,0 +1,189 @@
+/* test_tokenizer_regex.c - the matches of patterns of tokenizer files, and patterns that take too
+ * long. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tokenizer/regex.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct regex *compiled(const char *pattern)
+{
+    struct regex *regex;
+    struct fault fault = { 0 };
+    if (!regex_create(&regex, pattern, strlen(pattern), &fault))
+        fail_msg("%s: %s", pattern, fault.message);
+    return regex;
+}
+
+/* Writes "start-end " of each match, or the fault's code. */
+static void write_matches(char *out, size_t out_size, const struct regex *regex, const char *text,
+                          size_t size)
+{
+    struct regex_scan scan;
+    struct fault fault = { 0 };
+    bool found = true;
+    int64_t start, end;
+    size_t used = 0;
+    out[0] = 0;
+    regex_scan_init(&scan, regex, text, (int64_t)size);
+    while (found) {
+        if (!regex_scan_next(&scan, &found, &start, &end, &fault)) {
+            snprintf(out, out_size, "%s", fault_code_name(fault.code));
+            break;
+        }
+        if (found && used < out_size)
+            used += (size_t)snprintf(out + used, out_size - used, "%d-%d ", (int)start, (int)end);
+    }
+    regex_scan_free(&scan);
+}
+
+static void assert_matches(const char *pattern, const char *text, const char *expected)
+{
+    struct regex *regex = compiled(pattern);
+    char matches[1024];
+    write_matches(matches, sizeof(matches), regex, text, strlen(text));
+    assert_string_equal(matches, expected);
+    regex_free(regex);
+}
+
+static void test_matches_lie_from_left_to_right(void **state)
+{
+    (void)state;
+    assert_matches("'s|'t| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+                   "it's  12 \xc3\xa4rger!\n", "0-2 2-4 4-5 5-8 8-15 15-16 16-17 ");
+    assert_matches("\\p{Han}+",
+                   "a\xe4\xb8\xad\xe6\x96\x87"
+                   "b\xe4\xb8\xad",
+                   "1-7 8-11 ");
+    assert_matches("x", "abc", "");
+    assert_matches("x", "", "");
+}
+
+/* The reference leaves out the first empty match behind a match that is not empty, wherever it is.
+ */
+static void test_empty_matches(void **state)
+{
+    (void)state;
+    assert_matches("",
+                   "\xc3\xa4"
+                   "b",
+                   "0-0 2-2 3-3 ");
+    assert_matches("b*", "abba", "0-0 1-3 4-4 ");
+    assert_matches("b|(?=d)", "abcdd", "1-2 4-4 ");
+}
+
+static void test_a_scan_goes_over_several_texts(void **state)
+{
+    (void)state;
+    struct regex *regex = compiled("a+");
+    struct regex_scan scan;
+    struct fault fault;
+    bool found;
+    int64_t start, end;
+    regex_scan_init(&scan, regex, "xaa", 3);
+    assert_true(regex_scan_next(&scan, &found, &start, &end, &fault));
+    assert_true(found && start == 1 && end == 3);
+    regex_scan_restart(&scan, "a", 1);
+    assert_true(regex_scan_next(&scan, &found, &start, &end, &fault));
+    assert_true(found && start == 0 && end == 1);
+    assert_true(regex_scan_next(&scan, &found, &start, &end, &fault));
+    assert_false(found);
+    regex_scan_free(&scan);
+    regex_scan_free(&scan);
+    regex_free(regex);
+}
+
+static void assert_refused(const char *pattern, size_t size, const char *part)
+{
+    struct regex *regex = NULL;
+    struct fault fault = { 0 };
+    assert_false(regex_create(&regex, pattern, size, &fault));
+    assert_null(regex);
+    assert_int_equal(fault.code, FAULT_OPTION);
+    if (!strstr(fault.message, part))
+        fail_msg("\"%s\" is not in \"%s\"", part, fault.message);
+}
+
+static void test_what_is_no_pattern_is_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = { "(a", "[a", "\\p{Nothing}", "*a", "(?<n>a)\\k<m>" };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
+        assert_refused(wrong[i], strlen(wrong[i]), "is no regular expression");
+    static char deep[8000];
+    memset(deep, '(', sizeof(deep));
+    assert_refused(deep, sizeof(deep), "is no regular expression");
+    static char wide[REGEX_PATTERN_BYTES_MAX + 1];
+    memset(wide, 'a', sizeof(wide));
+    assert_refused(wide, sizeof(wide), "at most 16384");
+}
+
+/* The text is `size` times 'a' and "!". */
+static void assert_takes_too_long(const char *pattern, size_t size)
+{
+    struct regex *regex = compiled(pattern);
+    char *text = malloc(size + 1);
+    assert_non_null(text);
+    memset(text, 'a', size);
+    text[size] = '!';
+    char matches[64];
+    write_matches(matches, sizeof(matches), regex, text, size + 1);
+    if (strcmp(matches, "length") != 0)
+        fail_msg("%s: %s", pattern, matches);
+    free(text);
+    regex_free(regex);
+}
+
+static void test_patterns_that_explode_are_a_fault(void **state)
+{
+    (void)state;
+    assert_takes_too_long("(a+a+)+!.", 40);
+    assert_takes_too_long("(?:a|a)*b?!.", 64);
+    assert_takes_too_long("(a*)*\\1!.", 200);
+    assert_takes_too_long("a*?a*?a*?a*?a*?a*?!.", 3000);
+    assert_takes_too_long("(?<n>a\\g<n>?\\g<n>?)!.", 64);
+    assert_takes_too_long("(?:a+a+)+!.", 300000);
+}
+
+static void test_a_long_text_without_a_cut(void **state)
+{
+    (void)state;
+    struct regex *regex = compiled("\\s+(?!\\S)|\\s+");
+    enum { SIZE = 3000000 };
+    char *text = malloc(SIZE + 1);
+    assert_non_null(text);
+    memset(text, ' ', SIZE);
+    text[SIZE] = 'x';
+    char matches[64];
+    write_matches(matches, sizeof(matches), regex, text, SIZE + 1);
+    assert_string_equal(matches, "0-2999999 2999999-3000000 ");
+    regex_free(regex);
+
+    /* A pattern of a kind that is tried position by position finds the same. */
+    memset(text, 'y', SIZE);
+    regex = compiled("(?>x+)y*+|(?<=y)x");
+    write_matches(matches, sizeof(matches), regex, text, SIZE + 1);
+    assert_string_equal(matches, "3000000-3000001 ");
+    free(text);
+    regex_free(regex);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_matches_lie_from_left_to_right),
+        cmocka_unit_test(test_empty_matches),
+        cmocka_unit_test(test_a_scan_goes_over_several_texts),
+        cmocka_unit_test(test_what_is_no_pattern_is_refused),
+        cmocka_unit_test(test_patterns_that_explode_are_a_fault),
+        cmocka_unit_test(test_a_long_text_without_a_cut),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
