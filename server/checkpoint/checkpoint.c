@@ -190,7 +190,7 @@ bool checkpoint_find(struct checkpoint *checkpoint, const struct model_tensors *
 /* ------------------------------------------------------------------ building -- */
 
 /* Slices the fused tensor of query, key and value, or of key and value. */
-static void set_fused(struct model_part parts[MODEL_PROJECTION_COUNT],
+static void set_fused(struct model_builder_part parts[MODEL_PROJECTION_COUNT],
                       const struct checkpoint_layer *layer)
 {
     const struct model_config *config = &layer->config;
@@ -215,12 +215,12 @@ struct part_names {
 };
 
 /* Names the layer's tensors. A bias in the file that config.json does not ask for is a fault. */
-static bool set_parts(struct model_part parts[MODEL_PROJECTION_COUNT], struct part_names *names,
-                      const struct checkpoint_layer *layer, const struct model_tensors *tensors,
-                      struct fault *fault)
+static bool set_parts(struct model_builder_part parts[MODEL_PROJECTION_COUNT],
+                      struct part_names *names, const struct checkpoint_layer *layer,
+                      const struct model_tensors *tensors, struct fault *fault)
 {
     for (int i = 0; i < MODEL_PROJECTION_COUNT; i++) {
-        parts[i] = (struct model_part){ .weight = NULL };
+        parts[i] = (struct model_builder_part){ .weight = NULL };
         const char *part = layer->run->stack->projections[i];
         if (!part)
             continue;
@@ -284,7 +284,7 @@ static bool build_layer(struct model_layer *layer, const struct checkpoint_run *
                         struct model_parameters *parameters, struct fault *fault)
 {
     struct checkpoint_layer read;
-    struct model_part parts[MODEL_PROJECTION_COUNT];
+    struct model_builder_part parts[MODEL_PROJECTION_COUNT];
     struct part_names names;
     unsigned first;
     struct model_builder builder = {

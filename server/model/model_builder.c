@@ -35,8 +35,8 @@ bool model_builder_refuse(struct model_builder *builder, const struct safetensor
 }
 
 /* A published checkpoint must have every tensor that its family has. */
-static bool find_part(struct model_builder *builder, const struct model_part *part, bool is_bias,
-                      const struct safetensors_entry **entry)
+static bool find_part(struct model_builder *builder, const struct model_builder_part *part,
+                      bool is_bias, const struct safetensors_entry **entry)
 {
     const char *name = is_bias ? part->bias : part->weight;
     *entry =

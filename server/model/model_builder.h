@@ -12,7 +12,7 @@ enum { MODEL_BUILDER_TEXT_BYTES = 96 }; /* of a shape in a message */
 
 /* Where a published checkpoint keeps a projection: a tensor, or a part of the outputs of a fused
  * tensor. */
-struct model_part {
+struct model_builder_part {
     const char *weight, *bias; /* names of tensors; weight NULL: the identity, bias NULL: none */
     struct model_slice slice;
 };
@@ -28,7 +28,8 @@ struct model_builder {
     const struct model_config *config;
     struct model_parameters *parameters;
     int64_t layer;
-    const struct model_part *parts; /* [MODEL_PROJECTION_COUNT]; NULL: tensors have our names */
+    const struct model_builder_part
+        *parts; /* [MODEL_PROJECTION_COUNT]; NULL: tensors have our names */
     struct model_builder_projection projections[MODEL_PARAMETER_COUNT];
     int64_t q_heads, kv_heads, head_dim, v_head_dim;
     struct fault *fault;
