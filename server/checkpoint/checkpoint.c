@@ -43,6 +43,11 @@ static const char *type_of(const cJSON *root)
     return has_field(root, "hidden_dim") ? "mistral_params" : "meta";
 }
 
+const char *checkpoint_type(const struct checkpoint *checkpoint)
+{
+    return type_of(checkpoint->config.root);
+}
+
 bool checkpoint_read(struct checkpoint *checkpoint, const char *text, bool *is_published,
                      struct fault *fault)
 {

@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-static bool has(const char *names, const char *name)
+bool checkpoint_families_has(const char *names, const char *model_type)
 {
-    const size_t wanted = strlen(name);
+    const size_t wanted = strlen(model_type);
     while (*names) {
         const size_t length = strcspn(names, "|");
-        if (length == wanted && strncmp(names, name, length) == 0)
+        if (length == wanted && strncmp(names, model_type, length) == 0)
             return true;
         names += length + (names[length] == '|');
     }
@@ -22,9 +22,10 @@ const struct checkpoint_stack *checkpoint_families_find(const char *model_type, 
     *count = 0;
     for (int i = 0; i < 3; i++) {
         const struct checkpoint_stack *stack = tables[i];
-        while (stack->model_type && !has(stack->model_type, model_type))
+        while (stack->model_type && !checkpoint_families_has(stack->model_type, model_type))
             stack++;
-        while (stack[*count].model_type && has(stack[*count].model_type, model_type))
+        while (stack[*count].model_type
+               && checkpoint_families_has(stack[*count].model_type, model_type))
             ++*count;
         if (*count > 0)
             return stack;

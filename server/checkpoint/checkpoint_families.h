@@ -113,6 +113,9 @@ struct checkpoint_stack {
 /* The first row of a model_type; *count is how many rows it has, one after the other, or 0. */
 const struct checkpoint_stack *checkpoint_families_find(const char *model_type, int *count);
 
+/* Whether names, "roberta|camembert", has model_type. */
+bool checkpoint_families_has(const char *names, const char *model_type);
+
 /* The tables. Each ends with a row whose model_type is NULL. */
 extern const struct checkpoint_stack checkpoint_encoders[];
 extern const struct checkpoint_stack checkpoint_decoders[];

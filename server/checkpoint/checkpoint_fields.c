@@ -94,6 +94,21 @@ bool checkpoint_read_flag(const cJSON *section, const char *field, bool *value, 
            || refuse(node, FAULT_TYPE, "true or false", fault);
 }
 
+/* What follows "=" is the end of field, so that the default is a string too. */
+bool checkpoint_read_string(const cJSON *section, const char *field, const char **value,
+                            struct fault *fault)
+{
+    const char *otherwise;
+    const cJSON *node = find(section, field, &otherwise);
+    if (cJSON_IsNull(node)) {
+        otherwise = field + strcspn(field, "=");
+        otherwise += *otherwise == '=';
+        node = NULL;
+    }
+    *value = node ? node->valuestring : otherwise;
+    return !node || cJSON_IsString(node) || refuse(node, FAULT_TYPE, "a string", fault);
+}
+
 const cJSON *checkpoint_find_object(const cJSON *section, const char *names)
 {
     while (names && *names) {

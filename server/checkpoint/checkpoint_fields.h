@@ -19,6 +19,10 @@ bool checkpoint_read_number(const cJSON *section, const char *field, double *val
 bool checkpoint_read_flag(const cJSON *section, const char *field, bool *value,
                           struct fault *fault);
 
+/* The same for a string of the section; null is the default. It lives as long as both. */
+bool checkpoint_read_string(const cJSON *section, const char *field, const char **value,
+                            struct fault *fault);
+
 /* The first object that "a|b.c" names in section; NULL: there is none. */
 const cJSON *checkpoint_find_object(const cJSON *section, const char *names);
 

@@ -6,6 +6,7 @@
 #include "checkpoint/checkpoint_known.h"
 
 #include "checkpoint/checkpoint_fields.h"
+#include "checkpoint/checkpoint_forward.h"
 
 #include <fnmatch.h>
 #include <math.h>
@@ -68,6 +69,19 @@ static const size_t NAMED[] = {
 };
 #undef AT
 
+/* The same of what stands around attention. */
+#define AT(field) offsetof(struct checkpoint_forward_row, field)
+static const size_t NAMED_FORWARD[] = {
+    AT(scale),          AT(root_scale_if),   AT(position_offset),
+    AT(padding),        AT(position_count),  AT(parallel),
+    AT(residual_scale), AT(norm_bias),       AT(norm_eps),
+    AT(biases),         AT(activation),      AT(expert_count),
+    AT(chosen_count),   AT(head_activation), AT(tied),
+    AT(logit_scale),    AT(logit_divisor),   AT(logit_softcap),
+    AT(start),          AT(reads),
+};
+#undef AT
+
 /* The rows of a family that read one section of its config.json. section NULL: the top of
  * config.json, where the names of sections are known fields too. */
 struct family {
@@ -103,6 +117,21 @@ static bool is_same_section(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
+/* Whether one of count members of a row, which stand at these offsets, names path. */
+static bool is_in_members(const void *row, const size_t *offsets, size_t count, const char *path,
+                          bool below)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *const *field =
+            (const char *const *)(const void *)((const char *)row + offsets[i]);
+        if (find_entry(*field, path, below))
+            return true;
+    }
+    return false;
+}
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
 /* Whether a row of the section names path; with below, a field of the object at path. */
 static bool is_named(const struct family *family, const char *path, bool below)
 {
@@ -113,12 +142,12 @@ static bool is_named(const struct family *family, const char *path, bool below)
             return true;
         if (!is_same_section(row->section, family->section))
             continue;
-        for (size_t j = 0; j < sizeof NAMED / sizeof NAMED[0]; j++) {
-            const char *const *field =
-                (const char *const *)(const void *)((const char *)row + NAMED[j]);
-            if (find_entry(*field, path, below))
-                return true;
-        }
+        const struct checkpoint_forward_row *forward =
+            checkpoint_forward_find(family->model_type, row->kind);
+        if (is_in_members(row, NAMED, COUNT(NAMED), path, below)
+            || (forward
+                && is_in_members(forward, NAMED_FORWARD, COUNT(NAMED_FORWARD), path, below)))
+            return true;
         if (row->theta && row->theta[0] != '=' && find_entry(ROTARY, path, below))
             return true;
     }

@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-void checkpoint_name_write(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
-                           int64_t index, const char *part, const char *ending)
+void checkpoint_name_write_in(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
+                              const char *layer, int64_t index, const char *part,
+                              const char *ending)
 {
     const struct checkpoint_stack *stack = run->stack;
     const int64_t outer = index / run->inner_count;
     const int64_t number = stack->number ? stack->number(run->section, outer) : outer;
-    const char *layer = stack->layer;
     const int before = (int)strcspn(layer, "%");
     const char *rest = layer + before + 1;
     const int between = (int)strcspn(rest, "%");
@@ -22,4 +22,10 @@ void checkpoint_name_write(char name[CHECKPOINT_NAME_BYTES], const struct checkp
     else
         snprintf(name, CHECKPOINT_NAME_BYTES, "%s%.*s%" PRId64 "%s%s%s", run->prefix, before, layer,
                  number, rest, part, ending);
+}
+
+void checkpoint_name_write(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
+                           int64_t index, const char *part, const char *ending)
+{
+    checkpoint_name_write_in(name, run, run->stack->layer, index, part, ending);
 }

@@ -9,4 +9,10 @@
 void checkpoint_name_write(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
                            int64_t index, const char *part, const char *ending);
 
+/* The same with layer in place of the layer of the run's stack: "model.layers.7.mlp.up_proj.weight"
+ * for "layers.%.mlp.", 7, "up_proj" and ".weight". */
+void checkpoint_name_write_in(char name[CHECKPOINT_NAME_BYTES], const struct checkpoint_run *run,
+                              const char *layer, int64_t index, const char *part,
+                              const char *ending);
+
 #endif

@@ -1,6 +1,7 @@
 /* model.c - see model.h. */
 #include "model/model.h"
 
+#include "model/model_forward.h"
 #include "model/model_mapping.h"
 #include "model/model_storage.h"
 #include "watch/model_statistics.h"
@@ -98,4 +99,16 @@ void model_drop_layer(struct model *model, int64_t layer)
     const void *addresses[LAYER_ADDRESSES];
     addresses_of(&model->layers[layer], addresses);
     model_converted_drop(&model->storage->copies, addresses, LAYER_ADDRESSES);
+}
+
+bool model_forward_hold(struct model *model, struct fault *fault)
+{
+    return model_converted_hold(&model->storage->copies, model->forward->addresses,
+                                model->forward->address_count, fault);
+}
+
+void model_forward_drop(struct model *model)
+{
+    model_converted_drop(&model->storage->copies, model->forward->addresses,
+                         model->forward->address_count);
 }

@@ -19,6 +19,7 @@
 #ifndef ATTND_MODEL_FORWARD_H
 #define ATTND_MODEL_FORWARD_H
 
+#include "base/fault.h"
 #include "layer.h"
 
 enum model_activation {
@@ -138,10 +139,16 @@ struct model_forward {
     int64_t mask_id;    /* the mask token; -1: not known */
     int64_t vocabulary; /* numbers of logits that are tokens */
 
-    /* Addresses of parameters in converted copies may stand here: hold them while the pass runs
-     * (model_converted.h). */
+    /* Parameters, some of which may lie in converted copies (model_converted.h). */
     const void **addresses;
     int address_count;
 };
+
+struct model;
+
+/* Read what model->forward points at only between these two calls, as with a layer
+ * (model_hold_layer()). The attention layers are held each on its own. The fault is memory. */
+bool model_forward_hold(struct model *model, struct fault *fault);
+void model_forward_drop(struct model *model);
 
 #endif

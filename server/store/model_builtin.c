@@ -41,6 +41,7 @@ bool model_create_sdpa(struct model **model, struct fault *fault)
     made->attention = "scaled_dot_product";
     made->built_in = true;
     made->parameterless = true;
+    made->forward_reason = "the model has no parameters";
     made->layers[0].options = attn_options_default(1);
     made->layers[0].d_query = made->layers[0].d_key = -1; /* open: each call has its own */
     made->layers[0].d_value = made->layers[0].d_out = -1;

@@ -5,6 +5,7 @@
 #include "store/model_open.h"
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/checkpoint_forward.h"
 #include "model/model_config.h"
 #include "model/model_layers.h"
 #include "model/model_mapping.h"
@@ -41,6 +42,12 @@ static bool build(struct model **model, const char *name, const char *source,
     made->dtype = parameters.dtype;
     made->parameter_count = parameters.count;
     made->parameter_bytes = parameters.bytes;
+    if (!checkpoint)
+        made->forward_reason = "the model's config is attnd's own, which describes attention "
+                               "layers only";
+    else if (good)
+        good = checkpoint_forward_build(&made->forward, &made->forward_reason, checkpoint,
+                                        made->layers, &parameters, fault);
     model_parameters_free(&parameters);
     model_converted_sort(&made->storage->copies);
     if (good)

@@ -1,0 +1,113 @@
+/* checkpoint_forward_embedding.c - see checkpoint_forward_embedding.h. */
+#include "checkpoint/checkpoint_forward_embedding.h"
+
+#include "checkpoint/checkpoint_fields.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { SINUSOIDS_MAX = 1 << 26 }; /* numbers of a table that is computed */
+
+/* A projection that the file has only where it changes the width. */
+static bool set_projection(struct checkpoint_forward_reader *reader, struct attn_linear *projection,
+                           const char *names, int64_t *width, int64_t to, bool has_bias)
+{
+    if (!checkpoint_forward_has(reader, names))
+        return true;
+    if (!checkpoint_forward_linear(reader, projection, names, to, *width, false, has_bias))
+        return false;
+    *width = to;
+    return true;
+}
+
+static bool read_scale(struct model_embedding *embedding, struct checkpoint_forward_reader *reader,
+                       int64_t width)
+{
+    const cJSON *section = reader->run->section;
+    bool is_root;
+    if (!checkpoint_read_number(section, reader->row.scale, &embedding->scale, reader->fault)
+        || !checkpoint_read_flag(section, reader->row.root_scale_if, &is_root, reader->fault))
+        return false;
+    if (is_root)
+        embedding->scale = sqrt((double)width);
+    return true;
+}
+
+/* Positions that a formula gives, rounded to float as the family's own source keeps them. */
+static bool make_positions(struct model_table *positions, struct checkpoint_forward_reader *reader,
+                           int64_t width)
+{
+    struct arena *arena = reader->parameters->arena;
+    int64_t count;
+    if (!checkpoint_read_integer(reader->run->section, reader->row.position_count, &count,
+                                 reader->fault))
+        return false;
+    if (count < 1 || count > SINUSOIDS_MAX / width)
+        return fault_set(reader->fault, FAULT_OPTION,
+                         "config.json gives %" PRId64 " positions (%.*s), which is no count of "
+                         "rows that can be computed",
+                         count, CHECKPOINT_FIELD_NAME(reader->row.position_count));
+    float *rows = arena_alloc(arena, (size_t)(count * width) * sizeof *rows);
+    double *row = arena_alloc(arena, (size_t)width * sizeof *row);
+    if (!rows || !row)
+        return fault_no_memory(reader->fault);
+    for (int64_t i = 0; i < count; i++) {
+        reader->row.sinusoid(row, i, width);
+        for (int64_t c = 0; c < width; c++)
+            rows[i * width + c] = (float)row[c];
+    }
+    *positions = (struct model_table){ rows, ATTN_F32, count, width };
+    return true;
+}
+
+static bool set_positions(struct model_stream *stream, struct checkpoint_forward_reader *reader,
+                          int64_t width)
+{
+    const struct checkpoint_forward_row *row = &reader->row;
+    struct model_embedding *embedding = &stream->embedding;
+    if (!row->positions && !row->sinusoid)
+        return true;
+    const bool is_made = row->sinusoid && !checkpoint_forward_has(reader, row->positions);
+    if (!(is_made ? make_positions(&embedding->positions, reader, width)
+                  : checkpoint_forward_table(reader, &embedding->positions, row->positions, width))
+        || !checkpoint_read_integer(reader->run->section, row->position_offset,
+                                    &embedding->position_offset, reader->fault))
+        return false;
+    if (row->padding) {
+        if (!checkpoint_read_integer(reader->run->section, row->padding, &embedding->padding_id,
+                                     reader->fault))
+            return false;
+        embedding->position_offset = embedding->padding_id + 1;
+    }
+    stream->length_max = embedding->positions.count - embedding->position_offset;
+    return stream->length_max > 0
+           || fault_set(reader->fault, FAULT_SHAPE,
+                        "the table of positions has %" PRId64 " rows, and the first row of a text "
+                        "takes number %" PRId64,
+                        embedding->positions.count, embedding->position_offset);
+}
+
+bool checkpoint_forward_embedding_build(struct model_stream *stream,
+                                        struct checkpoint_forward_reader *reader)
+{
+    const struct checkpoint_forward_row *row = &reader->row;
+    struct model_embedding *embedding = &stream->embedding;
+    *embedding = (struct model_embedding){ .input = MODEL_INPUT_TOKENS, .padding_id = -1 };
+    if (!checkpoint_forward_table(reader, &embedding->tokens, row->tokens, 0)
+        || !read_scale(embedding, reader, stream->width))
+        return false;
+    int64_t width = embedding->tokens.width;
+    if (!set_projection(reader, &embedding->token_projection, row->token_projection, &width,
+                        stream->width, false)
+        || !set_positions(stream, reader, width)
+        || (row->types && !checkpoint_forward_table(reader, &embedding->types, row->types, width))
+        || !checkpoint_forward_norm(reader, &embedding->norm, row->embedding_norm, width)
+        || !set_projection(reader, &embedding->projection, row->projection, &width, stream->width,
+                           true))
+        return false;
+    return width == stream->width
+           || fault_set(reader->fault, FAULT_SHAPE,
+                        "tokens have %" PRId64 " columns and layers have %" PRId64
+                        ", and the file has no tensor that projects them",
+                        width, stream->width);
+}
