@@ -48,7 +48,7 @@ static void test_list(void **state)
          model = model->next)
         answer_expect_members(model,
                               "name,attention,state,reason,source,dtype,parameter_count,bytes,"
-                              "causal,layers");
+                              "causal,trace,trace_reason,layers");
     cJSON_Delete(root);
     http_response_free(&response);
 }
@@ -65,6 +65,10 @@ static void test_one(void **state)
     answer_expect(model, "bytes", "108", 0);
     answer_expect(model, "dtype", "\"F32\"", 0);
     answer_expect(model, "causal", "false", 0);
+    answer_expect(model, "trace", "false", 0);
+    answer_expect(model, "trace_reason",
+                  "\"the model's config is attnd's own, which describes attention layers only\"",
+                  0);
     const cJSON *layer = cJSON_GetArrayItem(cJSON_GetObjectItem(model, "layers"), 0);
     answer_expect_members(layer, "index,kind,d_query,d_key,d_value,d_out,q_heads,kv_heads,head_dim,"
                                  "v_head_dim,options");
