@@ -157,6 +157,12 @@ enum attn_status attn_layer_plan_init(struct attn_layer_plan *plan,
 void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task, void *scratch,
                     void *workspace);
 
+/* Query and key as attention reads them: projected, normalized and rotated. A view of the scratch,
+ * or of the caller's memory where nothing prepares them. To be read after the stage before
+ * attention's first one, and before scratch is used again. */
+struct attn_tensor attn_layer_prepared_query(const struct attn_layer_plan *plan, void *scratch);
+struct attn_tensor attn_layer_prepared_key(const struct attn_layer_plan *plan, void *scratch);
+
 /* What a stage computes: a product of rows with parameters of the layer (those of query, key and
  * value, or those of the output projection), or something else. */
 enum attn_layer_product { ATTN_PRODUCT_NONE, ATTN_PRODUCT_INPUTS, ATTN_PRODUCT_OUTPUT };

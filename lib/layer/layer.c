@@ -77,6 +77,28 @@ static void run_prepare(const struct attn_layer_plan *plan, int64_t task, void *
     }
 }
 
+static struct attn_tensor prepared(const struct attn_layer_plan *plan, int index,
+                                   const struct attn_tensor *planned, size_t offset, void *scratch)
+{
+    struct attn_operand operands[ATTN_OPERAND_COUNT];
+    struct attn_tensor view = *planned;
+
+    attn_layer_operands(&plan->problem, operands);
+    if (operands[index].is_prepared)
+        view.data = attn_scratch_at(scratch, offset);
+    return view;
+}
+
+struct attn_tensor attn_layer_prepared_query(const struct attn_layer_plan *plan, void *scratch)
+{
+    return prepared(plan, 0, &plan->attention.problem.query, plan->q_offset, scratch);
+}
+
+struct attn_tensor attn_layer_prepared_key(const struct attn_layer_plan *plan, void *scratch)
+{
+    return prepared(plan, 1, &plan->attention.problem.key, plan->k_offset, scratch);
+}
+
 static void run_attend(const struct attn_layer_plan *plan, enum attn_layer_stage kind, int64_t task,
                        void *scratch, void *workspace)
 {
