@@ -10,6 +10,7 @@
  * are constants at each call: only then do both compilers unroll it fully and keep its sums in
  * registers. Everything here is static, so that code compiled for a newer CPU is never linked into
  * the path of an older one. */
+#include "body_activation.h"
 #include "body_decode.h"
 #include "body_gradient.h"
 #include "body_mask.h"
@@ -396,6 +397,14 @@ const struct attn_kernels ATTN_KERNELS = {
     .compensated_tile = compensated_tile,
     .all_finite = all_finite,
     .weights_row = weights_row,
+    .gelu = gelu_row,
+    .gelu_tanh = gelu_tanh_row,
+    .gelu_quick = gelu_quick_row,
+    .relu = relu_row,
+    .silu = silu_row,
+    .tanh = tanh_row,
+    .softcap_row = softcap_row,
+    .multiply_row = multiply_row,
     .greatest_of_cells = greatest_of_cells,
     .bound_of_greatest = bound_of_greatest,
     .find_reaching = find_reaching,

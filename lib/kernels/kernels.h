@@ -234,6 +234,19 @@ struct attn_kernels {
                                                int64_t v_head_dim, const void *next, int64_t low,
                                                int64_t high);
 
+    /* Functions of the n numbers of a row, in place; linear.h has the formulas and accuracies. The
+     * bits of a result depend only on its number and on the table, not on its place in the row. */
+    void (*gelu)(float *row, int64_t n);
+    void (*gelu_tanh)(float *row, int64_t n);
+    void (*gelu_quick)(float *row, int64_t n);
+    void (*relu)(float *row, int64_t n);
+    void (*silu)(float *row, int64_t n);
+    void (*tanh)(float *row, int64_t n);
+    void (*softcap_row)(float *row, float softcap, int64_t n); /* as softcap_tile() */
+
+    /* row[i] *= factors[i] for i < n. */
+    void (*multiply_row)(float *row, const float *factors, int64_t n);
+
     /* Gradient kernels. A tile is [n][width] here too, but its lanes are query rows or keys.
      * Numbers that belong to query rows come with a step: step 0 means one for each lane, [width];
      * step 1 means one for each row of the tile, [n]. A weight of 0 makes the gradient of its score

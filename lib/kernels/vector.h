@@ -157,12 +157,10 @@ INLINE vec sixteenth(ivec index)
  * is 1 + r + r^2 (a + b r), relative error 2e-9, and 2^n comes from a table for the fraction of n
  * and from the exponent bits for the rest: adding 1.5 * 2^19 leaves n in the low bits of the sum.
  * One table and four operations fewer than a polynomial for |r| <= ln 2 / 2. */
-INLINE vec exp_nonpositive(vec x)
+#define EXP_SHIFT 786432.0f /* 1.5 * 2^19 */
+
+INLINE vec exp_of_rest(vec x, vec shifted, vec r)
 {
-    const float shift = 786432.0f; /* 1.5 * 2^19 */
-    const vec shifted = x * 1.44269504f + shift;
-    const vec n = shifted - shift;
-    const vec r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
     const vec q = (0.50001624f + 0.166669015f * r) * (r * r) + r;
     const vec two_to_n = (vec)((uvec)sixteenth((ivec)shifted) + ((uvec)shifted << 19));
     return exp_above_least(x, two_to_n * q + two_to_n);
@@ -171,12 +169,10 @@ INLINE vec exp_nonpositive(vec x)
 /* e^x for x <= 0. Let x = n ln 2 + r and |r| <= ln 2 / 2. Then e^r is 1 + r + r^2 q(r), where q
  * interpolates (e^r - 1 - r) / r^2 at the Chebyshev nodes (relative error 1.1e-8), and 2^n is made
  * in the exponent bits: adding 1.5 * 2^23 leaves n in the low bits of the sum. */
-INLINE vec exp_nonpositive(vec x)
+#define EXP_SHIFT 12582912.0f /* 1.5 * 2^23 */
+
+INLINE vec exp_of_rest(vec x, vec shifted, vec r)
 {
-    const float shift = 12582912.0f; /* 1.5 * 2^23 */
-    const vec shifted = x * 1.44269504f + shift;
-    const vec n = shifted - shift;
-    const vec r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
     vec q = broadcast(1.392626805e-3f);
     q = q * r + 8.363246670e-3f;
     q = q * r + 4.166655411e-2f;
@@ -187,6 +183,25 @@ INLINE vec exp_nonpositive(vec x)
     return exp_above_least(x, power * two_to_n);
 }
 #endif
+
+INLINE vec exp_nonpositive(vec x)
+{
+    const vec shifted = x * 1.44269504f + EXP_SHIFT;
+    const vec n = shifted - EXP_SHIFT;
+    const vec r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    return exp_of_rest(x, shifted, r);
+}
+
+/* e^(high + low), high + low <= 0, where low is what high lacks of a number with more bits than a
+ * float has: much smaller than high. */
+INLINE vec exp_of_parts(vec high, vec low)
+{
+    const vec x = high + low;
+    const vec shifted = x * 1.44269504f + EXP_SHIFT;
+    const vec n = shifted - EXP_SHIFT;
+    const vec r = ((high - n * 0.693359375f) + n * 2.12194440e-4f) + low;
+    return exp_of_rest(x, shifted, r);
+}
 
 /* tanh of a number that is 0 or more: below 0.625 the odd polynomial of Cephes' tanhf, from there
  * on (1 - e^-2y) / (1 + e^-2y). */
