@@ -18,50 +18,10 @@
 #define ATTN_LAYER_H
 
 #include "attn.h"
+#include "linear.h"
 #include "rope.h"
+#include "rows.h"
 #include "weight_map.h"
-
-/* y = x . weight^T + bias. Borrowed memory, dense, row-major. */
-struct attn_linear {
-    const void *weight; /* [out, in], or [in, out] if in_out; NULL: the identity, y = x */
-    const float *bias;  /* [out], or NULL */
-    int64_t out;
-    int64_t in;
-    bool in_out;
-    int64_t stride;        /* elements from one row of weight to the next; 0: the rows are dense */
-    enum attn_dtype dtype; /* of weight: F32, F16 or BF16. 16-bit weights give the same bits as the
-                              same numbers in F32 */
-};
-
-/* Whether a weight can have this dtype. */
-bool attn_linear_takes(enum attn_dtype dtype);
-
-/* Split one projection into two over the same memory: left takes the first columns inputs of
- * joined, right takes the rest, 0 < columns < joined->in:
- *
- *     joined([a; b]) = left(a) + right(b)
- *
- * The bias goes to left. */
-void attn_linear_split(const struct attn_linear *joined, int64_t columns, struct attn_linear *left,
-                       struct attn_linear *right);
-
-/* Which numbers of a row of heads are normalized together, and the shape of the norm's weights. */
-enum attn_norm_scope {
-    ATTN_NORM_HEAD,  /* each head alone; weight and bias [head_dim], the same for all heads */
-    ATTN_NORM_HEADS, /* each head alone; [heads, head_dim] */
-    ATTN_NORM_ROW,   /* all heads of the row together; [heads * head_dim] */
-};
-
-/* y = weight * x / sqrt(mean(x^2) + eps) + bias (RMSNorm: Zhang and Sennrich 2019). If is_centred,
- * x is first reduced by its mean (LayerNorm: Ba et al. 2016). If all numbers are 0, they stay 0
- * when eps is above 0 and become NaN when eps is 0. */
-struct attn_norm {
-    const float *weight; /* borrowed; NULL: no norm */
-    double eps;          /* 0 or more, finite */
-    const float *bias;   /* borrowed; NULL: none */
-    enum attn_norm_scope scope;
-    bool is_centred;
-};
 
 struct attn_layer {
     int64_t q_heads, kv_heads, head_dim, v_head_dim;

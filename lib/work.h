@@ -15,16 +15,17 @@ struct attn_work {
     double tasks;
     double projection_flops;
     double parameter_bytes; /* of projections, once for each chunk of rows that reads them */
-    double moved_numbers;   /* transposed by a tile, scaled by a norm or rotated by a position */
-    double tile_flops;      /* of scores and context */
-    double pairs;           /* scores on their way through the softmax */
-    double decode_flops;    /* decode (fewer query rows than lanes): flops of scores and context */
-    double decode_pairs;    /* decode: scores through the softmax */
-    double stream_bytes;    /* decode: keys and values, each of which is read for few rows only */
-    double map_bytes;       /* of maps that are written */
-    double tanhs;           /* of additive scores */
-    double double_flops;    /* everything in a plan that computes in double */
-    double gradient_flops;  /* of gradients of attention */
+    double moved_numbers; /* transposed by a tile, scaled by a norm, rotated by a position, added to
+                             other rows */
+    double tile_flops;    /* of scores and context */
+    double pairs;         /* scores on their way through the softmax */
+    double decode_flops;  /* decode (fewer query rows than lanes): flops of scores and context */
+    double decode_pairs;  /* decode: scores through the softmax */
+    double stream_bytes;  /* decode: keys and values, each of which is read for few rows only */
+    double map_bytes;     /* of maps that are written */
+    double tanhs;         /* of additive scores, and activations */
+    double double_flops;  /* everything in a plan that computes in double */
+    double gradient_flops; /* of gradients of attention */
     double gradient_tanhs;
 };
 
@@ -45,6 +46,11 @@ void attn_layer_work(const struct attn_layer_plan *plan, struct attn_work *work)
 /* The part of attn_layer_work() that is one product: its flops and its parameter bytes. */
 void attn_layer_product_work(const struct attn_layer_plan *plan, enum attn_layer_product product,
                              struct attn_work *work);
+
+/* A product of linear.h, with its activation; and one pass over rows: a norm, a sum, a gathering of
+ * rows of a table. */
+void attn_product_work(const struct attn_product *product, struct attn_work *work);
+void attn_rows_work(int64_t row_count, int64_t columns, struct attn_work *work);
 
 void attn_layer_gradient_work(const struct attn_layer_gradient_plan *plan, struct attn_work *work);
 

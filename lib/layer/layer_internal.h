@@ -3,6 +3,8 @@
 #define ATTN_LAYER_INTERNAL_H
 
 #include "layer.h"
+#include "rows/linear_internal.h"
+#include "rows/norm.h"
 
 enum attn_layer_stage {
     ATTN_LAYER_PROJECT,
@@ -65,30 +67,12 @@ struct attn_norm_groups {
 struct attn_norm_groups attn_norm_groups(const struct attn_norm *norm, int64_t heads,
                                          int64_t head_dim);
 
-/* For the numbers of a group: what is subtracted from them (0 if the norm is not centred), and the
- * factor that they are then multiplied by. */
-struct attn_norm_moments {
-    double mean, factor;
-};
-struct attn_norm_moments attn_norm_moments(const struct attn_norm *norm, const float *x,
-                                           int64_t columns);
-
 /* Normalize dense rows of heads * head_dim columns in place. */
 void attn_norm_rows(const struct attn_norm *norm, float *rows, int64_t row_count, int64_t heads,
                     int64_t head_dim);
 
 /* Clamp numbers to layer.h's projected_max, if it is above 0; NaN stays NaN. */
 void attn_clamp(float *numbers, int64_t count, double projected_max);
-
-/* Elements from one row of the projection's weight to the next; the same for its gradient. */
-int64_t attn_linear_stride(const struct attn_linear *linear);
-
-/* The address of number index of the projection's weight. */
-const void *attn_linear_at(const struct attn_linear *linear, int64_t index);
-
-/* The projection that takes gradients of the outputs to gradients of the inputs: the same memory,
- * read transposed. */
-struct attn_linear attn_linear_back(const struct attn_linear *linear);
 
 /* The workspace of one task of a product. */
 size_t attn_layer_product_workspace_bytes(void);

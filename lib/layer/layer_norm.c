@@ -1,9 +1,7 @@
 /* layer_norm.c - clamps and norms of projected rows, before their rotary embedding; norms apply to
  * each head or to the whole row.
  *
- * Sources: Zhang and Sennrich 2019 (root mean square), Ba et al. 2016 (LayerNorm); clip_qkv of MPT
- * and OLMo. Means are summed in double, so long rows lose no precision; each number is then scaled
- * and weighted in float. */
+ * Source of the clamp: clip_qkv of MPT and OLMo. rows/norm.c has the arithmetic of the norms. */
 #include "layer/layer_internal.h"
 
 #include "base/internal.h"
@@ -30,35 +28,24 @@ struct attn_norm_groups attn_norm_groups(const struct attn_norm *norm, int64_t h
                                       norm->scope == ATTN_NORM_HEADS ? head_dim : 0 };
 }
 
-struct attn_norm_moments attn_norm_moments(const struct attn_norm *norm, const float *x,
-                                           int64_t columns)
-{
-    double mean = 0, sum = 0;
-    for (int64_t c = 0; norm->is_centred && c < columns; c++)
-        mean += (double)x[c];
-    mean /= (double)columns;
-    for (int64_t c = 0; c < columns; c++)
-        sum += ((double)x[c] - mean) * ((double)x[c] - mean);
-    return (struct attn_norm_moments){ mean, 1 / sqrt(sum / (double)columns + norm->eps) };
-}
-
-static void norm_group(const struct attn_norm *norm, float *x, const float *weight,
-                       const float *bias, int64_t columns)
-{
-    const struct attn_norm_moments moments = attn_norm_moments(norm, x, columns);
-    const float mean = (float)moments.mean, factor = (float)moments.factor;
-    for (int64_t c = 0; c < columns; c++)
-        x[c] = (x[c] - mean) * factor * weight[c] + (bias != NULL ? bias[c] : 0.0f);
-}
-
 void attn_norm_rows(const struct attn_norm *norm, float *rows, int64_t row_count, int64_t heads,
                     int64_t head_dim)
 {
     const struct attn_norm_groups groups = attn_norm_groups(norm, heads, head_dim);
-    for (int64_t i = 0; i < row_count * groups.count; i++) {
-        const int64_t at = i % groups.count * groups.weight_step;
-        norm_group(norm, rows + i * groups.columns, norm->weight + at,
-                   norm->bias != NULL ? norm->bias + at : NULL, groups.columns);
+
+    const int64_t columns = groups.columns;
+
+    if (groups.weight_step == 0) {
+        attn_rows_norm(norm, rows, columns, rows, columns, row_count * groups.count, columns);
+        return;
+    }
+    for (int64_t group = 0; group < groups.count; group++) {
+        const int64_t at = group * groups.weight_step;
+        struct attn_norm own = *norm;
+        own.weight += at;
+        own.bias = norm->bias != NULL ? norm->bias + at : NULL;
+        attn_rows_norm(&own, rows + group * columns, heads * columns, rows + group * columns,
+                       heads * columns, row_count, columns);
     }
 }
 

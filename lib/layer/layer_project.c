@@ -1,18 +1,12 @@
 /* layer_project.c - the products of rows with the parameters of a layer: the projections of query,
  * key and value, and the output projection.
  *
- * A task is up to ATTN_PROJECT_ROWS_MAX rows of one projection and enough of its outputs to make a
- * task of a good length. The bits of a row do not depend on the other rows, so tasks can be divided
- * freely, and the rows may belong to several calls. Tasks that share parameters follow each other,
- * while the parameters are still in the caches. */
-#include "base/convert.h"
+ * rows/product.c divides a product into tasks. The bits of a row do not depend on the other rows,
+ * so the rows of a task may belong to several calls. */
 #include "base/internal.h"
 #include "layer/layer_internal.h"
 
 #include "kernels/kernels.h"
-
-/* Parameters of one task, at most; and the smallest number of outputs worth a task. */
-enum { TASK_PARAMETERS = 1 << 20, TASK_OUTPUTS_MIN = 64 };
 
 static int linear_count(enum attn_layer_product product)
 {
@@ -62,33 +56,20 @@ static void find_rows(const struct attn_layer_call *call, enum attn_layer_produc
     }
 }
 
-/* Outputs of one task. The first output of every task is aligned like the first output of all. */
-static int64_t outputs_of(const struct attn_linear *linear)
+/* The rows of all calls that go through a projection. */
+static int64_t all_rows(const struct attn_layer_call *calls, int count,
+                        enum attn_layer_product product, int index)
 {
-    const int64_t most = TASK_PARAMETERS / linear->in / TASK_OUTPUTS_MIN * TASK_OUTPUTS_MIN;
-
-    return attn_min(attn_max(most, TASK_OUTPUTS_MIN), ATTN_PROJECT_OUTPUTS_MAX);
-}
-
-struct product_tasks {
-    int64_t row_blocks, output_blocks;
-};
-
-static struct product_tasks tasks_of_rows(const struct attn_linear *linear, int64_t row_count)
-{
-    return (struct product_tasks){ attn_divide_up(row_count, ATTN_PROJECT_ROWS_MAX),
-                                   attn_divide_up(linear->out, outputs_of(linear)) };
-}
-
-static struct product_tasks tasks_of(const struct attn_layer_call *calls, int count,
-                                     enum attn_layer_product product, int index)
-{
-    const struct attn_linear *linear = linear_of(calls[0].plan->problem.layer, product, index);
     int64_t rows = 0;
 
     for (int i = 0; i < count; i++)
         rows += row_count_of(&calls[i], product, index);
-    return rows == 0 ? (struct product_tasks){ 0, 0 } : tasks_of_rows(linear, rows);
+    return rows;
+}
+
+static int64_t tasks_of(const struct attn_linear *linear, int64_t rows)
+{
+    return rows == 0 ? 0 : attn_linear_tasks(linear, rows);
 }
 
 enum attn_layer_product attn_layer_product(const struct attn_layer_plan *plan, int stage)
@@ -149,18 +130,17 @@ int64_t attn_layer_product_tasks(const struct attn_layer_call *calls, int count,
 {
     int64_t task_count = 0;
 
-    for (int index = 0; index < linear_count(product); index++) {
-        const struct product_tasks tasks = tasks_of(calls, count, product, index);
-        task_count += tasks.row_blocks * tasks.output_blocks;
-    }
+    for (int index = 0; index < linear_count(product); index++)
+        task_count += tasks_of(linear_of(calls[0].plan->problem.layer, product, index),
+                               all_rows(calls, count, product, index));
     return task_count;
 }
 
 /* Collect the rows of all calls, one call after the other, from row first on, at most
- * ATTN_PROJECT_ROWS_MAX; return their number. */
-static int64_t gather(const struct attn_layer_call *calls, int count,
-                      enum attn_layer_product product, int index, int64_t first,
-                      const float *x[ATTN_PROJECT_ROWS_MAX], float *y[ATTN_PROJECT_ROWS_MAX])
+ * ATTN_PROJECT_ROWS_MAX. */
+static void gather(const struct attn_layer_call *calls, int count, enum attn_layer_product product,
+                   int index, int64_t first, const float *x[ATTN_PROJECT_ROWS_MAX],
+                   float *y[ATTN_PROJECT_ROWS_MAX])
 {
     const struct attn_linear *linear = linear_of(calls[0].plan->problem.layer, product, index);
     int64_t row_count = 0;
@@ -177,25 +157,17 @@ static int64_t gather(const struct attn_layer_call *calls, int count,
         }
         first = attn_max(first - rows, 0);
     }
-    return row_count;
 }
 
 static void run_rows(const struct attn_kernels *kernels, const struct attn_linear *linear,
                      const float *const x[ATTN_PROJECT_ROWS_MAX], float *y[ATTN_PROJECT_ROWS_MAX],
-                     int64_t row_count, int64_t first_output, double projected_max, void *workspace)
+                     const struct attn_linear_part *part, double projected_max, void *workspace)
 {
-    const int64_t out = attn_min(outputs_of(linear), linear->out - first_output);
-    const int64_t stride = attn_linear_stride(linear);
-    const void *weight = attn_linear_at(linear, first_output * (linear->in_out ? 1 : stride));
-    const enum attn_numbers kind = attn_numbers_of(linear->dtype);
-    const float *bias = linear->bias != NULL ? linear->bias + first_output : NULL;
-
-    for (int64_t r = 0; r < row_count; r++)
-        y[r] += first_output;
-    (linear->in_out ? kernels->project_by_inputs[kind] : kernels->project_by_outputs[kind])(
-        y, x, row_count, weight, stride, bias, out, linear->in, workspace);
-    for (int64_t r = 0; r < row_count; r++)
-        attn_clamp(y[r], out, projected_max);
+    for (int64_t r = 0; r < part->row_count; r++)
+        y[r] += part->first_output;
+    attn_linear_multiply(kernels, linear, x, y, part, workspace);
+    for (int64_t r = 0; r < part->row_count; r++)
+        attn_clamp(y[r], part->output_count, projected_max);
 }
 
 void attn_layer_product_run(const struct attn_layer_call *calls, int count,
@@ -204,45 +176,40 @@ void attn_layer_product_run(const struct attn_layer_call *calls, int count,
     const struct attn_layer *layer = calls[0].plan->problem.layer;
     const struct attn_kernels *kernels = calls[0].plan->attention.kernels;
     const double projected_max = product == ATTN_PRODUCT_INPUTS ? layer->projected_max : 0;
-    const float *x[ATTN_PROJECT_ROWS_MAX];
-    float *y[ATTN_PROJECT_ROWS_MAX];
+    const float *x[ATTN_PROJECT_ROWS_MAX] = { NULL };
+    float *y[ATTN_PROJECT_ROWS_MAX] = { NULL };
 
     for (int index = 0; index < linear_count(product); index++) {
         const struct attn_linear *linear = linear_of(layer, product, index);
-        const struct product_tasks tasks = tasks_of(calls, count, product, index);
-        if (tasks.row_blocks > 0 && task < tasks.row_blocks * tasks.output_blocks) {
-            const int64_t first = task % tasks.row_blocks * ATTN_PROJECT_ROWS_MAX;
-            const int64_t row_count = gather(calls, count, product, index, first, x, y);
-            run_rows(kernels, linear, x, y, row_count, task / tasks.row_blocks * outputs_of(linear),
-                     projected_max, workspace);
+        const int64_t rows = all_rows(calls, count, product, index);
+        const int64_t tasks = tasks_of(linear, rows);
+        if (task < tasks) {
+            const struct attn_linear_part part = attn_linear_part(linear, rows, task);
+            gather(calls, count, product, index, part.first_row, x, y);
+            run_rows(kernels, linear, x, y, &part, projected_max, workspace);
             return;
         }
-        task -= tasks.row_blocks * tasks.output_blocks;
+        task -= tasks;
     }
 }
 
 int64_t attn_linear_tasks(const struct attn_linear *linear, int64_t row_count)
 {
-    const struct product_tasks tasks = tasks_of_rows(linear, row_count);
-
-    return tasks.row_blocks * tasks.output_blocks;
+    return attn_product_tasks(&(struct attn_product){ .linear = linear, .row_count = row_count });
 }
 
 void attn_linear_run(const struct attn_kernels *kernels, const struct attn_linear *linear,
                      const float *x, float *y, int64_t row_count, int64_t task, void *workspace)
 {
-    const struct product_tasks tasks = tasks_of_rows(linear, row_count);
-    const int64_t first = task % tasks.row_blocks * ATTN_PROJECT_ROWS_MAX;
-    const int64_t n = attn_min(ATTN_PROJECT_ROWS_MAX, row_count - first);
-    const float *from[ATTN_PROJECT_ROWS_MAX];
-    float *to[ATTN_PROJECT_ROWS_MAX];
+    const struct attn_product product = { .linear = linear,
+                                          .x = x,
+                                          .x_stride = linear->in,
+                                          .y = y,
+                                          .y_stride = linear->out,
+                                          .row_count = row_count,
+                                          .kernels = kernels };
 
-    for (int64_t r = 0; r < n; r++) {
-        from[r] = x + (first + r) * linear->in;
-        to[r] = y + (first + r) * linear->out;
-    }
-    run_rows(kernels, linear, from, to, n, task / tasks.row_blocks * outputs_of(linear), 0,
-             workspace);
+    attn_product_run(&product, task, workspace);
 }
 
 size_t attn_layer_product_workspace_bytes(void)

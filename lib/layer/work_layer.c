@@ -14,6 +14,25 @@ static void add_linear(const struct attn_linear *linear, int64_t rows, struct at
                              * (double)attn_divide_up(rows, ATTN_LAYER_CHUNK_ROWS);
 }
 
+void attn_product_work(const struct attn_product *product, struct attn_work *work)
+{
+    const double outputs = (double)product->row_count * (double)product->linear->out;
+
+    work->tasks += (double)attn_product_tasks(product);
+    add_linear(product->linear, product->row_count, work);
+    if (product->gate != NULL) {
+        add_linear(product->gate, product->row_count, work);
+        work->moved_numbers += outputs;
+    }
+    if (product->activation != ATTN_NO_ACTIVATION)
+        work->tanhs += outputs;
+}
+
+void attn_rows_work(int64_t row_count, int64_t columns, struct attn_work *work)
+{
+    work->moved_numbers += (double)row_count * (double)columns;
+}
+
 static void add_operands(const struct attn_layer_problem *problem, struct attn_work *work)
 {
     struct attn_operand operands[ATTN_OPERAND_COUNT];

@@ -1,8 +1,7 @@
-/* linear.c - the memory layout of a projection's parameters, and views of it: parts, and
- * transposed. */
+/* linear.c - the memory layout of a matrix, and views of it: parts, and transposed. */
 #include "base/convert.h"
 #include "base/internal.h"
-#include "layer/layer_internal.h"
+#include "rows/linear_internal.h"
 
 int64_t attn_linear_stride(const struct attn_linear *linear)
 {

@@ -11,25 +11,25 @@
 
 static const struct {
     const char *name;
-    enum model_activation activation;
+    enum attn_activation activation;
 } ACTIVATIONS[] = {
-    { "gelu", MODEL_GELU },
-    { "gelu_python", MODEL_GELU },
-    { "gelu_new", MODEL_GELU_TANH },
-    { "gelu_fast", MODEL_GELU_TANH },
-    { "gelu_accurate", MODEL_GELU_TANH },
-    { "gelu_pytorch_tanh", MODEL_GELU_TANH },
-    { "gelu_python_tanh", MODEL_GELU_TANH },
-    { "quick_gelu", MODEL_GELU_QUICK },
-    { "relu", MODEL_RELU },
-    { "silu", MODEL_SILU },
-    { "swish", MODEL_SILU },
-    { "tanh", MODEL_TANH },
-    { "linear", MODEL_NO_ACTIVATION },
+    { "gelu", ATTN_GELU },
+    { "gelu_python", ATTN_GELU },
+    { "gelu_new", ATTN_GELU_TANH },
+    { "gelu_fast", ATTN_GELU_TANH },
+    { "gelu_accurate", ATTN_GELU_TANH },
+    { "gelu_pytorch_tanh", ATTN_GELU_TANH },
+    { "gelu_python_tanh", ATTN_GELU_TANH },
+    { "quick_gelu", ATTN_GELU_QUICK },
+    { "relu", ATTN_RELU },
+    { "silu", ATTN_SILU },
+    { "swish", ATTN_SILU },
+    { "tanh", ATTN_TANH },
+    { "linear", ATTN_NO_ACTIVATION },
 };
 
 bool checkpoint_activation_read(const cJSON *section, const char *field,
-                                enum model_activation *activation, struct fault *fault)
+                                enum attn_activation *activation, struct fault *fault)
 {
     const char *name;
     if (!checkpoint_read_string(section, field, &name, fault))

@@ -7,6 +7,6 @@
 
 /* Reads an activation from field, "hidden_act=gelu". The fault names the field and the value. */
 bool checkpoint_activation_read(const cJSON *section, const char *field,
-                                enum model_activation *activation, struct fault *fault);
+                                enum attn_activation *activation, struct fault *fault);
 
 #endif

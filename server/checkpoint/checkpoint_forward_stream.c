@@ -15,7 +15,7 @@ struct blocks {
     int64_t width;
     bool is_parallel;
     double residual_scale;
-    enum model_activation activation;
+    enum attn_activation activation;
     int64_t expert_count, chosen_count;
 };
 

@@ -22,16 +22,6 @@
 #include "base/fault.h"
 #include "layer.h"
 
-enum model_activation {
-    MODEL_NO_ACTIVATION, /* y = x */
-    MODEL_GELU,          /* x / 2 * (1 + erf(x / sqrt(2))) */
-    MODEL_GELU_TANH,     /* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) */
-    MODEL_GELU_QUICK,    /* x * sigmoid(1.702 x) */
-    MODEL_RELU,
-    MODEL_SILU, /* x * sigmoid(x) */
-    MODEL_TANH,
-};
-
 /* Rows by number: embeddings of tokens, positions, types. */
 struct model_table {
     const void *rows; /* [count][width]; NULL: none */
@@ -82,7 +72,7 @@ struct model_part {
 
 /* down(activation(gate . x) * (up . x)), or without a gate down(activation(up . x)). */
 struct model_feed_forward {
-    enum model_activation activation;
+    enum attn_activation activation;
     struct attn_linear gate, up, down;
 };
 
@@ -119,7 +109,7 @@ struct model_stream {
  *     logits = softcap(scale * output(norm(activation(transform . row)))) */
 struct model_head {
     struct attn_linear transform;
-    enum model_activation activation;
+    enum attn_activation activation;
     struct attn_norm norm;
     struct attn_linear output; /* weight NULL: the model has no predictions */
     double scale;              /* 0: 1 */

@@ -67,11 +67,11 @@ static void test_bert(void **state)
                                16);
     forward_case_expect_linear(&block->dense.down, "bert.encoder.layer.#.output.dense", 1, 16, 40);
     assert_null(block->dense.gate.weight);
-    assert_int_equal(block->dense.activation, MODEL_GELU);
+    assert_int_equal(block->dense.activation, ATTN_GELU);
     assert_null(stream->final_norm.weight);
     forward_case_expect_linear(&forward->head.transform, "cls.predictions.transform.dense", 0, 16,
                                16);
-    assert_int_equal(forward->head.activation, MODEL_GELU);
+    assert_int_equal(forward->head.activation, ATTN_GELU);
     assert_ptr_equal(forward->head.output.weight, stream->embedding.tokens.rows);
     forward_case_expect(forward->head.output.bias, "cls.predictions.bias", 0);
     assert_true(forward->head.is_masked);
@@ -92,7 +92,7 @@ static void test_bert_parts(void **state)
                                             "\"layer_norm_eps\":0.5"),
                                 BERT ", " BERT_HEAD, 2);
     assert_false(forward->head.is_masked);
-    assert_int_equal(forward->streams[0].blocks[0].dense.activation, MODEL_RELU);
+    assert_int_equal(forward->streams[0].blocks[0].dense.activation, ATTN_RELU);
     assert_true(forward->streams[0].blocks[0].feed_forward.after.eps == 0.5);
     published_close();
 }
@@ -145,7 +145,7 @@ static void test_gpt2(void **state)
     assert_true(block->dense.up.in_out);
     forward_case_expect_linear(&block->dense.up, "h.#.mlp.c_fc", 1, 40, 16);
     forward_case_expect_linear(&block->dense.down, "h.#.mlp.c_proj", 1, 16, 40);
-    assert_int_equal(block->dense.activation, MODEL_GELU_TANH);
+    assert_int_equal(block->dense.activation, ATTN_GELU_TANH);
     assert_ptr_equal(forward->head.output.weight, stream->embedding.tokens.rows);
     assert_null(forward->head.transform.weight);
     assert_false(forward->head.is_masked);
@@ -180,7 +180,7 @@ static void test_llama(void **state)
     forward_case_expect_linear(&block->dense.gate, "model.layers.#.mlp.gate_proj", 1, 40, 16);
     forward_case_expect_linear(&block->dense.up, "model.layers.#.mlp.up_proj", 1, 40, 16);
     forward_case_expect_linear(&block->dense.down, "model.layers.#.mlp.down_proj", 1, 16, 40);
-    assert_int_equal(block->dense.activation, MODEL_SILU);
+    assert_int_equal(block->dense.activation, ATTN_SILU);
     forward_case_expect_norm(&stream->final_norm, "model.norm", 0, 1e-6, false);
     forward_case_expect_linear(&forward->head.output, "lm_head", 0, 30, 16);
     published_close();

@@ -1,0 +1,88 @@
+/* linear.h - products of rows with a matrix, in tasks:
+ *
+ *     y = activation(x . weight^T + bias)
+ *
+ * and the gated pair of a feed-forward (GLU: Dauphin et al. 2017, Shazeer 2020) in one product:
+ *
+ *     y = activation(x . gate^T + gate bias) * (x . weight^T + bias)
+ *
+ *     for (task = 0; task < attn_product_tasks(&product); task++)
+ *         attn_product_run(&product, task, workspace);
+ *
+ * Tasks may run in any order and on any threads; each running task needs its own workspace. Without
+ * an activation a product has the bits of a projection of layer.h with the same weight. The bits of
+ * a row do not depend on the other rows, on the number of rows, or on how tasks are run. */
+#ifndef ATTN_LINEAR_H
+#define ATTN_LINEAR_H
+
+#include "attn.h"
+
+/* y = x . weight^T + bias. Borrowed memory, dense, row-major. */
+struct attn_linear {
+    const void *weight; /* [out, in], or [in, out] if in_out; NULL: the identity, y = x */
+    const float *bias;  /* [out], or NULL */
+    int64_t out;
+    int64_t in;
+    bool in_out;
+    int64_t stride;        /* elements from one row of weight to the next; 0: the rows are dense */
+    enum attn_dtype dtype; /* of weight: F32, F16 or BF16. 16-bit weights give the same bits as the
+                              same numbers in F32 */
+};
+
+/* Whether a weight can have this dtype. */
+bool attn_linear_takes(enum attn_dtype dtype);
+
+/* Split one projection into two over the same memory: left takes the first columns inputs of
+ * joined, right takes the rest, 0 < columns < joined->in:
+ *
+ *     joined([a; b]) = left(a) + right(b)
+ *
+ * The bias goes to left. */
+void attn_linear_split(const struct attn_linear *joined, int64_t columns, struct attn_linear *left,
+                       struct attn_linear *right);
+
+/* Functions of one number. Each is within 5 ulp of its formula, or within 1e-7 times the largest of
+ * 1 and |x|, whichever is more; results below 2e-36 may be 0. Infinity gives the limit, and NaN
+ * stays NaN. */
+enum attn_activation {
+    ATTN_NO_ACTIVATION, /* x */
+    ATTN_GELU,          /* x / 2 * (1 + erf(x / sqrt(2))); Hendrycks and Gimpel 2016 */
+    ATTN_GELU_TANH,     /* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) */
+    ATTN_GELU_QUICK,    /* x / (1 + e^(-1.702 x)) */
+    ATTN_RELU,          /* 0 if x < 0, else x */
+    ATTN_SILU,          /* x / (1 + e^-x) */
+    ATTN_TANH,          /* tanh(x) */
+    ATTN_ACTIVATION_COUNT
+};
+
+/* Apply an activation to count numbers in place. The bits of a result depend on its number alone.
+ */
+void attn_activate(const struct attn_kernels *kernels, enum attn_activation activation,
+                   float *numbers, int64_t count);
+
+struct attn_product {
+    const struct attn_linear *linear; /* its weight is not NULL */
+    const struct attn_linear *gate;   /* the same in and out; NULL: no gate */
+    enum attn_activation activation;
+    const float *x;   /* [row_count][linear->in], F32 */
+    int64_t x_stride; /* elements from one row to the next, linear->in or more */
+    float *y;         /* [row_count][linear->out], does not overlap x */
+    int64_t y_stride; /* linear->out or more */
+    int64_t row_count;
+    const struct attn_kernels *kernels; /* not NULL */
+};
+
+/* Check everything that running relies on, except the memory: x and y may still be NULL. *where
+ * names a field ("gate.in"); it may be NULL. */
+enum attn_status attn_product_check(const struct attn_product *product, const char **where);
+
+/* 0 if there are no rows. Tasks that read the same part of the weight follow each other. */
+int64_t attn_product_tasks(const struct attn_product *product);
+
+/* Bytes of one task's workspace, 64-byte aligned. They do not depend on sizes, only on whether
+ * there is a gate. */
+size_t attn_product_workspace_bytes(const struct attn_product *product);
+
+void attn_product_run(const struct attn_product *product, int64_t task, void *workspace);
+
+#endif

@@ -1,0 +1,167 @@
+/* product.c - products of rows with a matrix, in tasks; see linear.h.
+ *
+ * A task is up to ATTN_PROJECT_ROWS_MAX rows and enough outputs to make a task of a good length.
+ * The activation is applied to the outputs of a task while they are in its cache. With a gate the
+ * task computes its outputs of both matrices; those of the gate go to the workspace and never
+ * become rows of their own. */
+#include "base/convert.h"
+#include "base/internal.h"
+#include "rows/linear_internal.h"
+
+#include "kernels/kernels.h"
+
+/* Parameters of one task, at most; and the smallest number of outputs worth a task. */
+enum { TASK_PARAMETERS = 1 << 20, TASK_OUTPUTS_MIN = 64 };
+
+enum { GATE_NUMBERS = ATTN_PROJECT_ROWS_MAX * ATTN_PROJECT_OUTPUTS_MAX };
+
+/* --------------------------------------------------------------------- one matrix -- */
+
+/* The first output of every block is aligned like the first output of all. */
+static int64_t outputs_of(const struct attn_linear *linear)
+{
+    const int64_t most = TASK_PARAMETERS / linear->in / TASK_OUTPUTS_MIN * TASK_OUTPUTS_MIN;
+
+    return attn_min(attn_max(most, TASK_OUTPUTS_MIN), ATTN_PROJECT_OUTPUTS_MAX);
+}
+
+struct attn_linear_blocks attn_linear_blocks(const struct attn_linear *linear, int64_t row_count)
+{
+    const int64_t outputs = outputs_of(linear);
+
+    return (struct attn_linear_blocks){ attn_divide_up(row_count, ATTN_PROJECT_ROWS_MAX),
+                                        attn_divide_up(linear->out, outputs), outputs };
+}
+
+struct attn_linear_part attn_linear_part(const struct attn_linear *linear, int64_t row_count,
+                                         int64_t task)
+{
+    const struct attn_linear_blocks blocks = attn_linear_blocks(linear, row_count);
+    const int64_t row = task % blocks.row_blocks * ATTN_PROJECT_ROWS_MAX;
+    const int64_t output = task / blocks.row_blocks * blocks.outputs;
+
+    return (struct attn_linear_part){ row, attn_min(ATTN_PROJECT_ROWS_MAX, row_count - row), output,
+                                      attn_min(blocks.outputs, linear->out - output) };
+}
+
+void attn_linear_multiply(const struct attn_kernels *kernels, const struct attn_linear *linear,
+                          const float *const *x, float *const *y,
+                          const struct attn_linear_part *part, float *work)
+{
+    const int64_t stride = attn_linear_stride(linear);
+    const void *weight = attn_linear_at(linear, part->first_output * (linear->in_out ? 1 : stride));
+    const enum attn_numbers kind = attn_numbers_of(linear->dtype);
+    const float *bias = linear->bias != NULL ? linear->bias + part->first_output : NULL;
+
+    (linear->in_out ? kernels->project_by_inputs[kind] : kernels->project_by_outputs[kind])(
+        y, x, part->row_count, weight, stride, bias, part->output_count, linear->in, work);
+}
+
+/* ------------------------------------------------------------------------ the checks -- */
+
+struct linear_names {
+    const char *weight, *dtype, *in, *out, *stride;
+};
+
+static enum attn_status check_linear(const struct attn_linear *linear,
+                                     const struct linear_names *names, const char **where)
+{
+    RETURN_IF(linear->weight == NULL, ATTN_ERR_NO_DATA, names->weight);
+    RETURN_IF(!attn_linear_takes(linear->dtype), ATTN_ERR_DTYPE, names->dtype);
+    RETURN_IF(linear->in < 1, ATTN_ERR_SHAPE, names->in);
+    RETURN_IF(linear->in > INT32_MAX, ATTN_ERR_TOO_LARGE, names->in);
+    RETURN_IF(linear->out < 1, ATTN_ERR_SHAPE, names->out);
+    RETURN_IF(linear->out > INT32_MAX, ATTN_ERR_TOO_LARGE, names->out);
+    RETURN_IF(linear->stride != 0 && linear->stride < (linear->in_out ? linear->out : linear->in),
+              ATTN_ERR_STRIDE, names->stride);
+    RETURN_IF(linear->stride > INT32_MAX, ATTN_ERR_TOO_LARGE, names->stride);
+    return ATTN_OK;
+}
+
+static enum attn_status check_rows(int64_t row_count, int64_t stride, int64_t columns,
+                                   const char *name, const char **where)
+{
+    int64_t bytes;
+
+    RETURN_IF(stride < columns, ATTN_ERR_STRIDE, name);
+    RETURN_IF(__builtin_mul_overflow(stride, (int64_t)sizeof(float), &bytes)
+                  || __builtin_mul_overflow(bytes, row_count, &bytes),
+              ATTN_ERR_TOO_LARGE, name);
+    return ATTN_OK;
+}
+
+enum attn_status attn_product_check(const struct attn_product *product, const char **where)
+{
+    static const struct linear_names LINEAR = { "linear.weight", "linear.dtype", "linear.in",
+                                                "linear.out", "linear.stride" };
+    static const struct linear_names GATE = { "gate.weight", "gate.dtype", "gate.in", "gate.out",
+                                              "gate.stride" };
+    const struct attn_linear *linear = product->linear, *gate = product->gate;
+
+    RETURN_IF(product->kernels == NULL, ATTN_ERR_NO_DATA, "kernels");
+    RETURN_IF(linear == NULL, ATTN_ERR_NO_DATA, "linear");
+    RETURN_IF_FAILED(check_linear(linear, &LINEAR, where));
+    if (gate != NULL) {
+        RETURN_IF_FAILED(check_linear(gate, &GATE, where));
+        RETURN_IF(gate->in != linear->in, ATTN_ERR_SHAPE, "gate.in");
+        RETURN_IF(gate->out != linear->out, ATTN_ERR_SHAPE, "gate.out");
+    }
+    RETURN_IF((int)product->activation < 0 || product->activation >= ATTN_ACTIVATION_COUNT,
+              ATTN_ERR_OPTION, "activation");
+    RETURN_IF(product->row_count < 0, ATTN_ERR_SHAPE, "row_count");
+    RETURN_IF_FAILED(
+        check_rows(product->row_count, product->x_stride, linear->in, "x_stride", where));
+    return check_rows(product->row_count, product->y_stride, linear->out, "y_stride", where);
+}
+
+/* ------------------------------------------------------------------------- the tasks -- */
+
+int64_t attn_product_tasks(const struct attn_product *product)
+{
+    const struct attn_linear_blocks blocks =
+        attn_linear_blocks(product->linear, product->row_count);
+
+    return blocks.row_blocks * blocks.output_blocks;
+}
+
+size_t attn_product_workspace_bytes(const struct attn_product *product)
+{
+    const size_t numbers =
+        (size_t)ATTN_PROJECT_WORK + (product->gate != NULL ? (size_t)GATE_NUMBERS : 0);
+
+    return numbers * sizeof(float);
+}
+
+/* Compute the gate's outputs of the part and multiply y by them. */
+static void apply_gate(const struct attn_product *product, const float *const *x, float *const *y,
+                       const struct attn_linear_part *part, float *work)
+{
+    float *gate = work + ATTN_PROJECT_WORK;
+    float *rows[ATTN_PROJECT_ROWS_MAX] = { NULL };
+
+    for (int64_t r = 0; r < part->row_count; r++)
+        rows[r] = gate + r * part->output_count;
+    attn_linear_multiply(product->kernels, product->gate, x, rows, part, work);
+    attn_activate(product->kernels, product->activation, gate,
+                  part->row_count * part->output_count);
+    for (int64_t r = 0; r < part->row_count; r++)
+        product->kernels->multiply_row(y[r], rows[r], part->output_count);
+}
+
+void attn_product_run(const struct attn_product *product, int64_t task, void *workspace)
+{
+    const struct attn_linear_part part =
+        attn_linear_part(product->linear, product->row_count, task);
+    const float *x[ATTN_PROJECT_ROWS_MAX] = { NULL };
+    float *y[ATTN_PROJECT_ROWS_MAX] = { NULL };
+
+    for (int64_t r = 0; r < part.row_count; r++) {
+        x[r] = product->x + (part.first_row + r) * product->x_stride;
+        y[r] = product->y + (part.first_row + r) * product->y_stride + part.first_output;
+    }
+    attn_linear_multiply(product->kernels, product->linear, x, y, &part, workspace);
+    if (product->gate != NULL)
+        apply_gate(product, x, y, &part, workspace);
+    for (int64_t r = 0; product->gate == NULL && r < part.row_count; r++)
+        attn_activate(product->kernels, product->activation, y[r], part.output_count);
+}
