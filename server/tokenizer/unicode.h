@@ -27,7 +27,7 @@ bool unicode_is_punctuation(uint32_t code); /* categories P* */
 bool unicode_is_mark(uint32_t code);        /* categories M* */
 bool unicode_is_nonspacing(uint32_t code);  /* category Mn */
 bool unicode_is_numeric(uint32_t code);     /* categories N* */
-bool unicode_is_alphabetic(uint32_t code);  /* categories L*, and Nl */
+bool unicode_is_word(uint32_t code);        /* \w of the reference: letters, marks, Nd, Pc */
 
 /* Writes the lower case of a character, up to 3 characters (only U+0130 has more than one). Returns
  * how many. */
@@ -36,5 +36,19 @@ size_t unicode_lowercase(uint32_t code, uint32_t lower[3]);
 /* Where a grapheme cluster ends (UAX 29, extended): whether one ends between two characters.
  * *state is 0 at the beginning of a text. */
 bool unicode_grapheme_ends(uint32_t before, uint32_t after, int32_t *state);
+
+enum { UNICODE_DECOMPOSED_MAX = 18 };
+
+uint8_t unicode_combining_class(uint32_t code);
+
+/* Writes the full decomposition of a character, canonical or compatible (UAX 15), in no canonical
+ * order yet. Returns how many characters. */
+size_t unicode_decompose(uint32_t code, bool compatible, uint32_t out[UNICODE_DECOMPOSED_MAX]);
+
+/* The primary composite of two characters; 0: there is none. */
+uint32_t unicode_compose(uint32_t first, uint32_t second);
+
+/* Whether the character may become one with a character before it. */
+bool unicode_composes_behind(uint32_t code);
 
 #endif
