@@ -12,11 +12,19 @@
 #include <stdio.h>
 #include <string.h>
 
+struct forward_layer *forward_layer_at(struct forward *forward, int place)
+{
+    assert_true(place < FORWARD_LAYERS_MAX);
+    if (forward->layer_count <= place)
+        forward->layer_count = place + 1;
+    return &forward->layers[place];
+}
+
 struct forward_layer *forward_add_layer(struct forward *forward, struct forward_layer layer)
 {
-    assert_true(forward->layer_count < FORWARD_LAYERS_MAX);
-    forward->layers[forward->layer_count] = layer;
-    return &forward->layers[forward->layer_count++];
+    struct forward_layer *to = forward_layer_at(forward, forward->layer_count);
+    *to = layer;
+    return to;
 }
 
 /* -------------------------------------------------------------------- rows -- */
@@ -104,14 +112,24 @@ struct rows forward_product(struct rows x, struct rows w)
 
 /* --------------------------------------------------------------- functions -- */
 
+/* name.first, or name.second where only that exists, as old checkpoints have it; without data if
+ * neither exists. */
+static struct rows either(const char *name, const char *first, const char *second, int layer)
+{
+    char whole[160];
+    snprintf(whole, sizeof whole, "%s.%s", name, first);
+    if (!published_has(whole, layer))
+        snprintf(whole, sizeof whole, "%s.%s", name, second);
+    return published_has(whole, layer) ? published_tensor(whole, layer)
+                                       : (struct rows){ 0, 0, NULL };
+}
+
 struct rows forward_layer_norm(struct rows x, const char *name, int layer, double eps)
 {
-    char weight[160], bias[160];
     const struct rows y = forward_slice(x, 0, x.count);
-    snprintf(weight, sizeof weight, "%s.weight", name);
-    snprintf(bias, sizeof bias, "%s.bias", name);
-    published_layer_norm(y, 0, y.columns, published_tensor(weight, layer).data,
-                         published_has(bias, layer) ? published_tensor(bias, layer).data : NULL,
+    const struct rows weight = either(name, "weight", "gamma", layer);
+    assert_int_equal(weight.columns, x.columns);
+    published_layer_norm(y, 0, y.columns, weight.data, either(name, "bias", "beta", layer).data,
                          eps);
     return y;
 }

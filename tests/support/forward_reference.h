@@ -12,6 +12,13 @@
 
 enum { FORWARD_LAYERS_MAX = 24 };
 
+/* For published_open(): the tensors of a torch.nn.Linear, and those of a torch.nn.LayerNorm, whose
+ * weight is large enough that activations leave the part where they look alike. */
+#define FORWARD_LINEAR(name, out, in) name ".weight " #out "x" #in ", " name ".bias " #out ", "
+#define FORWARD_NORM(name, size)      name ".weight " #size "*4, " name ".bias " #size ", "
+
+#define FORWARD_NONE ((struct rows){ 0, 0, NULL })
+
 /* What a pass computes in one attention layer. */
 struct forward_layer {
     const char *kind; /* "self", "encoder", ... */
@@ -34,6 +41,9 @@ struct forward {
 /* Adds a layer to the pass. */
 struct forward_layer *forward_add_layer(struct forward *forward, struct forward_layer layer);
 
+/* The layer of this place, which the caller fills in. */
+struct forward_layer *forward_layer_at(struct forward *forward, int place);
+
 /* New rows: those of x from first on; x + y; x + the one row y; x * y; x * factor. */
 struct rows forward_slice(struct rows x, int64_t first, int64_t count);
 struct rows forward_add(struct rows x, struct rows y);
@@ -53,8 +63,8 @@ struct rows forward_view(struct rows x, int64_t columns);
 /* x . w^T, without a bias. */
 struct rows forward_product(struct rows x, struct rows w);
 
-/* torch.nn.LayerNorm of name.weight and, if it exists, name.bias; RMSNorm of name.weight, with
- * offset added to the weight. */
+/* torch.nn.LayerNorm of name.weight and, if it exists, name.bias, which old checkpoints call gamma
+ * and beta; RMSNorm of name.weight, with offset added to the weight. */
 struct rows forward_layer_norm(struct rows x, const char *name, int layer, double eps);
 struct rows forward_rms_norm(struct rows x, const char *name, int layer, double eps, double offset);
 
