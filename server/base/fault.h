@@ -32,6 +32,7 @@
     X(METHOD, "method", 405)                                                                       \
     X(HEADERS, "headers", 431)                                                                     \
     X(CONFLICT, "conflict", 409)                                                                   \
+    X(GONE, "gone", 410)                                                                           \
     X(SCOPE, "scope", 403)                                                                         \
     X(FORBIDDEN, "forbidden", 403)                                                                 \
     X(TOO_LARGE, "too_large", 413)                                                                 \

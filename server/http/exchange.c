@@ -180,6 +180,7 @@ void exchange_free(struct exchange *exchange)
     memory_return_all(&exchange->memory);
     access_quota_leave(exchange_quota(exchange), exchange->record.fault);
     access_key_release(exchange->key);
+    free(exchange->query);
     free(exchange);
 }
 
@@ -345,6 +346,14 @@ void exchange_set_header_length(struct exchange *exchange, size_t length)
     exchange->answer.header_length = length;
 }
 
+void exchange_add_header(struct exchange *exchange, const char *name, const char *value)
+{
+    struct exchange_answer *answer = &exchange->answer;
+    assert(answer->field_count < EXCHANGE_FIELDS_MAX && strlen(value) < EXCHANGE_FIELD_MAX);
+    answer->fields[answer->field_count].name = name;
+    text_copy(answer->fields[answer->field_count++].value, EXCHANGE_FIELD_MAX, value);
+}
+
 void exchange_reply_text(struct exchange *exchange, int status, const char *content_type,
                          struct text *text)
 {
@@ -379,6 +388,7 @@ void exchange_fail(struct exchange *exchange, const struct fault *given)
     access_quota_explain(exchange_quota(exchange), &exchange->memory, &fault);
     const enum fault_code code = fault.code;
     struct text text;
+    exchange->answer.field_count = 0;
     text_init(&text, EXCHANGE_FAULT_BYTES_MAX);
     exchange_write_fault(exchange, &fault, &text);
     if (text.failed != FAULT_NONE)

@@ -12,6 +12,7 @@
 #include "watch/request_record.h"
 
 enum { EXCHANGE_ID_MAX = 128, EXCHANGE_PARAM_MAX = 256, EXCHANGE_LOGGED_MAX = 256 };
+enum { EXCHANGE_FIELDS_MAX = 8, EXCHANGE_FIELD_MAX = 64 };
 
 struct exchange_answer {
     int status;
@@ -26,10 +27,15 @@ struct exchange_answer {
     bool varies;          /* Vary: Accept-Encoding */
     bool varies_by_page;  /* Vary: Origin */
     size_t header_length; /* Inference-Header-Content-Length; 0: no such header */
-    bool close;           /* Connection: close */
-    int retry_after_s;    /* 0: no Retry-After */
-    bool encodings;       /* Accept-Encoding: the codings that request bodies may have */
-    char allow[64];       /* Allow; "": no such header */
+    struct {
+        const char *name;
+        char value[EXCHANGE_FIELD_MAX];
+    } fields[EXCHANGE_FIELDS_MAX]; /* further headers, of exchange_add_header() */
+    int field_count;
+    bool close;        /* Connection: close */
+    int retry_after_s; /* 0: no Retry-After */
+    bool encodings;    /* Accept-Encoding: the codings that request bodies may have */
+    char allow[64];    /* Allow; "": no such header */
 };
 
 /* The state of a body at the gate (http_gate.c). */
@@ -48,6 +54,8 @@ struct exchange {
     struct http_headers headers;
     char request_id[EXCHANGE_ID_MAX + 1];
     char params[ROUTE_PARAMS_MAX][EXCHANGE_PARAM_MAX];
+    char *query;        /* of the target, malloc'd; NULL: none */
+    bool query_is_long; /* it is not kept */
     char method[16];
     char path[EXCHANGE_LOGGED_MAX];        /* as sent, but cut to this size; for the log */
     char traceparent[EXCHANGE_LOGGED_MAX]; /* the same */
@@ -123,6 +131,10 @@ void exchange_set_request_id(struct exchange *exchange, const char *given);
  * in hidden_scopes, a bit 1 << scope for each, is not found. */
 void exchange_find_route(struct exchange *exchange, const struct route *routes, int route_count,
                          unsigned hidden_scopes, const char *method, const char *path);
+
+/* Percent-decodes a piece of a target. False where it is empty, does not fit, or has a broken
+ * escape or a NUL byte. */
+bool exchange_decode(char *out, size_t out_size, const char *piece, size_t length);
 
 /* The {model} of the path; NULL where the route has none. */
 const char *exchange_model(const struct exchange *exchange);

@@ -14,16 +14,14 @@ static int hex_digit(char c)
     return -1;
 }
 
-/* Percent-decodes one segment of a path. False where the segment is empty, does not fit, or has a
- * broken escape or a NUL byte, which no name of a model has. */
-static bool decode_segment(char *out, size_t out_size, const char *segment, size_t length)
+bool exchange_decode(char *out, size_t out_size, const char *piece, size_t length)
 {
     size_t used = 0;
     for (size_t i = 0; i < length; i++) {
-        char c = segment[i];
+        char c = piece[i];
         if (c == '%') {
-            const int high = i + 2 < length ? hex_digit(segment[i + 1]) : -1;
-            const int low = i + 2 < length ? hex_digit(segment[i + 2]) : -1;
+            const int high = i + 2 < length ? hex_digit(piece[i + 1]) : -1;
+            const int low = i + 2 < length ? hex_digit(piece[i + 2]) : -1;
             if (high < 0 || low < 0)
                 return false;
             c = (char)(high * 16 + low);
@@ -47,7 +45,7 @@ static bool path_matches(const char *pattern, const char *path,
         if (*pattern == '{') {
             assert(param < ROUTE_PARAMS_MAX);
             const size_t length = strcspn(path, "/");
-            if (!decode_segment(params[param++], EXCHANGE_PARAM_MAX, path, length))
+            if (!exchange_decode(params[param++], EXCHANGE_PARAM_MAX, path, length))
                 return false;
             path += length;
             pattern = strchr(pattern, '}') + 1;

@@ -101,6 +101,9 @@ static struct exchange *exchange_create(struct http_thread *thread,
      * could read it before that request was answered. */
     exchange->body_deadline_ns = now_ns + http->options.body_timeout_ns;
     exchange->reading = true;
+    const struct http_connection *record = http_connection_of(connection);
+    exchange->query = record->query[0] ? strdup(record->query) : NULL;
+    exchange->query_is_long = record->query_is_long;
     text_copy(exchange->method, sizeof exchange->method, method);
     text_copy(exchange->path, sizeof exchange->path, path);
     exchange->client = http_connection_of(connection)->client;

@@ -141,6 +141,16 @@ const char *exchange_header(const struct exchange *exchange, enum http_header he
 /* The braced segment of the path at that index, decoded; "" where the pattern has fewer. */
 const char *exchange_param(const struct exchange *exchange, int index);
 
+/* A parameter of the query of the target, "?name=value&...", decoded, in value[size]. False where
+ * the query has no such parameter. For the connection thread, in the handler of a route that reads
+ * its query. */
+bool exchange_query(const struct exchange *exchange, const char *name, char *value, size_t size);
+
+/* Whether the query has no parameter but those of a list, each once and whole; else the fault names
+ * the parameter. */
+bool exchange_check_query(const struct exchange *exchange, const char *const *names, int name_count,
+                          struct fault *fault);
+
 /* The Content-Type without its parameters; "" where the request has none. */
 const char *exchange_body_type(const struct exchange *exchange);
 
@@ -190,6 +200,10 @@ void exchange_park(struct exchange *exchange, int64_t deadline_ns,
 
 /* Sets the header Inference-Header-Content-Length of the answer; before the reply. */
 void exchange_set_header_length(struct exchange *exchange, size_t length);
+
+/* Adds a header to the answer, unless it turns out to be a fault; before the reply. name is a
+ * constant, value is copied and has less than 64 bytes. At most 8. */
+void exchange_add_header(struct exchange *exchange, const char *name, const char *value);
 
 /* Replies with data, which is malloc'd and which the exchange then owns; NULL for an empty answer.
  * content_type is a constant. An answer that is long enough is packed here, if the client takes

@@ -94,6 +94,14 @@ static bool add_page_fields(struct MHD_Response *response, const struct exchange
     return true;
 }
 
+static bool add_own_fields(struct MHD_Response *response, const struct exchange_answer *answer)
+{
+    for (int i = 0; i < answer->field_count; i++)
+        if (!add_header(response, answer->fields[i].name, answer->fields[i].value))
+            return false;
+    return true;
+}
+
 struct MHD_Response *http_make_response(struct exchange *exchange)
 {
     struct exchange_answer *answer = &exchange->answer;
@@ -118,6 +126,7 @@ struct MHD_Response *http_make_response(struct exchange *exchange)
         && add_header(response, "Retry-After", retry_after)
         && add_header(response, "Content-Encoding", coding_name(answer->coding))
         && add_header(response, "Vary", vary(answer)) && add_page_fields(response, exchange)
+        && add_own_fields(response, answer)
         && add_header(response, "Accept-Encoding",
                       answer->encodings ? "gzip, deflate, identity" : "")
         && add_header(response, "Connection", close ? "close" : ""))

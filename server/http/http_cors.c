@@ -16,7 +16,8 @@ static const char ASKED[] = HTTP_HEADER_MAP(X, PAGE);
 
 /* The headers of answers that a page may read beside those that every page may (Content-Type). */
 static const char EXPOSED[] = "X-Request-Id, Server-Timing, Retry-After, "
-                              "Inference-Header-Content-Length, WWW-Authenticate";
+                              "Inference-Header-Content-Length, WWW-Authenticate, ETag, "
+                              "X-Tile-Shape, X-Tile-Min, X-Tile-Max";
 
 /* The seconds for which a browser need not ask again; none keeps an answer longer than Chromium's
  * two hours. Every request is checked all the same. */

@@ -68,8 +68,8 @@ static size_t span(const char *text, unsigned class)
 
 /* ------------------------------------------------------------------ target -- */
 
-/* Notes the target and cuts off its query. A query means nothing to the daemon, and libmicrohttpd
- * would parse its arguments into the pool. */
+/* Notes the target, keeps its query and cuts it off: libmicrohttpd would parse its arguments into
+ * the pool, and most routes do not read it. */
 void *http_on_target(void *context, const char *target, struct MHD_Connection *connection)
 {
     struct http_thread *thread = context;
@@ -82,8 +82,15 @@ void *http_on_target(void *context, const char *target, struct MHD_Connection *c
     record->target_size = strlen(target);
     record->target_is_word = span(target, TARGET) == record->target_size;
     char *query = memchr((char *)(uintptr_t)target, '?', record->target_size);
-    if (query)
+    record->query[0] = '\0';
+    record->query_is_long = false;
+    if (query) {
+        const size_t size = record->target_size - (size_t)(query + 1 - target);
+        record->query_is_long = size > HTTP_QUERY_BYTES;
+        if (!record->query_is_long)
+            memcpy(record->query, query + 1, size + 1);
         query[1] = '\0';
+    }
     return NULL;
 }
 

@@ -22,6 +22,7 @@
     PAGE(CONTENT_TYPE, "Content-Type")                                                             \
     PAGE(REQUEST_ID, "X-Request-Id")                                                               \
     PAGE(TIMEOUT_MS, "X-Timeout-Ms")                                                               \
+    X(IF_NONE_MATCH, "If-None-Match")                                                              \
     PAGE(AUTHORIZATION, "Authorization")                                                           \
     X(CONTENT_LENGTH, "Content-Length")                                                            \
     X(SEC_FETCH_DEST, "Sec-Fetch-Dest")                                                            \

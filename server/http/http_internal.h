@@ -17,6 +17,9 @@ enum {
 };
 
 /* What http_thread.departures watches; the first member of each struct that it watches. */
+/* The longest query of a target that a route can read. */
+enum { HTTP_QUERY_BYTES = 511 };
+
 enum http_watched { HTTP_WATCHED_CONNECTION, HTTP_WATCHED_LINGER };
 
 struct http_tls_session;  /* http_tls_session.h */
@@ -40,6 +43,8 @@ struct http_connection {
     const char *target;   /* of the request being read; lies in libmicrohttpd's pool */
     size_t target_size;   /* up to the first NUL */
     bool target_is_word;  /* it has no character that a target may not have */
+    char query[HTTP_QUERY_BYTES + 1]; /* of the target, behind its "?"; "": none, or too long */
+    bool query_is_long;
     const struct listener *listener; /* the one that it came to */
     uint64_t given_bytes;            /* of long answers, to libmicrohttpd */
     char client[INET6_ADDRSTRLEN];   /* "192.0.2.7", "unix:uid=1000" */

@@ -27,7 +27,9 @@
 #define JSON        "Content-Type: application/json\r\n"
 
 #define EXPOSED                                                                                    \
-    "X-Request-Id, Server-Timing, Retry-After, Inference-Header-Content-Length, WWW-Authenticate"
+    "X-Request-Id, Server-Timing, Retry-After, Inference-Header-Content-Length, "                  \
+    "WWW-Authenticate, "                                                                           \
+    "ETag, X-Tile-Shape, X-Tile-Min, X-Tile-Max"
 
 static const char GOOD[] = "{\"model\":\"sdpa\",\"query\":[[1]],\"key\":[[1]],\"value\":[[1]]}";
 
