@@ -232,5 +232,6 @@ bool normalizer_read(struct pipeline_build *build, const cJSON *node, struct nor
         { "ByteLevel", read_byte_level },
         { "Nmt", read_nmt },
     };
-    return pipeline_read(build, node, "normalizer", TYPES, sizeof TYPES / sizeof TYPES[0], step);
+    return pipeline_read(build, node, "normalizer", NULL, TYPES, sizeof TYPES / sizeof TYPES[0],
+                         step);
 }

@@ -202,13 +202,13 @@ static void name_types(char *out, size_t size, const struct pipeline_type *types
 }
 
 bool pipeline_read(struct pipeline_build *build, const cJSON *node, const char *kind,
-                   const struct pipeline_type *types, size_t type_count, void *step)
+                   const char *name, const struct pipeline_type *types, size_t type_count,
+                   void *step)
 {
-    const char *name = NULL;
     if (!cJSON_IsObject(node))
         return pipeline_fail(build, kind, "is %s; expected an object",
                              json_kind(build->document, node));
-    if (!pipeline_string(build, node, kind, "type", true, &name))
+    if (!pipeline_string(build, node, kind, "type", name == NULL, &name))
         return false;
     for (size_t i = 0; i < type_count; i++)
         if (strcmp(types[i].name, name) == 0)

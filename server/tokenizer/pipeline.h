@@ -138,9 +138,11 @@ struct pipeline_type {
     bool (*read)(struct pipeline_build *build, const cJSON *node, void *step);
 };
 
-/* Reads a node by the function of its "type". kind is for messages: "normalizer". */
+/* Reads a node by the function of its "type", which is `name` where the node has none; NULL: it
+ * must have one. kind is for messages: "normalizer". */
 bool pipeline_read(struct pipeline_build *build, const cJSON *node, const char *kind,
-                   const struct pipeline_type *types, size_t type_count, void *step);
+                   const char *name, const struct pipeline_type *types, size_t type_count,
+                   void *step);
 
 /* Each reads a node of its kind; a file of each kind has the list of its types. A node that is
  * absent or null is not given to them. */

@@ -1,0 +1,131 @@
+/* tokenizer_build.c - a tokenizer from its files. */
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/tokenizer_file.h"
+#include "tokenizer/tokenizer_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TOKENIZER_JSON_VALUES_MAX = 1 << 22, /* a vocabulary of 2^18 and its merges take 2^21 */
+    TOKENIZER_ARENA_BYTES_MAX = 1 << 30
+};
+
+static bool read_version(struct pipeline_build *build, const cJSON *root)
+{
+    const char *version = "1.0";
+    return pipeline_string(build, root, "the file", "version", false, &version)
+           && (strcmp(version, "1.0") == 0
+               || pipeline_fail(build, "the file", "version is '%.20s'; expected '1.0'", version));
+}
+
+/* The node of a step; NULL: the file has none. */
+static const cJSON *step_node(const cJSON *root, const char *key)
+{
+    const cJSON *node = cJSON_GetObjectItemCaseSensitive(root, key);
+    return cJSON_IsNull(node) ? NULL : node;
+}
+
+static bool read_steps(struct pipeline_build *build, struct tokenizer *tokenizer, const cJSON *root)
+{
+    const cJSON *node = step_node(root, "model");
+    if (!node)
+        return pipeline_fail(build, "the file", "model is missing");
+    if (!model_read(build, node, &tokenizer->model))
+        return false;
+    if ((node = step_node(root, "normalizer"))
+        && !normalizer_read(build, node, &tokenizer->normalizer))
+        return false;
+    if ((node = step_node(root, "pre_tokenizer"))
+        && !pre_tokenizer_read(build, node, &tokenizer->pre_tokenizer))
+        return false;
+    if ((node = step_node(root, "post_processor"))
+        && !post_processor_read(build, node, &tokenizer->post_processor))
+        return false;
+    if ((node = step_node(root, "decoder")) && !decoder_read(build, node, &tokenizer->decoder))
+        return false;
+    node = NULL;
+    if (step_node(root, "added_tokens")
+        && !(node = pipeline_array(build, root, "the file", "added_tokens")))
+        return false;
+    return added_tokens_read(build, node, &tokenizer->normalizer, &tokenizer->added);
+}
+
+bool tokenizer_build(struct tokenizer *tokenizer, const char *file, const cJSON *root,
+                     const struct json_document *document, struct fault *fault)
+{
+    struct pipeline_build build = {
+        .file = file,
+        .document = document,
+        .arena = &tokenizer->arena,
+        .vocabulary = &tokenizer->vocabulary,
+        .fault = fault,
+    };
+    tokenizer->file = file;
+    const bool is_fine =
+        (cJSON_IsObject(root) || pipeline_fail(&build, "the file", "is not an object"))
+        && read_version(&build, root) && read_steps(&build, tokenizer, root);
+    tokenizer->regexes = build.regexes;
+    tokenizer->regex_count = build.regex_count;
+    return is_fine;
+}
+
+/* Puts the file's name before a message that does not have it. */
+static bool name_file(struct fault *fault, const char *file)
+{
+    const size_t length = strlen(file);
+    if (fault->code == FAULT_MEMORY
+        || (strncmp(fault->message, file, length) == 0 && fault->message[length] == ':'))
+        return false;
+    const struct fault inner = *fault;
+    return fault_set(fault, inner.code, "%s: %s", file, inner.message);
+}
+
+static bool read_json(struct tokenizer *tokenizer, const char *directory, struct fault *fault)
+{
+    static const char FILE_NAME[] = "tokenizer.json";
+    char *text;
+    size_t size;
+    if (!tokenizer_file_read(directory, FILE_NAME, &text, &size, fault))
+        return false;
+    if (!text)
+        return true;
+    struct json_document document;
+    const struct json_options options = { .values_max = TOKENIZER_JSON_VALUES_MAX };
+    bool is_fine = json_read(&document, text, size, &options, fault);
+    free(text);
+    if (is_fine) {
+        is_fine = tokenizer_build(tokenizer, FILE_NAME, document.root, &document, fault);
+        json_free(&document);
+    }
+    return is_fine || name_file(fault, FILE_NAME);
+}
+
+bool tokenizer_open(struct tokenizer **tokenizer, const char *directory, struct fault *fault)
+{
+    *tokenizer = NULL;
+    struct tokenizer *made = calloc(1, sizeof *made);
+    if (!made)
+        return fault_no_memory(fault);
+    arena_init(&made->arena, TOKENIZER_ARENA_BYTES_MAX);
+    bool is_fine = read_json(made, directory, fault);
+    if (is_fine && !made->model.encode)
+        is_fine = tokenizer_read_older(made, directory, fault);
+    if (is_fine && made->model.encode)
+        *tokenizer = made;
+    else
+        tokenizer_free(made);
+    return is_fine;
+}
+
+void tokenizer_free(struct tokenizer *tokenizer)
+{
+    if (!tokenizer)
+        return;
+    for (int64_t i = 0; i < tokenizer->regex_count; i++)
+        regex_free(tokenizer->regexes[i]);
+    free(tokenizer->regexes);
+    vocabulary_free(&tokenizer->vocabulary);
+    arena_free(&tokenizer->arena);
+    free(tokenizer);
+}
