@@ -198,17 +198,18 @@ static double padding_of(const struct attn_plan *plan)
     return plan->is_decode || q_len == 0 ? 1 : (double)plan->q_tiles * width / q_len;
 }
 
-static void add_plan(const struct attn_plan *plan, int64_t past_len, bool is_reduced,
+/* Where a map shows hidden pairs, they are computed: in the part shown of the tiles of rows, from 0
+ * to 1. */
+static void add_plan(const struct attn_plan *plan, int64_t past_len, double shown,
                      struct attn_work *work)
 {
     const struct attn_problem *problem = &plan->problem;
-    const bool shows = attn_wants_map(problem) || is_reduced;
-    const double pairs =
-        (shows ? all_pairs(problem) : visible_pairs(problem, past_len)) * padding_of(plan);
+    const double seen = shown < 1 ? visible_pairs(problem, past_len) : 0;
+    const double pairs = (shown * all_pairs(problem) + (1 - shown) * seen) * padding_of(plan);
     const double score = problem->additive_weight != NULL ? 0 : 2 * (double)problem->query.shape[3];
     const double context = problem->context.data != NULL ? 2 * (double)problem->value.shape[3] : 0;
     const double steps = steps_of(problem);
-    const double cuts = shows ? 0 : cuts_of(problem);
+    const double cuts = (1 - shown) * cuts_of(problem);
 
     work->tasks += (double)plan->task_count + (double)plan->part_count;
     work->map_bytes += map_bytes(problem);
@@ -222,17 +223,19 @@ static void add_plan(const struct attn_plan *plan, int64_t past_len, bool is_red
 
 void attn_plan_work(const struct attn_plan *plan, int64_t past_len, struct attn_work *work)
 {
-    add_plan(plan, past_len, false, work);
+    add_plan(plan, past_len, attn_wants_map(&plan->problem) ? 1 : 0, work);
 }
 
 /* The full rows of a reduced map exist before they are reduced, one tile at a time. */
-void attn_plan_work_reduced(const struct attn_plan *plan, int64_t past_len, struct attn_work *work)
+void attn_plan_work_reduced(const struct attn_plan *plan, const struct attn_weight_map *map,
+                            int64_t past_len, struct attn_work *work)
 {
     const struct attn_problem *problem = &plan->problem;
+    const double share = attn_weight_map_share(map, plan);
 
-    add_plan(plan, past_len, true, work);
+    add_plan(plan, past_len, attn_wants_map(problem) ? 1 : share, work);
     work->map_bytes +=
-        2 * all_pairs(problem) * (double)problem->query.shape[1] * (double)sizeof(float);
+        2 * share * all_pairs(problem) * (double)problem->query.shape[1] * (double)sizeof(float);
 }
 
 /* ---------------------------------------------------------------------- its gradient -- */

@@ -102,7 +102,7 @@ void attn_layer_work(const struct attn_layer_plan *plan, struct attn_work *work)
     } else {
         add_operands(problem, work);
         if (problem->weight_map != NULL)
-            attn_plan_work_reduced(&plan->attention, problem->past_len, work);
+            attn_plan_work_reduced(&plan->attention, problem->weight_map, problem->past_len, work);
         else
             attn_plan_work(&plan->attention, problem->past_len, work);
     }

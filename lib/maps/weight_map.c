@@ -9,113 +9,13 @@
 #include "base/internal.h"
 #include "base/outputs.h"
 #include "forward/decode.h"
+#include "maps/map_sizes.h"
 #include "maps/score_row.h"
 #include "top_k.h"
 
 #include "kernels/kernels.h"
 
-#include <math.h>
 #include <string.h>
-
-/* The sizes after each step. */
-struct sizes {
-    int64_t heads; /* of the result */
-    int64_t rows;  /* selected */
-    int64_t cell_rows, cell_columns;
-    int64_t columns; /* of the result */
-};
-
-static struct sizes sizes_of(const struct attn_weight_map *map, int64_t q_heads, int64_t q_len,
-                             int64_t kv_len)
-{
-    struct sizes sizes;
-
-    sizes.heads = map->heads != ATTN_MAP_EACH ? 1
-                  : map->head_list != NULL    ? map->head_count
-                                              : q_heads;
-    sizes.rows = map->row_list != NULL ? map->row_count : q_len;
-    sizes.cell_rows = map->pool_rows > 0 ? attn_min(map->pool_rows, sizes.rows) : sizes.rows;
-    sizes.cell_columns = map->pool_columns > 0 ? attn_min(map->pool_columns, kv_len) : kv_len;
-    sizes.columns = map->top_k > 0 ? attn_min(map->top_k, sizes.cell_columns) : sizes.cell_columns;
-    return sizes;
-}
-
-static struct sizes sizes_of_plan(const struct attn_weight_map *map, const struct attn_plan *plan)
-{
-    const struct attn_problem *problem = &plan->problem;
-
-    return sizes_of(map, problem->query.shape[1], problem->query.shape[2], problem->key.shape[2]);
-}
-
-/* Can rows of different tasks fall into one cell? */
-static bool is_shared(const struct sizes *sizes)
-{
-    return sizes->cell_rows < sizes->rows;
-}
-
-void attn_weight_map_shape(const struct attn_weight_map *map, int64_t q_heads, int64_t q_len,
-                           int64_t kv_len, int64_t shape[3])
-{
-    const struct sizes sizes = sizes_of(map, q_heads, q_len, kv_len);
-
-    shape[0] = sizes.heads;
-    shape[1] = sizes.cell_rows;
-    shape[2] = sizes.columns;
-}
-
-int64_t attn_weight_map_pooled_count(const struct attn_weight_map *map, int64_t q_heads,
-                                     int64_t q_len, int64_t kv_len)
-{
-    const struct sizes sizes = sizes_of(map, q_heads, q_len, kv_len);
-    int64_t count;
-
-    if (!is_shared(&sizes) || map->top_k == 0)
-        return 0;
-    if (__builtin_mul_overflow(sizes.heads, sizes.cell_rows, &count)
-        || __builtin_mul_overflow(count, sizes.cell_columns, &count))
-        return -1;
-    return count;
-}
-
-/* -------------------------------------------------------------------------- the checks -- */
-
-static bool is_ascending(const int64_t *list, int64_t count, int64_t end)
-{
-    for (int64_t i = 0; i < count; i++)
-        if (list[i] < (i > 0 ? list[i - 1] + 1 : 0) || list[i] >= end)
-            return false;
-    return true;
-}
-
-enum attn_status attn_weight_map_check(const struct attn_weight_map *map,
-                                       const struct attn_plan *plan, const char **where)
-{
-    const struct attn_problem *problem = &plan->problem;
-    const int64_t *query = problem->query.shape;
-    const struct sizes sizes = sizes_of_plan(map, plan);
-    int64_t bytes, product;
-
-    RETURN_IF(query[0] != 1, ATTN_ERR_SHAPE, "query.shape[0]");
-    RETURN_IF(problem->weights.data != NULL, ATTN_ERR_OPTION, "weights");
-    RETURN_IF(map->heads != ATTN_MAP_EACH && map->head_list != NULL, ATTN_ERR_OPTION,
-              "weight_map.heads");
-    RETURN_IF(map->head_list != NULL && !is_ascending(map->head_list, map->head_count, query[1]),
-              ATTN_ERR_OPTION, "weight_map.head_list");
-    RETURN_IF(map->row_list != NULL && !is_ascending(map->row_list, map->row_count, query[2]),
-              ATTN_ERR_OPTION, "weight_map.row_list");
-    RETURN_IF(map->pool_rows < 0, ATTN_ERR_OPTION, "weight_map.pool_rows");
-    RETURN_IF(map->pool_columns < 0, ATTN_ERR_OPTION, "weight_map.pool_columns");
-    RETURN_IF(map->top_k < 0, ATTN_ERR_OPTION, "weight_map.top_k");
-    RETURN_IF(map->values == NULL, ATTN_ERR_NO_DATA, "weight_map.values");
-    RETURN_IF(map->top_k > 0 && map->indices == NULL, ATTN_ERR_NO_DATA, "weight_map.indices");
-    RETURN_IF(map->top_k > 0 && is_shared(&sizes) && map->pooled == NULL, ATTN_ERR_NO_DATA,
-              "weight_map.pooled");
-    RETURN_IF(__builtin_mul_overflow(sizes.rows, sizes.cell_rows, &product)
-                  || __builtin_mul_overflow(problem->key.shape[2], sizes.cell_columns, &product)
-                  || __builtin_mul_overflow(problem->key.shape[2], 16 * plan->q_tile, &bytes),
-              ATTN_ERR_TOO_LARGE, "weight_map");
-    return ATTN_OK;
-}
 
 /* ----------------------------------------------------------------------- the workspace -- */
 
@@ -189,30 +89,74 @@ static void pool_columns(float *row, int64_t columns, int64_t cells)
     }
 }
 
-/* Reduce row i of the selected rows and add it to the result. Overwrites row. scores is NULL if row
+/* The sum of n numbers, in an order that depends on n alone. Eight sums side by side hide the
+ * latency of an addition. */
+static double sum_of(const float *numbers, int64_t n)
+{
+    double sums[8] = { 0 };
+    int64_t i = 0;
+
+    for (; i + 8 <= n; i += 8)
+        for (int k = 0; k < 8; k++)
+            sums[k] += (double)numbers[i + k];
+    for (; i < n; i++)
+        sums[0] += (double)numbers[i];
+    return ((sums[0] + sums[1]) + (sums[2] + sums[3]))
+           + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
+static void deliver_spans(const struct attn_weight_map *map, const float *row, float *values)
+{
+    for (int64_t s = 0; s < map->span_count; s++)
+        values[s] =
+            (float)sum_of(row + map->spans[s].begin, map->spans[s].end - map->spans[s].begin);
+}
+
+/* Without pooling, columns are keys of the whole row. */
+static void number_keys(const struct attn_weight_map *map, const struct attn_map_sizes *sizes,
+                        int64_t *indices)
+{
+    for (int64_t i = 0; map->pool_columns == 0 && i < sizes->columns; i++)
+        indices[i] += sizes->first_key;
+}
+
+static void deliver_top_k(const struct attn_weight_map *map, const struct attn_map_sizes *sizes,
+                          int64_t cell, float *row, const struct attn_score_row *scores)
+{
+    float *values = map->values + cell * sizes->columns;
+    int64_t *indices = map->indices + cell * sizes->columns;
+
+    if (sizes->cell_columns == sizes->keys && scores != NULL)
+        attn_score_row_top_k(scores, row, sizes->keys, sizes->columns, values, indices);
+    else
+        attn_top_k(row, sizes->cell_columns, sizes->columns, values, indices);
+    number_keys(map, sizes, indices);
+}
+
+/* Reduce row i of the chosen rows and add it to the result. Overwrites row. scores is NULL if row
  * holds weights. */
-static void deliver(const struct attn_weight_map *map, const struct sizes *sizes, int64_t kv_len,
+static void deliver(const struct attn_weight_map *map, const struct attn_map_sizes *sizes,
                     int64_t head, int64_t i, float *row, const struct attn_score_row *scores)
 {
-    const bool shared = is_shared(sizes);
+    const bool shared = attn_map_is_shared(sizes);
     const int64_t columns = sizes->cell_columns;
     const int64_t cell =
         head * sizes->cell_rows + (shared ? i * sizes->cell_rows / sizes->rows : i);
     float *values = map->values + cell * sizes->columns;
 
-    if (columns < kv_len && scores != NULL)
-        attn_score_row_pool(scores, row, kv_len, columns);
-    else if (columns < kv_len)
-        pool_columns(row, kv_len, columns);
-    if (shared) {
+    row += sizes->first_key;
+    if (columns < sizes->keys && scores != NULL)
+        attn_score_row_pool(scores, row, sizes->keys, columns);
+    else if (columns < sizes->keys)
+        pool_columns(row, sizes->keys, columns);
+    if (map->spans != NULL) {
+        deliver_spans(map, row, values);
+    } else if (shared) {
         float *cells = map->top_k > 0 ? map->pooled + cell * columns : values;
         for (int64_t c = 0; c < columns; c++)
             raise(&cells[c], row[c]);
-    } else if (map->top_k > 0 && columns == kv_len && scores != NULL) {
-        attn_score_row_top_k(scores, row, columns, sizes->columns, values,
-                             map->indices + cell * sizes->columns);
     } else if (map->top_k > 0) {
-        attn_top_k(row, columns, sizes->columns, values, map->indices + cell * sizes->columns);
+        deliver_top_k(map, sizes, cell, row, scores);
     } else {
         memcpy(values, row, (size_t)columns * sizeof *row);
     }
@@ -220,42 +164,11 @@ static void deliver(const struct attn_weight_map *map, const struct sizes *sizes
 
 /* --------------------------------------------------------------------------- the tasks -- */
 
-/* The selected rows [first, end) that lie in a tile of queries, as indices into the selection. */
-struct span {
-    int64_t first, end;
-};
-
-static int64_t lower_bound(const int64_t *list, int64_t count, int64_t value)
-{
-    int64_t low = 0, high = count;
-
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        if (list[middle] < value)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static struct span chosen_rows(const struct attn_weight_map *map, const struct attn_plan *plan,
-                               int64_t tile)
-{
-    const int64_t first = tile * plan->q_tile;
-    const int64_t end = attn_min(first + plan->q_tile, plan->problem.query.shape[2]);
-
-    if (map->row_list == NULL)
-        return (struct span){ first, end };
-    return (struct span){ lower_bound(map->row_list, map->row_count, first),
-                          lower_bound(map->row_list, map->row_count, end) };
-}
-
-/* The row within its tile of selected row i. */
+/* The row within its tile of chosen row i. */
 static int64_t row_of_tile(const struct attn_weight_map *map, const struct attn_plan *plan,
                            int64_t i)
 {
-    return (map->row_list != NULL ? map->row_list[i] : i) % plan->q_tile;
+    return (map->row_list != NULL ? map->row_list[i] : map->region_rows.begin + i) % plan->q_tile;
 }
 
 static size_t offset_of(const struct attn_weight_map *map, const struct attn_plan *plan, int64_t i)
@@ -265,11 +178,12 @@ static size_t offset_of(const struct attn_weight_map *map, const struct attn_pla
 
 /* Is it less work to reduce rows of scores than rows of weights? */
 static bool takes_scores(const struct attn_weight_map *map, const struct attn_plan *plan,
-                         const struct sizes *sizes)
+                         const struct attn_map_sizes *sizes)
 {
     const struct attn_options *options = &plan->problem.options;
-    const bool pools = sizes->cell_columns < plan->problem.key.shape[2];
-    const bool selects = map->top_k > 0 && !is_shared(sizes) && sizes->columns <= ATTN_BOUND_MAX;
+    const bool pools = sizes->cell_columns < sizes->keys;
+    const bool selects =
+        map->top_k > 0 && !attn_map_is_shared(sizes) && sizes->columns <= ATTN_BOUND_MAX;
 
     return map->heads == ATTN_MAP_EACH && (pools || selects) && !plan->is_decode && !plan->in_double
            && options->normalizer == ATTN_SOFTMAX && options->dropout == 0.0f;
@@ -308,19 +222,19 @@ static int64_t chosen_head(const struct attn_weight_map *map, int64_t head)
 {
     if (map->head_list == NULL)
         return head;
-    const int64_t i = lower_bound(map->head_list, map->head_count, head);
+    const int64_t i = attn_map_lower_bound(map->head_list, map->head_count, head);
     return i < map->head_count && map->head_list[i] == head ? i : -1;
 }
 
 static void run_each(const struct attn_weight_map *map, const struct attn_plan *plan, int64_t task,
                      void *workspace)
 {
-    const struct sizes sizes = sizes_of_plan(map, plan);
+    const struct attn_map_sizes sizes = attn_map_sizes_of_plan(map, plan);
     const int64_t head = task / plan->q_tiles;
     const int64_t tile = task % plan->q_tiles;
     const int64_t number = chosen_head(map, head);
-    const struct span span = chosen_rows(map, plan, tile);
-    const bool is_wanted = number >= 0 && span.first < span.end;
+    const struct attn_map_chosen chosen = attn_map_chosen(map, plan, tile);
+    const bool is_wanted = number >= 0 && chosen.first < chosen.end;
     const bool has_scores = is_wanted && takes_scores(map, plan, &sizes);
     const struct workspace work = open_workspace(map, plan, workspace);
     struct attn_plan narrow = *plan;
@@ -329,12 +243,12 @@ static void run_each(const struct attn_weight_map *map, const struct attn_plan *
     narrow.width = attn_plan_tile_width(plan, tile);
     run_plan(plan, head, tile, workspace, is_wanted ? work.rows : NULL, has_scores);
     attn_workspace_cut(&sums, &narrow, workspace);
-    for (int64_t i = span.first; is_wanted && i < span.end; i++) {
+    for (int64_t i = chosen.first; is_wanted && i < chosen.end; i++) {
         const int64_t r = row_of_tile(map, plan, i);
         const struct attn_score_row scores = { plan->kernels, has_scores ? sums.max[r] : 0.0f,
                                                has_scores ? sums.sum[r] : 0.0f };
-        deliver(map, &sizes, plan->problem.key.shape[2], number, i,
-                work.rows + offset_of(map, plan, i), has_scores ? &scores : NULL);
+        deliver(map, &sizes, number, i, work.rows + offset_of(map, plan, i),
+                has_scores ? &scores : NULL);
     }
 }
 
@@ -368,20 +282,20 @@ static float *reduced_row(const struct attn_weight_map *map, const struct worksp
 static void run_all_heads(const struct attn_weight_map *map, const struct attn_plan *plan,
                           int64_t tile, void *workspace)
 {
-    const struct sizes sizes = sizes_of_plan(map, plan);
+    const struct attn_map_sizes sizes = attn_map_sizes_of_plan(map, plan);
     const int64_t kv_len = plan->problem.key.shape[2];
     const int64_t q_heads = plan->problem.query.shape[1];
-    const struct span span = chosen_rows(map, plan, tile);
-    const bool is_wanted = span.first < span.end;
+    const struct attn_map_chosen chosen = attn_map_chosen(map, plan, tile);
+    const bool is_wanted = chosen.first < chosen.end;
     const struct workspace work = open_workspace(map, plan, workspace);
 
     for (int64_t head = 0; head < q_heads; head++) {
         run_plan(plan, head, tile, workspace, is_wanted ? work.rows : NULL, false);
-        for (int64_t i = span.first; i < span.end; i++)
+        for (int64_t i = chosen.first; i < chosen.end; i++)
             add_head(map, &work, offset_of(map, plan, i), kv_len);
     }
-    for (int64_t i = span.first; i < span.end; i++)
-        deliver(map, &sizes, kv_len, 0, i,
+    for (int64_t i = chosen.first; i < chosen.end; i++)
+        deliver(map, &sizes, 0, i,
                 reduced_row(map, &work, offset_of(map, plan, i), kv_len, q_heads), NULL);
 }
 
@@ -404,16 +318,17 @@ void attn_weight_map_run(const struct attn_weight_map *map, const struct attn_pl
 int64_t attn_weight_map_select_tasks(const struct attn_weight_map *map,
                                      const struct attn_plan *plan)
 {
-    const struct sizes sizes = sizes_of_plan(map, plan);
+    const struct attn_map_sizes sizes = attn_map_sizes_of_plan(map, plan);
 
-    return is_shared(&sizes) && map->top_k > 0 ? sizes.heads * sizes.cell_rows : 0;
+    return attn_map_is_shared(&sizes) && map->top_k > 0 ? sizes.heads * sizes.cell_rows : 0;
 }
 
 void attn_weight_map_select(const struct attn_weight_map *map, const struct attn_plan *plan,
                             int64_t task)
 {
-    const struct sizes sizes = sizes_of_plan(map, plan);
+    const struct attn_map_sizes sizes = attn_map_sizes_of_plan(map, plan);
 
     attn_top_k(map->pooled + task * sizes.cell_columns, sizes.cell_columns, sizes.columns,
                map->values + task * sizes.columns, map->indices + task * sizes.columns);
+    number_keys(map, &sizes, map->indices + task * sizes.columns);
 }
