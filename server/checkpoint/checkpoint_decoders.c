@@ -87,8 +87,7 @@ const struct checkpoint_stack checkpoint_decoders[] = {
       .causal = "=true",
       .theta = "rotary_emb_base|rope_theta=10000",
       .rotary_fraction = "rotary_pct=0.25",
-      POSITIONS(2048),
-      .ignored = "use_parallel_residual" },
+      POSITIONS(2048) },
     { .model_type = "gptj",
       .kind = "self",
       .prefixes = "transformer.|",
@@ -115,8 +114,7 @@ const struct checkpoint_stack checkpoint_decoders[] = {
       .q_heads = "num_attention_heads=12",
       .causal = "=true",
       .expected = "is_causal=true",
-      .ignored = "do_layer_norm_before|learn_embeddings|scale_embeddings|"
-                 "_remove_final_layer_norm|word_embed_proj_dim|layer_norm_elementwise_affine" },
+      .ignored = "learn_embeddings|scale_embeddings|word_embed_proj_dim" },
     { .model_type = "bloom",
       .kind = "self",
       .prefixes = "transformer.|",
@@ -130,7 +128,7 @@ const struct checkpoint_stack checkpoint_decoders[] = {
       .causal = "=true",
       .alibi = "=true",
       .expected = "is_causal=true",
-      .ignored = "n_inner|apply_residual_connection_post_layernorm|attention_softmax_in_fp32|"
+      .ignored = "n_inner|attention_softmax_in_fp32|"
                  "bias_dropout_fusion|masked_softmax_fusion|offset_alibi|skip_bias_add|"
                  "skip_bias_add_qkv|slow_but_exact" },
     { .model_type = "falcon|RefinedWeb|RefinedWebModel",
@@ -153,8 +151,7 @@ const struct checkpoint_stack checkpoint_decoders[] = {
       POSITIONS(2048),
       .expected = "is_causal=true",
       .reads = "new_decoder_architecture|multi_query",
-      .ignored = "apply_residual_connection_post_layernorm|parallel_attn|"
-                 "num_ln_in_parallel_attn|ff_factor" },
+      .ignored = "apply_residual_connection_post_layernorm|ff_factor" },
     { .model_type = "mpt",
       .kind = "self",
       .prefixes = "transformer.|",
@@ -190,7 +187,6 @@ const struct checkpoint_stack checkpoint_decoders[] = {
                  "attn_config.rope_dail_config.xpos_scale_base|"
                  "attn_config.attn_temperature_tuning.floor_scale|attn_config.model_type|"
                  "emb_pdrop|embedding_fraction|expansion_ratio|ffn_config|fc_type|"
-                 "learned_pos_emb|logit_scale|final_logit_softcapping|norm_type|"
                  "use_pad_tok_in_ffn|verbose" },
     { .model_type = NULL },
 };

@@ -79,11 +79,12 @@ struct checkpoint_forward_row {
     const char *head_activation, *head_norm;
     const char *head_projection; /* as transform, but only where the file has it; no bias */
     const char *output;
-    const char *output_bias;   /* whole names; NULL: none */
-    const char *tied;          /* a flag: output is the table of tokens */
-    bool tied_if_absent;       /* it is that table too where the file has no output */
-    const char *logit_scale;   /* a number; NULL: 1 */
-    const char *logit_divisor; /* a number */
+    const char *output_bias;           /* whole names; NULL: none */
+    const char *tied;                  /* a flag: output is the table of tokens */
+    bool tied_if_absent;               /* it is that table too where the file has no output */
+    const char *logit_scale;           /* a number; NULL: 1 */
+    const char *logit_divisor;         /* a number */
+    const char *logit_root_divisor_if; /* a flag: logits are divided by the root of the width */
     const char *logit_softcap;
     const char *start; /* the decoder's first token */
 

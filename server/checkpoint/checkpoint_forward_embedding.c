@@ -12,7 +12,7 @@ enum { SINUSOIDS_MAX = 1 << 26 }; /* numbers of a table that is computed */
 static bool set_projection(struct checkpoint_forward_reader *reader, struct attn_linear *projection,
                            const char *names, int64_t *width, int64_t to, bool has_bias)
 {
-    if (!checkpoint_forward_has(reader, names))
+    if (!names || (*width == to && !checkpoint_forward_has(reader, names)))
         return true;
     if (!checkpoint_forward_linear(reader, projection, names, to, *width, false, has_bias))
         return false;

@@ -7,6 +7,7 @@
 #include "checkpoint/checkpoint_forward_stream.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 static bool build_transform(struct model_head *head, struct checkpoint_forward_reader *reader,
                             int64_t *width)
@@ -39,17 +40,22 @@ static bool tie(struct attn_linear *output, const struct model_table *tokens, in
     return true;
 }
 
-static bool read_scale(struct model_head *head, struct checkpoint_forward_reader *reader)
+static bool read_scale(struct model_head *head, struct checkpoint_forward_reader *reader,
+                       int64_t width)
 {
     const struct checkpoint_forward_row *row = &reader->row;
     const cJSON *section = reader->run->section;
     double divisor;
+    bool is_root;
     if (!checkpoint_read_number(section, row->logit_scale, &head->scale, reader->fault)
         || !checkpoint_read_number(section, row->logit_divisor, &divisor, reader->fault)
-        || !checkpoint_read_number(section, row->logit_softcap, &head->softcap, reader->fault))
+        || !checkpoint_read_number(section, row->logit_softcap, &head->softcap, reader->fault)
+        || !checkpoint_read_flag(section, row->logit_root_divisor_if, &is_root, reader->fault))
         return false;
     if (divisor > 0)
         head->scale = 1 / divisor;
+    if (is_root)
+        head->scale = 1 / sqrt((double)width);
     return true;
 }
 
@@ -83,5 +89,5 @@ bool checkpoint_forward_head_build(struct model_head *head,
     return (!row->output_bias
             || checkpoint_forward_values(reader, &head->output.bias, row->output_bias,
                                          head->output.out))
-           && read_scale(head, reader);
+           && read_scale(head, reader, stream->width);
 }

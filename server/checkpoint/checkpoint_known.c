@@ -77,8 +77,8 @@ static const size_t NAMED_FORWARD[] = {
     AT(residual_scale), AT(norm_bias),       AT(norm_eps),
     AT(biases),         AT(activation),      AT(expert_count),
     AT(chosen_count),   AT(head_activation), AT(tied),
-    AT(logit_scale),    AT(logit_divisor),   AT(logit_softcap),
-    AT(start),          AT(reads),
+    AT(logit_scale),    AT(logit_divisor),   AT(logit_root_divisor_if),
+    AT(logit_softcap),  AT(start),           AT(reads),
 };
 #undef AT
 

@@ -117,7 +117,7 @@ static bool adjust_mistral(struct checkpoint_layer *layer, struct fault *fault)
     .local_theta = "rope_local_base_freq=10000", .scale_from = "query_pre_attn_scalar=256",        \
     .softcap = "attn_logit_softcapping", .window = "sliding_window=4096",                          \
     .has_window = has_window_gemma3, POSITIONS(131072), .reads = "sliding_window_pattern",         \
-    .ignored = "_sliding_window_pattern|final_logit_softcapping"
+    .ignored = "_sliding_window_pattern"
 
 #define META                                                                                       \
     .kind = "self", .prefixes = "", .layer = "layers.%.attention.",                                \
@@ -152,7 +152,7 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       .adjust = adjust_mistral,
       .expected = "is_causal=true|causal=true",
       .reads = "sliding_window|_sliding_window",
-      .ignored = META_IGNORED "|hidden_dim|moe|vision_encoder|multimodal|max_batch_size" },
+      .ignored = META_IGNORED "|hidden_dim|vision_encoder|multimodal|max_batch_size" },
     { .model_type = "mistral",
       LLAMA_NAMES,
       LLAMA_FIELDS,
@@ -168,7 +168,7 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       .theta = "rope_theta=1000000",
       .window = "sliding_window",
       POSITIONS(131072),
-      .ignored = "num_experts_per_tok|num_local_experts|router_jitter_noise" },
+      .ignored = "router_jitter_noise" },
     { .model_type = "qwen2",
       LLAMA_NAMES,
       LLAMA_FIELDS,
@@ -228,8 +228,7 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       LAYER_NORMS("q_layernorm.norms.%", "k_layernorm.norms.%", "qk_layernorm"),
       .norm_scope = ATTN_NORM_HEADS,
       POSITIONS(4096),
-      .expected = "is_causal=true|rotary_scaling_factor=1",
-      .ignored = "use_parallel_residual" },
+      .expected = "is_causal=true|rotary_scaling_factor=1" },
     { .model_type = "olmo",
       LLAMA_NAMES,
       LLAMA_FIELDS,
@@ -249,8 +248,7 @@ const struct checkpoint_stack checkpoint_llamas[] = {
     { .model_type = "cohere",
       COHERE,
       LAYER_NORMS("q_norm", "k_norm", "use_qk_norm"),
-      .norm_scope = ATTN_NORM_HEADS,
-      .ignored = "logit_scale" },
+      .norm_scope = ATTN_NORM_HEADS },
     { .model_type = "cohere2",
       COHERE,
       .rope_needs_window = true,
@@ -259,7 +257,7 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       .expected = "position_embedding_type=rope_gptj|rotary_pct=1|"
                   "order_of_interleaved_layers=local_attn_first|layer_switch=4",
       .reads = "sliding_window_pattern",
-      .ignored = "logit_scale|_sliding_window_pattern|use_embedding_sharing|"
+      .ignored = "_sliding_window_pattern|use_embedding_sharing|"
                  "use_gated_activation|use_parallel_block|use_parallel_embedding" },
     { .model_type = "gemma",
       LLAMA_TENSORS,
@@ -287,7 +285,7 @@ const struct checkpoint_stack checkpoint_llamas[] = {
       .has_window = has_window_gemma2,
       .refused = "use_bidirectional_attention",
       POSITIONS(8192),
-      .ignored = "final_logit_softcapping|sliding_window_size" },
+      .ignored = "sliding_window_size" },
     { .model_type = "qwen3",
       LLAMA_TENSORS,
       LLAMA_FIELDS,

@@ -157,13 +157,14 @@ static void test_gpt2(void **state)
 #define LLAMA_CONFIG(more)                                                                         \
     "{\"model_type\":\"llama\",\"hidden_size\":16,\"num_attention_heads\":4,"                      \
     "\"num_key_value_heads\":2,\"num_hidden_layers\":2" more "}"
-#define LLAMA                                                                                      \
-    "model.embed_tokens.weight 30x16, model.layers.#.input_layernorm.weight 16, "                  \
+#define LLAMA_BLOCKS                                                                               \
+    "model.layers.#.input_layernorm.weight 16, "                                                   \
     "model.layers.#.self_attn.q_proj.weight 16x16, model.layers.#.self_attn.k_proj.weight 8x16, "  \
     "model.layers.#.self_attn.v_proj.weight 8x16, model.layers.#.self_attn.o_proj.weight 16x16, "  \
     "model.layers.#.post_attention_layernorm.weight 16, "                                          \
     "model.layers.#.mlp.gate_proj.weight 40x16, model.layers.#.mlp.up_proj.weight 40x16, "         \
     "model.layers.#.mlp.down_proj.weight 16x40, model.norm.weight 16"
+#define LLAMA "model.embed_tokens.weight 30x16, " LLAMA_BLOCKS
 
 static void test_llama(void **state)
 {
@@ -197,12 +198,46 @@ static void test_llama(void **state)
                          "config.json there is no bias");
 }
 
+/* A table of tokens that cannot be used where it lies is converted when the pass is held. */
+static void test_converted(void **state)
+{
+    struct fault fault;
+    (void)state;
+    published_open(LLAMA_CONFIG(",\"tie_word_embeddings\":true"),
+                   "model.embed_tokens.weight 5000x16, " LLAMA_BLOCKS, 2, "F64");
+    struct model *model = published_model();
+    const struct model_forward *forward = model->forward;
+    if (!forward)
+        fail_msg("%s", model->forward_reason);
+    const struct model_table *tokens = &forward->streams[0].embedding.tokens;
+    const float *rows = tokens->rows;
+    assert_int_equal(tokens->dtype, ATTN_F32);
+    assert_ptr_equal(forward->head.output.weight, rows);
+    assert_true(rows[17] == 0);
+    assert_true(model_forward_hold(model, &fault));
+    forward_case_expect(rows, "model.embed_tokens.weight", 0);
+    forward_case_expect_norm(&forward->streams[0].final_norm, "model.norm", 0, 1e-6, false);
+    model_forward_drop(model);
+    published_close();
+}
+
+/* Counts of parameters stay those of attention. */
+static void test_counts(void **state)
+{
+    (void)state;
+    forward_case_open(LLAMA_CONFIG(""), LLAMA, 2);
+    assert_int_equal(published_model()->parameter_count, 2 * (2 * 16 * 16 + 2 * 8 * 16));
+    assert_int_equal(published_model()->parameter_bytes, 4 * published_model()->parameter_count);
+    published_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bert),    cmocka_unit_test(test_bert_parts),
         cmocka_unit_test(test_reasons), cmocka_unit_test(test_gpt2),
-        cmocka_unit_test(test_llama),
+        cmocka_unit_test(test_llama),   cmocka_unit_test(test_converted),
+        cmocka_unit_test(test_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
