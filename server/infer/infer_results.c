@@ -171,6 +171,25 @@ static bool check_list(const char *pointer, const char *name, const int64_t *lis
                         name, list[count - 1], end);
 }
 
+static bool check_region(const struct attn_weight_map *map, int64_t q_len, int64_t kv_len,
+                         struct fault *fault)
+{
+    const struct attn_map_range *rows = &map->region_rows, *keys = &map->region_keys;
+    if (rows->end > 0 && map->row_list)
+        return fault_set_at(fault, "/weight_map/region/rows", FAULT_OPTION,
+                            "weight_map has rows and a region of rows; expected one of them");
+    if (rows->end > q_len)
+        return fault_set_at(fault, "/weight_map/region/rows", FAULT_OPTION,
+                            "the region ends before row %" PRId64 "; there are %" PRId64
+                            ", counted from 0",
+                            rows->end, q_len);
+    return keys->end <= kv_len
+           || fault_set_at(fault, "/weight_map/region/keys", FAULT_OPTION,
+                           "the region ends before key %" PRId64 "; there are %" PRId64
+                           ", counted from 0",
+                           keys->end, kv_len);
+}
+
 bool infer_check_weight_map(const struct infer_item *item, struct fault *fault)
 {
     const struct attn_weight_map *map = &item->weight_map;
@@ -178,7 +197,8 @@ bool infer_check_weight_map(const struct infer_item *item, struct fault *fault)
            || (check_list("/weight_map/heads", "head", map->head_list, map->head_count,
                           item->layer.q_heads, fault)
                && check_list("/weight_map/rows", "row", map->row_list, map->row_count, item->q_len,
-                             fault));
+                             fault)
+               && check_region(map, item->q_len, item->kv_len_max, fault));
 }
 
 bool infer_plan_weight_map(struct infer_request *request, struct infer_item *item,

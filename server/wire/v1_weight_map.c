@@ -5,14 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Points faults at a member: "/weight_map/top_k". */
-static void point_to_member(struct v1_reader *reader, const char *name)
+enum { MEMBERS_MAX = 5 };
+
+/* Points faults at a member of the object at prefix: "/weight_map/top_k". */
+static void point_to_member(struct v1_reader *reader, const char *prefix, const char *name)
 {
-    char pointer[FAULT_POINTER_MAX];
-    v1_point_to(reader, name);
-    memcpy(pointer, reader->pointer, sizeof pointer);
-    snprintf(reader->pointer, sizeof reader->pointer, "/weight_map%.*s",
-             (int)(sizeof pointer - sizeof "/weight_map"), pointer);
+    reader->name = name;
+    snprintf(reader->pointer, sizeof reader->pointer, "%s", prefix);
+    fault_pointer_append(reader->pointer, strlen(prefix), name);
 }
 
 /* Reads a list of indices in ascending order, each once. */
@@ -64,17 +64,22 @@ static bool read_top_k(struct v1_reader *reader, const cJSON *node, struct attn_
     return v1_read_integer(reader, node, 1, FAULT_OPTION, &map->top_k);
 }
 
-static bool read_pool(struct v1_reader *reader, const cJSON *node, struct attn_weight_map *map)
+static bool read_two(struct v1_reader *reader, const cJSON *node, const char *expected,
+                     int64_t **values)
 {
-    int64_t *sizes = NULL;
-    const char *expected = "[rows, columns]";
     const struct json_numbers *numbers = v1_read_numbers(reader, node, expected);
     if (!numbers || !v1_expect_numbers(reader, numbers, false))
         return false;
     if (numbers->rank != 1 || numbers->count != 2)
         return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
-                            "pool is not two numbers; expected %s", expected);
-    if (!v1_integers_of(reader, numbers, FAULT_OPTION, &sizes))
+                            "%s is not two numbers; expected %s", reader->name, expected);
+    return v1_integers_of(reader, numbers, FAULT_OPTION, values);
+}
+
+static bool read_pool(struct v1_reader *reader, const cJSON *node, struct attn_weight_map *map)
+{
+    int64_t *sizes = NULL;
+    if (!read_two(reader, node, "[rows, columns]", &sizes))
         return false;
     if (sizes[0] < 1 || sizes[1] < 1)
         return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
@@ -90,40 +95,72 @@ struct member {
     bool (*read)(struct v1_reader *reader, const cJSON *node, struct attn_weight_map *map);
 };
 
-static const struct member members[] = {
-    { "heads", read_heads },
-    { "rows", read_rows },
-    { "top_k", read_top_k },
-    { "pool", read_pool },
-};
-
-enum { MEMBER_COUNT = sizeof members / sizeof members[0] };
-
-static bool unknown_member(struct v1_reader *reader, const char *name)
+/* Reads an object whose members are all optional; null is as good as absent. */
+static bool read_members(struct v1_reader *reader, const cJSON *node, const char *prefix,
+                         const struct member *members, int count, struct attn_weight_map *map)
 {
-    const char *known[MEMBER_COUNT];
-    for (int i = 0; i < MEMBER_COUNT; i++)
+    const char *known[MEMBERS_MAX];
+    const cJSON *value;
+    if (!cJSON_IsObject(node))
+        return v1_wrong_type(reader, node, "an object");
+    for (int i = 0; i < count; i++)
         known[i] = members[i].name;
-    return v1_unknown_field(reader, name, known, MEMBER_COUNT);
+    cJSON_ArrayForEach(value, node)
+    {
+        int i = 0;
+        while (i < count && strcmp(members[i].name, value->string) != 0)
+            i++;
+        point_to_member(reader, prefix, value->string);
+        if (i == count)
+            return v1_unknown_field(reader, value->string, known, count);
+        if (!cJSON_IsNull(value) && !members[i].read(reader, value, map))
+            return false;
+    }
+    return true;
+}
+
+static bool read_range(struct v1_reader *reader, const cJSON *node, struct attn_map_range *range)
+{
+    int64_t *ends = NULL;
+    if (!read_two(reader, node, "[begin, end]", &ends))
+        return false;
+    if (ends[1] <= ends[0])
+        return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
+                            "%s is [%" PRId64 ", %" PRId64 "]; expected an end above its begin",
+                            reader->name, ends[0], ends[1]);
+    *range = (struct attn_map_range){ ends[0], ends[1] };
+    return true;
+}
+
+static bool read_region_rows(struct v1_reader *reader, const cJSON *node,
+                             struct attn_weight_map *map)
+{
+    return read_range(reader, node, &map->region_rows);
+}
+
+static bool read_region_keys(struct v1_reader *reader, const cJSON *node,
+                             struct attn_weight_map *map)
+{
+    return read_range(reader, node, &map->region_keys);
+}
+
+static bool read_region(struct v1_reader *reader, const cJSON *node, struct attn_weight_map *map)
+{
+    static const struct member members[] = { { "rows", read_region_rows },
+                                             { "keys", read_region_keys } };
+    return read_members(reader, node, "/weight_map/region", members,
+                        sizeof members / sizeof members[0], map);
 }
 
 bool v1_read_weight_map(struct v1_reader *reader, const cJSON *node)
 {
+    static const struct member members[MEMBERS_MAX] = {
+        { "heads", read_heads }, { "rows", read_rows }, { "region", read_region },
+        { "top_k", read_top_k }, { "pool", read_pool },
+    };
     struct attn_weight_map map = { .heads = ATTN_MAP_EACH };
-    const cJSON *value;
-    if (!cJSON_IsObject(node))
-        return v1_wrong_type(reader, node, "an object");
-    cJSON_ArrayForEach(value, node)
-    {
-        int i = 0;
-        while (i < MEMBER_COUNT && strcmp(members[i].name, value->string) != 0)
-            i++;
-        point_to_member(reader, value->string);
-        if (i == MEMBER_COUNT)
-            return unknown_member(reader, value->string);
-        if (!cJSON_IsNull(value) && !members[i].read(reader, value, &map))
-            return false;
-    }
+    if (!read_members(reader, node, "/weight_map", members, MEMBERS_MAX, &map))
+        return false;
     reader->item->has_weight_map = true;
     reader->item->weight_map = map;
     return true;

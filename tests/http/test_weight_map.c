@@ -168,6 +168,46 @@ static void test_every_combination(void **state)
     cJSON_Delete(answer);
 }
 
+/* A region of the whole map, as it is, pooled, or the largest of its rows. */
+static void test_regions(void **state)
+{
+    enum { FIRST_ROW = 60, ROWS = 20, FIRST_KEY = 33, KEYS = 40, CELLS = 8 };
+    static const char REGION[] = ",\"outputs\":[\"weights\"],\"weight_map\":{\"region\":"
+                                 "{\"rows\":[60,80],\"keys\":[33,73]}%s}";
+    static const char *const MEMBERS[] = { "", ",\"pool\":[1000,8]", ",\"top_k\":1" };
+    const int64_t shape[] = { HEADS, Q_LEN, KV_LEN };
+    cJSON *answer = ask("");
+    double *whole = answer_numbers(answer, "weights", 3, shape);
+    (void)state;
+    cJSON_Delete(answer);
+    for (int way = 0; way < 3; way++) {
+        char members[256];
+        snprintf(members, sizeof members, REGION, MEMBERS[way]);
+        answer = ask(members);
+        const cJSON *weights = cJSON_GetObjectItemCaseSensitive(answer, "weights");
+        const int64_t columns = way == 0 ? KEYS : way == 1 ? CELLS : 1;
+        const int64_t part[] = { HEADS, ROWS, columns };
+        double *values = way < 2 ? answer_numbers(answer, "weights", 3, part)
+                                 : answer_numbers(weights, "values", 3, part);
+        double *indices = way < 2 ? NULL : answer_numbers(weights, "indices", 3, part);
+        for (int64_t r = 0; r < HEADS * ROWS; r++) {
+            const double *row =
+                whole + (r / ROWS * Q_LEN + FIRST_ROW + r % ROWS) * KV_LEN + FIRST_KEY;
+            double cells[KEYS] = { 0 };
+            for (int64_t j = 0; j < KEYS; j++)
+                cells[j * columns / KEYS] = fmax(cells[j * columns / KEYS], row[j]);
+            for (int64_t c = 0; c < columns; c++)
+                assert_true(values[r * columns + c] == cells[c]);
+            if (indices)
+                assert_true(row[(int64_t)indices[r] - FIRST_KEY] == cells[0]);
+        }
+        free(values);
+        free(indices);
+        cJSON_Delete(answer);
+    }
+    free(whole);
+}
+
 /* The context beside a smaller map equals the context beside the whole map. */
 static void test_other_outputs_stay(void **state)
 {
@@ -240,6 +280,19 @@ static const char *const REFUSALS[][3] = {
     { "{\"pool\":[1]}", "type", "/weight_map/pool" },
     { "{\"pool\":[1,null]}", "type", "/weight_map/pool/1" },
     { "{\"pool\":4}", "type", "/weight_map/pool" },
+    { "{\"region\":[0,1]}", "type", "/weight_map/region" },
+    { "{\"region\":{\"row\":[0,1]}}", "field", "/weight_map/region/row" },
+    { "{\"region\":{\"a/b\":1}}", "field", "/weight_map/region/a~1b" },
+    { "{\"region\":{\"rows\":1}}", "type", "/weight_map/region/rows" },
+    { "{\"region\":{\"rows\":[1]}}", "type", "/weight_map/region/rows" },
+    { "{\"region\":{\"rows\":[0,\"1\"]}}", "type", "/weight_map/region/rows/1" },
+    { "{\"region\":{\"rows\":[0,0]}}", "option", "/weight_map/region/rows" },
+    { "{\"region\":{\"rows\":[1,0]}}", "option", "/weight_map/region/rows" },
+    { "{\"region\":{\"rows\":[-1,1]}}", "option", "/weight_map/region/rows/0" },
+    { "{\"region\":{\"rows\":[0,9]}}", "option", "/weight_map/region/rows" },
+    { "{\"region\":{\"keys\":[0,9]}}", "option", "/weight_map/region/keys" },
+    { "{\"region\":{\"keys\":[0.5,1]}}", "option", "/weight_map/region/keys/0" },
+    { "{\"rows\":[0],\"region\":{\"rows\":[0,1]}}", "option", "/weight_map/region/rows" },
 };
 
 static void test_refusals(void **state)
@@ -299,6 +352,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_combination),
+        cmocka_unit_test(test_regions),
         cmocka_unit_test(test_other_outputs_stay),
         cmocka_unit_test(test_ties_and_batches),
         cmocka_unit_test(test_refusals),
