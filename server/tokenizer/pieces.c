@@ -176,6 +176,30 @@ void pieces_copy(struct pieces *pieces, uint32_t start, uint32_t end)
     next->size += (int64_t)size;
 }
 
+void pieces_map(struct pieces *pieces, uint32_t start, uint32_t end,
+                const struct pieces_mapped map[256])
+{
+    if (start == end || !reserve_bytes(pieces, 2 * (size_t)(end - start)))
+        return;
+    struct pieces_buffer *next = &pieces->next;
+    char *bytes = next->bytes + next->size;
+    struct pieces_span *spans = next->spans + next->size;
+    struct pieces_span character = { start, start };
+    for (uint32_t at = start; at < end; at++) {
+        if (pieces->now.spans)
+            character = pieces->now.spans[at];
+        else if (at == character.end)
+            character = pieces_span(pieces, at, at + 1);
+        const struct pieces_mapped *mapped = &map[(unsigned char)pieces->bytes[at]];
+        bytes[0] = mapped->bytes[0];
+        bytes[1] = mapped->bytes[1]; /* there is room, and what follows overwrites it */
+        spans[0] = spans[1] = character;
+        bytes += mapped->size;
+        spans += mapped->size;
+    }
+    next->size = bytes - next->bytes;
+}
+
 void pieces_put(struct pieces *pieces, const char *bytes, size_t size, struct pieces_span span)
 {
     if (!reserve_bytes(pieces, size))

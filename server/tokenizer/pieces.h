@@ -98,6 +98,15 @@ void pieces_close(struct pieces *pieces, int64_t i);
 /* Appends the bytes [start, end) of the present text, whole characters, with their spans. */
 void pieces_copy(struct pieces *pieces, uint32_t start, uint32_t end);
 
+/* Appends what the map makes of each of the bytes [start, end), whole characters. What is made of
+ * the bytes of a character stands for the character. */
+struct pieces_mapped {
+    char bytes[2];
+    uint8_t size; /* 1 or 2 */
+};
+void pieces_map(struct pieces *pieces, uint32_t start, uint32_t end,
+                const struct pieces_mapped map[256]);
+
 /* Appends whole characters that all stand for one span. */
 void pieces_put(struct pieces *pieces, const char *bytes, size_t size, struct pieces_span span);
 

@@ -2,6 +2,7 @@
 #include "tokenizer/pipeline.h"
 
 #include "base/array.h"
+#include "tokenizer/unicode.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -133,6 +134,17 @@ bool pipeline_string(struct pipeline_build *build, const cJSON *node, const char
         return wrong_type(build, field, where, key, "a string");
     *value = field->valuestring;
     return true;
+}
+
+bool pipeline_character(struct pipeline_build *build, const cJSON *node, const char *where,
+                        const char *key, uint32_t *code)
+{
+    const char *text = NULL;
+    if (!pipeline_string(build, node, where, key, true, &text))
+        return false;
+    if (*text && text[unicode_decode(text, code)] == 0)
+        return true;
+    return pipeline_fail(build, where, "%s is '%.40s'; expected one character", key, text);
 }
 
 bool pipeline_integer(struct pipeline_build *build, const cJSON *node, const char *where,

@@ -123,6 +123,10 @@ bool pipeline_string(struct pipeline_build *build, const cJSON *node, const char
 bool pipeline_integer(struct pipeline_build *build, const cJSON *node, const char *where,
                       const char *key, bool required, int64_t min, int64_t max, int64_t *value);
 
+/* A required string of one character. */
+bool pipeline_character(struct pipeline_build *build, const cJSON *node, const char *where,
+                        const char *key, uint32_t *code);
+
 /* The array `key` of a Sequence; NULL: the fault is set. */
 const cJSON *pipeline_array(struct pipeline_build *build, const cJSON *node, const char *where,
                             const char *key);
