@@ -73,6 +73,14 @@ static bool adjust_mistral(struct checkpoint_forward_row *row, const cJSON *sect
 
 const struct checkpoint_forward_row checkpoint_forward_llamas[] = {
     { .model_type = "llama", LLAMA, .biases = "mlp_bias", .norm_eps = "rms_norm_eps=0.000001" },
+    /* granite/modeling_granite.py: GraniteModel, GraniteDecoderLayer, GraniteForCausalLM. */
+    { .model_type = "granite",
+      LLAMA,
+      .biases = "mlp_bias",
+      .norm_eps = "rms_norm_eps=0.000001",
+      .scale = "embedding_multiplier=1",
+      .residual_scale = "residual_multiplier=1",
+      .logit_divisor = "logits_scaling=1" },
     { .model_type = "meta", META },
     { .model_type = "mistral_params", META, .adjust = adjust_mistral, .reads = "moe" },
     { .model_type = "mistral|qwen2|qwen3", LLAMA, .norm_eps = "rms_norm_eps=0.000001" },

@@ -79,6 +79,14 @@ static void test_llama(void **state)
             "\"rope_type\":\"default\"}"),
         PUBLISHED_GROUPED, "F32", &llama);
 
+    /* granite/modeling_granite.py at 00aca8155c45, GraniteAttention. */
+    llama.theta = 10000;
+    llama.scale = 0.125;
+    published_compare_rotary(
+        PUBLISHED_GROUPED_CONFIG("\"model_type\":\"granite\",\"attention_multiplier\":0.125"),
+        PUBLISHED_GROUPED, "F32", &llama);
+    llama.scale = PUBLISHED_LLAMA.scale;
+
     llama.theta = 1e6;
     published_compare_rotary(
         PUBLISHED_GROUPED_CONFIG("\"model_type\":\"mixtral\",\"sliding_window\":null"),

@@ -331,6 +331,24 @@ static void test_gemma2(void **state)
     }
 }
 
+static void test_granite(void **state)
+{
+    static const char TENSORS[] = ATTENTION("o_proj") ", " GATED ", " LAYER_NORM(
+        "input_layernorm") ", " LAYER_NORM("post_attention_layernorm") ", " NORM("norm");
+    (void)state;
+    const struct model_forward *forward = forward_case_open(
+        "{\"model_type\":\"granite\",\"embedding_multiplier\":12,\"residual_multiplier\":0.25,"
+        "\"logits_scaling\":8,\"attention_multiplier\":0.5,\"tie_word_embeddings\":true," //
+        FIELDS "}",
+        TENSORS, 2);
+    const struct model_block *block = &only_stream(forward)->blocks[1];
+    assert_true(forward->streams[0].embedding.scale == 12);
+    assert_true(block->self.scale == 0.25 && block->feed_forward.scale == 0.25);
+    assert_true(forward->head.scale == 0.125);
+    assert_true(published_model()->layers[1].options.scale == 0.5f);
+    published_close();
+}
+
 #define META_ATTENTION                                                                             \
     "tok_embeddings.weight 30x16, norm.weight 16, layers.#.attention.wq.weight 16x16, "            \
     "layers.#.attention.wk.weight 8x16, layers.#.attention.wv.weight 8x16, "                       \
@@ -405,8 +423,8 @@ int main(void)
         cmocka_unit_test(test_phi),      cmocka_unit_test(test_phi3),
         cmocka_unit_test(test_stablelm), cmocka_unit_test(test_olmo),
         cmocka_unit_test(test_cohere),   cmocka_unit_test(test_gemma),
-        cmocka_unit_test(test_gemma2),   cmocka_unit_test(test_params),
-        cmocka_unit_test(test_stories),
+        cmocka_unit_test(test_gemma2),   cmocka_unit_test(test_granite),
+        cmocka_unit_test(test_params),   cmocka_unit_test(test_stories),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
