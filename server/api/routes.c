@@ -8,6 +8,7 @@
 #include "api/openapi.h"
 #include "api/prometheus.h"
 #include "api/softmax_handler.h"
+#include "api/trace_handlers.h"
 #include "infer/call.h"
 #include "service/disk_job.h"
 #include "watch/metrics.h"
@@ -36,6 +37,9 @@ struct route *routes_table(int *count)
         ROUTE("POST", "/v1/attention", INFER, .handle = infer_handle_attention,
               .takes_body = call_takes_body),
         ROUTE("POST", "/v1/attention/batch", INFER, .handle = infer_handle_batch,
+              .takes_body = call_takes_body),
+        ROUTE("POST", "/v1/trace", INFER, .handle = trace_handle, .takes_body = call_takes_body),
+        ROUTE("POST", "/v1/trace/batch", INFER, .handle = trace_handle_batch,
               .takes_body = call_takes_body),
         ROUTE("POST", "/v1/softmax", INFER, .handle = softmax_handle,
               .takes_body = call_takes_body),

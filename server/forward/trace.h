@@ -81,7 +81,8 @@ struct trace_tensor {
 struct trace_layer {
     int64_t number;   /* as in GET /v1/models/{model} */
     const char *kind; /* the same */
-    struct trace_tensor tensors[TRACE_TENSOR_COUNT];
+    bool is_answered[TRACE_TENSOR_COUNT];
+    struct trace_tensor tensors[TRACE_TENSOR_COUNT]; /* values NULL: not in the answer */
     const int64_t *indices; /* of a weight map with top_k, of the shape of weights; else NULL */
 };
 
@@ -92,8 +93,8 @@ struct trace_candidate {
 
 struct trace_prediction {
     int64_t position;
-    const struct trace_candidate *candidates; /* [top_k_tokens], the most probable first; among
-                                                 equal ones the lower id first */
+    struct trace_candidate *candidates; /* [candidate_count of the item], the most probable first;
+                                           among equal ones the lower id first */
 };
 
 /* Tokens [start, end) of the keys. */
@@ -103,13 +104,14 @@ struct trace_span {
 
 /* One of the model's streams (model_forward.h), as planned and computed. */
 struct trace_stream {
-    int64_t length;               /* rows; 0 where the stream does not run */
-    bool runs;                    /* it has input, or is a decoder */
-    struct token_list tokens;     /* of a stream of tokens that are known, else count 0. Where
-                                     they came as ids, start and end are 0 */
-    struct trace_tensor rows;     /* that leave the stream, after its final norm; only if asked */
-    const uint8_t *tokens_hidden; /* [length], of attention_mask: this token is hidden from all
-                                     rows; NULL: none is */
+    int64_t length;           /* rows; 0 where the stream does not run */
+    bool runs;                /* it has input, or is a decoder */
+    bool is_given;            /* its first rows are the item's embeddings, as F32 */
+    struct token_list tokens; /* of a stream of tokens that are known, else count 0. Where
+                                 they came as ids, start and end are 0 */
+    struct trace_tensor rows; /* that leave the stream, after its final norm; only if asked */
+    const uint8_t *visible;   /* [length], of attention_mask: 0 hides the token from all rows;
+                                 NULL: none is hidden */
 };
 
 struct pass;
@@ -162,6 +164,13 @@ struct trace_item {
     char kept[TRACE_ID_MAX + 1];    /* the name of the kept trace; "": none */
     struct pass *pass;              /* computes it */
 };
+
+/* Numbers of a row of logits that are tokens. */
+static inline int64_t trace_vocabulary(const struct model_forward *forward)
+{
+    const int64_t out = forward->head.output.out;
+    return forward->vocabulary > 0 && forward->vocabulary < out ? forward->vocabulary : out;
+}
 
 struct trace_request {
     struct arena arena; /* owns all that the items point at, except the models */

@@ -121,6 +121,21 @@ void infer_cost_plan_softmax(struct infer_cost *cost, int64_t numbers, enum codi
     settle_plan(cost, answer_coding);
 }
 
+void infer_cost_plan_work(struct infer_cost *cost, const struct attn_work *work, int64_t item_count,
+                          size_t answer_bytes, size_t number_bytes, enum coding answer_coding)
+{
+    double *written = cost->phases[INFER_WRITE].amount;
+    cost->phases[INFER_READ].amount[COST_ITEM] = (double)item_count;
+    cost->ns[INFER_READ] = cost_ns(&cost->phases[INFER_READ]);
+    cost_add_work(&cost->phases[INFER_COMPUTE], work);
+    if (number_bytes)
+        written[COST_WRITE_BYTES] = (double)answer_bytes;
+    else
+        written[COST_WRITE_TEXT] = (double)answer_bytes / INFER_ANSWER_BYTES_PER_NUMBER;
+    cost->flops = cost_flops(&cost->phases[INFER_COMPUTE]);
+    settle_plan(cost, answer_coding);
+}
+
 void infer_cost_plan(struct infer_cost *cost, const struct infer_request *request,
                      enum coding answer_coding)
 {

@@ -42,6 +42,11 @@ void infer_cost_was_unpacked(struct infer_cost *cost, size_t bytes);
 void infer_cost_plan(struct infer_cost *cost, const struct infer_request *request,
                      enum coding answer_coding);
 
+/* The same for work that the caller has counted, and an answer of so many bytes at most, whose
+ * numbers take number_bytes each; 0: as text. */
+void infer_cost_plan_work(struct infer_cost *cost, const struct attn_work *work, int64_t item_count,
+                          size_t answer_bytes, size_t number_bytes, enum coding answer_coding);
+
 /* The same for a softmax of so many numbers, answered as text. */
 void infer_cost_plan_softmax(struct infer_cost *cost, int64_t numbers, enum coding answer_coding);
 

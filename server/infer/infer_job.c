@@ -170,8 +170,7 @@ static void run(struct call *call, int stage, int64_t task, const struct worker 
 
 /* ----------------------------------------------------------------- the end -- */
 
-/* A model's file may have been cut short or written into while the tasks ran. */
-static void check_models(const struct infer_request *request, struct fault *fault)
+void infer_job_check_models(const struct infer_request *request, struct fault *fault)
 {
     for (int64_t i = 0; i < request->item_count; i++) {
         const struct model *model = request->items[i].model;
@@ -187,7 +186,7 @@ static void end(struct call *call, struct fault *fault)
     if (job->was_member)
         batcher_leave(call->service->batcher, &job->member);
     set_pending(job, false);
-    check_models(&job->call.request, fault);
+    infer_job_check_models(&job->call.request, fault);
 }
 
 static bool write(struct call *call, struct fault *fault)

@@ -11,4 +11,8 @@ void infer_job_handle(struct exchange *exchange, const struct infer_wire *wire);
 bool infer_job_try(struct service *service, const struct infer_wire *wire, struct byte_slice body,
                    struct fault *fault);
 
+/* At the end of a job: sets the fault, unless there is one, where the file of a model was cut short
+ * or written into while the tasks ran. */
+void infer_job_check_models(const struct infer_request *request, struct fault *fault);
+
 #endif

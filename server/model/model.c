@@ -112,3 +112,10 @@ void model_forward_drop(struct model *model)
     model_converted_drop(&model->storage->copies, model->forward->addresses,
                          model->forward->address_count);
 }
+
+const char *model_layer_kind(const struct model_layer *layer)
+{
+    const bool is_self = layer->d_query >= 0 && layer->d_query == layer->d_key
+                         && (layer->d_value < 0 || layer->d_value == layer->d_key);
+    return layer->kind ? layer->kind : is_self ? "self" : "cross";
+}

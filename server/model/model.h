@@ -71,6 +71,9 @@ void model_release(struct model *model); /* NULL is fine; the last release frees
 bool model_hold_layer(struct model *model, int64_t layer, struct fault *fault);
 void model_drop_layer(struct model *model, int64_t layer);
 
+/* The kind of a layer as clients read it. */
+const char *model_layer_kind(const struct model_layer *layer);
+
 /* Why the model cannot be used any more: one of its mapped files was cut short or written into.
  * NULL: it can be used. Ask after computing and before answering, for numbers that were computed
  * from a damaged file must not be sent. */

@@ -114,12 +114,10 @@ void model_describe_options(const struct model_layer *layer, struct text *text)
 
 static void describe_layer(struct text *text, int64_t index, const struct model_layer *layer)
 {
-    const bool is_self = layer->d_query >= 0 && layer->d_query == layer->d_key
-                         && (layer->d_value < 0 || layer->d_value == layer->d_key);
     text_raw(text, index > 0 ? "," : "");
     text_raw(text, "{\"index\":");
     text_integer(text, index);
-    member_string(text, "kind", layer->kind ? layer->kind : is_self ? "self" : "cross");
+    member_string(text, "kind", model_layer_kind(layer));
     member_width(text, "d_query", layer->d_query);
     member_width(text, "d_key", layer->d_key);
     member_width(text, "d_value", layer->d_value);

@@ -119,18 +119,25 @@ bool v1_read_array(struct v1_reader *reader, const cJSON *node, bool null_allowe
 bool v1_integers_of(struct v1_reader *reader, const struct json_numbers *numbers,
                     enum fault_code code, int64_t **values)
 {
+    return v1_integers_from(reader, numbers, false, code, values);
+}
+
+bool v1_integers_from(struct v1_reader *reader, const struct json_numbers *numbers,
+                      bool negative_allowed, enum fault_code code, int64_t **values)
+{
     const float exact_max = 16777216.0f; /* the integers that a float32 holds exactly */
+    const float least = negative_allowed ? -exact_max : 0;
     *values = arena_calloc(reader->arena, (size_t)numbers->count, sizeof **values);
     if (!*values)
         return fault_no_memory(reader->fault);
     for (int64_t i = 0; i < numbers->count; i++) {
         const float number = numbers->values[i];
-        if (!(number >= 0 && number <= exact_max) || number != floorf(number)) {
+        if (!(number >= least && number <= exact_max) || number != floorf(number)) {
             const struct json_place place = v1_place(reader);
             const struct json_element element = json_element_at(numbers, i);
             return json_element_fault(&place, &element, code,
-                                      "is %.9g; expected an integer from 0 to %.0f", (double)number,
-                                      (double)exact_max);
+                                      "is %.9g; expected an integer from %.0f to %.0f",
+                                      (double)number, (double)least, (double)exact_max);
         }
         (*values)[i] = (int64_t)number;
     }

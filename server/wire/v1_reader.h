@@ -72,6 +72,10 @@ void v1_take_array(struct infer_array *array, const struct json_numbers *numbers
 bool v1_integers_of(struct v1_reader *reader, const struct json_numbers *numbers,
                     enum fault_code code, int64_t **values);
 
+/* The same, but negative integers may be allowed. */
+bool v1_integers_from(struct v1_reader *reader, const struct json_numbers *numbers,
+                      bool negative_allowed, enum fault_code code, int64_t **values);
+
 /* Makes name the field that faults speak of from now on: sets reader->name, and reader->pointer to
  * "/name" with its / and ~ escaped (RFC 6901). */
 void v1_point_to(struct v1_reader *reader, const char *name);

@@ -5,6 +5,7 @@
 #include "wire/wire_v1.h"
 
 #include "infer/infer_results.h"
+#include "wire/v1_fault.h"
 #include "wire/v1_fields.h"
 
 #include <inttypes.h>
@@ -110,21 +111,6 @@ static void write_item(const struct infer_item *item, struct text *text)
     text_raw(text, "}");
 }
 
-static void write_fault(const struct fault *fault, int64_t index, struct text *text)
-{
-    char prefix[32];
-    struct fault whole = *fault;
-    snprintf(prefix, sizeof prefix, "/requests/%" PRId64, index);
-    fault_prefix_pointer(&whole, prefix);
-    text_raw(text, "{\"error\":");
-    text_string(text, whole.message);
-    text_raw(text, ",\"code\":");
-    text_string(text, fault_code_name(whole.code));
-    text_raw(text, ",\"pointer\":");
-    text_string(text, whole.pointer);
-    text_raw(text, "}");
-}
-
 void wire_v1_write(const struct infer_request *request, struct text *text)
 {
     if (!request->batch) {
@@ -138,7 +124,7 @@ void wire_v1_write(const struct infer_request *request, struct text *text)
         if (i > 0)
             text_raw(text, ",");
         if (item->fault.code != FAULT_NONE)
-            write_fault(&item->fault, i, text);
+            v1_fault_write(&item->fault, i, text);
         else
             write_item(item, text);
     }

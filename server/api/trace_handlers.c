@@ -1,0 +1,15 @@
+/* trace_handlers.c - see trace_handlers.h. */
+#include "api/trace_handlers.h"
+
+#include "forward/trace_job.h"
+#include "wire/trace_wire_v1.h"
+
+void trace_handle(struct exchange *exchange)
+{
+    trace_job_handle(exchange, &trace_wire_v1_single);
+}
+
+void trace_handle_batch(struct exchange *exchange)
+{
+    trace_job_handle(exchange, &trace_wire_v1_batch);
+}

@@ -1,0 +1,238 @@
+/* pass_embed.c - the step that makes the first rows of a stream (model_forward.h has the formulas).
+ *
+ * Turns of a stream of tokens: rows of the table of tokens; their product with the matrix of a
+ * factorised embedding; positions, types and norm; the last projection. Tokens of every sequence go
+ * through them together. A sequence that came as embeddings goes along with token 0, and its rows
+ * are put in place at the end. */
+#include "forward/pass_internal.h"
+
+#include "forward/pass_image.h"
+
+#include <string.h>
+
+enum { TURN_GATHER, TURN_TOKEN_PROJECTION, TURN_SUM, TURN_PROJECTION, TURN_GIVEN, TURN_COUNT };
+
+static const struct model_embedding *embedding_of(const struct pass *pass, int stream)
+{
+    return &pass->forward->streams[stream].embedding;
+}
+
+/* Columns of the rows that positions and types are added to. */
+static int64_t columns_of(const struct pass *pass, int stream)
+{
+    const struct model_embedding *embedding = embedding_of(pass, stream);
+    return embedding->projection.weight ? embedding->projection.in
+                                        : pass->forward->streams[stream].width;
+}
+
+/* Where a turn writes: in the end the rows, before that memory that is free until a norm. */
+static float *summed(const struct pass *pass, int stream)
+{
+    return embedding_of(pass, stream)->projection.weight ? pass->embedded : pass->rows[stream];
+}
+
+static float *gathered(const struct pass *pass, int stream)
+{
+    return embedding_of(pass, stream)->token_projection.weight
+               ? pass->embedded + (pass->row_count[stream] + 1) * columns_of(pass, stream)
+               : summed(pass, stream);
+}
+
+/* ---------------------------------------------------------------- planning -- */
+
+/* RoBERTa counts positions without padding; its padding has a position of its own. */
+static void number_positions(const struct model_embedding *embedding, const int64_t *ids,
+                             int64_t count, int64_t *positions)
+{
+    int64_t next = 0;
+    for (int64_t i = 0; i < count; i++)
+        positions[i] = embedding->padding_id >= 0 && ids[i] == embedding->padding_id
+                           ? embedding->padding_id
+                           : embedding->position_offset + next++;
+}
+
+static void number_rows(struct pass *pass, int stream)
+{
+    for (int64_t i = 0; i < pass->sequence_count; i++) {
+        const struct pass_sequence *sequence = &pass->sequences[i];
+        const struct trace_stream *of = &sequence->item->streams[stream];
+        const int64_t first = sequence->first[stream];
+        for (int64_t k = 0; k < of->length; k++) {
+            const struct token *token = k < of->tokens.count ? &of->tokens.tokens[k] : NULL;
+            pass->ids[stream][first + k] = token && !of->is_given ? token->id : 0;
+            pass->types[stream][first + k] = token && !of->is_given ? token->type : 0;
+        }
+        number_positions(embedding_of(pass, stream), pass->ids[stream] + first, of->length,
+                         pass->positions[stream] + first);
+    }
+}
+
+static void count_work(struct pass *pass, int stream, struct attn_work *work)
+{
+    const struct model_embedding *embedding = embedding_of(pass, stream);
+    const int64_t row_count = pass->row_count[stream];
+    pass_rows_work(row_count, columns_of(pass, stream), work);
+    pass_rows_work(row_count, columns_of(pass, stream), work);
+    if (embedding->token_projection.weight)
+        pass_product_work(pass, &embedding->token_projection, row_count, work);
+    if (embedding->projection.weight)
+        pass_product_work(pass, &embedding->projection, row_count, work);
+}
+
+static bool is_any_given(const struct pass *pass, int stream)
+{
+    for (int64_t i = 0; i < pass->sequence_count; i++)
+        if (pass->sequences[i].item->streams[stream].is_given)
+            return true;
+    return false;
+}
+
+/* Whether the rows are made of pixels or features. */
+static bool is_image(const struct pass *pass, int stream)
+{
+    return embedding_of(pass, stream)->input != MODEL_INPUT_TOKENS && !is_any_given(pass, stream);
+}
+
+/* Whether all rows are given: such a model has no table of tokens to begin with. */
+static bool is_only_given(const struct pass *pass, int stream)
+{
+    return embedding_of(pass, stream)->input != MODEL_INPUT_TOKENS && is_any_given(pass, stream);
+}
+
+static bool plan(struct pass *pass, const struct pass_step *step, struct attn_work *work,
+                 struct fault *fault)
+{
+    const int stream = step->stream;
+    const struct model_embedding *embedding = embedding_of(pass, stream);
+    const int64_t row_count = pass->row_count[stream];
+    if (is_image(pass, stream))
+        return pass_image_plan(pass, stream, work, fault);
+    if (is_only_given(pass, stream))
+        return true;
+    int64_t *numbers = pass_alloc(pass, 3 * row_count, sizeof *numbers, fault);
+    if (!numbers)
+        return false;
+    pass->ids[stream] = numbers;
+    pass->positions[stream] = numbers + row_count;
+    pass->types[stream] = numbers + 2 * row_count;
+    number_rows(pass, stream);
+    count_work(pass, stream, work);
+    int64_t embedded = 0;
+    if (embedding->projection.weight || embedding->token_projection.weight)
+        embedded = (row_count + 1) * (columns_of(pass, stream) + embedding->tokens.width);
+    if (embedded > 0)
+        pass->embedded = pass_alloc(pass, embedded, sizeof *pass->embedded, fault);
+    return embedded == 0 || pass->embedded;
+}
+
+/* ----------------------------------------------------------------- running -- */
+
+static struct attn_rows_table table_of(const struct model_table *table)
+{
+    return (struct attn_rows_table){ table->rows, table->dtype, table->width };
+}
+
+static void run_gather(const struct pass *pass, int stream, int64_t first, int64_t count)
+{
+    const struct model_embedding *embedding = embedding_of(pass, stream);
+    const struct attn_rows_table tokens = table_of(&embedding->tokens);
+    const int64_t width = tokens.columns;
+    float *rows = gathered(pass, stream) + first * width;
+    attn_rows_gather(pass->limits.kernels, &tokens, pass->ids[stream] + first, count, 1, false,
+                     rows, width);
+}
+
+static void run_sum(const struct pass *pass, int stream, int64_t first, int64_t count)
+{
+    const struct model_embedding *embedding = embedding_of(pass, stream);
+    const struct attn_kernels *kernels = pass->limits.kernels;
+    const int64_t width = columns_of(pass, stream);
+    const float scale = embedding->scale != 0 ? (float)embedding->scale : 1.0f;
+    float *rows = summed(pass, stream) + first * width;
+    if (scale != 1 && !embedding->scales_sum)
+        attn_rows_cap(kernels, rows, count * width, scale, 0);
+    if (embedding->positions.rows) {
+        const struct attn_rows_table positions = table_of(&embedding->positions);
+        attn_rows_gather(kernels, &positions, pass->positions[stream] + first, count, 1, true, rows,
+                         width);
+    }
+    if (embedding->types.rows) {
+        const struct attn_rows_table types = table_of(&embedding->types);
+        attn_rows_gather(kernels, &types, pass->types[stream] + first, count, 1, true, rows, width);
+    }
+    if (scale != 1 && embedding->scales_sum)
+        attn_rows_cap(kernels, rows, count * width, scale, 0);
+    if (embedding->norm.weight)
+        attn_rows_norm(&embedding->norm, rows, width, rows, width, count, width);
+}
+
+static void put_given(const struct pass *pass, int stream, int64_t i)
+{
+    const struct pass_sequence *sequence = &pass->sequences[i];
+    const int64_t width = pass->forward->streams[stream].width;
+    if (sequence->item->streams[stream].is_given)
+        memcpy(pass->rows[stream] + sequence->first[stream] * width,
+               sequence->item->embeddings.data,
+               (size_t)(sequence->length[stream] * width) * sizeof(float));
+}
+
+static int64_t tasks(struct pass *pass, const struct pass_step *step, int turn, struct fault *fault)
+{
+    const int stream = step->stream;
+    const struct model_embedding *embedding = embedding_of(pass, stream);
+    const int64_t row_count = pass->row_count[stream];
+    (void)fault;
+    if (is_image(pass, stream))
+        return turn > PASS_IMAGE_TURNS ? PASS_OVER : pass_image_tasks(pass, stream, turn);
+    if (is_only_given(pass, stream) && turn < TURN_GIVEN)
+        return 0;
+    switch (turn) {
+    case TURN_GATHER:
+        return pass_row_tasks(row_count, embedding->tokens.width);
+    case TURN_TOKEN_PROJECTION:
+        return embedding->token_projection.weight
+                   ? pass_product(pass, &embedding->token_projection, gathered(pass, stream),
+                                  summed(pass, stream), row_count)
+                   : 0;
+    case TURN_SUM:
+        return pass_row_tasks(row_count, columns_of(pass, stream));
+    case TURN_PROJECTION:
+        return embedding->projection.weight
+                   ? pass_product(pass, &embedding->projection, summed(pass, stream),
+                                  pass->rows[stream], row_count)
+                   : 0;
+    case TURN_GIVEN:
+        return is_any_given(pass, stream) ? pass->sequence_count : 0;
+    default:
+        return PASS_OVER;
+    }
+}
+
+static void run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,
+                void *workspace)
+{
+    const int stream = step->stream;
+    const struct model_embedding *embedding = embedding_of(pass, stream);
+    const int64_t columns =
+        turn == TURN_GATHER ? embedding->tokens.width : columns_of(pass, stream);
+    int64_t first, count;
+    if (is_image(pass, stream)) {
+        pass_image_run(pass, stream, turn, task, workspace);
+        return;
+    }
+    if (turn == TURN_GIVEN) {
+        put_given(pass, stream, task);
+        return;
+    }
+    if (turn == TURN_TOKEN_PROJECTION || turn == TURN_PROJECTION) {
+        attn_product_run(&pass->product, task, workspace);
+        return;
+    }
+    pass_task_rows(pass->row_count[stream], columns, task, &first, &count);
+    if (turn == TURN_GATHER)
+        run_gather(pass, stream, first, count);
+    else
+        run_sum(pass, stream, first, count);
+}
+
+const struct pass_step_functions pass_embed = { plan, tasks, run };

@@ -1,0 +1,352 @@
+/* trace_inputs.c - what comes in for each stream of a model: text or tokens, pixels, features, or
+ * rows in place of the embedding's output. Everything that a stream cannot take is a fault. */
+#include "forward/trace_plan.h"
+
+#include "base/dtype.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static bool is_decoder(const struct model_forward *forward, int stream)
+{
+    return forward->is_encoder_decoder && stream == 1;
+}
+
+/* ------------------------------------------------------------------ tokens -- */
+
+static bool encode(const struct trace_item *item, struct byte_slice text,
+                   const struct byte_slice *pair, bool special, const char *pointer,
+                   struct arena *arena, struct token_list *list, struct fault *fault)
+{
+    const struct model *model = item->model;
+    if (!model->tokenizer)
+        return fault_set_at(fault, pointer, FAULT_FIELD,
+                            "model '%s' has no tokenizer%s%s; send tokens", model->name,
+                            model->tokenizer_reason ? ": " : "",
+                            model->tokenizer_reason ? model->tokenizer_reason : "");
+    if (tokenizer_encode(model->tokenizer, text, pair, special, arena, list, fault))
+        return true;
+    if (fault->code != FAULT_MEMORY && !fault->pointer[0])
+        snprintf(fault->pointer, sizeof fault->pointer, "%s", pointer);
+    return false;
+}
+
+/* The tokens of a list of ids. */
+static bool take_ids(const int64_t *ids, int64_t count, struct arena *arena,
+                     struct token_list *list, struct fault *fault)
+{
+    *list = (struct token_list){ arena_calloc(arena, (size_t)count, sizeof *list->tokens), count };
+    if (!list->tokens)
+        return fault_no_memory(fault);
+    for (int64_t i = 0; i < count; i++)
+        list->tokens[i].id = ids[i] <= INT32_MAX ? (int32_t)ids[i] : INT32_MAX;
+    return true;
+}
+
+static bool check_ids(const struct trace_item *item, const struct model_embedding *embedding,
+                      const struct token_list *list, const char *field, struct fault *fault)
+{
+    char pointer[FAULT_POINTER_MAX];
+    for (int64_t i = 0; i < list->count; i++) {
+        if (list->tokens[i].id >= 0 && list->tokens[i].id < embedding->tokens.count)
+            continue;
+        snprintf(pointer, sizeof pointer, "/%s/%" PRId64, field, i);
+        return fault_set_at(
+            fault, pointer, FAULT_OPTION,
+            "token %" PRId64 " of %s has the id %" PRId32 "; model '%s' has ids from 0 to %" PRId64,
+            i, field, list->tokens[i].id, item->model->name, embedding->tokens.count - 1);
+    }
+    return true;
+}
+
+static bool take_types(const struct trace_item *item, const struct model_embedding *embedding,
+                       const struct token_list *list, struct fault *fault)
+{
+    if (!item->has_token_types)
+        return true;
+    if (!embedding->types.rows)
+        return fault_set_at(fault, "/token_types", FAULT_FIELD, "model '%s' has no types of tokens",
+                            item->model->name);
+    if (item->token_type_count != list->count)
+        return fault_set_at(fault, "/token_types", FAULT_SHAPE,
+                            "token_types has %" PRId64 " entries; there are %" PRId64 " tokens",
+                            item->token_type_count, list->count);
+    for (int64_t i = 0; i < list->count; i++) {
+        char pointer[FAULT_POINTER_MAX];
+        const int64_t type = item->token_types[i];
+        if (type < 0 || type >= embedding->types.count || type > UINT8_MAX) {
+            snprintf(pointer, sizeof pointer, "/token_types/%" PRId64, i);
+            return fault_set_at(fault, pointer, FAULT_OPTION,
+                                "token_types[%" PRId64 "] is %" PRId64
+                                "; model '%s' has types from 0 to %" PRId64,
+                                i, type, item->model->name, embedding->types.count - 1);
+        }
+        list->tokens[i].type = (uint8_t)type;
+    }
+    return true;
+}
+
+/* A template may give types that this model has no rows for. */
+static void limit_types(const struct model_embedding *embedding, struct token_list *list)
+{
+    for (int64_t i = 0; i < list->count; i++)
+        if (list->tokens[i].type >= embedding->types.count)
+            list->tokens[i].type = 0;
+}
+
+static bool take_tokens(struct trace_item *item, int stream, struct arena *arena,
+                        struct fault *fault)
+{
+    const struct model_embedding *embedding = &item->model->forward->streams[stream].embedding;
+    struct token_list *list = &item->streams[stream].tokens;
+    if (item->has_tokens) {
+        if (item->text.data)
+            return fault_set_at(fault, "/tokens", FAULT_FIELD,
+                                "both text and tokens came; expected one of them");
+        if (!take_ids(item->tokens, item->token_count, arena, list, fault))
+            return false;
+    } else {
+        if (item->has_token_types)
+            return fault_set_at(fault, "/token_types", FAULT_FIELD,
+                                "token_types came without tokens; text has the types of its "
+                                "tokenizer");
+        if (!encode(item, item->text, item->pair.data ? &item->pair : NULL, !item->no_special,
+                    "/text", arena, list, fault))
+            return false;
+    }
+    limit_types(embedding, list);
+    return take_types(item, embedding, list, fault)
+           && check_ids(item, embedding, list, item->has_tokens ? "tokens" : "text", fault);
+}
+
+/* The decoder's text follows its start token; tokens come with it. */
+static bool take_decoder_tokens(struct trace_item *item, struct arena *arena, struct fault *fault)
+{
+    const struct model_forward *forward = item->model->forward;
+    struct token_list *list = &item->streams[1].tokens, rest = { .count = 0 };
+    const bool has_text = item->decoder_text.data != NULL;
+    if (item->has_decoder_tokens && has_text)
+        return fault_set_at(fault, "/decoder_tokens", FAULT_FIELD,
+                            "both decoder_text and decoder_tokens came; expected one of them");
+    if (item->has_decoder_tokens) {
+        if (!take_ids(item->decoder_tokens, item->decoder_token_count, arena, list, fault))
+            return false;
+    } else {
+        if (has_text
+            && !encode(item, item->decoder_text, NULL, false, "/decoder_text", arena, &rest, fault))
+            return false;
+        *list =
+            (struct token_list){ arena_calloc(arena, (size_t)rest.count + 1, sizeof *list->tokens),
+                                 rest.count + 1 };
+        if (!list->tokens)
+            return fault_no_memory(fault);
+        list->tokens[0] = (struct token){ .id = (int32_t)forward->start_id, .is_special = true };
+        for (int64_t i = 0; i < rest.count; i++)
+            list->tokens[i + 1] = rest.tokens[i];
+    }
+    limit_types(&forward->streams[1].embedding, list);
+    return check_ids(item, &forward->streams[1].embedding, list,
+                     has_text ? "decoder_text" : "decoder_tokens", fault);
+}
+
+/* ------------------------------------------------------------------ arrays -- */
+
+static bool to_floats(struct infer_array *array, struct arena *arena, struct fault *fault)
+{
+    size_t count = 1;
+    if (array->dtype == ATTN_F32)
+        return true;
+    for (int i = 0; i < array->rank; i++)
+        count *= (size_t)array->shape[i]; /* no overflow: they are in memory */
+    float *values = arena_alloc(arena, count * sizeof *values);
+    if (!values)
+        return fault_no_memory(fault);
+    dtype_read(values, array->data, array->dtype, count);
+    array->data = values;
+    array->dtype = ATTN_F32;
+    return true;
+}
+
+static bool take_pixels(struct trace_item *item, int stream, struct arena *arena,
+                        struct fault *fault)
+{
+    const struct model_embedding *embedding = &item->model->forward->streams[stream].embedding;
+    const int64_t *shape = item->pixels.shape;
+    if (item->pixels.rank != 3 || shape[0] != embedding->channels
+        || shape[1] != embedding->image_height || shape[2] != embedding->image_width)
+        return fault_set_at(fault, "/pixels", FAULT_SHAPE,
+                            "pixels is not [%" PRId64 "][%" PRId64 "][%" PRId64
+                            "], which model '%s' takes",
+                            embedding->channels, embedding->image_height, embedding->image_width,
+                            item->model->name);
+    item->streams[stream].length =
+        (embedding->image_height / embedding->patch) * (embedding->image_width / embedding->patch)
+        + embedding->class_row_count;
+    return to_floats(&item->pixels, arena, fault);
+}
+
+static bool take_features(struct trace_item *item, int stream, struct arena *arena,
+                          struct fault *fault)
+{
+    const struct model_embedding *embedding = &item->model->forward->streams[stream].embedding;
+    const int64_t *shape = item->features.shape;
+    if (item->features.rank != 2 || shape[0] != embedding->feature_count
+        || shape[1] != embedding->feature_length)
+        return fault_set_at(fault, "/features", FAULT_SHAPE,
+                            "features is not [%" PRId64 "][%" PRId64 "], which model '%s' takes",
+                            embedding->feature_count, embedding->feature_length, item->model->name);
+    item->streams[stream].length = (embedding->feature_length + 1) / 2;
+    return to_floats(&item->features, arena, fault);
+}
+
+static bool take_embeddings(struct trace_item *item, int stream, struct arena *arena,
+                            struct fault *fault)
+{
+    const int64_t width = item->model->forward->streams[stream].width;
+    struct infer_array *given = &item->embeddings;
+    if (!infer_array_is_empty(given) && (given->rank != 2 || given->shape[1] != width))
+        return fault_set_at(fault, "/embeddings", FAULT_SHAPE,
+                            "embeddings is not [rows][%" PRId64 "], which model '%s' takes", width,
+                            item->model->name);
+    item->streams[stream].length = given->shape[0];
+    item->streams[stream].is_given = true;
+    return to_floats(given, arena, fault);
+}
+
+/* ----------------------------------------------------------------- streams -- */
+
+/* What a request can bring for a stream that is no decoder. */
+static bool has_input(const struct trace_item *item, enum model_input input)
+{
+    switch (input) {
+    case MODEL_INPUT_PIXELS:
+        return item->pixels.data;
+    case MODEL_INPUT_FEATURES:
+        return item->features.data;
+    default:
+        return item->text.data || item->has_tokens;
+    }
+}
+
+static bool take_stream(struct trace_item *item, int i, struct arena *arena, struct fault *fault)
+{
+    const struct model_forward *forward = item->model->forward;
+    struct trace_stream *stream = &item->streams[i];
+    const enum model_input input = forward->streams[i].embedding.input;
+    const bool is_given = i == 0 && item->embeddings.data;
+    if (!is_decoder(forward, i) && !is_given && !has_input(item, input))
+        return true;
+    stream->runs = true;
+    if (is_given)
+        return take_embeddings(item, i, arena, fault);
+    if (input == MODEL_INPUT_PIXELS)
+        return take_pixels(item, i, arena, fault);
+    if (input == MODEL_INPUT_FEATURES)
+        return take_features(item, i, arena, fault);
+    if (!(is_decoder(forward, i) ? take_decoder_tokens(item, arena, fault)
+                                 : take_tokens(item, i, arena, fault)))
+        return false;
+    stream->length = stream->tokens.count;
+    return true;
+}
+
+/* The field that a stream's rows come from, for faults. */
+static const char *field_of(const struct trace_item *item, int stream)
+{
+    if (is_decoder(item->model->forward, stream))
+        return item->decoder_text.data ? "/decoder_text" : "/decoder_tokens";
+    return item->streams[stream].is_given ? "/embeddings" : item->has_tokens ? "/tokens" : "/text";
+}
+
+static bool check_length(const struct trace_item *item, int i, struct fault *fault)
+{
+    const int64_t most = item->model->forward->streams[i].length_max;
+    const char *field = field_of(item, i);
+    if (most == 0 || item->streams[i].length <= most)
+        return true;
+    return fault_set_at(fault, field, FAULT_LENGTH,
+                        "%s has %" PRId64 " tokens; model '%s' has positions for %" PRId64,
+                        field + 1, item->streams[i].length, item->model->name, most);
+}
+
+struct given {
+    const char *name;
+    bool came;
+    enum model_input input;
+};
+
+static bool takes(const struct model_forward *forward, enum model_input input)
+{
+    for (int i = 0; i < forward->stream_count; i++)
+        if (!is_decoder(forward, i) && forward->streams[i].embedding.input == input)
+            return true;
+    return false;
+}
+
+/* What came has to be of use, and each model needs something. */
+static bool check_given(const struct trace_item *item, struct fault *fault)
+{
+    static const char *const NEEDS[] = { "text or tokens", "pixels", "features" };
+    const struct model_forward *forward = item->model->forward;
+    const struct given givens[] = {
+        { "/text", item->text.data, MODEL_INPUT_TOKENS },
+        { "/tokens", item->has_tokens, MODEL_INPUT_TOKENS },
+        { "/pixels", item->pixels.data, MODEL_INPUT_PIXELS },
+        { "/features", item->features.data, MODEL_INPUT_FEATURES },
+    };
+    const enum model_input first = forward->streams[0].embedding.input;
+    bool came = item->embeddings.data;
+    for (int i = 0; i < (int)(sizeof givens / sizeof givens[0]); i++) {
+        came = came || givens[i].came;
+        if (givens[i].came && !takes(forward, givens[i].input))
+            return fault_set_at(fault, givens[i].name, FAULT_FIELD,
+                                "model '%s' takes no %s; expected %s", item->model->name,
+                                givens[i].name + 1, NEEDS[first]);
+    }
+    if (item->embeddings.data && has_input(item, first))
+        return fault_set_at(fault, "/embeddings", FAULT_FIELD,
+                            "embeddings take the place of %s; expected one of them", NEEDS[first]);
+    if (!came)
+        return fault_set_at(fault, first == MODEL_INPUT_TOKENS ? "/text" : "", FAULT_FIELD,
+                            "%s is missing", NEEDS[first]);
+    if (item->pair.data && !item->text.data)
+        return fault_set_at(fault, "/pair", FAULT_FIELD, "pair came without text");
+    if ((item->has_decoder_tokens || item->decoder_text.data) && !forward->is_encoder_decoder)
+        return fault_set_at(fault, item->has_decoder_tokens ? "/decoder_tokens" : "/decoder_text",
+                            FAULT_FIELD, "model '%s' has no decoder beside an encoder",
+                            item->model->name);
+    return true;
+}
+
+/* attention_mask: 1 for tokens that may be attended to. */
+static bool take_mask(struct trace_item *item, struct arena *arena, struct fault *fault)
+{
+    struct trace_stream *stream = &item->streams[0];
+    if (!item->has_attention_mask)
+        return true;
+    if (item->attention_mask_count != stream->length)
+        return fault_set_at(fault, "/attention_mask", FAULT_SHAPE,
+                            "attention_mask has %" PRId64 " entries; there are %" PRId64 " tokens",
+                            item->attention_mask_count, stream->length);
+    uint8_t *visible = arena_alloc(arena, (size_t)stream->length);
+    if (!visible)
+        return fault_no_memory(fault);
+    bool is_any_hidden = false;
+    for (int64_t i = 0; i < stream->length; i++) {
+        visible[i] = item->attention_mask[i] != 0;
+        is_any_hidden = is_any_hidden || !visible[i];
+    }
+    stream->visible = is_any_hidden ? visible : NULL;
+    return true;
+}
+
+bool trace_plan_inputs(struct trace_item *item, struct arena *arena, struct fault *fault)
+{
+    const struct model_forward *forward = item->model->forward;
+    if (!check_given(item, fault))
+        return false;
+    for (int i = 0; i < forward->stream_count; i++)
+        if (!take_stream(item, i, arena, fault) || !check_length(item, i, fault))
+            return false;
+    return take_mask(item, arena, fault);
+}

@@ -1,0 +1,190 @@
+/* trace_job.c - the kind of call that a trace is: its wire reads, the stages of computing are the
+ * turns of its passes, one pass after the other, and its wire writes.
+ *
+ * A pass is made when its turn comes and freed when it is over, so a batch takes the memory of its
+ * largest pass. It is made a first time when the request is planned, to know its cost and its
+ * memory, both of which are asked for before anything is computed. */
+#include "forward/trace_job.h"
+
+#include "forward/trace_plan.h"
+#include "infer/infer_job.h"
+#include "infer/infer_statistics.h"
+#include "service/cost_guess.h"
+
+#include <stdlib.h>
+
+struct trace_job {
+    struct trace_call call; /* first: a call of this kind is its trace_job */
+    struct trace_groups groups;
+    struct pass *pass; /* that runs, of this group; NULL: none */
+    int64_t group;
+    struct arena arena; /* of that pass */
+    bool pending;       /* read, and no task of computing has begun */
+};
+
+static struct trace_job *trace_of(struct call *call)
+{
+    return (struct trace_job *)call;
+}
+
+/* ----------------------------------------------------------------- reading -- */
+
+static bool begin(struct call *call, const struct exchange *exchange, struct fault *fault)
+{
+    struct trace_call *trace = &trace_of(call)->call;
+    const struct service *service = call->service;
+    const struct config *config = service->config;
+    trace->limits = (struct infer_limits){
+        .store = service->store,
+        .key = exchange ? exchange_key(exchange) : NULL,
+        .kernels = service->kernels,
+        .worker_count = scheduler_worker_count(service->scheduler),
+        .workspace_bytes = SERVICE_WORKSPACE_BYTES,
+        .answer_bytes_max = config->answer_bytes_max,
+        .scratch_bytes_max = service_request_bytes_max(config),
+    };
+    call->job.tasks_at_once = trace->limits.worker_count;
+    trace->request.nonfinite_allowed = config->json_nonfinite_allowed;
+    arena_init(&trace->request.arena, trace->limits.scratch_bytes_max);
+    trace->request.arena.memory = call->memory;
+    if (!exchange)
+        return true;
+    return trace->wire->begin ? trace->wire->begin(trace, exchange, fault)
+                              : service_takes_json(exchange, fault);
+}
+
+static void price(struct trace_job *job)
+{
+    struct call *call = &job->call.base;
+    const struct trace_request *request = &job->call.request;
+    call->item_count = request->item_count;
+    for (int64_t i = 0; i < request->item_count; i++)
+        if (request->items[i].fault.code == FAULT_NONE)
+            call->answer_bytes += request->items[i].answer_bytes;
+    infer_cost_plan_work(&call->cost, &job->groups.work, request->item_count, call->answer_bytes,
+                         request->number_bytes, call->answer_coding);
+    cost_guess_learn(call->guess_key, infer_cost_ns(&call->cost));
+}
+
+static bool read(struct call *call, struct fault *fault)
+{
+    struct trace_job *job = trace_of(call);
+    struct trace_call *trace = &job->call;
+    if (!trace->wire->read(trace, fault))
+        return false;
+    if (!trace_plan(&trace->request, &job->groups, &trace->limits, fault)) {
+        if (trace->wire->explain)
+            trace->wire->explain(trace, fault);
+        return false;
+    }
+    if (!memory_reserve(call->memory, job->groups.pass_bytes))
+        return fault_no_memory(fault);
+    price(job);
+    return true;
+}
+
+/* --------------------------------------------------------------- computing -- */
+
+/* Called by one thread at a time: at the end of stage 0, in the first task of computing, and at the
+ * end of the job. */
+static void set_pending(struct trace_job *job, bool pending)
+{
+    if (job->pending != pending)
+        infer_statistics_pending(&job->call.request.attention, pending ? 1 : -1);
+    job->pending = pending;
+}
+
+static void end_pass(struct trace_job *job)
+{
+    pass_end(job->pass);
+    job->pass = NULL;
+    arena_free(&job->arena);
+}
+
+static bool begin_pass(struct trace_job *job, struct fault *fault)
+{
+    struct attn_work work = { 0 };
+    arena_init(&job->arena, job->call.limits.scratch_bytes_max);
+    return pass_create(&job->pass, &job->arena, &job->groups.groups[job->group], &job->call.limits,
+                       &work, fault);
+}
+
+static int64_t tasks(struct call *call, int stage)
+{
+    struct trace_job *job = trace_of(call);
+    struct fault *fault = &call->fault;
+    if (stage == 0)
+        set_pending(job, true);
+    while (job->group < job->groups.count) {
+        if (!job->pass && !begin_pass(job, fault))
+            return 0;
+        const int64_t count = pass_tasks(job->pass, fault);
+        if (count > 0 || fault->code != FAULT_NONE)
+            return count;
+        end_pass(job);
+        job->group++;
+    }
+    return 0;
+}
+
+static void run(struct call *call, int stage, int64_t task, const struct worker *worker)
+{
+    struct trace_job *job = trace_of(call);
+    if (stage == 0 && task == 0)
+        set_pending(job, false);
+    pass_run(job->pass, task, worker);
+}
+
+/* ----------------------------------------------------------------- the end -- */
+
+static void end(struct call *call, struct fault *fault)
+{
+    struct trace_job *job = trace_of(call);
+    end_pass(job);
+    set_pending(job, false);
+    infer_job_check_models(&job->call.request.attention, fault);
+}
+
+static bool write(struct call *call, struct fault *fault)
+{
+    struct trace_call *trace = &trace_of(call)->call;
+    return trace->wire->write(trace, fault);
+}
+
+/* The request's items of attention stand for the items of the trace. */
+static void record(struct call *call, struct request_record *record)
+{
+    struct trace_request *request = &trace_of(call)->call.request;
+    for (int64_t i = 0; i < request->attention.item_count; i++)
+        request->attention.items[i].fault = request->items[i].fault;
+    infer_statistics_describe(record, &request->attention);
+    record->cost_ns = infer_cost_ns(&call->cost);
+    record->flops = call->cost.flops;
+    infer_statistics_count(&request->attention, record);
+}
+
+static void drop(struct call *call)
+{
+    trace_request_free(&trace_of(call)->call.request);
+}
+
+static const struct call_kind trace_kind = {
+    .begin = begin,
+    .read = read,
+    .tasks = tasks,
+    .run = run,
+    .end = end,
+    .write = write,
+    .record = record,
+    .drop = drop,
+};
+
+void trace_job_handle(struct exchange *exchange, const struct trace_wire *wire)
+{
+    struct trace_job *job = calloc(1, sizeof *job);
+    if (job) {
+        job->call.base.kind = &trace_kind;
+        job->call.wire = wire;
+    }
+    call_handle(exchange, job ? &job->call.base : NULL);
+}

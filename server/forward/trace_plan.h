@@ -1,0 +1,44 @@
+/* trace_plan.h - from what a client asks of a trace to a plan of its passes.
+ *
+ * Resolves models, turns text into tokens (trace_inputs.c), chooses the layers and makes room for
+ * the answer (trace_results.c), and counts the work of each pass. */
+#ifndef ATTND_TRACE_PLAN_H
+#define ATTND_TRACE_PLAN_H
+
+#include "forward/pass.h"
+
+/* Items that go through their model together. */
+struct trace_groups {
+    struct pass_group *groups;
+    int64_t count;
+    size_t pass_bytes; /* that the pass takes that needs most */
+    struct attn_work work;
+};
+
+/* False only for a fault of the request as a whole; an item of a batch that fails has its own. */
+bool trace_plan(struct trace_request *request, struct trace_groups *groups,
+                const struct infer_limits *limits, struct fault *fault);
+
+/* The parts of it, for one item whose model is resolved. */
+
+/* Sets the streams' lengths and tokens. The fault's pointer is that of a field: "/tokens/3". */
+bool trace_plan_inputs(struct trace_item *item, struct arena *arena, struct fault *fault);
+
+/* Lists the layers of the answer with the shapes of their tensors, and everything else that is
+ * answered. No tensor has memory yet. */
+bool trace_plan_results(struct trace_item *item, struct arena *arena, struct fault *fault);
+
+/* The most bytes that the item's part of the answer takes; SIZE_MAX on overflow. */
+size_t trace_answer_bytes(const struct trace_item *item, size_t number_bytes);
+
+/* Gives all tensors memory. */
+bool trace_allocate_results(struct trace_item *item, struct arena *arena, struct fault *fault);
+
+/* The side of the largest square weight map, pooled, that lets the item's answer fit into so many
+ * bytes; 0: none does. */
+int64_t trace_pool_that_fits(const struct trace_item *item, size_t number_bytes, size_t bytes_max);
+
+/* Releases models and the arena. */
+void trace_request_free(struct trace_request *request);
+
+#endif

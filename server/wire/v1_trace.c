@@ -1,0 +1,320 @@
+/* v1_trace.c - reads the fields of a trace.
+ *
+ * One table holds every field. In a batch the fields beside "requests" are read once, into one
+ * item, and the item of each request begins as a copy of it. */
+#include "wire/v1_trace.h"
+
+#include "text/json_string.h"
+#include "wire/v1_weight_map.h"
+
+#include <string.h>
+
+struct trace_reader {
+    struct v1_reader values;  /* its item takes the weight map */
+    struct infer_item mapped; /* that item */
+    struct trace_item *item;
+};
+
+/* ------------------------------------------------------------------ values -- */
+
+static bool read_bytes(struct trace_reader *reader, const cJSON *node, struct byte_slice *bytes)
+{
+    if (!cJSON_IsString(node))
+        return v1_wrong_type(&reader->values, node, "a string");
+    return json_string_read(node->valuestring, reader->values.arena, bytes)
+           || fault_no_memory(reader->values.fault);
+}
+
+static bool read_integers(struct trace_reader *reader, const cJSON *node, bool negative_allowed,
+                          const int64_t **list, int64_t *count)
+{
+    struct v1_reader *values = &reader->values;
+    const char *expected = "a list of integers";
+    int64_t *integers;
+    const struct json_numbers *numbers = v1_read_numbers(values, node, expected);
+    if (!numbers || !v1_expect_numbers(values, numbers, false))
+        return false;
+    if (numbers->rank != 1)
+        return fault_set_at(values->fault, values->pointer, FAULT_TYPE,
+                            "%s has %d levels; expected %s", values->name, numbers->rank, expected);
+    if (!v1_integers_from(values, numbers, negative_allowed, FAULT_OPTION, &integers))
+        return false;
+    *list = integers;
+    *count = numbers->count;
+    return true;
+}
+
+/* An array of strings; the strings stay in the document. */
+static bool read_names(struct trace_reader *reader, const cJSON *node, const char *const **list,
+                       int64_t *count)
+{
+    struct v1_reader *values = &reader->values;
+    const cJSON *name;
+    const int size = cJSON_IsArray(node) ? cJSON_GetArraySize(node) : 0;
+    if (!cJSON_IsArray(node) || (size && json_numbers_of(values->document, node)))
+        return v1_wrong_type(values, node, "an array of strings");
+    const char **names = arena_calloc(values->arena, (size_t)size, sizeof *names);
+    if (!names)
+        return fault_no_memory(values->fault);
+    *count = 0;
+    cJSON_ArrayForEach(name, node)
+    {
+        if (!cJSON_IsString(name))
+            return fault_set_at(values->fault, values->pointer, FAULT_TYPE,
+                                "%s holds %s; expected strings", values->name,
+                                json_kind(values->document, name));
+        names[(*count)++] = name->valuestring;
+    }
+    *list = names;
+    return true;
+}
+
+/* ------------------------------------------------------------------ fields -- */
+
+static bool read_model(struct trace_reader *reader, const cJSON *node)
+{
+    if (!cJSON_IsString(node))
+        return v1_wrong_type(&reader->values, node, "a string");
+    reader->item->model_name = node->valuestring;
+    return true;
+}
+
+static bool read_text(struct trace_reader *reader, const cJSON *node)
+{
+    return read_bytes(reader, node, &reader->item->text);
+}
+
+static bool read_pair(struct trace_reader *reader, const cJSON *node)
+{
+    return read_bytes(reader, node, &reader->item->pair);
+}
+
+static bool read_decoder_text(struct trace_reader *reader, const cJSON *node)
+{
+    return read_bytes(reader, node, &reader->item->decoder_text);
+}
+
+static bool read_special(struct trace_reader *reader, const cJSON *node)
+{
+    bool special = true;
+    const bool read = v1_read_bool(&reader->values, node, &special);
+    reader->item->no_special = !special;
+    return read;
+}
+
+static bool read_tokens(struct trace_reader *reader, const cJSON *node)
+{
+    struct trace_item *item = reader->item;
+    item->has_tokens = true;
+    return read_integers(reader, node, false, &item->tokens, &item->token_count);
+}
+
+static bool read_token_types(struct trace_reader *reader, const cJSON *node)
+{
+    struct trace_item *item = reader->item;
+    item->has_token_types = true;
+    return read_integers(reader, node, false, &item->token_types, &item->token_type_count);
+}
+
+static bool read_decoder_tokens(struct trace_reader *reader, const cJSON *node)
+{
+    struct trace_item *item = reader->item;
+    item->has_decoder_tokens = true;
+    return read_integers(reader, node, false, &item->decoder_tokens, &item->decoder_token_count);
+}
+
+static bool read_pixels(struct trace_reader *reader, const cJSON *node)
+{
+    return v1_read_array(&reader->values, node, false, &reader->item->pixels);
+}
+
+static bool read_features(struct trace_reader *reader, const cJSON *node)
+{
+    return v1_read_array(&reader->values, node, false, &reader->item->features);
+}
+
+static bool read_embeddings(struct trace_reader *reader, const cJSON *node)
+{
+    return v1_read_array(&reader->values, node, false, &reader->item->embeddings);
+}
+
+static bool read_layers(struct trace_reader *reader, const cJSON *node)
+{
+    struct trace_item *item = reader->item;
+    item->has_layers = true;
+    return read_integers(reader, node, false, &item->layers, &item->layer_count);
+}
+
+static bool read_kinds(struct trace_reader *reader, const cJSON *node)
+{
+    struct trace_item *item = reader->item;
+    item->has_kinds = true;
+    return read_names(reader, node, &item->kinds, &item->kind_count);
+}
+
+/* Each name with a comma and a space before it. */
+#define X(NAME, name) ", " #name
+static const char output_names[] = TRACE_OUTPUT_MAP(X);
+#undef X
+
+static bool read_outputs(struct trace_reader *reader, const cJSON *node)
+{
+    const char *const *names;
+    int64_t count;
+    if (!read_names(reader, node, &names, &count))
+        return false;
+    reader->item->has_outputs = true;
+    memset(reader->item->outputs, 0, sizeof reader->item->outputs);
+    for (int64_t i = 0; i < count; i++) {
+        int output = 0;
+        while (output < TRACE_OUTPUT_COUNT && strcmp(trace_output_names[output], names[i]) != 0)
+            output++;
+        if (output == TRACE_OUTPUT_COUNT)
+            return fault_set_at(reader->values.fault, reader->values.pointer, FAULT_OPTION,
+                                "there is no output '%.60s'; expected any of %s", names[i],
+                                output_names + 2);
+        reader->item->outputs[output] = true;
+    }
+    return true;
+}
+
+static bool read_weight_map(struct trace_reader *reader, const cJSON *node)
+{
+    if (!v1_read_weight_map(&reader->values, node))
+        return false;
+    reader->item->has_weight_map = true;
+    reader->item->weight_map = reader->mapped.weight_map;
+    return true;
+}
+
+static bool read_top_k_tokens(struct trace_reader *reader, const cJSON *node)
+{
+    return v1_read_integer(&reader->values, node, 1, FAULT_OPTION, &reader->item->top_k_tokens);
+}
+
+static bool read_positions(struct trace_reader *reader, const cJSON *node)
+{
+    struct trace_item *item = reader->item;
+    item->has_positions = true;
+    return read_integers(reader, node, true, &item->positions, &item->position_count);
+}
+
+struct field {
+    const char *name;
+    bool (*read)(struct trace_reader *reader, const cJSON *node);
+};
+
+static const struct field fields[] = {
+    { "model", read_model },
+    { "text", read_text },
+    { "pair", read_pair },
+    { "special", read_special },
+    { "tokens", read_tokens },
+    { "token_types", read_token_types },
+    { "decoder_text", read_decoder_text },
+    { "decoder_tokens", read_decoder_tokens },
+    { "pixels", read_pixels },
+    { "features", read_features },
+    { "embeddings", read_embeddings },
+    { "layers", read_layers },
+    { "kinds", read_kinds },
+    { "outputs", read_outputs },
+    { "weight_map", read_weight_map },
+    { "top_k_tokens", read_top_k_tokens },
+    { "positions", read_positions },
+};
+
+enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
+
+static bool unknown_field(struct trace_reader *reader, const char *name, bool batch)
+{
+    const char *known[FIELD_COUNT + 1];
+    for (int i = 0; i < FIELD_COUNT; i++)
+        known[i] = fields[i].name;
+    known[FIELD_COUNT] = "requests";
+    return v1_unknown_field(&reader->values, name, known, FIELD_COUNT + (batch ? 1 : 0));
+}
+
+/* A field that is null counts as absent. */
+static bool read_object(struct trace_reader *reader, const cJSON *object, bool batch,
+                        bool has_requests)
+{
+    const cJSON *node;
+    cJSON_ArrayForEach(node, object)
+    {
+        int i = 0;
+        if (has_requests && strcmp(node->string, "requests") == 0)
+            continue;
+        while (i < FIELD_COUNT && strcmp(fields[i].name, node->string) != 0)
+            i++;
+        v1_point_to(&reader->values, node->string);
+        if (i == FIELD_COUNT)
+            return unknown_field(reader, node->string, batch);
+        if (!cJSON_IsNull(node) && !fields[i].read(reader, node))
+            return false;
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------- requests -- */
+
+static bool read_batch(struct trace_reader *reader, struct trace_request *request,
+                       const cJSON *root, const struct trace_item *shared)
+{
+    struct v1_reader *values = &reader->values;
+    const cJSON *requests = cJSON_GetObjectItemCaseSensitive(root, "requests"), *node;
+    v1_point_to(values, "requests");
+    if (!requests)
+        return fault_set_at(values->fault, values->pointer, FAULT_FIELD, "requests is missing");
+    const int count = cJSON_IsArray(requests) ? cJSON_GetArraySize(requests) : 0;
+    if (!cJSON_IsArray(requests) || (count && json_numbers_of(values->document, requests)))
+        return v1_wrong_type(values, requests, "an array of requests");
+    if (count > TRACE_ITEMS_MAX)
+        return fault_set_at(values->fault, values->pointer, FAULT_TOO_LARGE,
+                            "requests has %d items; at most %d are taken, send several batches",
+                            count, TRACE_ITEMS_MAX);
+    request->items = arena_calloc(&request->arena, (size_t)count, sizeof *request->items);
+    if (!request->items)
+        return fault_no_memory(values->fault);
+    cJSON_ArrayForEach(node, requests)
+    {
+        struct trace_item *item = &request->items[request->item_count++];
+        *item = *shared;
+        reader->item = item;
+        values->fault = &item->fault;
+        if (cJSON_IsObject(node))
+            read_object(reader, node, true, false);
+        else
+            fault_set(&item->fault, FAULT_TYPE, "this request is %s; expected an object",
+                      json_kind(values->document, node));
+    }
+    return true;
+}
+
+bool v1_trace_read(struct trace_request *request, bool batch, const struct json_document *document,
+                   struct fault *fault)
+{
+    struct trace_item shared = { .has_outputs = false };
+    struct trace_reader reader = {
+        .values = { .document = document,
+                    .arena = &request->arena,
+                    .nonfinite_allowed = request->nonfinite_allowed,
+                    .fault = fault },
+        .item = &shared,
+    };
+    reader.values.item = &reader.mapped;
+    request->batch = batch;
+    if (!cJSON_IsObject(document->root))
+        return fault_set(fault, FAULT_TYPE, "the body is %s; expected an object",
+                         json_kind(document, document->root));
+    if (!read_object(&reader, document->root, batch, batch))
+        return false;
+    if (batch)
+        return read_batch(&reader, request, document->root, &shared);
+    request->items = arena_calloc(&request->arena, 1, sizeof *request->items);
+    if (!request->items)
+        return fault_no_memory(fault);
+    request->items[0] = shared;
+    request->item_count = 1;
+    return true;
+}
