@@ -198,19 +198,16 @@ static double padding_of(const struct attn_plan *plan)
     return plan->is_decode || q_len == 0 ? 1 : (double)plan->q_tiles * width / q_len;
 }
 
-/* Where a map shows hidden pairs, they are computed: in the part shown of the tiles of rows, from 0
- * to 1. */
-static void add_plan(const struct attn_plan *plan, int64_t past_len, double shown,
+/* pairs are those of one head; cuts is the number of moving ends of the range that a row sees. */
+static void add_plan(const struct attn_plan *plan, double pairs, double cuts,
                      struct attn_work *work)
 {
     const struct attn_problem *problem = &plan->problem;
-    const double seen = shown < 1 ? visible_pairs(problem, past_len) : 0;
-    const double pairs = (shown * all_pairs(problem) + (1 - shown) * seen) * padding_of(plan);
     const double score = problem->additive_weight != NULL ? 0 : 2 * (double)problem->query.shape[3];
     const double context = problem->context.data != NULL ? 2 * (double)problem->value.shape[3] : 0;
     const double steps = steps_of(problem);
-    const double cuts = (1 - shown) * cuts_of(problem);
 
+    pairs *= padding_of(plan);
     work->tasks += (double)plan->task_count + (double)plan->part_count;
     work->map_bytes += map_bytes(problem);
     if (plan->in_double)
@@ -221,21 +218,28 @@ static void add_plan(const struct attn_plan *plan, int64_t past_len, double show
         add_tiles(plan, pairs, cuts, score + context, steps, work);
 }
 
+/* Where a map shows hidden pairs, they are computed. */
 void attn_plan_work(const struct attn_plan *plan, int64_t past_len, struct attn_work *work)
 {
-    add_plan(plan, past_len, attn_wants_map(&plan->problem) ? 1 : 0, work);
+    if (attn_wants_map(&plan->problem))
+        add_plan(plan, all_pairs(&plan->problem), 0, work);
+    else
+        add_plan(plan, visible_pairs(&plan->problem, past_len), cuts_of(&plan->problem), work);
 }
 
-/* The full rows of a reduced map exist before they are reduced, one tile at a time. */
+/* In the tiles of chosen rows the full rows of a reduced map exist before they are reduced, one
+ * tile at a time. Other tiles are computed only for other outputs. */
 void attn_plan_work_reduced(const struct attn_plan *plan, const struct attn_weight_map *map,
                             int64_t past_len, struct attn_work *work)
 {
     const struct attn_problem *problem = &plan->problem;
-    const double share = attn_weight_map_share(map, plan);
+    const double chosen = attn_wants_map(problem) ? 1 : attn_weight_map_share(map, plan);
+    const double rest = attn_wants_output(problem) ? 1 - chosen : 0;
+    const double all = all_pairs(problem);
 
-    add_plan(plan, past_len, attn_wants_map(problem) ? 1 : share, work);
-    work->map_bytes +=
-        2 * share * all_pairs(problem) * (double)problem->query.shape[1] * (double)sizeof(float);
+    add_plan(plan, chosen * all + (rest > 0 ? rest * visible_pairs(problem, past_len) : 0),
+             rest * cuts_of(problem), work);
+    work->map_bytes += 2 * chosen * all * (double)problem->query.shape[1] * (double)sizeof(float);
 }
 
 /* ---------------------------------------------------------------------- its gradient -- */

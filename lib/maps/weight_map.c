@@ -47,13 +47,11 @@ static size_t reduced_bytes(const struct attn_weight_map *map, const struct attn
     return row_numbers(plan) * size;
 }
 
-static struct workspace open_workspace(const struct attn_weight_map *map,
-                                       const struct attn_plan *plan, void *memory)
+static struct workspace open_workspace(const struct attn_plan *plan, void *memory)
 {
     void *rows = (char *)memory + attn_align_up(plan->workspace_bytes);
     void *reduced = (char *)memory + reduced_offset(plan);
 
-    memset(reduced, 0, reduced_bytes(map, plan));
     return (struct workspace){ .rows = rows, .sum = reduced, .max = reduced };
 }
 
@@ -236,7 +234,7 @@ static void run_each(const struct attn_weight_map *map, const struct attn_plan *
     const struct attn_map_chosen chosen = attn_map_chosen(map, plan, tile);
     const bool is_wanted = number >= 0 && chosen.first < chosen.end;
     const bool has_scores = is_wanted && takes_scores(map, plan, &sizes);
-    const struct workspace work = open_workspace(map, plan, workspace);
+    const struct workspace work = open_workspace(plan, workspace);
     struct attn_plan narrow = *plan;
     struct attn_workspace sums;
 
@@ -279,6 +277,16 @@ static float *reduced_row(const struct attn_weight_map *map, const struct worksp
     return row;
 }
 
+/* Set the sums or maxima of a chosen row to 0. */
+static void clear_row(const struct attn_weight_map *map, const struct workspace *work,
+                      size_t offset, int64_t kv_len)
+{
+    if (map->heads == ATTN_MAP_MEAN)
+        memset(work->sum + offset, 0, (size_t)kv_len * sizeof *work->sum);
+    else
+        memset(work->max + offset, 0, (size_t)kv_len * sizeof *work->max);
+}
+
 static void run_all_heads(const struct attn_weight_map *map, const struct attn_plan *plan,
                           int64_t tile, void *workspace)
 {
@@ -287,8 +295,10 @@ static void run_all_heads(const struct attn_weight_map *map, const struct attn_p
     const int64_t q_heads = plan->problem.query.shape[1];
     const struct attn_map_chosen chosen = attn_map_chosen(map, plan, tile);
     const bool is_wanted = chosen.first < chosen.end;
-    const struct workspace work = open_workspace(map, plan, workspace);
+    const struct workspace work = open_workspace(plan, workspace);
 
+    for (int64_t i = chosen.first; i < chosen.end; i++)
+        clear_row(map, &work, offset_of(map, plan, i), kv_len);
     for (int64_t head = 0; head < q_heads; head++) {
         run_plan(plan, head, tile, workspace, is_wanted ? work.rows : NULL, false);
         for (int64_t i = chosen.first; i < chosen.end; i++)

@@ -12,6 +12,7 @@
 #include "layer.h"
 #include "problem_count.h"
 #include "top_k.h"
+#include "work.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -289,7 +290,15 @@ static void spans_are_sums(void **state)
 
 /* -------------------------------------------------------------------------- few tiles -- */
 
-/* A plan of many tiles whose map has one row. */
+static double flops_of(const struct attn_layer_plan *plan)
+{
+    struct attn_work work = { 0 };
+    attn_layer_work(plan, &work);
+    return work.tile_flops;
+}
+
+/* A plan of many tiles whose map has one row: the other tiles are computed, and counted, only for
+ * other outputs. */
 static void other_tiles_compute_nothing(void **state)
 {
     static const int64_t last[] = { 639 };
@@ -306,8 +315,10 @@ static void other_tiles_compute_nothing(void **state)
     map.values = data.values;
     assert_int_equal(attn_layer_plan_init(&plan, &problem, NULL), ATTN_OK);
     assert_true(fabs(attn_weight_map_share(&map, &plan.attention) - 0.1) < 1e-9);
+    const double one = flops_of(&plan);
     map.row_list = NULL;
     assert_true(fabs(attn_weight_map_share(&map, &plan.attention) - 1) < 1e-9);
+    assert_true(fabs(flops_of(&plan) - 10 * one) < 1e-3 * one);
     map.region_rows = (struct attn_map_range){ 60, 70 };
     assert_true(fabs(attn_weight_map_share(&map, &plan.attention) - 0.2) < 1e-9);
 }

@@ -10,6 +10,7 @@
 #include "fill.h"
 #include "layer.h"
 #include "number.h"
+#include "work.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -235,12 +236,34 @@ static void is_refused(void **state)
     assert_int_equal(attn_product_tasks(&wrong), 0);
 }
 
+/* Every flop and every activation counts; parameters count once for each chunk of rows. */
+static void is_counted(void **state)
+{
+    const struct attn_linear linear = linear_of(0, 70, 300, false, ATTN_BF16);
+    struct attn_product product =
+        product_of(attn_kernels_available()[0], &linear, NULL, ATTN_NO_ACTIVATION, 150);
+    struct attn_work work = { 0 };
+    (void)state;
+    attn_product_work(&product, &work);
+    assert_true((int64_t)work.tasks == attn_product_tasks(&product));
+    assert_true((int64_t)work.projection_flops == 2 * 150 * 300 * 70);
+    assert_true((int64_t)work.parameter_bytes == 2 * 300 * 70 && (int64_t)work.tanhs == 0);
+    product.gate = &linear;
+    product.activation = ATTN_SILU;
+    attn_product_work(&product, &work);
+    assert_true((int64_t)work.projection_flops == 3 * 2 * 150 * 300 * 70);
+    assert_true((int64_t)work.tanhs == 150 * 300 && (int64_t)work.moved_numbers == 150 * 300);
+    attn_rows_work(150, 70, &work);
+    assert_true((int64_t)work.moved_numbers == 150 * 370);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(is_right),
         cmocka_unit_test(knows_nothing_but_the_row),
         cmocka_unit_test(is_refused),
+        cmocka_unit_test(is_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
