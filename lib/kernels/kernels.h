@@ -195,7 +195,7 @@ struct attn_kernels {
     void (*narrow_bf16)(uint16_t *to, const float *from, int64_t n);
 
     /* to[r * to_stride + c] = rows[r * row_stride + c] * factor for r < row_count, c < columns;
-     * the rest of a row, up to to_stride, becomes 0. */
+     * the rest of a row, up to to_stride, becomes 0. to may be rows, if the strides are equal. */
     void (*copy_rows)(float *to, int64_t to_stride, const float *rows, int64_t row_stride,
                       int64_t row_count, int64_t columns, float factor);
 
