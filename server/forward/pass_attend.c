@@ -55,6 +55,22 @@ static bool has_context(const struct pass *pass)
     return pass->step + 1 < pass->step_count;
 }
 
+/* Sums over spans are a map of their own in place of weights. */
+static void set_spans(const struct pass_step *step, struct pass_sequence *sequence)
+{
+    struct infer_item *item = sequence->attention;
+    const struct trace_stream *stream = &sequence->item->streams[step->stream];
+    const struct trace_layer *answered = sequence->answered[step->layer];
+    item->outputs[ATTN_OUTPUT_WEIGHTS] = true;
+    item->results[ATTN_OUTPUT_WEIGHTS] = (void *)answered->tensors[TRACE_SPANS].values;
+    item->has_weight_map = true;
+    item->weight_map = (struct attn_weight_map){ .heads = ATTN_MAP_EACH,
+                                                 .row_list = stream->span_rows,
+                                                 .row_count = stream->span_row_count,
+                                                 .spans = sequence->item->spans,
+                                                 .span_count = sequence->item->span_count };
+}
+
 /* Returns whether there is anything to compute. */
 static bool set_outputs(const struct pass *pass, const struct pass_step *step,
                         struct pass_sequence *sequence)
@@ -74,6 +90,10 @@ static bool set_outputs(const struct pass *pass, const struct pass_step *step,
         item->results[i] = (void *)answered->tensors[TENSOR_OF[i]].values;
         is_any = true;
     }
+    if (answered && answered->tensors[TRACE_SPANS].values) {
+        set_spans(step, sequence);
+        is_any = true;
+    }
     return is_any;
 }
 
@@ -84,7 +104,8 @@ static bool set_weight_map(struct pass *pass, const struct pass_step *step,
     struct infer_item *item = sequence->attention;
     struct attn_weight_map *map = &item->weight_map;
     const struct trace_layer *answered = sequence->answered[step->layer];
-    if (!sequence->item->has_weight_map || !item->outputs[ATTN_OUTPUT_WEIGHTS])
+    if (!sequence->item->has_weight_map || !item->outputs[ATTN_OUTPUT_WEIGHTS]
+        || item->has_weight_map)
         return true;
     item->has_weight_map = true;
     *map = sequence->item->weight_map;

@@ -97,21 +97,18 @@ struct trace_prediction {
                                            among equal ones the lower id first */
 };
 
-/* Tokens [start, end) of the keys. */
-struct trace_span {
-    int64_t start, end;
-};
-
 /* One of the model's streams (model_forward.h), as planned and computed. */
 struct trace_stream {
     int64_t length;           /* rows; 0 where the stream does not run */
     bool runs;                /* it has input, or is a decoder */
     bool is_given;            /* its first rows are the item's embeddings, as F32 */
-    struct token_list tokens; /* of a stream of tokens that are known, else count 0. Where
-                                 they came as ids, start and end are 0 */
+    struct token_list tokens; /* of a stream of tokens that are known, else count 0. Where they came
+                                 as ids, start and end are 0 */
     struct trace_tensor rows; /* that leave the stream, after its final norm; only if asked */
-    const uint8_t *visible;   /* [length], of attention_mask: 0 hides the token from all rows;
-                                 NULL: none is hidden */
+    const int64_t *span_rows; /* [span_row_count], ascending: rows that spans are asked of; */
+    int64_t span_row_count;   /* NULL: all */
+    const uint8_t *visible;   /* [length], of attention_mask: 0 hides the token from all rows; NULL:
+                                 none is hidden */
 };
 
 struct pass;
@@ -135,8 +132,8 @@ struct trace_item {
     bool has_outputs; /* else weights, or with spans the spans alone */
     bool outputs[TRACE_OUTPUT_COUNT];
     bool has_weight_map;
-    struct attn_weight_map weight_map; /* without outputs */
-    const struct trace_span *spans;    /* of tokens */
+    struct attn_weight_map weight_map;  /* without outputs */
+    const struct attn_map_range *spans; /* of the tokens of text; with rows, in place of weights */
     int64_t span_count;
     const struct byte_slice *span_texts; /* substrings of text, in place of spans */
     int64_t span_text_count;

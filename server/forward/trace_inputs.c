@@ -43,18 +43,25 @@ static bool take_ids(const int64_t *ids, int64_t count, struct arena *arena,
     return true;
 }
 
+/* came_as_ids: the field is the list of these ids; else a text, whose tokenizer has more tokens
+ * than the model. */
 static bool check_ids(const struct trace_item *item, const struct model_embedding *embedding,
-                      const struct token_list *list, const char *field, struct fault *fault)
+                      const struct token_list *list, const char *field, bool came_as_ids,
+                      struct fault *fault)
 {
     char pointer[FAULT_POINTER_MAX];
     for (int64_t i = 0; i < list->count; i++) {
-        if (list->tokens[i].id >= 0 && list->tokens[i].id < embedding->tokens.count)
+        const int32_t id = list->tokens[i].id;
+        if (id >= 0 && id < embedding->tokens.count)
             continue;
-        snprintf(pointer, sizeof pointer, "/%s/%" PRId64, field, i);
-        return fault_set_at(
-            fault, pointer, FAULT_OPTION,
-            "token %" PRId64 " of %s has the id %" PRId32 "; model '%s' has ids from 0 to %" PRId64,
-            i, field, list->tokens[i].id, item->model->name, embedding->tokens.count - 1);
+        if (came_as_ids)
+            snprintf(pointer, sizeof pointer, "/%s/%" PRId64, field, i);
+        else
+            snprintf(pointer, sizeof pointer, "/%s", field);
+        return fault_set_at(fault, pointer, FAULT_OPTION,
+                            "token %" PRId64 " of %s has the id %" PRId32
+                            "; model '%s' has ids from 0 to %" PRId64,
+                            i, field, id, item->model->name, embedding->tokens.count - 1);
     }
     return true;
 }
@@ -116,7 +123,8 @@ static bool take_tokens(struct trace_item *item, int stream, struct arena *arena
     }
     limit_types(embedding, list);
     return take_types(item, embedding, list, fault)
-           && check_ids(item, embedding, list, item->has_tokens ? "tokens" : "text", fault);
+           && check_ids(item, embedding, list, item->has_tokens ? "tokens" : "text",
+                        item->has_tokens, fault);
 }
 
 /* The decoder's text follows its start token; tokens come with it. */
@@ -146,7 +154,7 @@ static bool take_decoder_tokens(struct trace_item *item, struct arena *arena, st
     }
     limit_types(&forward->streams[1].embedding, list);
     return check_ids(item, &forward->streams[1].embedding, list,
-                     has_text ? "decoder_text" : "decoder_tokens", fault);
+                     has_text ? "decoder_text" : "decoder_tokens", item->has_decoder_tokens, fault);
 }
 
 /* ------------------------------------------------------------------ arrays -- */

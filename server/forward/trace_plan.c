@@ -51,6 +51,7 @@ static bool plan_item(struct trace_request *request, int64_t i, const struct inf
         request->number_bytes ? request->number_bytes : INFER_ANSWER_BYTES_PER_NUMBER;
     if (!resolve(item, &request->attention.items[i], limits, fault)
         || !trace_plan_inputs(item, &request->arena, fault)
+        || !trace_plan_spans(item, &request->arena, fault)
         || !trace_plan_results(item, &request->arena, fault))
         return false;
     const size_t left = limits->answer_bytes_max - *bytes_total;

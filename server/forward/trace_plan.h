@@ -1,7 +1,7 @@
 /* trace_plan.h - from what a client asks of a trace to a plan of its passes.
  *
- * Resolves models, turns text into tokens (trace_inputs.c), chooses the layers and makes room for
- * the answer (trace_results.c), and counts the work of each pass. */
+ * Resolves models, turns text into tokens (trace_inputs.c, trace_spans.c), chooses the layers and
+ * makes room for the answer (trace_results.c), and counts the work of each pass. */
 #ifndef ATTND_TRACE_PLAN_H
 #define ATTND_TRACE_PLAN_H
 
@@ -23,6 +23,9 @@ bool trace_plan(struct trace_request *request, struct trace_groups *groups,
 
 /* Sets the streams' lengths and tokens. The fault's pointer is that of a field: "/tokens/3". */
 bool trace_plan_inputs(struct trace_item *item, struct arena *arena, struct fault *fault);
+
+/* Finds the spans by their texts, and the rows that spans are asked of. The inputs are planned. */
+bool trace_plan_spans(struct trace_item *item, struct arena *arena, struct fault *fault);
 
 /* Lists the layers of the answer with the shapes of their tensors, and everything else that is
  * answered. No tensor has memory yet. */

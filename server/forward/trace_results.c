@@ -122,15 +122,40 @@ static void set_shape(struct trace_tensor *tensor, int rank, int64_t a, int64_t 
     *tensor = (struct trace_tensor){ .rank = rank, .shape = { a, b, c } };
 }
 
-static void set_shapes(const struct trace_item *item, const struct layer_place *place,
-                       struct trace_layer *answered)
+/* Spans are of the keys that stand for the text: not of those of a decoder's own tokens. */
+static bool has_spans(const struct trace_item *item, const struct layer_place *place)
+{
+    return item->span_count > 0
+           && (place->is_cross || place->stream == 0 || !item->model->forward->is_encoder_decoder);
+}
+
+/* Whether the map fits the layer, which its shape says nothing about. */
+static bool check_weight_map(const struct trace_item *item, int64_t heads, int64_t q_len,
+                             int64_t kv_len, struct fault *fault)
+{
+    const struct infer_item attention = {
+        .has_weight_map = item->has_weight_map,
+        .weight_map = item->weight_map,
+        .outputs = { [ATTN_OUTPUT_WEIGHTS] = item->outputs[TRACE_OUTPUT_WEIGHTS] },
+        .layer = { .q_heads = heads },
+        .q_len = q_len,
+        .kv_len_max = kv_len,
+    };
+    return infer_check_weight_map(&attention, fault);
+}
+
+static bool set_shapes(const struct trace_item *item, const struct layer_place *place,
+                       struct trace_layer *answered, struct fault *fault)
 {
     const struct model_stream *streams = item->model->forward->streams;
     const int64_t heads = item->model->layers[answered->number].layer.q_heads;
     const int64_t q_len = item->streams[place->stream].length;
     const int64_t kv_len = place->is_cross ? item->streams[0].length : q_len;
     const int64_t width = streams[place->stream].width;
+    const struct trace_stream *stream = &item->streams[place->stream];
     struct trace_tensor *tensors = answered->tensors;
+    if (!check_weight_map(item, heads, q_len, kv_len, fault))
+        return false;
     for (int i = TRACE_WEIGHTS; i <= TRACE_MASKED; i++)
         set_shape(&tensors[i], 3, heads, q_len, kv_len);
     set_shape(&tensors[TRACE_LSE], 2, heads, q_len, 1);
@@ -141,11 +166,15 @@ static void set_shapes(const struct trace_item *item, const struct layer_place *
     set_shape(&tensors[TRACE_KEY_INPUTS], 2, kv_len, streams[0].width, 1);
     set_shape(&tensors[TRACE_HIDDEN_STATES], 2, q_len, width, 1);
     set_shape(&tensors[TRACE_ATTENTION_OUTPUT], 2, q_len, width, 1);
+    set_shape(&tensors[TRACE_SPANS], 3, heads, stream->span_rows ? stream->span_row_count : q_len,
+              item->span_count);
     for (int i = 0; i < TRACE_TENSOR_COUNT; i++)
         answered->is_answered[i] =
             output_of[i] != TRACE_OUTPUT_COUNT && item->outputs[output_of[i]];
     answered->is_answered[TRACE_KEY_INPUTS] =
         answered->is_answered[TRACE_KEY_INPUTS] && place->is_cross;
+    answered->is_answered[TRACE_SPANS] = has_spans(item, place);
+    return true;
 }
 
 static bool list_layers(struct trace_item *item, struct arena *arena, struct fault *fault)
@@ -166,7 +195,8 @@ static bool list_layers(struct trace_item *item, struct arena *arena, struct fau
         struct trace_layer *answered = &item->answered[item->answered_count++];
         answered->number = i;
         answered->kind = kind;
-        set_shapes(item, &place, answered);
+        if (!set_shapes(item, &place, answered, fault))
+            return false;
     }
     return true;
 }
@@ -248,8 +278,11 @@ static bool list_predictions(struct trace_item *item, struct arena *arena, struc
 bool trace_plan_results(struct trace_item *item, struct arena *arena, struct fault *fault)
 {
     const struct model_forward *forward = item->model->forward;
-    if (!item->has_outputs)
+    if (!item->has_outputs && item->span_count == 0)
         item->outputs[TRACE_OUTPUT_WEIGHTS] = true;
+    if (item->outputs[TRACE_OUTPUT_WEIGHTS] && item->span_count > 0)
+        return fault_set_at(fault, "/outputs", FAULT_OPTION,
+                            "spans come in place of weights; ask for one of them");
     item->has_final_rows = item->outputs[TRACE_OUTPUT_HIDDEN_STATES];
     for (int i = 0; item->has_final_rows && i < forward->stream_count; i++)
         if (item->streams[i].runs)

@@ -187,6 +187,55 @@ static bool read_weight_map(struct trace_reader *reader, const cJSON *node)
     return true;
 }
 
+/* [[start, end], ...] */
+static bool read_spans(struct trace_reader *reader, const cJSON *node)
+{
+    struct v1_reader *values = &reader->values;
+    const char *expected = "a list of [start, end]";
+    int64_t *ends;
+    const struct json_numbers *numbers = v1_read_numbers(values, node, expected);
+    if (!numbers || !v1_expect_numbers(values, numbers, false))
+        return false;
+    if (numbers->count > 0 && (numbers->rank != 2 || numbers->shape[1] != 2))
+        return fault_set_at(values->fault, values->pointer, FAULT_TYPE, "spans is not %s",
+                            expected);
+    struct attn_map_range *spans =
+        arena_calloc(values->arena, (size_t)numbers->count / 2, sizeof *spans);
+    if (!spans)
+        return fault_no_memory(values->fault);
+    if (!v1_integers_of(values, numbers, FAULT_OPTION, &ends))
+        return false;
+    for (int64_t i = 0; i < numbers->count / 2; i++)
+        spans[i] = (struct attn_map_range){ ends[2 * i], ends[2 * i + 1] };
+    reader->item->spans = spans;
+    reader->item->span_count = numbers->count / 2;
+    return true;
+}
+
+static bool read_span_texts(struct trace_reader *reader, const cJSON *node)
+{
+    struct trace_item *item = reader->item;
+    const char *const *names;
+    if (!read_names(reader, node, &names, &item->span_text_count))
+        return false;
+    struct byte_slice *texts =
+        arena_calloc(reader->values.arena, (size_t)item->span_text_count, sizeof *texts);
+    if (!texts)
+        return fault_no_memory(reader->values.fault);
+    for (int64_t i = 0; i < item->span_text_count; i++)
+        if (!json_string_read(names[i], reader->values.arena, &texts[i]))
+            return fault_no_memory(reader->values.fault);
+    item->span_texts = texts;
+    return true;
+}
+
+static bool read_rows(struct trace_reader *reader, const cJSON *node)
+{
+    struct trace_item *item = reader->item;
+    item->has_rows = true;
+    return read_integers(reader, node, true, &item->rows, &item->row_count);
+}
+
 static bool read_top_k_tokens(struct trace_reader *reader, const cJSON *node)
 {
     return v1_read_integer(&reader->values, node, 1, FAULT_OPTION, &reader->item->top_k_tokens);
@@ -220,6 +269,9 @@ static const struct field fields[] = {
     { "kinds", read_kinds },
     { "outputs", read_outputs },
     { "weight_map", read_weight_map },
+    { "spans", read_spans },
+    { "span_texts", read_span_texts },
+    { "rows", read_rows },
     { "top_k_tokens", read_top_k_tokens },
     { "positions", read_positions },
 };
