@@ -110,23 +110,34 @@ static bool encode_one(const struct tokenizer *tokenizer, struct byte_slice text
     return true;
 }
 
-/* Joins the lists, and marks special tokens of the vocabulary. */
-static bool join(const struct tokenizer *tokenizer, const struct encodings *encodings,
-                 struct token_list *list, struct fault *fault)
+/* Joins the lists into one. */
+static bool join(const struct encodings *encodings, struct token_list *list, struct fault *fault)
 {
-    *list = (struct token_list){ 0 };
+    if (encodings->count == 1) {
+        *list = encodings->lists[0];
+        return true;
+    }
+    int64_t count = 0;
     for (int64_t i = 0; i < encodings->count; i++)
-        list->count += encodings->lists[i].count;
-    list->tokens = arena_alloc(encodings->arena, (size_t)list->count * sizeof *list->tokens);
+        count += encodings->lists[i].count;
+    *list = (struct token_list){ .tokens = arena_alloc(encodings->arena,
+                                                       (size_t)count * sizeof(struct token)) };
     if (!list->tokens)
         return fault_no_memory(fault);
-    struct token *out = list->tokens;
-    for (int64_t i = 0; i < encodings->count; i++)
-        for (int64_t k = 0; k < encodings->lists[i].count; k++, out++) {
-            *out = encodings->lists[i].tokens[k];
-            out->is_special |= added_tokens_is_special(tokenizer->added, out->id);
-        }
+    for (int64_t i = 0; i < encodings->count; i++) {
+        const struct token_list *part = &encodings->lists[i];
+        if (part->count > 0)
+            memcpy(list->tokens + list->count, part->tokens,
+                   (size_t)part->count * sizeof *part->tokens);
+        list->count += part->count;
+    }
     return true;
+}
+
+static void mark_special(const struct tokenizer *tokenizer, struct token_list *list)
+{
+    for (int64_t i = 0; i < list->count; i++)
+        list->tokens[i].is_special |= added_tokens_is_special(tokenizer->added, list->tokens[i].id);
 }
 
 static bool encode_part(const struct tokenizer *tokenizer, struct byte_slice text, int sequence,
@@ -151,10 +162,13 @@ bool tokenizer_encode(const struct tokenizer *tokenizer, struct byte_slice text,
         .vocabulary = &tokenizer->vocabulary,
     };
     const struct post_processor *post = &tokenizer->post_processor;
-    return encode_part(tokenizer, text, 0, &encodings, fault)
-           && (!pair || encode_part(tokenizer, *pair, 1, &encodings, fault))
-           && (!post->process || post->process(post->state, &encodings, special, fault))
-           && join(tokenizer, &encodings, list, fault);
+    if (!encode_part(tokenizer, text, 0, &encodings, fault)
+        || (pair && !encode_part(tokenizer, *pair, 1, &encodings, fault))
+        || (post->process && !post->process(post->state, &encodings, special, fault))
+        || !join(&encodings, list, fault))
+        return false;
+    mark_special(tokenizer, list);
+    return true;
 }
 
 /* ------------------------------------------------------------------ decoding -- */
