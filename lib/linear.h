@@ -41,7 +41,7 @@ bool attn_linear_takes(enum attn_dtype dtype);
 void attn_linear_split(const struct attn_linear *joined, int64_t columns, struct attn_linear *left,
                        struct attn_linear *right);
 
-/* Functions of one number. Each is within 5 ulp of its formula, or within 1e-7 times the largest of
+/* Functions of one number. Each is within 6 ulp of its formula, or within 1e-7 times the largest of
  * 1 and |x|, whichever is more; results below 2e-36 may be 0. Infinity gives the limit, and NaN
  * stays NaN. */
 enum attn_activation {

@@ -7,7 +7,8 @@
  *
  * so that nothing cancels where Phi is near 0. Q(t) is e^(-t^2/2) times a smooth function, which is
  * (t + 3)^-1 times a polynomial in (t - 3) / (t + 3). t^2 is kept in two parts: one rounding of it
- * would be many ulp of the exponential. The other activations are x times a sigmoid:
+ * would be many ulp of the exponential. Near 0 Phi itself has a polynomial. The other activations
+ * are x times a sigmoid:
  *
  *     x / 2 * (1 + tanh(z)) = x * sigmoid(2 z)
  *
@@ -25,6 +26,18 @@
 INLINE vec upper_half(vec x)
 {
     return (vec)((ivec)x & ~0xfff);
+}
+
+/* Phi(x) is 1/2 + x a(x^2); below 0.75 nothing cancels much in that, and it has fewer roundings. */
+INLINE vec gelu_near(vec x)
+{
+    const vec z = x * x;
+    vec a = broadcast(1.029705149e-4f);
+    a = a * z - 1.181318904e-3f;
+    a = a * z + 9.972360943e-3f;
+    a = a * z - 6.649029632e-2f;
+    a = a * z + 3.989422795e-1f;
+    return x * (0.5f + x * a);
 }
 
 /* Past GELU_END the tail is 0 next to any float, and its exponential underflows. */
@@ -50,7 +63,7 @@ INLINE vec gelu(vec x)
     p = p * v - 5.093319909e-1f;
     p = p * v + 7.290836906e-1f;
     const vec tail = e * (t * (w * p));
-    return select(x < 0.0f, -tail, x - tail);
+    return select(size < 0.75f, gelu_near(x), select(x < 0.0f, -tail, x - tail));
 }
 
 /* x * sigmoid(high + low), where low is what high lacks. */

@@ -55,7 +55,7 @@ struct activation {
 };
 
 static const struct activation ACTIVATIONS[] = {
-    { "gelu", true_gelu, 5, 0, 0, INFINITY },
+    { "gelu", true_gelu, 6, 0, 0, INFINITY },
     { "gelu_tanh", true_gelu_tanh, 4, 1e-7, 0, INFINITY },
     { "gelu_quick", true_gelu_quick, 4, 0, 0, INFINITY },
     { "relu", true_relu, 0, 0, 0, INFINITY },
