@@ -135,14 +135,14 @@ static int64_t number_albert(const cJSON *section, int64_t index)
     "hidden_size_*|num_ctc_classes|gumbel_*|freeze_feat_extract_train"
 #define SEQ2SEQ_IGNORED                                                                            \
     "num_hidden_layers|add_bias_logits|add_final_layer_norm|normalize_before|"                     \
-    "normalize_embedding|scale_embedding|static_position_embeddings|extra_pos_embeddings|"         \
+    "normalize_embedding|static_position_embeddings|extra_pos_embeddings|"                         \
     "do_blenderbot_90_layernorm|force_bos_token_to_be_generated|save_step|replacing_rate|"         \
     "share_encoder_decoder_embeddings|student_*"
 #define WHISPER_IGNORED                                                                            \
-    "num_hidden_layers|num_mel_bins|max_source_positions|max_target_positions|scale_embedding|"    \
+    "num_hidden_layers|max_target_positions|scale_embedding|"                                      \
     "use_weighted_layer_sum|apply_spec_augment|mask_time_*|mask_feature_*|median_filter_width|"    \
     "alignment_heads|lang_*|task*|no_timestamps*|is_multilingual"
-#define T5_IGNORED "feed_forward_proj|dense_act_fn|is_gated_act|dropout_rate"
+#define T5_IGNORED "dense_act_fn|is_gated_act|dropout_rate"
 
 const struct checkpoint_stack checkpoint_encoders[] = {
     { .model_type = "bert", .prefixes = "bert.|", BERT_SELF, ENCODER_FIELDS, BERT_KNOWN },

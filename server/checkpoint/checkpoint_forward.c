@@ -22,10 +22,10 @@ static bool is_of_kind(const struct checkpoint_forward_row *row, const char *kin
 /* The first row of the family that has layers of kind, or of any kind where that is NULL. */
 static const struct checkpoint_forward_row *find(const char *model_type, const char *kind)
 {
-    const struct checkpoint_forward_row *const tables[] = { checkpoint_forward_encoders,
-                                                            checkpoint_forward_decoders,
-                                                            checkpoint_forward_llamas,
-                                                            checkpoint_forward_images };
+    const struct checkpoint_forward_row *const tables[] = {
+        checkpoint_forward_encoders, checkpoint_forward_seq2seq, checkpoint_forward_decoders,
+        checkpoint_forward_llamas, checkpoint_forward_images
+    };
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         for (const struct checkpoint_forward_row *row = tables[i]; row->model_type; row++)
             if (checkpoint_families_has(row->model_type, model_type)

@@ -4,8 +4,9 @@
  * The source of a row is the family's modeling file in Hugging Face transformers,
  * src/transformers/models/<family>; the tests name the commit. To add a family:
  *
- * 1. Choose the table, as checkpoint_families.h says; families that take pixels or features are in
- *    checkpoint_forward_images.c. Rows of one model_type stand one after the other, encoder first.
+ * 1. Choose the table, as checkpoint_families.h says; encoders with decoders are in
+ *    checkpoint_forward_seq2seq.c, families that take pixels in checkpoint_forward_images.c. Rows
+ * of one model_type stand one after the other, encoder first.
  * 2. Write what the family has. Leave out what it does not have: a name of NULL is no such step.
  *    What no member can say, adjust() changes in a copy of the row, by the fields of config.json.
  * 3. Take the fields that the row reads out of the family's ignored (checkpoint_families.h). Name
@@ -47,9 +48,15 @@ struct checkpoint_forward_row {
     const char *types;
     const char *embedding_norm;
 
-    /* Positions that the file need not have: fills the row of one position, in double. */
+    /* Positions that the file need not have: fills the row of one position, in double. The row of
+     * the padding token is 0. */
     void (*sinusoid)(double *row, int64_t position, int64_t width);
-    const char *position_count; /* how many; needed with sinusoid */
+    const char *position_count; /* of positions from position_offset on; needed with sinusoid */
+
+    /* In place of tokens: two convolutions of 3 columns over features, the second one with stride
+     * 2. */
+    const char *convolutions[2];
+    const char *feature_count, *feature_positions; /* fields: columns, and rows after both */
 
     const char *layer; /* "encoder.layer.%.", the prefix of a block */
     struct checkpoint_norms attention, cross_attention, feed_forward;
@@ -80,6 +87,7 @@ struct checkpoint_forward_row {
     const char *head_projection; /* as transform, but only where the file has it; no bias */
     const char *output;
     const char *output_bias;           /* whole names; NULL: none */
+    bool output_bias_if_any;           /* it is 0 where the file has none */
     const char *tied;                  /* a flag: output is the table of tokens */
     bool tied_if_absent;               /* it is that table too where the file has no output */
     const char *logit_scale;           /* a number; NULL: 1 */
@@ -106,6 +114,7 @@ bool checkpoint_forward_build(const struct model_forward **forward, const char *
 
 /* The tables. Each ends with a row whose model_type is NULL. */
 extern const struct checkpoint_forward_row checkpoint_forward_encoders[];
+extern const struct checkpoint_forward_row checkpoint_forward_seq2seq[];
 extern const struct checkpoint_forward_row checkpoint_forward_decoders[];
 extern const struct checkpoint_forward_row checkpoint_forward_llamas[];
 extern const struct checkpoint_forward_row checkpoint_forward_images[];

@@ -34,19 +34,20 @@ static bool read_scale(struct model_embedding *embedding, struct checkpoint_forw
 }
 
 /* Positions that a formula gives, rounded to float as the family's own source keeps them. */
-static bool make_positions(struct model_table *positions, struct checkpoint_forward_reader *reader,
-                           int64_t width)
+static bool make_positions(struct model_embedding *embedding,
+                           struct checkpoint_forward_reader *reader, int64_t width)
 {
     struct arena *arena = reader->parameters->arena;
     int64_t count;
     if (!checkpoint_read_integer(reader->run->section, reader->row.position_count, &count,
                                  reader->fault))
         return false;
-    if (count < 1 || count > SINUSOIDS_MAX / width)
+    if (count < 1 || count > SINUSOIDS_MAX / width - embedding->position_offset)
         return fault_set(reader->fault, FAULT_OPTION,
                          "config.json gives %" PRId64 " positions (%.*s), which is no count of "
                          "rows that can be computed",
                          count, CHECKPOINT_FIELD_NAME(reader->row.position_count));
+    count += embedding->position_offset;
     float *rows = arena_alloc(arena, (size_t)(count * width) * sizeof *rows);
     double *row = arena_alloc(arena, (size_t)width * sizeof *row);
     if (!rows || !row)
@@ -54,9 +55,22 @@ static bool make_positions(struct model_table *positions, struct checkpoint_forw
     for (int64_t i = 0; i < count; i++) {
         reader->row.sinusoid(row, i, width);
         for (int64_t c = 0; c < width; c++)
-            rows[i * width + c] = (float)row[c];
+            rows[i * width + c] = i == embedding->padding_id ? 0 : (float)row[c];
     }
-    *positions = (struct model_table){ rows, ATTN_F32, count, width };
+    embedding->positions = (struct model_table){ rows, ATTN_F32, count, width };
+    return true;
+}
+
+static bool read_offset(struct model_embedding *embedding, struct checkpoint_forward_reader *reader)
+{
+    const struct checkpoint_forward_row *row = &reader->row;
+    const cJSON *section = reader->run->section;
+    if (!row->padding)
+        return checkpoint_read_integer(section, row->position_offset, &embedding->position_offset,
+                                       reader->fault);
+    if (!checkpoint_read_integer(section, row->padding, &embedding->padding_id, reader->fault))
+        return false;
+    embedding->position_offset = embedding->padding_id + 1;
     return true;
 }
 
@@ -67,18 +81,12 @@ static bool set_positions(struct model_stream *stream, struct checkpoint_forward
     struct model_embedding *embedding = &stream->embedding;
     if (!row->positions && !row->sinusoid)
         return true;
-    const bool is_made = row->sinusoid && !checkpoint_forward_has(reader, row->positions);
-    if (!(is_made ? make_positions(&embedding->positions, reader, width)
-                  : checkpoint_forward_table(reader, &embedding->positions, row->positions, width))
-        || !checkpoint_read_integer(reader->run->section, row->position_offset,
-                                    &embedding->position_offset, reader->fault))
+    if (!read_offset(embedding, reader))
         return false;
-    if (row->padding) {
-        if (!checkpoint_read_integer(reader->run->section, row->padding, &embedding->padding_id,
-                                     reader->fault))
-            return false;
-        embedding->position_offset = embedding->padding_id + 1;
-    }
+    const bool is_made = row->sinusoid && !checkpoint_forward_has(reader, row->positions);
+    if (!(is_made ? make_positions(embedding, reader, width)
+                  : checkpoint_forward_table(reader, &embedding->positions, row->positions, width)))
+        return false;
     stream->length_max = embedding->positions.count - embedding->position_offset;
     return stream->length_max > 0
            || fault_set(reader->fault, FAULT_SHAPE,
@@ -87,12 +95,38 @@ static bool set_positions(struct model_stream *stream, struct checkpoint_forward
                         embedding->positions.count, embedding->position_offset);
 }
 
-bool checkpoint_forward_embedding_build(struct model_stream *stream,
-                                        struct checkpoint_forward_reader *reader)
+/* Features have two convolutions and positions. */
+static bool build_features(struct model_stream *stream, struct checkpoint_forward_reader *reader)
+{
+    const struct checkpoint_forward_row *row = &reader->row;
+    const cJSON *section = reader->run->section;
+    struct model_embedding *embedding = &stream->embedding;
+    int64_t positions;
+    embedding->input = MODEL_INPUT_FEATURES;
+    if (!checkpoint_read_integer(section, row->feature_count, &embedding->feature_count,
+                                 reader->fault)
+        || !checkpoint_read_integer(section, row->feature_positions, &positions, reader->fault))
+        return false;
+    embedding->feature_length = 2 * positions;
+    if (!checkpoint_forward_convolution(reader, &embedding->convolutions[0], row->convolutions[0],
+                                        stream->width, 3 * embedding->feature_count, true)
+        || !checkpoint_forward_convolution(reader, &embedding->convolutions[1],
+                                           row->convolutions[1], stream->width, 3 * stream->width,
+                                           true)
+        || !set_positions(stream, reader, stream->width))
+        return false;
+    return stream->length_max == positions
+           || fault_set(reader->fault, FAULT_SHAPE,
+                        "the table of positions has %" PRId64
+                        " rows, and config.json gives %" PRId64 " (%.*s)",
+                        embedding->positions.count, positions,
+                        CHECKPOINT_FIELD_NAME(row->feature_positions));
+}
+
+static bool build_tokens(struct model_stream *stream, struct checkpoint_forward_reader *reader)
 {
     const struct checkpoint_forward_row *row = &reader->row;
     struct model_embedding *embedding = &stream->embedding;
-    *embedding = (struct model_embedding){ .input = MODEL_INPUT_TOKENS, .padding_id = -1 };
     if (!checkpoint_forward_table(reader, &embedding->tokens, row->tokens, 0)
         || !read_scale(embedding, reader, stream->width))
         return false;
@@ -110,4 +144,12 @@ bool checkpoint_forward_embedding_build(struct model_stream *stream,
                         "tokens have %" PRId64 " columns and layers have %" PRId64
                         ", and the file has no tensor that projects them",
                         width, stream->width);
+}
+
+bool checkpoint_forward_embedding_build(struct model_stream *stream,
+                                        struct checkpoint_forward_reader *reader)
+{
+    stream->embedding = (struct model_embedding){ .padding_id = -1 };
+    return reader->row.convolutions[0] ? build_features(stream, reader)
+                                       : build_tokens(stream, reader);
 }

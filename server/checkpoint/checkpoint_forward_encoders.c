@@ -1,8 +1,6 @@
-/* checkpoint_forward_encoders.c - what stands around the attention of encoders, and of encoders
- * with decoders.
+/* checkpoint_forward_encoders.c - what stands around the attention of encoders of text.
  *
- * To add a family, put a row for each of its streams before the last row, as checkpoint_forward.h
- * says. */
+ * To add a family, put a row before the last row, as checkpoint_forward.h says. */
 #include "checkpoint/checkpoint_forward.h"
 
 #define LAYER_NORMS(eps) .norm_is_centred = true, .norm_bias = "=true", .norm_eps = (eps)

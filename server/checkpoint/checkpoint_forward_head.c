@@ -86,7 +86,10 @@ bool checkpoint_forward_head_build(struct model_head *head,
               : checkpoint_forward_linear(reader, &head->output, row->output, 0, width, false,
                                           false)))
         return false;
-    return (!row->output_bias
+    const bool has_bias =
+        row->output_bias
+        && (!row->output_bias_if_any || checkpoint_forward_has_values(reader, row->output_bias));
+    return (!has_bias
             || checkpoint_forward_values(reader, &head->output.bias, row->output_bias,
                                          head->output.out))
            && read_scale(head, reader, stream->width);

@@ -72,6 +72,13 @@ bool checkpoint_forward_has(const struct checkpoint_forward_reader *reader, cons
     return names && find(name, reader, names, ".weight");
 }
 
+bool checkpoint_forward_has_values(const struct checkpoint_forward_reader *reader,
+                                   const char *names)
+{
+    char name[CHECKPOINT_NAME_BYTES];
+    return find(name, reader, names, "");
+}
+
 /* ------------------------------------------------------------------ shapes -- */
 
 static bool refuse_shape(const struct checkpoint_forward_reader *reader,
@@ -175,6 +182,27 @@ bool checkpoint_forward_linear(struct checkpoint_forward_reader *reader, struct 
 {
     return checkpoint_forward_matrix(reader, linear, names, out, in, in_out)
            && get_bias(reader, names, ".bias", linear->out, has_bias, &linear->bias);
+}
+
+bool checkpoint_forward_convolution(struct checkpoint_forward_reader *reader,
+                                    struct attn_linear *linear, const char *names, int64_t out,
+                                    int64_t in, bool has_bias)
+{
+    const struct safetensors_entry *entry = require(reader, names, ".weight");
+    const struct model_slice all = { .groups = 0 };
+    uint64_t first = 0;
+    if (!entry)
+        return false;
+    if (entry->rank > 0)
+        safetensors_shape(entry, &first, 1);
+    if (first != (uint64_t)out)
+        return refuse_shape(reader, entry, out, 0);
+    *linear = (struct attn_linear){ .out = out, .in = in };
+    return check_count(reader, entry, out * in)
+           && model_parameters_get_slice(reader->parameters, entry, &all, in, false,
+                                         &linear->weight, &linear->dtype, reader->fault)
+           && keep_address(reader, linear->weight)
+           && get_bias(reader, names, ".bias", out, has_bias, &linear->bias);
 }
 
 bool checkpoint_forward_gated(struct checkpoint_forward_reader *reader, struct attn_linear *gate,

@@ -26,6 +26,10 @@ struct checkpoint_forward_reader {
 /* Whether the file has the tensor names + ".weight". False for names of NULL. */
 bool checkpoint_forward_has(const struct checkpoint_forward_reader *reader, const char *names);
 
+/* The same by whole names. */
+bool checkpoint_forward_has_values(const struct checkpoint_forward_reader *reader,
+                                   const char *names);
+
 /* A matrix [out, in], or [in, out] where in_out, without a bias. */
 bool checkpoint_forward_matrix(struct checkpoint_forward_reader *reader, struct attn_linear *linear,
                                const char *names, int64_t out, int64_t in, bool in_out);
@@ -34,6 +38,11 @@ bool checkpoint_forward_matrix(struct checkpoint_forward_reader *reader, struct 
 bool checkpoint_forward_linear(struct checkpoint_forward_reader *reader, struct attn_linear *linear,
                                const char *names, int64_t out, int64_t in, bool in_out,
                                bool has_bias);
+
+/* A convolution [out, columns, ...] as a matrix [out, in]. */
+bool checkpoint_forward_convolution(struct checkpoint_forward_reader *reader,
+                                    struct attn_linear *linear, const char *names, int64_t out,
+                                    int64_t in, bool has_bias);
 
 /* Two matrices of one width from one tensor [2 * out, in]: first the outputs of gate, then those of
  * up. */

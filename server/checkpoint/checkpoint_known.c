@@ -72,13 +72,29 @@ static const size_t NAMED[] = {
 /* The same of what stands around attention. */
 #define AT(field) offsetof(struct checkpoint_forward_row, field)
 static const size_t NAMED_FORWARD[] = {
-    AT(scale),          AT(root_scale_if),   AT(position_offset),
-    AT(padding),        AT(position_count),  AT(parallel),
-    AT(residual_scale), AT(norm_bias),       AT(norm_eps),
-    AT(biases),         AT(activation),      AT(expert_count),
-    AT(chosen_count),   AT(head_activation), AT(tied),
-    AT(logit_scale),    AT(logit_divisor),   AT(logit_root_divisor_if),
-    AT(logit_softcap),  AT(start),           AT(reads),
+    AT(scale),
+    AT(root_scale_if),
+    AT(position_offset),
+    AT(padding),
+    AT(position_count),
+    AT(feature_count),
+    AT(feature_positions),
+    AT(parallel),
+    AT(residual_scale),
+    AT(norm_bias),
+    AT(norm_eps),
+    AT(biases),
+    AT(activation),
+    AT(expert_count),
+    AT(chosen_count),
+    AT(head_activation),
+    AT(tied),
+    AT(logit_scale),
+    AT(logit_divisor),
+    AT(logit_root_divisor_if),
+    AT(logit_softcap),
+    AT(start),
+    AT(reads),
 };
 #undef AT
 
