@@ -10,7 +10,7 @@
 
 #include "published.h"
 
-enum { FORWARD_LAYERS_MAX = 24 };
+enum { FORWARD_LAYERS_MAX = 32 };
 
 /* For published_open(): the tensors of a torch.nn.Linear, and those of a torch.nn.LayerNorm, whose
  * weight is large enough that activations leave the part where they look alike. */

@@ -1,0 +1,349 @@
+/* test_trace_llamas.c - whole passes of Llama, Mistral, Mixtral, Qwen, Phi-3 and Granite compared
+ * with POST /v1/trace. Each is written out of the family's modeling file in the tree that
+ * forward_llama.h names. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "fixture.h"
+#include "forward_llama.h"
+#include "trace_client.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* ------------------------------------------------------------------- Llama -- */
+
+static void pass_llama(struct forward *forward)
+{
+    llama_pass(forward, &LLAMA);
+}
+
+static void test_llama(void **state)
+{
+    (void)state;
+    llama_check("llama", LLAMA_CONFIG("llama", "2", ""), LLAMA_TENSORS, 2, pass_llama);
+}
+
+static void check_llama(const char *name, const char *dtype, int64_t length)
+{
+    const struct decoder_case decoder = {
+        name, LLAMA_CONFIG("llama", "2", ""), LLAMA_TENSORS, 2, pass_llama, dtype, length, false
+    };
+    decoder_case_check(&decoder);
+}
+
+static void test_llama_of_f16(void **state)
+{
+    (void)state;
+    check_llama("llama_f16", "F16", 0);
+}
+
+/* More rows than one panel of a feed-forward has. */
+static void test_llama_of_many_tokens(void **state)
+{
+    (void)state;
+    check_llama("llama_long", "F32", 300);
+}
+
+static struct rows coarse_norm(struct rows x, const char *name, int layer)
+{
+    return forward_rms_norm(x, name, layer, 0.125, 0);
+}
+
+static void pass_tied(struct forward *forward)
+{
+    struct llama llama = LLAMA;
+    llama.norm = coarse_norm;
+    llama.head = NULL;
+    llama.attention.theta = 500;
+    llama_pass(forward, &llama);
+}
+
+#define QKV_BIASES                                                                                 \
+    LLAMA_ATTENTION "q_proj.bias 16, " LLAMA_ATTENTION "k_proj.bias 8, " LLAMA_ATTENTION           \
+                    "v_proj.bias 8, "
+#define BIASES                                                                                     \
+    QKV_BIASES LLAMA_ATTENTION "o_proj.bias 16, " LLAMA_BLOCK                                      \
+                               "mlp.gate_proj.bias 24, " LLAMA_BLOCK                               \
+                               "mlp.up_proj.bias 24, " LLAMA_BLOCK "mlp.down_proj.bias 16, "
+
+/* tie_word_embeddings, biases everywhere, and an rms_norm_eps that shows. */
+static void test_llama_tied(void **state)
+{
+    (void)state;
+    llama_check("tied",
+                LLAMA_CONFIG("llama", "2",
+                             ",\"tie_word_embeddings\":true,\"attention_bias\":true,"
+                             "\"mlp_bias\":true,\"rms_norm_eps\":0.125,\"rope_theta\":500.0"),
+                LLAMA_EMBEDDING LLAMA_PROJECTIONS LLAMA_GATED LLAMA_NORMS BIASES LLAMA_LAST_NORM, 2,
+                pass_tied);
+}
+
+static void pass_odd(struct forward *forward)
+{
+    struct llama llama = LLAMA;
+    llama.attention.attention.heads = 3;
+    llama.attention.attention.kv_heads = 1;
+    llama.attention.attention.scale = 1 / sqrt(10);
+    llama.attention.rotary_dim = 10;
+    llama_pass(forward, &llama);
+}
+
+/* Widths that no vector divides, and heads that are wider together than the model. */
+static void test_llama_of_odd_widths(void **state)
+{
+    (void)state;
+    llama_check("odd",
+                "{\"model_type\":\"llama\",\"hidden_size\":19,\"intermediate_size\":27,"
+                "\"num_attention_heads\":3,\"num_key_value_heads\":1,\"head_dim\":10,"
+                "\"vocab_size\":43,\"num_hidden_layers\":2}",
+                "model.embed_tokens.weight 43x19, " LLAMA_ATTENTION
+                "q_proj.weight 30x19, " LLAMA_ATTENTION "k_proj.weight 10x19, " LLAMA_ATTENTION
+                "v_proj.weight 10x19, " LLAMA_ATTENTION "o_proj.weight 19x30, " LLAMA_BLOCK
+                "mlp.gate_proj.weight 27x19, " LLAMA_BLOCK "mlp.up_proj.weight 27x19, " LLAMA_BLOCK
+                "mlp.down_proj.weight 19x27, " LLAMA_BLOCK "input_layernorm.weight 19, " LLAMA_BLOCK
+                "post_attention_layernorm.weight 19, model.norm.weight 19, lm_head.weight 43x19",
+                2, pass_odd);
+}
+
+static void pass_12(struct forward *forward)
+{
+    struct llama llama = LLAMA;
+    llama.layers = 12;
+    llama_pass(forward, &llama);
+}
+
+static void pass_32(struct forward *forward)
+{
+    struct llama llama = LLAMA;
+    llama.layers = 32;
+    llama_pass(forward, &llama);
+}
+
+static void test_llama_of_12_layers(void **state)
+{
+    (void)state;
+    llama_check("llama12", LLAMA_CONFIG("llama", "12", ""), LLAMA_TENSORS, 12, pass_12);
+}
+
+static void test_llama_of_32_layers(void **state)
+{
+    (void)state;
+    llama_check("llama32", LLAMA_CONFIG("llama", "32", ""), LLAMA_TENSORS, 32, pass_32);
+}
+
+/* --------------------------------------------------------- Mistral, Mixtral -- */
+
+static void pass_windows(struct forward *forward)
+{
+    struct llama llama = LLAMA;
+    llama.attention.attention.window = 3;
+    llama_pass(forward, &llama);
+}
+
+static void test_mistral(void **state)
+{
+    (void)state;
+    llama_check("mistral", LLAMA_CONFIG("mistral", "2", ",\"sliding_window\":3"), LLAMA_TENSORS, 2,
+                pass_windows);
+}
+
+enum { EXPERTS = 4 };
+#define EXPERT LLAMA_BLOCK "block_sparse_moe.experts."
+
+/* MixtralExperts: one of them, of one row. */
+static struct rows expert(struct rows x, int number, int layer)
+{
+    char names[3][96];
+    for (int i = 0; i < 3; i++)
+        snprintf(names[i], sizeof names[i], EXPERT "%d.w%d", number, i + 1);
+    const struct rows gate = forward_activation(published_linear(x, names[0], layer), "silu");
+    const struct rows up = published_linear(x, names[2], layer);
+    return published_linear(forward_multiply(gate, up), names[1], layer);
+}
+
+/* MixtralTopKRouter: the softmax over all experts, of which the two largest are divided by their
+ * sum. */
+static struct rows mixtral_feed_forward(struct rows x, int layer)
+{
+    const struct rows scores = published_linear(x, LLAMA_BLOCK "block_sparse_moe.gate", layer);
+    struct rows y = published_rows(0, x.columns);
+    for (int64_t i = 0; i < x.count; i++) {
+        const double *row = scores.data + i * EXPERTS;
+        int first = 0, second = -1;
+        for (int e = 1; e < EXPERTS; e++)
+            first = row[e] > row[first] ? e : first;
+        for (int e = 0; e < EXPERTS; e++)
+            if (e != first && (second < 0 || row[e] > row[second]))
+                second = e;
+        const double both = exp(row[first]) + exp(row[second]);
+        const struct rows one = forward_slice(x, i, 1);
+        const struct rows sum =
+            forward_add(forward_scale(expert(one, first, layer), exp(row[first]) / both),
+                        forward_scale(expert(one, second, layer), exp(row[second]) / both));
+        y = i == 0 ? sum : forward_join(y, sum);
+    }
+    return y;
+}
+
+static void pass_mixtral(struct forward *forward)
+{
+    struct llama llama = LLAMA;
+    llama.attention.theta = 1e6;
+    llama.feed_forward = mixtral_feed_forward;
+    llama_pass(forward, &llama);
+}
+
+#define EXPERT_TENSORS(e)                                                                          \
+    EXPERT e ".w1.weight 24x16, " EXPERT e ".w2.weight 16x24, " EXPERT e ".w3.weight 24x16, "
+
+static void test_mixtral(void **state)
+{
+    (void)state;
+    llama_check("mixtral",
+                LLAMA_CONFIG("mixtral", "2",
+                             ",\"num_local_experts\":4,\"num_experts_per_tok\":2,"
+                             "\"rms_norm_eps\":1e-06"),
+                LLAMA_EMBEDDING LLAMA_PROJECTIONS LLAMA_BLOCK
+                "block_sparse_moe.gate.weight 4x16, " EXPERT_TENSORS("0") EXPERT_TENSORS("1")
+                    EXPERT_TENSORS("2") EXPERT_TENSORS("3") LLAMA_NORMS LLAMA_LAST_NORM LLAMA_HEAD,
+                2, pass_mixtral);
+}
+
+/* -------------------------------------------------------------------- Qwen -- */
+
+static void test_qwen2(void **state)
+{
+    (void)state;
+    llama_check("qwen2", LLAMA_CONFIG("qwen2", "2", ""),
+                LLAMA_EMBEDDING LLAMA_PROJECTIONS LLAMA_GATED LLAMA_NORMS QKV_BIASES LLAMA_LAST_NORM
+                    LLAMA_HEAD,
+                2, pass_llama);
+}
+
+static struct decoder_projections qwen3_project(struct rows x, int layer)
+{
+    const struct decoder_projections projections = llama_project(x, layer);
+    published_rms_norm(projections.q, LLAMA_HEADS, LLAMA_ATTENTION "q_norm.weight", layer, 1e-6, 0);
+    published_rms_norm(projections.k, LLAMA_KV_HEADS, LLAMA_ATTENTION "k_norm.weight", layer, 1e-6,
+                       0);
+    return projections;
+}
+
+static void pass_qwen3(struct forward *forward)
+{
+    struct llama llama = LLAMA;
+    llama.project = qwen3_project;
+    llama.head = NULL;
+    llama_pass(forward, &llama);
+}
+
+static void test_qwen3(void **state)
+{
+    (void)state;
+    llama_check(
+        "qwen3", LLAMA_CONFIG("qwen3", "2", ",\"head_dim\":4,\"tie_word_embeddings\":true"),
+        LLAMA_EMBEDDING LLAMA_PROJECTIONS LLAMA_GATED LLAMA_NORMS LLAMA_HEAD_NORMS LLAMA_LAST_NORM,
+        2, pass_qwen3);
+}
+
+/* ------------------------------------------------------------------- Phi-3 -- */
+
+static struct decoder_projections phi3_project(struct rows x, int layer)
+{
+    const struct rows qkv = published_linear(x, LLAMA_ATTENTION "qkv_proj", layer);
+    return (struct decoder_projections){ published_split(qkv, 1, 0, 16),
+                                         published_split(qkv, 1, 16, 8),
+                                         published_split(qkv, 1, 24, 8) };
+}
+
+static struct rows phi3_feed_forward(struct rows x, int layer)
+{
+    const struct rows up = published_linear(x, LLAMA_BLOCK "mlp.gate_up_proj", layer);
+    const struct rows gate = forward_activation(published_split(up, 1, 0, 24), "silu");
+    return published_linear(forward_multiply(published_split(up, 1, 24, 24), gate),
+                            LLAMA_BLOCK "mlp.down_proj", layer);
+}
+
+static void pass_phi3(struct forward *forward)
+{
+    struct llama llama = LLAMA;
+    llama.project = phi3_project;
+    llama.feed_forward = phi3_feed_forward;
+    llama.attention.attention.window = 3;
+    llama_pass(forward, &llama);
+}
+
+static void test_phi3(void **state)
+{
+    (void)state;
+    llama_check("phi3", LLAMA_CONFIG("phi3", "2", ",\"rms_norm_eps\":1e-06,\"sliding_window\":3"),
+                LLAMA_EMBEDDING LLAMA_ATTENTION
+                "qkv_proj.weight 32x16, " LLAMA_ATTENTION "o_proj.weight 16x16, " LLAMA_BLOCK
+                "mlp.gate_up_proj.weight 48x16, " LLAMA_BLOCK
+                "mlp.down_proj.weight 16x24, " LLAMA_NORMS LLAMA_LAST_NORM LLAMA_HEAD,
+                2, pass_phi3);
+}
+
+/* ----------------------------------------------------------------- Granite -- */
+
+/* GraniteModel, GraniteDecoderLayer, GraniteForCausalLM: four factors. */
+static void pass_granite(struct forward *forward)
+{
+    struct llama llama = LLAMA;
+    llama.attention.attention.scale = 0.3;
+    llama.embedding_scale = 3;
+    llama.residual_scale = 0.7;
+    llama_pass(forward, &llama);
+    forward->logits = forward_scale(forward->logits, 1.0 / 5);
+}
+
+static void test_granite(void **state)
+{
+    (void)state;
+    llama_check("granite",
+                LLAMA_CONFIG("granite", "2",
+                             ",\"attention_multiplier\":0.3,\"embedding_multiplier\":3.0,"
+                             "\"residual_multiplier\":0.7,\"logits_scaling\":5.0,"
+                             "\"tie_word_embeddings\":false"),
+                LLAMA_TENSORS, 2, pass_granite);
+}
+
+/* ------------------------------------------------------------- a family not known -- */
+
+static void test_starcoder2(void **state)
+{
+    (void)state;
+    published_open(LLAMA_CONFIG("llama", "1", ""), LLAMA_TENSORS, 1, "F32");
+    published_save(fixture_path("starcoder2"), LLAMA_CONFIG("starcoder2", "1", ""));
+    published_close();
+    fixture_serve("--models", directory);
+    trace_client_expect_none(&client, "starcoder2", "\"tokens\":[1]",
+                             "model_type 'starcoder2' is not known here");
+    fixture_stop(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_llama),
+        cmocka_unit_test(test_llama_of_f16),
+        cmocka_unit_test(test_llama_of_many_tokens),
+        cmocka_unit_test(test_llama_tied),
+        cmocka_unit_test(test_llama_of_odd_widths),
+        cmocka_unit_test(test_llama_of_12_layers),
+        cmocka_unit_test(test_llama_of_32_layers),
+        cmocka_unit_test(test_mistral),
+        cmocka_unit_test(test_mixtral),
+        cmocka_unit_test(test_qwen2),
+        cmocka_unit_test(test_qwen3),
+        cmocka_unit_test(test_phi3),
+        cmocka_unit_test(test_granite),
+        cmocka_unit_test(test_starcoder2),
+    };
+    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
+}

@@ -1,0 +1,235 @@
+/* test_trace_stories.c - whole passes of checkpoints in Meta's and Mistral's own form, and of
+ * stories260K, a real trained model, from its text to the story that it writes.
+ *
+ * The passes are written out of llama/model.py of meta-llama/llama, Transformer, and of
+ * src/mistral_inference/transformer_layers.py of mistralai/mistral-inference at 2557e12d0e18,
+ * TransformerBlock. What stories260K answers is compared with numbers of another implementation
+ * (tests/conformance/README.md). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "fixture.h"
+#include "forward_decoder.h"
+#include "request_text.h"
+#include "tensor_file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ----------------------------------------------------- Meta's and Mistral's form -- */
+
+#define LAYER "layers.#."
+
+static void pass_meta_of(struct forward *forward, double theta, double eps, int64_t window,
+                         const char *head)
+{
+    const struct decoder_attention attention = {
+        .attention = { .heads = 4, .kv_heads = 2, .scale = 0.5, .causal = true, .window = window },
+        .rotary_dim = 4,
+        .theta = theta,
+        .is_every_two = true,
+    };
+    struct rows x = forward_embed(published_tensor("tok_embeddings.weight", 0), decoder_tokens(),
+                                  decoder_length);
+    for (int layer = 0; layer < 2; layer++) {
+        const struct rows inputs = forward_rms_norm(x, LAYER "attention_norm", layer, eps, 0);
+        const struct decoder_projections projections = {
+            published_linear(inputs, LAYER "attention.wq", layer),
+            published_linear(inputs, LAYER "attention.wk", layer),
+            published_linear(inputs, LAYER "attention.wv", layer),
+        };
+        x = forward_add(x, decoder_attend(forward, &attention, x, inputs, projections,
+                                          LAYER "attention.wo", layer));
+        const struct rows normed = forward_rms_norm(x, LAYER "ffn_norm", layer, eps, 0);
+        const struct rows gate =
+            forward_activation(published_linear(normed, LAYER "feed_forward.w1", layer), "silu");
+        const struct rows up = published_linear(normed, LAYER "feed_forward.w3", layer);
+        x = forward_add(
+            x, published_linear(forward_multiply(gate, up), LAYER "feed_forward.w2", layer));
+    }
+    forward->final_hidden_states = forward_rms_norm(x, "norm", 0, eps, 0);
+    forward->logits = forward_product(forward->final_hidden_states, published_tensor(head, 0));
+}
+
+static void pass_meta(struct forward *forward)
+{
+    pass_meta_of(forward, 10000, 0.125, 0, "output.weight");
+}
+
+static void pass_mistral(struct forward *forward)
+{
+    pass_meta_of(forward, 500, 1e-5, 3, "output.weight");
+}
+
+#define META_TENSORS                                                                               \
+    "tok_embeddings.weight 40x16, " LAYER "attention.wq.weight 16x16, " LAYER                      \
+    "attention.wk.weight 8x16, " LAYER "attention.wv.weight 8x16, " LAYER                          \
+    "attention.wo.weight 16x16, " LAYER "attention_norm.weight 16, " LAYER                         \
+    "ffn_norm.weight 16, " LAYER "feed_forward.w1.weight 24x16, " LAYER                            \
+    "feed_forward.w2.weight 16x24, " LAYER "feed_forward.w3.weight 24x16, norm.weight 16, "        \
+    "output.weight 40x16"
+
+static void test_meta(void **state)
+{
+    static const struct decoder_case META = {
+        "meta",
+        "{\"dim\":16,\"n_layers\":2,\"n_heads\":4,\"n_kv_heads\":2,\"vocab_size\":40,"
+        "\"multiple_of\":4,\"norm_eps\":0.125}",
+        META_TENSORS,
+        2,
+        pass_meta,
+        NULL,
+        0,
+        false,
+    };
+    (void)state;
+    decoder_case_check(&META);
+}
+
+static void test_mistral(void **state)
+{
+    static const struct decoder_case MISTRAL = {
+        "mistral",
+        "{\"dim\":16,\"n_layers\":2,\"n_heads\":4,\"n_kv_heads\":2,\"head_dim\":4,"
+        "\"hidden_dim\":24,\"vocab_size\":40,\"norm_eps\":1e-05,\"rope_theta\":500,"
+        "\"sliding_window\":3}",
+        META_TENSORS,
+        2,
+        pass_mistral,
+        NULL,
+        0,
+        false,
+    };
+    (void)state;
+    decoder_case_check(&MISTRAL);
+}
+
+/* ----------------------------------------------------------------- stories260K -- */
+
+enum { STORY = 257, WIDTH = 64, HEADS = 8, TRACED = 64, LAYERS = 5 };
+
+#define STORIES "\"model\":\"stories260K\""
+
+static int story[STORY];
+
+static void read_story(void)
+{
+    char *text = (char *)tensor_read_bytes("tests/conformance/stories260K/greedy.json", NULL);
+    cJSON *json = cJSON_Parse(text);
+    const cJSON *ids = cJSON_GetObjectItem(json, "ids");
+    assert_int_equal(cJSON_GetArraySize(ids), STORY);
+    for (int i = 0; i < STORY; i++)
+        story[i] = cJSON_GetArrayItem(ids, i)->valueint;
+    cJSON_Delete(json);
+    free(text);
+}
+
+static void serve_stories(void)
+{
+    static const char PARAMS[] = "{\"dim\":64,\"n_layers\":5,\"n_heads\":8,\"n_kv_heads\":4,"
+                                 "\"vocab_size\":512,\"multiple_of\":4,\"norm_eps\":1e-05}";
+    size_t size;
+    unsigned char *bytes =
+        tensor_read_bytes("examples/models/stories260K/model.safetensors", &size);
+    daemon_directory_write(directory, "stories260K/config.json", PARAMS, sizeof PARAMS - 1);
+    daemon_directory_write(directory, "stories260K/model.safetensors", (const char *)bytes, size);
+    free(bytes);
+    read_story();
+    fixture_serve("--models", directory);
+}
+
+/* The request's tokens: count tokens of the story from first on. */
+static void add_tokens(struct request_text *body, int first, int count)
+{
+    request_text_add(body, "{" STORIES ",\"tokens\":");
+    for (int i = 0; i < count; i++)
+        request_text_add(body, "%c%d", i > 0 ? ',' : '[', story[first + i]);
+    request_text_add(body, "]");
+}
+
+static void expect_tensor(const cJSON *layer, const char *name, const struct tensor_file *file,
+                          const char *published, int rank, const int64_t *shape)
+{
+    const struct tensor tensor = tensor_file_get(file, published);
+    float *want = tensor_floats(&tensor);
+    double *got = answer_numbers(layer, name, rank, shape);
+    for (int64_t i = 0; i < tensor.count; i++)
+        if (!(fabs(got[i] - (double)want[i]) <= 1e-5 * (1 + fabs((double)want[i]))))
+            fail_msg("%s[%d] is %.9g, not %.9g", name, (int)i, got[i], (double)want[i]);
+    free(got), free(want);
+}
+
+/* What enters the projections of three layers, their weights and what leaves them. */
+static void test_published_layers(void **state)
+{
+    static const int64_t ROWS[] = { TRACED, WIDTH }, MAPS[] = { HEADS, TRACED, TRACED };
+    struct request_text body = { .data = NULL };
+    (void)state;
+    serve_stories();
+    add_tokens(&body, 0, TRACED);
+    request_text_add(&body, ",\"outputs\":[\"weights\",\"inputs\",\"attention_output\"]}");
+    cJSON *answer = answer_post(&client, "/v1/trace", body.data);
+    const cJSON *layers = cJSON_GetObjectItem(answer, "layers");
+    assert_int_equal(cJSON_GetArraySize(layers), LAYERS);
+    for (int layer = 0; layer < LAYERS; layer += 2) {
+        char path[128];
+        struct tensor_file file;
+        const cJSON *traced = cJSON_GetArrayItem(layers, layer);
+        snprintf(path, sizeof path, "tests/conformance/stories260K/layer%d.safetensors", layer);
+        tensor_file_open(&file, path);
+        expect_tensor(traced, "inputs", &file, "x", 2, ROWS);
+        expect_tensor(traced, "weights", &file, "weights", 3, MAPS);
+        expect_tensor(traced, "attention_output", &file, "out", 2, ROWS);
+        tensor_file_close(&file);
+    }
+    cJSON_Delete(answer);
+    free(body.data);
+    fixture_stop(NULL);
+}
+
+static int first_prediction(const cJSON *prediction)
+{
+    const cJSON *tokens = cJSON_GetObjectItem(prediction, "tokens");
+    assert_int_equal(cJSON_GetArraySize(tokens), 1);
+    return cJSON_GetObjectItem(cJSON_GetArrayItem(tokens, 0), "id")->valueint;
+}
+
+/* The most probable token after each token of the story is the token that follows. */
+static void test_greedy_story(void **state)
+{
+    struct request_text body = { .data = NULL };
+    (void)state;
+    serve_stories();
+    add_tokens(&body, 0, STORY);
+    request_text_add(&body, ",\"layers\":[],\"outputs\":[\"predictions\"],\"top_k_tokens\":1,"
+                            "\"positions\":");
+    for (int i = 0; i < STORY - 1; i++)
+        request_text_add(&body, "%c%d", i > 0 ? ',' : '[', i);
+    request_text_add(&body, "]}");
+    cJSON *answer = answer_post(&client, "/v1/trace", body.data);
+    const cJSON *prediction = cJSON_GetObjectItem(answer, "predictions")->child;
+    for (int i = 0; i < STORY - 1; i++, prediction = prediction->next)
+        assert_int_equal(first_prediction(prediction), story[i + 1]);
+    assert_null(prediction);
+    cJSON_Delete(answer);
+    free(body.data);
+    fixture_stop(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_meta),
+        cmocka_unit_test(test_mistral),
+        cmocka_unit_test(test_published_layers),
+        cmocka_unit_test(test_greedy_story),
+    };
+    return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
+}
