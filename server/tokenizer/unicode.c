@@ -74,7 +74,7 @@ bool unicode_is_word(uint32_t code)
            || own == UTF8PROC_CATEGORY_PC || code == 0x200C || code == 0x200D
            || (code >= 0x24B6 && code <= 0x24E9) /* the circled and squared letters */
            || (code >= 0x1F130 && code <= 0x1F149) || (code >= 0x1F150 && code <= 0x1F169)
-           || (code >= 0x1F170 && code <= 0x1F189);
+           || (code >= 0x1F170 && code <= 0x1F189) || unicode_later_word(code);
 }
 
 size_t unicode_lowercase(uint32_t code, uint32_t lower[3])

@@ -2,10 +2,10 @@
  * implementation.
  *
  * Tokens must be the reference's, and it takes each property from a table of another version of
- * Unicode: normal forms and marks from 9, categories from older ones, case and numbers from 16 and
- * 17. "later": utf8proc says that the character has the property and the reference does not know
- * it yet, or the other way round for numbers and case. "former": the character had the property in
- * the reference's version and has lost it since. */
+ * Unicode: normal forms and marks from 9, categories from older ones, characters of words from 16,
+ * case and numbers from 16 and 17. "later": utf8proc says that the character has the property and
+ * the reference does not know it yet, or the other way round for words, numbers and case. "former":
+ * the character had the property in the reference's version and has lost it since. */
 #ifndef ATTND_UNICODE_LATER_H
 #define ATTND_UNICODE_LATER_H
 
@@ -19,6 +19,7 @@ bool unicode_later_other(uint32_t code);
 bool unicode_later_punctuation(uint32_t code);
 bool unicode_later_decomposition(uint32_t code);
 bool unicode_later_numeric(uint32_t code);
+bool unicode_later_word(uint32_t code);
 bool unicode_former_mark(uint32_t code);
 bool unicode_former_nonspacing(uint32_t code);
 bool unicode_former_punctuation(uint32_t code);
