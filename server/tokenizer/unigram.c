@@ -18,6 +18,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define WHERE "model Unigram"
@@ -137,6 +138,35 @@ static bool encode(const void *state, const char *piece, int64_t size, struct mo
     return true;
 }
 
+/* The score as the reference reads it from its file: the digits as a whole number, times or through
+ * a power of ten, each rounded. The last bit of it decides between ways to cut a text whose scores
+ * would be equal. The digits of the file are taken to be the fewest that tell the number from its
+ * neighbours, which is how all writers of these files write.
+ *
+ * Source: Deserializer::f64_from_parts() of https://github.com/serde-rs/json. */
+static double score_of_reference(double score)
+{
+    char digits[32];
+    int precision = 15;
+    do
+        snprintf(digits, sizeof digits, "%.*e", precision - 1, fabs(score));
+    while (strtod(digits, NULL) != fabs(score) && ++precision <= 17);
+    char *end;
+    const char *exponent_text = strchr(digits, 'e');
+    uint64_t significand = strtoull(digits, &end, 10);
+    int exponent = (int)strtol(exponent_text + 1, NULL, 10);
+    for (const char *digit = end + (*end == '.'); digit < exponent_text; digit++, exponent--)
+        significand = significand * 10 + (uint64_t)(*digit - '0');
+    for (; significand > 0 && significand % 10 == 0; exponent++)
+        significand /= 10;
+    snprintf(digits, sizeof digits, "1e%d", abs(exponent));
+    const double power = strtod(digits, NULL);
+    if (!isfinite(power))
+        return score;
+    const double size = exponent < 0 ? (double)significand / power : (double)significand * power;
+    return signbit(score) ? -size : size;
+}
+
 /* Reads one ["piece", score]. */
 static bool read_piece(struct pipeline_build *build, const cJSON *node, int64_t id, double *score)
 {
@@ -150,7 +180,7 @@ static bool read_piece(struct pipeline_build *build, const cJSON *node, int64_t 
         return fault_no_memory(build->fault);
     if (bytes.size == 0)
         return pipeline_fail(build, WHERE, "vocab[%lld] is a piece of no length", (long long)id);
-    *score = number->valuedouble;
+    *score = score_of_reference(number->valuedouble);
     return model_vocabulary_add(build, WHERE, bytes, id);
 }
 
