@@ -53,6 +53,7 @@ INNER_SRC   := $(filter-out tests/http/% tests/faults/% tests/deploy/%,$(TEST_SR
 REPLAYS     := $(FUZZ_SRC:%.c=$B/%)
 BENCHES     := $(BENCH_SRC:%.c=$B/%)
 LOADS       := $(LOAD_SRC:%.c=$B/%)
+TOOLS       := $B/tests/tokenizers/encode_lines
 PEERS       := $(PEER_SRC:%.c=$B/%)
 DAEMON      := $(if $(SANITIZE),$B/attnd,$(BUILD)/attnd)
 
@@ -179,7 +180,7 @@ $(filter-out %/bench_json,$(BENCHES)): $(RIVAL_SRC:%.c=$B/%.o)
 
 $(LOADS): $(TRAFFIC_SRC:%.c=$B/%.o) $(RIVAL_SRC:%.c=$B/%.o)
 
-$(TESTS) $(BENCHES) $(LOADS): $B/tests/%: $B/tests/%.o $(TEST_LINKED)
+$(TESTS) $(BENCHES) $(LOADS) $(TOOLS): $B/tests/%: $B/tests/%.o $(TEST_LINKED)
 	$(call say,LINK,$@)
 	$Q $(CC) $(FLAGS) $(TEST_LINKER) $(filter %.o,$^) $(TEST_LINKED) $(LDFLAGS) $(TEST_LIBS) -o $@
 
