@@ -12,8 +12,11 @@
 
 enum { FORWARD_LAYERS_MAX = 32 };
 
-/* For published_open(): the tensors of a torch.nn.Linear, and those of a torch.nn.LayerNorm, whose
- * weight is large enough that activations leave the part where they look alike. */
+/* For published_open(): one tensor, one that is three times as large, the tensors of a
+ * torch.nn.Linear, and those of a torch.nn.LayerNorm, whose weight is large enough that activations
+ * leave the part where they look alike. */
+#define FORWARD_TENSOR(name, shape)   name " " #shape ", "
+#define FORWARD_TABLE(name, shape)    name " " #shape "*3, "
 #define FORWARD_LINEAR(name, out, in) name ".weight " #out "x" #in ", " name ".bias " #out ", "
 #define FORWARD_NORM(name, size)      name ".weight " #size "*4, " name ".bias " #size ", "
 
