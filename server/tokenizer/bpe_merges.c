@@ -213,10 +213,11 @@ static int64_t apply_long(const struct bpe_merges *merges, struct bpe_symbol *sy
 int64_t bpe_merges_apply(const struct bpe_merges *merges, struct bpe_symbol *symbols, int64_t count,
                          struct bpe_heap *heap, struct arena *arena)
 {
+    if (count == 0) /* no character of the piece is a token */
+        return 0;
     for (int64_t i = 0; i + 1 < count; i++)
         look_up(merges, &symbols[i], &symbols[i + 1]);
-    if (count > 0)
-        symbols[count - 1].rank = BPE_NO_RANK;
+    symbols[count - 1].rank = BPE_NO_RANK;
     return count <= SHORT_WORD_MAX ? apply_short(merges, symbols, count)
                                    : apply_long(merges, symbols, count, heap, arena);
 }

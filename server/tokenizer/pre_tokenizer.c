@@ -44,5 +44,6 @@ bool pre_tokenizer_read(struct pipeline_build *build, const cJSON *node, struct 
         { "Split", split_read },           { "UnicodeScripts", scripts_read },
         { "Whitespace", whitespace_read }, { "WhitespaceSplit", whitespace_split_read },
     };
-    return pipeline_read(build, node, "pre_tokenizer", NULL, types, sizeof types / sizeof *types, step);
+    return pipeline_read(build, node, "pre_tokenizer", NULL, types, sizeof types / sizeof *types,
+                         step);
 }

@@ -1,6 +1,5 @@
-/* tokenizer_build.c - a tokenizer from its files. */
+/* tokenizer_build.c - a tokenizer from a tokenizer.json. */
 #include "tokenizer/added_tokens.h"
-#include "tokenizer/tokenizer_file.h"
 #include "tokenizer/tokenizer_internal.h"
 
 #include <stdlib.h>
@@ -81,41 +80,26 @@ static bool name_file(struct fault *fault, const char *file)
     return fault_set(fault, inner.code, "%s: %s", file, inner.message);
 }
 
-static bool read_json(struct tokenizer *tokenizer, const char *directory, struct fault *fault)
+bool tokenizer_read_json(struct tokenizer *tokenizer, const char *text, size_t size,
+                         struct fault *fault)
 {
-    static const char FILE_NAME[] = "tokenizer.json";
-    char *text;
-    size_t size;
-    if (!tokenizer_file_read(directory, FILE_NAME, &text, &size, fault))
-        return false;
-    if (!text)
-        return true;
+    static const char NAME[] = "tokenizer.json";
     struct json_document document;
     const struct json_options options = { .values_max = TOKENIZER_JSON_VALUES_MAX };
     bool is_fine = json_read(&document, text, size, &options, fault);
-    free(text);
     if (is_fine) {
-        is_fine = tokenizer_build(tokenizer, FILE_NAME, document.root, &document, fault);
+        is_fine = tokenizer_build(tokenizer, NAME, document.root, &document, fault);
         json_free(&document);
     }
-    return is_fine || name_file(fault, FILE_NAME);
+    return is_fine || name_file(fault, NAME);
 }
 
-bool tokenizer_open(struct tokenizer **tokenizer, const char *directory, struct fault *fault)
+struct tokenizer *tokenizer_new(void)
 {
-    *tokenizer = NULL;
-    struct tokenizer *made = calloc(1, sizeof *made);
-    if (!made)
-        return fault_no_memory(fault);
-    arena_init(&made->arena, TOKENIZER_ARENA_BYTES_MAX);
-    bool is_fine = read_json(made, directory, fault);
-    if (is_fine && !made->model.encode)
-        is_fine = tokenizer_read_older(made, directory, fault);
-    if (is_fine && made->model.encode)
-        *tokenizer = made;
-    else
-        tokenizer_free(made);
-    return is_fine;
+    struct tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
+    if (tokenizer)
+        arena_init(&tokenizer->arena, TOKENIZER_ARENA_BYTES_MAX);
+    return tokenizer;
 }
 
 void tokenizer_free(struct tokenizer *tokenizer)

@@ -20,8 +20,14 @@ struct tokenizer {
     int64_t regex_count;
 };
 
-/* Builds the whole pipeline from the text of a tokenizer.json. file names the file in messages. An
- * older form of files is turned into such a pipeline: see tokenizer_older.c. */
+/* An empty tokenizer, which tokenizer_free() frees; NULL: no memory. */
+struct tokenizer *tokenizer_new(void);
+
+/* Builds the whole pipeline from the text of a tokenizer.json, which is not kept. */
+bool tokenizer_read_json(struct tokenizer *tokenizer, const char *text, size_t size,
+                         struct fault *fault);
+
+/* The same from its tree. file names the file in messages, and must outlive the tokenizer. */
 bool tokenizer_build(struct tokenizer *tokenizer, const char *file, const cJSON *root,
                      const struct json_document *document, struct fault *fault);
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /* Ids have holes in published files; this bound keeps the table of a file that lies small. */
-enum { VOCABULARY_ID_MAX = (1 << 24) - 1, VOCABULARY_NONE = -1 };
+enum { VOCABULARY_ID_MAX = (1 << 22) - 1, VOCABULARY_NONE = -1 };
 
 struct vocabulary_token; /* of vocabulary.c alone */
 
