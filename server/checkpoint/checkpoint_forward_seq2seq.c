@@ -36,8 +36,10 @@ static void sinusoid_m2m_100(double *row, int64_t position, int64_t width)
         row[width - 1] = 0;
 }
 
-/* t5/configuration_t5.py: "gated-gelu" is a gate with the GELU of the hyperbolic tangent. */
-static bool adjust_t5(struct checkpoint_forward_row *row, const cJSON *section, struct fault *fault)
+/* t5/configuration_t5.py: "gated-gelu" is a gate with the GELU of the hyperbolic tangent. name is
+ * the field with its default. */
+static bool adjust_feed_forward(struct checkpoint_forward_row *row, const cJSON *section,
+                                const char *name, struct fault *fault)
 {
     static const struct {
         const char *name, *activation;
@@ -49,7 +51,7 @@ static bool adjust_t5(struct checkpoint_forward_row *row, const cJSON *section, 
         { "gated-silu", "=silu", true },     { "gated-relu", "=relu", true },
     };
     const char *kind;
-    if (!checkpoint_read_string(section, "feed_forward_proj=relu", &kind, fault))
+    if (!checkpoint_read_string(section, name, &kind, fault))
         return false;
     for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; i++)
         if (strcmp(KINDS[i].name, kind) == 0) {
@@ -64,6 +66,18 @@ static bool adjust_t5(struct checkpoint_forward_row *row, const cJSON *section, 
                      "config.json's feed_forward_proj is '%.40s', a feed-forward that is not "
                      "computed here",
                      kind);
+}
+
+static bool adjust_t5(struct checkpoint_forward_row *row, const cJSON *section, struct fault *fault)
+{
+    return adjust_feed_forward(row, section, "feed_forward_proj=relu", fault);
+}
+
+/* mt5/configuration_mt5.py has another default. */
+static bool adjust_mt5(struct checkpoint_forward_row *row, const cJSON *section,
+                       struct fault *fault)
+{
+    return adjust_feed_forward(row, section, "feed_forward_proj=gated-gelu", fault);
 }
 
 #define LAYER_NORMS .norm_is_centred = true, .norm_bias = "=true", .norm_eps = "=0.00001"
@@ -107,7 +121,7 @@ static bool adjust_t5(struct checkpoint_forward_row *row, const cJSON *section, 
 
 /* t5/modeling_t5.py: T5Block, T5LayerFF, T5ForConditionalGeneration. Its output is that of the
  * file, or the table of tokens where the file has none. */
-#define T5(side, feed_forward_layer)                                                               \
+#define T5(side, feed_forward_layer, by)                                                           \
     .tokens = "shared|" side ".embed_tokens", .layer = side ".block.%.",                           \
     .attention = { .before = "layer.0.layer_norm" },                                               \
     .cross_attention = { .before = "layer.1.layer_norm" },                                         \
@@ -115,11 +129,11 @@ static bool adjust_t5(struct checkpoint_forward_row *row, const cJSON *section, 
     .norm_eps = "layer_norm_epsilon=0.000001", .gate = feed_forward_layer ".DenseReluDense.wi_0",  \
     .up = feed_forward_layer ".DenseReluDense.wi|" feed_forward_layer ".DenseReluDense.wi_1",      \
     .down = feed_forward_layer ".DenseReluDense.wo", .final_norm = side ".final_layer_norm",       \
-    .adjust = adjust_t5, .reads = "feed_forward_proj"
-#define T5_ENCODER ENCODER, T5("encoder", "layer.1")
-#define T5_DECODER                                                                                 \
-    DECODER, T5("decoder", "layer.2"), .output = "/lm_head", .tied_if_absent = true,               \
-                                       .start = "decoder_start_token_id|pad_token_id=0"
+    .adjust = by, .reads = "feed_forward_proj"
+#define T5_ENCODER(by) ENCODER, T5("encoder", "layer.1", by)
+#define T5_DECODER(by)                                                                             \
+    DECODER, T5("decoder", "layer.2", by), .output = "/lm_head", .tied_if_absent = true,           \
+                                           .start = "decoder_start_token_id|pad_token_id=0"
 
 const struct checkpoint_forward_row checkpoint_forward_seq2seq[] = {
     { .model_type = "bart", BART_ENCODER, LEARNED("encoder"), AFTER, BART_AROUND },
@@ -183,13 +197,13 @@ const struct checkpoint_forward_row checkpoint_forward_seq2seq[] = {
       .output = "/proj_out",
       .tied = "tie_word_embeddings=true",
       .start = "decoder_start_token_id=50257" },
-    { .model_type = "t5", T5_ENCODER },
+    { .model_type = "t5", T5_ENCODER(adjust_t5) },
     /* Rows are divided by the root of their width, which older files say with the flag of a tied
      * output. mT5 never does it. */
     { .model_type = "t5",
-      T5_DECODER,
+      T5_DECODER(adjust_t5),
       .logit_root_divisor_if = "scale_decoder_outputs|tie_word_embeddings=true" },
-    { .model_type = "mt5", T5_ENCODER },
-    { .model_type = "mt5", T5_DECODER },
+    { .model_type = "mt5", T5_ENCODER(adjust_mt5) },
+    { .model_type = "mt5", T5_DECODER(adjust_mt5) },
     { .model_type = NULL },
 };
