@@ -1,0 +1,192 @@
+/* test_trace_t5.c - traces of T5 and its copies, beside their source in double.
+ *
+ * "The source" is models/t5/modeling_t5.py of Hugging Face transformers 4.34. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "fixture.h"
+#include "forward_block.h"
+#include "trace_client.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { LAYERS = 2, HEADS = 2, WIDTH = 12, TOKENS = 6, TARGETS = 4 };
+
+static const int IDS[TOKENS] = { 4, 17, 39, 5, 5, 2 };
+static const int TARGET_IDS[TARGETS] = { 0, 30, 8, 11 };
+static const int POSITIONS[] = { 0, 2, 3 };
+
+#define FIELDS "\"tokens\":[4,17,39,5,5,2],\"decoder_tokens\":[0,30,8,11]"
+
+/* Serves the open checkpoint and compares its trace and its predictions. */
+static void compare(const char *name, const char *config, const struct forward *want)
+{
+    published_save(fixture_path(name), config);
+    fixture_serve("--models", directory);
+    trace_client_expect(&client, name, FIELDS, want);
+    trace_client_expect_predictions(&client, name, FIELDS, POSITIONS,
+                                    sizeof POSITIONS / sizeof POSITIONS[0], want);
+    fixture_stop(NULL);
+    published_close();
+}
+
+#define T5_NORM(name) name ".weight 12*4, "
+#define T5_ATTENTION(begin)                                                                        \
+    FORWARD_TENSOR(begin "q.weight", 6x12)                                                         \
+    FORWARD_TENSOR(begin "k.weight", 6x12)                                                         \
+    FORWARD_TENSOR(begin "v.weight", 6x12)                                                         \
+    FORWARD_TENSOR(begin "o.weight", 12x6)
+#define T5_PLAIN(begin)                                                                            \
+    FORWARD_TENSOR(begin "DenseReluDense.wi.weight", 20x12)                                        \
+    FORWARD_TENSOR(begin "DenseReluDense.wo.weight", 12x20)
+#define T5_GATED(begin)                                                                            \
+    FORWARD_TENSOR(begin "DenseReluDense.wi_0.weight", 20x12)                                      \
+    FORWARD_TENSOR(begin "DenseReluDense.wi_1.weight", 20x12)                                      \
+    FORWARD_TENSOR(begin "DenseReluDense.wo.weight", 12x20)
+#define T5_BIAS(stack)                                                                             \
+    FORWARD_TABLE(stack ".block.0.layer.0.SelfAttention.relative_attention_bias.weight", 8x2)
+#define T5_TENSORS(feed_forward)                                                                   \
+    FORWARD_TABLE("shared.weight", 40x12)                                                          \
+    T5_BIAS("encoder")                                                                             \
+    T5_ATTENTION("encoder.block.#.layer.0.SelfAttention.")                                         \
+    T5_NORM("encoder.block.#.layer.0.layer_norm")                                                  \
+    feed_forward("encoder.block.#.layer.1.") T5_NORM("encoder.block.#.layer.1.layer_norm")         \
+        T5_NORM("encoder.final_layer_norm") T5_BIAS("decoder")                                     \
+            T5_ATTENTION("decoder.block.#.layer.0.SelfAttention.")                                 \
+                T5_NORM("decoder.block.#.layer.0.layer_norm")                                      \
+                    T5_ATTENTION("decoder.block.#.layer.1.EncDecAttention.")                       \
+                        T5_NORM("decoder.block.#.layer.1.layer_norm")                              \
+                            feed_forward("decoder.block.#.layer.2.")                               \
+                                T5_NORM("decoder.block.#.layer.2.layer_norm")                      \
+                                    T5_NORM("decoder.final_layer_norm")
+#define T5_HEAD FORWARD_TENSOR("lm_head.weight", 40x12)
+
+#define T5_CONFIG(type, more)                                                                      \
+    "{\"model_type\":\"" type "\",\"d_model\":12,\"d_kv\":3,\"num_heads\":2,\"num_layers\":2,"     \
+    "\"d_ff\":20,\"vocab_size\":40,\"relative_attention_num_buckets\":8,"                          \
+    "\"relative_attention_max_distance\":5,\"decoder_start_token_id\":0" more "}"
+
+static double t5_bias(const char *stack, bool bidirectional, int64_t head, int64_t query,
+                      int64_t key)
+{
+    char name[96];
+    snprintf(name, sizeof name, "%s.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+             stack);
+    return published_tensor(name, 0)
+        .data[published_t5_bucket(key - query, bidirectional, 8, 5) * HEADS + head];
+}
+
+static double t5_encoder_bias(int64_t head, int64_t query, int64_t key)
+{
+    return t5_bias("encoder", true, head, query, key);
+}
+
+static double t5_decoder_bias(int64_t head, int64_t query, int64_t key)
+{
+    return t5_bias("decoder", false, head, query, key);
+}
+
+#define T5_NAMES(begin) .q = begin ".q", .k = begin ".k", .v = begin ".v", .output = begin ".o"
+#define T5_ENCODER      "encoder.block.#.layer."
+#define T5_DECODER      "decoder.block.#.layer."
+
+/* T5Stack; T5DenseGatedActDense where is_gated, else T5DenseActDense. */
+static struct forward t5(const char *activation, bool is_gated)
+{
+    struct forward want = { .layer_count = 0 };
+    const struct forward_block encoder = {
+        .self = { .kind = "encoder",
+                  T5_NAMES(T5_ENCODER "0.SelfAttention"),
+                  .norm = T5_ENCODER "0.layer_norm",
+                  .of = { .heads = HEADS, .scale = 1, .bias = t5_encoder_bias } },
+        .up = is_gated ? T5_ENCODER "1.DenseReluDense.wi_0" : T5_ENCODER "1.DenseReluDense.wi",
+        .gate = is_gated ? T5_ENCODER "1.DenseReluDense.wi_1" : NULL,
+        .down = T5_ENCODER "1.DenseReluDense.wo",
+        .norm = T5_ENCODER "1.layer_norm",
+        .activation = activation,
+        .is_norm_first = true,
+        .is_rms = true,
+        .eps = 1e-6,
+    };
+    const struct forward_block decoder = {
+        .self = { .kind = "decoder",
+                  .first_layer = LAYERS,
+                  T5_NAMES(T5_DECODER "0.SelfAttention"),
+                  .norm = T5_DECODER "0.layer_norm",
+                  .of = { .heads = HEADS, .scale = 1, .causal = true, .bias = t5_decoder_bias } },
+        .cross = { .kind = "cross",
+                   .first_layer = 2 * LAYERS,
+                   T5_NAMES(T5_DECODER "1.EncDecAttention"),
+                   .norm = T5_DECODER "1.layer_norm",
+                   .of = { .heads = HEADS, .scale = 1 } },
+        .up = is_gated ? T5_DECODER "2.DenseReluDense.wi_0" : T5_DECODER "2.DenseReluDense.wi",
+        .gate = is_gated ? T5_DECODER "2.DenseReluDense.wi_1" : NULL,
+        .down = T5_DECODER "2.DenseReluDense.wo",
+        .norm = T5_DECODER "2.layer_norm",
+        .activation = activation,
+        .is_norm_first = true,
+        .is_rms = true,
+        .eps = 1e-6,
+    };
+    struct rows x = forward_embed(published_tensor("shared.weight", 0), IDS, TOKENS);
+    for (int layer = 0; layer < LAYERS; layer++)
+        x = forward_block_run(&want, &encoder, x, FORWARD_NONE, layer);
+    want.encoder_hidden_states = forward_rms_norm(x, "encoder.final_layer_norm", 0, 1e-6, 0);
+    x = forward_embed(published_tensor("shared.weight", 0), TARGET_IDS, TARGETS);
+    for (int layer = 0; layer < LAYERS; layer++)
+        x = forward_block_run(&want, &decoder, x, want.encoder_hidden_states, layer);
+    want.final_hidden_states = forward_rms_norm(x, "decoder.final_layer_norm", 0, 1e-6, 0);
+    return want;
+}
+
+/* Where the table is tied, rows are scaled before it. */
+static void test_t5(void **state)
+{
+    static const char CONFIG[] = T5_CONFIG("t5", "");
+    (void)state;
+    published_open(CONFIG, T5_TENSORS(T5_PLAIN), LAYERS, "F32");
+    struct forward want = t5("relu", false);
+    want.logits = forward_product(forward_scale(want.final_hidden_states, 1 / sqrt(WIDTH)),
+                                  published_tensor("shared.weight", 0));
+    compare("t5", CONFIG, &want);
+}
+
+/* "gated-gelu" means gelu_new, in config and source of T5 v1.1. */
+static void test_t5_of_v1_1(void **state)
+{
+    static const char CONFIG[] = T5_CONFIG("t5", ",\"feed_forward_proj\":\"gated-gelu\","
+                                                 "\"tie_word_embeddings\":false");
+    (void)state;
+    published_open(CONFIG, T5_TENSORS(T5_GATED) T5_HEAD, LAYERS, "F32");
+    struct forward want = t5("gelu_new", true);
+    want.logits = forward_product(want.final_hidden_states, published_tensor("lm_head.weight", 0));
+    compare("v1_1", CONFIG, &want);
+}
+
+/* What T5 v1.1 says in its config is MT5's default. */
+static void test_mt5(void **state)
+{
+    static const char CONFIG[] = T5_CONFIG("mt5", "");
+    (void)state;
+    published_open(CONFIG, T5_TENSORS(T5_GATED) T5_HEAD, LAYERS, "F16");
+    struct forward want = t5("gelu_new", true);
+    want.logits = forward_product(want.final_hidden_states, published_tensor("lm_head.weight", 0));
+    compare("mt5", CONFIG, &want);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_make_directory, fixture_clear)
+    const struct CMUnitTest tests[] = {
+        TEST(test_t5),
+        TEST(test_t5_of_v1_1),
+        TEST(test_mt5),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
