@@ -93,7 +93,7 @@ static int64_t number_albert(const cJSON *section, int64_t index)
     .kind = "text", .prefixes = "text_model.", .layer = "encoder.layers.%.self_attn.",             \
     .projections = OUT_PROJ, .biases = Q | K | V | O, .layers = "num_hidden_layers=12",            \
     .width = "hidden_size=512", .q_heads = "num_attention_heads=8", .causal = "=true",             \
-    .ignored = CLIP_IGNORED
+    .ignored = CLIP_IGNORED "|image_size|patch_size|num_channels"
 #define CLIP_VISION                                                                                \
     .kind = "vision", .prefixes = "vision_model.", .layer = "encoder.layers.%.self_attn.",         \
     .projections = OUT_PROJ, .biases = Q | K | V | O, ENCODER_FIELDS, .ignored = CLIP_IGNORED
@@ -118,15 +118,15 @@ static int64_t number_albert(const cJSON *section, int64_t index)
     .reads = "position_embedding_type", .ignored = "directionality|pooler_*|embedding_size"
 
 #define PICTURE_IGNORED                                                                            \
-    "image_size|patch_size|num_channels|encoder_stride|mlp_ratio|layerscale_value|use_swiglu_ffn|" \
+    "encoder_stride|mlp_ratio|layerscale_value|use_swiglu_ffn|"                                    \
     "out_features|out_indices|stage_names|apply_layernorm|reshape_hidden_states|use_mask_token|"   \
     "pooler_output_size|pooler_act"
 #define BEIT_IGNORED                                                                               \
-    "num_channels|use_mask_token|use_absolute_position_embeddings|layer_scale_init_value|"         \
-    "use_mean_pooling|pool_scales|use_auxiliary_head|auxiliary_*|semantic_loss_ignore_index|"      \
+    "use_mask_token|"                                                                              \
+    "pool_scales|use_auxiliary_head|auxiliary_*|semantic_loss_ignore_index|"                       \
     "segmentation_indices|out_features|out_indices|stage_names|add_fpn|reshape_hidden_states|"     \
     "encoder_stride"
-#define CLIP_IGNORED "projection_dim|logit_scale_init_value|image_size|patch_size|num_channels"
+#define CLIP_IGNORED "projection_dim|logit_scale_init_value"
 #define WAV2VEC2_IGNORED                                                                           \
     "feat_extract_*|conv_*|num_conv_*|num_feat_extract_layers|do_stable_layer_norm|"               \
     "apply_spec_augment|mask_time_*|mask_feature_*|mask_channel_*|num_codevector*|"                \

@@ -58,6 +58,14 @@ struct checkpoint_forward_row {
     const char *convolutions[2];
     const char *feature_count, *feature_positions; /* fields: columns, and rows after both */
 
+    /* Or square patches of pixels, after class rows. class_rows and patch_positions are whole names
+     * of tensors; the rest are fields. */
+    const char *patches;
+    bool patches_have_no_bias;
+    const char *class_rows[2];
+    const char *patch_positions; /* [class rows and patches][width] */
+    const char *image_size, *patch_size, *channels;
+
     const char *layer; /* "encoder.layer.%.", the prefix of a block */
     struct checkpoint_norms attention, cross_attention, feed_forward;
     const char *parallel; /* a flag: attention and feed-forward read the same rows */

@@ -74,8 +74,8 @@ static bool read_offset(struct model_embedding *embedding, struct checkpoint_for
     return true;
 }
 
-static bool set_positions(struct model_stream *stream, struct checkpoint_forward_reader *reader,
-                          int64_t width)
+bool checkpoint_forward_positions_build(struct model_stream *stream,
+                                        struct checkpoint_forward_reader *reader, int64_t width)
 {
     const struct checkpoint_forward_row *row = &reader->row;
     struct model_embedding *embedding = &stream->embedding;
@@ -95,34 +95,6 @@ static bool set_positions(struct model_stream *stream, struct checkpoint_forward
                         embedding->positions.count, embedding->position_offset);
 }
 
-/* Features have two convolutions and positions. */
-static bool build_features(struct model_stream *stream, struct checkpoint_forward_reader *reader)
-{
-    const struct checkpoint_forward_row *row = &reader->row;
-    const cJSON *section = reader->run->section;
-    struct model_embedding *embedding = &stream->embedding;
-    int64_t positions;
-    embedding->input = MODEL_INPUT_FEATURES;
-    if (!checkpoint_read_integer(section, row->feature_count, &embedding->feature_count,
-                                 reader->fault)
-        || !checkpoint_read_integer(section, row->feature_positions, &positions, reader->fault))
-        return false;
-    embedding->feature_length = 2 * positions;
-    if (!checkpoint_forward_convolution(reader, &embedding->convolutions[0], row->convolutions[0],
-                                        stream->width, 3 * embedding->feature_count, true)
-        || !checkpoint_forward_convolution(reader, &embedding->convolutions[1],
-                                           row->convolutions[1], stream->width, 3 * stream->width,
-                                           true)
-        || !set_positions(stream, reader, stream->width))
-        return false;
-    return stream->length_max == positions
-           || fault_set(reader->fault, FAULT_SHAPE,
-                        "the table of positions has %" PRId64
-                        " rows, and config.json gives %" PRId64 " (%.*s)",
-                        embedding->positions.count, positions,
-                        CHECKPOINT_FIELD_NAME(row->feature_positions));
-}
-
 static bool build_tokens(struct model_stream *stream, struct checkpoint_forward_reader *reader)
 {
     const struct checkpoint_forward_row *row = &reader->row;
@@ -133,7 +105,7 @@ static bool build_tokens(struct model_stream *stream, struct checkpoint_forward_
     int64_t width = embedding->tokens.width;
     if (!set_projection(reader, &embedding->token_projection, row->token_projection, &width,
                         stream->width, false)
-        || !set_positions(stream, reader, width)
+        || !checkpoint_forward_positions_build(stream, reader, width)
         || (row->types && !checkpoint_forward_table(reader, &embedding->types, row->types, width))
         || !checkpoint_forward_norm(reader, &embedding->norm, row->embedding_norm, width)
         || !set_projection(reader, &embedding->projection, row->projection, &width, stream->width,
@@ -150,6 +122,7 @@ bool checkpoint_forward_embedding_build(struct model_stream *stream,
                                         struct checkpoint_forward_reader *reader)
 {
     stream->embedding = (struct model_embedding){ .padding_id = -1 };
-    return reader->row.convolutions[0] ? build_features(stream, reader)
+    return reader->row.convolutions[0] ? checkpoint_forward_features_build(stream, reader)
+           : reader->row.patches       ? checkpoint_forward_patches_build(stream, reader)
                                        : build_tokens(stream, reader);
 }

@@ -279,3 +279,11 @@ bool checkpoint_forward_values(struct checkpoint_forward_reader *reader, const f
     const struct safetensors_entry *entry = require(reader, names, "");
     return entry && get_floats(reader, entry, count, values);
 }
+
+bool checkpoint_forward_values_now(struct checkpoint_forward_reader *reader, const float **values,
+                                   const char *names, int64_t count)
+{
+    const struct safetensors_entry *entry = require(reader, names, "");
+    return entry && check_count(reader, entry, count)
+           && model_parameters_get_now(reader->parameters, entry, values, reader->fault);
+}

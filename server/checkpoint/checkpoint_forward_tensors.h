@@ -61,4 +61,8 @@ bool checkpoint_forward_norm(struct checkpoint_forward_reader *reader, struct at
 bool checkpoint_forward_values(struct checkpoint_forward_reader *reader, const float **values,
                                const char *names, int64_t count);
 
+/* The same at once, for a caller that copies them: of a tensor that is got in no other way. */
+bool checkpoint_forward_values_now(struct checkpoint_forward_reader *reader, const float **values,
+                                   const char *names, int64_t count);
+
 #endif
