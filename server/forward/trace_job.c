@@ -1,5 +1,6 @@
 /* trace_job.c - the kind of call that a trace is: its wire reads, the stages of computing are the
- * turns of its passes, one pass after the other, and its wire writes.
+ * turns of its passes, one pass after the other, and its wire writes. Short sequences of one model
+ * share a pass.
  *
  * A pass is made when its turn comes and freed when it is over, so a batch takes the memory of its
  * largest pass. It is made a first time when the request is planned, to know its cost and its

@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+enum { GROUP_ROWS = 1024 }; /* of sequences that share a pass, at most */
+
 static bool resolve(struct trace_item *item, struct infer_item *attention,
                     const struct infer_limits *limits, struct fault *fault)
 {
@@ -64,35 +66,103 @@ static bool plan_item(struct trace_request *request, int64_t i, const struct inf
 
 /* ------------------------------------------------------------------ groups -- */
 
-/* Counts the work and the memory of a group by making its pass. */
-static bool measure(struct trace_groups *groups, const struct pass_group *group,
-                    const struct infer_limits *limits, struct fault *fault)
+/* Counts the work and the memory of a group by making its pass, and adds the group. */
+static bool add_group(struct trace_groups *groups, const struct pass_group *group,
+                      const struct infer_limits *limits, struct fault *fault)
 {
+    struct attn_work work = groups->work;
     struct arena arena;
     struct pass *pass = NULL;
     arena_init(&arena, limits->scratch_bytes_max);
-    const bool made = pass_create(&pass, &arena, group, limits, &groups->work, fault);
-    if (arena.used > groups->pass_bytes)
-        groups->pass_bytes = arena.used;
+    const bool made = pass_create(&pass, &arena, group, limits, &work, fault);
+    const size_t bytes = arena.used;
     arena_free(&arena);
-    return made;
+    if (!made)
+        return false;
+    groups->pass_bytes = bytes > groups->pass_bytes ? bytes : groups->pass_bytes;
+    groups->work = work;
+    groups->groups[groups->count++] = *group;
+    return true;
 }
 
-static bool add_group(struct trace_request *request, struct trace_groups *groups, int64_t i,
-                      const struct infer_limits *limits, struct fault *fault)
+/* Whether a fault of one item is one of the whole request. */
+static bool is_of_all(const struct trace_request *request, const struct fault *fault)
 {
-    struct pass_group *group = &groups->groups[groups->count];
-    struct trace_item **items = arena_calloc(&request->arena, 1, sizeof *items);
-    struct infer_item **attention = arena_calloc(&request->arena, 1, sizeof *attention);
+    return !request->batch || fault->code == FAULT_ANSWER_TOO_LARGE || fault->code == FAULT_MEMORY;
+}
+
+/* Adds the group; where that fails, each of its items as a group of its own, so that the fault is
+ * of the item that it belongs to. */
+static bool add_items(const struct trace_request *request, struct trace_groups *groups,
+                      const struct pass_group *group, const struct infer_limits *limits,
+                      struct fault *fault)
+{
+    struct fault of_group = { .code = FAULT_NONE };
+    if (group->count > 1 && add_group(groups, group, limits, &of_group))
+        return true;
+    for (int64_t i = 0; i < group->count; i++) {
+        const struct pass_group one = { group->items + i, group->attention + i, 1 };
+        struct fault *of_item = &group->items[i]->fault;
+        if (!add_group(groups, &one, limits, of_item) && is_of_all(request, of_item)) {
+            *fault = *of_item;
+            return false;
+        }
+    }
+    return true;
+}
+
+static int64_t rows_of(const struct trace_item *item)
+{
+    int64_t rows = 0;
+    for (int i = 0; i < MODEL_STREAMS_MAX; i++)
+        rows += item->streams[i].length;
+    return rows;
+}
+
+/* The last layer that is asked for; one more than all layers where what comes behind them is. */
+static int64_t last_layer(const struct trace_item *item)
+{
+    if (item->has_final_rows || item->prediction_count > 0)
+        return item->model->layer_count;
+    return item->answered_count > 0 ? item->answered[item->answered_count - 1].number : -1;
+}
+
+/* Short sequences share their passes: products of more rows read the parameters less often, and
+ * have more tasks. They need to end at the same layer. Pixels and features go alone. */
+static bool may_join(const struct trace_item *first, const struct trace_item *item, int64_t rows)
+{
+    return first->model == item->model && rows + rows_of(item) <= GROUP_ROWS && !item->pixels.data
+           && !item->features.data && !first->pixels.data && !first->features.data
+           && last_layer(first) == last_layer(item);
+}
+
+static bool form_groups(struct trace_request *request, struct trace_groups *groups,
+                        const struct infer_limits *limits, struct fault *fault)
+{
+    struct trace_item **items =
+        arena_calloc(&request->arena, (size_t)request->item_count, sizeof *items);
+    struct infer_item **attention =
+        arena_calloc(&request->arena, (size_t)request->item_count, sizeof *attention);
+    struct pass_group group = { items, attention, 0 };
+    int64_t count = 0, rows = 0;
     if (!items || !attention)
         return fault_no_memory(fault);
-    items[0] = &request->items[i];
-    attention[0] = &request->attention.items[i];
-    *group = (struct pass_group){ items, attention, 1 };
-    if (!measure(groups, group, limits, fault))
-        return false;
-    groups->count++;
-    return true;
+    for (int64_t i = 0; i < request->item_count; i++) {
+        struct trace_item *item = &request->items[i];
+        if (item->fault.code != FAULT_NONE)
+            continue;
+        if (group.count > 0 && !may_join(group.items[0], item, rows)) {
+            if (!add_items(request, groups, &group, limits, fault))
+                return false;
+            group = (struct pass_group){ items + count, attention + count, 0 };
+            rows = 0;
+        }
+        items[count] = item;
+        attention[count++] = &request->attention.items[i];
+        group.count++;
+        rows += rows_of(item);
+    }
+    return group.count == 0 || add_items(request, groups, &group, limits, fault);
 }
 
 bool trace_plan(struct trace_request *request, struct trace_groups *groups,
@@ -108,17 +178,14 @@ bool trace_plan(struct trace_request *request, struct trace_groups *groups,
     request->attention.item_count = request->item_count;
     for (int64_t i = 0; i < request->item_count; i++) {
         struct trace_item *item = &request->items[i];
-        if (item->fault.code == FAULT_NONE
-            && plan_item(request, i, limits, &bytes_total, &item->fault)
-            && add_group(request, groups, i, limits, &item->fault))
+        if ((item->fault.code == FAULT_NONE
+             && plan_item(request, i, limits, &bytes_total, &item->fault))
+            || !is_of_all(request, &item->fault))
             continue;
-        const enum fault_code code = item->fault.code;
-        if (!request->batch || code == FAULT_ANSWER_TOO_LARGE || code == FAULT_MEMORY) {
-            *fault = item->fault;
-            return false;
-        }
+        *fault = item->fault;
+        return false;
     }
-    return true;
+    return form_groups(request, groups, limits, fault);
 }
 
 void trace_request_free(struct trace_request *request)
