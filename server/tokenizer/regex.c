@@ -141,7 +141,7 @@ void regex_scan_restart(struct regex_scan *scan, const char *text, int64_t size)
     scan->text = text;
     scan->size = size;
     scan->at = 0;
-    scan->skips_empty = false;
+    scan->last_end = -1;
     scan->retries_left = RETRIES_SCAN + RETRIES_SCAN_BYTE * size;
     scan->steps = scan->deadline_ns = 0;
 }
@@ -264,12 +264,12 @@ bool regex_scan_next(struct regex_scan *scan, bool *found, int64_t *start, int64
             return true;
         *start = scan->engine->region.beg[0];
         *end = scan->engine->region.end[0];
-        const bool is_empty = *start == *end;
-        scan->at = is_empty ? *end + step_size(scan, *end) : *end;
-        const bool is_skipped = is_empty && scan->skips_empty;
-        scan->skips_empty = !is_empty;
-        if (!is_skipped)
-            return true;
+        if (*start == *end && *end == scan->last_end) {
+            scan->at = *end + step_size(scan, *end);
+            continue;
+        }
+        scan->at = scan->last_end = *end;
+        return true;
     }
     *found = false;
     return true;

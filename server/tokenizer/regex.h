@@ -24,13 +24,13 @@ bool regex_create(struct regex **regex, const char *pattern, size_t size, struct
 void regex_free(struct regex *regex); /* NULL is fine */
 
 /* The matches in a text from left to right, as the reference's find_iter() gives them: none lies
- * over another, and the first empty one behind a match that is not empty is left out. */
+ * over another, and an empty one directly behind the match before it is left out. */
 struct regex_scan {
     const struct regex *regex;
     const char *text; /* the bounds of the text are those of ^, $, \b and look-around */
     int64_t size;
-    int64_t at; /* where the next search begins */
-    bool skips_empty;
+    int64_t at;       /* where the next search begins */
+    int64_t last_end; /* of the match before; -1: none */
     int64_t retries_left, steps, deadline_ns;
     struct regex_engine *engine; /* what the searches share; NULL before the first one */
 };
