@@ -85,6 +85,26 @@ bool checkpoint_read_integer(const cJSON *section, const char *field, int64_t *v
     return true;
 }
 
+bool checkpoint_read_pair(const struct json_document *document, const cJSON *section,
+                          const char *field, int64_t pair[2], struct fault *fault)
+{
+    const char *otherwise;
+    const cJSON *node = find(section, field, &otherwise);
+    const struct json_numbers *numbers = json_numbers_of(document, node);
+    if (!numbers) {
+        const bool good = checkpoint_read_integer(section, field, &pair[0], fault);
+        pair[1] = pair[0];
+        return good;
+    }
+    for (int i = 0; i < 2; i++) {
+        const float number = numbers->count == 2 && numbers->rank == 1 ? numbers->values[i] : -1;
+        if (!(number >= 0 && number < 0x1p24f && number == floorf(number)))
+            return refuse(node, FAULT_OPTION, "an integer from 0 to 2147483647, or two", fault);
+        pair[i] = (int64_t)number;
+    }
+    return true;
+}
+
 bool checkpoint_read_flag(const cJSON *section, const char *field, bool *value, struct fault *fault)
 {
     const char *otherwise;

@@ -14,6 +14,9 @@
  * for a value of another kind, option for one out of range. */
 bool checkpoint_read_integer(const cJSON *section, const char *field, int64_t *value,
                              struct fault *fault); /* from 0 to INT32_MAX */
+/* One integer for both, or a list of two. */
+bool checkpoint_read_pair(const struct json_document *document, const cJSON *section,
+                          const char *field, int64_t pair[2], struct fault *fault);
 bool checkpoint_read_number(const cJSON *section, const char *field, double *value,
                             struct fault *fault); /* 0 or more, finite */
 bool checkpoint_read_flag(const cJSON *section, const char *field, bool *value,

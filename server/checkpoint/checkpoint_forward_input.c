@@ -41,18 +41,26 @@ static bool read_sizes(struct model_embedding *embedding, struct checkpoint_forw
 {
     const struct checkpoint_forward_row *row = &reader->row;
     const cJSON *section = reader->run->section;
-    int64_t size;
-    if (!checkpoint_read_integer(section, row->image_size, &size, reader->fault)
-        || !checkpoint_read_integer(section, row->patch_size, &embedding->patch, reader->fault)
+    int64_t image[2], patch[2];
+    if (!checkpoint_read_pair(reader->run->document, section, row->image_size, image, reader->fault)
+        || !checkpoint_read_pair(reader->run->document, section, row->patch_size, patch,
+                                 reader->fault)
         || !checkpoint_read_integer(section, row->channels, &embedding->channels, reader->fault))
         return false;
-    embedding->image_height = embedding->image_width = size;
-    return (size >= 1 && size <= SIDE_MAX && embedding->patch >= 1 && embedding->patch <= size
-            && embedding->channels >= 1 && embedding->channels <= SIDE_MAX)
+    embedding->image_height = image[0];
+    embedding->image_width = image[1];
+    embedding->patch = patch[0];
+    if (patch[0] != patch[1])
+        return fault_set(reader->fault, FAULT_OPTION,
+                         "config.json gives patches of %" PRId64 " by %" PRId64
+                         " pixels; only squares are computed here",
+                         patch[0], patch[1]);
+    return (image[0] <= SIDE_MAX && image[1] <= SIDE_MAX && patch[0] >= 1 && patch[0] <= image[0]
+            && patch[0] <= image[1] && embedding->channels >= 1 && embedding->channels <= SIDE_MAX)
            || fault_set(reader->fault, FAULT_OPTION,
                         "config.json gives pictures of %" PRId64 " by %" PRId64 " pixels, %" PRId64
                         " channels and patches of %" PRId64 ", which are no patches of a picture",
-                        size, size, embedding->channels, embedding->patch);
+                        image[0], image[1], embedding->channels, embedding->patch);
 }
 
 /* Puts the class rows side by side. */
@@ -85,9 +93,10 @@ bool checkpoint_forward_patches_build(struct model_stream *stream,
             embedding->channels * embedding->patch * embedding->patch, !row->patches_have_no_bias)
         || !set_class_rows(embedding, reader, width))
         return false;
-    const int64_t side = embedding->image_height / embedding->patch;
+    const int64_t down = embedding->image_height / embedding->patch;
+    const int64_t across = embedding->image_width / embedding->patch;
     const float *positions = NULL;
-    stream->length_max = embedding->class_row_count + side * side;
+    stream->length_max = embedding->class_row_count + down * across;
     if (row->patch_positions
         && !checkpoint_forward_values(reader, &positions, row->patch_positions,
                                       stream->length_max * width))

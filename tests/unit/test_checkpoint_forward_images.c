@@ -81,7 +81,7 @@ static void test_vit(void **state)
     forward_case_refused(CONFIG("vit", ""), BLOCK("encoder.layer.#.") PATCH CLASS POSITIONS("6"), 2,
                          "tensor 'embeddings.position_embeddings' is not of 80 numbers");
     forward_case_refused("{\"model_type\":\"vit\",\"hidden_size\":16,\"num_attention_heads\":2,"
-                         "\"num_hidden_layers\":2,\"image_size\":[7,7],\"patch_size\":3}",
+                         "\"num_hidden_layers\":2,\"image_size\":[7,7,7],\"patch_size\":3}",
                          BLOCK("encoder.layer.#.") PATCH, 2,
                          "config.json's image_size is a list or an object");
 }
