@@ -1,0 +1,466 @@
+/* test_trace_images.c - traces of encoders of pictures, and of CLIP's of texts, beside their
+ * families' source in double.
+ *
+ * "The source" is Hugging Face transformers 4.34, in the file of each family's name,
+ * models/vit/modeling_vit.py and so on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "fixture.h"
+#include "forward_block.h"
+#include "request_text.h"
+#include "trace_client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Pictures of 4 x 6 pixels make 2 x 3 patches, those of 6 x 6 pixels 3 x 3. */
+enum { LAYERS = 2, HEADS = 2, WIDTH = 12, PATCH = 2, CHANNELS = 3 };
+
+/* Pixels [channel][row][column]; a channel is a row of the result. */
+static struct rows picture(int height, int width)
+{
+    const struct rows numbers = forward_scale(published_input(height * width), 2);
+    return forward_slice(numbers, 0, CHANNELS);
+}
+
+static char *pixels_field(struct rows pixels, int height, int width)
+{
+    struct request_text text = { .data = NULL };
+    for (int c = 0; c < CHANNELS; c++)
+        for (int i = 0; i < height * width; i++) {
+            const char *before = ",";
+            if (i == 0)
+                before = c == 0 ? "\"pixels\":[[[" : "]],[[";
+            else if (i % width == 0)
+                before = "],[";
+            request_text_add(&text, "%s%.9g", before, pixels.data[c * pixels.columns + i]);
+        }
+    request_text_add(&text, "]]]");
+    return text.data;
+}
+
+/* The columns of torch.nn.Conv2d's weight [out][channel][y][x] that each patch meets, a patch a
+ * row: kernel and stride are PATCH. */
+static struct rows patches(struct rows pixels, int height, int width)
+{
+    const int down = height / PATCH, across = width / PATCH;
+    const struct rows rows = published_rows(down * across, CHANNELS * PATCH * PATCH);
+    for (int p = 0; p < down * across; p++)
+        for (int n = 0; n < CHANNELS * PATCH * PATCH; n++) {
+            const int y = p / across * PATCH + n / PATCH % PATCH;
+            const int x = p % across * PATCH + n % PATCH;
+            rows.data[p * rows.columns + n] =
+                pixels.data[n / (PATCH * PATCH) * pixels.columns + y * width + x];
+        }
+    return rows;
+}
+
+/* Serves the open checkpoint and compares its trace. */
+static void compare(const char *name, const char *config, const char *fields,
+                    const struct forward *want)
+{
+    published_save(fixture_path(name), config);
+    fixture_serve("--models", directory);
+    trace_client_expect(&client, name, fields, want);
+    fixture_stop(NULL);
+}
+
+static void compare_picture(const char *name, const char *config, int height, int width,
+                            const struct forward *want)
+{
+    char *fields = pixels_field(picture(height, width), height, width);
+    compare(name, config, fields, want);
+    free(fields);
+    published_close();
+}
+
+/* ---------------------------------------------------- ViT, DeiT, BEiT, DINOv2 -- */
+
+#define EMBEDDINGS(begin)                                                                          \
+    FORWARD_TABLE(begin "embeddings.cls_token", 1x1x12)                                            \
+    FORWARD_LINEAR(begin "embeddings.patch_embeddings.projection", 12, 3x2x2)
+#define POSITIONS(begin, count)                                                                    \
+    FORWARD_TENSOR(begin "embeddings.position_embeddings", 1x##count##x12)
+#define ATTENTION(begin)                                                                           \
+    FORWARD_LINEAR(begin "attention.attention.query", 12, 12)                                      \
+    FORWARD_TENSOR(begin "attention.attention.key.weight", 12x12)                                  \
+    FORWARD_LINEAR(begin "attention.attention.value", 12, 12)                                      \
+    FORWARD_LINEAR(begin "attention.output.dense", 12, 12)
+#define KEY_BIAS(begin) FORWARD_TENSOR(begin "attention.attention.key.bias", 12)
+#define REST(begin)                                                                                \
+    FORWARD_NORM(begin "layernorm_before", 12)                                                     \
+    FORWARD_NORM(begin "layernorm_after", 12)                                                      \
+    FORWARD_LINEAR(begin "intermediate.dense", 20, 12)                                             \
+    FORWARD_LINEAR(begin "output.dense", 12, 20)
+#define VIT_TENSORS(begin, layer, count)                                                           \
+    EMBEDDINGS(begin)                                                                              \
+    POSITIONS(begin, count)                                                                        \
+    ATTENTION(layer)                                                                               \
+    KEY_BIAS(layer)                                                                                \
+    REST(layer)                                                                                    \
+    FORWARD_NORM(begin "layernorm", 12)
+
+#define VIT_CONFIG(type, more)                                                                     \
+    "{\"model_type\":\"" type "\",\"hidden_size\":12,\"num_attention_heads\":2,"                   \
+    "\"num_hidden_layers\":2,\"intermediate_size\":20,\"patch_size\":2,\"image_size\":6" more "}"
+
+#define VIT_NAMES(begin)                                                                           \
+    .self = { .kind = "self",                                                                      \
+              .q = begin "attention.attention.query",                                              \
+              .k = begin "attention.attention.key",                                                \
+              .v = begin "attention.attention.value",                                              \
+              .output = begin "attention.output.dense",                                            \
+              .norm = begin "layernorm_before",                                                    \
+              .of = { .heads = HEADS, .scale = 0.408248290463863 } },                              \
+    .up = begin "intermediate.dense", .down = begin "output.dense",                                \
+    .norm = begin "layernorm_after", .activation = "gelu", .is_norm_first = true, .eps = 1e-12
+
+/* Class token, patches, positions: ViTEmbeddings. A second token is DeiT's. positions NULL: none
+ * are added. */
+static struct rows embed(const char *begin, struct rows pixels, int height, int width,
+                         const char *second, const char *positions)
+{
+    char name[2][96];
+    snprintf(name[0], sizeof name[0], "%sembeddings.patch_embeddings.projection", begin);
+    snprintf(name[1], sizeof name[1], "%sembeddings.cls_token", begin);
+    struct rows x = published_linear(patches(pixels, height, width), name[0], 0);
+    if (second)
+        x = forward_join(forward_view(published_tensor(second, 0), WIDTH), x);
+    x = forward_join(forward_view(published_tensor(name[1], 0), WIDTH), x);
+    return positions ? forward_add(x, forward_view(published_tensor(positions, 0), WIDTH)) : x;
+}
+
+static struct forward run(const struct forward_block *block, struct rows x, const char *norm)
+{
+    struct forward want = { .layer_count = 0 };
+    for (int layer = 0; layer < LAYERS; layer++)
+        x = forward_block_run(&want, block, x, FORWARD_NONE, layer);
+    want.final_hidden_states = norm ? forward_layer_norm(x, norm, 0, block->eps) : x;
+    return want;
+}
+
+static void test_vit(void **state)
+{
+    static const char CONFIG[] = VIT_CONFIG("vit", "");
+    static const struct forward_block block = { VIT_NAMES("vit.encoder.layer.#.") };
+    (void)state;
+    published_open(CONFIG, VIT_TENSORS("vit.", "vit.encoder.layer.#.", 10), LAYERS, "F32");
+    const struct forward want =
+        run(&block, embed("vit.", picture(6, 6), 6, 6, NULL, "vit.embeddings.position_embeddings"),
+            "vit.layernorm");
+    compare_picture("vit", CONFIG, 6, 6, &want);
+}
+
+/* A picture that is no square, an old GELU, another eps, names without "vit." before them. */
+static void test_vit_of_a_rectangle(void **state)
+{
+    static const char CONFIG[] =
+        "{\"model_type\":\"vit\",\"hidden_size\":12,\"num_attention_heads\":2,"
+        "\"num_hidden_layers\":2,\"intermediate_size\":20,\"patch_size\":2,"
+        "\"image_size\":[4,6],\"hidden_act\":\"gelu_new\",\"layer_norm_eps\":0.01}";
+    struct forward_block block = { VIT_NAMES("encoder.layer.#.") };
+    block.activation = "gelu_new";
+    block.eps = 0.01;
+    (void)state;
+    published_open(CONFIG, VIT_TENSORS("", "encoder.layer.#.", 7), LAYERS, "F16");
+    const struct forward want =
+        run(&block, embed("", picture(4, 6), 4, 6, NULL, "embeddings.position_embeddings"),
+            "layernorm");
+    compare_picture("rectangle", CONFIG, 4, 6, &want);
+}
+
+#define DEIT_TENSORS                                                                               \
+    VIT_TENSORS("deit.", "deit.encoder.layer.#.", 11)                                              \
+    FORWARD_TABLE("deit.embeddings.distillation_token", 1x1x12)
+
+static void test_deit(void **state)
+{
+    static const char CONFIG[] = VIT_CONFIG("deit", "");
+    static const struct forward_block block = { VIT_NAMES("deit.encoder.layer.#.") };
+    (void)state;
+    published_open(CONFIG, DEIT_TENSORS, LAYERS, "F32");
+    const struct forward want =
+        run(&block,
+            embed("deit.", picture(6, 6), 6, 6, "deit.embeddings.distillation_token",
+                  "deit.embeddings.position_embeddings"),
+            "deit.layernorm");
+    compare_picture("deit", CONFIG, 6, 6, &want);
+}
+
+/* BeitRelativePositionBias over 3 x 3 patches: the table's last three rows are those of the class
+ * token. */
+static double beit_bias(const char *table, int layer, int64_t head, int64_t query, int64_t key)
+{
+    const struct rows rows = published_tensor(table, layer);
+    int64_t index = (query - 1) / 3 - (key - 1) / 3 + 2;
+    index = index * 5 + (query - 1) % 3 - (key - 1) % 3 + 2;
+    if (query == 0)
+        index = rows.count - 3;
+    if (key == 0)
+        index = rows.count - 2;
+    if (query == 0 && key == 0)
+        index = rows.count - 1;
+    return rows.data[index * HEADS + head];
+}
+
+static int beit_layer;
+
+static double beit_own_bias(int64_t head, int64_t query, int64_t key)
+{
+    return beit_bias("beit.encoder.layer.#.attention.attention.relative_position_bias."
+                     "relative_position_bias_table",
+                     beit_layer, head, query, key);
+}
+
+static double beit_shared_bias(int64_t head, int64_t query, int64_t key)
+{
+    return beit_bias("beit.encoder.relative_position_bias.relative_position_bias_table", 0, head,
+                     query, key);
+}
+
+#define BEIT_LAYER "beit.encoder.layer.#."
+#define BEIT_TABLE "relative_position_bias.relative_position_bias_table"
+#define BEIT_TENSORS                                                                               \
+    EMBEDDINGS("beit.")                                                                            \
+    ATTENTION(BEIT_LAYER)                                                                          \
+    REST(BEIT_LAYER)                                                                               \
+    FORWARD_TABLE(BEIT_LAYER "lambda_1", 12)                                                       \
+    FORWARD_TABLE(BEIT_LAYER "lambda_2", 12)                                                       \
+    FORWARD_TABLE(BEIT_LAYER "attention.attention." BEIT_TABLE, 28x2)                              \
+    FORWARD_NORM("beit.pooler.layernorm", 12)
+#define BEIT_TENSORS_WITH_POSITIONS                                                                \
+    EMBEDDINGS("beit.")                                                                            \
+    POSITIONS("beit.", 10)                                                                         \
+    ATTENTION(BEIT_LAYER)                                                                          \
+    REST(BEIT_LAYER)                                                                               \
+    FORWARD_TABLE("beit.encoder." BEIT_TABLE, 28x2)                                                \
+    FORWARD_NORM("beit.layernorm", 12)
+
+/* BeitModel with mean pooling, its default: the norm is the pooler's, so the hidden states have
+ * none. lambda_1 and lambda_2 scale what is added to the residual. */
+static void test_beit(void **state)
+{
+    static const char CONFIG[] = VIT_CONFIG("beit", ",\"use_relative_position_bias\":true");
+    struct forward_block block = { VIT_NAMES(BEIT_LAYER) };
+    struct forward want = { .layer_count = 0 };
+    (void)state;
+    published_open(CONFIG, BEIT_TENSORS, LAYERS, "F32");
+    block.self_scale = BEIT_LAYER "lambda_1";
+    block.feed_forward_scale = BEIT_LAYER "lambda_2";
+    block.self.of.bias = beit_own_bias;
+    struct rows x = embed("beit.", picture(6, 6), 6, 6, NULL, NULL);
+    for (beit_layer = 0; beit_layer < LAYERS; beit_layer++)
+        x = forward_block_run(&want, &block, x, FORWARD_NONE, beit_layer);
+    want.final_hidden_states = x;
+    compare_picture("beit", CONFIG, 6, 6, &want);
+}
+
+/* The other way: absolute positions, one table for all layers, a last norm, no scales. */
+static void test_beit_with_positions(void **state)
+{
+    static const char CONFIG[] = VIT_CONFIG(
+        "beit", ",\"use_absolute_position_embeddings\":true,\"layer_scale_init_value\":0,"
+                "\"use_shared_relative_position_bias\":true,\"use_mean_pooling\":false");
+    struct forward_block block = { VIT_NAMES(BEIT_LAYER) };
+    (void)state;
+    published_open(CONFIG, BEIT_TENSORS_WITH_POSITIONS, LAYERS, "F32");
+    block.self.of.bias = beit_shared_bias;
+    const struct forward want = run(
+        &block, embed("beit.", picture(6, 6), 6, 6, NULL, "beit.embeddings.position_embeddings"),
+        "beit.layernorm");
+    compare_picture("shared", CONFIG, 6, 6, &want);
+}
+
+#define DINOV2_LAYER "encoder.layer.#."
+#define DINOV2_TENSORS                                                                             \
+    EMBEDDINGS("")                                                                                 \
+    POSITIONS("", 10)                                                                              \
+    FORWARD_TENSOR("embeddings.mask_token", 1x12)                                                  \
+    FORWARD_NORM(DINOV2_LAYER "norm1", 12)                                                         \
+    ATTENTION(DINOV2_LAYER)                                                                        \
+    KEY_BIAS(DINOV2_LAYER)                                                                         \
+    FORWARD_TABLE(DINOV2_LAYER "layer_scale1.lambda1", 12)                                         \
+    FORWARD_NORM(DINOV2_LAYER "norm2", 12)                                                         \
+    FORWARD_TABLE(DINOV2_LAYER "layer_scale2.lambda1", 12)                                         \
+    FORWARD_NORM("layernorm", 12)
+#define DINOV2_MLP                                                                                 \
+    FORWARD_LINEAR(DINOV2_LAYER "mlp.fc1", 24, 12)                                                 \
+    FORWARD_LINEAR(DINOV2_LAYER "mlp.fc2", 12, 24)
+#define DINOV2_SWIGLU                                                                              \
+    FORWARD_LINEAR(DINOV2_LAYER "mlp.weights_in", 64, 12)                                          \
+    FORWARD_LINEAR(DINOV2_LAYER "mlp.weights_out", 12, 32)
+
+/* Dinov2Layer; the feed-forward layer is the caller's. */
+static struct forward_block dinov2_block(void)
+{
+    struct forward_block block = { VIT_NAMES(DINOV2_LAYER) };
+    block.self.norm = DINOV2_LAYER "norm1";
+    block.self_scale = DINOV2_LAYER "layer_scale1.lambda1";
+    block.norm = DINOV2_LAYER "norm2";
+    block.feed_forward_scale = DINOV2_LAYER "layer_scale2.lambda1";
+    block.eps = 1e-6;
+    return block;
+}
+
+#define DINOV2_CONFIG(more)                                                                        \
+    "{\"model_type\":\"dinov2\",\"hidden_size\":12,\"num_attention_heads\":2,"                     \
+    "\"num_hidden_layers\":2,\"patch_size\":2,\"image_size\":6" more "}"
+
+static void test_dinov2(void **state)
+{
+    static const char CONFIG[] = DINOV2_CONFIG(",\"mlp_ratio\":2");
+    struct forward_block block = dinov2_block();
+    (void)state;
+    published_open(CONFIG, DINOV2_TENSORS DINOV2_MLP, LAYERS, "F32");
+    block.up = DINOV2_LAYER "mlp.fc1";
+    block.down = DINOV2_LAYER "mlp.fc2";
+    const struct forward want =
+        run(&block, embed("", picture(6, 6), 6, 6, NULL, "embeddings.position_embeddings"),
+            "layernorm");
+    compare_picture("dinov2", CONFIG, 6, 6, &want);
+}
+
+/* Dinov2SwiGLUFFN: the first half of weights_in goes through SiLU, the second is the gate. */
+static void test_dinov2_giant(void **state)
+{
+    static const char CONFIG[] = DINOV2_CONFIG(",\"use_swiglu_ffn\":true");
+    struct forward_block block = dinov2_block();
+    (void)state;
+    published_open(CONFIG, DINOV2_TENSORS DINOV2_SWIGLU, LAYERS, "F32");
+    block.up = DINOV2_LAYER "mlp.weights_in";
+    block.down = DINOV2_LAYER "mlp.weights_out";
+    block.activation = "silu";
+    block.is_gate_in_up = true;
+    const struct forward want =
+        run(&block, embed("", picture(6, 6), 6, 6, NULL, "embeddings.position_embeddings"),
+            "layernorm");
+    compare_picture("giant", CONFIG, 6, 6, &want);
+}
+
+/* ------------------------------------------------------------------- CLIP -- */
+
+#define CLIP_LAYER(begin)                                                                          \
+    FORWARD_LINEAR(begin "self_attn.q_proj", 12, 12)                                               \
+    FORWARD_LINEAR(begin "self_attn.k_proj", 12, 12)                                               \
+    FORWARD_LINEAR(begin "self_attn.v_proj", 12, 12)                                               \
+    FORWARD_LINEAR(begin "self_attn.out_proj", 12, 12)                                             \
+    FORWARD_NORM(begin "layer_norm1", 12)                                                          \
+    FORWARD_NORM(begin "layer_norm2", 12)                                                          \
+    FORWARD_LINEAR(begin "mlp.fc1", 20, 12)                                                        \
+    FORWARD_LINEAR(begin "mlp.fc2", 12, 20)
+#define CLIP_NAMES(begin)                                                                          \
+    .self = { .q = begin "self_attn.q_proj",                                                       \
+              .k = begin "self_attn.k_proj",                                                       \
+              .v = begin "self_attn.v_proj",                                                       \
+              .output = begin "self_attn.out_proj",                                                \
+              .norm = begin "layer_norm1",                                                         \
+              .of = { .heads = HEADS, .scale = 0.408248290463863 } },                              \
+    .up = begin "mlp.fc1", .down = begin "mlp.fc2", .norm = begin "layer_norm2",                   \
+    .activation = "quick_gelu", .is_norm_first = true, .eps = 1e-5
+
+#define CLIP_TEXT                                                                                  \
+    FORWARD_TABLE("text_model.embeddings.token_embedding.weight", 40x12)                           \
+    FORWARD_TENSOR("text_model.embeddings.position_embedding.weight", 16x12)                       \
+    CLIP_LAYER("text_model.encoder.layers.#.")                                                     \
+    FORWARD_NORM("text_model.final_layer_norm", 12)
+#define CLIP_VISION                                                                                \
+    FORWARD_TABLE("vision_model.embeddings.class_embedding", 12)                                   \
+    FORWARD_TENSOR("vision_model.embeddings.patch_embedding.weight", 12x3x2x2)                     \
+    FORWARD_TENSOR("vision_model.embeddings.position_embedding.weight", 10x12)                     \
+    FORWARD_NORM("vision_model.pre_layrnorm", 12)                                                  \
+    CLIP_LAYER("vision_model.encoder.layers.#.")                                                   \
+    FORWARD_NORM("vision_model.post_layernorm", 12)
+
+#define CLIP_FIELDS                                                                                \
+    "\"hidden_size\":12,\"num_attention_heads\":2,\"num_hidden_layers\":2,"                        \
+    "\"intermediate_size\":20"
+#define CLIP_TEXT_FIELDS   CLIP_FIELDS ",\"vocab_size\":40,\"max_position_embeddings\":16"
+#define CLIP_VISION_FIELDS CLIP_FIELDS ",\"patch_size\":2,\"image_size\":6"
+
+/* CLIPTextTransformer: its attention is causal. */
+static struct forward clip_text(void)
+{
+    enum { TOKENS = 6 };
+    static const int ids[TOKENS] = { 38, 7, 30, 12, 12, 39 };
+    struct forward_block block = { CLIP_NAMES("text_model.encoder.layers.#.") };
+    block.self.kind = "text";
+    block.self.of.causal = true;
+    struct rows x = forward_embed(
+        published_tensor("text_model.embeddings.token_embedding.weight", 0), ids, TOKENS);
+    x = forward_add(
+        x, forward_slice(published_tensor("text_model.embeddings.position_embedding.weight", 0), 0,
+                         TOKENS));
+    return run(&block, x, "text_model.final_layer_norm");
+}
+
+/* CLIPVisionTransformer: post_layernorm is for the pooled row alone, so last_hidden_state has no
+ * norm behind the last block. */
+static struct forward clip_vision(void)
+{
+    struct forward_block block = { CLIP_NAMES("vision_model.encoder.layers.#.") };
+    block.self.kind = "vision";
+    struct rows x =
+        forward_product(patches(picture(6, 6), 6, 6),
+                        published_tensor("vision_model.embeddings.patch_embedding.weight", 0));
+    x = forward_join(published_tensor("vision_model.embeddings.class_embedding", 0), x);
+    x = forward_add(x, published_tensor("vision_model.embeddings.position_embedding.weight", 0));
+    return run(&block, forward_layer_norm(x, "vision_model.pre_layrnorm", 0, 1e-5), NULL);
+}
+
+#define CLIP_TOKENS "\"tokens\":[38,7,30,12,12,39]"
+
+static void test_clip(void **state)
+{
+    static const char CONFIG[] = "{\"model_type\":\"clip\",\"text_config\":{" CLIP_TEXT_FIELDS
+                                 "},\"vision_config\":{" CLIP_VISION_FIELDS "}}";
+    (void)state;
+    published_open(CONFIG, CLIP_TEXT CLIP_VISION "logit_scale 1", LAYERS, "F32");
+    const struct forward text = clip_text();
+    struct forward vision = clip_vision();
+    vision.first_layer = LAYERS;
+    compare("clip", CONFIG, CLIP_TOKENS, &text);
+    compare_picture("clip", CONFIG, 6, 6, &vision);
+}
+
+static void test_clip_text_model(void **state)
+{
+    static const char CONFIG[] = "{\"model_type\":\"clip_text_model\"," CLIP_TEXT_FIELDS "}";
+    (void)state;
+    published_open(CONFIG, CLIP_TEXT, LAYERS, "F16");
+    const struct forward want = clip_text();
+    compare("text", CONFIG, CLIP_TOKENS, &want);
+    published_close();
+}
+
+static void test_clip_vision_model(void **state)
+{
+    static const char CONFIG[] = "{\"model_type\":\"clip_vision_model\"," CLIP_VISION_FIELDS "}";
+    (void)state;
+    published_open(CONFIG, CLIP_VISION, LAYERS, "F16");
+    const struct forward want = clip_vision();
+    compare_picture("vision", CONFIG, 6, 6, &want);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_make_directory, fixture_clear)
+    const struct CMUnitTest tests[] = {
+        TEST(test_vit),
+        TEST(test_vit_of_a_rectangle),
+        TEST(test_deit),
+        TEST(test_beit),
+        TEST(test_beit_with_positions),
+        TEST(test_dinov2),
+        TEST(test_dinov2_giant),
+        TEST(test_clip),
+        TEST(test_clip_text_model),
+        TEST(test_clip_vision_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
