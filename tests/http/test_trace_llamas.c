@@ -8,12 +8,13 @@
 
 #include <cmocka.h>
 
+#include "answer.h"
 #include "fixture.h"
 #include "forward_llama.h"
-#include "trace_client.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ------------------------------------------------------------------- Llama -- */
 
@@ -108,6 +109,40 @@ static void test_llama_of_odd_widths(void **state)
                 "mlp.down_proj.weight 19x27, " LLAMA_BLOCK "input_layernorm.weight 19, " LLAMA_BLOCK
                 "post_attention_layernorm.weight 19, model.norm.weight 19, lm_head.weight 43x19",
                 2, pass_odd);
+}
+
+static void pass_wide(struct forward *forward)
+{
+    struct llama llama = LLAMA;
+    llama.attention.attention.scale = 0.05;
+    llama.attention.rotary_dim = 16;
+    llama_pass(forward, &llama);
+}
+
+/* More rows and columns than one panel of the feed-forward has. Scores are scaled down, because
+ * rounding errors of large scores are large errors of weights. */
+static void test_wide_rows(void **state)
+{
+    static const struct decoder_case WIDE = {
+        "wide",
+        "{\"model_type\":\"granite\",\"hidden_size\":256,\"intermediate_size\":688,"
+        "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":16,"
+        "\"vocab_size\":40,\"num_hidden_layers\":2,\"attention_multiplier\":0.05,"
+        "\"tie_word_embeddings\":false}",
+        "model.embed_tokens.weight 40x256, " LLAMA_ATTENTION
+        "q_proj.weight 64x256, " LLAMA_ATTENTION "k_proj.weight 32x256, " LLAMA_ATTENTION
+        "v_proj.weight 32x256, " LLAMA_ATTENTION "o_proj.weight 256x64, " LLAMA_BLOCK
+        "mlp.gate_proj.weight 688x256, " LLAMA_BLOCK "mlp.up_proj.weight 688x256, " LLAMA_BLOCK
+        "mlp.down_proj.weight 256x688, " LLAMA_BLOCK "input_layernorm.weight 256, " LLAMA_BLOCK
+        "post_attention_layernorm.weight 256, model.norm.weight 256, lm_head.weight 40x256",
+        2,
+        pass_wide,
+        NULL,
+        300,
+        false,
+    };
+    (void)state;
+    decoder_case_check(&WIDE);
 }
 
 static void pass_12(struct forward *forward)
@@ -322,8 +357,17 @@ static void test_starcoder2(void **state)
     published_save(fixture_path("starcoder2"), LLAMA_CONFIG("starcoder2", "1", ""));
     published_close();
     fixture_serve("--models", directory);
-    trace_client_expect_none(&client, "starcoder2", "\"tokens\":[1]",
-                             "model_type 'starcoder2' is not known here");
+    cJSON *model = answer_get(&client, "/v1/models/starcoder2");
+    const char *reason = cJSON_GetObjectItem(model, "reason")->valuestring;
+    answer_expect(model, "state", "\"UNAVAILABLE\"", 0);
+    answer_expect(model, "trace", "false", 0);
+    assert_non_null(strstr(reason, "model_type 'starcoder2' is not known here"));
+    struct http_response response =
+        http_client_post(&client, "/v1/trace", "{\"model\":\"starcoder2\",\"tokens\":[1]}");
+    assert_true(response.status >= 400);
+    assert_non_null(strstr(response.body, "model_type 'starcoder2' is not known here"));
+    http_response_free(&response);
+    cJSON_Delete(model);
     fixture_stop(NULL);
 }
 
@@ -335,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_llama_of_many_tokens),
         cmocka_unit_test(test_llama_tied),
         cmocka_unit_test(test_llama_of_odd_widths),
+        cmocka_unit_test(test_wide_rows),
         cmocka_unit_test(test_llama_of_12_layers),
         cmocka_unit_test(test_llama_of_32_layers),
         cmocka_unit_test(test_mistral),
