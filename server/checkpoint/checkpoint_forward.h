@@ -41,10 +41,13 @@ struct checkpoint_forward_row {
     const char *tokens;        /* [vocabulary, width] */
     const char *scale;         /* a number that tokens are multiplied by; NULL: 1 */
     const char *root_scale_if; /* a flag: tokens are multiplied by the root of the width */
-    const char *token_projection, *projection; /* where the file has them, or widths need them */
-    const char *positions;                     /* [count, width] */
-    const char *position_offset;               /* a number: row i takes position i + offset */
-    const char *padding; /* the padding token, where positions count from it: RoBERTa */
+    /* token_projection has no bias; each is there only where the tokens are not as wide as the
+     * layers, but a projection that is_always is there in any case. */
+    const char *token_projection, *projection;
+    bool projection_is_always;
+    const char *positions;       /* [count, width] */
+    const char *position_offset; /* a number: row i takes position i + offset */
+    const char *padding;         /* the padding token, where positions count from it: RoBERTa */
     const char *types;
     const char *embedding_norm;
 
@@ -92,7 +95,8 @@ struct checkpoint_forward_row {
     /* The head, in the row of the last stream. Names of its tensors often begin with "/". */
     const char *transform; /* without this tensor the file has no head */
     const char *head_activation, *head_norm;
-    const char *head_projection; /* as transform, but only where the file has it; no bias */
+    const char *head_projection; /* without bias, in place of transform; there only where the
+                                    tokens are not as wide as the layers */
     const char *output;
     const char *output_bias;           /* whole names; NULL: none */
     bool output_bias_if_any;           /* it is 0 where the file has none */

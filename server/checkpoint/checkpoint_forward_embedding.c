@@ -6,13 +6,14 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { SINUSOIDS_MAX = 1 << 26 }; /* numbers of a table that is computed */
+enum { SINUSOIDS_MAX = 1 << 23 }; /* numbers of a table that is computed */
 
-/* A projection that the file has only where it changes the width. */
+/* A projection from *width columns to as many as layers have. */
 static bool set_projection(struct checkpoint_forward_reader *reader, struct attn_linear *projection,
                            const char *names, int64_t *width, int64_t to, bool has_bias)
 {
-    if (!names || (*width == to && !checkpoint_forward_has(reader, names)))
+    const bool is_always = has_bias && reader->row.projection_is_always;
+    if (!names || (*width == to && !is_always))
         return true;
     if (!checkpoint_forward_linear(reader, projection, names, to, *width, false, has_bias))
         return false;

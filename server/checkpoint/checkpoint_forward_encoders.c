@@ -69,6 +69,7 @@ const struct checkpoint_forward_row checkpoint_forward_encoders[] = {
       .types = "embeddings.token_type_embeddings",
       .embedding_norm = "embeddings.LayerNorm",
       .projection = "encoder.embedding_hidden_mapping_in",
+      .projection_is_always = true,
       .layer = "encoder.albert_layer_groups.%.albert_layers.%.",
       .attention = { .after = "attention.LayerNorm" },
       .feed_forward = { .after = "full_layer_layer_norm" },

@@ -10,11 +10,14 @@
 #include <math.h>
 
 static bool build_transform(struct model_head *head, struct checkpoint_forward_reader *reader,
-                            int64_t *width)
+                            const struct model_stream *stream, int64_t *width)
 {
     const struct checkpoint_forward_row *row = &reader->row;
-    const char *names = row->transform ? row->transform : row->head_projection;
-    if (!checkpoint_forward_has(reader, names))
+    const bool is_projected = stream->embedding.tokens.width != *width;
+    const char *names = row->transform ? row->transform
+                        : is_projected ? row->head_projection
+                                       : NULL;
+    if (!names)
         return true;
     if (!checkpoint_forward_linear(reader, &head->transform, names, 0, *width, false,
                                    row->transform != NULL))
@@ -78,7 +81,7 @@ bool checkpoint_forward_head_build(struct model_head *head,
     if (!is_causal && !row->transform)
         return true;
     head->is_masked = !is_causal;
-    if (!build_transform(head, reader, &width))
+    if (!build_transform(head, reader, stream, &width))
         return false;
     if (!(is_tied ? tie(&head->output, &stream->embedding.tokens, width, reader->fault)
           : row->output_bias

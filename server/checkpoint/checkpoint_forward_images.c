@@ -1,4 +1,5 @@
-/* checkpoint_forward_images.c - what stands around the attention of families that take pictures.
+/* checkpoint_forward_images.c - what stands around the attention of families that take pictures
+ * or sound.
  *
  * To add a family, put a row for each of its streams before the last row, as checkpoint_forward.h
  * says. Pictures have the size that config.json gives: positions are not interpolated. */
@@ -109,5 +110,9 @@ const struct checkpoint_forward_row checkpoint_forward_images[] = {
       .patch_positions = "embeddings.position_embedding.weight",
       .embedding_norm = "pre_layrnorm",
       CLIP },
+    { .model_type = "wav2vec2",
+      .refused =
+          "the whole pass of model_type 'wav2vec2' is not computed here: its first rows come "
+          "from convolutions over sound" },
     { .model_type = NULL },
 };

@@ -195,7 +195,7 @@ bool checkpoint_forward_convolution(struct checkpoint_forward_reader *reader,
         return false;
     if (entry->rank > 0)
         safetensors_shape(entry, &first, 1);
-    if (first != (uint64_t)out)
+    if (first != (uint64_t)out || in > INT32_MAX)
         return refuse_shape(reader, entry, out, 0);
     *linear = (struct attn_linear){ .out = out, .in = in };
     return check_count(reader, entry, out * in)

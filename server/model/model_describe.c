@@ -146,7 +146,9 @@ static void describe(struct text *text, const char *name, const char *source,
     text_raw(text,
              model && model->layers[0].options.causal ? ",\"causal\":true" : ",\"causal\":false");
     member_raw(text, "trace", model && model->forward ? "true" : "false");
-    member_string(text, "trace_reason", model && !model->forward ? model->forward_reason : "");
+    if (model)
+        reason = model->forward ? NULL : model->forward_reason;
+    member_string(text, "trace_reason", reason ? reason : "");
     text_raw(text, ",\"layers\":[");
     for (int64_t i = 0; model && !model->parameterless && i < model->layer_count; i++)
         describe_layer(text, i, &model->layers[i]);

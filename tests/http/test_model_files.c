@@ -279,6 +279,9 @@ static void test_bad_file_is_listed(void **state)
         answer_expect(model, "state", "\"UNAVAILABLE\"", 0);
         const char *reason = cJSON_GetStringValue(cJSON_GetObjectItem(model, "reason"));
         assert_true(reason && strlen(reason) > 10);
+        answer_expect(model, "trace", "false", 0);
+        assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(model, "trace_reason")),
+                            reason);
         if (i == 1 && (!strstr(reason, "q_heeds") || !strstr(reason, "q_heads")))
             fail_msg("the reason is: %s", reason);
         cJSON_Delete(model);
