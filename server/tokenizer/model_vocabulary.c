@@ -3,6 +3,7 @@
 
 #include "text/json_string.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 bool model_vocabulary_add(struct pipeline_build *build, const char *where, struct byte_slice text,
@@ -29,7 +30,7 @@ bool model_vocabulary_read(struct pipeline_build *build, const cJSON *node, cons
         if (!json_string_read(token->string, build->arena, &text))
             return fault_no_memory(build->fault);
         const double id = token->valuedouble;
-        if (!cJSON_IsNumber(token) || id != (double)(int64_t)id)
+        if (!cJSON_IsNumber(token) || !(fabs(id) < 0x1p53) || id != (double)(int64_t)id)
             return pipeline_fail(build, where, "vocab.%s is %s; expected an id", token->string,
                                  json_kind(build->document, token));
         if (!model_vocabulary_add(build, where, text, (int64_t)id))

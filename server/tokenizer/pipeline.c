@@ -2,6 +2,7 @@
 #include "tokenizer/pipeline.h"
 
 #include "base/array.h"
+#include "text/json_string.h"
 #include "tokenizer/unicode.h"
 
 #include <stdarg.h>
@@ -132,6 +133,8 @@ bool pipeline_string(struct pipeline_build *build, const cJSON *node, const char
         return true;
     if (!cJSON_IsString(field))
         return wrong_type(build, field, where, key, "a string");
+    if (strstr(field->valuestring, JSON_STRING_NUL))
+        return pipeline_fail(build, where, "%s has U+0000, which only tokens may have", key);
     *value = field->valuestring;
     return true;
 }

@@ -115,7 +115,7 @@ bool pipeline_fail(struct pipeline_build *build, const char *where, const char *
 
 /* Fields of a node. `where` is as in pipeline_fail(). An absent field or null leaves *value as it
  * was and is fine unless `required` is true; another type is a fault. Strings lie in the document,
- * NUL-terminated. */
+ * NUL-terminated; one with U+0000 is a fault. */
 bool pipeline_bool(struct pipeline_build *build, const cJSON *node, const char *where,
                    const char *key, bool required, bool *value);
 bool pipeline_string(struct pipeline_build *build, const cJSON *node, const char *where,

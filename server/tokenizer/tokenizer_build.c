@@ -85,7 +85,8 @@ bool tokenizer_read_json(struct tokenizer *tokenizer, const char *text, size_t s
 {
     static const char NAME[] = "tokenizer.json";
     struct json_document document;
-    const struct json_options options = { .values_max = TOKENIZER_JSON_VALUES_MAX };
+    const struct json_options options = { .values_max = TOKENIZER_JSON_VALUES_MAX,
+                                          .nul_is_kept = true };
     bool is_fine = json_read(&document, text, size, &options, fault);
     if (is_fine) {
         is_fine = tokenizer_build(tokenizer, NAME, document.root, &document, fault);
