@@ -13,9 +13,11 @@
 #include <math.h>
 #include <string.h>
 
-#define NORM(name)               name ".weight 16, " name ".bias 16"
-#define MATRIX(name, shape)      name ".weight " shape
-#define BIASED(name, shape, out) name ".weight " shape ", " name ".bias " out
+/* Lists of tensors; each ends with a comma. */
+#define LINEARS(begin, q, k, v, o) PUBLISHED_LINEARS(begin, q, k, v, o, "16") ", "
+#define NORM(name)                 name ".weight 16, " name ".bias 16, "
+#define MATRIX(name, shape)        name ".weight " shape ", "
+#define BIASED(name, shape, out)   name ".weight " shape ", " name ".bias " out ", "
 
 static const struct model_stream *only_stream(const struct model_forward *forward)
 {
@@ -41,34 +43,22 @@ static void expect_part(const struct model_part *part, const char *before, const
 /* ------------------------------------------------- families with own names -- */
 
 #define NEOX_CONFIG(more)                                                                          \
-    "{\"model_type\":\"gpt_neox\",\"hidden_size\":16,\"num_attention_heads\":2,"                   \
-    "\"num_hidden_layers\":2" more "}"
-#define NEOX                                                                                                       \
-    MATRIX("gpt_neox.embed_in", "30x16")                                                                           \
-    ", " NORM("gpt_neox.layers.#.input_layernorm") ", " NORM(                                                      \
-        "gpt_neox.layers.#.post_attention_"                                                                        \
-        "layernorm") ", " BIASED("gpt_neox.layers.#.attention.query_key_value", "48x16",                           \
-                                 "48") ", " BIASED("gpt_neox.layers.#.attention.dense", "16x16",                   \
-                                                   "16") ", " BIASED("gpt_neox.layers.#.mlp."                      \
-                                                                     "dense_h_to_4h",                              \
-                                                                     "40x16",                                      \
-                                                                     "40") ", " BIASED("gpt_neox."                 \
-                                                                                       "layers.#."                 \
-                                                                                       "mlp."                      \
-                                                                                       "dense_4h_"                 \
-                                                                                       "to_"                       \
-                                                                                       "h",                        \
-                                                                                       "16x40",                    \
-                                                                                       "16") ","                   \
-                                                                                             " " NORM(             \
-                                                                                                 "gpt_neox.final_" \
-                                                                                                 "layer_norm")
+    "{\"model_type\":\"gpt_neox\",\"hidden_size\":16,"                                             \
+    "\"num_attention_heads\":2,\"num_hidden_layers\":2" more "}"
+#define NEOX                                                                                       \
+    MATRIX("gpt_neox.embed_in", "30x16")                                                           \
+    NORM("gpt_neox.layers.#.input_layernorm") NORM("gpt_neox.layers.#.post_attention_layernorm")   \
+        BIASED("gpt_neox.layers.#.attention.query_key_value", "48x16", "48")                       \
+            BIASED("gpt_neox.layers.#.attention.dense", "16x16", "16")                             \
+                BIASED("gpt_neox.layers.#.mlp.dense_h_to_4h", "40x16", "40")                       \
+                    BIASED("gpt_neox.layers.#.mlp.dense_4h_to_h", "16x40", "16")                   \
+                        NORM("gpt_neox.final_layer_norm")
 
 static void test_gpt_neox(void **state)
 {
     (void)state;
     const struct model_forward *forward =
-        forward_case_open(NEOX_CONFIG(""), NEOX ", " MATRIX("embed_out", "30x16"), 2);
+        forward_case_open(NEOX_CONFIG(""), NEOX MATRIX("embed_out", "30x16"), 2);
     const struct model_block *block = &only_stream(forward)->blocks[1];
     assert_true(block->is_parallel);
     expect_part(&block->self, "gpt_neox.layers.#.input_layernorm", NULL, NULL, 1e-5, true);
@@ -87,35 +77,16 @@ static void test_gptj(void **state)
 {
     (void)state;
     const struct model_forward *forward = forward_case_open(
-        "{\"model_type\":\"gptj\",\"n_embd\":16,\"n_head\":2,\"n_layer\":2,\"rotary_dim\":4}",
-        MATRIX("transformer.wte", "30x16") ", " NORM("transformer.h.#.ln_1") ", " MATRIX(
-            "transformer.h.#.attn.q_proj",
-            "16x16") ", " MATRIX("transformer.h.#.attn.k_proj",
-                                 "16x16") ", " MATRIX("transformer.h.#.attn.v_proj",
-                                                      "16x16") ", " MATRIX("transformer.h.#.attn."
-                                                                           "out_proj",
-                                                                           "16x16") ", " BIASED("tr"
-                                                                                                "an"
-                                                                                                "sf"
-                                                                                                "or"
-                                                                                                "me"
-                                                                                                "r."
-                                                                                                "h."
-                                                                                                "#."
-                                                                                                "ml"
-                                                                                                "p."
-                                                                                                "fc"
-                                                                                                "_i"
-                                                                                                "n",
-                                                                                                "40"
-                                                                                                "x1"
-                                                                                                "6",
-                                                                                                "4"
-                                                                                                "0") ", " BIASED("transformer.h.#.mlp.fc_out",
-                                                                                                                 "16x40",
-                                                                                                                 "16") ", " NORM("transformer.ln_f") ", " BIASED("lm_head",
-                                                                                                                                                                 "30x16",
-                                                                                                                                                                 "30"),
+        "{\"model_type\":\"gptj\",\"n_embd\":16,\"n_head\":2,\"n_layer\":2,"
+        "\"rotary_dim\":4}",
+        MATRIX("transformer.wte", "30x16") NORM("transformer.h.#.ln_1")
+            MATRIX("transformer.h.#.attn.q_proj", "16x16")
+                MATRIX("transformer.h.#.attn.k_proj", "16x16")
+                    MATRIX("transformer.h.#.attn.v_proj", "16x16")
+                        MATRIX("transformer.h.#.attn.out_proj", "16x16")
+                            BIASED("transformer.h.#.mlp.fc_in", "40x16", "40")
+                                BIASED("transformer.h.#.mlp.fc_out", "16x40", "16")
+                                    NORM("transformer.ln_f") BIASED("lm_head", "30x16", "30"),
         2);
     const struct model_block *block = &only_stream(forward)->blocks[1];
     assert_true(block->is_parallel);
@@ -129,29 +100,20 @@ static void test_gptj(void **state)
     "{\"model_type\":\"opt\",\"hidden_size\":16,\"num_attention_heads\":2,"                        \
     "\"num_hidden_layers\":2" more "}"
 #define OPT_LAYERS                                                                                 \
-    PUBLISHED_LINEARS("model.decoder.layers.#.self_attn.", "q_proj", "k_proj", "v_proj",           \
-                      "out_proj", "16")                                                            \
-    ", " MATRIX("model.decoder.embed_positions", "10x16") ", " NORM(                               \
-        "model.decoder.layers.#.self_"                                                             \
-        "attn_layer_norm") ", " NORM("model.decoder.layers.#.final_"                               \
-                                     "layer_norm") ", " BIASED("model."                            \
-                                                               "decode"                            \
-                                                               "r."                                \
-                                                               "layers"                            \
-                                                               ".#."                               \
-                                                               "fc1",                              \
-                                                               "40x16",                            \
-                                                               "40") ", " BIASED("model.decoder."  \
-                                                                                 "layers.#.fc2",   \
-                                                                                 "16x40", "16")
+    LINEARS("model.decoder.layers.#.self_attn.", "q_proj", "k_proj", "v_proj", "out_proj")         \
+    MATRIX("model.decoder.embed_positions", "10x16")                                               \
+        NORM("model.decoder.layers.#.self_attn_layer_norm")                                        \
+            NORM("model.decoder.layers.#.final_layer_norm")                                        \
+                BIASED("model.decoder.layers.#.fc1", "40x16", "40")                                \
+                    BIASED("model.decoder.layers.#.fc2", "16x40", "16")
 
 static void test_opt(void **state)
 {
     (void)state;
     const struct model_forward *forward =
         forward_case_open(OPT_CONFIG(""),
-                          OPT_LAYERS ", " MATRIX("model.decoder.embed_tokens", "30x16") ", " NORM(
-                              "model.decoder.final_layer_norm"),
+                          OPT_LAYERS MATRIX("model.decoder.embed_tokens", "30x16")
+                              NORM("model.decoder.final_layer_norm"),
                           2);
     const struct model_stream *stream = only_stream(forward);
     assert_int_equal(stream->embedding.position_offset, 2);
@@ -164,8 +126,8 @@ static void test_opt(void **state)
     published_close();
     forward = forward_case_open(
         OPT_CONFIG(",\"do_layer_norm_before\":false,\"word_embed_proj_dim\":6"),
-        OPT_LAYERS ", " MATRIX("model.decoder.embed_tokens", "30x6") ", " MATRIX(
-            "model.decoder.project_in", "16x6") ", " MATRIX("model.decoder.project_out", "6x16"),
+        OPT_LAYERS MATRIX("model.decoder.embed_tokens", "30x6")
+            MATRIX("model.decoder.project_in", "16x6") MATRIX("model.decoder.project_out", "6x16"),
         2);
     stream = only_stream(forward);
     expect_part(&stream->blocks[1].self, NULL, NULL, "model.decoder.layers.#.self_attn_layer_norm",
@@ -179,29 +141,20 @@ static void test_opt(void **state)
     forward_case_expect_linear(&forward->head.transform, "model.decoder.project_out", 0, 6, 16);
     assert_int_equal(forward->head.output.in, 6);
     published_close();
-    forward_case_refused(OPT_CONFIG(""),
-                         OPT_LAYERS ", " MATRIX("model.decoder.embed_tokens", "30x6"), 2,
+    forward_case_refused(OPT_CONFIG(""), OPT_LAYERS MATRIX("model.decoder.embed_tokens", "30x6"), 2,
                          "the file has no tensor 'model.decoder.project_in.weight'");
 }
 
 #define BLOOM_CONFIG(more)                                                                         \
     "{\"model_type\":\"bloom\",\"hidden_size\":16,\"n_head\":2,\"n_layer\":2" more "}"
-#define BLOOM                                                                                          \
-    MATRIX("word_embeddings", "30x16")                                                                 \
-    ", " NORM("word_embeddings_layernorm") ", " NORM("h.#.input_layernorm") ", " NORM(                 \
-        "h.#.post_"                                                                                    \
-        "attention_"                                                                                   \
-        "layernorm") ", " BIASED("h.#.self_attention.query_key_value", "48x16",                        \
-                                 "48") ", " BIASED("h.#.self_attention.dense", "16x16",                \
-                                                   "16") ", " BIASED("h.#.mlp.dense_h_to_4h",          \
-                                                                     "64x16",                          \
-                                                                     "64") ", " BIASED("h.#.mlp."      \
-                                                                                       "dense_4h_"     \
-                                                                                       "to_h",         \
-                                                                                       "16x64",        \
-                                                                                       "16") ","       \
-                                                                                             " " NORM( \
-                                                                                                 "ln_f")
+#define BLOOM                                                                                      \
+    MATRIX("word_embeddings", "30x16")                                                             \
+    NORM("word_embeddings_layernorm") NORM("h.#.input_layernorm")                                  \
+        NORM("h.#.post_attention_layernorm")                                                       \
+            BIASED("h.#.self_attention.query_key_value", "48x16", "48")                            \
+                BIASED("h.#.self_attention.dense", "16x16", "16")                                  \
+                    BIASED("h.#.mlp.dense_h_to_4h", "64x16", "64")                                 \
+                        BIASED("h.#.mlp.dense_4h_to_h", "16x64", "16") NORM("ln_f")
 
 static void test_bloom(void **state)
 {
@@ -222,28 +175,25 @@ static void test_bloom(void **state)
     "\"num_hidden_layers\":2" more "}"
 #define FALCON_REST                                                                                \
     MATRIX("transformer.word_embeddings", "30x16")                                                 \
-    ", " MATRIX("transformer.h.#.self_attention.dense",                                            \
-                "16x16") ", " MATRIX("transformer.h.#.mlp.dense_h_to_4h",                          \
-                                     "64x16") ", " MATRIX("transformer.h.#.mlp.dense_4h_to_h",     \
-                                                          "16x64") ", " NORM("transformer.ln_f")
-#define FALCON_ONE                                                                                 \
-    FALCON_REST ", " MATRIX("transformer.h.#.self_attention.query_key_value", "24x16")
-#define FALCON_NEW                                                                                 \
-    FALCON_REST ", " MATRIX("transformer.h.#.self_attention.query_key_value", "32x16")
+    MATRIX("transformer.h.#.self_attention.dense", "16x16")                                        \
+        MATRIX("transformer.h.#.mlp.dense_h_to_4h", "64x16")                                       \
+            MATRIX("transformer.h.#.mlp.dense_4h_to_h", "16x64") NORM("transformer.ln_f")
+#define FALCON_ONE FALCON_REST MATRIX("transformer.h.#.self_attention.query_key_value", "24x16")
+#define FALCON_NEW FALCON_REST MATRIX("transformer.h.#.self_attention.query_key_value", "32x16")
 
 static void test_falcon(void **state)
 {
     (void)state;
-    const struct model_forward *forward = forward_case_open(
-        FALCON_CONFIG(""), FALCON_ONE ", " NORM("transformer.h.#.input_layernorm"), 2);
+    const struct model_forward *forward =
+        forward_case_open(FALCON_CONFIG(""), FALCON_ONE NORM("transformer.h.#.input_layernorm"), 2);
     const struct model_block *block = &only_stream(forward)->blocks[1];
     assert_true(block->is_parallel);
     expect_part(&block->feed_forward, "transformer.h.#.input_layernorm", NULL, NULL, 1e-5, true);
     assert_int_equal(block->dense.activation, ATTN_GELU);
     published_close();
     forward = forward_case_open(FALCON_CONFIG(",\"parallel_attn\":false"),
-                                FALCON_ONE ", " NORM("transformer.h.#.input_layernorm") ", " NORM(
-                                    "transformer.h.#.post_attention_layernorm"),
+                                FALCON_ONE NORM("transformer.h.#.input_layernorm")
+                                    NORM("transformer.h.#.post_attention_layernorm"),
                                 2);
     block = &only_stream(forward)->blocks[1];
     assert_false(block->is_parallel);
@@ -252,15 +202,16 @@ static void test_falcon(void **state)
     published_close();
     forward = forward_case_open(
         FALCON_CONFIG(",\"new_decoder_architecture\":true,\"num_kv_heads\":2"),
-        FALCON_NEW ", " NORM("transformer.h.#.ln_attn") ", " NORM("transformer.h.#.ln_mlp"), 2);
+        FALCON_NEW NORM("transformer.h.#.ln_attn") NORM("transformer.h.#.ln_mlp"), 2);
     block = &only_stream(forward)->blocks[1];
     assert_true(block->is_parallel);
     expect_part(&block->self, "transformer.h.#.ln_attn", NULL, NULL, 1e-5, true);
     expect_part(&block->feed_forward, "transformer.h.#.ln_mlp", NULL, NULL, 1e-5, true);
     published_close();
-    forward = forward_case_open(FALCON_CONFIG(",\"new_decoder_architecture\":true,\"num_kv_heads\":"
-                                              "2,\"num_ln_in_parallel_attn\":1"),
-                                FALCON_NEW ", " NORM("transformer.h.#.input_layernorm"), 2);
+    forward =
+        forward_case_open(FALCON_CONFIG(",\"new_decoder_architecture\":true,\"num_kv_heads\":2,"
+                                        "\"num_ln_in_parallel_attn\":1"),
+                          FALCON_NEW NORM("transformer.h.#.input_layernorm"), 2);
     block = &only_stream(forward)->blocks[1];
     assert_ptr_equal(block->self.before.weight, block->feed_forward.before.weight);
     published_close();
@@ -270,20 +221,20 @@ static void test_falcon(void **state)
     "{\"model_type\":\"mpt\",\"d_model\":16,\"n_heads\":2,\"n_layers\":2" more "}"
 #define MPT                                                                                        \
     MATRIX("transformer.wte", "30x16")                                                             \
-    ", " MATRIX("transformer.blocks.#.attn.Wqkv", "48x16") ", " MATRIX(                            \
+    MATRIX("transformer.blocks.#.attn.Wqkv", "48x16") MATRIX(                                      \
         "transformer.blocks.#.attn.out_proj",                                                      \
-        "16x16") ", transformer.blocks.#.norm_1.weight 16, "                                       \
+        "16x16") "transformer.blocks.#.norm_1.weight 16, "                                         \
                  "transformer.blocks.#.norm_2.weight 16, transformer.norm_f.weight 16, " MATRIX(   \
-                     "transformer.blocks.#.ffn.up_proj",                                           \
-                     "40x16") ", " MATRIX("transformer.blocks.#.ffn.down_proj", "16x40")
+                     "transformer.blocks.#.ffn.up_proj", "40x16")                                  \
+                     MATRIX("transformer.blocks.#.ffn.down_proj", "16x40")
 
 static void test_mpt(void **state)
 {
     (void)state;
-    const struct model_forward *forward =
-        forward_case_open(MPT_CONFIG(",\"logit_scale\":\"inv_sqrt_d_model\",\"norm_type\":"
-                                     "\"low_precision_layernorm\",\"learned_pos_emb\":true"),
-                          MPT, 2);
+    const struct model_forward *forward = forward_case_open(
+        MPT_CONFIG(",\"logit_scale\":\"inv_sqrt_d_model\","
+                   "\"norm_type\":\"low_precision_layernorm\",\"learned_pos_emb\":true"),
+        MPT, 2);
     const struct model_stream *stream = only_stream(forward);
     expect_part(&stream->blocks[1].self, "transformer.blocks.#.norm_1", NULL, NULL, 1e-5, true);
     assert_null(stream->blocks[1].self.before.bias);
@@ -291,13 +242,13 @@ static void test_mpt(void **state)
     assert_int_equal(stream->blocks[1].dense.activation, ATTN_GELU);
     assert_true(forward->head.scale == 0.25);
     published_close();
-    forward = forward_case_open(MPT_CONFIG(",\"logit_scale\":0.5,\"norm_type\":\"rmsnorm\","
-                                           "\"attn_config\":{\"alibi\":false},\"ffn_config\":{"
-                                           "\"ffn_type\":\"mptglu\",\"ffn_act_fn\":{\"name\":"
-                                           "\"silu\"}},\"final_logit_softcapping\":30"),
-                                MPT ", " MATRIX("transformer.wpe", "9x16") ", " MATRIX(
-                                    "transformer.blocks.#.ffn.gate_proj", "40x16"),
-                                2);
+    forward = forward_case_open(
+        MPT_CONFIG(",\"logit_scale\":0.5,\"norm_type\":\"rmsnorm\","
+                   "\"attn_config\":{\"alibi\":false},"
+                   "\"ffn_config\":{\"ffn_type\":\"mptglu\","
+                   "\"ffn_act_fn\":{\"name\":\"silu\"}},\"final_logit_softcapping\":30"),
+        MPT MATRIX("transformer.wpe", "9x16") MATRIX("transformer.blocks.#.ffn.gate_proj", "40x16"),
+        2);
     stream = only_stream(forward);
     expect_part(&stream->blocks[1].self, "transformer.blocks.#.norm_1", NULL, NULL, 1e-5, false);
     assert_int_equal(stream->length_max, 9);

@@ -12,39 +12,32 @@
 
 #include <math.h>
 
-#define NORM(name)               name ".weight 16, " name ".bias 16"
-#define BIASED(name, shape, out) name ".weight " shape ", " name ".bias " out
+/* Lists of tensors; each ends with a comma. */
+#define LINEARS(begin, q, k, v, o) PUBLISHED_LINEARS(begin, q, k, v, o, "16") ", "
+#define NORM(name)                 name ".weight 16, " name ".bias 16, "
+#define BIASED(name, shape, out)   name ".weight " shape ", " name ".bias " out ", "
 #define ATTENTION(begin)                                                                           \
-    PUBLISHED_LINEARS(begin "encoder.layer.#.attention.", "self.query", "self.key", "self.value",  \
-                      "output.dense", "16")
+    LINEARS(begin "encoder.layer.#.attention.", "self.query", "self.key", "self.value",            \
+            "output.dense")
 #define BLOCK(begin)                                                                               \
     ATTENTION(begin)                                                                               \
-    ", " NORM(begin "encoder.layer.#.attention.output.LayerNorm") ", " BIASED(                     \
-        begin "encoder.layer.#.intermediate.dense", "40x16",                                       \
-        "40") ", " BIASED(begin "encoder.layer.#.output.dense", "16x40",                           \
-                          "16") ", " NORM(begin "encoder.layer.#.output.LayerNorm")
+    NORM(begin "encoder.layer.#.attention.output.LayerNorm")                                       \
+        BIASED(begin "encoder.layer.#.intermediate.dense", "40x16", "40")                          \
+            BIASED(begin "encoder.layer.#.output.dense", "16x40", "16")                            \
+                NORM(begin "encoder.layer.#.output.LayerNorm")
 #define CONFIG(type, more)                                                                         \
-    "{\"model_type\":\"" type "\",\"hidden_size\":16,\"num_attention_heads\":2,"                   \
-    "\"num_hidden_layers\":2" more "}"
+    "{\"model_type\":\"" type                                                                      \
+    "\",\"hidden_size\":16,\"num_attention_heads\":2,\"num_hidden_layers\":2" more "}"
 
 static void test_roberta(void **state)
 {
     static const char TENSORS[] = BLOCK(
-        "roberta.") ", roberta.embeddings.word_embeddings.weight 30x16, "
+        "roberta.") "roberta.embeddings.word_embeddings.weight 30x16, "
                     "roberta.embeddings.position_embeddings.weight 14x16, "
                     "roberta.embeddings.token_type_embeddings.weight 1x16, " NORM(
-                        "roberta.embeddings.LayerNorm") ", lm_head.bias 30, " BIASED("lm_head."
-                                                                                     "dense",
-                                                                                     "16x16",
-                                                                                     "16") ","
-                                                                                           " " NORM(
-                                                                                               "lm_"
-                                                                                               "hea"
-                                                                                               "d."
-                                                                                               "lay"
-                                                                                               "er_"
-                                                                                               "nor"
-                                                                                               "m");
+                        "roberta.embeddings.LayerNorm") "lm_head.bias 30, " BIASED("lm_head.dense",
+                                                                                   "16x16", "16")
+                        NORM("lm_head.layer_norm");
     (void)state;
     const struct model_forward *forward = forward_case_open(
         CONFIG("roberta", ",\"layer_norm_eps\":0.25,\"hidden_act\":\"relu\""), TENSORS, 2);
@@ -71,17 +64,16 @@ static void test_electra(void **state)
     (void)state;
     const struct model_forward *forward = forward_case_open(
         CONFIG("electra", ",\"embedding_size\":6"),
-        BLOCK("electra.") ", electra.embeddings.word_embeddings.weight 30x6, "
+        BLOCK("electra.") "electra.embeddings.word_embeddings.weight 30x6, "
                           "electra.embeddings.position_embeddings.weight 14x6, "
                           "electra.embeddings.token_type_embeddings.weight 2x6, "
                           "electra.embeddings.LayerNorm.weight 6, "
                           "electra.embeddings.LayerNorm.bias 6, " BIASED(
-                              "electra.embeddings_project", "16x6",
-                              "16") ", " BIASED("generator_predictions.dense", "6x16",
-                                                "6") ", "
-                                                     "generator_predictions.LayerNorm.weight 6, "
-                                                     "generator_predictions.LayerNorm.bias 6, "
-                                                     "generator_lm_head.bias 30",
+                              "electra.embeddings_project", "16x6", "16")
+                              BIASED("generator_predictions.dense", "6x16",
+                                     "6") "generator_predictions.LayerNorm.weight 6, "
+                                          "generator_predictions.LayerNorm.bias 6, "
+                                          "generator_lm_head.bias 30",
         2);
     const struct model_embedding *embedding = &forward->streams[0].embedding;
     assert_int_equal(embedding->positions.width, 6);
@@ -94,11 +86,11 @@ static void test_electra(void **state)
     published_close();
     forward = forward_case_open(
         CONFIG("electra", ",\"embedding_size\":16"),
-        BLOCK("electra.") ", electra.embeddings.word_embeddings.weight 30x16, "
+        BLOCK("electra.") "electra.embeddings.word_embeddings.weight 30x16, "
                           "electra.embeddings.position_embeddings.weight 14x16, "
-                          "electra.embeddings.token_type_embeddings.weight "
-                          "2x16, " NORM("electra.embeddings.LayerNorm") ", " BIASED(
-                              "discriminator_predictions.dense", "16x16", "16"),
+                          "electra.embeddings.token_type_embeddings.weight 2x16, " NORM(
+                              "electra.embeddings.LayerNorm")
+                              BIASED("discriminator_predictions.dense", "16x16", "16"),
         2);
     assert_null(forward->streams[0].embedding.projection.weight);
     assert_null(forward->head.output.weight);
@@ -108,38 +100,30 @@ static void test_electra(void **state)
 static void test_distilbert(void **state)
 {
     (void)state;
-    const struct model_forward *forward = forward_case_open(
-        "{\"model_type\":\"distilbert\",\"dim\":16,\"n_heads\":2,\"n_layers\":2}",
-        PUBLISHED_LINEARS("distilbert.transformer.layer.#.attention.", "q_lin", "k_lin", "v_lin", "out_lin", "16") ", " NORM("distilbert.transformer.layer.#.sa_layer_norm") ", " BIASED(
-            "distilbert.transformer.layer.#.ffn.lin1", "40x16",
-            "40") ", " BIASED("distilbert.transformer.layer.#.ffn.lin2", "16x40",
-                              "16") ", " NORM("distilbert.transformer.layer.#.output_layer_"
-                                              "norm") ", "
-                                                      "distilbert.embeddings.word_"
-                                                      "embeddings.weight 30x16, "
-                                                      "distilbert.embeddings.position_"
-                                                      "embeddings.weight 14x16, " NORM(
-                                                          "dis"
-                                                          "til"
-                                                          "ber"
-                                                          "t."
-                                                          "emb"
-                                                          "edd"
-                                                          "ing"
-                                                          "s."
-                                                          "Lay"
-                                                          "erN"
-                                                          "or"
-                                                          "m") ", " BIASED("vocab_transform",
-                                                                           "16x16",
-                                                                           "16") ", " NORM("vocab_"
-                                                                                           "layer_"
-                                                                                           "norm") ", "
-                                                                                                   "vocab_"
-                                                                                                   "projecto"
-                                                                                                   "r.bias "
-                                                                                                   "30",
-        2);
+    const struct model_forward
+        *
+            forward =
+                forward_case_open(
+                    "{\"model_type\":\"distilbert\",\"dim\":16,\"n_heads\":2,\"n_layers\":2}",
+                    LINEARS("distilbert.transformer.layer.#.attention.", "q_lin", "k_lin", "v_lin",
+                            "out_lin")
+                        NORM("distilbert.transformer.layer.#.sa_layer_norm")
+                            BIASED("distilbert.transformer.layer.#.ffn.lin1", "40x16", "40")
+                                BIASED("distilbert.transformer.layer.#.ffn.lin2", "16x40",
+                                       "16") NORM("distilbert.transformer.layer.#.output_layer_"
+                                                  "norm") "distilbert.embeddings.word_embeddings."
+                                                          "weight 30x16, "
+                                                          "distilbert.embeddings.position_"
+                                                          "embeddings.weight 14x16, " NORM(
+                                                              "distilbert.embeddings.LayerNorm")
+                                                              BIASED("vocab_transform", "16x16",
+                                                                     "16")
+                                                                  NORM(
+                                                                      "vocab_layer_norm") "vocab_"
+                                                                                          "projecto"
+                                                                                          "r.bias "
+                                                                                          "30",
+                    2);
     const struct model_stream *stream = &forward->streams[0];
     assert_null(stream->embedding.types.rows);
     forward_case_expect_norm(&stream->blocks[1].self.after,
@@ -161,40 +145,19 @@ static void test_albert(void **state)
     const struct model_forward *forward = forward_case_open(
         "{\"model_type\":\"albert\",\"hidden_size\":16,\"num_attention_heads\":2,"
         "\"num_hidden_layers\":2,\"inner_group_num\":2,\"embedding_size\":6}",
-        PUBLISHED_LINEARS(LAYER "attention.", "query", "key", "value", "dense", "16") ", " NORM(LAYER "attention.LayerNorm") ", " NORM(
-            LAYER
-            "full_layer_layer_norm") ", " BIASED(LAYER "ffn", "40x16",
-                                                 "40") ", " BIASED(LAYER "ffn_output", "16x40",
-                                                                   "16") ", "
-                                                                         "albert.embeddings.word_"
-                                                                         "embeddings.weight 30x6, "
-                                                                         "albert.embeddings."
-                                                                         "position_embeddings."
-                                                                         "weight 14x6, "
-                                                                         "albert.embeddings.token_"
-                                                                         "type_embeddings.weight "
-                                                                         "2x6, "
-                                                                         "albert.embeddings."
-                                                                         "LayerNorm.weight 6, "
-                                                                         "albert.embeddings."
-                                                                         "LayerNorm.bias "
-                                                                         "6, " BIASED(
-                                                                             "albert.encoder."
-                                                                             "embedding_hidden_"
-                                                                             "mapping_in",
-                                                                             "16x6",
-                                                                             "16") ", "
-                                                                                   "predictions."
-                                                                                   "bias 30, "
-                                                                                   "predictions."
-                                                                                   "LayerNorm."
-                                                                                   "weight 6, "
-                                                                                   "predictions."
-                                                                                   "LayerNorm.bias "
-                                                                                   "6, " BIASED(
-                                                                                       "predictions"
-                                                                                       ".dense",
-                                                                                       "6x16", "6"),
+        LINEARS(LAYER "attention.", "query", "key", "value", "dense")
+            NORM(LAYER "attention.LayerNorm") NORM(LAYER "full_layer_layer_norm")
+                BIASED(LAYER "ffn", "40x16", "40")
+                    BIASED(LAYER "ffn_output", "16x40",
+                           "16") "albert.embeddings.word_embeddings.weight 30x6, "
+                                 "albert.embeddings.position_embeddings.weight 14x6, "
+                                 "albert.embeddings.token_type_embeddings.weight 2x6, "
+                                 "albert.embeddings.LayerNorm.weight 6, "
+                                 "albert.embeddings.LayerNorm.bias 6, " BIASED(
+                                     "albert.encoder.embedding_hidden_mapping_in", "16x6",
+                                     "16") "predictions.bias 30, predictions.LayerNorm.weight 6, "
+                                           "predictions.LayerNorm.bias 6, " BIASED(
+                                               "predictions.dense", "6x16", "6"),
         2);
     const struct model_stream *stream = &forward->streams[0];
     assert_int_equal(stream->block_count, 4);

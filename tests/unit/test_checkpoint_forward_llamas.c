@@ -15,20 +15,24 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Lists of tensors; each ends with a comma. */
+#define LINEARS(begin, q, k, v, o) PUBLISHED_LINEARS(begin, q, k, v, o, "16") ", "
 #define FIELDS                                                                                     \
     "\"hidden_size\":16,\"num_attention_heads\":4,\"num_key_value_heads\":2,"                      \
     "\"num_hidden_layers\":2"
 #define ATTENTION(o)                                                                               \
-    "model.embed_tokens.weight 30x16, model.layers.#.self_attn.q_proj.weight 16x16, "              \
-    "model.layers.#.self_attn.k_proj.weight 8x16, model.layers.#.self_attn.v_proj.weight 8x16, "   \
-    "model.layers.#.self_attn." o ".weight 16x16"
+    "model.embed_tokens.weight 30x16, "                                                            \
+    "model.layers.#.self_attn.q_proj.weight 16x16, "                                               \
+    "model.layers.#.self_attn.k_proj.weight 8x16, "                                                \
+    "model.layers.#.self_attn.v_proj.weight 8x16, model.layers.#.self_attn." o ".weight 16x16, "
 #define GATED                                                                                      \
-    "model.layers.#.mlp.gate_proj.weight 40x16, model.layers.#.mlp.up_proj.weight 40x16, "         \
-    "model.layers.#.mlp.down_proj.weight 16x40"
-#define NORM(name)        "model." name ".weight 16"
-#define BIASED_NORM(name) "model." name ".weight 16, model." name ".bias 16"
+    "model.layers.#.mlp.gate_proj.weight 40x16, "                                                  \
+    "model.layers.#.mlp.up_proj.weight 40x16, "                                                    \
+    "model.layers.#.mlp.down_proj.weight 16x40, "
+#define NORM(name)        "model." name ".weight 16, "
+#define BIASED_NORM(name) "model." name ".weight 16, model." name ".bias 16, "
 #define LAYER_NORM(name)  NORM("layers.#." name)
-#define HEAD              "lm_head.weight 30x16"
+#define HEAD              "lm_head.weight 30x16, "
 
 static const struct model_stream *only_stream(const struct model_forward *forward)
 {
@@ -53,14 +57,13 @@ static void test_mistral(void **state)
     };
     (void)state;
     for (int i = 0; i < 2; i++) {
-        const struct model_forward *forward = forward_case_open(
-            CONFIGS[i],
-            ATTENTION("o_proj") ", " GATED ", " LAYER_NORM("input_layernorm") ", " LAYER_NORM(
-                "post_attention_"
-                "layernorm") ", " NORM("norm") ", " HEAD
-                                               ", model.layers.#.self_attn.q_norm.weight 4, "
-                                               "model.layers.#.self_attn.k_norm.weight 4",
-            2);
+        const struct model_forward *forward =
+            forward_case_open(CONFIGS[i],
+                              ATTENTION("o_proj") GATED LAYER_NORM("input_layernorm")
+                                  LAYER_NORM("post_attention_layernorm") NORM("norm") HEAD
+                              "model.layers.#.self_attn.q_norm.weight 4, "
+                              "model.layers.#.self_attn.k_norm.weight 4",
+                              2);
         const struct model_block *block = &only_stream(forward)->blocks[1];
         expect_norm(&block->self.before, "input_layernorm", 0.25, false);
         expect_norm(&block->feed_forward.before, "post_attention_layernorm", 0.25, false);
@@ -73,28 +76,17 @@ static void test_mistral(void **state)
 static void test_mixtral(void **state)
 {
     static const char TENSORS[] =
-        ATTENTION("o_proj") ", " LAYER_NORM("input_layernorm") ", " LAYER_NORM(
-            "post_attention_layernorm") ", " NORM("norm") ", " HEAD ", "
-                                                          "model.layers.#.block_sparse_"
-                                                          "moe.gate.weight 3x16, "
-                                                          "model.layers.#.block_sparse_moe.experts."
-                                                          "0.w1.weight 40x16, "
-                                                          "model.layers.#.block_sparse_moe.experts."
-                                                          "0.w2.weight 16x40, "
-                                                          "model.layers.#.block_sparse_moe.experts."
-                                                          "0.w3.weight 40x16, "
-                                                          "model.layers.#.block_sparse_moe.experts."
-                                                          "1.w1.weight 40x16, "
-                                                          "model.layers.#.block_sparse_moe.experts."
-                                                          "1.w2.weight 16x40, "
-                                                          "model.layers.#.block_sparse_moe.experts."
-                                                          "1.w3.weight 40x16, "
-                                                          "model.layers.#.block_sparse_moe.experts."
-                                                          "2.w1.weight 40x16, "
-                                                          "model.layers.#.block_sparse_moe.experts."
-                                                          "2.w2.weight 16x40, "
-                                                          "model.layers.#.block_sparse_moe.experts."
-                                                          "2.w3.weight 40x16";
+        ATTENTION("o_proj") LAYER_NORM("input_layernorm") LAYER_NORM("post_attention_layernorm")
+            NORM("norm") HEAD "model.layers.#.block_sparse_moe.gate.weight 3x16, "
+                              "model.layers.#.block_sparse_moe.experts.0.w1.weight 40x16, "
+                              "model.layers.#.block_sparse_moe.experts.0.w2.weight 16x40, "
+                              "model.layers.#.block_sparse_moe.experts.0.w3.weight 40x16, "
+                              "model.layers.#.block_sparse_moe.experts.1.w1.weight 40x16, "
+                              "model.layers.#.block_sparse_moe.experts.1.w2.weight 16x40, "
+                              "model.layers.#.block_sparse_moe.experts.1.w3.weight 40x16, "
+                              "model.layers.#.block_sparse_moe.experts.2.w1.weight 40x16, "
+                              "model.layers.#.block_sparse_moe.experts.2.w2.weight 16x40, "
+                              "model.layers.#.block_sparse_moe.experts.2.w3.weight 40x16";
     (void)state;
     const struct model_forward *forward = forward_case_open(
         "{\"model_type\":\"mixtral\",\"num_local_experts\":3," FIELDS "}", TENSORS, 2);
@@ -115,9 +107,10 @@ static void test_mixtral(void **state)
     published_close();
     forward_case_refused("{\"model_type\":\"mixtral\"," FIELDS "}", TENSORS, 2,
                          "tensor 'model.layers.0.block_sparse_moe.gate.weight' is not [8, 16]");
-    forward_case_refused(
-        "{\"model_type\":\"mixtral\",\"num_local_experts\":3,\"num_experts_per_tok\":4," FIELDS "}",
-        TENSORS, 2, "3 experts (num_local_experts), of which 4 (num_experts_per_tok)");
+    forward_case_refused("{\"model_type\":\"mixtral\",\"num_local_experts\":3,"
+                         "\"num_experts_per_tok\":4," FIELDS "}",
+                         TENSORS, 2,
+                         "3 experts (num_local_experts), of which 4 (num_experts_per_tok)");
 }
 
 static void test_phi(void **state)
@@ -126,18 +119,13 @@ static void test_phi(void **state)
     const struct model_forward *forward = forward_case_open(
         "{\"model_type\":\"phi\",\"hidden_size\":16,\"num_attention_heads\":2,"
         "\"num_hidden_layers\":2}",
-        PUBLISHED_LINEARS("model.layers.#.self_attn.", "q_proj", "k_proj", "v_proj", "dense", "16") ", model.embed_tokens.weight 30x16, " BIASED_NORM(
-            "layers.#.input_layernorm") ", " BIASED_NORM("final_layernorm") ", "
-                                                                            "model.layers.#.mlp."
-                                                                            "fc1.weight 40x16, "
-                                                                            "model.layers.#.mlp."
-                                                                            "fc1.bias 40, "
-                                                                            "model.layers.#.mlp."
-                                                                            "fc2.weight 16x40, "
-                                                                            "model.layers.#.mlp."
-                                                                            "fc2.bias 16, "
-                                                                            "lm_head.bias "
-                                                                            "30, " HEAD,
+        LINEARS("model.layers.#.self_attn.", "q_proj", "k_proj", "v_proj",
+                "dense") "model.embed_tokens.weight 30x16, " BIASED_NORM("layers.#.input_layernorm")
+            BIASED_NORM("final_layernorm") "model.layers.#.mlp.fc1.weight 40x16, "
+                                           "model.layers.#.mlp.fc1.bias 40, "
+                                           "model.layers.#.mlp.fc2.weight 16x40, "
+                                           "model.layers.#.mlp.fc2.bias 16, "
+                                           "lm_head.bias 30, " HEAD,
         2);
     const struct model_block *block = &only_stream(forward)->blocks[1];
     assert_true(block->is_parallel);
@@ -153,11 +141,12 @@ static void test_phi3(void **state)
     (void)state;
     const struct model_forward *forward = forward_case_open(
         "{\"model_type\":\"phi3\"," FIELDS "}",
-        "model.embed_tokens.weight 30x16, model.layers.#.self_attn.qkv_proj.weight 32x16, "
+        "model.embed_tokens.weight 30x16, "
+        "model.layers.#.self_attn.qkv_proj.weight 32x16, "
         "model.layers.#.self_attn.o_proj.weight 16x16, "
-        "model.layers.#.mlp.gate_up_proj.weight 80x16, model.layers.#.mlp.down_proj.weight "
-        "16x40, " LAYER_NORM("input_layernorm") ", " LAYER_NORM(
-            "post_attention_layernorm") ", " NORM("norm") ", " HEAD,
+        "model.layers.#.mlp.gate_up_proj.weight 80x16, "
+        "model.layers.#.mlp.down_proj.weight 16x40, " LAYER_NORM("input_layernorm")
+            LAYER_NORM("post_attention_layernorm") NORM("norm") HEAD,
         2);
     const struct model_feed_forward *dense = &only_stream(forward)->blocks[1].dense;
     const struct rows fused = published_tensor("model.layers.#.mlp.gate_up_proj.weight", 1);
@@ -172,12 +161,13 @@ static void test_phi3(void **state)
 
 static void test_stablelm(void **state)
 {
-    static const char TENSORS[] = ATTENTION("o_proj") ", " GATED ", " BIASED_NORM(
-        "layers.#.input_layernorm") ", " HEAD ", " BIASED_NORM("norm");
+    static const char TENSORS[] =
+        ATTENTION("o_proj") GATED BIASED_NORM("layers.#.input_layernorm") HEAD BIASED_NORM("norm");
     (void)state;
-    const struct model_forward *forward = forward_case_open(
-        "{\"model_type\":\"stablelm\",\"use_parallel_residual\":true,\"rope_pct\":0.5," FIELDS "}",
-        TENSORS, 2);
+    const struct model_forward *forward =
+        forward_case_open("{\"model_type\":\"stablelm\",\"use_parallel_residual\":true,"
+                          "\"rope_pct\":0.5," FIELDS "}",
+                          TENSORS, 2);
     const struct model_block *block = &only_stream(forward)->blocks[1];
     assert_true(block->is_parallel);
     expect_norm(&block->feed_forward.before, "input_layernorm", 1e-5, true);
@@ -190,8 +180,8 @@ static void test_stablelm(void **state)
 static void test_olmo(void **state)
 {
     (void)state;
-    const struct model_forward *forward = forward_case_open("{\"model_type\":\"olmo\"," FIELDS "}",
-                                                            ATTENTION("o_proj") ", " GATED, 2);
+    const struct model_forward *forward =
+        forward_case_open("{\"model_type\":\"olmo\"," FIELDS "}", ATTENTION("o_proj") GATED, 2);
     const struct model_stream *stream = only_stream(forward);
     const struct attn_norm *const norms[] = { &stream->blocks[1].self.before,
                                               &stream->blocks[1].feed_forward.before,
@@ -204,11 +194,9 @@ static void test_olmo(void **state)
     published_close();
     forward = forward_case_open(
         "{\"model_type\":\"olmo2\"," FIELDS "}",
-        ATTENTION("o_proj") ", " GATED ", " NORM("norm") ", " LAYER_NORM(
-            "self_attn.q_norm") ", model.layers.#.self_attn.k_norm.weight "
-                                "8, " LAYER_NORM(
-                                    "post_attention_"
-                                    "layernorm") ", " LAYER_NORM("post_feedforward_layernorm"),
+        ATTENTION("o_proj") GATED NORM("norm")
+            LAYER_NORM("self_attn.q_norm") "model.layers.#.self_attn.k_norm.weight 8, " LAYER_NORM(
+                "post_attention_layernorm") LAYER_NORM("post_feedforward_layernorm"),
         2);
     const struct model_block *block = &only_stream(forward)->blocks[1];
     assert_null(block->self.before.weight);
@@ -225,8 +213,7 @@ static void test_cohere(void **state)
         char config[256];
         snprintf(config, sizeof config, "{\"model_type\":\"%s\"," FIELDS "}", TYPES[i]);
         const struct model_forward *forward = forward_case_open(
-            config,
-            ATTENTION("o_proj") ", " GATED ", " NORM("norm") ", " LAYER_NORM("input_layernorm"), 2);
+            config, ATTENTION("o_proj") GATED NORM("norm") LAYER_NORM("input_layernorm"), 2);
         const struct model_block *block = &only_stream(forward)->blocks[1];
         assert_true(block->is_parallel);
         expect_norm(&block->self.before, "input_layernorm", 1e-5, true);
@@ -251,8 +238,8 @@ static void test_gemma(void **state)
     (void)state;
     const struct model_forward *forward = forward_case_open(
         "{\"model_type\":\"gemma\",\"head_dim\":4,\"hidden_act\":\"gelu\"," FIELDS "}",
-        ATTENTION("o_proj") ", " GATED ", " NORM("norm") ", " LAYER_NORM(
-            "input_layernorm") ", " LAYER_NORM("post_attention_layernorm"),
+        ATTENTION("o_proj") GATED NORM("norm") LAYER_NORM("input_layernorm")
+            LAYER_NORM("post_attention_layernorm"),
         2);
     const struct model_stream *stream = only_stream(forward);
     assert_true(stream->embedding.scale == 4);
@@ -271,53 +258,19 @@ static void test_gemma2(void **state)
     static const char *const CONFIGS[] = {
         "{\"model_type\":\"gemma2\",\"head_dim\":4," FIELDS "}",
         "{\"model_type\":\"gemma3_text\",\"head_dim\":4," FIELDS "}",
-        "{\"model_type\":\"gemma3_text\",\"head_dim\":4,\"use_bidirectional_attention\":true," //
+        "{\"model_type\":\"gemma3_text\",\"head_dim\":4,"
+        "\"use_bidirectional_attention\":true," //
         FIELDS "}",
     };
     for (int i = 0; i < 3; i++) {
-        forward =
-            forward_case_open(
-                CONFIGS[i],
-                ATTENTION("o_proj") ", " GATED ", " NORM("norm") ", " LAYER_NORM("input_layernorm") ", " LAYER_NORM(
-                    "pos"
-                    "t_"
-                    "att"
-                    "ent"
-                    "ion"
-                    "_la"
-                    "yer"
-                    "nor"
-                    "m") ", " LAYER_NORM("pre_feedforward_layernorm") ", " LAYER_NORM("po"
-                                                                                      "st"
-                                                                                      "_f"
-                                                                                      "ee"
-                                                                                      "df"
-                                                                                      "or"
-                                                                                      "wa"
-                                                                                      "rd"
-                                                                                      "_"
-                                                                                      "la"
-                                                                                      "ye"
-                                                                                      "rn"
-                                                                                      "or"
-                                                                                      "m") ", "
-                                                                                           "model."
-                                                                                           "layers."
-                                                                                           "#."
-                                                                                           "self_"
-                                                                                           "attn."
-                                                                                           "q_norm."
-                                                                                           "weight "
-                                                                                           "4, "
-                                                                                           "model."
-                                                                                           "layers."
-                                                                                           "#."
-                                                                                           "self_"
-                                                                                           "attn."
-                                                                                           "k_norm."
-                                                                                           "weight "
-                                                                                           "4",
-                2);
+        forward = forward_case_open(
+            CONFIGS[i],
+            ATTENTION("o_proj") GATED NORM("norm") LAYER_NORM("input_layernorm")
+                LAYER_NORM("post_attention_layernorm") LAYER_NORM("pre_feedforward_layernorm")
+                    LAYER_NORM(
+                        "post_feedforward_layernorm") "model.layers.#.self_attn.q_norm.weight 4, "
+                                                      "model.layers.#.self_attn.k_norm.weight 4",
+            2);
         const struct model_block *block = &only_stream(forward)->blocks[1];
         expect_gemma_norm(&block->self.before, "model.layers.#.input_layernorm.weight");
         expect_gemma_norm(&block->self.inside, "model.layers.#.post_attention_layernorm.weight");
@@ -333,14 +286,15 @@ static void test_gemma2(void **state)
 
 static void test_granite(void **state)
 {
-    static const char TENSORS[] = ATTENTION("o_proj") ", " GATED ", " LAYER_NORM(
-        "input_layernorm") ", " LAYER_NORM("post_attention_layernorm") ", " NORM("norm");
+    static const char TENSORS[] = ATTENTION("o_proj") GATED LAYER_NORM("input_layernorm")
+        LAYER_NORM("post_attention_layernorm") NORM("norm");
     (void)state;
-    const struct model_forward *forward = forward_case_open(
-        "{\"model_type\":\"granite\",\"embedding_multiplier\":12,\"residual_multiplier\":0.25,"
-        "\"logits_scaling\":8,\"attention_multiplier\":0.5,\"tie_word_embeddings\":true," //
-        FIELDS "}",
-        TENSORS, 2);
+    const struct model_forward *forward =
+        forward_case_open("{\"model_type\":\"granite\",\"embedding_multiplier\":12,"
+                          "\"residual_multiplier\":0.25,\"logits_scaling\":8,"
+                          "\"attention_multiplier\":0.5,\"tie_word_embeddings\":true," //
+                          FIELDS "}",
+                          TENSORS, 2);
     const struct model_block *block = &only_stream(forward)->blocks[1];
     assert_true(forward->streams[0].embedding.scale == 12);
     assert_true(block->self.scale == 0.25 && block->feed_forward.scale == 0.25);
@@ -350,17 +304,18 @@ static void test_granite(void **state)
 }
 
 #define META_ATTENTION                                                                             \
-    "tok_embeddings.weight 30x16, norm.weight 16, layers.#.attention.wq.weight 16x16, "            \
-    "layers.#.attention.wk.weight 8x16, layers.#.attention.wv.weight 8x16, "                       \
-    "layers.#.attention.wo.weight 16x16, layers.#.attention_norm.weight 16, "                      \
-    "layers.#.ffn_norm.weight 16"
+    "tok_embeddings.weight 30x16, norm.weight 16, "                                                \
+    "layers.#.attention.wq.weight 16x16, layers.#.attention.wk.weight 8x16, "                      \
+    "layers.#.attention.wv.weight 8x16, layers.#.attention.wo.weight 16x16, "                      \
+    "layers.#.attention_norm.weight 16, layers.#.ffn_norm.weight 16, "
 
 static void test_params(void **state)
 {
     (void)state;
     const struct model_forward *forward = forward_case_open(
-        "{\"dim\":16,\"n_layers\":2,\"n_heads\":4,\"n_kv_heads\":2,\"norm_eps\":0.25}",
-        META_ATTENTION ", layers.#.feed_forward.w1.weight 40x16, "
+        "{\"dim\":16,\"n_layers\":2,\"n_heads\":4,\"n_kv_heads\":2,"
+        "\"norm_eps\":0.25}",
+        META_ATTENTION "layers.#.feed_forward.w1.weight 40x16, "
                        "layers.#.feed_forward.w2.weight 16x40, "
                        "layers.#.feed_forward.w3.weight 40x16, output.weight 30x16",
         2);
@@ -371,9 +326,9 @@ static void test_params(void **state)
     forward_case_expect_linear(&forward->head.output, "output", 0, 30, 16);
     published_close();
     forward = forward_case_open(
-        "{\"dim\":16,\"n_layers\":2,\"n_heads\":4,\"n_kv_heads\":2,\"hidden_dim\":40,"
-        "\"moe\":{\"num_experts\":2,\"num_experts_per_tok\":1}}",
-        META_ATTENTION ", layers.#.feed_forward.gate.weight 2x16, "
+        "{\"dim\":16,\"n_layers\":2,\"n_heads\":4,\"n_kv_heads\":2,"
+        "\"hidden_dim\":40,\"moe\":{\"num_experts\":2,\"num_experts_per_tok\":1}}",
+        META_ATTENTION "layers.#.feed_forward.gate.weight 2x16, "
                        "layers.#.feed_forward.experts.0.w1.weight 40x16, "
                        "layers.#.feed_forward.experts.0.w2.weight 16x40, "
                        "layers.#.feed_forward.experts.0.w3.weight 40x16, "
@@ -395,8 +350,9 @@ static void test_stories(void **state)
 {
     static const struct model_files FILES = {
         .path = "examples/models/stories260K/model.safetensors",
-        .config = "{\"dim\":64,\"n_layers\":5,\"n_heads\":8,\"n_kv_heads\":4,\"vocab_size\":512,"
-                  "\"multiple_of\":4,\"norm_eps\":1e-5,\"max_seq_len\":512}",
+        .config = "{\"dim\":64,\"n_layers\":5,\"n_heads\":8,\"n_kv_heads\":4,"
+                  "\"vocab_size\":512,\"multiple_of\":4,\"norm_eps\":1e-5,"
+                  "\"max_seq_len\":512}",
     };
     struct model *model;
     struct fault fault;
