@@ -134,6 +134,33 @@ static cJSON *trace(struct http_client *client, const char *model, const char *f
     return answer;
 }
 
+/* The same answer comes where the rows of the first layer take the place of the embedding of the
+ * model's first stack. */
+static void expect_same_from_embeddings(struct http_client *client, const char *model,
+                                        const char *fields, const cJSON *traced)
+{
+    static const char *const REPLACED[] = { "tokens", "token_types", "pixels", "features" };
+    struct request_text text = { .data = NULL };
+    const cJSON *first = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(traced, "layers"), 0);
+    request_text_add(&text, "{\"model\":\"%s\",", model);
+    request_text_add(&text, "%s,%s}", fields, TRACE_OUTPUTS);
+    cJSON *request = cJSON_Parse(text.data);
+    assert_non_null(request);
+    for (size_t i = 0; i < sizeof REPLACED / sizeof REPLACED[0]; i++)
+        cJSON_DeleteItemFromObjectCaseSensitive(request, REPLACED[i]);
+    assert_true(cJSON_AddItemToObject(
+        request, "embeddings",
+        cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(first, "hidden_states"), true)));
+    char *body = cJSON_PrintUnformatted(request);
+    cJSON *answer = answer_post(client, "/v1/trace", body);
+    answer_expect_equal(answer, traced, "layers");
+    answer_expect_equal(answer, traced, "final_hidden_states");
+    cJSON_Delete(answer);
+    cJSON_Delete(request);
+    free(body);
+    free(text.data);
+}
+
 void trace_client_expect(struct http_client *client, const char *model, const char *fields,
                          const struct forward *want)
 {
@@ -150,6 +177,8 @@ void trace_client_expect(struct http_client *client, const char *model, const ch
         expect_rows(answer, model, "encoder_hidden_states", want->encoder_hidden_states);
     print_message("%s: rows %.1e, weights %.1e, lse %.1e\n", model, worst.row, worst.weight,
                   worst.logarithm);
+    if (want->first_layer == 0)
+        expect_same_from_embeddings(client, model, fields, answer);
     cJSON_Delete(answer);
 }
 
