@@ -13,6 +13,7 @@ enum { MODEL_PIECE = 1, MODEL_TRAINER = 2, MODEL_NORMALIZER = 3 };
 enum { PIECE_TEXT = 1, PIECE_SCORE = 2, PIECE_TYPE = 3 };
 enum {
     TRAINER_MODEL = 3,
+    TRAINER_SPLITS_AT_WHITESPACE = 22,
     TRAINER_WHITESPACE_IS_SUFFIX = 24,
     TRAINER_BYTE_FALLBACK = 35,
     TRAINER_UNKNOWN_ID = 40,
@@ -76,6 +77,9 @@ static bool read_trainer(struct sentencepiece *model, struct byte_slice bytes, s
         switch (field.number) {
         case TRAINER_MODEL:
             model->model = protobuf_integer(&field);
+            break;
+        case TRAINER_SPLITS_AT_WHITESPACE:
+            model->splits_at_whitespace = protobuf_integer(&field) != 0;
             break;
         case TRAINER_WHITESPACE_IS_SUFFIX:
             model->whitespace_is_suffix = protobuf_integer(&field) != 0;
@@ -143,6 +147,7 @@ bool sentencepiece_read(struct sentencepiece *model, struct byte_slice file, str
     *model = (struct sentencepiece){
         .model = SENTENCEPIECE_UNIGRAM,
         .unknown_piece = { "<unk>", 5 },
+        .splits_at_whitespace = true,
         .adds_prefix = true,
         .removes_extra_whitespaces = true,
         .escapes_whitespaces = true,

@@ -36,7 +36,7 @@ struct sentencepiece {
     int64_t unknown_id;
     struct byte_slice unknown_piece;
     bool byte_fallback;
-    bool whitespace_is_suffix;
+    bool whitespace_is_suffix, splits_at_whitespace;
     struct byte_slice charsmap; /* precompiled; empty: characters stay as they are */
     bool adds_prefix, removes_extra_whitespaces, escapes_whitespaces;
 };

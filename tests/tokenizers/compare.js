@@ -3,12 +3,13 @@
 //     npm install @anush008/tokenizers                      in a folder of its own, JUDGE below
 //     make build/cc/tests/tokenizers/encode_lines
 //     node tests/tokenizers/compare.js JUDGE build/cc/tests/tokenizers/encode_lines [--lines N] [--seed N]
-//         [--no-time] FOLDER...
+//         [--no-time] [--ours FOLDER] FOLDER...
 //
 // Each FOLDER holds a tokenizer.json (or, two levels deep, folders that do). For each, N lines
 // (100000 unless given) of lines.js are encoded by both; ids, offsets in bytes and the decoded texts
 // must be equal. The first differences are printed. Then both encode the lines again in turns, on
 // one core, and the best of three times is printed as MB/s. Exits 1 where anything differs.
+// --ours names another folder for the server, such as one with an older form of the same tokenizer.
 'use strict';
 process.env.TOKENIZERS_PARALLELISM = 'false';
 const { spawnSync } = require('child_process');
@@ -24,6 +25,7 @@ function options(argv) {
         if (argv[i] === '--lines') found.lines = Number(argv[++i]);
         else if (argv[i] === '--seed') found.seed = Number(argv[++i]);
         else if (argv[i] === '--no-time') found.time = false;
+        else if (argv[i] === '--ours') found.ours = argv[++i];
         else found.folders.push(argv[i]);
     }
     if (found.folders.length < 3) {
@@ -145,7 +147,7 @@ function show(text, what, ours, theirs) {
 async function times(tokenizer, found, folder, texts, input) {
     let ours = Infinity, theirs = Infinity;
     for (let turn = 0; turn < 3; turn++) {
-        ours = Math.min(ours, Number(run(found.program, [folder, 'time'], input).toString()));
+        ours = Math.min(ours, Number(run(found.program, [found.ours || folder, 'time'], input).toString()));
         const begin = process.hrtime.bigint();
         for (let i = 0; i < texts.length; i += 1000)
             await tokenizer.encodeBatch(texts.slice(i, i + 1000), { addSpecialTokens: true });
@@ -158,7 +160,7 @@ async function compare(reference, found, folder, texts) {
     const input = frames(texts);
     const megabytes = (input.length - 4 * texts.length) / 1e6;
     const tokenizer = reference.Tokenizer.fromFile(path.join(folder, 'tokenizer.json'));
-    const ours = readAnswers(run(found.program, [folder], input));
+    const ours = readAnswers(run(found.program, [found.ours || folder], input));
     const theirs = await referenceAnswers(tokenizer, texts);
     const counts = {};
     texts.forEach((text, i) => {

@@ -1,0 +1,91 @@
+/* tokenizer_older.c - opens a folder whose tokenizer has an older form: see older.h. */
+#include "tokenizer/older.h"
+#include "tokenizer/tokenizer_file.h"
+#include "tokenizer/tokenizer_internal.h"
+
+#include <stdlib.h>
+
+/* The forms, in the order in which they are looked for. */
+static const struct form {
+    const char *file;  /* the vocabulary's: its presence is the form's */
+    const char *class; /* the file that the classes name: see older_classes.c */
+    const char *merges;
+    bool (*read)(struct older *older);
+} FORMS[] = {
+    { "vocab.txt", "vocab.txt", NULL, older_read_lines },
+    { "vocab.json", "vocab.json", "merges.txt", older_read_pairs },
+    { "tokenizer.model", "tokenizer.model", NULL, older_read_sentencepiece },
+    { "spiece.model", "tokenizer.model", NULL, older_read_sentencepiece },
+    { "sentencepiece.bpe.model", "tokenizer.model", NULL, older_read_sentencepiece },
+};
+
+enum { JSON_BYTES_MAX = 1 << 29, JSON_VALUES_MAX = 1 << 24 };
+
+static bool build(struct tokenizer *tokenizer, struct older *older, const struct form *form)
+{
+    struct text text;
+    struct json_document document = { 0 };
+    const struct json_options options = { .nul_is_kept = true, .values_max = JSON_VALUES_MAX };
+    text_init(&text, JSON_BYTES_MAX);
+    const bool good = older_fill(older, &text)
+                      && json_read(&document, text.data, text.used, &options, older->fault);
+    text_free(&text);
+    const bool built =
+        good && tokenizer_build(tokenizer, form->file, document.root, &document, older->fault);
+    json_free(&document);
+    return built;
+}
+
+static bool read_form(struct tokenizer *tokenizer, struct older *older, const struct form *form,
+                      const char *directory)
+{
+    if (form->merges
+        && !tokenizer_file_read(directory, form->merges, &older->merges_file, &older->merges_size,
+                                older->fault))
+        return false;
+    if (!older_config_read(&older->config, directory, older->fault))
+        return false;
+    older->class = older_class_find(form->class, &older->config, older->fault);
+    struct fault cause = { 0 };
+    struct fault *fault = older->fault;
+    older->fault = &cause;
+    const bool good = older->class && form->read(older) && older_read_added(older)
+                      && build(tokenizer, older, form);
+    older->fault = fault;
+    if (good || !older->class)
+        return good;
+    if (cause.code == FAULT_MEMORY)
+        return fault_no_memory(fault);
+    return fault_set(fault, cause.code, "%s: %s", form->file, cause.message);
+}
+
+static void free_older(struct older *older)
+{
+    older_config_free(&older->config);
+    free(older->vocabulary_file);
+    free(older->merges_file);
+    sentencepiece_free(&older->sentencepiece);
+    vocabulary_free(&older->vocabulary);
+    vocabulary_free(&older->added_texts);
+    free(older->merges);
+    free(older->scores);
+    free(older->added);
+    arena_free(&older->arena);
+}
+
+bool tokenizer_read_older(struct tokenizer *tokenizer, const char *directory, struct fault *fault)
+{
+    struct older older = { .fault = fault };
+    arena_init(&older.arena, SIZE_MAX);
+    bool good = true;
+    for (size_t i = 0; i < sizeof FORMS / sizeof FORMS[0] && good; i++) {
+        good = tokenizer_file_read(directory, FORMS[i].file, &older.vocabulary_file,
+                                   &older.vocabulary_size, fault);
+        if (good && older.vocabulary_file) {
+            good = read_form(tokenizer, &older, &FORMS[i], directory);
+            break;
+        }
+    }
+    free_older(&older);
+    return good;
+}
