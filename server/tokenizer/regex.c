@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/names.h"
 #include "base/utf8.h"
+#include "tokenizer/regex_properties.h"
 
 #include <oniguruma.h>
 #include <stdlib.h>
@@ -54,6 +55,7 @@ struct regex_engine {
 };
 
 static once_flag started = ONCE_FLAG_INIT;
+static bool has_properties; /* false: there was no memory for them */
 
 static void start_engine(void)
 {
@@ -62,6 +64,12 @@ static void start_engine(void)
     onig_set_parse_depth_limit(PARSE_DEPTH_MAX);
     onig_set_capture_num_limit(GROUPS_MAX);
     onig_set_subexp_call_limit_in_search(CALLS_MAX);
+    struct regex_property *properties = regex_properties();
+    has_properties = true;
+    for (int i = 0; i < REGEX_PROPERTY_COUNT; i++)
+        has_properties &=
+            onig_unicode_define_user_property(properties[i].name, properties[i].ranges)
+            == ONIG_NORMAL;
 }
 
 static bool pattern_fault(const char *pattern, size_t size, int code, OnigErrorInfo *info,
@@ -104,7 +112,7 @@ bool regex_create(struct regex **regex, const char *pattern, size_t size, struct
                          REGEX_PATTERN_BYTES_MAX);
     call_once(&started, start_engine);
 
-    struct regex *made = calloc(1, sizeof(*made));
+    struct regex *made = has_properties ? calloc(1, sizeof(*made)) : NULL;
     if (!made)
         return fault_no_memory(fault);
     const OnigUChar *begin = (const OnigUChar *)pattern;

@@ -16,6 +16,12 @@ static bool has_category(uint32_t code, utf8proc_category_t first, utf8proc_cate
     return own >= first && own <= last;
 }
 
+const char *unicode_category(uint32_t code)
+{
+    const char *later = unicode_later_category(code);
+    return later ? later : utf8proc_category_string((utf8proc_int32_t)code);
+}
+
 bool unicode_is_whitespace(uint32_t code)
 {
     if (code < 0x80)

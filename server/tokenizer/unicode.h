@@ -29,6 +29,9 @@ bool unicode_is_nonspacing(uint32_t code);  /* category Mn */
 bool unicode_is_numeric(uint32_t code);     /* categories N* */
 bool unicode_is_word(uint32_t code);        /* \w of the reference: letters, marks, Nd, Pc */
 
+/* The general category in Unicode 16, as regular expressions of the reference have it: "Lu". */
+const char *unicode_category(uint32_t code);
+
 /* Writes the lower case of a character, up to 3 characters (only U+0130 has more than one). Returns
  * how many. */
 size_t unicode_lowercase(uint32_t code, uint32_t lower[3]);

@@ -27,4 +27,8 @@ bool unicode_former_punctuation(uint32_t code);
 /* The lower case of a character whose lower case is later; the character itself for all others. */
 uint32_t unicode_later_lowercase(uint32_t code);
 
+/* The category in Unicode 16, "Lu", of a character that has another one in Unicode 15; NULL for all
+ * others. */
+const char *unicode_later_category(uint32_t code);
+
 #endif

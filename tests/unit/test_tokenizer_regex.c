@@ -78,6 +78,20 @@ static void test_empty_matches(void **state)
     assert_matches("b|(?=d)", "abcdd", "1-2 3-3 4-4 ");
 }
 
+/* Each of these characters is in Unicode 16, as in the reference's engine, whatever the version of
+ * the engine here. */
+static void test_properties_are_those_of_unicode_16(void **state)
+{
+    (void)state;
+    assert_matches("\\p{L}", "\u1c89\U0002EBF0\U00031350\uA7DA", "0-3 3-7 7-11 11-14 ");
+    assert_matches("\\p{Lu}+|\\p{Ll}+", "\u1c89\u1c8a", "0-3 3-6 ");
+    assert_matches("[^\\p{N}]|\\p{Nd}{2}", "\U00010D40\U00010D41", "0-8 ");
+    assert_matches("\\P{M}", "a\u0897", "0-1 ");
+    assert_matches("[\\p{P}\\p{S}]", "\u1b4e\u2427a", "0-3 3-6 ");
+    assert_matches("\\p{Han}+", "\U00031350\u4e00", "0-7 ");
+    assert_matches("\\p{Cn}", "\u1c89\u1c8b", "3-6 ");
+}
+
 static void test_a_scan_goes_over_several_texts(void **state)
 {
     (void)state;
@@ -179,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_matches_lie_from_left_to_right),
         cmocka_unit_test(test_empty_matches),
+        cmocka_unit_test(test_properties_are_those_of_unicode_16),
         cmocka_unit_test(test_a_scan_goes_over_several_texts),
         cmocka_unit_test(test_what_is_no_pattern_is_refused),
         cmocka_unit_test(test_patterns_that_explode_are_a_fault),

@@ -1,0 +1,54 @@
+/* unicode_later_category.c - the categories of characters that Unicode 16 has and 15 has not.
+ *
+ * The rows were found by asking the reference implementation, tokenizers 0.22.2, for the category
+ * of every character by a regular expression, and utf8proc 2.8.0 (Unicode 15) for the same. */
+#include "tokenizer/unicode_later.h"
+
+static const struct {
+    uint32_t first, last;
+    char category[3];
+} CATEGORIES[] = {
+    { 0x897, 0x897, "Mn" },     { 0x1B4E, 0x1B4F, "Po" },   { 0x1B7F, 0x1B7F, "Po" },
+    { 0x1C89, 0x1C89, "Lu" },   { 0x1C8A, 0x1C8A, "Ll" },   { 0x2427, 0x2429, "So" },
+    { 0x2FFC, 0x2FFF, "So" },   { 0x31E4, 0x31E5, "So" },   { 0x31EF, 0x31EF, "So" },
+    { 0xA7CB, 0xA7CC, "Lu" },   { 0xA7CD, 0xA7CD, "Ll" },   { 0xA7DA, 0xA7DA, "Lu" },
+    { 0xA7DB, 0xA7DB, "Ll" },   { 0xA7DC, 0xA7DC, "Lu" },   { 0x105C0, 0x105F3, "Lo" },
+    { 0x10D40, 0x10D49, "Nd" }, { 0x10D4A, 0x10D4D, "Lo" }, { 0x10D4E, 0x10D4E, "Lm" },
+    { 0x10D4F, 0x10D4F, "Lo" }, { 0x10D50, 0x10D65, "Lu" }, { 0x10D69, 0x10D6D, "Mn" },
+    { 0x10D6E, 0x10D6E, "Pd" }, { 0x10D6F, 0x10D6F, "Lm" }, { 0x10D70, 0x10D85, "Ll" },
+    { 0x10D8E, 0x10D8F, "Sm" }, { 0x10EC2, 0x10EC4, "Lo" }, { 0x10EFC, 0x10EFC, "Mn" },
+    { 0x11380, 0x11389, "Lo" }, { 0x1138B, 0x1138B, "Lo" }, { 0x1138E, 0x1138E, "Lo" },
+    { 0x11390, 0x113B5, "Lo" }, { 0x113B7, 0x113B7, "Lo" }, { 0x113B8, 0x113BA, "Mc" },
+    { 0x113BB, 0x113C0, "Mn" }, { 0x113C2, 0x113C2, "Mc" }, { 0x113C5, 0x113C5, "Mc" },
+    { 0x113C7, 0x113CA, "Mc" }, { 0x113CC, 0x113CD, "Mc" }, { 0x113CE, 0x113CE, "Mn" },
+    { 0x113CF, 0x113CF, "Mc" }, { 0x113D0, 0x113D0, "Mn" }, { 0x113D1, 0x113D1, "Lo" },
+    { 0x113D2, 0x113D2, "Mn" }, { 0x113D3, 0x113D3, "Lo" }, { 0x113D4, 0x113D5, "Po" },
+    { 0x113D7, 0x113D8, "Po" }, { 0x113E1, 0x113E2, "Mn" }, { 0x116D0, 0x116E3, "Nd" },
+    { 0x1171E, 0x1171E, "Mc" }, { 0x11BC0, 0x11BE0, "Lo" }, { 0x11BE1, 0x11BE1, "Po" },
+    { 0x11BF0, 0x11BF9, "Nd" }, { 0x11F5A, 0x11F5A, "Mn" }, { 0x13460, 0x143FA, "Lo" },
+    { 0x16100, 0x1611D, "Lo" }, { 0x1611E, 0x16129, "Mn" }, { 0x1612A, 0x1612C, "Mc" },
+    { 0x1612D, 0x1612F, "Mn" }, { 0x16130, 0x16139, "Nd" }, { 0x16D40, 0x16D42, "Lm" },
+    { 0x16D43, 0x16D6A, "Lo" }, { 0x16D6B, 0x16D6C, "Lm" }, { 0x16D6D, 0x16D6F, "Po" },
+    { 0x16D70, 0x16D79, "Nd" }, { 0x18CFF, 0x18CFF, "Lo" }, { 0x1CC00, 0x1CCEF, "So" },
+    { 0x1CCF0, 0x1CCF9, "Nd" }, { 0x1CD00, 0x1CEB3, "So" }, { 0x1E5D0, 0x1E5ED, "Lo" },
+    { 0x1E5EE, 0x1E5EF, "Mn" }, { 0x1E5F0, 0x1E5F0, "Lo" }, { 0x1E5F1, 0x1E5FA, "Nd" },
+    { 0x1E5FF, 0x1E5FF, "Po" }, { 0x1F8B2, 0x1F8BB, "So" }, { 0x1F8C0, 0x1F8C1, "So" },
+    { 0x1FA89, 0x1FA89, "So" }, { 0x1FA8F, 0x1FA8F, "So" }, { 0x1FABE, 0x1FABE, "So" },
+    { 0x1FAC6, 0x1FAC6, "So" }, { 0x1FADC, 0x1FADC, "So" }, { 0x1FADF, 0x1FADF, "So" },
+    { 0x1FAE9, 0x1FAE9, "So" }, { 0x1FBCB, 0x1FBEF, "So" }, { 0x2EBF0, 0x2EE5D, "Lo" },
+};
+
+const char *unicode_later_category(uint32_t code)
+{
+    size_t low = 0, high = sizeof CATEGORIES / sizeof *CATEGORIES;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (code > CATEGORIES[middle].last)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < sizeof CATEGORIES / sizeof *CATEGORIES && code >= CATEGORIES[low].first
+               ? CATEGORIES[low].category
+               : NULL;
+}
