@@ -161,7 +161,10 @@ static bool build(struct pass *pass)
         first += pass->checkpoint->runs[i].layer_count;
     }
     forward->vocabulary = forward->head.output.out;
-    return keep_addresses(pass);
+    return forward->stream_count > 0 ? keep_addresses(pass)
+                                     : fault_set(pass->fault, FAULT_FIELD,
+                                                 "the file has none of the layers whose whole "
+                                                 "pass is computed here");
 }
 
 bool checkpoint_forward_build(const struct model_forward **forward, const char **reason,

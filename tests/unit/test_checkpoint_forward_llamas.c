@@ -284,6 +284,48 @@ static void test_gemma2(void **state)
     }
 }
 
+#define VISION                                                                                     \
+    PUBLISHED_LINEARS("vision_tower.vision_model.encoder.layers.#.self_attn.", "q_proj", "k_proj", \
+                      "v_proj", "out_proj", "16")                                                  \
+    ", "
+#define TEXT(name)      "language_model.model." name ".weight "
+#define TEXT_NORM(name) TEXT("layers.#." name) "16, "
+#define GEMMA3_CONFIG                                                                              \
+    "{\"model_type\":\"gemma3\",\"text_config\":{\"head_dim\":4," FIELDS "},"                      \
+    "\"vision_config\":{\"hidden_size\":16,\"num_attention_heads\":2,\"num_hidden_layers\":2}}"
+
+/* With a vision tower the stream is that of the text alone. */
+static void test_gemma3(void **state)
+{
+    (void)state;
+    const struct model_forward *
+        forward = forward_case_open(GEMMA3_CONFIG,
+                                    TEXT("embed_tokens") "30x16, " TEXT("norm") "16, " TEXT("layers"
+                                                                                            ".#."
+                                                                                            "self_"
+                                                                                            "attn."
+                                                                                            "q_"
+                                                                                            "proj") "16x16, " TEXT("layers.#.self_attn.k_proj") "8x16, " TEXT("layers.#.self_attn.v_proj") "8x16, " TEXT(
+                                        "layers.#.self_attn.o_proj") "16x16, " TEXT("layers.#.self_"
+                                                                                    "attn.q_norm") "4, " TEXT("layers.#.self_attn.k_norm") "4, " TEXT_NORM("input_layernorm")
+                                        TEXT_NORM("post_attention_layernorm") TEXT_NORM(
+                                            "pre_feedforward_layernorm") TEXT_NORM("post_"
+                                                                                   "feedforward_"
+                                                                                   "layernorm")
+                                            TEXT("layers.#.mlp.gate_proj") "40x16, " TEXT(
+                                                "layers.#.mlp.up_proj") "40x16, " TEXT("layers.#."
+                                                                                       "mlp.down_"
+                                                                                       "proj") "16x"
+                                                                                               "40,"
+                                                                                               " " VISION,
+                                    2);
+    assert_int_equal(published_model()->layer_count, 4);
+    assert_int_equal(only_stream(forward)->block_count, 2);
+    assert_ptr_equal(forward->head.output.weight, forward->streams[0].embedding.tokens.rows);
+    published_close();
+    forward_case_refused(GEMMA3_CONFIG, VISION, 2, "the file has none of the layers");
+}
+
 static void test_granite(void **state)
 {
     static const char TENSORS[] = ATTENTION("o_proj") GATED LAYER_NORM("input_layernorm")
@@ -379,8 +421,9 @@ int main(void)
         cmocka_unit_test(test_phi),      cmocka_unit_test(test_phi3),
         cmocka_unit_test(test_stablelm), cmocka_unit_test(test_olmo),
         cmocka_unit_test(test_cohere),   cmocka_unit_test(test_gemma),
-        cmocka_unit_test(test_gemma2),   cmocka_unit_test(test_granite),
-        cmocka_unit_test(test_params),   cmocka_unit_test(test_stories),
+        cmocka_unit_test(test_gemma2),   cmocka_unit_test(test_gemma3),
+        cmocka_unit_test(test_granite),  cmocka_unit_test(test_params),
+        cmocka_unit_test(test_stories),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
