@@ -110,7 +110,8 @@ static void cut_piece(const struct added_tokens *added, const struct search *sea
                       struct pieces *pieces, const struct piece *piece)
 {
     const char *bytes = pieces->bytes;
-    uint32_t cut = piece->start; /* all before it is cut */
+    uint32_t cut = piece->start;         /* all before it is cut */
+    uint32_t spaces = 0, spaces_end = 0; /* the last spaces that a token took from behind it */
     for (uint32_t at = piece->start; at < piece->end;) {
         uint32_t end;
         const struct added_token *token = search->first_bytes[(unsigned char)bytes[at]]
@@ -126,8 +127,14 @@ static void cut_piece(const struct added_tokens *added, const struct search *sea
             continue;
         if (token->left_strip)
             start = space_start(bytes, cut < start ? cut : start, start);
-        if (token->right_strip)
-            end = space_end(bytes, end, piece->end);
+        if (token->right_strip) {
+            if (end < spaces
+                || end >= spaces_end) { /* else they are known: a token may be a space */
+                spaces = end;
+                spaces_end = space_end(bytes, end, piece->end);
+            }
+            end = spaces_end;
+        }
         if (start < cut && token->left_strip)
             start = cut;
         if (start >= end)

@@ -262,6 +262,30 @@ static void test_added_tokens(void **state)
     tokenizer_free(tokenizer);
 }
 
+/* A token that is white space, and takes the white space behind it, looks at each space once. */
+static void test_many_spaces(void **state)
+{
+    (void)state;
+    enum { COUNT = 1 << 20 };
+    struct tokenizer *tokenizer = read_text(
+        "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"?\":0},\"unk_token\":\"?\"}," SPACES
+        ",\"added_tokens\":[" ADDED("\\n", "1", "false", "true", "true", "false", "false") "]}");
+    char *text = malloc(COUNT);
+    assert_non_null(text);
+    memset(text, '\n', COUNT);
+    struct arena arena;
+    struct token_list list;
+    struct fault fault;
+    arena_init(&arena, (size_t)1 << 30);
+    assert_true(tokenizer_encode(tokenizer, (struct byte_slice){ text, COUNT }, NULL, false, &arena,
+                                 &list, &fault));
+    assert_int_equal(list.tokens[0].start, 0);
+    assert_int_equal(list.tokens[0].end, COUNT);
+    arena_free(&arena);
+    free(text);
+    tokenizer_free(tokenizer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +295,7 @@ int main(void)
         cmocka_unit_test(test_holes),
         cmocka_unit_test(test_invalid_text),
         cmocka_unit_test(test_added_tokens),
+        cmocka_unit_test(test_many_spaces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
