@@ -8,6 +8,7 @@
 #include "api/openapi.h"
 #include "api/prometheus.h"
 #include "api/softmax_handler.h"
+#include "api/tokenize_handler.h"
 #include "api/trace_handlers.h"
 #include "infer/call.h"
 #include "service/disk_job.h"
@@ -42,6 +43,10 @@ struct route *routes_table(int *count)
         ROUTE("POST", "/v1/trace/batch", INFER, .handle = trace_handle_batch,
               .takes_body = call_takes_body),
         ROUTE("POST", "/v1/softmax", INFER, .handle = softmax_handle,
+              .takes_body = call_takes_body),
+        ROUTE("POST", "/v1/tokenize", INFER, .handle = tokenize_handle,
+              .takes_body = call_takes_body),
+        ROUTE("POST", "/v1/detokenize", INFER, .handle = detokenize_handle,
               .takes_body = call_takes_body),
         ROUTE("POST", "/v1/attention/merge", INFER, .handle = infer_handle_merge,
               .takes_body = call_takes_body),

@@ -28,6 +28,7 @@ bool call_read_json(struct call *call, const void *bytes, size_t size, bool nonf
                     struct fault *fault)
 {
     const struct json_options options = { .nonfinite_allowed = nonfinite_allowed,
+                                          .nul_is_kept = call->nul_is_kept,
                                           .values_max = JSON_REQUEST_VALUES_MAX,
                                           .memory = call->memory };
     return json_read(&call->document, bytes ? bytes : "", size, &options, fault);

@@ -69,6 +69,7 @@ struct call {
     struct access_quota *quota;  /* of the exchange's key; NULL: no bounds */
     int64_t reserved_ns;         /* of the quota's CPU time */
     struct json_document document;
+    bool nul_is_kept;   /* in strings of the document (json_string.h); begin sets it */
     int64_t timeout_ns; /* that the body gives the request; 0: none */
     int priority;       /* that the body asks for, see scheduler.h */
 

@@ -136,6 +136,13 @@ void infer_cost_plan_work(struct infer_cost *cost, const struct attn_work *work,
     settle_plan(cost, answer_coding);
 }
 
+void infer_cost_plan_tokens(struct infer_cost *cost, int64_t bytes, enum coding answer_coding)
+{
+    cost->phases[INFER_COMPUTE].amount[COST_TOKENIZE] = (double)bytes;
+    cost->phases[INFER_WRITE].amount[COST_WRITE_TEXT] = (double)bytes;
+    settle_plan(cost, answer_coding);
+}
+
 void infer_cost_plan(struct infer_cost *cost, const struct infer_request *request,
                      enum coding answer_coding)
 {

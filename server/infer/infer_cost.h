@@ -50,6 +50,9 @@ void infer_cost_plan_work(struct infer_cost *cost, const struct attn_work *work,
 /* The same for a softmax of so many numbers, answered as text. */
 void infer_cost_plan_softmax(struct infer_cost *cost, int64_t numbers, enum coding answer_coding);
 
+/* The same for a text of so many bytes that is tokenized, or as many tokens. */
+void infer_cost_plan_tokens(struct infer_cost *cost, int64_t bytes, enum coding answer_coding);
+
 /* Predicted time of one worker: for the whole request, and for what comes after reading. */
 int64_t infer_cost_ns(const struct infer_cost *cost);
 int64_t infer_cost_left_ns(const struct infer_cost *cost);

@@ -4,6 +4,7 @@
 #include "model/model_forward.h"
 #include "model/model_mapping.h"
 #include "model/model_storage.h"
+#include "tokenizer/tokenizer.h"
 #include "watch/model_statistics.h"
 
 #include <stdio.h>
@@ -55,6 +56,7 @@ void model_release(struct model *model)
         return;
     struct model_storage *storage = model->storage;
     model_statistics_free(model->statistics);
+    tokenizer_free(model->tokenizer);
     model_converted_free(&storage->copies);
     if (storage->release)
         storage->release(storage->context);

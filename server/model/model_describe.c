@@ -3,6 +3,8 @@
  * A model without parameters has an empty list of layers: each request brings its own widths. */
 #include "model/model_describe.h"
 
+#include "tokenizer/tokenizer.h"
+
 #include "model/model_rope.h"
 
 /* ----------------------------------------------------------------- members -- */
@@ -131,6 +133,22 @@ static void describe_layer(struct text *text, int64_t index, const struct model_
     text_raw(text, "}");
 }
 
+static void describe_tokenizer(struct text *text, const struct model *model)
+{
+    const struct tokenizer *tokenizer = model ? model->tokenizer : NULL;
+    if (!tokenizer) {
+        member_raw(text, "tokenizer", "null");
+        member_string(text, "tokenizer_reason",
+                      model && model->tokenizer_reason ? model->tokenizer_reason : "");
+        return;
+    }
+    text_raw(text, ",\"tokenizer\":{\"kind\":");
+    text_string(text, tokenizer_kind(tokenizer));
+    member_string(text, "file", tokenizer_file(tokenizer));
+    member_integer(text, "id_end", tokenizer_id_end(tokenizer));
+    text_raw(text, "},\"tokenizer_reason\":\"\"");
+}
+
 static void describe(struct text *text, const char *name, const char *source,
                      const struct model *model, const char *state, const char *reason)
 {
@@ -149,6 +167,7 @@ static void describe(struct text *text, const char *name, const char *source,
     if (model)
         reason = model->forward ? NULL : model->forward_reason;
     member_string(text, "trace_reason", reason ? reason : "");
+    describe_tokenizer(text, model);
     text_raw(text, ",\"layers\":[");
     for (int64_t i = 0; model && !model->parameterless && i < model->layer_count; i++)
         describe_layer(text, i, &model->layers[i]);

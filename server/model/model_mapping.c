@@ -123,3 +123,15 @@ char *model_mapping_read_text(const char *path, struct fault *fault)
     close(file);
     return text;
 }
+
+bool model_mapping_is_inside(const char *folder, const char *path)
+{
+    char *real_folder = realpath(folder, NULL), *real_path = realpath(path, NULL);
+    const size_t length = real_folder ? strlen(real_folder) : 0;
+    const bool inside = !real_path
+                        || (real_folder && strncmp(real_path, real_folder, length) == 0
+                            && (real_path[length] == '/' || strcmp(real_folder, "/") == 0));
+    free(real_folder);
+    free(real_path);
+    return inside;
+}

@@ -47,4 +47,8 @@ char *model_mapping_read_text(const char *path, struct fault *fault);
  * descriptor; -1 at a fault. */
 int model_mapping_open_file(const char *path, struct stat *status, struct fault *fault);
 
+/* Whether path lies in folder once symbolic links are followed. True where path does not exist: the
+ * call that opens it says so. */
+bool model_mapping_is_inside(const char *folder, const char *path);
+
 #endif

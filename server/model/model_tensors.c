@@ -49,20 +49,6 @@ struct model_mapping *model_tensors_take_mapping(struct model_tensors *tensors)
 
 /* ------------------------------------------------------------------ shards -- */
 
-/* Whether path lies in folder once symbolic links are followed. True where path does not exist: the
- * call that opens it says so. */
-static bool is_inside(const char *folder, const char *path)
-{
-    char *real_folder = realpath(folder, NULL), *real_path = realpath(path, NULL);
-    const size_t length = real_folder ? strlen(real_folder) : 0;
-    const bool inside = !real_path
-                        || (real_folder && strncmp(real_path, real_folder, length) == 0
-                            && (real_path[length] == '/' || strcmp(real_folder, "/") == 0));
-    free(real_folder);
-    free(real_path);
-    return inside;
-}
-
 static bool refuse_shard(const char *shard, const char *tensor, const struct fault *why,
                          struct fault *fault)
 {
@@ -86,7 +72,7 @@ static char *path_of(const char *index_path, const char *root, const char *shard
                   "this is no name of a file beside the index; a shard may be nowhere else");
         free(path);
         path = NULL;
-    } else if (!is_inside(root ? root : folder, path)) {
+    } else if (!model_mapping_is_inside(root ? root : folder, path)) {
         fault_set(fault, FAULT_BINARY, "this is a symbolic link that leads out of the directory");
         free(path);
         path = NULL;

@@ -239,6 +239,7 @@ static void fit_text(const struct bench *bench)
     if (text.failed == FAULT_NONE) {
         fit_term(COST_WRITE_TEXT, TEXT_NUMBERS, write_ns);
         fit_term(COST_READ_TEXT, (double)text.used, read_ns);
+        cost_fit_like(COST_TOKENIZE, COST_READ_TEXT);
         fit_packing(&text);
     }
     text_free(&text);

@@ -11,7 +11,11 @@
 #include "model/model_mapping.h"
 #include "model/model_storage.h"
 #include "model/model_tensors.h"
+#include "tokenizer/tokenizer.h"
 
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,14 +160,64 @@ static bool load(struct model **model, const char *name, const char *source,
     return fault_set(fault, FAULT_LOADING, "'%s' was not loaded: %s", files->path, damage);
 }
 
+/* Whether no link in the folder leads out of root; else the fault names one that does. */
+static bool check_links(const char *folder, const char *root, struct fault *fault)
+{
+    bool good = true;
+    DIR *stream = opendir(folder);
+    const struct dirent *entry;
+    while (good && stream && (entry = readdir(stream))) {
+        char path[PATH_MAX];
+        if (entry->d_name[0] == '.'
+            || snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path)
+            continue;
+        good = model_mapping_is_inside(root, path)
+               || fault_set(fault, FAULT_BINARY,
+                            "'%.80s' in its folder is a symbolic link that leads out of the "
+                            "models' directory",
+                            entry->d_name);
+    }
+    if (stream)
+        closedir(stream);
+    return good;
+}
+
+/* The tokenizer lies beside config.json. Its files may be refused: the model's attention answers
+ * without them, and the reason is kept. */
+static bool open_tokenizer(struct model *model, const struct model_files *files,
+                           struct fault *fault)
+{
+    struct fault refused = { .code = FAULT_NONE };
+    char *folder = files->config_path ? strdup(files->config_path) : NULL;
+    char *slash = folder ? strrchr(folder, '/') : NULL;
+    if (files->config_path && !folder)
+        return fault_no_memory(fault);
+    if (slash)
+        *slash = '\0';
+    const bool good = !slash
+                      || ((!files->root || check_links(folder, files->root, &refused))
+                          && tokenizer_open(&model->tokenizer, folder, &refused));
+    free(folder);
+    if (!good)
+        model->tokenizer_reason = arena_strdup(&model->storage->arena, refused.message);
+    return good || model->tokenizer_reason || fault_no_memory(fault);
+}
+
 bool model_load_files(struct model **model, const char *name, const char *source,
                       const struct model_files *files, struct fault *fault)
 {
-    if (files->config || !files->config_path)
-        return load(model, name, source, files, files->config, fault);
-    char *config = model_mapping_read_text(files->config_path, fault);
-    const bool good = config && load(model, name, source, files, config, fault);
+    char *config = NULL;
+    if (!files->config && files->config_path) {
+        config = model_mapping_read_text(files->config_path, fault);
+        if (!config)
+            return false;
+    }
+    bool good = load(model, name, source, files, config ? config : files->config, fault);
     free(config);
+    if (good && !open_tokenizer(*model, files, fault)) {
+        model_release(*model);
+        good = false;
+    }
     return good;
 }
 

@@ -113,27 +113,32 @@ static const char *escape_of(unsigned char byte, char hex[7])
  * whole answer for one bad byte. */
 void text_string(struct text *text, const char *string)
 {
-    const char *end = string + strlen(string);
+    text_string_bytes(text, string, strlen(string));
+}
+
+void text_string_bytes(struct text *text, const char *string, size_t size)
+{
+    const char *end = string + size;
     const char *plain = string; /* the first byte that is not copied yet */
     const char *p = string;
     text_bytes(text, "\"", 1);
     while (p < end) {
         char hex[7];
         const char *instead = escape_of((unsigned char)*p, hex);
-        size_t size = 1;
+        size_t taken = 1;
         if (!instead) {
-            size = utf8_character_size(p, (size_t)(end - p));
-            if (size == 0) {
-                size = 1;
+            taken = utf8_character_size(p, (size_t)(end - p));
+            if (taken == 0) {
+                taken = 1;
                 instead = "\xEF\xBF\xBD";
             }
         }
         if (instead) {
             text_bytes(text, plain, (size_t)(p - plain));
             text_raw(text, instead);
-            plain = p + size;
+            plain = p + taken;
         }
-        p += size;
+        p += taken;
     }
     text_bytes(text, plain, (size_t)(p - plain));
     text_bytes(text, "\"", 1);

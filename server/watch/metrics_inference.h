@@ -10,7 +10,7 @@
 #include "text/text.h"
 #include "watch/request_record.h"
 
-enum { METRICS_MODELS_MAX = 32, METRICS_ENDPOINTS_MAX = 8 };
+enum { METRICS_MODELS_MAX = 32, METRICS_ENDPOINTS_MAX = 24 };
 
 /* Takes the place of models of this name and returns it. It is held until it has been dropped as
  * often as it was taken. */

@@ -2,6 +2,7 @@
 #include "wire/v1_reader.h"
 
 #include "base/names.h"
+#include "text/json_string.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -49,6 +50,14 @@ bool v1_read_float(struct v1_reader *reader, const cJSON *node, float *value)
         return false;
     *value = (float)number;
     return true;
+}
+
+bool v1_read_string(struct v1_reader *reader, const cJSON *node, struct byte_slice *bytes)
+{
+    if (!cJSON_IsString(node))
+        return v1_wrong_type(reader, node, "a string");
+    return json_string_read(node->valuestring, reader->arena, bytes)
+           || fault_no_memory(reader->fault);
 }
 
 bool v1_read_bool(struct v1_reader *reader, const cJSON *node, bool *value)

@@ -3,6 +3,7 @@
 #ifndef ATTND_V1_READER_H
 #define ATTND_V1_READER_H
 
+#include "base/bytes.h"
 #include "infer/infer.h"
 #include "text/json_element.h"
 
@@ -29,6 +30,10 @@ bool v1_wrong_type(struct v1_reader *reader, const cJSON *node, const char *expe
 /* Sets the fault of an unknown field, which names the nearest of the known ones. Returns false. */
 bool v1_unknown_field(struct v1_reader *reader, const char *name, const char *const *known,
                       int known_count);
+
+/* Reads a string, which may have U+0000 where the body was read with nul_is_kept (json_string.h).
+ */
+bool v1_read_string(struct v1_reader *reader, const cJSON *node, struct byte_slice *bytes);
 
 bool v1_read_bool(struct v1_reader *reader, const cJSON *node, bool *value);
 

@@ -17,14 +17,6 @@ struct trace_reader {
 
 /* ------------------------------------------------------------------ values -- */
 
-static bool read_bytes(struct trace_reader *reader, const cJSON *node, struct byte_slice *bytes)
-{
-    if (!cJSON_IsString(node))
-        return v1_wrong_type(&reader->values, node, "a string");
-    return json_string_read(node->valuestring, reader->values.arena, bytes)
-           || fault_no_memory(reader->values.fault);
-}
-
 static bool read_integers(struct trace_reader *reader, const cJSON *node, bool negative_allowed,
                           const int64_t **list, int64_t *count)
 {
@@ -81,17 +73,17 @@ static bool read_model(struct trace_reader *reader, const cJSON *node)
 
 static bool read_text(struct trace_reader *reader, const cJSON *node)
 {
-    return read_bytes(reader, node, &reader->item->text);
+    return v1_read_string(&reader->values, node, &reader->item->text);
 }
 
 static bool read_pair(struct trace_reader *reader, const cJSON *node)
 {
-    return read_bytes(reader, node, &reader->item->pair);
+    return v1_read_string(&reader->values, node, &reader->item->pair);
 }
 
 static bool read_decoder_text(struct trace_reader *reader, const cJSON *node)
 {
-    return read_bytes(reader, node, &reader->item->decoder_text);
+    return v1_read_string(&reader->values, node, &reader->item->decoder_text);
 }
 
 static bool read_special(struct trace_reader *reader, const cJSON *node)

@@ -20,6 +20,7 @@
 #include "model_client.h"
 #include "openapi_calls.h"
 #include "schema_check.h"
+#include "word_model.h"
 
 #include <math.h>
 #include <signal.h>
@@ -415,6 +416,7 @@ static int start(void **state)
     daemon_directory_write(directory, "kept.safetensors", file.data, file.size);
     daemon_directory_write(directory, "broken.safetensors", "x", 1);
     free(file.data);
+    word_model_make(fixture_path("words"), word_model_tokenizer);
     snprintf(timeout, sizeof(timeout), "%.0fms", 500 * daemon_slowness());
     fixture_serve("--models", directory, "--model-control", "explicit", "--body-timeout", timeout);
     openapi_document = answer_get(&client, "/openapi.json");

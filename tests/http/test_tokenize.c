@@ -1,0 +1,169 @@
+/* test_tokenize.c - POST /v1/tokenize and /v1/detokenize: what a small tokenizer makes of texts,
+ * and faults. That real tokenizers are executed to the letter is tested in
+ * tests/unit/test_tokenizer_*.c and tests/conformance. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "fixture.h"
+#include "word_model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int start(void **state)
+{
+    fixture_make_directory(state);
+    word_model_make(fixture_path("words"), word_model_tokenizer);
+    word_model_make(fixture_path("bare"), NULL);
+    word_model_make(fixture_path("wrong"), "{\"version\":\"1.0\",\"model\":{\"type\":\"Runes\"}}");
+    fixture_serve("--models", directory);
+    return 0;
+}
+
+/* The answer is this text; both are compared without blanks at the end. */
+static void expect_answer(const char *path, const char *request, const char *wanted)
+{
+    struct http_response response = http_client_post(&client, path, request);
+    if (response.status != 200 || strcmp(response.body, wanted) != 0)
+        fail_msg("%s: %d %s", request, (int)response.status, response.body);
+    http_response_free(&response);
+}
+
+static void expect_fault(const char *path, const char *request, long status, const char *code,
+                         const char *pointer, const char *words)
+{
+    struct http_response response = http_client_post(&client, path, request);
+    cJSON *fault = cJSON_Parse(response.body);
+    const cJSON *at = cJSON_GetObjectItemCaseSensitive(fault, "pointer");
+    if (response.status != status
+        || strcmp(cJSON_GetObjectItemCaseSensitive(fault, "code")->valuestring, code) != 0
+        || strcmp(at ? at->valuestring : "", pointer) != 0 || !strstr(response.body, words))
+        fail_msg("%s: %d %s", request, (int)response.status, response.body);
+    cJSON_Delete(fault);
+    http_response_free(&response);
+}
+
+#define CLS "{\"id\":1,\"text\":\"[CLS]\",\"special\":true}"
+#define SEP "{\"id\":2,\"text\":\"[SEP]\",\"special\":true}"
+
+static void test_texts(void **state)
+{
+    (void)state;
+    expect_answer("/v1/tokenize", "{\"model\":\"words\",\"text\":\"The cats sat.\"}",
+                  "{\"model\":\"words\",\"tokens\":[" CLS
+                  ",{\"id\":3,\"text\":\"the\",\"start\":0,\"end\":3}"
+                  ",{\"id\":4,\"text\":\"cat\",\"start\":4,\"end\":7}"
+                  ",{\"id\":7,\"text\":\"##s\",\"start\":7,\"end\":8}"
+                  ",{\"id\":5,\"text\":\"sat\",\"start\":9,\"end\":12}"
+                  ",{\"id\":6,\"text\":\".\",\"start\":12,\"end\":13}," SEP "]}\n");
+    expect_answer("/v1/tokenize",
+                  "{\"model\":\"words\",\"text\":\"\\u00e9 cat\",\"special\":false}",
+                  "{\"model\":\"words\",\"tokens\":["
+                  "{\"id\":0,\"text\":\"[UNK]\",\"start\":0,\"end\":2}"
+                  ",{\"id\":4,\"text\":\"cat\",\"start\":3,\"end\":6}]}\n");
+    expect_answer("/v1/tokenize", "{\"model\":\"words\",\"text\":\"\"}",
+                  "{\"model\":\"words\",\"tokens\":[" CLS "," SEP "]}\n");
+    expect_answer("/v1/tokenize",
+                  "{\"model\":\"words\",\"text\":\"\",\"special\":false,\"pair\":null}",
+                  "{\"model\":\"words\",\"tokens\":[]}\n");
+}
+
+/* U+0000 is a character like others: clean_text drops it, and places count it. */
+static void test_nul(void **state)
+{
+    (void)state;
+    expect_answer("/v1/tokenize",
+                  "{\"model\":\"words\",\"text\":\"a\\u0000 cat\",\"special\":false}",
+                  "{\"model\":\"words\",\"tokens\":["
+                  "{\"id\":0,\"text\":\"[UNK]\",\"start\":0,\"end\":1}"
+                  ",{\"id\":4,\"text\":\"cat\",\"start\":3,\"end\":6}]}\n");
+}
+
+static void test_pair(void **state)
+{
+    (void)state;
+    expect_answer("/v1/tokenize", "{\"model\":\"words\",\"text\":\"cat\",\"pair\":\"on mat\"}",
+                  "{\"model\":\"words\",\"tokens\":["
+                  "{\"id\":1,\"text\":\"[CLS]\",\"special\":true}"
+                  ",{\"id\":4,\"text\":\"cat\",\"start\":0,\"end\":3,\"sequence\":0}"
+                  ",{\"id\":2,\"text\":\"[SEP]\",\"special\":true}"
+                  ",{\"id\":8,\"text\":\"on\",\"start\":0,\"end\":2,\"sequence\":1}"
+                  ",{\"id\":9,\"text\":\"mat\",\"start\":3,\"end\":6,\"sequence\":1}"
+                  ",{\"id\":2,\"text\":\"[SEP]\",\"special\":true}]}\n");
+}
+
+static void test_back(void **state)
+{
+    (void)state;
+    expect_answer("/v1/detokenize", "{\"model\":\"words\",\"tokens\":[1,3,4,7,5,6,2]}",
+                  "{\"model\":\"words\",\"text\":\"the cats sat.\"}\n");
+    expect_answer("/v1/detokenize", "{\"model\":\"words\",\"tokens\":[1,3,2],\"special\":true}",
+                  "{\"model\":\"words\",\"text\":\"[CLS] the [SEP]\"}\n");
+    expect_answer("/v1/detokenize", "{\"model\":\"words\",\"tokens\":[]}",
+                  "{\"model\":\"words\",\"text\":\"\"}\n");
+}
+
+static void test_faults(void **state)
+{
+    (void)state;
+    const char *path = "/v1/tokenize";
+    expect_fault(path, "{\"model\":\"words\"}", 400, "field", "/text", "text is missing");
+    expect_fault(path, "{\"text\":\"a\"}", 400, "field", "/model", "model is missing");
+    expect_fault(path, "{\"model\":\"words\",\"text\":7}", 400, "type", "/text", "a string");
+    expect_fault(path, "{\"model\":\"words\",\"text\":\"a\",\"pairs\":\"b\"}", 400, "field",
+                 "/pairs", "pair");
+    expect_fault(path, "{\"model\":\"none\",\"text\":\"a\"}", 404, "not_found", "/model", "none");
+    expect_fault(path, "{\"model\":\"bare\",\"text\":\"a\"}", 400, "option", "/model",
+                 "has no tokenizer");
+    expect_fault(path, "{\"model\":\"wrong\",\"text\":\"a\"}", 400, "option", "/model", "Runes");
+    expect_fault(path, "{\"model\":\"sdpa\",\"text\":\"a\"}", 400, "option", "/model",
+                 "has no tokenizer");
+    expect_fault(path, "[]", 400, "type", "", "expected an object");
+    expect_fault(path, "{\"model\":\"words\",\"text\":\"\\ud800\"}", 400, "json", "", "");
+    path = "/v1/detokenize";
+    expect_fault(path, "{\"model\":\"words\",\"tokens\":[3,10]}", 400, "option", "/tokens/1",
+                 "tokens[1] is 10");
+    expect_fault(path, "{\"model\":\"words\",\"tokens\":[3,0.5]}", 400, "option", "/tokens/1", "");
+    expect_fault(path, "{\"model\":\"words\",\"tokens\":[[3]]}", 400, "type", "/tokens", "");
+    expect_fault(path, "{\"model\":\"words\",\"tokens\":\"3\"}", 400, "type", "/tokens", "");
+    expect_fault(path, "{\"model\":\"words\"}", 400, "field", "/tokens", "tokens is missing");
+}
+
+/* A model whose tokenizer is refused still answers attention, and says why it has none. */
+static void expect_model(const char *name, const char *words)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/v1/models/%s", name);
+    struct http_response response = http_client_get(&client, path);
+    if (response.status != 200 || !strstr(response.body, words))
+        fail_msg("%s: %d %s", name, (int)response.status, response.body);
+    http_response_free(&response);
+}
+
+static void test_models(void **state)
+{
+    (void)state;
+    expect_model("words", "\"tokenizer\":{\"kind\":\"WordPiece\",\"file\":\"tokenizer.json\","
+                          "\"id_end\":10},\"tokenizer_reason\":\"\"");
+    expect_model("bare", "\"tokenizer\":null,\"tokenizer_reason\":\"\"");
+    expect_model("wrong", "\"tokenizer\":null,\"tokenizer_reason\":\"tokenizer.json");
+    cJSON *answer = answer_post(&client, "/v1/attention",
+                                "{\"model\":\"wrong\",\"query\":[[1,2,3,4,5,6,7,8]]}");
+    cJSON_Delete(answer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_texts),         cmocka_unit_test(test_nul),
+        cmocka_unit_test(test_pair),          cmocka_unit_test(test_back),
+        cmocka_unit_test(test_faults),        cmocka_unit_test(test_models),
+        cmocka_unit_test(test_stops_cleanly),
+    };
+    return cmocka_run_group_tests(tests, start, fixture_clear);
+}
