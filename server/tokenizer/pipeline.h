@@ -59,6 +59,8 @@ struct model {
     const void *state;
 };
 
+struct added_tokens;
+
 /* The encodings of a text and its pair: one list for each at first; a template makes of them one
  * list for each part of the template. In the arena. */
 struct encodings {
@@ -66,6 +68,8 @@ struct encodings {
     int64_t count;
     struct arena *arena;
     const struct vocabulary *vocabulary;
+    const struct added_tokens *added; /* NULL: there are none */
+    const struct byte_slice *texts;   /* by sequence; NULL where added is NULL */
 };
 
 /* special: add the template's tokens. Where count is 2 and the template has no pair, the fault is

@@ -1,5 +1,6 @@
 /* post_processor.c - the types of post-processors, and those that are no template: offsets without
  * the spaces of their tokens, and the tokens around a text of BERT and RoBERTa. */
+#include "tokenizer/added_tokens.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/template.h"
 #include "tokenizer/unicode.h"
@@ -34,6 +35,16 @@ static void count_spaces(struct byte_slice text, int64_t *leading, int64_t *trai
     }
 }
 
+/* The text of a token: of an added one the bytes that were found, which may have spaces around the
+ * token's own text. */
+static struct byte_slice token_text(const struct encodings *encodings, const struct token *token)
+{
+    if (!encodings->added || !added_tokens_has(encodings->added, token->id))
+        return vocabulary_text(encodings->vocabulary, token->id);
+    return (struct byte_slice){ (const char *)encodings->texts[token->sequence].data + token->start,
+                                (size_t)(token->end - token->start) };
+}
+
 /* As the reference does it. A single space at the start of the text was probably added by the
  * pre-tokenizer, so it is not taken from the offset. */
 static void trim_offsets(const struct encodings *encodings, struct trim trim)
@@ -42,7 +53,7 @@ static void trim_offsets(const struct encodings *encodings, struct trim trim)
         for (int64_t k = 0; k < encodings->lists[i].count; k++) {
             struct token *token = &encodings->lists[i].tokens[k];
             int64_t leading, trailing;
-            count_spaces(vocabulary_text(encodings->vocabulary, token->id), &leading, &trailing);
+            count_spaces(token_text(encodings, token), &leading, &trailing);
             if (leading == 1 && trim.adds_prefix_space && (k == 0 || token->start == 0))
                 leading = 0;
             token->start += leading;

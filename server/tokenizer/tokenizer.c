@@ -155,11 +155,14 @@ bool tokenizer_encode(const struct tokenizer *tokenizer, struct byte_slice text,
                       struct token_list *list, struct fault *fault)
 {
     struct token_list lists[2] = { { 0 } };
+    const struct byte_slice texts[2] = { text, pair ? *pair : (struct byte_slice){ 0 } };
     struct encodings encodings = {
         .lists = lists,
         .count = pair ? 2 : 1,
         .arena = arena,
         .vocabulary = &tokenizer->vocabulary,
+        .added = tokenizer->added,
+        .texts = texts,
     };
     const struct post_processor *post = &tokenizer->post_processor;
     if (!encode_part(tokenizer, text, 0, &encodings, fault)
