@@ -119,12 +119,14 @@ struct model_head {
 
 enum { MODEL_STREAMS_MAX = 2 };
 
+/* A layer of the model that stands in no block is not a part of its pass. */
 struct model_forward {
     struct model_stream streams[MODEL_STREAMS_MAX];
-    int stream_count;
-    bool
-        is_encoder_decoder; /* stream 1 has cross attention to stream 0; else streams stand apart */
-    int64_t start_id;       /* of a decoder: its first token */
+    int stream_count; /* 1 or more */
+
+    /* Stream 1 has cross attention to stream 0; else streams stand apart. */
+    bool is_encoder_decoder;
+    int64_t start_id; /* of a decoder: its first token; -1: there is none */
     struct model_head head;
     int64_t mask_id;    /* the mask token; -1: not known */
     int64_t vocabulary; /* numbers of logits that are tokens */
