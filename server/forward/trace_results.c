@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TOP_K_DEFAULT = 5, TOKEN_BYTES = 160, CANDIDATE_BYTES = 160 };
+enum { TOP_K_DEFAULT = 5, TOKEN_BYTES = 160, CANDIDATE_BYTES = 160, INDEX_BYTES = 8 };
 
 const char *const trace_output_names[TRACE_OUTPUT_COUNT] = {
 #define X(NAME, name) #name,
@@ -325,7 +325,10 @@ static size_t layer_bytes(const struct trace_item *item, const struct trace_laye
                 tensor.shape[k] = tensor.shape[k] < side ? tensor.shape[k] : side;
         const bool has_indices =
             i == TRACE_WEIGHTS && item->has_weight_map && item->weight_map.top_k > 0 && side == 0;
-        add_bytes(&bytes, numbers_of(&tensor), has_indices ? 2 * number_bytes : number_bytes);
+        add_bytes(&bytes, numbers_of(&tensor), number_bytes);
+        if (has_indices)
+            add_bytes(&bytes, numbers_of(&tensor),
+                      number_bytes < INDEX_BYTES ? INDEX_BYTES : number_bytes);
     }
     return bytes;
 }

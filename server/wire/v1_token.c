@@ -1,11 +1,16 @@
 /* v1_token.c - see v1_token.h. */
 #include "wire/v1_token.h"
 
+const char *v1_token_text(const struct tokenizer *tokenizer, int64_t id)
+{
+    return tokenizer && id >= 0 && id < tokenizer_id_end(tokenizer)
+               ? tokenizer_token_text(tokenizer, (int32_t)id)
+               : NULL;
+}
+
 void v1_token_write_text(const struct tokenizer *tokenizer, int64_t id, struct text *text)
 {
-    const char *name = tokenizer && id >= 0 && id < tokenizer_id_end(tokenizer)
-                           ? tokenizer_token_text(tokenizer, (int32_t)id)
-                           : NULL;
+    const char *name = v1_token_text(tokenizer, id);
     if (!name)
         return;
     text_raw(text, ",\"text\":");

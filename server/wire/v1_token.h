@@ -11,6 +11,11 @@
 void v1_token_write(const struct tokenizer *tokenizer, const struct token *token, bool has_pair,
                     struct text *text);
 
+/* The text of an id, as the vocabulary has it; NULL where the tokenizer, which may be NULL, has
+ * none.
+ */
+const char *v1_token_text(const struct tokenizer *tokenizer, int64_t id);
+
 /* Writes ,"text":"the" or nothing. */
 void v1_token_write_text(const struct tokenizer *tokenizer, int64_t id, struct text *text);
 

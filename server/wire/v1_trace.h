@@ -1,4 +1,4 @@
-/* v1_trace.h - a trace in the native API: its fields, and its answer as JSON (API_CALLS.md). */
+/* v1_trace.h - a trace in the native API: its fields, and its answer as JSON (API_TRACE.md). */
 #ifndef ATTND_V1_TRACE_H
 #define ATTND_V1_TRACE_H
 
@@ -15,5 +15,16 @@ bool v1_trace_read(struct trace_request *request, bool batch, const struct json_
 
 /* Writes the answer of a request that has been computed. */
 void v1_trace_write(const struct trace_request *request, struct text *text);
+
+/* Parts of it. */
+
+/* The name of a stream's list of tokens in the answer; NULL: the answer has none. */
+const char *v1_trace_tokens_name(const struct trace_item *item, int stream);
+void v1_trace_write_tokens(const struct trace_item *item, const struct token_list *list,
+                           struct text *text);
+
+/* The name of the rows that leave a stream: of an encoder-decoder the answer has those of both, of
+ * streams that stand apart those of each that runs. */
+const char *v1_trace_final_name(const struct trace_item *item, int stream);
 
 #endif

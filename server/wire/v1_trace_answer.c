@@ -40,11 +40,16 @@ static void write_layer(const struct trace_layer *layer, struct text *text)
     text_raw(text, "}");
 }
 
-static void write_tokens(const struct trace_item *item, const char *key,
-                         const struct token_list *list, struct text *text)
+const char *v1_trace_tokens_name(const struct trace_item *item, int stream)
 {
-    text_raw(text, ",");
-    text_key(text, key);
+    if (!item->streams[stream].runs || !item->streams[stream].tokens.tokens)
+        return NULL;
+    return item->model->forward->is_encoder_decoder && stream == 1 ? "decoder_tokens" : "tokens";
+}
+
+void v1_trace_write_tokens(const struct trace_item *item, const struct token_list *list,
+                           struct text *text)
+{
     text_raw(text, "[");
     for (int64_t i = 0; i < list->count; i++) {
         text_raw(text, i > 0 ? "," : "");
@@ -73,29 +78,31 @@ static void write_prediction(const struct trace_item *item,
 
 static void write_streams(const struct trace_item *item, struct text *text)
 {
-    const struct model_forward *forward = item->model->forward;
-    for (int i = 0; i < forward->stream_count; i++) {
-        const bool is_decoder = forward->is_encoder_decoder && i == 1;
-        const struct trace_stream *stream = &item->streams[i];
-        if (stream->runs && stream->tokens.tokens)
-            write_tokens(item, is_decoder ? "decoder_tokens" : "tokens", &stream->tokens, text);
+    for (int i = 0; i < item->model->forward->stream_count; i++) {
+        const char *name = v1_trace_tokens_name(item, i);
+        if (!name)
+            continue;
+        text_raw(text, ",");
+        text_key(text, name);
+        v1_trace_write_tokens(item, &item->streams[i].tokens, text);
     }
 }
 
-/* The rows that leave the model: of an encoder-decoder those of both, of streams that stand apart
- * those of each that runs. */
-static void write_final_rows(const struct trace_item *item, struct text *text)
+const char *v1_trace_final_name(const struct trace_item *item, int stream)
 {
     const struct model_forward *forward = item->model->forward;
-    for (int i = 0; item->has_final_rows && i < forward->stream_count; i++) {
-        const bool is_only = forward->stream_count == 1 || (forward->is_encoder_decoder && i == 1)
-                             || !item->streams[1 - i].runs;
-        const char *name = is_only                       ? "final_hidden_states"
-                           : forward->is_encoder_decoder ? "encoder_hidden_states"
-                           : i == 0                      ? "text_hidden_states"
-                                                         : "vision_hidden_states";
-        write_tensor(name, &item->streams[i].rows, text);
-    }
+    const bool is_only = forward->stream_count == 1 || (forward->is_encoder_decoder && stream == 1)
+                         || !item->streams[1 - stream].runs;
+    return is_only                       ? "final_hidden_states"
+           : forward->is_encoder_decoder ? "encoder_hidden_states"
+           : stream == 0                 ? "text_hidden_states"
+                                         : "vision_hidden_states";
+}
+
+static void write_final_rows(const struct trace_item *item, struct text *text)
+{
+    for (int i = 0; item->has_final_rows && i < item->model->forward->stream_count; i++)
+        write_tensor(v1_trace_final_name(item, i), &item->streams[i].rows, text);
 }
 
 static void write_item(const struct trace_item *item, struct text *text)

@@ -5,219 +5,75 @@
  * the request's arena. */
 #include "wire/wire_safetensors.h"
 
-#include "base/dtype.h"
 #include "base/names.h"
-#include "format/safetensors.h"
-#include "service/service.h"
-#include "wire/oip_tensors.h"
-#include "wire/v1_fields.h"
+#include "wire/safetensors_body.h"
 #include "wire/wire_gradient.h"
 #include "wire/wire_merge.h"
 #include "wire/wire_v1.h"
 
 #include <inttypes.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
-static const char TYPE[] = "application/x-safetensors";
-
-/* ----------------------------------------------------------- the headers -- */
-
-struct wire_safetensors {
-    bool is_body, is_answer;
-};
+/* ------------------------------------------------------------------ forms -- */
 
 bool wire_safetensors_begin(struct infer_call *call, const struct exchange *exchange,
                             struct fault *fault)
 {
-    const char *accept = exchange_header(exchange, HTTP_HEADER_ACCEPT);
-    struct wire_safetensors *state = arena_calloc(&call->request.arena, 1, sizeof *state);
-    if (!state)
+    struct safetensors_forms *forms = arena_calloc(&call->request.arena, 1, sizeof *forms);
+    if (!forms)
         return fault_no_memory(fault);
-    call->state = state;
-    state->is_body = strcasecmp(exchange_body_type(exchange), TYPE) == 0;
-    state->is_answer = accept && strcasestr(accept, TYPE)                 ? true
-                       : accept && strcasestr(accept, "application/json") ? false
-                                                                          : state->is_body;
-    return state->is_body || service_takes_json(exchange, fault);
+    call->state = forms;
+    return safetensors_forms_read(forms, exchange, fault);
 }
 
 bool wire_safetensors_is_body(const struct infer_call *call)
 {
-    const struct wire_safetensors *state = call->state;
-    return state && state->is_body;
+    const struct safetensors_forms *forms = call->state;
+    return forms && forms->is_body;
 }
 
 bool wire_safetensors_is_answer(const struct infer_call *call)
 {
-    const struct wire_safetensors *state = call->state;
-    return state && state->is_answer;
-}
-
-/* ---------------------------------------------------------- the metadata -- */
-
-/* Fields that are strings themselves. The string of any other field is its JSON. */
-static bool is_text_field(const char *name)
-{
-    return strcmp(name, "model") == 0 || strcmp(name, "normalizer") == 0;
-}
-
-static bool is_json(const char *text, size_t size)
-{
-    const struct json_options options = { .values_max = JSON_REQUEST_VALUES_MAX };
-    struct json_document document;
-    struct fault fault;
-    const bool good = json_read(&document, text, size, &options, &fault);
-    json_free(&document);
-    return good || fault.code == FAULT_MEMORY; /* the next allocation reports it */
-}
-
-/* Writes a member of the object. "format" is skipped: libraries that write such files add it by
- * themselves, and it means nothing here. */
-static bool write_member(struct text *text, const struct safetensors_pair *pair,
-                         struct v1_reader *reader)
-{
-    v1_point_to(reader, pair->key);
-    if (strcmp(pair->key, "format") == 0)
-        return true;
-    if (strlen(pair->key) != pair->key_length || strlen(pair->value) != pair->value_length)
-        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
-                            "'%.60s' in __metadata__ holds a NUL character", pair->key);
-    text_raw(text, text->used > 1 ? "," : "");
-    text_key(text, pair->key);
-    if (is_text_field(pair->key)) {
-        text_string(text, pair->value);
-        return true;
-    }
-    if (!is_json(pair->value, pair->value_length))
-        return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
-                            "%.60s in __metadata__ is '%.60s'; expected the field's value as JSON",
-                            pair->key, pair->value);
-    text_bytes(text, pair->value, pair->value_length);
-    return true;
+    const struct safetensors_forms *forms = call->state;
+    return forms && forms->is_answer;
 }
 
 /* Reads the metadata as the call's document. */
 static bool read_metadata(struct v1_reader *reader, struct infer_call *call,
                           const struct safetensors *file)
 {
+    static const char *const TEXTS[] = { "model", "normalizer", NULL };
     struct text text;
     text_init(&text, SIZE_MAX);
-    text_raw(&text, "{");
-    bool good = true;
-    for (int64_t i = 0; good && i < file->metadata_count; i++)
-        good = write_member(&text, &file->metadata[i], reader);
-    text_raw(&text, "}");
-    good = good && text_finish(&text, reader->fault)
-           && infer_wire_read_json(call, text.data, text.used, reader->fault);
+    const bool good = safetensors_body_fields(reader, file, TEXTS, &text)
+                      && infer_wire_read_json(call, text.data, text.used, reader->fault);
     text_free(&text);
     return good;
 }
 
 /* ----------------------------------------------------------- the tensors -- */
 
-enum { DIMENSION_MAX = INT32_MAX };
-
-static bool wrong_dtype(struct v1_reader *reader, const struct safetensors_entry *entry,
-                        const char *expected)
-{
-    return fault_set_at(reader->fault, reader->pointer, FAULT_DTYPE, "%s is %s; expected %s",
-                        reader->name, entry->dtype, expected);
-}
-
-static bool twice(struct v1_reader *reader)
-{
-    return fault_set_at(reader->fault, reader->pointer, FAULT_DUPLICATE,
-                        "%s is a tensor and stands in __metadata__ too", reader->name);
-}
-
-static bool read_shape(struct v1_reader *reader, const struct safetensors_entry *entry,
-                       struct infer_array *array)
-{
-    uint64_t shape[INFER_RANK_MAX];
-    if (entry->rank > INFER_RANK_MAX)
-        return fault_set_at(reader->fault, reader->pointer, FAULT_SHAPE,
-                            "%s has %" PRId64 " dimensions; expected at most %d", reader->name,
-                            entry->rank, INFER_RANK_MAX);
-    safetensors_shape(entry, shape, entry->rank);
-    array->rank = (int)entry->rank;
-    for (int i = 0; i < array->rank; i++) {
-        if (shape[i] > DIMENSION_MAX) /* only where another dimension is 0 */
-            return fault_set_at(reader->fault, reader->pointer, FAULT_SHAPE,
-                                "dimension %d of %s is %" PRIu64 "; expected at most %d", i,
-                                reader->name, shape[i], DIMENSION_MAX);
-        array->shape[i] = (int64_t)shape[i];
-    }
-    return true;
-}
-
-/* A boolean is a byte that is 0 or 1. */
-static bool check_booleans(struct v1_reader *reader, const struct safetensors_entry *entry)
-{
-    const unsigned char *bytes = entry->data;
-    for (size_t i = 0; i < entry->size; i++)
-        if (bytes[i] > 1)
-            return fault_set_at(reader->fault, reader->pointer, FAULT_BINARY,
-                                "element %zu of %s is the byte %u; expected 0 or 1", i,
-                                reader->name, bytes[i]);
-    return true;
-}
-
-static bool read_numbers(struct v1_reader *reader, const struct safetensors_entry *entry,
-                         bool may_be_bool, struct infer_array *array)
-{
-    enum attn_dtype dtype;
-    if (array->data)
-        return twice(reader);
-    if (!dtype_find(entry->dtype, &dtype) || (dtype == ATTN_BOOL && !may_be_bool))
-        return wrong_dtype(reader, entry, may_be_bool ? DTYPE_ALL : DTYPE_NUMBERS);
-    if (!read_shape(reader, entry, array) || (dtype == ATTN_BOOL && !check_booleans(reader, entry)))
-        return false;
-    array->dtype = dtype;
-    array->data = entry->data;
-    if ((uintptr_t)entry->data % attn_dtype_size(dtype) == 0)
-        return true;
-    void *copy = arena_alloc(reader->arena, entry->size);
-    if (!copy)
-        return fault_no_memory(reader->fault);
-    array->data = memcpy(copy, entry->data, entry->size);
-    return true;
-}
-
 /* Reads one length for all query rows, or one for each. */
 static bool read_kv_len(struct v1_reader *reader, const struct safetensors_entry *entry)
 {
     struct infer_item *item = reader->item;
-    struct infer_array array = { .data = NULL };
-    char name[16];
+    struct infer_array shape = { .data = NULL };
     if (item->kv_len_count > 0)
-        return twice(reader);
-    snprintf(name, sizeof name, "%sINT%.2s", entry->dtype[0] == 'U' ? "U" : "", entry->dtype + 1);
-    const struct oip_datatype *datatype =
-        strchr("IU", entry->dtype[0]) ? oip_datatype_find(name) : NULL;
-    if (!datatype)
-        return wrong_dtype(reader, entry, "I64, I32 or another integer");
-    if (!read_shape(reader, entry, &array))
+        return safetensors_body_twice(reader);
+    if (!safetensors_body_integers(reader, entry, &shape, &item->kv_len))
         return false;
-    if (array.rank > 1)
+    if (shape.rank > 1)
         return fault_set_at(reader->fault, reader->pointer, FAULT_SHAPE,
-                            "kv_len has %d dimensions; expected none or one", array.rank);
-    const int64_t count = array.rank == 0 ? 1 : array.shape[0];
-    item->kv_len = arena_calloc(reader->arena, (size_t)count, sizeof *item->kv_len);
-    if (!item->kv_len)
-        return fault_no_memory(reader->fault);
-    for (int64_t i = 0; i < count; i++) {
-        item->kv_len[i] =
-            oip_datatype_integer(datatype, (const char *)entry->data + (size_t)i * datatype->size);
+                            "kv_len has %d dimensions; expected none or one", shape.rank);
+    const int64_t count = shape.rank == 0 ? 1 : shape.shape[0];
+    for (int64_t i = 0; i < count; i++)
         if (item->kv_len[i] < 0)
             return fault_set_at(reader->fault, reader->pointer, FAULT_LENGTH,
                                 "kv_len is %" PRId64 " at element %" PRId64 "; expected 0 or more",
                                 item->kv_len[i], i);
-    }
     item->kv_len_count = count;
-    item->kv_len_rows = array.rank == 1 && count != 1;
+    item->kv_len_rows = shape.rank == 1 && count != 1;
     return true;
 }
 
@@ -269,7 +125,7 @@ static bool read_tensor(struct v1_reader *reader, const struct safetensors_entry
         return read_kv_len(reader, entry);
     struct infer_array *array = (struct infer_array *)((char *)item + TENSORS[i].offset);
     const bool is_mask = array == &item->mask;
-    if (!read_numbers(reader, entry, is_mask, array))
+    if (!safetensors_body_numbers(reader, entry, is_mask, array))
         return false;
     if (is_mask)
         item->mask_is_bool = array->dtype == ATTN_BOOL;
@@ -371,7 +227,7 @@ static bool read_parts(struct v1_reader *reader, const struct safetensors *file)
                                 entry->name, item->part_count - 1);
         for (char *c = reader->pointer; *c; c++) /* faults of the plan point to "/parts/0/lse" */
             *c = *c == '.' ? '/' : *c;
-        if (!read_numbers(reader, entry, false, array))
+        if (!safetensors_body_numbers(reader, entry, false, array))
             return false;
     }
     if (file->entry_count % 2 != 0)

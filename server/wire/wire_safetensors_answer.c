@@ -1,13 +1,12 @@
 /* wire_safetensors_answer.c - see wire_safetensors.h: writes an answer.
  *
- * The head of the file is the answer's text; the values are sent from their own memory. Values of
- * eight bytes come first, so that all are aligned in the file. */
+ * Values of eight bytes come first, so that all are aligned in the file. */
 #include "wire/wire_safetensors.h"
 
 #include "base/dtype.h"
-#include "format/safetensors.h"
 #include "infer/infer_gradient.h"
 #include "infer/infer_results.h"
+#include "wire/safetensors_answer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +26,6 @@ static void add(struct answer *answer, const char *name, const char *dtype, cons
         tensor->shape[i] = shape[i];
 }
 
-/* Makes the answer's parts: the head of the file and each tensor's values. */
 static bool send(struct infer_call *call, const struct answer *answer, struct fault *fault)
 {
     const struct infer_item *item = &call->request.items[0];
@@ -37,24 +35,8 @@ static bool send(struct infer_call *call, const struct answer *answer, struct fa
         { .key = "model", .value = item->model->name },
         { .key = "layer", .value = layer },
     };
-    struct byte_slice *parts =
-        arena_calloc(&call->request.arena, (size_t)answer->count + 1, sizeof *parts);
-    if (!parts)
-        return fault_no_memory(fault);
-    if (!safetensors_write_head(&call->base.text, answer->tensors, answer->count, metadata, 2,
-                                fault))
-        return false;
-    parts[0] = (struct byte_slice){ call->base.text.data, call->base.text.used };
-    call->base.parts = parts;
-    call->base.part_count = 1;
-    for (int i = 0; i < answer->count; i++) {
-        int64_t size = 0;
-        if (safetensors_tensor_bytes(&answer->tensors[i], &size) && size > 0)
-            parts[call->base.part_count++] =
-                (struct byte_slice){ answer->tensors[i].values, (size_t)size };
-    }
-    call->base.content_type = "application/x-safetensors";
-    return true;
+    return safetensors_answer_make(&call->base, &call->request.arena, answer->tensors,
+                                   answer->count, metadata, 2, fault);
 }
 
 bool wire_safetensors_write(struct infer_call *call, struct fault *fault)

@@ -1,0 +1,41 @@
+/* safetensors_body.h - what all calls share that may come or be answered as a safetensors file:
+ * which form comes and goes, the fields in the metadata, and the numbers of one tensor. */
+#ifndef ATTND_SAFETENSORS_BODY_H
+#define ATTND_SAFETENSORS_BODY_H
+
+#include "format/safetensors.h"
+#include "http/http.h"
+#include "wire/v1_reader.h"
+
+#define SAFETENSORS_TYPE "application/x-safetensors"
+
+/* Which of body and answer are files; the others are JSON. */
+struct safetensors_forms {
+    bool is_body, is_answer;
+};
+
+/* Reads the form of the body from Content-Type, and that of the answer from Accept. An Accept that
+ * names neither form leaves the answer in the form of the body. */
+bool safetensors_forms_read(struct safetensors_forms *forms, const struct exchange *exchange,
+                            struct fault *fault);
+
+/* Writes the metadata as a JSON object. The fields in texts, a list that NULL ends, are strings
+ * themselves; the string of any other field is its JSON. */
+bool safetensors_body_fields(struct v1_reader *reader, const struct safetensors *file,
+                             const char *const *texts, struct text *json);
+
+/* The functions below read a tensor, which reader->name names. */
+
+/* Reads shape and numbers. array is a view of the body where the numbers are aligned, else a copy.
+ * A tensor whose array is there already came as a field too, which is a fault. */
+bool safetensors_body_numbers(struct v1_reader *reader, const struct safetensors_entry *entry,
+                              bool may_be_bool, struct infer_array *array);
+
+/* Copies integers of any datatype into the arena. Of shape the rank and the dimensions are set. */
+bool safetensors_body_integers(struct v1_reader *reader, const struct safetensors_entry *entry,
+                               struct infer_array *shape, int64_t **integers);
+
+/* The fault of a tensor that came as a field too. Returns false. */
+bool safetensors_body_twice(struct v1_reader *reader);
+
+#endif

@@ -1,0 +1,346 @@
+/* test_trace_safetensors.c - POST /v1/trace with safetensors files: the numbers are those of the
+ * JSON form, to the last bit; other programs compare those with other implementations. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "fixture.h"
+#include "request_text.h"
+#include "tensor_body.h"
+#include "tensor_file.h"
+#include "traced_model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char PATH[] = "/v1/trace";
+
+/* The shape of nested lists, as text. */
+static void shape_of(const cJSON *json, char *shape, size_t size, int64_t *count)
+{
+    size_t used = (size_t)snprintf(shape, size, "[");
+    *count = 1;
+    for (; cJSON_IsArray(json); json = json->child) {
+        used += (size_t)snprintf(shape + used, size - used, "%s%d", used > 1 ? "," : "",
+                                 cJSON_GetArraySize(json));
+        *count *= cJSON_GetArraySize(json);
+    }
+    snprintf(shape + used, size - used, "]");
+}
+
+static const cJSON *first_leaf(const cJSON *json)
+{
+    while (cJSON_IsArray(json))
+        json = json->child;
+    return json;
+}
+
+/* Compares the leaves of nested lists with numbers; returns the first number that is left. */
+static const void *expect_leaves(const cJSON *json, const void *numbers, bool is_integer)
+{
+    const cJSON *child;
+    int64_t integer;
+    float number;
+    if (cJSON_IsArray(json)) {
+        cJSON_ArrayForEach(child, json) numbers = expect_leaves(child, numbers, is_integer);
+        return numbers;
+    }
+    assert_true(cJSON_IsNumber(json) || cJSON_IsNull(json));
+    if (is_integer) {
+        memcpy(&integer, numbers, sizeof integer);
+        assert_true((double)integer == json->valuedouble);
+        return (const char *)numbers + sizeof integer;
+    }
+    memcpy(&number, numbers, sizeof number);
+    assert_true(cJSON_IsNull(json) ? number == -INFINITY : number == (float)json->valuedouble);
+    return (const char *)numbers + sizeof number;
+}
+
+static void expect_tensor(const struct http_response *file, const cJSON *header, const char *name,
+                          const cJSON *json, bool is_integer)
+{
+    char shape[64];
+    int64_t count;
+    shape_of(json, shape, sizeof shape, &count);
+    assert_non_null(first_leaf(json));
+    expect_leaves(json, tensor_body_find(file, header, name, is_integer ? "I64" : "F32", shape),
+                  is_integer);
+}
+
+static void expect_metadata(const cJSON *header, const char *name, const cJSON *want)
+{
+    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(header, "__metadata__");
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(metadata, name);
+    assert_true(cJSON_IsString(value));
+    cJSON *got = cJSON_Parse(value->valuestring);
+    if (!cJSON_Compare(got, want, true))
+        fail_msg("%s is %s", name, value->valuestring);
+    cJSON_Delete(got);
+}
+
+static int expect_layer(const struct http_response *file, const cJSON *header, const cJSON *layer)
+{
+    const int number = cJSON_GetObjectItemCaseSensitive(layer, "layer")->valueint;
+    const cJSON *member;
+    int count = 0;
+    char name[96];
+    cJSON_ArrayForEach(member, layer)
+    {
+        if (strcmp(member->string, "layer") == 0 || strcmp(member->string, "kind") == 0)
+            continue;
+        snprintf(name, sizeof name, "layers.%d.%s", number, member->string);
+        count++;
+        if (cJSON_IsArray(member)) {
+            expect_tensor(file, header, name, member, false);
+            continue;
+        }
+        strcat(name, ".values");
+        expect_tensor(file, header, name, cJSON_GetObjectItem(member, "values"), false);
+        snprintf(name, sizeof name, "layers.%d.%s.indices", number, member->string);
+        expect_tensor(file, header, name, cJSON_GetObjectItem(member, "indices"), true);
+        count++;
+    }
+    return count;
+}
+
+/* One list of a member of each prediction's candidates. */
+static cJSON *gathered(const cJSON *predictions, const char *member)
+{
+    cJSON *lists = cJSON_CreateArray();
+    const cJSON *prediction, *token;
+    cJSON_ArrayForEach(prediction, predictions)
+    {
+        cJSON *list = cJSON_CreateArray();
+        cJSON_ArrayForEach(token, cJSON_GetObjectItem(prediction, "tokens"))
+            cJSON_AddItemToArray(list, cJSON_Duplicate(cJSON_GetObjectItem(token, member), true));
+        cJSON_AddItemToArray(lists, list);
+    }
+    return lists;
+}
+
+static int expect_predictions(const struct http_response *file, const cJSON *header,
+                              const cJSON *predictions)
+{
+    cJSON *positions = cJSON_CreateArray(), *ids = gathered(predictions, "id");
+    cJSON *logprobs = gathered(predictions, "logprob");
+    const cJSON *prediction;
+    cJSON_ArrayForEach(prediction, predictions) cJSON_AddItemToArray(
+        positions, cJSON_Duplicate(cJSON_GetObjectItem(prediction, "position"), true));
+    expect_tensor(file, header, "predictions.positions", positions, true);
+    expect_tensor(file, header, "predictions.ids", ids, true);
+    expect_tensor(file, header, "predictions.logprobs", logprobs, false);
+    cJSON_Delete(positions);
+    cJSON_Delete(ids);
+    cJSON_Delete(logprobs);
+    return 3;
+}
+
+static cJSON *kinds_of(const cJSON *layers)
+{
+    cJSON *list = cJSON_CreateArray();
+    const cJSON *layer;
+    cJSON_ArrayForEach(layer, layers)
+    {
+        cJSON *kind = cJSON_CreateObject();
+        for (int i = 0; i < 2; i++) {
+            const char *name = i == 0 ? "layer" : "kind";
+            cJSON_AddItemToObject(kind, name,
+                                  cJSON_Duplicate(cJSON_GetObjectItem(layer, name), true));
+        }
+        cJSON_AddItemToArray(list, kind);
+    }
+    return list;
+}
+
+/* That a file holds what a JSON answer holds, and nothing else. */
+static void expect_same(const struct http_response *file, const cJSON *json)
+{
+    cJSON *header = tensor_body_header(file);
+    const cJSON *layers = cJSON_GetObjectItem(json, "layers"), *layer;
+    const cJSON *predictions = cJSON_GetObjectItem(json, "predictions");
+    const cJSON *rows = cJSON_GetObjectItem(json, "final_hidden_states");
+    const cJSON *metadata = cJSON_GetObjectItem(header, "__metadata__");
+    cJSON *kinds = kinds_of(layers);
+    int count = 1;
+    assert_string_equal(cJSON_GetObjectItem(metadata, "model")->valuestring,
+                        cJSON_GetObjectItem(json, "model")->valuestring);
+    if (cJSON_GetObjectItem(json, "tokens"))
+        expect_metadata(header, "tokens", cJSON_GetObjectItem(json, "tokens"));
+    expect_metadata(header, "layers", kinds);
+    cJSON_ArrayForEach(layer, layers) count += expect_layer(file, header, layer);
+    if (predictions)
+        count += expect_predictions(file, header, predictions);
+    if (rows)
+        expect_tensor(file, header, "final_hidden_states", rows, false);
+    assert_int_equal(cJSON_GetArraySize(header), count + (rows ? 1 : 0));
+    cJSON_Delete(kinds);
+    cJSON_Delete(header);
+}
+
+static void same_in_both_forms(const char *body)
+{
+    cJSON *json = answer_post(&client, PATH, body);
+    struct http_response file = tensor_body_post_json(&client, PATH, body);
+    expect_same(&file, json);
+    http_response_free(&file);
+    cJSON_Delete(json);
+}
+
+static void test_answers(void **state)
+{
+    (void)state;
+    static const char *const BODIES[] = {
+        "{\"model\":\"llama\",\"tokens\":[3,4,5,6]}",
+        "{\"model\":\"bert\",\"tokens\":[3,4,5],\"layers\":[2,0],\"outputs\":[\"weights\","
+        "\"lse\",\"scores\",\"masked\",\"inputs\",\"hidden_states\",\"attention_output\","
+        "\"predictions\"],\"positions\":[1,-1]}",
+        "{\"model\":\"llama\",\"tokens\":[3,4,5,6,7],\"weight_map\":{\"top_k\":2},"
+        "\"outputs\":[\"weights\",\"hidden_states\",\"predictions\"],\"top_k_tokens\":7}",
+        "{\"model\":\"llama\",\"tokens\":[3,4,5,6,7],\"spans\":[[0,2],[1,5]],\"rows\":[-1]}",
+        "{\"model\":\"llama\",\"tokens\":[3],\"layers\":[],\"outputs\":[\"predictions\"]}",
+        "{\"model\":\"llama\",\"tokens\":[3],\"layers\":[1],\"outputs\":[]}",
+        "{\"model\":\"bert\",\"text\":\"cat \\\"sat\",\"layers\":[]}",
+    };
+    for (size_t i = 0; i < sizeof BODIES / sizeof BODIES[0]; i++)
+        same_in_both_forms(BODIES[i]);
+}
+
+/* More tensors than one call of writev() takes in the daemon. */
+static void test_many_tensors(void **state)
+{
+    (void)state;
+    same_in_both_forms(
+        "{\"model\":\"stories260K\",\"tokens\":[1,403,407,261],\"outputs\":[\"weights\",\"lse\","
+        "\"scores\",\"masked\",\"inputs\",\"hidden_states\",\"attention_output\","
+        "\"predictions\"]}");
+}
+
+/* The same call in both forms; each is answered in both forms. */
+static void same_body(const struct tensor_body *body, const char *metadata, const char *json)
+{
+    struct http_response plain = http_client_post(&client, PATH, json);
+    struct http_response file_to_json =
+        tensor_body_post(&client, PATH, body, metadata, 3, "application/json");
+    struct http_response json_to_file = tensor_body_post_json(&client, PATH, json);
+    struct http_response file_to_file = tensor_body_post(&client, PATH, body, metadata, 5, NULL);
+    cJSON_Delete(answer_json(&plain, 200));
+    assert_string_equal(file_to_json.body, plain.body);
+    assert_int_equal(file_to_file.body_size, json_to_file.body_size);
+    assert_memory_equal(file_to_file.body, json_to_file.body, json_to_file.body_size);
+    http_response_free(&plain);
+    http_response_free(&file_to_json);
+    http_response_free(&json_to_file);
+    http_response_free(&file_to_file);
+}
+
+static void test_bodies(void **state)
+{
+    (void)state;
+    static const int64_t TOKENS[] = { 3, 4, 5 }, ROWS[] = { -1 };
+    static const int32_t TYPES[] = { 0, 1, 1 };
+    static const unsigned char LAYERS[] = { 2, 0 };
+    static float embeddings[2][TRACED_WIDTH];
+    struct tensor_body body = { .used = 0 };
+    tensor_body_add(&body, "layers", "U8", "[2]", LAYERS, sizeof LAYERS);
+    tensor_body_add(&body, "tokens", "I64", "[3]", TOKENS, sizeof TOKENS);
+    tensor_body_add(&body, "token_types", "I32", "[3]", TYPES, sizeof TYPES);
+    tensor_body_add(&body, "rows", "I64", "[1]", ROWS, sizeof ROWS);
+    same_body(&body, "{\"model\":\"bert\",\"spans\":\"[[0,2]]\",\"format\":\"pt\"}",
+              "{\"model\":\"bert\",\"tokens\":[3,4,5],\"token_types\":[0,1,1],\"layers\":[2,0],"
+              "\"spans\":[[0,2]],\"rows\":[-1]}");
+    body = (struct tensor_body){ .used = 0 };
+    for (int i = 0; i < TRACED_WIDTH; i++)
+        embeddings[0][i] = 1, embeddings[1][i] = 0.5f;
+    char *text = strdup("{\"model\":\"llama\",\"embeddings\":[[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"
+                        "[0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5]]}");
+    tensor_body_add(&body, "embeddings", "F32", "[2,16]", embeddings, sizeof embeddings);
+    same_body(&body, "{\"model\":\"llama\"}", text);
+    free(text);
+    body = (struct tensor_body){ .used = 0 };
+    same_body(&body, "{\"model\":\"bert\",\"text\":\"cat \\\"sat\"}",
+              "{\"model\":\"bert\",\"text\":\"cat \\\"sat\"}");
+}
+
+static void refused(const char *name, const char *dtype, const char *shape, const void *data,
+                    size_t size, const char *metadata, const char *code, const char *pointer)
+{
+    struct tensor_body body = { .used = 0 };
+    tensor_body_add(&body, name, dtype, shape, data, size);
+    struct http_response response = tensor_body_post(&client, PATH, &body, metadata, 0, NULL);
+    answer_expect_fault(&response, 400, code, pointer);
+    http_response_free(&response);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    static const int64_t IDS[] = { 3, -1, 99 };
+    static const char MODEL[] = "{\"model\":\"bert\"}";
+    refused("tokens", "I64", "[2]", IDS, 16, MODEL, "option", "/tokens");
+    refused("tokens", "I64", "[1,1]", IDS, 8, MODEL, "shape", "/tokens");
+    refused("tokens", "F32", "[2]", IDS, 8, MODEL, "dtype", "/tokens");
+    refused("tokens", "I64", "[1]", IDS + 2, 8, MODEL, "option", "/tokens/0");
+    refused("tokens", "I64", "[1]", IDS, 8, "{\"model\":\"bert\",\"tokens\":\"[1]\"}", "duplicate",
+            "/tokens");
+    refused("token", "I64", "[1]", IDS, 8, MODEL, "field", "/token");
+    refused("embeddings", "BOOL", "[1]", IDS, 1, MODEL, "dtype", "/embeddings");
+    refused("embeddings", "F32", "[1]", IDS, 4, MODEL, "shape", "/embeddings");
+    refused("tokens", "I64", "[1]", IDS, 8, "{\"model\":\"bert\",\"layers\":\"x\"}", "type",
+            "/layers");
+    refused("tokens", "I64", "[1]", IDS, 8, "{\"model\":\"bert\",\"lse\":\"1\"}", "field", "/lse");
+}
+
+/* A batch is JSON in and out. */
+static void test_batches_are_json(void **state)
+{
+    (void)state;
+    struct http_response response = tensor_body_post_json(
+        &client, "/v1/trace/batch", "{\"model\":\"bert\",\"requests\":[{\"tokens\":[3]}]}");
+    cJSON_Delete(answer_json(&response, 200));
+    http_response_free(&response);
+}
+
+static const char TOKENIZER[] =
+    "{\"version\":\"1.0\",\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"},"
+    "\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"?\":0,\"cat\":5,\"\\\"sat\":9},"
+    "\"unk_token\":\"?\"}}";
+
+static void copy(const char *name)
+{
+    char from[96], to[96];
+    size_t size;
+    snprintf(from, sizeof from, "examples/models/stories260K/%s", name);
+    snprintf(to, sizeof to, "stories260K/%s", name);
+    unsigned char *bytes = tensor_read_bytes(from, &size);
+    daemon_directory_write(directory, to, (const char *)bytes, size);
+    free(bytes);
+}
+
+static int start(void **state)
+{
+    static const char PARAMS[] = "{\"dim\":64,\"n_layers\":5,\"n_heads\":8,\"n_kv_heads\":4,"
+                                 "\"vocab_size\":512,\"multiple_of\":4,\"norm_eps\":1e-05}";
+    fixture_make_directory(state);
+    traced_model_save();
+    copy("model.safetensors");
+    daemon_directory_write(directory, "bert/tokenizer.json", TOKENIZER, sizeof TOKENIZER - 1);
+    daemon_directory_write(directory, "stories260K/config.json", PARAMS, sizeof PARAMS - 1);
+    fixture_serve("--models", directory);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answers),          cmocka_unit_test(test_many_tensors),
+        cmocka_unit_test(test_bodies),           cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_batches_are_json), cmocka_unit_test(test_stops_cleanly),
+    };
+    return cmocka_run_group_tests(tests, start, fixture_clear);
+}
