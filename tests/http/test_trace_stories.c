@@ -113,7 +113,7 @@ static void test_mistral(void **state)
 
 /* ----------------------------------------------------------------- stories260K -- */
 
-enum { STORY = 257, WIDTH = 64, HEADS = 8, TRACED = 64, LAYERS = 5 };
+enum { STORY = 257, WIDTH = 64, HEADS = 8, TRACED = 64, LAYERS = 5, PIECE_BYTES = 64 };
 
 #define STORIES "\"model\":\"stories260K\""
 
@@ -131,15 +131,99 @@ static void read_story(void)
     free(text);
 }
 
+struct protobuf {
+    unsigned char bytes[1 << 15];
+    size_t used;
+};
+
+static void add_byte(struct protobuf *file, int byte)
+{
+    assert_true(byte < 256 && file->used < sizeof file->bytes);
+    file->bytes[file->used++] = (unsigned char)byte;
+}
+
+static void add_number(struct protobuf *file, int field, int number)
+{
+    const int tag = field << 3;
+    assert_true(number < 128);
+    if (tag >= 128)
+        add_byte(file, (tag & 127) | 128);
+    add_byte(file, tag >= 128 ? tag >> 7 : tag);
+    add_byte(file, number);
+}
+
+static void add_message(struct protobuf *file, int field, const void *bytes, size_t size)
+{
+    assert_true(size < 128);
+    add_byte(file, field << 3 | 2);
+    add_byte(file, (int)size);
+    for (size_t i = 0; i < size; i++)
+        add_byte(file, ((const unsigned char *)bytes)[i]);
+}
+
+/* A SentencePiece: its text with U+2581 in place of spaces, its score, and its type: 2 unknown,
+ * 3 control, 6 a byte, 1 any other. */
+static void add_piece(struct protobuf *file, int id, const char *text, float score)
+{
+    static const char *const CONTROLS[] = { "<unk>", "<s>", "</s>" };
+    struct protobuf piece = { .used = 0 };
+    char escaped[PIECE_BYTES];
+    size_t size = 0;
+    for (const char *c = id < 3 ? CONTROLS[id] : text; *c; c++) {
+        const size_t bytes = *c == ' ' ? 3 : 1;
+        assert_true(size + bytes <= sizeof escaped);
+        memcpy(escaped + size, *c == ' ' ? "\xe2\x96\x81" : c, bytes);
+        size += bytes;
+    }
+    add_message(&piece, 1, escaped, size);
+    add_byte(&piece, 2 << 3 | 5);
+    for (size_t i = 0; i < sizeof score; i++)
+        add_byte(&piece, ((const unsigned char *)&score)[i]);
+    add_number(&piece, 3, id == 0 ? 2 : id < 3 ? 3 : id < 259 ? 6 : 1);
+    add_message(file, 1, piece.bytes, piece.used);
+}
+
+/* tokenizer.model as SentencePiece writes it for a BPE with byte_fallback, without changes to the
+ * text but a space before it. */
+static void write_tokenizer(const char *path)
+{
+    static struct protobuf file;
+    struct protobuf trainer = { .used = 0 }, normalizer = { .used = 0 };
+    char *text = (char *)tensor_read_bytes("examples/models/stories260K/tok512.json", NULL);
+    cJSON *json = cJSON_Parse(text);
+    const cJSON *token = NULL;
+    file.used = 0;
+    cJSON_ArrayForEach(token, cJSON_GetObjectItem(json, "tokens"))
+        add_piece(&file, cJSON_GetObjectItem(token, "id")->valueint,
+                  cJSON_GetObjectItem(token, "text")->valuestring,
+                  (float)cJSON_GetObjectItem(token, "score")->valuedouble);
+    add_number(&trainer, 3, 2);
+    add_number(&trainer, 35, 1);
+    add_message(&file, 2, trainer.bytes, trainer.used);
+    add_message(&normalizer, 1, "identity", 8);
+    add_number(&normalizer, 3, 1);
+    add_number(&normalizer, 4, 0);
+    add_number(&normalizer, 5, 1);
+    add_message(&file, 3, normalizer.bytes, normalizer.used);
+    daemon_directory_write(directory, path, (const char *)file.bytes, file.used);
+    cJSON_Delete(json);
+    free(text);
+}
+
 static void serve_stories(void)
 {
     static const char PARAMS[] = "{\"dim\":64,\"n_layers\":5,\"n_heads\":8,\"n_kv_heads\":4,"
                                  "\"vocab_size\":512,\"multiple_of\":4,\"norm_eps\":1e-05}";
+    /* LlamaTokenizer puts <s> before a text. */
+    static const char TOKENIZER_CONFIG[] = "{\"tokenizer_class\":\"LlamaTokenizer\"}";
     size_t size;
     unsigned char *bytes =
         tensor_read_bytes("examples/models/stories260K/model.safetensors", &size);
     daemon_directory_write(directory, "stories260K/config.json", PARAMS, sizeof PARAMS - 1);
     daemon_directory_write(directory, "stories260K/model.safetensors", (const char *)bytes, size);
+    write_tokenizer("stories260K/tokenizer.model");
+    daemon_directory_write(directory, "stories260K/tokenizer_config.json", TOKENIZER_CONFIG,
+                           sizeof TOKENIZER_CONFIG - 1);
     free(bytes);
     read_story();
     fixture_serve("--models", directory);
@@ -223,6 +307,62 @@ static void test_greedy_story(void **state)
     fixture_stop(NULL);
 }
 
+/* The tokens of an answer must be the first count of the story. */
+static void expect_story(const cJSON *answer, int count)
+{
+    const cJSON *tokens = cJSON_GetObjectItem(answer, "tokens");
+    assert_int_equal(cJSON_GetArraySize(tokens), count);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(cJSON_GetObjectItem(cJSON_GetArrayItem(tokens, i), "id")->valueint,
+                         story[i]);
+}
+
+/* From text alone: its tokens, and the story that comes after them, one token at a time. Then the
+ * whole story's text gives the story's tokens. */
+static void test_text(void **state)
+{
+    enum { PROMPT = 5, WRITTEN = 24 };
+    (void)state;
+    serve_stories();
+    cJSON *answer =
+        answer_post(&client, "/v1/tokenize", "{" STORIES ",\"text\":\"Once upon a time\"}");
+    expect_story(answer, PROMPT);
+    cJSON_Delete(answer);
+    answer = answer_post(&client, "/v1/trace",
+                         "{" STORIES ",\"text\":\"Once upon a time\",\"top_k_tokens\":1,"
+                         "\"outputs\":[\"predictions\"]}");
+    expect_story(answer, PROMPT);
+    for (int length = PROMPT; length < WRITTEN; length++) {
+        struct request_text body = { .data = NULL };
+        const cJSON *predictions = cJSON_GetObjectItem(answer, "predictions");
+        assert_int_equal(cJSON_GetArraySize(predictions), 1);
+        assert_int_equal(first_prediction(predictions->child), story[length]);
+        cJSON_Delete(answer);
+        add_tokens(&body, 0, length + 1);
+        request_text_add(&body, ",\"top_k_tokens\":1,\"outputs\":[\"predictions\"]}");
+        answer = answer_post(&client, "/v1/trace", body.data);
+        free(body.data);
+    }
+    cJSON_Delete(answer);
+
+    struct request_text body = { .data = NULL };
+    add_tokens(&body, 1, STORY - 1);
+    request_text_add(&body, "}");
+    answer = answer_post(&client, "/v1/detokenize", body.data);
+    free(body.data);
+    cJSON *request = cJSON_CreateObject();
+    cJSON_AddStringToObject(request, "model", "stories260K");
+    cJSON_AddStringToObject(request, "text", cJSON_GetObjectItem(answer, "text")->valuestring);
+    char *text = cJSON_PrintUnformatted(request);
+    cJSON_Delete(answer);
+    answer = answer_post(&client, "/v1/tokenize", text);
+    expect_story(answer, STORY);
+    free(text);
+    cJSON_Delete(request);
+    cJSON_Delete(answer);
+    fixture_stop(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +370,7 @@ int main(void)
         cmocka_unit_test(test_mistral),
         cmocka_unit_test(test_published_layers),
         cmocka_unit_test(test_greedy_story),
+        cmocka_unit_test(test_text),
     };
     return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
 }
