@@ -256,11 +256,11 @@ static void test_roberta(void **state)
     compare("roberta", CONFIG, "\"tokens\":[0,17,1,39,5,1,2]", &want);
 }
 
-/* XLM-RoBERTa computes the same. Its own head here is not tied. */
+/* XLM-RoBERTa computes the same, padding is token 1 unless given, and the head here is not tied. */
 static void test_xlm_roberta(void **state)
 {
     static const char CONFIG[] =
-        BERT_CONFIG("xlm-roberta", ",\"type_vocab_size\":1,\"pad_token_id\":1,"
+        BERT_CONFIG("xlm-roberta", ",\"type_vocab_size\":1,"
                                    "\"tie_word_embeddings\":false,\"layer_norm_eps\":1e-5");
     static const int positions[TOKENS] = { 2, 3, 4, 5, 6, 7, 8 };
     (void)state;

@@ -171,19 +171,29 @@ static struct rows embed(const struct seq2seq *family, const char *stack, const 
                                       : x;
 }
 
-/* BartModel, lm_head of the same table, and final_logits_bias where it exists. */
+/* The table of a stack's tokens: that of both, or its own. */
+static const char *table_of(struct names *names, const struct seq2seq *family, const char *stack)
+{
+    const char *own = join(names, family->begin, stack, "embed_tokens.weight");
+    char *shared = names->text[names->count++];
+    snprintf(shared, sizeof names->text[0], "%sshared.weight", family->begin);
+    return published_has(shared, 0) ? shared : own;
+}
+
+/* BartModel, lm_head of the decoder's table, and final_logits_bias where it exists. */
 static struct forward run(const struct seq2seq *family, const int *ids, int count,
                           const int *target_ids, int target_count)
 {
     struct forward want = { .layer_count = 0 };
-    char table[96];
-    snprintf(table, sizeof table, "%sshared.weight", family->begin);
+    struct names names = { .count = 0 };
+    const char *table = table_of(&names, family, "encoder");
+    const char *target_table = table_of(&names, family, "decoder");
     want.encoder_hidden_states = run_stack(
         &want, family, "encoder", embed(family, "encoder", table, ids, count), FORWARD_NONE);
-    want.final_hidden_states = run_stack(&want, family, "decoder",
-                                         embed(family, "decoder", table, target_ids, target_count),
-                                         want.encoder_hidden_states);
-    want.logits = forward_product(want.final_hidden_states, published_tensor(table, 0));
+    want.final_hidden_states = run_stack(
+        &want, family, "decoder", embed(family, "decoder", target_table, target_ids, target_count),
+        want.encoder_hidden_states);
+    want.logits = forward_product(want.final_hidden_states, published_tensor(target_table, 0));
     if (published_has("final_logits_bias", 0))
         want.logits = forward_add_row(want.logits, published_tensor("final_logits_bias", 0));
     return want;
@@ -305,6 +315,26 @@ static void test_marian(void **state)
     published_open(CONFIG, MARIAN_TENSORS LOGITS_BIAS, LAYERS, "F32");
     const struct forward want = run(&family, IDS, TOKENS, TARGET_IDS, TARGETS);
     compare("marian", CONFIG, IDS_FIELD TARGETS_FIELD, &want);
+}
+
+#define APART_TENSORS                                                                              \
+    FORWARD_TENSOR("model.encoder.embed_tokens.weight", 40x12)                                     \
+    FORWARD_TENSOR("model.decoder.embed_tokens.weight", 40x12)                                     \
+    BLOCKS("model.")
+
+/* Encoder and decoder with tables of their own. */
+static void test_marian_with_two_tables(void **state)
+{
+    static const char CONFIG[] =
+        CONFIG_OF("marian", ",\"share_encoder_decoder_embeddings\":false,\"pad_token_id\":39");
+    static const struct seq2seq family = { .begin = "model.",
+                                           .activation = "gelu",
+                                           .embedding_scale = 1,
+                                           .positions = sinusoidal_positions };
+    (void)state;
+    published_open(CONFIG, APART_TENSORS LOGITS_BIAS, LAYERS, "F32");
+    const struct forward want = run(&family, IDS, TOKENS, TARGET_IDS, TARGETS);
+    compare("apart", CONFIG, IDS_FIELD TARGETS_FIELD, &want);
 }
 
 static void test_pegasus(void **state)
@@ -452,9 +482,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_make_directory, fixture_clear)
     const struct CMUnitTest tests[] = {
-        TEST(test_bart),    TEST(test_bart_from_its_start),
-        TEST(test_mbart),   TEST(test_marian),
-        TEST(test_pegasus), TEST(test_m2m_100),
+        TEST(test_bart),
+        TEST(test_bart_from_its_start),
+        TEST(test_mbart),
+        TEST(test_marian),
+        TEST(test_marian_with_two_tables),
+        TEST(test_pegasus),
+        TEST(test_m2m_100),
         TEST(test_whisper),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
