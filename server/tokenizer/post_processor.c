@@ -45,6 +45,24 @@ static struct byte_slice token_text(const struct encodings *encodings, const str
                                 (size_t)(token->end - token->start) };
 }
 
+/* Moves the bounds of a token over characters of its sequence. */
+static void trim_token(const struct encodings *encodings, struct token *token, int64_t leading,
+                       int64_t trailing)
+{
+    if (!encodings->texts)
+        return;
+    const char *text = encodings->texts[token->sequence].data;
+    const bool can_trim_end = token->end >= trailing;
+    uint32_t code;
+    for (int64_t i = 0; i < leading && token->start < token->end; i++)
+        token->start += unicode_decode(text + token->start, &code);
+    for (int64_t i = 0; i < trailing && can_trim_end && token->start < token->end; i++) {
+        do
+            token->end--;
+        while (token->end > token->start && ((unsigned char)text[token->end] & 0xC0) == 0x80);
+    }
+}
+
 /* As the reference does it. A single space at the start of the text was probably added by the
  * pre-tokenizer, so it is not taken from the offset. */
 static void trim_offsets(const struct encodings *encodings, struct trim trim)
@@ -56,13 +74,7 @@ static void trim_offsets(const struct encodings *encodings, struct trim trim)
             count_spaces(token_text(encodings, token), &leading, &trailing);
             if (leading == 1 && trim.adds_prefix_space && (k == 0 || token->start == 0))
                 leading = 0;
-            token->start += leading;
-            if (token->start > token->end)
-                token->start = token->end;
-            if (token->end >= trailing)
-                token->end -= trailing;
-            if (token->end < token->start)
-                token->end = token->start;
+            trim_token(encodings, token, leading, trailing);
         }
 }
 
