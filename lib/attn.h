@@ -142,6 +142,11 @@ struct attn_options {
      * softmax_precision). F64: everything in double, as it also is when any tensor of the problem
      * is F64. F32, F16 and BF16: float, which is finer than F16 and BF16 ask for. */
     enum attn_dtype softmax_precision;
+
+    /* A row has the same bits in every problem that differs only in rows and keys behind those that
+     * the row sees: a causal row keeps its bits when rows and keys are put behind it. Tiles are
+     * those of long problems then, also for few rows. Without effect in double. */
+    bool is_prefix_stable;
 };
 
 /* scale = 1/sqrt(head_dim); no softcap, not causal, no window, no dropout. */

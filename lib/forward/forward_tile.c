@@ -236,11 +236,25 @@ void attn_tile_bound(const struct attn_row_task *task, const struct attn_tile *t
                               tile->to - tile->from, task->plan->width);
 }
 
+/* The weights of the last keys of a tile are added one by one, those of whole steps of
+ * ATTN_SOFTMAX_KEYS together. Hidden keys up to a whole step make the sum that of a longer tile. */
+static int64_t pad_to_step(const struct attn_row_task *task, int64_t n, float *scores_t)
+{
+    const int64_t width = task->plan->width;
+    const int64_t padded = attn_divide_up(n, ATTN_SOFTMAX_KEYS) * ATTN_SOFTMAX_KEYS;
+
+    if (!task->problem->options.is_prefix_stable)
+        return n;
+    for (int64_t i = n * width; i < padded * width; i++)
+        scores_t[i] = -INFINITY;
+    return padded;
+}
+
 void attn_tile_softmax(const struct attn_row_task *task, const struct attn_tile *tile,
                        float *scores_t)
 {
     const struct attn_workspace *work = &task->work;
-    const int64_t n = tile->to - tile->from;
+    const int64_t n = pad_to_step(task, tile->to - tile->from, scores_t);
     const int64_t width = task->plan->width;
 
     if (task->needs.pairs || !is_cut(task, tile)) {

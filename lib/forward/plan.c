@@ -62,7 +62,9 @@ static void choose_tiles(struct attn_plan *plan)
         q_tile = ATTN_DOUBLE_ROWS;
     plan->q_tile = attn_min(q_tile, attn_max(problem->query.shape[2], 1));
     plan->width = attn_divide_up(plan->q_tile, lanes) * lanes;
-    plan->kv_tile = plan->in_double ? ATTN_DOUBLE_KEYS : choose_kv_tile(problem->key.shape[2]);
+    plan->kv_tile = plan->in_double                     ? ATTN_DOUBLE_KEYS
+                    : problem->options.is_prefix_stable ? KV_TILE
+                                                        : choose_kv_tile(problem->key.shape[2]);
     plan->q_tiles = attn_divide_up(problem->query.shape[2], plan->q_tile);
 }
 
@@ -102,7 +104,8 @@ size_t attn_workspace_cut(struct attn_workspace *work, const struct attn_plan *p
 {
     const struct attn_problem *problem = &plan->problem;
     const int64_t width = plan->width;
-    const int64_t scores = plan->kv_tile * width;
+    const int64_t padding = problem->options.is_prefix_stable ? ATTN_SOFTMAX_KEYS : 0;
+    const int64_t scores = (plan->kv_tile + padding) * width;
     size_t bytes = 0;
 
     work->query_t = attn_cut(memory, &bytes, problem->query.shape[3] * width, sizeof(float));

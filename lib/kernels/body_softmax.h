@@ -37,8 +37,7 @@ static void alibi_tile(float *scores_t, float slope, const float *distance, int6
     }
 }
 
-/* Keys whose weights are added together before they are added to the sum. */
-enum { SOFTMAX_KEYS = 4 };
+enum { SOFTMAX_KEYS = ATTN_SOFTMAX_KEYS };
 
 /* The greatest of max and n scores for each lane of one vector; NaN is ignored. Four chains hide
  * the latency of the comparison. */

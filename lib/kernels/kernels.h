@@ -24,6 +24,10 @@ enum { ATTN_WIDTH_MAX = 64 };
 _Static_assert(ATTN_WIDTH_MAX <= 64,
                "a 64-bit word of a mask has a bit for each query row of a tile");
 
+/* Keys whose weights softmax_tile() adds together before it adds them to the sum, except for the
+ * last keys of a tile. */
+enum { ATTN_SOFTMAX_KEYS = 4 };
+
 /* Limits of one call of project_by_outputs() or project_by_inputs(); the floats of its work buffer;
  * and the number of products that one chain of a sum has. */
 enum {
