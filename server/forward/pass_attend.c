@@ -215,7 +215,21 @@ static bool begin(struct pass *pass, const struct pass_step *step, struct fault 
     return true;
 }
 
-/* A task for each head whose mask and bias are to be summed up. */
+/* Tasks of one head, in each of which mask and bias of some rows are summed up. */
+static int64_t bias_tasks_of_head(const struct infer_item *item)
+{
+    return pass_row_tasks(item->q_len, item->kv_len_max);
+}
+
+static void run_bias(const struct pass_sequence *sequence, int64_t task)
+{
+    const struct infer_item *item = sequence->attention;
+    const int64_t tasks = bias_tasks_of_head(item);
+    int64_t first, count;
+    pass_task_rows(item->q_len, item->kv_len_max, task % tasks, &first, &count);
+    infer_bias_fill(item, &item->masking.mask, task / tasks, first, count, sequence->bias);
+}
+
 static int64_t number_bias_tasks(struct pass *pass)
 {
     int64_t count = 0;
@@ -228,7 +242,7 @@ static int64_t number_bias_tasks(struct pass *pass)
         if (!table || table == sequence->bias_of)
             continue;
         sequence->bias_of = table;
-        count += item->layer.q_heads;
+        count += item->layer.q_heads * bias_tasks_of_head(item);
     }
     pass->first_task[pass->sequence_count] = count;
     return count;
@@ -262,7 +276,7 @@ static void run(const struct pass *pass, const struct pass_step *step, int turn,
     (void)step;
     task -= pass->first_task[i];
     if (turn == 0)
-        infer_bias_fill(item, &item->masking.mask, task, pass->sequences[i].bias);
+        run_bias(&pass->sequences[i], task);
     else
         infer_tasks_run(item, turn - 1, task, workspace);
 }

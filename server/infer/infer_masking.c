@@ -128,11 +128,11 @@ static float mask_at(const struct attn_tensor *mask, int64_t head, int64_t row, 
 }
 
 void infer_bias_fill(const struct infer_item *item, const struct attn_tensor *mask, int64_t head,
-                     float *sum)
+                     int64_t first, int64_t count, float *sum)
 {
     const struct model_relative_bias *bias = &item->model->layers[item->layer_index].relative_bias;
-    sum += head * item->q_len * item->kv_len_max;
-    for (int64_t i = 0; i < item->q_len; i++)
+    sum += (head * item->q_len + first) * item->kv_len_max;
+    for (int64_t i = first; i < first + count; i++)
         for (int64_t j = 0; j < item->kv_len_max; j++) {
             const int64_t column =
                 model_bias_column(bias, item->past_len + i, item->masking.kv_offset + j);
@@ -165,7 +165,7 @@ bool infer_plan_bias(struct infer_request *request, struct infer_item *item,
         if (!infer_bias_allocate(&request->arena, item, &sum, fault))
             return false;
         for (int64_t h = 0; h < heads; h++)
-            infer_bias_fill(item, &problem->mask, h, sum);
+            infer_bias_fill(item, &problem->mask, h, 0, q_len, sum);
         item->bias = sum;
     }
     problem->mask = attn_tensor_dense((void *)item->bias, ATTN_F32, 1, heads, q_len, kv_len);
