@@ -127,31 +127,45 @@ static bool take_tokens(struct trace_item *item, int stream, struct arena *arena
                         item->has_tokens, fault);
 }
 
+/* The start token, if the model has one, and behind it the tokens of a text. */
+static bool begin_decoder(const struct trace_item *item, const struct token_list *text,
+                          struct arena *arena, struct token_list *list, struct fault *fault)
+{
+    const int64_t start_id = item->model->forward->start_id;
+    const int64_t first = start_id >= 0 ? 1 : 0;
+    *list = (struct token_list){ arena_calloc(arena, (size_t)(text->count + first),
+                                              sizeof *list->tokens),
+                                 text->count + first };
+    if (!list->tokens)
+        return fault_no_memory(fault);
+    if (first > 0)
+        list->tokens[0] = (struct token){ .id = (int32_t)start_id, .is_special = true };
+    for (int64_t i = 0; i < text->count; i++)
+        list->tokens[first + i] = text->tokens[i];
+    return true;
+}
+
 /* The decoder's text follows its start token; tokens come with it. */
 static bool take_decoder_tokens(struct trace_item *item, struct arena *arena, struct fault *fault)
 {
     const struct model_forward *forward = item->model->forward;
-    struct token_list *list = &item->streams[1].tokens, rest = { .count = 0 };
+    struct token_list *list = &item->streams[1].tokens, text = { .count = 0 };
     const bool has_text = item->decoder_text.data != NULL;
     if (item->has_decoder_tokens && has_text)
         return fault_set_at(fault, "/decoder_tokens", FAULT_FIELD,
                             "both decoder_text and decoder_tokens came; expected one of them");
-    if (item->has_decoder_tokens) {
-        if (!take_ids(item->decoder_tokens, item->decoder_token_count, arena, list, fault))
-            return false;
-    } else {
-        if (has_text
-            && !encode(item, item->decoder_text, NULL, false, "/decoder_text", arena, &rest, fault))
-            return false;
-        *list =
-            (struct token_list){ arena_calloc(arena, (size_t)rest.count + 1, sizeof *list->tokens),
-                                 rest.count + 1 };
-        if (!list->tokens)
-            return fault_no_memory(fault);
-        list->tokens[0] = (struct token){ .id = (int32_t)forward->start_id, .is_special = true };
-        for (int64_t i = 0; i < rest.count; i++)
-            list->tokens[i + 1] = rest.tokens[i];
-    }
+    if (!item->has_decoder_tokens && !has_text && forward->start_id < 0)
+        return fault_set_at(fault, "/decoder_tokens", FAULT_FIELD,
+                            "decoder_tokens is missing: the config of model '%s' has no token that "
+                            "a decoder starts with",
+                            item->model->name);
+    if (has_text
+        && !encode(item, item->decoder_text, NULL, false, "/decoder_text", arena, &text, fault))
+        return false;
+    if (!(item->has_decoder_tokens
+              ? take_ids(item->decoder_tokens, item->decoder_token_count, arena, list, fault)
+              : begin_decoder(item, &text, arena, list, fault)))
+        return false;
     limit_types(&forward->streams[1].embedding, list);
     return check_ids(item, &forward->streams[1].embedding, list,
                      has_text ? "decoder_text" : "decoder_tokens", item->has_decoder_tokens, fault);

@@ -203,13 +203,24 @@ static bool list_layers(struct trace_item *item, struct arena *arena, struct fau
 
 /* ------------------------------------------------------------- predictions -- */
 
+/* The mask token of the model, or the token that its tokenizer writes so; -1: not known. */
+static int64_t mask_id_of(const struct model *model)
+{
+    static const char *const NAMES[] = { "[MASK]", "<mask>" };
+    int64_t id = model->forward->mask_id;
+    for (int i = 0; i < 2 && id < 0 && model->tokenizer; i++)
+        id = tokenizer_find(model->tokenizer, NAMES[i]);
+    return id;
+}
+
 /* The positions of mask tokens; positions NULL: only counts them. */
 static int64_t find_masks(const struct trace_item *item, int stream, int64_t *positions)
 {
     const struct token_list *list = &item->streams[stream].tokens;
+    const int64_t mask_id = mask_id_of(item->model);
     int64_t count = 0;
     for (int64_t i = 0; i < list->count; i++)
-        if (list->tokens[i].id == item->model->forward->mask_id) {
+        if (list->tokens[i].id == mask_id) {
             if (positions)
                 positions[count] = i;
             count++;
@@ -222,7 +233,7 @@ static bool list_positions(struct trace_item *item, int stream, int64_t **list, 
 {
     const struct model_forward *forward = item->model->forward;
     const int64_t length = item->streams[stream].length;
-    const bool is_masked = forward->head.is_masked && forward->mask_id >= 0;
+    const bool is_masked = forward->head.is_masked && mask_id_of(item->model) >= 0;
     *count = item->has_positions ? item->position_count
              : is_masked         ? find_masks(item, stream, NULL)
                                  : (length > 0 ? 1 : 0);
