@@ -75,6 +75,8 @@ struct older {
     struct fault *fault;
 };
 
+void older_free(struct older *older);
+
 /* Reads the vocabulary's file, which is in older->vocabulary_file. */
 bool older_read_lines(struct older *older);         /* vocab.txt */
 bool older_read_pairs(struct older *older);         /* vocab.json, and merges.txt */

@@ -59,7 +59,7 @@ static bool read_form(struct tokenizer *tokenizer, struct older *older, const st
     return fault_set(fault, cause.code, "%s: %s", form->file, cause.message);
 }
 
-static void free_older(struct older *older)
+void older_free(struct older *older)
 {
     older_config_free(&older->config);
     free(older->vocabulary_file);
@@ -86,6 +86,6 @@ bool tokenizer_read_older(struct tokenizer *tokenizer, const char *directory, st
             break;
         }
     }
-    free_older(&older);
+    older_free(&older);
     return good;
 }

@@ -1,0 +1,435 @@
+/* test_tokenizer_older.c - the older forms of a tokenizer's files: what each says, and files that
+ * lie. tests/conformance/test_tokenizers.c compares their tokens with the reference's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tokenizer/tokenizer.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ----------------------------------------------------------------- helpers -- */
+
+static char directory[64];
+
+static int make_directory(void **state)
+{
+    (void)state;
+    strcpy(directory, "/tmp/attnd-older-XXXXXX");
+    return mkdtemp(directory) ? 0 : -1;
+}
+
+static int remove_directory(void **state)
+{
+    (void)state;
+    DIR *folder = opendir(directory);
+    if (!folder)
+        return -1;
+    for (struct dirent *entry; (entry = readdir(folder));)
+        unlinkat(dirfd(folder), entry->d_name, 0);
+    closedir(folder);
+    return rmdir(directory);
+}
+
+#define OLDER_TEST(test) cmocka_unit_test_setup_teardown(test, make_directory, remove_directory)
+
+static void write_bytes(const char *name, const void *bytes, size_t size)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void write_text(const char *name, const char *text)
+{
+    write_bytes(name, text, strlen(text));
+}
+
+static struct tokenizer *open_folder(void)
+{
+    struct tokenizer *tokenizer = NULL;
+    struct fault fault = { .message = "no file" };
+    if (!tokenizer_open(&tokenizer, directory, &fault) || !tokenizer)
+        fail_msg("%s", fault.message);
+    return tokenizer;
+}
+
+static void expect_refused(const char *words)
+{
+    struct tokenizer *tokenizer = NULL;
+    struct fault fault = { 0 };
+    if (tokenizer_open(&tokenizer, directory, &fault))
+        fail_msg("the folder was taken; expected a fault with '%s'", words);
+    assert_null(tokenizer);
+    if (!strstr(fault.message, words))
+        fail_msg("'%s' has no '%s'", fault.message, words);
+}
+
+/* Expects the ids, and the token types of each where types is not NULL, both as text. */
+static void expect_ids(const struct tokenizer *tokenizer, const char *text, const char *pair,
+                       const char *ids, const char *types)
+{
+    struct arena arena;
+    struct token_list list;
+    struct fault fault;
+    const struct byte_slice other = { pair, pair ? strlen(pair) : 0 };
+    char found[512] = "", found_types[512] = "";
+    arena_init(&arena, SIZE_MAX);
+    if (!tokenizer_encode(tokenizer, (struct byte_slice){ text, strlen(text) },
+                          pair ? &other : NULL, true, &arena, &list, &fault))
+        fail_msg("%s: %s", text, fault.message);
+    for (int64_t i = 0; i < list.count; i++) {
+        snprintf(found + strlen(found), sizeof found - strlen(found), "%s%d", i > 0 ? " " : "",
+                 list.tokens[i].id);
+        snprintf(found_types + i, sizeof found_types - (size_t)i, "%d", list.tokens[i].type);
+    }
+    assert_string_equal(found, ids);
+    if (types)
+        assert_string_equal(found_types, types);
+    arena_free(&arena);
+}
+
+static void expect_decoded(const struct tokenizer *tokenizer, const int32_t *ids, int64_t count,
+                           const char *expected)
+{
+    struct text text;
+    struct fault fault;
+    text_init(&text, SIZE_MAX);
+    assert_true(tokenizer_decode(tokenizer, ids, count, true, &text, &fault));
+    assert_int_equal(text.used, strlen(expected));
+    assert_memory_equal(text.data, expected, text.used);
+    text_free(&text);
+}
+
+/* ------------------------------------------------------------------- vocab.txt -- */
+
+#define LINES "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\n##s\ncafe\n"
+
+static void test_bert(void **state)
+{
+    (void)state;
+    write_text("vocab.txt", LINES);
+    struct tokenizer *tokenizer = open_folder();
+    assert_string_equal(tokenizer_kind(tokenizer), "WordPiece");
+    assert_string_equal(tokenizer_file(tokenizer), "vocab.txt");
+    expect_ids(tokenizer, "The CATS [MASK] caf\xC3\xA9 dog", NULL, "2 5 6 7 4 8 1 3", "00000000");
+    expect_ids(tokenizer, "the", "cats", "2 5 3 6 7 3", "000111");
+    expect_decoded(tokenizer, (const int32_t[]){ 2, 5, 6, 7, 3 }, 5, "the cats");
+    tokenizer_free(tokenizer);
+}
+
+static void test_bert_cased(void **state)
+{
+    (void)state;
+    write_text("vocab.txt", LINES);
+    write_text("tokenizer_config.json", "{\"do_lower_case\":false}");
+    struct tokenizer *tokenizer = open_folder();
+    expect_ids(tokenizer, "The the caf\xC3\xA9", NULL, "2 1 5 1 3", NULL);
+    tokenizer_free(tokenizer);
+}
+
+static void test_lines(void **state)
+{
+    (void)state;
+    write_text("vocab.txt",
+               "[UNK]\r\n[CLS]\r\n[SEP]\r\nthe\r\ncat\r\nthe"); /* the last one counts */
+    struct tokenizer *tokenizer = open_folder();
+    expect_ids(tokenizer, "the cat", NULL, "1 5 4 2", NULL);
+    assert_int_equal(tokenizer_id_end(tokenizer), 6);
+    tokenizer_free(tokenizer);
+}
+
+static void test_classes_of_words(void **state)
+{
+    (void)state;
+    write_text("vocab.txt", "<unk>\n<cls>\n<sep>\nthe\n<s>\n</s>\n[UNK]\n");
+    write_text("config.json", "{\"model_type\":\"funnel\"}");
+    struct tokenizer *tokenizer = open_folder();
+    expect_ids(tokenizer, "the", "the", "1 3 2 3 2", "20011");
+    tokenizer_free(tokenizer);
+    write_text("tokenizer_config.json", "{\"tokenizer_class\":\"MPNetTokenizerFast\"}");
+    tokenizer = open_folder();
+    expect_ids(tokenizer, "the", "the", "4 3 5 5 3 5", NULL);
+    tokenizer_free(tokenizer);
+    write_text("tokenizer_config.json", "{\"tokenizer_class\":\"BertJapaneseTokenizer\"}");
+    expect_refused("vocab.txt: how the tokenizer_class BertJapaneseTokenizer reads it");
+    write_text("tokenizer_config.json", "{\"tokenizer_class\":\"BertTokenizer\"}");
+    expect_refused("vocab.txt: the token [CLS], which is put around each text, is not in");
+    write_text("tokenizer_config.json", "{");
+    expect_refused("tokenizer_config.json: ");
+    write_text("tokenizer_config.json", "[]");
+    expect_refused("tokenizer_config.json is an array");
+    write_text("tokenizer_config.json", "{}");
+    write_text("vocab.txt", "a\n\xFF\n");
+    expect_refused("vocab.txt: line 2 is not UTF-8");
+}
+
+/* ------------------------------------------------------------------ vocab.json -- */
+
+#define PAIRS                                                                                      \
+    "{\"<s>\":0,\"<pad>\":1,\"</s>\":2,\"<unk>\":3,\"a\":4,\"b\":5,\"\xC4\xA0\":6,\"ab\":7,"       \
+    "\"\xC4\xA0"                                                                                   \
+    "ab\":8,\"<mask>\":9}"
+#define MERGES "#version: 0.2\na b\n\xC4\xA0 ab\n"
+
+static void test_byte_pairs(void **state)
+{
+    (void)state;
+    write_text("vocab.json", PAIRS);
+    expect_refused("vocab.json: there is no merges.txt");
+    write_text("merges.txt", MERGES);
+    struct tokenizer *tokenizer = open_folder();
+    expect_ids(tokenizer, "ab ab ba", NULL, "7 8 6 5 4", NULL);
+    tokenizer_free(tokenizer);
+    write_text("special_tokens_map.json",
+               "{\"cls_token\":\"<s>\",\"sep_token\":\"</s>\","
+               "\"mask_token\":{\"content\":\"<mask>\",\"lstrip\":true}}");
+    tokenizer = open_folder();
+    expect_ids(tokenizer, "ab", "ab <mask>", "0 7 2 2 7 9 2", "0000000");
+    tokenizer_free(tokenizer);
+    write_text("tokenizer_config.json",
+               "{\"tokenizer_class\":\"GPT2Tokenizer\",\"add_bos_token\":true,"
+               "\"bos_token\":{\"__type\":\"AddedToken\",\"content\":\"</s>\"}}");
+    tokenizer = open_folder();
+    expect_ids(tokenizer, "ab", "ab", "2 7 7", "001");
+    tokenizer_free(tokenizer);
+}
+
+static void test_added_tokens(void **state)
+{
+    (void)state;
+    write_text("vocab.json", PAIRS);
+    write_text("merges.txt", MERGES);
+    write_text("added_tokens.json", "{\"<new>\":10,\"<newer>\":11}");
+    write_text("tokenizer_config.json",
+               "{\"additional_special_tokens\":[\"<new>\"],\"added_tokens_decoder\":{"
+               "\"12\":{\"content\":\"<own>\",\"special\":true,\"rstrip\":true}}}");
+    struct tokenizer *tokenizer = open_folder();
+    expect_ids(tokenizer, "ab<new><newer><own> ab", NULL, "7 10 11 12 7", NULL);
+    expect_decoded(tokenizer, (const int32_t[]){ 10, 11, 12, 7 }, 4, "<newer>ab");
+    tokenizer_free(tokenizer);
+    write_text("tokenizer_config.json", "{\"added_tokens_decoder\":{\"x\":{\"content\":\"y\"}}}");
+    expect_refused("added_tokens_decoder");
+    write_text("tokenizer_config.json", "{}");
+    write_text("added_tokens.json", "{\"<new>\":-1}");
+    expect_refused("added_tokens.json: <new>");
+}
+
+static void test_broken_pairs(void **state)
+{
+    (void)state;
+    write_text("vocab.json", PAIRS);
+    write_text("merges.txt", "a b c\n");
+    expect_refused("merges.txt: line 1 is not two tokens");
+    write_text("merges.txt", "ab\n");
+    expect_refused("merges.txt: line 1 is not two tokens");
+    write_text("merges.txt", "a z\n");
+    expect_refused("vocab.json: ");
+    write_text("merges.txt", MERGES);
+    write_text("vocab.json", "{\"a\":0,\"b\":0}");
+    expect_refused("vocab.json: ");
+    write_text("vocab.json", "{\"a\":\"x\"}");
+    expect_refused("vocab.json: a is a string; expected an id");
+    write_text("vocab.json", "{\"a\":1e9}");
+    expect_refused("vocab.json: a is a number; expected an id");
+    write_text("vocab.json", "{\"a\":0");
+    expect_refused("vocab.json: ");
+}
+
+/* ------------------------------------------------------------- tokenizer.model -- */
+
+/* A message of protobuf that is being written; all sizes are below 128. */
+struct message {
+    char bytes[2048];
+    size_t size;
+};
+
+static void put_bytes(struct message *message, int field, const void *bytes, size_t size)
+{
+    assert_true(size < 128);
+    message->bytes[message->size++] = (char)(field << 3 | 2);
+    message->bytes[message->size++] = (char)size;
+    memcpy(message->bytes + message->size, bytes, size);
+    message->size += size;
+}
+
+static void put_number(struct message *message, int field, int value)
+{
+    const int key = field << 3;
+    if (key >= 128)
+        message->bytes[message->size++] = (char)(key | 128);
+    message->bytes[message->size++] = (char)(key >= 128 ? key >> 7 : key);
+    message->bytes[message->size++] = (char)value;
+}
+
+static void put_piece(struct message *model, const char *text, float score, int type)
+{
+    struct message piece = { .size = 0 };
+    put_bytes(&piece, 1, text, strlen(text));
+    piece.bytes[piece.size++] = 2 << 3 | 5;
+    memcpy(piece.bytes + piece.size, &score, 4);
+    piece.size += 4;
+    if (type != 1)
+        put_number(&piece, 3, type);
+    put_bytes(model, 1, piece.bytes, piece.size);
+}
+
+#define SPACE "\xE2\x96\x81"
+
+static struct message small_model(int model_type, bool is_plain)
+{
+    struct message model = { .size = 0 }, trainer = { .size = 0 }, normalizer = { .size = 0 };
+    put_piece(&model, "<unk>", 0, 2);
+    put_piece(&model, "<s>", 0, 3);
+    put_piece(&model, "</s>", 0, 3);
+    put_piece(&model, "ab", -1, 1);
+    put_piece(&model, SPACE "ab", -2, 1);
+    put_piece(&model, SPACE SPACE, -3, 1);
+    put_piece(&model, "a", -4, 1);
+    put_piece(&model, "b", -5, 1);
+    put_piece(&model, SPACE, -6, 1);
+    put_piece(&model, "<own>", 0, 4);
+    put_number(&trainer, 3, model_type);
+    put_bytes(&model, 2, trainer.bytes, trainer.size);
+    put_number(&normalizer, 4, is_plain ? 0 : 1);
+    put_bytes(&model, 3, normalizer.bytes, normalizer.size);
+    return model;
+}
+
+static void test_sentencepiece_bpe(void **state)
+{
+    (void)state;
+    const struct message model = small_model(2, true);
+    write_bytes("tokenizer.model", model.bytes, model.size);
+    struct tokenizer *tokenizer = open_folder();
+    assert_string_equal(tokenizer_kind(tokenizer), "BPE");
+    assert_string_equal(tokenizer_file(tokenizer), "tokenizer.model");
+    expect_ids(tokenizer, "ab   ba", NULL, "4 5 8 7 6", NULL);
+    expect_ids(tokenizer, "ab</s>ab<own>ab", NULL, "4 2 4 9 4", NULL);
+    expect_ids(tokenizer, "xyab", NULL, "8 0 3", NULL); /* unknown characters in a row are one */
+    expect_decoded(tokenizer, (const int32_t[]){ 1, 4, 5, 8, 7 }, 5, "ab   b");
+    tokenizer_free(tokenizer);
+    write_text("config.json", "{\"model_type\":\"llama\"}");
+    tokenizer = open_folder();
+    expect_ids(tokenizer, "ab", "ab", "1 4 1 4", "0011");
+    tokenizer_free(tokenizer);
+    write_text("tokenizer_config.json", "{\"tokenizer_class\":\"LlamaTokenizer\",\"legacy\":false,"
+                                        "\"add_eos_token\":true}");
+    tokenizer = open_folder();
+    expect_ids(tokenizer, "ab</s>ab", NULL, "1 4 2 3 2", NULL);
+    tokenizer_free(tokenizer);
+    write_text("tokenizer_config.json", "{\"tokenizer_class\":\"MBartTokenizer\"}");
+    expect_refused("MBartTokenizer");
+}
+
+static void test_sentencepiece_unigram(void **state)
+{
+    (void)state;
+    const struct message model = small_model(1, false);
+    write_bytes("spiece.model", model.bytes, model.size);
+    struct tokenizer *tokenizer = open_folder();
+    assert_string_equal(tokenizer_kind(tokenizer), "Unigram");
+    assert_string_equal(tokenizer_file(tokenizer), "spiece.model");
+    expect_ids(tokenizer, "  ab   ab  ", NULL, "4 4", NULL);
+    tokenizer_free(tokenizer);
+    write_text("config.json", "{\"model_type\":\"t5\"}");
+    tokenizer = open_folder();
+    assert_int_equal(tokenizer_find(tokenizer, "<extra_id_99>"), 10);
+    assert_int_equal(tokenizer_find(tokenizer, "<extra_id_0>"), 109);
+    expect_ids(tokenizer, "ab", "ab", "4 2 4 2", "0000");
+    tokenizer_free(tokenizer);
+    write_text("tokenizer_config.json", "{\"tokenizer_class\":\"XLMRobertaTokenizer\"}");
+    tokenizer = open_folder();
+    assert_int_equal(tokenizer_find(tokenizer, "<mask>"), 11);
+    expect_ids(tokenizer, "ab ? <mask>", "ab", "0 5 9 3 11 2 2 5 2", NULL);
+    tokenizer_free(tokenizer);
+}
+
+/* Every beginning of the file is taken or refused, and names the file. */
+static void test_cut_model(void **state)
+{
+    (void)state;
+    const struct message model = small_model(2, true);
+    for (size_t size = 0; size < model.size; size++) {
+        write_bytes("tokenizer.model", model.bytes, size);
+        struct tokenizer *tokenizer = NULL;
+        struct fault fault = { 0 };
+        if (!tokenizer_open(&tokenizer, directory, &fault))
+            assert_non_null(strstr(fault.message, "tokenizer.model: "));
+        tokenizer_free(tokenizer);
+    }
+}
+
+static void expect_model_refused(struct message model, const char *words)
+{
+    write_bytes("tokenizer.model", model.bytes, model.size);
+    expect_refused(words);
+}
+
+static void test_lying_models(void **state)
+{
+    (void)state;
+    expect_model_refused(small_model(4, true), "tokenizer.model: model_type is 4");
+    struct message model = small_model(1, true);
+    put_piece(&model, "", 0, 1);
+    expect_model_refused(model, "piece 10 has no length");
+    model = small_model(1, true);
+    put_piece(&model, "\xC3", 0, 1);
+    expect_model_refused(model, "piece 10 is not UTF-8");
+    model = small_model(1, true);
+    put_piece(&model, "c", NAN, 1);
+    expect_model_refused(model, "the score of piece 10 is not finite");
+    model = small_model(2, true);
+    put_piece(&model, "ab", 0, 1);
+    expect_model_refused(model, "tokenizer.model: ");
+    model = small_model(1, true);
+    struct message trainer = { .size = 0 };
+    put_number(&trainer, 40, 99);
+    put_bytes(&model, 2, trainer.bytes, trainer.size);
+    expect_model_refused(model, "unk_id is 99; the file has 10 pieces");
+    model = small_model(1, true);
+    trainer.size = 0;
+    put_number(&trainer, 24, 1);
+    put_bytes(&model, 2, trainer.bytes, trainer.size);
+    expect_model_refused(model, "treat_whitespace_as_suffix");
+}
+
+static void test_no_file(void **state)
+{
+    (void)state;
+    struct tokenizer *tokenizer;
+    struct fault fault;
+    write_text("merges.txt", MERGES);
+    assert_true(tokenizer_open(&tokenizer, directory, &fault));
+    assert_null(tokenizer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        OLDER_TEST(test_bert),
+        OLDER_TEST(test_bert_cased),
+        OLDER_TEST(test_lines),
+        OLDER_TEST(test_classes_of_words),
+        OLDER_TEST(test_byte_pairs),
+        OLDER_TEST(test_added_tokens),
+        OLDER_TEST(test_broken_pairs),
+        OLDER_TEST(test_sentencepiece_bpe),
+        OLDER_TEST(test_sentencepiece_unigram),
+        OLDER_TEST(test_cut_model),
+        OLDER_TEST(test_lying_models),
+        OLDER_TEST(test_no_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
