@@ -318,42 +318,85 @@ static void test_shown(void **state)
 
 /* ----------------------------------------------------------------- stories260K -- */
 
-/* A real model with Meta's own tensor names and its own params as config. Every layer answers what
- * our example answers with our own config, and what another implementation computed. */
+#define OWN_LAYER(layer, comma)                                                                    \
+    "\"layers." layer ".q_proj.weight\":\"layers." layer ".attention.wq.weight\","                 \
+    "\"layers." layer ".k_proj.weight\":\"layers." layer ".attention.wk.weight\","                 \
+    "\"layers." layer ".v_proj.weight\":\"layers." layer ".attention.wv.weight\","                 \
+    "\"layers." layer ".o_proj.weight\":\"layers." layer ".attention.wo.weight\"" comma
+
+static const char OWN_CONFIG[] =
+    "{\"attention\":\"scaled_dot_product\",\"layers\":5,\"q_heads\":8,\"kv_heads\":4,"
+    "\"head_dim\":8,\"causal\":true,\"rope\":{\"theta\":10000,\"dim\":8,\"interleaved\":true},"
+    "\"tensors\":{" OWN_LAYER("0", ",") OWN_LAYER("1", ",") OWN_LAYER("2", ",") OWN_LAYER("3", ",")
+        OWN_LAYER("4", "") "}}";
+
+static void copy_stories(const char *file, const char *to)
+{
+    char from[128];
+    size_t size;
+    snprintf(from, sizeof from, "examples/models/stories260K/%s", file);
+    unsigned char *bytes = tensor_read_bytes(from, &size);
+    daemon_directory_write(directory, to, (const char *)bytes, size);
+    free(bytes);
+}
+
+/* The answer of a layer of a model, behind the model's name. */
+static char *answer_behind_name(const char *model, int layer, const float *rows)
+{
+    struct request_text body = { .data = NULL };
+    request_text_add(&body, "{\"model\":\"%s\",\"layer\":%d,\"query\":", model, layer);
+    request_text_matrix(&body, rows, 64, 64);
+    request_text_add(&body, "}");
+    struct http_response response = http_client_post(&client, "/v1/attention", body.data);
+    assert_int_equal(response.status, 200);
+    const char *behind = strstr(response.body, "\"layer\"");
+    assert_non_null(behind);
+    char *copy = strdup(behind);
+    http_response_free(&response);
+    free(body.data);
+    return copy;
+}
+
+static void expect_context(const char *answer_text, const struct tensor_file *file)
+{
+    static const int64_t SHAPE[] = { 64, 64 };
+    const struct tensor out = tensor_file_get(file, "out");
+    float *outputs = tensor_floats(&out);
+    double want[64 * 64];
+    char *text = NULL;
+    for (int64_t i = 0; i < 64 * 64; i++)
+        want[i] = (double)outputs[i];
+    assert_true(asprintf(&text, "{%s", answer_text) > 0);
+    cJSON *answer = cJSON_Parse(text);
+    published_expect_near(answer, "context", 2, SHAPE, want);
+    cJSON_Delete(answer);
+    free(text), free(outputs);
+}
+
+/* A real model with Meta's own tensor names and its own params as config. Every layer answers to
+ * the bit what it answers with our own config, and what another implementation computed. */
 static void test_stories260k(void **state)
 {
-    static const char PARAMS[] = "{\"dim\":64,\"n_layers\":5,\"n_heads\":8,\"n_kv_heads\":4,"
-                                 "\"vocab_size\":512,\"multiple_of\":4,\"norm_eps\":1e-05}";
-    static const int64_t SHAPE[] = { 64, 64 };
-    static char bytes[2 << 20];
-    FILE *model = fopen("examples/models/stories260K/model.safetensors", "rb");
     (void)state;
-    assert_non_null(model);
-    const size_t size = fread(bytes, 1, sizeof bytes, model);
-    assert_true(size > 0 && size < sizeof bytes && fclose(model) == 0);
-    daemon_directory_write(directory, "stories/config.json", PARAMS, sizeof PARAMS - 1);
-    daemon_directory_write(directory, "stories/model.safetensors", bytes, size);
+    copy_stories("config.json", "stories/config.json");
+    copy_stories("model.safetensors", "stories/model.safetensors");
+    copy_stories("model.safetensors", "own/model.safetensors");
+    daemon_directory_write(directory, "own/config.json", OWN_CONFIG, sizeof OWN_CONFIG - 1);
     fixture_serve("--models", directory);
-    for (int layer = 0; layer < 5; layer += 2) {
+    for (int layer = 0; layer < 5; layer++) {
         char path[128];
         struct tensor_file file;
-        struct request_text body = { .data = NULL };
-        snprintf(path, sizeof path, "tests/conformance/stories260K/layer%d.safetensors", layer);
+        snprintf(path, sizeof path, "tests/conformance/stories260K/layer%d.safetensors",
+                 layer / 2 * 2);
         tensor_file_open(&file, path);
-        const struct tensor x = tensor_file_get(&file, "x"), out = tensor_file_get(&file, "out");
-        float *rows = tensor_floats(&x), *outputs = tensor_floats(&out);
-        double *want = malloc((size_t)out.count * sizeof *want);
-        assert_non_null(want);
-        for (int64_t i = 0; i < out.count; i++)
-            want[i] = (double)outputs[i];
-        request_text_add(&body, "{\"model\":\"stories\",\"layer\":%d,\"query\":", layer);
-        request_text_matrix(&body, rows, 64, 64);
-        request_text_add(&body, "}");
-        cJSON *answer = answer_post(&client, "/v1/attention", body.data);
-        published_expect_near(answer, "context", 2, SHAPE, want);
-        cJSON_Delete(answer);
-        free(body.data);
-        free(rows), free(outputs), free(want);
+        const struct tensor x = tensor_file_get(&file, "x");
+        float *rows = tensor_floats(&x);
+        char *answer = answer_behind_name("stories", layer, rows);
+        char *own_answer = answer_behind_name("own", layer, rows);
+        assert_string_equal(answer, own_answer);
+        if (layer % 2 == 0) /* the layers that the files are of */
+            expect_context(answer, &file);
+        free(answer), free(own_answer), free(rows);
         tensor_file_close(&file);
     }
     fixture_stop(state);

@@ -324,13 +324,11 @@ static void copy(const char *name)
 
 static int start(void **state)
 {
-    static const char PARAMS[] = "{\"dim\":64,\"n_layers\":5,\"n_heads\":8,\"n_kv_heads\":4,"
-                                 "\"vocab_size\":512,\"multiple_of\":4,\"norm_eps\":1e-05}";
     fixture_make_directory(state);
     traced_model_save();
+    copy("config.json");
     copy("model.safetensors");
     daemon_directory_write(directory, "bert/tokenizer.json", TOKENIZER, sizeof TOKENIZER - 1);
-    daemon_directory_write(directory, "stories260K/config.json", PARAMS, sizeof PARAMS - 1);
     fixture_serve("--models", directory);
     return 0;
 }

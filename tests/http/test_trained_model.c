@@ -115,6 +115,9 @@ static void test_description(void **state)
     answer_expect(model, "state", "\"READY\"", 0);
     answer_expect(model, "causal", "true", 0);
     answer_expect(model, "attention", "\"scaled_dot_product\"", 0);
+    answer_expect(model, "trace", "true", 0);
+    answer_expect(model, "tokenizer",
+                  "{\"kind\":\"BPE\",\"file\":\"tokenizer.json\",\"id_end\":512}", 0);
     const cJSON *layers = cJSON_GetObjectItem(model, "layers");
     assert_int_equal(cJSON_GetArraySize(layers), 5);
     for (int i = 0; i < 5; i++) {
