@@ -237,7 +237,7 @@ story: ## install what is missing, build examples/story-teller.c, let it ask the
 
 $(BUILD)/story-teller: examples/story-teller.c
 	@mkdir -p $(@D)
-	@$(CC) $(CFLAGS) $< $(call package,--cflags --libs libcurl libcjson) -lm -o $@
+	@$(CC) $(CFLAGS) $< $(call package,--cflags --libs libcurl libcjson) -o $@
 
 test: ## install what is missing, build, run all tests side by side; a few minutes
 	@deploy/install-packages.sh build build-tests test

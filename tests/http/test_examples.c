@@ -136,7 +136,7 @@ static char *build_example(const char *name)
     char *program = NULL, *command = NULL;
     assert_true(asprintf(&program, "%s/%s", directory, strrchr(name, '/') + 1) > 0);
     assert_true(asprintf(&command,
-                         "cc -O2 examples%s.c $(pkg-config --cflags --libs libcurl libcjson) -lm "
+                         "cc -O2 examples%s.c $(pkg-config --cflags --libs libcurl libcjson) "
                          "-o %s",
                          name, program)
                 > 0);
@@ -169,8 +169,8 @@ static cJSON *greedy_ids(void)
     return ids;
 }
 
-/* The program asks over HTTP for the attention of every layer and every token. The story must be
- * the story of the model. */
+/* The program asks over HTTP for every next token. The story must be the story of the model; and
+ * after another beginning another one. */
 static void test_story_teller(void **state)
 {
     (void)state;
@@ -192,6 +192,9 @@ static void test_story_teller(void **state)
     assert_string_equal(at, "\n\n");
     run_command(program, &teller, output);
     assert_memory_equal(output, "Once upon a time, there was a little girl named Lily. ", 54);
+    snprintf(command, sizeof command, "tell() { %s \"$1\" 'Tom and his dog'; }; tell", program);
+    run_command(command, &teller, output);
+    assert_memory_equal(output, "Tom and his dog, Max, ", 22);
     cJSON_Delete(ids);
     remove(program);
     free(program);

@@ -113,7 +113,7 @@ static void test_mistral(void **state)
 
 /* ----------------------------------------------------------------- stories260K -- */
 
-enum { STORY = 257, WIDTH = 64, HEADS = 8, TRACED = 64, LAYERS = 5, PIECE_BYTES = 64 };
+enum { STORY = 257, WIDTH = 64, HEADS = 8, TRACED = 64, LAYERS = 5 };
 
 #define STORIES "\"model\":\"stories260K\""
 
@@ -161,21 +161,13 @@ static void add_message(struct protobuf *file, int field, const void *bytes, siz
         add_byte(file, ((const unsigned char *)bytes)[i]);
 }
 
-/* A SentencePiece: its text with U+2581 in place of spaces, its score, and its type: 2 unknown,
- * 3 control, 6 a byte, 1 any other. */
-static void add_piece(struct protobuf *file, int id, const char *text, float score)
+/* A SentencePiece: its text, its score, and its type: 2 unknown, 3 control, 6 a byte, 1 any other.
+ */
+static void add_piece(struct protobuf *file, int id, const char *text)
 {
-    static const char *const CONTROLS[] = { "<unk>", "<s>", "</s>" };
     struct protobuf piece = { .used = 0 };
-    char escaped[PIECE_BYTES];
-    size_t size = 0;
-    for (const char *c = id < 3 ? CONTROLS[id] : text; *c; c++) {
-        const size_t bytes = *c == ' ' ? 3 : 1;
-        assert_true(size + bytes <= sizeof escaped);
-        memcpy(escaped + size, *c == ' ' ? "\xe2\x96\x81" : c, bytes);
-        size += bytes;
-    }
-    add_message(&piece, 1, escaped, size);
+    const float score = id < 259 ? 0.0F : 259.0F - (float)id;
+    add_message(&piece, 1, text, strlen(text));
     add_byte(&piece, 2 << 3 | 5);
     for (size_t i = 0; i < sizeof score; i++)
         add_byte(&piece, ((const unsigned char *)&score)[i]);
@@ -184,19 +176,22 @@ static void add_piece(struct protobuf *file, int id, const char *text, float sco
 }
 
 /* tokenizer.model as SentencePiece writes it for a BPE with byte_fallback, without changes to the
- * text but a space before it. */
-static void write_tokenizer(const char *path)
+ * text but a space before it. Of the pieces of text the earlier has the higher score. */
+static void write_sentencepiece(const char *path)
 {
     static struct protobuf file;
     struct protobuf trainer = { .used = 0 }, normalizer = { .used = 0 };
-    char *text = (char *)tensor_read_bytes("examples/models/stories260K/tok512.json", NULL);
+    char *text = (char *)tensor_read_bytes("examples/models/stories260K/tokenizer.json", NULL);
     cJSON *json = cJSON_Parse(text);
     const cJSON *token = NULL;
+    int id = 0;
     file.used = 0;
-    cJSON_ArrayForEach(token, cJSON_GetObjectItem(json, "tokens"))
-        add_piece(&file, cJSON_GetObjectItem(token, "id")->valueint,
-                  cJSON_GetObjectItem(token, "text")->valuestring,
-                  (float)cJSON_GetObjectItem(token, "score")->valuedouble);
+    cJSON_ArrayForEach(token, cJSON_GetObjectItem(cJSON_GetObjectItem(json, "model"), "vocab"))
+    {
+        assert_int_equal(token->valueint, id);
+        add_piece(&file, id++, token->string);
+    }
+    assert_int_equal(id, 512);
     add_number(&trainer, 3, 2);
     add_number(&trainer, 35, 1);
     add_message(&file, 2, trainer.bytes, trainer.used);
@@ -210,23 +205,32 @@ static void write_tokenizer(const char *path)
     free(text);
 }
 
-static void serve_stories(void)
+static void copy_to(const char *path, const char *from)
 {
-    static const char PARAMS[] = "{\"dim\":64,\"n_layers\":5,\"n_heads\":8,\"n_kv_heads\":4,"
-                                 "\"vocab_size\":512,\"multiple_of\":4,\"norm_eps\":1e-05}";
+    size_t size;
+    unsigned char *bytes = tensor_read_bytes(from, &size);
+    daemon_directory_write(directory, path, (const char *)bytes, size);
+    free(bytes);
+}
+
+/* The same model with the vocabulary in the older form. */
+static void serve_sentencepiece(void)
+{
     /* LlamaTokenizer puts <s> before a text. */
     static const char TOKENIZER_CONFIG[] = "{\"tokenizer_class\":\"LlamaTokenizer\"}";
-    size_t size;
-    unsigned char *bytes =
-        tensor_read_bytes("examples/models/stories260K/model.safetensors", &size);
-    daemon_directory_write(directory, "stories260K/config.json", PARAMS, sizeof PARAMS - 1);
-    daemon_directory_write(directory, "stories260K/model.safetensors", (const char *)bytes, size);
-    write_tokenizer("stories260K/tokenizer.model");
+    copy_to("stories260K/config.json", "examples/models/stories260K/config.json");
+    copy_to("stories260K/model.safetensors", "examples/models/stories260K/model.safetensors");
+    write_sentencepiece("stories260K/tokenizer.model");
     daemon_directory_write(directory, "stories260K/tokenizer_config.json", TOKENIZER_CONFIG,
                            sizeof TOKENIZER_CONFIG - 1);
-    free(bytes);
     read_story();
     fixture_serve("--models", directory);
+}
+
+static void serve_stories(void)
+{
+    read_story();
+    fixture_serve("--models", "examples/models");
 }
 
 /* The request's tokens: count tokens of the story from first on. */
@@ -319,11 +323,9 @@ static void expect_story(const cJSON *answer, int count)
 
 /* From text alone: its tokens, and the story that comes after them, one token at a time. Then the
  * whole story's text gives the story's tokens. */
-static void test_text(void **state)
+static void check_text(void)
 {
     enum { PROMPT = 5, WRITTEN = 24 };
-    (void)state;
-    serve_stories();
     cJSON *answer =
         answer_post(&client, "/v1/tokenize", "{" STORIES ",\"text\":\"Once upon a time\"}");
     expect_story(answer, PROMPT);
@@ -363,6 +365,20 @@ static void test_text(void **state)
     fixture_stop(NULL);
 }
 
+static void test_text(void **state)
+{
+    (void)state;
+    serve_stories();
+    check_text();
+}
+
+static void test_sentencepiece(void **state)
+{
+    (void)state;
+    serve_sentencepiece();
+    check_text();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_published_layers),
         cmocka_unit_test(test_greedy_story),
         cmocka_unit_test(test_text),
+        cmocka_unit_test(test_sentencepiece),
     };
     return cmocka_run_group_tests(tests, fixture_make_directory, fixture_clear);
 }
