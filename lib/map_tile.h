@@ -37,10 +37,14 @@ int64_t attn_map_tile_tasks(const struct attn_map_tile *tile);
 size_t attn_map_tile_workspace_bytes(const struct attn_map_tile *tile);
 void attn_map_tile_run(const struct attn_map_tile *tile, int64_t task, void *workspace);
 
-/* The weights of rows [row, row + row_count) and all keys of the piece, dense: at most
- * ATTN_MAP_TILE_ROWS rows, and keys[1] - keys[0] <= ATTN_MAP_TILE_KEYS. The same workspace. */
+/* The masked scores of rows [row, row + row_count) of the map and all keys of the piece, dense: at
+ * most ATTN_MAP_TILE_ROWS rows, and keys[1] - keys[0] <= ATTN_MAP_TILE_KEYS. The same workspace. */
 enum { ATTN_MAP_TILE_ROWS = 64, ATTN_MAP_TILE_KEYS = 1024 };
-void attn_map_tile_weights(const struct attn_map_tile *tile, int64_t row, int64_t row_count,
-                           float *weights, void *workspace);
+void attn_map_tile_scores(const struct attn_map_tile *tile, int64_t row, int64_t row_count,
+                          float *scores, void *workspace);
+
+/* Turn such masked scores into weights in place. */
+void attn_map_tile_weigh(const struct attn_map_tile *tile, int64_t row, int64_t row_count,
+                         float *scores);
 
 #endif

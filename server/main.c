@@ -14,6 +14,7 @@
 #include "config/config_value.h"
 #include "config/listen_collision.h"
 #include "config/listen_reach.h"
+#include "forward/kept_store.h"
 #include "host/blas_core.h"
 #include "host/notify.h"
 #include "host/open_files.h"
@@ -74,6 +75,8 @@ static void limit_memory(struct config *config)
     const size_t bytes_max =
         config->memory_bytes_max > 0 ? config->memory_bytes_max : resources_memory_bytes() / 2;
     config->memory_bytes_max = bytes_max;
+    if (config->trace_bytes_max == 0)
+        config->trace_bytes_max = resources_memory_bytes() / 8;
     memory_budget_limit(bytes_max);
     if (config->body_bytes_max > memory_budget_body_bytes_max())
         config->body_bytes_max = memory_budget_body_bytes_max();
@@ -282,13 +285,19 @@ static void follow_quota(struct service *service)
     metrics_gauge_set(METRICS_WORKERS, now);
 }
 
-/* Waits for a signal to stop. Reads the keys, the certificate and the models again at each SIGHUP:
- * this thread has nothing else to do. */
+/* Waits for a signal to stop. Reads the keys, the certificate and the models again at each SIGHUP,
+ * and frees kept traces whose time has come: this thread has nothing else to do. */
 static void wait_for_end(struct service *service, struct http *http, const sigset_t *signals)
 {
+    static const struct timespec SWEEP = { .tv_sec = 1 };
     int signal_number;
     for (;;) {
-        if (sigwait(signals, &signal_number) != 0)
+        signal_number = sigtimedwait(signals, NULL, &SWEEP);
+        if (signal_number < 0 && (errno == EAGAIN || errno == EINTR)) {
+            kept_store_sweep(service->kept, clock_now_ns());
+            continue;
+        }
+        if (signal_number < 0)
             return;
         if (signal_number != SIGHUP)
             break;
@@ -415,13 +424,15 @@ static int run(struct service *service)
     metrics_build_info(ATTND_VERSION, attn_kernels_name(service->kernels), blas_core_name());
     metrics_gauge_set(METRICS_WORKERS, worker_count);
     service->scheduler = scheduler_create(worker_count, config->queue_max, SERVICE_WORKSPACE_BYTES);
+    service->kept = kept_store_create(config->trace_bytes_max);
     service->disk_jobs = scheduler_create(1, config->queue_max, 0);
     scheduler_set_number(service->disk_jobs, 1); /* the workers' is 0 */
     if (service->scheduler)
         service->batcher =
             batcher_create(service->scheduler, config->batch_rows_max, config->batch_delay_ns);
     bool served = listens && open_keys(service, &fault)
-                  && ((service->batcher && service->disk_jobs && logs) || fault_no_memory(&fault));
+                  && ((service->batcher && service->disk_jobs && service->kept && logs)
+                      || fault_no_memory(&fault));
     if (served && config->pin_workers)
         scheduler_pin_workers(service->scheduler);
     log_keys(service);
@@ -432,6 +443,7 @@ static int run(struct service *service)
     scheduler_free(service->disk_jobs);
     scheduler_free(service->scheduler);
     batcher_free(service->batcher);
+    kept_store_free(service->kept);
     model_store_free(service->store);
     access_keys_free(service->keys);
     listeners_close(&listeners);

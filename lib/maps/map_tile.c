@@ -103,15 +103,19 @@ static void weigh(const struct attn_kernels *kernels, float *row, float lse, int
         memset(row, 0, (size_t)n * sizeof *row);
 }
 
-void attn_map_tile_weights(const struct attn_map_tile *tile, int64_t row, int64_t row_count,
-                           float *weights, void *workspace)
+void attn_map_tile_scores(const struct attn_map_tile *tile, int64_t row, int64_t row_count,
+                          float *scores, void *workspace)
+{
+    run_block(tile, row, row_count, tile->keys[0], key_count_of(tile), scores, workspace);
+}
+
+void attn_map_tile_weigh(const struct attn_map_tile *tile, int64_t row, int64_t row_count,
+                         float *scores)
 {
     const int64_t keys = key_count_of(tile);
-    const struct attn_kernels *kernels = kernels_of(tile);
 
-    run_block(tile, row, row_count, tile->keys[0], keys, weights, workspace);
     for (int64_t r = 0; r < row_count; r++)
-        weigh(kernels, weights + r * keys, tile->lse[row + r], keys);
+        weigh(kernels_of(tile), scores + r * keys, tile->lse[row + r], keys);
 }
 
 /* -------------------------------------------------------------------- cells -- */

@@ -10,6 +10,7 @@
 #include "api/softmax_handler.h"
 #include "api/tokenize_handler.h"
 #include "api/trace_handlers.h"
+#include "api/traces.h"
 #include "infer/call.h"
 #include "service/disk_job.h"
 #include "watch/metrics.h"
@@ -42,6 +43,11 @@ struct route *routes_table(int *count)
         ROUTE("POST", "/v1/trace", INFER, .handle = trace_handle, .takes_body = call_takes_body),
         ROUTE("POST", "/v1/trace/batch", INFER, .handle = trace_handle_batch,
               .takes_body = call_takes_body),
+        ROUTE("GET", "/v1/traces/{trace}", INFER, .handle = traces_get),
+        ROUTE("DELETE", "/v1/traces/{trace}", INFER, .handle = traces_delete),
+        ROUTE("GET", "/v1/traces/{trace}/weights", INFER, .handle = traces_weights),
+        ROUTE("GET", "/v1/traces/{trace}/statistics", INFER, .handle = traces_statistics),
+        ROUTE("GET", "/v1/traces/{trace}/pair", INFER, .handle = traces_pair),
         ROUTE("POST", "/v1/softmax", INFER, .handle = softmax_handle,
               .takes_body = call_takes_body),
         ROUTE("POST", "/v1/tokenize", INFER, .handle = tokenize_handle,

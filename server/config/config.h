@@ -1,7 +1,7 @@
 /* config.h - flags and environment, from one table that also prints --help.
  *
  * Every flag --some-name is also ATTND_SOME_NAME; the flag wins. Sizes take KiB
- * MiB GiB (or none: bytes), times ms s. */
+ * MiB GiB (or none: bytes), times ms s m h. */
 #ifndef ATTND_CONFIG_H
 #define ATTND_CONFIG_H
 
@@ -40,6 +40,7 @@ struct config {
     size_t body_bytes_max;
     size_t answer_bytes_max;
     size_t model_memory_bytes_max; /* 0: no limit */
+    size_t trace_bytes_max;        /* of kept traces; 0: an eighth of what is granted */
     size_t memory_bytes_max;       /* of all requests in flight; 0: a half of what is granted */
     size_t compress_bytes_min;
     int queue_max;

@@ -18,7 +18,11 @@ static const struct unit SIZE_UNITS[] = {
     { "", 1 }, { "KiB", 1 << 10 }, { "MiB", 1 << 20 }, { "GiB", 1 << 30 }, { NULL, 0 }
 };
 
-static const struct unit TIME_UNITS[] = { { "ms", 1000000 }, { "s", 1000000000 }, { NULL, 0 } };
+static const struct unit TIME_UNITS[] = { { "ms", 1000000 },
+                                          { "s", 1000000000 },
+                                          { "m", 60000000000 },
+                                          { "h", 3600000000000 },
+                                          { NULL, 0 } };
 
 /* Reads the digits at the start of text. Returns where they end, or NULL where there are none or
  * their number does not fit. */

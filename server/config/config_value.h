@@ -11,7 +11,8 @@ bool config_value_integer(const char *text, int64_t *value); /* "64" */
 bool config_value_decimal(const char *text, double *value);  /* "2", "0.5"; to 6 places */
 bool config_value_size(const char *text, int64_t *bytes);    /* "4096", "16KiB", "64MiB", "1GiB" */
 bool config_value_mode(const char *text, int64_t *mode);     /* octal: "0660", "660", up to 0777 */
-bool config_value_time(const char *text, int64_t *ns);       /* "500ms", "60s"; "0" needs no unit */
+bool config_value_time(const char *text, int64_t *ns); /* "500ms", "60s", "5m", "1h"; "0" needs
+                                                          no unit */
 
 /* The index of text among choices such as "none|explicit"; -1 where it is not there. */
 int config_value_choice(const char *text, const char *choices);

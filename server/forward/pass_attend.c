@@ -6,10 +6,14 @@
  * position bias are summed up when the table of the bias changes: T5 has one for all its layers. */
 #include "forward/pass_attend.h"
 
+#include "forward/kept_trace.h"
 #include "infer/infer_masking.h"
 #include "infer/infer_results.h"
 
 #include <string.h>
+
+/* Turns: mask and bias, the stages of the plan, what is kept. */
+enum { KEEP_TURN = ATTN_LAYER_STAGES_MAX + 1 };
 
 static const enum trace_tensor_name TENSOR_OF[ATTN_OUTPUT_COUNT] = {
     [ATTN_OUTPUT_CONTEXT] = TRACE_TENSOR_COUNT,    [ATTN_OUTPUT_WEIGHTS] = TRACE_WEIGHTS,
@@ -71,6 +75,16 @@ static void set_spans(const struct pass_step *step, struct pass_sequence *sequen
                                                  .span_count = sequence->item->span_count };
 }
 
+/* Where the layer is kept; NULL: it is not. */
+static struct kept_layer *kept_layer_of(const struct pass_sequence *sequence,
+                                        const struct pass_step *step)
+{
+    const struct trace_layer *answered = sequence->answered[step->layer];
+    return answered && sequence->item->keeping
+               ? &sequence->item->keeping->layers[answered - sequence->item->answered]
+               : NULL;
+}
+
 /* Returns whether there is anything to compute. */
 static bool set_outputs(const struct pass *pass, const struct pass_step *step,
                         struct pass_sequence *sequence)
@@ -88,6 +102,12 @@ static bool set_outputs(const struct pass *pass, const struct pass_step *step,
             continue;
         item->outputs[i] = true;
         item->results[i] = (void *)answered->tensors[TENSOR_OF[i]].values;
+        is_any = true;
+    }
+    if (kept_layer_of(sequence, step)) {
+        item->outputs[ATTN_OUTPUT_LSE] = true;
+        if (!item->results[ATTN_OUTPUT_LSE])
+            item->results[ATTN_OUTPUT_LSE] = kept_layer_of(sequence, step)->lse;
         is_any = true;
     }
     if (answered && answered->tensors[TRACE_SPANS].values) {
@@ -259,11 +279,25 @@ static int64_t number_stage_tasks(struct pass *pass, int stage)
     return count;
 }
 
+/* A task for each sequence whose layer is kept, while its scratch still holds query and key. */
+static int64_t number_keep_tasks(struct pass *pass, const struct pass_step *step)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < pass->sequence_count; i++) {
+        pass->first_task[i] = count;
+        count += kept_layer_of(&pass->sequences[i], step) != NULL;
+    }
+    pass->first_task[pass->sequence_count] = count;
+    return count;
+}
+
 static int64_t tasks(struct pass *pass, const struct pass_step *step, int turn, struct fault *fault)
 {
     if (turn == 0)
         return begin(pass, step, fault) ? number_bias_tasks(pass) : 0;
-    return turn > ATTN_LAYER_STAGES_MAX ? PASS_OVER : number_stage_tasks(pass, turn - 1);
+    if (turn == KEEP_TURN)
+        return number_keep_tasks(pass, step);
+    return turn > KEEP_TURN ? PASS_OVER : number_stage_tasks(pass, turn - 1);
 }
 
 static void run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,
@@ -273,9 +307,11 @@ static void run(const struct pass *pass, const struct pass_step *step, int turn,
     while (pass->first_task[i + 1] <= task)
         i++;
     const struct infer_item *item = pass->sequences[i].attention;
-    (void)step;
     task -= pass->first_task[i];
-    if (turn == 0)
+    if (turn == KEEP_TURN)
+        kept_layer_take(kept_layer_of(&pass->sequences[i], step), item,
+                        item->results[ATTN_OUTPUT_LSE]);
+    else if (turn == 0)
         run_bias(&pass->sequences[i], task);
     else
         infer_tasks_run(item, turn - 1, task, workspace);

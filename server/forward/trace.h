@@ -112,6 +112,7 @@ struct trace_stream {
 };
 
 struct pass;
+struct kept_trace;
 
 struct trace_item {
     /* As asked. An absent field is NULL or 0, or its has_ flag is false. text.data NULL: absent;
@@ -158,8 +159,10 @@ struct trace_item {
     int64_t prediction_count, candidate_count;
     struct trace_tensor logit_rows; /* [prediction_count][vocabulary]; only if asked */
     size_t answer_bytes;            /* of its part of the answer, at most */
-    char kept[TRACE_ID_MAX + 1];    /* the name of the kept trace; "": none */
-    struct pass *pass;              /* computes it */
+    struct kept_trace
+        *keeping; /* while the pass runs; NULL: the trace is not kept (kept_trace.h) */
+    char kept[TRACE_ID_MAX + 1]; /* the name of the kept trace; "": none */
+    struct pass *pass;           /* computes it */
 };
 
 /* Numbers of a row of logits that are tokens. */

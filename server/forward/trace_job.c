@@ -7,6 +7,7 @@
  * memory, both of which are asked for before anything is computed. */
 #include "forward/trace_job.h"
 
+#include "forward/trace_keep.h"
 #include "forward/trace_plan.h"
 #include "infer/infer_job.h"
 #include "infer/infer_statistics.h"
@@ -21,6 +22,9 @@ struct trace_job {
     int64_t group;
     struct arena arena; /* of that pass */
     bool pending;       /* read, and no task of computing has begun */
+    bool makes_levels;  /* all passes are over (trace_keep.h) */
+    char *workspaces;   /* for that, where the workers' own are too small; NULL: they are not */
+    size_t workspace_bytes;
 };
 
 static struct trace_job *trace_of(struct call *call)
@@ -78,6 +82,8 @@ static bool read(struct call *call, struct fault *fault)
             trace->wire->explain(trace, fault);
         return false;
     }
+    if (!trace_keep_plan(&trace->request, call->service->kept, &job->groups.work, fault))
+        return false;
     if (!memory_reserve(call->memory, job->groups.pass_bytes))
         return fault_no_memory(fault);
     price(job);
@@ -110,6 +116,32 @@ static bool begin_pass(struct trace_job *job, struct fault *fault)
                        &work, fault);
 }
 
+/* When all passes are over, the levels of what is kept are made, once; then it gets its id, which
+ * the answer has. */
+static int64_t keep_tasks(struct trace_job *job, struct fault *fault)
+{
+    struct call *call = &job->call.base;
+    struct trace_request *request = &job->call.request;
+    const int64_t count = job->makes_levels ? 0 : trace_keep_tasks(request);
+    const size_t bytes = trace_keep_workspace_bytes(request);
+    job->makes_levels = true;
+    if (count == 0) {
+        infer_job_check_models(&request->attention, fault);
+        if (fault->code == FAULT_NONE)
+            trace_keep_publish(request, call->service->kept, job->call.limits.key, fault);
+        return 0;
+    }
+    if (bytes <= SERVICE_WORKSPACE_BYTES)
+        return count;
+    job->workspace_bytes = (bytes + 63) / 64 * 64;
+    job->workspaces =
+        arena_alloc(&request->arena, job->workspace_bytes * (size_t)job->call.limits.worker_count);
+    if (job->workspaces)
+        return count;
+    fault_no_memory(fault);
+    return 0;
+}
+
 static int64_t tasks(struct call *call, int stage)
 {
     struct trace_job *job = trace_of(call);
@@ -125,7 +157,7 @@ static int64_t tasks(struct call *call, int stage)
         end_pass(job);
         job->group++;
     }
-    return 0;
+    return keep_tasks(job, fault);
 }
 
 static void run(struct call *call, int stage, int64_t task, const struct worker *worker)
@@ -133,7 +165,13 @@ static void run(struct call *call, int stage, int64_t task, const struct worker 
     struct trace_job *job = trace_of(call);
     if (stage == 0 && task == 0)
         set_pending(job, false);
-    pass_run(job->pass, task, worker);
+    if (!job->makes_levels)
+        pass_run(job->pass, task, worker);
+    else
+        trace_keep_run(&job->call.request, task,
+                       job->workspaces
+                           ? job->workspaces + job->workspace_bytes * (size_t)worker->slot
+                           : worker->workspace);
 }
 
 /* ----------------------------------------------------------------- the end -- */
@@ -166,7 +204,10 @@ static void record(struct call *call, struct request_record *record)
 
 static void drop(struct call *call)
 {
-    trace_request_free(&trace_of(call)->call.request);
+    struct trace_job *job = trace_of(call);
+    struct trace_request *request = &job->call.request;
+    trace_keep_drop(request, call->service->kept, call->fault.code != FAULT_NONE);
+    trace_request_free(request);
 }
 
 static const struct call_kind trace_kind = {

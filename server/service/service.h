@@ -20,6 +20,7 @@ enum service_state {
 
 struct access_keys;
 struct batcher;
+struct kept_store;
 
 struct service {
     const struct config *config;
@@ -28,6 +29,7 @@ struct service {
     struct model_store *store; /* not to be read while state is SERVICE_LOADING */
     struct scheduler *scheduler;
     struct batcher *batcher;
+    struct kept_store *kept;     /* traces that are kept, of the room forward */
     struct scheduler *disk_jobs; /* of jobs that wait for the disk (disk_job.h) */
     _Atomic int state;           /* enum service_state */
     _Atomic int64_t more_items;  /* admission.h: of open batches, all items but the first */

@@ -4,10 +4,14 @@
  * item, and the item of each request begins as a copy of it. */
 #include "wire/v1_trace.h"
 
+#include "config/config_value.h"
 #include "text/json_string.h"
 #include "wire/v1_weight_map.h"
 
 #include <string.h>
+
+/* The longest that a trace may be kept. */
+#define KEEP_MAX_NS (INT64_C(24) * 3600 * 1000000000)
 
 struct trace_reader {
     struct v1_reader values;  /* its item takes the weight map */
@@ -240,6 +244,20 @@ static bool read_positions(struct trace_reader *reader, const cJSON *node)
     return read_integers(reader, node, true, &item->positions, &item->position_count);
 }
 
+static bool read_keep(struct trace_reader *reader, const cJSON *node)
+{
+    const struct v1_reader *values = &reader->values;
+    int64_t *keep_ns = &reader->item->keep_ns;
+    if (!cJSON_IsString(node))
+        return v1_wrong_type(&reader->values, node, "a time such as \"5m\"");
+    if (config_value_time(node->valuestring, keep_ns) && *keep_ns > 0 && *keep_ns <= KEEP_MAX_NS)
+        return true;
+    return fault_set_at(values->fault, values->pointer, FAULT_OPTION,
+                        "keep is '%.40s'; expected a time above 0 and of at most 24h, such as "
+                        "\"90s\", \"5m\" or \"1h\"",
+                        node->valuestring);
+}
+
 struct field {
     const char *name;
     bool (*read)(struct trace_reader *reader, const cJSON *node);
@@ -266,6 +284,7 @@ static const struct field fields[] = {
     { "rows", read_rows },
     { "top_k_tokens", read_top_k_tokens },
     { "positions", read_positions },
+    { "keep", read_keep },
 };
 
 enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };

@@ -109,6 +109,10 @@ static void write_item(const struct trace_item *item, struct text *text)
 {
     text_raw(text, "{\"model\":");
     text_string(text, item->model->name);
+    if (item->kept[0]) {
+        text_raw(text, ",\"trace\":");
+        text_string(text, item->kept);
+    }
     write_streams(item, text);
     text_raw(text, ",\"layers\":[");
     for (int64_t i = 0; i < item->answered_count; i++) {

@@ -70,6 +70,31 @@ static void test_routes(void **state)
 
 /* ------------------------------------------------------------------- requests -- */
 
+/* Keeps a trace, whose id the paths of calls[] take. */
+static void keep_trace(void)
+{
+    cJSON *answer = answer_post(&client, "/v1/trace",
+                                "{\"model\":\"words\",\"text\":\"the cat sat\",\"keep\":\"1h\"}");
+    const cJSON *id = cJSON_GetObjectItemCaseSensitive(answer, "trace");
+    assert_non_null(id);
+    snprintf(openapi_trace, sizeof openapi_trace, "%s", id->valuestring);
+    cJSON_Delete(answer);
+}
+
+/* A client that has the piece already is told so. */
+static void test_piece_not_modified(void **state)
+{
+    static const struct openapi_call PIECE = { "GET", T "/weights", T_IS "/weights?layer=1&head=0",
+                                               200,   NULL,         NULL };
+    char tag[64], header[100];
+    (void)state;
+    struct http_response response = http_client_get(&client, openapi_path(&PIECE));
+    assert_non_null(http_response_header(&response, "ETag", tag, sizeof tag));
+    http_response_free(&response);
+    snprintf(header, sizeof header, "If-None-Match: %s", tag);
+    openapi_expect_status(&client, &PIECE, header, 304);
+}
+
 static void test_calls(void **state)
 {
     (void)state;
@@ -154,6 +179,7 @@ static void send_with(const struct openapi_call *call, void *context)
 static void test_refused_by_headers(void **state)
 {
     (void)state;
+    keep_trace();            /* the calls have ended the one before */
     char long_header[15000]; /* short enough that the daemon itself refuses it */
     snprintf(long_header, sizeof long_header, "X-Long: %0*d", 14900, 0);
     struct refusal refusals[] = { { 415, "Content-Encoding: rot13" },
@@ -419,6 +445,7 @@ static int start(void **state)
     word_model_make(fixture_path("words"), word_model_tokenizer);
     snprintf(timeout, sizeof(timeout), "%.0fms", 500 * daemon_slowness());
     fixture_serve("--models", directory, "--model-control", "explicit", "--body-timeout", timeout);
+    keep_trace();
     openapi_document = answer_get(&client, "/openapi.json");
     openapi_seen = cJSON_CreateObject();
     return 0;
@@ -437,13 +464,21 @@ static int clear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_document),        cmocka_unit_test(test_routes),
-        cmocka_unit_test(test_calls),           cmocka_unit_test(test_examples),
-        cmocka_unit_test(test_fields),          cmocka_unit_test(test_refused_by_headers),
-        cmocka_unit_test(test_slow_and_huge),   cmocka_unit_test(test_overloaded),
-        cmocka_unit_test(test_storage),         cmocka_unit_test(test_unauthorized),
-        cmocka_unit_test(test_quota),           cmocka_unit_test(test_forbidden_and_stopping),
-        cmocka_unit_test(test_nothing_is_left), cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_document),
+        cmocka_unit_test(test_routes),
+        cmocka_unit_test(test_piece_not_modified),
+        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_examples),
+        cmocka_unit_test(test_fields),
+        cmocka_unit_test(test_refused_by_headers),
+        cmocka_unit_test(test_slow_and_huge),
+        cmocka_unit_test(test_overloaded),
+        cmocka_unit_test(test_storage),
+        cmocka_unit_test(test_unauthorized),
+        cmocka_unit_test(test_quota),
+        cmocka_unit_test(test_forbidden_and_stopping),
+        cmocka_unit_test(test_nothing_is_left),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, clear);
 }

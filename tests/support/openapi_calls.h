@@ -6,6 +6,8 @@
 
 #define A        "/v1/attention"
 #define M        "/v1/models/{model}"
+#define T        "/v1/traces/{trace}"
+#define T_IS     "/v1/traces/@"
 #define O        "/v2/models/{model}"
 #define V        O "/versions/{version}"
 #define R        "/v2/repository/models/{model}/"
@@ -62,6 +64,25 @@ static const struct openapi_call calls[] = {
     { "POST", "/v1/detokenize", NULL, 200, "{\"model\":\"words\",\"tokens\":[3,4,7]}", NULL },
     { "POST", "/v1/detokenize", NULL, 400, "{\"model\":\"words\",\"tokens\":[10]}", NULL },
     { "POST", "/v1/detokenize", NULL, 404, "{\"model\":\"nobody\",\"tokens\":[]}", NULL },
+    { "GET", T, T_IS, 200, NULL, NULL },
+    { "GET", T, "/v1/traces/nobody", 404, NULL, NULL },
+    { "GET", T "/weights", T_IS "/weights?layer=1&head=0", 200, NULL, NULL },
+    { "GET", T "/weights", T_IS "/weights?layer=1", 400, NULL, NULL },
+    { "GET", T "/weights", "/v1/traces/nobody/weights?layer=1&head=0", 404, NULL, NULL },
+    { "GET", T "/statistics", T_IS "/statistics", 200, NULL, NULL },
+    { "GET", T "/statistics", T_IS "/statistics?layer=1", 400, NULL, NULL },
+    { "GET", T "/statistics", "/v1/traces/nobody/statistics", 404, NULL, NULL },
+    { "GET", T "/pair", T_IS "/pair?layer=1&head=0&row=1&key=0", 200, NULL, NULL },
+    { "GET", T "/pair", T_IS "/pair?layer=1&head=0&row=1&key=2", 200, NULL, NULL },
+    { "GET", T "/pair", T_IS "/pair?layer=1&head=0&row=1&key=99", 400, NULL, NULL },
+    { "GET", T "/pair", "/v1/traces/nobody/pair?layer=1&head=0&row=1&key=0", 404, NULL, NULL },
+    { "DELETE", T, T_IS, 204, NULL, NULL },
+    { "DELETE", T, T_IS, 410, NULL, NULL },
+    { "DELETE", T, "/v1/traces/nobody", 404, NULL, NULL },
+    { "GET", T, T_IS, 410, NULL, NULL },
+    { "GET", T "/weights", T_IS "/weights?layer=1&head=0", 410, NULL, NULL },
+    { "GET", T "/statistics", T_IS "/statistics", 410, NULL, NULL },
+    { "GET", T "/pair", T_IS "/pair?layer=1&head=0&row=1&key=0", 410, NULL, NULL },
     { "GET", "/v1/models", NULL, 200, NULL, NULL },
     { "GET", M, "/v1/models/kept", 200, NULL, NULL },
     { "GET", M, "/v1/models/broken", 200, NULL, NULL },

@@ -10,7 +10,7 @@
 /* A request, and the operation that it belongs to. */
 struct openapi_call {
     const char *method, *pattern;
-    const char *path; /* NULL: the pattern */
+    const char *path; /* NULL: the pattern. @ in it stands for openapi_trace */
     long status;
     const char *body;
     const char *header; /* of its own, or NULL */
@@ -22,6 +22,10 @@ extern cJSON *openapi_document;
  * "application/json" at the end. */
 extern cJSON *openapi_seen;
 
+/* The id of a kept trace. */
+extern char openapi_trace[65];
+
+/* Valid until the next call. */
 const char *openapi_path(const struct openapi_call *call);
 
 /* NULL if the document has no such operation. */

@@ -187,7 +187,8 @@ static void test_weights_of_rows(void **state)
     const struct attn_map_tile tile =
         tile_of(&whole, (const int64_t[]){ 5, 60, 100, 1100, 1, 1 }, ATTN_REDUCE_MAX, &cell);
     void *workspace = aligned_alloc(64, (attn_map_tile_workspace_bytes(&tile) + 63) / 64 * 64);
-    attn_map_tile_weights(&tile, 20, ATTN_MAP_TILE_ROWS, weights, workspace);
+    attn_map_tile_scores(&tile, 20, ATTN_MAP_TILE_ROWS, weights, workspace);
+    attn_map_tile_weigh(&tile, 20, ATTN_MAP_TILE_ROWS, weights);
     for (int r = 0; r < ATTN_MAP_TILE_ROWS; r++)
         for (int j = 0; j < 1000; j++) {
             const float want = whole.weights[(20 + r) * KEYS + 100 + j];

@@ -1,0 +1,44 @@
+/* traces_internal.h - what the handlers of kept traces share. */
+#ifndef ATTND_TRACES_INTERNAL_H
+#define ATTND_TRACES_INTERNAL_H
+
+#include "forward/kept_store.h"
+#include "infer/call.h"
+
+/* The trace of the path, held, for the key of the request. NULL, with the fault. */
+struct kept_trace *traces_find(const struct exchange *exchange, struct fault *fault);
+
+/* The layer that the query names by its number, and its head. */
+bool traces_read_layer(const struct exchange *exchange, const struct kept_trace *kept,
+                       const struct kept_layer **layer, struct fault *fault);
+bool traces_read_head(const struct exchange *exchange, const struct kept_layer *layer,
+                      int64_t *head, struct fault *fault);
+
+/* A parameter that is a whole number below end; absent: given stays as it is, unless is_needed. */
+bool traces_read_number(const struct exchange *exchange, const char *name, int64_t end,
+                        bool is_needed, int64_t *given, struct fault *fault);
+
+/* A call on a kept trace: a job of one stage. */
+struct traces_call {
+    struct call call;        /* first */
+    struct kept_trace *kept; /* held */
+    struct arena arena;
+    char *workspaces; /* for each slot of the job, where the workers' own are too small */
+    size_t workspace_bytes;
+};
+
+/* Opens the call in begin: finds the trace, once the query has only these parameters. */
+bool traces_begin(struct traces_call *traces, const struct exchange *exchange,
+                  const char *const *names, int name_count, struct fault *fault);
+
+/* Makes room for workspaces of so many bytes. */
+bool traces_take_workspaces(struct traces_call *traces, size_t bytes, struct fault *fault);
+void *traces_workspace(const struct traces_call *traces, const struct worker *worker);
+
+/* What the call costs: pairs of rows of so many columns, and an answer of so many bytes. */
+void traces_price(struct traces_call *traces, double pairs, int64_t head_dim, size_t answer_bytes);
+
+void traces_record(struct call *call, struct request_record *record);
+void traces_drop(struct call *call);
+
+#endif

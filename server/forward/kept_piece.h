@@ -1,0 +1,53 @@
+/* kept_piece.h - one piece of a map of a kept trace, as the bytes of an answer. */
+#ifndef ATTND_KEPT_PIECE_H
+#define ATTND_KEPT_PIECE_H
+
+#include "forward/kept_trace.h"
+
+enum kept_dtype { KEPT_U8, KEPT_F16, KEPT_F32 };
+enum kept_scale { KEPT_LINEAR, KEPT_SQRT, KEPT_LOG };
+
+enum { KEPT_CELLS_MAX = 4096 }; /* on each side */
+
+/* Bytes of a number. */
+size_t kept_dtype_bytes(enum kept_dtype dtype);
+
+/* As asked: the rows and keys [first, end) of one head, as cells. */
+struct kept_piece {
+    const struct kept_layer *layer;
+    int64_t head;
+    int64_t rows[2], keys[2];
+    int64_t cell_rows, cell_columns;
+    enum attn_map_reduce reduce;
+    enum kept_dtype dtype;
+    enum kept_scale scale;
+
+    /* As planned. */
+    struct attn_map_tile tile; /* without tasks where the levels answer */
+    bool from_levels;
+    int64_t shape[2];
+    float least, most; /* of the cells' weights, once they are computed */
+};
+
+/* Settles shape and tile. cells: [KEPT_CELLS_MAX squared at most], see kept_piece_cells(). A piece
+ * of many pairs whose cells hold a block each or more is taken from the levels: its cells are then
+ * the maxima over the whole blocks that they touch, and never less than those of their own pairs.
+ */
+void kept_piece_plan(struct kept_piece *piece);
+int64_t kept_piece_cells(const struct kept_piece *piece);
+
+/* One stage of tasks; each needs kept_piece_workspace_bytes(). piece->tile.cells is set. */
+int64_t kept_piece_tasks(const struct kept_piece *piece);
+size_t kept_piece_workspace_bytes(const struct kept_piece *piece);
+void kept_piece_run(const struct kept_piece *piece, int64_t task, void *workspace);
+
+/* After the tasks: sets least and most, and writes the cells in their dtype and scale,
+ *
+ *     U8   255 * v^p, v = (weight - least) / (most - least), p = 1 for LINEAR, 1/2 for SQRT; LOG:
+ *          255 * (1 + log10(max(v, 1e-6)) / 6). Where least equals most, 255 unless both are 0
+ *     F16, F32   the weight, its root or its natural logarithm (-INFINITY for 0)
+ *
+ * bytes: kept_piece_cells() numbers, not in the memory of the cells. */
+void kept_piece_write(struct kept_piece *piece, void *bytes);
+
+#endif

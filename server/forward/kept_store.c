@@ -1,0 +1,231 @@
+/* kept_store.c - see kept_store.h. */
+#include "forward/kept_store.h"
+
+#include "base/clock.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { ID_BYTES = 16 };
+
+/* Of a trace that has ended. */
+struct ended {
+    char id[2 * ID_BYTES + 1];
+    char account[ACCESS_NAME_MAX + 1]; /* "": no keys were in use */
+};
+
+struct kept_store {
+    pthread_mutex_t mutex; /* guards all that follows */
+    size_t bytes_max, bytes;
+    struct kept_trace **traces; /* in no order */
+    int64_t count, capacity;
+    struct ended ended[KEPT_ENDED_MAX];
+    int64_t ended_count; /* ever */
+};
+
+struct kept_store *kept_store_create(size_t bytes_max)
+{
+    struct kept_store *store = calloc(1, sizeof *store);
+    if (!store)
+        return NULL;
+    pthread_mutex_init(&store->mutex, NULL);
+    store->bytes_max = bytes_max;
+    return store;
+}
+
+void kept_store_free(struct kept_store *store)
+{
+    if (!store)
+        return;
+    for (int64_t i = 0; i < store->count; i++)
+        kept_trace_release(store->traces[i]);
+    free(store->traces);
+    pthread_mutex_destroy(&store->mutex);
+    free(store);
+}
+
+/* ---------------------------------------------------------------- under the mutex -- */
+
+static const char *account_name(const struct kept_trace *kept)
+{
+    return kept->account ? kept->account->name : "";
+}
+
+/* Takes number i out and remembers its id. The caller releases it, without the mutex. */
+static struct kept_trace *take_out(struct kept_store *store, int64_t i)
+{
+    struct kept_trace *kept = store->traces[i];
+    struct ended *ended = &store->ended[store->ended_count++ % KEPT_ENDED_MAX];
+    memcpy(ended->id, kept->id, sizeof ended->id);
+    text_copy(ended->account, sizeof ended->account, account_name(kept));
+    store->traces[i] = store->traces[--store->count];
+    store->bytes -= kept->bytes;
+    return kept;
+}
+
+/* Takes out one trace whose time has come; NULL: there is none. */
+static struct kept_trace *take_expired(struct kept_store *store, int64_t now_ns)
+{
+    for (int64_t i = 0; i < store->count; i++)
+        if (store->traces[i]->expires_ns <= now_ns)
+            return take_out(store, i);
+    return NULL;
+}
+
+static bool is_for(const char *account, const struct access_key *key)
+{
+    return strcmp(account, key ? key->account->name : "") == 0;
+}
+
+/* The number of the trace; -1, with a fault: the key has none of this id. */
+static int64_t find(const struct kept_store *store, const char *id, const struct access_key *key,
+                    struct fault *fault)
+{
+    for (int64_t i = 0; i < store->count; i++)
+        if (strcmp(store->traces[i]->id, id) == 0 && is_for(account_name(store->traces[i]), key))
+            return i;
+    for (int i = 0; i < KEPT_ENDED_MAX; i++)
+        if (strcmp(store->ended[i].id, id) == 0 && is_for(store->ended[i].account, key)) {
+            fault_set(fault, FAULT_GONE, "trace '%.64s' has ended; trace the text again", id);
+            return -1;
+        }
+    fault_set(fault, FAULT_NOT_FOUND, "no trace '%.64s' is kept", id);
+    return -1;
+}
+
+/* ------------------------------------------------------------------------ the face -- */
+
+void kept_store_sweep(struct kept_store *store, int64_t now_ns)
+{
+    struct kept_trace *kept;
+    do {
+        pthread_mutex_lock(&store->mutex);
+        kept = take_expired(store, now_ns);
+        pthread_mutex_unlock(&store->mutex);
+        kept_trace_release(kept);
+    } while (kept);
+}
+
+bool kept_store_reserve(struct kept_store *store, size_t bytes, struct fault *fault)
+{
+    kept_store_sweep(store, clock_now_ns());
+    pthread_mutex_lock(&store->mutex);
+    const size_t used = store->bytes;
+    const bool fits = bytes <= store->bytes_max && used <= store->bytes_max - bytes;
+    if (fits)
+        store->bytes += bytes;
+    pthread_mutex_unlock(&store->mutex);
+    if (fits)
+        return true;
+    if (bytes > store->bytes_max)
+        return fault_set_at(fault, "/keep", FAULT_TOO_LARGE,
+                            "keeping this trace takes %zu bytes; the daemon keeps at most %zu "
+                            "(--trace-memory-max); ask for fewer layers",
+                            bytes, store->bytes_max);
+    return fault_set_at(fault, "/keep", FAULT_MEMORY,
+                        "keeping this trace takes %zu bytes, and traces of %zu bytes are kept "
+                        "already; the daemon keeps at most %zu (--trace-memory-max); delete one, "
+                        "or wait until one ends",
+                        bytes, used, store->bytes_max);
+}
+
+void kept_store_return(struct kept_store *store, size_t bytes)
+{
+    pthread_mutex_lock(&store->mutex);
+    store->bytes -= bytes;
+    pthread_mutex_unlock(&store->mutex);
+}
+
+/* Nobody can guess the id. */
+static bool make_id(char id[TRACE_ID_MAX + 1])
+{
+    static const char DIGITS[] = "0123456789abcdef";
+    unsigned char bytes[ID_BYTES];
+    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+        return false;
+    for (int i = 0; i < ID_BYTES; i++) {
+        id[2 * i] = DIGITS[bytes[i] >> 4];
+        id[2 * i + 1] = DIGITS[bytes[i] & 15];
+    }
+    id[2 * ID_BYTES] = '\0';
+    return true;
+}
+
+static bool has_room(struct kept_store *store)
+{
+    if (store->count < store->capacity)
+        return true;
+    const int64_t capacity = store->capacity ? 2 * store->capacity : 16;
+    struct kept_trace **traces = realloc(store->traces, (size_t)capacity * sizeof *traces);
+    if (!traces)
+        return false;
+    store->traces = traces;
+    store->capacity = capacity;
+    return true;
+}
+
+bool kept_store_publish(struct kept_store *store, struct kept_trace *kept,
+                        const struct access_key *key, int64_t keep_ns, char id[TRACE_ID_MAX + 1],
+                        struct fault *fault)
+{
+    kept->account = key ? access_account_hold(key->account) : NULL;
+    kept->expires_ns = clock_now_ns() + keep_ns;
+    const bool has_id = make_id(kept->id);
+    text_copy(id, TRACE_ID_MAX + 1, kept->id);
+    pthread_mutex_lock(&store->mutex);
+    const bool good = has_id && has_room(store);
+    if (good)
+        store->traces[store->count++] = kept;
+    else
+        store->bytes -= kept->bytes;
+    pthread_mutex_unlock(&store->mutex);
+    if (good)
+        return true;
+    kept_trace_release(kept);
+    return fault_no_memory(fault);
+}
+
+struct kept_trace *kept_store_find(struct kept_store *store, const char *id,
+                                   const struct access_key *key, struct fault *fault)
+{
+    kept_store_sweep(store, clock_now_ns());
+    pthread_mutex_lock(&store->mutex);
+    const int64_t i = find(store, id, key, fault);
+    struct kept_trace *kept = i >= 0 ? kept_trace_hold(store->traces[i]) : NULL;
+    pthread_mutex_unlock(&store->mutex);
+    return kept;
+}
+
+bool kept_store_delete(struct kept_store *store, const char *id, const struct access_key *key,
+                       struct fault *fault)
+{
+    kept_store_sweep(store, clock_now_ns());
+    pthread_mutex_lock(&store->mutex);
+    const int64_t i = find(store, id, key, fault);
+    struct kept_trace *kept = i >= 0 ? take_out(store, i) : NULL;
+    pthread_mutex_unlock(&store->mutex);
+    kept_trace_release(kept);
+    return i >= 0;
+}
+
+void kept_store_end(struct kept_store *store, const char *id)
+{
+    struct kept_trace *kept = NULL;
+    pthread_mutex_lock(&store->mutex);
+    for (int64_t i = 0; !kept && i < store->count; i++)
+        if (strcmp(store->traces[i]->id, id) == 0)
+            kept = take_out(store, i);
+    pthread_mutex_unlock(&store->mutex);
+    kept_trace_release(kept);
+}
+
+struct kept_store_state kept_store_state(struct kept_store *store)
+{
+    pthread_mutex_lock(&store->mutex);
+    const struct kept_store_state state = { store->count, store->bytes, store->bytes_max };
+    pthread_mutex_unlock(&store->mutex);
+    return state;
+}

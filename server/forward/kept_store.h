@@ -1,0 +1,54 @@
+/* kept_store.h - the kept traces of a daemon, by their ids, within a budget of memory of their own
+ * (--trace-memory-max). Thread-safe.
+ *
+ * A kept trace is for the account that made it; another key gets not_found, as for an id that never
+ * was. When its time has come, or its maker deletes it, its id is gone (410); the store knows the
+ * last KEPT_ENDED_MAX ids that ended. */
+#ifndef ATTND_KEPT_STORE_H
+#define ATTND_KEPT_STORE_H
+
+#include "access/access_key.h"
+#include "forward/kept_trace.h"
+
+enum { KEPT_ENDED_MAX = 4096 };
+
+struct kept_store;
+
+struct kept_store *kept_store_create(size_t bytes_max); /* NULL: no memory */
+void kept_store_free(struct kept_store *store);         /* NULL is fine */
+
+/* Reserves bytes for a trace that is to come; else the fault says how much is kept and what the
+ * budget is. */
+bool kept_store_reserve(struct kept_store *store, size_t bytes, struct fault *fault);
+void kept_store_return(struct kept_store *store, size_t bytes);
+
+/* Gives kept an id, which is copied to id, and takes over the caller's reference and the reserved
+ * kept->bytes. From now on it lives for keep_ns. key NULL: no keys are in use. False, with a fault:
+ * no memory, and the caller's reference and reservation are gone. */
+bool kept_store_publish(struct kept_store *store, struct kept_trace *kept,
+                        const struct access_key *key, int64_t keep_ns, char id[TRACE_ID_MAX + 1],
+                        struct fault *fault);
+
+/* Finds a trace for a key, held for the caller. NULL, with the fault: it is not there for this key,
+ * or it has ended. */
+struct kept_trace *kept_store_find(struct kept_store *store, const char *id,
+                                   const struct access_key *key, struct fault *fault);
+
+/* Ends a trace before its time. The same faults. */
+bool kept_store_delete(struct kept_store *store, const char *id, const struct access_key *key,
+                       struct fault *fault);
+
+/* Ends a trace whatever key made it; nothing where it has ended. */
+void kept_store_end(struct kept_store *store, const char *id);
+
+/* Call it now and then: frees what has ended. */
+void kept_store_sweep(struct kept_store *store, int64_t now_ns);
+
+/* For the metrics. */
+struct kept_store_state {
+    int64_t count;
+    size_t bytes, bytes_max;
+};
+struct kept_store_state kept_store_state(struct kept_store *store);
+
+#endif

@@ -1,0 +1,190 @@
+/* trace_keep.c - see trace_keep.h. */
+#include "forward/trace_keep.h"
+
+#include "forward/kept_trace.h"
+
+#include <string.h>
+
+/* The streams that a layer's rows and keys are of. */
+static void streams_of(const struct model_forward *forward, int64_t layer, int *rows, int *keys)
+{
+    for (int s = 0; s < forward->stream_count; s++)
+        for (int64_t i = 0; i < forward->streams[s].block_count; i++) {
+            const struct model_block *block = &forward->streams[s].blocks[i];
+            if (block->self_layer != layer && block->cross_layer != layer)
+                continue;
+            *rows = s;
+            *keys = block->cross_layer == layer ? 0 : s;
+        }
+}
+
+static struct kept_shape shape_of(const struct trace_item *item, int64_t layer)
+{
+    const struct model_layer *own = &item->model->layers[layer];
+    int rows = 0, keys = 0;
+    streams_of(item->model->forward, layer, &rows, &keys);
+    return (struct kept_shape){ .q_heads = own->layer.q_heads,
+                                .kv_heads = own->layer.kv_heads,
+                                .head_dim = own->layer.head_dim,
+                                .q_len = item->streams[rows].length,
+                                .kv_len = item->streams[keys].length,
+                                .has_mask = own->relative_bias.values != NULL };
+}
+
+static bool bytes_of(const struct trace_item *item, size_t *bytes)
+{
+    *bytes = 0;
+    for (int64_t i = 0; i < item->answered_count; i++) {
+        const struct kept_shape shape = shape_of(item, item->answered[i].number);
+        const size_t more = kept_layer_bytes(&shape);
+        if ((more == 0 && shape.q_len > 0 && shape.kv_len > 0)
+            || __builtin_add_overflow(*bytes, more, bytes))
+            return false;
+    }
+    for (int s = 0; s < item->model->forward->stream_count; s++)
+        *bytes += (size_t)item->streams[s].tokens.count * sizeof(struct token);
+    return true;
+}
+
+static bool make_layers(struct kept_trace *kept, const struct trace_item *item)
+{
+    for (int64_t i = 0; i < item->answered_count; i++) {
+        struct kept_layer *layer = &kept->layers[i];
+        const int64_t number = item->answered[i].number;
+        const struct kept_shape shape = shape_of(item, number);
+        int rows = 0, keys = 0;
+        if (!kept_layer_make(kept, i, &shape))
+            return false;
+        streams_of(item->model->forward, number, &rows, &keys);
+        layer->number = number;
+        layer->kind = item->answered[i].kind;
+        layer->is_cross = rows != keys;
+        layer->key_stream = keys;
+        layer->keys_seen = keys == 0 ? kept->visible : NULL;
+    }
+    return true;
+}
+
+static bool fill(struct kept_trace *kept, const struct trace_item *item)
+{
+    const uint8_t *visible = item->streams[0].visible;
+    kept->has_pair = item->pair.data != NULL;
+    if (visible) {
+        uint8_t *copy = arena_alloc(&kept->arena, (size_t)item->streams[0].length);
+        if (!copy)
+            return false;
+        memcpy(copy, visible, (size_t)item->streams[0].length);
+        kept->visible = copy;
+    }
+    for (int s = 0; s < item->model->forward->stream_count; s++)
+        if (item->streams[s].tokens.count > 0
+            && !kept_trace_take_tokens(kept, s, &item->streams[s].tokens))
+            return false;
+    return make_layers(kept, item);
+}
+
+static bool plan_item(struct trace_item *item, struct kept_store *store, struct fault *fault)
+{
+    size_t bytes;
+    if (!bytes_of(item, &bytes))
+        return fault_set_at(fault, "/keep", FAULT_TOO_LARGE, "this trace is too large to be kept");
+    if (!kept_store_reserve(store, bytes, fault))
+        return false;
+    item->keeping = kept_trace_create(item->model, item->answered_count);
+    if (!item->keeping) {
+        kept_store_return(store, bytes);
+        return fault_no_memory(fault);
+    }
+    item->keeping->bytes = bytes;
+    return fill(item->keeping, item) || fault_no_memory(fault);
+}
+
+/* The work of the levels: each pair once more, without the sum of values. */
+static void add_work(const struct kept_trace *kept, struct attn_work *work)
+{
+    for (int64_t i = 0; i < kept->layer_count; i++) {
+        const struct kept_layer *layer = &kept->layers[i];
+        const double pairs = (double)layer->q_heads * (double)layer->q_len * (double)layer->kv_len;
+        if (!layer->levels)
+            continue;
+        work->tile_flops += 2 * pairs * (double)layer->head_dim;
+        work->map_bytes += 4 * pairs;
+    }
+}
+
+bool trace_keep_plan(struct trace_request *request, struct kept_store *store,
+                     struct attn_work *work, struct fault *fault)
+{
+    for (int64_t i = 0; i < request->item_count; i++) {
+        struct trace_item *item = &request->items[i];
+        if (item->keep_ns == 0 || item->fault.code != FAULT_NONE)
+            continue;
+        if (!plan_item(item, store, fault))
+            return false;
+        add_work(item->keeping, work);
+    }
+    return true;
+}
+
+int64_t trace_keep_tasks(const struct trace_request *request)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < request->item_count; i++)
+        if (request->items[i].keeping)
+            count += kept_level_tasks(request->items[i].keeping);
+    return count;
+}
+
+size_t trace_keep_workspace_bytes(const struct trace_request *request)
+{
+    size_t most = 0;
+    for (int64_t i = 0; i < request->item_count; i++)
+        if (request->items[i].keeping) {
+            const size_t bytes = kept_level_workspace_bytes(request->items[i].keeping);
+            most = bytes > most ? bytes : most;
+        }
+    return most;
+}
+
+void trace_keep_run(const struct trace_request *request, int64_t task, void *workspace)
+{
+    for (int64_t i = 0; i < request->item_count; i++) {
+        const struct kept_trace *kept = request->items[i].keeping;
+        const int64_t count = kept ? kept_level_tasks(kept) : 0;
+        if (task < count) {
+            kept_level_run(kept, task, workspace);
+            return;
+        }
+        task -= count;
+    }
+}
+
+bool trace_keep_publish(struct trace_request *request, struct kept_store *store,
+                        const struct access_key *key, struct fault *fault)
+{
+    for (int64_t i = 0; i < request->item_count; i++) {
+        struct trace_item *item = &request->items[i];
+        struct kept_trace *kept = item->keeping;
+        if (!kept)
+            continue;
+        item->keeping = NULL;
+        if (!kept_store_publish(store, kept, key, item->keep_ns, item->kept, fault))
+            return false;
+    }
+    return true;
+}
+
+void trace_keep_drop(struct trace_request *request, struct kept_store *store, bool has_failed)
+{
+    for (int64_t i = 0; i < request->item_count; i++) {
+        struct trace_item *item = &request->items[i];
+        if (has_failed && item->kept[0])
+            kept_store_end(store, item->kept);
+        item->kept[0] = '\0';
+        if (!item->keeping)
+            continue;
+        kept_store_return(store, item->keeping->bytes);
+        kept_trace_release(item->keeping);
+        item->keeping = NULL;
+    }
+}

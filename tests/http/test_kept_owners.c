@@ -1,0 +1,116 @@
+/* test_kept_owners.c - who may keep traces, and how many: a trace is its maker's alone, and all
+ * together have a budget of memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "fixture.h"
+#include "key_file.h"
+#include "word_model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORDS = 90 };
+
+/* The request, with WORDS words of text, and what is put behind the text. */
+static char *request_of(const char *more)
+{
+    static const char *const KNOWN[] = { "the ", "cat ", "sat ", "on ", "mats. " };
+    char *body = calloc(1, WORDS * 8 + 200);
+    strcpy(body, "{\"model\":\"words\",\"text\":\"");
+    for (int i = 0; i < WORDS; i++)
+        strcat(body, KNOWN[i * i % 5]);
+    strcat(body, "\"");
+    strcat(body, more);
+    strcat(body, "}");
+    return body;
+}
+
+/* A daemon with room for one trace: a second one is refused before it is computed, until the first
+ * has ended. */
+static void test_budget(void **state)
+{
+    struct daemon other;
+    struct http_client own;
+    char *body = request_of(",\"keep\":\"300ms\"");
+    (void)state;
+    daemon_start_with(&other, "--models", directory, "--trace-memory-max", "48KiB", NULL);
+    http_client_init(&own, other.port);
+    struct http_response response = http_client_post(&own, "/v1/trace", body);
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    response = http_client_post(&own, "/v1/trace", body);
+    if (response.status != 503 || !strstr(response.body, "--trace-memory-max"))
+        fail_msg("%ld %s", response.status, response.body);
+    http_response_free(&response);
+    daemon_pause(0.4);
+    response = http_client_post(&own, "/v1/trace", body);
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+    http_client_free(&own);
+    daemon_stop(&other);
+    daemon_start_with(&other, "--models", directory, "--trace-memory-max", "1KiB", NULL);
+    http_client_init(&own, other.port);
+    response = http_client_post(&own, "/v1/trace", body);
+    assert_int_equal(response.status, 413);
+    http_response_free(&response);
+    http_client_free(&own);
+    daemon_stop(&other);
+    free(body);
+}
+
+/* A trace is for the name that made it, and for models that the key may call. */
+static void test_maker_alone(void **state)
+{
+    static const struct key_line KEYS[] = {
+        { "anna", "infer" }, { "bert", "infer" }, { "other", "infer:demo" }, { NULL, NULL }
+    };
+    struct daemon other;
+    struct http_client own;
+    char *body = request_of(",\"keep\":\"1m\""), path[128];
+    const struct http_request keep_it = { .method = "POST", .path = "/v1/trace", .body = body };
+    const struct http_request look = { .method = "GET", .path = path };
+    const struct http_request end = { .method = "DELETE", .path = path };
+    (void)state;
+    key_file_write(fixture_path("keys"), KEYS);
+    daemon_start_with(&other, "--models", directory, "--keys", fixture_path("keys"), NULL);
+    http_client_init(&own, other.port);
+    struct http_response response = key_expect(&own, "anna", &keep_it, 200);
+    cJSON *answer = cJSON_Parse(response.body);
+    snprintf(path, sizeof path, "/v1/traces/%s", cJSON_GetObjectItem(answer, "trace")->valuestring);
+    cJSON_Delete(answer);
+    http_response_free(&response);
+    response = key_expect(&own, "anna", &look, 200);
+    http_response_free(&response);
+    key_expect_refused(&own, "bert", &look, 404, "not_found", "no trace");
+    key_expect_refused(&own, "bert", &end, 404, "not_found", "no trace");
+    key_expect_refused(&own, "other", &look, 404, "not_found", "no trace");
+    key_expect_refused(&own, NULL, &look, 401, "key", NULL);
+    response = key_expect(&own, "anna", &end, 204);
+    http_response_free(&response);
+    key_expect_refused(&own, "anna", &look, 410, "gone", "has ended");
+    key_expect_refused(&own, "bert", &look, 404, "not_found", "no trace");
+    http_client_free(&own);
+    daemon_stop(&other);
+    free(body);
+}
+
+static int start(void **state)
+{
+    fixture_make_directory(state);
+    word_model_make(fixture_path("words"), word_model_tokenizer);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_budget),
+                                        cmocka_unit_test(test_maker_alone) };
+    return cmocka_run_group_tests(tests, start, fixture_clear);
+}

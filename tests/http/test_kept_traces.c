@@ -1,0 +1,433 @@
+/* test_kept_traces.c - kept traces: every piece of a map is what POST /v1/trace answers for it,
+ * what heads do and why a pair has its weight is computed here again, and traces end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "answer.h"
+#include "fixture.h"
+#include "word_model.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORDS = 90, HEADS = 2, LAYERS = 2 };
+
+static char id[65];
+static double *maps[LAYERS]; /* [HEADS][length][length] */
+static int64_t length;
+
+/* The request, with WORDS words of text, and what is put behind the text. */
+static char *request_of(const char *more)
+{
+    static const char *const KNOWN[] = { "the ", "cat ", "sat ", "on ", "mats. " };
+    char *body = calloc(1, WORDS * 8 + 200);
+    strcpy(body, "{\"model\":\"words\",\"text\":\"");
+    for (int i = 0; i < WORDS; i++)
+        strcat(body, KNOWN[i * i % 5]);
+    strcat(body, "\"");
+    strcat(body, more);
+    strcat(body, "}");
+    return body;
+}
+
+static cJSON *trace(const char *more)
+{
+    char *body = request_of(more);
+    cJSON *answer = answer_post(&client, "/v1/trace", body);
+    free(body);
+    return answer;
+}
+
+static void keep(const char *more)
+{
+    cJSON *answer = trace(more);
+    const cJSON *name = cJSON_GetObjectItemCaseSensitive(answer, "trace");
+    if (!name)
+        fail_msg("%s", cJSON_Print(answer));
+    assert_int_equal(strlen(name->valuestring), 32);
+    snprintf(id, sizeof id, "%s", name->valuestring);
+    cJSON_Delete(answer);
+}
+
+/* The whole maps, from a trace that is not kept. */
+static void take_maps(void)
+{
+    cJSON *answer = trace("");
+    length = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(answer, "tokens"));
+    assert_null(cJSON_GetObjectItemCaseSensitive(answer, "trace"));
+    for (int l = 0; l < LAYERS; l++) {
+        cJSON *layer = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(answer, "layers"), l);
+        const int64_t shape[] = { HEADS, length, length };
+        maps[l] = answer_numbers(layer, "weights", 3, shape);
+    }
+    cJSON_Delete(answer);
+}
+
+static double weight_of(int layer, int64_t head, int64_t row, int64_t key)
+{
+    return maps[layer][(head * length + row) * length + key];
+}
+
+static struct http_response get(const char *query)
+{
+    char path[512];
+    snprintf(path, sizeof path, "/v1/traces/%s%s", id, query);
+    return http_client_get(&client, path);
+}
+
+static double header_number(const struct http_response *response, const char *name)
+{
+    char value[64];
+    assert_non_null(http_response_header(response, name, value, sizeof value));
+    return strtod(value, NULL);
+}
+
+/* ---------------------------------------------------------------------- pieces -- */
+
+struct piece {
+    int layer;
+    int64_t head, rows[2], keys[2], cells[2];
+    bool is_mean;
+};
+
+static double reduced(const struct piece *piece, int64_t row, int64_t column, const int64_t n[2])
+{
+    const int64_t rows = piece->rows[1] - piece->rows[0], keys = piece->keys[1] - piece->keys[0];
+    double most = 0, sum = 0;
+    int64_t count = 0;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < keys; j++) {
+            if (i * n[0] / rows != row || j * n[1] / keys != column)
+                continue;
+            const double weight =
+                weight_of(piece->layer, piece->head, piece->rows[0] + i, piece->keys[0] + j);
+            most = fmax(most, weight);
+            sum += weight;
+            count++;
+        }
+    return piece->is_mean ? sum / (double)count : most;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static struct http_response get_piece(const struct piece *piece, const char *more)
+{
+    char query[256];
+    snprintf(query, sizeof query,
+             "/weights?layer=%d&head=%" PRId64 "&rows=%" PRId64 ":%" PRId64 "&keys=%" PRId64
+             "%%3A%" PRId64 "&cells=%" PRId64 "x%" PRId64 "&reduce=%s%s",
+             piece->layer, piece->head, piece->rows[0], piece->rows[1], piece->keys[0],
+             piece->keys[1], piece->cells[0], piece->cells[1], piece->is_mean ? "mean" : "max",
+             more);
+    struct http_response response = get(query);
+    if (response.status != 200)
+        fail_msg("%s: %ld %s", query, response.status, response.body);
+    return response;
+}
+
+static void expect_shape(const struct http_response *response, const int64_t n[2])
+{
+    char value[64], wanted[64];
+    snprintf(wanted, sizeof wanted, "%" PRId64 "x%" PRId64, n[0], n[1]);
+    assert_string_equal(http_response_header(response, "X-Tile-Shape", value, sizeof value),
+                        wanted);
+}
+
+static void expect_piece(const struct piece *piece)
+{
+    const int64_t n[2] = { least(piece->cells[0], piece->rows[1] - piece->rows[0]),
+                           least(piece->cells[1], piece->keys[1] - piece->keys[0]) };
+    struct http_response floats = get_piece(piece, ""), roots = get_piece(piece, "&scale=sqrt"),
+                         logs = get_piece(piece, "&scale=log&dtype=f32"),
+                         bytes = get_piece(piece, "&dtype=u8&scale=sqrt");
+    const float *values = (const float *)(const void *)floats.body;
+    const float *root = (const float *)(const void *)roots.body;
+    const float *logarithm = (const float *)(const void *)logs.body;
+    const double low = header_number(&bytes, "X-Tile-Min");
+    const double high = header_number(&bytes, "X-Tile-Max");
+    expect_shape(&floats, n);
+    assert_int_equal(floats.body_size, 4 * n[0] * n[1]);
+    assert_int_equal(bytes.body_size, n[0] * n[1]);
+    for (int64_t c = 0; c < n[0] * n[1]; c++) {
+        const double want = reduced(piece, c / n[1], c % n[1], n), value = (double)values[c];
+        const double v = high > low ? (value - low) / (high - low) : high > 0;
+        assert_true(fabs(value - want) <= 1e-5 * want + 1e-9);
+        assert_true(fabs((double)root[c] - sqrt(value)) <= 1e-6);
+        assert_true(value > 0 ? fabs((double)logarithm[c] - log(value)) <= 1e-5
+                              : isinf(logarithm[c]));
+        assert_true(fabs((double)(unsigned char)bytes.body[c] - 255 * sqrt(v)) <= 0.51);
+    }
+    http_response_free(&floats);
+    http_response_free(&roots);
+    http_response_free(&logs);
+    http_response_free(&bytes);
+}
+
+static void test_pieces(void **state)
+{
+    const struct piece pieces[] = {
+        { 0, 0, { 0, length }, { 0, length }, { 4096, 4096 }, false },
+        { 1, 1, { 0, length }, { 0, length }, { 7, 9 }, false },
+        { 1, 0, { 5, 80 }, { 11, 60 }, { 20, 20 }, true },
+        { 0, 1, { 40, 41 }, { 0, 1 }, { 1, 1 }, false },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
+        expect_piece(&pieces[i]);
+}
+
+/* Without parameters: all of the map in at most 256 x 256 cells. */
+static void test_defaults(void **state)
+{
+    (void)state;
+    struct http_response response = get("/weights?layer=1&head=1");
+    char value[64];
+    assert_int_equal(response.status, 200);
+    assert_int_equal(response.body_size, 4 * length * length);
+    assert_string_equal(http_response_header(&response, "Content-Type", value, sizeof value),
+                        "application/octet-stream");
+    assert_non_null(http_response_header(&response, "ETag", value, sizeof value));
+    assert_non_null(http_response_header(&response, "Cache-Control", value, sizeof value));
+    assert_non_null(strstr(value, "private"));
+    http_response_free(&response);
+}
+
+/* ------------------------------------------------------------------- statistics -- */
+
+static double member_of(const cJSON *layer, const char *name, int64_t head)
+{
+    const cJSON *heads = cJSON_GetObjectItemCaseSensitive(layer, name);
+    assert_int_equal(cJSON_GetArraySize(heads), HEADS);
+    return cJSON_GetArrayItem(heads, (int)head)->valuedouble;
+}
+
+static void expect_head(const cJSON *layer, int number, int64_t head)
+{
+    double entropy = 0, distance = 0, first = 0, previous = 0, self = 0, delimiters = 0;
+    for (int64_t i = 0; i < length; i++)
+        for (int64_t j = 0; j < length; j++) {
+            const double w = weight_of(number, head, i, j) / (double)length;
+            const double whole = weight_of(number, head, i, j);
+            entropy -= whole > 0 ? w * log(whole) : 0;
+            distance += w * fabs((double)(i - j));
+            first += j == 0 ? w : 0;
+            previous += j == i - 1 ? w : 0;
+            self += j == i ? w : 0;
+            delimiters += j == 0 || j == length - 1 ? w : 0; /* [CLS] and [SEP] */
+        }
+    assert_true(fabs(member_of(layer, "entropy", head) - entropy) < 1e-4);
+    assert_true(fabs(member_of(layer, "distance", head) - distance) < 1e-4 * distance);
+    assert_true(fabs(member_of(layer, "first", head) - first) < 1e-5);
+    assert_true(fabs(member_of(layer, "previous", head) - previous) < 1e-5);
+    assert_true(fabs(member_of(layer, "self", head) - self) < 1e-5);
+    assert_true(fabs(member_of(layer, "delimiters", head) - delimiters) < 1e-5);
+}
+
+static void test_statistics(void **state)
+{
+    (void)state;
+    for (int again = 0; again < 2; again++) {
+        struct http_response response = get("/statistics");
+        cJSON *answer = answer_json(&response, 200);
+        const cJSON *layers = cJSON_GetObjectItemCaseSensitive(answer, "layers");
+        assert_int_equal(cJSON_GetArraySize(layers), LAYERS);
+        for (int l = 0; l < LAYERS; l++)
+            for (int64_t h = 0; h < HEADS; h++)
+                expect_head(cJSON_GetArrayItem(layers, l), l, h);
+        cJSON_Delete(answer);
+        http_response_free(&response);
+    }
+}
+
+/* ------------------------------------------------------------------------ pairs -- */
+
+static double number_of(const cJSON *answer, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(answer, name)->valuedouble;
+}
+
+static void expect_pair(int layer, int64_t head, int64_t row, int64_t key)
+{
+    char query[128];
+    snprintf(query, sizeof query, "/pair?layer=%d&head=%" PRId64 "&row=%" PRId64 "&key=%" PRId64,
+             layer, head, row, key);
+    struct http_response response = get(query);
+    cJSON *answer = answer_json(&response, 200);
+    const cJSON *product;
+    double sum = 0;
+    cJSON_ArrayForEach(product, cJSON_GetObjectItemCaseSensitive(answer, "products")) sum +=
+        product->valuedouble;
+    const double score = sum * number_of(answer, "scale");
+    const double masked = number_of(answer, "masked"), lse = number_of(answer, "lse");
+    assert_true(fabs(number_of(answer, "score") - score) < 1e-5 * (1 + fabs(score)));
+    assert_true(fabs(number_of(answer, "weight") - weight_of(layer, head, row, key)) < 1e-6);
+    if (key > row)
+        assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(answer, "masked")));
+    else
+        assert_true(fabs(exp(masked - lse) - number_of(answer, "weight")) < 1e-6);
+    cJSON_Delete(answer);
+    http_response_free(&response);
+}
+
+static void test_pairs(void **state)
+{
+    (void)state;
+    expect_pair(0, 0, 50, 20);
+    expect_pair(1, 1, 5, 5);
+    expect_pair(1, 0, 3, 70);
+}
+
+/* ------------------------------------------------------------------- what is kept -- */
+
+static void test_kept(void **state)
+{
+    (void)state;
+    struct http_response response = get("");
+    cJSON *answer = answer_json(&response, 200);
+    answer_expect_members(answer, "trace,model,expires,expires_in_ms,bytes,tokens,layers");
+    assert_string_equal(cJSON_GetObjectItem(answer, "trace")->valuestring, id);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(answer, "tokens")), length);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(answer, "layers")), LAYERS);
+    assert_true(number_of(answer, "expires_in_ms") > 3000000);
+    assert_true(number_of(answer, "bytes") >= (double)(LAYERS * 2 * length * 8 * 4));
+    cJSON_Delete(answer);
+    http_response_free(&response);
+}
+
+static void expect_fault(const char *query, long status, const char *code, const char *words)
+{
+    struct http_response response = get(query);
+    if (response.status != status || !strstr(response.body, code) || !strstr(response.body, words))
+        fail_msg("%s: %ld %s", query, response.status, response.body);
+    http_response_free(&response);
+}
+
+static void test_faults(void **state)
+{
+    (void)state;
+    expect_fault("/weights", 400, "field", "layer is missing");
+    expect_fault("/weights?layer=1", 400, "field", "head is missing");
+    expect_fault("/weights?layer=2&head=0", 400, "option", "layer is '2'");
+    expect_fault("/weights?layer=1&head=2", 400, "option", "head is '2'");
+    expect_fault("/weights?layer=1&head=-1", 400, "option", "head is '-1'");
+    expect_fault("/weights?layer=1&head=", 400, "option", "head is ''");
+    expect_fault("/weights?layer=1&head=0&head=1", 400, "duplicate", "head twice");
+    expect_fault("/weights?layer=1&head=0&row=1", 400, "field", "unknown parameter 'row'");
+    expect_fault("/weights?layer=1&head=0&rows=5:5", 400, "option", "rows is '5:5'");
+    expect_fault("/weights?layer=1&head=0&rows=0:9999", 400, "option", "rows is");
+    expect_fault("/weights?layer=1&head=0&keys=0-5", 400, "option", "keys is");
+    expect_fault("/weights?layer=1&head=0&keys=1:99999999999999999999", 400, "option", "keys is");
+    expect_fault("/weights?layer=1&head=0&cells=0x5", 400, "option", "cells is");
+    expect_fault("/weights?layer=1&head=0&cells=5000x5", 400, "option", "cells is");
+    expect_fault("/weights?layer=1&head=0&dtype=f64", 400, "option", "f32, f16 or u8");
+    expect_fault("/weights?layer=1&head=0&reduce=min", 400, "option", "max or mean");
+    expect_fault("/weights?layer=1&head=0&scale=%zz", 400, "option", "broken escape");
+    expect_fault("/pair?layer=1&head=0&row=0", 400, "field", "key is missing");
+    expect_fault("/statistics?all=1", 400, "field", "unknown parameter");
+    expect_fault("/maps", 404, "not_found", "nothing at");
+}
+
+static void expect_keep_fault(const char *more, long status, const char *code, const char *words)
+{
+    char *body = request_of(more);
+    struct http_response response = http_client_post(&client, "/v1/trace", body);
+    if (response.status != status || !strstr(response.body, code) || !strstr(response.body, words)
+        || !strstr(response.body, "\"/keep\""))
+        fail_msg("%s: %ld %s", more, response.status, response.body);
+    http_response_free(&response);
+    free(body);
+}
+
+static void test_keep_is_a_time(void **state)
+{
+    (void)state;
+    expect_keep_fault(",\"keep\":300", 400, "type", "5m");
+    expect_keep_fault(",\"keep\":\"5 minutes\"", 400, "option", "5m");
+    expect_keep_fault(",\"keep\":\"0\"", 400, "option", "above 0");
+    expect_keep_fault(",\"keep\":\"25h\"", 400, "option", "24h");
+}
+
+/* Only the layers that were asked for. */
+static void test_some_layers(void **state)
+{
+    char before[65];
+    (void)state;
+    strcpy(before, id);
+    keep(",\"layers\":[1],\"outputs\":[],\"keep\":\"1m\"");
+    expect_fault("/weights?layer=0&head=0", 404, "not_found", "layer 0 is not kept");
+    struct http_response response = get("/weights?layer=1&head=0&cells=3x3");
+    assert_int_equal(response.status, 200);
+    assert_int_equal(response.body_size, 36);
+    http_response_free(&response);
+    strcpy(id, before);
+}
+
+/* ---------------------------------------------------------------------- the end -- */
+
+static void test_ends_by_itself(void **state)
+{
+    char before[65];
+    (void)state;
+    strcpy(before, id);
+    keep(",\"outputs\":[],\"keep\":\"1ms\"");
+    daemon_pause(0.01);
+    expect_fault("", 410, "gone", "has ended");
+    expect_fault("/weights?layer=0&head=0", 410, "gone", "has ended");
+    strcpy(id, before);
+}
+
+static void test_deleted(void **state)
+{
+    char path[128];
+    (void)state;
+    snprintf(path, sizeof path, "/v1/traces/%s", id);
+    const struct http_request request = { .method = "DELETE", .path = path };
+    struct http_response response = http_client_send(&client, &request);
+    assert_int_equal(response.status, 204);
+    http_response_free(&response);
+    expect_fault("/statistics", 410, "gone", "has ended");
+    response = http_client_send(&client, &request);
+    assert_int_equal(response.status, 410);
+    http_response_free(&response);
+}
+
+static int start(void **state)
+{
+    fixture_make_directory(state);
+    word_model_make(fixture_path("words"), word_model_tokenizer);
+    fixture_serve("--models", directory);
+    take_maps();
+    keep(",\"outputs\":[\"weights\"],\"keep\":\"1h\"");
+    return 0;
+}
+
+static int stop(void **state)
+{
+    for (int l = 0; l < LAYERS; l++)
+        free(maps[l]);
+    return fixture_clear(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kept),           cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_defaults),       cmocka_unit_test(test_statistics),
+        cmocka_unit_test(test_pairs),          cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_keep_is_a_time), cmocka_unit_test(test_some_layers),
+        cmocka_unit_test(test_ends_by_itself), cmocka_unit_test(test_deleted),
+
+        cmocka_unit_test(test_stops_cleanly),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
