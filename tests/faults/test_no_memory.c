@@ -11,6 +11,7 @@
 #include "failing_malloc.h"
 #include "http_client.h"
 #include "model_bytes.h"
+#include "traced_model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -328,6 +329,36 @@ static void test_oip_inference(void **state)
     go_through(&(struct http_request){ .path = "/v2/models/demo/infer", .body = words }, 200, 1);
 }
 
+/* A pass makes its memory when its turn comes; the second answer is written in pieces. */
+static void test_trace(void **state)
+{
+    (void)state;
+    char tokens[256], body[512];
+    const struct http_request requests[] = {
+        { .path = "/v1/trace",
+          .body = "{\"model\":\"bert\",\"tokens\":[1,2,3],\"outputs\":[\"weights\",\"lse\","
+                  "\"inputs\",\"hidden_states\",\"attention_output\",\"predictions\"],"
+                  "\"weight_map\":{\"pool\":[2,2],\"top_k\":1}}" },
+        { .path = "/v1/trace", .body = body },
+        { .path = "/v1/trace",
+          .body = "{\"model\":\"llama\",\"tokens\":[1,2,3],\"spans\":[[0,1]],\"rows\":[-1]}" },
+        { .path = "/v1/trace/batch",
+          .body = "{\"model\":\"llama\",\"requests\":[{\"tokens\":[1,2]},{\"tokens\":[1]},"
+                  "{\"tokens\":[]},{\"model\":\"bert\",\"tokens\":[1]}]}" },
+    };
+    snprintf(body, sizeof body, "{\"model\":\"llama\",\"tokens\":%s}",
+             traced_model_tokens(tokens, sizeof tokens, 0, 80));
+    traced_model_save(directory);
+    expect_well(&(struct http_request){ .path = "/v2/repository/models/bert/load", .body = "{}" },
+                200);
+    expect_well(&(struct http_request){ .path = "/v2/repository/models/llama/load", .body = "{}" },
+                200);
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
+        go_through(&requests[i], 200, 1);
+        go_through(&requests[i], 200, 1000000);
+    }
+}
+
 static void test_stops_cleanly(void **state)
 {
     (void)state;
@@ -413,6 +444,7 @@ int main(void)
         cmocka_unit_test(test_model_file),
         cmocka_unit_test(test_oip),
         cmocka_unit_test(test_oip_inference),
+        cmocka_unit_test(test_trace),
         cmocka_unit_test(test_stops_cleanly),
         cmocka_unit_test(test_start),
     };

@@ -359,7 +359,7 @@ static void test_batch_faults_are_of_items(void **state)
 static int start(void **state)
 {
     fixture_make_directory(state);
-    traced_model_save();
+    traced_model_save(directory);
     fixture_serve("--models", directory);
     return 0;
 }

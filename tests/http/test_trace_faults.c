@@ -199,7 +199,7 @@ static void test_counted(void **state)
 static int start(void **state)
 {
     fixture_make_directory(state);
-    traced_model_save();
+    traced_model_save(directory);
     fixture_serve("--models", directory, "--workers", "1", "--answer-max", "32MiB");
     return 0;
 }

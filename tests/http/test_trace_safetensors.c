@@ -325,7 +325,7 @@ static void copy(const char *name)
 static int start(void **state)
 {
     fixture_make_directory(state);
-    traced_model_save();
+    traced_model_save(directory);
     copy("config.json");
     copy("model.safetensors");
     daemon_directory_write(directory, "bert/tokenizer.json", TOKENIZER, sizeof TOKENIZER - 1);

@@ -1,7 +1,6 @@
 /* traced_model.c - see traced_model.h. */
 #include "traced_model.h"
 
-#include "fixture.h"
 #include "published.h"
 
 #include <stdio.h>
@@ -45,17 +44,19 @@ static const char LLAMA_TENSORS[] =
     "mlp.gate_proj.weight 32x16, " LLAMA "mlp.up_proj.weight 32x16, " LLAMA
     "mlp.down_proj.weight 16x32";
 
-static void save(const char *name, const char *config, const char *tensors)
+static void save(const char *directory, const char *name, const char *config, const char *tensors)
 {
+    char folder[400];
+    snprintf(folder, sizeof folder, "%s/%s", directory, name);
     published_open(config, tensors, TRACED_LAYERS, "F32");
-    published_save(fixture_path(name), config);
+    published_save(folder, config);
     published_close();
 }
 
-void traced_model_save(void)
+void traced_model_save(const char *directory)
 {
-    save("bert", BERT_CONFIG, BERT_TENSORS);
-    save("llama", LLAMA_CONFIG, LLAMA_TENSORS);
+    save(directory, "bert", BERT_CONFIG, BERT_TENSORS);
+    save(directory, "llama", LLAMA_CONFIG, LLAMA_TENSORS);
 }
 
 const char *traced_model_tokens(char *text, unsigned long size, int first, int count)

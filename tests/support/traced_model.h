@@ -11,8 +11,8 @@ enum {
     TRACED_POSITIONS = 64 /* of bert */
 };
 
-/* Writes both into the fixture's directory. */
-void traced_model_save(void);
+/* Writes both into a directory of models. */
+void traced_model_save(const char *directory);
 
 /* Writes a list of so many token ids, which follow from first; returns the text. */
 const char *traced_model_tokens(char *text, unsigned long size, int first, int count);
