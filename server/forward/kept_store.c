@@ -2,6 +2,7 @@
 #include "forward/kept_store.h"
 
 #include "base/clock.h"
+#include "watch/metrics.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -49,6 +50,12 @@ void kept_store_free(struct kept_store *store)
 
 /* ---------------------------------------------------------------- under the mutex -- */
 
+static void show(const struct kept_store *store)
+{
+    metrics_gauge_set(METRICS_TRACES_KEPT, store->count);
+    metrics_gauge_set(METRICS_TRACE_BYTES, (int64_t)store->bytes);
+}
+
 static const char *account_name(const struct kept_trace *kept)
 {
     return kept->account ? kept->account->name : "";
@@ -63,6 +70,7 @@ static struct kept_trace *take_out(struct kept_store *store, int64_t i)
     text_copy(ended->account, sizeof ended->account, account_name(kept));
     store->traces[i] = store->traces[--store->count];
     store->bytes -= kept->bytes;
+    show(store);
     return kept;
 }
 
@@ -117,6 +125,7 @@ bool kept_store_reserve(struct kept_store *store, size_t bytes, struct fault *fa
     const bool fits = bytes <= store->bytes_max && used <= store->bytes_max - bytes;
     if (fits)
         store->bytes += bytes;
+    show(store);
     pthread_mutex_unlock(&store->mutex);
     if (fits)
         return true;
@@ -136,6 +145,7 @@ void kept_store_return(struct kept_store *store, size_t bytes)
 {
     pthread_mutex_lock(&store->mutex);
     store->bytes -= bytes;
+    show(store);
     pthread_mutex_unlock(&store->mutex);
 }
 
@@ -181,6 +191,7 @@ bool kept_store_publish(struct kept_store *store, struct kept_trace *kept,
         store->traces[store->count++] = kept;
     else
         store->bytes -= kept->bytes;
+    show(store);
     pthread_mutex_unlock(&store->mutex);
     if (good)
         return true;
@@ -220,12 +231,4 @@ void kept_store_end(struct kept_store *store, const char *id)
             kept = take_out(store, i);
     pthread_mutex_unlock(&store->mutex);
     kept_trace_release(kept);
-}
-
-struct kept_store_state kept_store_state(struct kept_store *store)
-{
-    pthread_mutex_lock(&store->mutex);
-    const struct kept_store_state state = { store->count, store->bytes, store->bytes_max };
-    pthread_mutex_unlock(&store->mutex);
-    return state;
 }

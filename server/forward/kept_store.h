@@ -44,11 +44,4 @@ void kept_store_end(struct kept_store *store, const char *id);
 /* Call it now and then: frees what has ended. */
 void kept_store_sweep(struct kept_store *store, int64_t now_ns);
 
-/* For the metrics. */
-struct kept_store_state {
-    int64_t count;
-    size_t bytes, bytes_max;
-};
-struct kept_store_state kept_store_state(struct kept_store *store);
-
 #endif

@@ -36,6 +36,9 @@ void metrics_refused(const char *reason);
     X(CONVERTED_BYTES, "attnd_converted_parameter_bytes",                                          \
       "Memory of parameters that are no F32 in their file, as floats; what --model-memory-max "    \
       "bounds.")                                                                                   \
+    X(TRACES_KEPT, "attnd_traces_kept", "Traces that are kept.")                                   \
+    X(TRACE_BYTES, "attnd_trace_bytes",                                                            \
+      "Memory of kept traces and of those on their way; what --trace-memory-max bounds.")          \
     X(WORKERS, "attnd_workers", "Threads that compute.")                                           \
     X(READY, "attnd_ready", "1 where /readyz answers 200, else 0.")
 

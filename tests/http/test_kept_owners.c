@@ -32,6 +32,14 @@ static char *request_of(const char *more)
     return body;
 }
 
+static void expect_metric(struct http_client *own, const char *line)
+{
+    struct http_response response = http_client_get(own, "/metrics");
+    if (!strstr(response.body, line))
+        fail_msg("there is no %s", line);
+    http_response_free(&response);
+}
+
 /* A daemon with room for one trace: a second one is refused before it is computed, until the first
  * has ended. */
 static void test_budget(void **state)
@@ -45,11 +53,14 @@ static void test_budget(void **state)
     struct http_response response = http_client_post(&own, "/v1/trace", body);
     assert_int_equal(response.status, 200);
     http_response_free(&response);
+    expect_metric(&own, "attnd_traces_kept 1\n");
     response = http_client_post(&own, "/v1/trace", body);
     if (response.status != 503 || !strstr(response.body, "--trace-memory-max"))
         fail_msg("%ld %s", response.status, response.body);
     http_response_free(&response);
-    daemon_pause(0.4);
+    daemon_pause(2 * daemon_slowness()); /* the daemon frees it without being asked */
+    expect_metric(&own, "attnd_traces_kept 0\n");
+    expect_metric(&own, "attnd_trace_bytes 0\n");
     response = http_client_post(&own, "/v1/trace", body);
     assert_int_equal(response.status, 200);
     http_response_free(&response);
