@@ -155,6 +155,16 @@ static bool add_tokens(struct file *file, const struct trace_item *item)
     return true;
 }
 
+static bool add_spans(struct file *file, const struct trace_item *item)
+{
+    struct text text;
+    if (item->span_count == 0)
+        return true;
+    text_init(&text, SIZE_MAX);
+    v1_trace_write_spans(item, &text);
+    return add_metadata(file, "spans", &text);
+}
+
 static bool add_kinds(struct file *file, const struct trace_item *item)
 {
     struct text text;
@@ -202,8 +212,8 @@ bool trace_safetensors_write(struct trace_call *call, struct fault *fault)
     struct file file = { .arena = &call->request.arena, .fault = fault };
     file.metadata[file.metadata_count++] =
         (struct safetensors_pair){ .key = "model", .value = item->model->name };
-    return add_tokens(&file, item) && add_kinds(&file, item) && add_texts(&file, item)
-           && add_tensors(&file, item)
+    return add_tokens(&file, item) && add_spans(&file, item) && add_kinds(&file, item)
+           && add_texts(&file, item) && add_tensors(&file, item)
            && safetensors_answer_make(&call->base, &call->request.arena, file.tensors,
                                       file.tensor_count, file.metadata, file.metadata_count, fault);
 }

@@ -40,9 +40,10 @@ static void write_layer(const struct trace_layer *layer, struct text *text)
     text_raw(text, "}");
 }
 
+/* Spans are asked of long prompts, whose tokens would be most of the answer. */
 const char *v1_trace_tokens_name(const struct trace_item *item, int stream)
 {
-    if (!item->streams[stream].runs || !item->streams[stream].tokens.tokens)
+    if (!item->streams[stream].runs || !item->streams[stream].tokens.tokens || item->span_count > 0)
         return NULL;
     return item->model->forward->is_encoder_decoder && stream == 1 ? "decoder_tokens" : "tokens";
 }
@@ -54,6 +55,19 @@ void v1_trace_write_tokens(const struct trace_item *item, const struct token_lis
     for (int64_t i = 0; i < list->count; i++) {
         text_raw(text, i > 0 ? "," : "");
         v1_token_write(item->model->tokenizer, &list->tokens[i], item->pair.data != NULL, text);
+    }
+    text_raw(text, "]");
+}
+
+void v1_trace_write_spans(const struct trace_item *item, struct text *text)
+{
+    text_raw(text, "[");
+    for (int64_t i = 0; i < item->span_count; i++) {
+        text_raw(text, i > 0 ? ",[" : "[");
+        text_integer(text, item->spans[i].begin);
+        text_raw(text, ",");
+        text_integer(text, item->spans[i].end);
+        text_raw(text, "]");
     }
     text_raw(text, "]");
 }
@@ -85,6 +99,10 @@ static void write_streams(const struct trace_item *item, struct text *text)
         text_raw(text, ",");
         text_key(text, name);
         v1_trace_write_tokens(item, &item->streams[i].tokens, text);
+    }
+    if (item->span_count > 0) {
+        text_raw(text, ",\"spans\":");
+        v1_trace_write_spans(item, text);
     }
 }
 

@@ -233,6 +233,8 @@ static void test_spans_are_sums_of_weights(void **state)
     static const int ROWS[] = { 0, 8, 16 };
     cJSON *whole = ask("llama", 17, "");
     cJSON *sums = ask("llama", 17, ",\"spans\":[[0,5],[5,17],[3,3],[2,9]],\"rows\":[0,8,-1]");
+    answer_expect_members(sums, "model,spans,layers");
+    answer_expect(sums, "spans", "[[0,5],[5,17],[3,3],[2,9]]", 0);
     for (int layer = 0; layer < TRACED_LAYERS; layer++) {
         const cJSON *one = cJSON_GetArrayItem(layers_of(sums), layer);
         const cJSON *weights =
