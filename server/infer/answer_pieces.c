@@ -89,9 +89,10 @@ static size_t bytes_most(const struct answer_pieces *pieces, const struct text *
 }
 
 /* Allocates the parts, and behind them room for all pieces. */
-static char *allocate(struct answer_pieces *pieces, const struct text *text, size_t bytes)
+static char *allocate(struct answer_pieces *pieces, const struct text *text, int part_count,
+                      size_t bytes)
 {
-    const size_t parts = ((size_t)pieces->count + EXCHANGE_PARTS_MAX) * sizeof *pieces->parts;
+    const size_t parts = (size_t)(pieces->count + part_count) * sizeof *pieces->parts;
     const size_t pages = (parts + bytes + LARGE_PAGE_BYTES - 1) / LARGE_PAGE_BYTES;
     if (!memory_reserve(text->memory, parts + bytes))
         return NULL;
@@ -102,7 +103,7 @@ static char *allocate(struct answer_pieces *pieces, const struct text *text, siz
     return pieces->parts ? (char *)pieces->parts + parts : NULL;
 }
 
-static bool place(struct answer_pieces *pieces, const struct text *text)
+static bool place(struct answer_pieces *pieces, const struct text *text, int part_count)
 {
     size_t bytes = 0;
     const size_t size = ((size_t)pieces->count + 1) * sizeof *pieces->pieces;
@@ -115,16 +116,17 @@ static bool place(struct answer_pieces *pieces, const struct text *text)
         pieces->pieces[i].offset = bytes;
         bytes += bytes_most(pieces, text, i);
     }
-    pieces->room = allocate(pieces, text, bytes);
+    pieces->room = allocate(pieces, text, part_count, bytes);
     return pieces->room != NULL;
 }
 
-bool answer_pieces_cut(struct answer_pieces *pieces, const struct text *text, struct fault *fault)
+bool answer_pieces_cut(struct answer_pieces *pieces, const struct text *text, int part_count,
+                       struct fault *fault)
 {
     if (!text_finish(text, fault))
         return false;
     pieces->count = cut(&pieces->deferred, NULL);
-    if (pieces->count == 0 || place(pieces, text))
+    if (pieces->count == 0 || place(pieces, text, part_count))
         return true;
     pieces->count = 0;
     return fault_no_memory(fault);

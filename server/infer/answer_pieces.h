@@ -7,21 +7,23 @@
 #ifndef ATTND_ANSWER_PIECES_H
 #define ATTND_ANSWER_PIECES_H
 
-#include "http/http.h"
+#include "base/bytes.h"
 #include "text/text.h"
 
 struct answer_pieces {
     struct text_deferred deferred; /* text.deferred points at it, see text.h */
     struct answer_piece *pieces;
     int64_t count;
-    struct byte_slice *parts; /* one for each piece, and room behind them for EXCHANGE_PARTS_MAX
-                                 more; malloc'd */
+    struct byte_slice *parts; /* one for each piece, and room behind them for the parts of the
+                                 answer that are no text; malloc'd */
     char *room;               /* of all pieces, behind the parts */
 };
 
-/* text is complete except for its gaps. Cuts the gaps, if there are any, into count pieces to
- * write, and reserves their memory in the text's share. On failure there are no pieces. */
-bool answer_pieces_cut(struct answer_pieces *pieces, const struct text *text, struct fault *fault);
+/* text is complete except for its gaps, and part_count parts come behind it. Cuts the gaps, if
+ * there are any, into count pieces to write, and reserves their memory in the text's share. On
+ * failure there are no pieces. */
+bool answer_pieces_cut(struct answer_pieces *pieces, const struct text *text, int part_count,
+                       struct fault *fault);
 
 /* Writes one piece. Called once for each piece, by any thread. */
 void answer_pieces_write(struct answer_pieces *pieces, const struct text *text, int64_t piece);

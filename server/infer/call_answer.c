@@ -64,7 +64,7 @@ static void write(struct call *call, int64_t task)
     }
     call->text.deferred = &call->pieces.deferred;
     if (call->kind->write(call, &call->fault))
-        answer_pieces_cut(&call->pieces, &call->text, &call->fault);
+        answer_pieces_cut(&call->pieces, &call->text, call->part_count, &call->fault);
 }
 
 void call_answer_run(struct call *call, int64_t task)

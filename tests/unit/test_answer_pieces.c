@@ -86,7 +86,7 @@ static void assert_same(const struct tensor *tensors, int count, int64_t pieces_
     write_text(&whole, tensors, count);
     text.deferred = &pieces.deferred;
     write_text(&text, tensors, count);
-    assert_true(answer_pieces_cut(&pieces, &text, &fault));
+    assert_true(answer_pieces_cut(&pieces, &text, 0, &fault));
     assert_true(pieces.count >= pieces_least);
     for (int64_t i = pieces.count - 1; i >= 0; i--)
         answer_pieces_write(&pieces, &text, i);
@@ -170,7 +170,7 @@ static void test_no_gaps(void **state)
     text_init(&text, SIZE_MAX);
     text.deferred = &pieces.deferred;
     write_text(&text, &tensor, 1);
-    assert_true(answer_pieces_cut(&pieces, &text, &fault));
+    assert_true(answer_pieces_cut(&pieces, &text, 0, &fault));
     assert_int_equal(pieces.count, 0);
     assert_true(text.used > 0);
     answer_pieces_free(&pieces);
@@ -194,7 +194,7 @@ static void test_budget(void **state)
         text.memory = &share;
         text.deferred = &pieces.deferred;
         write_text(&text, &tensor, 1);
-        if (answer_pieces_cut(&pieces, &text, &fault)) {
+        if (answer_pieces_cut(&pieces, &text, 0, &fault)) {
             taken++;
             assert_true(share.bytes <= budget);
             answer_pieces_write(&pieces, &text, 0);
