@@ -1,6 +1,7 @@
 /* infer_handlers.c - see infer_handlers.h. */
 #include "api/infer_handlers.h"
 
+#include "forward/trace_job.h"
 #include "infer/infer_job.h"
 #include "wire/infer_wire_v1.h"
 #include "wire/wire_oip.h"
@@ -27,7 +28,7 @@ void infer_handle_gradients(struct exchange *exchange)
 
 void infer_handle_oip(struct exchange *exchange)
 {
-    infer_job_handle(exchange, &wire_oip);
+    infer_job_handle_in(exchange, &wire_oip, trace_job_bytes());
 }
 
 bool infer_handlers_warm_up(struct service *service, struct fault *fault)

@@ -8,11 +8,11 @@
 #include "api/oip_handlers.h"
 #include "service/model_access.h"
 #include "service/service.h"
-#include "wire/oip_tensors.h"
+#include "wire/oip_trace_tensors.h"
 
 #include <string.h>
 
-enum { PLATFORM_BYTES = 64 };
+enum { PLATFORM_BYTES = 64, ARENA_BYTES_MAX = 1 << 26 };
 
 bool oip_model_find(struct exchange *exchange, const struct model_view *view, struct model **model,
                     struct fault *fault)
@@ -58,18 +58,27 @@ void oip_model_ready(struct exchange *exchange)
 
 typedef void write_tensor(struct text *text, const struct oip_tensor *tensor);
 
-static void write_tensors(struct text *text, const char *key, const struct oip_tensor *tensors,
+static void write_tensors(struct text *text, bool is_first, const struct oip_tensor *tensors,
                           int count, write_tensor *write)
 {
-    text_raw(text, ",");
-    text_key(text, key);
-    text_raw(text, "[");
     for (int i = 0; i < count; i++) {
-        text_raw(text, i > 0 ? ",{\"name\":" : "{\"name\":");
+        text_raw(text, is_first && i == 0 ? "{\"name\":" : ",{\"name\":");
         text_string(text, tensors[i].name);
         write(text, &tensors[i]);
         text_raw(text, "}");
     }
+}
+
+/* A list of the tensors of attention, and behind them those of a whole pass. */
+static void write_list(struct text *text, const char *key, const struct oip_tensor *tensors,
+                       int count, const struct oip_tensor *of_trace, int of_trace_count,
+                       write_tensor *write)
+{
+    text_raw(text, ",");
+    text_key(text, key);
+    text_raw(text, "[");
+    write_tensors(text, true, tensors, count, write);
+    write_tensors(text, count == 0, of_trace, of_trace_count, write);
     text_raw(text, "]");
 }
 
@@ -106,8 +115,16 @@ static void write_inputs_and_outputs(struct text *text, const struct model *mode
                                      write_tensor *write_input, write_tensor *write_output)
 {
     struct oip_tensor tensors[OIP_TENSORS_MAX];
-    write_tensors(text, inputs_key, tensors, oip_inputs(model, tensors), write_input);
-    write_tensors(text, outputs_key, tensors, oip_outputs(model, tensors), write_output);
+    struct oip_trace_tensors of_trace = { .input_count = 0 };
+    struct arena arena;
+    arena_init(&arena, ARENA_BYTES_MAX);
+    if (model->forward && !oip_trace_tensors_list(&of_trace, model, &arena))
+        text->failed = FAULT_MEMORY;
+    write_list(text, inputs_key, tensors, oip_inputs(model, tensors), of_trace.inputs,
+               of_trace.input_count, write_input);
+    write_list(text, outputs_key, tensors, oip_outputs(model, tensors), of_trace.outputs,
+               of_trace.output_count, write_output);
+    arena_free(&arena);
 }
 
 static void write_metadata(struct text *text, const struct model *model, struct service *service)

@@ -146,6 +146,7 @@ struct trace_item {
     const int64_t *positions; /* of predictions; negative ones count from the end */
     int64_t position_count;
     bool logits;     /* answer logits too; for wires, no name of v1 */
+    bool final_rows; /* answer the rows that leave the streams; the same */
     int64_t keep_ns; /* keep the trace for so long; 0: no */
 
     /* As planned and computed. */
@@ -178,6 +179,7 @@ struct trace_request {
     int64_t item_count;
     bool nonfinite_allowed; /* JSON may have NaN and infinities */
     bool batch;             /* the answer is a list; a fault of an item fails that item alone */
+    bool joined;            /* all items have one shape, and their results are contiguous */
     size_t number_bytes;    /* of a number in the answer, at most; 0: as text */
     struct infer_request attention; /* an item for each item here: the layer that its pass is at */
 };

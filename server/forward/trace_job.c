@@ -14,6 +14,7 @@
 #include "service/cost_guess.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct trace_job {
     struct trace_call call; /* first: a call of this kind is its trace_job */
@@ -229,4 +230,26 @@ void trace_job_handle(struct exchange *exchange, const struct trace_wire *wire)
         job->call.wire = wire;
     }
     call_handle(exchange, job ? &job->call.base : NULL);
+}
+
+size_t trace_job_bytes(void)
+{
+    return sizeof(struct trace_job);
+}
+
+/* The call itself stays, and with it the body, its document, priority and deadline. */
+void trace_job_take(struct infer_call *call, const struct trace_wire *wire)
+{
+    const struct infer_limits limits = call->limits;
+    const struct infer_request request = call->request;
+    void *state = call->state;
+    struct trace_job *job = (struct trace_job *)call;
+    memset((char *)job + sizeof job->call.base, 0, sizeof *job - sizeof job->call.base);
+    job->call.base.kind = &trace_kind;
+    job->call.wire = wire;
+    job->call.state = state;
+    job->call.limits = limits;
+    job->call.request.arena = request.arena;
+    job->call.request.nonfinite_allowed = request.nonfinite_allowed;
+    job->call.request.attention.model = request.model; /* whose statistics count the request */
 }

@@ -30,10 +30,12 @@ static bool resolve(struct trace_item *item, struct infer_item *attention,
                                                     : "it has attention layers alone");
 }
 
-static bool refuse_answer(const struct trace_item *item, const struct infer_limits *limits,
-                          size_t number_bytes, size_t bytes_left, struct fault *fault)
+/* Where weight maps are no choice of the wire, as in a joined request, none is proposed. */
+static bool refuse_answer(const struct trace_request *request, const struct trace_item *item,
+                          const struct infer_limits *limits, size_t number_bytes, size_t bytes_left,
+                          struct fault *fault)
 {
-    const int64_t side = trace_pool_that_fits(item, number_bytes, bytes_left);
+    const int64_t side = request->joined ? 0 : trace_pool_that_fits(item, number_bytes, bytes_left);
     char hint[128] = "";
     if (side > 0)
         snprintf(hint, sizeof hint, "; weight_map {\"pool\":[%" PRId64 ",%" PRId64 "]} would fit",
@@ -58,10 +60,13 @@ static bool plan_item(struct trace_request *request, int64_t i, const struct inf
         return false;
     const size_t left = limits->answer_bytes_max - *bytes_total;
     item->answer_bytes = trace_answer_bytes(item, number_bytes);
-    if (item->answer_bytes > left)
-        return refuse_answer(item, limits, number_bytes, left, fault);
+    if (item->answer_bytes > left / (request->joined ? (size_t)(request->item_count - i) : 1))
+        return refuse_answer(request, item, limits, number_bytes, left, fault);
     *bytes_total += item->answer_bytes;
-    return trace_allocate_results(item, &request->arena, fault);
+    const struct trace_joint joint = { request->joined ? request->items : item,
+                                       request->joined ? i : 0,
+                                       request->joined ? request->item_count : 1 };
+    return trace_allocate_results(item, &joint, &request->arena, fault);
 }
 
 /* ------------------------------------------------------------------ groups -- */

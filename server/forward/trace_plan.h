@@ -34,8 +34,16 @@ bool trace_plan_results(struct trace_item *item, struct arena *arena, struct fau
 /* The most bytes that the item's part of the answer takes; SIZE_MAX on overflow. */
 size_t trace_answer_bytes(const struct trace_item *item, size_t number_bytes);
 
+/* The place of an item among those whose results are contiguous. An item whose results stand alone
+ * is number 0 of 1. */
+struct trace_joint {
+    const struct trace_item *first; /* has its memory already, unless it is the item itself */
+    int64_t number, count;
+};
+
 /* Gives all tensors memory. */
-bool trace_allocate_results(struct trace_item *item, struct arena *arena, struct fault *fault);
+bool trace_allocate_results(struct trace_item *item, const struct trace_joint *joint,
+                            struct arena *arena, struct fault *fault);
 
 /* The side of the largest square weight map, pooled, that lets the item's answer fit into so many
  * bytes; 0: none does. */

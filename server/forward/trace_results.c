@@ -294,7 +294,7 @@ bool trace_plan_results(struct trace_item *item, struct arena *arena, struct fau
     if (item->outputs[TRACE_OUTPUT_WEIGHTS] && item->span_count > 0)
         return fault_set_at(fault, "/outputs", FAULT_OPTION,
                             "spans come in place of weights; ask for one of them");
-    item->has_final_rows = item->outputs[TRACE_OUTPUT_HIDDEN_STATES];
+    item->has_final_rows = item->final_rows || item->outputs[TRACE_OUTPUT_HIDDEN_STATES];
     for (int i = 0; item->has_final_rows && i < forward->stream_count; i++)
         if (item->streams[i].runs)
             set_shape(&item->streams[i].rows, 2, item->streams[i].length, forward->streams[i].width,
@@ -378,18 +378,29 @@ int64_t trace_pool_that_fits(const struct trace_item *item, size_t number_bytes,
 
 /* ------------------------------------------------------------------ memory -- */
 
-static bool allocate(struct trace_tensor *tensor, struct arena *arena, struct fault *fault)
+/* The first item of a joined request has the memory of all; first is its tensor. */
+static bool allocate(struct trace_tensor *tensor, const struct trace_tensor *first,
+                     const struct trace_joint *joint, struct arena *arena, struct fault *fault)
 {
+    const int64_t numbers = numbers_of(tensor);
     size_t bytes;
-    if (__builtin_mul_overflow((size_t)numbers_of(tensor), sizeof(float), &bytes))
+    if (joint->number > 0) {
+        tensor->values = first->values + joint->number * numbers;
+        return true;
+    }
+    if (__builtin_mul_overflow((size_t)numbers, sizeof(float), &bytes)
+        || __builtin_mul_overflow(bytes, (size_t)joint->count, &bytes))
         return fault_no_memory(fault);
     tensor->values = arena_alloc(arena, bytes);
     return tensor->values || fault_no_memory(fault);
 }
 
-static bool allocate_layer(const struct trace_item *item, struct trace_layer *answered,
-                           struct arena *arena, struct fault *fault)
+static bool allocate_layer(const struct trace_item *item, int64_t index,
+                           const struct trace_joint *joint, struct arena *arena,
+                           struct fault *fault)
 {
+    struct trace_layer *answered = &item->answered[index];
+    const struct trace_layer *first = &joint->first->answered[index];
     const struct trace_tensor *encoded = &item->streams[0].rows;
     for (int i = 0; i < TRACE_TENSOR_COUNT; i++) {
         struct trace_tensor *tensor = &answered->tensors[i];
@@ -397,7 +408,7 @@ static bool allocate_layer(const struct trace_item *item, struct trace_layer *an
             continue;
         if (i == TRACE_KEY_INPUTS && encoded->values)
             tensor->values = encoded->values; /* the rows that leave the encoder */
-        else if (!allocate(tensor, arena, fault))
+        else if (!allocate(tensor, &first->tensors[i], joint, arena, fault))
             return false;
     }
     if (answered->is_answered[TRACE_WEIGHTS] && item->has_weight_map
@@ -418,16 +429,19 @@ static bool needs_encoded(const struct trace_item *item)
     return false;
 }
 
-bool trace_allocate_results(struct trace_item *item, struct arena *arena, struct fault *fault)
+bool trace_allocate_results(struct trace_item *item, const struct trace_joint *joint,
+                            struct arena *arena, struct fault *fault)
 {
+    const struct trace_item *first = joint->first;
     if (needs_encoded(item) && item->streams[0].rows.rank == 0)
         set_shape(&item->streams[0].rows, 2, item->streams[0].length,
                   item->model->forward->streams[0].width, 1);
     for (int i = 0; i < MODEL_STREAMS_MAX; i++)
-        if (item->streams[i].rows.rank > 0 && !allocate(&item->streams[i].rows, arena, fault))
+        if (item->streams[i].rows.rank > 0
+            && !allocate(&item->streams[i].rows, &first->streams[i].rows, joint, arena, fault))
             return false;
     for (int64_t i = 0; i < item->answered_count; i++)
-        if (!allocate_layer(item, &item->answered[i], arena, fault))
+        if (!allocate_layer(item, i, joint, arena, fault))
             return false;
     for (int64_t i = 0; i < item->prediction_count; i++) {
         item->predictions[i].candidates = arena_calloc(arena, (size_t)item->candidate_count,
@@ -435,5 +449,6 @@ bool trace_allocate_results(struct trace_item *item, struct arena *arena, struct
         if (!item->predictions[i].candidates)
             return fault_no_memory(fault);
     }
-    return item->logit_rows.rank == 0 || allocate(&item->logit_rows, arena, fault);
+    return item->logit_rows.rank == 0
+           || allocate(&item->logit_rows, &first->logit_rows, joint, arena, fault);
 }

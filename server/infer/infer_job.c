@@ -27,6 +27,8 @@ static struct infer_job *infer_of(struct call *call)
     return (struct infer_job *)call;
 }
 
+static const struct call_kind infer_kind;
+
 /* ----------------------------------------------------------------- reading -- */
 
 static bool begin(struct call *call, const struct exchange *exchange, struct fault *fault)
@@ -71,6 +73,8 @@ static bool read(struct call *call, struct fault *fault)
     struct infer_request *request = &infer->request;
     if (!infer->wire->read(infer, fault))
         return false;
+    if (call->kind != &infer_kind)
+        return call->kind->read(call, fault);
     if (!infer_plan(request, &infer->limits, fault)) {
         if (infer->wire->explain)
             infer->wire->explain(infer, fault);
@@ -220,9 +224,9 @@ static const struct call_kind infer_kind = {
     .drop = drop,
 };
 
-static struct call *create(const struct infer_wire *wire)
+static struct call *create(const struct infer_wire *wire, size_t bytes)
 {
-    struct infer_job *job = calloc(1, sizeof *job);
+    struct infer_job *job = calloc(1, bytes > sizeof *job ? bytes : sizeof *job);
     if (!job)
         return NULL;
     job->call.base.kind = &infer_kind;
@@ -234,11 +238,16 @@ static struct call *create(const struct infer_wire *wire)
 
 void infer_job_handle(struct exchange *exchange, const struct infer_wire *wire)
 {
-    call_handle(exchange, create(wire));
+    infer_job_handle_in(exchange, wire, 0);
+}
+
+void infer_job_handle_in(struct exchange *exchange, const struct infer_wire *wire, size_t bytes)
+{
+    call_handle(exchange, create(wire, bytes));
 }
 
 bool infer_job_try(struct service *service, const struct infer_wire *wire, struct byte_slice body,
                    struct fault *fault)
 {
-    return call_try(service, create(wire), body, fault);
+    return call_try(service, create(wire, 0), body, fault);
 }

@@ -7,6 +7,10 @@
 /* In a handler: takes the body, and answers when all is computed. */
 void infer_job_handle(struct exchange *exchange, const struct infer_wire *wire);
 
+/* The same in memory of at least so many bytes, so that the wire, when it has read what is asked,
+ * may turn the call into one of another kind. The other kind then reads on. */
+void infer_job_handle_in(struct exchange *exchange, const struct infer_wire *wire, size_t bytes);
+
 /* Runs a request of this body, which is not freed, on the caller's thread. Drops the answer. */
 bool infer_job_try(struct service *service, const struct infer_wire *wire, struct byte_slice body,
                    struct fault *fault);

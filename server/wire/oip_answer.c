@@ -41,13 +41,12 @@ static size_t write_class(char *out, float value, int64_t index)
 }
 
 /* Finds the k largest of each row; the last dimension of the result becomes k. */
-static bool classify(struct infer_call *call, struct oip_result *result, int64_t k,
+static bool classify(struct arena *arena, struct oip_result *result, int64_t k,
                      struct classes *classes, struct fault *fault)
 {
     const int64_t width = result->rank > 0 ? result->shape[result->rank - 1] : 1;
     const int64_t rows = width > 0 ? result->count / width : 0;
     const size_t row = (size_t)width * attn_dtype_size(result->dtype);
-    struct arena *arena = &call->request.arena;
     k = k < width ? k : width;
     float *values = arena_calloc(arena, (size_t)width + 1, sizeof *values);
     float *largest = arena_calloc(arena, (size_t)k + 1, sizeof *largest);
@@ -102,35 +101,29 @@ static void write_head(const char *name, const char *datatype, const struct oip_
 }
 
 /* Writes an output; where it is binary, *part becomes its bytes. */
-static bool write_output(struct infer_call *call, const struct oip *oip,
-                         const struct oip_output *output, struct byte_slice *part,
-                         struct fault *fault)
+static bool write_output(const struct oip *oip, const struct oip_output *output,
+                         struct oip_result *result, struct arena *arena, struct text *text,
+                         struct byte_slice *part, struct fault *fault)
 {
-    struct text *text = &call->base.text;
     struct tensor_text tensor;
-    struct oip_result result;
     struct classes classes = { .bytes = NULL };
-    if (oip->model->parameterless)
-        oip_sdpa_result(call, oip, output->slot, &result);
-    else
-        oip_attention_result(call, oip, output->slot, &result);
     if (output->classification > 0
-        && !classify(call, &result, output->classification, &classes, fault))
+        && !classify(arena, result, output->classification, &classes, fault))
         return false;
     write_head(oip->outputs_known[output->slot].name,
-               classes.bytes ? "BYTES" : oip_datatype_name(result.dtype), &result, text);
+               classes.bytes ? "BYTES" : oip_datatype_name(result->dtype), result, text);
     if (output->binary) {
         *part = classes.bytes
                     ? (struct byte_slice){ classes.bytes, classes.size }
-                    : (struct byte_slice){ result.data,
-                                           (size_t)result.count * attn_dtype_size(result.dtype) };
+                    : (struct byte_slice){ result->data,
+                                           (size_t)result->count * attn_dtype_size(result->dtype) };
         text_raw(text, ",\"parameters\":{\"binary_data_size\":");
         text_integer(text, (int64_t)part->size);
         text_raw(text, "}}");
         return true;
     }
     text_raw(text, ",\"data\":");
-    tensor = tensor_text_make(result.data, result.dtype, 1, &result.count);
+    tensor = tensor_text_make(result->data, result->dtype, 1, &result->count);
     if (classes.bytes)
         write_classes(&classes, text);
     else
@@ -153,31 +146,51 @@ static void write_begin(const struct oip *oip, struct text *text)
     text_raw(text, ",\"outputs\":[");
 }
 
-bool oip_write(struct infer_call *call, struct fault *fault)
+bool oip_answer_write(struct call *call, struct arena *arena, const struct oip *oip,
+                      void (*result)(const struct call *call, const struct oip *oip, int slot,
+                                     struct oip_result *result),
+                      struct fault *fault)
 {
-    const struct oip *oip = call->state;
-    struct infer_item *first = call->request.item_count > 0 ? &call->request.items[0] : NULL;
-    struct byte_slice *parts =
-        arena_calloc(&call->request.arena, EXCHANGE_PARTS_MAX, sizeof *parts);
+    struct byte_slice *parts = arena_calloc(arena, (size_t)oip->asked_count + 1, sizeof *parts);
     int part_count = 1;
     if (!parts)
         return fault_no_memory(fault);
-    if (first && !infer_convert_results(&call->request, first, first->answer_dtype, fault))
-        return false;
-    write_begin(oip, &call->base.text);
+    write_begin(oip, &call->text);
     for (int i = 0; i < oip->asked_count; i++) {
-        text_bytes(&call->base.text, ",", i > 0);
-        if (!write_output(call, oip, &oip->outputs[i], &parts[part_count], fault))
+        const struct oip_output *output = &oip->outputs[i];
+        struct oip_result of_output;
+        result(call, oip, output->slot, &of_output);
+        text_bytes(&call->text, ",", i > 0);
+        if (!write_output(oip, output, &of_output, arena, &call->text,
+                          &parts[output->binary ? part_count : 0], fault))
             return false;
-        part_count += oip->outputs[i].binary;
+        part_count += output->binary;
     }
-    text_raw(&call->base.text, part_count > 1 ? "]}" : "]}\n");
+    text_raw(&call->text, part_count > 1 ? "]}" : "]}\n");
     if (part_count == 1)
         return true;
-    parts[0] = (struct byte_slice){ call->base.text.data, call->base.text.used };
-    call->base.content_type = "application/octet-stream";
-    call->base.parts = parts;
-    call->base.part_count = part_count;
-    call->base.has_header_length = true;
+    parts[0] = (struct byte_slice){ call->text.data, call->text.used };
+    call->content_type = "application/octet-stream";
+    call->parts = parts;
+    call->part_count = part_count;
+    call->has_header_length = true;
     return true;
+}
+
+static void result_of(const struct call *call, const struct oip *oip, int slot,
+                      struct oip_result *result)
+{
+    const struct infer_call *infer = (const struct infer_call *)call;
+    if (oip->model->parameterless)
+        oip_sdpa_result(infer, oip, slot, result);
+    else
+        oip_attention_result(infer, oip, slot, result);
+}
+
+bool oip_write(struct infer_call *call, struct fault *fault)
+{
+    struct infer_item *first = call->request.item_count > 0 ? &call->request.items[0] : NULL;
+    if (first && !infer_convert_results(&call->request, first, first->answer_dtype, fault))
+        return false;
+    return oip_answer_write(&call->base, &call->request.arena, call->state, result_of, fault);
 }

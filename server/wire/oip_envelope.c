@@ -182,11 +182,18 @@ static bool read_output(struct oip_reader *reader, int index, const cJSON *objec
     return true;
 }
 
-/* Without outputs in the request, a model answers its context and weights, and sdpa its Y. */
+static bool allocate_outputs(struct infer_call *call, struct oip *oip, struct fault *fault)
+{
+    oip->outputs =
+        arena_calloc(&call->request.arena, (size_t)oip->output_count, sizeof *oip->outputs);
+    return oip->outputs || fault_no_memory(fault);
+}
+
+/* Where the request names no outputs. */
 static void ask_defaults(struct oip *oip)
 {
     oip->asked_count = 0;
-    for (int i = 0; i < (oip->model->parameterless ? 1 : 2); i++)
+    for (int i = 0; i < oip->default_count; i++)
         oip->outputs[oip->asked_count++] =
             (struct oip_output){ .slot = i, .binary = oip->binary_output };
 }
@@ -195,6 +202,8 @@ static bool read_outputs(struct oip_reader *reader)
 {
     const cJSON *outputs = oip_member(reader->call->base.document.root, "outputs"), *object;
     int index = 0;
+    if (!allocate_outputs(reader->call, reader->oip, reader->fault))
+        return false;
     if (!outputs || (cJSON_IsArray(outputs) && !outputs->child)) {
         ask_defaults(reader->oip);
         return true;
@@ -259,6 +268,8 @@ bool oip_read_raw(struct infer_call *call, struct oip *oip, struct fault *fault)
     const size_t row = (size_t)columns * sizeof(float);
     oip->is_raw = true;
     oip->binary_output = !oip->accepts_json_only;
+    if (!allocate_outputs(call, oip, fault))
+        return false;
     ask_defaults(oip);
     if (oip->model->parameterless || columns < 1)
         return fault_set(fault, FAULT_BINARY,

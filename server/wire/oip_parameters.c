@@ -79,8 +79,13 @@ enum {
     KNOWN_MAX = RESERVED_COUNT + OF_MODELS_COUNT,
 };
 
+/* A whole pass has no options. */
 static const struct parameter *own_parameters(const struct oip *oip, int *count)
 {
+    if (oip->trace) {
+        *count = 0;
+        return OF_MODELS;
+    }
     *count = oip->model->parameterless ? OF_SDPA_COUNT : OF_MODELS_COUNT;
     return oip->model->parameterless ? OF_SDPA : OF_MODELS;
 }

@@ -28,7 +28,7 @@ int64_t oip_datatype_integer(const struct oip_datatype *datatype, const void *by
 
 /* ----------------------------------------------------- inputs and outputs -- */
 
-enum { OIP_TENSORS_MAX = 8, OIP_RANK_MAX = 4 };
+enum { OIP_TENSORS_MAX = 9, OIP_RANK_MAX = 4 };
 
 /* One input or output of a model, with the shape of a batch. A model with parameters also takes
  * tensors without the first dimension: those of one call. Q, K and V of sdpa may also be

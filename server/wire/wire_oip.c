@@ -1,6 +1,7 @@
 /* wire_oip.c - see wire_oip.h. */
 #include "wire/wire_oip.h"
 
+#include "forward/trace_job.h"
 #include "service/model_access.h"
 
 #include <errno.h>
@@ -77,8 +78,14 @@ static bool resolve(struct infer_call *call, struct oip *oip, struct fault *faul
                               &call->request.model, fault))
         return false;
     oip->model = call->request.model;
+    struct oip_tensor *outputs =
+        arena_calloc(&call->request.arena, OIP_TENSORS_MAX, sizeof *outputs);
+    if (!outputs)
+        return fault_no_memory(fault);
     oip->input_count = oip_inputs(oip->model, oip->inputs_known);
-    oip->output_count = oip_outputs(oip->model, oip->outputs_known);
+    oip->output_count = oip_outputs(oip->model, outputs);
+    oip->outputs_known = outputs;
+    oip->default_count = oip->model->parameterless ? 1 : 2; /* Y; context and weights */
     return true;
 }
 
@@ -103,39 +110,42 @@ static bool read_body(struct infer_call *call, struct oip *oip, struct fault *fa
                          call->base.body.size, oip->header_length);
     if (!oip->has_header_length)
         oip->header_length = call->base.body.size;
-    if (!read_json(call, oip, fault) || !oip_read_envelope(call, oip, fault))
+    if (!read_json(call, oip, fault)
+        || (oip_trace_is_asked(&call->base.document) && !oip_trace_begin(call, oip, fault))
+        || !oip_read_envelope(call, oip, fault))
         return false;
     if (!oip->has_header_length)
         call_drop_body(&call->base); /* nothing points into it */
     return true;
 }
 
-/* The bytes that a number of the answer takes at the most: those of a double where all outputs are
- * binary; 0: it is text. */
-static size_t number_bytes(const struct oip *oip)
+bool oip_is_all_binary(const struct oip *oip)
 {
     for (int i = 0; i < oip->asked_count; i++)
         if (!oip->outputs[i].binary || oip->outputs[i].classification > 0)
-            return 0;
-    return sizeof(double);
+            return false;
+    return true;
 }
 
 static bool make_items(struct infer_call *call, struct oip *oip, struct fault *fault)
 {
     struct infer_item shared = { .layer_index = 0 };
+    if (!read_body(call, oip, fault) || !oip_read_parameters(call, oip, &shared, fault))
+        return false;
+    if (oip->trace) {
+        trace_job_take(call, &oip_trace_wire);
+        return true;
+    }
     call->request.joined = true;
-    return read_body(call, oip, fault) && oip_read_parameters(call, oip, &shared, fault)
-           && (oip->model->parameterless ? oip_sdpa_items(call, oip, &shared, fault)
-                                         : oip_attention_items(call, oip, &shared, fault));
+    call->request.number_bytes = oip_is_all_binary(oip) ? sizeof(double) : 0;
+    return oip->model->parameterless ? oip_sdpa_items(call, oip, &shared, fault)
+                                     : oip_attention_items(call, oip, &shared, fault);
 }
 
 static bool read(struct infer_call *call, struct fault *fault)
 {
     struct oip *oip = call->state;
-    if (!resolve(call, oip, fault) || !make_items(call, oip, fault))
-        return false;
-    call->request.number_bytes = number_bytes(oip);
-    return true;
+    return resolve(call, oip, fault) && make_items(call, oip, fault);
 }
 
 /* -------------------------------------------------------------- pointers -- */

@@ -2,12 +2,16 @@
  *
  * A request passes through these files: oip_envelope.c and oip_data.c read its inputs and which
  * outputs it asks for, oip_parameters.c its options; oip_attention.c makes items of the inputs for
- * a model with parameters, oip_sdpa.c for the one without; oip_answer.c writes the results. */
+ * a model with parameters, oip_sdpa.c for the one without; oip_answer.c writes the results.
+ *
+ * Inputs under the names of exports to ONNX, such as input_ids, ask for the whole pass of a model.
+ * When the names are read, the call becomes a trace, of which oip_trace.c makes items. */
 #ifndef ATTND_WIRE_OIP_H
 #define ATTND_WIRE_OIP_H
 
+#include "forward/trace_wire.h"
 #include "infer/infer_wire.h"
-#include "wire/oip_tensors.h"
+#include "wire/oip_trace_tensors.h"
 
 extern const struct infer_wire wire_oip;
 
@@ -58,8 +62,11 @@ struct oip {
     bool accepts_json_only;
 
     const struct model *model; /* the request's */
-    struct oip_tensor inputs_known[OIP_TENSORS_MAX], outputs_known[OIP_TENSORS_MAX];
-    int input_count, output_count;
+    const struct oip_trace_tensors
+        *trace; /* the request asks for a whole pass; NULL: for attention */
+    struct oip_tensor inputs_known[OIP_TENSORS_MAX];
+    const struct oip_tensor *outputs_known;
+    int input_count, output_count, default_count; /* see oip_trace_tensors.h */
 
     /* From the body. */
     const char *id; /* NULL: none */
@@ -67,7 +74,7 @@ struct oip {
     bool binary_output;                       /* outputs that do not say so are binary */
     bool is_raw;                              /* the body is one tensor's bytes, without JSON */
     struct oip_input inputs[OIP_TENSORS_MAX]; /* by slot, see oip_tensors.h */
-    struct oip_output outputs[OIP_TENSORS_MAX];
+    struct oip_output *outputs;               /* [asked_count], of at most output_count */
     int asked_count;
 
     /* How the inputs were made into items. */
@@ -77,6 +84,9 @@ struct oip {
     struct infer_array y_shape, map_shape; /* of sdpa's other outputs; no data */
     enum attn_output map;                  /* of sdpa: which output qk_matmul_output is */
 };
+
+/* Whether all outputs are answered as the bytes of their numbers. */
+bool oip_is_all_binary(const struct oip *oip);
 
 /* -------------------------------------------------------------- oip_envelope.c -- */
 
@@ -133,5 +143,22 @@ void oip_sdpa_result(const struct infer_call *call, const struct oip *oip, int s
 /* ------------------------------------------------------------- oip_answer.c -- */
 
 bool oip_write(struct infer_call *call, struct fault *fault);
+
+/* Writes an answer whose results a function gives, for whichever kind of call. */
+bool oip_answer_write(struct call *call, struct arena *arena, const struct oip *oip,
+                      void (*result)(const struct call *call, const struct oip *oip, int slot,
+                                     struct oip_result *result),
+                      struct fault *fault);
+
+/* -------------------------------------------------------------- oip_trace.c -- */
+
+/* Whether the names of the document's inputs ask for a whole pass. */
+bool oip_trace_is_asked(const struct json_document *document);
+
+/* Sets the inputs and outputs of a whole pass; a fault where the model has none. */
+bool oip_trace_begin(struct infer_call *call, struct oip *oip, struct fault *fault);
+
+/* The wire of the call that the inference becomes. */
+extern const struct trace_wire oip_trace_wire;
 
 #endif
