@@ -38,19 +38,9 @@ static struct trace_job *trace_of(struct call *call)
 static bool begin(struct call *call, const struct exchange *exchange, struct fault *fault)
 {
     struct trace_call *trace = &trace_of(call)->call;
-    const struct service *service = call->service;
-    const struct config *config = service->config;
-    trace->limits = (struct infer_limits){
-        .store = service->store,
-        .key = exchange ? exchange_key(exchange) : NULL,
-        .kernels = service->kernels,
-        .worker_count = scheduler_worker_count(service->scheduler),
-        .workspace_bytes = SERVICE_WORKSPACE_BYTES,
-        .answer_bytes_max = config->answer_bytes_max,
-        .scratch_bytes_max = service_request_bytes_max(config),
-    };
+    trace->limits = infer_job_limits(call->service, exchange);
     call->job.tasks_at_once = trace->limits.worker_count;
-    trace->request.nonfinite_allowed = config->json_nonfinite_allowed;
+    trace->request.nonfinite_allowed = call->service->config->json_nonfinite_allowed;
     arena_init(&trace->request.arena, trace->limits.scratch_bytes_max);
     trace->request.arena.memory = call->memory;
     if (!exchange)

@@ -31,12 +31,10 @@ static const struct call_kind infer_kind;
 
 /* ----------------------------------------------------------------- reading -- */
 
-static bool begin(struct call *call, const struct exchange *exchange, struct fault *fault)
+struct infer_limits infer_job_limits(const struct service *service, const struct exchange *exchange)
 {
-    struct infer_call *infer = &infer_of(call)->call;
-    const struct service *service = call->service;
     const struct config *config = service->config;
-    infer->limits = (struct infer_limits){
+    return (struct infer_limits){
         .store = service->store,
         .key = exchange ? exchange_key(exchange) : NULL,
         .kernels = service->kernels,
@@ -45,8 +43,14 @@ static bool begin(struct call *call, const struct exchange *exchange, struct fau
         .answer_bytes_max = config->answer_bytes_max,
         .scratch_bytes_max = service_request_bytes_max(config),
     };
+}
+
+static bool begin(struct call *call, const struct exchange *exchange, struct fault *fault)
+{
+    struct infer_call *infer = &infer_of(call)->call;
+    infer->limits = infer_job_limits(call->service, exchange);
     call->job.tasks_at_once = infer->limits.worker_count;
-    infer->request.nonfinite_allowed = config->json_nonfinite_allowed;
+    infer->request.nonfinite_allowed = call->service->config->json_nonfinite_allowed;
     arena_init(&infer->request.arena, infer->limits.scratch_bytes_max);
     infer->request.arena.memory = call->memory;
     if (!exchange)

@@ -4,6 +4,10 @@
 
 #include "infer/infer_wire.h"
 
+/* What planning needs, for a request; exchange is NULL in call_try(). */
+struct infer_limits infer_job_limits(const struct service *service,
+                                     const struct exchange *exchange);
+
 /* In a handler: takes the body, and answers when all is computed. */
 void infer_job_handle(struct exchange *exchange, const struct infer_wire *wire);
 

@@ -60,6 +60,22 @@ bool v1_read_string(struct v1_reader *reader, const cJSON *node, struct byte_sli
            || fault_no_memory(reader->fault);
 }
 
+bool v1_find_requests(struct v1_reader *reader, const cJSON *root, int items_max,
+                      const cJSON **requests, int *count)
+{
+    *requests = cJSON_GetObjectItemCaseSensitive(root, "requests");
+    v1_point_to(reader, "requests");
+    if (!*requests)
+        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "requests is missing");
+    *count = cJSON_IsArray(*requests) ? cJSON_GetArraySize(*requests) : 0;
+    if (!cJSON_IsArray(*requests) || (*count && json_numbers_of(reader->document, *requests)))
+        return v1_wrong_type(reader, *requests, "an array of requests");
+    return *count <= items_max
+           || fault_set_at(reader->fault, reader->pointer, FAULT_TOO_LARGE,
+                           "requests has %d items; at most %d are taken, send several batches",
+                           *count, items_max);
+}
+
 bool v1_read_bool(struct v1_reader *reader, const cJSON *node, bool *value)
 {
     if (!cJSON_IsBool(node))

@@ -35,6 +35,10 @@ bool v1_unknown_field(struct v1_reader *reader, const char *name, const char *co
  */
 bool v1_read_string(struct v1_reader *reader, const cJSON *node, struct byte_slice *bytes);
 
+/* Finds the array "requests" of a batch, which has at most items_max elements. */
+bool v1_find_requests(struct v1_reader *reader, const cJSON *root, int items_max,
+                      const cJSON **requests, int *count);
+
 bool v1_read_bool(struct v1_reader *reader, const cJSON *node, bool *value);
 
 /* Reads a number in the range of a 32-bit float, as a double. Only an answer in double shows digits

@@ -325,17 +325,10 @@ static bool read_batch(struct trace_reader *reader, struct trace_request *reques
                        const cJSON *root, const struct trace_item *shared)
 {
     struct v1_reader *values = &reader->values;
-    const cJSON *requests = cJSON_GetObjectItemCaseSensitive(root, "requests"), *node;
-    v1_point_to(values, "requests");
-    if (!requests)
-        return fault_set_at(values->fault, values->pointer, FAULT_FIELD, "requests is missing");
-    const int count = cJSON_IsArray(requests) ? cJSON_GetArraySize(requests) : 0;
-    if (!cJSON_IsArray(requests) || (count && json_numbers_of(values->document, requests)))
-        return v1_wrong_type(values, requests, "an array of requests");
-    if (count > TRACE_ITEMS_MAX)
-        return fault_set_at(values->fault, values->pointer, FAULT_TOO_LARGE,
-                            "requests has %d items; at most %d are taken, send several batches",
-                            count, TRACE_ITEMS_MAX);
+    const cJSON *requests, *node;
+    int count;
+    if (!v1_find_requests(values, root, TRACE_ITEMS_MAX, &requests, &count))
+        return false;
     request->items = arena_calloc(&request->arena, (size_t)count, sizeof *request->items);
     if (!request->items)
         return fault_no_memory(values->fault);

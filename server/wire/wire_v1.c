@@ -17,21 +17,13 @@
 static bool read_batch(struct v1_reader *reader, const cJSON *root, const struct infer_item *shared)
 {
     struct infer_request *request = reader->request;
-    const cJSON *requests = cJSON_GetObjectItemCaseSensitive(root, "requests");
-    v1_point_to(reader, "requests");
-    if (!requests)
-        return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD, "requests is missing");
-    const int count = cJSON_IsArray(requests) ? cJSON_GetArraySize(requests) : 0;
-    if (!cJSON_IsArray(requests) || (count && json_numbers_of(reader->document, requests)))
-        return v1_wrong_type(reader, requests, "an array of requests");
-    if (count > INFER_ITEMS_MAX)
-        return fault_set_at(reader->fault, reader->pointer, FAULT_TOO_LARGE,
-                            "requests has %d items; at most %d are taken, send several batches",
-                            count, INFER_ITEMS_MAX);
+    const cJSON *requests, *node;
+    int count;
+    if (!v1_find_requests(reader, root, INFER_ITEMS_MAX, &requests, &count))
+        return false;
     request->items = arena_calloc(&request->arena, (size_t)count, sizeof *request->items);
     if (!request->items)
         return fault_no_memory(reader->fault);
-    const cJSON *node;
     cJSON_ArrayForEach(node, requests)
     {
         struct infer_item *item = &request->items[request->item_count++];

@@ -18,20 +18,6 @@
 
 enum { WORDS = 90 };
 
-/* The request, with WORDS words of text, and what is put behind the text. */
-static char *request_of(const char *more)
-{
-    static const char *const KNOWN[] = { "the ", "cat ", "sat ", "on ", "mats. " };
-    char *body = calloc(1, WORDS * 8 + 200);
-    strcpy(body, "{\"model\":\"words\",\"text\":\"");
-    for (int i = 0; i < WORDS; i++)
-        strcat(body, KNOWN[i * i % 5]);
-    strcat(body, "\"");
-    strcat(body, more);
-    strcat(body, "}");
-    return body;
-}
-
 static bool has_metric(struct http_client *own, const char *line)
 {
     struct http_response response = http_client_get(own, "/metrics");
@@ -59,7 +45,7 @@ static void test_budget(void **state)
     struct http_client own;
     char time[64];
     snprintf(time, sizeof time, ",\"keep\":\"%.0fms\"", 1000 * daemon_slowness());
-    char *body = request_of(time);
+    char *body = word_model_request(WORDS, time);
     (void)state;
     daemon_start_with(&other, "--models", directory, "--trace-memory-max", "48KiB", NULL);
     http_client_init(&own, other.port);
@@ -95,7 +81,7 @@ static void test_maker_alone(void **state)
     };
     struct daemon other;
     struct http_client own;
-    char *body = request_of(",\"keep\":\"1m\""), path[128];
+    char *body = word_model_request(WORDS, ",\"keep\":\"1m\""), path[128];
     const struct http_request keep_it = { .method = "POST", .path = "/v1/trace", .body = body };
     const struct http_request look = { .method = "GET", .path = path };
     const struct http_request end = { .method = "DELETE", .path = path };

@@ -17,29 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = 90, HEADS = 2, LAYERS = 2 };
+enum { WORDS = 90, HEADS = 2, LAYERS = WORD_MODEL_LAYERS };
 
 static char id[65];
 static double *maps[LAYERS]; /* [HEADS][length][length] */
 static int64_t length;
 
-/* The request, with WORDS words of text, and what is put behind the text. */
-static char *request_of(const char *more)
-{
-    static const char *const KNOWN[] = { "the ", "cat ", "sat ", "on ", "mats. " };
-    char *body = calloc(1, WORDS * 8 + 200);
-    strcpy(body, "{\"model\":\"words\",\"text\":\"");
-    for (int i = 0; i < WORDS; i++)
-        strcat(body, KNOWN[i * i % 5]);
-    strcat(body, "\"");
-    strcat(body, more);
-    strcat(body, "}");
-    return body;
-}
-
 static cJSON *trace(const char *more)
 {
-    char *body = request_of(more);
+    char *body = word_model_request(WORDS, more);
     cJSON *answer = answer_post(&client, "/v1/trace", body);
     free(body);
     return answer;
@@ -339,7 +325,7 @@ static void test_faults(void **state)
 
 static void expect_keep_fault(const char *more, long status, const char *code, const char *words)
 {
-    char *body = request_of(more);
+    char *body = word_model_request(WORDS, more);
     struct http_response response = http_client_post(&client, "/v1/trace", body);
     if (response.status != status || !strstr(response.body, code) || !strstr(response.body, words)
         || !strstr(response.body, "\"/keep\""))

@@ -11,6 +11,8 @@
 #include "published.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 const char word_model_config[] =
@@ -57,4 +59,17 @@ void word_model_make(const char *folder, const char *tokenizer)
     assert_non_null(file);
     fputs(tokenizer, file);
     fclose(file);
+}
+
+char *word_model_request(int words, const char *more)
+{
+    static const char *const KNOWN[] = { "the ", "cat ", "sat ", "on ", "mats. " };
+    char *body = calloc(1, (size_t)words * 8 + strlen(more) + 64);
+    strcpy(body, "{\"model\":\"words\",\"text\":\"");
+    for (int i = 0; i < words; i++)
+        strcat(body, KNOWN[i * i % 5]);
+    strcat(body, "\"");
+    strcat(body, more);
+    strcat(body, "}");
+    return body;
 }
