@@ -7,12 +7,16 @@
 
 #include <cmocka.h>
 
+#include "answer.h"
 #include "daemon.h"
 #include "manifest.h"
 #include "skip.h"
+#include "tensor_file.h"
 
 #include <cjson/cJSON.h>
+#include <zlib.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,7 +140,7 @@ static char *build_example(const char *name)
     char *program = NULL, *command = NULL;
     assert_true(asprintf(&program, "%s/%s", directory, strrchr(name, '/') + 1) > 0);
     assert_true(asprintf(&command,
-                         "cc -O2 examples%s.c $(pkg-config --cflags --libs libcurl libcjson) "
+                         "cc -O2 examples%s.c $(pkg-config --cflags --libs libcurl libcjson) -lm "
                          "-o %s",
                          name, program)
                 > 0);
@@ -212,6 +216,132 @@ static void test_weight_map(void **state)
     free(kept);
 }
 
+/* The document that the question is about is looked at most. Texts with quotes are taken. */
+static void test_which_document(void **state)
+{
+    (void)state;
+    skip_without("curl", "command -v curl");
+    static char output[OUTPUT_BYTES];
+    run_command("examples/which-document.sh", &teller, output);
+    assert_string_equal(output, "mean 0.07, most 0.54 in layer 2 head 7: Tim had a toy boat. He "
+                                "played with it in the water.\n"
+                                "mean 0.17, most 0.93 in layer 4 head 2: Sue saw a big cake. She "
+                                "wanted to eat the cake.\n"
+                                "mean 0.09, most 0.38 in layer 1 head 2: Pip was a little bird. "
+                                "Pip liked to sing all day.\n");
+    run_command("ask() { examples/which-document.sh \"$1\" 'Tom' 'a \"b\" \\ c' 'end'; }; ask",
+                &teller, output);
+    assert_non_null(strstr(output, ": a \"b\" \\ c\nmean "));
+}
+
+/* ------------------------------------------------------------------- map-png.c -- */
+
+enum { MAP_SCALE = 3, MAP_GAP = 6, MAP_GREY = 0xd8, MAP_LAYERS = 5, MAP_HEADS = 8 };
+
+struct picture {
+    int width, height;
+    unsigned char *lines; /* [height][1 + width] */
+};
+
+static uint32_t big_endian(const unsigned char *bytes)
+{
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+/* Reads a PNG of 8 bits of grey in one IDAT, as the program writes it. */
+static void read_png(struct picture *picture, const char *path)
+{
+    size_t size;
+    unsigned char *bytes = tensor_read_bytes(path, &size), *at = bytes + 8;
+    static const char *const TYPES[] = { "IHDR", "IDAT", "IEND" };
+    assert_true(size > 57);
+    assert_memory_equal(bytes, "\x89PNG\r\n\x1a\n", 8);
+    for (int i = 0; i < 3; i++) {
+        const uint32_t length = big_endian(at);
+        assert_true(length <= size - 12 - (size_t)(at - bytes));
+        assert_memory_equal(at + 4, TYPES[i], 4);
+        assert_int_equal(big_endian(at + 8 + length), crc32(0, at + 4, 4 + length));
+        if (i == 0) {
+            picture->width = (int)big_endian(at + 8);
+            picture->height = (int)big_endian(at + 12);
+            assert_memory_equal(at + 16, "\x08\0\0\0\0", 5);
+        } else if (i == 1) {
+            const uLongf want = (uLongf)picture->height * (uLongf)(1 + picture->width);
+            uLongf got = want;
+            picture->lines = malloc(want);
+            assert_non_null(picture->lines);
+            assert_int_equal(uncompress(picture->lines, &got, at + 8, length), Z_OK);
+            assert_true(got == want);
+        }
+        at += 12 + length;
+    }
+    assert_true(at == bytes + size);
+    free(bytes);
+}
+
+static int pixel(const struct picture *picture, int x, int y)
+{
+    assert_true(x < picture->width && y < picture->height);
+    return picture->lines[(size_t)y * (size_t)(1 + picture->width) + 1 + (size_t)x];
+}
+
+/* The middle of a weight's square has the weight's grey. */
+static void expect_weights(const struct picture *picture, const cJSON *weights, int layer)
+{
+    int head = 0, count = cJSON_GetArraySize(weights->child);
+    const int side = count * MAP_SCALE + MAP_GAP;
+    const cJSON *map, *row, *weight;
+    assert_int_equal(picture->width, MAP_HEADS * side + MAP_GAP);
+    assert_int_equal(picture->height, MAP_LAYERS * side + MAP_GAP);
+    cJSON_ArrayForEach(map, weights)
+    {
+        int y = MAP_GAP + layer * side + 1;
+        cJSON_ArrayForEach(row, map)
+        {
+            int x = MAP_GAP + head * side + 1;
+            cJSON_ArrayForEach(weight, row)
+            {
+                const double want = 255 - 255 * sqrt(weight->valuedouble);
+                assert_true(fabs(pixel(picture, x, y) - want) < 0.51);
+                x += MAP_SCALE;
+            }
+            assert_int_equal(pixel(picture, x + 1, y), MAP_GREY);
+            y += MAP_SCALE;
+        }
+        head++;
+    }
+    assert_int_equal(head, MAP_HEADS);
+}
+
+static void test_map_png(void **state)
+{
+    (void)state;
+    static char output[OUTPUT_BYTES];
+    char *program = build_example("/map-png"), *path = NULL, *command = NULL;
+    assert_true(asprintf(&path, "%s/maps.png", directory) > 0);
+    assert_true(asprintf(&command,
+                         "draw() { %s \"$1\" stories260K '\"Is it a \\ cat?\"' >%s; }; draw",
+                         program, path)
+                > 0);
+    run_command(command, &teller, output);
+    struct picture picture = { 0 };
+    read_png(&picture, path);
+
+    struct http_client client;
+    http_client_init(&client, teller.port);
+    cJSON *answer = answer_post(
+        &client, "/v1/trace", "{\"model\":\"stories260K\",\"text\":\"\\\"Is it a \\\\ cat?\\\"\"}");
+    int layer = 0;
+    const cJSON *traced;
+    cJSON_ArrayForEach(traced, cJSON_GetObjectItem(answer, "layers"))
+        expect_weights(&picture, cJSON_GetObjectItem(traced, "weights"), layer++);
+    assert_int_equal(layer, MAP_LAYERS);
+    cJSON_Delete(answer);
+    http_client_free(&client);
+    remove(program), remove(path);
+    free(program), free(path), free(command), free(picture.lines);
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -245,7 +375,8 @@ int main(void)
         cmocka_unit_test(test_client_javascript), cmocka_unit_test(test_client_go),
         cmocka_unit_test(test_client_php),        cmocka_unit_test(test_client_java),
         cmocka_unit_test(test_client_c),          cmocka_unit_test(test_story_teller),
-        cmocka_unit_test(test_weight_map),        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_weight_map),        cmocka_unit_test(test_which_document),
+        cmocka_unit_test(test_map_png),           cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, clear);
 }
