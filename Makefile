@@ -212,8 +212,8 @@ $(PRELOAD): $B/%.so: %.c $B/flags
 ADDRESS  := $(patsubst localhost,:8080,$(LISTEN:localhost:%=:%))
 ADDRESS  := $(ADDRESS::%=127.0.0.1:%)
 LOOPBACK := $(filter 127.% [::1]:%,$(ADDRESS))
-REQUEST := curl -s http://$(ADDRESS)/v1/attention -H 'Content-Type: application/json' \
-           $(if $(KEYS),-H \"Authorization: Bearer \$$KEY\" )-d '{\"model\":\"demo\",\"query\":[[1,0,0],[0,1,0],[1,1,0],[0,0,1]]}'
+REQUEST := curl -s http://$(ADDRESS)/v1/trace -H 'Content-Type: application/json' \
+           $(if $(KEYS),-H \"Authorization: Bearer \$$KEY\" )-d '{\"model\":\"stories260K\",\"text\":\"Once upon a time\",\"layers\":[1],\"weight_map\":{\"heads\":[4]}}'
 
 run: ## install what is missing, build, serve on 127.0.0.1:8080 (LISTEN=..., KEYS=FILE), print a curl line
 	@deploy/install-packages.sh build run
