@@ -19,7 +19,8 @@
 #define INFER                                                                                      \
     "{\"inputs\":[{\"name\":\"query\",\"shape\":[2,3],\"datatype\":\"FP32\","                      \
     "\"data\":[1,0,0,0,1,0]}]"
-#define TYPED "{\"config\":{\"attention\":\"dot\"},\"parameters\":{\"q_proj.weight\":[[1]]"
+#define THE_CAT "\"model\":\"words\",\"text\":\"the cat sat\""
+#define TYPED   "{\"config\":{\"attention\":\"dot\"},\"parameters\":{\"q_proj.weight\":[[1]]"
 
 /* The calls run in this order. The first call of an operation is a good one if the operation has a
  * good answer. */
@@ -64,6 +65,20 @@ static const struct openapi_call calls[] = {
     { "POST", "/v1/detokenize", NULL, 200, "{\"model\":\"words\",\"tokens\":[3,4,7]}", NULL },
     { "POST", "/v1/detokenize", NULL, 400, "{\"model\":\"words\",\"tokens\":[10]}", NULL },
     { "POST", "/v1/detokenize", NULL, 404, "{\"model\":\"nobody\",\"tokens\":[]}", NULL },
+    { "POST", "/v1/trace", NULL, 200, "{" THE_CAT "}", NULL },
+    { "POST", "/v1/trace", NULL, 200,
+      "{" THE_CAT ",\"layers\":[1],\"outputs\":[\"weights\",\"lse\",\"scores\",\"masked\","
+      "\"inputs\",\"hidden_states\",\"attention_output\",\"predictions\"],"
+      "\"weight_map\":{\"top_k\":1},\"positions\":[-1]}",
+      NULL },
+    { "POST", "/v1/trace", NULL, 200,
+      "{" THE_CAT ",\"spans\":[[0,1]],\"rows\":[-1],\"keep\":\"1s\"}", NULL },
+    { "POST", "/v1/trace", NULL, 200, "{" THE_CAT "}", AS_FILE },
+    { "POST", "/v1/trace", NULL, 400, "{\"model\":\"demo\",\"tokens\":[1]}", NULL },
+    { "POST", "/v1/trace", NULL, 404, "{\"model\":\"nobody\",\"tokens\":[1]}", NULL },
+    { "POST", "/v1/trace/batch", NULL, 200,
+      "{\"requests\":[{" THE_CAT "},{" THE_CAT ",\"layers\":[9]},{\"model\":\"no\"}]}", NULL },
+    { "POST", "/v1/trace/batch", NULL, 400, "{\"requests\":1}", NULL },
     { "GET", T, T_IS, 200, NULL, NULL },
     { "GET", T, "/v1/traces/nobody", 404, NULL, NULL },
     { "GET", T "/weights", T_IS "/weights?layer=1&head=0", 200, NULL, NULL },
