@@ -221,6 +221,14 @@ static bool plan_plain_inputs(struct infer_item *item, struct planned_inputs *in
 
 /* --------------------------------------------------------------- options -- */
 
+/* Whether the call is one of a whole sequence through a causal layer of a model whose tokens can be
+ * traced. There a row's bits are the same whatever tokens come behind it, in a trace and here. */
+static bool is_whole_sequence(const struct infer_item *item, const struct attn_options *options)
+{
+    return item->model->forward && options->causal && item->q_len == item->kv_len_max
+           && item->past_len == 0 && item->masking.kv_offset == 0;
+}
+
 static struct attn_options plan_options(const struct infer_item *item)
 {
     struct attn_options options = item->model->layers[item->layer_index].options;
@@ -240,6 +248,7 @@ static struct attn_options plan_options(const struct infer_item *item)
     options.seed = item->seed;
     options.normalizer = item->normalizer;
     options.softmax_precision = item->softmax_precision;
+    options.is_prefix_stable = is_whole_sequence(item, &options);
     return options;
 }
 

@@ -32,15 +32,15 @@ static const char BERT_TENSORS[] =
 
 static const char LLAMA_CONFIG[] =
     "{\"model_type\":\"llama\",\"hidden_size\":16,\"num_attention_heads\":4,"
-    "\"num_key_value_heads\":2,\"num_hidden_layers\":3,\"intermediate_size\":32,"
+    "\"num_key_value_heads\":2,\"head_dim\":16,\"num_hidden_layers\":3,\"intermediate_size\":32,"
     "\"vocab_size\":40,\"rms_norm_eps\":1e-5,\"hidden_act\":\"silu\","
     "\"tie_word_embeddings\":true}";
 
 static const char LLAMA_TENSORS[] =
     "model.embed_tokens.weight 40x16, model.norm.weight 16, " LLAMA
     "input_layernorm.weight 16, " LLAMA "post_attention_layernorm.weight 16, " LLAMA
-    "self_attn.q_proj.weight 16x16, " LLAMA "self_attn.k_proj.weight 8x16, " LLAMA
-    "self_attn.v_proj.weight 8x16, " LLAMA "self_attn.o_proj.weight 16x16, " LLAMA
+    "self_attn.q_proj.weight 64x16, " LLAMA "self_attn.k_proj.weight 32x16, " LLAMA
+    "self_attn.v_proj.weight 32x16, " LLAMA "self_attn.o_proj.weight 16x64, " LLAMA
     "mlp.gate_proj.weight 32x16, " LLAMA "mlp.up_proj.weight 32x16, " LLAMA
     "mlp.down_proj.weight 16x32";
 
