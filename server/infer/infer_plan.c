@@ -221,12 +221,15 @@ static bool plan_plain_inputs(struct infer_item *item, struct planned_inputs *in
 
 /* --------------------------------------------------------------- options -- */
 
-/* Whether the call is one of a whole sequence through a causal layer of a model whose tokens can be
- * traced. There a row's bits are the same whatever tokens come behind it, in a trace and here. */
+/* Whether the call is one of a whole sequence through a layer of a decoder whose tokens can be
+ * traced: a causal layer, or one of cross attention. There a row's bits are the same whatever
+ * tokens come behind it, in a trace and here. */
 static bool is_whole_sequence(const struct infer_item *item, const struct attn_options *options)
 {
-    return item->model->forward && options->causal && item->q_len == item->kv_len_max
-           && item->past_len == 0 && item->masking.kv_offset == 0;
+    const struct model_layer *layer = &item->model->layers[item->layer_index];
+    const bool is_cross = strcmp(model_layer_kind(layer), "cross") == 0;
+    return item->model->forward && item->past_len == 0 && item->masking.kv_offset == 0
+           && (is_cross || (options->causal && item->q_len == item->kv_len_max));
 }
 
 static struct attn_options plan_options(const struct infer_item *item)
