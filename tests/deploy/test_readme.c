@@ -1,5 +1,5 @@
-/* test_readme.c - the commands that README.md shows can be pasted, in order, and answer what it
- * shows. pasted.h says how. */
+/* test_readme.c - the commands that README.md and the page of the examples show can be pasted, in
+ * order, and answer what the pages show. pasted.h says how. */
 #include "pasted.h"
 #include "skip.h"
 
@@ -14,30 +14,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct pasted_page page;
+static struct pasted_page page, examples;
 
 static int start(void **state)
 {
     pasted_start(state);
     pasted_read(&page, "README.md");
+    pasted_read(&examples, "examples/README.md");
     return 0;
 }
 
 static int stop(void **state)
 {
     pasted_free(&page);
+    pasted_free(&examples);
     return pasted_stop(state);
 }
 
 /* A command's output is the answer that the page shows. */
-static void assert_shown(const struct pasted_block *answer, char *output)
+static void assert_shown(const struct pasted_page *shown, const struct pasted_block *answer,
+                         char *output)
 {
     if (strcmp(answer->language, "json") == 0) {
-        pasted_assert_json(&page, answer->text, output);
+        pasted_assert_json(shown, answer->text, output);
         return;
     }
     assert_string_equal(answer->language, "text");
-    pasted_assert_text(&page, pasted_squeezed(answer->text), pasted_squeezed(output));
+    pasted_assert_text(shown, pasted_squeezed(answer->text), pasted_squeezed(output));
 }
 
 /* The request that `make run` prints is the first one that README.md shows. */
@@ -86,26 +89,41 @@ static void test_printed_address(void **state)
     }
 }
 
+/* Pastes the commands of a page. The caller's counts grow by those and by the answers. */
+static void paste(const struct pasted_page *pasted, int *commands, int *answers)
+{
+    for (int i = 0; i < pasted->block_count; i++) {
+        if (!pasted_is_command(pasted, i))
+            continue;
+        char *output = pasted_shell(pasted->blocks[i].text);
+        const struct pasted_block *answer = pasted_answer(pasted, i);
+        ++*commands;
+        if (strstr(output, "\"error\""))
+            fail_msg("%s\nanswers\n%s", pasted->blocks[i].text, output);
+        if (answer) {
+            assert_shown(pasted, answer, output);
+            ++*answers;
+        }
+        free(output);
+    }
+}
+
 static void test_commands(void **state)
 {
     (void)state;
     skip_without("curl", "command -v curl");
     int commands = 0, answers = 0;
-    for (int i = 0; i < page.block_count; i++) {
-        if (!pasted_is_command(&page, i))
-            continue;
-        char *output = pasted_shell(page.blocks[i].text);
-        const struct pasted_block *answer = pasted_answer(&page, i);
-        commands++;
-        if (strstr(output, "\"error\""))
-            fail_msg("%s\nanswers\n%s", page.blocks[i].text, output);
-        if (answer) {
-            assert_shown(answer, output);
-            answers++;
-        }
-        free(output);
-    }
+    paste(&page, &commands, &answers);
     assert_true(commands > 0 && answers > 0);
+}
+
+static void test_examples(void **state)
+{
+    (void)state;
+    skip_without("curl", "command -v curl");
+    int commands = 0, answers = 0;
+    paste(&examples, &commands, &answers);
+    assert_true(commands > 0);
 }
 
 static void test_nothing_changes_outside_build(void **state)
@@ -122,6 +140,7 @@ int main(void)
         cmocka_unit_test(test_printed_request),
         cmocka_unit_test(test_printed_address),
         cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_examples),
         cmocka_unit_test(test_nothing_changes_outside_build),
     };
     return cmocka_run_group_tests(tests, start, stop);
