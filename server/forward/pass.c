@@ -119,6 +119,11 @@ bool pass_create(struct pass **made, struct arena *arena, const struct pass_grou
     return fill(pass, group, work, fault);
 }
 
+int64_t pass_step_count(const struct pass *pass)
+{
+    return pass->step_count;
+}
+
 /* ----------------------------------------------------------------- running -- */
 
 int64_t pass_tasks(struct pass *pass, struct fault *fault)

@@ -28,6 +28,9 @@ struct pass_group {
 bool pass_create(struct pass **pass, struct arena *arena, const struct pass_group *group,
                  const struct infer_limits *limits, struct attn_work *work, struct fault *fault);
 
+/* How many steps it has, which is what making it costs. */
+int64_t pass_step_count(const struct pass *pass);
+
 /* The tasks of the next turn; 0: the pass is over, or failed. Called by one thread at a time, when
  * no task runs. */
 int64_t pass_tasks(struct pass *pass, struct fault *fault);

@@ -104,11 +104,13 @@ struct trace_stream {
     bool is_given;            /* its first rows are the item's embeddings, as F32 */
     struct token_list tokens; /* of a stream of tokens that are known, else count 0. Where they came
                                  as ids, start and end are 0 */
-    struct trace_tensor rows; /* that leave the stream, after its final norm; only if asked */
-    const int64_t *span_rows; /* [span_row_count], ascending: rows that spans are asked of; */
-    int64_t span_row_count;   /* NULL: all */
-    const uint8_t *visible;   /* [length], of attention_mask: 0 hides the token from all rows; NULL:
-                                 none is hidden */
+    struct token_list encoded; /* of the text that is tokenized; a decoder's tokens have the start
+                                  token before them */
+    struct trace_tensor rows;  /* that leave the stream, after its final norm; only if asked */
+    const int64_t *span_rows;  /* [span_row_count], ascending: rows that spans are asked of; */
+    int64_t span_row_count;    /* NULL: all */
+    const uint8_t *visible; /* [length], of attention_mask: 0 hides the token from all rows; NULL:
+                               none is hidden */
 };
 
 struct pass;
@@ -181,6 +183,8 @@ struct trace_request {
     bool batch;             /* the answer is a list; a fault of an item fails that item alone */
     bool joined;            /* all items have one shape, and their results are contiguous */
     size_t number_bytes;    /* of a number in the answer, at most; 0: as text */
+    size_t tokenized_bytes; /* of texts, so far */
+    size_t searched_bytes;  /* of texts and tokens, for span_texts, so far */
     struct infer_request attention; /* an item for each item here: the layer that its pass is at */
 };
 

@@ -3,6 +3,7 @@
 #include "forward/trace_plan.h"
 
 #include "base/dtype.h"
+#include "forward/trace_texts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,23 +14,6 @@ static bool is_decoder(const struct model_forward *forward, int stream)
 }
 
 /* ------------------------------------------------------------------ tokens -- */
-
-static bool encode(const struct trace_item *item, struct byte_slice text,
-                   const struct byte_slice *pair, bool special, const char *pointer,
-                   struct arena *arena, struct token_list *list, struct fault *fault)
-{
-    const struct model *model = item->model;
-    if (!model->tokenizer)
-        return fault_set_at(fault, pointer, FAULT_FIELD,
-                            "model '%s' has no tokenizer%s%s; send tokens", model->name,
-                            model->tokenizer_reason ? ": " : "",
-                            model->tokenizer_reason ? model->tokenizer_reason : "");
-    if (tokenizer_encode(model->tokenizer, text, pair, special, arena, list, fault))
-        return true;
-    if (fault->code != FAULT_MEMORY && !fault->pointer[0])
-        snprintf(fault->pointer, sizeof fault->pointer, "%s", pointer);
-    return false;
-}
 
 /* The tokens of a list of ids. */
 static bool take_ids(const int64_t *ids, int64_t count, struct arena *arena,
@@ -101,7 +85,7 @@ static void limit_types(const struct model_embedding *embedding, struct token_li
             list->tokens[i].type = 0;
 }
 
-static bool take_tokens(struct trace_item *item, int stream, struct arena *arena,
+static bool take_tokens(struct trace_request *request, struct trace_item *item, int stream,
                         struct fault *fault)
 {
     const struct model_embedding *embedding = &item->model->forward->streams[stream].embedding;
@@ -110,16 +94,16 @@ static bool take_tokens(struct trace_item *item, int stream, struct arena *arena
         if (item->text.data)
             return fault_set_at(fault, "/tokens", FAULT_FIELD,
                                 "both text and tokens came; expected one of them");
-        if (!take_ids(item->tokens, item->token_count, arena, list, fault))
+        if (!take_ids(item->tokens, item->token_count, &request->arena, list, fault))
             return false;
     } else {
         if (item->has_token_types)
             return fault_set_at(fault, "/token_types", FAULT_FIELD,
                                 "token_types came without tokens; text has the types of its "
                                 "tokenizer");
-        if (!encode(item, item->text, item->pair.data ? &item->pair : NULL, !item->no_special,
-                    "/text", arena, list, fault))
+        if (!trace_encode(request, item, stream, false, fault))
             return false;
+        *list = item->streams[stream].encoded;
     }
     limit_types(embedding, list);
     return take_types(item, embedding, list, fault)
@@ -146,10 +130,12 @@ static bool begin_decoder(const struct trace_item *item, const struct token_list
 }
 
 /* The decoder's text follows its start token; tokens come with it. */
-static bool take_decoder_tokens(struct trace_item *item, struct arena *arena, struct fault *fault)
+static bool take_decoder_tokens(struct trace_request *request, struct trace_item *item,
+                                struct fault *fault)
 {
     const struct model_forward *forward = item->model->forward;
-    struct token_list *list = &item->streams[1].tokens, text = { .count = 0 };
+    struct token_list *list = &item->streams[1].tokens;
+    struct arena *arena = &request->arena;
     const bool has_text = item->decoder_text.data != NULL;
     if (item->has_decoder_tokens && has_text)
         return fault_set_at(fault, "/decoder_tokens", FAULT_FIELD,
@@ -159,12 +145,11 @@ static bool take_decoder_tokens(struct trace_item *item, struct arena *arena, st
                             "decoder_tokens is missing: the config of model '%s' has no token that "
                             "a decoder starts with",
                             item->model->name);
-    if (has_text
-        && !encode(item, item->decoder_text, NULL, false, "/decoder_text", arena, &text, fault))
+    if (has_text && !trace_encode(request, item, 1, true, fault))
         return false;
     if (!(item->has_decoder_tokens
               ? take_ids(item->decoder_tokens, item->decoder_token_count, arena, list, fault)
-              : begin_decoder(item, &text, arena, list, fault)))
+              : begin_decoder(item, &item->streams[1].encoded, arena, list, fault)))
         return false;
     limit_types(&forward->streams[1].embedding, list);
     return check_ids(item, &forward->streams[1].embedding, list,
@@ -250,8 +235,10 @@ static bool has_input(const struct trace_item *item, enum model_input input)
     }
 }
 
-static bool take_stream(struct trace_item *item, int i, struct arena *arena, struct fault *fault)
+static bool take_stream(struct trace_request *request, struct trace_item *item, int i,
+                        struct fault *fault)
 {
+    struct arena *arena = &request->arena;
     const struct model_forward *forward = item->model->forward;
     struct trace_stream *stream = &item->streams[i];
     const enum model_input input = forward->streams[i].embedding.input;
@@ -265,8 +252,8 @@ static bool take_stream(struct trace_item *item, int i, struct arena *arena, str
         return take_pixels(item, i, arena, fault);
     if (input == MODEL_INPUT_FEATURES)
         return take_features(item, i, arena, fault);
-    if (!(is_decoder(forward, i) ? take_decoder_tokens(item, arena, fault)
-                                 : take_tokens(item, i, arena, fault)))
+    if (!(is_decoder(forward, i) ? take_decoder_tokens(request, item, fault)
+                                 : take_tokens(request, item, i, fault)))
         return false;
     stream->length = stream->tokens.count;
     return true;
@@ -362,13 +349,13 @@ static bool take_mask(struct trace_item *item, struct arena *arena, struct fault
     return true;
 }
 
-bool trace_plan_inputs(struct trace_item *item, struct arena *arena, struct fault *fault)
+bool trace_plan_inputs(struct trace_request *request, struct trace_item *item, struct fault *fault)
 {
     const struct model_forward *forward = item->model->forward;
     if (!check_given(item, fault))
         return false;
     for (int i = 0; i < forward->stream_count; i++)
-        if (!take_stream(item, i, arena, fault) || !check_length(item, i, fault))
+        if (!take_stream(request, item, i, fault) || !check_length(item, i, fault))
             return false;
-    return take_mask(item, arena, fault);
+    return take_mask(item, &request->arena, fault);
 }

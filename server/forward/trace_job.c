@@ -57,9 +57,18 @@ static void price(struct trace_job *job)
     for (int64_t i = 0; i < request->item_count; i++)
         if (request->items[i].fault.code == FAULT_NONE)
             call->answer_bytes += request->items[i].answer_bytes;
-    infer_cost_plan_work(&call->cost, &job->groups.work, request->item_count, call->answer_bytes,
-                         request->number_bytes, call->answer_coding);
+    infer_cost_plan_work(&call->cost, &job->groups.work, request->item_count + job->groups.planned,
+                         call->answer_bytes, request->number_bytes, call->answer_coding);
     cost_guess_learn(call->guess_key, infer_cost_ns(&call->cost));
+}
+
+/* What reading came to. A refused request that cost more than expected is known the next time. */
+static void price_reading(struct call *call, const struct trace_request *request, bool is_planned)
+{
+    infer_cost_was_tokenized(&call->cost, request->tokenized_bytes);
+    const int64_t ns = infer_cost_ns(&call->cost);
+    if (!is_planned && ns > cost_guess_ns(call->guess_key))
+        cost_guess_learn(call->guess_key, ns);
 }
 
 static bool read(struct call *call, struct fault *fault)
@@ -68,7 +77,9 @@ static bool read(struct call *call, struct fault *fault)
     struct trace_call *trace = &job->call;
     if (!trace->wire->read(trace, fault))
         return false;
-    if (!trace_plan(&trace->request, &job->groups, &trace->limits, fault)) {
+    const bool is_planned = trace_plan(&trace->request, &job->groups, &trace->limits, fault);
+    price_reading(call, &trace->request, is_planned);
+    if (!is_planned) {
         if (trace->wire->explain)
             trace->wire->explain(trace, fault);
         return false;

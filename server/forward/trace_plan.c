@@ -54,8 +54,7 @@ static bool plan_item(struct trace_request *request, int64_t i, const struct inf
     const size_t number_bytes =
         request->number_bytes ? request->number_bytes : INFER_ANSWER_BYTES_PER_NUMBER;
     if (!resolve(item, &request->attention.items[i], limits, fault)
-        || !trace_plan_inputs(item, &request->arena, fault)
-        || !trace_plan_spans(item, &request->arena, fault)
+        || !trace_plan_inputs(request, item, fault) || !trace_plan_spans(request, item, fault)
         || !trace_plan_results(item, &request->arena, fault))
         return false;
     const size_t left = limits->answer_bytes_max - *bytes_total;
@@ -81,10 +80,12 @@ static bool add_group(struct trace_groups *groups, const struct pass_group *grou
     arena_init(&arena, limits->scratch_bytes_max);
     const bool made = pass_create(&pass, &arena, group, limits, &work, fault);
     const size_t bytes = arena.used;
+    const int64_t steps = made ? pass_step_count(pass) : 0;
     arena_free(&arena);
     if (!made)
         return false;
     groups->pass_bytes = bytes > groups->pass_bytes ? bytes : groups->pass_bytes;
+    groups->planned += steps * group->count;
     groups->work = work;
     groups->groups[groups->count++] = *group;
     return true;

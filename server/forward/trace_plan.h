@@ -12,6 +12,7 @@ struct trace_groups {
     struct pass_group *groups;
     int64_t count;
     size_t pass_bytes; /* that the pass takes that needs most */
+    int64_t planned;   /* steps of all passes, for each of their items */
     struct attn_work work;
 };
 
@@ -21,11 +22,13 @@ bool trace_plan(struct trace_request *request, struct trace_groups *groups,
 
 /* The parts of it, for one item whose model is resolved. */
 
-/* Sets the streams' lengths and tokens. The fault's pointer is that of a field: "/tokens/3". */
-bool trace_plan_inputs(struct trace_item *item, struct arena *arena, struct fault *fault);
+/* Sets the streams' lengths and tokens. The fault's pointer is that of a field: "/tokens/3". A text
+ * that an earlier item of the request has too, because both have it from the batch, becomes tokens
+ * once. */
+bool trace_plan_inputs(struct trace_request *request, struct trace_item *item, struct fault *fault);
 
 /* Finds the spans by their texts, and the rows that spans are asked of. The inputs are planned. */
-bool trace_plan_spans(struct trace_item *item, struct arena *arena, struct fault *fault);
+bool trace_plan_spans(struct trace_request *request, struct trace_item *item, struct fault *fault);
 
 /* Lists the layers of the answer with the shapes of their tensors, and everything else that is
  * answered. No tensor has memory yet. */

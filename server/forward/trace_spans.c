@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What a request may have searched for span_texts: about a second. */
+#define SEARCHED_BYTES_MAX ((size_t)1 << 32)
+
 /* The stream whose tokens spans count. */
 static const struct trace_stream *keys_of(const struct trace_item *item)
 {
@@ -80,10 +83,28 @@ static bool find_span(const struct trace_item *item, int64_t i, struct attn_map_
                         i);
 }
 
-static bool find_spans(struct trace_item *item, struct arena *arena, struct fault *fault)
+/* Each part is looked for in the whole text and in all tokens. The time for that must not be as
+ * long as a client likes, whose batch may share the parts among many requests. */
+static bool may_search(struct trace_request *request, const struct trace_item *item,
+                       struct fault *fault)
+{
+    size_t bytes = item->text.size + item->pair.size
+                   + (size_t)keys_of(item)->tokens.count * sizeof(struct token);
+    if (!__builtin_mul_overflow(bytes, (size_t)item->span_text_count, &bytes)
+        && bytes <= SEARCHED_BYTES_MAX - request->searched_bytes) {
+        request->searched_bytes += bytes;
+        return true;
+    }
+    return fault_set_at(fault, "/span_texts", FAULT_TOO_LARGE,
+                        "looking for %" PRId64 " span_texts in %" PRId64
+                        " tokens takes too long; send fewer, or spans",
+                        item->span_text_count, keys_of(item)->tokens.count);
+}
+
+static bool find_spans(struct trace_request *request, struct trace_item *item, struct fault *fault)
 {
     const int64_t count = item->span_text_count;
-    struct attn_map_range *ranges = arena_calloc(arena, (size_t)count, sizeof *ranges);
+    struct attn_map_range *ranges = arena_calloc(&request->arena, (size_t)count, sizeof *ranges);
     if (!ranges)
         return fault_no_memory(fault);
     if (item->spans)
@@ -91,6 +112,8 @@ static bool find_spans(struct trace_item *item, struct arena *arena, struct faul
                             "both spans and span_texts came; expected one of them");
     if (!item->text.data)
         return fault_set_at(fault, "/span_texts", FAULT_FIELD, "span_texts came without text");
+    if (!may_search(request, item, fault))
+        return false;
     for (int64_t i = 0; i < count; i++)
         if (!find_span(item, i, &ranges[i], fault))
             return false;
@@ -122,9 +145,10 @@ static bool set_rows(const struct trace_item *item, struct trace_stream *stream,
     return true;
 }
 
-bool trace_plan_spans(struct trace_item *item, struct arena *arena, struct fault *fault)
+bool trace_plan_spans(struct trace_request *request, struct trace_item *item, struct fault *fault)
 {
-    if (item->span_texts ? !find_spans(item, arena, fault) : !check_spans(item, fault))
+    struct arena *arena = &request->arena;
+    if (item->span_texts ? !find_spans(request, item, fault) : !check_spans(item, fault))
         return false;
     if (item->has_rows && item->span_count == 0)
         return fault_set_at(fault, "/rows", FAULT_FIELD, "rows came without spans");

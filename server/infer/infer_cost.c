@@ -67,6 +67,12 @@ void infer_cost_was_unpacked(struct infer_cost *cost, size_t unpacked_bytes)
     cost->ns[INFER_READ] = cost_ns(&cost->phases[INFER_READ]);
 }
 
+void infer_cost_was_tokenized(struct infer_cost *cost, size_t bytes)
+{
+    cost->phases[INFER_READ].amount[COST_TOKENIZE] = (double)bytes;
+    cost->ns[INFER_READ] = cost_ns(&cost->phases[INFER_READ]);
+}
+
 /* The parameters of a product are in a cache if those of the layer are. */
 static void split_products(struct infer_cost *cost, const struct infer_item *item)
 {

@@ -38,6 +38,9 @@ void infer_cost_measure_reading(struct infer_cost *cost);
 /* A packed body has been unpacked, to so many bytes. */
 void infer_cost_was_unpacked(struct infer_cost *cost, size_t bytes);
 
+/* Texts of so many bytes were tokenized while the body was read. */
+void infer_cost_was_tokenized(struct infer_cost *cost, size_t bytes);
+
 /* The cost of the rest of a request whose items are planned. */
 void infer_cost_plan(struct infer_cost *cost, const struct infer_request *request,
                      enum coding answer_coding);
