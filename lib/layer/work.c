@@ -227,6 +227,19 @@ void attn_plan_work(const struct attn_plan *plan, int64_t past_len, struct attn_
         add_plan(plan, visible_pairs(&plan->problem, past_len), cuts_of(&plan->problem), work);
 }
 
+/* Numbers that are read to sum up the spans of all chosen rows. Spans may overlap. */
+static double span_numbers(const struct attn_weight_map *map, const struct attn_problem *problem)
+{
+    int64_t shape[3];
+    double length = 0;
+
+    for (int64_t s = 0; map->spans != NULL && s < map->span_count; s++)
+        length += (double)(map->spans[s].end - map->spans[s].begin);
+    attn_weight_map_shape(map, problem->query.shape[1], problem->query.shape[2],
+                          problem->key.shape[2], shape);
+    return length * (double)shape[0] * (double)shape[1];
+}
+
 /* In the tiles of chosen rows the full rows of a reduced map exist before they are reduced, one
  * tile at a time. Other tiles are computed only for other outputs. */
 void attn_plan_work_reduced(const struct attn_plan *plan, const struct attn_weight_map *map,
@@ -240,6 +253,7 @@ void attn_plan_work_reduced(const struct attn_plan *plan, const struct attn_weig
     add_plan(plan, chosen * all + (rest > 0 ? rest * visible_pairs(problem, past_len) : 0),
              rest * cuts_of(problem), work);
     work->map_bytes += 2 * chosen * all * (double)problem->query.shape[1] * (double)sizeof(float);
+    work->map_bytes += span_numbers(map, problem) * (double)sizeof(float);
 }
 
 /* ---------------------------------------------------------------------- its gradient -- */

@@ -127,6 +127,23 @@ static void test_flops_of_a_layer(void **state)
     assert_true(work.map_bytes == 4.0 * 4 * 128 * 384);
 }
 
+/* Spans may overlap, and then are more numbers to sum up than the map has. */
+static void test_spans_of_a_map(void **state)
+{
+    (void)state;
+    static const int64_t ROWS[] = { 5, 100 };
+    static const struct attn_map_range SPANS[] = { { 0, 384 }, { 0, 384 }, { 7, 7 }, { 100, 200 } };
+    struct call call;
+    call_init(&call, 4, 64, 256, 128, 384);
+    struct attn_weight_map map = { .spans = SPANS, .values = numbers };
+    map.row_list = ROWS;
+    map.row_count = 2;
+    call.problem.weight_map = &map;
+    const double without = work_of(&call).map_bytes;
+    map.span_count = 4;
+    assert_true(work_of(&call).map_bytes == without + 4.0 * 4 * 2 * (384 + 384 + 100));
+}
+
 static void test_flops_of_one_row(void **state)
 {
     (void)state;
@@ -422,6 +439,7 @@ int main(void)
         cmocka_unit_test(test_pairs_of_every_band),
         cmocka_unit_test(test_pairs_of_absurd_sizes),
         cmocka_unit_test(test_flops_of_a_layer),
+        cmocka_unit_test(test_spans_of_a_map),
         cmocka_unit_test(test_flops_of_one_row),
         cmocka_unit_test(test_other_paths),
         cmocka_unit_test(test_a_gradient_costs_more),
