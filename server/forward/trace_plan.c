@@ -30,12 +30,15 @@ static bool resolve(struct trace_item *item, struct infer_item *attention,
                                                     : "it has attention layers alone");
 }
 
-/* Where weight maps are no choice of the wire, as in a joined request, none is proposed. */
+/* Where weight maps are no choice of the wire, as in a joined request, none is proposed. In a batch
+ * it has to fit for all requests, as if each were like this one. */
 static bool refuse_answer(const struct trace_request *request, const struct trace_item *item,
                           const struct infer_limits *limits, size_t number_bytes, size_t bytes_left,
                           struct fault *fault)
 {
-    const int64_t side = request->joined ? 0 : trace_pool_that_fits(item, number_bytes, bytes_left);
+    const size_t share =
+        request->batch ? limits->answer_bytes_max / (size_t)request->item_count : bytes_left;
+    const int64_t side = request->joined ? 0 : trace_pool_that_fits(item, number_bytes, share);
     char hint[128] = "";
     if (side > 0)
         snprintf(hint, sizeof hint, "; weight_map {\"pool\":[%" PRId64 ",%" PRId64 "]} would fit",

@@ -322,7 +322,8 @@ static int64_t numbers_of(const struct trace_tensor *tensor)
     return count;
 }
 
-/* With a side, weights count as a map pooled to so many rows and columns. */
+/* With a side, weights count as a map that is only pooled, to so many rows and columns: whatever
+ * weight map was asked for, this one takes its place. */
 static size_t layer_bytes(const struct trace_item *item, const struct trace_layer *answered,
                           size_t number_bytes, int64_t side)
 {
@@ -331,9 +332,11 @@ static size_t layer_bytes(const struct trace_item *item, const struct trace_laye
         struct trace_tensor tensor = answered->tensors[i];
         if (!answered->is_answered[i])
             continue;
-        if (i == TRACE_WEIGHTS && side > 0)
+        if (i == TRACE_WEIGHTS && side > 0) {
+            tensor = answered->tensors[TRACE_SCORES]; /* the shape of the whole map */
             for (int k = 1; k < 3; k++)
                 tensor.shape[k] = tensor.shape[k] < side ? tensor.shape[k] : side;
+        }
         const bool has_indices =
             i == TRACE_WEIGHTS && item->has_weight_map && item->weight_map.top_k > 0 && side == 0;
         add_bytes(&bytes, numbers_of(&tensor), number_bytes);

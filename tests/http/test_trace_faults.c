@@ -128,24 +128,48 @@ static char *long_body(int count, const char *more)
     return body.data;
 }
 
-/* The message says which pooled map would fit, and that map does. */
-static void test_answer_too_large(void **state)
+/* Posts the body, which is refused with a map that would fit; frees it. */
+static void take_hint(const char *path, char *body, char *map, size_t size)
 {
-    (void)state;
-    char *body = long_body(4000, "");
-    struct http_response response = http_client_post(&client, PATH, body);
+    struct http_response response = http_client_post(&client, path, body);
     answer_expect_fault(&response, 413, "answer_too_large", NULL);
     const char *hint = strstr(response.body, "pool");
     int rows = 0, columns = 0;
     assert_non_null(hint);
     assert_int_equal(sscanf(hint, "pool\\\":[%d,%d]", &rows, &columns), 2);
-    free(body);
-    char more[64];
-    snprintf(more, sizeof more, ",\"weight_map\":{\"pool\":[%d,%d]}", rows, columns);
-    body = long_body(4000, more);
-    cJSON_Delete(answer_post(&client, PATH, body));
-    free(body);
+    snprintf(map, size, ",\"weight_map\":{\"pool\":[%d,%d]}", rows, columns);
     http_response_free(&response);
+    free(body);
+}
+
+/* The message says which pooled map would fit, and that map does, in place of any that was asked
+ * for. */
+static void test_answer_too_large(void **state)
+{
+    static const char *const MAPS[] = { "", ",\"weight_map\":{\"heads\":\"mean\"}",
+                                        ",\"weight_map\":{\"heads\":[1]}",
+                                        ",\"weight_map\":{\"top_k\":3000}" };
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        char map[64];
+        take_hint(PATH, long_body(4000, MAPS[i]), map, sizeof map);
+        char *body = long_body(4000, map);
+        cJSON_Delete(answer_post(&client, PATH, body));
+        free(body);
+    }
+}
+
+/* Of a batch, it fits where all requests take it. */
+static void test_batch_too_large(void **state)
+{
+    static const char REQUESTS[] = ",\"requests\":[{},{},{},{},{}]";
+    char map[64], more[128];
+    (void)state;
+    take_hint("/v1/trace/batch", long_body(1500, REQUESTS), map, sizeof map);
+    snprintf(more, sizeof more, "%s%s", map, REQUESTS);
+    char *body = long_body(1500, more);
+    cJSON_Delete(answer_post(&client, "/v1/trace/batch", body));
+    free(body);
 }
 
 /* Long enough to be stopped in the middle. */
@@ -208,9 +232,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused),          cmocka_unit_test(test_too_many_tokens),
-        cmocka_unit_test(test_answer_too_large), cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_leaving),          cmocka_unit_test(test_counted),
-        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_answer_too_large), cmocka_unit_test(test_batch_too_large),
+        cmocka_unit_test(test_deadline),         cmocka_unit_test(test_leaving),
+        cmocka_unit_test(test_counted),          cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }
