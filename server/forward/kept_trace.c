@@ -41,6 +41,11 @@ size_t kept_layer_bytes(const struct kept_shape *shape)
     return good ? numbers * sizeof(float) : 0;
 }
 
+size_t kept_trace_bytes(int64_t layer_count)
+{
+    return KEPT_OWN_BYTES + (size_t)layer_count * sizeof(struct kept_layer);
+}
+
 struct kept_trace *kept_trace_create(struct model *model, int64_t layer_count)
 {
     struct kept_trace *kept = calloc(1, sizeof *kept);

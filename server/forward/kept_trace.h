@@ -17,6 +17,9 @@
  * answered at once. */
 enum { KEPT_BLOCK = 16, KEPT_PAIRS_MAX = 1 << 22 };
 
+/* What a trace takes beside its layers, by measurement. */
+enum { KEPT_OWN_BYTES = 4096 };
+
 struct kept_layer {
     int64_t number;   /* as in GET /v1/models/{model} */
     const char *kind; /* the model's */
@@ -58,6 +61,9 @@ struct kept_trace {
     _Atomic(struct kept_head *) statistics; /* of each head of each layer, one layer after the
                                                other; malloc'd; NULL: not asked for yet */
 };
+
+/* What a trace of so many layers takes whatever they have: a trace without tokens is not free. */
+size_t kept_trace_bytes(int64_t layer_count);
 
 /* What a layer of a pass takes when it is kept; 0 on overflow. */
 struct kept_shape {

@@ -33,7 +33,7 @@ static struct kept_shape shape_of(const struct trace_item *item, int64_t layer)
 
 static bool bytes_of(const struct trace_item *item, size_t *bytes)
 {
-    *bytes = 0;
+    *bytes = kept_trace_bytes(item->answered_count);
     for (int64_t i = 0; i < item->answered_count; i++) {
         const struct kept_shape shape = shape_of(item, item->answered[i].number);
         const size_t more = kept_layer_bytes(&shape);

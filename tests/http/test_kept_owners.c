@@ -73,6 +73,28 @@ static void test_budget(void **state)
     free(body);
 }
 
+/* A trace of nothing takes memory too. */
+static void test_empty_traces_count(void **state)
+{
+    static const char BODY[] = "{\"model\":\"words\",\"tokens\":[],\"layers\":[],\"keep\":\"1h\"}";
+    struct daemon other;
+    struct http_client own;
+    int kept = 0;
+    (void)state;
+    daemon_start_with(&other, "--models", directory, "--trace-memory-max", "48KiB", NULL);
+    http_client_init(&own, other.port);
+    struct http_response response = http_client_post(&own, "/v1/trace", BODY);
+    for (; response.status == 200 && kept < 100; kept++) {
+        http_response_free(&response);
+        response = http_client_post(&own, "/v1/trace", BODY);
+    }
+    assert_int_equal(response.status, 503);
+    assert_true(kept > 0);
+    http_response_free(&response);
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
 /* A trace is for the name that made it, and for models that the key may call. */
 static void test_maker_alone(void **state)
 {
@@ -119,6 +141,7 @@ static int start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_budget),
+                                        cmocka_unit_test(test_empty_traces_count),
                                         cmocka_unit_test(test_maker_alone) };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }
