@@ -36,7 +36,7 @@ static bool bad_number(const char *name, const char *value, int64_t end, struct 
 bool traces_read_number(const struct exchange *exchange, const char *name, int64_t end,
                         bool is_needed, int64_t *given, struct fault *fault)
 {
-    char value[24], *stop;
+    char value[TRACES_PARAM_BYTES], *stop;
     if (!exchange_query(exchange, name, value, sizeof value))
         return !is_needed
                || fault_set(fault, FAULT_FIELD, "%s is missing; expected ?%s=N in the address",

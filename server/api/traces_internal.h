@@ -5,6 +5,9 @@
 #include "forward/kept_store.h"
 #include "infer/call.h"
 
+/* The longest value of a parameter, with its end: none is cut. */
+enum { TRACES_PARAM_BYTES = 256 };
+
 /* The trace of the path, held, for the key of the request. NULL, with the fault. */
 struct kept_trace *traces_find(const struct exchange *exchange, struct fault *fault);
 

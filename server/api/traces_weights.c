@@ -41,7 +41,7 @@ static bool read_two(const char *value, char between, int64_t two[2])
 static bool read_range(const struct exchange *exchange, const char *name, int64_t count,
                        int64_t range[2], struct fault *fault)
 {
-    char value[64];
+    char value[TRACES_PARAM_BYTES];
     range[0] = 0;
     range[1] = count;
     if (!exchange_query(exchange, name, value, sizeof value))
@@ -56,7 +56,7 @@ static bool read_range(const struct exchange *exchange, const char *name, int64_
 static bool read_cells(const struct exchange *exchange, struct kept_piece *piece,
                        struct fault *fault)
 {
-    char value[64];
+    char value[TRACES_PARAM_BYTES];
     int64_t cells[2] = { CELLS_DEFAULT, CELLS_DEFAULT };
     if (exchange_query(exchange, "cells", value, sizeof value)
         && (!read_two(value, 'x', cells) || cells[0] < 1 || cells[1] < 1
@@ -73,7 +73,7 @@ static bool read_cells(const struct exchange *exchange, struct kept_piece *piece
 static bool read_choice(const struct exchange *exchange, const char *name,
                         const char *const *choices, int count, int *choice, struct fault *fault)
 {
-    char value[64];
+    char value[TRACES_PARAM_BYTES];
     *choice = 0;
     if (!exchange_query(exchange, name, value, sizeof value))
         return true;
@@ -214,8 +214,9 @@ static bool answer_known(struct exchange *exchange)
     struct kept_piece piece = { .head = 0 };
     char tag[TAG_BYTES];
     struct kept_trace *kept = known ? traces_find(exchange, &fault) : NULL;
-    const bool is_known = kept && read_piece(exchange, kept, &piece, &fault)
-                          && (write_tag(kept, &piece, tag), strstr(known, tag) != NULL);
+    const bool is_known =
+        kept && read_piece(exchange, kept, &piece, &fault)
+        && (write_tag(kept, &piece, tag), strcmp(known, "*") == 0 || strstr(known, tag) != NULL);
     kept_trace_release(kept);
     if (!is_known)
         return false;

@@ -188,6 +188,23 @@ static void test_defaults(void **state)
     http_response_free(&response);
 }
 
+/* A number may have many digits: none is cut off. */
+static void test_long_numbers(void **state)
+{
+    (void)state;
+    struct http_response plain = get("/weights?layer=1&head=1&rows=0:1");
+    struct http_response same = get("/weights?layer=00000000000000000000000000000000000000001"
+                                    "&head=00000000000000000000000000000000000000000000000000001"
+                                    "&rows=0:000000000000000000000000000000000000000000000000000"
+                                    "00000000000000000000000000000000000000000000000000000000001");
+    assert_int_equal(plain.status, 200);
+    assert_int_equal(same.status, 200);
+    assert_int_equal(plain.body_size, same.body_size);
+    assert_memory_equal(plain.body, same.body, plain.body_size);
+    http_response_free(&plain);
+    http_response_free(&same);
+}
+
 /* ------------------------------------------------------------------- statistics -- */
 
 static double member_of(const cJSON *layer, const char *name, int64_t head)
@@ -407,11 +424,12 @@ static int stop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kept),           cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_defaults),       cmocka_unit_test(test_statistics),
-        cmocka_unit_test(test_pairs),          cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_keep_is_a_time), cmocka_unit_test(test_some_layers),
-        cmocka_unit_test(test_ends_by_itself), cmocka_unit_test(test_deleted),
+        cmocka_unit_test(test_kept),          cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_defaults),      cmocka_unit_test(test_long_numbers),
+        cmocka_unit_test(test_statistics),    cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_faults),        cmocka_unit_test(test_keep_is_a_time),
+        cmocka_unit_test(test_some_layers),   cmocka_unit_test(test_ends_by_itself),
+        cmocka_unit_test(test_deleted),
 
         cmocka_unit_test(test_stops_cleanly),
     };
