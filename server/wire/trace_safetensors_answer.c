@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { METADATA_MAX = 5, NAME_BYTES = 64, TENSORS_BESIDE_LAYERS = MODEL_STREAMS_MAX + 3 };
+enum { METADATA_MAX = 6, NAME_BYTES = 64, TENSORS_BESIDE_LAYERS = MODEL_STREAMS_MAX + 3 };
 
 /* A file while it is put together; all lies in the request's arena. */
 struct file {
@@ -212,6 +212,9 @@ bool trace_safetensors_write(struct trace_call *call, struct fault *fault)
     struct file file = { .arena = &call->request.arena, .fault = fault };
     file.metadata[file.metadata_count++] =
         (struct safetensors_pair){ .key = "model", .value = item->model->name };
+    if (item->kept[0])
+        file.metadata[file.metadata_count++] =
+            (struct safetensors_pair){ .key = "trace", .value = item->kept };
     return add_tokens(&file, item) && add_spans(&file, item) && add_kinds(&file, item)
            && add_texts(&file, item) && add_tensors(&file, item)
            && safetensors_answer_make(&call->base, &call->request.arena, file.tensors,

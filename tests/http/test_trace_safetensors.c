@@ -172,6 +172,8 @@ static void expect_same(const struct http_response *file, const cJSON *json)
                         cJSON_GetObjectItem(json, "model")->valuestring);
     if (cJSON_GetObjectItem(json, "tokens"))
         expect_metadata(header, "tokens", cJSON_GetObjectItem(json, "tokens"));
+    if (cJSON_GetObjectItem(json, "spans"))
+        expect_metadata(header, "spans", cJSON_GetObjectItem(json, "spans"));
     expect_metadata(header, "layers", kinds);
     cJSON_ArrayForEach(layer, layers) count += expect_layer(file, header, layer);
     if (predictions)
@@ -209,6 +211,21 @@ static void test_answers(void **state)
     };
     for (size_t i = 0; i < sizeof BODIES / sizeof BODIES[0]; i++)
         same_in_both_forms(BODIES[i]);
+}
+
+static void test_kept(void **state)
+{
+    (void)state;
+    struct http_response file = tensor_body_post_json(
+        &client, PATH, "{\"model\":\"llama\",\"tokens\":[3],\"keep\":\"60s\"}");
+    cJSON *header = tensor_body_header(&file);
+    char path[128];
+    snprintf(
+        path, sizeof path, "/v1/traces/%s",
+        cJSON_GetObjectItem(cJSON_GetObjectItem(header, "__metadata__"), "trace")->valuestring);
+    cJSON_Delete(answer_get(&client, path));
+    cJSON_Delete(header);
+    http_response_free(&file);
 }
 
 /* More tensors than one call of writev() takes in the daemon. */
@@ -336,9 +353,10 @@ static int start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers),          cmocka_unit_test(test_many_tensors),
-        cmocka_unit_test(test_bodies),           cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_batches_are_json), cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_answers),       cmocka_unit_test(test_many_tensors),
+        cmocka_unit_test(test_kept),          cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_batches_are_json),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }
