@@ -139,6 +139,7 @@ static void test_gauges(void **state)
         "attnd_connections_max", "attnd_bodies_waiting",
         "attnd_requests_active", "attnd_models_ready",
         "attnd_models_failed",   "attnd_converted_parameter_bytes",
+        "attnd_traces_kept",     "attnd_trace_bytes",
         "attnd_workers",         "attnd_ready",
     };
     (void)state;
