@@ -137,7 +137,7 @@ static bool add_metadata(struct file *file, const char *key, struct text *text)
     text_free(text);
     file->metadata[file->metadata_count++] =
         (struct safetensors_pair){ .key = key, .value = value };
-    return value || !good || fault_no_memory(file->fault);
+    return good && (value || fault_no_memory(file->fault));
 }
 
 static bool add_tokens(struct file *file, const struct trace_item *item)

@@ -329,11 +329,14 @@ static void test_oip_inference(void **state)
     go_through(&(struct http_request){ .path = "/v2/models/demo/infer", .body = words }, 200, 1);
 }
 
-/* A pass makes its memory when its turn comes; the second answer is written in pieces. */
+/* A pass makes its memory when its turn comes; the second answer is written in pieces. The last
+ * two are as a file and over the protocol. */
 static void test_trace(void **state)
 {
-    (void)state;
+    static const char *const as_file[] = { "Content-Type: application/json",
+                                           "Accept: application/x-safetensors", NULL };
     char tokens[256], body[512];
+    (void)state;
     const struct http_request requests[] = {
         { .path = "/v1/trace",
           .body = "{\"model\":\"bert\",\"tokens\":[1,2,3],\"outputs\":[\"weights\",\"lse\","
@@ -345,6 +348,15 @@ static void test_trace(void **state)
         { .path = "/v1/trace/batch",
           .body = "{\"model\":\"llama\",\"requests\":[{\"tokens\":[1,2]},{\"tokens\":[1]},"
                   "{\"tokens\":[]},{\"model\":\"bert\",\"tokens\":[1]}]}" },
+        { .path = "/v1/trace",
+          .headers = as_file,
+          .body = "{\"model\":\"bert\",\"tokens\":[1,2],\"weight_map\":{\"top_k\":1},\"outputs\":"
+                  "[\"weights\",\"hidden_states\",\"predictions\"],\"positions\":[0,1]}" },
+        { .path = "/v2/models/bert/infer",
+          .body = "{\"inputs\":[{\"name\":\"input_ids\",\"shape\":[2,2],\"datatype\":\"INT64\","
+                  "\"data\":[1,2,3,4]},{\"name\":\"attention_mask\",\"shape\":[2,2],\"datatype\":"
+                  "\"INT64\",\"data\":[1,1,1,0]}],\"outputs\":[{\"name\":\"logits\"},"
+                  "{\"name\":\"attentions.1\"},{\"name\":\"last_hidden_state\"}]}" },
     };
     snprintf(body, sizeof body, "{\"model\":\"llama\",\"tokens\":%s}",
              traced_model_tokens(tokens, sizeof tokens, 0, 80));
@@ -357,6 +369,8 @@ static void test_trace(void **state)
         go_through(&requests[i], 200, 1);
         go_through(&requests[i], 200, 1000000);
     }
+    go_through(&(struct http_request){ .path = "/v2/models/bert" }, 200, 1);
+    go_through(&(struct http_request){ .path = "/v2/models/bert/config" }, 200, 1);
 }
 
 static void test_stops_cleanly(void **state)
