@@ -68,6 +68,12 @@ static void test_metadata(void **state)
     assert_false(has_tensor(cJSON_GetObjectItem(vit, "inputs"), "input_ids", ""));
     assert_false(has_tensor(cJSON_GetObjectItem(vit, "outputs"), "hidden_states.2", ""));
     cJSON_Delete(vit);
+    cJSON *clip = answer_get(&client, "/v2/models/clip");
+    assert_true(has_tensor(cJSON_GetObjectItem(clip, "inputs"), "input_ids", "[-1,-1]"));
+    assert_true(has_tensor(cJSON_GetObjectItem(clip, "inputs"), "pixel_values", "[-1,3,6,6]"));
+    assert_true(has_tensor(cJSON_GetObjectItem(clip, "outputs"), "attentions.1", "[-1,-1,-1,-1]"));
+    assert_false(has_tensor(cJSON_GetObjectItem(clip, "outputs"), "hidden_states.2", ""));
+    cJSON_Delete(clip);
     cJSON *t5 = answer_get(&client, "/v2/models/t5");
     assert_true(
         has_tensor(cJSON_GetObjectItem(t5, "outputs"), "cross_attentions.1", "[-1,2,-1,-1]"));

@@ -51,6 +51,33 @@ static const char VIT_TENSORS[] =
     FORWARD_NORM(VIT_LAYER "layernorm_before", 12) FORWARD_NORM(VIT_LAYER "layernorm_after", 12)
     FORWARD_LINEAR(VIT_LAYER "intermediate.dense", 20, 12)
     FORWARD_LINEAR(VIT_LAYER "output.dense", 12, 20) FORWARD_NORM("vit.layernorm", 12);
+
+#define CLIP_LAYER(begin)                                                                          \
+    FORWARD_LINEAR(begin "self_attn.q_proj", 12, 12)                                               \
+    FORWARD_LINEAR(begin "self_attn.k_proj", 12, 12)                                               \
+    FORWARD_LINEAR(begin "self_attn.v_proj", 12, 12)                                               \
+    FORWARD_LINEAR(begin "self_attn.out_proj", 12, 12)                                             \
+    FORWARD_NORM(begin "layer_norm1", 12)                                                          \
+    FORWARD_NORM(begin "layer_norm2", 12)                                                          \
+    FORWARD_LINEAR(begin "mlp.fc1", 20, 12)                                                        \
+    FORWARD_LINEAR(begin "mlp.fc2", 12, 20)
+#define CLIP_FIELDS                                                                                \
+    "\"hidden_size\":12,\"num_attention_heads\":2,\"num_hidden_layers\":2,"                        \
+    "\"intermediate_size\":20"
+
+static const char CLIP_CONFIG[] =
+    "{\"model_type\":\"clip\",\"text_config\":{" CLIP_FIELDS
+    ",\"vocab_size\":40,\"max_position_embeddings\":16},\"vision_config\":{" CLIP_FIELDS
+    ",\"patch_size\":2,\"image_size\":6}}";
+static const char CLIP_TENSORS[] =
+    FORWARD_TABLE("text_model.embeddings.token_embedding.weight", 40x12)
+    FORWARD_TENSOR("text_model.embeddings.position_embedding.weight", 16x12)
+    CLIP_LAYER("text_model.encoder.layers.#.") FORWARD_NORM("text_model.final_layer_norm", 12)
+    FORWARD_TABLE("vision_model.embeddings.class_embedding", 12)
+    FORWARD_TENSOR("vision_model.embeddings.patch_embedding.weight", 12x3x2x2)
+    FORWARD_TENSOR("vision_model.embeddings.position_embedding.weight", 10x12)
+    FORWARD_NORM("vision_model.pre_layrnorm", 12) CLIP_LAYER("vision_model.encoder.layers.#.")
+    FORWARD_NORM("vision_model.post_layernorm", 12) "logit_scale 1";
 /* clang-format on */
 
 static void save(const char *directory, const char *name, const char *config, const char *tensors)
@@ -66,4 +93,5 @@ void traced_families_save(const char *directory)
 {
     save(directory, "t5", T5_CONFIG, T5_TENSORS);
     save(directory, "vit", VIT_CONFIG, VIT_TENSORS);
+    save(directory, "clip", CLIP_CONFIG, CLIP_TENSORS);
 }
