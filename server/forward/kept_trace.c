@@ -130,6 +130,7 @@ void kept_layer_take(struct kept_layer *layer, const struct infer_item *attentio
     const struct model_layer *own = &attention->model->layers[attention->layer_index];
     layer->number = attention->layer_index;
     layer->options = attention->plan.problem.options;
+    layer->kernels = attention->plan.problem.kernels;
     layer->alibi_slopes = own->alibi_slopes;
     copy(layer->query, &query);
     copy(layer->key, &key);
@@ -157,6 +158,7 @@ void kept_layer_problem(const struct kept_layer *layer, int64_t head, struct att
     struct attn_problem *problem = &tile->problem;
     *problem = (struct attn_problem){
         .options = layer->options,
+        .kernels = layer->kernels,
         .query = attn_tensor_rows(layer->query + head * layer->head_dim, ATTN_F32, 1, 1,
                                   layer->q_len, layer->head_dim, layer->q_heads * layer->head_dim),
         .key = attn_tensor_rows(layer->key + kv_head * layer->head_dim, ATTN_F32, 1, 1,

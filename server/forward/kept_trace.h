@@ -27,6 +27,7 @@ struct kept_layer {
     int key_stream; /* of the tokens that are its keys */
     int64_t q_heads, kv_heads, head_dim, q_len, kv_len;
     struct attn_options options;
+    const struct attn_kernels *kernels;
     const float *alibi_slopes; /* [q_heads], the model's; NULL: none */
 
     float *query; /* [q_len][q_heads][head_dim] */

@@ -278,8 +278,8 @@ static bool resolve(const struct infer_request *request, struct infer_item *item
 }
 
 /* Settles shapes and options. Results are allocated later, when the sizes of all are known. */
-static bool plan_shapes(struct infer_item *item, struct attn_layer_problem *problem,
-                        struct fault *fault)
+static bool plan_shapes(struct infer_item *item, const struct infer_limits *limits,
+                        struct attn_layer_problem *problem, struct fault *fault)
 {
     struct planned_inputs inputs;
     if (!(item->model->parameterless ? plan_plain_inputs(item, &inputs, fault)
@@ -296,6 +296,7 @@ static bool plan_shapes(struct infer_item *item, struct attn_layer_problem *prob
         .value = inputs.value.tensor,
         .past_len = item->past_len,
         .masking = item->masking,
+        .kernels = limits->kernels,
     };
     problem->partial = item->context_by_heads;
     return infer_plan_masking(item, problem, fault) && infer_merge_plan_part(item, problem, fault)
@@ -324,7 +325,6 @@ static bool plan_run(struct infer_request *request, struct infer_item *item,
                      struct attn_layer_problem *problem, const struct infer_limits *limits,
                      struct fault *fault)
 {
-    problem->kernels = limits->kernels;
     return (request->gradients ? infer_gradient_plan(request, item, problem, fault)
                                : plan_attention(request, item, problem, limits, fault))
            && infer_allocate_scratch(request, item, limits, fault);
@@ -334,7 +334,7 @@ bool infer_plan_layer(struct infer_request *request, struct infer_item *item,
                       const struct infer_limits *limits, struct fault *fault)
 {
     struct attn_layer_problem problem = { 0 };
-    return infer_convert_inputs(request, item, fault) && plan_shapes(item, &problem, fault)
+    return infer_convert_inputs(request, item, fault) && plan_shapes(item, limits, &problem, fault)
            && infer_plan_bias(request, item, &problem, fault)
            && plan_attention(request, item, &problem, limits, fault);
 }
@@ -348,7 +348,7 @@ static bool plan_item(struct infer_request *request, struct infer_item *item,
     if (!resolve(request, item, limits, fault) || !infer_convert_inputs(request, item, fault))
         return false;
     if (!(item->parts ? infer_merge_shapes(request, item, fault)
-                      : plan_shapes(item, &problem, fault)))
+                      : plan_shapes(item, limits, &problem, fault)))
         return false;
     if (!item->parts && !infer_plan_bias(request, item, &problem, fault))
         return false;

@@ -219,6 +219,22 @@ static void test_same_bits_as_attention(void **state)
                 expect_attention(MODELS[m], LENGTHS[l], MAPS[i]);
 }
 
+/* --kernels is for a trace's attention too. */
+static void test_same_bits_with_other_kernels(void **state)
+{
+    (void)state;
+    struct daemon other;
+    const struct http_client of_server = client;
+    daemon_start_with(&other, "--models", directory, "--kernels", "generic", NULL);
+    http_client_init(&client, other.port);
+    for (int m = 0; m < MODEL_COUNT; m++)
+        for (int l = 0; l < LENGTH_COUNT; l++)
+            expect_attention(MODELS[m], LENGTHS[l], "");
+    http_client_free(&client);
+    client = of_server;
+    daemon_stop(&other);
+}
+
 /* --------------------------------------------------------------------- spans -- */
 
 static double number_at(const cJSON *array, int a, int b, int c)
@@ -376,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_predictions),
         cmocka_unit_test(test_all_candidates),
         cmocka_unit_test(test_same_bits_as_attention),
+        cmocka_unit_test(test_same_bits_with_other_kernels),
         cmocka_unit_test(test_spans_are_sums_of_weights),
         cmocka_unit_test(test_embeddings_take_its_place),
         cmocka_unit_test(test_prefix_keeps_its_rows),
