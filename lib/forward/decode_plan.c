@@ -30,9 +30,9 @@ bool attn_decode_fits(const struct attn_plan *plan)
     const int64_t q_len = problem->query.shape[2];
 
     return q_len > 0 && q_len < plan->kernels->lanes && !plan->in_double
-           && !problem->options.is_prefix_stable
-           && problem->additive_weight == NULL && problem->options.normalizer == ATTN_SOFTMAX
-           && head_dim >= plan->kernels->lanes && v_head_dim >= plan->kernels->lanes
+           && !problem->options.is_prefix_stable && problem->additive_weight == NULL
+           && problem->options.normalizer == ATTN_SOFTMAX && head_dim >= plan->kernels->lanes
+           && v_head_dim >= plan->kernels->lanes
            && head_dim + 2 * v_head_dim <= ATTN_DECODE_COLUMNS;
 }
 

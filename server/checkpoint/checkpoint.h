@@ -31,7 +31,8 @@ struct checkpoint {
 bool checkpoint_read(struct checkpoint *checkpoint, const char *text, bool *is_published,
                      struct fault *fault);
 
-/* The model_type of its config; "meta" or "mistral_params" for params.json of their own releases. */
+/* The model_type of its config; "meta" or "mistral_params" for params.json of their own releases.
+ */
 const char *checkpoint_type(const struct checkpoint *checkpoint);
 
 /* Finds the stacks that the tensors have. On false the fault says what the config or the file

@@ -45,11 +45,11 @@ struct text text_in(char *buffer, size_t buffer_size);
  * what it writes there. */
 char *text_reserve(struct text *text, size_t size);
 
-void text_raw(struct text *text, const char *literal);              /* as it is */
-void text_bytes(struct text *text, const char *bytes, size_t size); /* as they are */
-void text_string(struct text *text, const char *string);            /* "quoted, escaped" */
+void text_raw(struct text *text, const char *literal);                      /* as it is */
+void text_bytes(struct text *text, const char *bytes, size_t size);         /* as they are */
+void text_string(struct text *text, const char *string);                    /* "quoted, escaped" */
 void text_string_bytes(struct text *text, const char *string, size_t size); /* NUL may be in it */
-void text_key(struct text *text, const char *key);                  /* "key": */
+void text_key(struct text *text, const char *key);                          /* "key": */
 void text_integer(struct text *text, int64_t value);
 void text_decimal(struct text *text, int64_t value, int places); /* value * 10^-places: "0.120" */
 void text_float(struct text *text, float value);                 /* null where not finite */

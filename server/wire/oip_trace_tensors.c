@@ -143,9 +143,9 @@ static bool add_attention(struct oip_trace_tensors *tensors, const struct model 
                                                  stream, block });
 }
 
-/* hidden_states.N of N blocks are the rows that leave the model in most families. Families that take
- * pixels, and CLIP for its texts too, mean the rows before the final norm, which a pass does not
- * keep. */
+/* hidden_states.N of N blocks are the rows that leave the model in most families. Families that
+ * take pixels, and CLIP for its texts too, mean the rows before the final norm, which a pass does
+ * not keep. */
 static bool has_last_rows(const struct model_forward *forward)
 {
     return forward->is_encoder_decoder

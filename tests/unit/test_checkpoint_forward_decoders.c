@@ -47,7 +47,8 @@ static void expect_part(const struct model_part *part, const char *before, const
     "\"num_attention_heads\":2,\"num_hidden_layers\":2" more "}"
 #define NEOX                                                                                       \
     MATRIX("gpt_neox.embed_in", "30x16")                                                           \
-    NORM("gpt_neox.layers.#.input_layernorm") NORM("gpt_neox.layers.#.post_attention_layernorm")   \
+    NORM("gpt_neox.layers.#.input_layernorm")                                                      \
+    NORM("gpt_neox.layers.#.post_attention_layernorm")                                             \
         BIASED("gpt_neox.layers.#.attention.query_key_value", "48x16", "48")                       \
             BIASED("gpt_neox.layers.#.attention.dense", "16x16", "16")                             \
                 BIASED("gpt_neox.layers.#.mlp.dense_h_to_4h", "40x16", "40")                       \
@@ -102,10 +103,10 @@ static void test_gptj(void **state)
 #define OPT_LAYERS                                                                                 \
     LINEARS("model.decoder.layers.#.self_attn.", "q_proj", "k_proj", "v_proj", "out_proj")         \
     MATRIX("model.decoder.embed_positions", "10x16")                                               \
-        NORM("model.decoder.layers.#.self_attn_layer_norm")                                        \
-            NORM("model.decoder.layers.#.final_layer_norm")                                        \
-                BIASED("model.decoder.layers.#.fc1", "40x16", "40")                                \
-                    BIASED("model.decoder.layers.#.fc2", "16x40", "16")
+    NORM("model.decoder.layers.#.self_attn_layer_norm")                                            \
+    NORM("model.decoder.layers.#.final_layer_norm")                                                \
+    BIASED("model.decoder.layers.#.fc1", "40x16", "40")                                            \
+    BIASED("model.decoder.layers.#.fc2", "16x40", "16")
 
 static void test_opt(void **state)
 {
@@ -149,12 +150,12 @@ static void test_opt(void **state)
     "{\"model_type\":\"bloom\",\"hidden_size\":16,\"n_head\":2,\"n_layer\":2" more "}"
 #define BLOOM                                                                                      \
     MATRIX("word_embeddings", "30x16")                                                             \
-    NORM("word_embeddings_layernorm") NORM("h.#.input_layernorm")                                  \
-        NORM("h.#.post_attention_layernorm")                                                       \
-            BIASED("h.#.self_attention.query_key_value", "48x16", "48")                            \
-                BIASED("h.#.self_attention.dense", "16x16", "16")                                  \
-                    BIASED("h.#.mlp.dense_h_to_4h", "64x16", "64")                                 \
-                        BIASED("h.#.mlp.dense_4h_to_h", "16x64", "16") NORM("ln_f")
+    NORM("word_embeddings_layernorm")                                                              \
+    NORM("h.#.input_layernorm") NORM("h.#.post_attention_layernorm")                               \
+        BIASED("h.#.self_attention.query_key_value", "48x16", "48")                                \
+            BIASED("h.#.self_attention.dense", "16x16", "16")                                      \
+                BIASED("h.#.mlp.dense_h_to_4h", "64x16", "64")                                     \
+                    BIASED("h.#.mlp.dense_4h_to_h", "16x64", "16") NORM("ln_f")
 
 static void test_bloom(void **state)
 {
@@ -176,8 +177,8 @@ static void test_bloom(void **state)
 #define FALCON_REST                                                                                \
     MATRIX("transformer.word_embeddings", "30x16")                                                 \
     MATRIX("transformer.h.#.self_attention.dense", "16x16")                                        \
-        MATRIX("transformer.h.#.mlp.dense_h_to_4h", "64x16")                                       \
-            MATRIX("transformer.h.#.mlp.dense_4h_to_h", "16x64") NORM("transformer.ln_f")
+    MATRIX("transformer.h.#.mlp.dense_h_to_4h", "64x16")                                           \
+    MATRIX("transformer.h.#.mlp.dense_4h_to_h", "16x64") NORM("transformer.ln_f")
 #define FALCON_ONE FALCON_REST MATRIX("transformer.h.#.self_attention.query_key_value", "24x16")
 #define FALCON_NEW FALCON_REST MATRIX("transformer.h.#.self_attention.query_key_value", "32x16")
 
@@ -221,7 +222,8 @@ static void test_falcon(void **state)
     "{\"model_type\":\"mpt\",\"d_model\":16,\"n_heads\":2,\"n_layers\":2" more "}"
 #define MPT                                                                                        \
     MATRIX("transformer.wte", "30x16")                                                             \
-    MATRIX("transformer.blocks.#.attn.Wqkv", "48x16") MATRIX(                                      \
+    MATRIX("transformer.blocks.#.attn.Wqkv", "48x16")                                              \
+    MATRIX(                                                                                        \
         "transformer.blocks.#.attn.out_proj",                                                      \
         "16x16") "transformer.blocks.#.norm_1.weight 16, "                                         \
                  "transformer.blocks.#.norm_2.weight 16, transformer.norm_f.weight 16, " MATRIX(   \

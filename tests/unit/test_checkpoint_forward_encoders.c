@@ -22,9 +22,9 @@
 #define BLOCK(begin)                                                                               \
     ATTENTION(begin)                                                                               \
     NORM(begin "encoder.layer.#.attention.output.LayerNorm")                                       \
-        BIASED(begin "encoder.layer.#.intermediate.dense", "40x16", "40")                          \
-            BIASED(begin "encoder.layer.#.output.dense", "16x40", "16")                            \
-                NORM(begin "encoder.layer.#.output.LayerNorm")
+    BIASED(begin "encoder.layer.#.intermediate.dense", "40x16", "40")                              \
+    BIASED(begin "encoder.layer.#.output.dense", "16x40", "16")                                    \
+    NORM(begin "encoder.layer.#.output.LayerNorm")
 #define CONFIG(type, more)                                                                         \
     "{\"model_type\":\"" type                                                                      \
     "\",\"hidden_size\":16,\"num_attention_heads\":2,\"num_hidden_layers\":2" more "}"
@@ -100,30 +100,23 @@ static void test_electra(void **state)
 static void test_distilbert(void **state)
 {
     (void)state;
-    const struct model_forward
-        *
-            forward =
-                forward_case_open(
-                    "{\"model_type\":\"distilbert\",\"dim\":16,\"n_heads\":2,\"n_layers\":2}",
-                    LINEARS("distilbert.transformer.layer.#.attention.", "q_lin", "k_lin", "v_lin",
-                            "out_lin")
-                        NORM("distilbert.transformer.layer.#.sa_layer_norm")
-                            BIASED("distilbert.transformer.layer.#.ffn.lin1", "40x16", "40")
-                                BIASED("distilbert.transformer.layer.#.ffn.lin2", "16x40",
-                                       "16") NORM("distilbert.transformer.layer.#.output_layer_"
-                                                  "norm") "distilbert.embeddings.word_embeddings."
-                                                          "weight 30x16, "
-                                                          "distilbert.embeddings.position_"
-                                                          "embeddings.weight 14x16, " NORM(
-                                                              "distilbert.embeddings.LayerNorm")
-                                                              BIASED("vocab_transform", "16x16",
-                                                                     "16")
-                                                                  NORM(
-                                                                      "vocab_layer_norm") "vocab_"
-                                                                                          "projecto"
-                                                                                          "r.bias "
-                                                                                          "30",
-                    2);
+    const struct model_forward *forward = forward_case_open(
+        "{\"model_type\":\"distilbert\",\"dim\":16,\"n_heads\":2,\"n_layers\":2}",
+        LINEARS("distilbert.transformer.layer.#.attention.", "q_lin", "k_lin", "v_lin",
+                "out_lin") NORM("distilbert.transformer.layer.#.sa_layer_norm")
+            BIASED("distilbert.transformer.layer.#.ffn.lin1", "40x16", "40")
+                BIASED("distilbert.transformer.layer.#.ffn.lin2", "16x40", "16")
+                    NORM("distilbert.transformer.layer.#.output_layer_"
+                         "norm") "distilbert.embeddings.word_embeddings."
+                                 "weight 30x16, "
+                                 "distilbert.embeddings.position_"
+                                 "embeddings.weight 14x16, " NORM("distilbert.embeddings.LayerNorm")
+                                     BIASED("vocab_transform", "16x16", "16")
+                                         NORM("vocab_layer_norm") "vocab_"
+                                                                  "projecto"
+                                                                  "r.bias "
+                                                                  "30",
+        2);
     const struct model_stream *stream = &forward->streams[0];
     assert_null(stream->embedding.types.rows);
     forward_case_expect_norm(&stream->blocks[1].self.after,

@@ -109,8 +109,9 @@ static void test_deit(void **state)
 #define BEIT_KEY(begin) begin "key.weight 16x16, " BIASED(begin "query", "16")
 #define BEIT_BLOCK(begin)                                                                          \
     BEIT_KEY(begin "attention.attention.")                                                         \
-    VALUES(begin "attention.") FEED(begin) NORMS(begin) begin "lambda_1 16, " begin "lambda_2 "    \
-                                                                                    "16, "
+    VALUES(begin "attention.")                                                                     \
+    FEED(begin) NORMS(begin) begin "lambda_1 16, " begin "lambda_2 "                               \
+                                   "16, "
 
 static void test_beit(void **state)
 {

@@ -298,27 +298,33 @@ static void test_gemma2(void **state)
 static void test_gemma3(void **state)
 {
     (void)state;
-    const struct model_forward *
-        forward = forward_case_open(GEMMA3_CONFIG,
-                                    TEXT("embed_tokens") "30x16, " TEXT("norm") "16, " TEXT("layers"
-                                                                                            ".#."
-                                                                                            "self_"
-                                                                                            "attn."
-                                                                                            "q_"
-                                                                                            "proj") "16x16, " TEXT("layers.#.self_attn.k_proj") "8x16, " TEXT("layers.#.self_attn.v_proj") "8x16, " TEXT(
-                                        "layers.#.self_attn.o_proj") "16x16, " TEXT("layers.#.self_"
-                                                                                    "attn.q_norm") "4, " TEXT("layers.#.self_attn.k_norm") "4, " TEXT_NORM("input_layernorm")
-                                        TEXT_NORM("post_attention_layernorm") TEXT_NORM(
-                                            "pre_feedforward_layernorm") TEXT_NORM("post_"
-                                                                                   "feedforward_"
-                                                                                   "layernorm")
-                                            TEXT("layers.#.mlp.gate_proj") "40x16, " TEXT(
-                                                "layers.#.mlp.up_proj") "40x16, " TEXT("layers.#."
-                                                                                       "mlp.down_"
-                                                                                       "proj") "16x"
-                                                                                               "40,"
-                                                                                               " " VISION,
-                                    2);
+    const struct model_forward
+        *
+            forward =
+                forward_case_open(
+                    GEMMA3_CONFIG,
+                    TEXT("embed_tokens") "30x16, " TEXT("norm") "16, " TEXT(
+                        "layers"
+                        ".#."
+                        "self_"
+                        "attn."
+                        "q_"
+                        "proj") "16x16, " TEXT("layers.#.self_attn.k_proj") "8x16, " TEXT("layers.#"
+                                                                                          ".self_"
+                                                                                          "attn.v_"
+                                                                                          "proj") "8x16, " TEXT("layers.#.self_attn.o_proj") "16x16, " TEXT("layers.#.self_"
+                                                                                                                                                            "attn.q_norm") "4, " TEXT("layers.#.self_attn.k_norm") "4, " TEXT_NORM("input_layernorm")
+                        TEXT_NORM("post_attention_layernorm") TEXT_NORM("pre_feedforward_layernorm")
+                            TEXT_NORM("post_"
+                                      "feedforward_"
+                                      "layernorm")
+                                TEXT("layers.#.mlp.gate_proj") "40x16, " TEXT(
+                                    "layers.#.mlp.up_proj") "40x16, " TEXT("layers.#."
+                                                                           "mlp.down_"
+                                                                           "proj") "16x"
+                                                                                   "40,"
+                                                                                   " " VISION,
+                    2);
     assert_int_equal(published_model()->layer_count, 4);
     assert_int_equal(only_stream(forward)->block_count, 2);
     assert_ptr_equal(forward->head.output.weight, forward->streams[0].embedding.tokens.rows);
