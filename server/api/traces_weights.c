@@ -92,7 +92,7 @@ static bool read_piece(const struct exchange *exchange, const struct kept_trace 
     static const char *const DTYPES[] = { "f32", "f16", "u8" };
     static const enum kept_dtype DTYPE_OF[] = { KEPT_F32, KEPT_F16, KEPT_U8 };
     static const char *const SCALES[] = { "linear", "sqrt", "log" };
-    int reduce, dtype, scale;
+    int reduce = 0, dtype = 0, scale = 0;
     if (!traces_read_layer(exchange, kept, &piece->layer, fault)
         || !traces_read_head(exchange, piece->layer, &piece->head, fault)
         || !read_range(exchange, "rows", piece->layer->q_len, piece->rows, fault)

@@ -156,11 +156,11 @@ static bool make_id(char id[TRACE_ID_MAX + 1])
     unsigned char bytes[ID_BYTES];
     if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
         return false;
-    for (int i = 0; i < ID_BYTES; i++) {
+    for (size_t i = 0; i < ID_BYTES; i++) {
         id[2 * i] = DIGITS[bytes[i] >> 4];
         id[2 * i + 1] = DIGITS[bytes[i] & 15];
     }
-    id[2 * ID_BYTES] = '\0';
+    id[(size_t)2 * ID_BYTES] = '\0';
     return true;
 }
 
@@ -169,7 +169,8 @@ static bool has_room(struct kept_store *store)
     if (store->count < store->capacity)
         return true;
     const int64_t capacity = store->capacity ? 2 * store->capacity : 16;
-    struct kept_trace **traces = realloc(store->traces, (size_t)capacity * sizeof *traces);
+    struct kept_trace **traces =
+        realloc(store->traces, (size_t)capacity * sizeof(struct kept_trace *));
     if (!traces)
         return false;
     store->traces = traces;

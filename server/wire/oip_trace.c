@@ -113,6 +113,8 @@ static bool check_shapes(struct oip *oip, struct fault *fault)
                 oip->model->name, input->array.shape[0], oip->inputs_known[first].name,
                 oip->inputs[first].array.shape[0]);
     }
+    if (first < 0)
+        return fault_set_at(fault, "/inputs", FAULT_FIELD, "no input of the model's pass is given");
     oip->batch = oip->inputs[first].array.shape[0];
     if (oip->batch < 1 || oip->batch > TRACE_ITEMS_MAX)
         return oip_input_fault(oip, first, fault, oip->batch < 1 ? FAULT_SHAPE : FAULT_TOO_LARGE,
