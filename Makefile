@@ -37,7 +37,7 @@ TEST_SRC    := $(wildcard tests/*/test_*.c)
 THREADED_SRC = $(shell grep -l '<pthread.h>' $(INNER_SRC) /dev/null)
 FUZZ_SRC    := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC   := $(wildcard tests/bench/bench_*.c)
-PEER_SRC    := tests/bench/peer_openblas.c $(if $(wildcard /usr/include/dnnl.h),tests/bench/peer_onednn.c)
+PEER_SRC    := tests/bench/peer_openblas.c tests/bench/peer_products.c $(if $(wildcard /usr/include/dnnl.h),tests/bench/peer_onednn.c)
 RIVAL_SRC   := tests/bench/own.c tests/bench/peers.c tests/bench/yardstick.c
 LOAD_SRC    := $(wildcard tests/bench/load_*.c)
 TRAFFIC_SRC := $(wildcard tests/bench/traffic*.c)
@@ -99,6 +99,7 @@ $B/tests/%.o:       MODULE_FLAGS = -Ilib -Iserver -Itests/support $(TEST_CFLAGS)
 # A yardstick and a peer must be as fast as this machine lets them.
 $B/tests/bench/yardstick.o:     MODULE_FLAGS = -O3 -ffp-contract=fast -Wno-psabi
 $B/tests/bench/peer_openblas.o: MODULE_FLAGS = -O3 -march=native -ffast-math $(call package,--cflags openblas)
+$B/tests/bench/peer_products.o: MODULE_FLAGS = $(call package,--cflags openblas)
 
 # One source of kernels, and a set of flags for each table. lib/kernels/dispatch.c asks the CPU for the
 # features that are named here; change both together.
@@ -319,7 +320,7 @@ exactness: $B/tests/bench/bench_exactness ## how far from the truth; the tables 
 bench-quick: $B/tests/bench/bench_attention $(PEERS) ## the kernels and their peers in two minutes
 	@$< --quick
 
-bench-load: $(LOADS) $B/tests/bench/rival_cjson $(DAEMON) ## the daemon under load, and beside it what people write otherwise
+bench-load: $(LOADS) $(PEERS) $B/tests/bench/rival_cjson $(DAEMON) ## the daemon under load, and beside it what people write otherwise
 	@for program in $(LOADS); do echo "== $$program"; $$program || exit 1; done
 
 $B/tests/bench/rival_cjson: %: %.o
