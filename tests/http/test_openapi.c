@@ -60,11 +60,22 @@ static void test_routes(void **state)
             fail_msg("%s %s is not in the document", call.method, call.pattern);
     }
     const cJSON *path, *operation;
+    cJSON *ids = cJSON_CreateObject(); /* generators of clients name functions after them */
     cJSON_ArrayForEach(path, cJSON_GetObjectItem(openapi_document, "paths"))
     {
-        cJSON_ArrayForEach(operation, path) operation_count +=
-            strcmp(operation->string, "parameters") != 0;
+        cJSON_ArrayForEach(operation, path)
+        {
+            const cJSON *name = cJSON_GetObjectItem(operation, "operationId");
+            if (strcmp(operation->string, "parameters") == 0)
+                continue;
+            assert_true(cJSON_IsString(name));
+            if (cJSON_GetObjectItemCaseSensitive(ids, name->valuestring))
+                fail_msg("two operations are called %s", name->valuestring);
+            cJSON_AddNullToObject(ids, name->valuestring);
+            operation_count++;
+        }
     }
+    cJSON_Delete(ids);
     assert_int_equal(operation_count, route_count);
 }
 
