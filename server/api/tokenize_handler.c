@@ -70,7 +70,7 @@ static bool read_members(struct tokenize *job, struct v1_reader *reader,
             i++;
         v1_point_to(reader, node->string);
         if (i == member_count)
-            return v1_unknown_field(reader, node->string, known, member_count);
+            return v1_unknown_field_of(reader, node->string, known, member_count);
     }
     for (int i = 0; i < member_count; i++) {
         node = cJSON_GetObjectItemCaseSensitive(root, known[i]);

@@ -182,6 +182,19 @@ bool v1_unknown_field(struct v1_reader *reader, const char *name, const char *co
                         name);
 }
 
+bool v1_unknown_field_of(struct v1_reader *reader, const char *name, const char *const *known,
+                         int known_count)
+{
+    char list[FAULT_MESSAGE_MAX] = "";
+    size_t used = 0;
+    if (nearest_name(name, known, known_count))
+        return v1_unknown_field(reader, name, known, known_count);
+    for (int i = 0; i < known_count && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", known[i]);
+    return fault_set_at(reader->fault, reader->pointer, FAULT_FIELD,
+                        "there is no field '%.60s'; expected any of %s", name, list);
+}
+
 void v1_point_to(struct v1_reader *reader, const char *name)
 {
     reader->name = name;

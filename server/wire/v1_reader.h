@@ -31,6 +31,10 @@ bool v1_wrong_type(struct v1_reader *reader, const cJSON *node, const char *expe
 bool v1_unknown_field(struct v1_reader *reader, const char *name, const char *const *known,
                       int known_count);
 
+/* The same, but lists the known ones where none is near. */
+bool v1_unknown_field_of(struct v1_reader *reader, const char *name, const char *const *known,
+                         int known_count);
+
 /* Reads a string, which may have U+0000 where the body was read with nul_is_kept (json_string.h).
  */
 bool v1_read_string(struct v1_reader *reader, const cJSON *node, struct byte_slice *bytes);

@@ -295,7 +295,7 @@ static bool unknown_field(struct trace_reader *reader, const char *name, bool ba
     for (int i = 0; i < FIELD_COUNT; i++)
         known[i] = fields[i].name;
     known[FIELD_COUNT] = "requests";
-    return v1_unknown_field(&reader->values, name, known, FIELD_COUNT + (batch ? 1 : 0));
+    return v1_unknown_field_of(&reader->values, name, known, FIELD_COUNT + (batch ? 1 : 0));
 }
 
 /* A field that is null counts as absent. */

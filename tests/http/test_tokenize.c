@@ -117,6 +117,8 @@ static void test_faults(void **state)
     expect_fault(path, "{\"model\":\"words\",\"text\":7}", 400, "type", "/text", "a string");
     expect_fault(path, "{\"model\":\"words\",\"text\":\"a\",\"pairs\":\"b\"}", 400, "field",
                  "/pairs", "pair");
+    expect_fault(path, "{\"model\":\"words\",\"prompt\":\"a\"}", 400, "field", "/prompt",
+                 "there is no field 'prompt'; expected any of model, text, pair, special\"");
     expect_fault(path, "{\"model\":\"none\",\"text\":\"a\"}", 404, "not_found", "/model", "none");
     expect_fault(path, "{\"model\":\"bare\",\"text\":\"a\"}", 400, "option", "/model",
                  "has no tokenizer");

@@ -102,6 +102,19 @@ static void test_refused(void **state)
     answer_refused(&client, "/v1/trace/batch", "{\"requests\":[1]}", 400, "type", "/requests");
 }
 
+/* A name that is near no field, such as that of another library, is answered with all fields. */
+static void test_field_of_others(void **state)
+{
+    (void)state;
+    struct http_response response =
+        http_client_post(&client, PATH, "{\"model\":\"bert\",\"input_ids\":[1]}");
+    answer_expect_fault(&response, 400, "field", "/input_ids");
+    assert_non_null(strstr(response.body, "there is no field 'input_ids'; expected any of model, "
+                                          "text, pair, special, tokens, token_types, "));
+    assert_non_null(strstr(response.body, ", top_k_tokens, positions, keep\""));
+    http_response_free(&response);
+}
+
 /* bert's table of positions has an end, and tokens are never cut off there. */
 static void test_too_many_tokens(void **state)
 {
@@ -231,10 +244,11 @@ static int start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),          cmocka_unit_test(test_too_many_tokens),
-        cmocka_unit_test(test_answer_too_large), cmocka_unit_test(test_batch_too_large),
-        cmocka_unit_test(test_deadline),         cmocka_unit_test(test_leaving),
-        cmocka_unit_test(test_counted),          cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_refused),         cmocka_unit_test(test_field_of_others),
+        cmocka_unit_test(test_too_many_tokens), cmocka_unit_test(test_answer_too_large),
+        cmocka_unit_test(test_batch_too_large), cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_leaving),         cmocka_unit_test(test_counted),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }
