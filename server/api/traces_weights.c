@@ -108,7 +108,8 @@ static bool read_piece(const struct exchange *exchange, const struct kept_trace 
     return true;
 }
 
-/* A kept trace does not change, so what is asked tags the answer. */
+/* A kept trace does not change, so what is asked tags the answer. The tag is weak (RFC
+ * 9110, 8.8.3), for it is that of packed answers, too. */
 static void write_tag(const struct kept_trace *kept, const struct kept_piece *piece,
                       char tag[TAG_BYTES])
 {
@@ -122,7 +123,7 @@ static void write_tag(const struct kept_trace *kept, const struct kept_piece *pi
     for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++)
         for (int byte = 0; byte < 8; byte++)
             hash = (hash ^ ((uint64_t)asked[i] >> 8 * byte & 0xFF)) * 0x100000001B3u;
-    snprintf(tag, TAG_BYTES, "\"%016" PRIx64 "\"", hash);
+    snprintf(tag, TAG_BYTES, "W/\"%016" PRIx64 "\"", hash);
 }
 
 /* --------------------------------------------------------------------- the call -- */
@@ -173,16 +174,24 @@ static void run(struct call *call, int stage, int64_t task, const struct worker 
     kept_piece_run(&weights->piece, task, traces_workspace(&weights->traces, worker));
 }
 
+/* What a cache needs; a 304 has it as well (RFC 9110, 15.4.5). */
+static void add_cache_headers(struct exchange *exchange, const struct kept_trace *kept,
+                              const char *tag)
+{
+    const int64_t left_s = (kept->expires_ns - clock_now_ns()) / 1000000000;
+    char value[64];
+    exchange_add_header(exchange, "ETag", tag);
+    snprintf(value, sizeof value, "private, max-age=%" PRId64 ", immutable",
+             left_s > 0 ? left_s : 0);
+    exchange_add_header(exchange, "Cache-Control", value);
+}
+
 static void add_headers(struct weights *weights)
 {
     struct exchange *exchange = weights->traces.call.exchange;
     const struct kept_piece *piece = &weights->piece;
-    const int64_t left_s = (weights->traces.kept->expires_ns - clock_now_ns()) / 1000000000;
     char value[64];
-    exchange_add_header(exchange, "ETag", weights->tag);
-    snprintf(value, sizeof value, "private, max-age=%" PRId64 ", immutable",
-             left_s > 0 ? left_s : 0);
-    exchange_add_header(exchange, "Cache-Control", value);
+    add_cache_headers(exchange, weights->traces.kept, weights->tag);
     snprintf(value, sizeof value, "%" PRId64 "x%" PRId64, piece->shape[0], piece->shape[1]);
     exchange_add_header(exchange, "X-Tile-Shape", value);
     snprintf(value, sizeof value, "%.9g", (double)piece->least);
@@ -214,15 +223,15 @@ static bool answer_known(struct exchange *exchange)
     struct kept_piece piece = { .head = 0 };
     char tag[TAG_BYTES];
     struct kept_trace *kept = known ? traces_find(exchange, &fault) : NULL;
-    const bool is_known =
-        kept && read_piece(exchange, kept, &piece, &fault)
-        && (write_tag(kept, &piece, tag), strcmp(known, "*") == 0 || strstr(known, tag) != NULL);
+    const bool is_known = kept && read_piece(exchange, kept, &piece, &fault)
+                          && (write_tag(kept, &piece, tag),
+                              strcmp(known, "*") == 0 || strstr(known, strchr(tag, '"')) != NULL);
+    if (is_known) {
+        add_cache_headers(exchange, kept, tag);
+        exchange_reply(exchange, 304, NULL, NULL, 0);
+    }
     kept_trace_release(kept);
-    if (!is_known)
-        return false;
-    exchange_add_header(exchange, "ETag", tag);
-    exchange_reply(exchange, 304, NULL, NULL, 0);
-    return true;
+    return is_known;
 }
 
 void traces_weights(struct exchange *exchange)

@@ -308,6 +308,8 @@ static void answer(struct exchange *exchange, int status, const char *content_ty
     memory_body_is_answered(&exchange->memory);
     if (status < 400) /* every client can read an error that is not packed */
         pack(exchange);
+    if (status == 304) /* what it stands for may be packed */
+        exchange->answer.varies = true;
     exchange->answer.status = status;
     exchange->answer.content_type = content_type;
     if ((status == 503 || status == 429) && exchange->answer.retry_after_s == 0)

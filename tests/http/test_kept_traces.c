@@ -188,6 +188,37 @@ static void test_defaults(void **state)
     http_response_free(&response);
 }
 
+/* A client that has a piece, packed or not, is told so, with all that its cache keeps of it. */
+static void test_not_modified(void **state)
+{
+    (void)state;
+    char path[128], tag[64], value[64], header[128];
+    const char *const headers[] = { header, NULL };
+    snprintf(path, sizeof path, "/v1/traces/%s/weights?layer=1&head=1", id);
+    struct http_request request = { .path = path, .accept_encoding = "gzip" };
+    struct http_response response = http_client_send(&client, &request);
+    assert_non_null(http_response_header(&response, "ETag", tag, sizeof tag));
+    assert_int_equal(strncmp(tag, "W/\"", 3), 0);
+    http_response_free(&response);
+    request = (struct http_request){ .path = path, .headers = headers };
+    for (size_t skip = 0; skip <= 2; skip += 2) { /* a weak tag equals the strong one */
+        snprintf(header, sizeof header, "If-None-Match: \"0\", %s", tag + skip);
+        response = http_client_send(&client, &request);
+        assert_int_equal(response.status, 304);
+        assert_int_equal(response.body_size, 0);
+        assert_string_equal(http_response_header(&response, "ETag", value, sizeof value), tag);
+        assert_non_null(http_response_header(&response, "Cache-Control", value, sizeof value));
+        assert_non_null(strstr(value, "private"));
+        assert_string_equal(http_response_header(&response, "Vary", value, sizeof value),
+                            "Accept-Encoding");
+        http_response_free(&response);
+    }
+    snprintf(header, sizeof header, "If-None-Match: \"0\"");
+    response = http_client_send(&client, &request);
+    assert_int_equal(response.status, 200);
+    http_response_free(&response);
+}
+
 /* A number may have many digits: none is cut off. */
 static void test_long_numbers(void **state)
 {
@@ -424,12 +455,12 @@ static int stop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kept),          cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_defaults),      cmocka_unit_test(test_long_numbers),
-        cmocka_unit_test(test_statistics),    cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_faults),        cmocka_unit_test(test_keep_is_a_time),
-        cmocka_unit_test(test_some_layers),   cmocka_unit_test(test_ends_by_itself),
-        cmocka_unit_test(test_deleted),
+        cmocka_unit_test(test_kept),           cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_defaults),       cmocka_unit_test(test_long_numbers),
+        cmocka_unit_test(test_not_modified),   cmocka_unit_test(test_statistics),
+        cmocka_unit_test(test_pairs),          cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_keep_is_a_time), cmocka_unit_test(test_some_layers),
+        cmocka_unit_test(test_ends_by_itself), cmocka_unit_test(test_deleted),
 
         cmocka_unit_test(test_stops_cleanly),
     };
