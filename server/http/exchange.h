@@ -56,6 +56,7 @@ struct exchange {
     char params[ROUTE_PARAMS_MAX][EXCHANGE_PARAM_MAX];
     char *query;        /* of the target, malloc'd; NULL: none */
     bool query_is_long; /* it is not kept */
+    bool query_is_lost; /* there was no memory for it */
     char method[16];
     char path[EXCHANGE_LOGGED_MAX];        /* as sent, but cut to this size; for the log */
     char traceparent[EXCHANGE_LOGGED_MAX]; /* the same */

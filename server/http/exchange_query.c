@@ -58,6 +58,8 @@ bool exchange_check_query(const struct exchange *exchange, const char *const *na
     struct parameter parameter;
     unsigned seen = 0;
     const char *query = exchange->query ? exchange->query : "";
+    if (exchange->query_is_lost)
+        return fault_no_memory(fault);
     if (exchange->query_is_long)
         return fault_set(fault, FAULT_OPTION, "the query of the address has more than 511 bytes");
     while (*query) {

@@ -104,6 +104,7 @@ static struct exchange *exchange_create(struct http_thread *thread,
     const struct http_connection *record = http_connection_of(connection);
     exchange->query = record->query[0] ? strdup(record->query) : NULL;
     exchange->query_is_long = record->query_is_long;
+    exchange->query_is_lost = record->query[0] && !exchange->query;
     text_copy(exchange->method, sizeof exchange->method, method);
     text_copy(exchange->path, sizeof exchange->path, path);
     exchange->client = http_connection_of(connection)->client;

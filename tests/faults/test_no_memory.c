@@ -373,6 +373,38 @@ static void test_trace(void **state)
     go_through(&(struct http_request){ .path = "/v2/models/bert/config" }, 200, 1);
 }
 
+/* A trace that is not kept in the end gives back what it reserved of --trace-memory-max. llama is
+ * loaded. */
+static void test_kept_trace(void **state)
+{
+    static const char *const PIECES[] = { "/weights?layer=1&head=1&cells=2x2&dtype=u8",
+                                          "/statistics", "/pair?layer=1&head=0&row=2&key=1", "" };
+    static const char BODY[] = "{\"model\":\"llama\",\"tokens\":[1,2,3],\"keep\":\"%s\"}";
+    char body[128], path[160];
+    struct http_client own;
+    (void)state;
+    snprintf(body, sizeof body, BODY, "1h");
+    const struct http_request keep = { .path = "/v1/trace", .body = body };
+    struct http_response response = send_once(&keep);
+    cJSON *answer = answer_json(&response, 200);
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "/v1/traces/%s%s",
+                 cJSON_GetObjectItem(answer, "trace")->valuestring, PIECES[i]);
+        go_through(&(struct http_request){ .path = path }, 200, 1);
+        go_through(&(struct http_request){ .path = path }, 200, 1000000);
+    }
+    expect_well(&(struct http_request){ .method = "DELETE", .path = path }, 204);
+    snprintf(body, sizeof body, BODY, "1ms");
+    go_through(&keep, 200, 1);
+    go_through(&keep, 200, 1000000);
+    http_client_init(&own, server.port);
+    answer_wait_for_metric(&own, "attnd_traces_kept", 0, 0);
+    answer_wait_for_metric(&own, "attnd_trace_bytes", 0, 0);
+    http_client_free(&own);
+    cJSON_Delete(answer);
+    http_response_free(&response);
+}
+
 static void test_stops_cleanly(void **state)
 {
     (void)state;
@@ -459,6 +491,7 @@ int main(void)
         cmocka_unit_test(test_oip),
         cmocka_unit_test(test_oip_inference),
         cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_kept_trace),
         cmocka_unit_test(test_stops_cleanly),
         cmocka_unit_test(test_start),
     };
