@@ -36,13 +36,16 @@ static void count_spaces(struct byte_slice text, int64_t *leading, int64_t *trai
 }
 
 /* The text of a token: of an added one the bytes that were found, which may have spaces around the
- * token's own text. */
+ * token's own text. Where its own text is not among these bytes, they were normalized, or the model
+ * gave the token for what it does not know. */
 static struct byte_slice token_text(const struct encodings *encodings, const struct token *token)
 {
+    const struct byte_slice own = vocabulary_text(encodings->vocabulary, token->id);
     if (!encodings->added || !added_tokens_has(encodings->added, token->id))
-        return vocabulary_text(encodings->vocabulary, token->id);
-    return (struct byte_slice){ (const char *)encodings->texts[token->sequence].data + token->start,
-                                (size_t)(token->end - token->start) };
+        return own;
+    const char *found = (const char *)encodings->texts[token->sequence].data + token->start;
+    const size_t size = (size_t)(token->end - token->start);
+    return memmem(found, size, own.data, own.size) ? (struct byte_slice){ found, size } : own;
 }
 
 /* Moves the bounds of a token over characters of its sequence. */

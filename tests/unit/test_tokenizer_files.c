@@ -262,6 +262,24 @@ static void test_added_tokens(void **state)
     tokenizer_free(tokenizer);
 }
 
+/* A token's spaces are those of its own text where the model gave it, or it was found in a text
+ * that had been normalized. */
+static void test_spaces_of_added_tokens(void **state)
+{
+    (void)state;
+#define UNKNOWN    ADDED("[UNK]", "0", "false", "false", "false", "false", "false")
+#define TWO_SPACES ADDED("  ", "1", "false", "false", "false", "true", "false")
+    struct tokenizer *tokenizer = read_text(
+        "{\"added_tokens\":[" UNKNOWN "," TWO_SPACES "],\"normalizer\":{\"type\":\"Nmt\"},"
+        "\"post_processor\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"
+        "\"trim_offsets\":true},\"model\":{\"type\":\"WordLevel\","
+        "\"vocab\":{\"[UNK]\":0},\"unk_token\":\"[UNK]\"}}");
+    expect_tokens(tokenizer, "\xC2\xA0", "0:0-2");
+    expect_tokens(tokenizer, "\xE2\x96\x81 ", "1:4-4");
+    expect_tokens(tokenizer, "x\xE2\x96\x81 \xC2\xA0", "0:0-1 1:5-5 0:5-7");
+    tokenizer_free(tokenizer);
+}
+
 /* A token that is white space, and takes the white space behind it, looks at each space once. */
 static void test_many_spaces(void **state)
 {
@@ -295,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_holes),
         cmocka_unit_test(test_invalid_text),
         cmocka_unit_test(test_added_tokens),
+        cmocka_unit_test(test_spaces_of_added_tokens),
         cmocka_unit_test(test_many_spaces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
