@@ -4,6 +4,7 @@
 #include "tokenizer/tokenizer_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The forms, in the order in which they are looked for. */
 static const struct form {
@@ -56,7 +57,11 @@ static bool read_form(struct tokenizer *tokenizer, struct older *older, const st
         return good;
     if (cause.code == FAULT_MEMORY)
         return fault_no_memory(fault);
-    return fault_set(fault, cause.code, "%s: %s", form->file, cause.message);
+    const size_t length = strlen(form->file);
+    const bool is_named =
+        strncmp(cause.message, form->file, length) == 0 && cause.message[length] == ':';
+    return fault_set(fault, cause.code, "%s%s%s", is_named ? "" : form->file, is_named ? "" : ": ",
+                     cause.message);
 }
 
 void older_free(struct older *older)

@@ -74,6 +74,9 @@ static void expect_refused(const char *words)
     assert_null(tokenizer);
     if (!strstr(fault.message, words))
         fail_msg("'%s' has no '%s'", fault.message, words);
+    const char *colon = strchr(fault.message, ':');
+    if (colon && strncmp(colon + 2, fault.message, (size_t)(colon + 2 - fault.message)) == 0)
+        fail_msg("'%s' names the file twice", fault.message);
 }
 
 /* Expects the ids, and the token types of each where types is not NULL, both as text. */
@@ -245,6 +248,9 @@ static void test_broken_pairs(void **state)
     expect_refused("vocab.json: a is a number; expected an id");
     write_text("vocab.json", "{\"a\":0");
     expect_refused("vocab.json: ");
+    write_text("vocab.json", "{\"a\":0}");
+    write_text("merges.txt", "a z\n");
+    expect_refused("vocab.json: model BPE: merges[0]");
 }
 
 /* ------------------------------------------------------------- tokenizer.model -- */
