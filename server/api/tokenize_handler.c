@@ -205,14 +205,21 @@ static int64_t tasks(struct call *call, int stage)
     return stage == 0 ? 1 : 0;
 }
 
+static bool is_stopped(void *call)
+{
+    return call_is_stopped(call);
+}
+
 static void run_tokenize(struct call *call, int stage, int64_t task, const struct worker *worker)
 {
     struct tokenize *job = tokenize_of(call);
     (void)stage;
     (void)task;
     (void)worker;
-    tokenizer_encode(job->model->tokenizer, job->body_text, job->has_pair ? &job->pair : NULL,
-                     job->special, &job->arena, &job->tokens, &call->fault);
+    const struct tokenizer_stop stop = { is_stopped, call };
+    tokenizer_encode_until(job->model->tokenizer, &stop, job->body_text,
+                           job->has_pair ? &job->pair : NULL, job->special, &job->arena,
+                           &job->tokens, &call->fault);
 }
 
 static void run_detokenize(struct call *call, int stage, int64_t task, const struct worker *worker)

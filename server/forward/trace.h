@@ -179,12 +179,13 @@ struct trace_request {
     struct arena arena; /* owns all that the items point at, except the models */
     struct trace_item *items;
     int64_t item_count;
-    bool nonfinite_allowed; /* JSON may have NaN and infinities */
-    bool batch;             /* the answer is a list; a fault of an item fails that item alone */
-    bool joined;            /* all items have one shape, and their results are contiguous */
-    size_t number_bytes;    /* of a number in the answer, at most; 0: as text */
-    size_t tokenized_bytes; /* of texts, so far */
-    size_t searched_bytes;  /* of texts and tokens, for span_texts, so far */
+    bool nonfinite_allowed;     /* JSON may have NaN and infinities */
+    bool batch;                 /* the answer is a list; a fault of an item fails that item alone */
+    bool joined;                /* all items have one shape, and their results are contiguous */
+    size_t number_bytes;        /* of a number in the answer, at most; 0: as text */
+    size_t tokenized_bytes;     /* of texts, so far */
+    struct tokenizer_stop stop; /* for tokenizing texts; zeroed: nothing stops it */
+    size_t searched_bytes;      /* of texts and tokens, for span_texts, so far */
     struct infer_request attention; /* an item for each item here: the layer that its pass is at */
 };
 

@@ -71,12 +71,18 @@ static void price_reading(struct call *call, const struct trace_request *request
         cost_guess_learn(call->guess_key, ns);
 }
 
+static bool is_stopped(void *call)
+{
+    return call_is_stopped(call);
+}
+
 static bool read(struct call *call, struct fault *fault)
 {
     struct trace_job *job = trace_of(call);
     struct trace_call *trace = &job->call;
     if (!trace->wire->read(trace, fault))
         return false;
+    trace->request.stop = (struct tokenizer_stop){ is_stopped, call };
     const bool is_planned = trace_plan(&trace->request, &job->groups, &trace->limits, fault);
     price_reading(call, &trace->request, is_planned);
     if (!is_planned) {

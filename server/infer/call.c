@@ -218,6 +218,11 @@ static void done(struct job *job, enum job_outcome outcome)
     reply(call);
 }
 
+bool call_is_stopped(struct call *call)
+{
+    return call->exchange && scheduler_is_stopped(call->service->scheduler, &call->job);
+}
+
 /* -------------------------------------------------------------- the handler -- */
 
 static const struct job_kind call_job = { stage_tasks, run, done };

@@ -119,6 +119,10 @@ int64_t call_go_on(struct call *call, int64_t count);
 bool call_read_json(struct call *call, const void *bytes, size_t size, bool nonfinite_allowed,
                     struct fault *fault);
 
+/* Whether the call was stopped: its client left, its deadline passed, or the daemon ends. For a
+ * task of it that takes long. */
+bool call_is_stopped(struct call *call);
+
 /* Frees the body. */
 void call_drop_body(struct call *call);
 

@@ -6,6 +6,11 @@
 
 #include <string.h>
 
+enum {
+    NORMALIZED_ARENA_BYTES_MAX = 16 << 20, /* to normalize a token */
+    NORMALIZED_STEPS_MAX = 1 << 30         /* of effort, to normalize all tokens of a file */
+};
+
 struct added_token {
     const char *content;
     int32_t id;
@@ -38,12 +43,13 @@ bool added_tokens_is_special(const struct added_tokens *added, int32_t id)
 
 /* ------------------------------------------------------------------ search -- */
 
-/* The longest token that begins at `at`; NULL: none does. */
+/* The longest token that begins at `at`; NULL: none does, or the effort is stopped. */
 static const struct added_token *match(const struct added_tokens *added,
                                        const struct search *search, const char *bytes, uint32_t at,
-                                       uint32_t end, uint32_t *match_end)
+                                       uint32_t end, uint32_t *match_end, struct effort *effort)
 {
     const struct added_token *longest = NULL;
+    const uint32_t start = at;
     int32_t node = TRIE_ROOT;
     while (at < end) {
         node = trie_step(&search->trie, node, (unsigned char)bytes[at++]);
@@ -55,7 +61,7 @@ static const struct added_token *match(const struct added_tokens *added,
             *match_end = at;
         }
     }
-    return longest;
+    return effort_spend(effort, at - start) ? longest : NULL;
 }
 
 static uint32_t character_before(const char *bytes, uint32_t at, uint32_t *code)
@@ -112,11 +118,12 @@ static void cut_piece(const struct added_tokens *added, const struct search *sea
     const char *bytes = pieces->bytes;
     uint32_t cut = piece->start;         /* all before it is cut */
     uint32_t spaces = 0, spaces_end = 0; /* the last spaces that a token took from behind it */
-    for (uint32_t at = piece->start; at < piece->end;) {
+    for (uint32_t at = piece->start; at < piece->end && !pieces->effort->is_stopped;) {
         uint32_t end;
-        const struct added_token *token = search->first_bytes[(unsigned char)bytes[at]]
-                                              ? match(added, search, bytes, at, piece->end, &end)
-                                              : NULL;
+        const struct added_token *token =
+            search->first_bytes[(unsigned char)bytes[at]]
+                ? match(added, search, bytes, at, piece->end, &end, pieces->effort)
+                : NULL;
         if (!token) {
             at++;
             continue;
@@ -158,7 +165,8 @@ static bool has_any(const struct added_tokens *added, const struct search *searc
             return true; /* to be dropped */
         for (uint32_t at = piece->start; at < piece->end; at++)
             if (search->first_bytes[(unsigned char)pieces->bytes[at]]
-                && match(added, search, pieces->bytes, at, piece->end, &end))
+                && (match(added, search, pieces->bytes, at, piece->end, &end, pieces->effort)
+                    || pieces->effort->is_stopped))
                 return true;
     }
     return false;
@@ -228,22 +236,52 @@ static bool settle_id(struct pipeline_build *build, struct added_token *token, i
                           build->fault);
 }
 
+/* Normalizes a token's text, whose result is copied into the build's arena. */
+static bool normalize(struct pipeline_build *build, const struct normalizer *normalizer,
+                      struct effort *effort, struct arena *arena, struct byte_slice *text)
+{
+    struct pieces pieces;
+    if (!pieces_init(&pieces, text->data, (int64_t)text->size, effort, arena, build->fault)
+        || !normalizer->normalize(normalizer->state, &pieces, build->fault))
+        return false;
+    *text = (struct byte_slice){ NULL, 0 };
+    if (pieces.count == 0)
+        return true;
+    const size_t size = pieces.list->end - pieces.list->start;
+    char *copy = pipeline_alloc(build, size, 1);
+    if (copy && size > 0)
+        memcpy(copy, pieces.bytes + pieces.list->start, size);
+    *text = (struct byte_slice){ copy, size };
+    return copy != NULL;
+}
+
 /* The text that a token is searched by. */
 static bool search_text(struct pipeline_build *build, const struct added_token *token,
-                        const struct normalizer *normalizer, struct byte_slice *text)
+                        const struct normalizer *normalizer, struct effort *effort,
+                        struct byte_slice *text)
 {
     *text = (struct byte_slice){ token->content, strlen(token->content) };
     if (!token->normalized || !normalizer->normalize)
         return true;
-    struct pieces pieces;
-    if (!pieces_init(&pieces, text->data, (int64_t)text->size, build->arena, build->fault)
-        || !normalizer->normalize(normalizer->state, &pieces, build->fault))
-        return false;
-    const struct piece *piece = pieces.list;
-    *text = (struct byte_slice){ NULL, 0 };
-    if (pieces.count > 0)
-        *text = (struct byte_slice){ pieces.bytes + piece->start, piece->end - piece->start };
-    return true;
+    struct arena arena;
+    arena_init(&arena, NORMALIZED_ARENA_BYTES_MAX);
+    const bool is_fine = normalize(build, normalizer, effort, &arena, text);
+    const bool is_large = arena.used > NORMALIZED_ARENA_BYTES_MAX / 8;
+    arena_free(&arena);
+    if (is_fine)
+        return true;
+    if (effort->is_stopped)
+        return pipeline_fail(build, "added_tokens", "the normalizer takes too long on the tokens");
+    return is_large && build->fault->code == FAULT_MEMORY
+               ? pipeline_fail(build, "added_tokens",
+                               "the normalizer makes the token '%.40s' too long", token->content)
+               : false;
+}
+
+/* What normalizing the tokens of a file may take: so many questions of its effort. */
+static bool is_used_up(void *questions)
+{
+    return --*(int64_t *)questions < 0;
 }
 
 static bool build_search(struct pipeline_build *build, struct added_tokens *added,
@@ -253,12 +291,15 @@ static bool build_search(struct pipeline_build *build, struct added_tokens *adde
     struct trie_entry *entries = pipeline_alloc(build, (size_t)added->count, sizeof *entries);
     if (!entries)
         return false;
-    int64_t count = 0;
+    int64_t count = 0, questions = NORMALIZED_STEPS_MAX / EFFORT_STEPS;
+    const struct tokenizer_stop stop = { is_used_up, &questions };
+    struct effort effort;
+    effort_init(&effort, &stop);
     for (int64_t i = 0; i < added->count; i++) {
         struct trie_entry entry = { .value = (int32_t)i };
         if (added->tokens[i].normalized != normalized)
             continue;
-        if (!search_text(build, &added->tokens[i], normalizer, &entry.string))
+        if (!search_text(build, &added->tokens[i], normalizer, &effort, &entry.string))
             return false;
         if (entry.string.size == 0) /* an empty text matches nothing */
             continue;

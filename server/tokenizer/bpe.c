@@ -62,8 +62,9 @@ static int32_t own_token(const struct bpe *bpe, const char *text, size_t size)
 static bool end_word(struct encoding *encoding)
 {
     struct word *word = encoding->word;
-    const int64_t count = bpe_merges_apply(&encoding->bpe->merges, word->symbols, word->count,
-                                           &word->heap, encoding->output->arena);
+    const int64_t count =
+        bpe_merges_apply(&encoding->bpe->merges, word->symbols, word->count, &word->heap,
+                         encoding->output->effort, encoding->output->arena);
     if (count < 0)
         return false;
     for (int64_t i = 0; i < count; i++) {
@@ -115,6 +116,12 @@ static bool flush_unknown(struct encoding *encoding)
            || add_symbol(encoding, bpe->unknown, size, bpe->unknown_first, bpe->unknown_last);
 }
 
+/* The fault of a word that could not be added. */
+static bool word_fault(const struct encoding *encoding, struct fault *fault)
+{
+    return encoding->output->effort->is_stopped ? effort_fault(fault) : fault_no_memory(fault);
+}
+
 /* Appends a token for each byte; *is_done is false where one of them has none. */
 static bool add_bytes(struct encoding *encoding, const char *text, size_t size, bool *is_done)
 {
@@ -137,7 +144,7 @@ static bool add_other(struct encoding *encoding, const char *text, size_t size,
     const struct bpe *bpe = encoding->bpe;
     bool is_done;
     if (!add_bytes(encoding, text, size, &is_done))
-        return fault_no_memory(fault);
+        return word_fault(encoding, fault);
     if (is_done || !bpe->unknown_text)
         return true;
     if (bpe->unknown < 0)
@@ -146,7 +153,7 @@ static bool add_other(struct encoding *encoding, const char *text, size_t size,
                          "unk_token %s is not in its vocabulary",
                          bpe->unknown_text);
     if (!bpe->fuses_unknown && !flush_unknown(encoding))
-        return fault_no_memory(fault);
+        return word_fault(encoding, fault);
     encoding->unknown_size += character_size;
     return true;
 }
@@ -179,7 +186,7 @@ static bool add_character(struct encoding *encoding, const char *text, uint32_t 
     if (id < 0)
         return add_other(encoding, token, token_size, size, fault);
     return (flush_unknown(encoding) && add_symbol(encoding, id, size, code, code))
-           || fault_no_memory(fault);
+           || word_fault(encoding, fault);
 }
 
 static bool encode_characters(struct encoding *encoding, const char *piece, struct fault *fault)
@@ -213,7 +220,7 @@ static bool encode(const void *state, const char *piece, int64_t size, struct mo
     };
     encoding.word->count = 0;
     return encode_characters(&encoding, piece, fault)
-           && ((flush_unknown(&encoding) && end_word(&encoding)) || fault_no_memory(fault));
+           && ((flush_unknown(&encoding) && end_word(&encoding)) || word_fault(&encoding, fault));
 }
 
 /* --------------------------------------------------------------- merges -- */

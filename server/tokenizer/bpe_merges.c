@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { SHORT_WORD_MAX = 48, TABLE_MIN = 64 };
+enum { SHORT_WORD_MAX = 48, TABLE_MIN = 64, STEPS_MERGE = 32 };
 
 static uint64_t hash(uint64_t key)
 {
@@ -186,7 +186,8 @@ static void merge_at(const struct bpe_merges *merges, struct bpe_symbol *symbols
 }
 
 static int64_t apply_long(const struct bpe_merges *merges, struct bpe_symbol *symbols,
-                          int64_t count, struct bpe_heap *heap, struct arena *arena)
+                          int64_t count, struct bpe_heap *heap, struct effort *effort,
+                          struct arena *arena)
 {
     if (!reserve(heap, count, arena))
         return -1;
@@ -200,6 +201,8 @@ static int64_t apply_long(const struct bpe_merges *merges, struct bpe_symbol *sy
         sift_down(heap, i, heap->items[i]);
     while (heap->count > 0) {
         const uint64_t item = pop(heap);
+        if (!effort_spend(effort, STEPS_MERGE))
+            return -1;
         const int32_t place = (int32_t)(uint32_t)item;
         if (symbols[place].rank == item >> 32)
             merge_at(merges, symbols, place, heap);
@@ -211,7 +214,7 @@ static int64_t apply_long(const struct bpe_merges *merges, struct bpe_symbol *sy
 }
 
 int64_t bpe_merges_apply(const struct bpe_merges *merges, struct bpe_symbol *symbols, int64_t count,
-                         struct bpe_heap *heap, struct arena *arena)
+                         struct bpe_heap *heap, struct effort *effort, struct arena *arena)
 {
     if (count == 0) /* no character of the piece is a token */
         return 0;
@@ -219,5 +222,5 @@ int64_t bpe_merges_apply(const struct bpe_merges *merges, struct bpe_symbol *sym
         look_up(merges, &symbols[i], &symbols[i + 1]);
     symbols[count - 1].rank = BPE_NO_RANK;
     return count <= SHORT_WORD_MAX ? apply_short(merges, symbols, count)
-                                   : apply_long(merges, symbols, count, heap, arena);
+                                   : apply_long(merges, symbols, count, heap, effort, arena);
 }

@@ -42,7 +42,8 @@ static bool replace_regex(const struct replace *replace, struct pieces *pieces,
                           const struct piece *piece, struct fault *fault)
 {
     struct regex_scan scan;
-    regex_scan_init(&scan, replace->regex, pieces->bytes + piece->start, piece->end - piece->start);
+    regex_scan_init(&scan, replace->regex, pieces->bytes + piece->start, piece->end - piece->start,
+                    pieces->effort);
     uint32_t at = piece->start;
     bool found = true, is_fine = true;
     while (is_fine && found) {

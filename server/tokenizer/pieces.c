@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+enum { STEPS_OF_STEP = 64 };
+
 static void show_now(struct pieces *pieces)
 {
     pieces->bytes = pieces->now.bytes;
@@ -14,10 +16,11 @@ static void show_now(struct pieces *pieces)
     pieces->count = pieces->now.count;
 }
 
-bool pieces_init(struct pieces *pieces, const char *text, int64_t size, struct arena *arena,
-                 struct fault *fault)
+bool pieces_init(struct pieces *pieces, const char *text, int64_t size, struct effort *effort,
+                 struct arena *arena, struct fault *fault)
 {
-    *pieces = (struct pieces){ .arena = arena, .opened = -1 };
+    *pieces = (struct pieces){ .arena = arena, .effort = effort, .opened = -1 };
+    effort->text_bytes += size;
     pieces->now.bytes = (char *)text;
     pieces->now.size = size;
     show_now(pieces);
@@ -220,6 +223,9 @@ bool pieces_end(struct pieces *pieces, struct fault *fault)
                          PIECES_TEXT_BYTES_MAX);
     if (pieces->failed)
         return fault_no_memory(fault);
+    if (!effort_spend(pieces->effort, STEPS_OF_STEP + pieces->size + pieces->next.size)
+        || pieces->effort->is_stopped)
+        return effort_fault(fault);
     struct pieces_buffer *now = &pieces->now, *next = &pieces->next;
     const struct pieces_buffer before = *now;
     if (pieces->rewrites) {

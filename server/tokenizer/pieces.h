@@ -31,7 +31,7 @@
 #define ATTND_PIECES_H
 
 #include "base/arena.h"
-#include "base/fault.h"
+#include "tokenizer/effort.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,14 +64,15 @@ struct pieces {
 
     struct pieces_buffer now, next; /* of pieces.c alone */
     struct arena *arena;
-    int64_t opened; /* where the piece that is being written begins; -1: none is open */
+    struct effort *effort; /* of the text */
+    int64_t opened;        /* where the piece that is being written begins; -1: none is open */
     bool rewrites, failed, too_long;
 };
 
 /* One piece, the whole text, which must be valid UTF-8 of at most PIECES_TEXT_BYTES_MAX bytes and
  * outlive the pieces. An empty text has no pieces. On false the fault is memory. */
-bool pieces_init(struct pieces *pieces, const char *text, int64_t size, struct arena *arena,
-                 struct fault *fault);
+bool pieces_init(struct pieces *pieces, const char *text, int64_t size, struct effort *effort,
+                 struct arena *arena, struct fault *fault);
 
 /* The bytes of the original text that the bytes [start, end) of the present text stand for. start
  * is below end. */
@@ -110,8 +111,8 @@ void pieces_map(struct pieces *pieces, uint32_t start, uint32_t end,
 /* Appends whole characters that all stand for one span. */
 void pieces_put(struct pieces *pieces, const char *bytes, size_t size, struct pieces_span span);
 
-/* Makes the next list, and text, the present ones. The fault is memory, or a text that has grown
- * past PIECES_TEXT_BYTES_MAX. */
+/* Makes the next list, and text, the present ones. The fault is memory, a text that has grown past
+ * PIECES_TEXT_BYTES_MAX, or a request that is over. */
 bool pieces_end(struct pieces *pieces, struct fault *fault);
 
 #endif

@@ -4,14 +4,17 @@
  * the last alternative that it has put on its stack: a retry. It ends a search with an error where
  * the retries pass a limit, but it does not tell how many it needed. So a search begins with a
  * limit of few retries, which nearly all searches keep, and begins again with 16 times as many as
- * long as it does not. The greater limits are charged to the budget of the scan, which has a fixed
- * part and a part for each byte of the text; where it is spent, the scan ends with a fault. The
- * result of a search that ends is the same under any limit.
+ * long as it does not. The greater limits are charged to the budget of the text (effort.h), which
+ * all scans of its pieces share; where it is spent, the scan ends with a fault. The result of a
+ * search that ends is the same under any limit.
+ *
+ * A search is one call of the engine, which nothing can stop. So a search of many positions that
+ * passes RETRIES_SEARCH ends, and the scan goes on by trying one position at a time.
  *
  * Some work takes no retries: what an atomic group, a possessive repeat or a look-around reads
  * ahead of each position. In a long text, a scan of a pattern with such repeats tries one position
- * at a time, and looks at a clock once the positions may have read STEPS_PER_CLOCK bytes. Only a
- * pattern made for this purpose comes near the limit.
+ * at a time. Once the positions may have read STEPS_PER_CLOCK bytes, it looks at a clock, whose
+ * limit is one for all pieces of the text. Only a pattern made for this purpose comes near it.
  *
  * Memory: an entry of the engine's stack has 40 bytes, and a repeated class leaves one for each
  * character that it takes. */
@@ -30,18 +33,18 @@
 enum {
     RETRIES_FIRST = 256,
     RETRIES_FACTOR = 16,
+    RETRIES_SEARCH = 1 << 20,     /* of a search of many positions; some milliseconds */
     RETRIES_MATCH_MAX = 10000000, /* at one position; the engine's default, as in the reference */
-    RETRIES_SCAN = 20000000,      /* of a scan, and for each byte of its text */
-    RETRIES_SCAN_BYTE = 100,
     STACK_ENTRIES_MAX = 1 << 22,
     PARSE_DEPTH_MAX = 256,
     GROUPS_MAX = 1000,
     CALLS_MAX = 1000000, /* of subexpressions, in one search */
-    LONG_TEXT_BYTES = 1 << 16,
+    LONG_TEXT_BYTES = 1 << 13,
     STEPS_PER_CLOCK = 1 << 26, /* positions times the bytes that each may read */
-    SCAN_NS_BYTE = 1000
+    RETRIES_PER_CLOCK = 1 << 20,
+    MATCHING_NS_BYTE = 1000
 };
-static const int64_t SCAN_NS = 10000000000; /* of a scan, and SCAN_NS_BYTE for each byte */
+static const int64_t MATCHING_NS = 10000000000; /* of a text, and MATCHING_NS_BYTE for each byte */
 
 struct regex {
     regex_t *compiled;
@@ -138,9 +141,9 @@ void regex_free(struct regex *regex)
 }
 
 void regex_scan_init(struct regex_scan *scan, const struct regex *regex, const char *text,
-                     int64_t size)
+                     int64_t size, struct effort *effort)
 {
-    *scan = (struct regex_scan){ .regex = regex };
+    *scan = (struct regex_scan){ .regex = regex, .effort = effort };
     regex_scan_restart(scan, text, size);
 }
 
@@ -150,8 +153,7 @@ void regex_scan_restart(struct regex_scan *scan, const char *text, int64_t size)
     scan->size = size;
     scan->at = 0;
     scan->last_end = -1;
-    scan->retries_left = RETRIES_SCAN + RETRIES_SCAN_BYTE * size;
-    scan->steps = scan->deadline_ns = 0;
+    scan->effort->retries += EFFORT_RETRIES_BYTE * size;
 }
 
 void regex_scan_free(struct regex_scan *scan)
@@ -200,18 +202,34 @@ static int search_once(const struct regex_scan *scan, int64_t from, bool only_th
     return size >= 0 ? (int)from : size;
 }
 
+/* Whether the patterns of the text have time left. */
+static bool has_time(const struct regex_scan *scan)
+{
+    struct effort *effort = scan->effort;
+    const int64_t now = clock_read_ns(CLOCK_MONOTONIC_COARSE);
+    if (effort->matching_ends_ns == 0)
+        effort->matching_ends_ns = now + MATCHING_NS + MATCHING_NS_BYTE * effort->text_bytes;
+    return now < effort->matching_ends_ns && effort_go_on(effort);
+}
+
 /* Searches with greater and greater limits, as far as the budget goes. */
 static int search_from(struct regex_scan *scan, int64_t from, bool only_there)
 {
     int found = search_once(scan, from, only_there);
-    if (found != ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER)
-        return found;
-    int64_t retries = RETRIES_FIRST;
-    while (found == ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER && retries < scan->retries_left) {
+    struct effort *effort = scan->effort;
+    const int64_t most = only_there ? effort->retries : RETRIES_SEARCH;
+    for (int64_t retries = RETRIES_FIRST;
+         found == ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER && retries < most && effort->retries > 0;) {
         retries *= RETRIES_FACTOR;
-        if (retries > scan->retries_left)
-            retries = scan->retries_left;
-        scan->retries_left -= retries;
+        if (retries > effort->retries)
+            retries = effort->retries;
+        effort->retries -= retries;
+        effort->hard_retries += retries;
+        if (effort->hard_retries >= RETRIES_PER_CLOCK) {
+            effort->hard_retries = 0;
+            if (!has_time(scan))
+                break;
+        }
         onig_set_retry_limit_in_search_of_match_param(scan->engine->limits, (unsigned long)retries);
         found = search_once(scan, from, only_there);
     }
@@ -219,17 +237,15 @@ static int search_from(struct regex_scan *scan, int64_t from, bool only_there)
     return found;
 }
 
-/* Notes that one position was tried. False: the scan takes too long. */
-static bool note_position(struct regex_scan *scan)
+/* Notes how many positions were tried. False: the patterns of the text take too long. */
+static bool note_positions(struct regex_scan *scan, int64_t count)
 {
-    scan->steps += scan->size;
-    if (scan->steps < STEPS_PER_CLOCK)
+    struct effort *effort = scan->effort;
+    effort->read_bytes += count * scan->size;
+    if (effort->read_bytes < STEPS_PER_CLOCK)
         return true;
-    scan->steps = 0;
-    const int64_t now = clock_read_ns(CLOCK_MONOTONIC_COARSE);
-    if (scan->deadline_ns == 0)
-        scan->deadline_ns = now + SCAN_NS + SCAN_NS_BYTE * scan->size;
-    return now < scan->deadline_ns;
+    effort->read_bytes = 0;
+    return has_time(scan);
 }
 
 /* How far the scan goes on behind an empty match, or a position without one: over one character, or
@@ -240,19 +256,33 @@ static int64_t step_size(const struct regex_scan *scan, int64_t at)
     return size > 0 ? (int64_t)size : 1;
 }
 
+static bool too_long(const struct regex_scan *scan, struct fault *fault)
+{
+    return scan->effort->is_stopped
+               ? effort_fault(fault)
+               : fault_set(
+                   fault, FAULT_LENGTH,
+                   "a regular expression of the model's tokenizer takes too long on this text");
+}
+
 static bool search(struct regex_scan *scan, bool *is_found, struct fault *fault)
 {
-    const bool stepwise = scan->regex->reads_ahead && scan->size > LONG_TEXT_BYTES;
+    bool stepwise = scan->regex->reads_ahead && scan->size > LONG_TEXT_BYTES;
     int found = ONIG_MISMATCH;
     int64_t from = scan->at;
     do {
         found = search_from(scan, from, stepwise);
+        if (found == ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER && !stepwise) {
+            stepwise = true;
+            found = search_from(scan, from, true);
+        }
         if (found == ONIGERR_MEMORY)
             return fault_no_memory(fault);
-        if ((found < 0 && found != ONIG_MISMATCH) || (stepwise && !note_position(scan)))
-            return fault_set(
-                fault, FAULT_LENGTH,
-                "a regular expression of the model's tokenizer takes too long on this text");
+        const int64_t end = stepwise ? from + 1 : found < 0 ? scan->size + 1 : found + 1;
+        if ((found < 0 && found != ONIG_MISMATCH)
+            || (scan->regex->reads_ahead && !note_positions(scan, end - from))
+            || !effort_spend(scan->effort, end - from))
+            return too_long(scan, fault);
         from += step_size(scan, from);
     } while (found < 0 && stepwise && from <= scan->size);
     *is_found = found >= 0;

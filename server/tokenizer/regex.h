@@ -9,7 +9,7 @@
 #ifndef ATTND_REGEX_H
 #define ATTND_REGEX_H
 
-#include "base/fault.h"
+#include "tokenizer/effort.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,12 +31,13 @@ struct regex_scan {
     int64_t size;
     int64_t at;       /* where the next search begins */
     int64_t last_end; /* of the match before; -1: none */
-    int64_t retries_left, steps, deadline_ns;
+    struct effort *effort;
     struct regex_engine *engine; /* what the searches share; NULL before the first one */
 };
 
+/* What the scan costs is counted in effort, which outlives it. */
 void regex_scan_init(struct regex_scan *scan, const struct regex *regex, const char *text,
-                     int64_t size);
+                     int64_t size, struct effort *effort);
 void regex_scan_free(struct regex_scan *scan);
 
 /* Goes on with another text, from its start. A scan that goes over many short texts is faster than
@@ -44,7 +45,7 @@ void regex_scan_free(struct regex_scan *scan);
 void regex_scan_restart(struct regex_scan *scan, const char *text, int64_t size);
 
 /* Finds the next match, [*start, *end) of the text; *found is false behind the last one. The fault
- * is memory, or a match that takes too long. */
+ * is memory, a match that takes too long, or a request that is over. */
 bool regex_scan_next(struct regex_scan *scan, bool *found, int64_t *start, int64_t *end,
                      struct fault *fault);
 

@@ -39,11 +39,12 @@ static bool check_text(struct byte_slice text, struct fault *fault)
 
 /* Cuts the text into added tokens and pieces for the model. */
 static bool make_pieces(const struct tokenizer *tokenizer, struct byte_slice text,
-                        struct pieces *pieces, struct arena *arena, struct fault *fault)
+                        struct pieces *pieces, struct effort *effort, struct arena *arena,
+                        struct fault *fault)
 {
     const struct normalizer *normalizer = &tokenizer->normalizer;
     const struct pre_tokenizer *pre_tokenizer = &tokenizer->pre_tokenizer;
-    return pieces_init(pieces, text.data, (int64_t)text.size, arena, fault)
+    return pieces_init(pieces, text.data, (int64_t)text.size, effort, arena, fault)
            && added_tokens_cut(tokenizer->added, false, pieces, fault)
            && (!normalizer->normalize || normalizer->normalize(normalizer->state, pieces, fault))
            && added_tokens_cut(tokenizer->added, true, pieces, fault)
@@ -78,6 +79,8 @@ static bool run_model(const struct tokenizer *tokenizer, const struct pieces *pi
         }
         if (piece->start == piece->end)
             continue;
+        if (!effort_spend(output->effort, piece->end - piece->start))
+            return effort_fault(fault);
         if (!model->encode(model->state, pieces->bytes + piece->start, piece->end - piece->start,
                            output, fault))
             return false;
@@ -88,11 +91,12 @@ static bool run_model(const struct tokenizer *tokenizer, const struct pieces *pi
 
 /* Encodes one text, without what the template adds. */
 static bool encode_one(const struct tokenizer *tokenizer, struct byte_slice text, int sequence,
-                       struct arena *arena, struct token_list *list, struct fault *fault)
+                       struct effort *effort, struct arena *arena, struct token_list *list,
+                       struct fault *fault)
 {
     struct pieces pieces;
-    struct model_output output = { .arena = arena };
-    if (!check_text(text, fault) || !make_pieces(tokenizer, text, &pieces, arena, fault)
+    struct model_output output = { .arena = arena, .effort = effort };
+    if (!check_text(text, fault) || !make_pieces(tokenizer, text, &pieces, effort, arena, fault)
         || !run_model(tokenizer, &pieces, &output, fault))
         return false;
     list->count = output.count;
@@ -143,7 +147,8 @@ static void mark_special(const struct tokenizer *tokenizer, struct token_list *l
 static bool encode_part(const struct tokenizer *tokenizer, struct byte_slice text, int sequence,
                         struct encodings *encodings, struct fault *fault)
 {
-    if (encode_one(tokenizer, text, sequence, encodings->arena, &encodings->lists[sequence], fault))
+    if (encode_one(tokenizer, text, sequence, encodings->effort, encodings->arena,
+                   &encodings->lists[sequence], fault))
         return true;
     if (fault->code != FAULT_MEMORY)
         fault_prefix_pointer(fault, sequence == 0 ? "/text" : "/pair");
@@ -154,6 +159,15 @@ bool tokenizer_encode(const struct tokenizer *tokenizer, struct byte_slice text,
                       const struct byte_slice *pair, bool special, struct arena *arena,
                       struct token_list *list, struct fault *fault)
 {
+    return tokenizer_encode_until(tokenizer, NULL, text, pair, special, arena, list, fault);
+}
+
+bool tokenizer_encode_until(const struct tokenizer *tokenizer, const struct tokenizer_stop *stop,
+                            struct byte_slice text, const struct byte_slice *pair, bool special,
+                            struct arena *arena, struct token_list *list, struct fault *fault)
+{
+    struct effort effort;
+    effort_init(&effort, stop);
     struct token_list lists[2] = { { 0 } };
     const struct byte_slice texts[2] = { text, pair ? *pair : (struct byte_slice){ 0 } };
     struct encodings encodings = {
@@ -163,6 +177,7 @@ bool tokenizer_encode(const struct tokenizer *tokenizer, struct byte_slice text,
         .vocabulary = &tokenizer->vocabulary,
         .added = tokenizer->added,
         .texts = texts,
+        .effort = &effort,
     };
     const struct post_processor *post = &tokenizer->post_processor;
     if (!encode_part(tokenizer, text, 0, &encodings, fault)
@@ -199,7 +214,9 @@ static bool decode(const struct tokenizer *tokenizer, const int32_t *ids, int64_
                    bool skip_special, struct text *text, struct arena *arena, struct fault *fault)
 {
     const struct decoder *decoder = &tokenizer->decoder;
-    struct decoder_texts texts = { .arena = arena };
+    struct effort effort;
+    struct decoder_texts texts = { .arena = arena, .effort = &effort };
+    effort_init(&effort, NULL);
     if (!collect_texts(tokenizer, ids, count, skip_special, &texts, fault)
         || (decoder->decode && !decoder->decode(decoder->state, &texts, fault)))
         return false;

@@ -30,6 +30,13 @@ struct token_list {
     int64_t count;
 };
 
+/* Says whether the request is over that a text is encoded for. It is asked every few milliseconds,
+ * on the thread that encodes. */
+struct tokenizer_stop {
+    bool (*is_stopped)(void *owner);
+    void *owner;
+};
+
 /* Opens the tokenizer of a checkpoint's folder. Where the folder has none of the files, returns
  * true and *tokenizer is NULL. On false the fault names the file and what is wrong in it. The
  * caller owns the tokenizer. */
@@ -43,6 +50,11 @@ void tokenizer_free(struct tokenizer *tokenizer); /* NULL is fine */
 bool tokenizer_encode(const struct tokenizer *tokenizer, struct byte_slice text,
                       const struct byte_slice *pair, bool special, struct arena *arena,
                       struct token_list *list, struct fault *fault);
+
+/* The same, but where stop is not NULL and says so, the encoding ends early with a fault. */
+bool tokenizer_encode_until(const struct tokenizer *tokenizer, const struct tokenizer_stop *stop,
+                            struct byte_slice text, const struct byte_slice *pair, bool special,
+                            struct arena *arena, struct token_list *list, struct fault *fault);
 
 /* Appends the text of the tokens. skip_special leaves out special tokens of the vocabulary. Bytes
  * that are no UTF-8 become U+FFFD. The fault is memory, or an id without a token

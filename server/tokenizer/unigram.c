@@ -49,16 +49,18 @@ static void offer(struct path *path, double score, uint32_t start, int32_t id)
         *path = (struct path){ score, start, id };
 }
 
-/* Offers all pieces that begin at a character to the paths where they end. */
-static void offer_pieces(const struct unigram *unigram, const char *text, uint32_t size,
-                         uint32_t start, struct path *paths)
+/* Offers all pieces that begin at a character to the paths where they end. Returns how many bytes
+ * the longest of them may have. */
+static uint32_t offer_pieces(const struct unigram *unigram, const char *text, uint32_t size,
+                             uint32_t start, struct path *paths)
 {
     const double before = paths[start].score;
     uint32_t code;
     const uint32_t character = unicode_decode(text + start, &code);
     bool has_single = false;
     int32_t node = TRIE_ROOT;
-    for (uint32_t end = start; end < size;) {
+    uint32_t end = start;
+    while (end < size) {
         node = trie_step(&unigram->trie, node, (unsigned char)text[end++]);
         if (node == TRIE_NONE)
             break;
@@ -70,6 +72,7 @@ static void offer_pieces(const struct unigram *unigram, const char *text, uint32
     }
     if (!has_single)
         offer(&paths[start + character], before + unigram->unknown_score, start, unigram->unknown);
+    return end - start;
 }
 
 /* Turns the links from each end to its start round, so that they lead from end to end in the
@@ -113,7 +116,9 @@ static bool encode(const void *state, const char *piece, int64_t size, struct mo
         paths[i] = (struct path){ .start = NOWHERE };
     for (int64_t i = 0; i < size;) {
         uint32_t code;
-        offer_pieces(unigram, piece, (uint32_t)size, (uint32_t)i, paths);
+        if (!effort_spend(output->effort,
+                          offer_pieces(unigram, piece, (uint32_t)size, (uint32_t)i, paths)))
+            return effort_fault(fault);
         i += unicode_decode(piece + i, &code);
     }
     uint32_t start = 0, unknown_start = NOWHERE;

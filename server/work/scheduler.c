@@ -415,6 +415,14 @@ void scheduler_stop_job(struct scheduler *scheduler, struct job *job, enum job_o
     pthread_mutex_unlock(&scheduler->mutex);
 }
 
+bool scheduler_is_stopped(struct scheduler *scheduler, const struct job *job)
+{
+    pthread_mutex_lock(&scheduler->mutex);
+    const bool is_stopped = job->outcome != JOB_FINISHED;
+    pthread_mutex_unlock(&scheduler->mutex);
+    return is_stopped;
+}
+
 void scheduler_cancel_all(struct scheduler *scheduler)
 {
     pthread_mutex_lock(&scheduler->mutex);

@@ -164,6 +164,10 @@ void scheduler_pay(struct scheduler *scheduler, struct job *job, const struct jo
  * over. The scheduler watches the deadlines itself. */
 void scheduler_stop_job(struct scheduler *scheduler, struct job *job, enum job_outcome outcome);
 
+/* Whether the job was to end early, or at its deadline. For a task that takes long: it may end too
+ * once it knows. Called in a task of the job. */
+bool scheduler_is_stopped(struct scheduler *scheduler, const struct job *job);
+
 /* Ends all jobs early, and takes none from now on. */
 void scheduler_cancel_all(struct scheduler *scheduler);
 

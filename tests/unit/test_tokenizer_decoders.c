@@ -64,9 +64,11 @@ static const struct decoder_case CASES[] = {
 static struct byte_slice TOKENS[32];
 
 /* The tokens lie in the string. */
-static struct decoder_texts cut(const char *tokens, struct arena *arena)
+static struct decoder_texts cut(const char *tokens, struct pipeline_case *step)
 {
-    struct decoder_texts texts = { .texts = TOKENS, .arena = arena };
+    struct decoder_texts texts = { .texts = TOKENS,
+                                   .arena = &step->arena,
+                                   .effort = &step->effort };
     for (const char *end; tokens; tokens = end ? end + 3 : NULL) {
         end = strstr(tokens, " ; ");
         TOKENS[texts.count++] =
@@ -86,7 +88,7 @@ static void test_texts_are_those_of_the_reference(void **state)
         size_t used = 0;
         pipeline_case_open(&step, expected->node);
         pipeline_case_assert(&step, decoder_read(&step.build, step.node, &decoder));
-        struct decoder_texts texts = cut(expected->tokens, &step.arena);
+        struct decoder_texts texts = cut(expected->tokens, &step);
         pipeline_case_assert(&step, decoder.decode(decoder.state, &texts, &step.fault));
         shown[0] = 0;
         for (int64_t k = 0; k < texts.count; k++)
@@ -108,7 +110,9 @@ static void test_nothing_is_decoded_to_nothing(void **state)
         struct decoder decoder;
         pipeline_case_open(&step, CASES[i].node);
         pipeline_case_assert(&step, decoder_read(&step.build, step.node, &decoder));
-        struct decoder_texts texts = { .texts = TOKENS, .arena = &step.arena };
+        struct decoder_texts texts = { .texts = TOKENS,
+                                       .arena = &step.arena,
+                                       .effort = &step.effort };
         assert_true(decoder.decode(decoder.state, &texts, &step.fault));
         for (int64_t k = 0; k < texts.count; k++)
             assert_int_equal(texts.texts[k].size, 0);
@@ -118,7 +122,7 @@ static void test_nothing_is_decoded_to_nothing(void **state)
     struct decoder decoder;
     pipeline_case_open(&step, "{`type`:`Strip`,`content`:`a`,`start`:2,`stop`:3}");
     pipeline_case_assert(&step, decoder_read(&step.build, step.node, &decoder));
-    struct decoder_texts texts = cut("aaa ; a ; ba", &step.arena);
+    struct decoder_texts texts = cut("aaa ; a ; ba", &step);
     assert_true(decoder.decode(decoder.state, &texts, &step.fault));
     assert_int_equal(texts.texts[0].size, 0);
     assert_int_equal(texts.texts[1].size, 0);

@@ -140,7 +140,9 @@ static void normalize(const struct built *built, struct pieces *pieces, const ch
                       size_t size, struct arena *arena)
 {
     struct fault fault;
-    assert_true(pieces_init(pieces, text, (int64_t)size, arena, &fault));
+    static struct effort effort; /* no test comes near its end */
+    effort_init(&effort, NULL);
+    assert_true(pieces_init(pieces, text, (int64_t)size, &effort, arena, &fault));
     assert_true(built->normalizer.normalize(built->normalizer.state, pieces, &fault));
 }
 

@@ -1,0 +1,184 @@
+/* test_tokenizer_effort.c - work that files ask for, and what ends it: the budget of a text, the
+ * request that is over, the bounds of a load. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "pipeline_case.h"
+#include "tokenizer/tokenizer_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_BYTES = 4 << 20 };
+
+#define LETTERS "`model`:{`type`:`WordLevel`,`vocab`:{`[UNK]`:0},`unk_token`:`[UNK]`}"
+#define FLAGS   "`single_word`:false,`lstrip`:false,`rstrip`:false,`special`:false"
+
+static struct tokenizer *read_file(const char *file, struct fault *fault)
+{
+    char *json = pipeline_case_json(file);
+    struct tokenizer *tokenizer = tokenizer_new();
+    assert_true(json && tokenizer);
+    *fault = (struct fault){ 0 };
+    if (!tokenizer_read_json(tokenizer, json, strlen(json), fault)) {
+        tokenizer_free(tokenizer);
+        tokenizer = NULL;
+    }
+    free(json);
+    return tokenizer;
+}
+
+static struct tokenizer *opened(const char *file)
+{
+    struct fault fault;
+    struct tokenizer *tokenizer = read_file(file, &fault);
+    if (!tokenizer)
+        fail_msg("%s: %s", file, fault.message);
+    return tokenizer;
+}
+
+/* Each piece of the text takes most of the budget of a text. */
+static void test_pieces_share_the_budget(void **state)
+{
+    (void)state;
+    static const char *const STEPS[] = {
+        "`pre_tokenizer`:{`type`:`Sequence`,`pretokenizers`:[{`type`:`WhitespaceSplit`},{`type`:"
+        "`Split`,`pattern`:{`Regex`:`(a+)+b`},`behavior`:`Isolated`,`invert`:false}]}",
+        "`added_tokens`:[{`id`:1,`content`:` `,`normalized`:false," FLAGS "}],`normalizer`:{`type`:"
+        "`Replace`,`pattern`:{`Regex`:`(a+)+b`},`content`:`c`}",
+    };
+    char text[20 * 200 + 1] = "";
+    for (int i = 0; i < 200; i++)
+        memcpy(text + 20 * i, "aaaaaaaaaaaaaaaaaac ", 20);
+    for (size_t i = 0; i < sizeof STEPS / sizeof STEPS[0]; i++) {
+        char file[1024];
+        struct arena arena;
+        struct fault fault = { 0 };
+        struct token_list list;
+        snprintf(file, sizeof file, "{%s," LETTERS "}", STEPS[i]);
+        struct tokenizer *tokenizer = opened(file);
+        arena_init(&arena, SIZE_MAX);
+        assert_true(tokenizer_encode(tokenizer, (struct byte_slice){ text, 20 }, NULL, true, &arena,
+                                     &list, &fault));
+        assert_false(tokenizer_encode(tokenizer, (struct byte_slice){ text, sizeof text - 1 }, NULL,
+                                      true, &arena, &list, &fault));
+        assert_int_equal(fault.code, FAULT_LENGTH);
+        arena_free(&arena);
+        tokenizer_free(tokenizer);
+    }
+}
+
+/* ------------------------------------------------------------------- stops -- */
+
+static bool is_over(void *questions)
+{
+    return ++*(int *)questions >= 2;
+}
+
+/* A text of one letter; the file may ask for any time. */
+static void expect_stop(const char *file)
+{
+    struct tokenizer *tokenizer = opened(file);
+    struct arena arena;
+    struct fault fault = { 0 };
+    struct token_list list;
+    int questions = 0;
+    const struct tokenizer_stop stop = { is_over, &questions };
+    char *text = malloc(TEXT_BYTES);
+    assert_non_null(text);
+    memset(text, 'a', TEXT_BYTES);
+    arena_init(&arena, SIZE_MAX);
+    if (tokenizer_encode_until(tokenizer, &stop, (struct byte_slice){ text, TEXT_BYTES }, NULL,
+                               true, &arena, &list, &fault))
+        fail_msg("%s was not stopped", file);
+    assert_int_equal(fault.code, FAULT_LEFT);
+    assert_int_equal(questions, 2);
+    arena_free(&arena);
+    free(text);
+    tokenizer_free(tokenizer);
+}
+
+/* A piece of 1000 letters that no text of one letter has, so that each walk takes that long. */
+static char *with_long_piece(const char *format)
+{
+    char piece[1001], *file = NULL;
+    memset(piece, 'a', 999);
+    strcpy(piece + 999, "z");
+    assert_true(asprintf(&file, format, piece) > 0);
+    return file;
+}
+
+static void test_a_request_that_is_over(void **state)
+{
+    (void)state;
+    static const char *const LONG[] = {
+        "{`model`:{`type`:`Unigram`,`unk_id`:0,`vocab`:[[`<unk>`,0],[`a`,-1],[`%s`,-2]]}}",
+        "{`model`:{`type`:`WordPiece`,`unk_token`:`a`,`continuing_subword_prefix`:``,"
+        "`max_input_chars_per_word`:2000000000,`vocab`:{`a`:0,`%s`:1}}}",
+        "{`added_tokens`:[{`id`:1,`content`:`%s`,`normalized`:false," FLAGS "}]," LETTERS "}",
+    };
+    for (size_t i = 0; i < sizeof LONG / sizeof LONG[0]; i++) {
+        char *file = with_long_piece(LONG[i]);
+        expect_stop(file);
+        free(file);
+    }
+    expect_stop("{`model`:{`type`:`BPE`,`vocab`:{`a`:0,`aa`:1},`merges`:[`a a`]}}");
+    expect_stop("{`pre_tokenizer`:{`type`:`Split`,`pattern`:{`Regex`:`.`},`behavior`:`Isolated`,"
+                "`invert`:false}," LETTERS "}");
+    expect_stop("{`normalizer`:{`type`:`Sequence`,`normalizers`:[{`type`:`Prepend`,`prepend`:`b`},"
+                "{`type`:`Prepend`,`prepend`:`b`}]}," LETTERS "}");
+}
+
+/* ------------------------------------------------------------------- loads -- */
+
+static void expect_refused(const char *file, const char *words)
+{
+    struct fault fault;
+    struct tokenizer *tokenizer = read_file(file, &fault);
+    if (tokenizer)
+        fail_msg("%.200s was taken", file);
+    if (!strstr(fault.message, words))
+        fail_msg("%.200s: '%s'; expected '%s'", file, fault.message, words);
+}
+
+/* A normalizer of `count` steps that are alike, and one added token that it is for. */
+static void expect_normalizer_refused(const char *step, int count, const char *words)
+{
+    struct text file;
+    text_init(&file, SIZE_MAX);
+    text_raw(&file, "{`added_tokens`:[{`id`:1,`content`:`aaa`,`normalized`:true," FLAGS
+                    "}],`normalizer`:{`type`:`Sequence`,`normalizers`:[");
+    for (int i = 0; i < count; i++) {
+        text_raw(&file, i > 0 ? "," : "");
+        text_raw(&file, step);
+    }
+    text_raw(&file, "]}," LETTERS "}");
+    text_bytes(&file, "", 1);
+    expect_refused(file.data, words);
+    text_free(&file);
+}
+
+static void test_normalizers_of_added_tokens(void **state)
+{
+    (void)state;
+    expect_normalizer_refused(
+        "{`type`:`Replace`,`pattern`:{`String`:`a`},`content`:`aa`}", 60,
+        "tokenizer.json: added_tokens: the normalizer makes the token 'aaa' too long");
+    expect_normalizer_refused("{`type`:`Prepend`,`prepend`:`bbbbbbbb`}", 20000,
+                              "added_tokens: the normalizer takes too long on the tokens");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pieces_share_the_budget),
+        cmocka_unit_test(test_a_request_that_is_over),
+        cmocka_unit_test(test_normalizers_of_added_tokens),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
