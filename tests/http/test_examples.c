@@ -106,6 +106,21 @@ static void test_client_numpy(void **state)
     expect_client("/usr/bin/python3 examples/clients/attention_numpy.py");
 }
 
+/* The head of each layer that looks at the token before is the one of the trained model. */
+static void test_trace_numpy(void **state)
+{
+    (void)state;
+    static char output[OUTPUT_BYTES];
+    skip_without("python3-numpy", "/usr/bin/python3 -c 'import numpy'");
+    run_command("/usr/bin/python3 examples/clients/trace_numpy.py", &teller, output);
+    assert_string_equal(output, "16 tokens\n"
+                                "layer 0: head 5, 0.356\n"
+                                "layer 1: head 3, 0.635\n"
+                                "layer 2: head 0, 0.549\n"
+                                "layer 3: head 6, 0.593\n"
+                                "layer 4: head 7, 0.311\n");
+}
+
 static void test_client_javascript(void **state)
 {
     (void)state;
@@ -370,13 +385,14 @@ static void test_stops_cleanly(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_encoder_decoder),   cmocka_unit_test(test_client_shell),
-        cmocka_unit_test(test_client_python),     cmocka_unit_test(test_client_numpy),
-        cmocka_unit_test(test_client_javascript), cmocka_unit_test(test_client_go),
-        cmocka_unit_test(test_client_php),        cmocka_unit_test(test_client_java),
-        cmocka_unit_test(test_client_c),          cmocka_unit_test(test_story_teller),
-        cmocka_unit_test(test_weight_map),        cmocka_unit_test(test_which_document),
-        cmocka_unit_test(test_map_png),           cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_encoder_decoder), cmocka_unit_test(test_client_shell),
+        cmocka_unit_test(test_client_python),   cmocka_unit_test(test_client_numpy),
+        cmocka_unit_test(test_trace_numpy),     cmocka_unit_test(test_client_javascript),
+        cmocka_unit_test(test_client_go),       cmocka_unit_test(test_client_php),
+        cmocka_unit_test(test_client_java),     cmocka_unit_test(test_client_c),
+        cmocka_unit_test(test_story_teller),    cmocka_unit_test(test_weight_map),
+        cmocka_unit_test(test_which_document),  cmocka_unit_test(test_map_png),
+        cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, clear);
 }
