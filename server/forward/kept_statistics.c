@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows of a task. */
-enum { TASK_ROWS = 256 };
+/* Rows of a task, and those that are summed side by side, two to a vector. */
+enum { TASK_ROWS = 256, SIDE_ROWS = 4 };
 
 struct kept_sum {
     double entropy, distance, first, previous, self, delimiters;
@@ -82,22 +82,59 @@ size_t kept_statistics_workspace_bytes(const struct kept_statistics *statistics)
     return (most + 63) / 64 * 64 + 2 * block_bytes();
 }
 
-/* Adds the keys [first, first + count) of a row. */
-static void add_row(struct kept_sum *sum, const struct kept_trace *kept,
-                    const struct kept_layer *layer, int64_t row, int64_t first, int64_t count,
-                    const float *weights, const float *masked)
+/* Keys [first, first + count) of some rows, and which of them are delimiters. */
+struct block {
+    const float *weights, *masked; /* [rows][count] */
+    int64_t first, count;
+    int64_t delimiters[ATTN_MAP_TILE_KEYS], delimiter_count;
+};
+
+static void find_delimiters(struct block *block, const struct token_list *tokens)
 {
-    const struct token_list *tokens = &kept->tokens[layer->key_stream];
-    double negative = 0, distance = 0, delimiters = 0;
-    for (int64_t j = 0; j < count; j++) {
-        const double weight = (double)weights[j];
-        if (weight > 0)
-            negative += weight * (double)masked[j];
-        distance += weight * fabs((double)(first + j - row));
+    block->delimiter_count = 0;
+    for (int64_t j = 0; tokens->count > 0 && j < block->count; j++)
+        if (tokens->tokens[block->first + j].is_special)
+            block->delimiters[block->delimiter_count++] = j;
+}
+
+/* Numbers of two rows. */
+typedef double pair __attribute__((vector_size(16)));
+typedef int64_t pair_mask __attribute__((vector_size(16)));
+
+/* Sums of SIDE_ROWS rows from row number row on: of weight * masked, and of weight * distance. */
+struct side_sums {
+    pair negative[SIDE_ROWS / 2], distance[SIDE_ROWS / 2];
+};
+
+/* A sum has one order, that of the keys, so each of its additions waits for the one before. Rows
+ * are summed side by side: the CPU adds to one while it waits for another. Number r of the rows is
+ * at weights + r * stride; stride 0 takes one row. */
+static struct side_sums sum_rows(const struct block *block, int64_t r, int64_t stride, int64_t row)
+{
+    struct side_sums sums = { .negative = { { 0 } } };
+    for (int64_t j = 0; j < block->count; j++) {
+        const double ahead = (double)(block->first + j - row);
+        for (int p = 0; p < SIDE_ROWS / 2; p++) {
+            const float *w = block->weights + r * block->count + 2 * p * stride + j;
+            const float *m = block->masked + r * block->count + 2 * p * stride + j;
+            const pair weight = { (double)w[0], (double)w[stride] };
+            const pair product = weight * (pair){ (double)m[0], (double)m[stride] };
+            sums.negative[p] += (pair)((pair_mask)product & (pair_mask)(weight > 0));
+            sums.distance[p] += weight * (pair){ fabs(ahead - 2 * p), fabs(ahead - 2 * p - 1) };
+        }
     }
-    for (int64_t j = 0; tokens->count > 0 && j < count; j++)
-        if (tokens->tokens[first + j].is_special)
-            delimiters += (double)weights[j];
+    return sums;
+}
+
+/* Adds row r of the block, number row of the map. */
+static void add_row(struct kept_sum *sum, const struct block *block, int64_t r, int64_t row,
+                    double negative, double distance)
+{
+    const float *weights = block->weights + r * block->count;
+    const int64_t first = block->first, count = block->count;
+    double delimiters = 0;
+    for (int64_t i = 0; i < block->delimiter_count; i++)
+        delimiters += (double)weights[block->delimiters[i]];
     sum->entropy -= negative;
     sum->distance += distance;
     sum->delimiters += delimiters;
@@ -109,6 +146,22 @@ static void add_row(struct kept_sum *sum, const struct kept_trace *kept,
         sum->self += (double)weights[row - first];
 }
 
+/* Adds n rows from number row of the map on. */
+static void add_rows(struct kept_sum *sum, const struct block *block, int64_t row, int64_t n)
+{
+    int64_t r = 0;
+    for (; r + SIDE_ROWS <= n; r += SIDE_ROWS) {
+        const struct side_sums sums = sum_rows(block, r, block->count, row + r);
+        for (int i = 0; i < SIDE_ROWS; i++)
+            add_row(sum, block, r + i, row + r + i, sums.negative[i / 2][i % 2],
+                    sums.distance[i / 2][i % 2]);
+    }
+    for (; r < n; r++) {
+        const struct side_sums sums = sum_rows(block, r, 0, row + r);
+        add_row(sum, block, r, row + r, sums.negative[0][0], sums.distance[0][0]);
+    }
+}
+
 static void run_head(struct kept_sum *sum, const struct kept_trace *kept,
                      const struct kept_layer *layer, int64_t head, int64_t band, char *memory)
 {
@@ -117,6 +170,7 @@ static void run_head(struct kept_sum *sum, const struct kept_trace *kept,
     float *weights = (float *)(void *)memory;
     float *masked = (float *)(void *)(memory + block_bytes());
     void *workspace = memory + 2 * block_bytes();
+    struct block block = { .weights = weights, .masked = masked };
     const int64_t end =
         (band + 1) * TASK_ROWS < layer->q_len ? (band + 1) * TASK_ROWS : layer->q_len;
     for (int64_t row = band * TASK_ROWS; row < end; row += ATTN_MAP_TILE_ROWS) {
@@ -129,9 +183,10 @@ static void run_head(struct kept_sum *sum, const struct kept_trace *kept,
             attn_map_tile_scores(&tile, row, n, masked, workspace);
             memcpy(weights, masked, (size_t)(n * count) * sizeof *weights);
             attn_map_tile_weigh(&tile, row, n, weights);
-            for (int64_t r = 0; r < n; r++)
-                add_row(sum, kept, layer, row + r, key, count, weights + r * count,
-                        masked + r * count);
+            block.first = key;
+            block.count = count;
+            find_delimiters(&block, &kept->tokens[layer->key_stream]);
+            add_rows(sum, &block, row, n);
         }
         for (int64_t r = 0; r < n; r++)
             if (tile.lse[row + r] > -INFINITY)
