@@ -169,8 +169,10 @@ static void report(struct times *times, int threads)
             ratios_to_torch[r] = torch_s / own_s;
             has_torch = has_torch && torch_s > 0;
         }
-        printf("%-32s %8.1f ms, CPU %8.1f ms:", FORMS[i].name,
-               median(times->clock_s[i], rounds) * 1e3, median(times->cpu_s[i], rounds) * 1e3);
+        const double clock_s = median(times->clock_s[i], rounds);
+        const double cpu_s = median(times->cpu_s[i], rounds);
+        printf("%-32s %8.1f ms, CPU %8.1f ms, %3.0f %% of the workers' time:", FORMS[i].name,
+               clock_s * 1e3, cpu_s * 1e3, 100 * cpu_s / (clock_s * threads));
         report_ratio(FORMS[i].name, "of its products", threads, ratios, rounds, PRODUCTS_GOAL);
         if (has_torch)
             report_ratio(FORMS[i].name, "torch takes", threads, ratios_to_torch, rounds,
