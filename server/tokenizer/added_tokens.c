@@ -13,6 +13,7 @@ enum {
 
 struct added_token {
     const char *content;
+    struct byte_slice searched; /* the text that it is searched by */
     int32_t id;
     bool single_word, left_strip, right_strip, normalized, special;
 };
@@ -39,6 +40,13 @@ bool added_tokens_has(const struct added_tokens *added, int32_t id)
 bool added_tokens_is_special(const struct added_tokens *added, int32_t id)
 {
     return added_tokens_has(added, id) && added->tokens[added->by_id[id]].special;
+}
+
+struct byte_slice added_tokens_text(const struct added_tokens *added, int32_t id, bool *strips)
+{
+    const struct added_token *token = &added->tokens[added->by_id[id]];
+    *strips = token->left_strip || token->right_strip;
+    return token->searched;
 }
 
 /* ------------------------------------------------------------------ search -- */
@@ -301,6 +309,7 @@ static bool build_search(struct pipeline_build *build, struct added_tokens *adde
             continue;
         if (!search_text(build, &added->tokens[i], normalizer, &effort, &entry.string))
             return false;
+        added->tokens[i].searched = entry.string;
         if (entry.string.size == 0) /* an empty text matches nothing */
             continue;
         search->first_bytes[*(const unsigned char *)entry.string.data] = true;

@@ -23,6 +23,9 @@ bool added_tokens_cut(const struct added_tokens *added, bool normalized, struct 
                       struct fault *fault);
 
 /* Whether a token is special: left out where a text is decoded without special tokens. */
+/* The text that an added token is searched by, which is normalized where the token is; and whether
+ * it takes the white space beside it. */
+struct byte_slice added_tokens_text(const struct added_tokens *added, int32_t id, bool *strips);
 bool added_tokens_is_special(const struct added_tokens *added, int32_t id);
 
 /* Whether the id is an added token's at all. */

@@ -35,17 +35,31 @@ static void count_spaces(struct byte_slice text, int64_t *leading, int64_t *trai
     }
 }
 
+static bool is_all_space(struct byte_slice text)
+{
+    const char *bytes = text.data;
+    uint32_t code = ' ';
+    for (size_t at = 0; at < text.size && is_space(code);)
+        at += unicode_decode(bytes + at, &code);
+    return is_space(code);
+}
+
 /* The text of a token: of an added one the bytes that were found, which may have spaces around the
  * token's own text. Where its own text is not among these bytes, they were normalized, or the model
  * gave the token for what it does not know. */
 static struct byte_slice token_text(const struct encodings *encodings, const struct token *token)
 {
-    const struct byte_slice own = vocabulary_text(encodings->vocabulary, token->id);
     if (!encodings->added || !added_tokens_has(encodings->added, token->id))
-        return own;
-    const char *found = (const char *)encodings->texts[token->sequence].data + token->start;
-    const size_t size = (size_t)(token->end - token->start);
-    return memmem(found, size, own.data, own.size) ? (struct byte_slice){ found, size } : own;
+        return vocabulary_text(encodings->vocabulary, token->id);
+    bool strips;
+    const struct byte_slice own = added_tokens_text(encodings->added, token->id, &strips);
+    const struct byte_slice found = {
+        (const char *)encodings->texts[token->sequence].data + token->start,
+        (size_t)(token->end - token->start),
+    };
+    return memmem(found.data, found.size, own.data, own.size) || (strips && !is_all_space(found))
+               ? found
+               : own;
 }
 
 /* Moves the bounds of a token over characters of its sequence. */

@@ -278,6 +278,17 @@ static void test_spaces_of_added_tokens(void **state)
     expect_tokens(tokenizer, "\xE2\x96\x81 ", "1:4-4");
     expect_tokens(tokenizer, "x\xE2\x96\x81 \xC2\xA0", "0:0-1 1:5-5 0:5-7");
     tokenizer_free(tokenizer);
+#define TWO_LINES ADDED("\\n\\nHi", "1", "false", "false", "false", "true", "false")
+#define ANGSTROM  ADDED("\xC3\x85", "2", "false", "true", "false", "true", "false")
+    tokenizer =
+        read_text("{\"added_tokens\":[" UNKNOWN "," TWO_LINES "," ANGSTROM "],\"normalizer\":"
+                  "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Strip\",\"strip_left\":true,"
+                  "\"strip_right\":false},{\"type\":\"NFC\"}]},\"post_processor\":{\"type\":"
+                  "\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true},\"model\":{"
+                  "\"type\":\"WordLevel\",\"vocab\":{\"[UNK]\":0},\"unk_token\":\"[UNK]\"}}");
+    expect_tokens(tokenizer, "xHiy", "0:0-1 1:1-3 0:3-4");
+    expect_tokens(tokenizer, "x \xE2\x84\xAB", "0:0-1 2:2-5");
+    tokenizer_free(tokenizer);
 }
 
 /* A token that is white space, and takes the white space behind it, looks at each space once. */
