@@ -111,7 +111,7 @@ static void replace(struct rewriting *rewriting, int64_t old_count, struct byte_
     const char *text = replacement.data;
     const int64_t new_count = count_characters(text, replacement.size);
     size_t at = 0;
-    for (int64_t i = 0; i < new_count; i++) {
+    for (int64_t i = 0; i < new_count && !rewriting->out.pieces->failed; i++) {
         uint32_t code;
         at += unicode_decode(text + at, &code);
         put(rewriting, code, i >= old_count);
@@ -174,7 +174,7 @@ static void rewrite_piece(const struct precompiled *rules, struct pieces *pieces
     uint32_t at = pieces->list[i].start;
     const uint32_t end = pieces->list[i].end;
     transform_begin(&rewriting.out, pieces, i);
-    while (at < end) {
+    while (at < end && !pieces->failed) {
         const uint32_t plain = plain_end(rules, bytes, at, end);
         for (; at < plain; at++)
             put(&rewriting, (unsigned char)bytes[at], 0);

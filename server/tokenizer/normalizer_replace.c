@@ -25,7 +25,7 @@ static void replace_literal(const struct replace *replace, struct pieces *pieces
                             const struct piece *piece)
 {
     uint32_t at = piece->start;
-    while (at < piece->end) {
+    while (at < piece->end && !pieces->failed) {
         const char *found =
             memmem(pieces->bytes + at, piece->end - at, replace->literal, replace->literal_size);
         if (!found)
@@ -46,7 +46,7 @@ static bool replace_regex(const struct replace *replace, struct pieces *pieces,
                     pieces->effort);
     uint32_t at = piece->start;
     bool found = true, is_fine = true;
-    while (is_fine && found) {
+    while (is_fine && found && !pieces->failed) {
         int64_t start, end;
         is_fine = regex_scan_next(&scan, &found, &start, &end, fault);
         if (!is_fine || !found)

@@ -50,6 +50,10 @@ static bool reserve_bytes(struct pieces *pieces, size_t size)
         pieces->failed = true;
         return false;
     }
+    if (!effort_spend(pieces->effort, (int64_t)size)) {
+        pieces->failed = true;
+        return false;
+    }
     const int64_t needed = next->size + (int64_t)size;
     if (needed <= next->capacity)
         return true;
@@ -221,11 +225,10 @@ bool pieces_end(struct pieces *pieces, struct fault *fault)
         return fault_set(fault, FAULT_LENGTH,
                          "the text is over %d bytes after the tokenizer has normalized it",
                          PIECES_TEXT_BYTES_MAX);
+    if (!effort_spend(pieces->effort, STEPS_OF_STEP + pieces->size) || pieces->effort->is_stopped)
+        return effort_fault(fault);
     if (pieces->failed)
         return fault_no_memory(fault);
-    if (!effort_spend(pieces->effort, STEPS_OF_STEP + pieces->size + pieces->next.size)
-        || pieces->effort->is_stopped)
-        return effort_fault(fault);
     struct pieces_buffer *now = &pieces->now, *next = &pieces->next;
     const struct pieces_buffer before = *now;
     if (pieces->rewrites) {

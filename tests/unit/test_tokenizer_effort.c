@@ -7,7 +7,9 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "pipeline_case.h"
+#include "tokenizer/normalizers.h"
 #include "tokenizer/tokenizer_internal.h"
 
 #include <stdio.h>
@@ -173,12 +175,52 @@ static void test_normalizers_of_added_tokens(void **state)
                               "added_tokens: the normalizer takes too long on the tokens");
 }
 
+/* A charsmap that makes MANY characters of each letter a ends where the memory does. */
+static void test_a_charsmap_that_grows(void **state)
+{
+    (void)state;
+    enum { UNITS = 512, LEAF = UNITS - 1, MANY = 1 << 16 };
+    static unsigned char data[4 + 4 * UNITS + MANY + 1];
+    static char text[MANY];
+    const uint32_t units[][2] = {
+        { 0, 256u << 10 },                                        /* the children are at 256 ^ c */
+        { 256 ^ 'a', 'a' | 1u << 8 | (256u ^ 'a' ^ LEAF) << 10 }, /* its value is the leaf */
+        { LEAF, 1u << 31 },                                       /* the text at 0 */
+    };
+    const uint32_t size = 4 * UNITS;
+    memcpy(data, &size, 4);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        memcpy(data + 4 + 4 * units[i][0], &units[i][1], 4);
+    memset(data + 4 + size, 'z', MANY);
+    memset(text, 'a', MANY);
+
+    struct pipeline_case step;
+    struct normalizer normalizer;
+    struct pieces pieces;
+    pipeline_case_open(&step, "{}");
+    pipeline_case_assert(&step,
+                         normalizer_precompiled_init(&step.build, data, sizeof data, &normalizer));
+    assert_true(pieces_init(&pieces, text, 1, &step.effort, &step.arena, &step.fault));
+    assert_true(normalizer.normalize(normalizer.state, &pieces, &step.fault));
+    assert_int_equal(pieces.size, MANY);
+    struct arena arena;
+    arena_init(&arena, 64 << 20);
+    assert_true(pieces_init(&pieces, text, MANY, &step.effort, &arena, &step.fault));
+    const int64_t start = clock_thread_ns();
+    assert_false(normalizer.normalize(normalizer.state, &pieces, &step.fault));
+    assert_int_equal(step.fault.code, FAULT_MEMORY);
+    assert_true(clock_thread_ns() - start < 20000000000);
+    arena_free(&arena);
+    pipeline_case_free(&step);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pieces_share_the_budget),
         cmocka_unit_test(test_a_request_that_is_over),
         cmocka_unit_test(test_normalizers_of_added_tokens),
+        cmocka_unit_test(test_a_charsmap_that_grows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
