@@ -49,11 +49,11 @@ static void expect_part(const struct model_part *part, const char *before, const
     MATRIX("gpt_neox.embed_in", "30x16")                                                           \
     NORM("gpt_neox.layers.#.input_layernorm")                                                      \
     NORM("gpt_neox.layers.#.post_attention_layernorm")                                             \
-        BIASED("gpt_neox.layers.#.attention.query_key_value", "48x16", "48")                       \
-            BIASED("gpt_neox.layers.#.attention.dense", "16x16", "16")                             \
-                BIASED("gpt_neox.layers.#.mlp.dense_h_to_4h", "40x16", "40")                       \
-                    BIASED("gpt_neox.layers.#.mlp.dense_4h_to_h", "16x40", "16")                   \
-                        NORM("gpt_neox.final_layer_norm")
+    BIASED("gpt_neox.layers.#.attention.query_key_value", "48x16", "48")                           \
+    BIASED("gpt_neox.layers.#.attention.dense", "16x16", "16")                                     \
+    BIASED("gpt_neox.layers.#.mlp.dense_h_to_4h", "40x16", "40")                                   \
+    BIASED("gpt_neox.layers.#.mlp.dense_4h_to_h", "16x40", "16")                                   \
+    NORM("gpt_neox.final_layer_norm")
 
 static void test_gpt_neox(void **state)
 {
@@ -151,11 +151,12 @@ static void test_opt(void **state)
 #define BLOOM                                                                                      \
     MATRIX("word_embeddings", "30x16")                                                             \
     NORM("word_embeddings_layernorm")                                                              \
-    NORM("h.#.input_layernorm") NORM("h.#.post_attention_layernorm")                               \
-        BIASED("h.#.self_attention.query_key_value", "48x16", "48")                                \
-            BIASED("h.#.self_attention.dense", "16x16", "16")                                      \
-                BIASED("h.#.mlp.dense_h_to_4h", "64x16", "64")                                     \
-                    BIASED("h.#.mlp.dense_4h_to_h", "16x64", "16") NORM("ln_f")
+    NORM("h.#.input_layernorm")                                                                    \
+    NORM("h.#.post_attention_layernorm")                                                           \
+    BIASED("h.#.self_attention.query_key_value", "48x16", "48")                                    \
+    BIASED("h.#.self_attention.dense", "16x16", "16")                                              \
+    BIASED("h.#.mlp.dense_h_to_4h", "64x16", "64")                                                 \
+    BIASED("h.#.mlp.dense_4h_to_h", "16x64", "16") NORM("ln_f")
 
 static void test_bloom(void **state)
 {
@@ -223,12 +224,11 @@ static void test_falcon(void **state)
 #define MPT                                                                                        \
     MATRIX("transformer.wte", "30x16")                                                             \
     MATRIX("transformer.blocks.#.attn.Wqkv", "48x16")                                              \
-    MATRIX(                                                                                        \
-        "transformer.blocks.#.attn.out_proj",                                                      \
-        "16x16") "transformer.blocks.#.norm_1.weight 16, "                                         \
-                 "transformer.blocks.#.norm_2.weight 16, transformer.norm_f.weight 16, " MATRIX(   \
-                     "transformer.blocks.#.ffn.up_proj", "40x16")                                  \
-                     MATRIX("transformer.blocks.#.ffn.down_proj", "16x40")
+    MATRIX("transformer.blocks.#.attn.out_proj", "16x16")                                          \
+    MATRIX("transformer.blocks.#.ffn.up_proj", "40x16")                                            \
+    MATRIX("transformer.blocks.#.ffn.down_proj", "16x40")                                          \
+    "transformer.blocks.#.norm_1.weight 16, "                                                      \
+    "transformer.blocks.#.norm_2.weight 16, transformer.norm_f.weight 16, "
 
 static void test_mpt(void **state)
 {

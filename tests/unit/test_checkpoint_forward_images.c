@@ -110,8 +110,9 @@ static void test_deit(void **state)
 #define BEIT_BLOCK(begin)                                                                          \
     BEIT_KEY(begin "attention.attention.")                                                         \
     VALUES(begin "attention.")                                                                     \
-    FEED(begin) NORMS(begin) begin "lambda_1 16, " begin "lambda_2 "                               \
-                                   "16, "
+    FEED(begin)                                                                                    \
+    NORMS(begin)                                                                                   \
+    begin "lambda_1 16, " begin "lambda_2 16, "
 
 static void test_beit(void **state)
 {

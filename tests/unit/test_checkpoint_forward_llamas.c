@@ -288,43 +288,34 @@ static void test_gemma2(void **state)
     PUBLISHED_LINEARS("vision_tower.vision_model.encoder.layers.#.self_attn.", "q_proj", "k_proj", \
                       "v_proj", "out_proj", "16")                                                  \
     ", "
-#define TEXT(name)      "language_model.model." name ".weight "
-#define TEXT_NORM(name) TEXT("layers.#." name) "16, "
+#define TEXT(name, size) "language_model.model." name ".weight " size ", "
 #define GEMMA3_CONFIG                                                                              \
     "{\"model_type\":\"gemma3\",\"text_config\":{\"head_dim\":4," FIELDS "},"                      \
     "\"vision_config\":{\"hidden_size\":16,\"num_attention_heads\":2,\"num_hidden_layers\":2}}"
+
+#define GEMMA3_TENSORS                                                                             \
+    TEXT("embed_tokens", "30x16")                                                                  \
+    TEXT("norm", "16")                                                                             \
+    TEXT("layers.#.self_attn.q_proj", "16x16")                                                     \
+    TEXT("layers.#.self_attn.k_proj", "8x16")                                                      \
+    TEXT("layers.#.self_attn.v_proj", "8x16")                                                      \
+    TEXT("layers.#.self_attn.o_proj", "16x16")                                                     \
+    TEXT("layers.#.self_attn.q_norm", "4")                                                         \
+    TEXT("layers.#.self_attn.k_norm", "4")                                                         \
+    TEXT("layers.#.input_layernorm", "16")                                                         \
+    TEXT("layers.#.post_attention_layernorm", "16")                                                \
+    TEXT("layers.#.pre_feedforward_layernorm", "16")                                               \
+    TEXT("layers.#.post_feedforward_layernorm", "16")                                              \
+    TEXT("layers.#.mlp.gate_proj", "40x16")                                                        \
+    TEXT("layers.#.mlp.up_proj", "40x16")                                                          \
+    TEXT("layers.#.mlp.down_proj", "16x40")                                                        \
+    VISION
 
 /* With a vision tower the stream is that of the text alone. */
 static void test_gemma3(void **state)
 {
     (void)state;
-    const struct model_forward
-        *
-            forward =
-                forward_case_open(
-                    GEMMA3_CONFIG,
-                    TEXT("embed_tokens") "30x16, " TEXT("norm") "16, " TEXT(
-                        "layers"
-                        ".#."
-                        "self_"
-                        "attn."
-                        "q_"
-                        "proj") "16x16, " TEXT("layers.#.self_attn.k_proj") "8x16, " TEXT("layers.#"
-                                                                                          ".self_"
-                                                                                          "attn.v_"
-                                                                                          "proj") "8x16, " TEXT("layers.#.self_attn.o_proj") "16x16, " TEXT("layers.#.self_"
-                                                                                                                                                            "attn.q_norm") "4, " TEXT("layers.#.self_attn.k_norm") "4, " TEXT_NORM("input_layernorm")
-                        TEXT_NORM("post_attention_layernorm") TEXT_NORM("pre_feedforward_layernorm")
-                            TEXT_NORM("post_"
-                                      "feedforward_"
-                                      "layernorm")
-                                TEXT("layers.#.mlp.gate_proj") "40x16, " TEXT(
-                                    "layers.#.mlp.up_proj") "40x16, " TEXT("layers.#."
-                                                                           "mlp.down_"
-                                                                           "proj") "16x"
-                                                                                   "40,"
-                                                                                   " " VISION,
-                    2);
+    const struct model_forward *forward = forward_case_open(GEMMA3_CONFIG, GEMMA3_TENSORS, 2);
     assert_int_equal(published_model()->layer_count, 4);
     assert_int_equal(only_stream(forward)->block_count, 2);
     assert_ptr_equal(forward->head.output.weight, forward->streams[0].embedding.tokens.rows);
