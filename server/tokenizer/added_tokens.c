@@ -252,15 +252,17 @@ static bool normalize(struct pipeline_build *build, const struct normalizer *nor
     if (!pieces_init(&pieces, text->data, (int64_t)text->size, effort, arena, build->fault)
         || !normalizer->normalize(normalizer->state, &pieces, build->fault))
         return false;
-    *text = (struct byte_slice){ NULL, 0 };
+    *text = (struct byte_slice){ "", 0 };
     if (pieces.count == 0)
         return true;
     const size_t size = pieces.list->end - pieces.list->start;
     char *copy = pipeline_alloc(build, size, 1);
-    if (copy && size > 0)
+    if (!copy)
+        return false;
+    if (size > 0)
         memcpy(copy, pieces.bytes + pieces.list->start, size);
     *text = (struct byte_slice){ copy, size };
-    return copy != NULL;
+    return true;
 }
 
 /* The text that a token is searched by. */
@@ -344,7 +346,7 @@ bool added_tokens_read(struct pipeline_build *build, const cJSON *node,
     const cJSON *child;
     cJSON_ArrayForEach(child, node)
     {
-        struct added_token token = { 0 };
+        struct added_token token = { .content = "" };
         int64_t id;
         if (!read_token(build, child, &token, &id))
             return false;

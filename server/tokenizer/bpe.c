@@ -230,7 +230,8 @@ static bool read_pair(struct pipeline_build *build, const cJSON *merge, int64_t 
                       struct byte_slice pair[2])
 {
     const cJSON *left = merge->child, *right = left ? left->next : NULL;
-    if (cJSON_IsArray(merge) && cJSON_IsString(left) && cJSON_IsString(right) && !right->next)
+    if (cJSON_IsArray(merge) && right && !right->next && cJSON_IsString(left)
+        && cJSON_IsString(right))
         return (json_string_read(left->valuestring, build->arena, &pair[0])
                 && json_string_read(right->valuestring, build->arena, &pair[1]))
                || fault_no_memory(build->fault);
@@ -308,7 +309,7 @@ static bool read_merges(struct pipeline_build *build, const cJSON *node, struct 
     bool is_fine = true;
     cJSON_ArrayForEach(merge, list)
     {
-        struct byte_slice pair[2];
+        struct byte_slice pair[2] = { { NULL, 0 }, { NULL, 0 } };
         /* The first line of merges.txt, which older files have in the list. */
         if (cJSON_IsString(merge) && strncmp(merge->valuestring, "#version", 8) == 0)
             continue;

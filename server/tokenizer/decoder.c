@@ -95,7 +95,7 @@ static bool replace_regex(const struct replace *replace, struct decoder_texts *t
         char *copy = is_fine ? arena_alloc(texts->arena, out.used) : NULL;
         if (is_fine && !copy)
             is_fine = fault_no_memory(fault);
-        if (is_fine && out.used > 0)
+        if (copy && out.used > 0)
             memcpy(copy, out.data, out.used);
         texts->texts[i] = (struct byte_slice){ copy, out.used };
     }

@@ -251,7 +251,7 @@ bool normalizer_precompiled_init(struct pipeline_build *build, const unsigned ch
     const uint32_t trie_size = size >= 4 ? data[0] | (uint32_t)data[1] << 8
                                                | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24
                                          : 0;
-    if (size < 8 || trie_size / 4 * 4 > size - 4 || trie_size < 4)
+    if (size < 8 || trie_size - trie_size % 4 > size - 4 || trie_size < 4)
         return pipeline_fail(build, WHERE, "precompiled_charsmap has no trie of %u bytes",
                              (unsigned)trie_size);
     rules->unit_count = trie_size / 4;

@@ -138,7 +138,7 @@ struct older_merge *older_sentencepiece_merges(struct older *older, int64_t *cou
         maker.merges = calloc(1, sizeof *maker.merges);
         good = maker.merges || fault_no_memory(older->fault);
     }
-    if (good && maker.count > 0)
+    if (good && maker.merges)
         qsort_r(maker.merges, (size_t)maker.count, sizeof *maker.merges, compare, &maker);
     arena_free(&maker.arena);
     *count = maker.count;

@@ -36,7 +36,7 @@ static bool resolve(struct older *older, const char *text, size_t size, struct w
     }
     const char *colon = memrchr(text, ':', size);
     snprintf(word->part, sizeof word->part, "%.*s", (int)(colon - text), text);
-    word->type = atoi(colon + 1);
+    word->type = (int)strtol(colon + 1, NULL, 10);
     const char *token = word->part[0] == '$' ? NULL : older_token(older, word->part);
     word->token = token || word->part[0] == '$' ? token : word->part;
     if (word->token && older_id(older, word->token) < 0)

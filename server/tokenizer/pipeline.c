@@ -60,7 +60,7 @@ bool pipeline_fail(struct pipeline_build *build, const char *where, const char *
 const struct regex *pipeline_regex(struct pipeline_build *build, const char *pattern, size_t size)
 {
     struct regex **regexes = array_with_room(build->regexes, build->regex_count,
-                                             &build->regex_capacity, sizeof *regexes);
+                                             &build->regex_capacity, sizeof(struct regex *));
     if (!regexes) {
         fault_no_memory(build->fault);
         return NULL;
@@ -142,7 +142,7 @@ bool pipeline_string(struct pipeline_build *build, const cJSON *node, const char
 bool pipeline_character(struct pipeline_build *build, const cJSON *node, const char *where,
                         const char *key, uint32_t *code)
 {
-    const char *text = NULL;
+    const char *text = "";
     if (!pipeline_string(build, node, where, key, true, &text))
         return false;
     if (*text && text[unicode_decode(text, code)] == 0)
@@ -223,13 +223,14 @@ bool pipeline_read(struct pipeline_build *build, const cJSON *node, const char *
     if (!cJSON_IsObject(node))
         return pipeline_fail(build, kind, "is %s; expected an object",
                              json_kind(build->document, node));
-    if (!pipeline_string(build, node, kind, "type", name == NULL, &name))
+    const char *type = name ? name : "";
+    if (!pipeline_string(build, node, kind, "type", name == NULL, &type))
         return false;
     for (size_t i = 0; i < type_count; i++)
-        if (strcmp(types[i].name, name) == 0)
+        if (strcmp(types[i].name, type) == 0)
             return types[i].read(build, node, step);
     char known[FAULT_MESSAGE_MAX];
     name_types(known, sizeof known, types, type_count);
     return fault_set(build->fault, FAULT_OPTION, "%s: %s type '%.60s' is not known here; known: %s",
-                     build->file, kind, name, known);
+                     build->file, kind, type, known);
 }

@@ -147,8 +147,8 @@ static bool read_token(struct pipeline_build *build, const cJSON *node, const ch
     const cJSON *pair = cJSON_GetObjectItemCaseSensitive(node, key);
     const cJSON *text = cJSON_IsArray(pair) ? pair->child : NULL,
                 *number = text ? text->next : NULL;
-    if (!cJSON_IsString(text) || !cJSON_IsNumber(number) || number->next || number->valuedouble < 0
-        || number->valuedouble > VOCABULARY_ID_MAX
+    if (!number || number->next || !cJSON_IsString(text) || !cJSON_IsNumber(number)
+        || number->valuedouble < 0 || number->valuedouble > VOCABULARY_ID_MAX
         || number->valuedouble != (double)(int32_t)number->valuedouble)
         return pipeline_fail(build, where, "%s is not a token and its id", key);
     *id = (int32_t)number->valuedouble;

@@ -94,10 +94,11 @@ static bool is_repeat(char c)
  * in it. Looks at the characters alone, and says yes where it is not sure. */
 static bool may_read_ahead(const char *pattern, size_t size)
 {
-    bool is_in_group = false; /* of the kinds (?=, (?!, (?<, (?>, and (?~ */
+    static const char KINDS[] = { '=', '!', '<', '>', '~' };
+    bool is_in_group = false; /* (?=, (?!, (?<, (?>, or (?~ */
     for (size_t i = 0; i < size; i++) {
         if (size - i > 2 && pattern[i] == '(' && pattern[i + 1] == '?')
-            is_in_group = is_in_group || memchr("=!<>~", pattern[i + 2], 5);
+            is_in_group = is_in_group || memchr(KINDS, pattern[i + 2], sizeof KINDS);
         else if (is_repeat(pattern[i]) && (is_in_group || (i + 1 < size && pattern[i + 1] == '+')))
             return true;
         else if (pattern[i] == ')')
@@ -167,24 +168,22 @@ void regex_scan_free(struct regex_scan *scan)
     scan->engine = NULL;
 }
 
-static bool take_engine(struct regex_scan *scan, struct fault *fault)
+/* NULL: not enough memory. */
+static struct regex_engine *make_engine(void)
 {
-    if (scan->engine)
-        return true;
-    scan->engine = calloc(1, sizeof(*scan->engine));
+    struct regex_engine *engine = calloc(1, sizeof(*engine));
     OnigMatchParam *limits = onig_new_match_param();
-    if (!scan->engine || !limits) {
-        free(scan->engine);
+    if (!engine || !limits) {
+        free(engine);
         free(limits);
-        scan->engine = NULL;
-        return fault_no_memory(fault);
+        return NULL;
     }
-    onig_region_init(&scan->engine->region);
+    onig_region_init(&engine->region);
     onig_set_match_stack_limit_size_of_match_param(limits, STACK_ENTRIES_MAX);
     onig_set_retry_limit_in_match_of_match_param(limits, RETRIES_MATCH_MAX);
     onig_set_retry_limit_in_search_of_match_param(limits, RETRIES_FIRST);
-    scan->engine->limits = limits;
-    return true;
+    engine->limits = limits;
+    return engine;
 }
 
 /* The result is the position of the match, or an error of the engine. */
@@ -293,8 +292,8 @@ bool regex_scan_next(struct regex_scan *scan, bool *found, int64_t *start, int64
                      struct fault *fault)
 {
     *found = false;
-    if (!take_engine(scan, fault))
-        return false;
+    if (!scan->engine && !(scan->engine = make_engine()))
+        return fault_no_memory(fault);
     while (scan->at <= scan->size) {
         if (!search(scan, found, fault))
             return false;

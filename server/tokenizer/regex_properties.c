@@ -33,7 +33,7 @@ static bool has(const char *name, const char *category)
 /* Appends a character that is behind all others. */
 static void add(uint32_t *ranges, uint32_t code)
 {
-    uint32_t *last = &ranges[2 * ranges[0]];
+    uint32_t *last = &ranges[2 * (size_t)ranges[0]];
     if (ranges[0] > 0 && *last + 1 == code) {
         *last = code;
     } else if (ranges[0] < REGEX_PROPERTY_RANGES_MAX) {

@@ -12,6 +12,7 @@
 
 #include "base/array.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { BYTES = 256, TRIES = 64 };
@@ -142,6 +143,7 @@ static bool build(struct builder *builder, const struct trie_entry *entries, int
 {
     if (!extend(builder, 1, fault))
         return false;
+    assert(builder->nodes);
     builder->nodes[TRIE_ROOT].parent = TRIE_NO_PARENT;
     builder->first_free = 1;
     if (!add_range(builder, (struct range){ 0, count, 0, TRIE_ROOT }, fault))

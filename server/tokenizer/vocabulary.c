@@ -110,7 +110,7 @@ static bool grow_tokens(struct vocabulary *vocabulary, int64_t id)
 static bool grow_texts(struct vocabulary *vocabulary, size_t size)
 {
     const int64_t needed = vocabulary->texts_size + (int64_t)size + 1;
-    if (needed <= vocabulary->texts_capacity)
+    if (vocabulary->texts && needed <= vocabulary->texts_capacity)
         return true;
     const int64_t capacity = 2 * needed + 4096;
     char *texts = realloc(vocabulary->texts, (size_t)capacity);
