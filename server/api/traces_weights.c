@@ -77,9 +77,11 @@ static bool read_choice(const struct exchange *exchange, const char *name,
     *choice = 0;
     if (!exchange_query(exchange, name, value, sizeof value))
         return true;
-    for (*choice = 0; *choice < count; ++*choice)
-        if (strcmp(choices[*choice], value) == 0)
+    for (int i = 0; i < count; i++)
+        if (strcmp(choices[i], value) == 0) {
+            *choice = i;
             return true;
+        }
     return fault_set(fault, FAULT_OPTION, "%s is '%.40s'; expected %s%s%s%s%s", name, value,
                      choices[0], count > 2 ? ", " : " or ", choices[1], count > 2 ? " or " : "",
                      count > 2 ? choices[2] : "");

@@ -144,7 +144,8 @@ static bool keep_addresses(struct pass *pass)
     const void **kept = arena_alloc(pass->parameters->arena, bytes);
     if (!kept)
         return fault_no_memory(pass->fault);
-    memcpy(kept, pass->addresses, bytes);
+    if (pass->addresses)
+        memcpy(kept, pass->addresses, bytes);
     pass->forward->addresses = kept;
     pass->forward->address_count = (int)pass->address_count;
     return true;

@@ -129,7 +129,7 @@ static bool adjust_mt5(struct checkpoint_forward_row *row, const cJSON *section,
     .norm_eps = "layer_norm_epsilon=0.000001", .gate = feed_forward_layer ".DenseReluDense.wi_0",  \
     .up = feed_forward_layer ".DenseReluDense.wi|" feed_forward_layer ".DenseReluDense.wi_1",      \
     .down = feed_forward_layer ".DenseReluDense.wo", .final_norm = side ".final_layer_norm",       \
-    .adjust = by, .reads = "feed_forward_proj"
+    .adjust = (by), .reads = "feed_forward_proj"
 #define T5_ENCODER(by) ENCODER, T5("encoder", "layer.1", by)
 #define T5_DECODER(by)                                                                             \
     DECODER, T5("decoder", "layer.2", by), .output = "/lm_head", .tied_if_absent = true,           \

@@ -149,9 +149,9 @@ static bool form_groups(struct trace_request *request, struct trace_groups *grou
                         const struct infer_limits *limits, struct fault *fault)
 {
     struct trace_item **items =
-        arena_calloc(&request->arena, (size_t)request->item_count, sizeof *items);
+        arena_calloc(&request->arena, (size_t)request->item_count, sizeof(struct trace_item *));
     struct infer_item **attention =
-        arena_calloc(&request->arena, (size_t)request->item_count, sizeof *attention);
+        arena_calloc(&request->arena, (size_t)request->item_count, sizeof(struct infer_item *));
     struct pass_group group = { items, attention, 0 };
     int64_t count = 0, rows = 0;
     if (!items || !attention)

@@ -384,20 +384,20 @@ void exchange_write_fault(const struct exchange *exchange, const struct fault *f
     text_raw(text, "}\n");
 }
 
-void exchange_fail(struct exchange *exchange, const struct fault *given)
+void exchange_fail(struct exchange *exchange, const struct fault *fault)
 {
-    struct fault fault = *given;
-    access_quota_explain(exchange_quota(exchange), &exchange->memory, &fault);
-    const enum fault_code code = fault.code;
+    struct fault told = *fault;
+    access_quota_explain(exchange_quota(exchange), &exchange->memory, &told);
+    const enum fault_code code = told.code;
     struct text text;
     exchange->answer.field_count = 0;
     text_init(&text, EXCHANGE_FAULT_BYTES_MAX);
-    exchange_write_fault(exchange, &fault, &text);
+    exchange_write_fault(exchange, &told, &text);
     if (text.failed != FAULT_NONE)
         text_free(&text); /* there is no memory even for this: the client gets the status alone */
 
     exchange->record.fault = code;
-    exchange->answer.retry_after_s = fault.retry_after_s;
+    exchange->answer.retry_after_s = told.retry_after_s;
     exchange->answer.close = code == FAULT_DRAINING;
     exchange->answer.encodings = code == FAULT_ENCODING;
     exchange_reply(exchange, fault_http_status(code), "application/json", text.data, text.used);

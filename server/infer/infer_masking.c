@@ -140,15 +140,14 @@ void infer_bias_fill(const struct infer_item *item, const struct attn_tensor *ma
         }
 }
 
-bool infer_bias_allocate(struct arena *arena, const struct infer_item *item, float **sum,
-                         struct fault *fault)
+/* Room for a sum of a bias and a mask; NULL: there is no memory. */
+static float *allocate_sum(struct arena *arena, const struct infer_item *item)
 {
     int64_t count;
-    *sum = NULL;
-    if (!__builtin_mul_overflow(item->layer.q_heads * item->q_len, item->kv_len_max, &count)
-        && count <= INT64_MAX / (int64_t)sizeof **sum)
-        *sum = arena_alloc(arena, (size_t)count * sizeof **sum);
-    return *sum || fault_no_memory(fault);
+    if (__builtin_mul_overflow(item->layer.q_heads * item->q_len, item->kv_len_max, &count)
+        || count > INT64_MAX / (int64_t)sizeof(float))
+        return NULL;
+    return arena_alloc(arena, (size_t)count * sizeof(float));
 }
 
 bool infer_plan_bias(struct infer_request *request, struct infer_item *item,
@@ -161,9 +160,9 @@ bool infer_plan_bias(struct infer_request *request, struct infer_item *item,
     if (!model_bias_check(bias, item->past_len, q_len, item->masking.kv_offset, kv_len, fault))
         return false;
     if (!item->bias) {
-        float *sum;
-        if (!infer_bias_allocate(&request->arena, item, &sum, fault))
-            return false;
+        float *sum = allocate_sum(&request->arena, item);
+        if (!sum)
+            return fault_no_memory(fault);
         for (int64_t h = 0; h < heads; h++)
             infer_bias_fill(item, &problem->mask, h, 0, q_len, sum);
         item->bias = sum;

@@ -18,10 +18,8 @@ bool infer_plan_masking(struct infer_item *item, struct attn_layer_problem *prob
 bool infer_plan_bias(struct infer_request *request, struct infer_item *item,
                      struct attn_layer_problem *problem, struct fault *fault);
 
-/* The two parts of it: memory for the sum, and count rows of one head of it. mask: as of a problem,
- * or absent. The item's lengths and its layer, which has a bias, are settled. */
-bool infer_bias_allocate(struct arena *arena, const struct infer_item *item, float **sum,
-                         struct fault *fault);
+/* Writes `count` rows of one head of that sum. mask: as of a problem, or absent. The item's lengths
+ * and its layer, which has a bias, are settled. */
 void infer_bias_fill(const struct infer_item *item, const struct attn_tensor *mask, int64_t head,
                      int64_t first, int64_t count, float *sum);
 

@@ -52,16 +52,17 @@ static bool read_names(struct trace_reader *reader, const cJSON *node, const cha
     const char **names = arena_calloc(values->arena, (size_t)size, sizeof *names);
     if (!names)
         return fault_no_memory(values->fault);
-    *count = 0;
+    int64_t used = 0;
     cJSON_ArrayForEach(name, node)
     {
         if (!cJSON_IsString(name))
             return fault_set_at(values->fault, values->pointer, FAULT_TYPE,
                                 "%s holds %s; expected strings", values->name,
                                 json_kind(values->document, name));
-        names[(*count)++] = name->valuestring;
+        names[used++] = name->valuestring;
     }
     *list = names;
+    *count = used;
     return true;
 }
 
@@ -211,17 +212,18 @@ static bool read_spans(struct trace_reader *reader, const cJSON *node)
 static bool read_span_texts(struct trace_reader *reader, const cJSON *node)
 {
     struct trace_item *item = reader->item;
-    const char *const *names;
-    if (!read_names(reader, node, &names, &item->span_text_count))
+    const char *const *names = NULL;
+    int64_t count = 0;
+    if (!read_names(reader, node, &names, &count))
         return false;
-    struct byte_slice *texts =
-        arena_calloc(reader->values.arena, (size_t)item->span_text_count, sizeof *texts);
+    struct byte_slice *texts = arena_calloc(reader->values.arena, (size_t)count, sizeof *texts);
     if (!texts)
         return fault_no_memory(reader->values.fault);
-    for (int64_t i = 0; i < item->span_text_count; i++)
+    for (int64_t i = 0; i < count; i++)
         if (!json_string_read(names[i], reader->values.arena, &texts[i]))
             return fault_no_memory(reader->values.fault);
     item->span_texts = texts;
+    item->span_text_count = count;
     return true;
 }
 

@@ -64,22 +64,25 @@ static bool read_top_k(struct v1_reader *reader, const cJSON *node, struct attn_
     return v1_read_integer(reader, node, 1, FAULT_OPTION, &map->top_k);
 }
 
-static bool read_two(struct v1_reader *reader, const cJSON *node, const char *expected,
-                     int64_t **values)
+/* NULL: the fault is set. */
+static const int64_t *read_two(struct v1_reader *reader, const cJSON *node, const char *expected)
 {
+    int64_t *values = NULL;
     const struct json_numbers *numbers = v1_read_numbers(reader, node, expected);
     if (!numbers || !v1_expect_numbers(reader, numbers, false))
-        return false;
-    if (numbers->rank != 1 || numbers->count != 2)
-        return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
-                            "%s is not two numbers; expected %s", reader->name, expected);
-    return v1_integers_of(reader, numbers, FAULT_OPTION, values);
+        return NULL;
+    if (numbers->rank != 1 || numbers->count != 2) {
+        fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
+                     "%s is not two numbers; expected %s", reader->name, expected);
+        return NULL;
+    }
+    return v1_integers_of(reader, numbers, FAULT_OPTION, &values) ? values : NULL;
 }
 
 static bool read_pool(struct v1_reader *reader, const cJSON *node, struct attn_weight_map *map)
 {
-    int64_t *sizes = NULL;
-    if (!read_two(reader, node, "[rows, columns]", &sizes))
+    const int64_t *sizes = read_two(reader, node, "[rows, columns]");
+    if (!sizes)
         return false;
     if (sizes[0] < 1 || sizes[1] < 1)
         return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
@@ -121,8 +124,8 @@ static bool read_members(struct v1_reader *reader, const cJSON *node, const char
 
 static bool read_range(struct v1_reader *reader, const cJSON *node, struct attn_map_range *range)
 {
-    int64_t *ends = NULL;
-    if (!read_two(reader, node, "[begin, end]", &ends))
+    const int64_t *ends = read_two(reader, node, "[begin, end]");
+    if (!ends)
         return false;
     if (ends[1] <= ends[0])
         return fault_set_at(reader->fault, reader->pointer, FAULT_OPTION,
