@@ -115,8 +115,8 @@ static struct side_sums sum_rows(const struct block *block, int64_t r, int64_t s
     for (int64_t j = 0; j < block->count; j++) {
         const double ahead = (double)(block->first + j - row);
         for (int p = 0; p < SIDE_ROWS / 2; p++) {
-            const float *w = block->weights + r * block->count + 2 * p * stride + j;
-            const float *m = block->masked + r * block->count + 2 * p * stride + j;
+            const int64_t at = r * block->count + stride * 2 * p + j;
+            const float *w = block->weights + at, *m = block->masked + at;
             const pair weight = { (double)w[0], (double)w[stride] };
             const pair product = weight * (pair){ (double)m[0], (double)m[stride] };
             sums.negative[p] += (pair)((pair_mask)product & (pair_mask)(weight > 0));
