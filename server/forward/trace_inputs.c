@@ -174,18 +174,30 @@ static bool to_floats(struct infer_array *array, struct arena *arena, struct fau
     return true;
 }
 
+/* The fault of an array of another shape than taken, the model's. Returns false. */
+static bool wrong_shape(const struct trace_item *item, const char *name,
+                        const struct infer_array *array, const char *taken, struct fault *fault)
+{
+    char pointer[FAULT_POINTER_MAX], came[24 * INFER_RANK_MAX] = "";
+    size_t used = 0;
+    snprintf(pointer, sizeof pointer, "/%s", name);
+    for (int i = 0; i < array->rank; i++)
+        used += (size_t)snprintf(came + used, sizeof came - used, "[%" PRId64 "]", array->shape[i]);
+    return fault_set_at(fault, pointer, FAULT_SHAPE, "%s is %s; model '%s' takes %s", name, came,
+                        item->model->name, taken);
+}
+
 static bool take_pixels(struct trace_item *item, int stream, struct arena *arena,
                         struct fault *fault)
 {
     const struct model_embedding *embedding = &item->model->forward->streams[stream].embedding;
     const int64_t *shape = item->pixels.shape;
+    char taken[80];
+    snprintf(taken, sizeof taken, "[%" PRId64 "][%" PRId64 "][%" PRId64 "]", embedding->channels,
+             embedding->image_height, embedding->image_width);
     if (item->pixels.rank != 3 || shape[0] != embedding->channels
         || shape[1] != embedding->image_height || shape[2] != embedding->image_width)
-        return fault_set_at(fault, "/pixels", FAULT_SHAPE,
-                            "pixels is not [%" PRId64 "][%" PRId64 "][%" PRId64
-                            "], which model '%s' takes",
-                            embedding->channels, embedding->image_height, embedding->image_width,
-                            item->model->name);
+        return wrong_shape(item, "pixels", &item->pixels, taken, fault);
     item->streams[stream].length =
         (embedding->image_height / embedding->patch) * (embedding->image_width / embedding->patch)
         + embedding->class_row_count;
@@ -197,11 +209,12 @@ static bool take_features(struct trace_item *item, int stream, struct arena *are
 {
     const struct model_embedding *embedding = &item->model->forward->streams[stream].embedding;
     const int64_t *shape = item->features.shape;
+    char taken[80];
+    snprintf(taken, sizeof taken, "[%" PRId64 "][%" PRId64 "]", embedding->feature_count,
+             embedding->feature_length);
     if (item->features.rank != 2 || shape[0] != embedding->feature_count
         || shape[1] != embedding->feature_length)
-        return fault_set_at(fault, "/features", FAULT_SHAPE,
-                            "features is not [%" PRId64 "][%" PRId64 "], which model '%s' takes",
-                            embedding->feature_count, embedding->feature_length, item->model->name);
+        return wrong_shape(item, "features", &item->features, taken, fault);
     item->streams[stream].length = (embedding->feature_length + 1) / 2;
     return to_floats(&item->features, arena, fault);
 }
@@ -211,10 +224,10 @@ static bool take_embeddings(struct trace_item *item, int stream, struct arena *a
 {
     const int64_t width = item->model->forward->streams[stream].width;
     struct infer_array *given = &item->embeddings;
+    char taken[80];
+    snprintf(taken, sizeof taken, "[rows][%" PRId64 "]", width);
     if (!infer_array_is_empty(given) && (given->rank != 2 || given->shape[1] != width))
-        return fault_set_at(fault, "/embeddings", FAULT_SHAPE,
-                            "embeddings is not [rows][%" PRId64 "], which model '%s' takes", width,
-                            item->model->name);
+        return wrong_shape(item, "embeddings", given, taken, fault);
     item->streams[stream].length = given->shape[0];
     item->streams[stream].is_given = true;
     return to_floats(given, arena, fault);

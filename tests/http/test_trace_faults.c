@@ -115,6 +115,17 @@ static void test_field_of_others(void **state)
     http_response_free(&response);
 }
 
+/* A fault of a shape says what came and what the model takes. */
+static void test_other_shape(void **state)
+{
+    (void)state;
+    struct http_response response =
+        http_client_post(&client, PATH, "{\"model\":\"bert\",\"embeddings\":[[[1,2]]]}");
+    answer_expect_fault(&response, 400, "shape", "/embeddings");
+    assert_non_null(strstr(response.body, "embeddings is [1][1][2]; model 'bert' takes [rows]["));
+    http_response_free(&response);
+}
+
 /* bert's table of positions has an end, and tokens are never cut off there. */
 static void test_too_many_tokens(void **state)
 {
@@ -244,11 +255,11 @@ static int start(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),         cmocka_unit_test(test_field_of_others),
-        cmocka_unit_test(test_too_many_tokens), cmocka_unit_test(test_answer_too_large),
-        cmocka_unit_test(test_batch_too_large), cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_leaving),         cmocka_unit_test(test_counted),
-        cmocka_unit_test(test_stops_cleanly),
+        cmocka_unit_test(test_refused),          cmocka_unit_test(test_field_of_others),
+        cmocka_unit_test(test_other_shape),      cmocka_unit_test(test_too_many_tokens),
+        cmocka_unit_test(test_answer_too_large), cmocka_unit_test(test_batch_too_large),
+        cmocka_unit_test(test_deadline),         cmocka_unit_test(test_leaving),
+        cmocka_unit_test(test_counted),          cmocka_unit_test(test_stops_cleanly),
     };
     return cmocka_run_group_tests(tests, start, fixture_clear);
 }
