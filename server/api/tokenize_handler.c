@@ -230,8 +230,9 @@ static void run_detokenize(struct call *call, int stage, int64_t task, const str
     (void)worker;
     text_init(&job->decoded, call->service->config->answer_bytes_max);
     job->decoded.memory = call->memory;
-    tokenizer_decode(job->model->tokenizer, job->ids, job->id_count, !job->special, &job->decoded,
-                     &call->fault);
+    const struct tokenizer_stop stop = { is_stopped, call };
+    tokenizer_decode_until(job->model->tokenizer, &stop, job->ids, job->id_count, !job->special,
+                           &job->decoded, &call->fault);
     if (call->fault.code == FAULT_NONE)
         text_finish(&job->decoded, &call->fault);
 }

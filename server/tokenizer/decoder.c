@@ -55,7 +55,7 @@ static struct byte_slice replace_literal(const void *state, struct byte_slice te
     (void)i;
     const struct replace *replace = state;
     return decoder_texts_replace(text, decoder_texts_slice(replace->literal), replace->content,
-                                 texts->arena);
+                                 texts);
 }
 
 /* Writes the text with its matches replaced. */

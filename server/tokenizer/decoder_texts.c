@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+enum { STEPS_MATCH = 8 };
+
 struct byte_slice decoder_texts_slice(const char *string)
 {
     return (struct byte_slice){ string, strlen(string) };
@@ -38,19 +40,24 @@ static size_t behind(struct byte_slice text, size_t found, size_t size)
 }
 
 struct byte_slice decoder_texts_replace(struct byte_slice text, struct byte_slice from,
-                                        struct byte_slice to, struct arena *arena)
+                                        struct byte_slice to, const struct decoder_texts *texts)
 {
     size_t count = 0;
-    for (size_t at = 0; (at = find(text, at, from)) != SIZE_MAX; count++)
+    for (size_t at = 0; (at = find(text, at, from)) != SIZE_MAX; count++) {
+        if (!effort_spend(texts->effort, STEPS_MATCH))
+            return (struct byte_slice){ NULL, 0 };
         at = behind(text, at, from.size);
+    }
     if (count == 0)
         return text;
-    char *out = arena_alloc(arena, text.size + count * to.size);
+    char *out = arena_alloc(texts->arena, text.size + count * to.size);
     if (!out)
         return (struct byte_slice){ NULL, 0 };
     const char *bytes = text.data;
     size_t used = 0, copied = 0, found;
     for (size_t at = 0; (found = find(text, at, from)) != SIZE_MAX;) {
+        if (!effort_spend(texts->effort, STEPS_MATCH))
+            return (struct byte_slice){ NULL, 0 };
         memcpy(out + used, bytes + copied, found - copied);
         used += found - copied;
         memcpy(out + used, to.data, to.size);
@@ -97,8 +104,13 @@ bool decoder_texts_each(struct decoder_texts *texts, decoder_texts_change change
 {
     for (int64_t i = 0; i < texts->count; i++) {
         texts->texts[i] = change(state, texts->texts[i], i, texts);
-        if (!texts->texts[i].data)
-            return fault_no_memory(fault);
+        if (!texts->texts[i].data || !effort_spend(texts->effort, (int64_t)texts->texts[i].size))
+            return decoder_texts_fault(texts, fault);
     }
     return true;
+}
+
+bool decoder_texts_fault(const struct decoder_texts *texts, struct fault *fault)
+{
+    return texts->effort->is_stopped ? effort_fault(fault) : fault_no_memory(fault);
 }

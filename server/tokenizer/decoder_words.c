@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Takes back what WordPiece does to English: clean_up_tokenization of transformers. */
-static struct byte_slice clean_up(struct byte_slice text, struct arena *arena)
+static struct byte_slice clean_up(struct byte_slice text, const struct decoder_texts *texts)
 {
     static const char *const spellings[][2] = {
         { " .", "." },   { " ?", "?" },     { " !", "!" },     { " ,", "," },
@@ -16,7 +16,7 @@ static struct byte_slice clean_up(struct byte_slice text, struct arena *arena)
     };
     for (size_t i = 0; text.data && i < sizeof spellings / sizeof *spellings; i++)
         text = decoder_texts_replace(text, decoder_texts_slice(spellings[i][0]),
-                                     decoder_texts_slice(spellings[i][1]), arena);
+                                     decoder_texts_slice(spellings[i][1]), texts);
     return text;
 }
 
@@ -48,7 +48,7 @@ static struct byte_slice wordpiece_text(const void *state, struct byte_slice tex
             (struct byte_slice){ (const char *)text.data + prefix.size, text.size - prefix.size };
     else if (i > 0)
         text = decoder_texts_join(decoder_texts_slice(" "), text, texts->arena);
-    return wordpiece->cleans_up && text.data ? clean_up(text, texts->arena) : text;
+    return wordpiece->cleans_up && text.data ? clean_up(text, texts) : text;
 }
 
 static bool wordpiece_decode(const void *state, struct decoder_texts *texts, struct fault *fault)
@@ -71,8 +71,8 @@ static struct byte_slice bpe_text(const void *state, struct byte_slice text, int
                                   const struct decoder_texts *texts)
 {
     const struct byte_slice *suffix = state;
-    return decoder_texts_replace(
-        text, *suffix, decoder_texts_slice(i + 1 == texts->count ? "" : " "), texts->arena);
+    return decoder_texts_replace(text, *suffix,
+                                 decoder_texts_slice(i + 1 == texts->count ? "" : " "), texts);
 }
 
 static bool bpe_decode(const void *state, struct decoder_texts *texts, struct fault *fault)
@@ -95,13 +95,13 @@ struct ctc {
 };
 
 static struct byte_slice ctc_text(const struct ctc *ctc, struct byte_slice text,
-                                  struct arena *arena)
+                                  const struct decoder_texts *texts)
 {
-    text = decoder_texts_replace(text, ctc->pad, decoder_texts_slice(""), arena);
+    text = decoder_texts_replace(text, ctc->pad, decoder_texts_slice(""), texts);
     if (text.data && ctc->cleans_up)
-        text = clean_up(text, arena);
+        text = clean_up(text, texts);
     if (text.data && ctc->cleans_up)
-        text = decoder_texts_replace(text, ctc->delimiter, decoder_texts_slice(" "), arena);
+        text = decoder_texts_replace(text, ctc->delimiter, decoder_texts_slice(" "), texts);
     return text;
 }
 
@@ -121,9 +121,9 @@ static bool ctc_decode(const void *state, struct decoder_texts *texts, struct fa
         if (i > 0 && is_equal(text, before))
             continue;
         before = text;
-        texts->texts[count] = ctc_text(ctc, text, texts->arena);
+        texts->texts[count] = ctc_text(ctc, text, texts);
         if (!texts->texts[count].data)
-            return fault_no_memory(fault);
+            return decoder_texts_fault(texts, fault);
         if (texts->texts[count].size > 0)
             count++;
     }
@@ -149,7 +149,7 @@ static struct byte_slice metaspace_text(const void *state, struct byte_slice tex
     const struct metaspace_options *options = state;
     const bool is_prefix = i == 0 && options->scheme != METASPACE_NEVER;
     return decoder_texts_replace(text, decoder_texts_slice(options->replacement),
-                                 decoder_texts_slice(is_prefix ? "" : " "), texts->arena);
+                                 decoder_texts_slice(is_prefix ? "" : " "), texts);
 }
 
 static bool metaspace_decode(const void *state, struct decoder_texts *texts, struct fault *fault)

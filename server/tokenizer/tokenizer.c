@@ -210,13 +210,14 @@ static bool collect_texts(const struct tokenizer *tokenizer, const int32_t *ids,
     return true;
 }
 
-static bool decode(const struct tokenizer *tokenizer, const int32_t *ids, int64_t count,
-                   bool skip_special, struct text *text, struct arena *arena, struct fault *fault)
+static bool decode(const struct tokenizer *tokenizer, const struct tokenizer_stop *stop,
+                   const int32_t *ids, int64_t count, bool skip_special, struct text *text,
+                   struct arena *arena, struct fault *fault)
 {
     const struct decoder *decoder = &tokenizer->decoder;
     struct effort effort;
     struct decoder_texts texts = { .arena = arena, .effort = &effort };
-    effort_init(&effort, NULL);
+    effort_init(&effort, stop);
     if (!collect_texts(tokenizer, ids, count, skip_special, &texts, fault)
         || (decoder->decode && !decoder->decode(decoder->state, &texts, fault)))
         return false;
@@ -231,10 +232,17 @@ static bool decode(const struct tokenizer *tokenizer, const int32_t *ids, int64_
 bool tokenizer_decode(const struct tokenizer *tokenizer, const int32_t *ids, int64_t count,
                       bool skip_special, struct text *text, struct fault *fault)
 {
+    return tokenizer_decode_until(tokenizer, NULL, ids, count, skip_special, text, fault);
+}
+
+bool tokenizer_decode_until(const struct tokenizer *tokenizer, const struct tokenizer_stop *stop,
+                            const int32_t *ids, int64_t count, bool skip_special, struct text *text,
+                            struct fault *fault)
+{
     struct arena arena;
     arena_init(&arena, SIZE_MAX);
     arena.memory = text->memory;
-    const bool is_fine = decode(tokenizer, ids, count, skip_special, text, &arena, fault);
+    const bool is_fine = decode(tokenizer, stop, ids, count, skip_special, text, &arena, fault);
     arena_free(&arena);
     return is_fine;
 }

@@ -30,8 +30,8 @@ struct token_list {
     int64_t count;
 };
 
-/* Says whether the request is over that a text is encoded for. It is asked every few milliseconds,
- * on the thread that encodes. */
+/* Says whether the request is over that a text is encoded or decoded for. It is asked every few
+ * milliseconds, on the thread that does so. */
 struct tokenizer_stop {
     bool (*is_stopped)(void *owner);
     void *owner;
@@ -61,6 +61,11 @@ bool tokenizer_encode_until(const struct tokenizer *tokenizer, const struct toke
  * ("/tokens/INDEX"). */
 bool tokenizer_decode(const struct tokenizer *tokenizer, const int32_t *ids, int64_t count,
                       bool skip_special, struct text *text, struct fault *fault);
+
+/* The same, but where stop is not NULL and says so, the decoding ends early with a fault. */
+bool tokenizer_decode_until(const struct tokenizer *tokenizer, const struct tokenizer_stop *stop,
+                            const int32_t *ids, int64_t count, bool skip_special, struct text *text,
+                            struct fault *fault);
 
 /* The token as the vocabulary has it; NULL: no token has this id. */
 const char *tokenizer_token_text(const struct tokenizer *tokenizer, int32_t id);

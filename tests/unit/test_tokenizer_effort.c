@@ -136,6 +136,30 @@ static void test_a_request_that_is_over(void **state)
                 "{`type`:`Prepend`,`prepend`:`b`}]}," LETTERS "}");
 }
 
+static void test_a_decoder_that_grows(void **state)
+{
+    (void)state;
+    struct text file, text;
+    text_init(&file, SIZE_MAX);
+    text_raw(&file, "{`decoder`:{`type`:`Sequence`,`decoders`:[{`type`:`Fuse`}");
+    for (int i = 0; i < 60; i++)
+        text_raw(&file, ",{`type`:`Replace`,`pattern`:{`String`:`[`},`content`:`[[`}");
+    text_raw(&file, "]}," LETTERS "}");
+    text_bytes(&file, "", 1);
+    struct tokenizer *tokenizer = opened(file.data);
+    struct fault fault = { 0 };
+    int questions = 0;
+    const struct tokenizer_stop stop = { is_over, &questions };
+    text_init(&text, SIZE_MAX);
+    assert_false(
+        tokenizer_decode_until(tokenizer, &stop, (int32_t[]){ 0 }, 1, false, &text, &fault));
+    assert_int_equal(fault.code, FAULT_LEFT);
+    assert_int_equal(questions, 2);
+    text_free(&text);
+    text_free(&file);
+    tokenizer_free(tokenizer);
+}
+
 /* ------------------------------------------------------------------- loads -- */
 
 static void expect_refused(const char *file, const char *words)
@@ -219,6 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pieces_share_the_budget),
         cmocka_unit_test(test_a_request_that_is_over),
+        cmocka_unit_test(test_a_decoder_that_grows),
         cmocka_unit_test(test_normalizers_of_added_tokens),
         cmocka_unit_test(test_a_charsmap_that_grows),
     };
