@@ -94,7 +94,7 @@ static void test_accepted_requests_are_answered(void **state)
     daemon_start_with(&server, "--workers", "1", NULL);
     struct http_client client;
     http_client_init(&client, server.port);
-    char *slow = request_text_slow(&client, 0.4, "");
+    char *slow = request_text_slow(&client, 0.8, "");
     struct http_background accepted[COUNT];
     for (int i = 0; i < COUNT; i++)
         http_background_start(&accepted[i], server.port,
