@@ -149,7 +149,13 @@ static const char *const SCRIPTS[] = {
     "WarangCiti",
     "Yi",
 };
-enum { SCRIPT_COUNT = sizeof SCRIPTS / sizeof *SCRIPTS, HAN = 2 };
+enum {
+    SCRIPT_COUNT = sizeof SCRIPTS / sizeof *SCRIPTS,
+    COMMON = 1,
+    HAN = 2,
+    ARABIC = 7,
+    ARMENIAN = 8
+};
 
 static const uint32_t LATER[][2] = {
     { 0x560, 0x560 },     { 0x588, 0x588 },     { 0x5EF, 0x5EF },     { 0x61D, 0x61D },
@@ -191,10 +197,20 @@ static void write_members(struct text *pattern, int script)
     text_format(pattern, "\\p{%s}", SCRIPTS[script]);
     if (script == HAN)
         text_raw(pattern, "\\p{Hiragana}\\p{Katakana}\\x{30FC}");
+    if (script == COMMON)
+        text_raw(pattern, "\\x{589}\\x{61C}");
 }
 
-/* An expression whose matches are the runs of one script. U+30FC counts as Han alone, though the
- * engine has it as Common; a space is Common there too. */
+/* The characters that the reference counts to another script than the engine: U+30FC to Han and not
+ * to Common, U+0589 and U+061C to Common and not to Armenian and Arabic. */
+static const char *not_of(int script)
+{
+    if (script == HAN)
+        return "";
+    return script == ARABIC || script == ARMENIAN ? "(?![\\x{589}\\x{61C}])" : "(?!\\x{30FC})";
+}
+
+/* An expression whose matches are the runs of one script. A space is Common to the engine. */
 static void write_pattern(struct text *pattern)
 {
     text_raw(pattern, "(?<none>[ ");
@@ -205,7 +221,7 @@ static void write_pattern(struct text *pattern)
         write_members(pattern, i);
     text_raw(pattern, "]){0}(?!\\g<none>)(?:");
     for (int i = 0; i < SCRIPT_COUNT; i++) {
-        const char *other = i == HAN ? "" : "(?!\\x{30FC})";
+        const char *other = not_of(i);
         text_format(pattern, "%s%s[", i > 0 ? "|" : "", other);
         write_members(pattern, i);
         text_format(pattern, "](?:\\g<none>|%s[", other);

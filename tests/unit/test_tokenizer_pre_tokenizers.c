@@ -110,6 +110,7 @@ static const struct pre_tokenizer_case CASES[] = {
     { "{`type`:`UnicodeScripts`}", "  abc где 中文カナー12 x",
       "abc |2-6 где |6-13 中文カナー|13-28 12 |28-31 x|31-32 " },
     { "{`type`:`UnicodeScripts`}", "ーa. b", "ー|0-3 a|3-4 . |4-6 b|6-7 " },
+    { "{`type`:`UnicodeScripts`}", "ա\u0589,\u061Cا", "ա|0-2 \u0589,\u061C|2-7 ا|7-9 " },
     { "{`type`:`UnicodeScripts`}", "я\u0560中", "я\u0560|0-4 中|4-7 " },
     { "{`type`:`Sequence`,`pretokenizers`:[]}", "a b", "a b|0-3 " },
 };
