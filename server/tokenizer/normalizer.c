@@ -152,9 +152,13 @@ struct sequence {
 static bool run_sequence(const void *state, struct pieces *pieces, struct fault *fault)
 {
     const struct sequence *sequence = state;
-    for (int i = 0; i < sequence->count; i++)
+    for (int i = 0; i < sequence->count; i++) {
+        /* A step that changes nothing counts nothing by itself. */
+        if (!effort_spend(pieces->effort, pieces->size))
+            return effort_fault(fault);
         if (!sequence->steps[i].normalize(sequence->steps[i].state, pieces, fault))
             return false;
+    }
     return true;
 }
 

@@ -132,6 +132,8 @@ static void test_a_request_that_is_over(void **state)
     expect_stop("{`model`:{`type`:`BPE`,`vocab`:{`a`:0,`aa`:1},`merges`:[`a a`]}}");
     expect_stop("{`pre_tokenizer`:{`type`:`Split`,`pattern`:{`Regex`:`.`},`behavior`:`Isolated`,"
                 "`invert`:false}," LETTERS "}");
+    expect_stop("{`normalizer`:{`type`:`Sequence`,`normalizers`:[{`type`:`Lowercase`},{`type`:"
+                "`NFC`},{`type`:`Lowercase`}]}," LETTERS "}");
     expect_stop("{`normalizer`:{`type`:`Sequence`,`normalizers`:[{`type`:`Prepend`,`prepend`:`b`},"
                 "{`type`:`Prepend`,`prepend`:`b`}]}," LETTERS "}");
 }
