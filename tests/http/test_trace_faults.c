@@ -12,6 +12,7 @@
 #include "request_text.h"
 #include "traced_model.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,12 +173,12 @@ static void test_answer_too_large(void **state)
 {
     static const char *const MAPS[] = { "", ",\"weight_map\":{\"heads\":\"mean\"}",
                                         ",\"weight_map\":{\"heads\":[1]}",
-                                        ",\"weight_map\":{\"top_k\":3000}" };
+                                        ",\"weight_map\":{\"top_k\":1500}" };
     (void)state;
     for (int i = 0; i < 4; i++) {
         char map[64];
-        take_hint(PATH, long_body(4000, MAPS[i]), map, sizeof map);
-        char *body = long_body(4000, map);
+        take_hint(PATH, long_body(2000, MAPS[i]), map, sizeof map);
+        char *body = long_body(2000, map);
         cJSON_Delete(answer_post(&client, PATH, body));
         free(body);
     }
@@ -189,20 +190,24 @@ static void test_batch_too_large(void **state)
     static const char REQUESTS[] = ",\"requests\":[{},{},{},{},{}]";
     char map[64], more[128];
     (void)state;
-    take_hint("/v1/trace/batch", long_body(1500, REQUESTS), map, sizeof map);
+    take_hint("/v1/trace/batch", long_body(750, REQUESTS), map, sizeof map);
     snprintf(more, sizeof more, "%s%s", map, REQUESTS);
-    char *body = long_body(1500, more);
+    char *body = long_body(750, more);
     cJSON_Delete(answer_post(&client, "/v1/trace/batch", body));
     free(body);
 }
 
 /* Long enough to be stopped in the middle. */
-enum { LONG_TOKENS = 60000 };
+/* So many tokens that their trace takes seconds. */
+static int long_tokens(void)
+{
+    return (int)(20000 / sqrt(daemon_slowness()));
+}
 
 static void test_deadline(void **state)
 {
     (void)state;
-    char *body = long_body(LONG_TOKENS, ",\"outputs\":[\"lse\"]");
+    char *body = long_body(long_tokens(), ",\"outputs\":[\"lse\"]");
     const char *const headers[] = { "Content-Type: application/json", "X-Timeout-Ms: 300", NULL };
     const struct http_request request = { .path = PATH, .body = body, .headers = headers };
     answer_send_refused(&client, &request, 504, "deadline", NULL);
@@ -214,7 +219,7 @@ static void test_deadline(void **state)
 static void test_leaving(void **state)
 {
     (void)state;
-    char *body = long_body(LONG_TOKENS, ",\"outputs\":[\"lse\"]");
+    char *body = long_body(long_tokens(), ",\"outputs\":[\"lse\"]");
     char head[160];
     struct http_raw raw;
     snprintf(head, sizeof head,
@@ -248,7 +253,7 @@ static int start(void **state)
 {
     fixture_make_directory(state);
     traced_model_save(directory);
-    fixture_serve("--models", directory, "--workers", "1", "--answer-max", "32MiB");
+    fixture_serve("--models", directory, "--workers", "1", "--answer-max", "8MiB");
     return 0;
 }
 

@@ -174,8 +174,10 @@ static void expect_case(const struct normalizer_case *c)
     char spans[512];
     format_spans(&pieces, piece, spans, sizeof spans);
     const size_t size = piece->end - piece->start;
-    if (size != strlen(c->expected) || memcmp(pieces.bytes + piece->start, c->expected, size) != 0
-        || strcmp(spans, c->spans) != 0)
+    const bool is_same =
+        size == strlen(c->expected)
+        && (size == 0 || memcmp(pieces.bytes + piece->start, c->expected, size) == 0);
+    if (!is_same || strcmp(spans, c->spans) != 0)
         fail_msg("%s of '%s': '%.*s' %s; expected '%s' %s", c->node, c->text, (int)size,
                  pieces.bytes + piece->start, spans, c->expected, c->spans);
     arena_free(&arena);
