@@ -174,21 +174,21 @@ static void test_a_long_text_without_a_cut(void **state)
 {
     (void)state;
     struct regex *regex = compiled("\\s+(?!\\S)|\\s+");
-    enum { SIZE = 3000000 };
+    enum { SIZE = 600000 };
     char *text = malloc(SIZE + 1);
     assert_non_null(text);
     memset(text, ' ', SIZE);
     text[SIZE] = 'x';
     char matches[64];
     write_matches(matches, sizeof(matches), regex, text, SIZE + 1);
-    assert_string_equal(matches, "0-2999999 2999999-3000000 ");
+    assert_string_equal(matches, "0-599999 599999-600000 ");
     regex_free(regex);
 
     /* A pattern of a kind that is tried position by position finds the same. */
     memset(text, 'y', SIZE);
     regex = compiled("(?>x+)y*+|(?<=y)x");
     write_matches(matches, sizeof(matches), regex, text, SIZE + 1);
-    assert_string_equal(matches, "3000000-3000001 ");
+    assert_string_equal(matches, "600000-600001 ");
     free(text);
     regex_free(regex);
 }
