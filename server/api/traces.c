@@ -34,13 +34,12 @@ static bool bad_number(const char *name, const char *value, int64_t end, struct 
 }
 
 bool traces_read_number(const struct exchange *exchange, const char *name, int64_t end,
-                        bool is_needed, int64_t *given, struct fault *fault)
+                        int64_t *given, struct fault *fault)
 {
     char value[TRACES_PARAM_BYTES], *stop;
     if (!exchange_query(exchange, name, value, sizeof value))
-        return !is_needed
-               || fault_set(fault, FAULT_FIELD, "%s is missing; expected ?%s=N in the address",
-                            name, name);
+        return fault_set(fault, FAULT_FIELD, "%s is missing; expected ?%s=N in the address", name,
+                         name);
     const long long number = strtoll(value, &stop, 10);
     if (value[0] < '0' || value[0] > '9' || *stop || number >= end)
         return bad_number(name, value, end, fault);
@@ -52,7 +51,7 @@ bool traces_read_layer(const struct exchange *exchange, const struct kept_trace 
                        const struct kept_layer **layer, struct fault *fault)
 {
     int64_t number = 0;
-    if (!traces_read_number(exchange, "layer", kept->model->layer_count, true, &number, fault))
+    if (!traces_read_number(exchange, "layer", kept->model->layer_count, &number, fault))
         return false;
     for (int64_t i = 0; i < kept->layer_count; i++)
         if (kept->layers[i].number == number) {
@@ -66,7 +65,7 @@ bool traces_read_layer(const struct exchange *exchange, const struct kept_trace 
 bool traces_read_head(const struct exchange *exchange, const struct kept_layer *layer,
                       int64_t *head, struct fault *fault)
 {
-    return traces_read_number(exchange, "head", layer->q_heads, true, head, fault);
+    return traces_read_number(exchange, "head", layer->q_heads, head, fault);
 }
 
 /* --------------------------------------------------------------------- calls -- */

@@ -17,9 +17,9 @@ bool traces_read_layer(const struct exchange *exchange, const struct kept_trace 
 bool traces_read_head(const struct exchange *exchange, const struct kept_layer *layer,
                       int64_t *head, struct fault *fault);
 
-/* A parameter that is a whole number below end; absent: given stays as it is, unless is_needed. */
+/* A parameter that is a whole number below end. */
 bool traces_read_number(const struct exchange *exchange, const char *name, int64_t end,
-                        bool is_needed, int64_t *given, struct fault *fault);
+                        int64_t *given, struct fault *fault);
 
 /* A call on a kept trace: a job of one stage. */
 struct traces_call {

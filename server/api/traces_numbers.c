@@ -169,8 +169,8 @@ static bool begin_pair(struct call *call, const struct exchange *exchange, struc
     return traces_begin(&pair->traces, exchange, NAMES, 4, fault)
            && traces_read_layer(exchange, pair->traces.kept, &pair->layer, fault)
            && traces_read_head(exchange, pair->layer, &pair->head, fault)
-           && traces_read_number(exchange, "row", pair->layer->q_len, true, &pair->row, fault)
-           && traces_read_number(exchange, "key", pair->layer->kv_len, true, &pair->key, fault);
+           && traces_read_number(exchange, "row", pair->layer->q_len, &pair->row, fault)
+           && traces_read_number(exchange, "key", pair->layer->kv_len, &pair->key, fault);
 }
 
 static bool read_pair(struct call *call, struct fault *fault)
