@@ -2,32 +2,25 @@
 #include "forward/trace_keep.h"
 
 #include "forward/kept_trace.h"
+#include "forward/trace_plan.h"
 
 #include <string.h>
 
-/* The streams that a layer's rows and keys are of. */
-static void streams_of(const struct model_forward *forward, int64_t layer, int *rows, int *keys)
+/* The stream that a layer's keys are of. */
+static int key_stream_of(const struct trace_place *place)
 {
-    for (int s = 0; s < forward->stream_count; s++)
-        for (int64_t i = 0; i < forward->streams[s].block_count; i++) {
-            const struct model_block *block = &forward->streams[s].blocks[i];
-            if (block->self_layer != layer && block->cross_layer != layer)
-                continue;
-            *rows = s;
-            *keys = block->cross_layer == layer ? 0 : s;
-        }
+    return place->is_cross ? 0 : place->stream;
 }
 
 static struct kept_shape shape_of(const struct trace_item *item, int64_t layer)
 {
     const struct model_layer *own = &item->model->layers[layer];
-    int rows = 0, keys = 0;
-    streams_of(item->model->forward, layer, &rows, &keys);
+    const struct trace_place place = trace_place_of(item->model->forward, layer);
     return (struct kept_shape){ .q_heads = own->layer.q_heads,
                                 .kv_heads = own->layer.kv_heads,
                                 .head_dim = own->layer.head_dim,
-                                .q_len = item->streams[rows].length,
-                                .kv_len = item->streams[keys].length,
+                                .q_len = item->streams[place.stream].length,
+                                .kv_len = item->streams[key_stream_of(&place)].length,
                                 .has_mask = own->relative_bias.values != NULL };
 }
 
@@ -52,15 +45,14 @@ static bool make_layers(struct kept_trace *kept, const struct trace_item *item)
         struct kept_layer *layer = &kept->layers[i];
         const int64_t number = item->answered[i].number;
         const struct kept_shape shape = shape_of(item, number);
-        int rows = 0, keys = 0;
+        const struct trace_place place = trace_place_of(item->model->forward, number);
         if (!kept_layer_make(kept, i, &shape))
             return false;
-        streams_of(item->model->forward, number, &rows, &keys);
         layer->number = number;
         layer->kind = item->answered[i].kind;
-        layer->is_cross = rows != keys;
-        layer->key_stream = keys;
-        layer->keys_seen = keys == 0 ? kept->visible : NULL;
+        layer->is_cross = place.is_cross;
+        layer->key_stream = key_stream_of(&place);
+        layer->keys_seen = layer->key_stream == 0 ? kept->visible : NULL;
     }
     return true;
 }

@@ -30,6 +30,14 @@ bool trace_plan_inputs(struct trace_request *request, struct trace_item *item, s
 /* Finds the spans by their texts, and the rows that spans are asked of. The inputs are planned. */
 bool trace_plan_spans(struct trace_request *request, struct trace_item *item, struct fault *fault);
 
+/* Where a layer stands in the model; block NULL: the pass does not run it. */
+struct trace_place {
+    int stream;
+    bool is_cross;
+    const struct model_block *block;
+};
+struct trace_place trace_place_of(const struct model_forward *forward, int64_t layer);
+
 /* Lists the layers of the answer with the shapes of their tensors, and everything else that is
  * answered. No tensor has memory yet. */
 bool trace_plan_results(struct trace_item *item, struct arena *arena, struct fault *fault);

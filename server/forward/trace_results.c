@@ -31,22 +31,15 @@ static const enum trace_output output_of[TRACE_TENSOR_COUNT] = {
 
 /* ------------------------------------------------------------------ layers -- */
 
-/* Where a layer stands in the model; block NULL: the pass does not run it. */
-struct layer_place {
-    int stream;
-    bool is_cross;
-    const struct model_block *block;
-};
-
-static struct layer_place place_of(const struct model_forward *forward, int64_t layer)
+struct trace_place trace_place_of(const struct model_forward *forward, int64_t layer)
 {
     for (int s = 0; s < forward->stream_count; s++)
         for (int64_t i = 0; i < forward->streams[s].block_count; i++) {
             const struct model_block *block = &forward->streams[s].blocks[i];
             if (block->self_layer == layer || block->cross_layer == layer)
-                return (struct layer_place){ s, block->cross_layer == layer, block };
+                return (struct trace_place){ s, block->cross_layer == layer, block };
         }
-    return (struct layer_place){ .block = NULL };
+    return (struct trace_place){ .block = NULL };
 }
 
 static bool is_kind(const char *kind, const char *const *kinds, int64_t count)
@@ -104,7 +97,7 @@ static bool mark_listed(const struct trace_item *item, bool *is_listed, struct f
                                 "layers[%" PRId64 "] is %" PRId64 "; model '%s' has %" PRId64
                                 ", counted from 0",
                                 i, layer, model->name, model->layer_count);
-        const struct layer_place place = place_of(model->forward, layer);
+        const struct trace_place place = trace_place_of(model->forward, layer);
         if (!place.block || !item->streams[place.stream].runs)
             return fault_set_at(fault, pointer, FAULT_OPTION,
                                 "layers[%" PRId64 "] is %" PRId64
@@ -123,7 +116,7 @@ static void set_shape(struct trace_tensor *tensor, int rank, int64_t a, int64_t 
 }
 
 /* Spans are of the keys that stand for the text: not of those of a decoder's own tokens. */
-static bool has_spans(const struct trace_item *item, const struct layer_place *place)
+static bool has_spans(const struct trace_item *item, const struct trace_place *place)
 {
     return item->span_count > 0
            && (place->is_cross || place->stream == 0 || !item->model->forward->is_encoder_decoder);
@@ -144,7 +137,7 @@ static bool check_weight_map(const struct trace_item *item, int64_t heads, int64
     return infer_check_weight_map(&attention, fault);
 }
 
-static bool set_shapes(const struct trace_item *item, const struct layer_place *place,
+static bool set_shapes(const struct trace_item *item, const struct trace_place *place,
                        struct trace_layer *answered, struct fault *fault)
 {
     const struct model_stream *streams = item->model->forward->streams;
@@ -187,7 +180,7 @@ static bool list_layers(struct trace_item *item, struct arena *arena, struct fau
     if (!check_kinds(item, fault) || !mark_listed(item, is_listed, fault))
         return false;
     for (int64_t i = 0; i < model->layer_count; i++) {
-        const struct layer_place place = place_of(model->forward, i);
+        const struct trace_place place = trace_place_of(model->forward, i);
         const char *kind = model_layer_kind(&model->layers[i]);
         if (!place.block || !item->streams[place.stream].runs || (item->has_layers && !is_listed[i])
             || (item->has_kinds && !is_kind(kind, item->kinds, item->kind_count)))
