@@ -1,0 +1,130 @@
+/* state.js - what the page shows, as one object, and the address that holds it whole.
+ *
+ * The state stands in the fragment of the address, which a browser sends to nobody: a link shows another person the
+ * same view, and no log has its text. Files and pictures are not in the address. */
+
+const VIEWS = ['overview', 'head', 'tokens', 'why', 'compare'];
+const SCALES = ['linear', 'sqrt', 'log'];
+const PALETTES = ['viridis', 'cividis', 'greys'];
+
+/* The state of a page without a fragment. */
+export const INITIAL = Object.freeze({
+    model: null, text: null, pair: null, decoderText: null, tokens: null,
+    view: 'overview', layer: null, head: null, row: null, key: null,
+    rows: null, keys: null,
+    scale: 'linear', palette: 'viridis', sort: 'layer', filter: {},
+    heads: null, threshold: 0.1,
+    other: null, difference: false,
+});
+
+const text = { read: (value) => value, write: (value) => value };
+const count = {
+    read: (value) => (/^\d{1,9}$/.test(value) ? Number(value) : undefined),
+    write: String,
+};
+const part = {
+    read: (value) => (Number.isFinite(Number(value)) && value !== '' ? Number(value) : undefined),
+    write: String,
+};
+const flag = { read: (value) => (value === '1' ? true : undefined), write: () => '1' };
+const counts = {
+    read: (value) => (/^\d{1,9}(,\d{1,9})*$/.test(value) ? value.split(',').map(Number) : undefined),
+    write: (value) => value.join(','),
+};
+const range = {
+    read: (value) => {
+        const two = /^(\d{1,9}):(\d{1,9})$/.exec(value);
+        return two && Number(two[1]) < Number(two[2]) ? [Number(two[1]), Number(two[2])] : undefined;
+    },
+    write: (value) => value.join(':'),
+};
+const ranges = {                                 /* {entropy: [0, 1]} as "entropy:0:1,distance:2:9" */
+    read: (value) => {
+        const all = {};
+        for (const one of value.split(',')) {
+            const [name, least, most] = one.split(':');
+            if (!/^[a-z]+$/.test(name) || !Number.isFinite(Number(least)) || !Number.isFinite(Number(most)))
+                return undefined;
+            all[name] = [Number(least), Number(most)];
+        }
+        return all;
+    },
+    write: (value) => Object.entries(value).map(([name, [least, most]]) => `${name}:${least}:${most}`).join(','),
+};
+const oneOf = (names) => ({
+    read: (value) => (names.includes(value) ? value : undefined),
+    write: (value) => value,
+});
+
+/* How each member stands in the address; of `other` each member alone. */
+const FORMS = {
+    model: text, text, pair: text, decoderText: text, tokens: counts,
+    view: oneOf(VIEWS), layer: count, head: count, row: count, key: count, rows: range, keys: range,
+    scale: oneOf(SCALES), palette: oneOf(PALETTES),
+    sort: oneOf(['layer', 'entropy', 'distance', 'first', 'previous', 'self', 'delimiters']), filter: ranges,
+    heads: counts, threshold: part, difference: flag,
+};
+const OTHER_FORMS = { model: text, text, layer: count, head: count };
+
+const isSame = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+
+/* The state that a fragment says; what it does not say, or says in a form that is not understood, is as INITIAL. */
+export function readAddress(fragment) {
+    const fields = new URLSearchParams(fragment.replace(/^#/, ''));
+    const state = { ...INITIAL };
+    const other = {};
+    for (const [name, value] of fields) {
+        const inner = name.startsWith('other.') ? name.slice(6) : null;
+        const form = inner ? OTHER_FORMS[inner] : FORMS[name];
+        const read = form && Object.hasOwn(inner ? OTHER_FORMS : FORMS, inner ?? name) ? form.read(value) : undefined;
+        if (read !== undefined)
+            (inner ? other : state)[inner ?? name] = read;
+    }
+    if (Object.keys(other).length > 0)
+        state.other = { model: null, text: null, layer: null, head: null, ...other };
+    return state;
+}
+
+/* The fragment of a state: "#model=...&text=...". Members that are as in INITIAL are left out. */
+export function writeAddress(state) {
+    const fields = new URLSearchParams();
+    for (const [name, form] of Object.entries(FORMS))
+        if (!isSame(state[name], INITIAL[name]))
+            fields.append(name, form.write(state[name]));
+    for (const [name, form] of Object.entries(OTHER_FORMS))
+        if (state.other && state.other[name] !== null && state.other[name] !== undefined)
+            fields.append(`other.${name}`, form.write(state.other[name]));
+    const written = fields.toString();
+    return written ? `#${written}` : '';
+}
+
+const STEPS = ['model', 'text', 'pair', 'decoderText', 'tokens', 'view'];
+
+/* The state of the page and who looks at it: get(), change(members), subscribe(call) -> its end. A change of view,
+ * model or input is a step that the browser's Back undoes; other changes write over the address. */
+export function createStore(win = window) {
+    let state = readAddress(win.location.hash);
+    const calls = new Set();
+    const tell = () => calls.forEach((call) => call(state));
+    win.addEventListener('popstate', () => {
+        state = readAddress(win.location.hash);
+        tell();
+    });
+    return {
+        get: () => state,
+        change(members) {
+            const next = { ...state, ...members };
+            const isStep = STEPS.some((name) => !isSame(state[name], next[name]));
+            if (isSame(state, next))
+                return;
+            state = next;
+            const address = writeAddress(state) || win.location.pathname + win.location.search;
+            win.history[isStep ? 'pushState' : 'replaceState'](null, '', address);
+            tell();
+        },
+        subscribe(call) {
+            calls.add(call);
+            return () => calls.delete(call);
+        },
+    };
+}
