@@ -49,7 +49,8 @@ SERVER_OBJ  := $(SERVER_SRC:%.c=$B/%.o)
 SUPPORT_OBJ := $(SUPPORT_SRC:%.c=$B/%.o)
 PRELOAD     := $(PRELOAD_SRC:%.c=$B/%.so)
 TESTS       := $(TEST_SRC:%.c=$B/%)
-INNER_SRC   := $(filter-out tests/http/% tests/faults/% tests/deploy/%,$(TEST_SRC))
+INNER_SRC   := $(filter-out tests/http/% tests/faults/% tests/deploy/% tests/page/%,$(TEST_SRC))
+PAGE_SRC    := $(filter tests/page/%,$(TEST_SRC))
 REPLAYS     := $(FUZZ_SRC:%.c=$B/%)
 BENCHES     := $(BENCH_SRC:%.c=$B/%)
 LOADS       := $(LOAD_SRC:%.c=$B/%)
@@ -262,6 +263,16 @@ programs: inner-programs $(TESTS) $(PRELOAD) ## build what the tests run, and ru
 inner-programs: $(KERNEL_OBJ) $(DAEMON) $(INNER_SRC:%.c=$B/%) $(REPLAYS)
 threaded-programs: $(KERNEL_OBJ) $(DAEMON) $(THREADED_SRC:%.c=$B/%)
 
+# axe-core finds in a page what shuts out people who see or move little. It is not in Debian.
+AXE_CORE ?= $(BUILD)/axe/node_modules/axe-core/axe.min.js
+
+check-page: ## install what is missing, build, run all tests of the explorer in Chromium; pictures go to build/page
+	@deploy/install-packages.sh build build-tests page
+	@$(MAKE) --no-print-directory -j$(JOBS) daemon $(PAGE_SRC:%.c=$B/%)
+	@[ -e $(AXE_CORE) ] || ! command -v npm >/dev/null || \
+	    npm install --prefix $(BUILD)/axe --no-audit --no-fund --silent axe-core@4.14.1 || true
+	@AXE_CORE=$(abspath $(AXE_CORE)) SLOTS=$${SLOTS:-$(JOBS)} tests/run $(BUILD)/$(COMPILER) page
+
 LONG_SRC := $(shell grep -l '"problem_count.h"' $(wildcard tests/laws/*.c tests/http/*.c) /dev/null) tests/unit/test_json_rows.c \
             tests/kernels/test_kernels_rows.c
 
@@ -366,7 +377,7 @@ help: ## this
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-long check-aarch64 check-layers check-pages lint sbom check-reproducible bench bench-quick bench-load exactness fuzz fuzz-programs install compdb \
+.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-page check-long check-aarch64 check-layers check-pages lint sbom check-reproducible bench bench-quick bench-load exactness fuzz fuzz-programs install compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

@@ -10,6 +10,7 @@
 #     run          the client of the line that `make run` prints
 #     story        the library that the example of `make story` is compiled with
 #     test         other programs that tests talk to; without them those tests are left out
+#     page         the browser that the tests of the explorer drive; without it those tests are left out
 #     fresh        what deploy/check-fresh.sh makes a fresh Debian with
 #
 # If all of it is there, the script touches nothing and asks no archive. It says first what it
@@ -48,11 +49,15 @@ needs() { # GROUP
         echo 'nginx-light          test -x /usr/sbin/nginx'
         echo 'openssl              command -v openssl'
         ;;
+    page)
+        echo 'chromium             command -v chromium'
+        echo 'chromium-driver      command -v chromedriver'
+        ;;
     fresh)
         echo 'debootstrap          command -v debootstrap'
         ;;
     *)
-        echo "usage: $0 [--missing] build|build-tests|run|story|test|fresh..." >&2
+        echo "usage: $0 [--missing] build|build-tests|run|story|test|page|fresh..." >&2
         exit 2
         ;;
     esac
