@@ -1,13 +1,15 @@
 /* api.js - calls to the daemon that the page came from, and its faults in its own words. */
 
-/* A fault as the daemon says it. status 0: the daemon could not be reached. */
+/* A fault as the daemon says it. status 0: the daemon could not be reached. retryAfter: in how many seconds it says
+ * that there will be room, or null. */
 export class ApiFault extends Error {
-    constructor(status, code, message, pointer = null) {
+    constructor(status, code, message, pointer = null, retryAfter = null) {
         super(message);
         this.name = 'ApiFault';
         this.status = status;
         this.code = code;
         this.pointer = pointer;
+        this.retryAfter = retryAfter;
     }
 }
 
@@ -18,6 +20,11 @@ export function setKey(value) {
     key = value || null;
 }
 
+/* Whether calls carry a key. */
+export function hasKey() {
+    return key !== null;
+}
+
 async function faultOf(response) {
     let said = null;
     try {
@@ -26,7 +33,9 @@ async function faultOf(response) {
         /* A proxy between page and daemon may answer something else than JSON. */
     }
     const message = said && typeof said.error === 'string' ? said.error : `${response.status} ${response.statusText}`;
-    return new ApiFault(response.status, said?.code ?? 'unknown', message, said?.pointer ?? null);
+    const seconds = /^\d{1,6}$/.exec(response.headers.get('Retry-After') ?? '');
+    return new ApiFault(response.status, said?.code ?? 'unknown', message, said?.pointer ?? null,
+        seconds && Number(seconds[0]));
 }
 
 /* One call. path is relative to the page ("v1/trace"); body is a string, bytes or null. Gives the Response of a

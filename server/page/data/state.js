@@ -101,25 +101,31 @@ export function writeAddress(state) {
 const STEPS = ['model', 'text', 'pair', 'decoderText', 'tokens', 'view'];
 
 /* The state of the page and who looks at it: get(), change(members), subscribe(call) -> its end. A change of view,
- * model or input is a step that the browser's Back undoes; other changes write over the address. */
+ * model or input is a step that the browser's Back undoes; other changes write over the address, and so do those that
+ * the page makes by itself (isStep false). */
 export function createStore(win = window) {
     let state = readAddress(win.location.hash);
     const calls = new Set();
     const tell = () => calls.forEach((call) => call(state));
-    win.addEventListener('popstate', () => {
-        state = readAddress(win.location.hash);
+    const follow = () => {                       /* Back and Forward, and an address that is typed or pasted */
+        const next = readAddress(win.location.hash);
+        if (isSame(state, next))
+            return;
+        state = next;
         tell();
-    });
+    };
+    win.addEventListener('popstate', follow);
+    win.addEventListener('hashchange', follow);
     return {
         get: () => state,
-        change(members) {
+        change(members, { isStep = true } = {}) {
             const next = { ...state, ...members };
-            const isStep = STEPS.some((name) => !isSame(state[name], next[name]));
+            const isNewStep = isStep && STEPS.some((name) => !isSame(state[name], next[name]));
             if (isSame(state, next))
                 return;
             state = next;
             const address = writeAddress(state) || win.location.pathname + win.location.search;
-            win.history[isStep ? 'pushState' : 'replaceState'](null, '', address);
+            win.history[isNewStep ? 'pushState' : 'replaceState'](null, '', address);
             tell();
         },
         subscribe(call) {
