@@ -51,6 +51,12 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
+/* Whether an address leads to nothing outside the browser. */
+static bool is_inner(const char *address)
+{
+    return begins(address, "blob:") || begins(address, "data:") || begins(address, "chrome:");
+}
+
 static void add_foreign_requests(struct browser *browser, const char *origin,
                                  struct request_text *complaint)
 {
@@ -58,7 +64,7 @@ static void add_foreign_requests(struct browser *browser, const char *origin,
     for (char *line = requests, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';
         const char *address = strchr(line, ' ') + 1;
-        if (!begins(address, origin) && !begins(address, "blob:") && !begins(address, "data:"))
+        if (!begins(address, origin) && !is_inner(address))
             request_text_add(complaint, "a request to another place than %s: %s\n", origin, line);
     }
     free(requests);

@@ -7,8 +7,7 @@
 
 /* What came since the last call and must not be; NULL: nothing. That is a warning or an error in
  * the console that holds none of the texts of expected (ended by NULL; NULL is none), or a request
- * to another place than origin, "http://127.0.0.1:8080", blob: or data:. The caller frees the text.
- */
+ * to another host than that of origin, "http://127.0.0.1:8080". The caller frees the text. */
 char *browser_complaint(struct browser *browser, const char *origin, const char *const *expected);
 
 /* Fails the test if there is one. */

@@ -1,0 +1,84 @@
+/* explorer.c - see explorer.h. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "explorer.h"
+
+#include "browser_log.h"
+#include "fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct browser browser;
+
+/* The script that runs in every page before its own, as JSON of a command. */
+static char *watch_parameters(void)
+{
+    FILE *file = fopen("tests/page/watch.js", "re");
+    assert_non_null(file);
+    char script[8192];
+    const size_t size = fread(script, 1, sizeof script - 1, file);
+    fclose(file);
+    script[size] = '\0';
+    cJSON *parameters = cJSON_CreateObject();
+    cJSON_AddStringToObject(parameters, "source", script);
+    char *text = cJSON_PrintUnformatted(parameters);
+    cJSON_Delete(parameters);
+    return text;
+}
+
+void explorer_begin(void)
+{
+    browser_skip_without();
+    if (server.pid == 0)
+        fixture_start_with_examples(NULL);
+    if (browser.driver > 0)
+        return;
+    browser_open(&browser);
+    char *parameters = watch_parameters();
+    browser_command(&browser, "Page.addScriptToEvaluateOnNewDocument", parameters);
+    free(parameters);
+}
+
+int explorer_stop(void **state)
+{
+    browser_close(&browser);
+    if (server.pid > 0)
+        fixture_stop(state);
+    return fixture_clear(state);
+}
+
+const char *explorer_origin(void)
+{
+    static char origin[64];
+    snprintf(origin, sizeof origin, "http://127.0.0.1:%d", server.port);
+    return origin;
+}
+
+void explorer_open(const char *fragment, ...)
+{
+    char *text = NULL;
+    va_list list;
+    va_start(list, fragment);
+    assert_true(vasprintf(&text, fragment, list) >= 0);
+    va_end(list);
+    browser_go(&browser, "about:blank"); /* another fragment alone would load nothing */
+    browser_go(&browser, "%s/%s%s", explorer_origin(), *text ? "#" : "", text);
+    free(text);
+    explorer_settle();
+}
+
+void explorer_settle(void)
+{
+    browser_wait(&browser, "seen.flying === 0 && performance.now() - seen.since > 160");
+}
+
+void explorer_expect_quiet(const char *const *expected)
+{
+    browser_expect_quiet(&browser, explorer_origin(), expected);
+}
