@@ -67,6 +67,21 @@ enum attn_dtype {
 
 size_t attn_dtype_size(enum attn_dtype dtype); /* size in bytes */
 
+/* Rows of a paged tensor that lie together: from row first on, up to the first row of the next page
+ * or the end of the tensor. Within a page the row first of head h begins head_stride * h elements
+ * behind data. */
+struct attn_page {
+    int64_t first;
+    void *data;
+    int64_t head_stride; /* in elements, not bytes */
+};
+
+/* Pages in the order of their rows; the first one begins at row 0, and none is empty. */
+struct attn_pages {
+    int64_t count; /* 1 or more */
+    const struct attn_page *list;
+};
+
 /* A view of memory that belongs to someone else, with a shape. A view never owns its memory.
  *
  * Dimensions are [batch, heads, length, head_dim]. Strides express any memory layout whose head_dim
@@ -77,6 +92,12 @@ struct attn_tensor {
     enum attn_dtype dtype;
     int64_t shape[4];
     int64_t stride[4]; /* in elements, not bytes */
+
+    /* The key and value of a problem with a batch of 1 may lie in pages (Kwon et al. 2023,
+     * PagedAttention). data is then that of the first page, stride[2] holds within each page, and
+     * stride[0] and stride[1] have no effect. The bits are those of the same rows without pages.
+     * NULL: none. */
+    const struct attn_pages *pages;
 };
 
 /* A dense row-major view of data. */

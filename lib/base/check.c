@@ -57,8 +57,8 @@ static enum attn_status check_options(const struct attn_options *options, const 
     return ATTN_OK;
 }
 
-enum attn_status attn_check_input(const struct attn_tensor *tensor,
-                                  const struct attn_tensor_names *names, const char **where)
+static enum attn_status check_view(const struct attn_tensor *tensor,
+                                   const struct attn_tensor_names *names, const char **where)
 {
     RETURN_IF(tensor->data == NULL, ATTN_ERR_NO_DATA, names->data);
     RETURN_IF(!attn_is_number(tensor->dtype), ATTN_ERR_DTYPE, names->dtype);
@@ -71,6 +71,42 @@ enum attn_status attn_check_input(const struct attn_tensor *tensor,
     RETURN_IF(tensor->shape[3] > 1 && tensor->stride[3] != 1, ATTN_ERR_STRIDE, names->stride[3]);
     RETURN_IF(tensor->shape[3] > COLUMNS_MAX, ATTN_ERR_TOO_LARGE, names->shape[3]);
     RETURN_IF(extent_overflows(tensor), ATTN_ERR_TOO_LARGE, names->self);
+    return ATTN_OK;
+}
+
+/* Pages cover all rows in order, and hold no row that the tensor lacks. */
+static enum attn_status check_pages(const struct attn_tensor *tensor,
+                                    const struct attn_tensor_names *names, const char **where)
+{
+    const struct attn_pages *pages = tensor->pages;
+    int64_t rows, reach;
+
+    if (pages == NULL)
+        return ATTN_OK;
+    RETURN_IF(tensor->shape[0] != 1, ATTN_ERR_SHAPE, names->shape[0]);
+    RETURN_IF(pages->count < 1 || pages->list[0].first != 0, ATTN_ERR_SHAPE, names->pages);
+    RETURN_IF(pages->list[0].data != tensor->data, ATTN_ERR_NO_DATA, names->pages);
+    for (int64_t i = 0; i < pages->count; i++) {
+        const struct attn_page *page = &pages->list[i];
+        const int64_t end = i + 1 < pages->count ? page[1].first : tensor->shape[2];
+        RETURN_IF(page->data == NULL, ATTN_ERR_NO_DATA, names->pages);
+        RETURN_IF(end > tensor->shape[2] || (page->first >= end && tensor->shape[2] > 0),
+                  ATTN_ERR_SHAPE, names->pages);
+        RETURN_IF(page->head_stride < 0, ATTN_ERR_STRIDE, names->pages);
+        RETURN_IF(__builtin_mul_overflow(end - page->first, tensor->stride[2], &rows)
+                      || __builtin_mul_overflow(tensor->shape[1], page->head_stride, &reach)
+                      || __builtin_add_overflow(rows, reach, &reach)
+                      || __builtin_mul_overflow(reach, (int64_t)8, &reach),
+                  ATTN_ERR_TOO_LARGE, names->pages);
+    }
+    return ATTN_OK;
+}
+
+enum attn_status attn_check_input(const struct attn_tensor *tensor,
+                                  const struct attn_tensor_names *names, const char **where)
+{
+    RETURN_IF_FAILED(check_view(tensor, names, where));
+    RETURN_IF(tensor->pages != NULL, ATTN_ERR_SHAPE, names->pages);
     return ATTN_OK;
 }
 
@@ -91,15 +127,17 @@ static enum attn_status check_key_and_value(const struct attn_problem *problem, 
     const int64_t *key = problem->key.shape;
     const int64_t *value = problem->value.shape;
 
-    RETURN_IF_FAILED(attn_check_input(&problem->key, &KEY, where));
+    RETURN_IF_FAILED(check_view(&problem->key, &KEY, where));
     RETURN_IF(key[0] != query[0], ATTN_ERR_SHAPE, "key.shape[0]");
     RETURN_IF(query[1] % key[1] != 0, ATTN_ERR_HEADS, "key.shape[1]");
     RETURN_IF(key[3] != query[3], ATTN_ERR_SHAPE, "key.shape[3]");
     RETURN_IF(key[2] > INT64_MAX / 2, ATTN_ERR_TOO_LARGE, "key.shape[2]");
-    RETURN_IF_FAILED(attn_check_input(&problem->value, &VALUE, where));
+    RETURN_IF_FAILED(check_pages(&problem->key, &KEY, where));
+    RETURN_IF_FAILED(check_view(&problem->value, &VALUE, where));
     RETURN_IF(value[0] != key[0], ATTN_ERR_SHAPE, "value.shape[0]");
     RETURN_IF(value[1] != key[1], ATTN_ERR_SHAPE, "value.shape[1]");
     RETURN_IF(value[2] != key[2], ATTN_ERR_SHAPE, "value.shape[2]");
+    RETURN_IF_FAILED(check_pages(&problem->value, &VALUE, where));
     return ATTN_OK;
 }
 
@@ -110,6 +148,7 @@ static enum attn_status check_mask(const struct attn_tensor *mask, const int64_t
     if (mask->data == NULL)
         return ATTN_OK;
     RETURN_IF(!attn_is_number(mask->dtype) && mask->dtype != ATTN_BOOL, ATTN_ERR_DTYPE, MASK.dtype);
+    RETURN_IF(mask->pages != NULL, ATTN_ERR_SHAPE, MASK.pages);
     for (int d = 0; d < 3; d++)
         RETURN_IF(mask->shape[d] != 1 && mask->shape[d] != map[d], ATTN_ERR_SHAPE, MASK.shape[d]);
     RETURN_IF(mask->shape[3] > attn_max(map[3], 1), ATTN_ERR_SHAPE, MASK.shape[3]);
@@ -162,6 +201,7 @@ enum attn_status attn_check_output(const struct attn_tensor *tensor,
     if (tensor->data == NULL)
         return ATTN_OK;
     RETURN_IF(!attn_is_number(tensor->dtype), ATTN_ERR_DTYPE, names->dtype);
+    RETURN_IF(tensor->pages != NULL, ATTN_ERR_SHAPE, names->pages);
     for (int d = 0; d < 4; d++)
         RETURN_IF(tensor->shape[d] != shape[d], ATTN_ERR_SHAPE, names->shape[d]);
     if (is_empty(tensor))

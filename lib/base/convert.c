@@ -50,14 +50,21 @@ static int64_t index_of(const struct attn_tensor *tensor, const struct attn_bloc
 const float *attn_block_read(const struct attn_kernels *kernels, const struct attn_tensor *tensor,
                              const struct attn_block *block, float *buffer, int64_t *stride)
 {
-    if (tensor->dtype == ATTN_F32) {
+    struct attn_run run =
+        attn_tensor_run(tensor, block->batch, block->head, block->row, block->row_count);
+
+    if (tensor->dtype == ATTN_F32 && run.count == block->row_count) {
         *stride = tensor->stride[2];
-        return (const float *)tensor->data + index_of(tensor, block, 0);
+        return (const float *)run.row + block->column;
     }
     *stride = block->columns;
-    for (int64_t i = 0; i < block->row_count; i++)
-        attn_widen(kernels, tensor->data, tensor->dtype, index_of(tensor, block, i), 1,
-                   block->columns, buffer + i * block->columns);
+    for (int64_t i = 0; i < block->row_count; i += run.count) {
+        run = attn_tensor_run(tensor, block->batch, block->head, block->row + i,
+                              block->row_count - i);
+        for (int64_t k = 0; k < run.count; k++)
+            attn_widen(kernels, run.row, tensor->dtype, k * tensor->stride[2] + block->column, 1,
+                       block->columns, buffer + (i + k) * block->columns);
+    }
     return buffer;
 }
 

@@ -19,7 +19,8 @@ struct attn_block {
 };
 
 /* Return the block as floats, rows *stride apart: in place, or widened into buffer,
- * [row_count][columns]. The tensor is F32, F16 or BF16. */
+ * [row_count][columns], which also takes a block of F32 that lies in more than one page. The tensor
+ * is F32, F16 or BF16. */
 const float *attn_block_read(const struct attn_kernels *kernels, const struct attn_tensor *tensor,
                              const struct attn_block *block, float *buffer, int64_t *stride);
 

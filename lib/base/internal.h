@@ -56,23 +56,34 @@ static inline bool attn_is_wanted(const struct attn_tensor *output)
     return output->data != NULL;
 }
 
-/* The first number of a row, in elements from data on. */
+/* The first number of a row, in elements from data on, of a tensor without pages. */
 int64_t attn_tensor_index(const struct attn_tensor *tensor, int64_t batch, int64_t head,
                           int64_t row);
 
-/* The first number of a row of an F32 tensor. */
+/* Rows of one head that lie together: row is where the row asked for begins, and count rows from it
+ * on, at least 1, are stride[2] elements apart. */
+struct attn_run {
+    const void *row;
+    int64_t count;
+};
+
+/* The rows from row on that lie together, of row_count at most; the tensor may be paged. */
+struct attn_run attn_tensor_run(const struct attn_tensor *tensor, int64_t batch, int64_t head,
+                                int64_t row, int64_t row_count);
+
+/* The first number of a row of an F32 tensor without pages. */
 float *attn_tensor_row(const struct attn_tensor *tensor, int64_t batch, int64_t head, int64_t row);
 
 /* The names of one tensor's fields, as constant strings. */
 struct attn_tensor_names {
-    const char *self, *data, *dtype;
+    const char *self, *data, *dtype, *pages;
     const char *shape[4];
     const char *stride[4];
 };
 
 #define ATTN_TENSOR_NAMES(name)                                                                    \
     {                                                                                              \
-        name, name ".data", name ".dtype",                                                         \
+        name, name ".data", name ".dtype", name ".pages",                                          \
             { name ".shape[0]", name ".shape[1]", name ".shape[2]", name ".shape[3]" },            \
             { name ".stride[0]", name ".stride[1]", name ".stride[2]", name ".stride[3]" },        \
     }
@@ -101,7 +112,8 @@ struct attn_workspace {
     float *scores_t;  /* [kv_tile][width] */
     float *bias_t;    /* [kv_tile][width] */
     uint64_t *bits;   /* [kv_tile], for a mask of bytes: bit r of a key: lane r sees the key */
-    float *rows; /* a block of numbers that are not F32, while they are converted; else absent */
+    float *rows; /* a block of numbers that are not F32, while they are converted, or that lie in
+                    pages; else absent */
     float *max;  /* [width], like all below */
     float *sum;
     float *rescale;

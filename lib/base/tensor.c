@@ -78,6 +78,37 @@ int64_t attn_tensor_index(const struct attn_tensor *tensor, int64_t batch, int64
     return batch * tensor->stride[0] + head * tensor->stride[1] + row * tensor->stride[2];
 }
 
+/* The page that has the row: the last one that begins at it or before it. */
+static const struct attn_page *page_of(const struct attn_pages *pages, int64_t row)
+{
+    int64_t low = 0, high = pages->count;
+
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        if (pages->list[middle].first <= row)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &pages->list[low];
+}
+
+struct attn_run attn_tensor_run(const struct attn_tensor *tensor, int64_t batch, int64_t head,
+                                int64_t row, int64_t row_count)
+{
+    const int64_t bytes = (int64_t)attn_dtype_size(tensor->dtype);
+
+    if (tensor->pages == NULL)
+        return (struct attn_run){ (const char *)tensor->data
+                                      + attn_tensor_index(tensor, batch, head, row) * bytes,
+                                  row_count };
+    const struct attn_page *page = page_of(tensor->pages, row);
+    const bool is_last = page == tensor->pages->list + tensor->pages->count - 1;
+    const int64_t offset = head * page->head_stride + (row - page->first) * tensor->stride[2];
+    return (struct attn_run){ (const char *)page->data + offset * bytes,
+                              is_last ? row_count : attn_min(row_count, page[1].first - row) };
+}
+
 float *attn_tensor_row(const struct attn_tensor *tensor, int64_t batch, int64_t head, int64_t row)
 {
     return (float *)tensor->data + attn_tensor_index(tensor, batch, head, row);

@@ -39,6 +39,11 @@ struct attn_decode_whole {
     double *max, *sum, *context;
 };
 
+/* Keys [first, first + n). */
+struct attn_span {
+    int64_t first, n;
+};
+
 struct attn_decode_task {
     const struct attn_plan *plan;
     const struct attn_problem *problem;
@@ -56,16 +61,12 @@ struct attn_decode_task {
     float *bias;    /* [score_stride] */
     float *rescale; /* [row_count] */
     float *rows;    /* a block of numbers that are not F32, while they are converted */
+    char *together; /* the keys or values of a tile that lies in more than one page */
 
     struct key_range *ranges; /* [q_len]: the keys that a row may see, before the caller's mask */
     struct key_range any, every; /* the keys that some row may see, and that every row may see */
     struct attn_needs needs;
     bool prefetch; /* prefetch rows that are read later */
-};
-
-/* Keys [first, first + n). */
-struct attn_span {
-    int64_t first, n;
 };
 
 /* Divide memory into the workspace of a task and return its bytes; with memory NULL, only count. */
@@ -93,25 +94,15 @@ static inline struct attn_block attn_decode_block(const struct attn_decode_task 
     return (struct attn_block){ task->batch, task->q_head + head, 0, task->q_len, column, columns };
 }
 
-/* Row row of a key or value tensor, for the task's head. */
-static inline const void *attn_decode_row(const struct attn_decode_task *task,
-                                          const struct attn_tensor *tensor, int64_t row)
-{
-    return (const char *)tensor->data
-           + attn_tensor_index(tensor, task->batch, task->kv_head, row)
-                 * (int64_t)attn_dtype_size(tensor->dtype);
-}
+/* The rows of a span of a key or value tensor, for the task's head, *stride elements apart: in
+ * place, or where they lie in more than one page, brought together in task->together. */
+const void *attn_decode_rows(const struct attn_decode_task *task, const struct attn_tensor *tensor,
+                             const struct attn_span *span, int64_t *stride);
 
-/* Where reading continues after this row, for prefetching. It may be one row after the last, which
- * is often the next head's first. NULL if nothing is to be prefetched. */
-static inline const void *attn_decode_next_row(const struct attn_decode_task *task,
-                                               const struct attn_tensor *tensor, int64_t row)
-{
-    const int64_t number = attn_tensor_index(tensor, task->batch, task->kv_head, row);
-    const int64_t offset = number * (int64_t)attn_dtype_size(tensor->dtype);
-
-    return task->prefetch ? (const void *)((uintptr_t)tensor->data + (uintptr_t)offset) : NULL;
-}
+/* Where reading continues at this row, for prefetching. It may be one row after the last, which is
+ * often the next head's first. NULL if nothing is to be prefetched. */
+const void *attn_decode_next_row(const struct attn_decode_task *task,
+                                 const struct attn_tensor *tensor, int64_t row);
 
 /* The keys of the tile that at least one row of the task may see. */
 struct attn_span attn_decode_visible(const struct attn_decode_task *task,

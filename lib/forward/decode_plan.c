@@ -81,6 +81,19 @@ size_t attn_decode_cut_state(const struct attn_plan *plan, struct attn_decode_st
     return bytes;
 }
 
+/* Of a tile's keys or values, where they lie in pages. */
+static int64_t together_bytes(const struct attn_problem *problem)
+{
+    const struct attn_tensor *const tensors[] = { &problem->key, &problem->value };
+    int64_t most = 0;
+
+    for (int i = 0; i < 2; i++)
+        if (tensors[i]->pages != NULL)
+            most = attn_max(most, ATTN_DECODE_KEYS * tensors[i]->shape[3]
+                                      * (int64_t)attn_dtype_size(tensors[i]->dtype));
+    return most;
+}
+
 size_t attn_decode_cut(const struct attn_plan *plan, struct attn_decode_task *task, void *memory)
 {
     const struct attn_problem *problem = &plan->problem;
@@ -99,6 +112,7 @@ size_t attn_decode_cut(const struct attn_plan *plan, struct attn_decode_task *ta
     task->bias = attn_cut(memory, &bytes, task->score_stride, sizeof(float));
     task->rescale = attn_cut(memory, &bytes, rows, sizeof(float));
     task->rows = attn_cut(memory, &bytes, plan->q_tile * columns, sizeof(float));
+    task->together = attn_cut(memory, &bytes, together_bytes(problem), 1);
     task->ranges = attn_cut(memory, &bytes, plan->q_tile, sizeof *task->ranges);
     task->whole.max = attn_cut(memory, &bytes, rows, sizeof(double));
     task->whole.sum = attn_cut(memory, &bytes, rows, sizeof(double));

@@ -42,10 +42,12 @@ void attn_decode_store_map(const struct attn_decode_task *task, const struct att
 static void score_keys(const struct attn_decode_task *task, const struct attn_span *tile)
 {
     const struct attn_tensor *key = &task->problem->key;
+    int64_t stride;
+    const void *rows = attn_decode_rows(task, key, tile, &stride);
 
     task->kernels->decode_scores[attn_numbers_of(key->dtype)](
-        task->scores, task->score_stride, task->query, task->head_padded, task->row_count,
-        attn_decode_row(task, key, tile->first), key->stride[2], tile->n, key->shape[3],
+        task->scores, task->score_stride, task->query, task->head_padded, task->row_count, rows,
+        stride, tile->n, key->shape[3],
         attn_decode_next_row(task, &task->problem->value, tile->first));
 }
 

@@ -104,11 +104,13 @@ static void sum_values(const struct attn_decode_task *task, const struct attn_sp
     const struct attn_problem *problem = task->problem;
     const struct attn_tensor *value = &problem->value;
     const bool hides = problem->mask.data != NULL || problem->options.dropout > 0;
+    int64_t stride;
+    const void *rows = attn_decode_rows(task, value, tile, &stride);
 
     memset(task->sums, 0, (size_t)(task->row_count * task->v_padded) * sizeof(float));
     task->kernels->decode_context[attn_numbers_of(value->dtype)](
-        task->sums, task->v_padded, ones, weights, task->score_stride, task->row_count,
-        attn_decode_row(task, value, tile->first), value->stride[2], tile->n, value->shape[3],
+        task->sums, task->v_padded, ones, weights, task->score_stride, task->row_count, rows,
+        stride, tile->n, value->shape[3],
         attn_decode_next_row(task, &problem->key, tile->first + tile->n),
         task->every.low - tile->first, hides ? 0 : task->every.high - tile->first);
 }

@@ -132,9 +132,10 @@ static void store_map(struct double_task *task, const struct attn_tensor *map, i
 static const double *read_row(const struct double_task *task, const struct attn_tensor *tensor,
                               int64_t row)
 {
-    attn_read_doubles(task->plan->kernels, tensor->data, tensor->dtype,
-                      attn_tensor_index(tensor, task->batch, task->kv_head, row), 1,
-                      tensor->shape[3], task->columns);
+    const struct attn_run run = attn_tensor_run(tensor, task->batch, task->kv_head, row, 1);
+
+    attn_read_doubles(task->plan->kernels, run.row, tensor->dtype, 0, 1, tensor->shape[3],
+                      task->columns);
     return task->columns;
 }
 

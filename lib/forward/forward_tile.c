@@ -18,20 +18,17 @@ struct attn_block attn_task_block(const struct attn_row_task *task, int64_t colu
 
 static const struct attn_upcoming no_rows = { NULL, 0, 0, 0 };
 
-/* count rows of one head, from row on; an absent tensor has none. */
+/* count rows of one head, from row on, as far as they lie together; an absent tensor has none. */
 static struct attn_upcoming upcoming_rows(const struct attn_tensor *tensor, int64_t batch,
                                           int64_t head, int64_t row, int64_t count)
 {
     const int64_t bytes = (int64_t)attn_dtype_size(tensor->dtype);
 
-    if (tensor->data == NULL)
+    if (tensor->data == NULL || count <= 0)
         return no_rows;
-    return (struct attn_upcoming){
-        (const char *)tensor->data + attn_tensor_index(tensor, batch, head, row) * bytes,
-        tensor->stride[2] * bytes,
-        tensor->shape[3] * bytes,
-        count,
-    };
+    const struct attn_run run = attn_tensor_run(tensor, batch, head, row, count);
+    return (struct attn_upcoming){ run.row, tensor->stride[2] * bytes, tensor->shape[3] * bytes,
+                                   run.count };
 }
 
 /* The keys of the tile that begins at first. */

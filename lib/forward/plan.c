@@ -77,14 +77,16 @@ int64_t attn_plan_tile_width(const struct attn_plan *plan, int64_t q_tile)
     return attn_divide_up(rows, lanes) * lanes;
 }
 
-/* The numbers of a block of rows * columns, if the tensor is present and needs conversion; else
- * 0. */
+/* The numbers of a block of rows * columns, if the tensor is present and needs conversion, or may
+ * have to be brought together from pages; else 0. */
 static int64_t block_numbers(const struct attn_tensor *tensor, int64_t rows, int64_t columns)
 {
-    return tensor->data != NULL && tensor->dtype != ATTN_F32 ? rows * columns : 0;
+    const bool is_moved = tensor->dtype != ATTN_F32 || tensor->pages != NULL;
+
+    return tensor->data != NULL && is_moved ? rows * columns : 0;
 }
 
-/* The numbers of the largest block of a task that is converted. */
+/* The numbers of the largest block of a task that is converted or brought together. */
 static int64_t block_numbers_max(const struct attn_plan *plan)
 {
     const struct attn_problem *problem = &plan->problem;

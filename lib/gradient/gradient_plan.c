@@ -33,8 +33,8 @@ static const char *const PER_HEAD[ATTN_PER_HEAD_COUNT] = {
 #undef X
 };
 
-/* Gradients and their inputs are F32; a mask may be BOOL. */
-static enum attn_status check_dtypes(const struct attn_gradient_problem *problem,
+/* Gradients and their inputs are F32, in one place each; a mask may be BOOL. */
+static enum attn_status check_inputs(const struct attn_gradient_problem *problem,
                                      const char **where)
 {
     const struct {
@@ -50,6 +50,8 @@ static enum attn_status check_dtypes(const struct attn_gradient_problem *problem
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++)
         RETURN_IF(tensors[i].tensor->data != NULL && tensors[i].tensor->dtype != ATTN_F32,
                   ATTN_ERR_DTYPE, tensors[i].field);
+    RETURN_IF(problem->attention.key.pages != NULL, ATTN_ERR_SHAPE, "key.pages");
+    RETURN_IF(problem->attention.value.pages != NULL, ATTN_ERR_SHAPE, "value.pages");
     RETURN_IF(problem->attention.mask.data != NULL && problem->attention.mask.dtype != ATTN_F32
                   && problem->attention.mask.dtype != ATTN_BOOL,
               ATTN_ERR_DTYPE, "attention.mask.dtype");
@@ -79,7 +81,7 @@ static enum attn_status check(const struct attn_gradient_problem *problem, const
 
     RETURN_IF(attention->options.softmax_precision == ATTN_F64, ATTN_ERR_OPTION,
               "attention.options.softmax_precision");
-    RETURN_IF_FAILED(check_dtypes(problem, where));
+    RETURN_IF_FAILED(check_inputs(problem, where));
     RETURN_IF_FAILED(check_forward(problem, where));
     RETURN_IF_FAILED(attn_check_input(&problem->context_gradient, &CONTEXT, where));
     for (int d = 0; d < 4; d++)

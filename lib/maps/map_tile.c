@@ -239,6 +239,7 @@ enum attn_status attn_map_tile_check(const struct attn_map_tile *tile, const cha
     RETURN_IF(problem.query.shape[0] != 1 || problem.query.shape[1] != 1, ATTN_ERR_SHAPE, "query");
     RETURN_IF(problem.kv_len != NULL || problem.row_kv_len != NULL, ATTN_ERR_OPTION, "kv_len");
     RETURN_IF(problem.sinks != NULL, ATTN_ERR_OPTION, "sinks");
+    RETURN_IF(problem.key.pages != NULL, ATTN_ERR_SHAPE, "key.pages");
     RETURN_IF(tile->lse == NULL, ATTN_ERR_NO_DATA, "lse");
     RETURN_IF(tile->cells == NULL, ATTN_ERR_NO_DATA, "cells");
     RETURN_IF(tile->rows[0] < 0 || tile->rows[1] < tile->rows[0]

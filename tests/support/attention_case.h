@@ -32,7 +32,7 @@ enum {
     OUT_ALL = (1 << OUT_COUNT) - 1,
 };
 
-enum { ATTENTION_CASE_BUFFERS = 32 };
+enum { ATTENTION_CASE_BUFFERS = 64 };
 
 struct attention_case {
     struct attn_problem problem;
