@@ -1,29 +1,87 @@
-/* input_form.js - what is looked at: a model and a text. */
+/* input_form.js - what is looked at: a model and a text, or a file. */
 import { html, useEffect, useState } from '../vendor/html.js';
+import { FileButton } from './file_drop.js';
+import { firstModel, inputWords, mayTakePair, sizeWords, takes } from './model_words.js';
 
-const FIRST_TEXT = 'Once upon a time, there was a little girl named Lily.';
+/* The first sentence of a story, as stories260K was trained on. */
+export const FIRST_TEXT = 'Once upon a time, there was a little girl named Lily.';
 
-export function InputForm({ models, state, change }) {
-    const traced = models.filter((model) => model.trace);
-    const [model, setModel] = useState(state.model);
-    const [text, setText] = useState(state.text ?? FIRST_TEXT);
-    useEffect(() => setModel(state.model), [state.model]);
-    useEffect(() => setText(state.text ?? FIRST_TEXT), [state.text]);
-    const chosen = model ?? traced[0]?.name ?? '';
+/* What a person types before looking at it; follows the state, where that changes by a link or by Back. */
+function useDraft(state) {
+    const of = ({ model, text, pair, decoderText }) =>
+        ({ model, text: text ?? FIRST_TEXT, pair: pair ?? '', decoderText: decoderText ?? '' });
+    const [draft, setDraft] = useState(of(state));
+    useEffect(() => setDraft(of(state)), [state.model, state.text, state.pair, state.decoderText]);
+    return [draft, (members) => setDraft({ ...draft, ...members })];
+}
+
+function ModelOptions({ models, chosen }) {
+    const groups = [['Whole passes', models.filter((model) => model.trace)],
+        ['Rows from a file', models.filter((model) => !model.trace)]];
+    return html`
+        ${chosen && !models.some(({ name }) => name === chosen) &&
+            html`<option value=${chosen}>${chosen} (not served)</option>`}
+        ${groups.filter(([, group]) => group.length > 0).map(([title, group]) => html`
+            <optgroup label=${title}>
+                ${group.map(({ name }) => html`<option value=${name}>${name}</option>`)}
+            </optgroup>`)}`;
+}
+
+/* The texts that the model takes: one, a pair, or one for each side of an encoder-decoder. */
+function Texts({ model, draft, setDraft, onLook }) {
+    const looks = (event) => {
+        if (event.key !== 'Enter' || event.shiftKey || event.isComposing)
+            return;
+        event.preventDefault();
+        onLook(event);
+    };
+    const field = (name, label, rows) => html`
+        <label class=${`text ${name}`}>${label}
+            <textarea name=${name} rows=${rows} value=${draft[name]} spellcheck="false" onKeyDown=${looks}
+                onInput=${(event) => setDraft({ [name]: event.target.value })}></textarea>
+        </label>`;
+    return html`
+        ${field('text', model && takes(model, 'decoder') ? 'Text of the encoder' : 'Text', 2)}
+        ${model && mayTakePair(model) && field('pair', 'Second text (optional)', 1)}
+        ${model && takes(model, 'decoder') && field('decoderText', 'Text of the decoder (optional)', 1)}`;
+}
+
+/* What a new input leaves of the selection: nothing. */
+const FRESH = { tokens: null, row: null, key: null, rows: null, keys: null, heads: null };
+
+/* models is empty until it is known what is served. */
+export function InputForm({ models, state, change, file, onFile, onLooked }) {
+    const [draft, setDraft] = useDraft(state);
+    const model = draft.model === null ? firstModel(models) ?? models[0]
+        : models.find(({ name }) => name === draft.model);
+    const chosen = draft.model ?? model?.name ?? '';
+    const needsFile = Boolean(model) && !takes(model, 'text');
     const look = (event) => {
         event.preventDefault();
-        change({ model: chosen, text, tokens: null, row: null, key: null, rows: null, keys: null });
+        if (needsFile || !chosen)
+            return;
+        onFile(null);
+        change({ ...FRESH, model: chosen, text: draft.text, pair: (model && mayTakePair(model) && draft.pair) || null,
+            decoderText: (model && takes(model, 'decoder') && draft.decoderText) || null });
+        onLooked();
+    };
+    const choose = (event) => {
+        setDraft({ model: event.target.value });
+        if (file)
+            change({ ...FRESH, model: event.target.value });
     };
     return html`
-        <form class="input" onSubmit=${look}>
-            <label>Model
-                <select value=${chosen} onChange=${(event) => setModel(event.target.value)}>
-                    ${traced.map(({ name }) => html`<option value=${name}>${name}</option>`)}
+        <form class="input" id="input" onSubmit=${look}>
+            <label class="model">Model
+                <select name="model" value=${chosen} onChange=${choose}>
+                    <${ModelOptions} models=${models} chosen=${chosen} />
                 </select>
             </label>
-            <label>Text
-                <textarea rows="2" value=${text} onInput=${(event) => setText(event.target.value)}></textarea>
-            </label>
-            <button class="main" disabled=${!chosen}>Look</button>
+            ${!needsFile && html`<${Texts} ...${{ model, draft, setDraft, onLook: look }} />`}
+            <div class="row">
+                ${!needsFile && html`<button class="main" type="submit" disabled=${!chosen}>Look</button>`}
+                <${FileButton} file=${file} onFile=${(one) => onFile(one, chosen)} />
+            </div>
+            <p class="note faint">${model ? `${sizeWords(model)}. ${inputWords(model)}` : '\u00a0'}</p>
         </form>`;
 }

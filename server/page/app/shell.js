@@ -1,63 +1,169 @@
-/* shell.js - the frame around the views: what is looked at, which view, and faults in the server's words. */
-import { html, useEffect, useState } from '../vendor/html.js';
-import { getJson } from '../data/api.js';
-import { openTrace } from '../data/source_trace.js';
-import { InputForm } from './input_form.js';
-import { Overview } from '../views/overview.js';
+/* shell.js - the frame around the views: what is looked at, which view, progress, and faults. */
+import { html, useCallback, useEffect, useState } from '../vendor/html.js';
+import { writeAddress } from '../data/state.js';
+import { Boundary, Fault } from './fault.js';
+import { DropZone } from './file_drop.js';
+import { Help, useKeys } from './help.js';
+import { useModels, useOther, useSource, useStore, useVersion } from './hooks.js';
+import { FIRST_TEXT, InputForm } from './input_form.js';
+import { firstModel, plural, takes } from './model_words.js';
+import { selectionFor } from './selection.js';
+import { VIEWS, viewOf } from './views.js';
 
-/* The views by name: a component each, of {state, change, source}. */
-const VIEWS = { overview: Overview };
+/* A first visit looks by itself where the pass takes no time worth asking for. */
+const ASKS_FROM_PARAMETERS = 2e9;
 
-function useStore(store) {
-    const [state, setState] = useState(store.get());
-    useEffect(() => store.subscribe(setState), [store]);
-    return [state, store.change];
+/* Chooses what the address leaves open: the smallest model, and its first text. */
+function useFirstLook(models, state, change, file) {
+    useEffect(() => {
+        const model = models?.find(({ name }) => name === state.model) ?? firstModel(models ?? []);
+        if (!model || file)
+            return;
+        const needsText = state.text === null && state.tokens === null;
+        if (needsText && takes(model, 'text') && state.model === null && model.parameter_count < ASKS_FROM_PARAMETERS)
+            change({ model: model.name, text: FIRST_TEXT }, { isStep: false });
+        else if (needsText && takes(model, 'text') && state.model === model.name)
+            change({ text: FIRST_TEXT }, { isStep: false });
+        else if (state.model === null && !needsText)
+            change({ model: model.name }, { isStep: false });
+    }, [models, state.model, state.text, state.tokens, file]);
 }
 
-/* What can be asked of the daemon: the models that it serves. */
-function useModels(onFault) {
-    const [models, setModels] = useState([]);
-    useEffect(() => {
-        getJson('v1/models').then((answer) => setModels(answer.models), onFault);
-    }, []);
-    return models;
+function Tabs({ state, change }) {
+    const go = (event, name) => {
+        if (event.ctrlKey || event.metaKey || event.shiftKey)
+            return;
+        event.preventDefault();
+        change({ view: name });
+    };
+    return html`
+        <nav class="tabs" aria-label="Views">
+            ${VIEWS.map(({ name, title }) => html`
+                <a href=${writeAddress({ ...state, view: name }) || '#'} data-view=${name}
+                    aria-current=${viewOf(state.view).name === name ? 'page' : undefined}
+                    onClick=${(event) => go(event, name)}>${title}</a>`)}
+        </nav>`;
 }
 
-/* The source of the input in the state; null while there is none. */
-function useSource(state, onFault) {
-    const [source, setSource] = useState(null);
+/* What the page does, in one line that a screen reader hears. */
+function statusWords({ models, state, file, fault, source, isOpening, milliseconds }) {
+    if (fault)
+        return '';
+    if (models === null)
+        return 'Asking which models are served…';
+    const layers = models.find(({ name }) => name === state.model)?.layers.length;
+    if (isOpening)
+        return `Computing ${layers ? `${plural(layers, 'layer')} of ` : ''}${state.model}${file ? ` for ${file.name}` : ''}…`;
+    if (!source)
+        return '';
+    const heads = source.layers.reduce((sum, layer) => sum + layer.heads, 0);
+    const rows = Math.max(...source.layers.map((layer) => layer.rows));
+    return `${source.model}: ${plural(source.layers.length, 'layer')}, ${plural(heads, 'head')}, ` +
+        `${plural(rows, source.picture ? 'patch' : 'token').replace('patchs', 'patches')}, ` +
+        `in ${(milliseconds / 1000).toFixed(milliseconds < 1000 ? 2 : 1)} s`;
+}
+
+/* What is there while there is nothing to look at. */
+function Invitation({ models }) {
+    if (models === null)
+        return null;
+    if (models.length === 0)
+        return html`<p class="invitation">No model is served. Start the daemon with <code>--models DIR</code>, and a
+            published checkpoint in that folder.</p>`;
+    return html`<p class="invitation">Choose a model, type a text and press Look. Or drop a file on the page: a
+        .safetensors, .npy or .json file with query, key and value or with rows of numbers, or a picture for a model
+        that takes one.</p>`;
+}
+
+function Footer({ version, onHelp }) {
+    return html`
+        <footer>
+            <span>attnd${version && ` ${version}`}</span>
+            <a href="openapi.json">API description</a>
+            <button class="link" onClick=${onHelp}>Keys: ?</button>
+            <span class="faint">A weight says where a head looks, not why the model answers.</span>
+        </footer>`;
+}
+
+/* All that the frame holds, and what its parts need of it. */
+function useFrame(store) {
+    const [state, change] = useStore(store);
+    const [fault, setFault] = useState(null);
+    const [attempt, setAttempt] = useState(0);
+    const [file, setFile] = useState(null);
+    const onFault = useCallback((error) => error?.name === 'AbortError' || setFault(error), []);
+    const models = useModels(attempt, onFault);
+    const version = useVersion(attempt);
+    useFirstLook(models, state, change, file);
+    const made = useSource({ state, file, models, attempt, onFault });
+    const openOther = useOther(state, made.source);
+    const fitting = made.source ? selectionFor(state, made.source) : {};
     useEffect(() => {
-        const ending = new AbortController();
-        let opened = null;
-        setSource(null);
-        if (state.model === null || (state.text === null && state.tokens === null))
-            return undefined;
-        onFault(null);
-        openTrace(state, ending.signal).then((made) => {
-            opened = made;
-            setSource(made);
-        }).catch((error) => error.name === 'AbortError' || onFault(error));
-        return () => {
-            ending.abort();
-            opened?.close();
-        };
-    }, [state.model, state.text, state.pair, state.decoderText, state.tokens]);
-    return source;
+        if (Object.keys(fitting).length > 0)
+            change(fitting, { isStep: false });
+    }, [made.source, JSON.stringify(fitting)]);
+    const onAgain = () => {
+        setFault(null);
+        setAttempt(attempt + 1);
+    };
+    return { state, shown: { ...state, ...fitting }, change, fault, setFault, onFault, onAgain, models, version, file,
+        setFile, ...made, openOther };
+}
+
+/* A file takes the place of the text. */
+function takeFile(frame, file, model) {
+    frame.setFile(file);
+    if (file)
+        frame.change({ model: model ?? frame.state.model, text: null, pair: null, decoderText: null, tokens: null,
+            row: null, key: null, rows: null, keys: null, heads: null });
+}
+
+/* On a phone the form folds away while there is something to look at. */
+function Header({ frame, isOpen, onOpen, onHelp }) {
+    const { models, state, change, file } = frame;
+    const what = file?.name ?? state.text;
+    return html`
+        <header class=${isOpen ? 'open' : ''}>
+            <div class="brand">
+                <h1>attnd explorer</h1>
+                <button class="change" aria-expanded=${isOpen} aria-controls="input"
+                    aria-label=${isOpen || !what ? undefined : `Change the input, ${state.model ?? ''}: ${what}`}
+                    onClick=${() => onOpen(!isOpen)}>
+                    ${isOpen || !what ? 'Hide the input' : `${state.model ?? ''}: ${what}`}</button>
+                <button class="round" aria-label="Keys and help" title="Keys and help (?)" onClick=${onHelp}>?</button>
+            </div>
+            <${InputForm} models=${models ?? []} state=${state} change=${change} file=${file}
+                onFile=${(one, model) => takeFile(frame, one, model)} onLooked=${() => onOpen(false)} />
+        </header>`;
 }
 
 export function Shell({ store }) {
-    const [state, change] = useStore(store);
-    const [fault, setFault] = useState(null);
-    const models = useModels(setFault);
-    const source = useSource(state, setFault);
-    const View = VIEWS[state.view] ?? Overview;
+    const frame = useFrame(store);
+    const { state, shown, change, fault, models, source, openOther, onFault } = frame;
+    const [hasOpened, setIsOpen] = useState(false);
+    const isOpen = hasOpened || (models !== null && !source && !frame.isOpening);
+    const [hasHelp, setHasHelp] = useState(false);
+    const [hasKeys, setHasKeys] = useState(true);
+    const { name, View } = viewOf(state.view);
+    useKeys({ '?': () => setHasHelp(true), '/': () => {
+        setIsOpen(true);
+        setTimeout(() => document.querySelector('#input textarea')?.focus());
+    }, ...Object.fromEntries(VIEWS.map((view, i) => [i + 1, () => change({ view: view.name })])) }, hasKeys);
     return html`
-        <header>
-            <h1>attnd explorer</h1>
-            <${InputForm} models=${models} state=${state} change=${change} />
-        </header>
-        <main>
-            ${fault && html`<p class="fault" role="alert">${fault.message}${fault.pointer && ` (${fault.pointer})`}</p>`}
-            ${source && html`<${View} state=${state} change=${change} source=${source} />`}
-        </main>`;
+        <${Header} frame=${frame} isOpen=${isOpen} onOpen=${setIsOpen} onHelp=${() => setHasHelp(true)} />
+        <div class="bar">
+            <${Tabs} state=${state} change=${change} />
+            <p class="status faint" role="status">${statusWords(frame)}</p>
+        </div>
+        <main data-view=${name} aria-busy=${frame.isOpening}>
+            ${fault && html`<${Fault} key=${fault} fault=${fault} onAgain=${frame.onAgain}
+                onClose=${() => frame.setFault(null)} />`}
+            ${source && html`<${Boundary} key=${name}>
+                <${View} ...${{ state: shown, change, source, onFault, models, openOther }} />
+            <//>`}
+            ${!source && !frame.isOpening && !fault && html`<${Invitation} models=${models} />`}
+        </main>
+        <${Footer} version=${frame.version} onHelp=${() => setHasHelp(true)} />
+        <${Help} isOpen=${hasHelp} onClose=${() => setHasHelp(false)} hasKeys=${hasKeys} onHasKeys=${setHasKeys} />
+        <${DropZone} onFile=${(file) => takeFile(frame, file)} />`;
 }

@@ -1,0 +1,98 @@
+/* hooks.js - what the frame holds beside the state: the models that are served, the source that is looked at, a second
+ * one to compare it with. */
+import { useCallback, useEffect, useRef, useState } from '../vendor/html.js';
+import { getJson } from '../data/api.js';
+import { openTrace } from '../data/source_trace.js';
+
+/* The state of a store, and its change. */
+export function useStore(store) {
+    const [state, setState] = useState(store.get());
+    useEffect(() => {
+        setState(store.get());
+        return store.subscribe(setState);
+    }, [store]);
+    return [state, store.change];
+}
+
+/* An answer of the daemon, asked for again with each attempt; null until it is there. */
+function useAnswer(path, attempt, onFault) {
+    const [answer, setAnswer] = useState(null);
+    useEffect(() => {
+        const ending = new AbortController();
+        getJson(path, ending.signal).then(setAnswer, (error) => error.name === 'AbortError' || onFault(error));
+        return () => ending.abort();
+    }, [path, attempt]);
+    return answer;
+}
+
+/* The served models; null until they are known. */
+export function useModels(attempt, onFault) {
+    return useAnswer('v1/models', attempt, onFault)?.models ?? null;
+}
+
+/* The daemon's version; null where it is not known, as without a key. */
+export function useVersion(attempt) {
+    return useAnswer('v2', attempt, () => {})?.version ?? null;
+}
+
+const inputKey = ({ model, text, pair, decoderText, tokens }) =>
+    JSON.stringify([model, text, pair, decoderText, tokens]);
+
+/* The source of the input in the state, or of a file: {source, isOpening, milliseconds}. */
+export function useSource({ state, file, models, attempt, onFault }) {
+    const [made, setMade] = useState({ source: null, isOpening: false, milliseconds: 0 });
+    const hasInput = file !== null || state.text !== null || state.tokens !== null;
+    const isReady = models !== null && state.model !== null && hasInput;
+    useEffect(() => {
+        if (!isReady) {
+            setMade({ source: null, isOpening: false, milliseconds: 0 });
+            return undefined;
+        }
+        const ending = new AbortController();
+        const begin = performance.now();
+        let opened = null;
+        setMade({ source: null, isOpening: true, milliseconds: 0 });
+        onFault(null);
+        openTrace(state, ending.signal).then((source) => {
+            opened = source;
+            if (ending.signal.aborted)
+                source.close();
+            else
+                setMade({ source, isOpening: false, milliseconds: performance.now() - begin });
+        }).catch((error) => {
+            if (error.name === 'AbortError' || ending.signal.aborted)
+                return;
+            setMade({ source: null, isOpening: false, milliseconds: 0 });
+            onFault(error);
+        });
+        return () => {
+            ending.abort();
+            opened?.close();
+        };
+    }, [isReady, inputKey(state), file, attempt]);
+    return made;
+}
+
+const OTHER = { text: null, pair: null, decoderText: null, tokens: null };
+
+/* openOther({model, text}) -> Promise of a second source, kept until another one is asked for; the source that is
+ * looked at where it has the same input. */
+export function useOther(state, source) {
+    const kept = useRef(null);
+    useEffect(() => () => kept.current?.promise.then((other) => other.close(), () => {}), []);
+    return useCallback((input) => {
+        const key = inputKey({ ...OTHER, ...input });
+        if (source && key === inputKey(state))
+            return Promise.resolve(source);
+        if (kept.current?.key !== key) {
+            kept.current?.promise.then((other) => other.close(), () => {});
+            const promise = openTrace({ ...OTHER, ...input });
+            kept.current = { key, promise };
+            promise.catch(() => {
+                if (kept.current?.promise === promise)
+                    kept.current = null;
+            });
+        }
+        return kept.current.promise;
+    }, [inputKey(state), source]);
+}

@@ -1,0 +1,12 @@
+/* views.js - the views by name, in the order of their tabs. Each is a component of {state, change, source, onFault,
+ * models, openOther}; a new one is a line here, and its name in data/state.js. */
+import { Overview } from '../views/overview.js';
+
+export const VIEWS = [
+    { name: 'overview', title: 'Overview', View: Overview },
+];
+
+/* The view of this name, else the first. */
+export function viewOf(name) {
+    return VIEWS.find((view) => view.name === name) ?? VIEWS[0];
+}
