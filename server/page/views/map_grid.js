@@ -1,0 +1,162 @@
+/* map_grid.js - small maps of heads as buttons: in a table, layers down and heads across, or one after the other. Maps
+ * are read and drawn as they scroll into view; the arrow keys move from head to head. */
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../vendor/html.js';
+import { drawMap } from '../draw/colours.js';
+import { describeHead, describeKind, shortName } from './head_words.js';
+
+const AHEAD = '200px'; /* maps this close to the seen part are read as well */
+
+/* One observer for all maps of a scroller: watch(element, call) calls call(isSeen); gives its end. */
+function createWatch(root) {
+    const calls = new Map();
+    const observer = new IntersectionObserver((changes) => changes.forEach(
+        ({ target, isIntersecting }) => calls.get(target)?.(isIntersecting)), { root, rootMargin: AHEAD });
+    const watch = (element, call) => {
+        calls.set(element, call);
+        observer.observe(element);
+        return () => {
+            calls.delete(element);
+            observer.unobserve(element);
+        };
+    };
+    return { watch, close: () => observer.disconnect() };
+}
+
+/* Draws a head's map of those of its layer, each cell a whole number of pixels where there is room. */
+function drawHead(canvas, maps, head, { side, scale, palette }) {
+    const size = maps.rows * maps.keys;
+    drawMap(canvas, maps.values.subarray(head * size, (head + 1) * size), maps.rows, maps.keys, { scale, palette });
+    canvas.style.width = `${maps.keys * Math.max(1, Math.floor(side / maps.keys))}px`;
+    canvas.style.height = `${maps.rows * Math.max(1, Math.floor(side / maps.rows))}px`;
+}
+
+/* isOut: the filter leaves the head out. */
+function MapButton({ entry, isOut, isCurrent, loader, watch, side, scale, palette, unit, onOpen }) {
+    const canvas = useRef(null);
+    const { layer, head } = entry;
+    useEffect(() => {
+        let end = null;
+        const unwatch = watch(canvas.current.parentNode, (isSeen) => {
+            if (isSeen === (end !== null))
+                return;
+            end?.();
+            end = isSeen ? loader.want(layer, (maps) => canvas.current
+                && drawHead(canvas.current, maps, head, { side, scale, palette })) : null;
+        });
+        return () => {
+            end?.();
+            unwatch();
+        };
+    }, [loader, watch, entry.layer, head, side, scale, palette]);
+    const words = describeHead(entry, unit);
+    return html`<button class=${isOut ? 'map out' : 'map'} style=${{ width: `${side + 2}px`, height: `${side + 2}px` }}
+        data-layer=${layer.layer} data-head=${head} aria-current=${isCurrent ? 'true' : undefined}
+        aria-label=${`Layer ${layer.layer}, head ${head}${words && `: ${words}`}${isOut ? ', left out by the filter' : ''}`}
+        onClick=${() => onOpen(entry)}><canvas ref=${canvas} width="1" height="1"></canvas></button>`;
+}
+
+/* The button that is a step of the arrow keys away from one; null where there is none. Up and down find the nearest
+ * of the row above or below, wherever a row breaks. */
+function neighbour(buttons, from, key) {
+    const at = buttons.indexOf(from);
+    if (key === 'ArrowLeft' || key === 'ArrowRight')
+        return buttons[at + (key === 'ArrowLeft' ? -1 : 1)] ?? null;
+    if (key === 'Home' || key === 'End')
+        return buttons[key === 'Home' ? 0 : buttons.length - 1];
+    const step = key === 'ArrowUp' ? -1 : 1;
+    const place = (button) => button.getBoundingClientRect();
+    const own = place(from);
+    let best = null;
+    for (let i = at + step, row = null; buttons[i]; i += step) {
+        const { top, left } = place(buttons[i]);
+        if (Math.abs(top - own.top) < 2)
+            continue;
+        if (row !== null && Math.abs(top - row) >= 2)
+            break;
+        row = top;
+        if (!best || Math.abs(left - own.left) < best.away)
+            best = { button: buttons[i], away: Math.abs(left - own.left) };
+    }
+    return best?.button ?? null;
+}
+
+const KEYS = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Home', 'End'];
+
+/* The scroller of the maps: one stop of the Tab key, the arrow keys move inside. onLook(entry) says which head is
+ * under the pointer or the focus. */
+function Scroller({ entries, onLook, children, drawn }) {
+    const box = useRef(null);
+    const buttons = () => [...box.current.querySelectorAll('button.map')];
+    const setStop = (chosen) => buttons().forEach((button) => {
+        button.tabIndex = button === chosen ? 0 : -1;
+    });
+    useLayoutEffect(() => setStop(box.current.querySelector('button.map[aria-current]') ?? buttons()[0]), [drawn]);
+    const entryOf = (target) => {
+        const button = target.closest?.('button.map');
+        return button && entries.find((one) => one.layer.layer === Number(button.dataset.layer)
+            && one.head === Number(button.dataset.head));
+    };
+    const look = (event) => {
+        const entry = entryOf(event.target);
+        if (entry)
+            onLook(entry);
+        if (entry && event.type === 'focusin')
+            setStop(event.target);
+    };
+    const move = (event) => {
+        if (!KEYS.includes(event.key) || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey)
+            return;
+        const next = event.target.closest('button.map') && neighbour(buttons(), event.target, event.key);
+        event.preventDefault();
+        next?.focus();
+    };
+    return html`<div class="map-scroller" ref=${box} onPointerOver=${look} onFocusIn=${look} onKeyDown=${move}>
+        ${children}</div>`;
+}
+
+/* The observer of the maps; root is the element that scrolls, or null until it is there. */
+function useWatch() {
+    const [made, setMade] = useState(null);
+    const mark = useRef(null);
+    useEffect(() => {
+        const watch = createWatch(mark.current.closest('.map-scroller'));
+        setMade(watch);
+        return () => watch.close();
+    }, []);
+    return [mark, made?.watch ?? null];
+}
+
+/* Layers down, heads across. passing: the entries that the filter lets through. The vnodes are made again only when
+ * what they show changes, so that pointing at heads draws none of them. */
+export function MapGrid({ entries, passing, layers, current, onLook, onOpen, ...look }) {
+    const [mark, watch] = useWatch();
+    const most = Math.max(...layers.map(({ heads }) => heads));
+    const drawn = useMemo(() => watch && html`<tbody>${layers.map((layer) => html`<tr key=${layer.layer}>
+        <th scope="row" title=${describeKind(layer.kind)}>${layer.layer}${layer.kind !== 'self'
+            && html`<small>${layer.kind}</small>`}</th>
+        ${entries.filter((entry) => entry.layer === layer).map((entry) => html`<td key=${entry.head}>
+            <${MapButton} ...${look} ...${{ entry, watch, onOpen, isOut: !passing.has(entry),
+                isCurrent: current === `${layer.layer} ${entry.head}` }} /></td>`)}
+        </tr>`)}</tbody>`,
+    [entries, passing, watch, look.loader, look.side, look.scale, look.palette, current]);
+    return html`<${Scroller} entries=${entries} onLook=${onLook} drawn=${drawn}>
+        <table class="map-grid" ref=${mark}>
+            <caption class="unseen">Weight maps, layers down, heads across</caption>
+            <thead><tr><th scope="col"><span class="unseen">Layer</span></th>
+                ${Array.from({ length: most }, (_, head) => html`<th scope="col" key=${head}>${head}</th>`)}</tr></thead>
+            ${drawn}
+        </table></${Scroller}>`;
+}
+
+/* Heads one after the other in the order of entries, each with its name. */
+export function MapFlow({ entries, current, onLook, onOpen, ...look }) {
+    const [mark, watch] = useWatch();
+    const drawn = useMemo(() => watch && entries.map((entry) => html`
+        <li key=${shortName(entry)}><${MapButton} ...${look} ...${{ entry, watch, onOpen, isOut: false,
+            isCurrent: current === `${entry.layer.layer} ${entry.head}` }} />
+            <span aria-hidden="true">${shortName(entry)}</span></li>`),
+    [entries, watch, look.loader, look.side, look.scale, look.palette, current]);
+    return html`<${Scroller} entries=${entries} onLook=${onLook} drawn=${drawn}>
+        <ol class="map-flow" ref=${mark} aria-label="Weight maps, sorted">${drawn}</ol>
+        ${entries.length === 0 && html`<p>No head lies in all of these ranges. Widen one of them.</p>`}</${Scroller}>`;
+}

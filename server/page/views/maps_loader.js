@@ -1,0 +1,69 @@
+/* maps_loader.js - the small maps of all heads of a layer, asked for while somebody wants them, and kept. */
+
+export class MapsLoader {
+    #source;
+    #cells;
+    #onChange;
+    #onFault;
+    #layers = new Map(); /* layer -> {maps, ending, calls} */
+
+    /* cells(layer) -> [rows, keys] of its maps. onChange(numbers of the layers that are being read). */
+    constructor(source, cells, { onChange, onFault }) {
+        this.#source = source;
+        this.#cells = cells;
+        this.#onChange = onChange;
+        this.#onFault = onFault;
+    }
+
+    /* Calls call(maps) when the maps of a layer are there. Gives a function that ends the wish; a request that nobody
+     * wants any more is aborted. */
+    want(layer, call) {
+        const entry = this.#layers.get(layer.layer) ?? this.#begin(layer);
+        if (entry.maps)
+            call(entry.maps);
+        else
+            entry.calls.add(call);
+        return () => {
+            entry.calls.delete(call);
+            if (!entry.maps && entry.calls.size === 0)
+                this.#end(layer.layer, entry);
+        };
+    }
+
+    close() {
+        for (const [number, entry] of this.#layers)
+            this.#end(number, entry);
+    }
+
+    #begin(layer) {
+        const entry = { maps: null, ending: new AbortController(), calls: new Set() };
+        this.#layers.set(layer.layer, entry);
+        this.#tell();
+        const cells = this.#cells(layer);
+        this.#source.maps(layer.layer, { head: 'all', rows: [0, layer.rows], keys: [0, layer.keys], cells,
+            signal: entry.ending.signal }).then((maps) => {
+            entry.maps = maps;
+            entry.calls.forEach((call) => call(maps));
+            entry.calls.clear();
+            this.#tell();
+        }, (error) => {
+            if (entry.ending.signal.aborted)
+                return;
+            this.#end(layer.layer, entry);
+            this.#onFault(error);
+        });
+        return entry;
+    }
+
+    #end(number, entry) {
+        entry.ending.abort();
+        if (this.#layers.get(number) !== entry)
+            return;
+        this.#layers.delete(number);
+        this.#tell();
+    }
+
+    #tell() {
+        this.#onChange([...this.#layers].filter(([, entry]) => !entry.maps).map(([number]) => number));
+    }
+}
