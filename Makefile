@@ -31,6 +31,7 @@ MACHINE     := $(shell $(CC) -dumpmachine 2>/dev/null || uname -m)
 KERNELS     := $(if $(filter x86_64%,$(MACHINE)),avx512 avx2) generic dispatch
 LIB_SRC     := $(filter-out lib/kernels/%,$(wildcard lib/*/*.c)) $(KERNELS:%=lib/kernels/%.c)
 SERVER_SRC  := $(wildcard server/*/*.c)
+PAGE_FILES  := $(sort $(wildcard server/page/index.html $(addprefix server/page/*/*.,html css js svg)))
 PRELOAD_SRC := $(wildcard tests/support/failing_malloc.c tests/support/injected.c)
 SUPPORT_SRC := $(filter-out $(PRELOAD_SRC),$(wildcard tests/support/*.c))
 TEST_SRC    := $(wildcard tests/*/test_*.c)
@@ -45,7 +46,7 @@ C_FILES     := $(wildcard lib/*.h lib/*/*.[ch] server/main.c server/*/*.[ch] tes
 
 KERNEL_OBJ  := $(KERNELS:%=$B/lib/kernels/%.o)
 LIB_OBJ     := $(LIB_SRC:%.c=$B/%.o)
-SERVER_OBJ  := $(SERVER_SRC:%.c=$B/%.o)
+SERVER_OBJ  := $(SERVER_SRC:%.c=$B/%.o) $B/server/page/page_bytes.o
 SUPPORT_OBJ := $(SUPPORT_SRC:%.c=$B/%.o)
 PRELOAD     := $(PRELOAD_SRC:%.c=$B/%.so)
 TESTS       := $(TEST_SRC:%.c=$B/%)
@@ -153,11 +154,23 @@ $B/tests/%.o: tests/%.c $B/flags $B/test-packages
 $B/lib/layer/layer_gradient.o: $B/server-packages
 $B/server/api/openapi.o: server/openapi.json
 
+# The files of the page, packed, as one C file.
+$B/server/page/page_bytes.c: server/page/embed-page $(PAGE_FILES) $B/page-files
+	$(call say,PACK,$@)
+	$Q mkdir -p $(@D)
+	$Q server/page/embed-page $(PAGE_FILES) > $@.new && mv $@.new $@
+$B/server/page/page_bytes.o: $B/server/page/page_bytes.c $B/flags $B/server-packages
+	$(compile)
+
 # Writes the line to the target if it differs from the line there: then what depends on it is made anew.
 note = mkdir -p $B; echo '$1' | cmp -s - $@ || echo '$1' > $@
 
 $B/flags: FORCE
 	$Q $(call note,$(CC) $(FLAGS) $(KERNEL_FLAGS))
+
+# A file that is gone changes the list, and nothing else.
+$B/page-files: FORCE
+	$Q $(call note,$(PAGE_FILES))
 
 # Before the first file is compiled: are the packages there, and are they those of the last time?
 missing = $(shell CC='$(CC)' deploy/install-packages.sh --missing $1)

@@ -25,6 +25,7 @@
 #include "http/listeners.h"
 #include "model/model_converted.h"
 #include "model/model_guard.h"
+#include "page/page.h"
 #include "service/cost_fit.h"
 #include "service/service.h"
 #include "watch/fatal_signal.h"
@@ -352,6 +353,7 @@ static bool serve(struct service *service, struct listeners *listeners, struct s
     };
     struct http *http = NULL;
     metrics_gauge_set(METRICS_CONNECTIONS_MAX, connections_max);
+    page_begin(config);
     if (!http_create(&http, &options, fault))
         return false;
     const int64_t start_ns = clock_now_ns();

@@ -12,6 +12,7 @@
 #include "api/trace_handlers.h"
 #include "api/traces.h"
 #include "infer/call.h"
+#include "page/page.h"
 #include "service/disk_job.h"
 #include "watch/metrics.h"
 
@@ -35,6 +36,8 @@ struct route *routes_table(int *count)
         ROUTE("GET", "/livez", OPEN, .handle = health_live, .health = true),
         ROUTE("GET", "/readyz", OPEN, .handle = health_ready, .health = true),
         ROUTE("GET", "/metrics", METRICS, .handle = prometheus_get, .health = true),
+        ROUTE("GET", "/", OPEN, .handle = page_get, .framed = true),
+        ROUTE("GET", "/explorer/{folder}/{file}", OPEN, .handle = page_file_get),
         ROUTE("GET", "/openapi.json", ANY, .handle = openapi_get),
         ROUTE("POST", "/v1/attention", INFER, .handle = infer_handle_attention,
               .takes_body = call_takes_body),

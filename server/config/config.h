@@ -30,6 +30,7 @@ struct config {
     const char *tls_cert, *tls_key;  /* both or none */
     const char *tls_client_ca;       /* or NULL; set only with both and with keys */
     bool open;              /* without keys, too, it may listen where other machines reach it */
+    bool explorer;          /* the page at / is served */
     const char *models;     /* --models DIR, or NULL */
     const char *model_name; /* or NULL */
     enum config_model_control model_control;

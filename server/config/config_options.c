@@ -45,6 +45,8 @@ const struct config_option CONFIG_OPTIONS[] = {
       "whose pages may ask, https://app.example; several, or *", FIELD(allow_origin), 0, 0 },
     { "host", CONFIG_HOST, "NAME", NULL, "at which browsers may ask, beside addresses; several",
       FIELD(host), 0, 0 },
+    { "explorer", CONFIG_CHOICE, "off|on", "on", "the page at / that shows the maps",
+      FIELD(explorer), 0, 0 },
     { "models", CONFIG_TEXT, "DIR", NULL, "the models' directory; none: the built-in ones alone",
       FIELD(models), 0, 0 },
     { "model-name", CONFIG_TEXT, "NAME", NULL, "its name, where DIR is itself one model",

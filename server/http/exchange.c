@@ -285,7 +285,8 @@ static void pack(struct exchange *exchange)
     bool required;
     if (answer->size == 0)
         return;
-    answer->varies = answer->size >= exchange->pack_bytes_min || answer->coding != CODING_IDENTITY;
+    answer->varies = answer->varies || answer->size >= exchange->pack_bytes_min
+                     || answer->coding != CODING_IDENTITY;
     if (exchange->packing_done || !exchange_packs(exchange, answer->size, &required))
         return;
     size_t size;
@@ -350,10 +351,23 @@ void exchange_set_header_length(struct exchange *exchange, size_t length)
 
 void exchange_add_header(struct exchange *exchange, const char *name, const char *value)
 {
+    char *copy = exchange->answer.fields[exchange->answer.field_count].copy;
+    exchange_add_constant(exchange, name, copy);
+    assert(strlen(value) < EXCHANGE_FIELD_MAX);
+    text_copy(copy, EXCHANGE_FIELD_MAX, value);
+}
+
+void exchange_add_constant(struct exchange *exchange, const char *name, const char *value)
+{
     struct exchange_answer *answer = &exchange->answer;
-    assert(answer->field_count < EXCHANGE_FIELDS_MAX && strlen(value) < EXCHANGE_FIELD_MAX);
+    assert(answer->field_count < EXCHANGE_FIELDS_MAX);
     answer->fields[answer->field_count].name = name;
-    text_copy(answer->fields[answer->field_count++].value, EXCHANGE_FIELD_MAX, value);
+    answer->fields[answer->field_count++].value = value;
+}
+
+void exchange_vary_by_coding(struct exchange *exchange)
+{
+    exchange->answer.varies = true;
 }
 
 void exchange_reply_text(struct exchange *exchange, int status, const char *content_type,

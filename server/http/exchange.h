@@ -28,9 +28,9 @@ struct exchange_answer {
     bool varies_by_page;  /* Vary: Origin */
     size_t header_length; /* Inference-Header-Content-Length; 0: no such header */
     struct {
-        const char *name;
-        char value[EXCHANGE_FIELD_MAX];
-    } fields[EXCHANGE_FIELDS_MAX]; /* further headers, of exchange_add_header() */
+        const char *name, *value;
+        char copy[EXCHANGE_FIELD_MAX]; /* where value lies, unless it is a constant */
+    } fields[EXCHANGE_FIELDS_MAX];     /* further headers, of exchange_add_header() */
     int field_count;
     bool close;        /* Connection: close */
     int retry_after_s; /* 0: no Retry-After */

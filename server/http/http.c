@@ -145,9 +145,10 @@ static void ask_route(struct exchange *exchange)
  * fault. */
 static bool check_origin(struct exchange *exchange)
 {
+    const bool framed = exchange->route && exchange->route->framed;
     if (!exchange->may_be_page
         || http_origin_check(&exchange->thread->http->options.pages, exchange->method,
-                             &exchange->headers, &exchange->fault))
+                             &exchange->headers, framed, &exchange->fault))
         return true;
     exchange->answer.allow[0] = '\0';
     return false;

@@ -53,6 +53,8 @@ struct route {
     bool (*takes_body)(const struct exchange *exchange, struct body_outlook *outlook,
                        struct fault *fault);
     bool plain; /* an answer is packed only where the client does not take it unpacked */
+    bool
+        framed; /* a page of any origin may open it in a frame; the answer says which may show it */
 };
 
 /* The files of TLS, in PEM. */
@@ -204,6 +206,13 @@ void exchange_set_header_length(struct exchange *exchange, size_t length);
 /* Adds a header to the answer, unless it turns out to be a fault; before the reply. name is a
  * constant, value is copied and has less than 64 bytes. At most 8. */
 void exchange_add_header(struct exchange *exchange, const char *name, const char *value);
+
+/* The same with a value that stays until the daemon ends, of any length: it is not copied. */
+void exchange_add_constant(struct exchange *exchange, const char *name, const char *value);
+
+/* Says with Vary, whatever the size of the answer, that it depends on the codings that the client
+ * takes; before the reply. */
+void exchange_vary_by_coding(struct exchange *exchange);
 
 /* Replies with data, which is malloc'd and which the exchange then owns; NULL for an empty answer.
  * content_type is a constant. An answer that is long enough is packed here, if the client takes

@@ -26,14 +26,15 @@ static bool is_browser(const struct http_headers *headers)
                && strncmp(agent, "Mozilla/", strlen("Mozilla/")) == 0);
 }
 
-/* Whether the request opens an address in a window of its own, by a link or by hand. The page that
- * has the link does not see the answer. */
-static bool is_navigation(const char *method, const struct http_headers *headers)
+/* Whether the request opens an address in a window of its own, by a link or by hand, or in a frame
+ * where that is allowed. The page that has the link or the frame does not see the answer. */
+static bool is_navigation(const char *method, const struct http_headers *headers, bool framed)
 {
     const char *const *values = headers->values;
     const char *dest = values[HTTP_HEADER_SEC_FETCH_DEST];
     return !values[HTTP_HEADER_ORIGIN] && is(values[HTTP_HEADER_SEC_FETCH_MODE], "navigate")
-           && (!dest || is(dest, "document")) && (is(method, "GET") || is(method, "HEAD"));
+           && (!dest || is(dest, "document") || (framed && is(dest, "iframe")))
+           && (is(method, "GET") || is(method, "HEAD"));
 }
 
 /* Whether Origin names the host of the request: "http://127.0.0.1:8080" names "127.0.0.1:8080". The
@@ -50,13 +51,13 @@ static bool origin_is_host(const char *origin, const char *host)
 }
 
 /* Sec-Fetch-Site goes before the comparison with Host, which a proxy may have changed. */
-static bool is_own_page(const char *method, const struct http_headers *headers)
+static bool is_own_page(const char *method, const struct http_headers *headers, bool framed)
 {
     const char *origin = headers->values[HTTP_HEADER_ORIGIN];
     const char *site = headers->values[HTTP_HEADER_SEC_FETCH_SITE];
     if (site)
         return is(site, "same-origin") || (is(site, "none") && !origin)
-               || is_navigation(method, headers);
+               || is_navigation(method, headers, framed);
     return !origin || origin_is_host(origin, headers->values[HTTP_HEADER_HOST]);
 }
 
@@ -140,14 +141,14 @@ static bool is_trusted_host(const struct http_pages *pages, const char *text)
 }
 
 bool http_origin_check(const struct http_pages *pages, const char *method,
-                       const struct http_headers *headers, struct fault *fault)
+                       const struct http_headers *headers, bool framed, struct fault *fault)
 {
     const char *host = headers->values[HTTP_HEADER_HOST];
     const char *origin = headers->values[HTTP_HEADER_ORIGIN];
     const char *site = headers->values[HTTP_HEADER_SEC_FETCH_SITE];
     if (!is_browser(headers))
         return true;
-    if (!is_own_page(method, headers) && !http_origin_allowed(pages, headers))
+    if (!is_own_page(method, headers, framed) && !http_origin_allowed(pages, headers))
         return fault_set(
             fault, FAULT_FORBIDDEN,
             "a page of another origin asks (Origin '%.80s', Sec-Fetch-Site '%.20s'); "

@@ -33,7 +33,8 @@ bool http_origin_varies(const struct http_pages *pages);
  *
  * - A request from a page of another origin that is not among the allowed ones: its Origin is not
  *   what Host says, or its Sec-Fetch-Site is neither same-origin nor none. A request that opens an
- *   address in a window of its own is allowed, for no page sees its answer.
+ *   address in a window of its own is allowed, for no page sees its answer; and so is one that
+ * opens it in a frame, where framed is true.
  * - A request from any page to a Host that is a name. An attacker can make a name of theirs lead to
  *   this machine after the browser has loaded their page from it (DNS rebinding), and then page and
  *   daemon have one origin. Three kinds of names cannot be used so, and are allowed: localhost,
@@ -44,6 +45,6 @@ bool http_origin_varies(const struct http_pages *pages);
  *
  * A client that sends none of these headers is not checked. */
 bool http_origin_check(const struct http_pages *pages, const char *method,
-                       const struct http_headers *headers, struct fault *fault);
+                       const struct http_headers *headers, bool framed, struct fault *fault);
 
 #endif

@@ -35,6 +35,7 @@ static const char *const FLAGS[] = {
     "--connections-max", "--connections-per-ip-max",
     "--log-level",       "--log-format",
     "--json-nonfinite",  "--check-config",
+    "--explorer",        "--host",
     "--version",         "--help",
 };
 

@@ -22,7 +22,6 @@
 #include "schema_check.h"
 #include "word_model.h"
 
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -300,10 +299,11 @@ static void test_overloaded(void **state)
     struct endless slow;
     (void)state;
     daemon_start_with(&other, "--models", directory, "--model-control", "explicit", "--queue-max",
-                      "1", "--workers", "1", "--timeout", "3600s", NULL);
+                      "1", "--workers", "1", "--timeout", "3600s", "--explorer", "off", NULL);
     http_client_init(&own, other.port);
     endless_begin_any(&slow, &own);
     each_with(429, send_one_too_many, &own);
+    openapi_expect_status(&own, &explorer_off, NULL, 404);
     endless_end(&slow);
     http_client_free(&own);
     daemon_stop(&other);

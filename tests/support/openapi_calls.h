@@ -5,6 +5,7 @@
 #include "openapi_document.h"
 
 #define A        "/v1/attention"
+#define E        "/explorer/{folder}/{file}"
 #define M        "/v1/models/{model}"
 #define T        "/v1/traces/{trace}"
 #define T_IS     "/v1/traces/@"
@@ -30,6 +31,13 @@ static const struct openapi_call calls[] = {
     { "GET", "/v2/health/live", NULL, 200, NULL, NULL },
     { "GET", "/v2/health/ready", NULL, 200, NULL, NULL },
     { "GET", "/metrics", NULL, 200, NULL, NULL },
+    { "GET", "/", NULL, 200, NULL, NULL },
+    { "GET", "/", NULL, 304, NULL, "If-None-Match: *" },
+    { "GET", E, "/explorer/app/main.js", 200, NULL, NULL },
+    { "GET", E, "/explorer/style/layout.css", 200, NULL, NULL },
+    { "GET", E, "/explorer/style/icon.svg", 200, NULL, NULL },
+    { "GET", E, "/explorer/app/main.js", 304, NULL, "If-None-Match: *" },
+    { "GET", E, "/explorer/app/nothing.js", 404, NULL, NULL },
     { "GET", "/openapi.json", NULL, 200, NULL, NULL },
     { "POST", A, NULL, 200, "{\"model\":\"demo\"," QUERY "}", NULL },
     { "POST", A, NULL, 200,
@@ -160,6 +168,10 @@ static const struct openapi_call calls[] = {
     { "POST", "/v2/logging", NULL, 200, "{\"log_verbose_level\":0}", NULL },
     { "POST", "/v2/logging", NULL, 400, "{\"log_file\":\"x\"}", NULL },
 };
+
+/* To a daemon with --explorer off. */
+static const struct openapi_call explorer_off = { "GET", "/", NULL, 404, NULL, NULL };
+
 enum { CALL_COUNT = sizeof(calls) / sizeof(calls[0]) };
 
 #endif

@@ -79,7 +79,7 @@ static void test_defaults(void **state)
     assert_int_equal(config.unix_mode, 0660);
     assert_null(config.unix_owner);
     assert_null(config.keys);
-    assert_false(config.open);
+    assert_true(!config.open && config.explorer);
     assert_null(config.models);
     assert_null(config.model_name);
     assert_int_equal(config.model_control, MODEL_CONTROL_NONE);
@@ -137,9 +137,9 @@ static void test_every_flag(void **state)
     assert_int_equal(config.log_format, LOG_JSON);
     assert_true(config.json_nonfinite_allowed);
     assert_true(config.check_config);
-    assert_accepted(&config, "--keys /k --open");
+    assert_accepted(&config, "--keys /k --open --explorer off");
     assert_string_equal(config.keys, "/k");
-    assert_true(config.open);
+    assert_true(config.open && !config.explorer);
     assert_accepted(&config, "--log-level debug --log-level warning --models=--odd=name");
     assert_int_equal(config.log_level, LOG_WARNING);
     assert_string_equal(config.models, "--odd=name");
@@ -280,6 +280,7 @@ static void test_values_refused(void **state)
         { "--timeout", "9223372036854775s", TIME },
         { "--log-level", "inf", "came; expected debug|info|warning|error" },
         { "--log-format", "text|json", "came; expected text|json" },
+        { "--explorer", "no", "came; expected off|on" },
         { "--model-control", "poll", "came; expected none|explicit" },
         { "--json-nonfinite", "1", "came; expected reject|allow" },
     };

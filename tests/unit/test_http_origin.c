@@ -106,7 +106,7 @@ static const struct origin_case {
     { false, { "GET", NULL, NULL, NULL, NULL, NULL, AGENT, "en" } },
 };
 
-static bool check(const struct origin *from, struct fault *fault)
+static bool check_framed(const struct origin *from, bool framed, struct fault *fault)
 {
     const struct http_headers headers = {
         .values = {
@@ -119,7 +119,12 @@ static bool check(const struct origin *from, struct fault *fault)
             [HTTP_HEADER_ACCEPT_LANGUAGE] = from->accept_language,
         },
     };
-    return http_origin_check(&PAGES, from->method, &headers, fault);
+    return http_origin_check(&PAGES, from->method, &headers, framed, fault);
+}
+
+static bool check(const struct origin *from, struct fault *fault)
+{
+    return check_framed(from, false, fault);
 }
 
 static void test_cases(void **state)
@@ -135,6 +140,35 @@ static void test_cases(void **state)
                      from->site ? from->site : "(none)", is_taken ? "taken" : fault.message);
         assert_int_equal(fault.code, is_taken ? FAULT_NONE : FAULT_FORBIDDEN);
     }
+}
+
+static bool is_same(const char *text, const char *word)
+{
+    return text && strcmp(text, word) == 0;
+}
+
+/* Where a frame is allowed, it is all that is allowed beside: a GET or HEAD that opens the address
+ * in a frame, at a Host that leads nowhere else. */
+static void test_frames(void **state)
+{
+    (void)state;
+    static const struct origin FRAME = { "GET",      "127.0.0.1:8080", NULL, "cross-site",
+                                         "navigate", "iframe",         NULL, NULL };
+    struct fault fault;
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        const struct origin *from = &CASES[i].from;
+        const bool opens = !from->origin && is_same(from->mode, "navigate")
+                           && is_same(from->dest, "iframe") && !is_same(from->method, "POST");
+        assert_int_equal(check_framed(from, true, &fault), CASES[i].is_taken || opens);
+    }
+    assert_true(check_framed(&FRAME, true, &fault));
+    struct origin renamed = FRAME, posted = FRAME, asked = FRAME;
+    renamed.host = "evil.example:8080";
+    posted.method = "POST";
+    asked.origin = "http://evil.example";
+    assert_false(check_framed(&renamed, true, &fault));
+    assert_false(check_framed(&posted, true, &fault));
+    assert_false(check_framed(&asked, true, &fault));
 }
 
 /* Hosts that are longer than any name. */
@@ -215,7 +249,7 @@ static void test_hosts(void **state)
                         [HTTP_HEADER_SEC_FETCH_SITE] = "cross-site" },
         };
         struct fault fault;
-        const bool is_taken = http_origin_check(&pages, "POST", &headers, &fault);
+        const bool is_taken = http_origin_check(&pages, "POST", &headers, false, &fault);
         if (is_taken != NAMES[i].is_taken)
             fail_msg("%s: %s", NAMES[i].host, is_taken ? "taken" : fault.message);
     }
@@ -224,9 +258,8 @@ static void test_hosts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cases),
-        cmocka_unit_test(test_long_hosts),
-        cmocka_unit_test(test_allowed),
+        cmocka_unit_test(test_cases),      cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_long_hosts), cmocka_unit_test(test_allowed),
         cmocka_unit_test(test_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

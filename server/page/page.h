@@ -1,0 +1,15 @@
+/* page.h - the explorer: the page at /, and the files that it asks for. */
+#ifndef ATTND_PAGE_H
+#define ATTND_PAGE_H
+
+#include "http/http.h"
+
+struct config;
+
+/* Settles what the page may load and who may show it in a frame; before the first request. */
+void page_begin(const struct config *config);
+
+void page_get(struct exchange *exchange);
+void page_file_get(struct exchange *exchange);
+
+#endif
