@@ -1,9 +1,11 @@
 /* views.js - the views by name, in the order of their tabs. Each is a component of {state, change, source, onFault,
  * models, openOther}; a new one is a line here, and its name in data/state.js. */
+import { Head } from '../views/head.js';
 import { Overview } from '../views/overview.js';
 
 export const VIEWS = [
     { name: 'overview', title: 'Overview', View: Overview },
+    { name: 'head', title: 'One head', View: Head },
 ];
 
 /* The view of this name, else the first. */

@@ -1,50 +1,92 @@
-/* colours.js - weights as colours, by scales that grow evenly to the eye and that a colour-blind person can read. */
+/* colours.js - weights as colours that grow evenly to the eye and that a colour-blind person can
+ * read. */
+import { SCALES } from './scales.js';
 
-/* Points of viridis (matplotlib, CC0) and of cividis (Nunez et al. 2018), evenly spaced; greys from white to black. */
+/* Colours by their place from 0 to 255; between two of them a colour lies on the straight line.
+ * viridis (Smith, van der Walt, Firing: CC0) and cividis (Nunez, Anderton, Renslow 2018,
+ * doi:10.1371/journal.pone.0199239: CC0), both as in matplotlib 3.6.3, so that each of the 256
+ * colours is within 1/255 of the published one. `difference` is for what lies from -1 to 1. */
 const POINTS = {
-    viridis: ['440154', '482878', '3e4989', '31688e', '26828e', '1f9e89', '35b779', '6ece58', 'b5de2b', 'fde725'],
-    cividis: ['00224e', '123570', '3b496c', '575d6d', '707173', '8a8678', 'a59c74', 'c3b369', 'e1cc55', 'fee838'],
-    greys: ['ffffff', '000000'],
+    viridis: `0:440154 14:481668 30:472a7a 44:443b84 62:3c508b 90:2e6d8e 127:21908d 141:1e9d89
+        151:21a685 162:2ab07f 177:40bd72 192:5ec962 206:7fd34e 226:b2dd2d 236:cde11d 242:dde318
+        247:eae51a 253:f8e621 255:fde725`,
+    cividis: `0:00224e 13:002c64 19:00306f 23:013271 28:123570 37:233c6e 53:38476c 86:585e6d
+        119:757575 127:7c7b78 138:868379 167:a29975 193:bdae6c 215:d4c15f 232:e7d150 244:f5dc41
+        251:fde334 254:fee636 255:fee838`,
+    greys: '0:ffffff 255:000000',
+    difference: `0:08306b 64:4a8ac4 112:c9def0 127:f7f7f7 128:f7f7f7 143:fbdfbf 191:d9822b
+        255:7f3b08`,
 };
 
-function channelsOf(hex) {
-    return [0, 2, 4].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
+/** The palettes that a person chooses from; `difference` is chosen by what is drawn. */
+export const PALETTES = ['viridis', 'cividis', 'greys'];
+
+function pointOf(written) {
+    const [place, hex] = written.split(':');
+    const channels = [0, 2, 4].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
+    return { place: Number(place), channels };
 }
 
 /* 256 colours as the four bytes of a pixel each. */
-function tableOf(points) {
-    const colours = points.map(channelsOf);
+function tableOf(written) {
+    const points = written.split(/\s+/).map(pointOf);
     const table = new Uint8ClampedArray(256 * 4);
+    let next = 1;
     for (let i = 0; i < 256; i++) {
-        const place = i / 255 * (colours.length - 1);
-        const low = Math.min(Math.floor(place), colours.length - 2);
+        if (i > points[next].place)
+            next++;
+        const [low, high] = [points[next - 1], points[next]];
+        const part = (i - low.place) / (high.place - low.place);
         for (let c = 0; c < 3; c++)
-            table[4 * i + c] = colours[low][c] + (place - low) * (colours[low + 1][c] - colours[low][c]);
+            table[4 * i + c] = low.channels[c] + part * (high.channels[c] - low.channels[c]);
         table[4 * i + 3] = 255;
     }
     return table;
 }
 
-const tables = Object.fromEntries(Object.entries(POINTS).map(([name, points]) => [name, tableOf(points)]));
+const tables = Object.fromEntries(
+    Object.entries(POINTS).map(([name, points]) => [name, tableOf(points)]));
 
-/* Where a weight between 0 and 1 stands on the way through the colours; a logarithm shows six powers of ten. */
-export const SCALES = {
-    linear: (weight) => weight,
-    sqrt: Math.sqrt,
-    log: (weight) => (weight <= 1e-6 ? 0 : 1 + Math.log10(weight) / 6),
-};
+/* Which of the 256 colours; a difference of 0 is in the middle. */
+function indexOf(placeOf, palette) {
+    if (palette !== 'difference')
+        return (weight) => Math.round(255 * Math.min(1, placeOf(weight)));
+    return (value) =>
+        Math.round(127.5 * (1 + Math.sign(value) * Math.min(1, placeOf(Math.abs(value)))));
+}
 
-/* Draws values[rows][keys], weights from 0 to 1, a pixel each. */
-export function drawMap(canvas, values, rows, keys, { scale, palette }) {
-    const table = tables[palette];
-    const at = SCALES[scale];
+/** The red, green and blue of a weight, each from 0 to 255. */
+export function channelsOf(weight, { scale, palette }) {
+    const index = indexOf(SCALES[scale].placeOf, palette)(weight);
+    return [...tables[palette].subarray(4 * index, 4 * index + 3)];
+}
+
+/** The same as "#rrggbb", as CSS and SVG take it. */
+export function colourOf(weight, look) {
+    const hex = channelsOf(weight, look).map((channel) => channel.toString(16).padStart(2, '0'));
+    return `#${hex.join('')}`;
+}
+
+/** Whether black is easier to read than white on the colour of a weight. */
+export function isLight(weight, look) {
+    const [red, green, blue] = channelsOf(weight, look);
+    return 0.299 * red + 0.587 * green + 0.114 * blue > 140;
+}
+
+/** values[rows][keys] as an ImageData, a pixel each. */
+export function paintCells(values, rows, keys, { scale, palette }) {
     const image = new ImageData(keys, rows);
-    for (let i = 0; i < values.length; i++) {
-        const colour = 4 * Math.round(255 * Math.min(1, at(values[i])));
-        for (let c = 0; c < 4; c++)
-            image.data[4 * i + c] = table[colour + c];
-    }
+    const pixels = new Uint32Array(image.data.buffer);
+    const colours = new Uint32Array(tables[palette].buffer);
+    const at = indexOf(SCALES[scale].placeOf, palette);
+    for (let i = 0; i < pixels.length; i++)
+        pixels[i] = colours[at(values[i])];
+    return image;
+}
+
+/** Draws values[rows][keys] on a canvas that becomes as large, a pixel each. */
+export function drawMap(canvas, values, rows, keys, look) {
     canvas.width = keys;
     canvas.height = rows;
-    canvas.getContext('2d').putImageData(image, 0, 0);
+    canvas.getContext('2d').putImageData(paintCells(values, rows, keys, look), 0, 0);
 }
