@@ -38,32 +38,53 @@ async function faultOf(response) {
         seconds && Number(seconds[0]));
 }
 
-/* One call. path is relative to the page ("v1/trace"); body is a string, bytes or null. Gives the Response of a
- * success, else throws an ApiFault, or an AbortError where signal ended it. */
-export async function call(method, path, { headers = {}, body = null, signal } = {}) {
+const UNREACHABLE = 'The daemon does not answer. Is it still running at this address?';
+
+/* What a broken connection throws, as a fault; that signal ended it, as an AbortError whatever the reason was. */
+function failureOf(error, signal) {
+    if (signal?.aborted)
+        return error.name === 'AbortError' ? error : new DOMException('The request was ended.', 'AbortError');
+    return error instanceof ApiFault ? error : new ApiFault(0, 'unreachable', UNREACHABLE);
+}
+
+/* One call. path is relative to the page ("v1/trace"); body is a string, bytes or null; keepalive lets it outlive the
+ * page. Gives the Response of a success, else throws an ApiFault, or an AbortError where signal ended it. */
+export async function call(method, path, { headers = {}, body = null, signal, keepalive = false } = {}) {
     const sent = { ...headers };
     if (key)
         sent.Authorization = `Bearer ${key}`;
     let response;
     try {
-        response = await fetch(path, { method, headers: sent, body, signal, credentials: 'omit' });
+        response = await fetch(path, { method, headers: sent, body, signal, keepalive, credentials: 'omit' });
     } catch (error) {
-        if (error.name === 'AbortError')
-            throw error;
-        throw new ApiFault(0, 'unreachable', 'The daemon does not answer. Is it still running at this address?');
+        throw failureOf(error, signal);
     }
     if (!response.ok)
         throw await faultOf(response);
     return response;
 }
 
+/* The body of an answer by one of its readers, 'json' or 'arrayBuffer'; a connection may break in its middle. */
+export async function bodyOf(response, reader, signal) {
+    try {
+        return await response[reader]();
+    } catch (error) {
+        throw failureOf(error, signal);
+    }
+}
+
 /* GET of JSON. */
 export async function getJson(path, signal) {
-    return (await call('GET', path, { signal })).json();
+    return bodyOf(await call('GET', path, { signal }), 'json', signal);
 }
 
 /* POST of a JSON value, for JSON. */
 export async function postJson(path, value, signal) {
-    const headers = { 'Content-Type': 'application/json' };
-    return (await call('POST', path, { headers, body: JSON.stringify(value), signal })).json();
+    return sendForJson({ method: 'POST', path, headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify(value) }, signal);
+}
+
+/* Sends a request {method, path, headers, body}, for JSON. */
+export async function sendForJson({ method, path, headers, body }, signal) {
+    return bodyOf(await call(method, path, { headers, body, signal }), 'json', signal);
 }

@@ -1,103 +1,157 @@
 /* source_trace.js - a source of maps over a kept trace: one pass of a model, whose pieces are asked for as they are
- * looked at. */
-import { call, getJson, postJson } from './api.js';
-import { countTokens, readTokens } from './tokens.js';
+ * looked at.
+ *
+ * The daemon keeps a trace for a time. One that has ended is made again from the same input, and nobody notices. */
+import { ApiFault, bodyOf, call, getJson, sendForJson } from './api.js';
+import { floatsOfHalves } from './half.js';
+import { readTokens } from './tokens.js';
+import { traceRequest } from './trace_body.js';
+import { layersOf, patchesOf, pictureOf } from './trace_layers.js';
 
 const KEEP = '30m';
+const CELLS_SIDE_MAX = 4096;                     /* of one answer, along each side */
 
-function bodyOf(input) {
-    const body = { model: input.model };
-    for (const [name, member] of [['text', 'text'], ['pair', 'pair'], ['tokens', 'tokens'],
-        ['decoder_text', 'decoderText']])
-        if (input[member] !== null && input[member] !== undefined)
-            body[name] = input[member];
-    return body;
-}
+/* The daemon gets back what a page that is left held. A browser may bring the page back as it was: then the traces are
+ * made again. */
+const open = new Set();
+globalThis.addEventListener?.('pagehide', () => open.forEach((source) => source.giveBack()));
 
-/* The rows of an encoder-decoder's decoder layers are its decoder's tokens, the keys of cross attention the
- * encoder's. */
-function tokensOf(count, word, ...lists) {
-    return lists.find((list) => list && list.length === count) ?? countTokens(count, word);
-}
-
-function layersOf(kept, tokens, decoderTokens) {
-    return kept.layers.map((layer) => ({
-        layer: layer.layer, kind: layer.kind, heads: layer.heads, rows: layer.rows, keys: layer.keys,
-        headDim: layer.head_dim,
-        rowTokens: layer.kind === 'self' || !decoderTokens
-            ? tokensOf(layer.rows, 'row', tokens, decoderTokens)
-            : tokensOf(layer.rows, 'row', decoderTokens, tokens),
-        keyTokens: tokensOf(layer.keys, 'key', ...(layer.kind === 'cross' || !decoderTokens
-            ? [tokens, decoderTokens] : [decoderTokens, tokens])),
-    }));
-}
-
-/* Opens a source for {model, text, pair, decoderText, tokens}. */
-export async function openTrace(input, signal) {
-    const body = bodyOf(input);
-    const answer = await postJson('v1/trace', { ...body, outputs: [], keep: KEEP }, signal);
-    const kept = await getJson(`v1/traces/${answer.trace}`, signal);
+/* Opens a source for {model, text, pair, decoderText, tokens, pixels, features, embeddings}, see trace_body.js. shown is
+ * {width, height, patchRows, patchColumns, url} of a picture's pixels, title what the source is called. */
+export async function openTrace(input, signal, { shown = null, title = null } = {}) {
+    const { answer, kept } = await makeTrace(input, signal);
+    const picture = shown && pictureOf(kept, shown);
     const tokens = answer.tokens ? readTokens(answer.tokens, [input.text, input.pair]) : null;
-    const decoderTokens = answer.decoder_tokens ? readTokens(answer.decoder_tokens, [input.decoderText]) : null;
-    return new TraceSource(body, answer.trace, layersOf(kept, tokens, decoderTokens));
+    const decoder = answer.decoder_tokens ? readTokens(answer.decoder_tokens, [input.decoderText]) : null;
+    const layers = layersOf(kept, { tokens, decoder, patches: patchesOf(picture) });
+    return new TraceSource(input, answer.trace, { layers, picture, title, url: shown?.url ?? null });
 }
+
+/* Makes a trace and asks what it keeps; one that nobody will look at is given back at once. */
+async function makeTrace(input, signal) {
+    const answer = await sendForJson(traceRequest(input, { outputs: [], keep: KEEP }), signal);
+    try {
+        return { answer, kept: await getJson(`v1/traces/${answer.trace}`, signal) };
+    } catch (error) {
+        drop(answer.trace);
+        throw error;
+    }
+}
+
+function drop(id) {
+    call('DELETE', `v1/traces/${id}`, { keepalive: true }).catch(() => {});
+}
+
+/* 404: the daemon that kept it was started again. */
+const hasEnded = (error) => error instanceof ApiFault && (error.status === 410 || error.status === 404);
+
+const sizesOf = (layers) => JSON.stringify(layers.map(({ layer, heads, rows, keys }) => [layer, heads, rows, keys]));
 
 class TraceSource {
     kind = 'trace';
-    picture = null;
+    #input;
+    #url;                                        /* of the picture, or null */
+    #id;                                         /* a promise, while the trace is made again */
     #statistics = null;
 
-    constructor(body, id, layers) {
-        this.body = body;
-        this.id = id;
-        this.model = body.model;
-        this.title = `${body.model}: ${body.text ?? 'tokens'}`;
+    constructor(input, id, { layers, picture, title, url }) {
+        this.#input = input;
+        this.#url = url;
+        this.#id = Promise.resolve(id);
+        this.model = input.model;
+        this.title = `${input.model}: ${title ?? input.text ?? 'tokens'}`;
         this.layers = layers;
+        this.picture = picture;
+        open.add(this);
     }
 
-    async #pieceOf(layer, head, { rows, keys, cells, signal }) {
-        const query = new URLSearchParams({ layer, head, rows: rows.join(':'), keys: keys.join(':'),
-            cells: cells.join('x') });
-        const response = await call('GET', `v1/traces/${this.id}/weights?${query}`, { signal });
-        const shape = response.headers.get('X-Tile-Shape').split('x').map(Number);
-        return { rows: shape[0], keys: shape[1], values: new Float32Array(await response.arrayBuffer()) };
-    }
-
-    async maps(layer, { head, rows, keys, cells, signal }) {
-        if (head !== 'all') {
-            const piece = await this.#pieceOf(layer, head, { rows, keys, cells, signal });
-            return { heads: 1, ...piece };
+    /* Asks for something of the trace, read by 'json' or 'arrayBuffer'. A trace that has ended is made again, once. */
+    async #ask(path, signal, reader) {
+        const id = this.#id;
+        const ask = async () => {
+            const response = await call('GET', `v1/traces/${await this.#id}/${path}`, { signal });
+            return { response, body: await bodyOf(response, reader, signal) };
+        };
+        try {
+            return await ask();
+        } catch (error) {
+            if (!hasEnded(error) || !open.has(this))
+                throw error;
         }
-        const { heads } = this.layers.find((one) => one.layer === layer);
-        const pieces = await Promise.all(Array.from({ length: heads },
-            (_, i) => this.#pieceOf(layer, i, { rows, keys, cells, signal })));
-        const size = pieces[0].values.length;
-        const values = new Float32Array(heads * size);
-        pieces.forEach((piece, i) => values.set(piece.values, i * size));
-        return { heads, rows: pieces[0].rows, keys: pieces[0].keys, values };
+        if (this.#id === id) {                   /* of calls side by side the first one makes it */
+            this.#id = this.#makeAgain();
+            this.#id.catch(() => { this.#id = id; });
+        }
+        return ask();
     }
 
+    async #makeAgain() {
+        const { answer, kept } = await makeTrace(this.#input);
+        if (open.has(this) && sizesOf(kept.layers) === sizesOf(this.layers))
+            return answer.trace;
+        drop(answer.trace);
+        throw new ApiFault(410, 'gone', `Model '${this.model}' has other layers than when this trace was made. Look `
+            + 'at the input again.');
+    }
+
+    /* The largest weight of each cell; head is a number or 'all'. dtype 'f16' halves the answer, for pictures whose
+     * numbers nobody reads: 3 digits of them are right. */
+    async maps(layer, { head, rows, keys, cells, signal, dtype = 'f32' }) {
+        if (head === 'all')
+            return this.#allMaps(layer, { rows, keys, cells, signal, dtype });
+        const query = new URLSearchParams({ layer, head, rows: rows.join(':'), keys: keys.join(':'),
+            cells: cells.map((count) => Math.min(count, CELLS_SIDE_MAX)).join('x'), dtype });
+        const { response, body } = await this.#ask(`weights?${query}`, signal, 'arrayBuffer');
+        const shape = response.headers.get('X-Tile-Shape').split('x').map(Number);
+        const [rowCells, keyCells] = shape.slice(-2);
+        const values = dtype === 'f16' ? floatsOfHalves(new Uint16Array(body)) : new Float32Array(body);
+        return { heads: shape.length === 3 ? shape[0] : 1, rows: rowCells, keys: keyCells, values };
+    }
+
+    async #allMaps(layer, piece) {
+        const { heads } = this.layers.find((one) => one.layer === layer);
+        const maps = await Promise.all(Array.from({ length: heads }, (_, head) => this.maps(layer, { head, ...piece })));
+        const size = maps[0].values.length;
+        const values = new Float32Array(heads * size);
+        maps.forEach((map, head) => values.set(map.values, head * size));
+        return { heads, rows: maps[0].rows, keys: maps[0].keys, values };
+    }
+
+    /* Map of layer -> {entropy: [a number or null for each head], distance, first, previous, self, delimiters}. */
     statistics() {
-        this.#statistics ??= getJson(`v1/traces/${this.id}/statistics`).then(
-            ({ layers }) => new Map(layers.map((layer) => [layer.layer, layer])));
+        this.#statistics ??= this.#ask('statistics', undefined, 'json').then(
+            ({ body }) => new Map(body.layers.map((layer) => [layer.layer, layer])));
+        this.#statistics.catch(() => { this.#statistics = null; });
         return this.#statistics;
     }
 
-    pair({ layer, head, row, key, signal }) {
-        return getJson(`v1/traces/${this.id}/pair?${new URLSearchParams({ layer, head, row, key })}`, signal);
+    async pair({ layer, head, row, key, signal }) {
+        return (await this.#ask(`pair?${new URLSearchParams({ layer, head, row, key })}`, signal, 'json')).body;
     }
 
+    /* The request of the trace as {method, path, headers, body}; body is text, or bytes where numbers came. */
     request() {
-        return { method: 'POST', path: 'v1/trace', headers: { 'Content-Type': 'application/json' },
-            body: JSON.stringify(this.body) };
+        return traceRequest(this.#input, { outputs: [], keep: KEEP });
     }
 
+    /* The request of one whole map. */
     weightsRequest(layer, head) {
-        return { ...this.request(),
-            body: JSON.stringify({ ...this.body, layers: [layer], weight_map: { heads: [head] } }) };
+        return traceRequest(this.#input, { layers: [layer], weight_map: { heads: [head] } });
     }
 
+    /* Gives the kept trace back; what is asked for afterwards makes it again. */
+    async giveBack() {
+        const id = await this.#id.catch(() => null);
+        if (id !== null)
+            drop(id);
+    }
+
+    /* Gives the kept trace back for good, and the picture. */
     async close() {
-        await call('DELETE', `v1/traces/${this.id}`).catch(() => {});
+        if (!open.delete(this))
+            return;
+        if (this.#url !== null)
+            URL.revokeObjectURL(this.#url);
+        await this.giveBack();
     }
 }
