@@ -45,6 +45,16 @@ struct attn_layer {
 /* Number of columns of the layer's context. */
 int64_t attn_layer_d_out(const struct attn_layer *layer);
 
+/* Keys and values that stay from call to call, as attention reads them: projected, normalized and
+ * rotated to their positions. Rows [0, length) are there. The call's own rows of key and value
+ * become those behind them, rounded to the cache's dtype, before its attention reads all rows. */
+struct attn_layer_cache {
+    /* [1, kv_heads, length + rows of the call, head_dim] and v_head_dim, F32, F16 or BF16, with or
+     * without pages. The places of the call's rows overlap nothing else of the call. */
+    struct attn_tensor key, value;
+    int64_t length;
+};
+
 /* One call of a layer, batch 1. Query row i is at position past_len + i, key j at kv_offset + j.
  * Dynamic scaling of a rotary embedding uses the length 1 + the largest of these positions, whether
  * or not kv_len hides that key. So with dynamic scaling, parts of the keys merge into the whole
@@ -58,6 +68,11 @@ struct attn_layer_problem {
      * head_dim], already split into heads. The rows of a projected tensor are dense. F32; without
      * projection, norm and rotary embedding, any dtype that attn.h takes. */
     struct attn_tensor query, key, value;
+
+    /* NULL: none. With a cache, key j of all its rows is at kv_offset + j, its lengths and masks
+     * are those of attention over all rows, and key and value of the call have equally many,
+     * perhaps none. */
+    const struct attn_layer_cache *cache;
 
     union { /* as in attn.h, with a batch of 1 */
         struct attn_masking masking;
@@ -87,7 +102,7 @@ struct attn_layer_problem {
     const struct attn_kernels *kernels; /* NULL: the best table that this CPU can run */
 };
 
-enum { ATTN_LAYER_STAGES_MAX = 5 };
+enum { ATTN_LAYER_STAGES_MAX = 6 };
 
 /* Borrows the problem's memory and the layer; owns nothing. Callers read the first four fields
  * only. */
@@ -118,8 +133,8 @@ void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task,
                     void *workspace);
 
 /* Query and key as attention reads them: projected, normalized and rotated. A view of the scratch,
- * or of the caller's memory where nothing prepares them. To be read after the stage before
- * attention's first one, and before scratch is used again. */
+ * or of the caller's memory where nothing prepares them, or of the cache. To be read after the
+ * stage before attention's first one, and before scratch is used again. */
 struct attn_tensor attn_layer_prepared_query(const struct attn_layer_plan *plan, void *scratch);
 struct attn_tensor attn_layer_prepared_key(const struct attn_layer_plan *plan, void *scratch);
 

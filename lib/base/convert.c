@@ -89,6 +89,15 @@ void attn_block_written(const struct attn_kernels *kernels, const struct attn_te
                      (uint16_t *)tensor->data + index_of(tensor, block, i));
 }
 
+void attn_narrow(const struct attn_kernels *kernels, const float *from, enum attn_dtype dtype,
+                 int64_t n, void *to)
+{
+    if (dtype == ATTN_F32)
+        memcpy(to, from, (size_t)n * sizeof(float));
+    else
+        narrow_dense(kernels, from, dtype, n, to);
+}
+
 void attn_widen(const struct attn_kernels *kernels, const void *data, enum attn_dtype dtype,
                 int64_t first, int64_t step, int64_t n, float *to)
 {

@@ -33,6 +33,10 @@ float *attn_block_place(const struct attn_tensor *tensor, const struct attn_bloc
 void attn_block_written(const struct attn_kernels *kernels, const struct attn_tensor *tensor,
                         const struct attn_block *block, const float *buffer);
 
+/* Write n floats to F32, F16 or BF16, each rounded once. */
+void attn_narrow(const struct attn_kernels *kernels, const float *from, enum attn_dtype dtype,
+                 int64_t n, void *to);
+
 /* The kernels' name of F32, F16 or BF16; ATTN_NUMBERS_COUNT for the others, which they cannot
  * read. */
 enum attn_numbers attn_numbers_of(enum attn_dtype dtype);

@@ -2,13 +2,14 @@
  *
  *     PROJECT  blocks of rows and outputs of query, key and value: product, bias, clamp -> scratch
  *     PREPARE  chunks of rows of query and key: norm, rotary embedding, in scratch
+ *     APPEND   chunks of rows of key and value, into the cache
  *     ATTEND   the tasks of one struct attn_plan, or the tasks of a reduced weight map around them;
  *              for few query rows and many keys first the parts of the tasks, then their joins
  *     SELECT   the tasks that such a map leaves for after ATTEND
  *     OUTPUT   blocks of rows and outputs of the context: product and bias
  *
  * layer_project.c has the products. layer_merge.c has the stage that replaces ATTEND when partial
- * answers are merged. */
+ * answers are merged; layer_cache.c has APPEND. */
 #include "layer.h"
 
 #include "base/internal.h"
@@ -84,7 +85,7 @@ static struct attn_tensor prepared(const struct attn_layer_plan *plan, int index
     struct attn_tensor view = *planned;
 
     attn_layer_operands(&plan->problem, operands);
-    if (operands[index].is_prepared)
+    if (operands[index].is_prepared && (index == 0 || plan->problem.cache == NULL))
         view.data = attn_scratch_at(scratch, offset);
     return view;
 }
@@ -109,9 +110,9 @@ static void run_attend(const struct attn_layer_plan *plan, enum attn_layer_stage
     attn_layer_operands(&plan->problem, operands);
     if (operands[0].is_prepared)
         problem->query.data = attn_scratch_at(scratch, plan->q_offset);
-    if (operands[1].is_prepared)
+    if (operands[1].is_prepared && plan->problem.cache == NULL)
         problem->key.data = attn_scratch_at(scratch, plan->k_offset);
-    if (operands[2].is_prepared)
+    if (operands[2].is_prepared && plan->problem.cache == NULL)
         problem->value.data = attn_scratch_at(scratch, plan->v_offset);
     if (attn_layer_has_output(&plan->problem))
         problem->context.data = attn_scratch_at(scratch, plan->context_offset);
@@ -143,6 +144,9 @@ void attn_layer_run(const struct attn_layer_plan *plan, int stage, int64_t task,
         break;
     case ATTN_LAYER_PREPARE:
         run_prepare(plan, task, scratch);
+        break;
+    case ATTN_LAYER_APPEND:
+        attn_layer_run_append(plan, task, scratch);
         break;
     case ATTN_LAYER_ATTEND:
     case ATTN_LAYER_ATTEND_PART:

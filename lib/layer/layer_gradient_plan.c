@@ -217,6 +217,7 @@ enum attn_status attn_layer_gradient_plan_init(struct attn_layer_gradient_plan *
     struct attn_gradient_problem gradient;
 
     RETURN_IF_FAILED(check(problem, where));
+    RETURN_IF(problem->layer.cache != NULL, ATTN_ERR_OPTION, "layer.cache");
     memset(plan, 0, sizeof *plan);
     plan->problem = *problem;
     /* Wanted so that values are projected; nothing is ever written to this address or to that of

@@ -9,6 +9,7 @@
 enum attn_layer_stage {
     ATTN_LAYER_PROJECT,
     ATTN_LAYER_PREPARE,
+    ATTN_LAYER_APPEND, /* to a cache */
     ATTN_LAYER_ATTEND,
     ATTN_LAYER_ATTEND_PART, /* in place of ATTEND, if its tasks can be divided: first the parts, */
     ATTN_LAYER_ATTEND_JOIN, /* then the joins of the parts */
@@ -17,7 +18,7 @@ enum attn_layer_stage {
     ATTN_LAYER_OUTPUT
 };
 
-/* Rows of one task of PREPARE or MERGE. */
+/* Rows of one task of PREPARE, APPEND or MERGE. */
 enum { ATTN_LAYER_CHUNK_ROWS = 256 };
 
 static inline float *attn_scratch_at(void *scratch, size_t offset)
@@ -88,6 +89,12 @@ enum attn_status attn_layer_check_output(const struct attn_layer *layer, const c
 /* One task of the stage MERGE (layer_merge.h). */
 void attn_layer_run_merge(const struct attn_layer_plan *plan, int64_t task, void *scratch,
                           void *workspace);
+
+/* Check the cache of a problem, if there is one, and run one task of the stage APPEND. */
+enum attn_status attn_layer_check_cache(const struct attn_layer_problem *problem,
+                                        const char **where);
+int64_t attn_layer_append_tasks(const struct attn_layer_problem *problem);
+void attn_layer_run_append(const struct attn_layer_plan *plan, int64_t task, void *scratch);
 
 /* Does the call end with the output projection? */
 bool attn_layer_has_output(const struct attn_layer_problem *problem);

@@ -20,6 +20,8 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
     const struct attn_norm *q_norm = layer->q_norm.weight != NULL ? &layer->q_norm : NULL;
     const struct attn_norm *k_norm = layer->k_norm.weight != NULL ? &layer->k_norm : NULL;
 
+    const int64_t cached = problem->cache != NULL ? problem->cache->length : 0;
+
     operands[0] = (struct attn_operand){
         .input = &problem->query,
         .linear = &layer->q_proj,
@@ -37,7 +39,7 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
         .linear = &layer->k_proj,
         .heads = layer->kv_heads,
         .head_dim = layer->head_dim,
-        .first_position = problem->kv_offset,
+        .first_position = problem->kv_offset + cached,
         .is_rotated = is_rotated,
         .norm = k_norm,
         .is_prepared = layer->k_proj.weight != NULL || k_norm != NULL || is_rotated,
@@ -49,8 +51,9 @@ void attn_layer_operands(const struct attn_layer_problem *problem,
         .linear = &layer->v_proj,
         .heads = layer->kv_heads,
         .head_dim = layer->v_head_dim,
-        /* Only the context needs values. */
-        .is_prepared = layer->v_proj.weight != NULL && problem->context != NULL,
+        /* Only the context needs values, and a cache. */
+        .is_prepared =
+            layer->v_proj.weight != NULL && (problem->context != NULL || problem->cache != NULL),
         .names = &VALUE,
         .linear_name = "layer.v_proj",
     };
@@ -63,7 +66,8 @@ void attn_operand_rotate(const struct attn_layer_problem *problem,
                          struct attn_rope_rows *rows)
 {
     const double query_end = (double)problem->past_len + (double)problem->query.shape[2];
-    const double key_end = (double)problem->kv_offset + (double)problem->key.shape[2];
+    const double cached = problem->cache != NULL ? (double)problem->cache->length : 0;
+    const double key_end = (double)problem->kv_offset + cached + (double)problem->key.shape[2];
 
     rows->head_dim = operand->head_dim;
     rows->first_position = (double)operand->first_position + (double)first;

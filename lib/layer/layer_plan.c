@@ -165,6 +165,10 @@ static struct attn_problem attention_problem(const struct attn_layer_problem *pr
         .kernels = problem->kernels,
     };
 
+    if (problem->cache != NULL) {
+        attention.key = problem->cache->key;
+        attention.value = problem->cache->value;
+    }
     bind_outputs(problem, &attention);
     return attention;
 }
@@ -228,6 +232,7 @@ static void lay_out(struct attn_layer_plan *plan,
     }
     add_stage(plan, ATTN_LAYER_PROJECT, attn_layer_product_tasks(&call, 1, ATTN_PRODUCT_INPUTS));
     add_stage(plan, ATTN_LAYER_PREPARE, chunks);
+    add_stage(plan, ATTN_LAYER_APPEND, attn_layer_append_tasks(problem));
     add_attention(plan);
     if (attn_layer_has_output(problem)) {
         plan->context_offset = reserve(plan, q_len, layer->o_proj.in);
@@ -259,13 +264,14 @@ enum attn_status attn_layer_plan_init(struct attn_layer_plan *plan,
     for (int i = 0; i < ATTN_OPERAND_COUNT; i++)
         RETURN_IF_FAILED(check_operand(&operands[i], where));
     RETURN_IF_FAILED(check_context(problem, where));
+    RETURN_IF_FAILED(attn_layer_check_cache(problem, where));
     memset(plan, 0, sizeof *plan);
     plan->problem = *problem;
     attention = attention_problem(problem, operands);
     RETURN_IF_FAILED(attn_plan_init(&plan->attention, &attention, where));
     if (problem->weight_map != NULL)
         RETURN_IF_FAILED(attn_weight_map_check(problem->weight_map, &plan->attention, where));
-    if (is_asked(problem) && problem->query.shape[2] > 0)
+    if ((is_asked(problem) && problem->query.shape[2] > 0) || attn_layer_append_tasks(problem) > 0)
         lay_out(plan, operands);
     return ATTN_OK;
 }

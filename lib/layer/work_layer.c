@@ -52,6 +52,18 @@ static void add_operands(const struct attn_layer_problem *problem, struct attn_w
     }
 }
 
+/* Rows that are read and written once more, into a cache. */
+static void add_append(const struct attn_layer_problem *problem, struct attn_work *work)
+{
+    const struct attn_layer *layer = problem->layer;
+    const double columns = (double)layer->kv_heads * (double)(layer->head_dim + layer->v_head_dim);
+
+    if (problem->cache == NULL)
+        return;
+    work->tasks += (double)attn_layer_append_tasks(problem);
+    work->moved_numbers += (double)problem->key.shape[2] * columns;
+}
+
 static void add_output(const struct attn_layer_problem *problem, struct attn_work *work)
 {
     const int64_t rows = problem->query.shape[2];
@@ -101,6 +113,7 @@ void attn_layer_work(const struct attn_layer_plan *plan, struct attn_work *work)
         add_merge(plan, work);
     } else {
         add_operands(problem, work);
+        add_append(problem, work);
         if (problem->weight_map != NULL)
             attn_plan_work_reduced(&plan->attention, problem->weight_map, problem->past_len, work);
         else
