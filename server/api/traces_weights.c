@@ -1,4 +1,5 @@
-/* traces_weights.c - GET /v1/traces/{id}/weights: one piece of a map, as bytes. */
+/* traces_weights.c - GET /v1/traces/{id}/weights: one piece of a map, or of the maps of all heads
+ * of a layer, as bytes. */
 #include "api/traces.h"
 
 #include "api/traces_internal.h"
@@ -15,6 +16,7 @@ enum { CELLS_DEFAULT = 256, TAG_BYTES = 24 };
 struct weights {
     struct traces_call traces; /* first */
     struct kept_piece piece;
+    bool of_all; /* heads; the answer then has a dimension of heads */
     char tag[TAG_BYTES];
 };
 
@@ -87,8 +89,27 @@ static bool read_choice(const struct exchange *exchange, const char *name,
                      count > 2 ? choices[2] : "");
 }
 
+/* One head by its number, or all of the layer. */
+static bool read_heads(const struct exchange *exchange, struct kept_piece *piece, bool *of_all,
+                       struct fault *fault)
+{
+    char value[TRACES_PARAM_BYTES];
+    const bool is_there = exchange_query(exchange, "head", value, sizeof value);
+    *of_all = is_there && strcmp(value, "all") == 0;
+    piece->head = 0;
+    piece->head_count = *of_all ? piece->layer->q_heads : 1;
+    if (*of_all || traces_read_head(exchange, piece->layer, &piece->head, fault))
+        return true;
+    if (is_there)
+        return fault_set(fault, fault->code,
+                         "head is '%.40s'; expected all or a whole number from 0 to %" PRId64,
+                         value, piece->layer->q_heads - 1);
+    return fault_set(fault, fault->code,
+                     "head is missing; expected ?head=N or ?head=all in the address");
+}
+
 static bool read_piece(const struct exchange *exchange, const struct kept_trace *kept,
-                       struct kept_piece *piece, struct fault *fault)
+                       struct kept_piece *piece, bool *of_all, struct fault *fault)
 {
     static const char *const REDUCES[] = { "max", "mean" };
     static const char *const DTYPES[] = { "f32", "f16", "u8" };
@@ -96,7 +117,7 @@ static bool read_piece(const struct exchange *exchange, const struct kept_trace 
     static const char *const SCALES[] = { "linear", "sqrt", "log" };
     int reduce = 0, dtype = 0, scale = 0;
     if (!traces_read_layer(exchange, kept, &piece->layer, fault)
-        || !traces_read_head(exchange, piece->layer, &piece->head, fault)
+        || !read_heads(exchange, piece, of_all, fault)
         || !read_range(exchange, "rows", piece->layer->q_len, piece->rows, fault)
         || !read_range(exchange, "keys", piece->layer->kv_len, piece->keys, fault)
         || !read_cells(exchange, piece, fault)
@@ -112,13 +133,16 @@ static bool read_piece(const struct exchange *exchange, const struct kept_trace 
 
 /* A kept trace does not change, so what is asked tags the answer. The tag is weak (RFC
  * 9110, 8.8.3), for it is that of packed answers, too. */
-static void write_tag(const struct kept_trace *kept, const struct kept_piece *piece,
+static void write_tag(const struct kept_trace *kept, const struct kept_piece *piece, bool of_all,
                       char tag[TAG_BYTES])
 {
-    const int64_t asked[] = { piece->layer->number,  piece->head,          piece->rows[0],
-                              piece->rows[1],        piece->keys[0],       piece->keys[1],
-                              piece->cell_rows,      piece->cell_columns,  (int64_t)piece->reduce,
-                              (int64_t)piece->dtype, (int64_t)piece->scale };
+    const int64_t head = of_all ? -1 : piece->head;
+    const int64_t asked[] = { piece->layer->number,   head,
+                              piece->rows[0],         piece->rows[1],
+                              piece->keys[0],         piece->keys[1],
+                              piece->cell_rows,       piece->cell_columns,
+                              (int64_t)piece->reduce, (int64_t)piece->dtype,
+                              (int64_t)piece->scale };
     uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a */
     for (const char *p = kept->id; *p; p++)
         hash = (hash ^ (unsigned char)*p) * 0x100000001B3u;
@@ -137,9 +161,9 @@ static bool begin(struct call *call, const struct exchange *exchange, struct fau
 {
     struct weights *weights = weights_of(call);
     if (!traces_begin(&weights->traces, exchange, NAMES, 8, fault)
-        || !read_piece(exchange, weights->traces.kept, &weights->piece, fault))
+        || !read_piece(exchange, weights->traces.kept, &weights->piece, &weights->of_all, fault))
         return false;
-    write_tag(weights->traces.kept, &weights->piece, weights->tag);
+    write_tag(weights->traces.kept, &weights->piece, weights->of_all, weights->tag);
     return true;
 }
 
@@ -150,16 +174,17 @@ static bool read(struct call *call, struct fault *fault)
     kept_piece_plan(piece);
     const size_t cells = (size_t)kept_piece_cells(piece);
     const size_t bytes = cells * kept_dtype_bytes(piece->dtype);
-    piece->tile.cells = arena_calloc(&weights->traces.arena, cells, sizeof(float));
-    if (!piece->tile.cells)
-        return fault_no_memory(fault);
     if (bytes > call->service->config->answer_bytes_max)
         return fault_set(fault, FAULT_ANSWER_TOO_LARGE,
                          "the answer takes %zu bytes; at most %zu are given", bytes,
                          call->service->config->answer_bytes_max);
-    const double pairs = piece->from_levels ? (double)cells
-                                            : (double)(piece->rows[1] - piece->rows[0])
-                                                  * (double)(piece->keys[1] - piece->keys[0]);
+    piece->cells = arena_calloc(&weights->traces.arena, cells, sizeof(float));
+    if (!piece->cells)
+        return fault_no_memory(fault);
+    const double pairs = piece->from_levels
+                             ? (double)cells
+                             : (double)piece->head_count * (double)(piece->rows[1] - piece->rows[0])
+                                   * (double)(piece->keys[1] - piece->keys[0]);
     traces_price(&weights->traces, pairs, piece->layer->head_dim, bytes);
     return traces_take_workspaces(&weights->traces, kept_piece_workspace_bytes(piece), fault);
 }
@@ -192,9 +217,12 @@ static void add_headers(struct weights *weights)
 {
     struct exchange *exchange = weights->traces.call.exchange;
     const struct kept_piece *piece = &weights->piece;
-    char value[64];
+    char value[64], heads[24] = "";
     add_cache_headers(exchange, weights->traces.kept, weights->tag);
-    snprintf(value, sizeof value, "%" PRId64 "x%" PRId64, piece->shape[0], piece->shape[1]);
+    if (weights->of_all)
+        snprintf(heads, sizeof heads, "%" PRId64 "x", piece->head_count);
+    snprintf(value, sizeof value, "%s%" PRId64 "x%" PRId64, heads, piece->shape[0],
+             piece->shape[1]);
     exchange_add_header(exchange, "X-Tile-Shape", value);
     snprintf(value, sizeof value, "%.9g", (double)piece->least);
     exchange_add_header(exchange, "X-Tile-Min", value);
@@ -224,9 +252,10 @@ static bool answer_known(struct exchange *exchange)
     struct fault fault;
     struct kept_piece piece = { .head = 0 };
     char tag[TAG_BYTES];
+    bool of_all = false;
     struct kept_trace *kept = known ? traces_find(exchange, &fault) : NULL;
-    const bool is_known = kept && read_piece(exchange, kept, &piece, &fault)
-                          && (write_tag(kept, &piece, tag),
+    const bool is_known = kept && read_piece(exchange, kept, &piece, &of_all, &fault)
+                          && (write_tag(kept, &piece, of_all, tag),
                               strcmp(known, "*") == 0 || strstr(known, strchr(tag, '"')) != NULL);
     if (is_known) {
         add_cache_headers(exchange, kept, tag);

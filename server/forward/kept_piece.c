@@ -16,6 +16,12 @@ static int64_t count_of(const int64_t range[2])
     return range[1] - range[0];
 }
 
+/* The cells of the index-th head; NULL where there are none yet. */
+static float *cells_of(const struct kept_piece *piece, int64_t index)
+{
+    return piece->cells ? piece->cells + index * piece->shape[0] * piece->shape[1] : NULL;
+}
+
 /* ------------------------------------------------------------------ planning -- */
 
 /* Whether each cell holds at least one block of the level on both sides. */
@@ -27,24 +33,31 @@ static bool suits_levels(const struct kept_piece *piece)
            && keys >= piece->cell_columns * KEPT_BLOCK;
 }
 
+/* The piece of one of its heads, the index-th. */
+static struct attn_map_tile tile_of(const struct kept_piece *piece, int64_t index)
+{
+    struct attn_map_tile tile = {
+        .rows = { piece->rows[0], piece->rows[1] },
+        .keys = { piece->keys[0], piece->keys[1] },
+        .cell_rows = piece->cell_rows,
+        .cell_columns = piece->cell_columns,
+        .reduce = piece->reduce,
+        .cells = cells_of(piece, index),
+    };
+    kept_layer_problem(piece->layer, piece->head + index, &tile);
+    return tile;
+}
+
 void kept_piece_plan(struct kept_piece *piece)
 {
-    struct attn_map_tile *tile = &piece->tile;
-    float *cells = tile->cells;
-    kept_layer_problem(piece->layer, piece->head, tile);
-    memcpy(tile->rows, piece->rows, sizeof tile->rows);
-    memcpy(tile->keys, piece->keys, sizeof tile->keys);
-    tile->cell_rows = piece->cell_rows;
-    tile->cell_columns = piece->cell_columns;
-    tile->reduce = piece->reduce;
-    tile->cells = cells;
-    attn_map_tile_shape(tile, piece->shape);
+    const struct attn_map_tile tile = tile_of(piece, 0);
+    attn_map_tile_shape(&tile, piece->shape);
     piece->from_levels = suits_levels(piece);
 }
 
 int64_t kept_piece_cells(const struct kept_piece *piece)
 {
-    return piece->shape[0] * piece->shape[1];
+    return piece->head_count * piece->shape[0] * piece->shape[1];
 }
 
 /* ----------------------------------------------------------------- computing -- */
@@ -64,12 +77,13 @@ static void blocks_of(const int64_t range[2], int64_t c, int64_t cells, int64_t 
     touched[1] = (range[0] + first_of(c + 1, cells, count) - 1) * blocks / n + 1;
 }
 
-/* One row of cells, from the level of the head. */
-static void run_levels(const struct kept_piece *piece, int64_t row)
+/* One row of cells of the index-th head, from its level. */
+static void run_levels(const struct kept_piece *piece, int64_t index, int64_t row)
 {
     const struct kept_layer *layer = piece->layer;
-    const float *level = layer->levels + piece->head * layer->level_rows * layer->level_columns;
-    float *out = piece->tile.cells + row * piece->shape[1];
+    const float *level =
+        layer->levels + (piece->head + index) * layer->level_rows * layer->level_columns;
+    float *out = cells_of(piece, index) + row * piece->shape[1];
     int64_t rows[2], columns[2];
     blocks_of(piece->rows, row, piece->shape[0], layer->q_len, layer->level_rows, rows);
     for (int64_t c = 0; c < piece->shape[1]; c++) {
@@ -82,22 +96,32 @@ static void run_levels(const struct kept_piece *piece, int64_t row)
     }
 }
 
+/* Tasks of one head. All heads have as many. */
+static int64_t tasks_of_head(const struct kept_piece *piece)
+{
+    const struct attn_map_tile tile = tile_of(piece, 0);
+    return piece->from_levels ? 1 : attn_map_tile_tasks(&tile);
+}
+
 int64_t kept_piece_tasks(const struct kept_piece *piece)
 {
-    return piece->from_levels ? 1 : attn_map_tile_tasks(&piece->tile);
+    return piece->head_count * tasks_of_head(piece);
 }
 
 size_t kept_piece_workspace_bytes(const struct kept_piece *piece)
 {
-    return piece->from_levels ? 0 : attn_map_tile_workspace_bytes(&piece->tile);
+    const struct attn_map_tile tile = tile_of(piece, 0);
+    return piece->from_levels ? 0 : attn_map_tile_workspace_bytes(&tile);
 }
 
 void kept_piece_run(const struct kept_piece *piece, int64_t task, void *workspace)
 {
+    const int64_t task_count = tasks_of_head(piece), index = task / task_count;
+    const struct attn_map_tile tile = tile_of(piece, index);
     if (!piece->from_levels)
-        attn_map_tile_run(&piece->tile, task, workspace);
+        attn_map_tile_run(&tile, task % task_count, workspace);
     for (int64_t row = 0; piece->from_levels && row < piece->shape[0]; row++)
-        run_levels(piece, row);
+        run_levels(piece, index, row);
 }
 
 /* ------------------------------------------------------------------- writing -- */
@@ -119,7 +143,7 @@ static float scaled(enum kept_scale scale, float weight)
 
 void kept_piece_write(struct kept_piece *piece, void *bytes)
 {
-    float *cells = piece->tile.cells;
+    float *cells = piece->cells;
     const int64_t count = kept_piece_cells(piece);
     piece->least = count > 0 ? INFINITY : 0;
     piece->most = 0;

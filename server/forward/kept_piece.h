@@ -1,4 +1,5 @@
-/* kept_piece.h - one piece of a map of a kept trace, as the bytes of an answer. */
+/* kept_piece.h - one piece of a map of a kept trace, or the same piece of the maps of all heads of
+ * a layer, as the bytes of an answer. */
 #ifndef ATTND_KEPT_PIECE_H
 #define ATTND_KEPT_PIECE_H
 
@@ -12,10 +13,10 @@ enum { KEPT_CELLS_MAX = 4096 }; /* on each side */
 /* Bytes of a number. */
 size_t kept_dtype_bytes(enum kept_dtype dtype);
 
-/* As asked: the rows and keys [first, end) of one head, as cells. */
+/* As asked: the rows and keys [first, end) of each of these heads, as cells. */
 struct kept_piece {
     const struct kept_layer *layer;
-    int64_t head;
+    int64_t head, head_count; /* the first, and how many */
     int64_t rows[2], keys[2];
     int64_t cell_rows, cell_columns;
     enum attn_map_reduce reduce;
@@ -23,20 +24,20 @@ struct kept_piece {
     enum kept_scale scale;
 
     /* As planned. */
-    struct attn_map_tile tile; /* without tasks where the levels answer */
-    bool from_levels;
-    int64_t shape[2];
-    float least, most; /* of the cells' weights, once they are computed */
+    bool from_levels;  /* the levels answer, without tasks of tiles */
+    int64_t shape[2];  /* of one head */
+    float *cells;      /* [head_count][shape[0]][shape[1]], the caller's */
+    float least, most; /* of all cells' weights, once they are computed */
 };
 
-/* Settles shape and tile. cells: [KEPT_CELLS_MAX squared at most], see kept_piece_cells(). A piece
- * of many pairs whose cells hold a block each or more is taken from the levels: its cells are then
- * the maxima over the whole blocks that they touch, and never less than those of their own pairs.
- */
+/* Settles the shape. A piece of many pairs in a head whose cells hold a block each or more is taken
+ * from the levels: its cells are then the maxima over the whole blocks that they touch, and never
+ * less than those of their own pairs. A head's cells are equal to the bit whether it is asked for
+ * alone or with others. */
 void kept_piece_plan(struct kept_piece *piece);
-int64_t kept_piece_cells(const struct kept_piece *piece);
+int64_t kept_piece_cells(const struct kept_piece *piece); /* of all heads */
 
-/* One stage of tasks; each needs kept_piece_workspace_bytes(). piece->tile.cells is set. */
+/* One stage of tasks; each needs kept_piece_workspace_bytes(). piece->cells is set. */
 int64_t kept_piece_tasks(const struct kept_piece *piece);
 size_t kept_piece_workspace_bytes(const struct kept_piece *piece);
 void kept_piece_run(const struct kept_piece *piece, int64_t task, void *workspace);
