@@ -1,0 +1,143 @@
+/* call_file.js - what a dropped file holds: the tensors and options of a call of POST /v1/attention, an input of a trace,
+ * or one matrix of rows.
+ *
+ * A file is .safetensors or .json in the forms that the API takes (API_CALLS.md, API_TRACE.md), or an array alone: .npy,
+ * JSON, or the only tensor of a file. */
+import { isNpy, readNpy } from './npy.js';
+import { fileFault, readSafetensors } from './safetensors.js';
+
+const CALL_TENSORS = ['query', 'key', 'value', 'mask', 'kv_len', 'alibi_slopes', 'sinks'];
+const CALL_FIELDS = ['causal', 'window_left', 'window_right', 'past_len', 'kv_offset', 'scale', 'softcap', 'q_heads',
+    'kv_heads', 'normalizer'];
+const TRACE_TENSORS = ['pixels', 'features', 'embeddings'];
+const NAMES = ['model', 'layer'];
+const UNUSED = ['outputs', 'weight_map', 'format'];  /* the page asks for what it shows */
+const FLOATS = { F64: Float64Array, F32: Float32Array };
+
+/* [[1, 2], [3, 4]] as {dtype, shape, values}; numbers become F32, as the daemon reads them, and bools BOOL. null is a
+ * number that is not finite: -inf in a mask. */
+function tensorOfLists(lists, name) {
+    const shape = [];
+    for (let inner = lists; Array.isArray(inner); inner = inner[0])
+        shape.push(inner.length);
+    const flat = [];
+    const walk = (value, axis) => {
+        if (axis === shape.length) {
+            if (value !== null && typeof value !== 'number' && typeof value !== 'boolean')
+                throw fileFault(`'${name}' holds ${JSON.stringify(value)?.slice(0, 40)} where a number stands elsewhere.`);
+            flat.push(value === null ? -Infinity : value);
+        } else if (!Array.isArray(value) || value.length !== shape[axis]) {
+            throw fileFault(`'${name}' has rows of unequal length: expected ${shape[axis]} in each.`);
+        } else {
+            value.forEach((inner) => walk(inner, axis + 1));
+        }
+    };
+    walk(lists, 0);
+    return flat.length > 0 && flat.every((value) => typeof value === 'boolean')
+        ? { dtype: 'BOOL', shape, values: Uint8Array.from(flat) }
+        : { dtype: 'F32', shape, values: Float32Array.from(flat, Number) };
+}
+
+/* The same tensor in floats: integers and halves become F32, for weight maps are made in F32 anyway. */
+function asFloats({ dtype, shape, values }) {
+    return dtype in FLOATS || dtype === 'BOOL' ? { dtype, shape, values }
+        : { dtype: 'F32', shape, values: Float32Array.from(values, Number) };
+}
+
+function readJson(text) {
+    let value;
+    try {
+        value = JSON.parse(text);
+    } catch (error) {
+        throw fileFault(`The file is no JSON: ${error.message}`);
+    }
+    if (Array.isArray(value))
+        return { tensors: new Map([['', tensorOfLists(value, 'the array')]]), fields: {} };
+    if (value === null || typeof value !== 'object')
+        throw fileFault('The file holds a single value; expected an array, or an object with query, key and value.');
+    const tensors = new Map();
+    const fields = {};
+    for (const [name, member] of Object.entries(value))
+        if (name === 'tokens' && Array.isArray(member) && member.every((token) => typeof token === 'string'))
+            fields.labels = member;
+        else if (member !== null && (Array.isArray(member) || name === 'kv_len') && !UNUSED.includes(name))
+            tensors.set(name, tensorOfLists(member, name));
+        else if (member !== null && !UNUSED.includes(name))
+            fields[name] = member;
+    return { tensors, fields };
+}
+
+/* Fields of a safetensors file are texts: names as they are, all else as JSON. */
+function fieldsOfMetadata(metadata) {
+    const known = [...NAMES, ...CALL_FIELDS].filter((name) => Object.hasOwn(metadata, name));
+    return Object.fromEntries(known.map((name) => {
+        if (name === 'model' || name === 'normalizer')
+            return [name, metadata[name]];
+        try {
+            return [name, JSON.parse(metadata[name])];
+        } catch {
+            throw fileFault(`'${name}' of __metadata__ is no JSON: ${metadata[name].slice(0, 40)}`);
+        }
+    }));
+}
+
+async function readAny(file) {
+    const buffer = await file.arrayBuffer();
+    if (isNpy(buffer) || /\.npy$/i.test(file.name))
+        return { tensors: new Map([['', readNpy(buffer)]]), fields: {} };
+    const first = new Uint8Array(buffer, 0, Math.min(64, buffer.byteLength)).find((byte) => byte > 0x20);
+    const isText = /\.json$/i.test(file.name) || (!/\.safetensors$/i.test(file.name) && (first === 0x5b || first === 0x7b)
+        && new DataView(buffer).getUint8(0) === first);
+    if (isText)
+        return readJson(new TextDecoder().decode(buffer));
+    const { tensors, metadata } = readSafetensors(buffer);
+    return { tensors, fields: fieldsOfMetadata(metadata) };
+}
+
+function checkKnown({ tensors, fields }) {
+    const known = [...NAMES, ...CALL_FIELDS, 'labels'];
+    for (const name of Object.keys(fields))
+        if (!known.includes(name))
+            throw fileFault(`The file has the field '${name}'; known are ${known.slice(0, -1).join(', ')}.`);
+    for (const name of tensors.keys())
+        if (!CALL_TENSORS.includes(name))
+            throw fileFault(`The file has '${name}' beside query; known are ${CALL_TENSORS.join(', ')}.`);
+}
+
+/* A leading axis of 1 is a batch of one. */
+function withoutBatch(name, { dtype, shape, values }) {
+    if (shape.length !== 4)
+        return { dtype, shape, values };
+    if (shape[0] !== 1)
+        throw fileFault(`'${name}' is a batch of ${shape[0]}; drop one item of it, [heads][rows][columns].`);
+    return { dtype, shape: shape.slice(1), values };
+}
+
+/* The only array of a file. Those that a trace answered as layers.N.inputs are rows that enter layer N. */
+function rowsOf([name, tensor], fields) {
+    const layer = /^layers\.(\d+)\.inputs$/.exec(name)?.[1];
+    return { kind: 'rows', rows: withoutBatch(name || 'the array', asFloats(tensor)),
+        layer: layer === undefined ? fields.layer ?? null : Number(layer), model: fields.model ?? null, fields };
+}
+
+/* Reads a File: {kind: 'call', tensors: {query, ...}, fields, model, layer}, or {kind: 'trace', tensors: {pixels or
+ * features or embeddings}, model}, or {kind: 'rows', rows, layer, model, fields}. Tensors are {dtype, shape, values};
+ * model and layer are null where the file does not say. */
+export async function readCallFile(file) {
+    const read = await readAny(file);
+    const { tensors, fields } = read;
+    const { model = null, layer = null, ...options } = fields;
+    const ofTrace = TRACE_TENSORS.filter((name) => tensors.has(name));
+    if (ofTrace.length > 0)
+        return { kind: 'trace', model, tensors: Object.fromEntries(ofTrace.map(
+            (name) => [name, asFloats(tensors.get(name))])) };
+    if (tensors.has('query')) {
+        checkKnown(read);
+        return { kind: 'call', model, layer, fields: options, tensors: Object.fromEntries([...tensors].map(
+            ([name, tensor]) => [name, name === 'kv_len' ? tensor : withoutBatch(name, asFloats(tensor))])) };
+    }
+    if (tensors.size === 1)
+        return rowsOf([...tensors][0], fields);
+    throw fileFault(`The file has ${tensors.size} tensors (${[...tensors.keys()].slice(0, 5).join(', ')}`
+        + `${tensors.size > 5 ? ', …' : ''}); expected query, with key and value or without, or one matrix of rows.`);
+}
