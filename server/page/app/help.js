@@ -10,6 +10,17 @@ const KEYS = [
         ['Shift+Enter', 'in the text: a new line'],
         ['Esc', 'closes what is open'],
     ]],
+    ['One head', [
+        ['[ and ]', 'the previous and the next head'],
+        ['{ and }', 'the previous and the next layer'],
+    ]],
+    ['On a map', [
+        ['Arrows', 'from cell to cell; with Shift they move the map'],
+        ['Home, End', 'the first and the last key of the row'],
+        ['Page Up, Page Down', 'rows by the screen'],
+        ['Enter', 'fixes the row and the key; Esc releases them'],
+        ['+ and −', 'larger and smaller, as the wheel or two fingers; 0 shows all, as a double click'],
+    ]],
 ];
 
 export function Help({ isOpen, onClose, hasKeys, onHasKeys }) {
@@ -34,24 +45,4 @@ export function Help({ isOpen, onClose, hasKeys, onHasKeys }) {
                 Keys of one character work everywhere</label></p>
             <button class="main" onClick=${onClose}>Close</button>
         </dialog>`;
-}
-
-const isTyping = (element) => element.closest?.('input, select, textarea, dialog, [contenteditable]');
-
-/* Keys of one character, where nobody types: {key: what to do}. */
-export function useKeys(actions, isOn) {
-    useEffect(() => {
-        if (!isOn)
-            return undefined;
-        const act = (event) => {
-            const action = actions[event.key];
-            if (!action || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented ||
-                isTyping(event.target))
-                return;
-            event.preventDefault();
-            action();
-        };
-        window.addEventListener('keydown', act);
-        return () => window.removeEventListener('keydown', act);
-    });
 }

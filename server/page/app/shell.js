@@ -1,9 +1,10 @@
 /* shell.js - the frame around the views: what is looked at, which view, progress, and faults. */
 import { html, useCallback, useEffect, useState } from '../vendor/html.js';
 import { writeAddress } from '../data/state.js';
+import { useKeys } from '../draw/keys.js';
 import { Boundary, Fault } from './fault.js';
 import { DropZone } from './file_drop.js';
-import { Help, useKeys } from './help.js';
+import { Help } from './help.js';
 import { useModels, useOther, useSource, useStore, useVersion } from './hooks.js';
 import { FIRST_TEXT, InputForm } from './input_form.js';
 import { firstModel, plural, takes } from './model_words.js';
@@ -159,7 +160,7 @@ export function Shell({ store }) {
             ${fault && html`<${Fault} key=${fault} fault=${fault} onAgain=${frame.onAgain}
                 onClose=${() => frame.setFault(null)} />`}
             ${source && html`<${Boundary} key=${name}>
-                <${View} ...${{ state: shown, change, source, onFault, models, openOther }} />
+                <${View} ...${{ state: shown, change, source, onFault, models, openOther, hasKeys }} />
             <//>`}
             ${!source && !frame.isOpening && !fault && html`<${Invitation} models=${models} />`}
         </main>

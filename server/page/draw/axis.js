@@ -26,12 +26,13 @@ class FittedLabels {
 
 const labels = new FittedLabels();
 
-/** The width in CSS pixels that the labels of tokens take, at most `most`. */
-export function axisWidth(context, tokens, most) {
+/** The width in CSS pixels that the labels of tokens take, at most `most`, where the smallest size of
+ * a token is `size`. */
+export function axisWidth(context, tokens, size, most) {
     const longest = tokens.map(({ label }) => label).sort((a, b) => b.length - a.length);
     const widths = longest.slice(0, LABELS_MEASURED)
         .map((label) => context.measureText(label).width);
-    const numbers = context.measureText(`${tokens.length} `).width;
+    const numbers = labelStep(size) === 1 ? 0 : context.measureText(`${tokens.length} `).width;
     return Math.ceil(Math.min(most, Math.max(24, ...widths) + numbers + 2 * PAD));
 }
 

@@ -35,7 +35,7 @@ const HELP = 'Arrow keys move from cell to cell, Home and End along the row, Pag
  * null; onWindow({rows, keys}) once the hand rests; selected: {row, key}, each a number or null,
  * onSelect({row, key}); hover: {row, key} | null, onHover; scale, palette; label: what the map is,
  * in words. Optional: link of createLink(); weightOf(row, key) -> exact weight | null;
- * onFault(ApiFault | null) where tiles do not come.
+ * onFault(ApiFault | null) where tiles do not come; children stand beside the buttons below it.
  */
 export function MapCanvas(props) {
     const canvas = useRef(null);
@@ -53,12 +53,13 @@ export function MapCanvas(props) {
         <div class="map-frame">
             <canvas ref=${canvas} class="map-canvas" tabindex="0" role="application"
                 aria-roledescription="weight map" aria-label=${`${props.label}. ${HELP}`}></canvas>
-            <div class="map-buttons">
+            <div class="map-foot">
+                <div class="map-words">${props.children}</div>
                 ${button('Zoom in', '+', () => view.current.zoomBy(1.5, null))}
                 ${button('Zoom out', '−', () => view.current.zoomBy(1 / 1.5, null))}
                 ${button('Show the whole map', '⤢', () => view.current.showWhole())}
             </div>
-            <p class="visually-hidden" aria-live="polite">
+            <p class="hidden" aria-live="polite">
                 ${isOnMap(cursor, props) ? sayCell(cursor, props) : ''}
             </p>
         </div>`;

@@ -8,7 +8,8 @@ import {
 } from './window.js';
 
 const SETTLE_MS = 250;
-const LEFT_SHARE = 0.3;
+const AXIS_SHARE = 0.3; /* of the canvas, at most */
+const MAP_SHARE = 1 - AXIS_SHARE;
 const LEFT_MAX = 150;
 const TOP_MAX = 110;
 const EDGE = 4; /* beside the map, for the outline of marks */
@@ -111,8 +112,10 @@ export class MapView {
         this.#theme ??= themeOf(this.#canvas, TEXT_SIZE);
         context.font = this.#theme.font;
         const { rowTokens, keyTokens } = this.#props;
-        const left = axisWidth(context, rowTokens, Math.min(LEFT_MAX, LEFT_SHARE * width));
-        const top = axisWidth(context, keyTokens, Math.min(TOP_MAX, LEFT_SHARE * height));
+        const left = axisWidth(context, rowTokens, height * MAP_SHARE / rowTokens.length,
+            Math.min(LEFT_MAX, AXIS_SHARE * width));
+        const top = axisWidth(context, keyTokens, width * MAP_SHARE / keyTokens.length,
+            Math.min(TOP_MAX, AXIS_SHARE * height));
         this.#place = {
             margins: { left, top, flatFrom: Math.max(48, top) },
             plot: { width: Math.max(1, width - left - EDGE),

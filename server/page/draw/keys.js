@@ -1,0 +1,22 @@
+/* keys.js - keys of one character, where nobody types. */
+import { useEffect } from '../vendor/html.js';
+
+const isTyping = (element) => element.closest?.('input, select, textarea, dialog, [contenteditable]');
+
+/** Does what actions says, {key: call}, while isOn. */
+export function useKeys(actions, isOn) {
+    useEffect(() => {
+        if (!isOn)
+            return undefined;
+        const act = (event) => {
+            const action = actions[event.key];
+            if (!action || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented ||
+                isTyping(event.target))
+                return;
+            event.preventDefault();
+            action();
+        };
+        window.addEventListener('keydown', act);
+        return () => window.removeEventListener('keydown', act);
+    });
+}

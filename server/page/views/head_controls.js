@@ -1,0 +1,80 @@
+/* head_controls.js - which head is looked at, in which colours, and the weight of the pair looked at. */
+import { PALETTES } from '../draw/colours.js';
+import { Legend } from '../draw/legend.js';
+import { weightText } from '../draw/scales.js';
+import { html } from '../vendor/html.js';
+
+const SCALE_NAMES = { linear: 'linear', sqrt: 'square root', log: 'logarithm' };
+
+/* A list with a button to either side. */
+function Stepper({ label, value, options, onChange, keys }) {
+    const at = options.findIndex((option) => option.value === value);
+    const step = (by, sign, word) => html`
+        <button type="button" disabled=${!options[at + by]} title=${`${word} (${keys[by < 0 ? 0 : 1]})`}
+            aria-label=${`${word} ${label.toLowerCase()}`}
+            onClick=${() => onChange(options[at + by].value)}>${sign}</button>`;
+    return html`
+        <div class="stepper">
+            ${step(-1, '‹', 'Previous')}
+            <label>${label}
+                <select value=${value} onChange=${(event) => onChange(Number(event.target.value))}>
+                    ${options.map((option) => html`<option value=${option.value}>${option.title}</option>`)}
+                </select>
+            </label>
+            ${step(1, '›', 'Next')}
+        </div>`;
+}
+
+/** A layer as it is called: with its kind where a model has more than one. */
+export function layerTitle(source, { layer, kind }) {
+    const isOnlyKind = source.layers.every((one) => one.kind === source.layers[0].kind);
+    return isOnlyKind ? String(layer) : `${layer} ${kind}`;
+}
+
+function Choice({ label, value, names, onChange }) {
+    return html`
+        <label class="choice">${label}
+            <select value=${value} onChange=${(event) => onChange(event.target.value)}>
+                ${Object.entries(names).map(([name, title]) => html`<option value=${name}>${title}</option>`)}
+            </select>
+        </label>`;
+}
+
+/** The line above a map. go({layer, head}) looks at another head. */
+export function HeadControls({ source, layer, head, state, change, go }) {
+    const heads = Array.from({ length: layer.heads }, (_, i) => ({ value: i, title: String(i) }));
+    const layers = source.layers.map((one) => ({ value: one.layer, title: layerTitle(source, one) }));
+    const palettes = Object.fromEntries(PALETTES.map((name) => [name, name]));
+    return html`
+        <div class="head-controls">
+            <${Stepper} label="Layer" value=${layer.layer} options=${layers} keys="{}"
+                onChange=${(value) => go({ layer: value })} />
+            <${Stepper} label="Head" value=${head} options=${heads} keys="[]"
+                onChange=${(value) => go({ head: value })} />
+            <${Choice} label="Scale" value=${state.scale} names=${SCALE_NAMES}
+                onChange=${(scale) => change({ scale })} />
+            <${Choice} label="Colours" value=${state.palette} names=${palettes}
+                onChange=${(palette) => change({ palette })} />
+            <${Legend} scale=${state.scale} palette=${state.palette} />
+        </div>`;
+}
+
+/** The pair looked at, in words, and the way to why its weight is what it is. */
+export function PairLine({ layer, cell, weight, state, change }) {
+    const isFixed = state.row !== null && state.key !== null;
+    const token = (tokens, at) => html`<b>${tokens[at].label}</b> <small>${at}</small>`;
+    return html`
+        <div class="pair-line">
+            <p>${cell.row === null && cell.key === null
+                ? 'Point at the map, or click a token, to see weights.'
+                : html`${cell.row === null ? 'any row' : html`row ${token(layer.rowTokens, cell.row)}`}
+                    ${' → '}${cell.key === null ? 'any key' : html`key ${token(layer.keyTokens, cell.key)}`}
+                    ${weight !== null && html`: <span class="number" data-row=${cell.row} data-key=${cell.key}
+                        data-weight=${weight}>${weightText(weight)}</span>`}`}</p>
+            <button type="button" disabled=${!isFixed} onClick=${() => change({ view: 'why' })}
+                title=${isFixed ? 'The score of the fixed pair, stage by stage'
+                    : 'Click a cell of the map first'}>Why this weight?</button>
+            <button type="button" disabled=${state.row === null && state.key === null}
+                onClick=${() => change({ row: null, key: null })}>Release</button>
+        </div>`;
+}
