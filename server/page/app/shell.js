@@ -9,6 +9,7 @@ import { useModels, useOther, useSource, useStore, useVersion } from './hooks.js
 import { FIRST_TEXT, InputForm } from './input_form.js';
 import { firstModel, plural, takes } from './model_words.js';
 import { selectionFor } from './selection.js';
+import { TakeAway } from './take_away.js';
 import { VIEWS, viewOf } from './views.js';
 
 /* A first visit looks by itself where the pass takes no time worth asking for. */
@@ -155,6 +156,7 @@ export function Shell({ store }) {
         <div class="bar">
             <${Tabs} state=${state} change=${change} />
             <p class="status faint" role="status">${statusWords(frame)}</p>
+            ${source && html`<${TakeAway} view=${{ state: shown, source, openOther }} onFault=${onFault} />`}
         </div>
         <main data-view=${name} aria-busy=${frame.isOpening}>
             ${fault && html`<${Fault} key=${fault} fault=${fault} onAgain=${frame.onAgain}

@@ -1,0 +1,56 @@
+/* numbers.js - a sheet as JSON, and as a safetensors file. */
+import { writeSafetensors } from '../data/safetensors.js';
+
+/* The shortest decimal number that reads back to the same 32-bit float. */
+export function shortest(value) {
+    for (let digits = 6; digits < 9; digits++) {
+        const short = Number(value.toPrecision(digits));
+        if (Math.fround(short) === value)
+            return short;
+    }
+    return Number(value.toPrecision(9));
+}
+
+function rowsOf({ shape: [rows, keys], values }) {
+    return Array.from({ length: rows }, (_, row) =>
+        Array.from(values.subarray(row * keys, (row + 1) * keys), shortest));
+}
+
+/* The members of a panel that are no numbers of its map, by the API's names. */
+function describe({ name, layer, head, rows, keys, rowTokens, keyTokens }) {
+    return { name, layer, head, rows, keys, row_tokens: rowTokens, key_tokens: keyTokens };
+}
+
+/* requests are those that made the view; a body of bytes is left out. */
+export function jsonOf({ view, model, title, panels, pair }, requests) {
+    const sent = requests.map((request) => ({ ...request, body: typeof request.body === 'string'
+        ? JSON.parse(request.body) : null }));
+    const maps = panels.map((panel) => ({ ...describe(panel), weights: rowsOf(panel) }));
+    return `${JSON.stringify({ view, model, title, requests: sent, maps, ...(pair ? { pair } : {}) })}\n`;
+}
+
+/* Panels of one shape that follow each other in a layer are one tensor, as the API answers them: [heads][rows][keys]. */
+function tensorGroups(panels) {
+    const groups = new Map();
+    for (const panel of panels) {
+        const side = panel.isDifference ? 'difference.' : panel.isOther ? 'other.' : '';
+        const name = `${side}layers.${panel.layer}.weights`;
+        groups.set(name, [...groups.get(name) ?? [], panel]);
+    }
+    return groups;
+}
+
+export function safetensorsOf({ view, model, title, panels }, requests) {
+    const tensors = {};
+    const layers = {};
+    for (const [name, group] of tensorGroups(panels)) {
+        const size = group[0].values.length;
+        const values = new Float32Array(group.length * size);
+        group.forEach((panel, i) => values.set(panel.values, i * size));
+        tensors[name] = { dtype: 'F32', shape: [group.length, ...group[0].shape], values };
+        layers[name] = { ...describe(group[0]), name: undefined, head: undefined, heads: group.map(({ head }) => head) };
+    }
+    return writeSafetensors(tensors, { view, model, title, maps: JSON.stringify(layers),
+        requests: JSON.stringify(requests.map(({ method, path, body }) =>
+            ({ method, path, body: typeof body === 'string' ? body : null }))) });
+}
