@@ -97,8 +97,6 @@ class TraceSource {
     /* The largest weight of each cell; head is a number or 'all'. dtype 'f16' halves the answer, for pictures whose
      * numbers nobody reads: 3 digits of them are right. */
     async maps(layer, { head, rows, keys, cells, signal, dtype = 'f32' }) {
-        if (head === 'all')
-            return this.#allMaps(layer, { rows, keys, cells, signal, dtype });
         const query = new URLSearchParams({ layer, head, rows: rows.join(':'), keys: keys.join(':'),
             cells: cells.map((count) => Math.min(count, CELLS_SIDE_MAX)).join('x'), dtype });
         const { response, body } = await this.#ask(`weights?${query}`, signal, 'arrayBuffer');
@@ -106,15 +104,6 @@ class TraceSource {
         const [rowCells, keyCells] = shape.slice(-2);
         const values = dtype === 'f16' ? floatsOfHalves(new Uint16Array(body)) : new Float32Array(body);
         return { heads: shape.length === 3 ? shape[0] : 1, rows: rowCells, keys: keyCells, values };
-    }
-
-    async #allMaps(layer, piece) {
-        const { heads } = this.layers.find((one) => one.layer === layer);
-        const maps = await Promise.all(Array.from({ length: heads }, (_, head) => this.maps(layer, { head, ...piece })));
-        const size = maps[0].values.length;
-        const values = new Float32Array(heads * size);
-        maps.forEach((map, head) => values.set(map.values, head * size));
-        return { heads, rows: maps[0].rows, keys: maps[0].keys, values };
     }
 
     /* Map of layer -> {entropy: [a number or null for each head], distance, first, previous, self, delimiters}. */

@@ -1,0 +1,104 @@
+/* open.js - the source of what a person gave: a text, a picture, or a file of numbers. */
+import { readCallFile } from './call_file.js';
+import { readPicture, showPixels } from './pixels.js';
+import { fileFault } from './safetensors.js';
+import { openCall } from './source_call.js';
+import { openTrace } from './source_trace.js';
+
+const FILE_BYTES_MAX = 512 << 20;
+
+const isPicture = (file) => file.type.startsWith('image/') || /\.(png|jpe?g|webp|gif|bmp|avif)$/i.test(file.name);
+
+const namesOf = (models) => models.map(({ name }) => `'${name}'`).join(', ');
+
+function modelOf(models, name) {
+    const model = models.find((one) => one.name === name);
+    if (!model)
+        throw fileFault(`Model '${name}' is not served; there are ${namesOf(models)}.`);
+    return model;
+}
+
+/* What a trace says about a file's pixels: which part of the picture is which patch. */
+async function openPixels(model, pixels, { signal, title, shown }) {
+    try {
+        return await openTrace({ model: model.name, pixels }, signal, { shown, title });
+    } catch (error) {
+        if (shown)
+            URL.revokeObjectURL(shown.url);
+        throw error;
+    }
+}
+
+async function openPicture({ state, file, models, signal }) {
+    const model = modelOf(models, state.model);
+    if (!model.pixels) {
+        const others = models.filter((one) => one.trace && one.pixels);
+        throw fileFault(`Model '${model.name}' takes no pictures; ${others.length > 0
+            ? `choose one that does: ${namesOf(others)}.` : 'none of the served models does.'}`);
+    }
+    const { pixels, shown } = await readPicture(file, model.pixels);
+    return openPixels(model, pixels, { signal, shown, title: file.name });
+}
+
+/* Whether numbers are pixels of a model. */
+const arePixels = ({ shape }, { pixels }) =>
+    pixels && shape.join() === [pixels.channels, pixels.height, pixels.width].join();
+
+/* The layer whose rows have so many columns: the wanted one, or the first. */
+function layerOf(model, wanted, columns) {
+    const fits = (layer) => layer && (layer.d_query === columns || layer.d_query === null);
+    const chosen = model.layers.find(({ index }) => index === wanted);
+    return fits(chosen) ? chosen : wanted === null ? model.layers.find(fits) : null;
+}
+
+/* One array: rows of hidden states that enter the model, or the layer that the file names; pixels; else a query. */
+async function openRows(read, { models, state, file, signal }) {
+    const { rows, fields } = read;
+    const model = modelOf(models, read.model ?? state.model);
+    const query = { tensors: { query: rows }, fields };
+    if (arePixels(rows, model))
+        return openPixels(model, rows, { signal, shown: await showPixels(rows, model.pixels), title: file.name });
+    if (rows.shape.length === 3 || model.layers.length === 0)
+        return openCall(query, null, 0, file.name);
+    const columns = rows.shape.at(-1);
+    if (model.trace && read.layer === null && model.layers[0].d_query === columns)
+        return openTrace({ model: model.name, embeddings: rows }, signal, { title: file.name });
+    const layer = layerOf(model, read.layer, columns);
+    if (!layer)
+        throw fileFault(`'${file.name}' has rows of ${columns} columns; model '${model.name}' takes `
+            + `${model.layers[read.layer ?? 0]?.d_query ?? 'others'}. The model 'sdpa' takes any as query and key.`);
+    return openCall(query, model, layer.index, file.name);
+}
+
+async function openNumbers(given) {
+    const { state, file, models, options, signal } = given;
+    const read = await readCallFile(file);
+    if (read.kind === 'trace') {
+        const model = modelOf(models, read.model ?? state.model);
+        if (read.tensors.pixels && model.pixels)
+            return openPixels(model, read.tensors.pixels, { signal, title: file.name,
+                shown: await showPixels(read.tensors.pixels, model.pixels) });
+        return openTrace({ model: model.name, ...read.tensors }, signal, { title: file.name });
+    }
+    const fields = { ...read.fields, ...options };
+    if (read.kind === 'rows')
+        return openRows({ ...read, fields }, given);
+    const model = read.model === null ? null : modelOf(models, read.model);
+    return openCall({ ...read, fields }, model?.layers.length ? model : null, read.layer ?? 0, file.name);
+}
+
+/* Opens the source of a state's input, or of a File in its place. models are the descriptions of GET /v1/models,
+ * options those of a call on a file's numbers that a person chose: causal, scale, softcap, q_heads, kv_heads. */
+export async function openSource({ state, file = null, models, options = {}, signal }) {
+    if (file === null)
+        return openTrace(state, signal);
+    if (file.size > FILE_BYTES_MAX)
+        throw fileFault(`'${file.name}' has ${Math.round(file.size / 2 ** 20)} MB; at most `
+            + `${FILE_BYTES_MAX / 2 ** 20} are read.`);
+    const source = await (isPicture(file) ? openPicture : openNumbers)({ state, file, models, options, signal });
+    if (signal?.aborted) {
+        source.close();
+        signal.throwIfAborted();
+    }
+    return source;
+}

@@ -1,0 +1,113 @@
+/* pixels.js - a picture as the numbers that a model takes: cut to its middle, made small, rescaled and normalised.
+ *
+ * What differs from the families' own preprocessors: the browser makes a picture small by a filter of its own, where PIL
+ * is bilinear or bicubic, so numbers differ by some 255ths at edges; the middle is cut out, where ViT's presses the whole
+ * picture into a square; what is transparent becomes white. Numbers that have to be exact come in a file. */
+import { fileFault } from './safetensors.js';
+
+const SHOWN_SIDE_MAX = 1024;                     /* of the picture that a person sees */
+
+/* The middle of width x height in the form of the wanted {width, height}. */
+export function middleOf(width, height, wanted) {
+    const scale = Math.min(width / wanted.width, height / wanted.height);
+    const cut = { width: wanted.width * scale, height: wanted.height * scale };
+    return { x: (width - cut.width) / 2, y: (height - cut.height) / 2, ...cut };
+}
+
+/* [channels][height][width] of the bytes of pixels (red, green, blue, alpha): (byte / 255 - mean) / std. One channel is
+ * the luma that PIL has. */
+export function floatsOfBytes(bytes, { channels, height, width, mean, std }) {
+    const area = height * width;
+    const values = new Float32Array(channels * area);
+    for (let c = 0; c < channels; c++)
+        for (let i = 0; i < area; i++) {
+            const byte = channels === 1
+                ? Math.floor((299 * bytes[4 * i] + 587 * bytes[4 * i + 1] + 114 * bytes[4 * i + 2]) / 1000)
+                : bytes[4 * i + c];
+            values[c * area + i] = (byte / 255 - mean[c]) / std[c];
+        }
+    return values;
+}
+
+/* The other way round, for a picture of pixels that came in a file. */
+export function bytesOfFloats(values, { channels, height, width, mean, std }) {
+    const area = height * width;
+    const bytes = new Uint8ClampedArray(4 * area).fill(255);
+    for (let c = 0; c < 3; c++) {
+        const from = Math.min(c, channels - 1);
+        for (let i = 0; i < area; i++)
+            bytes[4 * i + c] = 255 * (values[from * area + i] * std[from] + mean[from]);
+    }
+    return bytes;
+}
+
+/* The patches that a picture is cut into; what is left over at its right and bottom belongs to none. */
+export function gridOf({ height, width, patch }) {
+    const [patchRows, patchColumns] = [Math.floor(height / patch), Math.floor(width / patch)];
+    return { patchRows, patchColumns, height: patchRows * patch, width: patchColumns * patch };
+}
+
+function canvasOf(width, height) {
+    const canvas = document.createElement('canvas');
+    canvas.width = width;
+    canvas.height = height;
+    return canvas;
+}
+
+/* The address of a canvas's picture. Whoever uses it revokes it. */
+async function addressOf(canvas) {
+    const blob = await new Promise((done) => canvas.toBlob(done, 'image/png'));
+    return URL.createObjectURL(blob);
+}
+
+async function bitmapOf(file) {
+    try {
+        return await createImageBitmap(file);
+    } catch {
+        throw fileFault(`'${file.name}' is no picture that this browser can read.`);
+    }
+}
+
+/* Draws a part of a picture on a canvas of this size, over white. */
+async function drawPart(bitmap, part, width, height) {
+    const [left, top] = [Math.round(part.x), Math.round(part.y)];
+    const small = await createImageBitmap(bitmap, left, top, Math.max(1, Math.round(part.width)),
+        Math.max(1, Math.round(part.height)), { resizeWidth: width, resizeHeight: height, resizeQuality: 'high' });
+    const canvas = canvasOf(width, height);
+    const context = canvas.getContext('2d', { willReadFrequently: true });
+    context.fillStyle = '#ffffff';
+    context.fillRect(0, 0, width, height);
+    context.drawImage(small, 0, 0, width, height);
+    small.close();
+    return canvas;
+}
+
+/* A picture's File for a model's pixels {channels, height, width, patch, mean, std}: {pixels: {dtype, shape, values},
+ * shown: {width, height, patchRows, patchColumns, url}}. shown is what the patches cover. */
+export async function readPicture(file, form) {
+    const { channels, height, width } = form;
+    const bitmap = await bitmapOf(file);
+    const part = middleOf(bitmap.width, bitmap.height, form);
+    const canvas = await drawPart(bitmap, part, width, height);
+    const { data } = canvas.getContext('2d').getImageData(0, 0, width, height);
+    const grid = gridOf(form);
+    const scale = part.width / width;
+    const covered = { ...part, width: grid.width * scale, height: grid.height * scale };
+    const larger = Math.max(1, Math.min(scale, SHOWN_SIDE_MAX / Math.max(grid.width, grid.height)));
+    const size = { width: Math.round(grid.width * larger), height: Math.round(grid.height * larger) };
+    const url = await addressOf(await drawPart(bitmap, covered, size.width, size.height));
+    bitmap.close();
+    return { pixels: { dtype: 'F32', shape: [channels, height, width], values: floatsOfBytes(data, form) },
+        shown: { ...grid, ...size, url } };
+}
+
+/* What is shown of pixels that came in a file; null where they are not of the model's form. */
+export async function showPixels({ shape, values }, form) {
+    const { channels, height, width } = form;
+    if (shape.join() !== [channels, height, width].join())
+        return null;
+    const grid = gridOf(form);
+    const canvas = canvasOf(grid.width, grid.height);
+    canvas.getContext('2d').putImageData(new ImageData(bytesOfFloats(values, form), width, height), 0, 0);
+    return { ...grid, url: await addressOf(canvas) };
+}
