@@ -2,10 +2,12 @@
  * models, openOther}; a new one is a line here, and its name in data/state.js. */
 import { Head } from '../views/head.js';
 import { Overview } from '../views/overview.js';
+import { Tokens } from '../views/tokens.js';
 
 export const VIEWS = [
     { name: 'overview', title: 'Overview', View: Overview },
     { name: 'head', title: 'One head', View: Head },
+    { name: 'tokens', title: 'Tokens', View: Tokens },
 ];
 
 /* The view of this name, else the first. */

@@ -1,8 +1,9 @@
 /* map_grid.js - small maps of heads as buttons: in a table, layers down and heads across, or one after the other. Maps
  * are read and drawn as they scroll into view; the arrow keys move from head to head. */
-import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../vendor/html.js';
+import { html, useEffect, useMemo, useRef, useState } from '../vendor/html.js';
 import { drawMap } from '../draw/colours.js';
 import { describeHead, describeKind, shortName } from './head_words.js';
+import { useRoving } from './roving.js';
 
 const AHEAD = '200px'; /* maps this close to the seen part are read as well */
 
@@ -55,63 +56,22 @@ function MapButton({ entry, isOut, isCurrent, loader, watch, side, scale, palett
         onClick=${() => onOpen(entry)}><canvas ref=${canvas} width="1" height="1"></canvas></button>`;
 }
 
-/* The button that is a step of the arrow keys away from one; null where there is none. Up and down find the nearest
- * of the row above or below, wherever a row breaks. */
-function neighbour(buttons, from, key) {
-    const at = buttons.indexOf(from);
-    if (key === 'ArrowLeft' || key === 'ArrowRight')
-        return buttons[at + (key === 'ArrowLeft' ? -1 : 1)] ?? null;
-    if (key === 'Home' || key === 'End')
-        return buttons[key === 'Home' ? 0 : buttons.length - 1];
-    const step = key === 'ArrowUp' ? -1 : 1;
-    const place = (button) => button.getBoundingClientRect();
-    const own = place(from);
-    let best = null;
-    for (let i = at + step, row = null; buttons[i]; i += step) {
-        const { top, left } = place(buttons[i]);
-        if (Math.abs(top - own.top) < 2)
-            continue;
-        if (row !== null && Math.abs(top - row) >= 2)
-            break;
-        row = top;
-        if (!best || Math.abs(left - own.left) < best.away)
-            best = { button: buttons[i], away: Math.abs(left - own.left) };
-    }
-    return best?.button ?? null;
-}
-
-const KEYS = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Home', 'End'];
-
-/* The scroller of the maps: one stop of the Tab key, the arrow keys move inside. onLook(entry) says which head is
- * under the pointer or the focus. */
+/* The scroller of the maps. onLook(entry) says which head is under the pointer or the focus. */
 function Scroller({ entries, onLook, children, drawn }) {
-    const box = useRef(null);
-    const buttons = () => [...box.current.querySelectorAll('button.map')];
-    const setStop = (chosen) => buttons().forEach((button) => {
-        button.tabIndex = button === chosen ? 0 : -1;
-    });
-    useLayoutEffect(() => setStop(box.current.querySelector('button.map[aria-current]') ?? buttons()[0]), [drawn]);
-    const entryOf = (target) => {
-        const button = target.closest?.('button.map');
-        return button && entries.find((one) => one.layer.layer === Number(button.dataset.layer)
-            && one.head === Number(button.dataset.head));
-    };
+    const { ref, onFocusIn, onKeyDown } = useRoving('button.map', drawn);
     const look = (event) => {
-        const entry = entryOf(event.target);
+        const button = event.target.closest('button.map');
+        const entry = button && entries.find((one) => one.head === Number(button.dataset.head)
+            && one.layer.layer === Number(button.dataset.layer));
         if (entry)
             onLook(entry);
-        if (entry && event.type === 'focusin')
-            setStop(event.target);
     };
-    const move = (event) => {
-        if (!KEYS.includes(event.key) || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey)
-            return;
-        const next = event.target.closest('button.map') && neighbour(buttons(), event.target, event.key);
-        event.preventDefault();
-        next?.focus();
+    const focus = (event) => {
+        onFocusIn(event);
+        look(event);
     };
-    return html`<div class="map-scroller" ref=${box} onPointerOver=${look} onFocusIn=${look} onKeyDown=${move}>
-        ${children}</div>`;
+    return html`<div class="map-scroller" ref=${ref} onPointerOver=${look} onFocusIn=${focus}
+        onKeyDown=${onKeyDown}>${children}</div>`;
 }
 
 /* The observer of the maps; root is the element that scrolls, or null until it is there. */

@@ -1,0 +1,134 @@
+/* tokens.js - lines between the tokens that look and those that are looked at, each head in its
+ * colour. */
+import { weightText } from '../draw/scales.js';
+import { drawnLines, linesOf } from '../draw/lines.js';
+import { html, useEffect, useMemo, useState } from '../vendor/html.js';
+import { LayerChooser } from './choosers.js';
+import { HeadSign, HeadSwatches } from './head_swatches.js';
+import { TokenColumns } from './token_columns.js';
+
+const WINDOW = 200;      /* tokens of a column */
+const NUMBERS_MAX = 20;
+
+/* The part of count tokens that is shown: the chosen range, cut to what a column holds, else the
+ * page that has the fixed token. */
+function windowOf(range, fixed, count) {
+    const begin = Math.min(range ? range[0] : Math.floor((fixed ?? 0) / WINDOW) * WINDOW, count - 1);
+    return [begin, Math.min(count, begin + WINDOW, range ? Math.max(range[1], begin + 1) : count)];
+}
+
+/* All heads' weights of a window, pair by pair; null while they are read. */
+function useMaps(source, layer, rows, keys, onFault) {
+    const [maps, setMaps] = useState(null);
+    useEffect(() => {
+        const ending = new AbortController();
+        setMaps(null);
+        source.maps(layer.layer, { head: 'all', rows, keys, signal: ending.signal,
+            cells: [rows[1] - rows[0], keys[1] - keys[0]] }).then((read) => {
+            if (!ending.signal.aborted)
+                setMaps(read);
+        }, (error) => ending.signal.aborted || onFault(error));
+        return () => ending.abort();
+    }, [source, layer, rows.join(), keys.join()]);
+    return maps;
+}
+
+/* Steps through more tokens than a column holds. */
+function Pager({ word, range, count, onRange }) {
+    if (range[0] === 0 && range[1] === count)
+        return null;
+    const to = (begin) => onRange([begin, Math.min(count, begin + WINDOW)]);
+    return html`<span class="pager">${word} ${range[0]} to ${range[1] - 1} of ${count}
+        <button type="button" aria-label=${`Earlier ${word}`} disabled=${range[0] === 0}
+            onClick=${() => to(Math.max(0, range[0] - WINDOW))}>◀</button>
+        <button type="button" aria-label=${`Later ${word}`} disabled=${range[1] === count}
+            onClick=${() => to(range[1])}>▶</button></span>`;
+}
+
+/* The largest weights of the active token. */
+function Numbers({ layer, lines, rows, keys, threshold, active, onWhy }) {
+    if (!active)
+        return html`<div class="token-numbers faint"><p>Point at a token, or move with the arrow keys, to
+            see its lines alone, with their numbers. A click or Enter fixes it.</p></div>`;
+    const isRow = active.row !== undefined;
+    const own = lines.filter(({ row, key }) => (isRow ? row + rows[0] === active.row
+        : key + keys[0] === active.key)).sort((a, b) => b.weight - a.weight);
+    const token = isRow ? layer.rowTokens[active.row] : layer.keyTokens[active.key];
+    return html`<div class="token-numbers">
+        <h3>${isRow ? html`<b>${token.label}</b> looks at` : html`Who looks at <b>${token.label}</b>`}</h3>
+        ${own.length === 0 && html`<p>No weight of these heads reaches ${threshold}.</p>`}
+        <ol>${own.slice(0, NUMBERS_MAX).map(({ head, row, key, weight }) => html`
+            <li key=${`${head} ${row} ${key}`} data-head=${head} data-row=${row + rows[0]}
+                data-key=${key + keys[0]} data-weight=${weight}>
+                <button type="button" title="Why this weight"
+                    onClick=${() => onWhy(head, row + rows[0], key + keys[0])}>
+                    <${HeadSign} head=${head} /><span>head ${head}</span>
+                    <b>${(isRow ? layer.keyTokens[key + keys[0]] : layer.rowTokens[row + rows[0]]).label}</b>
+                    <span>${weightText(weight)}</span></button></li>`)}</ol>
+        ${own.length > NUMBERS_MAX && html`<p>and ${own.length - NUMBERS_MAX} smaller</p>`}
+    </div>`;
+}
+
+function Tools({ source, layer, state, change, count }) {
+    return html`<div class="view-tools">
+        <${LayerChooser} layers=${source.layers} layer=${layer.layer}
+            onLayer=${(number) => change({ layer: number, heads: null })} />
+        <label class="chooser">Threshold
+            <span><input type="range" min="0" max="1" step="0.01" value=${state.threshold}
+                onInput=${(event) => change({ threshold: Number(event.target.value) })} />
+                <output>${state.threshold.toFixed(2)}</output></span></label>
+        <span role="status" class="faint">${count}</span>
+        <${HeadSwatches} heads=${layer.heads} chosen=${state.heads}
+            onChosen=${(heads) => change({ heads })} />
+    </div>`;
+}
+
+const isSame = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+
+/* The token that a click has fixed, {row} or {key}; null: none. */
+function fixedOf({ row, key }) {
+    return row !== null ? { row } : key !== null ? { key } : null;
+}
+
+function countWords(layer, maps, lines) {
+    if (!maps)
+        return `Reading the maps of layer ${layer.layer}…`;
+    const drawn = drawnLines(lines).length;
+    return drawn < lines.length ? `the ${drawn} largest of ${lines.length} lines`
+        : lines.length === 1 ? '1 line' : `${lines.length} lines`;
+}
+
+export function Tokens({ state, change, source, onFault }) {
+    const layer = source.layers.find((one) => one.layer === state.layer) ?? source.layers[0];
+    const fixed = fixedOf(state);
+    const rows = windowOf(state.rows, state.row, layer.rows);
+    const keys = windowOf(state.keys, state.key, layer.keys);
+    const maps = useMaps(source, layer, rows, keys, onFault);
+    const [hover, setHover] = useState(null);
+    useEffect(() => setHover(null), [source, layer]);
+    const all = Array.from({ length: layer.heads }, (_, head) => head);
+    const heads = all.filter((head) => state.heads === null || state.heads.includes(head));
+    const threshold = Math.min(1, Math.max(0, state.threshold));
+    const lines = useMemo(() => (maps ? linesOf(maps, { heads, threshold }) : []),
+        [maps, heads.join(), threshold]);
+    const count = useMemo(() => countWords(layer, maps, lines), [layer, maps, lines]);
+    const isSeen = (token) => token && (token.row === undefined
+        ? token.key >= keys[0] && token.key < keys[1] : token.row >= rows[0] && token.row < rows[1]);
+    const active = [hover, fixed].find(isSeen) ?? null;
+    const fix = (token) => change(isSame(fixed, token) ? { row: null, key: null }
+        : { row: null, key: null, ...token });
+    const shown = { layer, lines, rows, keys, heads, threshold, active };
+    return html`<section class="tokens-view" aria-label="Tokens" aria-busy=${!maps}
+        onKeyDown=${(event) => event.key === 'Escape' && change({ row: null, key: null })}>
+        <${Tools} ...${{ source, layer, state, change, count }} />
+        <p class="pagers">
+            <${Pager} word="rows" range=${rows} count=${layer.rows} onRange=${(range) => change({ rows: range })} />
+            <${Pager} word="keys" range=${keys} count=${layer.keys} onRange=${(range) => change({ keys: range })} />
+        </p>
+        <div class="tokens-body">
+            <${TokenColumns} ...${shown} fixed=${fixed} onHover=${setHover} onFix=${fix} />
+            <${Numbers} ...${shown} onWhy=${(head, row, key) =>
+                change({ view: 'why', layer: layer.layer, head, row, key })} />
+        </div>
+    </section>`;
+}
