@@ -47,7 +47,8 @@ export function FileButton({ file, onFile }) {
                 ? html`<span class="chip" data-file=${file.name}>${file.name}
                     <button type="button" aria-label=${`Take the file ${file.name} away`}
                         onClick=${() => onFile(null)}>×</button></span>`
-                : html`<button type="button" title="Or drop it anywhere on the page: .safetensors, .npy, .json, a picture"
+                : html`<button type="button"
+                    title="Or drop it anywhere on the page: .safetensors, .npy, .json, a picture"
                     onClick=${() => input.current.click()}>Open a file</button>`}
         </span>`;
 }

@@ -41,7 +41,8 @@ export function Help({ isOpen, onClose, hasKeys, onHasKeys }) {
                 <table>
                     ${keys.map(([key, what]) => html`<tr><th scope="row"><kbd>${key}</kbd></th><td>${what}</td></tr>`)}
                 </table>`)}
-            <p><label><input type="checkbox" checked=${hasKeys} onChange=${(event) => onHasKeys(event.target.checked)} />
+            <p><label><input type="checkbox" checked=${hasKeys}
+                onChange=${(event) => onHasKeys(event.target.checked)} />
                 Keys of one character work everywhere</label></p>
             <button class="main" onClick=${onClose}>Close</button>
         </dialog>`;

@@ -2,7 +2,7 @@
  * one to compare it with. */
 import { useCallback, useEffect, useRef, useState } from '../vendor/html.js';
 import { getJson } from '../data/api.js';
-import { openTrace } from '../data/source_trace.js';
+import { openSource } from '../data/open.js';
 
 /* The state of a store, and its change. */
 export function useStore(store) {
@@ -38,8 +38,9 @@ export function useVersion(attempt) {
 const inputKey = ({ model, text, pair, decoderText, tokens }) =>
     JSON.stringify([model, text, pair, decoderText, tokens]);
 
-/* The source of the input in the state, or of a file: {source, isOpening, milliseconds}. */
-export function useSource({ state, file, models, attempt, onFault }) {
+/* The source of the input in the state, or of a file: {source, isOpening, milliseconds}. options are those of a call on
+ * the file's numbers. */
+export function useSource({ state, file, options, models, attempt, onFault }) {
     const [made, setMade] = useState({ source: null, isOpening: false, milliseconds: 0 });
     const hasInput = file !== null || state.text !== null || state.tokens !== null;
     const isReady = models !== null && state.model !== null && hasInput;
@@ -53,7 +54,7 @@ export function useSource({ state, file, models, attempt, onFault }) {
         let opened = null;
         setMade({ source: null, isOpening: true, milliseconds: 0 });
         onFault(null);
-        openTrace(state, ending.signal).then((source) => {
+        openSource({ state, file, models, options, signal: ending.signal }).then((source) => {
             opened = source;
             if (ending.signal.aborted)
                 source.close();
@@ -69,7 +70,7 @@ export function useSource({ state, file, models, attempt, onFault }) {
             ending.abort();
             opened?.close();
         };
-    }, [isReady, inputKey(state), file, attempt]);
+    }, [isReady, inputKey(state), file, JSON.stringify(options), attempt]);
     return made;
 }
 
@@ -77,7 +78,7 @@ const OTHER = { text: null, pair: null, decoderText: null, tokens: null };
 
 /* openOther({model, text}) -> Promise of a second source, kept until another one is asked for; the source that is
  * looked at where it has the same input. */
-export function useOther(state, source) {
+export function useOther(state, source, models) {
     const kept = useRef(null);
     useEffect(() => () => kept.current?.promise.then((other) => other.close(), () => {}), []);
     return useCallback((input) => {
@@ -86,7 +87,7 @@ export function useOther(state, source) {
             return Promise.resolve(source);
         if (kept.current?.key !== key) {
             kept.current?.promise.then((other) => other.close(), () => {});
-            const promise = openTrace({ ...OTHER, ...input });
+            const promise = openSource({ state: { ...OTHER, ...input }, models });
             kept.current = { key, promise };
             promise.catch(() => {
                 if (kept.current?.promise === promise)
@@ -94,5 +95,5 @@ export function useOther(state, source) {
             });
         }
         return kept.current.promise;
-    }, [inputKey(state), source]);
+    }, [inputKey(state), source, models]);
 }

@@ -1,6 +1,7 @@
 /* input_form.js - what is looked at: a model and a text, or a file. */
 import { html, useEffect, useState } from '../vendor/html.js';
 import { FileButton } from './file_drop.js';
+import { FileOptions } from './file_options.js';
 import { firstModel, inputWords, mayTakePair, sizeWords, takes } from './model_words.js';
 
 /* The first sentence of a story, as stories260K was trained on. */
@@ -49,13 +50,13 @@ function Texts({ model, draft, setDraft, onLook }) {
 /* What a new input leaves of the selection: nothing. */
 const FRESH = { tokens: null, row: null, key: null, rows: null, keys: null, heads: null };
 
-/* models is empty until it is known what is served. */
-export function InputForm({ models, state, change, file, onFile, onLooked }) {
+/* models is empty until it is known what is served; options are those of a file of query and key, null of all else. */
+export function InputForm({ models, state, change, file, onFile, options, onOptions, onLooked }) {
     const [draft, setDraft] = useDraft(state);
     const model = draft.model === null ? firstModel(models) ?? models[0]
         : models.find(({ name }) => name === draft.model);
     const chosen = draft.model ?? model?.name ?? '';
-    const needsFile = Boolean(model) && !takes(model, 'text');
+    const needsFile = file !== null || (Boolean(model) && !takes(model, 'text'));
     const look = (event) => {
         event.preventDefault();
         if (needsFile || !chosen)
@@ -82,6 +83,7 @@ export function InputForm({ models, state, change, file, onFile, onLooked }) {
                 ${!needsFile && html`<button class="main" type="submit" disabled=${!chosen}>Look</button>`}
                 <${FileButton} file=${file} onFile=${(one) => onFile(one, chosen)} />
             </div>
+            ${options && html`<${FileOptions} key=${file} options=${options} onOptions=${onOptions} />`}
             <p class="note faint">${model ? `${sizeWords(model)}. ${inputWords(model)}` : '\u00a0'}</p>
         </form>`;
 }

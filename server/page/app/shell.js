@@ -1,5 +1,6 @@
 /* shell.js - the frame around the views: what is looked at, which view, progress, and faults. */
 import { html, useCallback, useEffect, useState } from '../vendor/html.js';
+import { isPicture } from '../data/open.js';
 import { writeAddress } from '../data/state.js';
 import { useKeys } from '../draw/keys.js';
 import { Boundary, Fault } from './fault.js';
@@ -55,14 +56,15 @@ function statusWords({ models, state, file, fault, source, isOpening, millisecon
         return 'Asking which models are served…';
     const layers = models.find(({ name }) => name === state.model)?.layers.length;
     if (isOpening)
-        return `Computing ${layers ? `${plural(layers, 'layer')} of ` : ''}${state.model}${file ? ` for ${file.name}` : ''}…`;
+        return file ? `Reading and computing ${file.name}…`
+            : `Computing ${layers ? `${plural(layers, 'layer')} of ` : ''}${state.model}…`;
     if (!source)
         return '';
     const heads = source.layers.reduce((sum, layer) => sum + layer.heads, 0);
-    const rows = Math.max(...source.layers.map((layer) => layer.rows));
+    const widest = source.layers.reduce((most, layer) => (layer.rows > most.rows ? layer : most));
+    const unit = source.picture || widest.rowTokens[0]?.id !== null ? 'token' : 'row';
     return `${source.model}: ${plural(source.layers.length, 'layer')}, ${plural(heads, 'head')}, ` +
-        `${plural(rows, source.picture ? 'patch' : 'token').replace('patchs', 'patches')}, ` +
-        `in ${(milliseconds / 1000).toFixed(milliseconds < 1000 ? 2 : 1)} s`;
+        `${plural(widest.rows, unit)}, in ${(milliseconds / 1000).toFixed(milliseconds < 1000 ? 2 : 1)} s`;
 }
 
 /* What is there while there is nothing to look at. */
@@ -93,12 +95,17 @@ function useFrame(store) {
     const [fault, setFault] = useState(null);
     const [attempt, setAttempt] = useState(0);
     const [file, setFile] = useState(null);
+    const [options, setOptions] = useState({});
     const onFault = useCallback((error) => error?.name === 'AbortError' || setFault(error), []);
     const models = useModels(attempt, onFault);
     const version = useVersion(attempt);
     useFirstLook(models, state, change, file);
-    const made = useSource({ state, file, models, attempt, onFault });
-    const openOther = useOther(state, made.source);
+    const made = useSource({ state, file, options, models, attempt, onFault });
+    useEffect(() => {                            /* Back, from a file to a text */
+        if (state.text !== null || state.tokens !== null)
+            setFile(null);
+    }, [state.text, state.tokens]);
+    const openOther = useOther(state, made.source, models);
     const fitting = made.source ? selectionFor(state, made.source) : {};
     useEffect(() => {
         if (Object.keys(fitting).length > 0)
@@ -109,15 +116,21 @@ function useFrame(store) {
         setAttempt(attempt + 1);
     };
     return { state, shown: { ...state, ...fitting }, change, fault, setFault, onFault, onAgain, models, version, file,
-        setFile, ...made, openOther };
+        setFile, options, setOptions, ...made, openOther };
 }
 
-/* A file takes the place of the text. */
-function takeFile(frame, file, model) {
-    frame.setFile(file);
-    if (file)
-        frame.change({ model: model ?? frame.state.model, text: null, pair: null, decoderText: null, tokens: null,
-            row: null, key: null, rows: null, keys: null, heads: null });
+const FRESH = { text: null, pair: null, decoderText: null, tokens: null, row: null, key: null, rows: null, keys: null,
+    heads: null };
+
+/* A file takes the place of the text, and a picture goes to a model that takes one. */
+function takeFile({ models, state, change, setFile, setOptions }, file, chosen) {
+    setFile(file);
+    setOptions({});
+    if (!file)
+        return;
+    const model = models?.find(({ name }) => name === (chosen ?? state.model));
+    const forPictures = isPicture(file) && !model?.pixels && models?.find((one) => one.trace && one.pixels);
+    change({ ...FRESH, model: forPictures ? forPictures.name : chosen ?? state.model ?? 'sdpa' });
 }
 
 /* On a phone the form folds away while there is something to look at. */
@@ -135,7 +148,9 @@ function Header({ frame, isOpen, onOpen, onHelp }) {
                 <button class="round" aria-label="Keys and help" title="Keys and help (?)" onClick=${onHelp}>?</button>
             </div>
             <${InputForm} models=${models ?? []} state=${state} change=${change} file=${file}
-                onFile=${(one, model) => takeFile(frame, one, model)} onLooked=${() => onOpen(false)} />
+                onFile=${(one, model) => takeFile(frame, one, model)}
+                options=${file && !isPicture(file) && frame.source?.kind !== 'trace' ? frame.options : null}
+                onOptions=${frame.setOptions} onLooked=${() => onOpen(false)} />
         </header>`;
 }
 

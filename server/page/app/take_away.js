@@ -88,11 +88,13 @@ function Menu({ view, onFault }) {
         <div class="menu">
             <div class="row">
                 ${FILES.map((file) => html`
-                    <button data-save=${file.ending} disabled=${busy !== ''} onClick=${() => save(file)}>${file.title}</button>`)}
+                    <button data-save=${file.ending} disabled=${busy !== ''} onClick=${() => save(file)}>
+                        ${file.title}</button>`)}
                 ${bytes && html`<button data-save="body" onClick=${() => saveAs(bytes, fileName(state, 'body'),
                     'application/octet-stream')}>Body of the request</button>`}
             </div>
-            <p class="faint" role="status">${busy || 'PNG, SVG and HTML are what is seen; JSON and safetensors its numbers.'}</p>
+            <p class="faint" role="status">
+                ${busy || 'PNG, SVG and HTML are what is seen; JSON and safetensors its numbers.'}</p>
             <${Copied} title="Curl line" name="curl" text=${lines.join('\n')} />
             <${Copied} title="Link" name="link" text=${location.href} />
         </div>`;

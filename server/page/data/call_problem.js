@@ -97,7 +97,7 @@ export function rowProblem(problem, row) {
 }
 
 /* The shortest number that reads back to the same float. */
-function shortest(value) {
+export function shortest(value) {
     for (let digits = 6; digits < 9; digits++) {
         const short = Number(value.toPrecision(digits));
         if (Math.fround(short) === value)

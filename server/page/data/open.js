@@ -7,7 +7,10 @@ import { openTrace } from './source_trace.js';
 
 const FILE_BYTES_MAX = 512 << 20;
 
-const isPicture = (file) => file.type.startsWith('image/') || /\.(png|jpe?g|webp|gif|bmp|avif)$/i.test(file.name);
+/* Whether a File is a picture, by what its name or the system says. */
+export function isPicture(file) {
+    return file.type.startsWith('image/') || /\.(png|jpe?g|webp|gif|bmp|avif)$/i.test(file.name);
+}
 
 const namesOf = (models) => models.map(({ name }) => `'${name}'`).join(', ');
 

@@ -1,15 +1,6 @@
 /* numbers.js - a sheet as JSON, and as a safetensors file. */
+import { shortest } from '../data/call_problem.js';
 import { writeSafetensors } from '../data/safetensors.js';
-
-/* The shortest decimal number that reads back to the same 32-bit float. */
-export function shortest(value) {
-    for (let digits = 6; digits < 9; digits++) {
-        const short = Number(value.toPrecision(digits));
-        if (Math.fround(short) === value)
-            return short;
-    }
-    return Number(value.toPrecision(9));
-}
 
 function rowsOf({ shape: [rows, keys], values }) {
     return Array.from({ length: rows }, (_, row) =>
@@ -23,13 +14,14 @@ function describe({ name, layer, head, rows, keys, rowTokens, keyTokens }) {
 
 /* requests are those that made the view; a body of bytes is left out. */
 export function jsonOf({ view, model, title, panels, pair }, requests) {
-    const sent = requests.map((request) => ({ ...request, body: typeof request.body === 'string'
-        ? JSON.parse(request.body) : null }));
+    const sent = requests.map((request) => ({
+        ...request, body: typeof request.body === 'string' ? JSON.parse(request.body) : null,
+    }));
     const maps = panels.map((panel) => ({ ...describe(panel), weights: rowsOf(panel) }));
     return `${JSON.stringify({ view, model, title, requests: sent, maps, ...(pair ? { pair } : {}) })}\n`;
 }
 
-/* Panels of one shape that follow each other in a layer are one tensor, as the API answers them: [heads][rows][keys]. */
+/* The heads of a layer are one tensor, as the API answers them: [heads][rows][keys]. */
 function tensorGroups(panels) {
     const groups = new Map();
     for (const panel of panels) {
@@ -48,7 +40,8 @@ export function safetensorsOf({ view, model, title, panels }, requests) {
         const values = new Float32Array(group.length * size);
         group.forEach((panel, i) => values.set(panel.values, i * size));
         tensors[name] = { dtype: 'F32', shape: [group.length, ...group[0].shape], values };
-        layers[name] = { ...describe(group[0]), name: undefined, head: undefined, heads: group.map(({ head }) => head) };
+        layers[name] = { ...describe(group[0]), name: undefined, head: undefined,
+            heads: group.map((panel) => panel.head) };
     }
     return writeSafetensors(tensors, { view, model, title, maps: JSON.stringify(layers),
         requests: JSON.stringify(requests.map(({ method, path, body }) =>

@@ -78,7 +78,8 @@ async function whyParts(source, state) {
     const [panel, pair] = await Promise.all([headPanel(source, range, CELLS.why),
         source.pair({ layer, head, row, key })]);
     const one = source.layers.find((found) => found.layer === layer);
-    return { panels: [panel], pair: { ...pair, rowToken: one.rowTokens[row].label, keyToken: one.keyTokens[key].label } };
+    const labels = { rowToken: one.rowTokens[row].label, keyToken: one.keyTokens[key].label };
+    return { panels: [panel], pair: { ...pair, ...labels } };
 }
 
 /* The sheet of what is seen. other is {source, layer, head} of a comparison, or null. */

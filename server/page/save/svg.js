@@ -28,8 +28,8 @@ function rowOfMaps(panels, look) {
         x += axisRoom(panel.rowTokens);
         const place = { x, y: top, ...sizeOf(panel) };
         parts.push(label(x, HEAD + 12, panel.name, { 'font-weight': 'bold' }), axesPiece(panel, place),
-            mapPiece(panel, place, look, panels.length), legendPiece(x, top + place.height + 14, Math.max(place.width, 160), look,
-                panel.isDifference));
+            mapPiece(panel, place, look, panels.length),
+            legendPiece(x, top + place.height + 14, Math.max(place.width, 160), look, panel.isDifference));
         places.push(place);
         x += Math.max(place.width, 160) + 2 * MARGIN;
         bottom = Math.max(bottom, place.y + place.height);

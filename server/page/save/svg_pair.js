@@ -1,4 +1,4 @@
-/* svg_pair.js - why a weight is what it is, as a picture: the products of query and key by dimension, and the stages. */
+/* svg_pair.js - why a weight is what it is, as a picture: products of query and key by dimension, and the stages. */
 import { FAINT, label } from './svg_parts.js';
 import { weightText } from '../draw/scales.js';
 
@@ -7,14 +7,14 @@ const WIDE = 640;
 const HIGH = 110;                                /* pixels of one diagram */
 
 /* A diagram of bars around a line at 0. */
-function barsOf(values, x, y, colours) {
+function barsOf(values, x, y) {
     const step = Math.min(BAR, WIDE / values.length);
     const most = Math.max(1e-12, ...values.map(Math.abs));
     const middle = y + HIGH / 2;
     return values.map((value, i) => {
         const height = Math.abs(value) / most * (HIGH / 2 - 6);
         return `<rect x="${x + i * step}" y="${value > 0 ? middle - height : middle}" width="${step * 0.8}" ` +
-            `height="${height}" fill="${value > 0 ? colours[0] : colours[1]}"/>`;
+            `height="${height}" fill="${value > 0 ? '#0b5cad' : '#c2410c'}"/>`;
     }).join('') + `<line x1="${x}" x2="${x + step * values.length}" y1="${middle}" y2="${middle}" stroke="${FAINT}"/>`;
 }
 
@@ -28,7 +28,7 @@ export function pairPicture(pair, { top, margin }) {
     for (const [name, title] of [['query_vector', 'query'], ['key_vector', 'key'], ['products', 'query · key']]) {
         if (!pair[name])
             continue;
-        parts.push(label(margin, y + 14, title, { fill: FAINT }), barsOf(pair[name], margin + 90, y, ['#0b5cad', '#c2410c']));
+        parts.push(label(margin, y + 14, title, { fill: FAINT }), barsOf(pair[name], margin + 90, y));
         y += HIGH + 8;
     }
     for (const name of STAGES.filter((stage) => pair[stage] !== undefined)) {

@@ -1,4 +1,4 @@
-/* svg_parts.js - pieces of an SVG file as text: labels, a map, its axes, a legend. Every text from outside is escaped. */
+/* svg_parts.js - pieces of an SVG file as text: labels, a map, its axes, a legend. Text from outside is escaped. */
 import { colourOf, drawMap } from '../draw/colours.js';
 import { SCALES, tickText } from '../draw/scales.js';
 
