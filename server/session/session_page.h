@@ -1,0 +1,57 @@
+/* session_page.h - pages of cached keys and values, and the budget that all of them share.
+ *
+ * A page holds the keys and values of consecutive positions of one layer, as attention reads them.
+ * Sessions that were forked share pages: references are counted, and rows that another session can
+ * see are never written again. One budget bounds the bytes of all pages (--session-memory-max). */
+#ifndef ATTND_SESSION_PAGE_H
+#define ATTND_SESSION_PAGE_H
+
+#include "attn.h"
+#include "base/fault.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+/* Positions of a page: a multiple of SESSION_PAGE_ROWS; the pages of a long cache have
+ * SESSION_PAGE_ROWS_MAX. */
+enum { SESSION_PAGE_ROWS = 64, SESSION_PAGE_ROWS_MAX = 2048 };
+
+/* What the rows of a layer's cache are. */
+struct session_shape {
+    int64_t kv_heads, head_dim, v_head_dim;
+    enum attn_dtype dtype; /* F32, F16 or BF16 */
+};
+
+/* Bytes of one position; 0 on overflow. */
+size_t session_shape_row_bytes(const struct session_shape *shape);
+
+struct session_budget {
+    size_t bytes_max;
+    _Atomic size_t bytes; /* of all pages */
+};
+
+struct session_page {
+    struct session_budget *budget;
+    _Atomic int holders;
+    int64_t rows;             /* it has room for */
+    _Atomic int64_t used;     /* rows that some session sees, from the first one on */
+    _Atomic(void *) appender; /* whose rows behind them are being written; NULL: nobody's */
+    size_t bytes;
+    char *key;   /* [kv_heads][rows][head_dim] */
+    char *value; /* [kv_heads][rows][v_head_dim] */
+};
+
+/* A page with one reference and room for so many rows. NULL, with the fault: the budget has no room
+ * (memory, with what is held), or there is no memory. */
+struct session_page *session_page_create(struct session_budget *budget,
+                                         const struct session_shape *shape, int64_t rows,
+                                         struct fault *fault);
+struct session_page *session_page_hold(struct session_page *page);
+void session_page_release(struct session_page *page); /* NULL is fine */
+
+/* Copies row_count rows, each of all heads, from row from_row of one page to row to_row of another
+ * one of the same shape. */
+void session_page_copy(const struct session_shape *shape, struct session_page *to, int64_t to_row,
+                       const struct session_page *from, int64_t from_row, int64_t row_count);
+
+#endif

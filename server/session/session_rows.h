@@ -1,0 +1,59 @@
+/* session_rows.h - the keys and values of one layer of a session: a list of pages, a length, and
+ * the rows that a call is about to append.
+ *
+ * An append has three steps. session_rows_begin() makes room behind the rows that are there and
+ * gives a view of both; a call writes the new rows into it and reads all of them;
+ * session_rows_end() makes them a part of the cache, or drops them as if the call had never been.
+ * The calls of a session come one after the other (session_turn.h), so nothing here takes a lock;
+ * only pages are shared between sessions. */
+#ifndef ATTND_SESSION_ROWS_H
+#define ATTND_SESSION_ROWS_H
+
+#include "layer.h"
+#include "session/session_page.h"
+
+/* Positions [first, first of the next part) lie in a page from its row `row` on. */
+struct session_part {
+    int64_t first, row;
+    struct session_page *page; /* held */
+};
+
+struct session_rows {
+    struct session_shape shape; /* kv_heads 0: not known before the first append */
+    int64_t length;             /* positions that are there */
+    struct session_part *parts; /* [part_count], malloc'd */
+    int64_t part_count;
+
+    /* Of the append that has begun. */
+    int64_t appended;       /* positions of it */
+    bool is_appending;      /* session_rows_end() is due */
+    bool has_more;          /* a part was added for it, the last one */
+    struct attn_page *list; /* [2 * list_count] the view: pages of keys, then those of values */
+    int64_t list_count;
+    struct attn_pages pages[2];
+    struct attn_layer_cache cache;
+};
+
+void session_rows_free(struct session_rows *rows);
+
+/* Makes room for count positions behind those that are there; the view is rows->cache until
+ * session_rows_end(). False, with the fault and without a trace: no room in the budget, or no
+ * memory. count may be 0. */
+bool session_rows_begin(struct session_rows *rows, struct session_budget *budget, int64_t count,
+                        struct fault *fault);
+
+/* Keeps the positions of the append, or drops them. */
+void session_rows_end(struct session_rows *rows, bool keeps);
+
+/* Goes back to an earlier length, at most the one that is there. Pages behind it are released. */
+void session_rows_truncate(struct session_rows *rows, int64_t length);
+
+/* Makes copy, which is empty, share all positions that are there. False: no memory. */
+bool session_rows_fork(const struct session_rows *rows, struct session_rows *copy);
+
+/* Bytes of the positions that are there, and of the pages that they lie in; a shared page counts
+ * whole for each session. */
+size_t session_rows_bytes(const struct session_rows *rows);
+size_t session_rows_bytes_held(const struct session_rows *rows);
+
+#endif

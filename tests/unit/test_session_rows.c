@@ -1,0 +1,197 @@
+/* test_session_rows.c - random scripts of appends, kept and dropped, truncations and forks, beside
+ * a list of what each session must see. Rows that one session sees change for no other one; what is
+ * released goes back to the budget. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "fill.h"
+#include "session/session_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SESSIONS = 6, LENGTH_MAX = 6000, SCRIPTS = 30, STEPS = 120 };
+enum { KV_HEADS = 2, HEAD_DIM = 3, V_HEAD_DIM = 2 };
+
+static const struct session_shape SHAPE = { KV_HEADS, HEAD_DIM, V_HEAD_DIM, ATTN_F32 };
+
+/* A session, and the number of each of its positions. */
+struct watched {
+    struct session_rows rows;
+    float *numbers;
+};
+
+static void add(struct watched *watched)
+{
+    *watched = (struct watched){ .rows.shape = SHAPE };
+    watched->numbers = calloc(LENGTH_MAX, sizeof(float));
+}
+
+static void drop(struct watched *watched)
+{
+    session_rows_free(&watched->rows);
+    free(watched->numbers);
+}
+
+static float *number_at(const struct attn_tensor *tensor, int64_t head, int64_t row)
+{
+    const struct attn_pages *pages = tensor->pages;
+    int64_t i = pages->count - 1;
+    while (pages->list[i].first > row)
+        i--;
+    const struct attn_page *page = &pages->list[i];
+    return (float *)page->data + head * page->head_stride + (row - page->first) * tensor->stride[2];
+}
+
+static void expect_side(const struct attn_tensor *tensor, const float *numbers, int64_t length,
+                        float sign)
+{
+    for (int64_t head = 0; head < KV_HEADS; head++)
+        for (int64_t row = 0; row < length; row++)
+            for (int64_t d = 0; d < tensor->shape[3]; d++) {
+                const float want = sign * (numbers[row] + 0.25f * (float)(head + d));
+                if (memcmp(number_at(tensor, head, row) + d, &want, sizeof want) != 0)
+                    fail_msg("position %d of %d, head %d: %g, expected %g", (int)row, (int)length,
+                             (int)head, (double)number_at(tensor, head, row)[d], (double)want);
+            }
+}
+
+static void write_side(const struct attn_tensor *tensor, int64_t first, const float *numbers,
+                       float sign)
+{
+    for (int64_t head = 0; head < KV_HEADS; head++)
+        for (int64_t row = first; row < tensor->shape[2]; row++)
+            for (int64_t d = 0; d < tensor->shape[3]; d++)
+                number_at(tensor, head, row)[d] =
+                    sign * (numbers[row - first] + 0.25f * (float)(head + d));
+}
+
+static void expect_watched(struct watched *watched, struct session_budget *budget)
+{
+    struct fault fault = { .code = FAULT_NONE };
+    assert_true(session_rows_begin(&watched->rows, budget, 0, &fault));
+    const struct attn_layer_cache *cache = &watched->rows.cache;
+    assert_int_equal(cache->key.shape[2], watched->rows.length);
+    expect_side(&cache->key, watched->numbers, watched->rows.length, 1);
+    expect_side(&cache->value, watched->numbers, watched->rows.length, -1);
+    session_rows_end(&watched->rows, true);
+}
+
+static void append(struct watched *watched, struct session_budget *budget, struct fill *fill,
+                   bool keeps)
+{
+    static float added[LENGTH_MAX];
+    struct fault fault = { .code = FAULT_NONE };
+    const int64_t left = LENGTH_MAX - watched->rows.length;
+    const int64_t count = fill_below(fill, 3) ? fill_below(fill, 5) : fill_below(fill, 700);
+    if (count > left)
+        return;
+    fill_floats(fill, added, count, -1000, 1000);
+    assert_true(session_rows_begin(&watched->rows, budget, count, &fault));
+    const int64_t first = watched->rows.length;
+    write_side(&watched->rows.cache.key, first, added, 1);
+    write_side(&watched->rows.cache.value, first, added, -1);
+    session_rows_end(&watched->rows, keeps);
+    if (keeps)
+        memcpy(watched->numbers + first, added, (size_t)count * sizeof(float));
+    assert_int_equal(watched->rows.length, keeps ? first + count : first);
+}
+
+static void fork_into(const struct watched *from, struct watched *to)
+{
+    drop(to);
+    add(to);
+    assert_true(session_rows_fork(&from->rows, &to->rows));
+    memcpy(to->numbers, from->numbers, LENGTH_MAX * sizeof(float));
+}
+
+static void run_script(uint64_t seed)
+{
+    struct session_budget budget = { .bytes_max = SIZE_MAX };
+    struct watched sessions[SESSIONS];
+    struct fill fill = { seed };
+    for (int i = 0; i < SESSIONS; i++)
+        add(&sessions[i]);
+    for (int step = 0; step < STEPS; step++) {
+        struct watched *one = &sessions[fill_below(&fill, SESSIONS)];
+        struct watched *other = &sessions[fill_below(&fill, SESSIONS)];
+        const int64_t verb = fill_below(&fill, 10);
+        if (verb < 6)
+            append(one, &budget, &fill, verb > 0);
+        else if (verb < 8)
+            session_rows_truncate(&one->rows, fill_below(&fill, one->rows.length + 2));
+        else if (one != other)
+            fork_into(one, other);
+        if (step % 10 == 9)
+            for (int i = 0; i < SESSIONS; i++)
+                expect_watched(&sessions[i], &budget);
+    }
+    for (int i = 0; i < SESSIONS; i++)
+        drop(&sessions[i]);
+    assert_int_equal(atomic_load(&budget.bytes), 0);
+}
+
+static void test_scripts(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < SCRIPTS; seed++)
+        run_script(seed);
+}
+
+/* A cache that grows row by row lies in few pages, and not much more memory than its rows. */
+static void test_few_pages(void **state)
+{
+    (void)state;
+    struct session_budget budget = { .bytes_max = SIZE_MAX };
+    struct watched one;
+    struct fault fault;
+    add(&one);
+    for (int i = 0; i < 5000; i++) {
+        assert_true(session_rows_begin(&one.rows, &budget, 1, &fault));
+        session_rows_end(&one.rows, true);
+    }
+    assert_true(one.rows.part_count <= 4);
+    assert_true(session_rows_bytes_held(&one.rows)
+                <= session_rows_bytes(&one.rows)
+                       + SESSION_PAGE_ROWS_MAX * session_shape_row_bytes(&SHAPE));
+    drop(&one);
+}
+
+/* What has no room is refused and changes nothing; a fork takes no room. */
+static void test_budget(void **state)
+{
+    (void)state;
+    const size_t row_bytes = session_shape_row_bytes(&SHAPE);
+    struct session_budget budget = { .bytes_max = 100 * row_bytes };
+    struct watched one, other;
+    struct fault fault = { .code = FAULT_NONE };
+    add(&one);
+    assert_true(session_rows_begin(&one.rows, &budget, 3, &fault));
+    session_rows_end(&one.rows, true);
+    const size_t held = atomic_load(&budget.bytes);
+    assert_false(session_rows_begin(&one.rows, &budget, 500, &fault));
+    assert_int_equal(fault.code, FAULT_MEMORY);
+    assert_int_equal(one.rows.length, 3);
+    assert_int_equal(atomic_load(&budget.bytes), held);
+    assert_true(session_rows_fork(&one.rows, &other.rows));
+    assert_int_equal(atomic_load(&budget.bytes), held);
+    session_rows_free(&one.rows);
+    assert_int_equal(atomic_load(&budget.bytes), held);
+    session_rows_free(&other.rows);
+    assert_int_equal(atomic_load(&budget.bytes), 0);
+    free(one.numbers);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scripts),
+        cmocka_unit_test(test_few_pages),
+        cmocka_unit_test(test_budget),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
