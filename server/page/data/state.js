@@ -22,13 +22,15 @@ const count = {
     read: (value) => (/^\d{1,9}$/.test(value) ? Number(value) : undefined),
     write: String,
 };
+const isNumber = (value) => /^-?(\d|\.\d)/.test(value) && Number.isFinite(Number(value));
 const part = {
-    read: (value) => (Number.isFinite(Number(value)) && value !== '' ? Number(value) : undefined),
+    read: (value) => (isNumber(value) ? Number(value) : undefined),
     write: String,
 };
 const flag = { read: (value) => (value === '1' ? true : undefined), write: () => '1' };
 const counts = {
-    read: (value) => (/^\d{1,9}(,\d{1,9})*$/.test(value) ? value.split(',').map(Number) : undefined),
+    read: (value) => (value === '' ? [] : /^\d{1,9}(,\d{1,9})*$/.test(value) ? value.split(',').map(Number)
+        : undefined),
     write: (value) => value.join(','),
 };
 const range = {
@@ -43,7 +45,7 @@ const ranges = {                                 /* {entropy: [0, 1]} as "entrop
         const all = {};
         for (const one of value.split(',')) {
             const [name, least, most] = one.split(':');
-            if (!/^[a-z]+$/.test(name) || !Number.isFinite(Number(least)) || !Number.isFinite(Number(most)))
+            if (!/^[a-z]+$/.test(name) || !isNumber(least) || !isNumber(most))
                 return undefined;
             all[name] = [Number(least), Number(most)];
         }
@@ -80,7 +82,7 @@ export function readAddress(fragment) {
         if (read !== undefined)
             (inner ? other : state)[inner ?? name] = read;
     }
-    if (Object.keys(other).length > 0)
+    if (Object.keys(other).length > 0 || fields.has('other'))
         state.other = { model: null, text: null, layer: null, head: null, ...other };
     return state;
 }
@@ -91,24 +93,66 @@ export function writeAddress(state) {
     for (const [name, form] of Object.entries(FORMS))
         if (!isSame(state[name], INITIAL[name]))
             fields.append(name, form.write(state[name]));
-    for (const [name, form] of Object.entries(OTHER_FORMS))
-        if (state.other && state.other[name] !== null && state.other[name] !== undefined)
-            fields.append(`other.${name}`, form.write(state.other[name]));
+    const others = Object.entries(OTHER_FORMS).filter(([name]) => (state.other?.[name] ?? null) !== null);
+    for (const [name, form] of others)
+        fields.append(`other.${name}`, form.write(state.other[name]));
+    if (state.other && others.length === 0)
+        fields.append('other', '');
     const written = fields.toString();
     return written ? `#${written}` : '';
 }
 
 const STEPS = ['model', 'text', 'pair', 'decoderText', 'tokens', 'view'];
+const WRITE_MS = 350;                            /* browsers refuse many writes of an address in a short time */
+
+/* Writes addresses over the one that is there, not oftener than browsers let. */
+function createWriter(win) {
+    let waiting = null;                          /* {address, timer} */
+    let last = -Infinity;
+    const write = (method, address) => {
+        last = Date.now();
+        win.history[method](null, '', address || win.location.pathname + win.location.search);
+    };
+    const drop = () => {
+        clearTimeout(waiting?.timer);
+        waiting = null;
+    };
+    const flush = () => {
+        const address = waiting?.address;
+        drop();
+        if (address !== undefined)
+            write('replaceState', address);
+    };
+    win.addEventListener('pagehide', flush);
+    return {
+        drop,
+        push(address) {
+            flush();
+            write('pushState', address);
+        },
+        replace(address) {
+            const wait = last + WRITE_MS - Date.now();
+            if (waiting)
+                waiting.address = address;
+            else if (wait > 0)
+                waiting = { address, timer: setTimeout(flush, wait) };
+            else
+                write('replaceState', address);
+        },
+    };
+}
 
 /* The state of the page and who looks at it: get(), change(members), subscribe(call) -> its end. A change of view,
  * model or input is a step that the browser's Back undoes; other changes write over the address, and so do those that
  * the page makes by itself (isStep false). */
 export function createStore(win = window) {
     let state = readAddress(win.location.hash);
+    const writer = createWriter(win);
     const calls = new Set();
     const tell = () => calls.forEach((call) => call(state));
     const follow = () => {                       /* Back and Forward, and an address that is typed or pasted */
         const next = readAddress(win.location.hash);
+        writer.drop();
         if (isSame(state, next))
             return;
         state = next;
@@ -124,8 +168,7 @@ export function createStore(win = window) {
             if (isSame(state, next))
                 return;
             state = next;
-            const address = writeAddress(state) || win.location.pathname + win.location.search;
-            win.history[isNewStep ? 'pushState' : 'replaceState'](null, '', address);
+            writer[isNewStep ? 'push' : 'replace'](writeAddress(state));
             tell();
         },
         subscribe(call) {
