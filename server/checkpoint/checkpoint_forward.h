@@ -68,6 +68,7 @@ struct checkpoint_forward_row {
     const char *class_rows[2];
     const char *patch_positions; /* [class rows and patches][width] */
     const char *image_size, *patch_size, *channels;
+    const struct model_pixel_range *pixel_range; /* what the family was made with */
 
     const char *layer; /* "encoder.layer.%.", the prefix of a block */
     struct checkpoint_norms attention, cross_attention, feed_forward;

@@ -42,6 +42,18 @@ static bool adjust_dinov2(struct checkpoint_forward_row *row, const cJSON *secti
     return true;
 }
 
+/* Source: transformers, image_utils.py (IMAGENET_STANDARD, IMAGENET_DEFAULT, OPENAI_CLIP), and the
+ * preprocessor_config.json of google/vit-base-patch16-224, microsoft/beit-base-patch16-224,
+ * facebook/deit-base-distilled-patch16-224, facebook/dinov2-base and openai/clip-vit-base-patch32.
+ */
+static const struct model_pixel_range halves = { { 0.5, 0.5, 0.5 }, { 0.5, 0.5, 0.5 }, false };
+static const struct model_pixel_range imagenet = { { 0.485, 0.456, 0.406 },
+                                                   { 0.229, 0.224, 0.225 },
+                                                   true };
+static const struct model_pixel_range clip = { { 0.48145466, 0.4578275, 0.40821073 },
+                                               { 0.26862954, 0.26130258, 0.27577711 },
+                                               true };
+
 #define LAYER_NORMS(eps) .norm_is_centred = true, .norm_bias = "=true", .norm_eps = (eps)
 #define PICTURE(patch)                                                                             \
     .image_size = "image_size=224", .patch_size = "patch_size=" patch, .channels = "num_channels=3"
@@ -64,12 +76,14 @@ static bool adjust_dinov2(struct checkpoint_forward_row *row, const cJSON *secti
     .up = "mlp.fc1", .down = "mlp.fc2", .biases = "=true", .activation = "hidden_act=quick_gelu"
 
 const struct checkpoint_forward_row checkpoint_forward_images[] = {
-    { .model_type = "vit", VIT, .class_rows = { "embeddings.cls_token" } },
+    { .model_type = "vit", VIT, .pixel_range = &halves, .class_rows = { "embeddings.cls_token" } },
     { .model_type = "deit",
       VIT,
+      .pixel_range = &imagenet,
       .class_rows = { "embeddings.cls_token", "embeddings.distillation_token" } },
     { .model_type = "beit",
       VIT,
+      .pixel_range = &halves,
       .class_rows = { "embeddings.cls_token" },
       .attention_scales = "lambda_1",
       .feed_forward_scales = "lambda_2",
@@ -77,6 +91,7 @@ const struct checkpoint_forward_row checkpoint_forward_images[] = {
       .reads = "use_absolute_position_embeddings|use_mean_pooling|layer_scale_init_value" },
     { .model_type = "dinov2",
       PICTURE("14"),
+      .pixel_range = &imagenet,
       .patches = "embeddings.patch_embeddings.projection",
       .class_rows = { "embeddings.cls_token" },
       .patch_positions = "embeddings.position_embeddings",
@@ -104,6 +119,7 @@ const struct checkpoint_forward_row checkpoint_forward_images[] = {
       .name = "vision",
       .kind = "vision",
       PICTURE("32"),
+      .pixel_range = &clip,
       .patches = "embeddings.patch_embedding",
       .patches_have_no_bias = true,
       .class_rows = { "embeddings.class_embedding" },

@@ -87,6 +87,7 @@ bool checkpoint_forward_patches_build(struct model_stream *stream,
     struct model_embedding *embedding = &stream->embedding;
     const int64_t width = stream->width;
     embedding->input = MODEL_INPUT_PIXELS;
+    embedding->pixel_range = row->pixel_range;
     if (!read_sizes(embedding, reader)
         || !checkpoint_forward_convolution(
             reader, &embedding->patches, row->patches, width,

@@ -12,6 +12,7 @@
 #include "text/text.h"
 
 struct model_forward;
+struct model_pixels;
 struct tokenizer;
 
 enum { MODEL_NAME_MAX = 128 };
@@ -58,6 +59,7 @@ struct model {
     const char *forward_reason;          /* for this reason */
     struct tokenizer *tokenizer;         /* NULL: none, */
     const char *tokenizer_reason;        /* for this reason; NULL: its folder has no files of one */
+    const struct model_pixels *pixels;   /* NULL: it takes no pixels */
     /* private: mapping, converted parameters, reference count */
     struct model_storage *storage;
 };

@@ -3,9 +3,9 @@
  * A model without parameters has an empty list of layers: each request brings its own widths. */
 #include "model/model_describe.h"
 
-#include "tokenizer/tokenizer.h"
-
+#include "model/model_forward.h"
 #include "model/model_rope.h"
+#include "tokenizer/tokenizer.h"
 
 /* ----------------------------------------------------------------- members -- */
 
@@ -149,6 +149,59 @@ static void describe_tokenizer(struct text *text, const struct model *model)
     text_raw(text, "},\"tokenizer_reason\":\"\"");
 }
 
+/* What a trace of the model takes, beside embeddings in place of its first input. */
+static void describe_inputs(struct text *text, const struct model *model)
+{
+    static const char *const NAMES[] = { "tokens", "pixels", "features" };
+    const struct model_forward *forward = model ? model->forward : NULL;
+    const char *separator = "";
+    member_raw(text, "inputs", "[");
+    for (int i = 0; forward && i < forward->stream_count; i++) {
+        const enum model_input input = forward->streams[i].embedding.input;
+        const bool is_decoder = i > 0 && forward->is_encoder_decoder;
+        if (!is_decoder && input == MODEL_INPUT_TOKENS && model->tokenizer) {
+            text_format(text, "%s\"text\"", separator);
+            separator = ",";
+        }
+        text_format(text, "%s\"%s\"", separator, is_decoder ? "decoder" : NAMES[input]);
+        separator = ",";
+    }
+    text_raw(text, "]");
+}
+
+static void describe_channels(struct text *text, const char *key, const double *values,
+                              int64_t count)
+{
+    member_raw(text, key, "");
+    for (int64_t c = 0; c < count; c++)
+        text_format(text, "%s%.9g", c > 0 ? "," : "[", values[c]);
+    text_raw(text, "]");
+}
+
+static void describe_pixels(struct text *text, const struct model *model)
+{
+    const struct model_pixels *pixels = model ? model->pixels : NULL;
+    const struct model_stream *stream = pixels ? model->forward->streams : NULL;
+    if (!pixels) {
+        member_raw(text, "pixels", "null");
+        return;
+    }
+    while (stream->embedding.input != MODEL_INPUT_PIXELS)
+        stream++;
+    const struct model_embedding *embedding = &stream->embedding;
+    text_raw(text, ",\"pixels\":{\"channels\":");
+    text_integer(text, embedding->channels);
+    member_integer(text, "height", embedding->image_height);
+    member_integer(text, "width", embedding->image_width);
+    member_integer(text, "patch", embedding->patch);
+    describe_channels(text, "mean", pixels->mean, embedding->channels);
+    describe_channels(text, "std", pixels->std, embedding->channels);
+    member_raw(text, "crop", pixels->crop ? "true" : "false");
+    member_string(text, "source", pixels->from_file ? "preprocessor_config.json" : "family");
+    member_string(text, "reason", pixels->reason ? pixels->reason : "");
+    text_raw(text, "}");
+}
+
 static void describe(struct text *text, const char *name, const char *source,
                      const struct model *model, const char *state, const char *reason)
 {
@@ -167,7 +220,9 @@ static void describe(struct text *text, const char *name, const char *source,
     if (model)
         reason = model->forward ? NULL : model->forward_reason;
     member_string(text, "trace_reason", reason ? reason : "");
+    describe_inputs(text, model);
     describe_tokenizer(text, model);
+    describe_pixels(text, model);
     text_raw(text, ",\"layers\":[");
     for (int64_t i = 0; model && !model->parameterless && i < model->layer_count; i++)
         describe_layer(text, i, &model->layers[i]);

@@ -21,6 +21,7 @@
 
 #include "base/fault.h"
 #include "layer.h"
+#include "model/model_pixels.h"
 
 /* Rows by number: embeddings of tokens, positions, types. */
 struct model_table {
@@ -56,6 +57,7 @@ struct model_embedding {
     struct attn_linear patches; /* in = channels * patch * patch */
     const float *class_rows;    /* [class_row_count][width], before the patches */
     int64_t class_row_count;
+    const struct model_pixel_range *pixel_range; /* of the family; NULL: not known */
 
     /* Features: [feature_count][feature_length]. Convolutions as matrices, in = 3 * columns: number
      * c * 3 + k of a row is column c at place k. */

@@ -6,6 +6,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/checkpoint_forward.h"
+#include "checkpoint/checkpoint_pixels.h"
 #include "model/model_config.h"
 #include "model/model_layers.h"
 #include "model/model_mapping.h"
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ------------------------------------------------------------- from bytes -- */
 
@@ -182,25 +184,49 @@ static bool check_links(const char *folder, const char *root, struct fault *faul
     return good;
 }
 
-/* The tokenizer lies beside config.json. Its files may be refused: the model's attention answers
- * without them, and the reason is kept. */
-static bool open_tokenizer(struct model *model, const struct model_files *files,
+/* Its files may be refused: the model's attention answers without them, and the reason is kept. */
+static bool open_tokenizer(struct model *model, const char *folder, const char *root,
                            struct fault *fault)
 {
     struct fault refused = { .code = FAULT_NONE };
+    if ((!root || check_links(folder, root, &refused))
+        && tokenizer_open(&model->tokenizer, folder, &refused))
+        return true;
+    model->tokenizer_reason = arena_strdup(&model->storage->arena, refused.message);
+    return model->tokenizer_reason || fault_no_memory(fault);
+}
+
+/* How a picture becomes pixels; folder NULL: the model's config lies in no folder. */
+static bool open_pixels(struct model *model, const char *folder, const char *root,
+                        struct fault *fault)
+{
+    struct fault refused = { .code = FAULT_NONE };
+    char path[PATH_MAX], *text = NULL;
+    const bool is_there =
+        folder
+        && snprintf(path, sizeof path, "%s/preprocessor_config.json", folder) < (int)sizeof path
+        && access(path, F_OK) == 0;
+    if (is_there && (!root || check_links(folder, root, &refused)))
+        text = model_mapping_read_text(path, &refused);
+    const bool good = checkpoint_pixels_set(
+        model, text, refused.code == FAULT_NONE ? NULL : refused.message, fault);
+    free(text);
+    return good;
+}
+
+/* What lies beside config.json. */
+static bool open_beside(struct model *model, const struct model_files *files, struct fault *fault)
+{
     char *folder = files->config_path ? strdup(files->config_path) : NULL;
     char *slash = folder ? strrchr(folder, '/') : NULL;
     if (files->config_path && !folder)
         return fault_no_memory(fault);
     if (slash)
         *slash = '\0';
-    const bool good = !slash
-                      || ((!files->root || check_links(folder, files->root, &refused))
-                          && tokenizer_open(&model->tokenizer, folder, &refused));
+    const bool good = (!slash || open_tokenizer(model, folder, files->root, fault))
+                      && open_pixels(model, slash ? folder : NULL, files->root, fault);
     free(folder);
-    if (!good)
-        model->tokenizer_reason = arena_strdup(&model->storage->arena, refused.message);
-    return good || model->tokenizer_reason || fault_no_memory(fault);
+    return good;
 }
 
 bool model_load_files(struct model **model, const char *name, const char *source,
@@ -214,7 +240,7 @@ bool model_load_files(struct model **model, const char *name, const char *source
     }
     bool good = load(model, name, source, files, config ? config : files->config, fault);
     free(config);
-    if (good && !open_tokenizer(*model, files, fault)) {
+    if (good && !open_beside(*model, files, fault)) {
         model_release(*model);
         good = false;
     }

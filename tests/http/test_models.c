@@ -48,7 +48,8 @@ static void test_list(void **state)
          model = model->next)
         answer_expect_members(model,
                               "name,attention,state,reason,source,dtype,parameter_count,bytes,"
-                              "causal,trace,trace_reason,tokenizer,tokenizer_reason,layers");
+                              "causal,trace,trace_reason,inputs,tokenizer,"
+                              "tokenizer_reason,pixels,layers");
     cJSON_Delete(root);
     http_response_free(&response);
 }

@@ -19,6 +19,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { LAYERS = 2, HEADS = 2, WIDTH = 12, TOKENS = 6, TARGETS = 4 };
 
@@ -48,6 +49,9 @@ static void compare(const char *name, const char *config, const char *fields,
                     const struct forward *want)
 {
     serve(name, config);
+    trace_client_expect_inputs(&client, name,
+                               strstr(fields, "\"features\"") ? "[\"features\",\"decoder\"]"
+                                                              : "[\"tokens\",\"decoder\"]");
     trace_client_expect(&client, name, fields, want);
     trace_client_expect_predictions(&client, name, fields, POSITIONS, POSITION_COUNT, want);
     leave();

@@ -257,6 +257,15 @@ void trace_client_expect_none(struct http_client *client, const char *model, con
     free(body.data);
 }
 
+void trace_client_expect_inputs(struct http_client *client, const char *model, const char *inputs)
+{
+    char path[256];
+    snprintf(path, sizeof path, "/v1/models/%s", model);
+    cJSON *answer = answer_get(client, path);
+    answer_expect(answer, "inputs", inputs, 0);
+    cJSON_Delete(answer);
+}
+
 const char *trace_client_list(char *text, size_t size, const int *ids, int64_t count)
 {
     size_t used = 0;

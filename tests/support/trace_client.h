@@ -27,6 +27,9 @@ void trace_client_expect_predictions(struct http_client *client, const char *mod
 void trace_client_expect_none(struct http_client *client, const char *model, const char *fields,
                               const char *words);
 
+/* The description of the model must say that a trace takes these inputs, a list in JSON. */
+void trace_client_expect_inputs(struct http_client *client, const char *model, const char *inputs);
+
 /* "[5,3,8]" */
 const char *trace_client_list(char *text, size_t size, const int *ids, int64_t count);
 
