@@ -328,7 +328,7 @@ check-pages: ## links, paths and lines of the pages
 
 lint: check-layers check-pages ## clang-format, clang-tidy, cppcheck, layers, pages, lengths
 	clang-format --dry-run -Werror $(C_FILES)
-	tests/check-lengths $(C_FILES)
+	LC_ALL=C tests/check-lengths $(C_FILES) $(filter %.js,$(PAGE_FILES))
 	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability,performance \
 	    --inline-suppr --suppress=missingIncludeSystem -D_GNU_SOURCE -D__x86_64__ -Ilib -Iserver \
 	    $(filter -I%,$(SERVER_CFLAGS)) $(LIB_SRC) $(SERVER_SRC) server/main.c
