@@ -28,6 +28,7 @@
 #include "page/page.h"
 #include "service/cost_fit.h"
 #include "service/service.h"
+#include "service/service_keys.h"
 #include "watch/fatal_signal.h"
 #include "watch/log.h"
 #include "watch/log_writer.h"
@@ -100,47 +101,6 @@ static struct http_tls_files tls_files(const struct config *config)
     return (struct http_tls_files){ config->tls_cert, config->tls_key, config->tls_client_ca };
 }
 
-/* ------------------------------------------------------------------ keys -- */
-
-static bool open_keys(struct service *service, struct fault *fault)
-{
-    const char *path = service->config->keys;
-    if (!path || access_keys_open(&service->keys, path, fault))
-        return true;
-    return fault_set(fault, fault->code, "--keys: %s", fault->message);
-}
-
-static void log_keys(const struct service *service)
-{
-    if (service->keys)
-        log_line(LOG_INFO, "keys", LOG_STRING("file", service->config->keys),
-                 LOG_NUMBER("keys", access_keys_count(service->keys)));
-}
-
-/* Who asked is not known of a signal. */
-static void audit_keys(const char *outcome)
-{
-    log_line(LOG_INFO, "audit", LOG_STRING("who", "SIGHUP"), LOG_STRING("what", "keys"),
-             LOG_STRING("outcome", outcome));
-}
-
-static void read_keys_again(struct service *service)
-{
-    struct access_keys_change change;
-    struct fault fault;
-    if (!service->keys)
-        return;
-    if (access_keys_reload(service->keys, &change, &fault)) {
-        log_line(LOG_INFO, "keys read again", LOG_NUMBER("keys", change.count),
-                 LOG_NUMBER("added", change.added), LOG_NUMBER("removed", change.removed));
-        audit_keys("done");
-    } else {
-        log_line(LOG_WARNING, "keys not read again, those of before stay",
-                 LOG_STRING("reason", fault.message));
-        audit_keys("refused");
-    }
-}
-
 /* ---------------------------------------------------------------- models -- */
 
 static void log_model(void *context, const struct model_listing *listing)
@@ -198,7 +158,7 @@ static int check_config(struct service *service)
         return 1;
     }
     const struct http_tls_files tls = tls_files(config);
-    const bool has_keys = open_keys(service, &fault) && http_tls_files_check(&tls, &fault);
+    const bool has_keys = service_open_keys(service, &fault) && http_tls_files_check(&tls, &fault);
     if (service->keys)
         printf("keys: %d, %s\n", access_keys_count(service->keys), config->keys);
     const bool loaded = has_keys && load_models(service, print_model, &failed_count, &fault);
@@ -303,7 +263,7 @@ static void wait_for_end(struct service *service, struct http *http, const sigse
         if (signal_number != SIGHUP)
             break;
         const int64_t start_ns = clock_now_ns();
-        read_keys_again(service);
+        service_read_keys_again(service);
         http_tls_read_again(http);
         follow_quota(service);
         if (model_store_rescan(service->store, end_is_pending))
@@ -432,12 +392,12 @@ static int run(struct service *service)
     if (service->scheduler)
         service->batcher =
             batcher_create(service->scheduler, config->batch_rows_max, config->batch_delay_ns);
-    bool served = listens && open_keys(service, &fault)
+    bool served = listens && service_open_keys(service, &fault)
                   && ((service->batcher && service->disk_jobs && service->kept && logs)
                       || fault_no_memory(&fault));
     if (served && config->pin_workers)
         scheduler_pin_workers(service->scheduler);
-    log_keys(service);
+    service_log_keys(service);
     served =
         served && serve(service, &listeners, config->sandbox ? &sandbox : NULL, &signals, &fault);
     if (!served)
