@@ -242,7 +242,7 @@ serve: ## the same with what is built already
 define serve_it
 @mkdir -p $(BUILD)/models && cp -Ru examples/models/. $(BUILD)/models
 @printf '\n%s\n\n' "$(REQUEST)"
-@exec $(BUILD)/attnd --listen $(LISTEN) --models $(BUILD)/models $(if $(LOOPBACK),--model-control explicit)$(if $(KEYS), --keys $(KEYS))
+@exec $(BUILD)/attnd --listen $(LISTEN) --models $(BUILD)/models $(if $(LOOPBACK),--model-control explicit --shared-memory-prefix attnd-)$(if $(KEYS), --keys $(KEYS))
 endef
 
 story: ## install what is missing, build examples/story-teller.c, let it ask the daemon of `make run`

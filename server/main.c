@@ -26,6 +26,7 @@
 #include "model/model_converted.h"
 #include "model/model_guard.h"
 #include "page/page.h"
+#include "regions/regions.h"
 #include "service/cost_fit.h"
 #include "service/service.h"
 #include "service/service_keys.h"
@@ -82,6 +83,11 @@ static void limit_memory(struct config *config)
     memory_budget_limit(bytes_max);
     if (config->body_bytes_max > memory_budget_body_bytes_max())
         config->body_bytes_max = memory_budget_body_bytes_max();
+}
+
+static struct region_prefixes shared_memory_prefixes(const struct config *config)
+{
+    return (struct region_prefixes){ config->shared_memory.items, config->shared_memory.count };
 }
 
 static sigset_t signals_of_interest(void)
@@ -286,7 +292,8 @@ static bool serve(struct service *service, struct listeners *listeners, struct s
     const struct config *config = service->config;
     int route_count;
     const int threads = connection_thread_count(scheduler_worker_count(service->scheduler));
-    const int connections_max = open_files_connections(config->connections_max, threads);
+    const int connections_max = open_files_connections(config->connections_max, threads,
+                                                       service->regions ? REGIONS_MAX : 0);
     const struct http_options options = {
         .listeners = listeners,
         .has_operators = listeners_have_operators(listeners),
@@ -341,6 +348,7 @@ static void leave_files(const struct config *config, const struct listeners *lis
         { config->tls_cert, SANDBOX_READS, true },
         { config->tls_key, SANDBOX_READS, true },
         { config->tls_client_ca, SANDBOX_READS, true },
+        { config->shared_memory.count > 0 ? "/dev/shm" : NULL, SANDBOX_WRITES, false },
     };
     for (int i = 0; i < listeners->count; i++)
         if (listeners->all[i].has_file)
@@ -387,13 +395,17 @@ static int run(struct service *service)
     metrics_gauge_set(METRICS_WORKERS, worker_count);
     service->scheduler = scheduler_create(worker_count, config->queue_max, SERVICE_WORKSPACE_BYTES);
     service->kept = kept_store_create(config->trace_bytes_max);
+    const struct region_prefixes prefixes = shared_memory_prefixes(config);
+    if (prefixes.count > 0)
+        service->regions = regions_create(&prefixes, config->memory_bytes_max);
     service->disk_jobs = scheduler_create(1, config->queue_max, 0);
     scheduler_set_number(service->disk_jobs, 1); /* the workers' is 0 */
     if (service->scheduler)
         service->batcher =
             batcher_create(service->scheduler, config->batch_rows_max, config->batch_delay_ns);
     bool served = listens && service_open_keys(service, &fault)
-                  && ((service->batcher && service->disk_jobs && service->kept && logs)
+                  && ((service->batcher && service->disk_jobs && service->kept && logs
+                       && (service->regions || prefixes.count == 0))
                       || fault_no_memory(&fault));
     if (served && config->pin_workers)
         scheduler_pin_workers(service->scheduler);
@@ -406,6 +418,7 @@ static int run(struct service *service)
     scheduler_free(service->scheduler);
     batcher_free(service->batcher);
     kept_store_free(service->kept);
+    regions_free(service->regions);
     model_store_free(service->store);
     access_keys_free(service->keys);
     listeners_close(&listeners);
@@ -450,7 +463,9 @@ int main(int argc, char **argv)
     log_configure(config.log_level, config.log_format);
     model_guard_install();
     fatal_signal_install();
-    if (!choose_kernels(&service, &fault) || !listen_reach_check(&config, &fault)
+    const struct region_prefixes prefixes = shared_memory_prefixes(&config);
+    if (!choose_kernels(&service, &fault) || !region_prefixes_check(&prefixes, &fault)
+        || !listen_reach_check(&config, &fault)
         || !listen_collision_check_config(&config, &fault)) {
         fail("not started", &fault);
         return 1;

@@ -10,6 +10,7 @@
     X(MODELS, "models")             /* models put, deleted, loaded, unloaded */                    \
     X(SESSIONS, "sessions")         /* its own sessions */                                         \
     X(SESSIONS_ALL, "sessions:all") /* any session; holds sessions too */                          \
+    X(REGIONS, "regions")           /* its own regions of shared memory */                         \
     X(METRICS, "metrics")           /* /metrics, statistics */                                     \
     X(ADMIN, "admin")               /* logging, and everything else: holds all other scopes */
 

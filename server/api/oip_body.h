@@ -1,5 +1,5 @@
-/* oip_body.h - the small JSON bodies under /v2: an object, or nothing at all. Two resources take
- * such bodies, the model repository and logging. */
+/* oip_body.h - the small JSON bodies under /v2: an object, or nothing at all. The model repository,
+ * logging and shared memory take such bodies. */
 #ifndef ATTND_OIP_BODY_H
 #define ATTND_OIP_BODY_H
 

@@ -28,4 +28,15 @@ void oip_repository_named(struct exchange *exchange);
 void oip_logging_get(struct exchange *exchange);
 void oip_logging_set(struct exchange *exchange);
 
+/* oip_shared_memory.c: all regions of the key; one {region}. The same of CUDA, which has none */
+void oip_shared_memory_status(struct exchange *exchange);
+void oip_shared_memory_status_one(struct exchange *exchange);
+void oip_shared_memory_register(struct exchange *exchange);
+void oip_shared_memory_unregister(struct exchange *exchange);
+void oip_shared_memory_unregister_one(struct exchange *exchange);
+void oip_cuda_memory_status(struct exchange *exchange);
+void oip_cuda_memory_status_one(struct exchange *exchange);
+void oip_cuda_memory_register(struct exchange *exchange);
+void oip_cuda_memory_unregister(struct exchange *exchange);
+
 #endif

@@ -22,6 +22,7 @@ static const char *const EXTENSIONS[] = {
 
 void oip_server_metadata(struct exchange *exchange)
 {
+    const struct service *service = exchange_context(exchange);
     struct text text;
     text_init(&text, 4096);
     text_raw(&text, "{\"name\":\"attnd\",\"version\":");
@@ -31,6 +32,8 @@ void oip_server_metadata(struct exchange *exchange)
         text_raw(&text, i > 0 ? "," : "");
         text_string(&text, EXTENSIONS[i]);
     }
+    if (service->regions)
+        text_raw(&text, ",\"system_shared_memory\"");
     text_raw(&text, "]}\n");
     exchange_reply_text(exchange, 200, "application/json", &text);
 }

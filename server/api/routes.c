@@ -28,6 +28,17 @@
     ROUTE(METHOD, "/v2/models/{model}" END, SCOPE, __VA_ARGS__),                                   \
         ROUTE(METHOD, "/v2/models/{model}/versions/{version}" END, SCOPE, __VA_ARGS__)
 
+/* Five rows: the regions of one kind of shared memory. */
+#define OF_REGIONS(PATH, NAME, UNREGISTER_ONE)                                                     \
+    ROUTE("GET", PATH "/status", REGIONS, .handle = NAME##_status, .plain = true),                 \
+        ROUTE("GET", PATH "/region/{region}/status", REGIONS, .handle = NAME##_status_one,         \
+              .plain = true),                                                                      \
+        ROUTE("POST", PATH "/region/{region}/register", REGIONS, .handle = NAME##_register,        \
+              .plain = true),                                                                      \
+        ROUTE("POST", PATH "/region/{region}/unregister", REGIONS, .handle = UNREGISTER_ONE,       \
+              .plain = true),                                                                      \
+        ROUTE("POST", PATH "/unregister", REGIONS, .handle = NAME##_unregister, .plain = true)
+
 /* Under /v2 every answer is plain except those of inferences: tritonclient.http.aio asks for gzip
  * with every request, but unpacks the answers of inferences alone. */
 struct route *routes_table(int *count)
@@ -91,6 +102,8 @@ struct route *routes_table(int *count)
               .handle = oip_repository_named, .plain = true),
         ROUTE("POST", "/v2/repository/{repository}/models/{model}/unload", MODELS,
               .handle = oip_repository_named, .plain = true),
+        OF_REGIONS("/v2/systemsharedmemory", oip_shared_memory, oip_shared_memory_unregister_one),
+        OF_REGIONS("/v2/cudasharedmemory", oip_cuda_memory, oip_cuda_memory_unregister),
         ROUTE("GET", "/v2/logging", ADMIN, .handle = oip_logging_get, .plain = true),
         ROUTE("POST", "/v2/logging", ADMIN, .handle = oip_logging_set, .plain = true),
     };

@@ -20,15 +20,16 @@ struct config_list {
 enum config_model_control { MODEL_CONTROL_NONE, MODEL_CONTROL_EXPLICIT };
 
 struct config {
-    struct config_list listen;       /* "127.0.0.1:8080", "[::1]:0" */
-    struct config_list allow_origin; /* of pages that browsers may call the daemon from */
-    struct config_list host;         /* further names that browsers may know it by */
-    struct config_list admin_listen; /* the operators' addresses; none: all are everybody's */
-    int unix_mode;                   /* of a Unix socket's file, as in chmod(2) */
-    const char *unix_owner;          /* "USER", "USER:GROUP" or ":GROUP"; NULL: the process's */
-    const char *keys;                /* the keys' file; NULL: no request needs a key */
-    const char *tls_cert, *tls_key;  /* both or none */
-    const char *tls_client_ca;       /* or NULL; set only with both and with keys */
+    struct config_list listen;        /* "127.0.0.1:8080", "[::1]:0" */
+    struct config_list allow_origin;  /* of pages that browsers may call the daemon from */
+    struct config_list host;          /* further names that browsers may know it by */
+    struct config_list admin_listen;  /* the operators' addresses; none: all are everybody's */
+    struct config_list shared_memory; /* prefixes of keys; none: no shared memory */
+    int unix_mode;                    /* of a Unix socket's file, as in chmod(2) */
+    const char *unix_owner;           /* "USER", "USER:GROUP" or ":GROUP"; NULL: the process's */
+    const char *keys;                 /* the keys' file; NULL: no request needs a key */
+    const char *tls_cert, *tls_key;   /* both or none */
+    const char *tls_client_ca;        /* or NULL; set only with both and with keys */
     bool open;              /* without keys, too, it may listen where other machines reach it */
     bool explorer;          /* the page at / is served */
     const char *models;     /* --models DIR, or NULL */

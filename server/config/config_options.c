@@ -76,6 +76,8 @@ const struct config_option CONFIG_OPTIONS[] = {
     { "trace-memory-max", CONFIG_SIZE, "SIZE", NULL,
       "of all kept traces; unset: an eighth of what is granted", FIELD(trace_bytes_max), 1,
       BYTES_MOST },
+    { "shared-memory-prefix", CONFIG_LIST, "PREFIX", NULL,
+      "of keys in /dev/shm that clients register; several; /: all", FIELD(shared_memory), 0, 0 },
     { "queue-max", CONFIG_INTEGER, "N", "1024", "requests and items not done yet; more get 429",
       FIELD(queue_max), 1, 1000000 },
     { "queue-cost-max", CONFIG_TIME, "TIME", NULL,

@@ -47,22 +47,28 @@ static bool typed_is_local(const char *text)
 
 bool listen_reach_is_allowed(const struct config *config)
 {
-    return config->keys || config->open;
+    return config->keys || (config->open && config->shared_memory.count == 0);
 }
 
-bool listen_reach_refuse(const char *address, struct fault *fault)
+bool listen_reach_refuse(const struct config *config, const char *address, struct fault *fault)
 {
+    if (config->open)
+        return fault_set(fault, FAULT_OPTION,
+                         "%.80s is reachable from other machines, and with --shared-memory-prefix "
+                         "whoever reaches it reads and writes shared memory; give --keys FILE",
+                         address);
     return fault_set(fault, FAULT_OPTION,
                      "%.80s is reachable from other machines; give --keys FILE (attnd key new NAME "
                      "makes one), or --open to let everybody who reaches it do everything",
                      address);
 }
 
-static bool check_list(const struct config_list *list, struct fault *fault)
+static bool check_list(const struct config *config, const struct config_list *list,
+                       struct fault *fault)
 {
     for (int i = 0; i < list->count; i++)
         if (!typed_is_local(list->items[i]))
-            return listen_reach_refuse(list->items[i], fault);
+            return listen_reach_refuse(config, list->items[i], fault);
     return true;
 }
 
@@ -70,5 +76,6 @@ bool listen_reach_check(const struct config *config, struct fault *fault)
 {
     if (listen_reach_is_allowed(config))
         return true;
-    return check_list(&config->listen, fault) && check_list(&config->admin_listen, fault);
+    return check_list(config, &config->listen, fault)
+           && check_list(config, &config->admin_listen, fault);
 }

@@ -2,7 +2,8 @@
  *
  * Without keys the daemon does for everybody whatever they ask: compute, load and delete models. So
  * it listens on an address that is not of this machine alone only where its owner gave a file of
- * keys, or said in words that everybody may do everything. */
+ * keys, or said in words that everybody may do everything. Everything has one exception: shared
+ * memory of this machine is for others by their keys alone. */
 #ifndef ATTND_LISTEN_REACH_H
 #define ATTND_LISTEN_REACH_H
 
@@ -20,7 +21,7 @@ bool listen_reach_is_allowed(const struct config *config);
 
 /* Sets the fault for an address, as typed or as a socket has it, that other machines reach. Returns
  * false. */
-bool listen_reach_refuse(const char *address, struct fault *fault);
+bool listen_reach_refuse(const struct config *config, const char *address, struct fault *fault);
 
 /* False, with a fault, where other machines reach an address of the configuration and it does not
  * allow that. */

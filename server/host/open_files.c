@@ -25,12 +25,13 @@ void open_files_raise(void)
         log_line(LOG_WARNING, "file limit", LOG_STRING("reason", strerror(errno)));
 }
 
-int open_files_connections(int wanted, int thread_count)
+int open_files_connections(int wanted, int thread_count, int more)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         return wanted;
-    const rlim_t own = OWN + (rlim_t)(OWN_A_THREAD * thread_count) + limit.rlim_cur / MODELS_PART;
+    const rlim_t own =
+        OWN + (rlim_t)(OWN_A_THREAD * thread_count + more) + limit.rlim_cur / MODELS_PART;
     const rlim_t least = limit.rlim_cur / CONNECTIONS_PART + 1;
     const rlim_t most = limit.rlim_cur > own + least ? limit.rlim_cur - own : least;
     if ((rlim_t)wanted <= most)

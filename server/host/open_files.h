@@ -6,8 +6,8 @@
 void open_files_raise(void);
 
 /* How many of the wanted connections may be open at once, so that enough files are left for the
- * rest: models, their changes on disk, and the descriptors that thread_count connection threads
- * wait on. Logs a warning where the number is lower than wanted. */
-int open_files_connections(int wanted, int thread_count);
+ * rest: models, their changes on disk, the descriptors that thread_count connection threads wait
+ * on, and more files of other kinds. Logs a warning where the number is lower than wanted. */
+int open_files_connections(int wanted, int thread_count, int more);
 
 #endif

@@ -65,6 +65,7 @@ static const uint64_t RIGHTS[] = {
     [SANDBOX_CHANGES] =
         READ_FILE | READ_DIR | WRITE_FILE | MAKE_REG | REMOVE_FILE | REFER | TRUNCATE,
     [SANDBOX_REMOVES] = REMOVE_FILE,
+    [SANDBOX_WRITES] = READ_FILE | WRITE_FILE,
 };
 enum { OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV };
 
@@ -203,6 +204,7 @@ void sandbox_leave_files(struct sandbox *sandbox, const struct sandbox_path *pat
     for (int i = 0; i < path_count; i++) {
         sandbox->changes_files |= paths[i].path && paths[i].use == SANDBOX_CHANGES;
         sandbox->removes_files |= paths[i].path && paths[i].use == SANDBOX_REMOVES;
+        sandbox->writes_files |= paths[i].path && paths[i].use == SANDBOX_WRITES;
     }
     sandbox->landlock_error = leave_files(&sandbox->landlock_abi, paths, path_count);
 }
@@ -210,7 +212,7 @@ void sandbox_leave_files(struct sandbox *sandbox, const struct sandbox_path *pat
 bool sandbox_leave_calls(struct sandbox *sandbox, struct fault *fault)
 {
     char abi[16] = "none";
-    sandbox->filter_error = sandbox_filter_calls(sandbox->changes_files, sandbox->removes_files);
+    sandbox->filter_error = sandbox_filter_calls(sandbox);
     sandbox->filters = sandbox->filter_error == 0;
     const bool is_whole = sandbox->landlock_abi > 0 && sandbox->filters;
     if (sandbox->landlock_abi > 0)

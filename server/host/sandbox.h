@@ -14,6 +14,7 @@ enum sandbox_use {
     SANDBOX_READS,   /* read files, list folders */
     SANDBOX_CHANGES, /* the same; make, write, rename and remove files too */
     SANDBOX_REMOVES, /* remove files, and nothing else */
+    SANDBOX_WRITES,  /* read and write files that are there, of their length */
 };
 
 struct sandbox_path {
@@ -30,6 +31,7 @@ struct sandbox {
     int landlock_error; /* the errno for which it is 0 */
     bool changes_files; /* a path is for SANDBOX_CHANGES */
     bool removes_files; /* a path is for SANDBOX_REMOVES */
+    bool writes_files;  /* a path is for SANDBOX_WRITES */
     bool filters;       /* the filter of calls is in force */
     int filter_error;   /* the errno for which it is not */
 };
@@ -47,7 +49,8 @@ void sandbox_leave_files(struct sandbox *sandbox, const struct sandbox_path *pat
  * are in force; a missing one is a warning. False where neither is. */
 bool sandbox_leave_calls(struct sandbox *sandbox, struct fault *fault);
 
-/* sandbox_calls.c: filters the calls of all threads. Returns 0 or an errno. */
-int sandbox_filter_calls(bool changes_files, bool removes_files);
+/* sandbox_calls.c: filters the calls of all threads, for these uses of files. Returns 0 or an
+ * errno. */
+int sandbox_filter_calls(const struct sandbox *sandbox);
 
 #endif

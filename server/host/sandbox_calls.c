@@ -114,6 +114,9 @@ static const char *const CHANGES[] = {
 /* The same, or with Unix sockets, whose files the end of the daemon removes. */
 static const char *const REMOVES[] = { "unlink", "unlinkat" };
 
+/* With --shared-memory-prefix. */
+static const char *const WRITES[] = { "pwrite64" };
+
 /* --------------------------------------------------------------- conditions -- */
 
 #define LIST(names) (names), sizeof(names) / sizeof(names)[0]
@@ -201,12 +204,25 @@ static int allow_own(scmp_filter_ctx filter)
     return result;
 }
 
-static int allow_files(scmp_filter_ctx filter, bool changes_files, bool removes_files)
+/* Files are opened to read, or to read and write; none is made or cut. */
+static int allow_opening(scmp_filter_ctx filter, bool writes_files)
 {
-    const int result = changes_files || removes_files ? allow_all(filter, LIST(REMOVES)) : 0;
-    if (result || changes_files)
-        return result ? result : allow_all(filter, LIST(CHANGES));
-    return allow_bits(filter, SCMP_SYS(openat), 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY);
+    static const scmp_datum_t MASK = O_ACCMODE | O_CREAT | O_TRUNC;
+    const int result = allow_bits(filter, SCMP_SYS(openat), 2, MASK, O_RDONLY);
+    return result || !writes_files ? result : allow_bits(filter, SCMP_SYS(openat), 2, MASK, O_RDWR);
+}
+
+static int allow_files(scmp_filter_ctx filter, const struct sandbox *sandbox)
+{
+    int result = 0;
+    if (sandbox->changes_files || sandbox->removes_files)
+        result = allow_all(filter, LIST(REMOVES));
+    if (result == 0 && sandbox->writes_files)
+        result = allow_all(filter, LIST(WRITES));
+    if (result)
+        return result;
+    return sandbox->changes_files ? allow_all(filter, LIST(CHANGES))
+                                  : allow_opening(filter, sandbox->writes_files);
 }
 
 /* ------------------------------------------------------------------ the filter -- */
@@ -234,7 +250,7 @@ static int set_attributes(scmp_filter_ctx filter)
     return result;
 }
 
-int sandbox_filter_calls(bool changes_files, bool removes_files)
+int sandbox_filter_calls(const struct sandbox *sandbox)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
     if (!filter)
@@ -255,7 +271,7 @@ int sandbox_filter_calls(bool changes_files, bool removes_files)
     if (result == 0)
         result = allow_own(filter);
     if (result == 0)
-        result = allow_files(filter, changes_files, removes_files);
+        result = allow_files(filter, sandbox);
     if (result == 0)
         result = seccomp_load(filter);
     seccomp_release(filter);

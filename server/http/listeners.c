@@ -35,7 +35,8 @@ static bool check_reach(const struct listener *listener, const struct config *co
     socklen_t size = sizeof address;
     getsockname(listener->socket, (struct sockaddr *)&address, &size);
     return listen_reach_is_local((const struct sockaddr *)&address)
-           || listen_reach_is_allowed(config) || listen_reach_refuse(listener->address, fault);
+           || listen_reach_is_allowed(config)
+           || listen_reach_refuse(config, listener->address, fault);
 }
 
 /* Takes all passed sockets, good or not, so that the caller closes them all. */

@@ -51,6 +51,7 @@ static void drop_memory(struct call *call)
     coding_blocks_free(&call->packed);
     call->kind->drop(call);
     json_free(&call->document);
+    regions_held_free(&call->regions);
 }
 
 /* On the connection thread, when neither the exchange nor the answer needs the call any more. */
@@ -311,7 +312,9 @@ void call_handle(struct exchange *exchange, struct call *call)
         return;
     }
     struct service *service = call->service;
-    const int64_t inline_ns = exchange_is_first(exchange) ? INLINE_FIRST_NS : INLINE_ALWAYS_NS;
+    const int64_t inline_ns = call->is_for_worker           ? 0
+                              : exchange_is_first(exchange) ? INLINE_FIRST_NS
+                                                            : INLINE_ALWAYS_NS;
     exchange_park(exchange, call->job.deadline_ns, end, release, call);
     if (scheduler_run(service->scheduler, &call->job, inline_ns))
         return;

@@ -16,6 +16,7 @@
 #include "http/http.h"
 #include "infer/answer_pieces.h"
 #include "infer/infer_cost.h"
+#include "regions/regions.h"
 #include "service/service.h"
 #include "text/json.h"
 #include "text/text.h"
@@ -69,6 +70,8 @@ struct call {
     struct access_quota *quota;  /* of the exchange's key; NULL: no bounds */
     int64_t reserved_ns;         /* of the quota's CPU time */
     struct json_document document;
+    struct regions_held regions; /* of shared memory, that the request names */
+    bool is_for_worker; /* no connection thread reads the body, however short; begin sets it */
     bool nul_is_kept;   /* in strings of the document (json_string.h); begin sets it */
     int64_t timeout_ns; /* that the body gives the request; 0: none */
     int priority;       /* that the body asks for, see scheduler.h */

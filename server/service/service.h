@@ -21,6 +21,7 @@ enum service_state {
 struct access_keys;
 struct batcher;
 struct kept_store;
+struct regions;
 
 struct service {
     const struct config *config;
@@ -30,6 +31,7 @@ struct service {
     struct scheduler *scheduler;
     struct batcher *batcher;
     struct kept_store *kept;     /* traces that are kept, of the room forward */
+    struct regions *regions;     /* of shared memory; NULL: --shared-memory-prefix is not given */
     struct scheduler *disk_jobs; /* of jobs that wait for the disk (disk_job.h) */
     _Atomic int state;           /* enum service_state */
     _Atomic int64_t more_items;  /* admission.h: of open batches, all items but the first */

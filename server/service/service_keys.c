@@ -3,6 +3,7 @@
 
 #include "access/access_keys.h"
 #include "config/config.h"
+#include "regions/regions.h"
 #include "watch/log.h"
 
 bool service_open_keys(struct service *service, struct fault *fault)
@@ -36,6 +37,8 @@ void service_read_keys_again(struct service *service)
     if (access_keys_reload(service->keys, &change, &fault)) {
         log_line(LOG_INFO, "keys read again", LOG_NUMBER("keys", change.count),
                  LOG_NUMBER("added", change.added), LOG_NUMBER("removed", change.removed));
+        if (service->regions)
+            regions_unregister_lost(service->regions, service->keys);
         audit_keys("done");
     } else {
         log_line(LOG_WARNING, "keys not read again, those of before stay",

@@ -330,6 +330,15 @@ const struct json_numbers *json_numbers_of(const struct json_document *document,
     return &document->arrays[index];
 }
 
+bool json_whole(const cJSON *node, uint64_t *value)
+{
+    const double number = cJSON_IsNumber(node) ? node->valuedouble : -1;
+    if (!(number >= 0 && number < 9007199254740992.0) || number != (double)(uint64_t)number)
+        return false;
+    *value = (uint64_t)number;
+    return true;
+}
+
 const char *json_kind(const struct json_document *document, const cJSON *node)
 {
     return document && json_numbers_of(document, node) ? "an array of numbers"

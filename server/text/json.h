@@ -81,6 +81,10 @@ const struct json_numbers *json_numbers_of(const struct json_document *document,
  * every array is "an array". */
 const char *json_kind(const struct json_document *document, const cJSON *node);
 
+/* Whether a number is a whole one from 0 and below 2^53, which a double holds exactly; it is then
+ * in *value, which else stays as it is. */
+bool json_whole(const cJSON *node, uint64_t *value);
+
 /* Checks that every number in node is within the range of a 64-bit float, and in arrays of
  * numbers of a 32-bit float. Where not, returns false with a fault whose pointer leads from node to
  * the number or the array. Where document is NULL, arrays of numbers are not checked. */

@@ -39,6 +39,8 @@ void metrics_refused(const char *reason);
     X(TRACES_KEPT, "attnd_traces_kept", "Traces that are kept.")                                   \
     X(TRACE_BYTES, "attnd_trace_bytes",                                                            \
       "Memory of kept traces and of those on their way; what --trace-memory-max bounds.")          \
+    X(REGIONS, "attnd_shared_memory_regions", "Regions of shared memory that are registered.")     \
+    X(REGION_BYTES, "attnd_shared_memory_bytes", "Their sizes together.")                          \
     X(WORKERS, "attnd_workers", "Threads that compute.")                                           \
     X(READY, "attnd_ready", "1 where /readyz answers 200, else 0.")
 

@@ -1,13 +1,14 @@
 /* oip_answer.c - the answer of an inference: JSON, or JSON and tensors as bytes behind it.
  *
- * Bytes are sent from the memory of the results. Numbers in JSON are a flat list, as Triton writes
- * them. */
+ * Bytes are sent from the memory of the results, or copied from there to shared memory. Numbers in
+ * JSON are a flat list, as Triton writes them. */
 #include "wire/wire_oip.h"
 
 #include "base/dtype.h"
 #include "infer/infer_results.h"
 #include "text/json_numbers.h"
 #include "top_k.h"
+#include "wire/oip_region.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -100,6 +101,11 @@ static void write_head(const char *name, const char *datatype, const struct oip_
     text_raw(text, "]");
 }
 
+static size_t bytes_of(const struct oip_result *result)
+{
+    return (size_t)result->count * attn_dtype_size(result->dtype);
+}
+
 /* Writes an output; where it is binary, *part becomes its bytes. */
 static bool write_output(const struct oip *oip, const struct oip_output *output,
                          struct oip_result *result, struct arena *arena, struct text *text,
@@ -112,11 +118,13 @@ static bool write_output(const struct oip *oip, const struct oip_output *output,
         return false;
     write_head(oip->outputs_known[output->slot].name,
                classes.bytes ? "BYTES" : oip_datatype_name(result->dtype), result, text);
+    if (output->place.region) {
+        text_raw(text, "}");
+        return oip_region_write(output, result->data, bytes_of(result), fault);
+    }
     if (output->binary) {
-        *part = classes.bytes
-                    ? (struct byte_slice){ classes.bytes, classes.size }
-                    : (struct byte_slice){ result->data,
-                                           (size_t)result->count * attn_dtype_size(result->dtype) };
+        *part = classes.bytes ? (struct byte_slice){ classes.bytes, classes.size }
+                              : (struct byte_slice){ result->data, bytes_of(result) };
         text_raw(text, ",\"parameters\":{\"binary_data_size\":");
         text_integer(text, (int64_t)part->size);
         text_raw(text, "}}");
@@ -146,15 +154,31 @@ static void write_begin(const struct oip *oip, struct text *text)
     text_raw(text, ",\"outputs\":[");
 }
 
+/* Before the first byte goes to shared memory: whether each output fits where it has to go. */
+static bool all_fit(const struct call *call, const struct oip *oip, oip_result_of *result,
+                    struct fault *fault)
+{
+    struct oip_result of_output;
+    for (int i = 0; i < oip->asked_count; i++) {
+        const struct oip_output *output = &oip->outputs[i];
+        if (!output->place.region)
+            continue;
+        result(call, oip, output->slot, &of_output);
+        if (!oip_region_fits(oip, output, bytes_of(&of_output), fault))
+            return false;
+    }
+    return true;
+}
+
 bool oip_answer_write(struct call *call, struct arena *arena, const struct oip *oip,
-                      void (*result)(const struct call *call, const struct oip *oip, int slot,
-                                     struct oip_result *result),
-                      struct fault *fault)
+                      oip_result_of *result, struct fault *fault)
 {
     struct byte_slice *parts = arena_calloc(arena, (size_t)oip->asked_count + 1, sizeof *parts);
     int part_count = 1;
     if (!parts)
         return fault_no_memory(fault);
+    if (!all_fit(call, oip, result, fault))
+        return false;
     write_begin(oip, &call->text);
     for (int i = 0; i < oip->asked_count; i++) {
         const struct oip_output *output = &oip->outputs[i];

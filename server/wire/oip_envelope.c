@@ -2,6 +2,7 @@
  * asked for. Messages follow Triton's where it has one, because its users know them. */
 #include "wire/oip_reader.h"
 
+#include "wire/oip_region.h"
 #include "wire/v1_fields.h"
 
 #include <inttypes.h>
@@ -58,7 +59,8 @@ static int find_input(struct oip_reader *reader, int index, const cJSON *object)
 
 static bool read_input(struct oip_reader *reader, int index, const cJSON *object)
 {
-    const cJSON *size, *region;
+    const cJSON *size;
+    struct oip_place place;
     const int slot = find_input(reader, index, object);
     if (slot < 0)
         return false;
@@ -67,19 +69,18 @@ static bool read_input(struct oip_reader *reader, int index, const cJSON *object
     *input = (struct oip_input){ .given = true, .index = index };
     if (!oip_read_datatype(reader, slot, object) || !oip_read_shape(reader, slot, object)
         || !oip_parameter_member(reader, "inputs", index, object, "binary_data_size", &size)
-        || !oip_parameter_member(reader, "inputs", index, object, "shared_memory_region", &region))
+        || !oip_region_find(reader, "inputs", index, object, name, &place))
         return false;
     const cJSON *data = oip_member(object, "data");
-    if (region)
-        return oip_refuse(reader->fault, "inputs", index, "parameters/shared_memory_region",
-                          FAULT_FIELD, "input '%s' is in shared memory, which is not offered",
-                          name);
-    if (data && size)
+    if ((data != NULL) + (size != NULL) + (place.region != NULL) > 1)
         return oip_refuse(
-            reader->fault, "inputs", index, "data", FAULT_BINARY,
-            "input '%s' must set only one of the fields 'data' and 'binary_data_size' in "
-            "'parameters', but sets both",
+            reader->fault, "inputs", index, data ? "data" : "parameters/binary_data_size",
+            FAULT_BINARY,
+            "input '%s' must set only one of the fields 'data', 'binary_data_size' in "
+            "'parameters' and 'shared_memory_region' in 'parameters', but sets several",
             name);
+    if (place.region)
+        return oip_region_read(reader, slot, &place);
     if (!data && !size)
         return oip_refuse(reader->fault, "inputs", index, "data", FAULT_FIELD,
                           "data of input '%s' is missing", name);
@@ -140,17 +141,59 @@ static bool read_inputs(struct oip_reader *reader)
 
 /* --------------------------------------------------------------- outputs -- */
 
+/* Shared memory takes the numbers of a tensor, and nothing made of them. */
+static bool check_place(struct oip_reader *reader, int index, const char *name,
+                        const struct oip_output *output, bool asks_classes)
+{
+    if (!output->place.region || (!output->binary && !asks_classes))
+        return true;
+    return oip_refuse(reader->fault, "outputs", index, "parameters/shared_memory_region",
+                      FAULT_OPTION, "output '%s' can't set both 'shared_memory_region' and '%s'",
+                      name, asks_classes ? "classification" : "binary_data");
+}
+
+static bool read_classification(struct oip_reader *reader, int index, const char *name,
+                                const cJSON *node, struct oip_output *output)
+{
+    const double number = cJSON_IsNumber(node) ? node->valuedouble : -1;
+    if (!(number >= 0) || !isfinite(number) || number != floor(number))
+        return oip_refuse(reader->fault, "outputs", index, "parameters/classification",
+                          FAULT_OPTION,
+                          "classification of output '%s' is not an integer of 0 or more", name);
+    output->classification = (int64_t)fmin(number, (double)OIP_INTEGER_MAX);
+    return true;
+}
+
+/* How the output is to be answered. */
+static bool read_output_parameters(struct oip_reader *reader, int index, const cJSON *object,
+                                   const char *name, struct oip_output *output)
+{
+    const cJSON *binary, *classification;
+    if (!oip_parameter_member(reader, "outputs", index, object, "binary_data", &binary)
+        || !oip_parameter_member(reader, "outputs", index, object, "classification",
+                                 &classification)
+        || !oip_region_find(reader, "outputs", index, object, name, &output->place))
+        return false;
+    if (binary && !cJSON_IsBool(binary))
+        return oip_refuse(reader->fault, "outputs", index, "parameters/binary_data", FAULT_TYPE,
+                          "binary_data of output '%s' is %s; expected true or false", name,
+                          oip_kind_of(reader, binary));
+    if (binary)
+        output->binary = cJSON_IsTrue(binary);
+    else if (output->place.region)
+        output->binary = false; /* the request's own word is for the other outputs */
+    return check_place(reader, index, name, output, classification != NULL)
+           && (!classification || read_classification(reader, index, name, classification, output));
+}
+
 static bool read_output(struct oip_reader *reader, int index, const cJSON *object)
 {
     struct oip *oip = reader->oip;
-    const cJSON *binary, *classification, *region;
     const char *name = oip_string_member(reader, "outputs", index, object, "name");
-    if (!name || !oip_parameter_member(reader, "outputs", index, object, "binary_data", &binary)
-        || !oip_parameter_member(reader, "outputs", index, object, "classification",
-                                 &classification)
-        || !oip_parameter_member(reader, "outputs", index, object, "shared_memory_region", &region))
+    if (!name)
         return false;
     struct oip_output output = { .slot = find_tensor(oip->outputs_known, oip->output_count, name),
+                                 .index = index,
                                  .binary = oip->binary_output };
     if (output.slot < 0)
         return oip_refuse(reader->fault, "outputs", index, "name", FAULT_FIELD,
@@ -160,24 +203,8 @@ static bool read_output(struct oip_reader *reader, int index, const cJSON *objec
         if (oip->outputs[i].slot == output.slot)
             return oip_refuse(reader->fault, "outputs", index, "name", FAULT_DUPLICATE,
                               "output '%s' already exists in request", name);
-    if (region)
-        return oip_refuse(reader->fault, "outputs", index, "parameters/shared_memory_region",
-                          FAULT_FIELD, "output '%s' is in shared memory, which is not offered",
-                          name);
-    if (binary && !cJSON_IsBool(binary))
-        return oip_refuse(reader->fault, "outputs", index, "parameters/binary_data", FAULT_TYPE,
-                          "binary_data of output '%s' is %s; expected true or false", name,
-                          oip_kind_of(reader, binary));
-    if (binary)
-        output.binary = cJSON_IsTrue(binary);
-    if (classification) {
-        const double number = cJSON_IsNumber(classification) ? classification->valuedouble : -1;
-        if (!(number >= 0) || !isfinite(number) || number != floor(number))
-            return oip_refuse(reader->fault, "outputs", index, "parameters/classification",
-                              FAULT_OPTION,
-                              "classification of output '%s' is not an integer of 0 or more", name);
-        output.classification = (int64_t)fmin(number, (double)OIP_INTEGER_MAX);
-    }
+    if (!read_output_parameters(reader, index, object, name, &output))
+        return false;
     oip->outputs[oip->asked_count++] = output;
     return true;
 }

@@ -2,6 +2,7 @@
 #include "wire/wire_oip.h"
 
 #include "forward/trace_job.h"
+#include "regions/regions.h"
 #include "service/model_access.h"
 
 #include <errno.h>
@@ -9,6 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+/* A short body may name tensors in shared memory that are long. Where there are regions of more
+ * bytes than these, no connection thread reads a request itself. */
+enum { COPIED_INLINE_MAX = 1 << 20 };
 
 /* ----------------------------------------------------------- the headers -- */
 
@@ -67,6 +72,8 @@ static bool begin(struct infer_call *call, const struct exchange *exchange, stru
         .content_type = exchange_body_type(exchange),
         .accept = exchange_header(exchange, HTTP_HEADER_ACCEPT),
     };
+    const struct regions *regions = call->base.service->regions;
+    call->base.is_for_worker = regions && regions_bytes(regions) > COPIED_INLINE_MAX;
     return wire_oip_begin(call, &headers, fault);
 }
 
@@ -122,7 +129,8 @@ static bool read_body(struct infer_call *call, struct oip *oip, struct fault *fa
 bool oip_is_all_binary(const struct oip *oip)
 {
     for (int i = 0; i < oip->asked_count; i++)
-        if (!oip->outputs[i].binary || oip->outputs[i].classification > 0)
+        if (!oip->outputs[i].place.region
+            && (!oip->outputs[i].binary || oip->outputs[i].classification > 0))
             return false;
     return true;
 }

@@ -3,6 +3,7 @@
  * A request passes through these files: oip_envelope.c and oip_data.c read its inputs and which
  * outputs it asks for, oip_parameters.c its options; oip_attention.c makes items of the inputs for
  * a model with parameters, oip_sdpa.c for the one without; oip_answer.c writes the results.
+ * oip_region.c is for tensors in shared memory.
  *
  * Inputs under the names of exports to ONNX, such as input_ids, ask for the whole pass of a model.
  * When the names are read, the call becomes a trace, of which oip_trace.c makes items. */
@@ -35,9 +36,18 @@ struct oip_input {
     int64_t count;
 };
 
+/* Where the bytes of a tensor are in shared memory. */
+struct region;
+struct oip_place {
+    struct region *region; /* the call holds it; NULL: the tensor is in the body or the answer */
+    uint64_t offset, size;
+};
+
 /* An output that the request asks for. */
 struct oip_output {
-    int slot; /* in oip->outputs_known */
+    int slot;  /* in oip->outputs_known */
+    int index; /* its place in the request's list, for pointers */
+    struct oip_place place;
     bool binary;
     int64_t classification; /* how many of the largest of each row to answer; 0: all */
 };
@@ -85,7 +95,7 @@ struct oip {
     enum attn_output map;                  /* of sdpa: which output qk_matmul_output is */
 };
 
-/* Whether all outputs are answered as the bytes of their numbers. */
+/* Whether all outputs are answered as the bytes of their numbers, in shared memory or not. */
 bool oip_is_all_binary(const struct oip *oip);
 
 /* -------------------------------------------------------------- oip_envelope.c -- */
@@ -144,11 +154,13 @@ void oip_sdpa_result(const struct infer_call *call, const struct oip *oip, int s
 
 bool oip_write(struct infer_call *call, struct fault *fault);
 
+/* The result of a call for the output in this slot. */
+typedef void oip_result_of(const struct call *call, const struct oip *oip, int slot,
+                           struct oip_result *result);
+
 /* Writes an answer whose results a function gives, for whichever kind of call. */
 bool oip_answer_write(struct call *call, struct arena *arena, const struct oip *oip,
-                      void (*result)(const struct call *call, const struct oip *oip, int slot,
-                                     struct oip_result *result),
-                      struct fault *fault);
+                      oip_result_of *result, struct fault *fault);
 
 /* -------------------------------------------------------------- oip_trace.c -- */
 

@@ -21,13 +21,10 @@
 
 /* A key of each scope, which is its name but for the colon. */
 static const struct key_line KEYS[] = {
-    { "infer", "infer" },
-    { "models", "models" },
-    { "sessions", "sessions" },
-    { "sessions-all", "sessions:all" },
-    { "metrics", "metrics" },
-    { "admin", "admin" },
-    { NULL, NULL },
+    { "infer", "infer" },       { "models", "models" },
+    { "sessions", "sessions" }, { "sessions-all", "sessions:all" },
+    { "regions", "regions" },   { "metrics", "metrics" },
+    { "admin", "admin" },       { NULL, NULL },
 };
 enum { KEY_COUNT = sizeof KEYS / sizeof KEYS[0] - 1 };
 

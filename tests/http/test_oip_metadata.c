@@ -222,7 +222,8 @@ static void test_unknown(void **state)
                                            "/v2/models/demo/versions",
                                            "/v2/models/demo/nothing",
                                            "/v2/trace/setting",
-                                           "/v2/systemsharedmemory/status" };
+                                           "/v2/systemsharedmemory",
+                                           "/v2/systemsharedmemory/region/a" };
     for (size_t i = 0; i < sizeof(nowhere) / sizeof(nowhere[0]); i++)
         expect_refused(NULL, nowhere[i], 404, "not_found");
 }
@@ -242,6 +243,9 @@ static void test_wrong_method(void **state)
         { "GET", "/v2/repository/index", "POST" },
         { "GET", "/v2/repository/models/demo/load", "POST" },
         { "DELETE", "/v2/logging", "GET, HEAD, POST" },
+        { "GET", "/v2/systemsharedmemory/unregister", "POST" },
+        { "POST", "/v2/systemsharedmemory/region/a/status", "GET, HEAD" },
+        { "PUT", "/v2/cudasharedmemory/region/a/register", "POST" },
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char allow[64] = "";

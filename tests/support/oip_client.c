@@ -43,6 +43,14 @@ void oip_add_json(struct oip_request *request, const char *name, const char *dat
                      request->inputs.used ? "," : "", name, shape, datatype, data);
 }
 
+void oip_add_placed(struct oip_request *request, const char *name, const char *datatype,
+                    const char *shape, const char *parameters)
+{
+    request_text_add(&request->inputs,
+                     "%s{\"name\":\"%s\",\"shape\":%s,\"datatype\":\"%s\",\"parameters\":{%s}}",
+                     request->inputs.used ? "," : "", name, shape, datatype, parameters);
+}
+
 void oip_ask(struct oip_request *request, const char *name, const char *parameters)
 {
     request_text_add(&request->outputs, "%s{\"name\":\"%s\"%s%s%s}",

@@ -27,6 +27,10 @@ void oip_add_binary(struct oip_request *request, const char *name, const char *d
 void oip_add_json(struct oip_request *request, const char *name, const char *datatype,
                   const char *shape, const char *data);
 
+/* Adds an input whose numbers are where its parameters say. */
+void oip_add_placed(struct oip_request *request, const char *name, const char *datatype,
+                    const char *shape, const char *parameters);
+
 /* Asks for an output; parameters is "\"binary_data\":true" or NULL. */
 void oip_ask(struct oip_request *request, const char *name, const char *parameters);
 

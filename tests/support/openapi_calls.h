@@ -13,6 +13,8 @@
 #define V        O "/versions/{version}"
 #define R        "/v2/repository/models/{model}/"
 #define N        "/v2/repository/{repository}/"
+#define S        "/v2/systemsharedmemory/"
+#define C        "/v2/cudasharedmemory/"
 #define AS_FILE  "Accept: application/x-safetensors"
 #define QUERY    "\"query\":[[1,0,0],[0,1,0]]"
 #define GRADIENT QUERY ",\"context_gradient\":[[1,0,0],[0,1,0]]}"
@@ -164,6 +166,25 @@ static const struct openapi_call calls[] = {
     { "POST", N "index", "/v2/repository/a/index", 404, "{}", NULL },
     { "POST", N "models/{model}/load", "/v2/repository/a/models/b/load", 404, "{}", NULL },
     { "POST", N "models/{model}/unload", "/v2/repository/a/models/b/unload", 404, "{}", NULL },
+    { "POST", S "region/{region}/register", S "region/a/register", 200, openapi_region, NULL },
+    { "POST", S "region/{region}/register", S "region/a/register", 409, openapi_region, NULL },
+    { "POST", S "region/{region}/register", S "region/b/register", 400, "{}", NULL },
+    { "POST", S "region/{region}/register", S "region/b/register", 404,
+      "{\"key\":\"/attnd-test-nobody\",\"byte_size\":1}", NULL },
+    { "GET", S "status", NULL, 200, NULL, NULL },
+    { "GET", S "region/{region}/status", S "region/a/status", 200, NULL, NULL },
+    { "GET", S "region/{region}/status", S "region/b/status", 404, NULL, NULL },
+    { "POST", S "region/{region}/unregister", S "region/a/unregister", 200, "{}", NULL },
+    { "POST", S "region/{region}/unregister", S "region/a/unregister", 400, "[]", NULL },
+    { "POST", S "unregister", NULL, 200, "{}", NULL },
+    { "POST", S "unregister", NULL, 400, "[]", NULL },
+    { "GET", C "status", NULL, 200, NULL, NULL },
+    { "GET", C "region/{region}/status", C "region/a/status", 404, NULL, NULL },
+    { "POST", C "region/{region}/register", C "region/a/register", 400, "{}", NULL },
+    { "POST", C "region/{region}/unregister", C "region/a/unregister", 200, "{}", NULL },
+    { "POST", C "region/{region}/unregister", C "region/a/unregister", 400, "[]", NULL },
+    { "POST", C "unregister", NULL, 200, "{}", NULL },
+    { "POST", C "unregister", NULL, 400, "[]", NULL },
     { "GET", "/v2/logging", NULL, 200, NULL, NULL },
     { "POST", "/v2/logging", NULL, 200, "{\"log_verbose_level\":0}", NULL },
     { "POST", "/v2/logging", NULL, 400, "{\"log_file\":\"x\"}", NULL },

@@ -4,6 +4,7 @@
 #define OPENAPI_DOCUMENT_H
 
 #include "http_client.h"
+#include "shared_region.h"
 
 #include <cjson/cJSON.h>
 
@@ -24,6 +25,10 @@ extern cJSON *openapi_seen;
 
 /* The id of a kept trace. */
 extern char openapi_trace[65];
+
+/* A body that registers shared memory of one byte, which openapi_make_region() makes. */
+extern char openapi_region[128];
+void openapi_make_region(void);
 
 /* Valid until the next call. */
 const char *openapi_path(const struct openapi_call *call);

@@ -16,10 +16,11 @@
 #include <string.h>
 
 /* SHA-256 of "abc" (FIPS 180-4's example) and of "abd". */
-#define ABC             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-#define ABD             "a52d159f262b2c6ddb724a61840befc36eb30c88877a4030b65cbe86298449c9"
-#define EXPECTED_SCOPES "expected a scope: infer, models, sessions, sessions:all, metrics, admin"
-#define EXPECTED_HASH   "expected the key's SHA-256 as 64 hexadecimal digits, or -"
+#define ABC "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+#define ABD "a52d159f262b2c6ddb724a61840befc36eb30c88877a4030b65cbe86298449c9"
+#define EXPECTED_SCOPES                                                                            \
+    "expected a scope: infer, models, sessions, sessions:all, regions, metrics, admin"
+#define EXPECTED_HASH "expected the key's SHA-256 as 64 hexadecimal digits, or -"
 
 static struct access_accounts *accounts;
 
@@ -62,6 +63,7 @@ static const char *const good[][2] = {
       "a " ABC " infer" },
     { "a - admin,metrics,sessions:all,sessions,models,infer",
       "a - infer,models,sessions,sessions:all,metrics,admin" },
+    { "a - metrics,regions,infer", "a - infer,regions,metrics" },
     { "a - metrics models infer", "a - infer,models,metrics" },
     { "a - infer:model-a,team-*", NULL },
     { "a - infer:model-a,team-*,metrics,models", "a - infer:model-a,team-*,models,metrics" },
@@ -174,12 +176,12 @@ static const char *const bad[][2] = {
     { "a attnd_Itolp4Vq9YM7E8087hXChixVuSyK6bb3GGMB8GfGwP0 infer",
       "keys:1:4: 't' came in a hash; " EXPECTED_HASH },
     { "a --", "keys:1:3: '-' came in a hash; " EXPECTED_HASH },
-    { "a -",
-      "keys:1:4: the line ends without a scope; expected infer, models, sessions, sessions:all, "
-      "metrics, admin" },
-    { "a - cpu=1  ",
-      "keys:1:12: the line ends without a scope; expected infer, models, sessions, sessions:all, "
-      "metrics, admin" },
+    { "a -", "keys:1:4: the line ends without a scope; expected infer, models, sessions, "
+             "sessions:all, regions, "
+             "metrics, admin" },
+    { "a - cpu=1  ", "keys:1:12: the line ends without a scope; expected infer, models, sessions, "
+                     "sessions:all, regions, "
+                     "metrics, admin" },
     { "a - infr", "keys:1:5: there is no scope 'infr'; the nearest is infer" },
     { "a - infer,metrcs", "keys:1:11: there is no scope 'metrcs'; the nearest is metrics" },
     { "a - session:all", "keys:1:5: there is no scope 'session:all'; the nearest is sessions:all" },

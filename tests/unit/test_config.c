@@ -1,5 +1,4 @@
-/* test_config.c - flags and variables: every default and every kind of value. Every refusal
- * prints one line that names the flag. */
+/* test_config.c - flags and variables: defaults, kinds of value, refusals: a line with the flag. */
 #include "base/version.h"
 #include "capture.h"
 #include "config/config.h"
@@ -111,9 +110,10 @@ static void test_every_flag(void **state)
 {
     struct config config;
     (void)state;
-    assert_accepted(&config, "--models /m --model-name one --model-control explicit "
-                             "--models-strict --workers 64 --kernels avx2 --body-max 1KiB "
-                             "--answer-max=2GiB --compress-min 1GiB --queue-max 7");
+    assert_accepted(&config, "--models /m --model-name one --model-control explicit --workers 64 "
+                             "--models-strict --kernels avx2 --body-max 1KiB --queue-max 7 "
+                             "--answer-max=2GiB --compress-min 1GiB --shared-memory-prefix=/");
+    assert_string_equal(config.shared_memory.items[0], "/");
     assert_string_equal(config.models, "/m");
     assert_string_equal(config.model_name, "one");
     assert_int_equal(config.model_control, MODEL_CONTROL_EXPLICIT);

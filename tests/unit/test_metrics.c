@@ -135,12 +135,20 @@ static void test_refused(void **state)
 static void test_gauges(void **state)
 {
     static const char *const NAMES[] = {
-        "attnd_queue_jobs",      "attnd_connections",
-        "attnd_connections_max", "attnd_bodies_waiting",
-        "attnd_requests_active", "attnd_models_ready",
-        "attnd_models_failed",   "attnd_converted_parameter_bytes",
-        "attnd_traces_kept",     "attnd_trace_bytes",
-        "attnd_workers",         "attnd_ready",
+        "attnd_queue_jobs",
+        "attnd_connections",
+        "attnd_connections_max",
+        "attnd_bodies_waiting",
+        "attnd_requests_active",
+        "attnd_models_ready",
+        "attnd_models_failed",
+        "attnd_converted_parameter_bytes",
+        "attnd_traces_kept",
+        "attnd_trace_bytes",
+        "attnd_shared_memory_regions",
+        "attnd_shared_memory_bytes",
+        "attnd_workers",
+        "attnd_ready",
     };
     (void)state;
     assert_int_equal(sizeof NAMES / sizeof NAMES[0], METRICS_GAUGE_COUNT);
