@@ -3,11 +3,13 @@
 import { Head } from '../views/head.js';
 import { Overview } from '../views/overview.js';
 import { Tokens } from '../views/tokens.js';
+import { Why } from '../views/why.js';
 
 export const VIEWS = [
     { name: 'overview', title: 'Overview', View: Overview },
     { name: 'head', title: 'One head', View: Head },
     { name: 'tokens', title: 'Tokens', View: Tokens },
+    { name: 'why', title: 'Why', View: Why },
 ];
 
 /* The view of this name, else the first. */

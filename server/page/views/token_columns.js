@@ -2,22 +2,11 @@
  * lines between them. */
 import { headColour } from '../draw/head_colours.js';
 import { drawLines, drawnLines, linesOf } from '../draw/lines.js';
-import { html, useLayoutEffect, useMemo, useRef, useState } from '../vendor/html.js';
+import { html, useLayoutEffect, useMemo, useRef } from '../vendor/html.js';
 import { useRoving } from './roving.js';
+import { useWidth } from './use_width.js';
 
 const TOKEN_HEIGHT = 24;
-
-/* The width of an element in CSS pixels, followed on change. */
-function useWidth(ref) {
-    const [width, setWidth] = useState(0);
-    useLayoutEffect(() => {
-        setWidth(ref.current.clientWidth);
-        const observer = new ResizeObserver(() => ref.current && setWidth(ref.current.clientWidth));
-        observer.observe(ref.current);
-        return () => observer.disconnect();
-    }, []);
-    return width;
-}
 
 /* lines: of a window, counted from its first tokens; height in CSS pixels. */
 function Lines({ lines, height }) {
@@ -30,17 +19,15 @@ function Lines({ lines, height }) {
         <canvas ref=${canvas} aria-hidden="true"></canvas></div>`;
 }
 
-/* The weights of the heads at a token that the active one looks at: a place for each head, the
+/* The weights of the heads at a token that the active one looks at: a box for each head, the
  * stronger its colour the larger the weight. */
-function Boxes({ lines, heads }) {
-    const weights = new Map(lines.map(({ head, weight }) => [head, weight]));
-    return html`<span class="token-boxes" aria-hidden="true">${heads.map((head) => html`
-        <i key=${head} style=${{ background: headColour(head), opacity: weights.get(head) ?? 0 }}></i>`)}
-    </span>`;
+function Boxes({ lines }) {
+    return html`<span class="token-boxes" aria-hidden="true">${lines.map(({ head, weight }) => html`
+        <i key=${head} style=${{ background: headColour(head), opacity: weight }}></i>`)}</span>`;
 }
 
 /* side: 'row' or 'key'. byPlace: the lines of the active token by their place in this column. */
-function Column({ side, tokens, heads, first, fixed, active, byPlace, onHover, onFix }) {
+function Column({ side, tokens, first, fixed, active, byPlace, onHover, onFix }) {
     const { ref, onFocusIn, onKeyDown } = useRoving('button.token', tokens);
     const placeOf = (event) => {
         const button = event.target.closest('button.token');
@@ -63,7 +50,7 @@ function Column({ side, tokens, heads, first, fixed, active, byPlace, onHover, o
             <button type="button" class=${active === i ? 'token active' : 'token'} data-place=${first + i}
                 aria-pressed=${fixed === first + i ? 'true' : 'false'} title=${token.label}
                 onClick=${() => onFix({ [side]: first + i })}>${token.label}</button>
-            ${byPlace && html`<${Boxes} lines=${byPlace.get(i) ?? []} heads=${heads} />`}</li>`)}
+            ${byPlace?.has(i) && html`<${Boxes} lines=${byPlace.get(i)} />`}</li>`)}
     </ol>`;
 }
 
@@ -79,14 +66,14 @@ function groupBy(lines, name) {
  * lines: those above the threshold in the window, counted from its first tokens; active: {row} or
  * {key} of the source, whose lines alone are shown, or null; fixed: the same, what a click has set.
  */
-export function TokenColumns({ layer, lines, rows, keys, heads, active, fixed, onHover, onFix }) {
+export function TokenColumns({ layer, lines, rows, keys, active, fixed, onHover, onFix }) {
     const inside = active && (active.row !== undefined ? { row: active.row - rows[0] }
         : { key: active.key - keys[0] });
     const own = useMemo(() => inside && lines.filter(({ row, key }) => row === inside.row
         || key === inside.key), [lines, inside?.row, inside?.key]);
     const drawn = useMemo(() => drawnLines(own ?? lines), [own, lines]);
     const height = TOKEN_HEIGHT * Math.max(rows[1] - rows[0], keys[1] - keys[0]);
-    const column = (side, tokens, [begin, end]) => html`<${Column} ...${{ side, heads, first: begin,
+    const column = (side, tokens, [begin, end]) => html`<${Column} ...${{ side, first: begin,
         tokens: useMemo(() => tokens.slice(begin, end), [tokens, begin, end]),
         fixed: fixed?.[side], active: inside?.[side], onHover, onFix,
         byPlace: own && inside[side] === undefined ? groupBy(own, side) : null }} />`;
