@@ -215,10 +215,25 @@ export class MapView {
 
     zoomBy(factor, place) {
         const { margins, plot } = this.#place;
-        const at = place ? { x: place.x - margins.left, y: place.y - margins.top }
-            : { x: plot.width / 2, y: plot.height / 2 };
+        const at = place ? { x: place.x - margins.left, y: place.y - margins.top } : this.#middle();
         const held = { x: clamp(at.x, 0, plot.width), y: clamp(at.y, 0, plot.height) };
-        return this.#moveTo(zoomView(this.#view, factor, held, this.#map, plot));
+        const isMoved = this.#moveTo(zoomView(this.#view, factor, held, this.#map, plot));
+        if (isMoved && place)
+            this.hoverAt(place);
+        return isMoved;
+    }
+
+    /* What stays where it is when no pointer says so: the cell looked at if it is seen, else the middle. */
+    #middle() {
+        const { hover, selected } = this.#props;
+        const { plot } = this.#place;
+        const { row, key } = hover ?? selected ?? { row: null, key: null };
+        const along = (at, first, size, length) => {
+            const place = at === null ? -1 : (at + 0.5 - first) * size;
+            return place >= 0 && place <= length ? place : length / 2;
+        };
+        return { x: along(key, this.#view.key, this.#view.width, plot.width),
+            y: along(row, this.#view.row, this.#view.height, plot.height) };
     }
 
     showWhole() {

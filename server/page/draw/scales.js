@@ -25,14 +25,14 @@ export const SCALES = {
     },
 };
 
-/** A weight in as many digits as tell it apart: 0.7421, 0.0003052, 3.10e-9. */
+/** A weight in as many digits as tell it apart: 0.7421, 0.003052, 3.10e-9. */
 export function weightText(weight) {
     if (weight === null || Number.isNaN(weight))
         return '–';
     const size = Math.abs(weight);
     if (size === 0 || size === 1)
         return String(weight);
-    return size < 1e-4 ? weight.toExponential(2) : String(Number(weight.toPrecision(4)));
+    return size < 1e-3 ? weight.toExponential(2) : String(Number(weight.toPrecision(4)));
 }
 
 /** A tick of a legend: 1e-6 as 10⁻⁶. */

@@ -8,6 +8,7 @@ import { html, useEffect, useMemo, useState } from '../vendor/html.js';
 import { HeadControls, layerTitle, PairLine } from './head_controls.js';
 import { FollowRow } from './head_follow.js';
 import { lineAtHand, useLine } from './map_lines.js';
+import { Picture, seesPicture } from './picture.js';
 
 const IN_ORDER_AT_FIRST = 60;
 
@@ -32,7 +33,7 @@ function Sides({ layer, row, column, state, change }) {
     const shared = { order, scale: state.scale };
     return html`
         <section class="sides" aria-label="Weights of a row and of a key">
-            <label class="choice">Order
+            <label class="labelled">Order
                 <select value=${order} onChange=${(event) => setOrder(event.target.value)}>
                     <option value="text" disabled=${Math.max(layer.rows, layer.keys) > IN_ORDER_MAX}>
                         as in the text</option>
@@ -100,7 +101,11 @@ export function Head({ state, change, source, onFault, hasKeys = true }) {
                         state=${state} change=${change} />
                 <//>
             </div>
-            <${Sides} layer=${layer} row=${row} column=${column} state=${state} change=${change} />
+            <div class="head-side">
+                ${seesPicture(source, layer) && html`<${Picture} ...${shared} line=${row} cell=${cell}
+                    onHover=${setHover} />`}
+                <${Sides} layer=${layer} row=${row} column=${column} state=${state} change=${change} />
+            </div>
             <${FollowRow} ...${shared} go=${go} />
         </div>`;
 }

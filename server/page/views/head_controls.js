@@ -33,7 +33,7 @@ export function layerTitle(source, { layer, kind }) {
 
 function Choice({ label, value, names, onChange }) {
     return html`
-        <label class="choice">${label}
+        <label class="labelled">${label}
             <select value=${value} onChange=${(event) => onChange(event.target.value)}>
                 ${Object.entries(names).map(([name, title]) => html`<option value=${name}>${title}</option>`)}
             </select>
